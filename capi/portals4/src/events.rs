@@ -1,0 +1,232 @@
+//! Event queues and counting events (sections 3.13 and 3.14). What waits, waits in simulated time.
+//!
+//! Safety of all functions here: pointer arguments are null or valid, as `portals4.h` says.
+#![allow(non_snake_case, clippy::missing_safety_doc)]
+
+use std::ffi::{c_int, c_long, c_uint};
+
+use narrows_portals::{Command, CtId, EqId, Event};
+use narrows_units::SimTime;
+
+use crate::abi::{self, CtEvent, FullEvent, Handle};
+use crate::library::{Outcome, library};
+use crate::nic::Nic;
+use crate::{call, call_blocking, slice_in, write_out};
+
+/// Queues that one poll can name without allocating: our own choice, more than programs use.
+const FEW: usize = 8;
+
+/// How long a call may wait.
+pub(crate) enum Patience {
+    /// An empty poll, by the rules of the run (it may park the rank).
+    Poll,
+    /// Only look.
+    Look,
+    /// So long.
+    Until(SimTime),
+    /// For ever.
+    Forever,
+}
+
+impl Patience {
+    fn from_ms(timeout: c_long) -> Patience {
+        match u64::try_from(timeout) {
+            Ok(0) => Patience::Poll,
+            Ok(ms) => Patience::Until(SimTime::from_us(ms.saturating_mul(1_000))),
+            // PTL_TIME_FOREVER, or any other negative number.
+            Err(_) => Patience::Forever,
+        }
+    }
+}
+
+/// Looks at some queues. `which` is null or says from which queue the event is.
+pub(crate) fn next_event(handles: &[Handle], patience: Patience, event: *mut FullEvent, which: *mut c_uint) -> c_int {
+    call_blocking(|nic| {
+        if event.is_null() || handles.is_empty() {
+            return Err(abi::ARG_INVALID);
+        }
+        let mut few = [EqId::NONE; FEW];
+        let mut many = Vec::new();
+        let eqs: &mut [EqId] = if handles.len() <= FEW {
+            &mut few[..handles.len()]
+        } else {
+            many.resize(handles.len(), EqId::NONE);
+            &mut many
+        };
+        {
+            let library = library();
+            for (eq, handle) in eqs.iter_mut().zip(handles) {
+                *eq = library.eq(*handle)?;
+            }
+        }
+        let found: Option<(usize, Event)> = match patience {
+            Patience::Poll => nic.eq_get(eqs),
+            Patience::Look => nic.eq_wait(eqs, Some(SimTime::ZERO)),
+            Patience::Until(time) => nic.eq_wait(eqs, Some(time)),
+            Patience::Forever => nic.eq_wait(eqs, None),
+        };
+        let (index, found) = found.ok_or(abi::EQ_EMPTY)?;
+        let full = library().event_out(handles[index], &found);
+        if !which.is_null() {
+            // SAFETY: not null.
+            unsafe { write_out(which, index as c_uint)? };
+        }
+        // SAFETY: not null.
+        unsafe { write_out(event, full) }
+    })
+}
+
+/// Allocates an event queue.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PtlEQAlloc(ni_handle: Handle, count: u64, eq_handle: *mut Handle) -> c_int {
+    call(|nic, library| {
+        if eq_handle.is_null() {
+            return Err(abi::ARG_INVALID);
+        }
+        // SAFETY: not null.
+        unsafe { write_out(eq_handle, library.eq_alloc(nic, ni_handle, count)?) }
+    })
+}
+
+/// Frees an event queue.
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlEQFree(eq_handle: Handle) -> c_int {
+    call(|nic, library| library.eq_free(nic, eq_handle))
+}
+
+/// The next event, or `PTL_EQ_EMPTY`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PtlEQGet(eq_handle: Handle, event: *mut FullEvent) -> c_int {
+    next_event(&[eq_handle], Patience::Poll, event, std::ptr::null_mut())
+}
+
+/// Waits for the next event.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PtlEQWait(eq_handle: Handle, event: *mut FullEvent) -> c_int {
+    next_event(&[eq_handle], Patience::Forever, event, std::ptr::null_mut())
+}
+
+/// Waits for the next event of several queues.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PtlEQPoll(
+    eq_handles: *const Handle,
+    size: c_uint,
+    timeout: c_long,
+    event: *mut FullEvent,
+    which: *mut c_uint,
+) -> c_int {
+    // SAFETY: `size` handles, as the header says.
+    match unsafe { slice_in(eq_handles, size as usize) } {
+        Ok(_) if which.is_null() => abi::ARG_INVALID,
+        Ok(handles) => next_event(handles, Patience::from_ms(timeout), event, which),
+        Err(code) => code,
+    }
+}
+
+/// Allocates a counting event, at zero.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PtlCTAlloc(ni_handle: Handle, ct_handle: *mut Handle) -> c_int {
+    call(|nic, library| {
+        if ct_handle.is_null() {
+            return Err(abi::ARG_INVALID);
+        }
+        // SAFETY: not null.
+        unsafe { write_out(ct_handle, library.ct_alloc(nic, ni_handle)?) }
+    })
+}
+
+/// Frees a counting event.
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlCTFree(ct_handle: Handle) -> c_int {
+    call(|nic, library| library.ct_free(nic, ct_handle))
+}
+
+fn value(nic: &mut dyn Nic, ct: CtId) -> CtEvent {
+    let (success, failure) = nic.count(ct);
+    CtEvent { success, failure }
+}
+
+/// The value of a counting event. Asking again for a value that has not changed is an empty poll.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PtlCTGet(ct_handle: Handle, event: *mut CtEvent) -> c_int {
+    call(|nic, library| {
+        let (success, failure) = library.ct_value(nic, ct_handle)?;
+        // SAFETY: null or valid, as the header says.
+        unsafe { write_out(event, CtEvent { success, failure }) }
+    })
+}
+
+fn wait_counts(nic: &mut dyn Nic, tests: &[(CtId, u64)], timeout: Option<SimTime>) -> Outcome<(usize, CtEvent)> {
+    let index = nic.count_wait(tests, timeout).ok_or(abi::CT_NONE_REACHED)?;
+    Ok((index, value(nic, tests[index].0)))
+}
+
+/// Waits until successes and failures together reach `test`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PtlCTWait(ct_handle: Handle, test: u64, event: *mut CtEvent) -> c_int {
+    call_blocking(|nic| {
+        let ct = library().ct(ct_handle)?;
+        if event.is_null() {
+            return Err(abi::ARG_INVALID);
+        }
+        let (_, value) = wait_counts(nic, &[(ct, test)], None)?;
+        // SAFETY: not null.
+        unsafe { write_out(event, value) }
+    })
+}
+
+/// Waits until one of several counting events reaches its value.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PtlCTPoll(
+    ct_handles: *const Handle,
+    tests: *const u64,
+    size: c_uint,
+    timeout: c_long,
+    event: *mut CtEvent,
+    which: *mut c_uint,
+) -> c_int {
+    call_blocking(|nic| {
+        // SAFETY: `size` values each, as the header says.
+        let (handles, tests) = unsafe { (slice_in(ct_handles, size as usize)?, slice_in(tests, size as usize)?) };
+        if handles.is_empty() || event.is_null() || which.is_null() {
+            return Err(abi::ARG_INVALID);
+        }
+        let pairs: Outcome<Vec<(CtId, u64)>> = {
+            let library = library();
+            handles.iter().zip(tests).map(|(handle, test)| Ok((library.ct(*handle)?, *test))).collect()
+        };
+        let timeout = match Patience::from_ms(timeout) {
+            Patience::Poll | Patience::Look => Some(SimTime::ZERO),
+            Patience::Until(time) => Some(time),
+            Patience::Forever => None,
+        };
+        let (index, value) = wait_counts(nic, &pairs?, timeout)?;
+        // SAFETY: neither is null.
+        unsafe {
+            write_out(which, index as c_uint)?;
+            write_out(event, value)
+        }
+    })
+}
+
+/// Sets a counting event.
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlCTSet(ct_handle: Handle, new_ct: CtEvent) -> c_int {
+    call(|nic, library| {
+        nic.submit(Command::CtSet { ct: library.ct(ct_handle)?, success: new_ct.success, failure: new_ct.failure });
+        Ok(())
+    })
+}
+
+/// Adds to one field of a counting event.
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlCTInc(ct_handle: Handle, increment: CtEvent) -> c_int {
+    call(|nic, library| {
+        let ct = library.ct(ct_handle)?;
+        if increment.success != 0 && increment.failure != 0 {
+            return Err(abi::ARG_INVALID);
+        }
+        nic.submit(Command::CtIncrement { ct, success: increment.success, failure: increment.failure });
+        Ok(())
+    })
+}

@@ -1,0 +1,151 @@
+//! Handles: what kind of thing, of which network interface, and a number that is never reused while
+//! a stale handle could still be about.
+//!
+//! | bits | holds |
+//! |---|---|
+//! | 56..64 | [`Kind`], never zero, so that no handle is `PTL_INVALID_HANDLE` |
+//! | 48..56 | index of the network interface |
+//! | 0..48 | entries: a sequence number; everything else: generation (24 bits) and slot (24 bits) |
+
+use crate::abi::Handle;
+
+/// What a handle stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Kind {
+    /// A network interface.
+    Interface = 1,
+    /// An event queue.
+    Eq = 2,
+    /// A counting event.
+    Ct = 3,
+    /// A memory descriptor.
+    Md = 4,
+    /// A list entry.
+    Entry = 5,
+}
+
+const NUMBER_BITS: u32 = 48;
+const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
+const SLOT_BITS: u32 = 24;
+const SLOT_MASK: u64 = (1 << SLOT_BITS) - 1;
+
+/// A handle of these parts.
+pub fn pack(kind: Kind, interface: usize, number: u64) -> Handle {
+    ((kind as u64) << 56 | (interface as u64) << NUMBER_BITS | (number & NUMBER_MASK)) as Handle
+}
+
+/// The parts of any handle, valid or not.
+pub fn unpack(handle: Handle) -> Option<(Kind, usize, u64)> {
+    let bits = handle as u64;
+    let kind = match bits >> 56 {
+        1 => Kind::Interface,
+        2 => Kind::Eq,
+        3 => Kind::Ct,
+        4 => Kind::Md,
+        5 => Kind::Entry,
+        _ => return None,
+    };
+    Some((kind, (bits >> NUMBER_BITS & 0xff) as usize, bits & NUMBER_MASK))
+}
+
+/// Values by slot; a slot is used again, its generation tells old handles from new ones.
+#[derive(Debug)]
+pub struct Slots<T> {
+    slots: Vec<(u32, Option<T>)>,
+    free: Vec<u32>,
+}
+
+impl<T> Default for Slots<T> {
+    fn default() -> Slots<T> {
+        Slots::new()
+    }
+}
+
+impl<T> Slots<T> {
+    /// None yet.
+    pub const fn new() -> Slots<T> {
+        Slots { slots: Vec::new(), free: Vec::new() }
+    }
+
+    /// How many values there are.
+    pub fn count(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Keeps a value; returns the number for its handle.
+    pub fn insert(&mut self, value: T) -> u64 {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push((0, None));
+            (self.slots.len() - 1) as u32
+        });
+        let (generation, place) = &mut self.slots[slot as usize];
+        *place = Some(value);
+        u64::from(*generation) << SLOT_BITS | u64::from(slot)
+    }
+
+    /// The value of a number.
+    pub fn get(&self, number: u64) -> Option<&T> {
+        match self.slots.get((number & SLOT_MASK) as usize) {
+            Some((generation, value)) if u64::from(*generation) == number >> SLOT_BITS => value.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// The value of a number.
+    pub fn get_mut(&mut self, number: u64) -> Option<&mut T> {
+        match self.slots.get_mut((number & SLOT_MASK) as usize) {
+            Some((generation, value)) if u64::from(*generation) == number >> SLOT_BITS => value.as_mut(),
+            _ => None,
+        }
+    }
+
+    /// Gives a value back.
+    pub fn remove(&mut self, number: u64) -> Option<T> {
+        self.get(number)?;
+        let slot = (number & SLOT_MASK) as u32;
+        let (generation, value) = &mut self.slots[slot as usize];
+        *generation = (*generation + 1) & SLOT_MASK as u32;
+        self.free.push(slot);
+        value.take()
+    }
+
+    /// The numbers of all values that `which` accepts, in the order of their slots.
+    pub fn numbers(&self, which: impl Fn(&T) -> bool) -> Vec<u64> {
+        let number = |(slot, (generation, value)): (usize, &(u32, Option<T>))| {
+            value.as_ref().filter(|value| which(value)).map(|_| u64::from(*generation) << SLOT_BITS | slot as u64)
+        };
+        self.slots.iter().enumerate().filter_map(number).collect()
+    }
+}
+
+/// The slot in a number: an identifier that stays small.
+pub fn slot(number: u64) -> u32 {
+    (number & SLOT_MASK) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_come_back_and_nothing_else_is_a_handle() {
+        let handle = pack(Kind::Md, 3, 0x1234_5678_9abc);
+        assert_eq!(unpack(handle), Some((Kind::Md, 3, 0x1234_5678_9abc)));
+        assert_eq!(unpack(0), None);
+        assert_eq!(unpack(usize::MAX), None);
+    }
+
+    #[test]
+    fn a_stale_number_finds_nothing() {
+        let mut slots = Slots::new();
+        let first = slots.insert("first");
+        assert_eq!(slots.remove(first), Some("first"));
+        let second = slots.insert("second");
+        assert_eq!(slot(first), slot(second), "the slot is used again");
+        assert_eq!(slots.get(first), None);
+        assert_eq!(slots.remove(first), None);
+        assert_eq!(slots.get(second), Some(&"second"));
+        assert_eq!(slots.count(), 1);
+    }
+}

@@ -1,0 +1,80 @@
+//! C entry points for the preload library: marks of MPI calls, the simulated clock and host.
+//! None of them fails, unwinds or prints.
+
+use narrows_guest::hooks;
+use std::ffi::{c_char, c_int, c_long, c_uint};
+use std::panic::catch_unwind;
+
+/// The program enters MPI call `id`; peer and tag as `narrows_mpicalls` says.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_mpi_enter(id: c_uint, peer: c_long, tag: c_long) -> c_int {
+    let _ = catch_unwind(|| hooks::mpi_enter(id, peer, tag));
+    0
+}
+
+/// It returns from MPI call `id`.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_mpi_leave(id: c_uint) {
+    let _ = catch_unwind(|| hooks::mpi_leave(id));
+}
+
+/// 1 while this process runs in simulated time.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_active() -> c_int {
+    catch_unwind(hooks::active).unwrap_or(false).into()
+}
+
+/// Simulated picoseconds since MPI_Init returned.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_clock() -> u64 {
+    catch_unwind(hooks::clock).unwrap_or(0)
+}
+
+/// The program sleeps for `ps` simulated picoseconds.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_sleep(ps: u64) {
+    let _ = catch_unwind(|| hooks::sleep(ps));
+}
+
+/// The program exits with `status`.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_exits(status: c_int) {
+    let _ = catch_unwind(|| hooks::exits(status));
+}
+
+/// Writes the name of the simulated host and a zero; its length, or -1 when this process belongs
+/// to no rank or `size` is too small.
+///
+/// # Safety
+/// `name` points to `size` writable bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn narrows_host(name: *mut c_char, size: usize) -> c_int {
+    let host = catch_unwind(hooks::host).unwrap_or(&[]);
+    if host.is_empty() || host.len() >= size || name.is_null() {
+        return -1;
+    }
+    // SAFETY: `host.len() + 1 <= size`, and the caller owns `size` bytes.
+    unsafe {
+        std::ptr::copy_nonoverlapping(host.as_ptr().cast(), name, host.len());
+        *name.add(host.len()) = 0;
+    }
+    host.len() as c_int
+}
+
+/// Cores of the simulated node; 0 when this process belongs to no rank.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_cores() -> c_uint {
+    catch_unwind(hooks::cores).unwrap_or(0)
+}
+
+/// Index of the simulated node.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_node_color() -> c_uint {
+    catch_unwind(hooks::node).unwrap_or(0)
+}
+
+/// Rank in MPI_COMM_WORLD.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_rank() -> u32 {
+    catch_unwind(hooks::rank).unwrap_or(0)
+}

@@ -1,0 +1,144 @@
+//! Where commands go: to the simulator through `narrows-guest`, or, in tests, to a NIC inside the
+//! process (feature `loopback`).
+
+use std::sync::Once;
+
+use narrows_portals::{Command, CtId, EqId, Event, ProcessId, ReplyCode};
+use narrows_units::SimTime;
+
+/// What the library needs to know of the machine file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Longest eager message, bytes.
+    pub eager_limit: u64,
+    /// Longest message whose buffer is free when the call returns, bytes.
+    pub inject_limit: u64,
+    /// Long messages travel by put instead of get.
+    pub rendezvous_put: bool,
+    /// Bytes of a block for unexpected messages.
+    pub overflow_block: u64,
+    /// Such blocks that are kept posted.
+    pub overflow_blocks: u32,
+    /// Longest put or get, bytes.
+    pub max_portals_message: u64,
+    /// Longest put whose data travel with the command, bytes.
+    pub pio_limit: u64,
+    /// List entries that the NIC keeps.
+    pub max_entries: u32,
+    /// Unexpected headers that the NIC keeps.
+    pub max_unexpected: u32,
+}
+
+/// What the library asks of the rank that it lives in. The methods are those of
+/// `narrows_guest::Rank`; blocking ones wait in simulated time.
+pub trait Nic {
+    /// Node and number of this process.
+    fn id(&self) -> ProcessId;
+    /// Thresholds and limits of the machine file.
+    fn limits(&self) -> Limits;
+    /// The MPI library has an endpoint: its messages go through the simulated network.
+    fn endpoint_open(&mut self);
+    /// Hands a command to the NIC.
+    fn submit(&mut self, command: Command);
+    /// A number for a command that is answered.
+    fn ticket(&mut self) -> u32;
+    /// Waits for that answer.
+    fn wait_reply(&mut self, ticket: u32) -> ReplyCode;
+    /// The next event of these queues, or an empty poll.
+    fn eq_get(&mut self, eqs: &[EqId]) -> Option<(usize, Event)>;
+    /// The next event of these queues; `None` when the time is over.
+    fn eq_wait(&mut self, eqs: &[EqId], timeout: Option<SimTime>) -> Option<(usize, Event)>;
+    /// Successes and failures.
+    fn count(&mut self, ct: CtId) -> (u64, u64);
+    /// As `count`; an empty poll if successes and failures do not reach `test`.
+    fn count_poll(&mut self, ct: CtId, test: u64) -> (u64, u64);
+    /// Which of these counting events has reached its value; `None` when the time is over.
+    fn count_wait(&mut self, tests: &[(CtId, u64)], timeout: Option<SimTime>) -> Option<usize>;
+    /// An answer is on its way: empty polls wait for it.
+    fn expect_soon(&mut self, yes: bool);
+    /// Time for a copy.
+    fn charge_copy(&mut self, bytes: u64);
+    /// Time for handing out a completion.
+    fn charge_completion(&mut self);
+}
+
+// Each method forwards to the inherent one of the same name; without that one it would call itself.
+#[deny(unconditional_recursion)]
+impl Nic for narrows_guest::Rank {
+    fn id(&self) -> ProcessId {
+        self.id()
+    }
+    fn limits(&self) -> Limits {
+        let settings = self.settings();
+        // Data that must be taken at once travel in the command, so no limit may exceed its room.
+        let room = self.inline_payload() as u64;
+        Limits {
+            eager_limit: settings.eager_limit,
+            inject_limit: settings.inject_limit.min(room),
+            rendezvous_put: settings.rendezvous_put != 0,
+            overflow_block: settings.overflow_block,
+            overflow_blocks: settings.overflow_blocks,
+            max_portals_message: settings.max_portals_message,
+            pio_limit: u64::from(settings.pio_limit).min(room),
+            max_entries: settings.max_entries,
+            max_unexpected: settings.max_unexpected_headers,
+        }
+    }
+    fn endpoint_open(&mut self) {
+        self.endpoint_open();
+    }
+    fn submit(&mut self, command: Command) {
+        self.submit(command);
+    }
+    fn ticket(&mut self) -> u32 {
+        self.ticket()
+    }
+    fn wait_reply(&mut self, ticket: u32) -> ReplyCode {
+        self.wait_reply(ticket)
+    }
+    fn eq_get(&mut self, eqs: &[EqId]) -> Option<(usize, Event)> {
+        self.eq_get(eqs)
+    }
+    fn eq_wait(&mut self, eqs: &[EqId], timeout: Option<SimTime>) -> Option<(usize, Event)> {
+        self.eq_wait(eqs, timeout)
+    }
+    fn count(&mut self, ct: CtId) -> (u64, u64) {
+        self.count(ct)
+    }
+    fn count_poll(&mut self, ct: CtId, test: u64) -> (u64, u64) {
+        self.count_poll(ct, test)
+    }
+    fn count_wait(&mut self, tests: &[(CtId, u64)], timeout: Option<SimTime>) -> Option<usize> {
+        self.count_wait(tests, timeout)
+    }
+    fn expect_soon(&mut self, yes: bool) {
+        self.expect_soon(yes);
+    }
+    fn charge_copy(&mut self, bytes: u64) {
+        self.charge_copy(bytes);
+    }
+    fn charge_completion(&mut self) {
+        self.charge_completion();
+    }
+}
+
+/// This process belongs to no run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotAttached;
+
+/// Runs `work` with the process's NIC. The first call attaches to the simulator; if that fails the
+/// reason goes to standard error, once.
+pub fn with_nic<R>(work: impl FnOnce(&mut dyn Nic) -> R) -> Result<R, NotAttached> {
+    #[cfg(feature = "loopback")]
+    if let Some(mut nic) = crate::loopback::installed() {
+        return Ok(work(&mut *nic));
+    }
+    match narrows_guest::session() {
+        Ok(mut session) => Ok(work(&mut *session)),
+        Err(error) => {
+            static TOLD: Once = Once::new();
+            TOLD.call_once(|| eprintln!("narrows: {error}"));
+            Err(NotAttached)
+        }
+    }
+}

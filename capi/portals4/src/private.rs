@@ -1,0 +1,74 @@
+//! The functions of `narrows_private.h`, for the libfabric provider and the preload library.
+//!
+//! Safety of all functions here: pointer arguments are null or valid, as the header says.
+#![allow(clippy::missing_safety_doc)]
+
+use std::ffi::{c_int, c_uint};
+
+use crate::abi::{FullEvent, Handle, PrivateSettings};
+use crate::events::{Patience, next_event};
+use crate::{call_blocking, slice_in, write_out};
+
+/// Thresholds of the machine file. Attaches to the simulator if that has not happened yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn narrows_get_settings(settings: *mut PrivateSettings) -> c_int {
+    call_blocking(|nic| {
+        let limits = nic.limits();
+        let values = PrivateSettings {
+            eager_limit: limits.eager_limit,
+            inject_limit: limits.inject_limit,
+            overflow_block: limits.overflow_block,
+            max_portals_message: limits.max_portals_message,
+            overflow_blocks: limits.overflow_blocks,
+            rendezvous_put: u32::from(limits.rendezvous_put),
+        };
+        // SAFETY: null or valid.
+        unsafe { write_out(settings, values) }
+    })
+}
+
+/// The MPI library has an endpoint: its messages go through the simulated network.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_endpoint_open() {
+    call_blocking(|nic| {
+        nic.endpoint_open();
+        Ok(())
+    });
+}
+
+/// The time that copying so many bytes takes.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_charge_copy(bytes: u64) {
+    call_blocking(|nic| {
+        nic.charge_copy(bytes);
+        Ok(())
+    });
+}
+
+/// The time that handing out one completion takes.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_charge_completion() {
+    call_blocking(|nic| {
+        nic.charge_completion();
+        Ok(())
+    });
+}
+
+/// An answer is on its way, so that an empty poll waits for it; or no more.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_expect_soon(yes: c_int) {
+    call_blocking(|nic| {
+        nic.expect_soon(yes != 0);
+        Ok(())
+    });
+}
+
+/// As `PtlEQPoll` without a timeout, but an empty queue neither parks the rank nor costs a poll.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn narrows_eq_check(eq_handles: *const Handle, size: c_uint, event: *mut FullEvent, which: *mut c_uint) -> c_int {
+    // SAFETY: `size` handles.
+    match unsafe { slice_in(eq_handles, size as usize) } {
+        Ok(handles) => next_event(handles, Patience::Look, event, which),
+        Err(code) => code,
+    }
+}

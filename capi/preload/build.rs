@@ -1,0 +1,123 @@
+//! Writes the list of interposed MPI symbols, and a stand-in for libportals.so to link against.
+//!
+//! The real libportals.so is built by another package of the workspace; at run time it is found beside this library
+//! (`$ORIGIN`). The stand-in has the same soname and the names that are called from here, nothing else.
+
+use narrows_mpicalls::CALLS;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::{env, fs, process};
+
+/// Functions of libportals.so that `src/portals.rs` declares.
+const PORTALS: &[&str] = &[
+    "narrows_mpi_enter",
+    "narrows_mpi_leave",
+    "narrows_clock",
+    "narrows_active",
+    "narrows_sleep",
+    "narrows_exits",
+    "narrows_host",
+    "narrows_cores",
+    "narrows_node_color",
+];
+
+/// Symbols with code of their own in `src/special.rs`.
+const SPECIAL: &[&str] = &["MPI_Wtime", "MPI_Wtick", "MPI_Get_processor_name", "MPI_Comm_split_type", "MPI_Init_thread"];
+
+/// Fortran entry points that return a C pointer: the same call under another name (Open MPI, MPICH).
+const C_POINTER: &[&str] = &["MPI_Alloc_mem", "MPI_Win_allocate", "MPI_Win_allocate_shared", "MPI_Win_shared_query"];
+
+/// Argument registers of the calling convention; the rest is on the stack.
+const REGISTERS: u32 = 6;
+
+/// Stack words handed on for MPI_Pcontrol, whose arguments are not known. Our choice; no MPI library reads any.
+const VARIADIC_WORDS: u32 = 8;
+
+fn main() {
+    println!("cargo:rerun-if-changed=build.rs");
+    if env::var("CARGO_CFG_TARGET_ARCH").as_deref() != Ok("x86_64") || env::var("CARGO_CFG_TARGET_OS").as_deref() != Ok("linux") {
+        panic!("narrows-preload: only Linux on x86_64; the trampolines in src/trampoline.rs are written for its calling convention");
+    }
+    let out = env::var("OUT_DIR").expect("cargo sets OUT_DIR");
+    let out = Path::new(&out);
+    fs::write(out.join("symbols.rs"), symbols()).expect("OUT_DIR is writable");
+    stand_in(out);
+    println!("cargo:rustc-cdylib-link-arg=-Wl,--no-as-needed");
+    println!("cargo:rustc-cdylib-link-arg=-L{}", out.display());
+    println!("cargo:rustc-cdylib-link-arg=-lportals");
+    println!("cargo:rustc-cdylib-link-arg=-Wl,--disable-new-dtags,-rpath,$ORIGIN");
+}
+
+struct Symbol {
+    name: String,
+    id: usize,
+    words: u32,
+    fortran: bool,
+}
+
+fn symbols() -> String {
+    let mut list = Vec::new();
+    for (id, call) in CALLS.iter().enumerate().filter(|(_, call)| !call.is_trivial()) {
+        let arguments = u32::from(call.arguments);
+        let words = if call.name == "MPI_Pcontrol" { VARIADIC_WORDS } else { arguments.saturating_sub(REGISTERS) };
+        for prefix in ["", "P"] {
+            list.push(Symbol { name: format!("{prefix}{}", call.name), id, words, fortran: false });
+        }
+        if !call.has_fortran() {
+            continue;
+        }
+        // ierror, and the lengths of the strings behind all other arguments.
+        let words = (arguments + 1 + u32::from(call.strings)).saturating_sub(REGISTERS);
+        let lower = call.name.to_lowercase();
+        let mut endings = vec!["_", "_f08_", "_f08ts_"];
+        if C_POINTER.contains(&call.name) {
+            endings.push("_cptr_");
+        }
+        for ending in endings {
+            for prefix in ["", "p"] {
+                list.push(Symbol { name: format!("{prefix}{lower}{ending}"), id, words, fortran: true });
+            }
+        }
+    }
+    list.sort_by(|a, b| a.name.cmp(&b.name));
+    let mut names = String::new();
+    let mut offset = 0;
+    let mut table = String::new();
+    let mut exports = String::new();
+    let special: Vec<_> = SPECIAL.iter().flat_map(|name| [name.to_string(), name.to_lowercase()]).collect();
+    for (slot, Symbol { name, id, words, fortran }) in list.iter().enumerate() {
+        writeln!(table, "    Symbol::new({offset}, {id}, {words}, {fortran}),").expect("a string grows");
+        names.push_str(name);
+        names.push_str("\\0");
+        offset += name.len() + 1;
+        let public = name.strip_prefix(['P', 'p']).filter(|rest| rest.to_lowercase().starts_with("mpi_")).unwrap_or(name);
+        let own = special
+            .iter()
+            .any(|special| public == special || ["_", "_f08_"].iter().any(|ending| public.strip_suffix(ending) == Some(special)));
+        if !own {
+            writeln!(exports, "    {slot} {name}").expect("a string grows");
+        }
+    }
+    format!(
+        "/// Every interposed symbol, sorted by name.\npub static SYMBOLS: [Symbol; {}] = [\n{table}];\n\n\
+         /// The names, each ended by a zero byte.\nstatic NAMES: &str = \"{names}\";\n\nexport! {{\n{exports}}}\n",
+        list.len()
+    )
+}
+
+fn stand_in(out: &Path) {
+    let source = out.join("portals.c");
+    let code: String = PORTALS.iter().map(|name| format!("void {name}(void) {{}}\n")).collect();
+    fs::write(&source, code).expect("OUT_DIR is writable");
+    let compiler = env::var("CC").unwrap_or_else(|_| "cc".to_owned());
+    let status = process::Command::new(&compiler)
+        .args(["-shared", "-fPIC", "-nostdlib", "-Wl,-soname,libportals.so", "-o"])
+        .arg(out.join("libportals.so"))
+        .arg(&source)
+        .status();
+    match status {
+        Ok(status) if status.success() => {}
+        Ok(status) => panic!("{compiler} cannot build a shared library: {status}"),
+        Err(error) => panic!("a C compiler is needed (package gcc, or set CC): {compiler}: {error}"),
+    }
+}

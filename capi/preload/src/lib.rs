@@ -1,0 +1,65 @@
+//! Preloaded into every rank: marks around MPI calls, virtual time, and the simulated machine as the program sees it.
+//!
+//! Nothing here knows about the simulation. It is a layer between the program and the libraries that it was linked with: it takes
+//! the symbols of the same name first (`LD_PRELOAD`), asks libportals.so (found beside this file) what to say, and forwards.
+//! Without `NARROWS_CHANNEL` in the environment every function forwards untouched.
+//!
+//! * `trampoline.rs`: every `MPI_*`, `PMPI_*`, `mpi_*_`, `mpi_*_f08_` and `mpi_*_f08ts_` symbol. `build.rs` writes the list from
+//!   `narrows-mpicalls`; one piece of assembly serves all.
+//! * `symbols.rs`: the real function behind a symbol, wherever the MPI library was loaded.
+//! * `special.rs`: the few MPI calls whose arguments or results change (`MPI_Wtime`, `MPI_Init_thread`, ...).
+//! * `clock.rs`: reading clocks, `sleep.rs`: sleeping and waiting with a deadline.
+//! * `machine.rs`: host name and number of cores.
+//! * `threads.rs`: which threads belong to the MPI library; `main`, `fork` and `exit`.
+//! * `files.rs`: a file that would only cost time.
+//! * `state.rs`: what this process and this thread are in.
+//! * `portals.rs`: the functions of libportals.so that are called.
+//!
+//! # Which time a caller gets
+//!
+//! | caller | time |
+//! |---|---|
+//! | thread of the MPI library (started inside an MPI call), code of the MPI library inside a call | real |
+//! | constructors of libraries before the program begins | real |
+//! | program before MPI_Init has returned | starts at 2026-01-01 00:00:00 UTC, each read takes 100 us; sleeping is real and moves it |
+//! | program until MPI_Finalize | that, plus the rank's simulated clock |
+//! | program afterwards | goes on from there, each read takes 1 us; sleeping is real and moves it |
+//! | child of `fork` without `exec`; destructors in `exit` | goes on from there at real speed |
+//!
+//! # Limits
+//!
+//! * `rdtsc`, direct system calls and reads of `/proc` and `/sys` are not seen.
+//! * A sleep, or a wait with a deadline that runs out, moves the rank's clock only in the thread that called MPI_Init; other
+//!   threads of the program wait in real time. Timers (`alarm`, `timer_create`, `timerfd_create`) and time-outs of `poll` and
+//!   `select` with descriptors run in real time.
+//! * Code of the program that runs inside an MPI call (reduction functions, attribute callbacks) reads real time, except
+//!   through MPI_Wtime.
+//! * `longjmp` or an exception out of an MPI call ends its mark at the next MPI call of that thread.
+//! * MPI_Comm_split_type answers for MPI_COMM_TYPE_SHARED; other types see the machine that really runs the program. All ranks
+//!   must ask for the same type or MPI_UNDEFINED.
+//! * Variables that the launcher sets (`OMPI_COMM_WORLD_LOCAL_RANK`, `MPI_LOCALRANKID`) and `/proc/cpuinfo` describe the host
+//!   that really runs the program. The simulated host name resolves to `localhost`, names of other simulated hosts do not.
+//! * Partners in marks are ranks of the communicator of the call.
+//! * Symbols are found by name: functions that the program has linked in statically are its own.
+
+// A test executable made from these sources would define clock_gettime and its relatives for itself: it is empty.
+#[cfg(not(test))]
+mod clock;
+#[cfg(not(test))]
+mod files;
+#[cfg(not(test))]
+mod machine;
+#[cfg(not(test))]
+mod portals;
+#[cfg(not(test))]
+mod sleep;
+#[cfg(not(test))]
+mod special;
+#[cfg(not(test))]
+mod state;
+#[cfg(not(test))]
+mod symbols;
+#[cfg(not(test))]
+mod threads;
+#[cfg(not(test))]
+mod trampoline;

@@ -1,0 +1,79 @@
+//! What libportals.so answers. Every call goes through a wrapper that raises the thread's guard, so that clock reads of
+//! libportals.so itself are real.
+
+use crate::state;
+use std::ffi::{c_char, c_int, c_long, c_uint};
+
+unsafe extern "C" {
+    fn narrows_mpi_enter(id: c_uint, peer: c_long, tag: c_long) -> c_int;
+    fn narrows_mpi_leave(id: c_uint);
+    fn narrows_clock() -> u64;
+    fn narrows_active() -> c_int;
+    fn narrows_sleep(picoseconds: u64);
+    fn narrows_exits(status: c_int);
+    fn narrows_host(name: *mut c_char, size: usize) -> c_int;
+    fn narrows_cores() -> c_uint;
+    fn narrows_node_color() -> c_uint;
+}
+
+/// Longest host name with its zero byte: `HOST_NAME_MAX` of Linux is 64 (gethostname(2)).
+pub const HOST_SIZE: usize = 65;
+
+/// Marks the beginning of an MPI call. Peer and tag as in `narrows_mpicalls`: a number, `NONE` or `ANY`.
+pub fn enter(id: u32, peer: i64, tag: i64) {
+    // SAFETY: plain numbers. The result says whether the rank takes part; a mark that it ignores does no harm.
+    state::guarded(|| unsafe { narrows_mpi_enter(id, peer, tag) });
+}
+
+/// Marks the end of an MPI call.
+pub fn leave(id: u32) {
+    // SAFETY: plain number.
+    state::guarded(|| unsafe { narrows_mpi_leave(id) });
+}
+
+/// The rank's clock in ps since MPI_Init returned. Reading costs a little virtual time.
+pub fn clock() -> u64 {
+    // SAFETY: no arguments.
+    state::guarded(|| unsafe { narrows_clock() })
+}
+
+/// Whether the rank runs in virtual time: MPI_Init has returned.
+pub fn active() -> bool {
+    // SAFETY: no arguments.
+    state::guarded(|| unsafe { narrows_active() }) != 0
+}
+
+/// Moves the rank's clock.
+pub fn sleep(picoseconds: u64) {
+    // SAFETY: plain number.
+    state::guarded(|| unsafe { narrows_sleep(picoseconds) });
+}
+
+/// The rank's process ends by itself with this status.
+pub fn exits(status: c_int) {
+    // SAFETY: plain number.
+    state::guarded(|| unsafe { narrows_exits(status) });
+}
+
+/// Name of the simulated host with its length, or `None` while there is none.
+pub fn host() -> Option<([u8; HOST_SIZE], usize)> {
+    let mut name = [0u8; HOST_SIZE];
+    // SAFETY: the buffer is as long as said.
+    let code = state::guarded(|| unsafe { narrows_host(name.as_mut_ptr().cast(), name.len()) });
+    name[HOST_SIZE - 1] = 0;
+    let length = name.iter().position(|byte| *byte == 0).unwrap_or(0);
+    (code >= 0 && length > 0).then_some((name, length))
+}
+
+/// Cores of the simulated node, or `None` while that is not known.
+pub fn cores() -> Option<usize> {
+    // SAFETY: no arguments.
+    let cores = state::guarded(|| unsafe { narrows_cores() });
+    (cores > 0).then_some(cores as usize)
+}
+
+/// Index of the simulated node.
+pub fn node() -> c_int {
+    // SAFETY: no arguments. The simulator counts nodes far below 2^31, and MPI colours are non-negative ints.
+    (state::guarded(|| unsafe { narrows_node_color() }) & 0x7fff_ffff) as c_int
+}

@@ -1,0 +1,236 @@
+//! Sleeping, and waiting with a deadline.
+//!
+//! A deadline that the program made from a virtual clock means nothing to the kernel: what is left of it is added to the real
+//! clock. If the wait runs out, that much virtual time has passed.
+
+use crate::clock::{self, NS_PER_S, PS_PER_NS, View};
+use crate::symbols::real;
+use crate::{portals, state};
+use libc::{
+    c_int, c_uint, clockid_t, fd_set, pollfd, pthread_cond_t, pthread_mutex_t, pthread_rwlock_t, sem_t, timespec, timeval, useconds_t,
+};
+
+mod next {
+    use super::*;
+    real! {
+        fn nanosleep(wanted: *const timespec, left: *mut timespec) -> c_int;
+        fn clock_nanosleep(clock: clockid_t, flags: c_int, wanted: *const timespec, left: *mut timespec) -> c_int;
+        fn usleep(wanted: useconds_t) -> c_int;
+        fn sleep(wanted: c_uint) -> c_uint;
+        fn sched_yield() -> c_int;
+        fn select(n: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set, timeout: *mut timeval) -> c_int;
+        fn poll(files: *mut pollfd, n: libc::nfds_t, timeout_ms: c_int) -> c_int;
+        fn sem_timedwait(semaphore: *mut sem_t, deadline: *const timespec) -> c_int;
+        fn sem_clockwait(semaphore: *mut sem_t, clock: clockid_t, deadline: *const timespec) -> c_int;
+        #[version = c"GLIBC_2.3.2"]
+        fn pthread_cond_timedwait(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, deadline: *const timespec) -> c_int;
+        fn pthread_cond_clockwait(
+            cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, clock: clockid_t, deadline: *const timespec,
+        ) -> c_int;
+        fn pthread_mutex_timedlock(mutex: *mut pthread_mutex_t, deadline: *const timespec) -> c_int;
+        fn pthread_mutex_clocklock(mutex: *mut pthread_mutex_t, clock: clockid_t, deadline: *const timespec) -> c_int;
+        fn pthread_rwlock_timedrdlock(lock: *mut pthread_rwlock_t, deadline: *const timespec) -> c_int;
+        fn pthread_rwlock_timedwrlock(lock: *mut pthread_rwlock_t, deadline: *const timespec) -> c_int;
+    }
+}
+
+/// The shortest sleep of the MPI library while it starts or ends. Open MPI 4.1 waits for its launcher in steps of 100 us
+/// (`OMPI_LAZY_WAIT_FOR_COMPLETION`), which keeps a few hundred ranks on few cores busy with waking up. Our choice, by
+/// measurement: 200 ranks need 34 s of processor time instead of 57 s to start; 4 ms was not better than 1 ms.
+const NAP_NS: u64 = 1_000_000;
+
+/// How to wait for a while.
+enum How {
+    /// Nobody waits: the rank's clock moves.
+    Move,
+    /// As the caller asked; before MPI_Init and after MPI_Finalize the virtual clock moves afterwards.
+    Wait(View),
+}
+
+fn how() -> How {
+    match clock::view() {
+        View::Simulated if state::thread(|thread| thread.rank.get()) => How::Move,
+        view => How::Wait(view),
+    }
+}
+
+/// In ns: seconds since 1970 are too many for ps. `None` for what the kernel refuses.
+fn length(time: &timespec) -> Option<u64> {
+    let seconds = u64::try_from(time.tv_sec).ok()?;
+    let ns = u64::try_from(time.tv_nsec).ok().filter(|ns| *ns < NS_PER_S)?;
+    Some(seconds.saturating_mul(NS_PER_S).saturating_add(ns))
+}
+
+fn timespec_of(ns: u64) -> timespec {
+    timespec { tv_sec: (ns / NS_PER_S) as i64, tv_nsec: (ns % NS_PER_S) as i64 }
+}
+
+/// Sleeps that long, in simulated time if the caller lives there, otherwise by the real function.
+fn rest(ns: u64, real: impl FnOnce() -> c_int) -> c_int {
+    let ps = ns.saturating_mul(PS_PER_NS);
+    match how() {
+        How::Move => {
+            portals::sleep(ps);
+            0
+        }
+        How::Wait(view) => {
+            if ns < NAP_NS && state::waits_outside() {
+                // SAFETY: a valid record.
+                return unsafe { next::nanosleep(&timespec_of(NAP_NS), std::ptr::null_mut()) };
+            }
+            let code = real();
+            if code == 0 {
+                clock::pass(view, ps);
+            }
+            code
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn nanosleep(wanted: *const timespec, left: *mut timespec) -> c_int {
+    // SAFETY: the caller passes a valid record; anything else is left to the real function to refuse. `left` is only for
+    // interrupted sleeps.
+    unsafe {
+        match wanted.as_ref().and_then(length) {
+            Some(ns) => rest(ns, || next::nanosleep(wanted, left)),
+            None => next::nanosleep(wanted, left),
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn clock_nanosleep(clock: clockid_t, flags: c_int, wanted: *const timespec, left: *mut timespec) -> c_int {
+    // SAFETY: as nanosleep.
+    unsafe {
+        let Some(ns) = wanted.as_ref().and_then(length) else { return next::clock_nanosleep(clock, flags, wanted, left) };
+        if flags & libc::TIMER_ABSTIME == 0 {
+            return rest(ns, || next::clock_nanosleep(clock, flags, wanted, left));
+        }
+        let Some(elapsed) = clock::elapsed_in(clock::view()) else { return next::clock_nanosleep(clock, flags, wanted, left) };
+        let now = length(&clock::on_clock(clock, elapsed)).unwrap_or(0);
+        let ns = ns.saturating_sub(now);
+        let relative = timespec_of(ns);
+        rest(ns, || next::clock_nanosleep(libc::CLOCK_MONOTONIC, 0, &relative, std::ptr::null_mut()))
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn usleep(wanted: useconds_t) -> c_int {
+    // SAFETY: a plain number.
+    rest(u64::from(wanted) * (NS_PER_S / 1_000_000), || unsafe { next::usleep(wanted) })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn sleep(wanted: c_uint) -> c_uint {
+    // SAFETY: a plain number. The result is what is left of an interrupted sleep, 0 otherwise.
+    rest(u64::from(wanted) * NS_PER_S, || unsafe { next::sleep(wanted) as c_int }) as c_uint
+}
+
+/// MPI libraries yield after every poll without result. Inside a call that waits for the simulated network the rank has been
+/// parked by that poll already: then a yield is a system call for nothing. A program that yields in a loop of its own waits for
+/// something: time passes.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn sched_yield() -> c_int {
+    if !state::on() {
+        // SAFETY: no arguments.
+        return unsafe { next::sched_yield() };
+    }
+    if state::in_mpi() && !state::waits_outside() && !state::in_guard() && !state::left() {
+        return 0;
+    }
+    if clock::view() == View::Simulated {
+        portals::clock();
+    }
+    // SAFETY: no arguments.
+    unsafe { next::sched_yield() }
+}
+
+/// Without descriptors `select` is a sleep with microseconds, much used before `usleep` was.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn select(n: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set, timeout: *mut timeval) -> c_int {
+    // SAFETY: forwarded as it came; the timeout is null or valid.
+    unsafe {
+        let wanted = timeout.as_ref().filter(|_| n == 0).and_then(|wanted| {
+            // More than a million microseconds are allowed in practice: select(2) of Linux carries them over.
+            let us = u64::try_from(wanted.tv_usec).ok()?;
+            Some(u64::try_from(wanted.tv_sec).ok()?.saturating_mul(NS_PER_S).saturating_add(us.saturating_mul(NS_PER_S / 1_000_000)))
+        });
+        match wanted {
+            Some(ns) => rest(ns, || next::select(n, read, write, except, timeout)),
+            None => next::select(n, read, write, except, timeout),
+        }
+    }
+}
+
+/// Without descriptors `poll` is a sleep with milliseconds.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn poll(files: *mut pollfd, n: libc::nfds_t, timeout_ms: c_int) -> c_int {
+    // SAFETY: forwarded as it came.
+    match u64::try_from(timeout_ms) {
+        Ok(ms) if n == 0 => rest(ms * (NS_PER_S / 1_000), || unsafe { next::poll(files, n, timeout_ms) }),
+        _ => unsafe { next::poll(files, n, timeout_ms) },
+    }
+}
+
+/// Waits until a virtual deadline. `clock` is the one that the program read, `wait` the real function with a real deadline
+/// on the same clock. The result of a wait that ran out is `timed_out()`.
+fn until(
+    clock: Option<clockid_t>,
+    deadline: *const timespec,
+    wait: impl FnOnce(*const timespec) -> c_int,
+    timed_out: impl Fn(c_int) -> bool,
+) -> c_int {
+    // SAFETY: null or valid by the contract of all these functions.
+    let wanted = unsafe { deadline.as_ref() };
+    let Some(wanted) = wanted else { return wait(deadline) };
+    let view = clock::view();
+    let (Some(elapsed), Some(end)) = (clock::elapsed_in(view), length(wanted)) else { return wait(deadline) };
+    let clock = clock.unwrap_or_else(|| clock::clock_of(wanted));
+    let left = end.saturating_sub(length(&clock::on_clock(clock, elapsed)).unwrap_or(0));
+    let now = clock::real_now(clock);
+    let real = length(&now).unwrap_or(0).saturating_add(left);
+    let code = wait(&timespec_of(real));
+    let left = left.saturating_mul(PS_PER_NS);
+    if timed_out(code) {
+        match view {
+            View::Simulated if state::thread(|thread| thread.rank.get()) => portals::sleep(left),
+            view => clock::pass(view, left),
+        }
+    }
+    code
+}
+
+fn by_code(code: c_int) -> bool {
+    code == libc::ETIMEDOUT
+}
+
+fn by_errno(code: c_int) -> bool {
+    // SAFETY: errno of this thread.
+    code == -1 && unsafe { *libc::__errno_location() } == libc::ETIMEDOUT
+}
+
+/// Waits by the clock that the function is documented for (`REALTIME`), one that is an argument (`clock`), or one that is a
+/// property of the object (`None`: guessed from the size of the deadline).
+macro_rules! waits {
+    ($($name:ident($($argument:ident: $type:ty),*), $clock:expr, $timed_out:ident;)*) => {
+        $(
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn $name($($argument: $type,)* deadline: *const timespec) -> c_int {
+                // SAFETY: forwarded; only the deadline is another one.
+                until($clock, deadline, |deadline| unsafe { next::$name($($argument,)* deadline) }, $timed_out)
+            }
+        )*
+    };
+}
+
+waits! {
+    sem_timedwait(semaphore: *mut sem_t), Some(libc::CLOCK_REALTIME), by_errno;
+    sem_clockwait(semaphore: *mut sem_t, clock: clockid_t), Some(clock), by_errno;
+    pthread_cond_timedwait(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t), None, by_code;
+    pthread_cond_clockwait(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, clock: clockid_t), Some(clock), by_code;
+    pthread_mutex_timedlock(mutex: *mut pthread_mutex_t), Some(libc::CLOCK_REALTIME), by_code;
+    pthread_mutex_clocklock(mutex: *mut pthread_mutex_t, clock: clockid_t), Some(clock), by_code;
+    pthread_rwlock_timedrdlock(lock: *mut pthread_rwlock_t), Some(libc::CLOCK_REALTIME), by_code;
+    pthread_rwlock_timedwrlock(lock: *mut pthread_rwlock_t), Some(libc::CLOCK_REALTIME), by_code;
+}

@@ -1,0 +1,266 @@
+//! MPI calls whose arguments or results change. In C and Fortran; the Fortran 2008 symbols take the same arguments by address
+//! with an optional ierror (MPI 4.1, section 19.1).
+
+use crate::symbols::{Constants, Flavor, Real};
+use crate::trampoline::Mark;
+use crate::{clock, portals, state};
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr;
+
+/// Whether this is one of the clock functions, which have no mark.
+pub fn is_clock(name: &CStr) -> bool {
+    let name = name.to_bytes();
+    let public = name.strip_prefix(b"P").or_else(|| name.strip_prefix(b"p")).unwrap_or(name);
+    [b"MPI_Wtime".as_slice(), b"MPI_Wtick", b"mpi_wtime_", b"mpi_wtick_", b"mpi_wtime_f08_", b"mpi_wtick_f08_"].contains(&public)
+}
+
+fn id(name: &str) -> u32 {
+    narrows_mpicalls::by_name(name).expect("the names below are in the table; build.rs exports them from it")
+}
+
+/// Constants of the MPI library that this function belongs to, or whose Fortran binding it is.
+fn constants(function: usize) -> Constants {
+    Flavor::learn(function);
+    Flavor::get().constants()
+}
+
+macro_rules! clocks {
+    ($($name:ident $text:literal, $value:expr;)*) => {
+        $(
+            #[unsafe(no_mangle)]
+            #[allow(non_snake_case)]
+            unsafe extern "C" fn $name() -> f64 {
+                static REAL: Real = Real::new($text);
+                let value: Option<f64> = $value;
+                value.unwrap_or_else(|| {
+                    // SAFETY: the type of MPI_Wtime and MPI_Wtick.
+                    let real: unsafe extern "C" fn() -> f64 = unsafe { REAL.call() };
+                    // SAFETY: no arguments.
+                    unsafe { real() }
+                })
+            }
+        )*
+    };
+}
+
+/// The simulated clock counts picoseconds.
+fn tick() -> Option<f64> {
+    state::on().then_some(1e-12)
+}
+
+clocks! {
+    MPI_Wtime c"MPI_Wtime", clock::mpi_wtime();
+    PMPI_Wtime c"PMPI_Wtime", clock::mpi_wtime();
+    mpi_wtime_ c"mpi_wtime_", clock::mpi_wtime();
+    pmpi_wtime_ c"pmpi_wtime_", clock::mpi_wtime();
+    mpi_wtime_f08_ c"mpi_wtime_f08_", clock::mpi_wtime();
+    pmpi_wtime_f08_ c"pmpi_wtime_f08_", clock::mpi_wtime();
+    MPI_Wtick c"MPI_Wtick", tick();
+    PMPI_Wtick c"PMPI_Wtick", tick();
+    mpi_wtick_ c"mpi_wtick_", tick();
+    pmpi_wtick_ c"pmpi_wtick_", tick();
+    mpi_wtick_f08_ c"mpi_wtick_f08_", tick();
+    pmpi_wtick_f08_ c"pmpi_wtick_f08_", tick();
+}
+
+/// Whether this process takes part and may ask libportals.so.
+fn in_run() -> bool {
+    state::on() && !state::in_guard()
+}
+
+/// The name goes where the real call has put its own, so its buffer has MPI_MAX_PROCESSOR_NAME bytes: at least 128.
+unsafe fn processor_name(real: unsafe extern "C" fn(*mut c_char, *mut c_int) -> c_int, name: *mut c_char, length: *mut c_int) -> c_int {
+    let _mark = Mark::begin(id("MPI_Get_processor_name"));
+    // SAFETY: forwarded as it came; on success both are filled.
+    unsafe {
+        let code = real(name, length);
+        if code == 0
+            && in_run()
+            && let Some((host, size)) = portals::host()
+        {
+            ptr::copy_nonoverlapping(host.as_ptr(), name.cast(), size + 1);
+            *length = size as c_int;
+        }
+        code
+    }
+}
+
+macro_rules! processor_name_c {
+    ($($name:ident $text:literal;)*) => {
+        $(
+            #[unsafe(no_mangle)]
+            #[allow(non_snake_case)]
+            unsafe extern "C" fn $name(name: *mut c_char, length: *mut c_int) -> c_int {
+                static REAL: Real = Real::new($text);
+                // SAFETY: the prototype in mpi.h; arguments as they came.
+                unsafe { processor_name(REAL.call(), name, length) }
+            }
+        )*
+    };
+}
+processor_name_c! { MPI_Get_processor_name c"MPI_Get_processor_name"; PMPI_Get_processor_name c"PMPI_Get_processor_name"; }
+
+type ProcessorNameFortran = unsafe extern "C" fn(*mut c_char, *mut c_int, *mut c_int, usize);
+
+macro_rules! processor_name_fortran {
+    ($($name:ident $text:literal;)*) => {
+        $(
+            /// Fortran strings have a hidden length and are filled with blanks.
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn $name(name: *mut c_char, length: *mut c_int, error: *mut c_int, size: usize) {
+                static REAL: Real = Real::new($text);
+                let _mark = Mark::begin(id("MPI_Get_processor_name"));
+                // SAFETY: the Fortran interface of the call; the string has `size` bytes.
+                unsafe {
+                    REAL.call::<ProcessorNameFortran>()(name, length, error, size);
+                    if in_run()
+                        && error.as_ref().is_none_or(|error| *error == 0)
+                        && let Some((host, host_length)) = portals::host()
+                    {
+                        ptr::write_bytes(name.cast::<u8>(), b' ', size);
+                        let shown = host_length.min(size);
+                        ptr::copy_nonoverlapping(host.as_ptr(), name.cast(), shown);
+                        *length = shown as c_int;
+                    }
+                }
+            }
+        )*
+    };
+}
+processor_name_fortran! {
+    mpi_get_processor_name_ c"mpi_get_processor_name_";
+    pmpi_get_processor_name_ c"pmpi_get_processor_name_";
+    mpi_get_processor_name_f08_ c"mpi_get_processor_name_f08_";
+    pmpi_get_processor_name_f08_ c"pmpi_get_processor_name_f08_";
+}
+
+/// MPI_UNDEFINED, the same in all three families.
+const UNDEFINED: c_int = -32766;
+
+/// The colour of this rank if the ranks of one simulated node are asked for. A rank that asks for nothing takes part in the
+/// same collective call as the others.
+fn node_color(split_type: c_int, constants: &Constants) -> Option<c_int> {
+    if !in_run() {
+        return None;
+    }
+    match split_type {
+        UNDEFINED => Some(UNDEFINED),
+        shared if shared == constants.comm_type_shared => Some(portals::node()),
+        _ => None,
+    }
+}
+
+/// Handles are pointers in Open MPI and the standard ABI and ints in MPICH; as a word they pass through unchanged.
+type Handle = *mut c_void;
+type SplitType = unsafe extern "C" fn(Handle, c_int, c_int, Handle, *mut Handle) -> c_int;
+type Split = unsafe extern "C" fn(Handle, c_int, c_int, *mut Handle) -> c_int;
+
+macro_rules! split_type_c {
+    ($($name:ident $text:literal $split:literal;)*) => {
+        $(
+            #[unsafe(no_mangle)]
+            #[allow(non_snake_case)]
+            unsafe extern "C" fn $name(comm: Handle, split_type: c_int, key: c_int, info: Handle, new: *mut Handle) -> c_int {
+                static REAL: Real = Real::new($text);
+                static SPLIT: Real = Real::new($split);
+                let _mark = Mark::begin(id("MPI_Comm_split_type"));
+                // SAFETY: the prototypes in mpi.h; arguments as they came.
+                unsafe {
+                    let real: SplitType = REAL.call();
+                    match node_color(split_type, &constants(real as usize)) {
+                        Some(color) => SPLIT.call::<Split>()(comm, color, key, new),
+                        None => real(comm, split_type, key, info, new),
+                    }
+                }
+            }
+        )*
+    };
+}
+split_type_c! {
+    MPI_Comm_split_type c"MPI_Comm_split_type" c"MPI_Comm_split";
+    PMPI_Comm_split_type c"PMPI_Comm_split_type" c"PMPI_Comm_split";
+}
+
+type Fint = *mut c_int;
+type SplitTypeFortran = unsafe extern "C" fn(Fint, Fint, Fint, Fint, Fint, Fint);
+type SplitFortran = unsafe extern "C" fn(Fint, Fint, Fint, Fint, Fint);
+
+macro_rules! split_type_fortran {
+    ($($name:ident $text:literal $split:literal;)*) => {
+        $(
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn $name(comm: Fint, split_type: Fint, key: Fint, info: Fint, new: Fint, error: Fint) {
+                static REAL: Real = Real::new($text);
+                static SPLIT: Real = Real::new($split);
+                let _mark = Mark::begin(id("MPI_Comm_split_type"));
+                // SAFETY: the Fortran interface of the calls; arguments as they came.
+                unsafe {
+                    let real: SplitTypeFortran = REAL.call();
+                    match node_color(*split_type, &constants(real as usize)) {
+                        Some(mut color) => SPLIT.call::<SplitFortran>()(comm, &mut color, key, new, error),
+                        None => real(comm, split_type, key, info, new, error),
+                    }
+                }
+            }
+        )*
+    };
+}
+split_type_fortran! {
+    mpi_comm_split_type_ c"mpi_comm_split_type_" c"mpi_comm_split_";
+    pmpi_comm_split_type_ c"pmpi_comm_split_type_" c"pmpi_comm_split_";
+    mpi_comm_split_type_f08_ c"mpi_comm_split_type_f08_" c"mpi_comm_split_f08_";
+    pmpi_comm_split_type_f08_ c"pmpi_comm_split_type_f08_" c"pmpi_comm_split_f08_";
+}
+
+/// MPI_THREAD_MULTIPLE is asked for as MPI_THREAD_SERIALIZED, and the MPI library says what it provides: the order in which
+/// threads of a rank get to the network is the host's, so results could not be reproduced.
+fn thread_level(required: c_int, constants: &Constants) -> c_int {
+    if in_run() && required == constants.thread_multiple { constants.thread_serialized } else { required }
+}
+
+type InitThread = unsafe extern "C" fn(*mut c_void, *mut c_void, c_int, *mut c_int) -> c_int;
+
+macro_rules! init_thread_c {
+    ($($name:ident $text:literal;)*) => {
+        $(
+            #[unsafe(no_mangle)]
+            #[allow(non_snake_case)]
+            unsafe extern "C" fn $name(argc: *mut c_void, argv: *mut c_void, required: c_int, provided: *mut c_int) -> c_int {
+                static REAL: Real = Real::new($text);
+                let _mark = Mark::begin(id("MPI_Init_thread"));
+                // SAFETY: the prototype in mpi.h; arguments as they came.
+                unsafe {
+                    let real: InitThread = REAL.call();
+                    real(argc, argv, thread_level(required, &constants(real as usize)), provided)
+                }
+            }
+        )*
+    };
+}
+init_thread_c! { MPI_Init_thread c"MPI_Init_thread"; PMPI_Init_thread c"PMPI_Init_thread"; }
+
+type InitThreadFortran = unsafe extern "C" fn(Fint, Fint, Fint);
+
+macro_rules! init_thread_fortran {
+    ($($name:ident $text:literal;)*) => {
+        $(
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn $name(required: Fint, provided: Fint, error: Fint) {
+                static REAL: Real = Real::new($text);
+                let _mark = Mark::begin(id("MPI_Init_thread"));
+                // SAFETY: the Fortran interface of the call; `required` is input only, so a copy serves.
+                unsafe {
+                    let real: InitThreadFortran = REAL.call();
+                    let mut level = thread_level(*required, &constants(real as usize));
+                    real(&mut level, provided, error);
+                }
+            }
+        )*
+    };
+}
+init_thread_fortran! {
+    mpi_init_thread_ c"mpi_init_thread_";
+    pmpi_init_thread_ c"pmpi_init_thread_";
+    mpi_init_thread_f08_ c"mpi_init_thread_f08_";
+    pmpi_init_thread_f08_ c"pmpi_init_thread_f08_";
+}

@@ -1,0 +1,146 @@
+//! Threads of the MPI library, and the beginning and end of the process: `main`, `fork`, `exit`.
+
+use crate::symbols::real;
+use crate::{clock, portals, state};
+use libc::{c_char, c_int, c_void, pthread_attr_t, pthread_t};
+
+type Start = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
+
+mod next {
+    use super::*;
+    real! {
+        fn pthread_create(thread: *mut pthread_t, attributes: *const pthread_attr_t, start: Start, argument: *mut c_void) -> c_int;
+    }
+}
+
+struct Begin {
+    start: Start,
+    argument: *mut c_void,
+}
+
+/// Threads that are started inside an MPI call belong to the MPI library and live in real time (PMIx and libevent have
+/// time-outs of their own); so do the threads that these start.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_create(
+    thread: *mut pthread_t,
+    attributes: *const pthread_attr_t,
+    start: Start,
+    argument: *mut c_void,
+) -> c_int {
+    if !state::starts_runtime_threads() {
+        // SAFETY: forwarded as it came.
+        return unsafe { next::pthread_create(thread, attributes, start, argument) };
+    }
+    let begin = Box::into_raw(Box::new(Begin { start, argument }));
+    // SAFETY: the new thread takes the record over; if there is none, it comes back.
+    unsafe {
+        let code = next::pthread_create(thread, attributes, runtime_thread, begin.cast());
+        if code != 0 {
+            drop(Box::from_raw(begin));
+        }
+        code
+    }
+}
+
+unsafe extern "C" fn runtime_thread(begin: *mut c_void) -> *mut c_void {
+    state::thread(|thread| thread.runtime.set(true));
+    // SAFETY: `pthread_create` above made this record for this thread alone.
+    let Begin { start, argument } = *unsafe { Box::from_raw(begin.cast::<Begin>()) };
+    // SAFETY: as the MPI library asked. A thread that ends by pthread_exit unwinds through here without harm: nothing is held.
+    unsafe { start(argument) }
+}
+
+extern "C" fn leave() {
+    clock::note_left();
+    state::now_left();
+}
+
+unsafe extern "C" fn in_child() {
+    leave();
+}
+
+extern "C" fn at_exit(status: c_int, _: *mut c_void) {
+    if state::is_rank() && !state::left() {
+        portals::exits(status);
+        leave();
+    }
+}
+
+unsafe extern "C" {
+    /// As `atexit`, but the handler learns the status; also for `return` from main: on_exit(3).
+    fn on_exit(handler: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
+}
+
+/// Called when MPI_Init has returned. From `exit` on, what is left are destructors of libraries, which wait for things of this
+/// world: handlers run in reverse order, so those of the program from now on still see virtual time.
+pub fn note_init() {
+    state::now_initialised();
+    // SAFETY: the handler lives as long as this library, which is never unloaded.
+    unsafe { on_exit(at_exit, std::ptr::null_mut()) };
+}
+
+/// Ends without handlers.
+macro_rules! ends {
+    ($($name:ident)*) => {
+        $(
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn $name(status: c_int) -> ! {
+                at_exit(status, std::ptr::null_mut());
+                // SAFETY: a plain number.
+                unsafe { end::$name(status) }
+            }
+        )*
+    };
+}
+ends! { _exit _Exit quick_exit }
+
+#[allow(non_snake_case)]
+mod end {
+    use super::*;
+    real! {
+        fn _exit(status: c_int) -> !;
+        fn _Exit(status: c_int) -> !;
+        fn quick_exit(status: c_int) -> !;
+    }
+}
+
+unsafe extern "C" fn constructor() {
+    if state::on() {
+        // SAFETY: the handler lives as long as this library, which is never unloaded.
+        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+    }
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static CONSTRUCTOR: unsafe extern "C" fn() = constructor;
+
+type Main = unsafe extern "C" fn(c_int, *mut *mut c_char, *mut *mut c_char) -> c_int;
+type Hook = Option<unsafe extern "C" fn()>;
+
+mod begin {
+    use super::*;
+    real! {
+        #[version = c"GLIBC_2.34"]
+        fn __libc_start_main(
+            main: Main, argc: c_int, argv: *mut *mut c_char, init: Hook, fini: Hook, end: Hook, stack: *mut c_void,
+        ) -> c_int;
+    }
+}
+
+/// The C library calls this when the constructors of all libraries that the program was linked with have run, and then those of
+/// the program and `main`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __libc_start_main(
+    main: Main,
+    argc: c_int,
+    argv: *mut *mut c_char,
+    init: Hook,
+    fini: Hook,
+    end: Hook,
+    stack: *mut c_void,
+) -> c_int {
+    state::now_started();
+    // SAFETY: forwarded as it came.
+    unsafe { begin::__libc_start_main(main, argc, argv, init, fini, end, stack) }
+}

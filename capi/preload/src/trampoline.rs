@@ -1,0 +1,347 @@
+//! Marks around MPI calls.
+//!
+//! Every interposed symbol loads its index into r11 and jumps to [`common`], which saves all argument registers, asks [`enter`]
+//! what to do, and either jumps to the real function as if nothing had been (nested calls, processes outside a run), or calls it
+//! in a frame of its own with a copy of the stack arguments, so that [`leave`] runs afterwards. The frame has unwind
+//! information: debuggers see through it, and C++ exceptions pass.
+//!
+//! Only the outermost MPI call of a thread is marked. One that was left by `longjmp` or an exception is noticed by its stack
+//! address at the next call.
+
+use crate::symbols::{self, Flavor, SYMBOLS, Symbol};
+use crate::{portals, special, state, threads};
+use narrows_mpicalls::{ABORT, ANY, CALLS, NONE, Role};
+use std::ffi::{CStr, c_char, c_void};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// What [`common`] does next, in rax and rdx.
+#[repr(C)]
+pub struct Next {
+    /// The real function.
+    function: usize,
+    /// 0: jump there. Else the index of the call + 1, and in the upper half the number of stack words to copy, an even number.
+    plan: u64,
+}
+
+// In a `global_asm` because a naked function has no unwind information of its own.
+core::arch::global_asm!(
+    ".text",
+    ".p2align 4",
+    ".globl narrows_preload_common",
+    ".hidden narrows_preload_common",
+    ".type narrows_preload_common, @function",
+    "narrows_preload_common:",
+    ".cfi_startproc",
+    "push rbp",
+    ".cfi_def_cfa_offset 16",
+    ".cfi_offset rbp, -16",
+    "mov rbp, rsp",
+    ".cfi_def_cfa_register rbp",
+    "push rbx",
+    ".cfi_offset rbx, -24",
+    // 7 general registers, 8 bytes of padding, 8 vector registers; rsp is a multiple of 16 afterwards.
+    "sub rsp, 200",
+    "mov [rsp], rdi",
+    "mov [rsp + 8], rsi",
+    "mov [rsp + 16], rdx",
+    "mov [rsp + 24], rcx",
+    "mov [rsp + 32], r8",
+    "mov [rsp + 40], r9",
+    "mov [rsp + 48], rax",
+    "movaps [rsp + 64], xmm0",
+    "movaps [rsp + 80], xmm1",
+    "movaps [rsp + 96], xmm2",
+    "movaps [rsp + 112], xmm3",
+    "movaps [rsp + 128], xmm4",
+    "movaps [rsp + 144], xmm5",
+    "movaps [rsp + 160], xmm6",
+    "movaps [rsp + 176], xmm7",
+    "mov edi, r11d",
+    "mov rsi, rsp",
+    "lea rdx, [rbp + 16]",
+    "call {enter}",
+    "mov r11, rax",
+    "mov rbx, rdx",
+    "mov r10, rsp",
+    // Copy of the stack arguments: none if there is no mark.
+    "mov rcx, rbx",
+    "shr rcx, 32",
+    "lea rax, [rcx * 8]",
+    "sub rsp, rax",
+    "2:",
+    "test rcx, rcx",
+    "jz 3f",
+    "dec rcx",
+    "mov rax, [rbp + rcx * 8 + 16]",
+    "mov [rsp + rcx * 8], rax",
+    "jmp 2b",
+    "3:",
+    "mov rdi, [r10]",
+    "mov rsi, [r10 + 8]",
+    "mov rdx, [r10 + 16]",
+    "mov rcx, [r10 + 24]",
+    "mov r8, [r10 + 32]",
+    "mov r9, [r10 + 40]",
+    "mov rax, [r10 + 48]",
+    "movaps xmm0, [r10 + 64]",
+    "movaps xmm1, [r10 + 80]",
+    "movaps xmm2, [r10 + 96]",
+    "movaps xmm3, [r10 + 112]",
+    "movaps xmm4, [r10 + 128]",
+    "movaps xmm5, [r10 + 144]",
+    "movaps xmm6, [r10 + 160]",
+    "movaps xmm7, [r10 + 176]",
+    "test rbx, rbx",
+    "jz 4f",
+    "call r11",
+    "lea rsp, [rbp - 208]",
+    "mov [rsp], rax",
+    "mov [rsp + 8], rdx",
+    "movaps [rsp + 64], xmm0",
+    "movaps [rsp + 80], xmm1",
+    "lea edi, [rbx - 1]",
+    "call {leave}",
+    "mov rax, [rsp]",
+    "mov rdx, [rsp + 8]",
+    "movaps xmm0, [rsp + 64]",
+    "movaps xmm1, [rsp + 80]",
+    "mov rbx, [rbp - 8]",
+    ".cfi_remember_state",
+    "leave",
+    ".cfi_def_cfa rsp, 8",
+    "ret",
+    "4:",
+    ".cfi_restore_state",
+    "mov rbx, [rbp - 8]",
+    "leave",
+    ".cfi_def_cfa rsp, 8",
+    "jmp r11",
+    ".cfi_endproc",
+    ".size narrows_preload_common, . - narrows_preload_common",
+    enter = sym enter,
+    leave = sym leave,
+);
+
+unsafe extern "C" {
+    /// Expects the index of the symbol in r11 and everything else as the program passed it.
+    #[link_name = "narrows_preload_common"]
+    pub fn common();
+}
+
+/// `registers`: rdi, rsi, rdx, rcx, r8, r9 of the program; `stack`: its arguments on the stack.
+unsafe extern "C" fn enter(slot: u32, registers: *const u64, stack: *const u64) -> Next {
+    let symbol = &SYMBOLS[slot as usize];
+    let function = symbol.function();
+    if !begin(stack as usize, symbol.id()) {
+        return Next { function, plan: 0 };
+    }
+    // SAFETY: the trampoline passes its save area and the program's frame.
+    let (peer, tag) = unsafe { partner(symbol, registers, stack) };
+    portals::enter(symbol.id(), peer, tag);
+    let words = symbol.words().next_multiple_of(2);
+    Next { function, plan: words << 32 | u64::from(symbol.id() + 1) }
+}
+
+unsafe extern "C" fn leave(id: u32) {
+    end(id);
+}
+
+/// Whether a call with this frame is to be marked: it is the program's, and outermost in its thread.
+fn begin(frame: usize, id: u32) -> bool {
+    if !state::on() || state::left() || state::in_guard() {
+        return false;
+    }
+    state::thread(|thread| {
+        if thread.runtime.get() {
+            return false;
+        }
+        // Stacks grow downwards: a call that is still under way has its frame above this one. In the same place or above, the
+        // old one has been left.
+        let outer = thread.outer.get();
+        if outer != 0 {
+            if frame < outer {
+                return false;
+            }
+            portals::leave(thread.call.get());
+        }
+        thread.outer.set(frame);
+        thread.call.set(id);
+        true
+    })
+}
+
+fn end(id: u32) {
+    portals::leave(id);
+    state::thread(|thread| {
+        thread.outer.set(0);
+        if !thread.rank.get() && matches!(CALLS[id as usize].name, "MPI_Init" | "MPI_Init_thread" | "MPI_Session_init") {
+            thread.rank.set(true);
+            threads::note_init();
+        }
+    });
+}
+
+/// The partner of a call as in `narrows_mpicalls`.
+///
+/// # Safety
+/// `registers` and `stack` hold the arguments of a call of this symbol.
+unsafe fn partner(symbol: &Symbol, registers: *const u64, stack: *const u64) -> (i64, i64) {
+    let call = symbol.call();
+    let constants = Flavor::get().constants();
+    let argument = |position: u8| {
+        let position = usize::from(position);
+        // SAFETY: the first six integer arguments are in registers, the others on the stack; MPI passes no others. Fortran
+        // passes addresses of integers that it may not leave out.
+        unsafe {
+            let word = if position < 6 { *registers.add(position) } else { *stack.add(position - 6) };
+            match symbol.fortran {
+                true if word == 0 => NONE as i32,
+                true => *(word as *const i32),
+                false => word as i32,
+            }
+        }
+    };
+    // Negative ranks and tags are constants (MPI 4.1, section 2.5.4): MPI_PROC_NULL, MPI_ROOT and the wildcards.
+    let peer = call.peer.map_or(NONE, |peer| match argument(peer.argument) {
+        any if any == constants.any_source && peer.role == Role::From => ANY,
+        rank if rank < 0 => NONE,
+        rank => i64::from(rank),
+    });
+    let tag = call.tag.map_or(NONE, |tag| match argument(tag) {
+        code if call.name == ABORT => i64::from(if code < 0 { code & 0xff } else { code }),
+        any if any == constants.any_tag => ANY,
+        tag if tag < 0 => NONE,
+        tag => i64::from(tag),
+    });
+    (peer, tag)
+}
+
+/// A mark around code in Rust: the calls of `special.rs`.
+pub struct Mark(Option<u32>);
+
+impl Mark {
+    /// Begins a call without partner. Inlined, so that the frame it notes is that of the caller: frames of the calls inside
+    /// are below it.
+    #[inline(always)]
+    pub fn begin(id: u32) -> Mark {
+        let here = 0u8;
+        // One more: a call inside may have its frame exactly here.
+        let marked = begin(&raw const here as usize + 1, id);
+        if marked {
+            portals::enter(id, NONE, NONE);
+        }
+        Mark(marked.then_some(id))
+    }
+}
+
+impl Drop for Mark {
+    fn drop(&mut self) {
+        if let Some(id) = self.0 {
+            end(id);
+        }
+    }
+}
+
+type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
+
+static DLSYM: AtomicUsize = AtomicUsize::new(0);
+
+/// The real `dlsym`. RTLD_NEXT means: behind this library.
+///
+/// # Safety
+/// As `dlsym`.
+pub unsafe fn real_dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
+    let address = match DLSYM.load(Relaxed) {
+        0 => find_dlsym(),
+        address => address,
+    };
+    // SAFETY: the type of dlsym.
+    unsafe { std::mem::transmute::<usize, Dlsym>(address)(handle, name) }
+}
+
+extern "C" fn find_dlsym() -> usize {
+    // glibc 2.34 moved dlsym from libdl into libc; x86_64 began with 2.2.5.
+    for version in [c"GLIBC_2.34", c"GLIBC_2.2.5"] {
+        // SAFETY: constant strings.
+        let found = unsafe { libc::dlvsym(libc::RTLD_NEXT, c"dlsym".as_ptr(), version.as_ptr()) } as usize;
+        if found != 0 {
+            DLSYM.store(found, Relaxed);
+            return found;
+        }
+    }
+    // SAFETY: always. No C library that we know gets here.
+    unsafe { libc::abort() }
+}
+
+/// Programs that load their MPI library by hand (ctypes, Julia) ask `dlsym` for its functions: they get ours in front of the
+/// real ones. And where nothing but ours has that name, the answer is that there is no such function, so that probing works.
+///
+/// RTLD_NEXT depends on who calls: that one is passed on by a jump.
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
+    core::arch::naked_asm!(
+        "cmp rdi, -1", // RTLD_NEXT (dlfcn.h)
+        "jne 3f",
+        "mov rax, [rip + {known}]",
+        "test rax, rax",
+        "jnz 2f",
+        "push rdi",
+        "push rsi",
+        "sub rsp, 8",
+        "call {find}",
+        "add rsp, 8",
+        "pop rsi",
+        "pop rdi",
+        "2:",
+        "jmp rax",
+        "3:",
+        "jmp {filtered}",
+        known = sym DLSYM,
+        find = sym find_dlsym,
+        filtered = sym filtered,
+    )
+}
+
+unsafe extern "C" fn filtered(handle: *mut c_void, name: *const c_char) -> *mut c_void {
+    // SAFETY: the caller keeps the contract of dlsym.
+    let found = unsafe { real_dlsym(handle, name) };
+    if found.is_null() || name.is_null() {
+        return found;
+    }
+    // SAFETY: as above.
+    let text = unsafe { CStr::from_ptr(name) };
+    let real = match symbols::by_name(text) {
+        Some(symbol) => symbol.function_or_zero(),
+        None if special::is_clock(text) => symbols::find(text),
+        None => return found,
+    };
+    let own = own_symbol(text);
+    if found == own && real == 0 {
+        // SAFETY: as above. Null, with the message for dlerror.
+        return unsafe { real_dlsym(libc::RTLD_NEXT, name) };
+    }
+    if real == found as usize && !own.is_null() && state::in_program() { own } else { found }
+}
+
+/// Our own function of that name.
+fn own_symbol(name: &CStr) -> *mut c_void {
+    static HANDLE: AtomicUsize = AtomicUsize::new(0);
+    let mut handle = HANDLE.load(Relaxed);
+    if handle == 0 {
+        // SAFETY: dladdr fills the record for an address of this library; its name stays valid.
+        handle = unsafe {
+            let mut info: libc::Dl_info = std::mem::zeroed();
+            match libc::dladdr(own_symbol as *const c_void, &mut info) {
+                0 => 0,
+                _ => libc::dlopen(info.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD) as usize,
+            }
+        };
+        if handle == 0 {
+            return std::ptr::null_mut();
+        }
+        HANDLE.store(handle, Relaxed);
+    }
+    // SAFETY: the handle is kept open for good.
+    unsafe { real_dlsym(handle as *mut c_void, name.as_ptr()) }
+}

@@ -1,0 +1,203 @@
+//! What lies where in the shared file. Both sides are built from the same sources;
+//! [`Header::magic`] and [`Header::version`] refuse a mixture.
+
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// First word of the file.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"narrows\0");
+/// Raised with every change of this file or of [`crate::record`].
+pub const VERSION: u32 = 1;
+
+/// Simulated time starts here, ps: one second. What ranks do during MPI_Init lies before it.
+pub const EPOCH_PS: u64 = 1_000_000_000_000;
+
+/// Bytes of commands that a rank may give before it must hand over.
+pub const COMMAND_BYTES: usize = 256 * 1024;
+/// Bytes of notices that a rank finds when it is woken.
+pub const NOTICE_BYTES: usize = 256 * 1024;
+/// Payloads up to this size travel inside the records; larger ones are copied from process to
+/// process. Measured: below about 4 KiB one `process_vm_readv` costs more than two copies.
+pub const INLINE_PAYLOAD: usize = 4096;
+
+/// Values of [`RankHeader::state`].
+pub mod state {
+    /// No process yet.
+    pub const ABSENT: u32 = 0;
+    /// The rank runs and owns its region.
+    pub const RUNNING: u32 = 1;
+    /// The rank sleeps; the simulator owns the region.
+    pub const PARKED: u32 = 2;
+    /// The rank is busy with things outside the simulated network (MPI_Init, MPI_Finalize); the
+    /// simulator owns the region.
+    pub const OUTSIDE: u32 = 3;
+    /// A rank that was outside waits to be let in.
+    pub const WANTS_IN: u32 = 4;
+    /// The run is over: the rank must end itself.
+    pub const KILLED: u32 = 5;
+}
+
+/// Values of [`RankHeader::reason`]: why a rank parked.
+pub mod reason {
+    /// Nothing to do before the next notice or [`super::RankHeader::deadline`].
+    pub const POLL: u32 = 0;
+    /// MPI_Init is done; all ranks start together.
+    pub const INIT: u32 = 1;
+    /// MPI_Finalize was called.
+    pub const FINALIZE: u32 = 2;
+    /// The command area is full.
+    pub const FULL: u32 = 3;
+    /// The library waits for the reply to a command.
+    pub const REPLY: u32 = 4;
+}
+
+/// Values of [`Header::phase`].
+pub mod phase {
+    /// Ranks are in MPI_Init; simulated time has not started.
+    pub const PROLOGUE: u32 = 0;
+    /// The run.
+    pub const RUN: u32 = 1;
+    /// All ranks are in MPI_Finalize; simulated time has ended.
+    pub const EPILOGUE: u32 = 2;
+}
+
+/// What every rank must know of the machine; written once before the ranks start.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Settings {
+    /// Simulated cost of giving a command to the NIC, ps.
+    pub post_ps: u64,
+    /// Simulated cost of taking a completion, ps.
+    pub completion_ps: u64,
+    /// Simulated cost of an empty poll, ps.
+    pub poll_ps: u64,
+    /// Simulated cost of copying 1,024 bytes inside a process, ps.
+    pub copy_ps_per_kib: u64,
+    /// Simulated cost of reading the clock, ps.
+    pub clock_read_ps: u64,
+    /// CPU time to simulated time, in millionths; zero: work is free (`--compute none`).
+    pub compute_ppm: u64,
+    /// Longest eager message, bytes.
+    pub eager_limit: u64,
+    /// Longest message that completes at once, bytes.
+    pub inject_limit: u64,
+    /// Bytes of an overflow block.
+    pub overflow_block: u64,
+    /// Longest Portals message, bytes.
+    pub max_portals_message: u64,
+    /// Overflow blocks kept posted.
+    pub overflow_blocks: u32,
+    /// 1: rendezvous by put; 0: by get.
+    pub rendezvous_put: u32,
+    /// Largest volatile put, bytes (PIO).
+    pub pio_limit: u32,
+    /// Limits of a network interface, see `ptl_ni_limits_t`.
+    pub max_entries: u32,
+    /// Idem.
+    pub max_unexpected_headers: u32,
+    /// Cores of a simulated node.
+    pub cores: u32,
+}
+
+/// The start of the file.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Header {
+    /// [`MAGIC`].
+    pub magic: u64,
+    /// [`VERSION`].
+    pub version: u32,
+    /// Number of ranks.
+    pub ranks: u32,
+    /// Offset of the region of rank 0.
+    pub first_region: u64,
+    /// Distance between regions.
+    pub region_bytes: u64,
+    /// The simulator's process.
+    pub simulator: u32,
+    /// See [`phase`].
+    pub phase: AtomicU32,
+    /// Ranks that run; the one that takes it to zero rings the bell.
+    pub running: AtomicU32,
+    /// The futex that the simulator sleeps on: raised when nobody runs and when somebody wants in.
+    pub bell: AtomicU32,
+    /// The machine.
+    pub settings: Settings,
+}
+
+/// The start of a rank's region.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct RankHeader {
+    /// See [`state`]; the futex of the rank.
+    pub state: AtomicU32,
+    /// The rank's process.
+    pub pid: AtomicU32,
+    /// There is something for a rank that is outside.
+    pub mail: AtomicU32,
+    /// 1 when the libfabric provider has an enabled endpoint.
+    pub endpoint: AtomicU32,
+    /// See [`reason`].
+    pub reason: AtomicU32,
+    /// MPI function the rank is in: index into the table of calls plus one; 0: none.
+    pub call: AtomicU32,
+    /// MPI function the rank was in last: as `call`, but stays.
+    pub last_call: AtomicU32,
+    /// 1 from the return of MPI_Finalize on.
+    pub finalized: AtomicU32,
+    /// Exit status plus one, when the process said it; 0: it did not.
+    pub exit_status: AtomicU32,
+    /// Code given to MPI_Abort plus one; 0: it was not called.
+    pub abort_code: AtomicU32,
+    /// Peer of that call (-1: none, -2: any).
+    pub peer: AtomicU64,
+    /// Tag of that call (-1: none, -2: any).
+    pub tag: AtomicU64,
+    /// The rank's clock, ps.
+    pub clock: AtomicU64,
+    /// Nothing that is not in the region yet happens before this time, ps.
+    pub horizon: AtomicU64,
+    /// When a parked rank wants to run again at the latest, ps; `u64::MAX`: at the next notice.
+    pub deadline: AtomicU64,
+    /// Bytes of commands.
+    pub commands: AtomicU64,
+    /// Bytes of notices.
+    pub notices: AtomicU64,
+    /// Simulated time outside MPI calls, ps.
+    pub compute_ps: AtomicU64,
+    /// Simulated time in MPI calls without waiting, ps.
+    pub mpi_ps: AtomicU64,
+    /// Simulated time of waiting, ps.
+    pub wait_ps: AtomicU64,
+    /// MPI calls.
+    pub calls: AtomicU64,
+    /// MPI calls that may block.
+    pub blocking_calls: AtomicU64,
+    /// Node of the rank, index.
+    pub node: u32,
+    /// Its `nid`.
+    pub nid: u32,
+    /// Its `pid` in Portals' sense.
+    pub ptl_pid: u32,
+    /// Bytes of `host` in use.
+    pub host_length: u32,
+    /// Name of the simulated host.
+    pub host: [u8; 64],
+}
+
+const fn round_up(bytes: usize, to: usize) -> usize {
+    bytes.div_ceil(to) * to
+}
+
+/// Bytes of the header, in whole pages.
+pub const FIRST_REGION: usize = round_up(size_of::<Header>(), 4096);
+/// Offset of the commands in a region.
+pub const COMMANDS_AT: usize = round_up(size_of::<RankHeader>(), 4096);
+/// Offset of the notices in a region.
+pub const NOTICES_AT: usize = COMMANDS_AT + COMMAND_BYTES;
+/// Bytes of a region.
+pub const REGION_BYTES: usize = NOTICES_AT + NOTICE_BYTES;
+
+/// Bytes of the file for `ranks` ranks.
+pub const fn file_bytes(ranks: usize) -> usize {
+    FIRST_REGION + ranks * REGION_BYTES
+}

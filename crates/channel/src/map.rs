@@ -1,0 +1,204 @@
+//! The mapped file.
+
+use crate::layout::{self, COMMAND_BYTES, Header, NOTICE_BYTES, RankHeader};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+/// Why the file cannot be used.
+#[derive(Debug)]
+pub enum MappingError {
+    /// The system refused.
+    Io(io::Error),
+    /// It is not a channel of this version.
+    Foreign,
+    /// There is no such rank.
+    NoSuchRank,
+}
+
+impl std::fmt::Display for MappingError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            MappingError::Io(error) => write!(f, "the channel to the simulator cannot be mapped: {error}"),
+            MappingError::Foreign => f.write_str("the channel belongs to another version of narrows: run `make build` again"),
+            MappingError::NoSuchRank => f.write_str("more processes than ranks: start the program through `narrows run`"),
+        }
+    }
+}
+
+impl std::error::Error for MappingError {}
+
+impl From<io::Error> for MappingError {
+    fn from(error: io::Error) -> Self {
+        MappingError::Io(error)
+    }
+}
+
+/// The shared file in memory. Unmapped when dropped.
+#[derive(Debug)]
+pub struct Mapping {
+    base: *mut u8,
+    bytes: usize,
+}
+
+// SAFETY: all shared fields are atomics; the byte areas are handed over by the state words.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Makes an anonymous file for `ranks` ranks; the descriptor is the only name it has, so it
+    /// cannot stay behind.
+    pub fn create(ranks: u32, settings: layout::Settings) -> Result<(Mapping, OwnedFd), MappingError> {
+        // SAFETY: a constant, terminated name; no other argument is a pointer.
+        let raw = unsafe { libc::memfd_create(c"narrows".as_ptr(), libc::MFD_CLOEXEC) };
+        if raw < 0 {
+            return Err(io::Error::last_os_error().into());
+        }
+        // SAFETY: the descriptor is new and ours.
+        let fd = unsafe { OwnedFd::from_raw_fd(raw) };
+        let bytes = layout::file_bytes(ranks as usize);
+        // SAFETY: plain system call on our descriptor.
+        if unsafe { libc::ftruncate(fd.as_raw_fd(), bytes as libc::off_t) } != 0 {
+            return Err(io::Error::last_os_error().into());
+        }
+        let mapping = Mapping::map(fd.as_raw_fd(), bytes)?;
+        let header = mapping.base.cast::<Header>();
+        // SAFETY: the file is zeroed, large enough and not shared with anyone yet.
+        unsafe {
+            (*header).magic = layout::MAGIC;
+            (*header).version = layout::VERSION;
+            (*header).ranks = ranks;
+            (*header).first_region = layout::FIRST_REGION as u64;
+            (*header).region_bytes = layout::REGION_BYTES as u64;
+            (*header).simulator = std::process::id();
+            (*header).settings = settings;
+        }
+        Ok((mapping, fd))
+    }
+
+    /// Maps the file of a running simulator.
+    pub fn open(path: &Path) -> Result<Mapping, MappingError> {
+        let file = File::options().read(true).write(true).open(path)?;
+        let bytes = file.metadata()?.len() as usize;
+        if bytes < layout::FIRST_REGION {
+            return Err(MappingError::Foreign);
+        }
+        let mapping = Mapping::map(file.as_raw_fd(), bytes)?;
+        let header = mapping.header();
+        let fits = header.magic == layout::MAGIC
+            && header.version == layout::VERSION
+            && header.region_bytes == layout::REGION_BYTES as u64
+            && bytes >= layout::file_bytes(header.ranks as usize);
+        if fits { Ok(mapping) } else { Err(MappingError::Foreign) }
+    }
+
+    fn map(fd: i32, bytes: usize) -> Result<Mapping, MappingError> {
+        // SAFETY: a fresh shared mapping of a whole file; the address is the kernel's choice.
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, fd, 0) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error().into());
+        }
+        Ok(Mapping { base: base.cast(), bytes })
+    }
+
+    /// The header.
+    pub fn header(&self) -> &Header {
+        // SAFETY: checked on creation; the shared fields are atomics, the others are written before any rank starts.
+        unsafe { &*self.base.cast::<Header>() }
+    }
+
+    /// The region of `rank`.
+    pub fn region(&self, rank: u32) -> Result<Region<'_>, MappingError> {
+        if rank >= self.header().ranks {
+            return Err(MappingError::NoSuchRank);
+        }
+        let at = layout::FIRST_REGION + rank as usize * layout::REGION_BYTES;
+        // SAFETY: inside the mapping (sizes were checked).
+        Ok(Region { base: unsafe { self.base.add(at) }, mapping: self })
+    }
+
+    /// Writes what does not change during the run. Only before `rank` starts.
+    pub fn place(&self, rank: u32, node: u32, id: narrows_portals::ProcessId, host: &str) -> Result<(), MappingError> {
+        let header = self.region(rank)?.base.cast::<RankHeader>();
+        let length = host.len().min(63);
+        // SAFETY: inside the mapping, and no rank has mapped the file yet.
+        unsafe {
+            (*header).node = node;
+            (*header).nid = id.nid;
+            (*header).ptl_pid = id.pid;
+            (*header).host_length = length as u32;
+            (&mut (*header).host)[..length].copy_from_slice(&host.as_bytes()[..length]);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `map`, and no reference outlives `self`.
+        unsafe {
+            libc::munmap(self.base.cast(), self.bytes);
+        }
+    }
+}
+
+/// One rank's part of the file.
+#[derive(Clone, Copy, Debug)]
+pub struct Region<'a> {
+    base: *mut u8,
+    mapping: &'a Mapping,
+}
+
+// SAFETY: as for `Mapping`: shared fields are atomics, areas are handed over by the state word.
+unsafe impl Send for Region<'_> {}
+
+impl<'a> Region<'a> {
+    /// Its header.
+    pub fn header(&self) -> &'a RankHeader {
+        // SAFETY: inside the mapping, aligned to a page.
+        unsafe { &*self.base.cast::<RankHeader>() }
+    }
+
+    /// The region of another rank.
+    pub fn sibling(&self, rank: u32) -> Option<Region<'a>> {
+        self.mapping.region(rank).ok()
+    }
+
+    /// The file's header.
+    pub fn file(&self) -> &'a Header {
+        self.mapping.header()
+    }
+
+    /// All bytes of the command area.
+    ///
+    /// # Safety
+    /// The caller owns the region (see [`layout::state`]) and holds no other reference to the area.
+    #[allow(clippy::mut_from_ref)]
+    pub unsafe fn command_area(&self) -> &'a mut [u8] {
+        // SAFETY: inside the mapping; exclusive by the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(self.base.add(layout::COMMANDS_AT), COMMAND_BYTES) }
+    }
+
+    /// All bytes of the notice area.
+    ///
+    /// # Safety
+    /// As [`Region::command_area`].
+    #[allow(clippy::mut_from_ref)]
+    pub unsafe fn notice_area(&self) -> &'a mut [u8] {
+        // SAFETY: inside the mapping; exclusive by the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(self.base.add(layout::NOTICES_AT), NOTICE_BYTES) }
+    }
+
+    /// Commands in the area, as the rank says it; never more than the area.
+    pub fn command_bytes(&self) -> usize {
+        (self.header().commands.load(Ordering::Relaxed) as usize).min(COMMAND_BYTES)
+    }
+
+    /// Notices in the area, as the simulator says it; never more than the area.
+    pub fn notice_bytes(&self) -> usize {
+        (self.header().notices.load(Ordering::Relaxed) as usize).min(NOTICE_BYTES)
+    }
+}

@@ -1,0 +1,606 @@
+//! Commands and notices as 64-bit words in the shared areas.
+//!
+//! A record is `[kind | bytes << 32] [time, ps] fields... payload`, padded to a word. Decoding
+//! trusts nothing: every kind, length and enumeration is checked, and a wrong one is a
+//! [`RecordError`], never a panic.
+//!
+//! ```
+//! use narrows_channel::record::{Writer, decode_command, encode_command};
+//! use narrows_portals::{Command, EqId};
+//! let mut area = [0u8; 256];
+//! let mut writer = Writer::new(&mut area, 0);
+//! encode_command(&mut writer, 1_000, &Command::EqAlloc { eq: EqId(3), count: 64 }).unwrap();
+//! let used = writer.used();
+//! let (time, command, rest) = decode_command(&area[..used]).unwrap();
+//! assert_eq!((time, command, rest), (1_000, Command::EqAlloc { eq: EqId(3), count: 64 }, used));
+//! ```
+
+use narrows_portals::{
+    AckRequest, Command, CtId, EntryId, EqId, Event, EventKind, FailType, List, LocalBuffer, MatchEntry, Notice, ProcessId, RemoteTarget,
+    ReplyCode, SearchOperation,
+};
+
+/// Why bytes are not a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecordError {
+    /// The area ends inside the record.
+    Short,
+    /// No such kind of record.
+    Kind(u32),
+    /// A field holds a value that it cannot have.
+    Field(&'static str),
+    /// The record's length and its content disagree.
+    Length,
+}
+
+impl std::fmt::Display for RecordError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            RecordError::Short => f.write_str("a record ends after its area"),
+            RecordError::Kind(kind) => write!(f, "there is no record of kind {kind}"),
+            RecordError::Field(field) => write!(f, "the field `{field}` holds an impossible value"),
+            RecordError::Length => f.write_str("a record's length does not fit its content"),
+        }
+    }
+}
+
+impl std::error::Error for RecordError {}
+
+/// The area has no room for the record; nothing was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Full;
+
+/// Appends records to an area.
+#[derive(Debug)]
+pub struct Writer<'a> {
+    area: &'a mut [u8],
+    used: usize,
+    start: usize,
+    overflow: bool,
+}
+
+impl<'a> Writer<'a> {
+    /// Goes on after `used` bytes.
+    pub fn new(area: &'a mut [u8], used: usize) -> Self {
+        Writer { area, used, start: used, overflow: false }
+    }
+
+    /// Bytes in use.
+    pub fn used(&self) -> usize {
+        self.used
+    }
+
+    fn begin(&mut self, time: u64) {
+        self.start = self.used;
+        self.overflow = false;
+        self.word(0);
+        self.word(time);
+    }
+
+    fn word(&mut self, word: u64) {
+        match self.area.get_mut(self.used..self.used + 8) {
+            Some(slot) => slot.copy_from_slice(&word.to_le_bytes()),
+            None => self.overflow = true,
+        }
+        self.used += 8;
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        match self.area.get_mut(self.used..self.used + bytes.len()) {
+            Some(slot) => slot.copy_from_slice(bytes),
+            None => self.overflow = true,
+        }
+        self.used += bytes.len().next_multiple_of(8);
+    }
+
+    fn end(&mut self, kind: u32) -> Result<(), Full> {
+        if self.overflow || self.used > self.area.len() {
+            self.used = self.start;
+            return Err(Full);
+        }
+        let head = u64::from(kind) | (((self.used - self.start) as u64) << 32);
+        self.area[self.start..self.start + 8].copy_from_slice(&head.to_le_bytes());
+        Ok(())
+    }
+}
+
+struct Reader<'a> {
+    record: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    /// The record at the start of `bytes`: its kind, its time, its content, and its length.
+    fn begin(bytes: &'a [u8]) -> Result<(u32, u64, Reader<'a>, usize), RecordError> {
+        let mut reader = Reader { record: bytes, at: 0 };
+        let head = reader.word()?;
+        let time = reader.word()?;
+        let length = (head >> 32) as usize;
+        if length < 16 || !length.is_multiple_of(8) {
+            return Err(RecordError::Length);
+        }
+        reader.record = bytes.get(..length).ok_or(RecordError::Short)?;
+        Ok((head as u32, time, reader, length))
+    }
+
+    fn word(&mut self) -> Result<u64, RecordError> {
+        let bytes = self.record.get(self.at..self.at + 8).ok_or(RecordError::Short)?;
+        self.at += 8;
+        let mut word = [0; 8];
+        word.copy_from_slice(bytes);
+        Ok(u64::from_le_bytes(word))
+    }
+
+    fn word32(&mut self, field: &'static str) -> Result<u32, RecordError> {
+        u32::try_from(self.word()?).map_err(|_| RecordError::Field(field))
+    }
+
+    fn bytes(&mut self, length: u64) -> Result<&'a [u8], RecordError> {
+        let length = usize::try_from(length).map_err(|_| RecordError::Length)?;
+        let end = self.at.checked_add(length).ok_or(RecordError::Length)?;
+        let bytes = self.record.get(self.at..end).ok_or(RecordError::Short)?;
+        self.at = end.next_multiple_of(8);
+        Ok(bytes)
+    }
+
+    fn end(&self) -> Result<(), RecordError> {
+        if self.at == self.record.len() { Ok(()) } else { Err(RecordError::Length) }
+    }
+}
+
+fn pair(high: u32, low: u32) -> u64 {
+    (u64::from(high) << 32) | u64::from(low)
+}
+
+fn put_entry(writer: &mut Writer<'_>, me: &MatchEntry) {
+    writer.word(me.start);
+    writer.word(me.length);
+    writer.word(pair(me.ct.0, me.options));
+    writer.word(pair(me.match_id.nid, me.match_id.pid));
+    writer.word(me.match_bits);
+    writer.word(me.ignore_bits);
+    writer.word(me.min_free);
+    writer.word(me.user_ptr);
+}
+
+fn get_entry(reader: &mut Reader<'_>) -> Result<MatchEntry, RecordError> {
+    let start = reader.word()?;
+    let length = reader.word()?;
+    let ct_options = reader.word()?;
+    let id = reader.word()?;
+    Ok(MatchEntry {
+        start,
+        length,
+        ct: CtId((ct_options >> 32) as u32),
+        options: ct_options as u32,
+        match_id: ProcessId { nid: (id >> 32) as u32, pid: id as u32 },
+        match_bits: reader.word()?,
+        ignore_bits: reader.word()?,
+        min_free: reader.word()?,
+        user_ptr: reader.word()?,
+    })
+}
+
+fn put_local(writer: &mut Writer<'_>, local: &LocalBuffer) {
+    writer.word(local.address);
+    writer.word(u64::from(local.options));
+    writer.word(pair(local.eq.0, local.ct.0));
+    writer.word(local.user_ptr);
+}
+
+fn get_local(reader: &mut Reader<'_>) -> Result<LocalBuffer, RecordError> {
+    let address = reader.word()?;
+    let options = reader.word32("options")?;
+    let queues = reader.word()?;
+    Ok(LocalBuffer { address, options, eq: EqId((queues >> 32) as u32), ct: CtId(queues as u32), user_ptr: reader.word()? })
+}
+
+fn put_target(writer: &mut Writer<'_>, target: &RemoteTarget) {
+    writer.word(pair(target.process.nid, target.process.pid));
+    writer.word(u64::from(target.pt));
+    writer.word(target.match_bits);
+    writer.word(target.offset);
+}
+
+fn get_target(reader: &mut Reader<'_>) -> Result<RemoteTarget, RecordError> {
+    let id = reader.word()?;
+    Ok(RemoteTarget {
+        process: ProcessId { nid: (id >> 32) as u32, pid: id as u32 },
+        pt: reader.word32("pt")?,
+        match_bits: reader.word()?,
+        offset: reader.word()?,
+    })
+}
+
+const PT_ALLOC: u32 = 1;
+const PT_FREE: u32 = 2;
+const PT_ENABLE: u32 = 3;
+const PT_DISABLE: u32 = 4;
+const EQ_ALLOC: u32 = 5;
+const EQ_FREE: u32 = 6;
+const CT_ALLOC: u32 = 7;
+const CT_FREE: u32 = 8;
+const CT_SET: u32 = 9;
+const CT_INCREMENT: u32 = 10;
+const ME_APPEND: u32 = 11;
+const ME_UNLINK: u32 = 12;
+const ME_SEARCH: u32 = 13;
+const PUT: u32 = 14;
+const GET: u32 = 15;
+
+/// Appends `command`, written by its process at `time` (ps).
+pub fn encode_command(writer: &mut Writer<'_>, time: u64, command: &Command) -> Result<(), Full> {
+    writer.begin(time);
+    let kind = match command {
+        Command::PtAlloc { pt, options, eq } => {
+            writer.word(pair(*pt, *options));
+            writer.word(u64::from(eq.0));
+            PT_ALLOC
+        }
+        Command::PtFree { pt } => {
+            writer.word(u64::from(*pt));
+            PT_FREE
+        }
+        Command::PtEnable { pt } => {
+            writer.word(u64::from(*pt));
+            PT_ENABLE
+        }
+        Command::PtDisable { pt } => {
+            writer.word(u64::from(*pt));
+            PT_DISABLE
+        }
+        Command::EqAlloc { eq, count } => {
+            writer.word(pair(eq.0, *count));
+            EQ_ALLOC
+        }
+        Command::EqFree { eq } => {
+            writer.word(u64::from(eq.0));
+            EQ_FREE
+        }
+        Command::CtAlloc { ct } => {
+            writer.word(u64::from(ct.0));
+            CT_ALLOC
+        }
+        Command::CtFree { ct } => {
+            writer.word(u64::from(ct.0));
+            CT_FREE
+        }
+        Command::CtSet { ct, success, failure } => {
+            writer.word(u64::from(ct.0));
+            writer.word(*success);
+            writer.word(*failure);
+            CT_SET
+        }
+        Command::CtIncrement { ct, success, failure } => {
+            writer.word(u64::from(ct.0));
+            writer.word(*success);
+            writer.word(*failure);
+            CT_INCREMENT
+        }
+        Command::MeAppend { entry, pt, list, me } => {
+            writer.word(entry.0);
+            writer.word(pair(*pt, *list as u32));
+            put_entry(writer, me);
+            ME_APPEND
+        }
+        Command::MeUnlink { entry, ticket } => {
+            writer.word(entry.0);
+            writer.word(u64::from(*ticket));
+            ME_UNLINK
+        }
+        Command::MeSearch { pt, operation, me } => {
+            writer.word(pair(*pt, *operation as u32));
+            put_entry(writer, me);
+            ME_SEARCH
+        }
+        Command::Put { local, length, inline, ack, target, hdr_data } => {
+            put_local(writer, local);
+            writer.word(*length);
+            writer.word(pair(u32::from(inline.is_some()), *ack as u32));
+            put_target(writer, target);
+            writer.word(*hdr_data);
+            if let Some(payload) = inline {
+                writer.word(payload.len() as u64);
+                writer.bytes(payload);
+            }
+            PUT
+        }
+        Command::Get { local, length, target } => {
+            put_local(writer, local);
+            writer.word(*length);
+            put_target(writer, target);
+            GET
+        }
+    };
+    writer.end(kind)
+}
+
+/// Reads the command at the start of `bytes`: the time it was written (ps), the command, and
+/// the bytes it took.
+pub fn decode_command(bytes: &[u8]) -> Result<(u64, Command, usize), RecordError> {
+    let (kind, time, mut reader, length) = Reader::begin(bytes)?;
+    let reader = &mut reader;
+    let command = match kind {
+        PT_ALLOC => {
+            let word = reader.word()?;
+            Command::PtAlloc { pt: (word >> 32) as u32, options: word as u32, eq: EqId(reader.word32("eq")?) }
+        }
+        PT_FREE => Command::PtFree { pt: reader.word32("pt")? },
+        PT_ENABLE => Command::PtEnable { pt: reader.word32("pt")? },
+        PT_DISABLE => Command::PtDisable { pt: reader.word32("pt")? },
+        EQ_ALLOC => {
+            let word = reader.word()?;
+            Command::EqAlloc { eq: EqId((word >> 32) as u32), count: word as u32 }
+        }
+        EQ_FREE => Command::EqFree { eq: EqId(reader.word32("eq")?) },
+        CT_ALLOC => Command::CtAlloc { ct: CtId(reader.word32("ct")?) },
+        CT_FREE => Command::CtFree { ct: CtId(reader.word32("ct")?) },
+        CT_SET => Command::CtSet { ct: CtId(reader.word32("ct")?), success: reader.word()?, failure: reader.word()? },
+        CT_INCREMENT => Command::CtIncrement { ct: CtId(reader.word32("ct")?), success: reader.word()?, failure: reader.word()? },
+        ME_APPEND => {
+            let entry = EntryId(reader.word()?);
+            let word = reader.word()?;
+            let list = match word as u32 {
+                0 => List::Priority,
+                1 => List::Overflow,
+                _ => return Err(RecordError::Field("list")),
+            };
+            Command::MeAppend { entry, pt: (word >> 32) as u32, list, me: get_entry(reader)? }
+        }
+        ME_UNLINK => Command::MeUnlink { entry: EntryId(reader.word()?), ticket: reader.word32("ticket")? },
+        ME_SEARCH => {
+            let word = reader.word()?;
+            let operation = match word as u32 {
+                0 => SearchOperation::Only,
+                1 => SearchOperation::Delete,
+                _ => return Err(RecordError::Field("operation")),
+            };
+            Command::MeSearch { pt: (word >> 32) as u32, operation, me: get_entry(reader)? }
+        }
+        PUT => {
+            let local = get_local(reader)?;
+            let put_length = reader.word()?;
+            let word = reader.word()?;
+            let ack = match word as u32 {
+                0 => AckRequest::None,
+                1 => AckRequest::Full,
+                2 => AckRequest::Counting,
+                3 => AckRequest::OperationCompleted,
+                _ => return Err(RecordError::Field("ack")),
+            };
+            let target = get_target(reader)?;
+            let hdr_data = reader.word()?;
+            let inline = match word >> 32 {
+                0 => None,
+                1 => {
+                    let bytes = reader.word()?;
+                    if bytes != put_length {
+                        return Err(RecordError::Field("inline"));
+                    }
+                    Some(Box::from(reader.bytes(bytes)?))
+                }
+                _ => return Err(RecordError::Field("inline")),
+            };
+            Command::Put { local, length: put_length, inline, ack, target, hdr_data }
+        }
+        GET => {
+            let local = get_local(reader)?;
+            let length = reader.word()?;
+            Command::Get { local, length, target: get_target(reader)? }
+        }
+        other => return Err(RecordError::Kind(other)),
+    };
+    reader.end()?;
+    Ok((time, command, length))
+}
+
+const EVENT: u32 = 1;
+const COUNT: u32 = 2;
+const REPLY: u32 = 3;
+const WRITE: u32 = 4;
+
+/// What a rank finds when it wakes.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Delivery<'a> {
+    /// The NIC reports.
+    Notice(Notice),
+    /// Bytes for the rank's memory; the rank writes them itself, before it looks at later records.
+    Write {
+        /// Where.
+        address: u64,
+        /// What.
+        bytes: &'a [u8],
+    },
+}
+
+/// Appends a notice that is visible from `time` (ps) on.
+pub fn encode_notice(writer: &mut Writer<'_>, time: u64, notice: &Notice) -> Result<(), Full> {
+    writer.begin(time);
+    let kind = match notice {
+        Notice::Event { eq, event } => {
+            writer.word(pair(eq.0, event.kind as u32));
+            writer.word(pair(event.fail as u32, event.list as u32));
+            writer.word(u64::from(event.pt));
+            writer.word(pair(event.initiator.nid, event.initiator.pid));
+            for word in [event.start, event.user_ptr, event.hdr_data, event.match_bits, event.rlength, event.mlength, event.remote_offset] {
+                writer.word(word);
+            }
+            EVENT
+        }
+        Notice::Count { ct, success, failure } => {
+            writer.word(u64::from(ct.0));
+            writer.word(*success);
+            writer.word(*failure);
+            COUNT
+        }
+        Notice::Reply { ticket, code } => {
+            writer.word(pair(*ticket, *code as u32));
+            REPLY
+        }
+    };
+    writer.end(kind)
+}
+
+/// Appends bytes for the rank's memory.
+pub fn encode_write(writer: &mut Writer<'_>, time: u64, address: u64, bytes: &[u8]) -> Result<(), Full> {
+    writer.begin(time);
+    writer.word(address);
+    writer.word(bytes.len() as u64);
+    writer.bytes(bytes);
+    writer.end(WRITE)
+}
+
+/// Reads the record at the start of `bytes`: the time from which on it is visible (ps), what it
+/// is, and the bytes it took.
+pub fn decode_delivery(bytes: &[u8]) -> Result<(u64, Delivery<'_>, usize), RecordError> {
+    let (kind, time, mut reader, length) = Reader::begin(bytes)?;
+    let reader = &mut reader;
+    let delivery = match kind {
+        EVENT => {
+            let word = reader.word()?;
+            let fail_list = reader.word()?;
+            let pt = reader.word32("pt")?;
+            let id = reader.word()?;
+            Delivery::Notice(Notice::Event {
+                eq: EqId((word >> 32) as u32),
+                event: Event {
+                    kind: event_kind(word as u32)?,
+                    fail: fail_type((fail_list >> 32) as u32)?,
+                    list: if fail_list as u32 == 0 { List::Priority } else { List::Overflow },
+                    pt,
+                    initiator: ProcessId { nid: (id >> 32) as u32, pid: id as u32 },
+                    start: reader.word()?,
+                    user_ptr: reader.word()?,
+                    hdr_data: reader.word()?,
+                    match_bits: reader.word()?,
+                    rlength: reader.word()?,
+                    mlength: reader.word()?,
+                    remote_offset: reader.word()?,
+                },
+            })
+        }
+        COUNT => Delivery::Notice(Notice::Count { ct: CtId(reader.word32("ct")?), success: reader.word()?, failure: reader.word()? }),
+        REPLY => {
+            let word = reader.word()?;
+            let code = match word as u32 {
+                0 => ReplyCode::Ok,
+                1 => ReplyCode::InUse,
+                2 => ReplyCode::Unknown,
+                _ => return Err(RecordError::Field("code")),
+            };
+            Delivery::Notice(Notice::Reply { ticket: (word >> 32) as u32, code })
+        }
+        WRITE => {
+            let address = reader.word()?;
+            let count = reader.word()?;
+            Delivery::Write { address, bytes: reader.bytes(count)? }
+        }
+        other => return Err(RecordError::Kind(other)),
+    };
+    reader.end()?;
+    Ok((time, delivery, length))
+}
+
+fn event_kind(value: u32) -> Result<EventKind, RecordError> {
+    use EventKind::*;
+    const KINDS: [EventKind; 16] = [
+        Get,
+        GetOverflow,
+        Put,
+        PutOverflow,
+        Atomic,
+        AtomicOverflow,
+        FetchAtomic,
+        FetchAtomicOverflow,
+        Reply,
+        Send,
+        Ack,
+        PtDisabled,
+        AutoUnlink,
+        AutoFree,
+        Search,
+        Link,
+    ];
+    KINDS.get(value as usize).copied().ok_or(RecordError::Field("kind"))
+}
+
+fn fail_type(value: u32) -> Result<FailType, RecordError> {
+    use FailType::*;
+    const TYPES: [FailType; 8] = [Ok, Undeliverable, Dropped, PtDisabled, PermViolation, OpViolation, Segv, NoMatch];
+    TYPES.get(value as usize).copied().ok_or(RecordError::Field("fail"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn put(length: u64, inline: Option<Vec<u8>>) -> Command {
+        Command::Put {
+            local: LocalBuffer { address: 0x1000, options: 7, eq: EqId(1), ct: CtId::NONE, user_ptr: 99 },
+            length,
+            inline: inline.map(Vec::into_boxed_slice),
+            ack: AckRequest::Full,
+            target: RemoteTarget { process: ProcessId { nid: 3, pid: 2 }, pt: 5, match_bits: 0xdead, offset: 12 },
+            hdr_data: u64::MAX,
+        }
+    }
+
+    #[test]
+    fn a_full_area_refuses_and_stays_as_it_was() {
+        let mut area = [0u8; 200];
+        let mut writer = Writer::new(&mut area, 0);
+        encode_command(&mut writer, 1, &put(0, None)).unwrap();
+        let used = writer.used();
+        assert_eq!(encode_command(&mut writer, 2, &put(64, Some(vec![1; 64]))), Err(Full));
+        assert_eq!(writer.used(), used);
+        assert_eq!(decode_command(&area[..used]).unwrap().1, put(0, None));
+    }
+
+    #[test]
+    fn inline_bytes_must_be_as_many_as_the_length_says() {
+        let mut area = [0u8; 512];
+        let mut writer = Writer::new(&mut area, 0);
+        encode_command(&mut writer, 1, &put(65, Some(vec![1; 64]))).unwrap();
+        let used = writer.used();
+        assert_eq!(decode_command(&area[..used]), Err(RecordError::Field("inline")));
+    }
+
+    proptest! {
+        #[test]
+        fn puts_survive_the_area(payload in prop::option::of(prop::collection::vec(any::<u8>(), 0..300)), length in 0u64..1 << 40) {
+            let length = payload.as_ref().map_or(length, |p| p.len() as u64);
+            let command = put(length, payload);
+            let mut area = vec![0u8; 1024];
+            let mut writer = Writer::new(&mut area, 0);
+            encode_command(&mut writer, 77, &command).unwrap();
+            let used = writer.used();
+            prop_assert_eq!(decode_command(&area), Ok((77, command, used)));
+        }
+
+        #[test]
+        fn any_bytes_are_decoded_or_refused(words in prop::collection::vec(prop_oneof![any::<u64>(), 0u64..20, (0u64..20, 0u64..30).prop_map(|(k, l)| k | (l * 8) << 32)], 0..30)) {
+            let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+            if let Ok((_, _, used)) = decode_command(&bytes) {
+                prop_assert!(used <= bytes.len() && used > 0);
+            }
+            if let Ok((_, _, used)) = decode_delivery(&bytes) {
+                prop_assert!(used <= bytes.len() && used > 0);
+            }
+        }
+
+        #[test]
+        fn events_survive_the_area(kind in 0u32..16, fail in 0u32..8, words in prop::array::uniform7(any::<u64>()), eq in any::<u32>()) {
+            let event = Event {
+                kind: event_kind(kind).unwrap(), fail: fail_type(fail).unwrap(), list: List::Overflow, pt: 3,
+                initiator: ProcessId { nid: 1, pid: 2 }, start: words[0], user_ptr: words[1], hdr_data: words[2], match_bits: words[3],
+                rlength: words[4], mlength: words[5], remote_offset: words[6],
+            };
+            let notice = Notice::Event { eq: EqId(eq), event };
+            let mut area = vec![0u8; 256];
+            let mut writer = Writer::new(&mut area, 0);
+            encode_notice(&mut writer, 5, &notice).unwrap();
+            prop_assert_eq!(decode_delivery(&area).unwrap().1, Delivery::Notice(notice));
+        }
+    }
+}

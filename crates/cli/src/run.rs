@@ -1,0 +1,318 @@
+//! `narrows run`: from the command line to a report.
+
+use crate::{picture, summary};
+use clap::Args;
+use narrows_channel::{Mapping, Settings};
+use narrows_launch as launch;
+use narrows_live::{Options, Report, World};
+use narrows_machine::{Machine, NetworkKind, Overrides, Placement, Rendezvous};
+use narrows_portals::ProcessId;
+use narrows_units::Bytes;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// Arguments of `narrows run`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  narrows run -n 16 -- ./my_mpi_program arg1 arg2
+  narrows run -n 64 --ppn 4 --machine my.toml --network packet --compute none --out results/ -- python3 app.py
+  narrows run -n 128 --machine bxi-v2 --nodes 128 --set network.routing=adaptive -- ./app
+
+The program is any MPI binary (Open MPI 4.1 or 5, MPICH 5); its own launcher starts it. Its output,
+input and exit code are its own; what narrows says goes to standard error and to DIR/summary.json.")]
+pub struct RunArgs {
+    /// Number of ranks
+    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    ranks: u32,
+    /// A preset (see `narrows machine list`) or a machine file
+    #[arg(long, default_value = "bxi-v2", value_name = "NAME|FILE")]
+    machine: String,
+    /// Number of nodes, instead of the machine's
+    #[arg(long, value_name = "N")]
+    nodes: Option<u32>,
+    /// Changes one value of the machine, such as node.pcie.latency="250 ns"
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// The launcher; by default the one that belongs to the program's MPI library
+    #[arg(long, value_name = "PATH")]
+    mpirun: Option<PathBuf>,
+    /// Ranks per node [default: 1, or as many as are needed]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    ppn: Option<u32>,
+    /// Which node each rank runs on: linear, random:SEED, or a file with one node per line
+    #[arg(long, default_value = "linear", value_name = "linear|random:SEED|FILE")]
+    placement: String,
+    /// Network model [default: the machine's]
+    #[arg(long, value_name = "packet|flow|loggp", value_parser = ["packet", "flow", "loggp"])]
+    network: Option<String>,
+    /// Where computing time comes from: the CPU time of the program, scaled, or nothing
+    #[arg(long, default_value = "measured", value_name = "measured[:FACTOR]|none", value_parser = parse_compute)]
+    compute: Compute,
+    /// Seed of every random choice of the models
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
+    /// Writes summary.json, the resolved machine and a picture into this folder
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Ends the run after this many seconds of wall time
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    timeout: Option<u64>,
+    /// Says more on standard error
+    #[arg(short, long)]
+    verbose: bool,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    program: Vec<String>,
+}
+
+/// The model of computing time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Compute {
+    /// Work is free.
+    None,
+    /// CPU time of the rank, times this.
+    Measured(f64),
+}
+
+impl std::fmt::Display for Compute {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Compute::None => f.write_str("none"),
+            Compute::Measured(factor) if *factor == 1.0 => f.write_str("measured"),
+            Compute::Measured(factor) => write!(f, "measured:{factor}"),
+        }
+    }
+}
+
+fn parse_compute(text: &str) -> Result<Compute, String> {
+    match text.split_once(':') {
+        None if text == "none" => Ok(Compute::None),
+        None if text == "measured" => Ok(Compute::Measured(1.0)),
+        Some(("measured", factor)) => match factor.parse::<f64>() {
+            Ok(factor) if factor.is_finite() && (1e-6..=1e6).contains(&factor) => Ok(Compute::Measured(factor)),
+            _ => Err(format!("the factor of measured:{factor} must be a number between 0.000001 and 1000000")),
+        },
+        _ => Err(String::from("expected measured, measured:FACTOR or none")),
+    }
+}
+
+/// What a run was, for the summary.
+pub struct Setting<'a> {
+    /// The resolved machine.
+    pub machine: &'a Machine,
+    /// Name and version.
+    pub mpi: String,
+    /// Of computing time.
+    pub compute: Compute,
+    /// Node of each rank.
+    pub placement: &'a [u32],
+    /// Seed.
+    pub seed: u64,
+    /// Wall time of the whole run.
+    pub wall: Duration,
+    /// The program's command line.
+    pub program: &'a [String],
+}
+
+/// Runs the program; the exit code is the program's, or that of what went wrong.
+pub fn run(args: RunArgs) -> ExitCode {
+    match whole(&args) {
+        Ok(code) => ExitCode::from(code.clamp(0, 255) as u8),
+        Err(message) => {
+            match message.strip_prefix("error: ") {
+                Some(diagnostic) => eprint!("narrows: error: {diagnostic}"),
+                None => eprintln!("narrows: {message}"),
+            }
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn whole(args: &RunArgs) -> Result<i32, String> {
+    let start = Instant::now();
+    let mut sets = args.set.clone();
+    if let Some(network) = &args.network {
+        sets.push(format!("network.kind={network}"));
+    }
+    let overrides = Overrides { nodes: args.nodes, set: sets };
+    let machine = Machine::load(&args.machine, &overrides).map_err(|error| error.to_string())?;
+    let placement_kind: Placement = args.placement.parse().map_err(|error| format!("--placement: {error}"))?;
+    let placement = narrows_machine::placement(&placement_kind, &machine, args.ppn, args.ranks).map_err(|error| error.to_string())?;
+
+    let mpi = match &args.mpirun {
+        Some(mpirun) => launch::inspect_launcher(mpirun),
+        None => launch::inspect(&args.program[0]),
+    }
+    .map_err(|error| error.to_string())?;
+    let libraries = libraries()?;
+    if let Some(out) = &args.out {
+        std::fs::create_dir_all(out).map_err(|error| format!("--out {}: {error}", out.display()))?;
+    }
+
+    let processes = processes(&placement);
+    let (mapping, fd) = Mapping::create(args.ranks, settings(&machine, args.compute)).map_err(|error| error.to_string())?;
+    let hosts: Vec<String> = placement.iter().map(|&node| machine.node.host_name.name(node)).collect();
+    for (rank, ((&node, &id), host)) in placement.iter().zip(&processes).zip(&hosts).enumerate() {
+        mapping.place(rank as u32, node, id, host).map_err(|error| error.to_string())?;
+    }
+    let topology = machine.topology().map_err(|error| error.to_string())?;
+    let network = narrows_fabric::Network::new(&machine.network_config(args.seed), topology).map_err(|error| error.to_string())?;
+    let nics = narrows_nic::Nics::new(machine.nic_config(), machine.node.count, &processes);
+    let world = World::new(network, nics, placement.len());
+
+    let channel = format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd());
+    let command = launch::command(&mpi, args.ranks, &args.program[0], &args.program[1..], &environment(&libraries, channel));
+    if args.verbose {
+        eprintln!("narrows: {mpi}; starting {command:?}");
+    }
+    let options = Options {
+        timeout: args.timeout.map(Duration::from_secs),
+        hosts,
+        mpi: mpi.to_string(),
+        no_one_sided: mpi.kind == launch::Kind::OpenMpi5,
+    };
+    let report = narrows_live::run(&mapping, world, command, options);
+
+    let setting = Setting {
+        machine: &machine,
+        mpi: mpi.to_string(),
+        compute: args.compute,
+        placement: &placement,
+        seed: args.seed,
+        wall: start.elapsed(),
+        program: &args.program,
+    };
+    if let Some(out) = &args.out {
+        save(out, &setting, &report)?;
+    }
+    Ok(conclude(&setting, &report))
+}
+
+/// What every rank finds in its environment.
+fn environment(libraries: &Path, channel: String) -> Vec<(String, String)> {
+    let preload = libraries.join("libnarrows-preload.so").display().to_string();
+    // A preload of the user's own stays, behind ours.
+    let preload = match std::env::var("LD_PRELOAD") {
+        Ok(others) if !others.is_empty() => format!("{preload}:{others}"),
+        _ => preload,
+    };
+    let variables = [("LD_PRELOAD", preload), ("NARROWS_CHANNEL", channel), ("FI_PROVIDER_PATH", libraries.display().to_string())];
+    variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+fn save(out: &Path, setting: &Setting<'_>, report: &Report) -> Result<(), String> {
+    let write = |name: &str, text: String| {
+        let path = out.join(name);
+        std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
+    };
+    write("summary.json", summary::json(setting, report))?;
+    write("machine.toml", setting.machine.to_toml())?;
+    write("ranks.svg", picture::ranks(report))
+}
+
+/// Says how it went; the exit code.
+fn conclude(setting: &Setting<'_>, report: &Report) -> i32 {
+    if let Some(failure) = &report.failure {
+        eprintln!("narrows: {}", failure.message);
+        return if failure.exit_code == 0 { 1 } else { failure.exit_code };
+    }
+    if !report.started {
+        if report.exit_code == 0 {
+            eprintln!("narrows: the program ended without calling MPI_Init: nothing was simulated");
+        } else {
+            eprintln!(
+                "narrows: {} ended with code {} before all ranks had left MPI_Init; its messages are above, \
+                 `-v` shows the command",
+                setting.mpi, report.exit_code
+            );
+        }
+        return report.exit_code;
+    }
+    eprint!("{}", summary::text(setting, report));
+    report.exit_code
+}
+
+/// Processes of one node are numbered in the order of their ranks.
+fn processes(placement: &[u32]) -> Vec<ProcessId> {
+    let mut next = std::collections::BTreeMap::new();
+    placement
+        .iter()
+        .map(|&node| {
+            let pid = next.entry(node).or_insert(0u32);
+            *pid += 1;
+            ProcessId { nid: node + 1, pid: *pid }
+        })
+        .collect()
+}
+
+fn settings(machine: &Machine, compute: Compute) -> Settings {
+    let message = &machine.message;
+    Settings {
+        post_ps: machine.software.post.as_ps(),
+        completion_ps: machine.software.completion.as_ps(),
+        poll_ps: machine.software.poll.as_ps(),
+        copy_ps_per_kib: machine.software.copy_bandwidth.time_for(Bytes(1024)).as_ps(),
+        clock_read_ps: machine.software.clock_read.as_ps(),
+        compute_ppm: match compute {
+            Compute::None => 0,
+            Compute::Measured(factor) => (factor * 1e6).round().max(1.0) as u64,
+        },
+        eager_limit: message.eager_limit.get(),
+        inject_limit: message.inject_limit.get(),
+        overflow_block: message.overflow_block.get(),
+        overflow_blocks: message.overflow_blocks,
+        max_portals_message: message.max_portals_message.get(),
+        rendezvous_put: u32::from(message.rendezvous == Rendezvous::Put),
+        pio_limit: machine.nic.pio_limit.get() as u32,
+        max_entries: machine.nic.max_entries,
+        max_unexpected_headers: machine.nic.max_unexpected_headers,
+        cores: machine.node.cores,
+    }
+}
+
+/// The folder with our three libraries, under the names that their users look for.
+fn libraries() -> Result<PathBuf, String> {
+    let exe = std::env::current_exe().map_err(|error| format!("the program's own folder is unknown: {error}"))?;
+    let folder = exe.parent().unwrap_or(Path::new("."));
+    // `make build` makes this folder; the second place is an installation.
+    for candidate in [folder.join("lib"), folder.join("../lib/narrows")] {
+        let complete = ["libnarrows-fi.so", "libportals.so", "libnarrows-preload.so"].iter().all(|name| candidate.join(name).exists());
+        if complete {
+            return candidate.canonicalize().map_err(|error| format!("{}: {error}", candidate.display()));
+        }
+    }
+    Err(format!(
+        "the libraries libnarrows-fi.so, libportals.so and libnarrows-preload.so are not in {}: run `make build`",
+        folder.join("lib").display()
+    ))
+}
+
+impl Setting<'_> {
+    /// The network model by name.
+    pub fn network(&self) -> NetworkKind {
+        self.machine.network.kind
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compute_models_are_read_and_refused() {
+        assert_eq!(parse_compute("none"), Ok(Compute::None));
+        assert_eq!(parse_compute("measured"), Ok(Compute::Measured(1.0)));
+        assert_eq!(parse_compute("measured:0.5"), Ok(Compute::Measured(0.5)));
+        for wrong in ["", "measured:", "measured:-1", "measured:nan", "free", "none:1"] {
+            assert!(parse_compute(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn processes_of_a_node_are_numbered_from_one() {
+        let ids: Vec<(u32, u32)> = processes(&[0, 0, 1, 0]).into_iter().map(|id| (id.nid, id.pid)).collect();
+        assert_eq!(ids, [(1, 1), (1, 2), (2, 1), (1, 3)]);
+    }
+}

@@ -1,0 +1,22 @@
+//! The event queue, its total order, the digest of a run, and seeded random streams.
+//!
+//! * [`EventQueue`] — events ordered by (time, who scheduled it, that one's sequence number).
+//! * [`Digest`] — a 64-bit fingerprint of the event history.
+//! * [`stream`] — named random streams from one seed.
+//!
+//! ```
+//! use narrows_engine::EventQueue;
+//! use narrows_units::SimTime;
+//! let mut queue = EventQueue::new();
+//! queue.schedule(SimTime::from_ns(2), 7, "late");
+//! queue.schedule(SimTime::from_ns(1), 9, "early");
+//! assert_eq!(queue.pop().map(|(_, event)| event), Some("early"));
+//! ```
+
+mod digest;
+mod queue;
+pub mod random;
+
+pub use digest::Digest;
+pub use queue::EventQueue;
+pub use random::stream;

@@ -1,0 +1,290 @@
+//! What a machine file says about the network, and what makes no sense in it.
+
+use narrows_topology::{Route, Routing, RoutingError, RoutingKind, Topology};
+use narrows_units::{ByteRate, Bytes, SimTime};
+
+/// Which network. All three take the same configuration.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum NetworkKind {
+    /// Packets, buffers, credits.
+    #[default]
+    Packet,
+    /// Max-min fair sharing.
+    Flow,
+    /// Latency and gaps, no contention inside.
+    LogGp,
+}
+
+/// A kind of link, each direction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LinkConfig {
+    /// Bytes per second on the wire, headers included.
+    pub rate: ByteRate,
+    /// From the first bit in at one end to the first bit out at the other.
+    pub latency: SimTime,
+}
+
+/// The path between ranks of one node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IntraNodeConfig {
+    /// From the start to the header at the receiver.
+    pub latency: SimTime,
+    /// Of the copy; one server per node, first come, first served.
+    pub rate: ByteRate,
+}
+
+/// How an output chooses among what waits for it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
+pub enum Arbitration {
+    /// The virtual channels in turn, and within each the input ports in turn, a packet each.
+    #[default]
+    RoundRobin,
+}
+
+/// A parameter of LogGP: fixed, or from the links, switches and PCIe of the path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Derived<T> {
+    /// What the other networks have on an empty path.
+    #[default]
+    FromPath,
+    /// The same for every path.
+    Fixed(T),
+}
+
+/// LogGP (Alexandrov, Ionescu, Schauser, Scheiman, SPAA 1995), without `o`, which belongs to the NIC and the software.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LogGpConfig {
+    /// `L`: from the injection to the header at the target.
+    pub latency: Derived<SimTime>,
+    /// `g`: least time between two messages of a NIC, at the sender and at the receiver.
+    pub gap: SimTime,
+    /// `1 / G`: payload bytes per second of a message.
+    pub rate: Derived<ByteRate>,
+}
+
+/// The flow network's own parameter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FlowConfig {
+    /// Messages up to this size skip the solver: they take the latency of the path and their own time at its narrowest stage,
+    /// and queue for the NICs at both ends behind each other alone. At least a packet (`mtu`) is taken.
+    pub direct_up_to: Bytes,
+}
+
+impl Default for FlowConfig {
+    /// 8 KiB, our choice: where the packet network, with packets of 2 KiB on one switch, begins to cost more than solving.
+    fn default() -> Self {
+        FlowConfig { direct_up_to: Bytes(8192) }
+    }
+}
+
+/// The network of a machine.
+///
+/// [`NetworkConfig::default`] is a BXI-v2-like one (fact sheet 4.3) for tests and examples.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NetworkConfig {
+    /// Which of the three.
+    pub kind: NetworkKind,
+    /// Links between hosts and switches.
+    pub host_link: LinkConfig,
+    /// Links between switches.
+    pub switch_link: LinkConfig,
+    /// From the head of a packet at the input of a switch to the head at an idle output.
+    pub switch_latency: SimTime,
+    /// Of a node's PCIe towards the NIC and towards memory, each.
+    pub pcie_rate: ByteRate,
+    /// Largest payload of a packet.
+    pub mtu: Bytes,
+    /// Bytes of a packet on the wire beside its payload.
+    pub header: Bytes,
+    /// Virtual networks, 1 to 16. Portals on BXI has 4.
+    pub virtual_networks: u8,
+    /// Virtual channels of each virtual network; the routing says how many it needs.
+    pub virtual_channels: u8,
+    /// Input buffer of each virtual channel at every switch port and NIC, in wire bytes.
+    pub buffer_per_channel: Bytes,
+    /// Packets of a virtual network that a NIC has read, or is reading, ahead of the host link. With 1 reading and sending take turns.
+    pub read_window: u32,
+    /// The way through the topology.
+    pub routing: RoutingKind,
+    /// The choice at an output.
+    pub arbitration: Arbitration,
+    /// Between ranks of one node.
+    pub intra_node: IntraNodeConfig,
+    /// For [`NetworkKind::LogGp`].
+    pub loggp: LogGpConfig,
+    /// For [`NetworkKind::Flow`].
+    pub flow: FlowConfig,
+    /// For routing that draws.
+    pub seed: u64,
+}
+
+impl Default for NetworkConfig {
+    fn default() -> Self {
+        // Fact sheet 4.3: 11.1 GB/s effective, 200 ns node to switch, PCIe Gen3 x16 at 15.75 GB/s, four virtual networks.
+        let link = LinkConfig { rate: ByteRate(11_100_000_000), latency: SimTime::from_ns(200) };
+        NetworkConfig {
+            kind: NetworkKind::Packet,
+            host_link: link,
+            switch_link: link,
+            // Our choice: public sources fold the switch into the links.
+            switch_latency: SimTime::from_ns(100),
+            pcie_rate: ByteRate(15_750_000_000),
+            // Our choices, not published: a packet of 2 KiB, a header of 32 B.
+            mtu: Bytes(2048),
+            header: Bytes(32),
+            virtual_networks: 4,
+            virtual_channels: 1,
+            // Our choice: above the round trip of a credit, see NetworkConfig::buffer_for_full_rate.
+            buffer_per_channel: Bytes(16 * 1024),
+            read_window: 4,
+            routing: RoutingKind::DModK,
+            arbitration: Arbitration::RoundRobin,
+            // Our choice: a copy through shared memory on a current server.
+            intra_node: IntraNodeConfig { latency: SimTime::from_ns(300), rate: ByteRate(10_000_000_000) },
+            loggp: LogGpConfig::default(),
+            flow: FlowConfig::default(),
+            seed: 0,
+        }
+    }
+}
+
+/// Largest packet on the wire: sizes of packets are kept in 32 bits.
+const MAX_WIRE: u64 = 1 << 30;
+/// Slowest: 1 MB/s. The largest message then takes 10^18 ps, which 64 bits hold.
+const MIN_RATE: ByteRate = ByteRate(1_000_000);
+/// Fastest: 100 TB/s. The flow solver keeps rates with 16 more bits in 64.
+const MAX_RATE: ByteRate = ByteRate(100_000_000_000_000);
+
+/// Why a [`NetworkConfig`] makes no network.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// A rate of zero, or one beyond what times in picoseconds can tell.
+    #[error("{what} is {rate}; expected {MIN_RATE} to {MAX_RATE}")]
+    Rate {
+        /// The field.
+        what: &'static str,
+        /// Its value.
+        rate: ByteRate,
+    },
+    /// No payload fits a packet, or the packet is too large.
+    #[error(
+        "packets of {mtu} payload and {header} header; expected an mtu of at least 1 B, a header of at least 1 B, and together at most {}",
+        Bytes(MAX_WIRE)
+    )]
+    Packet {
+        /// Payload bytes.
+        mtu: Bytes,
+        /// Header bytes.
+        header: Bytes,
+    },
+    /// A packet would never fit its buffer.
+    #[error("buffer_per_channel is {buffer}; a packet of {packet} must fit")]
+    Buffer {
+        /// The buffer.
+        buffer: Bytes,
+        /// Wire bytes of a full packet.
+        packet: Bytes,
+    },
+    /// Too few or too many virtual networks.
+    #[error("{given} virtual networks; expected 1 to 16")]
+    VirtualNetworks {
+        /// What was given.
+        given: u8,
+    },
+    /// Too few for the routing, or more than the model keeps.
+    #[error("{given} virtual channels; the routing needs {needed}, and virtual networks times channels must be at most 64")]
+    VirtualChannels {
+        /// What was given.
+        given: u8,
+        /// What the routing needs.
+        needed: u8,
+    },
+    /// No packet could ever be read.
+    #[error("read_window is 0; expected at least 1, and 2 for reading and sending at the same time")]
+    ReadWindow,
+    /// A latency that no sum can hold.
+    #[error("{what} is {latency}; expected at most 1 s")]
+    Latency {
+        /// The field.
+        what: &'static str,
+        /// Its value.
+        latency: SimTime,
+    },
+    /// The routing does not fit the topology.
+    #[error(transparent)]
+    Routing(#[from] RoutingError),
+}
+
+impl NetworkConfig {
+    /// Wire bytes of a full packet.
+    pub fn packet(&self) -> Bytes {
+        Bytes(self.mtu.0.saturating_add(self.header.0))
+    }
+
+    /// The least `buffer_per_channel` with which one stream of full packets keeps a link busy: what is sent until the credit of a
+    /// packet is back (its own time, the latency there and back, the switch), rounded up to whole packets.
+    pub fn buffer_for_full_rate(&self) -> Bytes {
+        let packet = self.packet();
+        let least = |link: LinkConfig| {
+            let turn = link.rate.time_for(packet) + link.latency * 2 + self.switch_latency;
+            let packets = turn.as_ps().div_ceil(link.rate.time_for(packet).as_ps().max(1));
+            Bytes(packets.saturating_mul(packet.0))
+        };
+        least(self.host_link).max(least(self.switch_link))
+    }
+
+    /// Checks every field against the others and the topology; gives the routing, which was checked with them.
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    pub fn check(&self, topology: &Topology) -> Result<Routing, ConfigError> {
+        let mut rates = vec![
+            ("host_link rate", self.host_link.rate),
+            ("switch_link rate", self.switch_link.rate),
+            ("pcie_rate", self.pcie_rate),
+            ("intra_node rate", self.intra_node.rate),
+        ];
+        if let Derived::Fixed(rate) = self.loggp.rate {
+            rates.push(("loggp rate", rate));
+        }
+        for (what, rate) in rates {
+            if rate < MIN_RATE || rate > MAX_RATE {
+                return Err(ConfigError::Rate { what, rate });
+            }
+        }
+        let mut latencies = vec![
+            ("host_link latency", self.host_link.latency),
+            ("switch_link latency", self.switch_link.latency),
+            ("switch_latency", self.switch_latency),
+            ("intra_node latency", self.intra_node.latency),
+            ("loggp gap", self.loggp.gap),
+        ];
+        if let Derived::Fixed(latency) = self.loggp.latency {
+            latencies.push(("loggp latency", latency));
+        }
+        for (what, latency) in latencies {
+            if latency > SimTime::from_us(1_000_000) {
+                return Err(ConfigError::Latency { what, latency });
+            }
+        }
+        if self.mtu.0 == 0 || self.header.0 == 0 || self.packet().0 > MAX_WIRE {
+            return Err(ConfigError::Packet { mtu: self.mtu, header: self.header });
+        }
+        if self.buffer_per_channel < self.packet() {
+            return Err(ConfigError::Buffer { buffer: self.buffer_per_channel, packet: self.packet() });
+        }
+        if !(1..=16).contains(&self.virtual_networks) {
+            return Err(ConfigError::VirtualNetworks { given: self.virtual_networks });
+        }
+        let routing = Routing::new(self.routing, topology)?;
+        let needed = routing.virtual_channels();
+        if self.virtual_channels < needed || u32::from(self.virtual_networks) * u32::from(self.virtual_channels) > 64 {
+            return Err(ConfigError::VirtualChannels { given: self.virtual_channels, needed });
+        }
+        if self.read_window == 0 {
+            return Err(ConfigError::ReadWindow);
+        }
+        Ok(routing)
+    }
+}

@@ -1,0 +1,281 @@
+//! The networks: packet, flow and LogGP, behind one interface.
+//!
+//! A [`Transfer`] is one message from NIC to NIC. [`Network::start`] sends it; the network schedules
+//! [`Event`]s of its own through [`Out`], gets them back in [`Network::handle`], and tells by a
+//! [`Notice`] when the source memory has been read, when the header is in the target NIC, and when the last byte is through.
+//!
+//! * [`config`] — rates, latencies, buffers: all that a machine file says about the network.
+//! * [`packet`] — packets, virtual channels, finite buffers with credits, arbitration, cut-through.
+//! * [`flow`] — messages share links max-min fairly.
+//! * [`loggp`] — latency, gap and gap per byte; no contention between the end points.
+//! * [`timing`] — the closed form of one message alone, which all three keep to.
+//! * [`driver`] — a network driven by itself, for tests, benches and synthetic traffic.
+//!
+//! The way of a transfer: the source's PCIe (when [`Transfer::source_dma`]), the host link, switches and the links between them, the
+//! host link of the target, the target's PCIe (when [`Transfer::target_dma`]). PCIe is a bandwidth here, one server per node and
+//! direction; the constant latencies of PCIe and of the NIC belong to the NIC model. Between ranks of one node
+//! (`source == target`) a transfer takes the node's own path and neither NIC link nor PCIe.
+//!
+//! ```
+//! use narrows_fabric::{NetworkConfig, Notice, Transfer, TransferId, driver::Driver};
+//! use narrows_topology::FatTree;
+//! use narrows_units::Bytes;
+//!
+//! let config = NetworkConfig::default();
+//! let mut network = Driver::new(&config, FatTree::k_ary_n_tree(4, 2).unwrap().build()).unwrap();
+//! let put = Transfer {
+//!     id: TransferId(0), source: 0, target: 15, virtual_network: 0, payload: Bytes(1 << 20), source_dma: true, target_dma: true,
+//! };
+//! network.start(put);
+//! network.run();
+//! let (time, last) = network.notices()[2];
+//! assert_eq!(last, Notice::TailArrived(TransferId(0)));
+//! assert_eq!(time, network.network().zero_load(&put).tail, "alone on the network, the closed form holds");
+//! ```
+
+pub mod config;
+pub mod driver;
+mod endpoints;
+mod flights;
+pub mod flow;
+pub mod loggp;
+pub mod packet;
+pub mod timing;
+
+pub use config::{Arbitration, ConfigError, Derived, FlowConfig, IntraNodeConfig, LinkConfig, LogGpConfig, NetworkConfig, NetworkKind};
+pub use timing::ZeroLoad;
+
+use narrows_topology::Topology;
+use narrows_units::{Bytes, SimTime};
+
+/// One message on the network, from NIC memory interface to NIC memory interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    /// Chosen by the caller; unique among transfers in flight (a slot index). Free again after its
+    /// [`Notice::TailArrived`] and [`Notice::SourceDone`].
+    pub id: TransferId,
+    /// Node index of the sender.
+    pub source: u32,
+    /// Node index of the receiver; may equal `source` (intra-node path).
+    pub target: u32,
+    /// Virtual network (0..4): compute request, compute response, service request, service response.
+    pub virtual_network: u8,
+    /// Payload bytes (0 for headers only).
+    pub payload: Bytes,
+    /// The payload is read from host memory over PCIe (DMA); otherwise the NIC already has it.
+    pub source_dma: bool,
+    /// The payload is written to host memory over PCIe at the target.
+    pub target_dma: bool,
+}
+
+/// See [`Transfer::id`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct TransferId(pub u32);
+
+/// What happens to a transfer. Each of the three comes exactly once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// The last payload byte has left the source's memory. At the start already, from within [`Network::start`], when there is
+    /// nothing to read (no DMA at the source, or no payload).
+    SourceDone(TransferId),
+    /// The header has reached the target NIC. In start order between one (source, target, virtual network).
+    HeadArrived(TransferId),
+    /// The last payload byte has been accepted by the target's PCIe (or its NIC, for no DMA). Always after HeadArrived, in the order
+    /// of notices; both may have the same time.
+    TailArrived(TransferId),
+}
+
+/// Where a network's effects go.
+pub trait Out {
+    /// Schedule `event` for the network itself. `source`: the ordering key, below 2^22 (a host, a switch, or their number). Keys of
+    /// other models must be apart from these, since an event is ordered by time, key and the key's own sequence.
+    fn schedule(&mut self, at: SimTime, source: u32, event: Event);
+    /// Something happened now.
+    fn notice(&mut self, notice: Notice);
+}
+
+/// An event of the network's own; opaque to others, small and Copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event(pub u64);
+
+/// The kinds of [`Event`], each with the index of what it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum EventKind {
+    /// Transfer slot: the last payload byte has been read.
+    SourceDone,
+    /// Transfer slot: the header is in the target NIC.
+    Head,
+    /// Transfer slot: the last byte is through.
+    Tail,
+    /// Transfer slot: header and last byte at the same time.
+    HeadAndTail,
+    /// Transfer slot: at the target's gate of the LogGP network.
+    Arrive,
+    /// Packet: its head is at a switch and wants an output.
+    Ready,
+    /// Packet: routed already, may enter the queue of its output.
+    Enqueue,
+    /// Link: look for something to send.
+    Wake,
+    /// Transfer slot and its generation: the flow may have run out.
+    Drain,
+    /// Find the new rates of flows.
+    Solve,
+}
+
+impl EventKind {
+    const ALL: [EventKind; 10] = [
+        EventKind::SourceDone,
+        EventKind::Head,
+        EventKind::Tail,
+        EventKind::HeadAndTail,
+        EventKind::Arrive,
+        EventKind::Ready,
+        EventKind::Enqueue,
+        EventKind::Wake,
+        EventKind::Drain,
+        EventKind::Solve,
+    ];
+}
+
+impl Event {
+    #[inline]
+    pub(crate) fn new(kind: EventKind, index: u32) -> Event {
+        Event((kind as u64) << 32 | u64::from(index))
+    }
+
+    #[inline]
+    pub(crate) fn parts(self) -> (EventKind, u32) {
+        (EventKind::ALL[(self.0 >> 32) as usize], self.0 as u32)
+    }
+}
+
+/// What went over the network so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Transfers started, those within a node among them.
+    pub transfers: u64,
+    /// Transfers started between ranks of one node.
+    pub intra_node: u64,
+    /// Their payload bytes, all of them.
+    pub bytes: u64,
+    /// Packets that left a NIC; the flow and LogGP networks count what the packet network would send.
+    pub packets: u64,
+    /// Links crossed by packets, host links included.
+    pub packet_hops: u64,
+    /// Packet network: times that an output was idle, had something to send and lacked credits.
+    pub credit_stalls: u64,
+    /// Flow network: times that rates were solved.
+    pub solves: u64,
+    /// Flow network: flows whose rate was solved, over all solves.
+    pub solved_flows: u64,
+}
+
+/// One of the three networks.
+#[derive(Debug)]
+pub enum Network {
+    /// See [`packet`].
+    Packet(Box<packet::PacketNetwork>),
+    /// See [`flow`].
+    Flow(Box<flow::FlowNetwork>),
+    /// See [`loggp`].
+    LogGp(Box<loggp::LogGpNetwork>),
+}
+
+impl Network {
+    /// The network that `config` describes, on `topology`.
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    pub fn new(config: &NetworkConfig, topology: Topology) -> Result<Network, ConfigError> {
+        Ok(match config.kind {
+            NetworkKind::Packet => Network::Packet(Box::new(packet::PacketNetwork::new(config, topology)?)),
+            NetworkKind::Flow => Network::Flow(Box::new(flow::FlowNetwork::new(config, topology)?)),
+            NetworkKind::LogGp => Network::LogGp(Box::new(loggp::LogGpNetwork::new(config, topology)?)),
+        })
+    }
+
+    /// Sends a transfer at `now`, which must be the time of `out`.
+    ///
+    /// # Panics
+    /// When a node or the virtual network does not exist, or for more than 1 TiB.
+    pub fn start(&mut self, now: SimTime, transfer: Transfer, out: &mut impl Out) {
+        match self {
+            Network::Packet(network) => network.start(now, transfer, out),
+            Network::Flow(network) => network.start(now, transfer, out),
+            Network::LogGp(network) => network.start(now, transfer, out),
+        }
+    }
+
+    /// Takes an event that it scheduled, at the time for which it did.
+    #[inline]
+    pub fn handle(&mut self, now: SimTime, event: Event, out: &mut impl Out) {
+        match self {
+            Network::Packet(network) => network.handle(now, event, out),
+            Network::Flow(network) => network.handle(now, event, out),
+            Network::LogGp(network) => network.handle(now, event, out),
+        }
+    }
+
+    /// What went over the network so far.
+    pub fn statistics(&self) -> Statistics {
+        match self {
+            Network::Packet(network) => network.statistics(),
+            Network::Flow(network) => network.statistics(),
+            Network::LogGp(network) => network.statistics(),
+        }
+    }
+
+    /// Transfers without their last notice.
+    pub fn in_flight(&self) -> usize {
+        match self {
+            Network::Packet(network) => network.in_flight(),
+            Network::Flow(network) => network.in_flight(),
+            Network::LogGp(network) => network.in_flight(),
+        }
+    }
+
+    /// When the notices of `transfer` come if it starts at time zero on an empty network.
+    pub fn zero_load(&self, transfer: &Transfer) -> ZeroLoad {
+        match self {
+            Network::Packet(network) => network.zero_load(transfer),
+            Network::Flow(network) => network.zero_load(transfer),
+            Network::LogGp(network) => network.zero_load(transfer),
+        }
+    }
+
+    /// The least time from a start to [`Notice::HeadArrived`] between these nodes: headers only, empty network.
+    pub fn minimum_latency(&self, source: u32, target: u32) -> SimTime {
+        let probe =
+            Transfer { id: TransferId(0), source, target, virtual_network: 0, payload: Bytes(0), source_dma: false, target_dma: false };
+        self.zero_load(&probe).head
+    }
+
+    /// The least time from any start to its [`Notice::HeadArrived`]: no transfer reaches another rank earlier. With
+    /// `intra_node`, transfers between ranks of one node count too.
+    pub fn lookahead(&self, intra_node: bool) -> SimTime {
+        let costs = match self {
+            Network::Packet(network) => network.costs(),
+            Network::Flow(network) => network.costs(),
+            Network::LogGp(network) => network.costs(),
+        };
+        let between = match self {
+            Network::LogGp(network) => network.least_latency(),
+            _ => costs.least_latency(),
+        };
+        if intra_node { between.min(costs.intra_node_latency()) } else { between }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_keep_their_parts() {
+        for kind in EventKind::ALL {
+            assert_eq!(Event::new(kind, 0xdead_beef).parts(), (kind, 0xdead_beef));
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The LogGP network: latency per path, a gap per message and per byte at both ends, nothing in between.
+//!
+//! A message waits for its sender's NIC, holds it for `max(g, payload G)`, needs `L` to the target, waits for the target's NIC and
+//! holds that as long; NICs serve in the order of arrival. `L` and `G` come from the path (then a message alone takes exactly as
+//! long as on the packet network) or are fixed.
+
+use crate::config::{ConfigError, Derived, LogGpConfig, NetworkConfig};
+use crate::endpoints::Endpoints;
+use crate::flights::Flights;
+use crate::timing::{Costs, ZeroLoad};
+use crate::{Event, EventKind, Out, Statistics, Transfer};
+use narrows_topology::Topology;
+use narrows_units::{Bytes, SimTime};
+
+/// See the module's page.
+#[derive(Debug)]
+pub struct LogGpNetwork {
+    costs: Costs,
+    config: LogGpConfig,
+    topology: Topology,
+    flights: Flights,
+    endpoints: Endpoints,
+}
+
+impl LogGpNetwork {
+    /// See [`crate::Network::new`].
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    pub fn new(config: &NetworkConfig, topology: Topology) -> Result<Self, ConfigError> {
+        config.check(&topology)?;
+        let hosts = topology.hosts();
+        Ok(LogGpNetwork {
+            costs: Costs::new(config),
+            config: config.loggp,
+            topology,
+            flights: Flights::new(hosts, config.virtual_networks),
+            endpoints: Endpoints::new(hosts),
+        })
+    }
+
+    /// What the message costs on an empty network, and how long it holds a NIC.
+    fn alone(&self, transfer: &Transfer, switch_links: u32) -> (ZeroLoad, u64) {
+        let Transfer { payload: Bytes(payload), source_dma, target_dma, .. } = *transfer;
+        let path = self.costs.zero_load(switch_links, payload, source_dma, target_dma);
+        let body = match self.config.rate {
+            Derived::FromPath => self.costs.narrowest(switch_links, payload, source_dma, target_dma),
+            Derived::Fixed(rate) => rate.time_for(Bytes(payload)).as_ps(),
+        };
+        let head = match self.config.latency {
+            Derived::FromPath => path.head,
+            Derived::Fixed(latency) => latency,
+        };
+        // From the path, the time between head and tail is what the packet network has. A fixed G leaves payload times G.
+        let tail = match self.config.rate {
+            Derived::FromPath => head + (path.tail - path.head),
+            Derived::Fixed(_) => head + SimTime(body),
+        };
+        let source_done = match self.config.rate {
+            Derived::FromPath => path.source_done,
+            Derived::Fixed(_) => SimTime(if source_dma { body } else { 0 }),
+        };
+        (ZeroLoad { source_done, head, tail }, body.max(self.config.gap.as_ps()))
+    }
+
+    /// See [`crate::Network::start`].
+    pub fn start(&mut self, now: SimTime, transfer: Transfer, out: &mut impl Out) {
+        if transfer.source == transfer.target {
+            return self.flights.start_intra_node(now, transfer, &self.costs, out);
+        }
+        let slot = self.flights.open(transfer, out);
+        let switch_links = self.topology.switch_links_between(transfer.source, transfer.target);
+        let packets = self.costs.packets(transfer.payload.0);
+        self.flights.statistics.packets += packets;
+        self.flights.statistics.packet_hops += packets * (u64::from(switch_links) + 2);
+        let (alone, holds) = self.alone(&transfer, switch_links);
+        self.endpoints.start(now, slot, alone, holds, &self.flights, out);
+    }
+
+    /// See [`crate::Network::handle`].
+    #[inline]
+    pub fn handle(&mut self, now: SimTime, event: Event, out: &mut impl Out) {
+        match event.parts() {
+            (EventKind::Arrive, slot) => self.endpoints.arrive(now, slot, &mut self.flights, out),
+            (kind, slot) => assert!(self.flights.handle(kind, slot, out), "not an event of the LogGP network: {event:?}"),
+        }
+    }
+
+    /// See [`crate::Network::statistics`].
+    pub fn statistics(&self) -> Statistics {
+        self.flights.statistics
+    }
+
+    /// See [`crate::Network::in_flight`].
+    pub fn in_flight(&self) -> usize {
+        self.flights.in_flight()
+    }
+
+    /// See [`crate::Network::zero_load`].
+    pub fn zero_load(&self, transfer: &Transfer) -> ZeroLoad {
+        if transfer.source == transfer.target {
+            return self.costs.zero_load_of(&self.topology, transfer);
+        }
+        self.alone(transfer, self.topology.switch_links_between(transfer.source, transfer.target)).0
+    }
+
+    pub(crate) fn costs(&self) -> &Costs {
+        &self.costs
+    }
+
+    pub(crate) fn least_latency(&self) -> SimTime {
+        match self.config.latency {
+            Derived::FromPath => self.costs.least_latency(),
+            Derived::Fixed(latency) => latency,
+        }
+    }
+}

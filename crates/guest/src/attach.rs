@@ -1,0 +1,130 @@
+//! Finding the simulator, once per process.
+
+use crate::rank::Rank;
+use narrows_channel::{Mapping, MappingError};
+use std::ops::{Deref, DerefMut};
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock};
+
+/// Why a process is not a rank of a simulated machine.
+#[derive(Debug)]
+pub enum AttachError {
+    /// `NARROWS_CHANNEL` is not set.
+    NoChannel,
+    /// The launcher says no rank (`OMPI_COMM_WORLD_RANK`, `PMI_RANK`, `PMIX_RANK`).
+    NoRank,
+    /// The channel cannot be used.
+    Mapping(MappingError),
+    /// Another process is this rank already.
+    Taken(u32),
+    /// A child of a rank, made by fork, is no rank.
+    Forked,
+}
+
+impl std::fmt::Display for AttachError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            AttachError::NoChannel => f.write_str("no simulator: start the program with `narrows run -n N -- PROGRAM`"),
+            AttachError::NoRank => f.write_str("the launcher gave this process no rank (OMPI_COMM_WORLD_RANK or PMI_RANK)"),
+            AttachError::Mapping(error) => error.fmt(f),
+            AttachError::Taken(pid) => write!(f, "process {pid} already is this rank"),
+            AttachError::Forked => f.write_str("a child process of a rank cannot use the rank's network"),
+        }
+    }
+}
+
+impl std::error::Error for AttachError {}
+
+static RANK: OnceLock<Mutex<Rank>> = OnceLock::new();
+/// Nobody, this process, or the parent of this process: asking the kernel for the process number
+/// would cost a system call in every poll.
+static OWNER: AtomicU32 = AtomicU32::new(NOBODY);
+const NOBODY: u32 = 0;
+const SELF: u32 = 1;
+const PARENT: u32 = 2;
+
+/// Runs in the child of a fork.
+extern "C" fn after_fork() {
+    if OWNER.load(Ordering::Relaxed) == SELF {
+        OWNER.store(PARENT, Ordering::Relaxed);
+    }
+}
+
+/// Serialises attaching.
+static ATTACH: Mutex<()> = Mutex::new(());
+
+/// The rank of this process, locked. Not re-entrant: drop it before calling anything that may
+/// come back here.
+pub struct Session(MutexGuard<'static, Rank>);
+
+impl Deref for Session {
+    type Target = Rank;
+    fn deref(&self) -> &Rank {
+        &self.0
+    }
+}
+
+impl DerefMut for Session {
+    fn deref_mut(&mut self) -> &mut Rank {
+        &mut self.0
+    }
+}
+
+/// This process is attached (and is not a child of one that is).
+pub fn attached() -> bool {
+    OWNER.load(Ordering::Acquire) == SELF
+}
+
+/// The rank of this process, if it is attached and nobody holds it. Never waits.
+pub(crate) fn try_session() -> Option<Session> {
+    if !attached() {
+        return None;
+    }
+    RANK.get()?.try_lock().ok().map(Session)
+}
+
+/// Locks the rank of this process; the first call attaches it to the simulator.
+///
+/// # Errors
+/// [`AttachError`] when there is no simulator, or this process has no place in it.
+pub fn session() -> Result<Session, AttachError> {
+    let owner = OWNER.load(Ordering::Acquire);
+    if owner == PARENT {
+        return Err(AttachError::Forked);
+    }
+    if owner == NOBODY {
+        let _guard = ATTACH.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if RANK.get().is_none() {
+            let rank = attach()?;
+            if RANK.set(Mutex::new(rank)).is_ok() {
+                // SAFETY: the handler touches one atomic only.
+                unsafe { libc::pthread_atfork(None, None, Some(after_fork)) };
+                OWNER.store(SELF, Ordering::Release);
+            }
+        }
+    }
+    let rank = RANK.get().ok_or(AttachError::NoChannel)?;
+    Ok(Session(rank.lock().unwrap_or_else(std::sync::PoisonError::into_inner)))
+}
+
+/// The channel that the environment names, and the rank that the launcher gave this process.
+pub(crate) fn open_from_environment() -> Result<(Mapping, u32), AttachError> {
+    let path = std::env::var_os("NARROWS_CHANNEL").ok_or(AttachError::NoChannel)?;
+    let number = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "NARROWS_RANK"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok()?.parse::<u32>().ok())
+        .ok_or(AttachError::NoRank)?;
+    Ok((Mapping::open(Path::new(&path)).map_err(AttachError::Mapping)?, number))
+}
+
+fn attach() -> Result<Rank, AttachError> {
+    let (mapping, number) = open_from_environment()?;
+    // The mapping lives as long as the process: the kernel takes it back.
+    let mapping: &'static Mapping = Box::leak(Box::new(mapping));
+    let taken = mapping.region(number).map_err(AttachError::Mapping)?.header().pid.load(Ordering::Acquire);
+    if taken != 0 {
+        return Err(AttachError::Taken(taken));
+    }
+    Rank::new(mapping, number).map_err(AttachError::Mapping)
+}

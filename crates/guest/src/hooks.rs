@@ -1,0 +1,140 @@
+//! What the preload library calls: marks of MPI calls, the simulated clock, the simulated host.
+
+use crate::attach::{attached, open_from_environment, session, try_session};
+use narrows_mpicalls::CALLS;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// The rank runs in simulated time: MPI_Init has returned, MPI_Finalize has not been called.
+static ACTIVE: AtomicBool = AtomicBool::new(false);
+/// The last known simulated time, for threads that find the rank busy, ps.
+static LAST_CLOCK: AtomicU64 = AtomicU64::new(0);
+
+struct Special {
+    init: [Option<u32>; 3],
+    finalize: [Option<u32>; 2],
+    abort: Option<u32>,
+}
+
+fn special() -> &'static Special {
+    static SPECIAL: OnceLock<Special> = OnceLock::new();
+    SPECIAL.get_or_init(|| {
+        let id = |name: &str| narrows_mpicalls::by_name(name);
+        Special {
+            init: [id("MPI_Init"), id("MPI_Init_thread"), id("MPI_Session_init")],
+            finalize: [id("MPI_Finalize"), id("MPI_Session_finalize")],
+            abort: id("MPI_Abort"),
+        }
+    })
+}
+
+/// The program calls MPI function `id` (index into `narrows_mpicalls::CALLS`).
+pub fn mpi_enter(id: u32, peer: i64, tag: i64) {
+    let special = special();
+    let Some(call) = CALLS.get(id as usize) else { return };
+    if !attached() && !special.init.contains(&Some(id)) {
+        return;
+    }
+    let Ok(mut rank) = session() else { return };
+    rank.enter(id, call.class, peer, tag);
+    if special.finalize.contains(&Some(id)) {
+        ACTIVE.store(false, Ordering::Release);
+        rank.end_together();
+    } else if special.abort == Some(id) {
+        rank.aborts(tag);
+    }
+}
+
+/// It returns.
+pub fn mpi_leave(id: u32) {
+    if !attached() {
+        return;
+    }
+    let special = special();
+    let Ok(mut rank) = session() else { return };
+    if special.init.contains(&Some(id)) {
+        rank.start_together();
+        ACTIVE.store(true, Ordering::Release);
+    } else if special.finalize.contains(&Some(id)) {
+        rank.finalized();
+    }
+    rank.leave();
+    LAST_CLOCK.store(rank.elapsed_ps(), Ordering::Relaxed);
+}
+
+/// The rank runs in simulated time, and this process is the rank.
+pub fn active() -> bool {
+    ACTIVE.load(Ordering::Acquire) && attached()
+}
+
+/// Simulated time since the return of MPI_Init, ps; the reading itself costs a little.
+pub fn clock() -> u64 {
+    match try_session() {
+        Some(mut rank) => {
+            let now = rank.read_clock();
+            LAST_CLOCK.store(now, Ordering::Relaxed);
+            now
+        }
+        None => LAST_CLOCK.load(Ordering::Relaxed),
+    }
+}
+
+/// The program sleeps.
+pub fn sleep(ps: u64) {
+    if let Some(mut rank) = try_session() {
+        rank.pause(ps);
+    }
+}
+
+/// The process says that it will exit with `status`.
+pub fn exits(status: i32) {
+    if let Some(mut rank) = try_session() {
+        rank.exits(status);
+    }
+}
+
+/// Who this process would be, read without becoming it: helpers that a rank starts (a shell, a
+/// wrapper) inherit its environment and must not take its place.
+struct Identity {
+    host: Vec<u8>,
+    cores: u32,
+    node: u32,
+    rank: u32,
+}
+
+fn identity() -> Option<&'static Identity> {
+    static IDENTITY: OnceLock<Option<Identity>> = OnceLock::new();
+    IDENTITY
+        .get_or_init(|| {
+            let (mapping, rank) = open_from_environment().ok()?;
+            let region = mapping.region(rank).ok()?;
+            let header = region.header();
+            Some(Identity {
+                host: header.host[..(header.host_length as usize).min(header.host.len())].to_vec(),
+                cores: region.file().settings.cores,
+                node: header.node,
+                rank,
+            })
+        })
+        .as_ref()
+}
+
+/// Name of the simulated host; empty when this process belongs to no rank.
+pub fn host() -> &'static [u8] {
+    identity().map_or(&[], |identity| &identity.host)
+}
+
+/// Cores of the simulated node; zero when this process belongs to no rank.
+pub fn cores() -> u32 {
+    identity().map_or(0, |identity| identity.cores)
+}
+
+/// Index of the simulated node.
+pub fn node() -> u32 {
+    identity().map_or(0, |identity| identity.node)
+}
+
+/// Global rank.
+pub fn rank() -> u32 {
+    identity().map_or(0, |identity| identity.rank)
+}

@@ -1,0 +1,18 @@
+//! What lives inside a rank's process: its clock, its side of the channel, and the rules that
+//! turn polling into waiting.
+//!
+//! * [`session`] — attaches on first use and takes the process-wide lock; gives the [`Rank`].
+//! * [`Rank::submit`] — a command for the NIC, stamped with the rank's clock.
+//! * [`Rank::eq_get`] — the next event; an empty poll inside a blocking MPI call *is* the
+//!   blocking call: the rank parks until something happens to it.
+//! * [`hooks`] — enter and leave of MPI calls, clock and identity, for the preload library.
+//!
+//! Nothing here prints to standard output, unwinds into the program or needs a thread.
+
+mod attach;
+pub mod hooks;
+mod rank;
+
+pub use attach::{AttachError, Session, attached, session};
+pub use narrows_channel::Settings;
+pub use rank::Rank;

@@ -1,0 +1,618 @@
+//! One rank: its clock, what it has given to the NIC, and what the NIC has told it.
+//!
+//! The rules of waiting (docs/decisions/0002-who-runs-when.md):
+//!
+//! * A notice is seen only when the rank's clock has reached its time stamp.
+//! * In a blocking MPI call a notice in the future that is already here moves the clock to it;
+//!   if there is none, the rank parks until one comes. The first few empty polls after any
+//!   activity return at once and free of cost, because MPI libraries have progress engines of
+//!   their own that may find work in between.
+//! * In MPI_Test and its relatives, and outside MPI, an empty poll costs time: the machine's poll
+//!   cost, and in a long wait more, up to a microsecond, so that it needs fewer hand-overs. Not
+//!   more: programs that compute in steps with an MPI_Test after each must not pay for it.
+
+use narrows_channel::layout::{EPOCH_PS, INLINE_PAYLOAD, phase, reason, state};
+use narrows_channel::map::Region;
+use narrows_channel::record::{Delivery, Writer, decode_delivery, encode_command};
+use narrows_channel::{Mapping, MappingError, RankHeader, Settings, futex};
+use narrows_mpicalls::Class;
+use narrows_portals::{Command, CtId, EqId, Event, Notice, ProcessId, ReplyCode};
+use narrows_units::SimTime;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::time::Duration;
+
+/// Empty polls of a blocking call that return at once before the rank parks: enough for the progress functions of
+/// non-blocking collectives, which start their next round in the pass after a completion. Ten cost a microsecond per wait.
+const IDLE_PASSES: u32 = 3;
+/// The most that one empty poll outside a blocking call costs, ps. Our own choice: see the module's documentation.
+const LONGEST_POLL_PS: u64 = 1_000_000;
+/// How often a sleeping rank looks whether the simulator still lives.
+const LIFE_CHECK: Duration = Duration::from_secs(1);
+/// How long a poll outside the simulated network sleeps.
+const OUTSIDE_NAP: Duration = Duration::from_micros(200);
+/// Ends a rank whose simulator is gone.
+const EXIT_SIMULATOR_GONE: i32 = 121;
+
+/// A rank of the simulated machine, seen from inside its process.
+pub struct Rank {
+    region: Region<'static>,
+    number: u32,
+    settings: Settings,
+    clock: u64,
+    horizon: u64,
+    /// In MPI_Init or MPI_Finalize, or before: the simulator does not wait for this rank.
+    outside: bool,
+    /// Commands given while outside.
+    deferred: Vec<Command>,
+    command_bytes: usize,
+    notices: VecDeque<(u64, Notice)>,
+    queues: BTreeMap<u32, VecDeque<Event>>,
+    counts: BTreeMap<u32, (u64, u64)>,
+    replies: Vec<(u32, ReplyCode)>,
+    next_ticket: u32,
+    class: Option<Class>,
+    expect_soon: bool,
+    empty_polls: u32,
+    idle_since: u64,
+    entered_at: u64,
+    waited_at_entry: u64,
+    left_at: u64,
+    cpu_mark_ns: u64,
+}
+
+impl Rank {
+    pub(crate) fn new(mapping: &'static Mapping, number: u32) -> Result<Rank, MappingError> {
+        let region = mapping.region(number)?;
+        let header = region.header();
+        let settings = region.file().settings;
+        header.pid.store(std::process::id(), Release);
+        header.state.store(state::OUTSIDE, Release);
+        let rank = Rank {
+            region,
+            number,
+            settings,
+            clock: 0,
+            horizon: 0,
+            outside: true,
+            deferred: Vec::new(),
+            command_bytes: 0,
+            notices: VecDeque::new(),
+            queues: BTreeMap::new(),
+            counts: BTreeMap::new(),
+            replies: Vec::new(),
+            next_ticket: 0,
+            class: None,
+            expect_soon: false,
+            empty_polls: 0,
+            idle_since: 0,
+            entered_at: 0,
+            waited_at_entry: 0,
+            left_at: 0,
+            cpu_mark_ns: 0,
+        };
+        rank.ring();
+        Ok(rank)
+    }
+
+    fn header(&self) -> &'static RankHeader {
+        self.region.header()
+    }
+
+    /// Identity of this process on the simulated machine.
+    pub fn id(&self) -> ProcessId {
+        ProcessId { nid: self.header().nid, pid: self.header().ptl_pid }
+    }
+
+    /// Global rank.
+    pub fn rank(&self) -> u32 {
+        self.number
+    }
+
+    /// Number of ranks.
+    pub fn ranks(&self) -> u32 {
+        self.region.file().ranks
+    }
+
+    /// Identity of another rank.
+    pub fn process_of(&self, rank: u32) -> Option<ProcessId> {
+        let header = self.region.sibling(rank)?.header();
+        Some(ProcessId { nid: header.nid, pid: header.ptl_pid })
+    }
+
+    /// What the machine file says that a rank must know.
+    pub fn settings(&self) -> Settings {
+        self.settings
+    }
+
+    /// Index of the node.
+    pub fn node(&self) -> u32 {
+        self.header().node
+    }
+
+    /// Name of the simulated host.
+    pub fn host(&self) -> &'static [u8] {
+        let header = self.header();
+        &header.host[..(header.host_length as usize).min(header.host.len())]
+    }
+
+    /// Simulated time since the return of MPI_Init, ps.
+    pub fn elapsed_ps(&self) -> u64 {
+        self.clock.saturating_sub(EPOCH_PS)
+    }
+
+    /// The provider has an endpoint: MPI goes through the simulated network.
+    pub fn endpoint_open(&mut self) {
+        self.header().endpoint.store(1, Relaxed);
+    }
+
+    fn advance(&mut self, ps: u64) {
+        self.clock += ps;
+        self.header().clock.store(self.clock, Relaxed);
+    }
+
+    fn activity(&mut self) {
+        self.empty_polls = 0;
+        self.idle_since = self.clock;
+    }
+
+    // ---- commands -------------------------------------------------------------------------
+
+    /// Gives a command to the NIC: it is written at the rank's clock, after the software cost
+    /// of a post. Payloads of puts longer than [`INLINE_PAYLOAD`] must not come inline.
+    pub fn submit(&mut self, command: Command) {
+        let posts = matches!(
+            command,
+            Command::Put { .. } | Command::Get { .. } | Command::MeAppend { .. } | Command::MeSearch { .. } | Command::MeUnlink { .. }
+        );
+        if self.outside {
+            self.deferred.push(command);
+            return;
+        }
+        if posts {
+            self.advance(self.settings.post_ps);
+        }
+        self.activity();
+        self.write_command(&command);
+    }
+
+    fn write_command(&mut self, command: &Command) {
+        for attempt in 0..2 {
+            // SAFETY: the rank runs, so it owns the region; the only other reference was dropped.
+            let area = unsafe { self.region.command_area() };
+            let mut writer = Writer::new(area, self.command_bytes);
+            if encode_command(&mut writer, self.clock, command).is_ok() {
+                self.command_bytes = writer.used();
+                return;
+            }
+            if attempt == 0 {
+                self.park(self.clock, reason::FULL);
+            }
+        }
+        debug_assert!(false, "a command is longer than the command area");
+    }
+
+    /// A number for [`Rank::wait_reply`].
+    pub fn ticket(&mut self) -> u32 {
+        self.next_ticket = self.next_ticket.wrapping_add(1);
+        self.next_ticket
+    }
+
+    /// Waits for the reply to the command with `ticket`.
+    pub fn wait_reply(&mut self, ticket: u32) -> ReplyCode {
+        let outside = self.outside;
+        if outside {
+            self.come_in();
+        }
+        let code = loop {
+            if let Some(at) = self.replies.iter().position(|&(t, _)| t == ticket) {
+                break self.replies.swap_remove(at).1;
+            }
+            match self.notices.front() {
+                Some(&(time, _)) => self.wait_until(time),
+                None => self.park(u64::MAX, reason::REPLY),
+            }
+            self.take_visible();
+        };
+        if outside {
+            self.go_out();
+        }
+        code
+    }
+
+    // ---- hand-over ------------------------------------------------------------------------
+
+    /// Wakes the simulator.
+    fn ring(&self) {
+        let bell = &self.region.file().bell;
+        bell.fetch_add(1, Release);
+        futex::wake(bell);
+    }
+
+    /// Sleeps until the simulator hands the region back. Dies when the run is over.
+    fn sleep(&mut self, while_state: u32) {
+        let header = self.header();
+        loop {
+            match header.state.load(Acquire) {
+                state::RUNNING => break,
+                state::KILLED => exit_now(EXIT_SIMULATOR_GONE),
+                now if now == while_state => {
+                    let timed_out = futex::wait(&header.state, while_state, Some(LIFE_CHECK));
+                    // SAFETY: signal 0 only asks whether the process exists.
+                    if timed_out && unsafe { libc::kill(self.region.file().simulator as i32, 0) } != 0 {
+                        exit_now(EXIT_SIMULATOR_GONE);
+                    }
+                }
+                _ => exit_now(EXIT_SIMULATOR_GONE),
+            }
+        }
+        self.command_bytes = 0;
+        self.horizon = header.horizon.load(Relaxed);
+        self.collect();
+    }
+
+    /// Gives the region to the simulator until `deadline` or the next notice.
+    fn park(&mut self, deadline: u64, why: u32) {
+        let header = self.header();
+        header.clock.store(self.clock, Relaxed);
+        header.deadline.store(deadline, Relaxed);
+        header.reason.store(why, Relaxed);
+        header.commands.store(self.command_bytes as u64, Relaxed);
+        header.state.store(state::PARKED, Release);
+        if self.region.file().running.fetch_sub(1, AcqRel) == 1 {
+            self.ring();
+        }
+        self.sleep(state::PARKED);
+    }
+
+    /// From outside to running; writes what was deferred.
+    fn come_in(&mut self) {
+        self.header().state.store(state::WANTS_IN, Release);
+        self.ring();
+        self.sleep(state::WANTS_IN);
+        self.outside = false;
+        for command in std::mem::take(&mut self.deferred) {
+            self.write_command(&command);
+        }
+    }
+
+    /// From running to outside.
+    fn go_out(&mut self) {
+        let header = self.header();
+        self.outside = true;
+        header.commands.store(self.command_bytes as u64, Relaxed);
+        header.mail.store(0, Relaxed);
+        header.state.store(state::OUTSIDE, Release);
+        if self.region.file().running.fetch_sub(1, AcqRel) == 1 {
+            self.ring();
+        }
+    }
+
+    /// Takes what the simulator left in the notice area.
+    fn collect(&mut self) {
+        let used = self.region.notice_bytes();
+        // SAFETY: the rank runs, so it owns the region.
+        let area = unsafe { self.region.notice_area() };
+        let mut rest = &area[..used];
+        while let Ok((time, delivery, length)) = decode_delivery(rest) {
+            match delivery {
+                Delivery::Notice(notice) => self.notices.push_back((time, notice)),
+                // SAFETY: the address and its extent come from an entry or a get that this
+                // process itself gave to the NIC, which never writes beyond them.
+                Delivery::Write { address, bytes } => unsafe {
+                    std::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len());
+                },
+            }
+            rest = &rest[length..];
+        }
+        self.header().notices.store(0, Relaxed);
+    }
+
+    /// Moves what the clock has reached to its queue.
+    fn take_visible(&mut self) {
+        while let Some(&(time, notice)) = self.notices.front() {
+            if time > self.clock && !self.outside {
+                break;
+            }
+            self.notices.pop_front();
+            match notice {
+                Notice::Event { eq, event } => self.queues.entry(eq.0).or_default().push_back(event),
+                Notice::Count { ct, success, failure } => {
+                    self.counts.insert(ct.0, (success, failure));
+                }
+                Notice::Reply { ticket, code } => self.replies.push((ticket, code)),
+            }
+        }
+    }
+
+    fn wait_until(&mut self, time: u64) {
+        if time > self.clock {
+            let header = self.header();
+            header.wait_ps.fetch_add(time - self.clock, Relaxed);
+            self.clock = time;
+            header.clock.store(time, Relaxed);
+        }
+    }
+
+    /// Parks and accounts the time until the wake as waiting.
+    fn park_until_notice(&mut self) {
+        self.park(u64::MAX, reason::POLL);
+        if let Some(&(time, _)) = self.notices.front() {
+            self.wait_until(time);
+        }
+    }
+
+    // ---- polling --------------------------------------------------------------------------
+
+    fn waits(&self) -> bool {
+        self.expect_soon || matches!(self.class, Some(Class::Blocking))
+    }
+
+    fn pop(&mut self, eqs: &[EqId]) -> Option<(usize, Event)> {
+        for (index, eq) in eqs.iter().enumerate() {
+            if let Some(event) = self.queues.get_mut(&eq.0).and_then(VecDeque::pop_front) {
+                return Some((index, event));
+            }
+        }
+        None
+    }
+
+    /// The next event of the first of `eqs` that has one, or `None` when nothing is there *now*.
+    /// An empty poll parks the rank or costs it time, see the module's documentation.
+    pub fn eq_get(&mut self, eqs: &[EqId]) -> Option<(usize, Event)> {
+        self.take_visible();
+        if let Some(found) = self.pop(eqs) {
+            self.activity();
+            return Some(found);
+        }
+        self.empty_poll();
+        self.take_visible();
+        let found = self.pop(eqs);
+        if found.is_some() {
+            self.activity();
+        }
+        found
+    }
+
+    /// What an empty poll costs. On return time may have passed and notices may be visible.
+    fn empty_poll(&mut self) {
+        if self.outside {
+            self.outside_poll();
+            return;
+        }
+        self.empty_polls += 1;
+        if self.waits() {
+            if self.empty_polls <= IDLE_PASSES && !self.expect_soon {
+                return;
+            }
+            match self.notices.front() {
+                Some(&(time, _)) => self.wait_until(time),
+                None => self.park_until_notice(),
+            }
+            self.activity();
+        } else {
+            let waited = self.clock.saturating_sub(self.idle_since);
+            let cost = self.settings.poll_ps.max((waited / 16).min(LONGEST_POLL_PS));
+            self.advance(cost);
+            self.header().wait_ps.fetch_add(cost, Relaxed);
+            if self.clock >= self.horizon {
+                self.park(self.clock, reason::POLL);
+            }
+        }
+    }
+
+    fn outside_poll(&mut self) {
+        let header = self.header();
+        if header.mail.load(Acquire) == 0 && self.deferred.is_empty() {
+            futex::wait(&header.mail, 0, Some(OUTSIDE_NAP));
+            return;
+        }
+        self.come_in();
+        self.go_out();
+    }
+
+    /// Waits for an event of `eqs` as a blocking call does; `None` after `timeout` of simulated time.
+    pub fn eq_wait(&mut self, eqs: &[EqId], timeout: Option<SimTime>) -> Option<(usize, Event)> {
+        self.wait_for(timeout, |rank| rank.pop(eqs))
+    }
+
+    /// The value of a counting event: (successes, failures).
+    pub fn count(&mut self, ct: CtId) -> (u64, u64) {
+        self.take_visible();
+        self.counts.get(&ct.0).copied().unwrap_or_default()
+    }
+
+    /// As [`Rank::count`] in a loop of the program's own: if the value has not reached `test`,
+    /// the call counts as an empty poll.
+    pub fn count_poll(&mut self, ct: CtId, test: u64) -> (u64, u64) {
+        let (success, failure) = self.count(ct);
+        if success + failure < test {
+            self.empty_poll();
+        }
+        self.count(ct)
+    }
+
+    /// Waits until one of the counting events has successes and failures of at least its test;
+    /// its index, or `None` after `timeout` of simulated time.
+    pub fn count_wait(&mut self, tests: &[(CtId, u64)], timeout: Option<SimTime>) -> Option<usize> {
+        self.wait_for(timeout, |rank| {
+            tests.iter().position(|&(ct, test)| {
+                let (success, failure) = rank.counts.get(&ct.0).copied().unwrap_or_default();
+                success.saturating_add(failure) >= test
+            })
+        })
+    }
+
+    fn wait_for<T>(&mut self, timeout: Option<SimTime>, mut ready: impl FnMut(&mut Rank) -> Option<T>) -> Option<T> {
+        let end = timeout.map_or(u64::MAX, |timeout| self.clock.saturating_add(timeout.as_ps()));
+        loop {
+            self.take_visible();
+            if let Some(found) = ready(self) {
+                self.activity();
+                return Some(found);
+            }
+            if self.outside {
+                self.outside_poll();
+                if timeout.is_some() {
+                    return None;
+                }
+                continue;
+            }
+            match self.notices.front() {
+                Some(&(time, _)) if time <= end => self.wait_until(time),
+                _ if self.clock >= end => return None,
+                _ => {
+                    self.park(end, reason::POLL);
+                    let next = self.notices.front().map_or(u64::MAX, |&(time, _)| time);
+                    if next.min(end) != u64::MAX {
+                        self.wait_until(next.min(end));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The result of a search is on its way: until `false` is said, empty polls wait for it, in
+    /// any MPI call.
+    pub fn expect_soon(&mut self, yes: bool) {
+        self.expect_soon = yes;
+    }
+
+    /// The cost of copying `bytes` inside the process.
+    pub fn charge_copy(&mut self, bytes: u64) {
+        if !self.outside {
+            self.advance((u128::from(bytes) * u128::from(self.settings.copy_ps_per_kib) / 1024) as u64);
+        }
+    }
+
+    /// The cost of handing a completion to the MPI library.
+    pub fn charge_completion(&mut self) {
+        if !self.outside {
+            self.advance(self.settings.completion_ps);
+        }
+    }
+
+    /// Puts up to this size give their bytes to [`Rank::submit`] when they must be taken at once.
+    pub fn inline_payload(&self) -> usize {
+        INLINE_PAYLOAD
+    }
+
+    // ---- MPI calls ------------------------------------------------------------------------
+
+    /// CPU time since the last look becomes simulated time.
+    fn account_compute(&mut self) {
+        if self.outside {
+            return;
+        }
+        if self.settings.compute_ppm != 0 {
+            let now = thread_cpu_ns();
+            let ps = u128::from(now.saturating_sub(self.cpu_mark_ns)) * 1000 * u128::from(self.settings.compute_ppm) / 1_000_000;
+            self.cpu_mark_ns = now;
+            self.advance(ps as u64);
+        }
+    }
+
+    pub(crate) fn enter(&mut self, id: u32, class: Class, peer: i64, tag: i64) {
+        self.account_compute();
+        let header = self.header();
+        header.compute_ps.fetch_add(self.clock - self.left_at.min(self.clock), Relaxed);
+        header.call.store(id + 1, Relaxed);
+        header.last_call.store(id + 1, Relaxed);
+        header.peer.store(peer as u64, Relaxed);
+        header.tag.store(tag as u64, Relaxed);
+        header.calls.store(header.calls.load(Relaxed) + 1, Relaxed);
+        if class == Class::Blocking {
+            header.blocking_calls.store(header.blocking_calls.load(Relaxed) + 1, Relaxed);
+        }
+        self.class = Some(class);
+        self.empty_polls = 0;
+        if class != Class::Polling {
+            self.idle_since = self.clock;
+        }
+        self.entered_at = self.clock;
+        self.waited_at_entry = header.wait_ps.load(Relaxed);
+    }
+
+    pub(crate) fn leave(&mut self) {
+        let header = self.header();
+        let waited = header.wait_ps.load(Relaxed) - self.waited_at_entry;
+        let inside = (self.clock - self.entered_at.min(self.clock)).saturating_sub(waited);
+        header.mpi_ps.fetch_add(inside, Relaxed);
+        header.call.store(0, Relaxed);
+        self.class = None;
+        self.left_at = self.clock;
+        if self.settings.compute_ppm != 0 {
+            self.cpu_mark_ns = thread_cpu_ns();
+        }
+    }
+
+    /// The end of MPI_Init: all ranks start together at simulated time zero.
+    pub(crate) fn start_together(&mut self) {
+        if !self.outside {
+            return;
+        }
+        self.come_in();
+        self.park(u64::MAX, reason::INIT);
+        self.clock = EPOCH_PS;
+        self.header().clock.store(self.clock, Relaxed);
+        self.left_at = self.clock;
+        self.entered_at = self.clock;
+        self.waited_at_entry = self.header().wait_ps.load(Relaxed);
+        self.activity();
+    }
+
+    /// The start of MPI_Finalize: the run ends for this rank, the rest is not simulated.
+    pub(crate) fn end_together(&mut self) {
+        if self.outside {
+            return;
+        }
+        while self.region.file().phase.load(Acquire) == phase::RUN {
+            self.park(u64::MAX, reason::FINALIZE);
+        }
+        self.go_out();
+    }
+
+    pub(crate) fn finalized(&mut self) {
+        self.header().finalized.store(1, Release);
+    }
+
+    pub(crate) fn aborts(&mut self, code: i64) {
+        self.header().abort_code.store((code as u32).wrapping_add(1), Release);
+    }
+
+    pub(crate) fn exits(&mut self, status: i32) {
+        self.header().exit_status.store((status as u32 & 0xff) + 1, Release);
+    }
+
+    /// The program reads the clock: CPU time so far, and the cost of the reading.
+    pub(crate) fn read_clock(&mut self) -> u64 {
+        if self.class.is_none() {
+            self.account_compute();
+        }
+        if !self.outside {
+            self.advance(self.settings.clock_read_ps);
+        }
+        self.elapsed_ps()
+    }
+
+    /// The program sleeps for `ps` of simulated time.
+    pub(crate) fn pause(&mut self, ps: u64) {
+        if !self.outside {
+            self.account_compute();
+            self.advance(ps);
+        }
+    }
+}
+
+/// CPU time of this thread, ns, from the kernel itself: the library function is the simulated one.
+fn thread_cpu_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is valid for writing.
+    unsafe { libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+fn exit_now(status: i32) -> ! {
+    // SAFETY: ends the process without running the program's exit handlers.
+    unsafe { libc::_exit(status) }
+}

@@ -1,0 +1,153 @@
+//! The command lines. What each flag is for, and what was seen without it, is written beside it; all were tried with
+//! Open MPI 4.1.4 and 5.0.11 and MPICH 5.0.2.
+
+use crate::{Kind, Mpi};
+use std::process::Command;
+
+/// Ranks that one hydra_pmi_proxy serves. Seen: 256 work, 1,024 do not.
+const RANKS_PER_PROXY: u32 = 256;
+
+/// Name of our libfabric provider.
+pub const PROVIDER: &str = "narrows";
+
+/// The command that starts a program on that many ranks with everything going through our provider.
+///
+/// `environment` is what every rank gets on top of the caller's environment: `FI_PROVIDER_PATH` with the folder of the provider,
+/// `LD_PRELOAD`, what the simulator tells its ranks. Values of `LD_PRELOAD` must have no semicolon. The launcher itself is not
+/// preloaded. Standard input goes to rank 0, the exit code is that of the launcher: that of the first rank that fails.
+pub fn command(mpi: &Mpi, ranks: u32, program: &str, arguments: &[String], environment: &[(String, String)]) -> Command {
+    command_through(PROVIDER, mpi, ranks, program, arguments, environment)
+}
+
+/// As [`command`], through another provider of libfabric that offers reliable datagrams by itself, such as `sockets`: to
+/// tell a fault of an MPI installation from one of ours.
+pub fn command_through(
+    provider: &str,
+    mpi: &Mpi,
+    ranks: u32,
+    program: &str,
+    arguments: &[String],
+    environment: &[(String, String)],
+) -> Command {
+    let mut command = Command::new(&mpi.launcher);
+    let mut environment = environment.to_vec();
+    // Without this every provider of libfabric is initialised, and may be chosen.
+    environment.push(("FI_PROVIDER".to_owned(), provider.to_owned()));
+    match mpi.kind {
+        Kind::OpenMpi4 | Kind::OpenMpi5 => open_mpi(&mut command, mpi.kind, provider, &environment),
+        Kind::Mpich => mpich(&mut command, ranks, &environment),
+    }
+    command.arg("-n").arg(ranks.to_string()).arg(program).args(arguments);
+    command
+}
+
+fn open_mpi(command: &mut Command, kind: Kind, provider: &str, environment: &[(String, String)]) {
+    // More ranks than cores, and none of them bound: the simulator decides who runs.
+    command.args(["--oversubscribe", "--bind-to", "none"]);
+    // SAFETY: no arguments.
+    if unsafe { libc::geteuid() } == 0 {
+        command.arg("--allow-run-as-root");
+    }
+    let mut mca = |name: &str, value: &str| {
+        command.args(["--mca", name, value]);
+    };
+    // Messages: the matching transport layer over libfabric and nothing beside it. Debian's openmpi-mca-params.conf
+    // switches it off (mtl = ^ofi), the command line has the last word.
+    mca("pml", "cm");
+    mca("mtl", "ofi");
+    mca("mtl_ofi_provider_include", provider);
+    mca("btl", "self");
+    // Collectives over shared memory, or made for the real node; those of others go around the network altogether. Names that a
+    // version does not have are ignored.
+    mca("coll", "^sm,han,xhc,acoll,smdirect,ucc,hcoll,portals4");
+    // Shared file pointers in a semaphore of /dev/shm.
+    mca("sharedfp", "^sm");
+    // Ranks that wait in MPI_Init wait for others to get the processor.
+    mca("mpi_yield_when_idle", "1");
+    match kind {
+        // One-sided through messages; not in Debian's default list.
+        Kind::OpenMpi4 => {
+            mca("osc", "pt2pt");
+            // A launcher that is told to end waits a second for each try otherwise, and leaves its folder behind when we do not wait.
+            mca("odls_base_sigkill_timeout", "0");
+        }
+        // There is no such component any more, and osc/rdma moves data in shared memory between processes of one real node
+        // without asking anybody. Without a component MPI_Win_create fails with MPI_ERR_WIN.
+        _ => mca("osc", "^sm,rdma,ucx,portals4,monitoring"),
+    }
+    // All ranks run here, whatever a batch system has to offer elsewhere.
+    match kind {
+        Kind::OpenMpi4 => {
+            mca("ras", "^slurm,gridengine,loadleveler,lsf,tm,alps");
+            mca("plm", "isolated");
+        }
+        _ => {
+            command.args(["--prtemca", "ras", "^slurm,gridengine,lsf,pbs,tm,flux"]);
+            command.args(["--prtemca", "plm", "^slurm,lsf,pals,tm"]);
+        }
+    }
+    for (name, value) in environment {
+        if name == "LD_PRELOAD" {
+            // Only for the ranks: the launcher would run in virtual time too.
+            command.arg("-x").arg(format!("{name}={value}"));
+        } else {
+            // By name: values with semicolons do not survive in the list that Open MPI makes of `-x NAME=VALUE`.
+            command.env(name, value).arg("-x").arg(name);
+        }
+    }
+}
+
+fn mpich(command: &mut Command, ranks: u32, environment: &[(String, String)]) {
+    // All ranks here, started by fork, whatever a batch system has to offer.
+    command.args(["-launcher", "fork", "-rmk", "user"]);
+    if ranks > RANKS_PER_PROXY {
+        // One proxy for all ranks and mpiexec block in write() to each other at 1,024 ranks; names stand for more proxies here.
+        let proxies = ranks.div_ceil(RANKS_PER_PROXY);
+        let hosts: Vec<String> = (0..proxies).map(|proxy| format!("proxy{proxy}:{RANKS_PER_PROXY}")).collect();
+        command.arg("-hosts").arg(hosts.join(","));
+    }
+    // Ranks of one node talk through the network as well, collectives do not look at nodes: without it two ranks sent nothing
+    // through the provider.
+    command.args(["-genv", "MPIR_CVAR_NOLOCAL", "1"]);
+    // Builds may have UCX as well.
+    command.args(["-genv", "MPIR_CVAR_CH4_NETMOD", "ofi"]);
+    for (name, value) in environment {
+        command.arg("-genv").arg(name).arg(value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(kind: Kind) -> (Vec<String>, Vec<(String, String)>) {
+        let mpi = Mpi { kind, version: "1".to_owned(), library: None, launcher: "/x/mpirun".into() };
+        let environment = [("LD_PRELOAD", "/n/libp.so"), ("NARROWS_X", "a;b c")].map(|(a, b)| (a.to_owned(), b.to_owned()));
+        let command = command(&mpi, 7, "./prog", &["-n".to_owned(), "a b".to_owned()], &environment);
+        let text = |text: &std::ffi::OsStr| text.to_string_lossy().into_owned();
+        let variables = command.get_envs().map(|(name, value)| (text(name), value.map_or(String::new(), text))).collect();
+        (command.get_args().map(text).collect(), variables)
+    }
+
+    #[test]
+    fn program_and_environment() {
+        for kind in [Kind::OpenMpi4, Kind::OpenMpi5, Kind::Mpich] {
+            let (arguments, variables) = line(kind);
+            assert!(arguments.ends_with(&["-n", "7", "./prog", "-n", "a b"].map(str::to_owned)), "{arguments:?}");
+            let pairs: Vec<_> = arguments.windows(2).map(|pair| (&*pair[0], &*pair[1])).collect();
+            if kind == Kind::Mpich {
+                let triples: Vec<_> = arguments.windows(3).map(|three| [&*three[0], &three[1], &three[2]]).collect();
+                for [name, value] in [["NARROWS_X", "a;b c"], ["FI_PROVIDER", "narrows"], ["LD_PRELOAD", "/n/libp.so"]] {
+                    assert!(triples.contains(&["-genv", name, value]), "{triples:?}");
+                }
+                assert!(variables.is_empty());
+            } else {
+                assert!(pairs.contains(&("-x", "LD_PRELOAD=/n/libp.so")) && pairs.contains(&("-x", "NARROWS_X")), "{pairs:?}");
+                assert!(variables.contains(&("NARROWS_X".to_owned(), "a;b c".to_owned())), "{variables:?}");
+                assert!(variables.contains(&("FI_PROVIDER".to_owned(), "narrows".to_owned())), "{variables:?}");
+                assert!(!variables.iter().any(|(name, _)| name == "LD_PRELOAD"), "the launcher is not preloaded");
+                assert!(pairs.contains(&("mtl_ofi_provider_include", "narrows")));
+            }
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The little of ELF that is needed: is it for this machine, and which dynamic linker loads it? Offsets: elf(5).
+
+/// What kind of file the first bytes show.
+#[derive(Debug, PartialEq, Eq)]
+pub enum File {
+    /// Dynamically linked; the path of its dynamic linker.
+    Dynamic(String),
+    /// Statically linked.
+    Static,
+    /// ELF for another processor or word size.
+    OtherMachine,
+    /// A script; its first line without `#!`.
+    Script(String),
+    /// Anything else.
+    Other,
+}
+
+const HEADER: usize = 64;
+const EM_X86_64: u16 = 62;
+const EM_AARCH64: u16 = 183;
+const PT_INTERP: u32 = 3;
+const PT_HEADER: usize = 56;
+
+fn integer<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..at.checked_add(N)?)?.try_into().ok()
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    integer(bytes, at).map(u16::from_le_bytes)
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<usize> {
+    integer(bytes, at).map(u64::from_le_bytes).and_then(|value| usize::try_from(value).ok())
+}
+
+/// Looks at the content of a file.
+pub fn classify(bytes: &[u8]) -> File {
+    if let Some(rest) = bytes.strip_prefix(b"#!") {
+        let line = rest.split(|byte| *byte == b'\n').next().unwrap_or(rest);
+        return File::Script(String::from_utf8_lossy(line).trim().to_owned());
+    }
+    if bytes.len() < HEADER || !bytes.starts_with(b"\x7fELF") {
+        return File::Other;
+    }
+    // 64 bits, little endian.
+    let machine = u16_at(bytes, 18).unwrap_or(0);
+    let ours = if cfg!(target_arch = "aarch64") { EM_AARCH64 } else { EM_X86_64 };
+    if bytes[4] != 2 || bytes[5] != 1 || machine != ours {
+        return File::OtherMachine;
+    }
+    match interpreter(bytes) {
+        Some(path) => File::Dynamic(path),
+        None => File::Static,
+    }
+}
+
+fn interpreter(bytes: &[u8]) -> Option<String> {
+    let table = u64_at(bytes, 32)?;
+    let size = usize::from(u16_at(bytes, 54)?).max(PT_HEADER);
+    for index in 0..usize::from(u16_at(bytes, 56)?) {
+        let entry = table.checked_add(index.checked_mul(size)?)?;
+        if integer(bytes, entry).map(u32::from_le_bytes)? == PT_INTERP {
+            let start = u64_at(bytes, entry + 8)?;
+            let text = bytes.get(start..start.checked_add(u64_at(bytes, entry + 32)?)?)?;
+            let text = text.split(|byte| *byte == 0).next()?;
+            return Some(String::from_utf8_lossy(text).into_owned());
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_test_is_dynamic() {
+        let bytes = std::fs::read(std::env::current_exe().expect("path")).expect("readable");
+        match classify(&bytes) {
+            File::Dynamic(linker) => assert!(std::path::Path::new(&linker).exists(), "{linker}"),
+            other => panic!("{other:?}"),
+        }
+        // Cut anywhere it is never taken for dynamic, and nothing panics.
+        for length in 0..1024 {
+            if let File::Dynamic(linker) = classify(&bytes[..length]) {
+                assert!(length > 700, "{linker} in {length} bytes");
+            }
+        }
+    }
+
+    #[test]
+    fn other_files() {
+        assert_eq!(classify(b"#! /usr/bin/env python3 \nimport x"), File::Script("/usr/bin/env python3".to_owned()));
+        assert_eq!(classify(b"#!/bin/sh"), File::Script("/bin/sh".to_owned()));
+        assert_eq!(classify(b""), File::Other);
+        assert_eq!(classify(b"MZ"), File::Other);
+        let mut header = [0u8; 64];
+        header[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        assert_eq!(classify(&header), File::OtherMachine);
+        header[18] = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
+        assert_eq!(classify(&header), File::Static);
+        header[4] = 1;
+        assert_eq!(classify(&header), File::OtherMachine);
+        header[4] = 2;
+        header[32..40].fill(0xff); // program headers beyond the end of the address space
+        header[56] = 200;
+        assert_eq!(classify(&header), File::Static);
+    }
+}

@@ -1,0 +1,280 @@
+//! Which MPI a program uses.
+
+use crate::elf::{self, File};
+use crate::{Kind, LaunchError, Mpi};
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::{env, fs};
+
+/// Finds the MPI library of a program and the launcher that belongs to it. The program is a path, or a name to be looked up in
+/// `PATH`. Python is asked which library mpi4py uses; of other scripts nothing can be known.
+pub fn inspect(program: &str) -> Result<Mpi, LaunchError> {
+    let library = library_of(&find(program)?)?;
+    let Some(family) = family_of(&library)? else { return Err(LaunchError::UnknownMpi(library)) };
+    launcher_of(family, library)
+}
+
+/// The MPI that a launcher belongs to.
+pub fn inspect_launcher(launcher: &Path) -> Result<Mpi, LaunchError> {
+    let mut launcher = find(&launcher.to_string_lossy())?;
+    // Open MPI takes the folder of a launcher called by its path for its prefix: /bin/mpirun would be in "/". The name stays as
+    // it is, launchers have several.
+    if let (Some(folder), Some(name)) = (launcher.parent().and_then(|folder| folder.canonicalize().ok()), launcher.file_name()) {
+        launcher = folder.join(name);
+    }
+    let (kind, version) = ask_launcher(&launcher)?;
+    Ok(Mpi { kind, version, library: None, launcher })
+}
+
+/// As a shell finds it.
+fn find(program: &str) -> Result<PathBuf, LaunchError> {
+    if program.contains('/') {
+        let path = PathBuf::from(program);
+        return match fs::metadata(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(LaunchError::NotFound(program.to_owned())),
+            Err(error) => Err(LaunchError::Io { path, error }),
+            Ok(_) if executable(&path) => Ok(path),
+            Ok(_) => Err(LaunchError::NotExecutable(path)),
+        };
+    }
+    let path = env::var_os("PATH").unwrap_or_default();
+    let found = env::split_paths(&path).map(|folder| folder.join(program)).find(|file| executable(file));
+    match found {
+        Some(file) if !program.is_empty() => Ok(file),
+        _ => Err(LaunchError::NotFound(program.to_owned())),
+    }
+}
+
+fn executable(path: &Path) -> bool {
+    let Ok(name) = CString::new(path.as_os_str().as_bytes()) else { return false };
+    // SAFETY: a valid string.
+    fs::metadata(path).is_ok_and(|data| data.is_file()) && unsafe { libc::access(name.as_ptr(), libc::X_OK) } == 0
+}
+
+fn library_of(program: &Path) -> Result<PathBuf, LaunchError> {
+    if is_python(program) {
+        return library_of_python(program);
+    }
+    let bytes = fs::read(program).map_err(|error| LaunchError::Io { path: program.to_owned(), error })?;
+    match elf::classify(&bytes) {
+        File::Dynamic(linker) => library_of_executable(program, &linker),
+        File::Static => Err(LaunchError::Static(program.to_owned())),
+        File::OtherMachine => Err(LaunchError::OtherMachine(program.to_owned())),
+        File::Other => Err(LaunchError::NotAProgram(program.to_owned())),
+        File::Script(line) => {
+            let interpreter = interpreter_of(&line);
+            let name = Path::new(&interpreter);
+            if is_python(name) {
+                library_of_python(&find(&interpreter)?)
+            } else {
+                let interpreter = name.file_name().map_or(interpreter.clone(), |name| name.to_string_lossy().into_owned());
+                Err(LaunchError::Script { program: program.to_owned(), interpreter })
+            }
+        }
+    }
+}
+
+fn is_python(program: &Path) -> bool {
+    program.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python"))
+}
+
+/// The interpreter in the first line of a script, also behind `env` and its options and variables.
+fn interpreter_of(line: &str) -> String {
+    let mut words = line.split_whitespace();
+    let first = words.next().unwrap_or_default();
+    if Path::new(first).file_name().is_some_and(|name| name == "env") {
+        return words.find(|word| !word.starts_with('-') && !word.contains('=')).unwrap_or_default().to_owned();
+    }
+    first.to_owned()
+}
+
+/// The dynamic linker itself says which files it would load: search paths of the executable, of its libraries and of the
+/// environment, and the cache, need not be written a second time. Nothing of the program runs.
+fn library_of_executable(program: &Path, linker: &str) -> Result<PathBuf, LaunchError> {
+    // ld.so(8): --list. Under a name with a slash, or it would search for it as a library.
+    let path = program.canonicalize().map_err(|error| LaunchError::Io { path: program.to_owned(), error })?;
+    let output = Command::new(linker)
+        .arg("--list")
+        .arg(&path)
+        .env_remove("LD_PRELOAD")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| LaunchError::Io { path: PathBuf::from(linker), error })?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    if let Some(library) = mpi_library(&text) {
+        return Ok(library);
+    }
+    let missing = text.lines().find(|line| line.trim_end().ends_with("=> not found"));
+    if let Some(library) = missing.and_then(|line| line.split_whitespace().next()) {
+        return Err(LaunchError::LibraryMissing { program: program.to_owned(), library: library.to_owned() });
+    }
+    if !output.status.success() {
+        let message = String::from_utf8_lossy(&output.stderr);
+        let message = message.lines().next().unwrap_or("no reason given");
+        if let Some((library, _)) = message.split_once(": cannot open shared object file") {
+            let library = library.rsplit(' ').next().unwrap_or(library).to_owned();
+            return Err(LaunchError::LibraryMissing { program: program.to_owned(), library });
+        }
+        return Err(LaunchError::NotLoadable { program: program.to_owned(), message: message.to_owned() });
+    }
+    Err(LaunchError::NoMpi(program.to_owned()))
+}
+
+/// The MPI library in a list of `name => path (address)` lines, or of paths.
+fn mpi_library(list: &str) -> Option<PathBuf> {
+    list.lines().find_map(|line| {
+        let line = line.split(" (0x").next().unwrap_or(line).trim();
+        let path = line.split_once(" => ").map_or(line, |(_, path)| path);
+        let name = Path::new(path).file_name()?.to_str()?;
+        // libmpi.so.40 and .12, libmpi_abi.so.1 of MPI 5.0, libmpich.so.12 of Debian. Not libmpi_mpifh.so and other bindings:
+        // each of them needs one of these.
+        let stem = name.split(".so").next()?;
+        (name.contains(".so") && ["libmpi", "libmpi_abi", "libmpich"].contains(&stem) && path.starts_with('/')).then(|| PathBuf::from(path))
+    })
+}
+
+/// Python tells the library that mpi4py has loaded, without starting MPI.
+const PYTHON: &str = "import mpi4py; mpi4py.rc.initialize = False; mpi4py.rc.finalize = False
+from mpi4py import MPI
+for line in open('/proc/self/maps'):
+    if '/' in line: print(line[line.index('/'):].rstrip())";
+
+fn library_of_python(interpreter: &Path) -> Result<PathBuf, LaunchError> {
+    let output = Command::new(interpreter)
+        .args(["-c", PYTHON])
+        .env_remove("LD_PRELOAD")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| LaunchError::Io { path: interpreter.to_owned(), error })?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        let message = text.lines().last().unwrap_or("no reason given").to_owned();
+        return Err(LaunchError::NoMpi4py { interpreter: interpreter.to_owned(), message });
+    }
+    mpi_library(&String::from_utf8_lossy(&output.stdout)).ok_or_else(|| LaunchError::NoMpi(interpreter.to_owned()))
+}
+
+/// Whose library or launcher, before the version is known.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Family {
+    OpenMpi,
+    Mpich,
+}
+
+/// Each library has the format of its version text in it (MPI_Get_library_version). Relatives of MPICH have their own name too.
+fn family_of(library: &Path) -> Result<Option<Family>, LaunchError> {
+    let bytes = fs::read(library).map_err(|error| LaunchError::Io { path: library.to_owned(), error })?;
+    let has = |text: &[u8]| bytes.windows(text.len()).any(|window| window == text);
+    if has(b"Open MPI v%d.%d.%d") {
+        return Ok(Some(Family::OpenMpi));
+    }
+    let relative = has(b"Intel(R) MPI Library") || has(b"MVAPICH") || has(b"CRAY MPICH");
+    Ok((has(b"MPICH Version:") && !relative).then_some(Family::Mpich))
+}
+
+/// The launcher in the same installation: `bin` beside a folder above the library.
+fn launcher_of(family: Family, library: PathBuf) -> Result<Mpi, LaunchError> {
+    // Debian has several installations in /usr and names their launchers apart; mpirun may be any of them.
+    let names: &[&str] = match family {
+        Family::OpenMpi => &["mpirun.openmpi", "mpirun", "mpiexec"],
+        Family::Mpich => &["mpiexec.hydra", "mpiexec.mpich", "mpiexec", "mpirun"],
+    };
+    let real = library.canonicalize().unwrap_or_else(|_| library.clone());
+    let mut folders: Vec<PathBuf> = Vec::new();
+    for path in [&library, &real] {
+        // PREFIX/lib/libmpi.so, PREFIX/lib/x86_64-linux-gnu/libmpi.so, PREFIX/lib/x86_64-linux-gnu/openmpi/lib/libmpi.so
+        for folder in path.ancestors().skip(2).take(4).filter_map(|folder| folder.join("bin").canonicalize().ok()) {
+            if folder.is_dir() && !folders.contains(&folder) {
+                folders.push(folder);
+            }
+        }
+    }
+    for file in folders.iter().flat_map(|folder| names.iter().map(|name| folder.join(name))).filter(|file| executable(file)) {
+        // Another MPI under the same name, or something else altogether: not this one.
+        let Ok((kind, version)) = ask_launcher(&file) else { continue };
+        if (kind == Kind::Mpich) == (family == Family::Mpich) {
+            return Ok(Mpi { kind, version, library: Some(library), launcher: file });
+        }
+    }
+    let searched = folders.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(", ");
+    Err(LaunchError::LauncherMissing {
+        library,
+        searched: if searched.is_empty() { "any bin folder near it".to_owned() } else { searched },
+    })
+}
+
+/// Kind and version by `--version`.
+fn ask_launcher(launcher: &Path) -> Result<(Kind, String), LaunchError> {
+    let output = Command::new(launcher)
+        .arg("--version")
+        .env_remove("LD_PRELOAD")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| LaunchError::Io { path: launcher.to_owned(), error })?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let unknown = || {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let message = text.lines().chain(errors.lines()).find(|line| !line.trim().is_empty()).unwrap_or("no answer to --version");
+        LaunchError::UnknownLauncher { launcher: launcher.to_owned(), message: message.trim().to_owned() }
+    };
+    let (name, version) = version_of(&text).ok_or_else(unknown)?;
+    let major: u32 = version.split('.').next().and_then(|text| text.parse().ok()).ok_or_else(unknown)?;
+    let kind = match (name, major) {
+        ("Open MPI", 4) => Kind::OpenMpi4,
+        ("Open MPI", 5..) => Kind::OpenMpi5,
+        // libfabric is the way into ch4, the device of MPICH since 4.0.
+        ("MPICH", 4..) => Kind::Mpich,
+        _ => return Err(LaunchError::TooOld { launcher: launcher.to_owned(), name, version }),
+    };
+    Ok((kind, version))
+}
+
+/// "mpirun (Open MPI) 4.1.4", or the build details of Hydra.
+fn version_of(text: &str) -> Option<(&'static str, String)> {
+    for line in text.lines() {
+        if let Some((_, version)) = line.split_once("(Open MPI) ") {
+            return Some(("Open MPI", version.split_whitespace().next()?.to_owned()));
+        }
+    }
+    if text.contains("HYDRA build details") {
+        let version = text.lines().find_map(|line| line.trim().strip_prefix("Version:"))?;
+        return Some(("MPICH", version.split_whitespace().next()?.to_owned()));
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn launcher_versions() {
+        let openmpi = "mpirun (Open MPI) 4.1.4\n\nReport bugs to http://www.open-mpi.org/community/help/\n";
+        assert_eq!(version_of(openmpi), Some(("Open MPI", "4.1.4".to_owned())));
+        let hydra = "HYDRA build details:\n    Version:                                 5.0.2\n    Release Date: x\n";
+        assert_eq!(version_of(hydra), Some(("MPICH", "5.0.2".to_owned())));
+        assert_eq!(version_of("Intel(R) MPI Library for Linux* OS, Version 2021.10"), None);
+        assert_eq!(version_of(""), None);
+    }
+
+    #[test]
+    fn the_library_among_others() {
+        let list = "\tlinux-vdso.so.1 (0x00007ffe)\n\tlibmpi_mpifh.so.40 => /usr/lib/libmpi_mpifh.so.40 (0x00007f00)\n\
+                    \tlibmpi.so.40 => /opt/my mpi/lib/libmpi.so.40 (0x00007f01)\n\t/lib64/ld-linux-x86-64.so.2 (0x00007f02)\n";
+        assert_eq!(mpi_library(list), Some(PathBuf::from("/opt/my mpi/lib/libmpi.so.40")));
+        assert_eq!(mpi_library("\tlibmpi.so.40 => not found\n"), None);
+        assert_eq!(mpi_library("\tlibc.so.6 => /lib/libc.so.6 (0x0)\n\tlibmpi_cxx.so.40 => /lib/libmpi_cxx.so.40 (0x0)\n"), None);
+        assert_eq!(mpi_library("/lib/libmpich.so.12\n"), Some(PathBuf::from("/lib/libmpich.so.12")));
+        assert_eq!(mpi_library("/lib/libmpi_abi.so.1.0.0\n"), Some(PathBuf::from("/lib/libmpi_abi.so.1.0.0")));
+    }
+
+    #[test]
+    fn first_lines_of_scripts() {
+        assert_eq!(interpreter_of("/usr/bin/env python3"), "python3");
+        assert_eq!(interpreter_of("/usr/bin/env -S A=1 python3 -u"), "python3");
+        assert_eq!(interpreter_of("/bin/sh -e"), "/bin/sh");
+        assert_eq!(interpreter_of(""), "");
+    }
+}

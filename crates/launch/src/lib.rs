@@ -1,0 +1,175 @@
+//! From a program to the launcher that starts it: which MPI library it uses, which launcher belongs to that library, and the
+//! command line that sends everything through our libfabric provider.
+//!
+//! * `elf.rs`: what can be read from an executable without running it.
+//! * `inspect.rs`: [`inspect`] finds the MPI library of a program, [`inspect_launcher`] takes a launcher by hand (`--mpirun`).
+//! * `command.rs`: [`command`], the flags of each MPI.
+//!
+//! ```no_run
+//! let program = "./a.out";
+//! let mpi = narrows_launch::inspect(program)?;
+//! println!("{} {}", mpi.kind, mpi.version); // Open MPI 4.1.4
+//! let environment = [("FI_PROVIDER_PATH".to_owned(), "/opt/narrows/lib".to_owned())];
+//! let status = narrows_launch::command(&mpi, 16, program, &[], &environment).status()?;
+//! # let _ = status; Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! What cannot be launched has an error of one line that says what to do:
+//!
+//! ```
+//! let error = narrows_launch::inspect("/no/such/program").unwrap_err();
+//! assert_eq!(error.to_string(), "/no/such/program: not found");
+//! ```
+
+mod command;
+mod elf;
+mod inspect;
+
+pub use command::{PROVIDER, command, command_through};
+pub use inspect::{inspect, inspect_launcher};
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// Families of MPI libraries that differ in their command lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Open MPI 4: ORTE, one-sided through messages.
+    OpenMpi4,
+    /// Open MPI 5: PRRTE, no one-sided through messages.
+    OpenMpi5,
+    /// MPICH 4 and 5 with Hydra.
+    Mpich,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::OpenMpi4 | Kind::OpenMpi5 => "Open MPI",
+            Kind::Mpich => "MPICH",
+        })
+    }
+}
+
+impl Kind {
+    /// Variable that tells a process its rank, set by the launcher.
+    pub fn rank_variable(self) -> &'static str {
+        match self {
+            Kind::OpenMpi4 | Kind::OpenMpi5 => "OMPI_COMM_WORLD_RANK",
+            Kind::Mpich => "PMI_RANK",
+        }
+    }
+}
+
+/// An MPI installation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mpi {
+    /// Family.
+    pub kind: Kind,
+    /// Version as the launcher says it: "4.1.4".
+    pub version: String,
+    /// The library that the program uses; `None` if only the launcher is known.
+    pub library: Option<PathBuf>,
+    /// `mpirun` or `mpiexec`.
+    pub launcher: PathBuf,
+}
+
+impl fmt::Display for Mpi {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind, self.version)
+    }
+}
+
+/// Why a program cannot be launched, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// No such file, or not in PATH.
+    #[error("{0}: not found")]
+    NotFound(String),
+    /// A folder, or no permission to execute.
+    #[error("{0}: not an executable file (chmod +x?)")]
+    NotExecutable(PathBuf),
+    /// Neither ELF nor a script.
+    #[error("{0}: neither an executable for this machine nor a script")]
+    NotAProgram(PathBuf),
+    /// A program for another processor.
+    #[error("{0}: built for another processor; build it for this machine")]
+    OtherMachine(PathBuf),
+    /// Nothing can be preloaded into it.
+    #[error("{0}: statically linked; link it dynamically, so that its MPI library can load the simulated network")]
+    Static(PathBuf),
+    /// A shared library is missing.
+    #[error("{program}: {library} is not found; set LD_LIBRARY_PATH as for a normal run")]
+    LibraryMissing {
+        /// The program.
+        program: PathBuf,
+        /// Name of the library.
+        library: String,
+    },
+    /// The dynamic linker does not like the program.
+    #[error("{program}: the dynamic linker cannot load it: {message}")]
+    NotLoadable {
+        /// The program.
+        program: PathBuf,
+        /// What the dynamic linker says.
+        message: String,
+    },
+    /// No MPI library among the libraries of the program.
+    #[error("{0}: uses no MPI library; if it starts an MPI program itself, name the launcher of that MPI with --mpirun PATH")]
+    NoMpi(PathBuf),
+    /// A script in a language that says nothing about MPI.
+    #[error("{program}: a script for {interpreter}; name the launcher of the MPI that it uses with --mpirun PATH")]
+    Script {
+        /// The script.
+        program: PathBuf,
+        /// Its interpreter.
+        interpreter: String,
+    },
+    /// Python without mpi4py.
+    #[error(
+        "{interpreter}: mpi4py cannot be imported ({message}); install it, or name the launcher of the MPI that the script uses with --mpirun PATH"
+    )]
+    NoMpi4py {
+        /// The interpreter.
+        interpreter: PathBuf,
+        /// Last line of what Python says.
+        message: String,
+    },
+    /// A library that is none of those that we know.
+    #[error("{0}: an MPI library that is neither Open MPI 4 or 5 nor MPICH; use one of these")]
+    UnknownMpi(PathBuf),
+    /// The library is there, its launcher is not.
+    #[error("{library}: its launcher is not in {searched}; install it, or name it with --mpirun PATH")]
+    LauncherMissing {
+        /// The MPI library.
+        library: PathBuf,
+        /// Folders that were searched.
+        searched: String,
+    },
+    /// A launcher that does not answer as one of those that we know.
+    #[error("{launcher}: not a launcher of Open MPI 4 or 5 or of MPICH ({message})")]
+    UnknownLauncher {
+        /// The launcher.
+        launcher: PathBuf,
+        /// What it said.
+        message: String,
+    },
+    /// A version that is too old.
+    #[error("{launcher}: {name} {version} is too old; Open MPI 4 or 5 or MPICH 4 or 5 is needed")]
+    TooOld {
+        /// The launcher.
+        launcher: PathBuf,
+        /// Name of the MPI.
+        name: &'static str,
+        /// Its version.
+        version: String,
+    },
+    /// A file cannot be read, a process cannot be started.
+    #[error("{path}: {error}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        error: std::io::Error,
+    },
+}

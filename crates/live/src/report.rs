@@ -1,0 +1,55 @@
+//! What a run gives back.
+
+use crate::world::Totals;
+use narrows_units::SimTime;
+
+/// Where one rank's simulated time went.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RankTimes {
+    /// Node index.
+    pub node: u32,
+    /// Outside MPI.
+    pub computing: SimTime,
+    /// In MPI calls, working.
+    pub mpi: SimTime,
+    /// In MPI calls, waiting.
+    pub waiting: SimTime,
+    /// When it reached MPI_Finalize.
+    pub finished: SimTime,
+    /// MPI calls.
+    pub calls: u64,
+    /// Those that may block.
+    pub blocking_calls: u64,
+}
+
+/// Why a run ended early. The text names rank, node and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// One or more lines for the user.
+    pub message: String,
+    /// Exit code for `narrows`.
+    pub exit_code: i32,
+}
+
+/// The result of a live run.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// The latest time at which a rank reached MPI_Finalize, from the return of MPI_Init.
+    pub simulated: SimTime,
+    /// Per rank.
+    pub ranks: Vec<RankTimes>,
+    /// What the models counted.
+    pub totals: Totals,
+    /// Process switches: hand-overs to ranks and back.
+    pub crossings: u64,
+    /// Windows.
+    pub windows: u64,
+    /// Fingerprint of the event history.
+    pub digest: u64,
+    /// The ranks reached MPI_Init.
+    pub started: bool,
+    /// The launcher's exit code.
+    pub exit_code: i32,
+    /// Why it ended early.
+    pub failure: Option<Failure>,
+}

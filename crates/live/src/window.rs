@@ -1,0 +1,630 @@
+//! The main loop of a live run.
+//!
+//! Ranks and simulator take turns. When every rank is parked, the simulator takes their
+//! commands, runs events up to the first wake-up at time t and on to t + lookahead, hands every
+//! rank that is due in that window its notices, and lets them run in parallel until all are
+//! parked again. A command has no effect before the lookahead has passed, so nothing that a rank
+//! does in a window can change what happened in it: the result does not depend on the order in
+//! which the host runs the ranks.
+//!
+//! Before all ranks have left MPI_Init (prologue) and after all have entered MPI_Finalize
+//! (epilogue) they talk to each other through the launcher too; then the simulator serves
+//! whoever wants in, and nothing is recorded.
+
+use crate::processes::{self, End, Watched};
+use crate::report::{Failure, RankTimes, Report};
+use crate::world::World;
+use narrows_channel::layout::{EPOCH_PS, phase, reason, state};
+use narrows_channel::record::decode_command;
+use narrows_channel::{Mapping, futex};
+use narrows_mpicalls::CALLS;
+use narrows_units::SimTime;
+use std::process::{Child, Command};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::time::{Duration, Instant};
+
+/// How long the simulator sleeps between looks at processes and signals.
+const LIFE_CHECK: Duration = Duration::from_millis(20);
+/// A rank that runs this long without a call is named in a warning.
+const BUSY_WARNING: Duration = Duration::from_secs(20);
+/// Windows between looks at processes and signals.
+const CHECK_EVERY: u64 = 4096;
+
+/// How to run.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Wall-clock limit.
+    pub timeout: Option<Duration>,
+    /// Node name of each rank, for messages.
+    pub hosts: Vec<String>,
+    /// Name of the MPI, for messages.
+    pub mpi: String,
+    /// That MPI has no one-sided communication that goes through the network.
+    pub no_one_sided: bool,
+}
+
+#[derive(Debug)]
+struct RankState {
+    watched: Option<Watched>,
+    /// The simulator let it run and has not seen it parked since.
+    running: bool,
+    deadline: u64,
+    reason: u32,
+    warned: bool,
+}
+
+struct Run<'a> {
+    mapping: &'a Mapping,
+    world: World,
+    options: Options,
+    child: Child,
+    ranks: Vec<RankState>,
+    /// Ranks that run in this window.
+    running: Vec<u32>,
+    /// Ranks to wake at the end of this window, once each.
+    due: Vec<u32>,
+    is_due: Vec<bool>,
+    /// Ranks whose notices did not all fit the last time.
+    leftover: Vec<u32>,
+    report: Report,
+    started: Instant,
+    next_check: u64,
+    spurious_rounds: u32,
+    commands_seen: u64,
+}
+
+/// Runs the program that `launcher` starts, on `world`, until it ends.
+///
+/// Whatever happens, no process of the program is left when this returns.
+pub fn run(mapping: &Mapping, world: World, launcher: Command, options: Options) -> Report {
+    processes::prepare();
+    let program = launcher.get_program().to_string_lossy().into_owned();
+    let child = match processes::launch(launcher) {
+        Ok(child) => child,
+        Err(error) => {
+            let message = format!("the launcher {program} cannot be started: {error}");
+            return Report { failure: Some(Failure { message, exit_code: 127 }), ..Report::default() };
+        }
+    };
+    let count = mapping.header().ranks as usize;
+    let ranks = (0..count).map(|_| RankState { watched: None, running: false, deadline: u64::MAX, reason: 0, warned: false }).collect();
+    let mut run = Run {
+        mapping,
+        world,
+        options,
+        child,
+        ranks,
+        running: Vec::new(),
+        due: Vec::new(),
+        is_due: vec![false; count],
+        leftover: Vec::new(),
+        report: Report::default(),
+        started: Instant::now(),
+        next_check: 0,
+        spurious_rounds: 0,
+        commands_seen: 0,
+    };
+    if let Err(failure) = run.whole() {
+        run.report.failure = Some(failure);
+    }
+    run.finish()
+}
+
+impl Run<'_> {
+    fn whole(&mut self) -> Result<(), Failure> {
+        if !self.serve_outside(phase::PROLOGUE)? {
+            return Ok(());
+        }
+        if let Some(rank) = (0..self.ranks.len() as u32).find(|&rank| self.header(rank).endpoint.load(Acquire) == 0) {
+            let message = format!(
+                "{} has left MPI_Init, but its MPI library ({}) did not load the libfabric provider `narrows`, so nothing would go \
+                 through the simulated network; run again with FI_LOG_LEVEL=warn to see why, and check that the MPI was built with libfabric",
+                self.name(rank),
+                self.options.mpi
+            );
+            return Err(self.failure(1, message));
+        }
+        self.begin();
+        self.windows()?;
+        self.end();
+        self.serve_outside(phase::EPILOGUE)?;
+        Ok(())
+    }
+
+    fn header(&self, rank: u32) -> &narrows_channel::RankHeader {
+        self.mapping.region(rank).expect("rank numbers come from the mapping").header()
+    }
+
+    // ---- prologue and epilogue ------------------------------------------------------------
+
+    /// Serves ranks that come and go, until all wait at the end of MPI_Init (prologue) or the
+    /// launcher has ended (epilogue; in the prologue that is an early end: `false`).
+    fn serve_outside(&mut self, phase: u32) -> Result<bool, Failure> {
+        self.mapping.header().phase.store(phase, Release);
+        if phase == phase::EPILOGUE {
+            for rank in 0..self.ranks.len() as u32 {
+                self.let_in(rank);
+            }
+        }
+        loop {
+            let bell = self.mapping.header().bell.load(Acquire);
+            for rank in 0..self.ranks.len() as u32 {
+                // What a rank gave the last time is taken before it comes in again.
+                if !self.ranks[rank as usize].running && self.header(rank).state.load(Acquire) == state::WANTS_IN {
+                    self.let_in(rank);
+                }
+            }
+            if self.mapping.header().running.load(Acquire) == 0 {
+                let collected = !self.running.is_empty();
+                self.collect()?;
+                self.world.drain();
+                if phase == phase::EPILOGUE {
+                    // Ranks tear their endpoints down: what their NICs refuse now harms nobody.
+                    self.world.forget_errors();
+                } else {
+                    self.check_world()?;
+                }
+                self.post_mail();
+                if phase == phase::PROLOGUE && self.all_ready() {
+                    return Ok(true);
+                }
+                if collected || !self.running.is_empty() {
+                    continue;
+                }
+            }
+            futex::wait(&self.mapping.header().bell, bell, Some(LIFE_CHECK));
+            if let Some(code) = self.look_around()? {
+                self.report.exit_code = code;
+                return Ok(false);
+            }
+        }
+    }
+
+    fn all_ready(&self) -> bool {
+        (0..self.ranks.len() as u32)
+            .all(|rank| self.header(rank).state.load(Acquire) == state::PARKED && self.header(rank).reason.load(Relaxed) == reason::INIT)
+    }
+
+    /// Tells ranks that are outside that something waits for them, and wakes those that wait
+    /// for a reply.
+    fn post_mail(&mut self) {
+        for rank in 0..self.ranks.len() as u32 {
+            let header = self.header(rank);
+            let (now, why) = (header.state.load(Acquire), header.reason.load(Relaxed));
+            let mail = self.world.memory.has_mail(rank);
+            if now == state::OUTSIDE && mail {
+                header.mail.store(1, Release);
+                futex::wake(&header.mail);
+            } else if now == state::PARKED && (why == reason::FULL || (mail && why != reason::INIT)) {
+                self.let_in(rank);
+            }
+        }
+    }
+
+    /// Hands the region to `rank` and lets it run.
+    fn let_in(&mut self, rank: u32) {
+        let region = self.mapping.region(rank).expect("rank numbers come from the mapping");
+        let header = region.header();
+        let watched = &mut self.ranks[rank as usize].watched;
+        if watched.is_none() {
+            let pid = header.pid.load(Acquire);
+            if pid == 0 {
+                return;
+            }
+            *watched = Some(Watched::new(pid));
+            self.world.memory.set_pid(rank, pid);
+        }
+        self.world.memory.hand_over(rank, &region);
+        self.ranks[rank as usize].running = true;
+        self.running.push(rank);
+        self.mapping.header().running.fetch_add(1, AcqRel);
+        header.state.store(state::RUNNING, Release);
+        futex::wake(&header.state);
+        self.report.crossings += 1;
+    }
+
+    /// Takes the commands of the ranks that ran. All of them are parked or outside now.
+    fn collect(&mut self) -> Result<(), Failure> {
+        self.running.sort_unstable();
+        let running = std::mem::take(&mut self.running);
+        for &rank in &running {
+            let region = self.mapping.region(rank).expect("rank numbers come from the mapping");
+            let header = region.header();
+            let used = region.command_bytes();
+            // SAFETY: the rank is parked or outside, so the simulator owns its region.
+            let area = unsafe { region.command_area() };
+            let mut rest = &area[..used];
+            while !rest.is_empty() {
+                match decode_command(rest) {
+                    Ok((time, command, length)) => {
+                        self.world.submit(rank, SimTime(time), command);
+                        self.commands_seen += 1;
+                        rest = &rest[length..];
+                    }
+                    Err(error) => {
+                        return Err(self.failure(1, format!("{} gave a broken command: {error}", self.name(rank))));
+                    }
+                }
+            }
+            header.commands.store(0, Relaxed);
+            let state = &mut self.ranks[rank as usize];
+            state.running = false;
+            state.deadline = header.deadline.load(Relaxed);
+            state.reason = header.reason.load(Relaxed);
+            if self.world.memory.has_mail(rank) {
+                self.leftover.push(rank);
+            }
+        }
+        self.running = running;
+        self.running.clear();
+        Ok(())
+    }
+
+    // ---- the run --------------------------------------------------------------------------
+
+    fn begin(&mut self) {
+        let ranks = self.ranks.iter().filter_map(|rank| rank.watched.as_ref().map(Watched::pid));
+        processes::unname_shared_memory(ranks);
+        self.report.started = true;
+        self.report.crossings = 0;
+        self.mapping.header().phase.store(phase::RUN, Release);
+        self.world.start_recording();
+        self.world.memory.take_touched(&mut Vec::new());
+        self.leftover.clear();
+        let horizon = EPOCH_PS + self.world.lookahead().as_ps();
+        for rank in 0..self.ranks.len() as u32 {
+            self.header(rank).horizon.store(horizon, Relaxed);
+        }
+        for rank in 0..self.ranks.len() as u32 {
+            self.let_in(rank);
+        }
+    }
+
+    fn windows(&mut self) -> Result<(), Failure> {
+        loop {
+            self.await_parked()?;
+            self.collect()?;
+            self.report.windows += 1;
+            let horizon = self.run_window();
+            self.check_world()?;
+            if self.due.is_empty() && !self.nothing_due()? {
+                return Ok(());
+            }
+            for rank in std::mem::take(&mut self.due) {
+                self.is_due[rank as usize] = false;
+                let header = self.header(rank);
+                header.horizon.store(horizon.as_ps(), Relaxed);
+                self.let_in(rank);
+            }
+            if self.report.windows >= self.next_check {
+                self.next_check = self.report.windows + CHECK_EVERY;
+                self.must_go_on()?;
+            }
+        }
+    }
+
+    /// Sleeps until no rank runs.
+    fn await_parked(&mut self) -> Result<(), Failure> {
+        let header = self.mapping.header();
+        let since = Instant::now();
+        loop {
+            let bell = header.bell.load(Acquire);
+            if header.running.load(Acquire) == 0 {
+                return Ok(());
+            }
+            futex::wait(&header.bell, bell, Some(LIFE_CHECK));
+            if header.running.load(Acquire) != 0 && since.elapsed() >= LIFE_CHECK {
+                self.must_go_on()?;
+                if since.elapsed() > BUSY_WARNING {
+                    self.warn_busy();
+                }
+            }
+        }
+    }
+
+    fn warn_busy(&mut self) {
+        for rank in 0..self.ranks.len() as u32 {
+            if self.header(rank).state.load(Acquire) == state::RUNNING && !self.ranks[rank as usize].warned {
+                self.ranks[rank as usize].warned = true;
+                eprintln!(
+                    "narrows: warning: {} has been running for {} s without waiting in an MPI call; the others wait for it",
+                    self.name(rank),
+                    BUSY_WARNING.as_secs()
+                );
+            }
+        }
+    }
+
+    fn make_due(&mut self, rank: u32) {
+        if !self.is_due[rank as usize] {
+            self.is_due[rank as usize] = true;
+            self.due.push(rank);
+        }
+    }
+
+    /// Runs events to the first wake-up and one lookahead on. Returns the end of the window:
+    /// everything before it has happened.
+    fn run_window(&mut self) -> SimTime {
+        let lookahead = self.world.lookahead();
+        let mut deadlines: Vec<(u64, u32)> = self
+            .ranks
+            .iter()
+            .enumerate()
+            .filter(|(_, rank)| rank.deadline != u64::MAX && rank.reason != reason::FINALIZE)
+            .map(|(rank, state)| (state.deadline, rank as u32))
+            .collect();
+        deadlines.sort_unstable();
+        let mut deadlines = deadlines.into_iter().peekable();
+        let mut limit = SimTime::MAX;
+        let mut touched = Vec::new();
+        for rank in std::mem::take(&mut self.leftover) {
+            if self.ranks[rank as usize].reason != reason::FINALIZE {
+                self.make_due(rank);
+                limit = self.world.now();
+            }
+        }
+        loop {
+            let event = self.world.next_time().unwrap_or(SimTime::MAX);
+            let deadline = deadlines.peek().map_or(SimTime::MAX, |&(time, _)| SimTime(time));
+            if event.min(deadline) >= limit {
+                return limit;
+            }
+            if deadline <= event {
+                let Some((time, rank)) = deadlines.next() else { return limit };
+                self.make_due(rank);
+                limit = limit.min(SimTime(time) + lookahead);
+                continue;
+            }
+            self.world.step();
+            self.world.memory.take_touched(&mut touched);
+            for rank in touched.drain(..) {
+                if self.ranks[rank as usize].reason != reason::FINALIZE {
+                    self.make_due(rank);
+                    limit = limit.min(event + lookahead);
+                }
+            }
+            if self.world.memory.error.is_some() || self.world.error.is_some() {
+                return limit;
+            }
+        }
+    }
+
+    /// No rank has anything to wait for. All done: `false`. Else every rank that waits is woken
+    /// once for nothing, in case its MPI library finds work of its own; twice in a row without a
+    /// new command is a deadlock.
+    fn nothing_due(&mut self) -> Result<bool, Failure> {
+        if self.ranks.iter().all(|rank| rank.reason == reason::FINALIZE) {
+            return Ok(false);
+        }
+        let before = std::mem::replace(&mut self.commands_seen, 0);
+        self.spurious_rounds = if before == 0 { self.spurious_rounds + 1 } else { 1 };
+        if self.spurious_rounds > 2 {
+            return Err(self.deadlock());
+        }
+        for rank in 0..self.ranks.len() as u32 {
+            if self.ranks[rank as usize].reason != reason::FINALIZE {
+                self.make_due(rank);
+            }
+        }
+        Ok(true)
+    }
+
+    fn deadlock(&self) -> Failure {
+        const SHOWN: usize = 32;
+        let mut message = String::from("deadlock: every rank waits and nothing is in flight\n");
+        for rank in 0..(self.ranks.len() as u32).min(SHOWN as u32) {
+            message += &format!("  {}: {}\n", self.name(rank), self.call(rank));
+        }
+        if self.ranks.len() > SHOWN {
+            message += &format!("  ... and {} more ranks\n", self.ranks.len() - SHOWN);
+        }
+        let held = self.world.nics().held();
+        if held > 0 {
+            message += &format!("  {held} messages are refused by their receivers for lack of room for unexpected messages\n");
+        }
+        message += &format!("  at simulated time {}", self.elapsed(self.world.now()));
+        Failure { message, exit_code: 1 }
+    }
+
+    fn end(&mut self) {
+        let mut latest = 0;
+        for rank in 0..self.ranks.len() as u32 {
+            let header = self.header(rank);
+            let finished = header.clock.load(Relaxed).saturating_sub(EPOCH_PS);
+            latest = latest.max(finished);
+        }
+        self.report.simulated = SimTime(latest);
+        self.record();
+        self.world.stop_recording();
+    }
+
+    /// Notes everything that the report needs of the models.
+    fn record(&mut self) {
+        self.report.ranks = (0..self.ranks.len() as u32)
+            .map(|rank| {
+                let header = self.header(rank);
+                RankTimes {
+                    node: header.node,
+                    computing: SimTime(header.compute_ps.load(Relaxed)),
+                    mpi: SimTime(header.mpi_ps.load(Relaxed)),
+                    waiting: SimTime(header.wait_ps.load(Relaxed)),
+                    finished: SimTime(header.clock.load(Relaxed).saturating_sub(EPOCH_PS)),
+                    calls: header.calls.load(Relaxed),
+                    blocking_calls: header.blocking_calls.load(Relaxed),
+                }
+            })
+            .collect();
+        if self.report.simulated == SimTime::ZERO && self.report.started {
+            self.report.simulated = self.report.ranks.iter().map(|rank| rank.finished).max().unwrap_or_default();
+        }
+        self.report.digest = self.world.digest();
+        self.report.totals = self.world.recorded();
+    }
+
+    // ---- looking around -------------------------------------------------------------------
+
+    /// Looks for signals, dead ranks, the launcher's end and the time limit. `Some(code)`: the
+    /// launcher has ended and no rank was lost.
+    fn look_around(&mut self) -> Result<Option<i32>, Failure> {
+        if let Some(signal) = processes::signal() {
+            return Err(self.failure(128 + signal, format!("interrupted by {}", processes::signal_name(signal))));
+        }
+        if let Some(limit) = self.options.timeout
+            && self.started.elapsed() > limit
+        {
+            let mut message = format!("the time limit of {} s is over (--timeout)", limit.as_secs());
+            for rank in 0..(self.ranks.len() as u32).min(8) {
+                message += &format!("\n  {}: {}", self.name(rank), self.call(rank));
+            }
+            return Err(self.failure(124, message));
+        }
+        let mut dead = Vec::new();
+        for rank in 0..self.ranks.len() as u32 {
+            if self.ranks[rank as usize].watched.is_none() {
+                let pid = self.header(rank).pid.load(Acquire);
+                if pid == 0 {
+                    continue;
+                }
+                self.ranks[rank as usize].watched = Some(Watched::new(pid));
+                self.world.memory.set_pid(rank, pid);
+            }
+            let ended = self.ranks[rank as usize].watched.as_ref().and_then(Watched::ended);
+            // A rank that has finalized may go, but a code other than zero makes its launcher kill the others.
+            if let Some(end) = ended
+                && (self.header(rank).finalized.load(Acquire) == 0 || self.header(rank).exit_status.load(Acquire) > 1)
+            {
+                dead.push((self.innocence(rank, end), rank, end));
+            }
+        }
+        // Launchers kill the other ranks at once: name the one that began.
+        if let Some(&(_, rank, end)) = dead.iter().min_by_key(|&&(innocence, rank, _)| (innocence, rank)) {
+            return Err(self.death(rank, end));
+        }
+        if let Ok(Some(status)) = self.child.try_wait() {
+            return Ok(Some(processes::shell_code(status)));
+        }
+        Ok(None)
+    }
+
+    /// As [`Run::look_around`], in the middle of a run: the launcher must not have ended.
+    fn must_go_on(&mut self) -> Result<(), Failure> {
+        match self.look_around()? {
+            None => Ok(()),
+            Some(code) => {
+                let message = format!("the launcher ended with code {code} while the ranks were running");
+                Err(self.failure(if code == 0 { 1 } else { code }, message))
+            }
+        }
+    }
+
+    /// How unlikely it is that this death was the first: a rank that aborted or crashed is guilty, one that a
+    /// launcher could have killed less so, one that was asleep when it was killed least.
+    fn innocence(&self, rank: u32, end: End) -> u32 {
+        let header = self.header(rank);
+        let killed = matches!(end, End::Signal(libc::SIGTERM | libc::SIGKILL));
+        let asleep = header.state.load(Acquire) == state::PARKED;
+        let left = header.finalized.load(Acquire) != 0;
+        if left || header.abort_code.load(Acquire) != 0 { 0 } else { 1 + u32::from(killed) + 2 * u32::from(asleep) }
+    }
+
+    fn death(&self, rank: u32, end: End) -> Failure {
+        let header = self.header(rank);
+        let said = header.exit_status.load(Acquire);
+        let aborted = header.abort_code.load(Acquire);
+        let (how, code) = match end {
+            _ if aborted != 0 => {
+                (format!("called MPI_Abort with code {}", aborted.wrapping_sub(1) as i32), (aborted.wrapping_sub(1) as i32) & 0xff)
+            }
+            _ if header.finalized.load(Acquire) != 0 => {
+                let code = said.saturating_sub(1) as i32;
+                (format!("exited with code {code} after MPI_Finalize"), code)
+            }
+            End::Signal(signal) => (format!("was killed by {}", processes::signal_name(signal)), 128 + signal),
+            End::Code(code) => (format!("exited with code {code} before MPI_Finalize"), code),
+            End::Unknown if said != 0 => (format!("exited with code {} before MPI_Finalize", said - 1), said as i32 - 1),
+            End::Unknown => ("died".to_owned(), 1),
+        };
+        let call = match header.call.load(Acquire) {
+            0 => match header.last_call.load(Acquire).checked_sub(1).and_then(|id| CALLS.get(id as usize)) {
+                Some(call) => format!("outside MPI after {}", call.name),
+                None => String::from("before any MPI call"),
+            },
+            _ => format!("in {}", self.call(rank)),
+        };
+        let when = header.clock.load(Relaxed);
+        let mut message = format!("{} {how}, {call}, at simulated time {}", self.name(rank), self.elapsed(SimTime(when)));
+        if self.options.no_one_sided && call.contains("MPI_Win_") {
+            message += &format!(
+                "; one-sided communication of {} cannot go through the simulated network: use MPICH or Open MPI 4.1 (docs/limits.md)",
+                self.options.mpi
+            );
+        }
+        Failure { message, exit_code: if code == 0 { 1 } else { code } }
+    }
+
+    fn check_world(&mut self) -> Result<(), Failure> {
+        if let Some((rank, error)) = self.world.error.take() {
+            return Err(self.failure(1, format!("the NIC refused a command of {}: {error}", self.name(rank))));
+        }
+        let Some(error) = self.world.memory.error.take() else { return Ok(()) };
+        // The memory of a rank that has just died cannot be read: say that it died.
+        self.look_around()?;
+        let verb = if error.write { "written" } else { "read" };
+        let mut message =
+            format!("{} bytes at {:#x} of {} cannot be {verb}: {}", error.length, error.address, self.name(error.rank), error.error);
+        if error.error.raw_os_error() == Some(libc::EPERM) || error.error.raw_os_error() == Some(libc::ENOSYS) {
+            message += "\n  process_vm_readv and process_vm_writev are forbidden here: in a container add --cap-add=SYS_PTRACE, \
+                        else set /proc/sys/kernel/yama/ptrace_scope to 0 or 1";
+        }
+        Err(self.failure(1, message))
+    }
+
+    fn failure(&self, exit_code: i32, message: String) -> Failure {
+        Failure { message, exit_code }
+    }
+
+    fn name(&self, rank: u32) -> String {
+        match self.options.hosts.get(rank as usize) {
+            Some(host) => format!("rank {rank} on {host}"),
+            None => format!("rank {rank}"),
+        }
+    }
+
+    /// The MPI call of `rank` in words: `MPI_Recv from 1 tag 7`.
+    fn call(&self, rank: u32) -> String {
+        let header = self.header(rank);
+        match header.call.load(Acquire).checked_sub(1) {
+            Some(id) if (id as usize) < CALLS.len() => {
+                narrows_mpicalls::describe(id as _, header.peer.load(Relaxed) as i64, header.tag.load(Relaxed) as i64)
+            }
+            _ => String::from("outside MPI calls"),
+        }
+    }
+
+    fn elapsed(&self, time: SimTime) -> SimTime {
+        time.saturating_sub(SimTime(EPOCH_PS))
+    }
+
+    /// Ends every process and closes the report.
+    fn finish(mut self) -> Report {
+        if self.report.ranks.is_empty() {
+            self.record();
+        }
+        let failed = self.report.failure.is_some();
+        if failed {
+            for rank in 0..self.ranks.len() as u32 {
+                self.header(rank).state.store(state::KILLED, Release);
+                futex::wake(&self.header(rank).state);
+            }
+            for rank in &self.ranks {
+                if let Some(watched) = &rank.watched {
+                    watched.kill();
+                }
+            }
+            self.report.exit_code = processes::clean_up(&mut self.child, Duration::from_millis(1500));
+        } else {
+            processes::kill_descendants();
+        }
+        self.report
+    }
+}

@@ -1,0 +1,299 @@
+//! The simulation without processes: one event queue, the network, the NICs.
+
+use crate::memory::Memory;
+use narrows_engine::{Digest, EventQueue};
+use narrows_fabric::{self as fabric, Network};
+use narrows_nic::{self as nic, Nics, Process};
+use narrows_portals::{Command, Notice};
+use narrows_units::SimTime;
+
+/// Ordering keys: the network uses those below, NICs and processes those above.
+const NIC_SOURCES: u32 = 1 << 22;
+const PROCESS_SOURCES: u32 = 1 << 23;
+
+#[derive(Debug)]
+enum Ev {
+    Network(fabric::Event),
+    Nic(nic::Event),
+    Command(u32),
+}
+
+/// Counts of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Events of the engine.
+    pub events: u64,
+    /// Puts and gets that processes started.
+    pub messages: u64,
+    /// Payload bytes that left the memory of nodes.
+    pub bytes: u64,
+    /// Packets.
+    pub packets: u64,
+    /// Links crossed by packets.
+    pub packet_hops: u64,
+    /// Messages that were refused for lack of room and repeated.
+    pub retries: u64,
+}
+
+/// A command on its way from the process to the NIC.
+#[derive(Debug)]
+struct Pending {
+    process: Process,
+    written: SimTime,
+    command: Command,
+}
+
+/// Everything simulated.
+pub struct World {
+    queue: EventQueue<Ev>,
+    network: Network,
+    nics: Nics,
+    /// The ranks' memory.
+    pub memory: Memory,
+    commands: Vec<Option<Pending>>,
+    free_commands: Vec<u32>,
+    lookahead: SimTime,
+    digest: Digest,
+    recording: bool,
+    before: Totals,
+    /// The first refused command.
+    pub error: Option<(u32, nic::CommandError)>,
+    transfers: Vec<fabric::Transfer>,
+    notices: Vec<fabric::Notice>,
+}
+
+struct NicOut<'a> {
+    now: SimTime,
+    queue: &'a mut EventQueue<Ev>,
+    memory: &'a mut Memory,
+    transfers: &'a mut Vec<fabric::Transfer>,
+    digest: &'a mut Digest,
+    recording: bool,
+}
+
+impl nic::Out for NicOut<'_> {
+    fn schedule(&mut self, at: SimTime, source: u32, event: nic::Event) {
+        self.queue.schedule(at, NIC_SOURCES + source, Ev::Nic(event));
+    }
+
+    fn transfer(&mut self, transfer: fabric::Transfer) {
+        self.transfers.push(transfer);
+    }
+
+    fn notify(&mut self, process: Process, notice: Notice) {
+        if self.recording {
+            let what = match notice {
+                Notice::Event { event, .. } => {
+                    ((event.kind as u64) << 56) ^ (event.mlength << 8) ^ event.hdr_data.rotate_left(32) ^ event.match_bits
+                }
+                Notice::Count { ct, success, failure } => (u64::from(ct.0) << 48) ^ success ^ (failure << 24),
+                Notice::Reply { ticket, code } => (u64::from(ticket) << 8) | code as u64,
+            };
+            self.digest.event(self.now, what);
+            self.digest.word(u64::from(process.0));
+        }
+        self.memory.notify(self.now, process.0, notice);
+    }
+
+    fn capture(&mut self, message: nic::MessageId, process: Process, address: u64, length: u64) {
+        self.memory.capture(message.0, process.0, address, length);
+    }
+
+    fn fetch(&mut self, message: nic::MessageId, process: Process, address: u64, length: u64, initiator: Process, destination: u64) {
+        self.memory.fetch(message.0, (process.0, address), length, (initiator.0, destination));
+    }
+
+    fn inline(&mut self, message: nic::MessageId, payload: Box<[u8]>) {
+        self.memory.hold(message.0, payload);
+    }
+
+    fn deliver(&mut self, message: nic::MessageId, process: Process, address: u64, length: u64) {
+        self.memory.deliver(self.now, message.0, process.0, address, length);
+    }
+
+    fn release(&mut self, message: nic::MessageId) {
+        self.memory.release(message.0);
+    }
+}
+
+struct NetworkOut<'a> {
+    queue: &'a mut EventQueue<Ev>,
+    notices: &'a mut Vec<fabric::Notice>,
+}
+
+impl fabric::Out for NetworkOut<'_> {
+    fn schedule(&mut self, at: SimTime, source: u32, event: fabric::Event) {
+        debug_assert!(source < NIC_SOURCES);
+        self.queue.schedule(at, source, Ev::Network(event));
+    }
+
+    fn notice(&mut self, notice: fabric::Notice) {
+        self.notices.push(notice);
+    }
+}
+
+impl World {
+    /// A machine at rest. Commands have no effect before the NICs' lookahead has passed.
+    pub fn new(network: Network, nics: Nics, ranks: usize) -> Self {
+        let lookahead = nics.lookahead();
+        World {
+            queue: EventQueue::new(),
+            network,
+            nics,
+            memory: Memory::new(ranks),
+            commands: Vec::new(),
+            free_commands: Vec::new(),
+            lookahead,
+            digest: Digest::default(),
+            recording: false,
+            before: Totals::default(),
+            error: None,
+            transfers: Vec::new(),
+            notices: Vec::new(),
+        }
+    }
+
+    /// The least time from a command to its first effect.
+    pub fn lookahead(&self) -> SimTime {
+        self.lookahead
+    }
+
+    /// The process `rank` wrote `command` at `written`.
+    pub fn submit(&mut self, rank: u32, written: SimTime, command: Command) {
+        // A rank that was outside, or was woken for no reason, may be behind: it acts now.
+        let arrives = (written + self.lookahead).max(self.queue.now());
+        let pending =
+            Pending { process: Process(rank), written: SimTime(arrives.as_ps() - self.lookahead.as_ps().min(arrives.as_ps())), command };
+        let slot = match self.free_commands.pop() {
+            Some(slot) => {
+                self.commands[slot as usize] = Some(pending);
+                slot
+            }
+            None => {
+                self.commands.push(Some(pending));
+                (self.commands.len() - 1) as u32
+            }
+        };
+        self.queue.schedule(arrives, PROCESS_SOURCES + rank, Ev::Command(slot));
+    }
+
+    /// The time of the next event.
+    pub fn next_time(&self) -> Option<SimTime> {
+        self.queue.next_time()
+    }
+
+    /// The time of the last event.
+    pub fn now(&self) -> SimTime {
+        self.queue.now()
+    }
+
+    /// Does the next event.
+    pub fn step(&mut self) {
+        let Some((now, event)) = self.queue.pop() else { return };
+        let mut nic_out = NicOut {
+            now,
+            queue: &mut self.queue,
+            memory: &mut self.memory,
+            transfers: &mut self.transfers,
+            digest: &mut self.digest,
+            recording: self.recording,
+        };
+        match event {
+            Ev::Network(event) => {
+                let mut out = NetworkOut { queue: &mut self.queue, notices: &mut self.notices };
+                self.network.handle(now, event, &mut out);
+            }
+            Ev::Nic(event) => self.nics.handle(now, event, &mut nic_out),
+            Ev::Command(slot) => {
+                self.free_commands.push(slot);
+                if let Some(pending) = self.commands[slot as usize].take()
+                    && let Err(error) = self.nics.command(pending.written, pending.process, pending.command, &mut nic_out)
+                {
+                    self.error.get_or_insert((pending.process.0, error));
+                }
+            }
+        }
+        self.settle(now);
+    }
+
+    /// Carries transfers to the network and its notices to the NICs until both are quiet.
+    fn settle(&mut self, now: SimTime) {
+        while !self.transfers.is_empty() || !self.notices.is_empty() {
+            let mut out = NetworkOut { queue: &mut self.queue, notices: &mut self.notices };
+            for transfer in self.transfers.drain(..) {
+                self.network.start(now, transfer, &mut out);
+            }
+            let mut out = NicOut {
+                now,
+                queue: &mut self.queue,
+                memory: &mut self.memory,
+                transfers: &mut self.transfers,
+                digest: &mut self.digest,
+                recording: self.recording,
+            };
+            for notice in self.notices.drain(..) {
+                self.nics.network(now, notice, &mut out);
+            }
+        }
+    }
+
+    /// Runs until nothing is left.
+    pub fn drain(&mut self) {
+        while self.queue.next_time().is_some() {
+            self.step();
+        }
+    }
+
+    /// From now on events count and enter the digest.
+    pub fn start_recording(&mut self) {
+        self.recording = true;
+        self.before = self.totals();
+    }
+
+    /// They do not any more.
+    pub fn stop_recording(&mut self) {
+        self.recording = false;
+    }
+
+    /// Forgets refused commands and unreachable memory.
+    pub fn forget_errors(&mut self) {
+        self.error = None;
+        self.memory.error = None;
+    }
+
+    fn totals(&self) -> Totals {
+        let nics = self.nics.statistics();
+        let network = self.network.statistics();
+        Totals {
+            events: self.queue.processed(),
+            messages: nics.messages,
+            bytes: nics.bytes_sent,
+            packets: network.packets,
+            packet_hops: network.packet_hops,
+            retries: nics.retries,
+        }
+    }
+
+    /// What happened since [`World::start_recording`].
+    pub fn recorded(&self) -> Totals {
+        let (now, before) = (self.totals(), self.before);
+        Totals {
+            events: now.events - before.events,
+            messages: now.messages - before.messages,
+            bytes: now.bytes - before.bytes,
+            packets: now.packets - before.packets,
+            packet_hops: now.packet_hops - before.packet_hops,
+            retries: now.retries - before.retries,
+        }
+    }
+
+    /// Fingerprint of the run.
+    pub fn digest(&self) -> u64 {
+        self.digest.value()
+    }
+
+    /// The NICs.
+    pub fn nics(&self) -> &Nics {
+        &self.nics
+    }
+}

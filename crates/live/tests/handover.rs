@@ -1,0 +1,163 @@
+//! Ranks without MPI: this test program starts itself as the ranks of a run and lets them talk
+//! through the guest, so that windows, clocks and hand-overs are tested without any MPI library.
+
+#![allow(clippy::unwrap_used)]
+
+use narrows_channel::{Mapping, Settings};
+use narrows_fabric::{Network, NetworkConfig};
+use narrows_guest::{hooks, session};
+use narrows_live::{Options, Report, World};
+use narrows_mpicalls::by_name;
+use narrows_nic::{NicConfig, Nics};
+use narrows_portals::{AckRequest, Command, CtId, EntryId, EqId, EventKind, List, LocalBuffer, MatchEntry, ProcessId, RemoteTarget, me};
+use narrows_topology::FatTree;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+const EQ: EqId = EqId(0);
+
+fn call(name: &str) -> u32 {
+    by_name(name).unwrap_or_else(|| panic!("{name} is an MPI function"))
+}
+
+fn in_call(name: &str, work: impl FnOnce()) {
+    hooks::mpi_enter(call(name), -1, -1);
+    work();
+    hooks::mpi_leave(call(name));
+}
+
+fn put(to: ProcessId, payload: &[u8]) {
+    let local = LocalBuffer { address: 0, options: narrows_portals::md::EVENT_SEND_DISABLE, eq: EQ, ct: CtId::NONE, user_ptr: 0 };
+    let target = RemoteTarget { process: to, pt: 0, match_bits: 0, offset: 0 };
+    session().unwrap().submit(Command::Put {
+        local,
+        length: payload.len() as u64,
+        inline: Some(payload.into()),
+        ack: AckRequest::None,
+        target,
+        hdr_data: 7,
+    });
+}
+
+fn await_put() {
+    in_call("MPI_Recv", || {
+        loop {
+            let event = session().unwrap().eq_get(&[EQ]);
+            if let Some((_, event)) = event {
+                assert_eq!(event.kind, EventKind::Put);
+                break;
+            }
+        }
+    });
+}
+
+/// What a rank does; chosen by the environment.
+#[test]
+fn rank_main() {
+    let Ok(scenario) = std::env::var("NARROWS_SCENARIO") else { return };
+    let buffer = Box::leak(Box::new([0u8; 64]));
+    hooks::mpi_enter(call("MPI_Init"), -1, -1);
+    let (rank, ranks, next, previous) = {
+        let mut session = session().unwrap();
+        session.submit(Command::EqAlloc { eq: EQ, count: 64 });
+        session.submit(Command::PtAlloc { pt: 0, options: 0, eq: EQ });
+        let entry = MatchEntry {
+            start: buffer.as_mut_ptr() as u64,
+            length: 64,
+            options: me::OP_PUT | me::EVENT_LINK_DISABLE,
+            ignore_bits: u64::MAX,
+            ..MatchEntry::default()
+        };
+        session.submit(Command::MeAppend { entry: EntryId(1), pt: 0, list: List::Priority, me: entry });
+        session.endpoint_open();
+        let (rank, ranks) = (session.rank(), session.ranks());
+        (rank, ranks, session.process_of((rank + 1) % ranks).unwrap(), session.process_of((rank + ranks - 1) % ranks).unwrap())
+    };
+    hooks::mpi_leave(call("MPI_Init"));
+    match scenario.as_str() {
+        // A token goes round the ring.
+        "ring" => {
+            for round in 0..200u8 {
+                if rank == 0 {
+                    put(next, &[round; 8]);
+                    await_put();
+                    assert_eq!(buffer[..8], [round; 8]);
+                } else {
+                    await_put();
+                    assert_eq!(buffer[..8], [round; 8]);
+                    put(next, &[round; 8]);
+                }
+            }
+        }
+        // Both wait for the other.
+        "deadlock" => await_put(),
+        // The last rank dies in the middle.
+        "killed" => {
+            if rank == ranks - 1 {
+                // SAFETY: ends this process.
+                unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+            }
+            await_put();
+        }
+        "exit" => {
+            if rank == 0 {
+                hooks::exits(3);
+                std::process::exit(3);
+            }
+            await_put();
+        }
+        other => panic!("no scenario {other}"),
+    }
+    let _ = previous;
+    hooks::mpi_enter(call("MPI_Finalize"), -1, -1);
+    hooks::mpi_leave(call("MPI_Finalize"));
+}
+
+fn run(scenario: &str, ranks: u32) -> Report {
+    let ids: Vec<ProcessId> = (0..ranks).map(|rank| ProcessId { nid: rank + 1, pid: 1 }).collect();
+    let settings = Settings { cores: 1, poll_ps: 50_000, ..Settings::default() };
+    let (mapping, fd) = Mapping::create(ranks, settings).expect("memory for the channel");
+    for (rank, &id) in ids.iter().enumerate() {
+        mapping.place(rank as u32, rank as u32, id, &format!("node{rank}")).unwrap();
+    }
+    let network = Network::new(&NetworkConfig::default(), FatTree::one_switch(ranks).unwrap().build()).unwrap();
+    let nics = Nics::new(NicConfig::bxi_v2(), ranks, &ids);
+    let world = World::new(network, nics, ranks as usize);
+    let script = "n=$1; exe=$2; i=0; while [ $i -lt $n ]; do NARROWS_RANK=$i \"$exe\" --exact rank_main --nocapture >/dev/null & i=$((i+1)); done; wait";
+    let mut launcher = std::process::Command::new("sh");
+    launcher.args(["-c", script, "sh", &ranks.to_string()]).arg(std::env::current_exe().unwrap());
+    launcher.env("NARROWS_CHANNEL", format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd()));
+    launcher.env("NARROWS_SCENARIO", scenario);
+    let hosts = (0..ranks).map(|rank| format!("node{rank}")).collect();
+    let options = Options { timeout: Some(Duration::from_secs(60)), hosts, ..Options::default() };
+    narrows_live::run(&mapping, world, launcher, options)
+}
+
+/// One after the other: the death of a rank is looked for among all children of this process.
+#[test]
+fn whole_runs() {
+    if std::env::var_os("NARROWS_SCENARIO").is_some() {
+        return;
+    }
+    let first = run("ring", 4);
+    assert_eq!(first.failure, None);
+    assert_eq!((first.totals.messages, first.totals.bytes), (800, 6400), "200 rounds of 4 puts of 8 bytes");
+    let again = run("ring", 4);
+    assert_eq!(again.failure, None);
+    assert_eq!((again.digest, again.simulated, again.totals.events), (first.digest, first.simulated, first.totals.events));
+    // A put of 8 bytes takes about 1.2 us (portals4.md section 5); no software costs here.
+    let per_hop = first.simulated.as_ns_f64() / 800.0;
+    println!("a put takes {per_hop:.1} ns, {} crossings for 800 waits", first.crossings);
+    assert!((1_000.0..1_500.0).contains(&per_hop), "{per_hop} ns");
+    assert!(first.crossings <= 2 * 800 + 64, "{} crossings", first.crossings);
+
+    let deadlock = run("deadlock", 3).failure.expect("everybody waits").message;
+    assert!(deadlock.contains("deadlock") && deadlock.contains("rank 2 on node2: MPI_Recv"), "{deadlock}");
+
+    let killed = run("killed", 2).failure.expect("rank 1 is dead").message;
+    assert!(killed.contains("rank 1 on node1 was killed by SIGKILL"), "{killed}");
+
+    let exited = run("exit", 2).failure.expect("rank 0 has left");
+    assert!(exited.message.contains("rank 0 on node0 exited with code 3 before MPI_Finalize"), "{}", exited.message);
+    assert_eq!(exited.exit_code, 3);
+}

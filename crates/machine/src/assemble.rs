@@ -1,0 +1,114 @@
+//! The resolved machine as the configurations of the models.
+
+use crate::model::{Link, Machine, NetworkKind, PathOr, Rendezvous, Routing, Topology};
+use narrows_fabric::{Arbitration, Derived, FlowConfig, IntraNodeConfig, LinkConfig, LogGpConfig, NetworkConfig};
+use narrows_message::MessageConfig;
+use narrows_nic::NicConfig;
+use narrows_topology::{FatTree, FatTreeError, RoutingKind};
+
+/// Compute and service, request and response: BXI's four (facts.md 4.3).
+const VIRTUAL_NETWORKS: u8 = 4;
+
+impl Machine {
+    /// The wiring, with exactly `node.count` hosts.
+    ///
+    /// # Errors
+    /// None for a machine that came from a file: reading it has tried.
+    pub fn topology(&self) -> Result<narrows_topology::Topology, FatTreeError> {
+        Ok(self.fat_tree()?.build())
+    }
+
+    /// For the network. `seed`: of whatever it draws.
+    pub fn network_config(&self, seed: u64) -> NetworkConfig {
+        let network = &self.network;
+        let link = |link: &Link| LinkConfig { rate: link.bandwidth, latency: link.latency };
+        NetworkConfig {
+            kind: match network.kind {
+                NetworkKind::Packet => narrows_fabric::NetworkKind::Packet,
+                NetworkKind::Flow => narrows_fabric::NetworkKind::Flow,
+                NetworkKind::LogGp => narrows_fabric::NetworkKind::LogGp,
+            },
+            host_link: link(&self.link.host),
+            switch_link: link(&self.link.switch),
+            switch_latency: self.switch.latency,
+            pcie_rate: self.node.pcie.data_bandwidth,
+            mtu: network.mtu,
+            header: network.header,
+            virtual_networks: VIRTUAL_NETWORKS,
+            virtual_channels: u8::try_from(network.virtual_channels).expect("at most 16 come out of a file"),
+            buffer_per_channel: network.buffer,
+            read_window: network.read_window,
+            routing: match network.routing {
+                Routing::DModK => RoutingKind::DModK,
+                Routing::Adaptive => RoutingKind::Adaptive,
+            },
+            arbitration: Arbitration::RoundRobin,
+            intra_node: IntraNodeConfig { latency: self.node.intra.latency, rate: self.node.intra.bandwidth },
+            loggp: LogGpConfig { latency: derived(network.loggp.latency), gap: network.loggp.gap, rate: derived(network.loggp.bandwidth) },
+            flow: FlowConfig { direct_up_to: network.flow.direct_limit },
+            seed,
+        }
+    }
+
+    /// The numbers of the tree, checked.
+    pub(crate) fn fat_tree(&self) -> Result<FatTree, FatTreeError> {
+        let nodes = self.node.count;
+        match &self.topology {
+            Topology::SingleSwitch => FatTree::one_switch(nodes),
+            Topology::KAryNTree { k, n } => FatTree::k_ary_n_tree(*k, *n)?.with_hosts(nodes),
+            Topology::Pgft { children, parents, parallel } => FatTree::pgft(children, parents, parallel)?.with_hosts(nodes),
+            Topology::FatTree => FatTree::smallest_full_bisection(nodes, self.switch.radix),
+        }
+    }
+
+    /// For the NICs.
+    pub fn nic_config(&self) -> NicConfig {
+        let (nic, pcie) = (&self.nic, &self.node.pcie);
+        NicConfig {
+            pcie_latency: pcie.latency,
+            pcie_rate: pcie.bandwidth,
+            command_size: nic.command_size,
+            event_size: nic.event_size,
+            count_size: nic.count_size,
+            ack_size: nic.ack_size,
+            inline_limit: nic.inline_limit,
+            pio_limit: nic.pio_limit,
+            buffered_limit: nic.buffered_limit,
+            dma_latency: nic.dma_latency,
+            dma_first_packet: nic.dma_first_packet,
+            put_occupancy: nic.put_occupancy,
+            get_occupancy: nic.get_occupancy,
+            response_occupancy: nic.response_occupancy,
+            ack_occupancy: nic.ack_occupancy,
+            match_base: nic.match_base,
+            match_per_entry: nic.match_per_entry,
+            max_unexpected_headers: nic.max_unexpected_headers,
+            max_entries: nic.max_entries,
+            retry_interval: nic.retry_interval,
+            max_outstanding: nic.max_outstanding,
+        }
+    }
+
+    /// For the message layer.
+    pub fn message_config(&self) -> MessageConfig {
+        let message = &self.message;
+        MessageConfig {
+            eager_limit: message.eager_limit.get(),
+            inject_limit: message.inject_limit.get(),
+            rendezvous: match message.rendezvous {
+                Rendezvous::Get => narrows_message::Rendezvous::Get,
+                Rendezvous::Put => narrows_message::Rendezvous::Put,
+            },
+            overflow_block: message.overflow_block.get(),
+            overflow_blocks: message.overflow_blocks,
+            max_portals_message: message.max_portals_message.get(),
+        }
+    }
+}
+
+fn derived<T>(value: PathOr<T>) -> Derived<T> {
+    match value {
+        PathOr::Path => Derived::FromPath,
+        PathOr::Fixed(value) => Derived::Fixed(value),
+    }
+}

@@ -1,0 +1,316 @@
+//! Every key of a machine file, once: its path, the field that it fills, its limits, its default
+//! and its meaning. Reading, writing, diagnostics and the reference in `docs/machine-files.md` all
+//! come from this table.
+
+use crate::host::HostPattern;
+use crate::model::*;
+use narrows_units::{ByteRate, Bytes, SimTime};
+use std::sync::OnceLock;
+
+/// What the keys of a file fill, before it is checked as a whole. Starts with placeholders; a
+/// machine leaves it only when every key that applies has been set.
+#[derive(Clone, Debug)]
+pub(crate) struct Draft {
+    pub machine: Machine,
+    pub base: String,
+    pub topology: TopologyKind,
+    pub k: u32,
+    pub n: u32,
+    pub children: Vec<u32>,
+    pub parents: Vec<u32>,
+    pub parallel: Vec<u32>,
+}
+
+/// A place for a value, with the limits that a value has to keep.
+pub(crate) enum Field<'a> {
+    Text(&'a mut String),
+    HostPattern(&'a mut HostPattern),
+    Count(&'a mut u32, u32, u32),
+    Counts(&'a mut Vec<u32>),
+    Time(&'a mut SimTime, SimTime),
+    Size(&'a mut Bytes, Bytes),
+    Rate(&'a mut ByteRate),
+    Choice(&'a mut dyn Choice),
+    PathOrTime(&'a mut PathOr<SimTime>),
+    PathOrRate(&'a mut PathOr<ByteRate>),
+}
+
+/// One key.
+pub(crate) struct Key<'a> {
+    pub path: &'static str,
+    pub field: Field<'a>,
+    pub doc: &'static str,
+    /// As a file would give it, strings with their quotes.
+    pub default: Option<&'static str>,
+    /// The only `topology.kind` that has this key.
+    pub only: Option<TopologyKind>,
+}
+
+impl Key<'_> {
+    fn default(mut self, text: &'static str) -> Self {
+        self.default = Some(text);
+        self
+    }
+
+    fn only(mut self, kind: TopologyKind) -> Self {
+        self.only = Some(kind);
+        self
+    }
+
+    /// The section of this key.
+    pub(crate) fn section(&self) -> &'static str {
+        self.path.rsplit_once('.').map_or("", |(section, _)| section)
+    }
+
+    /// Its name within the section.
+    pub(crate) fn name(&self) -> &'static str {
+        self.path.rsplit_once('.').map_or(self.path, |(_, name)| name)
+    }
+}
+
+/// Longest time of a machine file, 1 s: keeps sums far below 2^64 ps, and values exact as decimals.
+pub(crate) const TIME_MAX: SimTime = SimTime(1_000_000_000_000);
+/// Largest size: 1 PiB.
+pub(crate) const SIZE_MAX: Bytes = Bytes(1 << 50);
+/// Highest bandwidth: 100 TB/s, what the flow network's solver can hold.
+pub(crate) const RATE_MAX: ByteRate = ByteRate(100_000_000_000_000);
+/// Largest packet: 1 GiB, what the packet network can hold.
+pub(crate) const PACKET_MAX: Bytes = Bytes(1 << 30);
+/// Most nodes: keeps ordering keys of hosts and switches within the engine's 22 bits.
+pub(crate) const NODES_MAX: u32 = 1 << 20;
+
+fn key<'a>(path: &'static str, field: Field<'a>, doc: &'static str) -> Key<'a> {
+    Key { path, field, doc, default: None, only: None }
+}
+
+fn time<'a>(path: &'static str, field: &'a mut SimTime, doc: &'static str) -> Key<'a> {
+    key(path, Field::Time(field, SimTime::ZERO), doc)
+}
+
+fn size<'a>(path: &'static str, field: &'a mut Bytes, least: u64, doc: &'static str) -> Key<'a> {
+    key(path, Field::Size(field, Bytes(least)), doc)
+}
+
+fn rate<'a>(path: &'static str, field: &'a mut ByteRate, doc: &'static str) -> Key<'a> {
+    key(path, Field::Rate(field), doc)
+}
+
+fn count<'a>(path: &'static str, field: &'a mut u32, least: u32, most: u32, doc: &'static str) -> Key<'a> {
+    key(path, Field::Count(field, least, most), doc)
+}
+
+/// The table. Defaults of `[nic]` are those of BXI v2 (portals4.md section 5; `machines/bxi-v2.toml`
+/// has the source of each); the others are our own choices, explained in that file too.
+#[rustfmt::skip]
+pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
+    let Draft { machine: m, base, topology, k, n, children, parents, parallel } = draft;
+    use TopologyKind::{KAryNTree, Pgft};
+    vec![
+        key("machine.name", Field::Text(&mut m.name), "Short name, for reports"),
+        key("machine.description", Field::Text(&mut m.description), "One line on what it stands for").default("\"\""),
+        key("machine.source", Field::Text(&mut m.source), "Where its constants come from").default("\"\""),
+        key("machine.base", Field::Text(base), "A preset that gives every key which this file does not").default("\"\""),
+
+        count("node.count", &mut m.node.count, 1, NODES_MAX, "Number of nodes; `--nodes` overrides it"),
+        count("node.cores", &mut m.node.cores, 1, 1 << 16, "Cores of a node: the most ranks that it takes"),
+        size("node.memory", &mut m.node.memory, 1, "Memory of a node"),
+        key("node.host_name", Field::HostPattern(&mut m.node.host_name), "Host names: `{}` is the node index, `{:03}` with three digits").default("\"node{:03}\""),
+
+        key("node.pcie.latency", Field::Time(&mut m.node.pcie.latency, SimTime(1)), "One way, host to NIC or NIC to host"),
+        rate("node.pcie.bandwidth", &mut m.node.pcie.bandwidth, "Per direction, for commands, events and the first packet of a DMA read"),
+        rate("node.pcie.data_bandwidth", &mut m.node.pcie.data_bandwidth, "Per direction, for payload (the bandwidth less the protocol's share)"),
+
+        time("node.intra.latency", &mut m.node.intra.latency, "Between two ranks of one node: NIC out to NIC in"),
+        rate("node.intra.bandwidth", &mut m.node.intra.bandwidth, "Between ranks of one node, shared by all of them"),
+
+        key("nic.kind", Field::Choice(&mut m.nic.kind), "The NIC; the defaults of this section are its constants").default("\"bxi-v2\""),
+        size("nic.command_size", &mut m.nic.command_size, 1, "One command").default("\"64 B\""),
+        size("nic.event_size", &mut m.nic.event_size, 1, "One full event").default("\"96 B\""),
+        size("nic.count_size", &mut m.nic.count_size, 1, "One update of a counting event").default("\"16 B\""),
+        size("nic.ack_size", &mut m.nic.ack_size, 0, "An acknowledgement on the wire").default("\"32 B\""),
+        size("nic.inline_limit", &mut m.nic.inline_limit, 0, "Payload inside the command").default("\"8 B\""),
+        size("nic.pio_limit", &mut m.nic.pio_limit, 0, "Payload that the CPU writes behind the command").default("\"408 B\""),
+        size("nic.buffered_limit", &mut m.nic.buffered_limit, 0, "Puts up to here are copied into the NIC: SEND at once").default("\"64 B\""),
+        time("nic.dma_latency", &mut m.nic.dma_latency, "DMA read: constant part before its first packet").default("\"200 ns\""),
+        size("nic.dma_first_packet", &mut m.nic.dma_first_packet, 1, "DMA read: size of its first packet").default("\"512 B\""),
+        time("nic.put_occupancy", &mut m.nic.put_occupancy, "The initiator's NIC is busy per put").default("\"200 ns\""),
+        time("nic.get_occupancy", &mut m.nic.get_occupancy, "... per get request").default("\"250 ns\""),
+        time("nic.response_occupancy", &mut m.nic.response_occupancy, "... per response").default("\"300 ns\""),
+        time("nic.ack_occupancy", &mut m.nic.ack_occupancy, "... per acknowledgement").default("\"200 ns\""),
+        time("nic.match_base", &mut m.nic.match_base, "Matching a message: constant part").default("\"0 ns\""),
+        time("nic.match_per_entry", &mut m.nic.match_per_entry, "Matching a message: per list entry visited").default("\"2 ns\""),
+        count("nic.max_unexpected_headers", &mut m.nic.max_unexpected_headers, 1, 1 << 24, "Unexpected headers per process").default("16319"),
+        count("nic.max_entries", &mut m.nic.max_entries, 1, 1 << 24, "Matching entries per process").default("16319"),
+        count("nic.max_outstanding", &mut m.nic.max_outstanding, 1, 1 << 24, "Messages of a NIC that may wait for their end-to-end acknowledgement").default("8192"),
+        key("nic.retry_interval", Field::Time(&mut m.nic.retry_interval, SimTime(1)), "Pause before a refused message is sent again").default("\"2 us\""),
+
+        key("network.kind", Field::Choice(&mut m.network.kind), "The model, unless `--network` says otherwise").default("\"packet\""),
+        size("network.mtu", &mut m.network.mtu, 1, "Most payload of one packet"),
+        size("network.header", &mut m.network.header, 1, "Header bytes of a packet on the wire"),
+        count("network.virtual_channels", &mut m.network.virtual_channels, 1, 16, "Virtual channels of each of the four virtual networks").default("1"),
+        size("network.buffer", &mut m.network.buffer, 1, "Input buffer of each virtual channel of each port"),
+        count("network.read_window", &mut m.network.read_window, 1, 1 << 16, "Packets that a NIC reads from memory ahead of its link, per virtual network").default("4"),
+        key("network.routing", Field::Choice(&mut m.network.routing), "Up-routing in fat trees").default("\"d-mod-k\""),
+
+        size("network.flow.direct_limit", &mut m.network.flow.direct_limit, 0, "Messages up to here, and up to one packet in any case, share no links").default("\"0 B\""),
+
+        key("network.loggp.latency", Field::PathOrTime(&mut m.network.loggp.latency), "L: a time for all pairs, or the sum over the path").default("\"path\""),
+        time("network.loggp.gap", &mut m.network.loggp.gap, "g: least time between two messages of a NIC"),
+        key("network.loggp.bandwidth", Field::PathOrRate(&mut m.network.loggp.bandwidth), "1/G: a bandwidth for all pairs, or the narrowest stage of the path").default("\"path\""),
+
+        time("link.host.latency", &mut m.link.host.latency, "Link between NIC and switch"),
+        rate("link.host.bandwidth", &mut m.link.host.bandwidth, "Link between NIC and switch, per direction"),
+        time("link.switch.latency", &mut m.link.switch.latency, "Link between two switches"),
+        rate("link.switch.bandwidth", &mut m.link.switch.bandwidth, "Link between two switches, per direction and cable"),
+
+        time("switch.latency", &mut m.switch.latency, "Header in to header out, without contention"),
+        count("switch.radix", &mut m.switch.radix, 2, 1 << 16, "Ports of a switch"),
+
+        key("topology.kind", Field::Choice(topology), "The wiring. `fat-tree`: the smallest one of full bisection for `node.count`"),
+        count("topology.k", k, 1, 1 << 15, "Links down, and up, of a switch").only(KAryNTree),
+        count("topology.n", n, 1, 8, "Levels of switches").only(KAryNTree),
+        key("topology.children", Field::Counts(children), "m: children of a switch, per level from the hosts up").only(Pgft),
+        key("topology.parents", Field::Counts(parents), "w: parents of each child, per level from the hosts up").only(Pgft),
+        key("topology.parallel", Field::Counts(parallel), "p: cables between a child and each parent, per level").only(Pgft),
+
+        time("software.post", &mut m.software.post, "CPU time of an operation handed to the transport, from the MPI call on"),
+        time("software.completion", &mut m.software.completion, "CPU time of a completion, up to the MPI request"),
+        time("software.poll", &mut m.software.poll, "CPU time of a look at the completion queue that finds nothing"),
+        rate("software.copy_bandwidth", &mut m.software.copy_bandwidth, "Copies inside a process"),
+        time("software.clock_read", &mut m.software.clock_read, "CPU time of reading a clock (`MPI_Wtime`)"),
+
+        size("message.eager_limit", &mut m.message.eager_limit, 0, "Longest eager message").default("\"8 KiB\""),
+        size("message.inject_limit", &mut m.message.inject_limit, 0, "Longest message whose buffer is free when the call returns").default("\"64 B\""),
+        key("message.rendezvous", Field::Choice(&mut m.message.rendezvous), "Beyond the eager limit: the receiver gets, or the sender puts").default("\"get\""),
+        size("message.overflow_block", &mut m.message.overflow_block, 1, "One block for unexpected messages").default("\"1 MiB\""),
+        count("message.overflow_blocks", &mut m.message.overflow_blocks, 1, 1 << 16, "Blocks for unexpected messages that are kept posted").default("8"),
+        size("message.max_portals_message", &mut m.message.max_portals_message, 1, "Longest put or get; longer messages are cut").default("\"64 MiB\""),
+    ]
+}
+
+impl Draft {
+    /// Placeholders everywhere.
+    pub(crate) fn blank() -> Draft {
+        let link = Link { latency: SimTime::ZERO, bandwidth: ByteRate(1) };
+        let (zero, none) = (SimTime::ZERO, Bytes(0));
+        let machine = Machine {
+            name: String::new(),
+            description: String::new(),
+            source: String::new(),
+            node: Node {
+                count: 0,
+                cores: 0,
+                memory: none,
+                host_name: "{}".parse().expect("the shortest pattern is one"),
+                pcie: Pcie { latency: zero, bandwidth: ByteRate(1), data_bandwidth: ByteRate(1) },
+                intra: link,
+            },
+            nic: Nic {
+                kind: NicKind::BxiV2,
+                command_size: none,
+                event_size: none,
+                count_size: none,
+                ack_size: none,
+                inline_limit: none,
+                pio_limit: none,
+                buffered_limit: none,
+                dma_latency: zero,
+                dma_first_packet: none,
+                put_occupancy: zero,
+                get_occupancy: zero,
+                response_occupancy: zero,
+                ack_occupancy: zero,
+                match_base: zero,
+                match_per_entry: zero,
+                max_unexpected_headers: 0,
+                max_entries: 0,
+                max_outstanding: 0,
+                retry_interval: zero,
+            },
+            network: Network {
+                kind: NetworkKind::Packet,
+                mtu: none,
+                header: none,
+                virtual_channels: 0,
+                buffer: none,
+                read_window: 0,
+                routing: Routing::DModK,
+                flow: Flow { direct_limit: none },
+                loggp: LogGp { latency: PathOr::Path, gap: zero, bandwidth: PathOr::Path },
+            },
+            link: Links { host: link, switch: link },
+            switch: Switch { latency: zero, radix: 0 },
+            topology: Topology::SingleSwitch,
+            software: Software { post: zero, completion: zero, poll: zero, copy_bandwidth: ByteRate(1), clock_read: zero },
+            message: Message {
+                eager_limit: none,
+                inject_limit: none,
+                rendezvous: Rendezvous::Get,
+                overflow_block: none,
+                overflow_blocks: 0,
+                max_portals_message: none,
+            },
+        };
+        Draft {
+            machine,
+            base: String::new(),
+            topology: TopologyKind::SingleSwitch,
+            k: 0,
+            n: 0,
+            children: Vec::new(),
+            parents: Vec::new(),
+            parallel: Vec::new(),
+        }
+    }
+
+    /// The keys of a resolved machine.
+    pub(crate) fn of(machine: &Machine) -> Draft {
+        let mut draft = Draft { machine: machine.clone(), topology: machine.topology.kind(), ..Draft::blank() };
+        match &machine.topology {
+            Topology::SingleSwitch | Topology::FatTree => {}
+            Topology::KAryNTree { k, n } => (draft.k, draft.n) = (*k, *n),
+            Topology::Pgft { children, parents, parallel } => {
+                (draft.children, draft.parents, draft.parallel) = (children.clone(), parents.clone(), parallel.clone());
+            }
+        }
+        draft
+    }
+}
+
+fn names() -> &'static [(&'static str, &'static str)] {
+    static NAMES: OnceLock<Vec<(&'static str, &'static str)>> = OnceLock::new();
+    NAMES.get_or_init(|| table(&mut Draft::blank()).iter().map(|key| (key.section(), key.path)).collect())
+}
+
+/// All keys, in the order of the table.
+pub(crate) fn paths() -> impl Iterator<Item = &'static str> {
+    names().iter().map(|&(_, path)| path)
+}
+
+pub(crate) fn is_key(path: &str) -> bool {
+    paths().any(|known| known == path)
+}
+
+pub(crate) fn is_section(path: &str) -> bool {
+    names().iter().any(|(section, _)| *section == path || section.strip_prefix(path).is_some_and(|rest| rest.starts_with('.')))
+}
+
+/// The keys and sections directly inside `section` (`""`: the file).
+pub(crate) fn names_in(section: &str) -> Vec<&'static str> {
+    let mut result: Vec<&'static str> = Vec::new();
+    for path in paths() {
+        let rest = if section.is_empty() { Some(path) } else { path.strip_prefix(section).and_then(|rest| rest.strip_prefix('.')) };
+        if let Some(name) = rest.and_then(|rest| rest.split('.').next())
+            && !result.contains(&name)
+        {
+            result.push(name);
+        }
+    }
+    result
+}
+
+/// "keys of [node.pcie]: latency, bandwidth ..."
+pub(crate) fn help(section: &str) -> String {
+    let names = names_in(section).join(", ");
+    if section.is_empty() { format!("sections of a machine file: {names}") } else { format!("keys of [{section}]: {names}") }
+}

@@ -1,0 +1,143 @@
+//! Machine files: one TOML file describes hosts, PCIe, NICs, links, switches, topology, software
+//! costs and message protocol. Parsed with diagnostics that point into the file, then resolved
+//! once: a [`Machine`] has nothing optional in it.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `keys` | the table of every key: field, limits, default, meaning |
+//! | `source` | TOML to values with places; the file, `--set` and `--nodes` as layers |
+//! | `resolve` | layers to one [`Machine`], checked as a whole |
+//! | `diagnostic` | what is wrong, where, and what was expected |
+//! | `model` | [`Machine`] and its parts |
+//! | `write` | [`Machine::to_toml`], [`Machine::to_json`] |
+//! | `presets` | the machines inside the binary (`machines/*.toml`) |
+//! | `placement` | which rank runs on which node |
+//! | `assemble` | configurations of the NIC, message, network and topology models |
+//!
+//! `docs/machine-files.md` is the reference of the keys.
+//!
+//! ```
+//! use narrows_machine::{Machine, Overrides, Placement, placement};
+//!
+//! let overrides = Overrides { nodes: Some(16), set: vec!["nic.put_occupancy=150ns".to_owned()] };
+//! let machine = Machine::load("bxi-v2", &overrides).unwrap();
+//! assert_eq!(machine.node.count, 16);
+//! assert_eq!(machine.nic_config().put_occupancy, "150 ns".parse().unwrap());
+//! assert_eq!(machine.topology().unwrap().hosts(), 16);
+//! assert_eq!(placement(&Placement::Linear, &machine, Some(2), 4).unwrap(), [0, 0, 1, 1]);
+//!
+//! let error = Machine::load("bxi-v1", &Overrides::default()).unwrap_err();
+//! assert!(error.to_string().contains("did you mean \"bxi-v2\"?"));
+//! ```
+
+mod assemble;
+mod diagnostic;
+mod host;
+mod keys;
+mod model;
+mod placement;
+mod presets;
+mod quantity;
+pub mod reference;
+mod resolve;
+mod source;
+mod write;
+
+pub use diagnostic::Diagnostic;
+pub use host::{HostPattern, HostPatternError};
+pub use model::{
+    Flow, Link, Links, LogGp, Machine, Message, Network, NetworkKind, Nic, NicKind, Node, PathOr, Pcie, Rendezvous, Routing, Software,
+    Switch, Topology, TopologyKind,
+};
+pub use placement::{Placement, PlacementError, placement};
+pub use presets::{PRESETS, Preset, preset};
+
+use std::fmt;
+use std::path::Path;
+
+/// What the command line changes in a machine file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Overrides {
+    /// `--nodes N`: node.count.
+    pub nodes: Option<u32>,
+    /// `--set key.path=value`, each; the value may go without quotes. The last one of a key wins.
+    pub set: Vec<String>,
+}
+
+/// Why there is no machine.
+#[derive(Debug, thiserror::Error)]
+pub enum MachineError {
+    /// Neither a preset nor a file.
+    #[error("no machine \"{name}\": it is neither a preset nor a file{}\npresets: {known}", did_you_mean(.nearest))]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// The preset that it resembles.
+        nearest: Option<&'static str>,
+        /// All presets.
+        known: String,
+    },
+    /// The file cannot be read.
+    #[error("cannot read the machine file {path}: {error}")]
+    Read {
+        /// The file.
+        path: String,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// Complaints about the file's text or about overrides.
+    #[error("{0}")]
+    Invalid(Diagnostics),
+}
+
+fn did_you_mean(nearest: &Option<&str>) -> String {
+    nearest.map_or_else(String::new, |near| format!("; did you mean \"{near}\"?"))
+}
+
+/// More complaints than this are counted, not printed.
+const PRINTED_MAX: usize = 20;
+
+/// All complaints about one machine file, in its order, as compilers print them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostics(pub Vec<Diagnostic>);
+
+impl fmt::Display for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, diagnostic) in self.0.iter().take(PRINTED_MAX).enumerate() {
+            if at > 0 {
+                writeln!(f)?;
+            }
+            write!(f, "{diagnostic}")?;
+        }
+        match self.0.len().saturating_sub(PRINTED_MAX) {
+            0 => Ok(()),
+            more => writeln!(f, "\n... and {more} more"),
+        }
+    }
+}
+
+impl Machine {
+    /// The machine of a preset's name, or of a file's path.
+    pub fn load(name_or_path: &str, overrides: &Overrides) -> Result<Machine, MachineError> {
+        if let Some(preset) = preset(name_or_path) {
+            return Machine::parse(&format!("preset {}", preset.name), preset.text, overrides);
+        }
+        let path = Path::new(name_or_path);
+        if !path.exists() && !name_or_path.contains('/') && path.extension().is_none_or(|extension| extension != "toml") {
+            return Err(MachineError::Unknown {
+                name: name_or_path.to_owned(),
+                nearest: diagnostic::nearest(name_or_path, PRESETS.iter().map(|preset| preset.name)),
+                known: PRESETS.iter().map(|preset| preset.name).collect::<Vec<_>>().join(", "),
+            });
+        }
+        match std::fs::read_to_string(path) {
+            Ok(text) => Machine::parse(name_or_path, &text, overrides),
+            Err(error) => Err(MachineError::Read { path: name_or_path.to_owned(), error }),
+        }
+    }
+
+    /// The machine of a file's text; `name` stands for the file in messages.
+    pub fn parse(name: &str, text: &str, overrides: &Overrides) -> Result<Machine, MachineError> {
+        resolve::resolve(name, text, overrides).map_err(|errors| MachineError::Invalid(Diagnostics(errors)))
+    }
+}

@@ -1,0 +1,337 @@
+//! The resolved machine: plain structs, nothing optional. Units live in the types.
+
+use crate::host::HostPattern;
+use narrows_units::{ByteRate, Bytes, SimTime};
+
+/// A machine, complete: every quantity has a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// Short name, for reports.
+    pub name: String,
+    /// One line on what it stands for.
+    pub description: String,
+    /// Where its constants come from.
+    pub source: String,
+    /// The hosts.
+    pub node: Node,
+    /// The NIC of every node.
+    pub nic: Nic,
+    /// What all links and switches have in common.
+    pub network: Network,
+    /// Links, by class.
+    pub link: Links,
+    /// The switches.
+    pub switch: Switch,
+    /// How they are wired.
+    pub topology: Topology,
+    /// Costs of the MPI software on a core.
+    pub software: Software,
+    /// How the message layer moves messages.
+    pub message: Message,
+}
+
+/// `[node]`: the hosts, all alike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Number of hosts.
+    pub count: u32,
+    /// Cores of one host: the most ranks that it takes.
+    pub cores: u32,
+    /// Memory of one host.
+    pub memory: Bytes,
+    /// Host names by node index.
+    pub host_name: HostPattern,
+    /// The bus between host and NIC.
+    pub pcie: Pcie,
+    /// The way between two ranks of one node, NIC to NIC.
+    pub intra: Link,
+}
+
+/// `[node.pcie]`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pcie {
+    /// One way, host to NIC or NIC to host.
+    pub latency: SimTime,
+    /// Per direction, for commands, events and the first packet of a DMA read.
+    pub bandwidth: ByteRate,
+    /// Per direction, for payload: `bandwidth` less the protocol's share.
+    pub data_bandwidth: ByteRate,
+}
+
+/// A latency and a bandwidth per direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Time of flight of a byte.
+    pub latency: SimTime,
+    /// Per direction.
+    pub bandwidth: ByteRate,
+}
+
+/// `[nic]`: see [`narrows_nic::NicConfig`], which is made from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Nic {
+    /// Which NIC this is.
+    pub kind: NicKind,
+    /// One command.
+    pub command_size: Bytes,
+    /// One full event.
+    pub event_size: Bytes,
+    /// One update of a counting event.
+    pub count_size: Bytes,
+    /// An acknowledgement on the wire.
+    pub ack_size: Bytes,
+    /// Payload inside the command.
+    pub inline_limit: Bytes,
+    /// Payload that the CPU writes behind the command.
+    pub pio_limit: Bytes,
+    /// Puts up to here are copied into the NIC: SEND at once.
+    pub buffered_limit: Bytes,
+    /// DMA read: constant part before its first packet.
+    pub dma_latency: SimTime,
+    /// DMA read: size of its first packet.
+    pub dma_first_packet: Bytes,
+    /// Occupancy of the NIC per put.
+    pub put_occupancy: SimTime,
+    /// Occupancy per get request.
+    pub get_occupancy: SimTime,
+    /// Occupancy per response.
+    pub response_occupancy: SimTime,
+    /// Occupancy per acknowledgement.
+    pub ack_occupancy: SimTime,
+    /// Matching one message: constant part.
+    pub match_base: SimTime,
+    /// Matching: per list entry visited.
+    pub match_per_entry: SimTime,
+    /// Unexpected headers per process.
+    pub max_unexpected_headers: u32,
+    /// Matching entries per process.
+    pub max_entries: u32,
+    /// Messages of one NIC without their end-to-end acknowledgement.
+    pub max_outstanding: u32,
+    /// Pause before a refused message is sent again.
+    pub retry_interval: SimTime,
+}
+
+/// `[network]`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    /// Which model, unless `--network` says otherwise.
+    pub kind: NetworkKind,
+    /// Most payload of one packet.
+    pub mtu: Bytes,
+    /// Header bytes of one packet on the wire.
+    pub header: Bytes,
+    /// Virtual channels of each virtual network.
+    pub virtual_channels: u32,
+    /// Input buffer of each virtual channel.
+    pub buffer: Bytes,
+    /// Packets that a NIC reads from memory ahead of its link, per virtual network.
+    pub read_window: u32,
+    /// How packets choose among several ways up.
+    pub routing: Routing,
+    /// Parameters that only the flow network has.
+    pub flow: Flow,
+    /// Parameters that only the LogGP network has.
+    pub loggp: LogGp,
+}
+
+/// `[network.loggp]`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogGp {
+    /// L.
+    pub latency: PathOr<SimTime>,
+    /// g: least time between two messages of one NIC.
+    pub gap: SimTime,
+    /// 1/G: bandwidth of one NIC.
+    pub bandwidth: PathOr<ByteRate>,
+}
+
+/// Where a parameter of LogGP comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathOr<T> {
+    /// From the links, switches and PCIe on the way: what the other networks have when it is empty.
+    Path,
+    /// The same for every pair of nodes.
+    Fixed(T),
+}
+
+/// `[network.flow]`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// Messages up to here, and up to one packet in any case, share no links: latency and their own time only.
+    pub direct_limit: Bytes,
+}
+
+/// `[link.host]`, `[link.switch]`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Links {
+    /// NIC to switch.
+    pub host: Link,
+    /// Switch to switch, one cable.
+    pub switch: Link,
+}
+
+/// `[switch]`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Switch {
+    /// Header in to header out, without contention.
+    pub latency: SimTime,
+    /// Ports.
+    pub radix: u32,
+}
+
+/// `[topology]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Topology {
+    /// All nodes on one switch.
+    SingleSwitch,
+    /// k^n nodes, n levels of switches with k links down and k up.
+    KAryNTree {
+        /// Links down (and up) of a switch.
+        k: u32,
+        /// Levels.
+        n: u32,
+    },
+    /// Parallel-port generalised fat tree: children, parents and parallel links per level, hosts first.
+    Pgft {
+        /// m: children of a switch of level i.
+        children: Vec<u32>,
+        /// w: parents of an element of level i - 1.
+        parents: Vec<u32>,
+        /// p: cables between such a pair.
+        parallel: Vec<u32>,
+    },
+    /// The smallest full-bisection fat tree of these switches for `node.count` nodes.
+    FatTree,
+}
+
+/// `[software]`: what the MPI library and its transport cost a core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Software {
+    /// One operation handed to the transport (send, receive, put ...).
+    pub post: SimTime,
+    /// One completion taken from it, up to the MPI request.
+    pub completion: SimTime,
+    /// One look at the completion queue that finds nothing.
+    pub poll: SimTime,
+    /// Copies inside one process (unexpected messages, bounce buffers).
+    pub copy_bandwidth: ByteRate,
+    /// Reading a clock.
+    pub clock_read: SimTime,
+}
+
+/// `[message]`: protocol thresholds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Longest eager message.
+    pub eager_limit: Bytes,
+    /// Longest message whose buffer is free when the call returns.
+    pub inject_limit: Bytes,
+    /// Beyond `eager_limit`.
+    pub rendezvous: Rendezvous,
+    /// One overflow block.
+    pub overflow_block: Bytes,
+    /// Overflow blocks kept posted.
+    pub overflow_blocks: u32,
+    /// Longest put or get.
+    pub max_portals_message: Bytes,
+}
+
+/// A value that is one of a few names.
+pub(crate) trait Choice {
+    fn names(&self) -> &'static [&'static str];
+    fn index(&self) -> usize;
+    fn choose(&mut self, index: usize);
+}
+
+macro_rules! choice {
+    ($(#[$doc:meta])* $type:ident { $($(#[$variant_doc:meta])* $variant:ident = $name:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $type { $($(#[$variant_doc])* $variant),+ }
+
+        impl $type {
+            const ALL: &'static [$type] = &[$($type::$variant),+];
+            const NAMES: &'static [&'static str] = &[$($name),+];
+
+            /// As machine files spell it.
+            pub fn name(self) -> &'static str {
+                match self { $($type::$variant => $name),+ }
+            }
+        }
+
+        impl Choice for $type {
+            fn names(&self) -> &'static [&'static str] {
+                $type::NAMES
+            }
+            fn index(&self) -> usize {
+                *self as usize
+            }
+            fn choose(&mut self, index: usize) {
+                *self = $type::ALL[index];
+            }
+        }
+    };
+}
+
+choice! {
+    /// Kinds of NIC.
+    NicKind {
+        /// Bull eXascale Interconnect, second generation.
+        BxiV2 = "bxi-v2",
+    }
+}
+choice! {
+    /// The three networks (design: one machine file, three fidelities).
+    NetworkKind {
+        /// Packets, virtual channels, credits.
+        Packet = "packet",
+        /// Messages share links max-min fairly.
+        Flow = "flow",
+        /// Latency and gaps, no contention.
+        LogGp = "loggp",
+    }
+}
+choice! {
+    /// Up-routing in fat trees.
+    Routing {
+        /// The destination's digits choose the port: deterministic.
+        DModK = "d-mod-k",
+        /// The least occupied parent.
+        Adaptive = "adaptive",
+    }
+}
+choice! {
+    /// How long messages travel.
+    Rendezvous {
+        /// The receiver fetches.
+        Get = "get",
+        /// The receiver answers, then the sender puts.
+        Put = "put",
+    }
+}
+choice! {
+    /// `topology.kind`
+    TopologyKind {
+        /// [`Topology::SingleSwitch`]
+        SingleSwitch = "single-switch",
+        /// [`Topology::KAryNTree`]
+        KAryNTree = "k-ary-n-tree",
+        /// [`Topology::Pgft`]
+        Pgft = "pgft",
+        /// [`Topology::FatTree`]
+        FatTree = "fat-tree",
+    }
+}
+
+impl Topology {
+    /// Which kind this is.
+    pub fn kind(&self) -> TopologyKind {
+        match self {
+            Topology::SingleSwitch => TopologyKind::SingleSwitch,
+            Topology::KAryNTree { .. } => TopologyKind::KAryNTree,
+            Topology::Pgft { .. } => TopologyKind::Pgft,
+            Topology::FatTree => TopologyKind::FatTree,
+        }
+    }
+}

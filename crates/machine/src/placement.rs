@@ -1,0 +1,253 @@
+//! Which rank runs on which node.
+
+use crate::model::Machine;
+use narrows_engine::random;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// How ranks are spread over the nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// Node 0 first, as many ranks as go there, then node 1 ...
+    Linear,
+    /// The same over the nodes in an order drawn from this seed.
+    Random(u64),
+    /// One node index or host name per line, in rank order; `#` starts a comment.
+    File(PathBuf),
+}
+
+/// `linear`, `random:SEED`, anything else is a file.
+impl FromStr for Placement {
+    type Err = PlacementError;
+
+    fn from_str(text: &str) -> Result<Placement, PlacementError> {
+        match text.split_once(':') {
+            None if text == "linear" => Ok(Placement::Linear),
+            Some(("random", seed)) => seed.parse().map(Placement::Random).map_err(|_| PlacementError::Seed { seed: seed.to_owned() }),
+            _ => Ok(Placement::File(PathBuf::from(text))),
+        }
+    }
+}
+
+/// Why ranks cannot be placed.
+#[derive(Debug, thiserror::Error)]
+pub enum PlacementError {
+    /// `random:` and something else than a seed.
+    #[error("random:{seed}: expected a whole number as the seed, as in random:1")]
+    Seed {
+        /// What stood there.
+        seed: String,
+    },
+    /// No ranks.
+    #[error("a run needs at least one rank")]
+    NoRanks,
+    /// `--ppn 0`.
+    #[error("--ppn 0: a node takes at least one rank")]
+    NoRanksPerNode,
+    /// More ranks per node than cores.
+    #[error("--ppn {ppn}: a node has {cores} cores; use --ppn {cores} or less, or raise node.cores in the machine file")]
+    Cores {
+        /// Ranks per node asked for.
+        ppn: u32,
+        /// Cores of a node.
+        cores: u32,
+    },
+    /// More ranks than the whole machine has cores.
+    #[error(
+        "{ranks} ranks do not fit: {nodes} nodes of {cores} cores take {}; use --nodes {} or more, or -n {} or less",
+        u64::from(*.nodes) * u64::from(*.cores), .ranks.div_ceil(*.cores), u64::from(*.nodes) * u64::from(*.cores)
+    )]
+    Machine {
+        /// Ranks asked for.
+        ranks: u32,
+        /// Nodes of the machine.
+        nodes: u32,
+        /// Cores of a node.
+        cores: u32,
+    },
+    /// More ranks than nodes x ppn.
+    #[error(
+        "{ranks} ranks do not fit: {nodes} nodes with {ppn} each take {}; use --ppn {} or more, or --nodes {} or more",
+        u64::from(*.nodes) * u64::from(*.ppn), .ranks.div_ceil(*.nodes), .ranks.div_ceil(*.ppn)
+    )]
+    RanksPerNode {
+        /// Ranks asked for.
+        ranks: u32,
+        /// Nodes of the machine.
+        nodes: u32,
+        /// Ranks per node asked for.
+        ppn: u32,
+    },
+    /// The file cannot be read.
+    #[error("cannot read the placement file {path}: {error} (--placement takes linear, random:SEED or a file)")]
+    Read {
+        /// The file.
+        path: String,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// A line of the file.
+    #[error("{path}:{line}: {problem}")]
+    Line {
+        /// The file.
+        path: String,
+        /// Line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// Too few lines.
+    #[error("{path} places {lines} ranks, the run has {ranks}: give one node per rank")]
+    Short {
+        /// The file.
+        path: String,
+        /// Ranks that it places.
+        lines: usize,
+        /// Ranks asked for.
+        ranks: u32,
+    },
+}
+
+/// The node of each rank. `ppn`: most ranks on one node; without it, one rank per node, or as few
+/// more as all `ranks` need. Lines of a placement file beyond `ranks` are not used.
+///
+/// # Errors
+/// See [`PlacementError`]; each says what to do.
+pub fn placement(placement: &Placement, machine: &Machine, ppn: Option<u32>, ranks: u32) -> Result<Vec<u32>, PlacementError> {
+    let (nodes, cores) = (machine.node.count, machine.node.cores);
+    if ranks == 0 {
+        return Err(PlacementError::NoRanks);
+    }
+    match ppn {
+        Some(0) => return Err(PlacementError::NoRanksPerNode),
+        Some(ppn) if ppn > cores => return Err(PlacementError::Cores { ppn, cores }),
+        _ => {}
+    }
+    if u64::from(ranks) > u64::from(nodes) * u64::from(cores) {
+        return Err(PlacementError::Machine { ranks, nodes, cores });
+    }
+    let fill = || match ppn {
+        Some(ppn) if u64::from(ranks) > u64::from(nodes) * u64::from(ppn) => Err(PlacementError::RanksPerNode { ranks, nodes, ppn }),
+        Some(ppn) => Ok(ppn),
+        None => Ok(ranks.div_ceil(nodes)),
+    };
+    match placement {
+        Placement::Linear => {
+            let ppn = fill()?;
+            Ok((0..ranks).map(|rank| rank / ppn).collect())
+        }
+        Placement::Random(seed) => {
+            let ppn = fill()?;
+            let mut order: Vec<u32> = (0..nodes).collect();
+            random::stream(*seed, "placement", 0).shuffle(&mut order);
+            Ok((0..ranks).map(|rank| order[(rank / ppn) as usize]).collect())
+        }
+        Placement::File(path) => {
+            let name = path.display().to_string();
+            match std::fs::read_to_string(path) {
+                Ok(text) => by_list(machine, &name, &text, ppn.unwrap_or(cores), ranks),
+                Err(error) => Err(PlacementError::Read { path: name, error }),
+            }
+        }
+    }
+}
+
+fn by_list(machine: &Machine, path: &str, text: &str, most: u32, ranks: u32) -> Result<Vec<u32>, PlacementError> {
+    let mut taken = vec![0; machine.node.count as usize];
+    let mut result = Vec::with_capacity(ranks as usize);
+    for (at, line) in text.lines().enumerate() {
+        let wrong = |problem: String| PlacementError::Line { path: path.to_owned(), line: at + 1, problem };
+        let host = line.split_once('#').map_or(line, |(host, _)| host).trim();
+        if host.is_empty() {
+            continue;
+        }
+        if result.len() == ranks as usize {
+            break;
+        }
+        let index = host.parse().ok().or_else(|| machine.node.host_name.index(host));
+        let Some(node) = index.filter(|&node| node < machine.node.count) else {
+            let (first, last) = (machine.node.host_name.name(0), machine.node.host_name.name(machine.node.count - 1));
+            return Err(wrong(format!(
+                "no node {host:?}; expected an index from 0 to {}, or a name from {first} to {last}",
+                machine.node.count - 1
+            )));
+        };
+        taken[node as usize] += 1;
+        if taken[node as usize] > most {
+            return Err(wrong(format!("rank {} is one too many for node {node}, which takes {most}", result.len())));
+        }
+        result.push(node);
+    }
+    if result.len() < ranks as usize {
+        return Err(PlacementError::Short { path: path.to_owned(), lines: result.len(), ranks });
+    }
+    Ok(result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Overrides;
+
+    /// 4 nodes of 2 cores.
+    fn machine() -> Machine {
+        let set = vec!["node.cores=2".to_owned()];
+        Machine::load("example-cluster", &Overrides { nodes: Some(4), set }).unwrap()
+    }
+
+    fn refusal(ppn: Option<u32>, ranks: u32) -> String {
+        placement(&Placement::Linear, &machine(), ppn, ranks).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn linear_fills_node_after_node() {
+        let machine = machine();
+        assert_eq!(placement(&Placement::Linear, &machine, None, 3).unwrap(), [0, 1, 2], "one rank per node");
+        assert_eq!(placement(&Placement::Linear, &machine, Some(2), 3).unwrap(), [0, 0, 1], "two ranks per node");
+        assert_eq!(placement(&Placement::Linear, &machine, None, 5).unwrap(), [0, 0, 1, 1, 2], "5 ranks on 4 nodes need two per node");
+    }
+
+    #[test]
+    fn random_uses_each_node_once_and_depends_on_the_seed_alone() {
+        let machine = machine();
+        let place = |seed| placement(&Placement::Random(seed), &machine, Some(2), 8).unwrap();
+        for seed in 0..20 {
+            let placed = place(seed);
+            assert!(placed.chunks(2).all(|pair| pair[0] == pair[1]), "ranks of one node are neighbours: {placed:?}");
+            let mut nodes: Vec<u32> = placed.iter().copied().step_by(2).collect();
+            nodes.sort_unstable();
+            assert_eq!(nodes, [0, 1, 2, 3]);
+            assert_eq!(placed, place(seed));
+        }
+        assert!((1..20).any(|seed| place(seed) != place(0)));
+    }
+
+    #[test]
+    fn refusals_say_what_to_do() {
+        assert_eq!(refusal(None, 9), "9 ranks do not fit: 4 nodes of 2 cores take 8; use --nodes 5 or more, or -n 8 or less");
+        assert_eq!(refusal(Some(1), 5), "5 ranks do not fit: 4 nodes with 1 each take 4; use --ppn 2 or more, or --nodes 5 or more");
+        assert_eq!(refusal(Some(3), 5), "--ppn 3: a node has 2 cores; use --ppn 2 or less, or raise node.cores in the machine file");
+        assert_eq!(refusal(Some(0), 5), "--ppn 0: a node takes at least one rank");
+        assert_eq!(refusal(None, 0), "a run needs at least one rank");
+    }
+
+    #[test]
+    fn lists_hold_indices_and_names() {
+        let machine = machine();
+        let list = |text, ranks| by_list(&machine, "hosts", text, 2, ranks).map_err(|error| error.to_string());
+        assert_eq!(list("3\nnode001 # second\n\n# none\n3\n0\n", 3), Ok(vec![3, 1, 3]), "the fourth line is not needed");
+        assert_eq!(list("3\n3\n3\n", 3), Err("hosts:3: rank 2 is one too many for node 3, which takes 2".to_owned()));
+        assert_eq!(list("0\n", 2), Err("hosts places 1 ranks, the run has 2: give one node per rank".to_owned()));
+        let unknown = "hosts:1: no node \"node009\"; expected an index from 0 to 3, or a name from node000 to node003";
+        assert_eq!(list("node009\n", 1), Err(unknown.to_owned()));
+    }
+
+    #[test]
+    fn reads_the_option() {
+        let read = |text: &str| text.parse::<Placement>().map_err(|error| error.to_string());
+        assert_eq!(read("linear"), Ok(Placement::Linear));
+        assert_eq!(read("random:7"), Ok(Placement::Random(7)));
+        assert_eq!(read("hosts.txt"), Ok(Placement::File("hosts.txt".into())));
+        assert_eq!(read("random:x"), Err("random:x: expected a whole number as the seed, as in random:1".to_owned()));
+    }
+}

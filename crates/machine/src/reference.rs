@@ -1,0 +1,39 @@
+//! The reference of all keys as Markdown, for `docs/machine-files.md`.
+
+use crate::keys::{Draft, Field, table};
+use std::fmt::Write;
+
+/// One table per section: key, value, default, meaning.
+pub fn markdown() -> String {
+    let mut result = String::new();
+    let mut draft = Draft::blank();
+    let mut section = "";
+    for key in table(&mut draft) {
+        if key.section() != section {
+            section = key.section();
+            let gap = if result.is_empty() { "" } else { "\n" };
+            let _ = writeln!(result, "{gap}### [{section}]\n\n| key | value | default | meaning |\n|---|---|---|---|");
+        }
+        let value = match &key.field {
+            Field::Text(_) => "text".to_owned(),
+            Field::HostPattern(_) => "host name pattern".to_owned(),
+            Field::Count(_, least, most) => format!("number, {least} to {most}"),
+            Field::Counts(_) => "list of numbers".to_owned(),
+            Field::Time(_, least) if least.0 == 0 => "time".to_owned(),
+            Field::Time(..) => "time, above 0".to_owned(),
+            Field::Size(_, least) if least.0 == 0 => "size".to_owned(),
+            Field::Size(..) => "size, above 0".to_owned(),
+            Field::Rate(_) => "bandwidth".to_owned(),
+            Field::Choice(choice) => choice.names().iter().map(|name| format!("`\"{name}\"`")).collect::<Vec<_>>().join(", "),
+            Field::PathOrTime(_) => "`\"path\"` or time".to_owned(),
+            Field::PathOrRate(_) => "`\"path\"` or bandwidth".to_owned(),
+        };
+        let default = match (key.default, key.only) {
+            (Some(default), _) => format!("`{default}`"),
+            (None, Some(kind)) => format!("required for `\"{}\"`", kind.name()),
+            (None, None) => "required".to_owned(),
+        };
+        let _ = writeln!(result, "| `{}` | {value} | {default} | {} |", key.name(), key.doc);
+    }
+    result
+}

@@ -1,0 +1,417 @@
+//! From layers of text to one machine: every key filled, then the machine checked as a whole.
+
+use crate::diagnostic::{Diagnostic, nearest};
+use crate::keys::{self, Draft, Field, Key, PACKET_MAX, RATE_MAX, SIZE_MAX, TIME_MAX, table};
+use crate::model::{Choice, Machine, PathOr, Topology, TopologyKind};
+use crate::presets::{PRESETS, preset};
+use crate::source::{Layer, Layers, Value};
+use crate::{Overrides, quantity};
+use narrows_units::parse::QuantityError;
+use narrows_units::{ByteRate, Bytes, SimTime};
+use std::ops::Range;
+
+/// Bases of bases are followed this far (a preset that named itself would never end).
+const BASES_MAX: usize = 8;
+
+/// The machine of a file's text.
+pub(crate) fn resolve(name: &str, text: &str, overrides: &Overrides) -> Result<Machine, Vec<Diagnostic>> {
+    let mut errors = Vec::new();
+    let layers = read(name, text, overrides, &mut errors);
+    build(&layers, &mut errors).ok_or_else(|| {
+        let layer = |error: &Diagnostic| layers.layers.iter().position(|layer| layer.name == error.file);
+        errors.sort_by_key(|error| (layer(error), error.line, error.column));
+        errors
+    })
+}
+
+/// `None` when there is an error.
+fn build(layers: &Layers, errors: &mut Vec<Diagnostic>) -> Option<Machine> {
+    if !errors.is_empty() {
+        return None;
+    }
+    let mut draft = Draft::blank();
+    // Which keys apply depends on the kind of topology, so that comes first.
+    let kind = topology_kind(layers);
+    for key in table(&mut draft) {
+        fill(key, kind, layers, errors);
+    }
+    if !errors.is_empty() {
+        return None;
+    }
+    let machine = finish(draft);
+    check(&machine, layers, errors);
+    errors.is_empty().then_some(machine)
+}
+
+fn read(name: &str, text: &str, overrides: &Overrides, errors: &mut Vec<Diagnostic>) -> Layers {
+    let mut layers: Vec<Layer> = overrides.nodes.map(Layer::nodes).into_iter().collect();
+    // The last --set of a key wins.
+    layers.extend(overrides.set.iter().rev().map(|text| Layer::set(text, errors)));
+    let file = layers.len();
+    layers.push(Layer::file(name, text, errors));
+    let mut layers = Layers { layers, file };
+    let mut from = 0;
+    for _ in 0..BASES_MAX {
+        // Overrides and the file may each name a base; below them, each base its own.
+        let base = layers.layers[from..].iter().find_map(|layer| {
+            let found = layer.leaf("machine.base")?;
+            match &found.value {
+                Value::Text(text) if text.is_empty() => None,
+                Value::Text(text) => Some((layer, found.value_span.clone(), text.clone())),
+                _ => None,
+            }
+        });
+        let Some((layer, span, base)) = base else { break };
+        let Some(preset) = preset(&base) else {
+            errors.push(unknown_base(layer, span, &base));
+            break;
+        };
+        from = layers.layers.len();
+        layers.layers.push(Layer::file(&format!("preset {}", preset.name), preset.text, errors));
+    }
+    layers
+}
+
+fn unknown_base(layer: &Layer, span: Range<usize>, base: &str) -> Diagnostic {
+    let names: Vec<&str> = PRESETS.iter().map(|preset| preset.name).collect();
+    let label = match nearest(base, names.iter().copied()) {
+        Some(near) => format!("did you mean \"{near}\"?"),
+        None => "expected the name of a preset".to_owned(),
+    };
+    layer.diagnostic(span, "no preset of this name").label(label).help(format!("presets: {}", names.join(", ")))
+}
+
+/// The layer that says which kind of topology, and the kind if it is one.
+fn topology_kind(layers: &Layers) -> Option<(usize, TopologyKind)> {
+    let (layer, leaf) = layers.find("topology.kind")?;
+    let Value::Text(text) = &leaf.value else { return None };
+    let mut kind = TopologyKind::SingleSwitch;
+    let index = kind.names().iter().position(|name| name == text)?;
+    kind.choose(index);
+    Some((layer, kind))
+}
+
+fn fill(mut key: Key<'_>, kind: Option<(usize, TopologyKind)>, layers: &Layers, errors: &mut Vec<Diagnostic>) {
+    let mut found = layers.find(key.path);
+    if let Some(only) = key.only {
+        // Without a kind there is one complaint already.
+        let Some((kind_layer, kind)) = kind else { return };
+        if only != kind {
+            // A base that another layer gives a new kind may keep the keys of the old one.
+            if let Some((layer, leaf)) = layers.find_until(key.path, kind_layer) {
+                let message = format!("`{}` belongs to topology.kind = \"{}\", not to \"{}\"", key.name(), only.name(), kind.name());
+                errors.push(layers.layers[layer].diagnostic(leaf.value_span.clone(), message));
+            }
+            return;
+        }
+        found = layers.find(key.path);
+    }
+    let problem = match found {
+        Some((layer, leaf)) => set(&mut key.field, &leaf.value).err().map(|problem| {
+            let span = problem.span.unwrap_or_else(|| leaf.value_span.clone());
+            layers.layers[layer].diagnostic(span, format!("`{}`: {}", key.path, problem.message)).label(problem.label).help(problem.help)
+        }),
+        None => match key.default {
+            Some(default) => {
+                let value = match default.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
+                    Some(text) => Value::Text(text.to_owned()),
+                    None => Value::Integer(default.parse().ok()),
+                };
+                let result = set(&mut key.field, &value);
+                assert!(result.is_ok(), "the default of {} is a value of its own kind", key.path);
+                None
+            }
+            None => {
+                let section = key.section();
+                let message = format!("missing key `{}` in [{section}]", key.name());
+                Some(layers.missing(key.path, message).label(expected(&key.field)).help(format!("{}: {}", key.path, key.doc)))
+            }
+        },
+    };
+    errors.extend(problem);
+}
+
+struct Problem {
+    message: String,
+    label: String,
+    help: String,
+    span: Option<Range<usize>>,
+}
+
+impl Problem {
+    fn new(message: impl Into<String>, label: impl Into<String>) -> Problem {
+        Problem { message: message.into(), label: label.into(), help: String::new(), span: None }
+    }
+}
+
+/// What a field takes, in words.
+pub(crate) fn expected(field: &Field<'_>) -> String {
+    match field {
+        Field::Text(_) => "expected a text".to_owned(),
+        Field::HostPattern(_) => "expected a host name with a place for the node index, such as \"node{:03}\"".to_owned(),
+        Field::Count(_, least, most) => format!("expected a whole number from {least} to {most}"),
+        Field::Counts(_) => "expected a list of whole numbers, one per level, such as [24, 10]".to_owned(),
+        Field::Time(..) => "expected a time with its unit, such as \"250 ns\"".to_owned(),
+        Field::Size(..) => "expected a size with its unit, such as \"9 KiB\"".to_owned(),
+        Field::Rate(_) => "expected a bandwidth with its unit, such as \"100 Gbit/s\"".to_owned(),
+        Field::Choice(choice) => format!("expected one of {}", quoted(choice.names())),
+        Field::PathOrTime(_) => "expected \"path\", or a time with its unit, such as \"1 us\"".to_owned(),
+        Field::PathOrRate(_) => "expected \"path\", or a bandwidth with its unit, such as \"100 Gbit/s\"".to_owned(),
+    }
+}
+
+fn quoted(names: &[&str]) -> String {
+    names.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ")
+}
+
+fn set(field: &mut Field<'_>, value: &Value) -> Result<(), Problem> {
+    let label = expected(field);
+    let wrong_type = || Problem::new(format!("found {}", value.describe()), label.clone());
+    match field {
+        Field::Text(field) => match value {
+            Value::Text(text) => **field = text.clone(),
+            _ => return Err(wrong_type()),
+        },
+        Field::HostPattern(field) => match value {
+            Value::Text(text) => **field = text.parse().map_err(|error| Problem::new(format!("{error}"), label.clone()))?,
+            _ => return Err(wrong_type()),
+        },
+        Field::Count(field, least, most) => **field = count(value, *least, *most, &label)?,
+        Field::Counts(field) => match value {
+            Value::Array(items) => {
+                let mut counts = Vec::with_capacity(items.len());
+                for (item, span) in items {
+                    // 2^16: the most ports of a switch.
+                    let item = count(item, 1, 1 << 16, "expected a whole number from 1 to 65536");
+                    counts.push(item.map_err(|problem| Problem { span: Some(span.clone()), ..problem })?);
+                }
+                **field = counts;
+            }
+            _ => return Err(wrong_type()),
+        },
+        Field::Time(field, least) => {
+            **field = quantity_of(value, &label)?;
+            range(**field, *least, TIME_MAX, quantity::time)?;
+        }
+        Field::Size(field, least) => {
+            **field = quantity_of(value, &label)?;
+            range(**field, *least, SIZE_MAX, quantity::size)?;
+        }
+        Field::Rate(field) => {
+            **field = quantity_of(value, &label)?;
+            range(**field, ByteRate(1), RATE_MAX, quantity::rate)?;
+        }
+        Field::Choice(field) => match value {
+            Value::Text(text) => match field.names().iter().position(|name| name == text) {
+                Some(index) => field.choose(index),
+                None => {
+                    let near = nearest(text, field.names().iter().copied());
+                    let found = near.map_or_else(|| label.clone(), |near| format!("did you mean \"{near}\"?"));
+                    let help = if near.is_some() { label.clone() } else { String::new() };
+                    return Err(Problem { help, ..Problem::new(format!("unknown choice, {}", value.describe()), found) });
+                }
+            },
+            _ => return Err(wrong_type()),
+        },
+        Field::PathOrTime(field) => match value {
+            Value::Text(text) if text == "path" => **field = PathOr::Path,
+            _ => {
+                let time: SimTime = quantity_of(value, &label)?;
+                range(time, SimTime::ZERO, TIME_MAX, quantity::time)?;
+                **field = PathOr::Fixed(time);
+            }
+        },
+        Field::PathOrRate(field) => match value {
+            Value::Text(text) if text == "path" => **field = PathOr::Path,
+            _ => {
+                let rate: ByteRate = quantity_of(value, &label)?;
+                range(rate, ByteRate(1), RATE_MAX, quantity::rate)?;
+                **field = PathOr::Fixed(rate);
+            }
+        },
+    }
+    Ok(())
+}
+
+fn count(value: &Value, least: u32, most: u32, label: &str) -> Result<u32, Problem> {
+    match value {
+        Value::Integer(Some(number)) => match u32::try_from(*number) {
+            Ok(number) if (least..=most).contains(&number) => Ok(number),
+            _ => Err(Problem::new(format!("{number} is out of range"), label)),
+        },
+        _ => Err(Problem::new(format!("found {}", value.describe()), label)),
+    }
+}
+
+fn quantity_of<T: std::str::FromStr<Err = QuantityError>>(value: &Value, label: &str) -> Result<T, Problem> {
+    match value {
+        Value::Text(text) => text.parse().map_err(|error| match error {
+            QuantityError::NoNumber { .. } => Problem::new(format!("found {}", value.describe()), label),
+            QuantityError::Unit { unit, expected, .. } => {
+                let message = if unit.is_empty() { "no unit".to_owned() } else { format!("unknown unit {unit:?} here") };
+                Problem { help: format!("units: {expected}"), ..Problem::new(message, label) }
+            }
+            QuantityError::Range { .. } => Problem::new(format!("{} is out of range", value.describe()), label),
+        }),
+        _ => Err(Problem::new(format!("found {}", value.describe()), label)),
+    }
+}
+
+fn range<T: PartialOrd + Copy>(value: T, least: T, most: T, show: fn(T) -> String) -> Result<(), Problem> {
+    if value < least || value > most {
+        let label = format!("expected {} to {}", show(least), show(most));
+        return Err(Problem::new(format!("{} is out of range", show(value)), label));
+    }
+    Ok(())
+}
+
+fn finish(draft: Draft) -> Machine {
+    let mut machine = draft.machine;
+    machine.topology = match draft.topology {
+        TopologyKind::SingleSwitch => Topology::SingleSwitch,
+        TopologyKind::KAryNTree => Topology::KAryNTree { k: draft.k, n: draft.n },
+        TopologyKind::Pgft => Topology::Pgft { children: draft.children, parents: draft.parents, parallel: draft.parallel },
+        TopologyKind::FatTree => Topology::FatTree,
+    };
+    machine
+}
+
+/// What no key alone shows.
+fn check(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
+    let packet = Bytes(machine.network.mtu.0 + machine.network.header.0);
+    if machine.network.buffer < packet {
+        errors.push(
+            layers
+                .at("network.buffer", "the buffer is smaller than a packet")
+                .label(format!("expected at least {} (network.mtu + network.header)", quantity::size(packet))),
+        );
+    }
+    if packet > PACKET_MAX {
+        let label = format!("expected at most {}, with network.header", quantity::size(PACKET_MAX));
+        errors.push(layers.at("network.mtu", format!("a packet of {}", quantity::size(packet))).label(label));
+    }
+    let message = &machine.message;
+    let order = [
+        ("message.inject_limit", message.inject_limit, "message.eager_limit", message.eager_limit),
+        ("message.eager_limit", message.eager_limit, "message.overflow_block", message.overflow_block),
+        ("message.eager_limit", message.eager_limit, "message.max_portals_message", message.max_portals_message),
+        ("nic.inline_limit", machine.nic.inline_limit, "nic.command_size", machine.nic.command_size),
+        ("nic.inline_limit", machine.nic.inline_limit, "nic.pio_limit", machine.nic.pio_limit),
+    ];
+    for (small_path, small, large_path, large) in order {
+        if small > large {
+            errors.push(
+                layers
+                    .at(small_path, format!("`{small_path}` is beyond `{large_path}`"))
+                    .label(format!("expected at most {}", quantity::size(large))),
+            );
+        }
+    }
+    topology(machine, layers, errors);
+}
+
+fn topology(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
+    let radix = u64::from(machine.switch.radix);
+    let before = errors.len();
+    match &machine.topology {
+        Topology::SingleSwitch | Topology::FatTree => {}
+        Topology::KAryNTree { k, n } => {
+            // Only the top level does without links up.
+            let ports = u64::from(*k) * if *n > 1 { 2 } else { 1 };
+            if ports > radix {
+                let label = format!("its switches need {ports} ports");
+                errors.push(layers.at("topology.k", format!("switches have {radix} ports (switch.radix)")).label(label));
+            }
+        }
+        Topology::Pgft { children, parents, parallel } => {
+            for (path, list) in [("topology.children", children), ("topology.parents", parents), ("topology.parallel", parallel)] {
+                // 8 levels of 2 children each are beyond any machine that was built.
+                if list.is_empty() || list.len() > 8 {
+                    errors.push(layers.at(path, "a tree has 1 to 8 levels").label(format!("{} numbers", list.len())));
+                } else if list.len() != children.len() {
+                    let message = format!("`{path}` has {} of {} levels", list.len(), children.len());
+                    errors.push(layers.at(path, message).label("expected one number per level"));
+                }
+            }
+            if errors.len() > before {
+                return;
+            }
+            for (path, list) in [("topology.parents", parents), ("topology.parallel", parallel)] {
+                if list[0] != 1 {
+                    let message = format!("`{path}` starts with {}", list[0]);
+                    errors.push(layers.at(path, message).label("expected 1: a node has one NIC with one port"));
+                }
+            }
+            for level in 0..children.len() {
+                let down = u64::from(children[level]) * u64::from(parallel[level]);
+                let up = if level + 1 < parents.len() { u64::from(parents[level + 1]) * u64::from(parallel[level + 1]) } else { 0 };
+                if down + up > radix {
+                    let message = format!("a switch of level {} needs {} ports, it has {radix} (switch.radix)", level + 1, down + up);
+                    errors.push(layers.at("topology.children", message).label(format!("{down} down, {up} up")));
+                }
+            }
+        }
+    }
+    if errors.len() > before {
+        return;
+    }
+    let holds = machine.topology.capacity(machine.switch.radix);
+    if u64::from(machine.node.count) > holds {
+        let (what, advice) = match machine.topology {
+            Topology::SingleSwitch => ("one switch", "raise switch.radix, or set topology.kind = \"fat-tree\""),
+            Topology::KAryNTree { .. } => ("this tree", "raise topology.k or topology.n"),
+            Topology::Pgft { .. } => ("this tree", "raise topology.children"),
+            Topology::FatTree => {
+                ("a three-level fat tree of these switches", "raise switch.radix, or give the tree as topology.kind = \"pgft\"")
+            }
+        };
+        errors.push(
+            layers
+                .at("node.count", format!("{} nodes do not fit: {what} holds {holds}", machine.node.count))
+                .label(format!("expected at most {holds}"))
+                .help(format!("lower node.count (--nodes), or {advice}")),
+        );
+    } else if let Err(error) = machine.fat_tree() {
+        errors.push(layers.at("topology.kind", format!("no such topology: {error}")));
+    }
+}
+
+impl Topology {
+    /// The most nodes that it connects, with switches of `radix` ports.
+    pub fn capacity(&self, radix: u32) -> u64 {
+        let radix = u64::from(radix);
+        match self {
+            Topology::SingleSwitch => radix,
+            Topology::KAryNTree { k, n } => u64::from(*k).saturating_pow(*n),
+            Topology::Pgft { children, .. } => children.iter().fold(1, |product: u64, &m| product.saturating_mul(u64::from(m))),
+            // Full bisection: half of the ports down, and all of them at the top.
+            Topology::FatTree => (radix / 2).saturating_mul(radix / 2).saturating_mul(radix).max(radix),
+        }
+    }
+}
+
+/// What a resolved machine's keys hold, in the order of the table.
+pub(crate) fn entries(machine: &Machine) -> Vec<(&'static str, Value)> {
+    let mut draft = Draft::of(machine);
+    let kind = draft.topology;
+    keys::table(&mut draft)
+        .into_iter()
+        .filter(|key| key.path != "machine.base" && key.only.is_none_or(|only| only == kind))
+        .map(|key| {
+            let value = match key.field {
+                Field::Text(text) => Value::Text(text.clone()),
+                Field::HostPattern(pattern) => Value::Text(pattern.to_string()),
+                Field::Count(count, ..) => Value::Integer(Some(i64::from(*count))),
+                Field::Counts(counts) => Value::Array(counts.iter().map(|&count| (Value::Integer(Some(i64::from(count))), 0..0)).collect()),
+                Field::Time(time, _) => Value::Text(quantity::time(*time)),
+                Field::Size(size, _) => Value::Text(quantity::size(*size)),
+                Field::Rate(rate) => Value::Text(quantity::rate(*rate)),
+                Field::Choice(choice) => Value::Text(choice.names()[choice.index()].to_owned()),
+                Field::PathOrTime(PathOr::Path) | Field::PathOrRate(PathOr::Path) => Value::Text("path".to_owned()),
+                Field::PathOrTime(PathOr::Fixed(time)) => Value::Text(quantity::time(*time)),
+                Field::PathOrRate(PathOr::Fixed(rate)) => Value::Text(quantity::rate(*rate)),
+            };
+            (key.path, value)
+        })
+        .collect()
+}

@@ -1,0 +1,437 @@
+//! What a person sees who wrote a machine file with a mistake in it: each golden text below is the
+//! whole message, with file, line, column, what was expected and the nearest key.
+
+use narrows_machine::{Machine, MachineError, Overrides};
+
+/// The messages for a file that takes everything it does not say from `example-cluster`.
+fn complaint(text: &str) -> String {
+    message(&format!("[machine]\nname = \"my\"\nbase = \"example-cluster\"\n{text}"), &Overrides::default())
+}
+
+fn message(text: &str, overrides: &Overrides) -> String {
+    match Machine::parse("my.toml", text, overrides) {
+        Ok(machine) => panic!("no complaint about {machine:?}"),
+        Err(MachineError::Invalid(diagnostics)) => diagnostics.to_string(),
+        Err(other) => panic!("another error: {other}"),
+    }
+}
+
+fn override_complaint(set: &str) -> String {
+    let text = "[machine]\nname = \"my\"\nbase = \"example-cluster\"\n";
+    message(text, &Overrides { nodes: None, set: vec![set.to_owned()] })
+}
+
+#[track_caller]
+fn golden(actual: &str, expected: &str) {
+    let expected = expected.strip_prefix('\n').unwrap_or(expected);
+    assert_eq!(actual, expected, "\n--- the message is now ---\n{actual}");
+}
+
+#[test]
+fn unknown_key_with_its_nearest() {
+    golden(
+        &complaint("[node.pcie]\nlatencyy = \"3 ns\"\n"),
+        r#"
+error: unknown key `latencyy` in [node.pcie]
+ --> my.toml:5:1
+  |
+5 | latencyy = "3 ns"
+  | ^^^^^^^^ did you mean `latency`?
+  = help: keys of [node.pcie]: latency, bandwidth, data_bandwidth
+"#,
+    );
+}
+
+#[test]
+fn known_key_in_the_wrong_section() {
+    golden(
+        &complaint("[link.host]\nmtu = \"1 KiB\"\n"),
+        r#"
+error: unknown key `mtu` in [link.host]
+ --> my.toml:5:1
+  |
+5 | mtu = "1 KiB"
+  | ^^^ did you mean `network.mtu`?
+  = help: keys of [link.host]: latency, bandwidth
+"#,
+    );
+}
+
+#[test]
+fn unknown_section() {
+    golden(
+        &complaint("[nod]\ncount = 3\n"),
+        r#"
+error: unknown section `nod`
+ --> my.toml:4:2
+  |
+4 | [nod]
+  |  ^^^ did you mean `node`?
+  = help: sections of a machine file: machine, node, nic, network, link, switch, topology, software, message
+"#,
+    );
+}
+
+#[test]
+fn wrong_unit() {
+    golden(
+        &complaint("[switch]\nlatency = \"3 kB\"\n"),
+        r#"
+error: `switch.latency`: unknown unit "kB" here
+ --> my.toml:5:11
+  |
+5 | latency = "3 kB"
+  |           ^^^^^^ expected a time with its unit, such as "250 ns"
+  = help: units: ps, ns, us, ms, s
+"#,
+    );
+}
+
+#[test]
+fn no_unit() {
+    golden(
+        &complaint("[link.host]\nbandwidth = \"100\"\n"),
+        r#"
+error: `link.host.bandwidth`: no unit
+ --> my.toml:5:13
+  |
+5 | bandwidth = "100"
+  |             ^^^^^ expected a bandwidth with its unit, such as "100 Gbit/s"
+  = help: units: a size and /s, such as GB/s, MiB/s, Gbit/s
+"#,
+    );
+}
+
+#[test]
+fn missing_keys_with_and_without_their_section() {
+    let text = Machine::load("example-cluster", &Overrides::default()).unwrap().to_toml();
+    let text = text.replace("cores = 32\n", "").replace("[switch]\nlatency = \"150 ns\"\nradix = 64\n", "");
+    golden(
+        &message(&text, &Overrides::default()),
+        r#"
+error: missing key `latency` in [switch]
+ --> my.toml:1:1
+  |
+1 | [machine]
+  | ^ expected a time with its unit, such as "250 ns"
+  = help: switch.latency: Header in to header out, without contention
+
+error: missing key `radix` in [switch]
+ --> my.toml:1:1
+  |
+1 | [machine]
+  | ^ expected a whole number from 2 to 65536
+  = help: switch.radix: Ports of a switch
+
+error: missing key `cores` in [node]
+ --> my.toml:6:2
+  |
+6 | [node]
+  |  ^^^^ expected a whole number from 1 to 65536
+  = help: node.cores: Cores of a node: the most ranks that it takes
+"#,
+    );
+}
+
+#[test]
+fn wrong_types() {
+    golden(
+        &complaint("node.cores = \"many\"\n[node.pcie]\nlatency = 250\n[topology]\nkind = [1]\n[nic]\nmax_entries = 1.5\n"),
+        r#"
+error: unknown section `node` in [machine]
+ --> my.toml:4:1
+  |
+4 | node.cores = "many"
+  | ^^^^ did you mean `name`?
+  = help: keys of [machine]: name, description, source, base
+"#,
+    );
+    golden(
+        &complaint("[node]\ncores = \"many\"\n[node.pcie]\nlatency = 250\n[topology]\nkind = [1]\n[nic]\nmax_entries = 1.5\n"),
+        r#"
+error: `node.cores`: found the text "many"
+ --> my.toml:5:9
+  |
+5 | cores = "many"
+  |         ^^^^^^ expected a whole number from 1 to 65536
+
+error: `node.pcie.latency`: found the number 250
+ --> my.toml:7:11
+  |
+7 | latency = 250
+  |           ^^^ expected a time with its unit, such as "250 ns"
+
+error: `topology.kind`: found a list
+ --> my.toml:9:8
+  |
+9 | kind = [1]
+  |        ^^^ expected one of "single-switch", "k-ary-n-tree", "pgft", "fat-tree"
+
+error: `nic.max_entries`: found a number with a fraction
+  --> my.toml:11:15
+   |
+11 | max_entries = 1.5
+   |               ^^^ expected a whole number from 1 to 16777216
+"#,
+    );
+}
+
+#[test]
+fn out_of_range() {
+    golden(
+        &complaint("[node]\ncount = 0\n[node.pcie]\nlatency = \"0 ns\"\nbandwidth = \"-1 GB/s\"\n"),
+        r#"
+error: `node.count`: 0 is out of range
+ --> my.toml:5:9
+  |
+5 | count = 0
+  |         ^ expected a whole number from 1 to 1048576
+
+error: `node.pcie.latency`: 0 ns is out of range
+ --> my.toml:7:11
+  |
+7 | latency = "0 ns"
+  |           ^^^^^^ expected 1 ps to 1 s
+
+error: `node.pcie.bandwidth`: the text "-1 GB/s" is out of range
+ --> my.toml:8:13
+  |
+8 | bandwidth = "-1 GB/s"
+  |             ^^^^^^^^^ expected a bandwidth with its unit, such as "100 Gbit/s"
+"#,
+    );
+}
+
+#[test]
+fn unknown_choice() {
+    golden(
+        &complaint("[network]\nrouting = \"adaptiv\"\n"),
+        r#"
+error: `network.routing`: unknown choice, the text "adaptiv"
+ --> my.toml:5:11
+  |
+5 | routing = "adaptiv"
+  |           ^^^^^^^^^ did you mean "adaptive"?
+  = help: expected one of "d-mod-k", "adaptive"
+"#,
+    );
+}
+
+#[test]
+fn syntax_error() {
+    golden(
+        &complaint("[node]\ncount = 4 cores = 3\n"),
+        r#"
+error: not TOML: string values must be quoted, expected literal string
+ --> my.toml:5:9
+  |
+5 | count = 4 cores = 3
+  |         ^^^^^^^
+
+error: not TOML: unexpected key or value, expected newline, `#`
+ --> my.toml:5:17
+  |
+5 | count = 4 cores = 3
+  |                 ^
+"#,
+    );
+}
+
+#[test]
+fn bad_overrides_point_into_the_override() {
+    golden(
+        &override_complaint("nic.put_ocupancy=1ns"),
+        r#"
+error: unknown key `put_ocupancy` in [nic]
+ --> --set:1:5
+  |
+1 | nic.put_ocupancy=1ns
+  |     ^^^^^^^^^^^^ did you mean `put_occupancy`?
+  = help: keys of [nic]: kind, command_size, event_size, count_size, ack_size, inline_limit, pio_limit, buffered_limit, dma_latency, dma_first_packet, put_occupancy, get_occupancy, response_occupancy, ack_occupancy, match_base, match_per_entry, max_unexpected_headers, max_entries, max_outstanding, retry_interval
+"#,
+    );
+    golden(
+        &override_complaint("nic.put_occupancy = 3 km"),
+        r#"
+error: `nic.put_occupancy`: unknown unit "km" here
+ --> --set:1:21
+  |
+1 | nic.put_occupancy = 3 km
+  |                     ^^^^ expected a time with its unit, such as "250 ns"
+  = help: units: ps, ns, us, ms, s
+"#,
+    );
+    golden(
+        &override_complaint("fast"),
+        r#"
+error: expected KEY.PATH=VALUE, such as nic.put_occupancy=250ns
+ --> --set:1:1
+  |
+1 | fast
+  | ^^^^
+"#,
+    );
+    golden(
+        &message("[machine]\nbase = \"example-cluster\"\nname = \"my\"\n", &Overrides { nodes: Some(65), set: vec![] }),
+        r#"
+error: 65 nodes do not fit: one switch holds 64
+ --> --nodes:1:1
+  |
+1 | 65
+  | ^^ expected at most 64
+  = help: lower node.count (--nodes), or raise switch.radix, or set topology.kind = "fat-tree"
+"#,
+    );
+}
+
+#[test]
+fn unknown_preset_with_its_nearest() {
+    golden(
+        &Machine::load("bxi_v2", &Overrides::default()).unwrap_err().to_string(),
+        "no machine \"bxi_v2\": it is neither a preset nor a file; did you mean \"bxi-v2\"?\npresets: bxi-v2, example-cluster",
+    );
+    golden(
+        &message("[machine]\nname = \"my\"\nbase = \"bxi2\"\n", &Overrides::default()),
+        r#"
+error: no preset of this name
+ --> my.toml:3:8
+  |
+3 | base = "bxi2"
+  |        ^^^^^^ did you mean "bxi-v2"?
+  = help: presets: bxi-v2, example-cluster
+"#,
+    );
+}
+
+#[test]
+fn impossible_topologies() {
+    golden(
+        &complaint("[topology]\nkind = \"k-ary-n-tree\"\nk = 2\nn = 3\n"),
+        r#"
+error: 16 nodes do not fit: this tree holds 8
+  --> preset example-cluster:10:9
+   |
+10 | count = 16
+   |         ^^ expected at most 8
+   = help: lower node.count (--nodes), or raise topology.k or topology.n
+"#,
+    );
+    golden(
+        &complaint("[topology]\nkind = \"k-ary-n-tree\"\nk = 48\nn = 2\n"),
+        r#"
+error: switches have 64 ports (switch.radix)
+ --> my.toml:6:5
+  |
+6 | k = 48
+  |     ^^ its switches need 96 ports
+"#,
+    );
+    golden(
+        &complaint("[topology]\nkind = \"pgft\"\nchildren = [24, 10]\nparents = [1]\nparallel = [2, 2]\n"),
+        r#"
+error: `topology.parents` has 1 of 2 levels
+ --> my.toml:7:11
+  |
+7 | parents = [1]
+  |           ^^^ expected one number per level
+"#,
+    );
+    golden(
+        &complaint("[topology]\nkind = \"pgft\"\nchildren = [60, 10]\nparents = [1, 3]\nparallel = [1, 2]\n"),
+        r#"
+error: a switch of level 1 needs 66 ports, it has 64 (switch.radix)
+ --> my.toml:6:12
+  |
+6 | children = [60, 10]
+  |            ^^^^^^^^ 60 down, 6 up
+"#,
+    );
+    golden(
+        &complaint("[topology]\nkind = \"pgft\"\nchildren = [4, 0]\nk = 3\n"),
+        r#"
+error: missing key `parents` in [topology]
+ --> my.toml:4:2
+  |
+4 | [topology]
+  |  ^^^^^^^^ expected a list of whole numbers, one per level, such as [24, 10]
+  = help: topology.parents: w: parents of each child, per level from the hosts up
+
+error: missing key `parallel` in [topology]
+ --> my.toml:4:2
+  |
+4 | [topology]
+  |  ^^^^^^^^ expected a list of whole numbers, one per level, such as [24, 10]
+  = help: topology.parallel: p: cables between a child and each parent, per level
+
+error: `topology.children`: 0 is out of range
+ --> my.toml:6:16
+  |
+6 | children = [4, 0]
+  |                ^ expected a whole number from 1 to 65536
+
+error: `k` belongs to topology.kind = "k-ary-n-tree", not to "pgft"
+ --> my.toml:7:5
+  |
+7 | k = 3
+  |     ^
+"#,
+    );
+}
+
+#[test]
+fn values_that_contradict_each_other() {
+    golden(
+        &complaint("[network]\nbuffer = \"4 KiB\"\n[message]\neager_limit = \"2 MiB\"\n"),
+        r#"
+error: the buffer is smaller than a packet
+ --> my.toml:5:10
+  |
+5 | buffer = "4 KiB"
+  |          ^^^^^^^ expected at least 4160 B (network.mtu + network.header)
+
+error: `message.eager_limit` is beyond `message.overflow_block`
+ --> my.toml:7:15
+  |
+7 | eager_limit = "2 MiB"
+  |               ^^^^^^^ expected at most 1 MiB
+"#,
+    );
+}
+
+#[test]
+fn many_complaints_are_counted() {
+    let text: String = (0..100).map(|at| format!("x{at} = 1\n")).collect();
+    let message = complaint(&format!("[node]\n{text}"));
+    assert_eq!(message.matches("error: ").count(), 20);
+    assert!(message.ends_with("\n... and 80 more\n"), "{message}");
+}
+
+#[test]
+fn files_that_cannot_be_read() {
+    let error = Machine::load("no/such.toml", &Overrides::default()).unwrap_err().to_string();
+    assert!(error.starts_with("cannot read the machine file no/such.toml: "), "{error}");
+}
+
+#[test]
+fn trees_beyond_what_can_be_simulated() {
+    golden(
+        &complaint("[topology]\nkind = \"k-ary-n-tree\"\nk = 21\nn = 5\n"),
+        r#"
+error: no such topology: the tree has 5056506 hosts and switches; at most 4194304 are possible
+ --> my.toml:5:8
+  |
+5 | kind = "k-ary-n-tree"
+  |        ^^^^^^^^^^^^^^
+"#,
+    );
+    golden(
+        &complaint("[switch]\nradix = 15\n[topology]\nkind = \"fat-tree\"\n"),
+        r#"
+error: no such topology: switches with 15 ports cannot make a full-bisection tree; the number must be even and at least 2
+ --> my.toml:7:8
+  |
+7 | kind = "fat-tree"
+  |        ^^^^^^^^^^
+"#,
+    );
+}

@@ -1,0 +1,75 @@
+//! The models take what machine files give them.
+
+use narrows_fabric::{Derived, Network};
+use narrows_machine::{Machine, Overrides, PRESETS};
+use narrows_units::{ByteRate, Bytes, SimTime};
+
+fn load(name: &str, set: &[&str]) -> Machine {
+    let overrides = Overrides { nodes: None, set: set.iter().map(|set| (*set).to_owned()).collect() };
+    Machine::load(name, &overrides).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn every_preset_makes_all_three_networks() {
+    for preset in PRESETS {
+        for kind in ["packet", "flow", "loggp"] {
+            for routing in ["d-mod-k", "adaptive"] {
+                let machine = load(preset.name, &[&format!("network.kind={kind}"), &format!("network.routing={routing}")]);
+                let topology = machine.topology().unwrap();
+                assert_eq!(topology.hosts(), machine.node.count);
+                if let Err(error) = Network::new(&machine.network_config(1), topology) {
+                    panic!("{} {kind} {routing}: {error}", preset.name);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn each_value_arrives_where_it_belongs() {
+    let machine = load(
+        "bxi-v2",
+        &[
+            "link.host.latency=1ns",
+            "link.switch.latency=2ns",
+            "switch.latency=3ns",
+            "node.intra.latency=4ns",
+            "link.host.bandwidth=1GB/s",
+            "link.switch.bandwidth=2GB/s",
+            "node.pcie.data_bandwidth=3GB/s",
+            "node.intra.bandwidth=4GB/s",
+            "network.mtu=100B",
+            "network.header=10B",
+            "network.buffer=1000B",
+            "network.virtual_channels=3",
+            "network.read_window=5",
+            "network.loggp.latency=6ns",
+            "network.loggp.gap=7ns",
+            "network.flow.direct_limit=8B",
+            "node.pcie.latency=9ns",
+            "node.pcie.bandwidth=9GB/s",
+            "message.eager_limit=11B",
+            "message.inject_limit=10B",
+            "message.rendezvous=put",
+        ],
+    );
+    let network = machine.network_config(42);
+    let ns = SimTime::from_ns;
+    let gb = |rate: u64| ByteRate(rate * 1_000_000_000);
+    assert_eq!((network.host_link.latency, network.switch_link.latency, network.switch_latency), (ns(1), ns(2), ns(3)));
+    assert_eq!((network.intra_node.latency, network.intra_node.rate), (ns(4), gb(4)));
+    assert_eq!((network.host_link.rate, network.switch_link.rate, network.pcie_rate), (gb(1), gb(2), gb(3)));
+    assert_eq!((network.mtu, network.header, network.buffer_per_channel), (Bytes(100), Bytes(10), Bytes(1000)));
+    assert_eq!((network.virtual_channels, network.read_window, network.seed), (3, 5, 42));
+    assert_eq!((network.loggp.latency, network.loggp.gap, network.loggp.rate), (Derived::Fixed(ns(6)), ns(7), Derived::FromPath));
+    assert_eq!(network.flow.direct_up_to, Bytes(8));
+    let nic = machine.nic_config();
+    assert_eq!((nic.pcie_latency, nic.pcie_rate), (ns(9), gb(9)), "commands and events go at the full rate of PCIe");
+    let message = machine.message_config();
+    assert_eq!((message.eager_limit, message.inject_limit, message.rendezvous), (11, 10, narrows_message::Rendezvous::Put));
+}
+
+#[test]
+fn the_preset_is_the_nic_that_the_model_documents() {
+    assert_eq!(load("bxi-v2", &[]).nic_config(), narrows_nic::NicConfig::bxi_v2());
+}

@@ -1,0 +1,379 @@
+//! The message layer: tagged and untagged messages over Portals 4. Short messages are *eager*
+//! (one put, kept in overflow blocks until somebody asks for them), long ones are announced and
+//! then fetched by the receiver (*rendezvous by get*) or put when the receiver is ready
+//! (*rendezvous by put*). Used by the libfabric provider and by trace replay; knows neither.
+//!
+//! The crate is a pure state machine: calls and Portals events in, Portals commands and
+//! completions out.
+//!
+//! | file | what |
+//! |---|---|
+//! | `lib.rs` | the vocabulary: [`Send`], [`Receive`], [`Peek`], [`Completion`], and what is asked of a Portals library: [`Portals`] |
+//! | `endpoint.rs` | [`Endpoint`]: the calls, the events, both protocols |
+//! | `multi.rs` | receive buffers that take many messages |
+//! | `overflow.rs` | blocks for unexpected messages |
+//! | `wire.rs` | match bits, header data, portal table entries |
+//! | `slab.rs` | open requests |
+//!
+//! # What is promised
+//!
+//! * Messages from one process to another, of one [`Queue`], match in the order in which they were
+//!   sent, eager ones and announcements alike: they take the same portal table entry, and Portals
+//!   matches the messages of a pair in the order in which they were issued. Receives match in the order in which
+//!   they were posted. Completions may come in another order.
+//! * A message that finds no receive waits at its destination; nothing is dropped. The portal
+//!   table entries are [`pt::RETRY`]: while an overflow block is being replaced, the NIC holds back.
+//! * A [`Receive`] that is shorter than its message gets the front of it and
+//!   [`Status::Truncated`]; the sender completes as usual.
+//!
+//! ```
+//! use narrows_message::{Completes, CompletionKind, Endpoint, Queue, Receive, Send, Status};
+//! # mod common { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/mod.rs")); }
+//! # use common::{Fabric, default_config};
+//! // A Portals fabric in memory with two processes, and an endpoint in each.
+//! let mut fabric = Fabric::new(2);
+//! let mut endpoints: Vec<Endpoint> = Vec::new();
+//! for rank in 0..2 {
+//!     let (eq, id) = (fabric.eq(), fabric.id(rank));
+//!     endpoints.push(Endpoint::new(default_config(), eq, id, &mut fabric.process(rank)));
+//! }
+//!
+//! let text = fabric.place(0, b"hello");
+//! let send = Send { queue: Queue::Tagged, target: fabric.id(1), tag: 7, data: Some(3), buffer: text, length: 5,
+//!     context: 100, inject: false, completes: Completes::BufferFree };
+//! endpoints[0].send(&mut fabric.process(0), send).unwrap();
+//!
+//! let room = fabric.place(1, &[0; 16]);
+//! let receive = Receive { queue: Queue::Tagged, source: None, tag: 7, ignore: 0, buffer: room, length: 16,
+//!     context: 200, completion: true, multi: None };
+//! endpoints[1].receive(&mut fabric.process(1), receive).unwrap();
+//!
+//! fabric.run(&mut endpoints); // events to the endpoints until nothing moves
+//! let received = endpoints[1].next_completion().unwrap();
+//! assert_eq!((received.kind, received.status, received.context), (CompletionKind::Receive, Status::Ok, 200));
+//! assert_eq!((received.source, received.data, received.length), (fabric.id(0), Some(3), 5));
+//! assert_eq!(fabric.bytes(1, room, 5), b"hello");
+//! assert_eq!(endpoints[0].next_completion().unwrap().context, 100);
+//! ```
+
+mod endpoint;
+mod multi;
+mod overflow;
+mod slab;
+mod wire;
+
+pub use endpoint::Endpoint;
+pub use wire::TAG_BITS;
+
+use narrows_portals::{
+    AckRequest, EntryId, FailType, List, LocalBuffer, MatchEntry, ProcessId, RemoteTarget, ReplyCode, SearchOperation, pt,
+};
+
+/// How long messages travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rendezvous {
+    /// The receiver fetches.
+    Get,
+    /// The receiver answers, then the sender puts.
+    Put,
+}
+
+/// Protocol thresholds, from the machine file. All processes of a run have the same.
+#[derive(Clone, Debug)]
+pub struct MessageConfig {
+    /// Longest eager message, bytes.
+    pub eager_limit: u64,
+    /// Longest message that completes when the call returns, bytes (libfabric's inject_size).
+    pub inject_limit: u64,
+    /// Protocol beyond `eager_limit`.
+    pub rendezvous: Rendezvous,
+    /// Bytes of one overflow block.
+    pub overflow_block: u64,
+    /// Overflow blocks that are kept posted, for each of the two queues.
+    pub overflow_blocks: u32,
+    /// Longest put or get; longer rendezvous messages are cut (BXI: 64 MiB).
+    pub max_portals_message: u64,
+}
+
+impl MessageConfig {
+    /// Whether the thresholds fit together.
+    ///
+    /// # Errors
+    ///
+    /// The first rule that is broken, with both numbers.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let MessageConfig { eager_limit, inject_limit, overflow_block, overflow_blocks, max_portals_message, .. } = *self;
+        if inject_limit > eager_limit {
+            return Err(ConfigError::InjectAboveEager { inject_limit, eager_limit });
+        }
+        if eager_limit > max_portals_message || max_portals_message == 0 {
+            return Err(ConfigError::EagerAbovePortals { eager_limit, max_portals_message });
+        }
+        if overflow_block < eager_limit.max(1) || overflow_blocks == 0 {
+            return Err(ConfigError::NoRoomForUnexpected { overflow_blocks, overflow_block, eager_limit });
+        }
+        Ok(())
+    }
+}
+
+/// A [`MessageConfig`] whose thresholds contradict each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// An injected message must be eager.
+    #[error("the inject limit ({inject_limit} B) must not exceed the eager limit ({eager_limit} B)")]
+    InjectAboveEager {
+        /// As configured, bytes.
+        inject_limit: u64,
+        /// As configured, bytes.
+        eager_limit: u64,
+    },
+    /// An eager message is one put.
+    #[error(
+        "the eager limit ({eager_limit} B) must not exceed the longest Portals message ({max_portals_message} B), which must not be zero"
+    )]
+    EagerAbovePortals {
+        /// As configured, bytes.
+        eager_limit: u64,
+        /// As configured, bytes.
+        max_portals_message: u64,
+    },
+    /// Each overflow block must take an eager message.
+    #[error("{overflow_blocks} overflow blocks of {overflow_block} B cannot take an eager message of {eager_limit} B")]
+    NoRoomForUnexpected {
+        /// As configured.
+        overflow_blocks: u32,
+        /// As configured, bytes.
+        overflow_block: u64,
+        /// As configured, bytes.
+        eager_limit: u64,
+    },
+}
+
+/// What the message layer needs of a Portals library (live: libportals; replay: the NIC itself).
+pub trait Portals {
+    /// Appends; the entry's id is chosen by the implementation.
+    fn me_append(&mut self, pt: u32, list: List, me: MatchEntry) -> EntryId;
+    /// Unlinks now (waits for the answer).
+    fn me_unlink(&mut self, entry: EntryId) -> ReplyCode;
+    /// Starts a search: one SEARCH or *_OVERFLOW event follows.
+    fn me_search(&mut self, pt: u32, operation: SearchOperation, me: MatchEntry);
+    /// PtlPut. `copy_now`: the library takes the bytes before it returns (inject).
+    #[allow(clippy::too_many_arguments)]
+    fn put(&mut self, local: LocalBuffer, length: u64, copy_now: bool, ack: AckRequest, target: RemoteTarget, hdr_data: u64);
+    /// PtlGet.
+    fn get(&mut self, local: LocalBuffer, length: u64, target: RemoteTarget);
+    /// Copies inside this process (unexpected messages); costs time.
+    fn copy(&mut self, from: u64, to: u64, length: u64);
+    /// Memory that stays until the end, for overflow blocks and bounce buffers.
+    fn allocate(&mut self, length: u64) -> u64;
+}
+
+/// The portal table entries, index and options, that the caller allocates, all with the same event
+/// queue, before [`Endpoint::new`].
+pub fn portal_table() -> [(u32, u32); 4] {
+    [wire::PT_TAGGED, wire::PT_UNTAGGED, wire::PT_RENDEZVOUS, wire::PT_CONTROL].map(|index| (index, pt::RETRY))
+}
+
+/// Messages and receives of different queues never meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Queue {
+    /// Messages with a tag of [`TAG_BITS`] bits.
+    Tagged,
+    /// Messages that match by their source only.
+    Untagged,
+}
+
+/// When a send completes. A rendezvous also waits for its receiver, whichever is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Completes {
+    /// Without a completion.
+    Never,
+    /// When the buffer may be used again.
+    BufferFree,
+    /// When the data are in the memory of the target (libfabric's FI_DELIVERY_COMPLETE).
+    Delivered,
+}
+
+/// A message to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Send {
+    /// Which queue.
+    pub queue: Queue,
+    /// To whom.
+    pub target: ProcessId,
+    /// The low [`TAG_BITS`] count; without meaning for untagged messages.
+    pub tag: u64,
+    /// Remote CQ data: appears in the completion of the receiver.
+    pub data: Option<u32>,
+    /// Address of the data.
+    pub buffer: u64,
+    /// Bytes.
+    pub length: u64,
+    /// Comes back in the completion.
+    pub context: u64,
+    /// The buffer is free when the call returns; at most `inject_limit` bytes.
+    pub inject: bool,
+    /// When to report.
+    pub completes: Completes,
+}
+
+/// Room for a message, or for many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Receive {
+    /// Which queue.
+    pub queue: Queue,
+    /// From whom; `None` from anybody.
+    pub source: Option<ProcessId>,
+    /// Must equal the message's ...
+    pub tag: u64,
+    /// ... but for these bits. Untagged receives ignore all.
+    pub ignore: u64,
+    /// Address of the room.
+    pub buffer: u64,
+    /// Bytes.
+    pub length: u64,
+    /// Comes back in the completion.
+    pub context: u64,
+    /// Report success; anything else is always reported.
+    pub completion: bool,
+    /// A buffer for many untagged messages, given back when fewer than so many bytes are left.
+    /// Always reports.
+    pub multi: Option<u64>,
+}
+
+/// A look at the messages that nobody has received yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peek {
+    /// Which queue.
+    pub queue: Queue,
+    /// From whom; `None` from anybody.
+    pub source: Option<ProcessId>,
+    /// As in [`Receive`].
+    pub tag: u64,
+    /// As in [`Receive`].
+    pub ignore: u64,
+    /// Comes back in the completion, and names the claim.
+    pub context: u64,
+    /// Takes the message off: only [`Endpoint::receive_claimed`] of this context gets it.
+    pub claim: bool,
+}
+
+/// What a completion is the end of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CompletionKind {
+    /// [`Endpoint::send`].
+    Send,
+    /// [`Endpoint::receive`] or [`Endpoint::receive_claimed`].
+    Receive,
+    /// [`Endpoint::peek`].
+    Peek,
+}
+
+/// How it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Status {
+    /// Well.
+    Ok,
+    /// The message was longer than the room: the front of it is there.
+    Truncated,
+    /// A peek found none.
+    NoMessage,
+    /// [`Endpoint::cancel`] took the receive back.
+    Cancelled,
+    /// Portals could not.
+    Failed(FailType),
+}
+
+/// The end of a send, a receive or a peek.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// Of what.
+    pub kind: CompletionKind,
+    /// Of which queue.
+    pub queue: Queue,
+    /// As given.
+    pub context: u64,
+    /// Address of the data; for a multi-receive the place inside its buffer.
+    pub buffer: u64,
+    /// Bytes sent, received, or available (peek).
+    pub length: u64,
+    /// Bytes of the whole message.
+    pub full_length: u64,
+    /// Of the message; zero for untagged ones.
+    pub tag: u64,
+    /// The sender; in the completion of a send, the target. When there is no message (none found,
+    /// cancelled): the default.
+    pub source: ProcessId,
+    /// Remote CQ data.
+    pub data: Option<u32>,
+    /// How it ended.
+    pub status: Status,
+    /// A multi-receive has given its buffer back: no completion for it will follow.
+    pub released: bool,
+}
+
+/// Too many open requests: process events, then try again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("too many open requests; process events and try again")]
+pub struct Again;
+
+/// There is no claimed message of this context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no claimed message of this context")]
+pub struct UnknownClaim;
+
+/// What an open request waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Waiting {
+    /// A receive for a message.
+    Message,
+    /// A receive with a message that has been announced, for its data.
+    Data,
+    /// A multi-receive for messages.
+    Messages,
+    /// A send for the NIC or the target's acknowledgement.
+    Sent,
+    /// A long send for its receiver.
+    Receiver,
+    /// A peek for the answer of the NIC.
+    Search,
+}
+
+/// An open request, for a report of who waits for whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PendingRequest {
+    /// For what.
+    pub waiting: Waiting,
+    /// In which queue.
+    pub queue: Queue,
+    /// For whom; `None` for anybody.
+    pub peer: Option<ProcessId>,
+    /// Of the message or the receive.
+    pub tag: u64,
+    /// Of the receive or peek.
+    pub ignore: u64,
+    /// Bytes of the message or room.
+    pub length: u64,
+    /// As given.
+    pub context: u64,
+}
+
+/// All open requests, oldest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pending {
+    /// Receives without a message.
+    pub receives: usize,
+    /// Sends that are not complete.
+    pub sends: usize,
+    /// Messages that were claimed and not yet received.
+    pub claims: usize,
+    /// The requests.
+    pub requests: Vec<PendingRequest>,
+}
+
+impl Pending {
+    /// The requests: what each waits for, whom, and the tag.
+    pub fn iter(&self) -> impl Iterator<Item = (Waiting, Option<ProcessId>, u64)> + '_ {
+        self.requests.iter().map(|request| (request.waiting, request.peer, request.tag))
+    }
+}

@@ -1,0 +1,322 @@
+//! Multi-receives: one buffer for many untagged messages, in the order in which they match.
+//!
+//! The buffer is one persistent entry whose offset the NIC manages, so eager messages land in it
+//! without any software. Two kinds of messages match it but cannot land in it: announcements, which
+//! have no data yet, and messages that had come before the entry. Only software can place those, and
+//! software does not know the offset that the NIC has reached. So the first such message *closes* the
+//! buffer: the entry is unlinked, and a search that finds nothing (a *fence*) tells by its event that
+//! all older events have been seen. Then the offset is known, the waiting messages get the next bytes,
+//! in order, and the entry comes back for what is left of the buffer. While a buffer is closed, new
+//! messages go to later receives or wait.
+//!
+//! The buffer is given back when fewer than `min_free` bytes are left and all data are in it: with
+//! the completion of the last message, whose `released` is set. That needs no AUTO_UNLINK event: when
+//! the bytes that have landed reach to the end without a hole and fewer than `min_free` are left, the
+//! NIC must have unlinked the entry.
+//!
+//! A message that matched the buffer but finds fewer than `min_free` bytes left is *parked* and goes to
+//! another untagged receive: the oldest one that waits, else the next one that is posted. So messages
+//! up to `min_free` bytes are never truncated. The same happens to a message without bytes, and to
+//! one that was unexpected, whose event comes after the buffer was given back: no full buffer knows
+//! how many of those there are.
+
+use crate::endpoint::{Body, Endpoint, Message, Request, Room, cancelled, message_of, room_of, selector};
+use crate::wire::{self, NOBODY, Owner};
+use crate::{Completion, CompletionKind, Portals, Queue, Receive, Status};
+use narrows_portals::{EntryId, Event, FailType, List, MatchEntry, ReplyCode, SearchOperation, me};
+use std::collections::VecDeque;
+
+/// One buffer for many messages.
+#[derive(Debug)]
+pub(crate) struct Multi {
+    pub(crate) receive: Receive,
+    /// At least one: zero would mean "never unlinked" to Portals.
+    min_free: u64,
+    state: State,
+    /// Offset at which the present entry begins.
+    base: u64,
+    /// Bytes that have landed in the present entry.
+    landed: u64,
+    /// Offset behind the last byte in use that we know of.
+    end: u64,
+    /// Messages that software must place.
+    waiting: VecDeque<Message>,
+    /// Placed messages whose data are on their way.
+    under_way: u32,
+    /// A Cancelled completion is owed.
+    cancel: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// The entry is in the list.
+    Open(EntryId),
+    /// It should leave the list, but a message is just landing in it: tried again at its event.
+    Closing(EntryId),
+    /// The NIC has unlinked it because it is full; events of what fills it are still to come.
+    Filled,
+    /// Unlinked by us; the fence is on its way.
+    Fenced,
+    /// No room.
+    Exhausted,
+}
+
+impl Multi {
+    /// All that landed is known, and it is so much that the NIC has unlinked the entry.
+    fn is_exhausted(&self) -> bool {
+        self.base + self.landed == self.end && self.receive.length - self.end < self.min_free
+    }
+}
+
+impl Endpoint {
+    fn multi_mut(&mut self, index: u32) -> &mut Multi {
+        match self.requests.get_mut(index) {
+            Some(Request::Multi(multi)) => multi,
+            other => unreachable!("slot {index} holds a multi-receive, not {other:?}"),
+        }
+    }
+
+    pub(crate) fn open_multi(&mut self, portals: &mut impl Portals, receive: Receive, min_free: u64) {
+        if receive.length == 0 {
+            self.completions.push_back(Completion { status: Status::Ok, ..cancelled(&receive, true) });
+            return;
+        }
+        let mut waiting = VecDeque::new();
+        if !self.parked.is_empty() {
+            let wanted = |message: &Message| receive.source.is_none_or(|source| source == message.source);
+            let (mine, others): (VecDeque<Message>, VecDeque<Message>) = self.parked.drain(..).partition(wanted);
+            (waiting, self.parked) = (mine, others);
+        }
+        let multi = Multi {
+            receive,
+            min_free: min_free.clamp(1, receive.length),
+            state: State::Fenced,
+            base: 0,
+            landed: 0,
+            end: 0,
+            waiting,
+            under_way: 0,
+            cancel: false,
+        };
+        let (index, _) = self.requests.insert(Request::Multi(Box::new(multi)));
+        self.fence_passed(portals, index);
+    }
+
+    pub(crate) fn multi_event(&mut self, portals: &mut impl Portals, index: u32, generation: u32, event: &Event) {
+        let mut message = message_of(Queue::Untagged, event);
+        let Some(Request::Multi(multi)) = self.requests.tenant_mut(index, generation) else {
+            // The buffer has been given back: all bytes that landed in it were known.
+            debug_assert!(!matches!(message.body, Body::Landed { length: 1.. }), "{event:?}");
+            self.hold(&mut message);
+            self.park(message);
+            return;
+        };
+        match message.body {
+            Body::Landed { length } => {
+                multi.landed += length;
+                multi.end = multi.end.max(event.start + length - multi.receive.buffer);
+                let room = Room {
+                    queue: Queue::Untagged,
+                    context: multi.receive.context,
+                    buffer: event.start,
+                    length,
+                    completion: true,
+                    multi: Some(index),
+                    discard: false,
+                };
+                let status = if event.fail == FailType::Ok { Status::Ok } else { Status::Failed(event.fail) };
+                self.complete_receive(&room, &message, length, status);
+            }
+            Body::Unexpected { .. } | Body::Announced { .. } => {
+                self.hold(&mut message);
+                let multi = self.multi_mut(index);
+                multi.waiting.push_back(message);
+                if let State::Open(entry) = multi.state {
+                    multi.state = State::Closing(entry);
+                }
+            }
+        }
+        let multi = self.multi_mut(index);
+        match multi.state {
+            State::Open(_) | State::Closing(_) | State::Filled if multi.is_exhausted() => {
+                multi.state = State::Exhausted;
+                self.place_waiting(portals, index);
+                self.settle(index);
+            }
+            State::Closing(entry) => self.close(portals, index, entry),
+            State::Exhausted => self.place_waiting(portals, index),
+            State::Open(_) | State::Filled | State::Fenced => {}
+        }
+    }
+
+    /// Unlinks the entry, then sends the fence after it.
+    fn close(&mut self, portals: &mut impl Portals, index: u32, entry: EntryId) {
+        let state = match portals.me_unlink(entry) {
+            ReplyCode::Ok => State::Fenced,
+            ReplyCode::InUse => State::Closing(entry),
+            ReplyCode::Unknown => State::Filled,
+        };
+        let generation = self.requests.generation(index);
+        let multi = self.multi_mut(index);
+        multi.state = state;
+        if state == State::Fenced {
+            let fence = MatchEntry {
+                options: me::OP_PUT | me::USE_ONCE,
+                match_bits: NOBODY,
+                ignore_bits: !NOBODY,
+                user_ptr: Owner::Fence(index, generation).user_ptr(),
+                ..MatchEntry::default()
+            };
+            portals.me_search(wire::PT_UNTAGGED, SearchOperation::Only, fence);
+        }
+    }
+
+    /// All that landed in the unlinked entry is known: places what waits, and opens the rest.
+    pub(crate) fn fence_passed(&mut self, portals: &mut impl Portals, index: u32) {
+        let multi = self.multi_mut(index);
+        debug_assert_eq!(multi.base + multi.landed, multi.end, "no hole in what has landed");
+        self.place_waiting(portals, index);
+        let generation = self.requests.generation(index);
+        let multi = self.multi_mut(index);
+        if multi.cancel || multi.receive.length - multi.end < multi.min_free {
+            multi.state = State::Exhausted;
+            self.settle(index);
+            return;
+        }
+        multi.base = multi.end;
+        multi.landed = 0;
+        let me = MatchEntry {
+            start: multi.receive.buffer + multi.base,
+            length: multi.receive.length - multi.base,
+            options: me::OP_PUT | me::MANAGE_LOCAL | me::EVENT_LINK_DISABLE | me::EVENT_UNLINK_DISABLE,
+            min_free: multi.min_free,
+            user_ptr: Owner::Multi(index, generation).user_ptr(),
+            ..selector(Queue::Untagged, multi.receive.source, 0, 0)
+        };
+        let entry = portals.me_append(wire::PT_UNTAGGED, List::Priority, me);
+        self.multi_mut(index).state = State::Open(entry);
+    }
+
+    /// Gives the waiting messages the next bytes of the buffer, or parks them.
+    fn place_waiting(&mut self, portals: &mut impl Portals, index: u32) {
+        loop {
+            let multi = self.multi_mut(index);
+            let Some(message) = multi.waiting.pop_front() else { return };
+            let left = multi.receive.length - multi.end;
+            if message.full_length > left && left < multi.min_free {
+                self.park(message);
+                continue;
+            }
+            let room = Room {
+                queue: Queue::Untagged,
+                context: multi.receive.context,
+                buffer: multi.receive.buffer + multi.end,
+                length: left,
+                completion: true,
+                multi: Some(index),
+                discard: false,
+            };
+            multi.end += message.full_length.min(left);
+            if matches!(message.body, Body::Announced { .. }) {
+                multi.under_way += 1;
+            }
+            self.deliver(portals, room, message, None);
+        }
+    }
+
+    /// The data of a placed message are here; its completion is the newest.
+    pub(crate) fn multi_fetched(&mut self, index: u32) {
+        self.multi_mut(index).under_way -= 1;
+        self.settle(index);
+    }
+
+    /// Gives an exhausted buffer back if nothing is on its way to it. Called when the newest
+    /// completion is one of this buffer.
+    fn settle(&mut self, index: u32) {
+        let multi = self.multi_mut(index);
+        if multi.state != State::Exhausted || multi.under_way > 0 {
+            return;
+        }
+        let (receive, cancel) = (multi.receive, multi.cancel);
+        if cancel {
+            self.completions.push_back(cancelled(&receive, true));
+        } else {
+            let last = self.completions.back_mut().expect("a message has just exhausted the buffer");
+            debug_assert_eq!((last.kind, last.context), (CompletionKind::Receive, receive.context));
+            last.released = true;
+        }
+        self.requests.remove(index);
+    }
+
+    /// See the head of this file.
+    fn park(&mut self, message: Message) {
+        self.parked.push_back(message);
+        self.parked_anew = true;
+    }
+
+    /// Gives freshly parked messages to untagged receives that wait.
+    pub(crate) fn rehome(&mut self, portals: &mut impl Portals) {
+        self.parked_anew = false;
+        for _ in 0..self.parked.len() {
+            if let Some(message) = self.parked.pop_front()
+                && !self.find_home(portals, message)
+            {
+                self.parked.push_back(message);
+            }
+        }
+    }
+
+    fn find_home(&mut self, portals: &mut impl Portals, message: Message) -> bool {
+        let accepts = |receive: &Receive| receive.queue == Queue::Untagged && receive.source.is_none_or(|source| source == message.source);
+        let mut homes: Vec<(u64, u32)> = self
+            .requests
+            .iter()
+            .filter(|(_, _, request)| match request {
+                Request::Receive(posted) => accepts(&posted.receive),
+                Request::Multi(multi) => accepts(&multi.receive) && multi.state != State::Exhausted && !multi.cancel,
+                _ => false,
+            })
+            .map(|(index, age, _)| (age, index))
+            .collect();
+        homes.sort_unstable();
+        for (_, index) in homes {
+            match self.requests.get_mut(index) {
+                Some(Request::Receive(posted)) => {
+                    let (receive, entry) = (posted.receive, posted.entry);
+                    if portals.me_unlink(entry) == ReplyCode::Ok {
+                        self.deliver(portals, room_of(&receive), message, Some(index));
+                        return true;
+                    }
+                }
+                Some(Request::Multi(multi)) => {
+                    multi.waiting.push_back(message);
+                    if let State::Open(entry) = multi.state {
+                        self.close(portals, index, entry);
+                    }
+                    return true;
+                }
+                _ => {}
+            }
+        }
+        false
+    }
+
+    /// See [`Endpoint::cancel`].
+    pub(crate) fn cancel_multi(&mut self, portals: &mut impl Portals, index: u32) -> bool {
+        let multi = self.multi_mut(index);
+        match multi.state {
+            State::Filled | State::Exhausted => return false,
+            _ if multi.cancel => return false,
+            State::Closing(_) | State::Fenced => multi.cancel = true,
+            State::Open(entry) => {
+                self.close(portals, index, entry);
+                let multi = self.multi_mut(index);
+                if multi.state == State::Filled {
+                    return false;
+                }
+                multi.cancel = true;
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,135 @@
+//! How many messages per second of processor time the NIC model works on, with a network that does
+//! nothing. The time of the event queue is in it.
+//!
+//! `cargo run --release -p narrows-nic --example speed`
+
+use std::hint::black_box;
+
+use narrows_engine::{EventQueue, stream};
+use narrows_fabric::{Notice as Network, Transfer};
+use narrows_nic::{Event, MessageId, NicConfig, Nics, Out, Process};
+use narrows_portals::*;
+use narrows_units::SimTime;
+
+enum Due {
+    Nic(Event),
+    Network(Network),
+}
+
+/// A network of fixed latency, and no memory.
+struct World {
+    queue: EventQueue<Due>,
+    notices: u64,
+}
+
+impl Out for World {
+    fn schedule(&mut self, at: SimTime, source: u32, event: Event) {
+        self.queue.schedule(at, source, Due::Nic(event));
+    }
+    fn transfer(&mut self, transfer: Transfer) {
+        let at = self.queue.now() + SimTime::from_ns(400);
+        for notice in [Network::SourceDone(transfer.id), Network::HeadArrived(transfer.id), Network::TailArrived(transfer.id)] {
+            self.queue.schedule(at, 100 + transfer.source, Due::Network(notice));
+        }
+    }
+    fn notify(&mut self, _: Process, notice: Notice) {
+        black_box(&notice);
+        self.notices += 1;
+    }
+    fn capture(&mut self, _: MessageId, _: Process, _: u64, _: u64) {}
+    fn inline(&mut self, _: MessageId, _: Box<[u8]>) {}
+    fn deliver(&mut self, _: MessageId, _: Process, _: u64, _: u64) {}
+    fn release(&mut self, _: MessageId) {}
+}
+
+fn run(nics: &mut Nics, world: &mut World) {
+    while let Some((now, due)) = world.queue.pop() {
+        match due {
+            Due::Nic(event) => nics.handle(now, event, world),
+            Due::Network(notice) => nics.network(now, notice, world),
+        }
+    }
+}
+
+const EQ: EqId = EqId(0);
+const PT: u32 = 0;
+
+/// Seconds that this process has run on a processor: others on the machine do not count.
+fn processor_time() -> f64 {
+    let text = std::fs::read_to_string("/proc/self/schedstat").expect("Linux says how long a process ran");
+    let ns: f64 = text.split(' ').next().and_then(|word| word.parse().ok()).expect("its first word is a number of nanoseconds");
+    ns / 1e9
+}
+
+fn machine() -> (Nics, World, RemoteTarget) {
+    let places = [ProcessId { nid: 1, pid: 1 }, ProcessId { nid: 2, pid: 1 }];
+    let config = NicConfig { max_entries: 1 << 20, ..NicConfig::bxi_v2() };
+    let mut nics = Nics::new(config, 2, &places);
+    let mut world = World { queue: EventQueue::new(), notices: 0 };
+    for process in 0..2 {
+        for command in [Command::EqAlloc { eq: EQ, count: 1 << 20 }, Command::PtAlloc { pt: PT, options: 0, eq: EQ }] {
+            nics.command(SimTime::ZERO, Process(process), command, &mut world).expect("nothing is allocated yet");
+        }
+    }
+    run(&mut nics, &mut world);
+    (nics, world, RemoteTarget { process: places[1], pt: PT, match_bits: 0, offset: 0 })
+}
+
+fn entry(entry: u64, bits: u64, options: u32) -> Command {
+    let me = MatchEntry {
+        length: 1 << 30,
+        match_bits: bits,
+        match_id: ProcessId { nid: 1, pid: 1 },
+        options: me::OP_PUT | me::EVENT_LINK_DISABLE | me::EVENT_UNLINK_DISABLE | options,
+        ..Default::default()
+    };
+    Command::MeAppend { entry: EntryId(entry), pt: PT, list: List::Priority, me }
+}
+
+fn put(target: RemoteTarget, bits: u64, length: u64) -> Command {
+    let local = LocalBuffer { address: 0, options: md::EVENT_SEND_DISABLE, eq: EqId::NONE, ct: CtId::NONE, user_ptr: 0 };
+    let target = RemoteTarget { match_bits: bits, ..target };
+    Command::Put { local, length, inline: None, ack: AckRequest::None, target, hdr_data: 0 }
+}
+
+fn main() {
+    for (what, length) in [("8 B puts into one entry", 8), ("1 MiB puts into one entry", 1 << 20)] {
+        let (mut nics, mut world, target) = machine();
+        nics.command(SimTime::ZERO, Process(1), entry(1, 0, 0), &mut world).expect("a correct entry");
+        let messages = 1_000_000u64;
+        let begin = processor_time();
+        for _ in 0..messages / 100 {
+            for _ in 0..100 {
+                let now = world.queue.now();
+                nics.command(now, Process(0), put(target, 0, length), &mut world).expect("a correct put");
+            }
+            run(&mut nics, &mut world);
+        }
+        let seconds = processor_time() - begin;
+        println!("{what}: {:.2} M messages/s, {} events each", messages as f64 / seconds / 1e6, world.queue.processed() / messages);
+    }
+    for posted in [1u64, 32, 100, 1_000, 10_000, 100_000] {
+        let (mut nics, mut world, target) = machine();
+        let mut bits: Vec<u64> = (0..posted).collect();
+        stream(1, "speed", 0).shuffle(&mut bits);
+        for &bits in &bits {
+            nics.command(SimTime::ZERO, Process(1), entry(bits, bits, me::USE_ONCE), &mut world).expect("a correct entry");
+        }
+        run(&mut nics, &mut world);
+        stream(2, "speed", 0).shuffle(&mut bits);
+        let (messages, mut next) = (500_000u64, posted);
+        let begin = processor_time();
+        for round in 0..messages {
+            let bits = bits[(round % posted) as usize];
+            let now = world.queue.now();
+            nics.command(now, Process(0), put(target, bits, 0), &mut world).expect("a correct put");
+            run(&mut nics, &mut world);
+            nics.command(world.queue.now(), Process(1), entry(next, bits, me::USE_ONCE), &mut world).expect("a correct entry");
+            next += 1;
+        }
+        run(&mut nics, &mut world);
+        let seconds = processor_time() - begin;
+        assert_eq!(nics.statistics().drops, 0);
+        println!("{posted} posted: {:.2} M puts matched, unlinked and appended again per second", messages as f64 / seconds / 1e6);
+    }
+}

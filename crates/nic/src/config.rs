@@ -1,0 +1,120 @@
+use narrows_units::{ByteRate, Bytes, SimTime};
+
+/// Timings and sizes of a NIC, resolved: nothing here is optional.
+///
+/// # The way of a put, stage by stage
+///
+/// What a put of 8 bytes costs between two idle nodes, from the instant at which the initiator
+/// writes the command to the instant at which the target sees the PUT event. Values are those of
+/// [`NicConfig::bxi_v2`]; the network between (two links of 200 ns in S4BXI's `vix` platform) is
+/// the fabric's.
+///
+/// | stage | formula | BXI v2 |
+/// |---|---|---|
+/// | command over PCIe, payload inside | `pcie_latency + command_size / pcie_rate` | 300 + 4.1 ns |
+/// | header through the network | fabric | 2 x 200 ns |
+/// | the longer of the payload's arrival behind the header and matching with `n` entries visited | fabric, `match_base + n * match_per_entry` | 0.7 ns, 0 + 2 ns |
+/// | payload write into memory (none for 0 bytes) | `dma_latency` | 200 ns |
+/// | full event over PCIe | `pcie_latency + event_size / pcie_rate` | 300 + 6.1 ns |
+///
+/// That is S4BXI's sum of about 1.2 us (300 command + 2 x 200 links + at least 200 target write +
+/// 300 event). Other ways differ in these stages:
+///
+/// * A payload up to `pio_limit` that the library wrote behind its command adds
+///   `(length - inline_limit) / pcie_rate` to the first stage.
+/// * A longer one is read by DMA before the network starts:
+///   `pcie_latency + 64 B / pcie_rate` for the read request, then `dma_latency`. The time of the
+///   first PCIe packet itself and of all others is charged by the fabric (its PCIe read server),
+///   once.
+/// * A counting event replaces `event_size` by `count_size`.
+/// * An acknowledgement starts when the payload is written: network, then an event over PCIe.
+/// * A get: command, network (request), matching, DMA read at the target (as above), network
+///   (response), payload write and event at the initiator.
+///
+/// The occupancies are no latencies: an idle NIC adds nothing. They are the time for which the
+/// NIC's transmit pipeline (one for requests, one for responses) takes no other message, and so
+/// its message rate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NicConfig {
+    /// One way over PCIe, host to NIC or NIC to host.
+    pub pcie_latency: SimTime,
+    /// PCIe bandwidth per direction for commands, events and read requests.
+    pub pcie_rate: ByteRate,
+    /// One command.
+    pub command_size: Bytes,
+    /// One full event.
+    pub event_size: Bytes,
+    /// One counting-event update, and the answer to a command with a ticket.
+    pub count_size: Bytes,
+    /// Wire size of an ACK.
+    pub ack_size: Bytes,
+    /// Payload carried inside the command itself.
+    pub inline_limit: Bytes,
+    /// Payload written by the CPU behind the command, when the library took it
+    /// (`Command::Put::inline`).
+    pub pio_limit: Bytes,
+    /// Puts up to here are copied into the NIC: SEND comes as soon as the NIC has the payload,
+    /// not when the last byte has left for the network.
+    pub buffered_limit: Bytes,
+    /// Constant part of a DMA transaction: before the first packet of a read, and of a write.
+    pub dma_latency: SimTime,
+    /// Size of the first PCIe packet of a DMA read. The fabric's PCIe read server charges it.
+    pub dma_first_packet: Bytes,
+    /// Transmit pipeline occupancy of a put.
+    pub put_occupancy: SimTime,
+    /// Transmit pipeline occupancy of a get request.
+    pub get_occupancy: SimTime,
+    /// Transmit pipeline occupancy of the response to a get.
+    pub response_occupancy: SimTime,
+    /// Transmit pipeline occupancy of an ACK.
+    pub ack_occupancy: SimTime,
+    /// Matching: per arriving message and per append or search.
+    pub match_base: SimTime,
+    /// Matching: per list element visited.
+    pub match_per_entry: SimTime,
+    /// Unexpected headers that a process may have.
+    pub max_unexpected_headers: u32,
+    /// List entries that a process may have.
+    pub max_entries: u32,
+    /// Pause between an append and the repetition of what was refused before
+    /// ([`narrows_portals::pt::RETRY`]).
+    pub retry_interval: SimTime,
+    /// End-to-end layer: requests that a NIC may have under way; more wait in the NIC.
+    pub max_outstanding: u32,
+}
+
+/// A read request of the DMA engine (portals4.md section 5: "64-byte read request").
+pub(crate) const READ_REQUEST: Bytes = Bytes(64);
+
+impl NicConfig {
+    /// BXI v2 as S4BXI models it (facts.md 4.3; portals4.md section 5, platform `vix`).
+    ///
+    /// Three values have no public source and are our own choice: matching takes 2 ns per
+    /// visited entry (one entry per cycle at 500 MHz) and nothing else, a counting event moves
+    /// 16 bytes (`ptl_ct_event_t`), a refused message is repeated after 2 us (a round trip).
+    pub fn bxi_v2() -> NicConfig {
+        NicConfig {
+            pcie_latency: SimTime::from_ns(300),
+            pcie_rate: ByteRate(15_750_000_000),
+            command_size: Bytes(64),
+            event_size: Bytes(96),
+            count_size: Bytes(16),
+            ack_size: Bytes(32),
+            inline_limit: Bytes(8),
+            pio_limit: Bytes(408),
+            buffered_limit: Bytes(64),
+            dma_latency: SimTime::from_ns(200),
+            dma_first_packet: Bytes(512),
+            put_occupancy: SimTime::from_ns(200),
+            get_occupancy: SimTime::from_ns(250),
+            response_occupancy: SimTime::from_ns(300),
+            ack_occupancy: SimTime::from_ns(200),
+            match_base: SimTime::ZERO,
+            match_per_entry: SimTime::from_ns(2),
+            max_unexpected_headers: 16_319,
+            max_entries: 16_319,
+            retry_interval: SimTime::from_us(2),
+            max_outstanding: 8_192,
+        }
+    }
+}

@@ -1,0 +1,79 @@
+use narrows_portals::{CtId, EntryId, EqId};
+use thiserror::Error;
+
+use crate::Process;
+
+/// A command that the NIC refuses. Nothing has happened then.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum CommandError {
+    /// The machine has no such process.
+    #[error("no process {} on this machine", .0.0)]
+    NoProcess(Process),
+    /// The index is beyond [`crate::MAX_PT_INDEX`].
+    #[error("portal table index {0} is beyond the limit of {max}", max = crate::MAX_PT_INDEX)]
+    PtOutOfRange(u32),
+    /// Not allocated.
+    #[error("portal table entry {0} is not allocated")]
+    PtUnknown(u32),
+    /// Allocated already, or freed while entries are linked.
+    #[error("portal table entry {0} is in use")]
+    PtInUse(u32),
+    /// Flow control needs an event queue (`PTL_PT_EQ_NEEDED`).
+    #[error("portal table entry {0} asks for flow control but has no event queue")]
+    EqNeeded(u32),
+    /// The identifier is beyond [`crate::MAX_HANDLE`].
+    #[error("event queue {} is beyond the limit of {max}", .0.0, max = crate::MAX_HANDLE)]
+    EqOutOfRange(EqId),
+    /// Not allocated.
+    #[error("event queue {} is not allocated", .0.0)]
+    EqUnknown(EqId),
+    /// Allocated already.
+    #[error("event queue {} is allocated already", .0.0)]
+    EqInUse(EqId),
+    /// The identifier is beyond [`crate::MAX_HANDLE`].
+    #[error("counting event {} is beyond the limit of {max}", .0.0, max = crate::MAX_HANDLE)]
+    CtOutOfRange(CtId),
+    /// Not allocated.
+    #[error("counting event {} is not allocated", .0.0)]
+    CtUnknown(CtId),
+    /// Allocated already.
+    #[error("counting event {} is allocated already", .0.0)]
+    CtInUse(CtId),
+    /// The identifier belongs to an entry that still exists.
+    #[error("list entry {} exists already", .0.0)]
+    EntryInUse(EntryId),
+    /// `NicConfig::max_entries` is reached (`PTL_NO_SPACE`).
+    #[error("no room for another list entry: the limit is {0}")]
+    NoSpace(u32),
+    /// Longer than [`crate::MAX_LENGTH`].
+    #[error("a length of {0} bytes is beyond the limit of {max}", max = crate::MAX_LENGTH)]
+    TooLong(u64),
+    /// The region passes the end of the address space.
+    #[error("{length} bytes at {address:#x} pass the end of the address space")]
+    PastEnd {
+        /// First byte.
+        address: u64,
+        /// Bytes.
+        length: u64,
+    },
+    /// The bytes that came with a put are not as many as it says.
+    #[error("the put of {length} bytes carries {carried} bytes")]
+    InlineLength {
+        /// Of the put.
+        length: u64,
+        /// What came with it.
+        carried: u64,
+    },
+    /// `IOVEC`: this NIC has none (BXI: `max_iovecs` is 0).
+    #[error("this NIC has no scatter-gather lists (max_iovecs is 0)")]
+    Iovec,
+}
+
+/// A command that was refused only when the NIC worked on it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Refusal {
+    /// Who wrote it.
+    pub process: Process,
+    /// Why it was refused.
+    pub error: CommandError,
+}

@@ -1,0 +1,108 @@
+//! Portals 4 NICs of a whole machine as one state machine: commands of processes and notices of
+//! the network in, actions out. No clock, no thread, no memory access inside.
+//!
+//! | module | what |
+//! |---|---|
+//! | `nics` | [`Nics`]: the way of each command and message through the stages |
+//! | `portal` | the semantics without time: lists, matching, unexpected headers, events, counts |
+//! | `list` | ordered lists with matching |
+//! | `pipeline` | what is busy until when: PCIe, transmit pipelines, matching unit |
+//! | `config` | [`NicConfig`]: timings and sizes, and the stages of a put added up |
+//! | `error` | [`CommandError`] |
+//!
+//! # Example
+//!
+//! Process 0 puts eight bytes to process 1 on the next node. The network of this example needs
+//! 400 ns for everything; the sum is that of [`NicConfig`].
+//!
+//! ```
+//! use narrows_engine::EventQueue;
+//! use narrows_fabric::{Notice as Network, Transfer};
+//! use narrows_nic::{Event, MessageId, NicConfig, Nics, Out, Process};
+//! use narrows_portals::*;
+//! use narrows_units::SimTime;
+//!
+//! enum Due { Nic(Event), Network(Network) }
+//!
+//! #[derive(Default)]
+//! struct World { queue: EventQueue<Due>, seen: Vec<(SimTime, Process, Notice)>, memory: Vec<u8> }
+//!
+//! impl Out for World {
+//!     fn schedule(&mut self, at: SimTime, source: u32, event: Event) { self.queue.schedule(at, source, Due::Nic(event)); }
+//!     fn transfer(&mut self, t: Transfer) {
+//!         let at = self.queue.now() + SimTime::from_ns(400);
+//!         for notice in [Network::SourceDone(t.id), Network::HeadArrived(t.id), Network::TailArrived(t.id)] {
+//!             self.queue.schedule(at, 100, Due::Network(notice));
+//!         }
+//!     }
+//!     fn notify(&mut self, process: Process, notice: Notice) { self.seen.push((self.queue.now(), process, notice)); }
+//!     fn capture(&mut self, _: MessageId, _: Process, _: u64, _: u64) {}
+//!     fn inline(&mut self, _: MessageId, payload: Box<[u8]>) { self.memory = payload.into_vec(); }
+//!     fn deliver(&mut self, _: MessageId, _: Process, _: u64, length: u64) { self.memory.truncate(length as usize); }
+//!     fn release(&mut self, _: MessageId) {}
+//! }
+//!
+//! let places = [ProcessId { nid: 1, pid: 1 }, ProcessId { nid: 2, pid: 1 }];
+//! let mut nics = Nics::new(NicConfig::bxi_v2(), 2, &places);
+//! let mut world = World::default();
+//! let (eq, ct) = (EqId(0), CtId::NONE);
+//! let entry = MatchEntry { length: 8, match_bits: 7, options: me::OP_PUT | me::EVENT_LINK_DISABLE, ..Default::default() };
+//! let local = LocalBuffer { address: 0, options: 0, eq: EqId::NONE, ct, user_ptr: 0 };
+//! let target = RemoteTarget { process: places[1], pt: 4, match_bits: 7, offset: 0 };
+//! for (process, at, command) in [
+//!     (1, 0, Command::EqAlloc { eq, count: 16 }),
+//!     (1, 0, Command::PtAlloc { pt: 4, options: 0, eq }),
+//!     (1, 0, Command::MeAppend { entry: EntryId(1), pt: 4, list: List::Priority, me: entry }),
+//!     (0, 1, Command::Put { local, length: 8, inline: Some(Box::new(*b"narrows!")), ack: AckRequest::None, target, hdr_data: 0 }),
+//! ] {
+//!     nics.command(SimTime::from_us(at), Process(process), command, &mut world).unwrap();
+//! }
+//! while let Some((now, due)) = world.queue.pop() {
+//!     match due {
+//!         Due::Nic(event) => nics.handle(now, event, &mut world),
+//!         Due::Network(notice) => nics.network(now, notice, &mut world),
+//!     }
+//! }
+//! let (at, process, notice) = world.seen[0];
+//! assert!(process == Process(1) && matches!(notice, Notice::Event { event, .. } if event.kind == EventKind::Put));
+//! assert_eq!(world.memory, b"narrows!");
+//! // 304.1 command, 400 network, 2 matching, 200 write, 306.1 event
+//! assert_eq!((at - SimTime::from_us(1)).as_ps(), 1_212_160);
+//! ```
+//!
+//! # What is modelled, and where the specification leaves a choice
+//!
+//! Puts and gets, matching lists, searches, full and counting events, every kind of ACK, flow
+//! control, status registers. Not here yet: atomics, triggered operations, scatter-gather lists,
+//! event queues that overflow (the library drains them). All processes belong to one user, so
+//! nothing violates a permission.
+//!
+//! * A header is in the unexpected list as soon as its message has matched. An append or search
+//!   that finds it while its data arrive gets its event when they are in memory.
+//! * Appends and searches find headers whatever operations they accept themselves.
+//! * `EVENT_COMM_DISABLE` does not silence `*_OVERFLOW` events, `EVENT_SUCCESS_DISABLE` does.
+//! * AUTO_UNLINK comes when the last operation on the entry is complete: then the memory is the
+//!   process's own.
+//! * With `EVENT_CT_BYTES` SEND counts what was sent, ACK and REPLY what the target accepted.
+//! * An ACK leaves the target when the payload is written into memory.
+//! * One process's messages to another match in the order in which they were issued. Their data
+//!   are not ordered (BXI: `max_waw_ordered_size` and `max_war_ordered_size` are 0).
+//! * End-to-end acknowledgements take no room on the wire (S4BXI can send 32 bytes for each message
+//!   that has no other answer), and the networks lose nothing, so nothing is sent again.
+//! * A portal table entry with [`narrows_portals::pt::RETRY`] refuses what finds no entry, and all
+//!   that the same initiator sends to it afterwards. `retry_interval` after an append, a freed
+//!   header slot or an enabling, the initiators try again, oldest message first. The repetition
+//!   loads neither network nor PCIe again, and a message that waits for it has left the window of
+//!   `max_outstanding`: a full target never stops traffic to others.
+
+mod config;
+mod error;
+mod list;
+mod nics;
+mod pipeline;
+mod portal;
+
+pub use config::NicConfig;
+pub use error::{CommandError, Refusal};
+pub use nics::{Event, HeldMessage, MAX_LENGTH, MessageId, Nics, Out, Process, Statistics};
+pub use portal::{MAX_HANDLE, MAX_PT_INDEX, Status};

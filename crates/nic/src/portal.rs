@@ -1,0 +1,983 @@
+//! The semantics of Portals 4, without time: what a message, an append or a search does to the
+//! portal table of one process, and which events follow. References are to sections of "The
+//! Portals 4.3 Network Programming Interface", SAND2022-8810.
+//!
+//! A message meets the table twice: [`Interface::arrive`] when its header is there (it is matched,
+//! its place is taken, use-once entries leave the list) and [`Interface::complete`] when its data
+//! are in place (events and counts). In between the entry and the portal table entry count it as
+//! active.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+
+use narrows_portals::{
+    CtId, EntryId, EqId, Event, EventKind, FailType, List, MatchEntry, Notice, ProcessId, ReplyCode, SearchOperation, me, pt,
+};
+
+use crate::error::CommandError;
+use crate::list::{MatchList, Ordered, WordMap};
+
+/// Where notices for the process go, in the order in which the NIC writes them.
+pub(crate) trait Sink {
+    fn notice(&mut self, notice: Notice);
+}
+
+/// Get or put: what arrives at a portal table entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    Put,
+    Get,
+}
+
+/// An operation as its header tells it to the target.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Operation {
+    pub kind: Kind,
+    /// Index of the initiator among all processes.
+    pub from: u32,
+    pub initiator: ProcessId,
+    pub pt: u32,
+    pub match_bits: u64,
+    pub offset: u64,
+    pub rlength: u64,
+    pub hdr_data: u64,
+}
+
+/// Where a matched operation goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Landing {
+    entry: u32,
+    header: u32,
+    pub list: List,
+    pub start: u64,
+    pub mlength: u64,
+    /// The offset that was used.
+    pub offset: u64,
+}
+
+/// What becomes of an operation that arrives.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Arrival {
+    Matched(Landing),
+    Refused(FailType),
+    /// A table entry with [`pt::RETRY`] has nothing for it yet.
+    Hold,
+}
+
+const NONE: u32 = u32::MAX;
+
+/// The status registers (section 3.6.7): what never raises an event at the target.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Status {
+    /// `PTL_SR_DROP_COUNT`.
+    pub drop_count: u64,
+    /// `PTL_SR_PERMISSION_VIOLATIONS`.
+    pub permission_violations: u64,
+    /// `PTL_SR_OPERATION_VIOLATIONS`.
+    pub operation_violations: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    id: EntryId,
+    me: MatchEntry,
+    pt: u32,
+    list: List,
+    order: u64,
+    linked: bool,
+    /// AUTO_UNLINK was posted (or would have been).
+    announced: bool,
+    local_offset: u64,
+    /// Operations that matched and are not complete.
+    active: u32,
+    /// Unexpected headers that point into it and are not reported yet.
+    headers: u32,
+}
+
+impl Entry {
+    fn has(&self, option: u32) -> bool {
+        self.me.options & option != 0
+    }
+
+    /// Offset that an operation uses.
+    fn offset(&self, operation: &Operation) -> u64 {
+        if self.has(me::MANAGE_LOCAL) { self.local_offset } else { operation.offset }
+    }
+
+    /// `NO_TRUNCATE`: what does not fit does not match (section 3.12.1).
+    fn fits(&self, operation: &Operation) -> bool {
+        !self.has(me::NO_TRUNCATE) || operation.rlength <= self.me.length.saturating_sub(self.offset(operation))
+    }
+
+    fn spent(&self) -> bool {
+        self.has(me::USE_ONCE) || self.below_min_free()
+    }
+
+    fn below_min_free(&self) -> bool {
+        self.has(me::MANAGE_LOCAL) && self.me.min_free > 0 && self.me.length.saturating_sub(self.local_offset) < self.me.min_free
+    }
+}
+
+/// A message of the overflow list that the process has not asked for yet.
+#[derive(Debug)]
+struct Header {
+    operation: Operation,
+    landing: Landing,
+    /// Its data are in memory.
+    complete: bool,
+    /// In the list of the table entry; else taken by an append or search and waiting for its data.
+    order: Option<u64>,
+    /// Who asked for it before its data were there.
+    claims: Vec<Claim>,
+}
+
+/// What of a header decides whether an append or search finds it.
+#[derive(Clone, Copy, Debug)]
+struct HeaderKey {
+    initiator: ProcessId,
+    bits: u64,
+    rlength: u64,
+    offset: u64,
+    slot: u32,
+}
+
+/// An append or search that found a header: what its event needs.
+#[derive(Clone, Copy, Debug)]
+struct Claim {
+    what: Claimed,
+    options: u32,
+    ct: CtId,
+    user_ptr: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Claimed {
+    /// `PtlMESearch` with `PTL_SEARCH_ONLY`: a SEARCH event.
+    Look,
+    /// An `*_OVERFLOW` event.
+    Take,
+    /// The same for a use-once append: AUTO_UNLINK follows.
+    TakeAndUnlink,
+}
+
+#[derive(Debug)]
+struct Table {
+    options: u32,
+    eq: EqId,
+    enabled: bool,
+    /// A PT_DISABLED event is due when nothing is active.
+    announce: bool,
+    active: u32,
+    priority: MatchList,
+    overflow: MatchList,
+    /// Oldest first.
+    unexpected: Ordered<HeaderKey>,
+    /// Refused messages ([`pt::RETRY`]) by initiator, in order of arrival: (arrival, message).
+    held: BTreeMap<u32, VecDeque<(u64, u32)>>,
+    arrivals: u64,
+    /// A repetition is scheduled.
+    retry: bool,
+}
+
+#[derive(Clone, Copy, Default, Debug)]
+struct Count {
+    success: u64,
+    failure: u64,
+}
+
+/// Things at places that are reused.
+#[derive(Debug)]
+struct Slab<T> {
+    items: Vec<Option<T>>,
+    free: Vec<u32>,
+}
+
+impl<T> Default for Slab<T> {
+    fn default() -> Self {
+        Slab { items: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<T> Slab<T> {
+    fn insert(&mut self, item: T) -> u32 {
+        if let Some(slot) = self.free.pop() {
+            self.items[slot as usize] = Some(item);
+            slot
+        } else {
+            self.items.push(Some(item));
+            (self.items.len() - 1) as u32
+        }
+    }
+
+    fn remove(&mut self, slot: u32) -> Option<T> {
+        let item = self.items.get_mut(slot as usize)?.take()?;
+        self.free.push(slot);
+        Some(item)
+    }
+
+    fn get(&self, slot: u32) -> Option<&T> {
+        self.items.get(slot as usize)?.as_ref()
+    }
+
+    fn get_mut(&mut self, slot: u32) -> Option<&mut T> {
+        self.items.get_mut(slot as usize)?.as_mut()
+    }
+
+    fn len(&self) -> usize {
+        self.items.len() - self.free.len()
+    }
+}
+
+/// What of a process's allocations is true once all its commands have arrived. Checked when a
+/// command is written, so that the library hears of its error at once.
+#[derive(Default, Debug)]
+struct Declared {
+    eqs: Vec<bool>,
+    cts: Vec<bool>,
+    pts: Vec<bool>,
+}
+
+fn set(bits: &mut Vec<bool>, index: u32, value: bool) {
+    let index = index as usize;
+    if index >= bits.len() {
+        bits.resize(index + 1, false);
+    }
+    bits[index] = value;
+}
+
+fn is_set(bits: &[bool], index: u32) -> bool {
+    bits.get(index as usize).copied().unwrap_or(false)
+}
+
+/// The network interface of one process.
+#[derive(Debug, Default)]
+pub(crate) struct Interface {
+    tables: Vec<Option<Table>>,
+    entries: Slab<Entry>,
+    headers: Slab<Header>,
+    /// Slots of entries by identifier; [`NONE`]: its append is still on the way to the NIC.
+    ids: WordMap<u64, u32>,
+    /// Capacities.
+    eqs: Vec<Option<u32>>,
+    cts: Vec<Option<Count>>,
+    declared: Declared,
+    status: Status,
+    /// Events for queues that do not exist (any more).
+    lost_events: u64,
+    unexpected_total: u64,
+    max_headers: usize,
+    /// Set when a message that was refused may find a place now.
+    relieved: bool,
+    held: u64,
+}
+
+/// Largest portal table index (BXI's NI limit, portals4.md section 5).
+pub const MAX_PT_INDEX: u32 = 255;
+/// Largest identifier of an event queue or counting event: our own bound, well above BXI's 2,047.
+pub const MAX_HANDLE: u32 = 65_535;
+
+impl Interface {
+    pub fn new(max_headers: u32) -> Interface {
+        Interface { max_headers: max_headers as usize, ..Interface::default() }
+    }
+
+    pub fn status(&self) -> Status {
+        self.status
+    }
+
+    pub fn lost_events(&self) -> u64 {
+        self.lost_events
+    }
+
+    pub fn unexpected_total(&self) -> u64 {
+        self.unexpected_total
+    }
+
+    pub fn held(&self) -> u64 {
+        self.held
+    }
+
+    // ---- Declarations: when a command is written --------------------------------------------
+
+    pub fn declare_eq(&mut self, eq: EqId) -> Result<(), CommandError> {
+        if eq.0 > MAX_HANDLE {
+            return Err(CommandError::EqOutOfRange(eq));
+        }
+        if is_set(&self.declared.eqs, eq.0) {
+            return Err(CommandError::EqInUse(eq));
+        }
+        set(&mut self.declared.eqs, eq.0, true);
+        Ok(())
+    }
+
+    pub fn undeclare_eq(&mut self, eq: EqId) -> Result<(), CommandError> {
+        self.known_eq(eq)?;
+        set(&mut self.declared.eqs, eq.0, false);
+        Ok(())
+    }
+
+    pub fn known_eq(&self, eq: EqId) -> Result<(), CommandError> {
+        if is_set(&self.declared.eqs, eq.0) { Ok(()) } else { Err(CommandError::EqUnknown(eq)) }
+    }
+
+    pub fn declare_ct(&mut self, ct: CtId) -> Result<(), CommandError> {
+        if ct.0 > MAX_HANDLE {
+            return Err(CommandError::CtOutOfRange(ct));
+        }
+        if is_set(&self.declared.cts, ct.0) {
+            return Err(CommandError::CtInUse(ct));
+        }
+        set(&mut self.declared.cts, ct.0, true);
+        Ok(())
+    }
+
+    pub fn undeclare_ct(&mut self, ct: CtId) -> Result<(), CommandError> {
+        self.known_ct(ct)?;
+        set(&mut self.declared.cts, ct.0, false);
+        Ok(())
+    }
+
+    pub fn known_ct(&self, ct: CtId) -> Result<(), CommandError> {
+        if is_set(&self.declared.cts, ct.0) { Ok(()) } else { Err(CommandError::CtUnknown(ct)) }
+    }
+
+    pub fn declare_pt(&mut self, index: u32, options: u32, eq: EqId) -> Result<(), CommandError> {
+        if index > MAX_PT_INDEX {
+            return Err(CommandError::PtOutOfRange(index));
+        }
+        if is_set(&self.declared.pts, index) {
+            return Err(CommandError::PtInUse(index));
+        }
+        if eq != EqId::NONE {
+            self.known_eq(eq)?;
+        } else if options & pt::FLOWCTRL != 0 {
+            return Err(CommandError::EqNeeded(index));
+        }
+        set(&mut self.declared.pts, index, true);
+        Ok(())
+    }
+
+    pub fn undeclare_pt(&mut self, index: u32) -> Result<(), CommandError> {
+        self.known_pt(index)?;
+        set(&mut self.declared.pts, index, false);
+        Ok(())
+    }
+
+    pub fn known_pt(&self, index: u32) -> Result<(), CommandError> {
+        if is_set(&self.declared.pts, index) { Ok(()) } else { Err(CommandError::PtUnknown(index)) }
+    }
+
+    /// Takes the identifier of an entry whose append is on the way.
+    pub fn declare_entry(&mut self, entry: EntryId, max_entries: u32) -> Result<(), CommandError> {
+        if self.ids.contains_key(&entry.0) {
+            return Err(CommandError::EntryInUse(entry));
+        }
+        if self.ids.len() >= max_entries as usize {
+            return Err(CommandError::NoSpace(max_entries));
+        }
+        self.ids.insert(entry.0, NONE);
+        Ok(())
+    }
+
+    // ---- Allocation: when a command arrives --------------------------------------------------
+
+    pub fn pt_alloc(&mut self, index: u32, options: u32, eq: EqId) -> Result<(), CommandError> {
+        let index = index as usize;
+        if index >= self.tables.len() {
+            self.tables.resize_with(index + 1, || None);
+        }
+        let place = &mut self.tables[index];
+        if place.is_some() {
+            return Err(CommandError::PtInUse(index as u32));
+        }
+        *place = Some(Table {
+            options,
+            eq,
+            enabled: options & pt::ALLOC_DISABLED == 0,
+            announce: false,
+            active: 0,
+            priority: MatchList::default(),
+            overflow: MatchList::default(),
+            unexpected: Ordered::default(),
+            held: BTreeMap::new(),
+            arrivals: 0,
+            retry: false,
+        });
+        Ok(())
+    }
+
+    /// Frees a table entry; `PTL_PT_IN_USE` while entries are linked or messages are under way.
+    /// The messages that it holds come out in `refused`.
+    pub fn pt_free(&mut self, index: u32, refused: &mut Vec<u32>) -> Result<(), CommandError> {
+        let Some(table) = self.table(index) else { return Err(CommandError::PtUnknown(index)) };
+        if !table.priority.is_empty() || !table.overflow.is_empty() || table.active > 0 {
+            set(&mut self.declared.pts, index, true);
+            return Err(CommandError::PtInUse(index));
+        }
+        self.refuse_held(index, refused);
+        let Some(table) = self.tables[index as usize].take() else { return Ok(()) };
+        // What is left are headers whose entries were unlinked: nobody can ask for them now.
+        for (_, key) in table.unexpected.iter() {
+            if let Some(header) = self.headers.remove(key.slot) {
+                self.forget_header(header.landing.entry);
+            }
+        }
+        Ok(())
+    }
+
+    /// One header less points to `entry`, without events.
+    fn forget_header(&mut self, entry: u32) {
+        if let Some(held) = self.entries.get_mut(entry) {
+            held.headers -= 1;
+            if held.headers == 0
+                && held.active == 0
+                && !held.linked
+                && let Some(entry) = self.entries.remove(entry)
+            {
+                self.ids.remove(&entry.id.0);
+            }
+        }
+    }
+
+    pub fn pt_enable(&mut self, index: u32) {
+        if let Some(table) = self.table_mut(index) {
+            table.enabled = true;
+            self.relieved = true;
+        }
+    }
+
+    /// Disables without an event; what is held comes out in `refused`.
+    pub fn pt_disable(&mut self, index: u32, refused: &mut Vec<u32>) {
+        if let Some(table) = self.table_mut(index) {
+            table.enabled = false;
+            self.refuse_held(index, refused);
+        }
+    }
+
+    fn refuse_held(&mut self, index: u32, refused: &mut Vec<u32>) {
+        let Some(table) = self.tables.get_mut(index as usize).and_then(Option::as_mut) else { return };
+        let mut all: Vec<(u64, u32)> = std::mem::take(&mut table.held).into_values().flatten().collect();
+        all.sort_unstable();
+        self.held -= all.len() as u64;
+        refused.extend(all.into_iter().map(|(_, message)| message));
+    }
+
+    pub fn eq_alloc(&mut self, eq: EqId, capacity: u32) {
+        let index = eq.0 as usize;
+        if index >= self.eqs.len() {
+            self.eqs.resize(index + 1, None);
+        }
+        self.eqs[index] = Some(capacity);
+    }
+
+    pub fn eq_free(&mut self, eq: EqId) {
+        if let Some(place) = self.eqs.get_mut(eq.0 as usize) {
+            *place = None;
+        }
+    }
+
+    pub fn ct_alloc(&mut self, ct: CtId) {
+        let index = ct.0 as usize;
+        if index >= self.cts.len() {
+            self.cts.resize(index + 1, None);
+        }
+        self.cts[index] = Some(Count::default());
+    }
+
+    pub fn ct_free(&mut self, ct: CtId) {
+        if let Some(place) = self.cts.get_mut(ct.0 as usize) {
+            *place = None;
+        }
+    }
+
+    pub fn ct_set(&mut self, ct: CtId, success: u64, failure: u64, sink: &mut impl Sink) {
+        self.change(ct, sink, |count| *count = Count { success, failure });
+    }
+
+    pub fn ct_increment(&mut self, ct: CtId, success: u64, failure: u64, sink: &mut impl Sink) {
+        self.change(ct, sink, |count| {
+            count.success = count.success.wrapping_add(success);
+            count.failure = count.failure.wrapping_add(failure);
+        });
+    }
+
+    fn change(&mut self, ct: CtId, sink: &mut impl Sink, change: impl FnOnce(&mut Count)) {
+        if let Some(Some(count)) = self.cts.get_mut(ct.0 as usize) {
+            change(count);
+            sink.notice(Notice::Count { ct, success: count.success, failure: count.failure });
+        }
+    }
+
+    // ---- Events and counts -------------------------------------------------------------------
+
+    /// Posts a full event. Without a queue it is nobody's; for a freed queue it is lost.
+    pub fn post(&mut self, eq: EqId, event: Event, sink: &mut impl Sink) {
+        if eq == EqId::NONE {
+            return;
+        }
+        match self.eqs.get(eq.0 as usize) {
+            Some(Some(_)) => sink.notice(Notice::Event { eq, event }),
+            _ => self.lost_events += 1,
+        }
+    }
+
+    /// Counts an operation (section 3.14): a success by one or by its bytes, a failure by one.
+    pub fn count(&mut self, ct: CtId, fail: FailType, bytes: Option<u64>, sink: &mut impl Sink) {
+        match fail {
+            FailType::Ok => self.ct_increment(ct, bytes.unwrap_or(1), 0, sink),
+            _ => self.ct_increment(ct, 0, 1, sink),
+        }
+    }
+
+    // ---- Messages ----------------------------------------------------------------------------
+
+    fn table(&self, index: u32) -> Option<&Table> {
+        self.tables.get(index as usize)?.as_ref()
+    }
+
+    fn table_mut(&mut self, index: u32) -> Option<&mut Table> {
+        self.tables.get_mut(index as usize)?.as_mut()
+    }
+
+    /// The header of an operation is here. Also says how many list elements were visited.
+    pub fn arrive(&mut self, operation: &Operation, sink: &mut impl Sink) -> (Arrival, u64) {
+        let Some(table) = self.table(operation.pt) else {
+            self.status.drop_count += 1;
+            return (Arrival::Refused(FailType::Dropped), 0);
+        };
+        if !table.enabled {
+            return (Arrival::Refused(FailType::PtDisabled), 0);
+        }
+        if table.held.contains_key(&operation.from) {
+            return (Arrival::Hold, 0); // behind what the same initiator sent before
+        }
+        self.match_lists(operation, sink)
+    }
+
+    /// Matching, for what arrives and for what is repeated.
+    pub fn match_lists(&mut self, operation: &Operation, sink: &mut impl Sink) -> (Arrival, u64) {
+        let Some(table) = self.table(operation.pt) else { return (Arrival::Refused(FailType::Dropped), 0) };
+        let entries = &self.entries;
+        let fits = |slot| entries.get(slot).is_some_and(|entry: &Entry| entry.fits(operation));
+        let (mut found, mut visited) = table.priority.find(operation.initiator, operation.match_bits, fits);
+        let mut list = List::Priority;
+        if found.is_none() {
+            let (overflow, more) = table.overflow.find(operation.initiator, operation.match_bits, fits);
+            (found, visited, list) = (overflow, visited + more, List::Overflow);
+        }
+        let Some(slot) = found else { return (self.exhausted(operation, None, sink), visited) };
+        let Some(entry) = self.entries.get(slot) else { return (Arrival::Refused(FailType::Dropped), visited) };
+
+        // Section 3.12.2: checked on the entry that matched; the entry stays.
+        let allowed = if operation.kind == Kind::Put { me::OP_PUT } else { me::OP_GET };
+        if !entry.has(allowed) {
+            self.status.operation_violations += 1;
+            return (Arrival::Refused(FailType::OpViolation), visited);
+        }
+        let leaves_header = list == List::Overflow && !entry.has(me::UNEXPECTED_HDR_DISABLE);
+        if leaves_header && self.headers.len() >= self.max_headers {
+            return (self.exhausted(operation, Some(slot), sink), visited);
+        }
+        (Arrival::Matched(self.land(operation, slot, list, leaves_header)), visited)
+    }
+
+    fn land(&mut self, operation: &Operation, slot: u32, list: List, leaves_header: bool) -> Landing {
+        let entry = self.entries.items[slot as usize].as_mut().expect("the match list holds live entries only");
+        let offset = entry.offset(operation);
+        let mlength = operation.rlength.min(entry.me.length.saturating_sub(offset));
+        let start = entry.me.start.wrapping_add(offset.min(entry.me.length));
+        let mut landing = Landing { entry: slot, header: NONE, list, start, mlength, offset };
+        entry.active += 1;
+        if entry.has(me::MANAGE_LOCAL) {
+            entry.local_offset += mlength;
+        }
+        if leaves_header {
+            entry.headers += 1;
+        }
+        let unlink = entry.spent().then_some(entry.order);
+        if unlink.is_some() {
+            entry.linked = false;
+        }
+        let table = self.tables[operation.pt as usize].as_mut().expect("the match list that held the entry belongs to this table entry");
+        table.active += 1;
+        if let Some(order) = unlink {
+            let list = if list == List::Priority { &mut table.priority } else { &mut table.overflow };
+            list.remove(order);
+        }
+        if leaves_header {
+            self.unexpected_total += 1;
+            landing.header =
+                self.headers.insert(Header { operation: *operation, landing, complete: false, order: None, claims: Vec::new() });
+            let order = table.unexpected.push(HeaderKey {
+                initiator: operation.initiator,
+                bits: operation.match_bits,
+                rlength: operation.rlength,
+                offset: operation.offset,
+                slot: landing.header,
+            });
+            if let Some(header) = self.headers.get_mut(landing.header) {
+                header.order = Some(order);
+            }
+        }
+        landing
+    }
+
+    /// Nothing fits, or there is no room for the header that entry `slot` would leave.
+    fn exhausted(&mut self, operation: &Operation, slot: Option<u32>, sink: &mut impl Sink) -> Arrival {
+        let silent = slot.and_then(|slot| self.entries.get(slot)).is_some_and(|entry| entry.has(me::EVENT_FLOWCTRL_DISABLE));
+        let Some(table) = self.table_mut(operation.pt) else { return Arrival::Refused(FailType::Dropped) };
+        if table.options & pt::RETRY != 0 {
+            return Arrival::Hold;
+        }
+        if table.options & pt::FLOWCTRL != 0 {
+            table.enabled = false;
+            table.announce = !silent;
+            self.announce_disabled(operation.pt, sink);
+            return Arrival::Refused(FailType::PtDisabled);
+        }
+        self.status.drop_count += 1;
+        Arrival::Refused(FailType::Dropped)
+    }
+
+    /// PT_DISABLED comes when the messages that were in progress are finished.
+    fn announce_disabled(&mut self, index: u32, sink: &mut impl Sink) {
+        let Some(table) = self.table_mut(index) else { return };
+        if !table.announce || table.active > 0 {
+            return;
+        }
+        table.announce = false;
+        let eq = table.eq;
+        let event = Event { pt: index, fail: FailType::PtDisabled, ..blank(EventKind::PtDisabled) };
+        self.post(eq, event, sink);
+    }
+
+    /// Keeps a message that [`Arrival::Hold`] was said of.
+    pub fn hold(&mut self, index: u32, from: u32, message: u32) {
+        if let Some(table) = self.table_mut(index) {
+            table.held.entry(from).or_default().push_back((table.arrivals, message));
+            table.arrivals += 1;
+            self.held += 1;
+        }
+    }
+
+    /// Table entries that hold messages for which there may be a place now, and that no
+    /// repetition is scheduled for. Marks them scheduled.
+    pub fn take_relieved(&mut self, mut schedule: impl FnMut(u32)) {
+        if !std::mem::take(&mut self.relieved) || self.held == 0 {
+            return;
+        }
+        for (index, table) in self.tables.iter_mut().enumerate() {
+            if let Some(table) = table
+                && !table.held.is_empty()
+                && !table.retry
+            {
+                table.retry = true;
+                schedule(index as u32);
+            }
+        }
+    }
+
+    /// The initiators repeat what table entry `index` refused: for each initiator, when its first
+    /// message arrived, and the initiator.
+    pub fn begin_retry(&mut self, index: u32, firsts: &mut BinaryHeap<Reverse<(u64, u32)>>) {
+        let Some(table) = self.table_mut(index) else { return };
+        table.retry = false;
+        firsts.extend(table.held.iter().filter_map(|(&from, messages)| Some(Reverse((messages.front()?.0, from)))));
+    }
+
+    /// All messages that are held.
+    pub fn held_messages(&self) -> impl Iterator<Item = u32> {
+        let tables = self.tables.iter().flatten();
+        tables.flat_map(|table| table.held.values().flatten().map(|&(_, message)| message))
+    }
+
+    /// The first message that is held of `from`.
+    pub fn first_held(&self, index: u32, from: u32) -> Option<u32> {
+        Some(self.table(index)?.held.get(&from)?.front()?.1)
+    }
+
+    /// Takes that message out; says when the next of `from` arrived, if there is one.
+    pub fn take_held(&mut self, index: u32, from: u32) -> Option<u64> {
+        let table = self.tables.get_mut(index as usize)?.as_mut()?;
+        let messages = table.held.get_mut(&from)?;
+        if messages.pop_front().is_some() {
+            self.held -= 1;
+        }
+        let next = messages.front().map(|&(arrival, _)| arrival);
+        if next.is_none() {
+            table.held.remove(&from);
+        }
+        next
+    }
+
+    /// The data of an operation are in place: events and counts.
+    pub fn complete(&mut self, operation: &Operation, landing: &Landing, sink: &mut impl Sink) {
+        let Some(entry) = self.entries.get_mut(landing.entry) else { return };
+        entry.active -= 1;
+        let (options, ct, user_ptr) = (entry.me.options, entry.me.ct, entry.me.user_ptr);
+        let eq = self.table(operation.pt).map_or(EqId::NONE, |table| table.eq);
+        if options & (me::EVENT_COMM_DISABLE | me::EVENT_SUCCESS_DISABLE) == 0 {
+            let kind = if operation.kind == Kind::Put { EventKind::Put } else { EventKind::Get };
+            self.post(eq, target_event(kind, operation, landing, user_ptr), sink);
+        }
+        if options & me::EVENT_CT_COMM != 0 {
+            self.count(ct, FailType::Ok, (options & me::EVENT_CT_BYTES != 0).then_some(landing.mlength), sink);
+        }
+        if let Some(header) = self.headers.get_mut(landing.header) {
+            header.complete = true;
+            let claims = std::mem::take(&mut header.claims);
+            for claim in claims {
+                self.report(landing.header, &claim, sink);
+            }
+        }
+        self.settle(landing.entry, sink);
+        if let Some(table) = self.table_mut(operation.pt) {
+            table.active -= 1;
+            self.announce_disabled(operation.pt, sink);
+        }
+    }
+
+    /// Whether the entry of a landing that is not complete lets ACKs be sent (`ACK_DISABLE`).
+    pub fn acknowledges(&self, landing: &Landing) -> bool {
+        self.entries.get(landing.entry).is_none_or(|entry| !entry.has(me::ACK_DISABLE))
+    }
+
+    /// AUTO_UNLINK when the last operation on an unlinked entry is complete, AUTO_FREE when no
+    /// header points to it any more.
+    fn settle(&mut self, slot: u32, sink: &mut impl Sink) {
+        let Some(entry) = self.entries.get_mut(slot) else { return };
+        if entry.linked || entry.active > 0 {
+            return;
+        }
+        let silent = entry.has(me::EVENT_UNLINK_DISABLE);
+        let (user_ptr, pt, list) = (entry.me.user_ptr, entry.pt, entry.list);
+        let announced = std::mem::replace(&mut entry.announced, true);
+        let free = entry.headers == 0;
+        let eq = self.table(pt).map_or(EqId::NONE, |table| table.eq);
+        if !announced && !silent {
+            self.post(eq, Event { pt, user_ptr, list, ..blank(EventKind::AutoUnlink) }, sink);
+        }
+        if !free {
+            return;
+        }
+        if list == List::Overflow && !silent {
+            self.post(eq, Event { pt, user_ptr, list, ..blank(EventKind::AutoFree) }, sink);
+        }
+        if let Some(entry) = self.entries.remove(slot) {
+            self.ids.remove(&entry.id.0);
+        }
+    }
+
+    // ---- List entries ------------------------------------------------------------------------
+
+    /// Searches the unexpected headers, else links (section 3.12.2). Returns the elements visited.
+    pub fn me_append(&mut self, id: EntryId, index: u32, list: List, me: &MatchEntry, sink: &mut impl Sink) -> u64 {
+        self.relieved = true;
+        let Some(table) = self.table(index) else {
+            self.ids.remove(&id.0);
+            return 0;
+        };
+        let eq = table.eq;
+        let once = me.options & me::USE_ONCE != 0;
+        let mut entry =
+            Entry { id, me: *me, pt: index, list, order: 0, linked: true, announced: false, local_offset: 0, active: 0, headers: 0 };
+        let mut visited = 0;
+        if list == List::Priority {
+            let claim = Claim {
+                what: if once { Claimed::TakeAndUnlink } else { Claimed::Take },
+                options: me.options,
+                ct: me.ct,
+                user_ptr: me.user_ptr,
+            };
+            let mut after = 0;
+            loop {
+                let (found, more) = self.find_header(index, me, entry.local_offset, after);
+                visited += more;
+                let Some((order, slot)) = found else { break };
+                after = order + 1;
+                let rlength = self.headers.get(slot).map_or(0, |header| header.operation.rlength);
+                self.take_header(index, slot, &claim, sink);
+                if once {
+                    self.ids.remove(&id.0);
+                    return visited;
+                }
+                if entry.has(me::LOCAL_INC_UH_RLENGTH) && entry.has(me::MANAGE_LOCAL) {
+                    entry.local_offset = entry.local_offset.saturating_add(rlength);
+                    if entry.below_min_free() {
+                        self.ids.remove(&id.0);
+                        if !entry.has(me::EVENT_UNLINK_DISABLE) {
+                            self.post(eq, Event { pt: index, user_ptr: me.user_ptr, list, ..blank(EventKind::AutoUnlink) }, sink);
+                        }
+                        return visited;
+                    }
+                }
+            }
+        }
+        let slot = self.entries.insert(entry);
+        self.ids.insert(id.0, slot);
+        if let Some(table) = self.tables.get_mut(index as usize).and_then(Option::as_mut) {
+            let order = if list == List::Priority { table.priority.push(slot, me) } else { table.overflow.push(slot, me) };
+            if let Some(entry) = self.entries.get_mut(slot) {
+                entry.order = order;
+            }
+        }
+        if me.options & me::EVENT_LINK_DISABLE == 0 {
+            self.post(eq, Event { pt: index, user_ptr: me.user_ptr, list, ..blank(EventKind::Link) }, sink);
+        }
+        visited
+    }
+
+    /// The oldest header from `after` on that `me` matches. Whether `me` accepts puts or gets does
+    /// not matter (the header's operation is done, and clients probe with no options at all); its
+    /// room does under `NO_TRUNCATE`.
+    fn find_header(&self, index: u32, me: &MatchEntry, used: u64, after: u64) -> (Option<(u64, u32)>, u64) {
+        let Some(table) = self.table(index) else { return (None, 0) };
+        let mut visited = 0;
+        for (order, key) in table.unexpected.iter_from(after) {
+            visited += 1;
+            if !me.matches(key.initiator, key.bits) {
+                continue;
+            }
+            let offset = if me.options & me::MANAGE_LOCAL != 0 { used } else { key.offset };
+            if me.options & me::NO_TRUNCATE == 0 || key.rlength <= me.length.saturating_sub(offset) {
+                return (Some((order, key.slot)), visited);
+            }
+        }
+        (None, visited)
+    }
+
+    /// Removes a header from its list and reports it, now or when its data are there.
+    fn take_header(&mut self, index: u32, slot: u32, claim: &Claim, sink: &mut impl Sink) {
+        let order = self.headers.get_mut(slot).and_then(|header| header.order.take());
+        if let (Some(order), Some(table)) = (order, self.table_mut(index)) {
+            table.unexpected.remove(order);
+        }
+        self.claim(slot, claim, sink);
+    }
+
+    fn claim(&mut self, slot: u32, claim: &Claim, sink: &mut impl Sink) {
+        let Some(header) = self.headers.get_mut(slot) else { return };
+        if header.complete {
+            self.report(slot, claim, sink);
+        } else {
+            header.claims.push(*claim);
+        }
+    }
+
+    /// The event of a claim, and the end of the header when the claim takes it.
+    fn report(&mut self, slot: u32, claim: &Claim, sink: &mut impl Sink) {
+        let Some(header) = self.headers.get(slot) else { return };
+        let (operation, landing) = (header.operation, header.landing);
+        let eq = self.table(operation.pt).map_or(EqId::NONE, |table| table.eq);
+        let kind = match (claim.what, operation.kind) {
+            (Claimed::Look, _) => EventKind::Search,
+            (_, Kind::Put) => EventKind::PutOverflow,
+            (_, Kind::Get) => EventKind::GetOverflow,
+        };
+        let silent = me::EVENT_OVER_DISABLE | me::EVENT_SUCCESS_DISABLE;
+        if claim.what == Claimed::Look || claim.options & silent == 0 {
+            self.post(eq, target_event(kind, &operation, &landing, claim.user_ptr), sink);
+        }
+        if claim.options & me::EVENT_CT_OVERFLOW != 0 {
+            self.count(claim.ct, FailType::Ok, (claim.options & me::EVENT_CT_BYTES != 0).then_some(landing.mlength), sink);
+        }
+        if claim.what == Claimed::Look {
+            return;
+        }
+        if claim.what == Claimed::TakeAndUnlink && claim.options & me::EVENT_UNLINK_DISABLE == 0 {
+            let event = Event { pt: operation.pt, user_ptr: claim.user_ptr, ..blank(EventKind::AutoUnlink) };
+            self.post(eq, event, sink);
+        }
+        self.headers.remove(slot);
+        self.relieved = true;
+        if let Some(entry) = self.entries.get_mut(landing.entry) {
+            entry.headers -= 1;
+            self.settle(landing.entry, sink);
+        }
+    }
+
+    /// `PtlMESearch` (section 3.12.4). Returns the elements visited.
+    pub fn me_search(&mut self, index: u32, search: SearchOperation, me: &MatchEntry, sink: &mut impl Sink) -> u64 {
+        let Some(eq) = self.table(index).map(|table| table.eq) else { return 0 };
+        let once = me.options & me::USE_ONCE != 0;
+        let what = if search == SearchOperation::Only { Claimed::Look } else { Claimed::Take };
+        let claim = Claim { what, options: me.options, ct: me.ct, user_ptr: me.user_ptr };
+        let (mut visited, mut after, mut hit) = (0, 0, false);
+        loop {
+            let (found, more) = self.find_header(index, me, 0, after);
+            visited += more;
+            let Some((order, slot)) = found else { break };
+            after = order + 1;
+            hit = true;
+            if search == SearchOperation::Only {
+                self.claim(slot, &claim, sink);
+                return visited;
+            }
+            self.take_header(index, slot, &claim, sink);
+            if once {
+                return visited;
+            }
+        }
+        if !hit {
+            let event =
+                Event { pt: index, user_ptr: me.user_ptr, fail: FailType::NoMatch, match_bits: me.match_bits, ..blank(EventKind::Search) };
+            self.post(eq, event, sink);
+        }
+        // 4.3: a search that reached the end of the list counts one failure.
+        if me.options & me::EVENT_CT_OVERFLOW != 0 {
+            self.count(me.ct, FailType::NoMatch, None, sink);
+        }
+        visited
+    }
+
+    /// `PtlMEUnlink` (section 3.12.3): no event; in use while an operation or a header needs it.
+    pub fn me_unlink(&mut self, id: EntryId) -> ReplyCode {
+        let Some(&slot) = self.ids.get(&id.0) else { return ReplyCode::Unknown };
+        let Some(entry) = self.entries.get(slot) else { return ReplyCode::Unknown };
+        if entry.active > 0 || entry.headers > 0 {
+            return ReplyCode::InUse;
+        }
+        let (pt, list, order) = (entry.pt, entry.list, entry.order);
+        self.entries.remove(slot);
+        self.ids.remove(&id.0);
+        if let Some(table) = self.table_mut(pt) {
+            if list == List::Priority { table.priority.remove(order) } else { table.overflow.remove(order) }
+        }
+        ReplyCode::Ok
+    }
+}
+
+/// An event of which only the kind is known.
+pub(crate) fn blank(kind: EventKind) -> Event {
+    Event {
+        kind,
+        fail: FailType::Ok,
+        list: List::Priority,
+        pt: 0,
+        initiator: ProcessId::default(),
+        start: 0,
+        user_ptr: 0,
+        hdr_data: 0,
+        match_bits: 0,
+        rlength: 0,
+        mlength: 0,
+        remote_offset: 0,
+    }
+}
+
+fn target_event(kind: EventKind, operation: &Operation, landing: &Landing, user_ptr: u64) -> Event {
+    Event {
+        kind,
+        fail: FailType::Ok,
+        list: landing.list,
+        pt: operation.pt,
+        initiator: operation.initiator,
+        start: landing.start,
+        user_ptr,
+        hdr_data: operation.hdr_data,
+        match_bits: operation.match_bits,
+        rlength: operation.rlength,
+        mlength: landing.mlength,
+        remote_offset: landing.offset,
+    }
+}

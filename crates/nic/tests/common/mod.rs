@@ -1,0 +1,311 @@
+//! A machine for tests: NICs, a network of fixed latency and rate, and memory that checks how the
+//! NICs use it.
+#![allow(dead_code)] // each test binary uses a part
+
+use std::collections::BTreeMap;
+
+use narrows_engine::EventQueue;
+use narrows_fabric::{Notice as Network, Transfer};
+use narrows_nic::{CommandError, Event as NicEvent, MessageId, NicConfig, Nics, Out, Process};
+use narrows_portals::*;
+use narrows_units::{ByteRate, Bytes, SimTime};
+
+pub const NO_EQ: EqId = EqId::NONE;
+pub const NO_CT: CtId = CtId::NONE;
+pub const EQ: EqId = EqId(0);
+pub const CT: CtId = CtId(0);
+pub const PT: u32 = 4;
+/// Bytes of memory of each process.
+pub const MEMORY: usize = 1 << 20;
+
+pub enum Due {
+    Nic(NicEvent),
+    Network(Network),
+    /// A command that is handed over when it arrives: process, when it was written.
+    Late(Process, SimTime, Command),
+}
+
+pub struct World {
+    pub queue: EventQueue<Due>,
+    pub latency: SimTime,
+    pub rate: ByteRate,
+    pub memory: Vec<Vec<u8>>,
+    pub payloads: BTreeMap<MessageId, Vec<u8>>,
+    pub seen: Vec<(SimTime, Process, Notice)>,
+    pub transfers: Vec<(SimTime, Transfer)>,
+    pub delivered: u64,
+    /// The network says SourceDone after TailArrived.
+    pub late_source: bool,
+    /// Addresses and lengths mean nothing: no memory is touched.
+    pub wild: bool,
+}
+
+impl Out for World {
+    fn schedule(&mut self, at: SimTime, source: u32, event: NicEvent) {
+        self.queue.schedule(at, source, Due::Nic(event));
+    }
+    fn transfer(&mut self, transfer: Transfer) {
+        let now = self.queue.now();
+        self.transfers.push((now, transfer));
+        let busy = self.rate.time_for(transfer.payload);
+        let source = 1_000 + transfer.source;
+        let read = if self.late_source { self.latency + busy * 2 + ns(50) } else { busy };
+        self.queue.schedule(now + read, source, Due::Network(Network::SourceDone(transfer.id)));
+        self.queue.schedule(now + self.latency, source, Due::Network(Network::HeadArrived(transfer.id)));
+        self.queue.schedule(now + self.latency + busy, source, Due::Network(Network::TailArrived(transfer.id)));
+    }
+    fn notify(&mut self, process: Process, notice: Notice) {
+        self.seen.push((self.queue.now(), process, notice));
+    }
+    fn capture(&mut self, message: MessageId, process: Process, address: u64, length: u64) {
+        let at = address as usize;
+        let bytes = match self.wild {
+            true => Vec::new(),
+            false => self.memory[process.0 as usize][at..at + length as usize].to_vec(),
+        };
+        assert!(self.payloads.insert(message, bytes).is_none(), "the payload of {message:?} was taken twice");
+    }
+    fn inline(&mut self, message: MessageId, payload: Box<[u8]>) {
+        assert!(self.payloads.insert(message, payload.into_vec()).is_none(), "the payload of {message:?} was taken twice");
+    }
+    fn deliver(&mut self, message: MessageId, process: Process, address: u64, length: u64) {
+        let payload = &self.payloads[&message];
+        if self.wild {
+            return;
+        }
+        assert!(length > 0 && length as usize <= payload.len());
+        let at = address as usize;
+        self.memory[process.0 as usize][at..at + length as usize].copy_from_slice(&payload[..length as usize]);
+        self.delivered += length;
+    }
+    fn release(&mut self, message: MessageId) {
+        assert!(self.payloads.remove(&message).is_some(), "{message:?} has no payload to release");
+    }
+}
+
+pub struct Sim {
+    pub nics: Nics,
+    pub world: World,
+    pub places: Vec<ProcessId>,
+    pub clock: SimTime,
+    next_entry: u64,
+    next_ticket: u32,
+}
+
+pub fn config() -> NicConfig {
+    NicConfig::bxi_v2()
+}
+
+impl Sim {
+    /// `nodes` nodes with `ppn` processes each, process numbers by node.
+    pub fn new(config: NicConfig, nodes: u32, ppn: u32) -> Sim {
+        let places: Vec<ProcessId> = (0..nodes * ppn).map(|p| ProcessId { nid: p / ppn + 1, pid: p % ppn + 1 }).collect();
+        Sim {
+            nics: Nics::new(config, nodes, &places),
+            world: World {
+                queue: EventQueue::new(),
+                latency: SimTime::from_ns(400),
+                rate: ByteRate(10_000_000_000),
+                memory: vec![vec![0; MEMORY]; places.len()],
+                payloads: BTreeMap::new(),
+                seen: Vec::new(),
+                transfers: Vec::new(),
+                delivered: 0,
+                late_source: false,
+                wild: false,
+            },
+            places,
+            clock: SimTime::ZERO,
+            next_entry: 1,
+            next_ticket: 1,
+        }
+    }
+
+    /// The same, with [`EQ`], [`CT`] and [`PT`] made in every process.
+    pub fn ready(config: NicConfig, nodes: u32, ppn: u32, pt_options: u32) -> Sim {
+        let mut sim = Sim::new(config, nodes, ppn);
+        for process in 0..nodes * ppn {
+            sim.command(process, Command::EqAlloc { eq: EQ, count: 1024 });
+            sim.command(process, Command::CtAlloc { ct: CT });
+            sim.command(process, Command::PtAlloc { pt: PT, options: pt_options, eq: EQ });
+        }
+        sim.run();
+        sim
+    }
+
+    pub fn try_command(&mut self, process: u32, command: Command) -> Result<(), CommandError> {
+        self.clock = self.clock.max(self.world.queue.now());
+        self.nics.command(self.clock, Process(process), command, &mut self.world)
+    }
+
+    pub fn command(&mut self, process: u32, command: Command) {
+        self.try_command(process, command).expect("the tests give correct commands");
+    }
+
+    pub fn step(&mut self) -> bool {
+        let Some((now, due)) = self.world.queue.pop() else { return false };
+        match due {
+            Due::Nic(event) => self.nics.handle(now, event, &mut self.world),
+            Due::Network(notice) => self.nics.network(now, notice, &mut self.world),
+            Due::Late(process, written, command) => {
+                let result = self.nics.command_late(now, written, process, command, &mut self.world);
+                result.expect("the tests give correct commands");
+            }
+        }
+        true
+    }
+
+    /// Until nothing happens any more.
+    pub fn run(&mut self) {
+        while self.step() {}
+        self.clock = self.clock.max(self.world.queue.now());
+    }
+
+    pub fn run_until(&mut self, at: SimTime) {
+        while self.world.queue.next_time().is_some_and(|next| next <= at) {
+            self.step();
+        }
+        self.clock = self.clock.max(at);
+    }
+
+    pub fn append_to(&mut self, process: u32, list: List, me: MatchEntry) -> EntryId {
+        let entry = EntryId(self.next_entry);
+        self.next_entry += 1;
+        self.command(process, Command::MeAppend { entry, pt: PT, list, me });
+        entry
+    }
+
+    pub fn append(&mut self, process: u32, me: MatchEntry) -> EntryId {
+        self.append_to(process, List::Priority, me)
+    }
+
+    pub fn overflow(&mut self, process: u32, me: MatchEntry) -> EntryId {
+        self.append_to(process, List::Overflow, me)
+    }
+
+    pub fn search(&mut self, process: u32, operation: SearchOperation, me: MatchEntry) {
+        self.command(process, Command::MeSearch { pt: PT, operation, me });
+    }
+
+    /// Unlinks and runs; the answer.
+    pub fn unlink(&mut self, process: u32, entry: EntryId) -> ReplyCode {
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        self.command(process, Command::MeUnlink { entry, ticket });
+        self.run();
+        let found = self.world.seen.iter().find_map(|(_, _, notice)| match notice {
+            Notice::Reply { ticket: of, code } if *of == ticket => Some(*code),
+            _ => None,
+        });
+        found.expect("an unlink is always answered")
+    }
+
+    pub fn target(&self, process: u32, bits: u64) -> RemoteTarget {
+        RemoteTarget { process: self.places[process as usize], pt: PT, match_bits: bits, offset: 0 }
+    }
+
+    pub fn put(&mut self, from: u32, to: u32, bits: u64, length: u64, ack: AckRequest) {
+        self.put_from(from, to, bits, local(0), length, ack, 0);
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    pub fn put_from(&mut self, from: u32, to: u32, bits: u64, local: LocalBuffer, length: u64, ack: AckRequest, hdr_data: u64) {
+        let target = self.target(to, bits);
+        self.command(from, Command::Put { local, length, inline: None, ack, target, hdr_data });
+    }
+
+    pub fn get(&mut self, from: u32, of: u32, bits: u64, local: LocalBuffer, length: u64) {
+        let target = self.target(of, bits);
+        self.command(from, Command::Get { local, length, target });
+    }
+
+    /// What `process` has seen since the last call.
+    pub fn take(&mut self, process: u32) -> Vec<Notice> {
+        let mut taken = Vec::new();
+        self.world.seen.retain(|(_, of, notice)| {
+            let mine = of.0 == process;
+            if mine {
+                taken.push(*notice);
+            }
+            !mine
+        });
+        taken
+    }
+
+    /// The full events of them.
+    pub fn events(&mut self, process: u32) -> Vec<Event> {
+        self.take(process)
+            .into_iter()
+            .filter_map(|notice| match notice {
+                Notice::Event { event, .. } => Some(event),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Runs, then the kinds of the full events.
+    pub fn kinds(&mut self, process: u32) -> Vec<EventKind> {
+        self.run();
+        self.events(process).iter().map(|event| event.kind).collect()
+    }
+
+    /// Runs, then the last value of [`CT`].
+    pub fn count(&mut self, process: u32) -> (u64, u64) {
+        self.run();
+        let last = self.take(process).into_iter().rev().find_map(|notice| match notice {
+            Notice::Count { ct: CT, success, failure } => Some((success, failure)),
+            _ => None,
+        });
+        last.unwrap_or((0, 0))
+    }
+
+    /// Fills memory with a pattern that no two places share (modulo 251).
+    pub fn fill(&mut self, process: u32, at: u64, length: u64, seed: u64) {
+        for i in 0..length {
+            self.world.memory[process as usize][(at + i) as usize] = pattern(seed, i);
+        }
+    }
+
+    pub fn check(&self, process: u32, at: u64, length: u64, seed: u64) {
+        for i in 0..length {
+            assert_eq!(self.world.memory[process as usize][(at + i) as usize], pattern(seed, i), "byte {i} of {length}");
+        }
+    }
+
+    /// Nothing may be left when nothing is under way.
+    pub fn check_idle(&mut self) {
+        self.run();
+        assert_eq!(self.nics.in_flight(), 0);
+        let payloads = &self.world.payloads;
+        assert!(payloads.len() as u64 <= self.nics.held(), "payloads left: {:?}", payloads.keys());
+    }
+}
+
+fn pattern(seed: u64, i: u64) -> u8 {
+    ((seed * 37 + i) % 251) as u8
+}
+
+/// An MD buffer that asks for all events.
+pub fn local(address: u64) -> LocalBuffer {
+    LocalBuffer { address, options: 0, eq: EQ, ct: NO_CT, user_ptr: 0xabc }
+}
+
+/// An entry for puts and gets without LINK events.
+pub fn entry(bits: u64, start: u64, length: u64) -> MatchEntry {
+    MatchEntry { start, length, match_bits: bits, options: me::OP_PUT | me::OP_GET | me::EVENT_LINK_DISABLE, ..Default::default() }
+}
+
+/// The same with more options.
+pub fn entry_with(bits: u64, start: u64, length: u64, options: u32) -> MatchEntry {
+    let mut me = entry(bits, start, length);
+    me.options |= options;
+    me
+}
+
+pub fn ns(ns: u64) -> SimTime {
+    SimTime::from_ns(ns)
+}
+
+pub fn time_for(rate: ByteRate, bytes: u64) -> SimTime {
+    rate.time_for(Bytes(bytes))
+}

@@ -1,0 +1,329 @@
+//! Closed forms: each latency is the sum of documented stages (see `NicConfig`).
+
+mod common;
+
+use common::*;
+use narrows_nic::{NicConfig, Process};
+use narrows_portals::*;
+use narrows_units::{ByteRate, SimTime};
+
+/// The network of these tests: 400 ns and 10 GB/s.
+const NETWORK_NS: u64 = 400;
+
+struct Stages {
+    config: NicConfig,
+    wire: ByteRate,
+}
+
+impl Stages {
+    fn pcie(&self, bytes: u64) -> SimTime {
+        self.config.pcie_latency + self.config.pcie_rate.time_for(narrows_units::Bytes(bytes))
+    }
+    fn command(&self) -> SimTime {
+        self.pcie(self.config.command_size.get())
+    }
+    fn event(&self) -> SimTime {
+        self.pcie(self.config.event_size.get())
+    }
+    fn count(&self) -> SimTime {
+        self.pcie(self.config.count_size.get())
+    }
+    fn network(&self, payload: u64) -> SimTime {
+        ns(NETWORK_NS) + time_for(self.wire, payload)
+    }
+    fn matching(&self, visited: u64) -> SimTime {
+        self.config.match_base + self.config.match_per_entry * visited
+    }
+    /// A message arrives and is matched: the header is matched while the payload follows.
+    fn arrival(&self, payload: u64, visited: u64) -> SimTime {
+        ns(NETWORK_NS) + self.matching(visited).max(time_for(self.wire, payload))
+    }
+    fn read(&self) -> SimTime {
+        self.pcie(64) + self.config.dma_latency
+    }
+}
+
+fn stages(sim: &Sim) -> Stages {
+    Stages { config: sim.nics.config().clone(), wire: sim.world.rate }
+}
+
+fn sim() -> Sim {
+    let mut sim = Sim::ready(config(), 2, 2, 0);
+    sim.append(2, entry(0, 0, 1 << 19));
+    sim.run();
+    sim.clock += SimTime::from_us(10);
+    sim
+}
+
+/// When `process` saw an event of `kind` after `begin`.
+fn seen(sim: &Sim, process: u32, kind: EventKind, begin: SimTime) -> SimTime {
+    let at = sim.world.seen.iter().rev().find_map(|(at, of, notice)| match notice {
+        Notice::Event { event, .. } if of.0 == process && event.kind == kind => Some(*at),
+        _ => None,
+    });
+    at.expect("the event comes") - begin
+}
+
+#[test]
+fn an_idle_put_of_8_bytes_is_the_sum_of_the_documented_stages() {
+    let mut sim = sim();
+    let begin = sim.clock;
+    sim.put(0, 2, 0, 8, AckRequest::Full);
+    sim.run();
+    let s = stages(&sim);
+    let target = s.command() + s.arrival(8, 1) + s.config.dma_latency + s.event();
+    // command, links, matching (longer than 8 bytes on the wire), payload write, event;
+    // each rounded up to a picosecond
+    assert_eq!(seen(&sim, 2, EventKind::Put, begin), target);
+    assert_eq!(target.as_ps(), 304_064 + 400_000 + 2_000 + 200_000 + 306_096);
+    let near = SimTime::from_ns(1_200);
+    assert!(target > near && target - near < ns(20), "S4BXI's sum is about 1.2 us, this one is {target}");
+    // SEND as soon as the NIC has the command; ACK when the data are written.
+    assert_eq!(seen(&sim, 0, EventKind::Send, begin), s.command() + s.event());
+    let ack = s.command() + s.arrival(8, 1) + s.config.dma_latency + s.network(32) + s.event();
+    assert_eq!(seen(&sim, 0, EventKind::Ack, begin), ack);
+}
+
+#[test]
+fn a_put_of_0_bytes_writes_no_payload() {
+    let mut sim = sim();
+    let begin = sim.clock;
+    sim.put(0, 2, 0, 0, AckRequest::None);
+    sim.run();
+    let s = stages(&sim);
+    assert_eq!(seen(&sim, 2, EventKind::Put, begin), s.command() + s.arrival(0, 1) + s.event());
+}
+
+#[test]
+fn bytes_behind_the_command_take_pcie_time() {
+    let mut sim = sim();
+    for length in [8u64, 9, 200, 408] {
+        let begin = sim.clock;
+        let target = sim.target(2, 0);
+        let inline = Some(vec![1; length as usize].into_boxed_slice());
+        sim.command(0, Command::Put { local: local(0), length, inline, ack: AckRequest::None, target, hdr_data: 0 });
+        sim.run();
+        let s = stages(&sim);
+        let command = s.command() + time_for(s.config.pcie_rate, length - 8);
+        let target = command + s.arrival(length, 1) + s.config.dma_latency + s.event();
+        assert_eq!(seen(&sim, 2, EventKind::Put, begin), target, "{length} bytes");
+        assert_eq!(seen(&sim, 0, EventKind::Send, begin), command + s.event(), "{length} bytes");
+        sim.clock += SimTime::from_us(5);
+    }
+}
+
+#[test]
+fn a_longer_put_is_read_by_dma_first() {
+    let mut sim = sim();
+    for length in [9u64, 64, 65, 4096, 100_000] {
+        let begin = sim.clock;
+        sim.put(0, 2, 0, length, AckRequest::None);
+        sim.run();
+        let s = stages(&sim);
+        let start = s.command() + s.read();
+        let target = start + s.arrival(length, 1) + s.config.dma_latency + s.event();
+        assert_eq!(seen(&sim, 2, EventKind::Put, begin), target, "{length} bytes");
+        // Buffered: SEND when the payload is in the NIC; else when its last byte left the memory.
+        let left = if length <= 64 { start } else { start + time_for(s.wire, length) };
+        assert_eq!(seen(&sim, 0, EventKind::Send, begin), left + s.event(), "{length} bytes");
+        assert!(sim.world.transfers.last().is_some_and(|(_, t)| t.source_dma && t.target_dma && t.payload.get() == length));
+        sim.clock += SimTime::from_us(5);
+    }
+}
+
+#[test]
+fn what_the_library_took_but_is_longer_than_pio_is_read_by_dma() {
+    let mut sim = sim();
+    let begin = sim.clock;
+    let target = sim.target(2, 0);
+    let inline = Some(vec![7; 409].into_boxed_slice());
+    sim.command(0, Command::Put { local: local(0), length: 409, inline, ack: AckRequest::None, target, hdr_data: 0 });
+    sim.run();
+    let s = stages(&sim);
+    let expected = s.command() + s.read() + s.arrival(409, 1) + s.config.dma_latency + s.event();
+    assert_eq!(seen(&sim, 2, EventKind::Put, begin), expected);
+    assert_eq!(sim.world.memory[2][..409], [7; 409]);
+}
+
+#[test]
+fn a_get_is_request_read_response_write_reply() {
+    let mut sim = sim();
+    for length in [1u64, 8, 5000] {
+        let begin = sim.clock;
+        sim.get(0, 2, 0, local(1 << 19), length);
+        sim.run();
+        let s = stages(&sim);
+        let response = s.command() + s.arrival(0, 1) + s.read();
+        assert_eq!(seen(&sim, 2, EventKind::Get, begin), response + time_for(s.wire, length) + s.event(), "{length} bytes");
+        let reply = response + s.network(length) + s.config.dma_latency + s.event();
+        assert_eq!(seen(&sim, 0, EventKind::Reply, begin), reply, "{length} bytes");
+        sim.clock += SimTime::from_us(5);
+    }
+    let begin = sim.clock;
+    sim.get(0, 2, 0, local(0), 0);
+    sim.run();
+    let s = stages(&sim);
+    let reply = s.command() + s.arrival(0, 1) + s.network(0) + s.event();
+    assert_eq!(seen(&sim, 0, EventKind::Reply, begin), reply, "nothing to read, nothing to write");
+}
+
+#[test]
+fn matching_time_grows_with_the_place_in_the_list() {
+    let mut sim = Sim::ready(config(), 2, 1, 0);
+    for bits in 0..100 {
+        sim.append(1, entry(bits, 0, 64));
+    }
+    sim.run();
+    let mut at = Vec::new();
+    for bits in [0, 9, 99] {
+        sim.clock += SimTime::from_us(10);
+        let begin = sim.clock;
+        sim.put(0, 1, bits, 8, AckRequest::None);
+        sim.run();
+        at.push(seen(&sim, 1, EventKind::Put, begin));
+    }
+    let per_entry = sim.nics.config().match_per_entry;
+    assert_eq!([at[1] - at[0], at[2] - at[1]], [per_entry * 9, per_entry * 90]);
+}
+
+#[test]
+fn counting_events_are_cheaper_than_full_events() {
+    let mut sim = Sim::ready(config(), 2, 1, 0);
+    sim.append(1, MatchEntry { ct: CT, ..entry_with(0, 0, 64, me::EVENT_CT_COMM | me::EVENT_COMM_DISABLE) });
+    sim.run();
+    let begin = sim.clock + SimTime::from_us(1);
+    sim.clock = begin;
+    sim.put(0, 1, 0, 8, AckRequest::None);
+    sim.run();
+    let s = stages(&sim);
+    let at = sim.world.seen.iter().rev().find(|(_, process, _)| process.0 == 1).map(|(at, _, _)| *at - begin);
+    assert_eq!(at, Some(s.command() + s.arrival(8, 1) + s.config.dma_latency + s.count()));
+}
+
+#[test]
+fn occupancy_limits_the_message_rate_of_a_node_and_not_the_latency() {
+    let mut sim = sim();
+    let begin = sim.clock;
+    let messages = 100;
+    for i in 0..messages {
+        sim.put(i % 2, 2, 0, 8, AckRequest::None); // two processes, one NIC
+    }
+    sim.run();
+    let starts: Vec<SimTime> = sim.world.transfers.iter().filter(|(at, _)| *at >= begin).map(|(at, _)| *at).collect();
+    assert_eq!(starts.len(), messages as usize);
+    assert_eq!(starts[0] - begin, sim.nics.lookahead(), "the first finds an idle pipeline");
+    let gaps: Vec<SimTime> = starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(gaps.iter().all(|&gap| gap == sim.nics.config().put_occupancy), "{gaps:?}");
+}
+
+#[test]
+fn responses_have_a_pipeline_of_their_own() {
+    let mut sim = Sim::ready(config(), 3, 1, 0);
+    for process in 0..3 {
+        sim.append(process, entry(0, 0, 64));
+    }
+    sim.run();
+    sim.world.transfers.clear();
+    for _ in 0..50 {
+        sim.put(0, 1, 0, 8, AckRequest::None);
+    }
+    sim.get(2, 0, 0, local(0), 8);
+    sim.run();
+    let response = sim.world.transfers.iter().position(|(_, t)| t.virtual_network == 1).expect("the get is answered");
+    assert!(response < 20, "the response does not wait for 50 puts: it was transfer {response}");
+}
+
+#[test]
+fn nothing_happens_before_the_lookahead() {
+    let mut sim = sim();
+    let begin = sim.clock;
+    let entry_id = sim.append(0, MatchEntry { options: me::OP_PUT, ..Default::default() });
+    sim.put(0, 2, 0, 8, AckRequest::None);
+    sim.command(0, Command::MeUnlink { entry: entry_id, ticket: 9 });
+    sim.command(0, Command::CtIncrement { ct: CT, success: 1, failure: 0 });
+    assert_eq!(sim.world.queue.next_time(), Some(begin + sim.nics.lookahead()));
+    assert!(sim.nics.lookahead() >= sim.nics.config().pcie_latency);
+    let before = sim.world.seen.len();
+    sim.run();
+    let s = stages(&sim);
+    assert_eq!(sim.world.seen[before].0, begin + s.command() + s.event(), "LINK: a round trip over PCIe");
+}
+
+#[test]
+fn requests_beyond_the_end_to_end_window_wait() {
+    let limit = 4;
+    let mut sim = Sim::ready(NicConfig { max_outstanding: limit, put_occupancy: SimTime::ZERO, ..config() }, 2, 1, 0);
+    sim.append(1, entry(0, 0, 64));
+    sim.run();
+    sim.world.transfers.clear();
+    for _ in 0..10 {
+        sim.put(0, 1, 0, 8, AckRequest::None);
+    }
+    let mut most = 0;
+    while sim.step() {
+        let now = sim.world.queue.now();
+        let under_way = sim.world.transfers.iter().filter(|(at, _)| *at + ns(NETWORK_NS) > now).count();
+        most = most.max(under_way);
+    }
+    assert_eq!(most as u32, limit);
+    assert_eq!(sim.kinds(1).len(), 10, "all arrive in the end");
+    sim.check_idle();
+}
+
+#[test]
+fn a_short_put_does_not_overtake_a_long_one_to_the_same_process_but_may_to_another() {
+    let mut sim = Sim::ready(NicConfig { put_occupancy: ns(10), ..config() }, 3, 1, 0);
+    for process in [1, 2] {
+        sim.append(process, entry(0, 0, 4096));
+    }
+    sim.run();
+    sim.world.transfers.clear();
+    sim.put(0, 1, 0, 4096, AckRequest::None);
+    sim.put(0, 1, 0, 8, AckRequest::None);
+    sim.put(0, 2, 0, 8, AckRequest::None);
+    sim.run();
+    let order: Vec<(u32, u64)> = sim.world.transfers.iter().map(|(_, t)| (t.target, t.payload.get())).collect();
+    assert_eq!(order, [(2, 8), (1, 4096), (1, 8)]);
+}
+
+#[test]
+fn a_network_that_says_source_done_last_changes_no_result() {
+    let mut sim = sim();
+    sim.world.late_source = true;
+    sim.fill(0, 0, 5000, 1);
+    for _ in 0..3 {
+        sim.put(0, 2, 0, 5000, AckRequest::Full);
+        sim.put(0, 2, 0, 8, AckRequest::None);
+        sim.get(1, 2, 0, local(1 << 19), 5000);
+    }
+    sim.run();
+    sim.check(2, 0, 5000, 1);
+    assert_eq!(sim.world.memory[2][..5000], sim.world.memory[1][1 << 19..(1 << 19) + 5000]);
+    assert_eq!(sim.events(0).iter().filter(|e| e.kind == EventKind::Ack).count(), 3);
+    sim.check_idle();
+}
+
+#[test]
+fn a_command_that_is_handed_over_late_has_the_same_effect() {
+    let run = |late: bool| {
+        let mut sim = sim();
+        for i in 0..20u64 {
+            let target = sim.target(2, 0);
+            let inline = Some(vec![3; 8 * i as usize].into_boxed_slice());
+            let put = Command::Put { local: local(0), length: 8 * i, inline, ack: AckRequest::Full, target, hdr_data: i };
+            let process = (i % 2) as u32;
+            let written = sim.clock + ns(7 * i); // closer than PCIe can carry the longer ones
+            if late {
+                let due = Due::Late(Process(process), written, put);
+                sim.world.queue.schedule(written + sim.nics.lookahead(), 2_000 + process, due);
+            } else {
+                sim.nics.command(written, Process(process), put, &mut sim.world).expect("a correct put");
+            }
+        }
+        sim.run();
+        sim.world.seen
+    };
+    let (early, late) = (run(false), run(true));
+    assert_eq!(early, late);
+    assert!(early.len() >= 60, "PUT, SEND and ACK of each");
+}

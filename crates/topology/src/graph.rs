@@ -1,0 +1,306 @@
+//! The graph of hosts, switches and directed links, and how it is put together.
+
+use crate::fat_tree::FatTree;
+use std::ops::Range;
+
+/// A directed link, which is also the output port that feeds it. See the crate's page for the numbering.
+pub type LinkId = u32;
+
+/// An end of a link.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Vertex {
+    /// A host, that is its NIC.
+    Host(u32),
+    /// A switch.
+    Switch(u32),
+}
+
+/// Which of the machine file's links this one is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum LinkClass {
+    /// Between a host and its switch.
+    Host,
+    /// Between two switches.
+    Switch,
+}
+
+/// One direction of a cable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Link {
+    /// Where it starts.
+    pub from: Vertex,
+    /// Where it ends.
+    pub to: Vertex,
+    /// The port of `from`; a port number counts both directions of a cable.
+    pub from_port: u16,
+    /// The port of `to`.
+    pub to_port: u16,
+    /// Rate and latency are those of this class.
+    pub class: LinkClass,
+    /// The other direction of the same cable.
+    pub reverse: LinkId,
+}
+
+/// The rule behind a graph, which routing needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Shape {
+    /// A fat tree (one switch is a tree of one level).
+    FatTree(FatTree),
+}
+
+/// What a topology is made of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Counts {
+    /// Hosts.
+    pub hosts: u32,
+    /// Switches.
+    pub switches: u32,
+    /// Cables (two directed links each) between hosts and switches.
+    pub host_cables: u32,
+    /// Cables between switches.
+    pub switch_cables: u32,
+    /// Ports of the switch with the most cables on it.
+    pub radix: u32,
+    /// Links on the longest of the shortest ways between two hosts.
+    pub diameter: u32,
+}
+
+/// Hosts, switches and links. Built by [`FatTree::build`] or, link by link, by [`GraphBuilder`].
+#[derive(Clone, Debug)]
+pub struct Topology {
+    name: String,
+    hosts: u32,
+    links: Vec<Link>,
+    /// Switch `s` owns links `first_output[s]..first_output[s + 1]`.
+    first_output: Vec<LinkId>,
+    shape: Shape,
+}
+
+impl Topology {
+    /// The name that reports use, such as `PGFT(2; 24,10; 1,3; 1,2)`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Number of hosts.
+    pub fn hosts(&self) -> u32 {
+        self.hosts
+    }
+
+    /// Number of switches.
+    pub fn switches(&self) -> u32 {
+        self.first_output.len() as u32 - 1
+    }
+
+    /// Every directed link, by its [`LinkId`].
+    pub fn links(&self) -> &[Link] {
+        &self.links
+    }
+
+    /// The link from `host` to its switch.
+    pub fn injection(&self, host: u32) -> LinkId {
+        debug_assert!(host < self.hosts);
+        host
+    }
+
+    /// The link from its switch to `host`.
+    pub fn ejection(&self, host: u32) -> LinkId {
+        self.links[self.injection(host) as usize].reverse
+    }
+
+    /// The output ports of `switch`, in the order of their numbers. Its input port `i` is the reverse of output port `i`.
+    pub fn outputs(&self, switch: u32) -> Range<LinkId> {
+        self.first_output[switch as usize]..self.first_output[switch as usize + 1]
+    }
+
+    /// The rule that the graph was built by.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Links between switches on a shortest way from `source` to `target`; the two host links come on top.
+    /// A host reaches itself without a link, and this is not asked.
+    #[inline]
+    pub fn switch_links_between(&self, source: u32, target: u32) -> u32 {
+        match &self.shape {
+            Shape::FatTree(tree) => tree.switch_links_between(source, target),
+        }
+    }
+
+    /// Links on the longest of the shortest ways between two hosts, host links included; 0 for a single host.
+    pub fn diameter(&self) -> u32 {
+        match &self.shape {
+            Shape::FatTree(tree) => tree.diameter(),
+        }
+    }
+
+    /// Number of parts of every kind.
+    pub fn counts(&self) -> Counts {
+        let host_links = self.links.iter().filter(|link| link.class == LinkClass::Host).count() as u32;
+        Counts {
+            hosts: self.hosts,
+            switches: self.switches(),
+            host_cables: host_links / 2,
+            switch_cables: (self.links.len() as u32 - host_links) / 2,
+            radix: (0..self.switches()).map(|switch| self.outputs(switch).len() as u32).max().unwrap_or(0),
+            diameter: self.diameter(),
+        }
+    }
+}
+
+/// Why a graph cannot be built.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GraphError {
+    /// A host without a link, or with several.
+    #[error("host {host} has {links} links; every host needs exactly one")]
+    HostLinks {
+        /// The host.
+        host: u32,
+        /// Its links.
+        links: u32,
+    },
+    /// A link names something that is not there.
+    #[error("a link ends at {vertex:?}, but there are {hosts} hosts and {switches} switches")]
+    NoSuchVertex {
+        /// The end that is missing.
+        vertex: Vertex,
+        /// Hosts that exist.
+        hosts: u32,
+        /// Switches that exist.
+        switches: u32,
+    },
+    /// Two hosts cabled to each other, or a link from a switch to itself.
+    #[error("a link from {from:?} to {to:?} is not possible")]
+    BadLink {
+        /// One end.
+        from: Vertex,
+        /// The other end.
+        to: Vertex,
+    },
+    /// More ports on a switch than a port number holds.
+    #[error("switch {switch} has more than {} ports", u16::MAX)]
+    TooManyPorts {
+        /// The switch.
+        switch: u32,
+    },
+}
+
+/// Collects cables; ports are numbered at each end in the order of the calls.
+#[derive(Clone, Debug)]
+pub struct GraphBuilder {
+    hosts: u32,
+    switches: u32,
+    cables: Vec<(Vertex, Vertex)>,
+}
+
+impl GraphBuilder {
+    /// A graph without cables.
+    pub fn new(hosts: u32, switches: u32) -> Self {
+        GraphBuilder { hosts, switches, cables: Vec::new() }
+    }
+
+    /// Adds a cable: one link in each direction.
+    pub fn cable(&mut self, one: Vertex, other: Vertex) {
+        self.cables.push((one, other));
+    }
+
+    /// The graph with its links numbered.
+    ///
+    /// # Errors
+    /// See [`GraphError`].
+    pub fn build(self, name: String, shape: Shape) -> Result<Topology, GraphError> {
+        let GraphBuilder { hosts, switches, cables } = self;
+        let mut host_links = vec![0u32; hosts as usize];
+        let mut ports = vec![0u32; switches as usize];
+        for &(from, to) in &cables {
+            match (from, to) {
+                (Vertex::Host(_), Vertex::Host(_)) => return Err(GraphError::BadLink { from, to }),
+                _ if from == to => return Err(GraphError::BadLink { from, to }),
+                _ => {}
+            }
+            for vertex in [from, to] {
+                let count = match vertex {
+                    Vertex::Host(host) => host_links.get_mut(host as usize),
+                    Vertex::Switch(switch) => ports.get_mut(switch as usize),
+                };
+                *count.ok_or(GraphError::NoSuchVertex { vertex, hosts, switches })? += 1;
+            }
+        }
+        if let Some(host) = host_links.iter().position(|&links| links != 1) {
+            return Err(GraphError::HostLinks { host: host as u32, links: host_links[host] });
+        }
+        if let Some(switch) = ports.iter().position(|&count| count > u32::from(u16::MAX)) {
+            return Err(GraphError::TooManyPorts { switch: switch as u32 });
+        }
+        let mut first_output = Vec::with_capacity(ports.len() + 1);
+        let mut next = hosts;
+        for &count in &ports {
+            first_output.push(next);
+            next += count;
+        }
+        first_output.push(next);
+
+        let nowhere =
+            Link { from: Vertex::Host(0), to: Vertex::Host(0), from_port: 0, to_port: 0, class: LinkClass::Host, reverse: LinkId::MAX };
+        let mut links = vec![nowhere; next as usize];
+        let mut used = vec![0u16; switches as usize];
+        let mut port_of = |vertex: Vertex| match vertex {
+            Vertex::Host(host) => (host, 0),
+            Vertex::Switch(switch) => {
+                let port = used[switch as usize];
+                used[switch as usize] += 1;
+                (first_output[switch as usize] + u32::from(port), port)
+            }
+        };
+        for (one, other) in cables {
+            let class = if matches!((one, other), (Vertex::Switch(_), Vertex::Switch(_))) { LinkClass::Switch } else { LinkClass::Host };
+            let (forth, one_port) = port_of(one);
+            let (back, other_port) = port_of(other);
+            links[forth as usize] = Link { from: one, to: other, from_port: one_port, to_port: other_port, class, reverse: back };
+            links[back as usize] = Link { from: other, to: one, from_port: other_port, to_port: one_port, class, reverse: forth };
+        }
+        Ok(Topology { name, hosts, links, first_output, shape })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape() -> Shape {
+        Shape::FatTree(FatTree::one_switch(2).unwrap())
+    }
+
+    #[test]
+    fn numbers_injection_links_first_and_pairs_directions() {
+        let mut builder = GraphBuilder::new(2, 2);
+        builder.cable(Vertex::Host(0), Vertex::Switch(0));
+        builder.cable(Vertex::Host(1), Vertex::Switch(1));
+        builder.cable(Vertex::Switch(0), Vertex::Switch(1));
+        let graph = builder.build("two".into(), shape()).unwrap();
+        assert_eq!(graph.outputs(0), 2..4);
+        assert_eq!(graph.ejection(1), 4);
+        for (id, link) in graph.links().iter().enumerate() {
+            let back = graph.links()[link.reverse as usize];
+            assert_eq!((back.reverse, back.from, back.to, back.from_port), (id as u32, link.to, link.from, link.to_port));
+        }
+        assert_eq!((graph.counts().host_cables, graph.counts().switch_cables), (2, 1));
+    }
+
+    #[test]
+    fn refuses_what_is_no_network() {
+        let built = |cables: &[(Vertex, Vertex)]| {
+            let mut builder = GraphBuilder::new(2, 1);
+            cables.iter().for_each(|&(one, other)| builder.cable(one, other));
+            builder.build("x".into(), shape()).map(|_| ())
+        };
+        let (a, b, s) = (Vertex::Host(0), Vertex::Host(1), Vertex::Switch(0));
+        assert_eq!(built(&[(a, s)]), Err(GraphError::HostLinks { host: 1, links: 0 }));
+        assert_eq!(built(&[(a, b)]), Err(GraphError::BadLink { from: a, to: b }));
+        assert_eq!(built(&[(s, s)]), Err(GraphError::BadLink { from: s, to: s }));
+        let missing = Vertex::Switch(3);
+        assert_eq!(built(&[(a, missing)]), Err(GraphError::NoSuchVertex { vertex: missing, hosts: 2, switches: 1 }));
+        assert_eq!(built(&[(a, s), (b, s)]), Ok(()));
+    }
+}

