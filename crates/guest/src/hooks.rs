@@ -10,6 +10,15 @@ static ACTIVE: AtomicBool = AtomicBool::new(false);
 /// The last known simulated time, for threads that find the rank busy, ps.
 static LAST_CLOCK: AtomicU64 = AtomicU64::new(0);
 
+/// What to do at the end of MPI_Init, see [`before_start`].
+static BEFORE_START: OnceLock<extern "C" fn()> = OnceLock::new();
+
+/// `prepare` is called at the end of MPI_Init, before simulated time begins: what happened until then was ordered by the
+/// host, and what it has left behind must not reach the results. Only the first caller is heard.
+pub fn before_start(prepare: extern "C" fn()) {
+    let _ = BEFORE_START.set(prepare);
+}
+
 struct Special {
     init: [Option<u32>; 3],
     finalize: [Option<u32>; 2],
@@ -51,8 +60,12 @@ pub fn mpi_leave(id: u32) {
         return;
     }
     let special = special();
+    let init = special.init.contains(&Some(id));
+    if init && let Some(prepare) = BEFORE_START.get() {
+        prepare();
+    }
     let Ok(mut rank) = session() else { return };
-    if special.init.contains(&Some(id)) {
+    if init {
         rank.start_together();
         ACTIVE.store(true, Ordering::Release);
     } else if special.finalize.contains(&Some(id)) {
