@@ -103,8 +103,12 @@ mod tests {
     fn the_order_in_which_slots_came_back_can_be_forgotten() {
         let refill = |back: [u32; 3]| {
             let mut slab = Slab::new(4);
-            (0..3).for_each(|value| drop(slab.insert(value)));
-            back.map(|index| slab.remove(index));
+            for value in 0..3 {
+                slab.insert(value);
+            }
+            for index in back {
+                slab.remove(index);
+            }
             slab.forget_order();
             [slab.insert(0).0, slab.insert(1).0, slab.insert(2).0]
         };
