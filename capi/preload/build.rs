@@ -18,6 +18,7 @@ const PORTALS: &[&str] = &[
     "narrows_exits",
     "narrows_host",
     "narrows_cores",
+    "narrows_longest_nap",
     "narrows_node_color",
 ];
 

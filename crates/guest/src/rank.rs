@@ -32,9 +32,9 @@ const LIFE_CHECK: Duration = Duration::from_secs(1);
 /// How long the first empty poll outside the simulated network sleeps; mail wakes it. Each one that follows sleeps twice as long,
 /// at most [`LONGEST_NAP_PER_RANK`] times the number of ranks.
 const OUTSIDE_NAP: Duration = Duration::from_micros(200);
-/// Bounds what all ranks in MPI_Init poll together to 20,000 times a second. With naps of a fixed length 256 ranks kept two cores busy
+/// Bounds what all ranks in MPI_Init wake up together to 20,000 times a second. With naps of a fixed length 256 ranks kept two cores busy
 /// with nothing else.
-const LONGEST_NAP_PER_RANK: Duration = Duration::from_micros(50);
+pub(crate) const LONGEST_NAP_PER_RANK: Duration = Duration::from_micros(50);
 /// Ends a rank whose simulator is gone.
 const EXIT_SIMULATOR_GONE: i32 = 121;
 
