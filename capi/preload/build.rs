@@ -20,6 +20,7 @@ const PORTALS: &[&str] = &[
     "narrows_cores",
     "narrows_longest_nap",
     "narrows_node_color",
+    "narrows_rank",
 ];
 
 /// Symbols with code of their own in `src/special.rs`.

@@ -15,6 +15,7 @@ unsafe extern "C" {
     fn narrows_cores() -> c_uint;
     fn narrows_longest_nap() -> u64;
     fn narrows_node_color() -> c_uint;
+    fn narrows_rank() -> u32;
 }
 
 /// Longest host name with its zero byte: `HOST_NAME_MAX` of Linux is 64 (gethostname(2)).
@@ -77,6 +78,12 @@ pub fn cores() -> Option<usize> {
 pub fn longest_nap() -> u64 {
     // SAFETY: no arguments.
     state::guarded(|| unsafe { narrows_longest_nap() })
+}
+
+/// Rank in MPI_COMM_WORLD.
+pub fn rank() -> u32 {
+    // SAFETY: no arguments.
+    state::guarded(|| unsafe { narrows_rank() })
 }
 
 /// Index of the simulated node.
