@@ -1,9 +1,11 @@
 //! What the preload library calls: marks of MPI calls, the simulated clock, the simulated host.
 
 use crate::attach::{attached, open_from_environment, session, try_session};
+use crate::rank::LONGEST_NAP_PER_RANK;
 use narrows_mpicalls::CALLS;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 /// The rank runs in simulated time: MPI_Init has returned, MPI_Finalize has not been called.
 static ACTIVE: AtomicBool = AtomicBool::new(false);
@@ -113,6 +115,7 @@ struct Identity {
     cores: u32,
     node: u32,
     rank: u32,
+    ranks: u32,
 }
 
 fn identity() -> Option<&'static Identity> {
@@ -127,6 +130,7 @@ fn identity() -> Option<&'static Identity> {
                 cores: region.file().settings.cores,
                 node: header.node,
                 rank,
+                ranks: region.file().ranks,
             })
         })
         .as_ref()
@@ -140,6 +144,11 @@ pub fn host() -> &'static [u8] {
 /// Cores of the simulated node; zero when this process belongs to no rank.
 pub fn cores() -> u32 {
     identity().map_or(0, |identity| identity.cores)
+}
+
+/// The longest sleep between two looks of a rank that waits outside the simulated network; zero when this process belongs to no rank.
+pub fn longest_nap() -> Duration {
+    identity().map_or(Duration::ZERO, |identity| LONGEST_NAP_PER_RANK * identity.ranks)
 }
 
 /// Index of the simulated node.
