@@ -11,6 +11,7 @@
 //!   cost, and in a long wait more, up to a microsecond, so that it needs fewer hand-overs. Not
 //!   more: programs that compute in steps with an MPI_Test after each must not pay for it.
 
+use narrows_channel::handover::{self, Turn};
 use narrows_channel::layout::{EPOCH_PS, INLINE_PAYLOAD, phase, reason, state};
 use narrows_channel::map::Region;
 use narrows_channel::record::{Delivery, Writer, decode_delivery, encode_command};
@@ -19,7 +20,7 @@ use narrows_mpicalls::Class;
 use narrows_portals::{Command, CtId, EqId, Event, Notice, ProcessId, ReplyCode};
 use narrows_units::SimTime;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
 
 /// Empty polls of a blocking call that return at once before the rank parks: enough for the progress functions of
@@ -232,31 +233,28 @@ impl Rank {
 
     /// Wakes the simulator.
     fn ring(&self) {
-        let bell = &self.region.file().bell;
-        bell.fetch_add(1, Release);
-        futex::wake(bell);
+        handover::ring(&self.region.file().bell);
     }
 
     /// Sleeps until the simulator hands the region back. Dies when the run is over.
     fn sleep(&mut self, while_state: u32) {
         let header = self.header();
         loop {
-            match header.state.load(Acquire) {
-                state::RUNNING => break,
-                state::KILLED => exit_now(EXIT_SIMULATOR_GONE),
-                now if now == while_state => {
-                    let timed_out = futex::wait(&header.state, while_state, Some(LIFE_CHECK));
-                    // SAFETY: signal 0 only asks whether the process exists.
-                    if timed_out && unsafe { libc::kill(self.region.file().simulator as i32, 0) } != 0 {
-                        exit_now(EXIT_SIMULATOR_GONE);
-                    }
-                }
-                _ => exit_now(EXIT_SIMULATOR_GONE),
+            match handover::await_turn(&header.state, while_state, Some(LIFE_CHECK)) {
+                Turn::Mine => break,
+                // SAFETY: signal 0 only asks whether the process exists.
+                Turn::Late if unsafe { libc::kill(self.region.file().simulator as i32, 0) } == 0 => {}
+                Turn::Late | Turn::Over => exit_now(EXIT_SIMULATOR_GONE),
             }
         }
         self.command_bytes = 0;
         self.horizon = header.horizon.load(Relaxed);
         self.collect();
+    }
+
+    fn give(&self, to: u32) {
+        let file = self.region.file();
+        handover::give(&self.header().state, &file.running, &file.bell, to);
     }
 
     /// Gives the region to the simulator until `deadline` or the next notice.
@@ -266,17 +264,13 @@ impl Rank {
         header.deadline.store(deadline, Relaxed);
         header.reason.store(why, Relaxed);
         header.commands.store(self.command_bytes as u64, Relaxed);
-        header.state.store(state::PARKED, Release);
-        if self.region.file().running.fetch_sub(1, AcqRel) == 1 {
-            self.ring();
-        }
+        self.give(state::PARKED);
         self.sleep(state::PARKED);
     }
 
     /// From outside to running; writes what was deferred.
     fn come_in(&mut self) {
-        self.header().state.store(state::WANTS_IN, Release);
-        self.ring();
+        handover::ask(&self.header().state, &self.region.file().bell);
         self.sleep(state::WANTS_IN);
         self.outside = false;
         for command in std::mem::take(&mut self.deferred) {
@@ -290,10 +284,7 @@ impl Rank {
         self.outside = true;
         header.commands.store(self.command_bytes as u64, Relaxed);
         header.mail.store(0, Relaxed);
-        header.state.store(state::OUTSIDE, Release);
-        if self.region.file().running.fetch_sub(1, AcqRel) == 1 {
-            self.ring();
-        }
+        self.give(state::OUTSIDE);
     }
 
     /// Takes what the simulator left in the notice area.
