@@ -129,9 +129,9 @@ pub fn run(command: TraceCommand) -> ExitCode {
     let result = match command {
         TraceCommand::Info { file, reading } => info(&file, reading.into()).map(|()| true),
         TraceCommand::Check { file, reading } => check(&file, reading.into()),
-        TraceCommand::Convert { source, reading, target, writing } => {
-            narrows_trace::open(&source, reading.into()).and_then(|mut trace| save(&mut trace.program, &target, writing.target_format)).map(|()| true)
-        }
+        TraceCommand::Convert { source, reading, target, writing } => narrows_trace::open(&source, reading.into())
+            .and_then(|mut trace| save(&mut trace.program, &target, writing.target_format))
+            .map(|()| true),
         TraceCommand::Scale { file, reading, compute, bytes, output, writing } => narrows_trace::open(&file, reading.into())
             .and_then(|trace| save(&mut Scaled::new(trace.program, compute, bytes), &output, writing.target_format))
             .map(|()| true),
