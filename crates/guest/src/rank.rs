@@ -10,13 +10,14 @@
 //! * In MPI_Test and its relatives, and outside MPI, an empty poll costs time: the machine's poll
 //!   cost, and in a long wait more, up to a microsecond, so that it needs fewer hand-overs. Not
 //!   more: programs that compute in steps with an MPI_Test after each must not pay for it.
+//! * In MPI_Probe and MPI_Mprobe a search for a message is answered when the message is there, so that the rank can park.
 
 use narrows_channel::layout::{EPOCH_PS, INLINE_PAYLOAD, phase, reason, state};
 use narrows_channel::map::Region;
 use narrows_channel::record::{Delivery, Writer, decode_delivery, encode_command};
 use narrows_channel::{Mapping, MappingError, RankHeader, Settings, futex};
 use narrows_mpicalls::Class;
-use narrows_portals::{Command, CtId, EqId, Event, Notice, ProcessId, ReplyCode};
+use narrows_portals::{Command, CtId, EqId, Event, Notice, ProcessId, ReplyCode, me};
 use narrows_units::SimTime;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -56,6 +57,8 @@ pub struct Rank {
     replies: Vec<(u32, ReplyCode)>,
     next_ticket: u32,
     class: Option<Class>,
+    /// In MPI_Probe or MPI_Mprobe.
+    probes: bool,
     expect_soon: bool,
     empty_polls: u32,
     /// Length of the next nap outside.
@@ -89,6 +92,7 @@ impl Rank {
             replies: Vec::new(),
             next_ticket: 0,
             class: None,
+            probes: false,
             expect_soon: false,
             empty_polls: 0,
             nap: OUTSIDE_NAP,
@@ -168,7 +172,9 @@ impl Rank {
 
     /// Gives a command to the NIC: it is written at the rank's clock, after the software cost
     /// of a post. Payloads of puts longer than [`INLINE_PAYLOAD`] must not come inline.
-    pub fn submit(&mut self, command: Command) {
+    ///
+    /// A search in a blocking probe waits in the NIC until its message comes: the MPI library would only search again.
+    pub fn submit(&mut self, mut command: Command) {
         let posts = matches!(
             command,
             Command::Put { .. } | Command::Get { .. } | Command::MeAppend { .. } | Command::MeSearch { .. } | Command::MeUnlink { .. }
@@ -176,6 +182,9 @@ impl Rank {
         if self.outside {
             self.deferred.push(command);
             return;
+        }
+        if let (true, Command::MeSearch { me, .. }) = (self.probes, &mut command) {
+            me.options |= me::SEARCH_WAITS;
         }
         if posts {
             self.advance(self.settings.post_ps);
@@ -543,7 +552,13 @@ impl Rank {
         self.waited_at_entry = header.wait_ps.load(Relaxed);
     }
 
+    /// The call that was entered is a blocking probe.
+    pub(crate) fn probes(&mut self) {
+        self.probes = true;
+    }
+
     pub(crate) fn leave(&mut self) {
+        self.probes = false;
         let header = self.header();
         let waited = header.wait_ps.load(Relaxed) - self.waited_at_entry;
         let inside = (self.clock - self.entered_at.min(self.clock)).saturating_sub(waited);
