@@ -141,8 +141,6 @@ FILE_NAMES = {
     "openmpi": r"narrows|ompi|openmpi|prte|pmix",
     "mpich": r"narrows|mpich|hydra",
 }
-# What the launchers themselves may leave when a failed run is ended (docs/limits.md). A run that succeeds leaves nothing.
-LAUNCHER_FILES = re.compile(r"ompi\.|prte\.|hydra_hwloc_xmlfile")
 
 
 def temporary_files(mpi: str) -> set[str]:
@@ -756,10 +754,6 @@ class Tests:
                     raise Failure(f"another output than under the plain launcher: {difference(clean(outcome.stdout), clean(wanted))}")
                 if case.verify and (wrong := case.verify(outcome, runner)):
                     raise Failure(wrong)
-            if case.stop_by == signal.SIGKILL:  # nobody is left who could remove the files of the MPI library
-                outcome.leftovers = [what for what in outcome.leftovers if what.startswith("process") or "narrows" in what]
-            if case.fails:
-                outcome.leftovers = [what for what in outcome.leftovers if what.startswith("process") or not LAUNCHER_FILES.search(what)]
             if runner == "narrows" and outcome.leftovers:
                 raise Failure(f"left behind: {'; '.join(outcome.leftovers)[:500]}")
         finally:
