@@ -604,6 +604,7 @@ def cases() -> list[Case]:
         fail_case("missing", says=(r"(?i)deadlock", r"rank 0\b.*MPI_Allreduce", r"rank 3\b.*MPI_Recv.*tag 999"), runners=narrows),
         fail_case("both_send", says=(r"(?i)deadlock", r"rank 0\b.*MPI_Ssend.*1\b.*tag 7", r"rank 1\b.*MPI_Ssend.*0\b.*tag 7"), runners=narrows),
         fail_case("probe", says=(r"(?i)deadlock", r"rank 0\b.*MPI_Probe.*1\b.*tag 55"), runners=narrows),
+        fail_case("probe_any", says=(r"(?i)deadlock", r"rank 0\b.*MPI_Probe.*any\b.*tag 55"), runners=narrows),
         fail_case("mprobe", says=(r"(?i)deadlock", r"rank 0\b.*MPI_Mprobe.*1\b.*tag 55"), runners=narrows),
         fail_case("wait", says=(r"(?i)deadlock", r"rank 0\b.*MPI_Waitall", r"rank 3\b.*MPI_Waitall"), runners=narrows),
         fail_case("busy", says=(r"rank 3\b",), options=("--timeout", "6"), within=9, runners=narrows),

@@ -56,7 +56,7 @@ pub fn mpi_enter(id: u32, peer: i64, tag: i64) {
     } else if special.abort == Some(id) {
         rank.aborts(tag);
     } else if special.probe.contains(&Some(id)) {
-        rank.probes();
+        rank.probes(peer);
     }
 }
 
