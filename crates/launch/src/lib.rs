@@ -25,7 +25,7 @@ mod command;
 mod elf;
 mod inspect;
 
-pub use command::{PROVIDER, command, command_through};
+pub use command::{PROVIDER, command, command_through, plain};
 pub use elf::{File, classify};
 pub use inspect::{inspect, inspect_launcher};
 
