@@ -1,6 +1,6 @@
 //! Around each call: what it does, in records.
 
-use crate::clock::now;
+use crate::clock::{self, now};
 use crate::mpi::{self, Constants, Flavor, UNDEFINED};
 use crate::output::Output;
 use crate::requests::{Open, Table, Template};
@@ -230,6 +230,9 @@ pub unsafe fn around(real: &Real, mut call: Call<'_>) -> u64 {
                 && let Some(recorder) = recorder.as_mut()
             {
                 recorder.record(&call, &own, enter, leave);
+                if std::mem::take(&mut recorder.slow) {
+                    recorder.mark = now();
+                }
             }
         }
         if let Ok(mut scratch) = scratch.try_borrow_mut() {
@@ -369,6 +372,8 @@ struct Recorder {
     messages: Table<u16>,
     requests: u32,
     ranks: u32,
+    /// Something was looked up for the first time: that took longer than a call.
+    slow: bool,
 }
 
 impl Recorder {
@@ -389,6 +394,7 @@ impl Recorder {
             messages: Table::default(),
             requests: 0,
             ranks,
+            slow: true,
         }
     }
 
@@ -407,7 +413,7 @@ impl Recorder {
     }
 
     fn record(&mut self, call: &Call<'_>, own: &Scratch, enter: u64, leave: u64) {
-        self.busy += enter.saturating_sub(self.mark);
+        self.busy += enter.saturating_sub(self.mark + clock::cost());
         self.mark = leave;
         let length = leave.saturating_sub(enter).min(u64::from(u32::MAX)) as u32;
         let record = Record { enter: enter.saturating_sub(self.start), length, ..Record::default() };
@@ -622,6 +628,7 @@ impl Recorder {
         if let Some(size) = self.types.get(&handle) {
             return *size;
         }
+        self.slow = true;
         let real = if fortran { from_fortran(c"PMPI_Type_f2c", handle) } else { handle };
         let size = mpi::integer(c"PMPI_Type_size", real).max(0) as u64;
         self.types.insert(handle, size);
@@ -633,6 +640,7 @@ impl Recorder {
         if let Some(known) = self.communicators.get(&handle) {
             return (known.number, known.size, known.position);
         }
+        self.slow = true;
         let real = if fortran { from_fortran(c"PMPI_Comm_f2c", handle) } else { handle };
         let position = mpi::integer(c"PMPI_Comm_rank", real).max(0) as usize;
         let (number, size) = if real == Flavor::get().world() {

@@ -36,25 +36,29 @@ static FLAVOR: AtomicU8 = AtomicU8::new(0);
 
 impl Flavor {
     /// The family, found out once.
+    #[inline]
     pub fn get() -> Flavor {
         match FLAVOR.load(Relaxed) {
             1 => Flavor::OpenMpi,
             2 => Flavor::Mpich,
             3 => Flavor::Standard,
-            _ => {
-                // The predefined communicator object belongs to Open MPI's ABI; a library with the standard ABI has no Fortran
-                // status constants, MPICH's own has.
-                let flavor = if variable(c"ompi_mpi_comm_world") != 0 {
-                    Flavor::OpenMpi
-                } else if find(c"MPI_Abi_get_version") != 0 && variable(c"MPI_F_STATUS_IGNORE") == 0 {
-                    Flavor::Standard
-                } else {
-                    Flavor::Mpich
-                };
-                FLAVOR.store(flavor as u8 + 1, Relaxed);
-                flavor
-            }
+            _ => Flavor::learn(),
         }
+    }
+
+    #[cold]
+    fn learn() -> Flavor {
+        // The predefined communicator object belongs to Open MPI's ABI; a library with the standard ABI has no Fortran
+        // status constants, MPICH's own has.
+        let flavor = if variable(c"ompi_mpi_comm_world") != 0 {
+            Flavor::OpenMpi
+        } else if find(c"MPI_Abi_get_version") != 0 && variable(c"MPI_F_STATUS_IGNORE") == 0 {
+            Flavor::Standard
+        } else {
+            Flavor::Mpich
+        };
+        FLAVOR.store(flavor as u8 + 1, Relaxed);
+        flavor
     }
 
     pub fn constants(self) -> &'static Constants {

@@ -112,6 +112,7 @@ const _: () = assert!(size_of::<Record>() == SIZE);
 
 impl Record {
     /// As it stands in the file: little-endian, in the order of the fields.
+    #[inline]
     pub fn to_bytes(&self) -> [u8; SIZE] {
         let mut bytes = [0; SIZE];
         bytes[..8].copy_from_slice(&self.enter.to_le_bytes());
