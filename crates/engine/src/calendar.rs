@@ -125,6 +125,14 @@ impl<E> CalendarQueue<E> {
         Some((entry.at(), entry.order as u64, entry.event))
     }
 
+    /// The key of the event that comes `distance` events after the next one, if nothing new comes before it and it is in the bucket
+    /// being read: a hint for [`prefetch`](crate::prefetch).
+    #[inline]
+    pub fn ahead(&self, distance: usize) -> Option<u64> {
+        let index = self.page.len().wrapping_sub(distance + 1);
+        self.page.get(index).map(|entry| entry.order as u64)
+    }
+
     /// Events that wait.
     pub fn len(&self) -> usize {
         self.page.len() + self.near.len() + self.calendar.as_ref().map_or(0, Calendar::len)
