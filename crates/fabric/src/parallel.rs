@@ -133,9 +133,8 @@ fn parts(key: u64) -> (EventKind, u32, u32) {
     (kind, (key >> 32) as u32 & ((1 << PLACE_BITS) - 1), key as u32)
 }
 
-/// How many events ahead caches are told of: by measurement with `benches/hops.rs`.
-const FAR: usize = 6;
-const NEAR: usize = 3;
+/// How many events ahead the caches are told of what they need, by step.
+const AHEAD: [usize; 3] = [8, 5, 2];
 
 impl<A> Desk<A> {
     #[inline]
@@ -221,14 +220,9 @@ impl<A: Agent> Part<A> {
             let Some((at, key, ())) = self.desk.queue.pop() else { return };
             self.now = at;
             self.events += 1;
-            if let Some(key) = self.desk.queue.ahead(FAR) {
-                let (kind, _, payload) = parts(key);
-                self.region.prefetch(kind, payload);
-            }
-            if let Some(key) = self.desk.queue.ahead(NEAR) {
-                let (kind, _, payload) = parts(key);
-                self.region.prefetch_rest(kind, payload);
-            }
+            self.prefetch::<0>();
+            self.prefetch::<1>();
+            self.prefetch::<2>();
             let (kind, place, payload) = parts(key);
             match kind {
                 EventKind::Timer => self.tell(|agent, context| agent.timer(place, payload, context)),
@@ -239,6 +233,14 @@ impl<A: Agent> Part<A> {
                 _ => self.region.handle(at, kind, payload, &mut self.desk),
             }
             self.settle();
+        }
+    }
+
+    #[inline]
+    fn prefetch<const STEP: u32>(&self) {
+        if let Some(key) = self.desk.queue.ahead(AHEAD[STEP as usize]) {
+            let (kind, _, payload) = parts(key);
+            self.region.prefetch::<STEP>(kind, payload);
         }
     }
 
@@ -292,7 +294,7 @@ impl<A: Agent> Part<A> {
             self.region.land(packet, &mut self.desk);
         }
         for note in self.mail.notes.drain(..) {
-            self.region.hear(note, &mut self.desk);
+            self.region.hear(note, self.now, &mut self.desk);
         }
     }
 }

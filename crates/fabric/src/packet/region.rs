@@ -204,41 +204,37 @@ impl Region {
         }
     }
 
-    /// Brings what an event will need first into the cache; [`Region::prefetch_rest`], a little later, what that leads to.
+    /// Brings what an event will need into the cache, in three steps as the event comes nearer: each follows what the one before brought.
     #[inline]
-    pub(crate) fn prefetch(&self, kind: EventKind, payload: u32) {
-        match kind {
-            EventKind::Ready => prefetch(&self.packets[payload]),
-            EventKind::Wake => {
-                prefetch(&self.outputs[payload as usize]);
-                prefetch(&self.loads[payload as usize]);
-                prefetch(&self.lane_states[(payload * self.lanes) as usize]);
-            }
-            _ => {}
-        }
-    }
-
-    #[inline]
-    pub(crate) fn prefetch_rest(&self, kind: EventKind, payload: u32) {
-        match kind {
-            EventKind::Ready => {
-                let packet = &self.packets[payload];
-                if packet.wire > 0
-                    && let Some(input) = self.inputs.get(packet.input as usize)
-                {
+    pub(crate) fn prefetch<const STEP: u32>(&self, kind: EventKind, payload: u32) {
+        match (STEP, kind) {
+            (0, EventKind::Ready) => prefetch(&self.packets[payload]),
+            (1, EventKind::Ready) => {
+                if let Some(input) = self.inputs.get(self.packets[payload].input as usize) {
                     prefetch(input);
-                    if input.region == self.number {
-                        prefetch(&self.lane_states[(input.output * self.lanes + packet.lane()) as usize]);
-                    }
                 }
             }
-            EventKind::Wake => {
-                let lane = self.outputs[payload as usize].occupied.trailing_zeros();
-                if lane < self.lanes {
-                    let last = self.lane_states[(payload * self.lanes + lane) as usize].ring;
-                    if last != NONE {
-                        prefetch(&self.packets[self.queues[self.queues[last].next_in_ring].first]);
-                    }
+            (2, EventKind::Ready) => {
+                let packet = &self.packets[payload];
+                if let Some(input) = self.inputs.get(packet.input as usize)
+                    && input.region == self.number
+                {
+                    prefetch(&self.lane_states[(input.output * self.lanes + packet.lane()) as usize]);
+                }
+            }
+            (0, EventKind::Wake) => {
+                prefetch(&self.outputs[payload as usize]);
+                prefetch(&self.loads[payload as usize]);
+            }
+            (1, EventKind::Wake) => {
+                let lane = self.outputs[payload as usize].occupied.trailing_zeros() % self.lanes;
+                prefetch(&self.lane_states[(payload * self.lanes + lane) as usize]);
+            }
+            (2, EventKind::Wake) => {
+                let lane = self.outputs[payload as usize].occupied.trailing_zeros() % self.lanes;
+                let last = self.lane_states[(payload * self.lanes + lane) as usize].ring;
+                if last != NONE {
+                    prefetch(&self.packets[self.queues[self.queues[last].next_in_ring].first]);
                 }
             }
             _ => {}
@@ -265,7 +261,7 @@ impl Region {
             }
             EventKind::Arrive => {
                 if self.admit(payload, now, fx) {
-                    self.eject(payload, now, fx);
+                    self.eject(payload, now, now, fx);
                 }
             }
             EventKind::Front => self.next_front(payload, now, fx),
@@ -294,9 +290,9 @@ impl Region {
 
     /// News from another region.
     #[inline]
-    pub(crate) fn hear(&mut self, note: Note, fx: &mut impl Effects) {
+    pub(crate) fn hear(&mut self, note: Note, now: u64, fx: &mut impl Effects) {
         match note {
-            Note::Credit { output, lane, at, bytes } => self.give_back(output, lane, at, bytes, fx),
+            Note::Credit { output, lane, at, bytes } => self.give_back(output, lane, at, bytes, now, fx),
             Note::Pause { output, at, frame } => self.pause_arrives(output, at, frame, fx),
             Note::Lost { link, at, packet } => {
                 let index = self.packets.insert(*packet);
@@ -511,8 +507,10 @@ impl Region {
 
     /// `bytes` of the buffer of a lane are free; its sender, an output of this region, knows `at`.
     #[inline]
-    fn give_back(&mut self, output: u32, lane_index: u32, at: u64, bytes: u32, fx: &mut impl Effects) {
+    fn give_back(&mut self, output: u32, lane_index: u32, at: u64, bytes: u32, now: u64, fx: &mut impl Effects) {
         let lane = &mut self.lane_states[(output * self.lanes + lane_index) as usize];
+        // What is back already makes room at once: long lists would be cold memory when they are read.
+        lane.credits += self.returns.collect(&mut lane.back, now);
         self.returns.add(&mut lane.back, at, bytes);
         if lane.starved {
             lane.starved = false;
@@ -522,14 +520,14 @@ impl Region {
 
     /// The buffer that a packet is in will be free of it at `tail`.
     #[inline]
-    pub(super) fn leave(&mut self, input: u32, lane: u32, tail: u64, wire: u32, fx: &mut impl Effects) {
+    pub(super) fn leave(&mut self, input: u32, lane: u32, tail: u64, wire: u32, now: u64, fx: &mut impl Effects) {
         if self.pauses.is_some() {
             return self.leaves(input, lane, tail, wire, fx);
         }
         let Input { latency, region, output, .. } = self.inputs[input as usize];
         let at = tail + latency;
         if region == self.number {
-            self.give_back(output, lane, at, wire, fx);
+            self.give_back(output, lane, at, wire, now, fx);
         } else {
             fx.note(region, Note::Credit { output, lane, at, bytes: wire });
         }
@@ -552,7 +550,7 @@ impl Region {
         fx.sent(link, lane, wire, SimTime(now), SimTime(time));
         if input != NONE {
             let from = self.packets[index].lane();
-            self.leave(input, from, tail, wire, fx);
+            self.leave(input, from, tail, wire, now, fx);
             if self.fronts.is_some() {
                 self.front_leaves(input, from, tail, fx);
             }
@@ -567,7 +565,7 @@ impl Region {
             if self.pauses.is_some() {
                 return fx.schedule(now + latency, EventKind::Arrive, link, index);
             }
-            return self.eject(index, now + latency, fx);
+            return self.eject(index, now + latency, now, fx);
         }
         let pipeline = latency + self.costs.switch_latency;
         packet.ready = tail + pipeline;
@@ -588,7 +586,7 @@ impl Region {
 
     /// The head of a packet is, or will be, at its target at `head`; the rest of its way is known.
     #[inline]
-    fn eject(&mut self, index: u32, head: u64, fx: &mut impl Effects) {
+    fn eject(&mut self, index: u32, head: u64, now: u64, fx: &mut impl Effects) {
         let packet = self.packets[index];
         let Packet { input, ready: tail, .. } = packet;
         let link = self.inputs[input as usize].link;
@@ -598,7 +596,7 @@ impl Region {
             *free = tail.max(*free) + self.costs.pcie.time(packet.wire - self.costs.header);
             through = *free;
         }
-        self.leave(input, packet.lane(), through, packet.wire, fx);
+        self.leave(input, packet.lane(), through, packet.wire, now, fx);
         let (slot, first) = self.receive(&packet);
         let message = &mut self.receiving[slot];
         message.packets_left -= 1;

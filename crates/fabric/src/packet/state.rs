@@ -92,8 +92,9 @@ impl Packet {
     }
 }
 
-/// A link and the output that feeds it.
+/// A link and the output that feeds it; one cache line.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 pub(crate) struct Output {
     /// The time of the wake-up that counts; others are out of date.
     pub wake: u64,
@@ -327,7 +328,7 @@ impl ReturnLists {
     }
 
     /// Takes out what is back by `now`; the bytes.
-    #[inline(never)]
+    #[inline]
     pub(crate) fn collect(&mut self, list: &mut Returns, now: u64) -> u64 {
         let mut bytes = 0;
         while list.first != NONE {
