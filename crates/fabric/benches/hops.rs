@@ -45,6 +45,8 @@ impl Source {
 }
 
 impl Agent for Source {
+    const EARLY: bool = true;
+
     fn timer(&mut self, host: u32, _: u32, fabric: &mut Context<'_>) {
         let index = self.index(host);
         let (hosts, mean) = (self.hosts, self.mean);
@@ -72,7 +74,7 @@ impl Agent for Source {
         });
     }
 
-    fn tail(&mut self, arrival: &Arrival, _: &mut Context<'_>) {
+    fn delivered(&mut self, arrival: &Arrival, _: SimTime, _: &mut Context<'_>) {
         self.received += arrival.payload.0;
     }
 }

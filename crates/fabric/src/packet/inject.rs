@@ -46,7 +46,7 @@ impl Region {
     }
 
     /// Between ranks of one node: one server, first come, first served.
-    fn start_intra_node(&mut self, now: u64, transfer: &Transfer, host: u32, fx: &mut impl Effects) {
+    fn start_intra_node<F: Effects>(&mut self, now: u64, transfer: &Transfer, host: u32, fx: &mut F) {
         self.statistics.intra_node += 1;
         let payload = transfer.payload.0;
         let free = &mut self.pcie[host as usize].intra_free;
@@ -56,11 +56,14 @@ impl Region {
         *free = copied.max(begin + 1);
         let Transfer { id, source, target, virtual_network, payload, .. } = *transfer;
         let arrival = Arrival { id, source, target, virtual_network, payload, started: SimTime(now) };
+        let latency = self.costs.intra_node_latency().as_ps();
+        if F::EARLY {
+            return fx.delivered(&arrival, copied + latency);
+        }
         let slot = self.receiving.insert(Receiving { arrival, packets_left: 0, through: 0 });
         if transfer.source_dma && payload.0 > 0 {
             fx.schedule(copied, EventKind::SourceDone, source, id.0);
         }
-        let latency = self.costs.intra_node_latency().as_ps();
         if begin == copied {
             return fx.schedule(begin + latency, EventKind::HeadAndTail, source, slot);
         }
@@ -119,7 +122,7 @@ impl Region {
     }
 
     /// Reads packets over PCIe while the window has room.
-    fn read(&mut self, injector: usize, host: u32, now: u64, fx: &mut impl Effects) {
+    fn read<F: Effects>(&mut self, injector: usize, host: u32, now: u64, fx: &mut F) {
         while self.injectors[injector].window > 0 && self.injectors[injector].reading != NONE {
             let mut ring = self.injectors[injector].reading;
             let source = self.outputs[host as usize].link;
@@ -129,7 +132,7 @@ impl Region {
             *free = now.max(*free) + self.costs.pcie.time(wire - self.costs.header);
             let done = *free;
             self.packets[index].ready = done;
-            if last {
+            if last && !F::EARLY {
                 fx.schedule(done, EventKind::SourceDone, source, id);
             }
             self.injectors[injector].reading = ring;

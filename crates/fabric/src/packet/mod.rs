@@ -57,6 +57,8 @@ struct Whole<'a, O> {
 impl<O: Out> Observer for Whole<'_, O> {}
 
 impl<O: Out> Effects for Whole<'_, O> {
+    const EARLY: bool = false;
+
     #[inline]
     fn schedule(&mut self, at: u64, kind: EventKind, place: u32, payload: u32) {
         self.out.schedule(SimTime(at), self.keys[place as usize], Event::new(kind, payload));
@@ -76,6 +78,10 @@ impl<O: Out> Effects for Whole<'_, O> {
 
     fn tail(&mut self, arrival: &Arrival) {
         self.flights.handle(EventKind::Tail, arrival.id.0, self.out);
+    }
+
+    fn delivered(&mut self, arrival: &Arrival, _: u64) {
+        unreachable!("{arrival:?} has a head and a tail");
     }
 }
 

@@ -15,6 +15,8 @@ use std::sync::Arc;
 
 /// Where the effects of a region go.
 pub(crate) trait Effects: Observer {
+    /// Of a message, only [`Effects::delivered`] is told, instead of [`EventKind::SourceDone`], [`Effects::head`] and [`Effects::tail`].
+    const EARLY: bool;
     /// An event for the region itself. At one time, `kind` and then `place` (a link or a host by its number in the topology) say the
     /// order, which is the same however the network is cut; no two events but identical ones have all three in common, except those
     /// whose `payload` is no index of a record and orders them too. [`EventKind::SourceDone`] with the number of a message comes back to the
@@ -28,6 +30,8 @@ pub(crate) trait Effects: Observer {
     fn head(&mut self, arrival: &Arrival);
     /// The last byte of a message is through.
     fn tail(&mut self, arrival: &Arrival);
+    /// The last byte of a message will be through then.
+    fn delivered(&mut self, arrival: &Arrival, through: u64);
 }
 
 /// News that goes against the packets.
@@ -586,7 +590,7 @@ impl Region {
 
     /// The head of a packet is, or will be, at its target at `head`; the rest of its way is known.
     #[inline]
-    fn eject(&mut self, index: u32, head: u64, now: u64, fx: &mut impl Effects) {
+    fn eject<F: Effects>(&mut self, index: u32, head: u64, now: u64, fx: &mut F) {
         let packet = self.packets[index];
         let Packet { input, ready: tail, .. } = packet;
         let link = self.inputs[input as usize].link;
@@ -614,7 +618,12 @@ impl Region {
         if all && !first {
             self.partial.remove(&partial_key(&packet));
         }
-        if packet.is_first() && all && header_in == through {
+        if F::EARLY {
+            if all {
+                fx.delivered(&self.receiving[slot].arrival, through);
+                self.receiving.remove(slot);
+            }
+        } else if packet.is_first() && all && header_in == through {
             fx.schedule(through, EventKind::HeadAndTail, link, slot);
         } else {
             if packet.is_first() {
