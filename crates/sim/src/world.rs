@@ -1,6 +1,6 @@
 //! The simulation without processes: one event queue, the network, the NICs.
 
-use crate::memory::Memory;
+use crate::Memory;
 use narrows_engine::{Digest, EventQueue};
 use narrows_fabric::{self as fabric, Network};
 use narrows_nic::{self as nic, Nics, Process};
@@ -44,12 +44,12 @@ struct Pending {
 }
 
 /// Everything simulated.
-pub struct World {
+pub struct World<M> {
     queue: EventQueue<Ev>,
     network: Network,
     nics: Nics,
     /// The ranks' memory.
-    pub memory: Memory,
+    pub memory: M,
     commands: Vec<Option<Pending>>,
     free_commands: Vec<u32>,
     lookahead: SimTime,
@@ -62,16 +62,16 @@ pub struct World {
     notices: Vec<fabric::Notice>,
 }
 
-struct NicOut<'a> {
+struct NicOut<'a, M> {
     now: SimTime,
     queue: &'a mut EventQueue<Ev>,
-    memory: &'a mut Memory,
+    memory: &'a mut M,
     transfers: &'a mut Vec<fabric::Transfer>,
     digest: &'a mut Digest,
     recording: bool,
 }
 
-impl nic::Out for NicOut<'_> {
+impl<M: Memory> nic::Out for NicOut<'_, M> {
     fn schedule(&mut self, at: SimTime, source: u32, event: nic::Event) {
         self.queue.schedule(at, NIC_SOURCES + source, Ev::Nic(event));
     }
@@ -132,15 +132,15 @@ impl fabric::Out for NetworkOut<'_> {
     }
 }
 
-impl World {
+impl<M: Memory> World<M> {
     /// A machine at rest. Commands have no effect before the NICs' lookahead has passed.
-    pub fn new(network: Network, nics: Nics, ranks: usize) -> Self {
+    pub fn new(network: Network, nics: Nics, memory: M) -> Self {
         let lookahead = nics.lookahead();
         World {
             queue: EventQueue::new(),
             network,
             nics,
-            memory: Memory::new(ranks),
+            memory,
             commands: Vec::new(),
             free_commands: Vec::new(),
             lookahead,
@@ -253,12 +253,6 @@ impl World {
     /// They do not any more.
     pub fn stop_recording(&mut self) {
         self.recording = false;
-    }
-
-    /// Forgets refused commands and unreachable memory.
-    pub fn forget_errors(&mut self) {
-        self.error = None;
-        self.memory.error = None;
     }
 
     fn totals(&self) -> Totals {
