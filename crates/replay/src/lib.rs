@@ -1,0 +1,19 @@
+//! Replay: the rank programs of traces on a simulated machine.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`loggp`] | the LogGOPS model by itself: no NIC, no network, millions of messages per second |
+//! | [`graph`] | the operations of all ranks in memory, and who waits for whom |
+//! | [`report`] | what comes out: per application and for all |
+//! | `queue` | the event queue of `loggp` |
+//! | `times` | flow completion times without keeping each |
+
+pub mod graph;
+pub mod loggp;
+mod queue;
+pub mod report;
+mod times;
+
+pub use graph::{Graph, GraphError};
+pub use report::{Application, Outcome};
+pub use times::Times;
