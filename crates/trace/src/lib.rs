@@ -22,8 +22,22 @@
 
 mod communicators;
 mod error;
+mod file;
+pub mod goal;
+pub mod ideal;
+pub mod json;
+pub mod lines;
 pub mod operation;
+mod sequence;
+mod spool;
+pub mod ti;
+mod transform;
+pub mod vef;
 
 pub use communicators::Communicators;
 pub use error::{Mistake, Place, TraceError};
+pub use file::{Format, ReadOptions, Trace, open, read, write};
 pub use operation::{Collective, CollectiveCall, Dependency, Event, Kind, Operation, Order, Program, Recorded};
+pub use sequence::Sequence;
+pub use spool::{Spool, Stored};
+pub use transform::{Anonymous, Scaled};
