@@ -2,6 +2,7 @@
 
 mod machine;
 mod picture;
+mod replay;
 mod run;
 mod summary;
 
@@ -25,6 +26,8 @@ const EXAMPLES: &str = "Examples:
 enum Command {
     /// Run an MPI program on a simulated machine
     Run(run::RunArgs),
+    /// Replay traces of MPI programs on a simulated machine
+    Replay(replay::ReplayArgs),
     /// Look at machine files
     #[command(subcommand)]
     Machine(machine::MachineCommand),
@@ -33,6 +36,7 @@ enum Command {
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Run(args) => run::run(args),
+        Command::Replay(args) => replay::run(args),
         Command::Machine(command) => machine::run(command),
     }
 }

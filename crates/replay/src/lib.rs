@@ -4,10 +4,12 @@
 //! |---|---|
 //! | [`loggp`] | the LogGOPS model by itself: no NIC, no network, millions of messages per second |
 //! | [`graph`] | the operations of all ranks in memory, and who waits for whom |
+//! | [`collectives`] | from the calls of a trace to schedules |
 //! | [`report`] | what comes out: per application and for all |
 //! | `queue` | the event queue of `loggp` |
 //! | `times` | flow completion times without keeping each |
 
+pub mod collectives;
 pub mod graph;
 pub mod loggp;
 mod queue;
