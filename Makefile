@@ -4,6 +4,7 @@
 #   make build     target/release/narrows and the libraries that enter the programs
 #   make test      unit tests, then stock MPI programs under three MPIs
 #   make lint      formatting and lints
+#   make fuzz      the fuzz targets, a short run each; FUZZ_TIMES=100 for a long one
 #   make bench     wall time beside SimGrid's SMPI
 #   make setup     all system packages and MPIs that tests and benches need
 
@@ -12,8 +13,9 @@ PYTHON ?= python3
 DEMO := target/demo
 TEST_OPTIONS ?=
 BENCH_OPTIONS ?=
+FUZZ_TIMES ?= 1
 
-.PHONY: all demo build test test-rust test-mpi lint bench setup setup-demo setup-test setup-bench clean
+.PHONY: all demo build test test-rust test-mpi fuzz lint bench setup setup-demo setup-test setup-bench clean
 
 all: build
 
@@ -53,6 +55,9 @@ test-rust:
 test-mpi: build
 	$(PYTHON) tests/run_mpi.py --runner narrows --require debian,openmpi,mpich $(TEST_OPTIONS)
 	$(PYTHON) tests/closed_forms.py
+
+fuzz: setup-test
+	fuzz/run.sh $(FUZZ_TIMES)
 
 lint:
 	$(CARGO) fmt --all --check

@@ -18,6 +18,7 @@ import collections
 import concurrent.futures
 import dataclasses
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -919,10 +920,10 @@ def main() -> int:
         if not tests.narrows.exists() and not options.list:
             parser.error(f"no {tests.narrows}: run make build")
         for name in mpis:
-            for program in ("p2p_random", "coll_nonblocking"):
-                for network in ("packet", "flow", "loggp"):
-                    if selected(f"repeat_{program}_{network}") and 16 in ranks:
-                        jobs.append((f"repeat_{program}_{network}", name, 16, True, repeats(tests, tests.mpis[name], 16, program, "--network", network)))
+            for program, network in itertools.product(("p2p_random", "coll_nonblocking", "comm"), ("packet", "flow", "loggp")):
+                if selected(f"repeat_{program}_{network}") and 16 in ranks:
+                    test = repeats(tests, tests.mpis[name], 16, program, "--network", network)
+                    jobs.append((f"repeat_{program}_{network}", name, 16, True, test))
         if mpis and not options.list:
             jobs += [(title, mpis[0], 2, True, test) for title, test in refusals(tests, tests.mpis[mpis[0]]) if selected(title)]
 

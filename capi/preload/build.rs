@@ -18,7 +18,9 @@ const PORTALS: &[&str] = &[
     "narrows_exits",
     "narrows_host",
     "narrows_cores",
+    "narrows_longest_nap",
     "narrows_node_color",
+    "narrows_rank",
 ];
 
 /// Symbols with code of their own in `src/special.rs`.

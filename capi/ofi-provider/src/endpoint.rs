@@ -173,6 +173,13 @@ impl Endpoint {
         }
     }
 
+    /// See [`Messages::renew`].
+    pub fn renew(&mut self) {
+        if let Some(messages) = &mut self.messages {
+            messages.renew(&mut self.port);
+        }
+    }
+
     /// Its event queue.
     pub fn event_queue(&self) -> usize {
         self.port.queue

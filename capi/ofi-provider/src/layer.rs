@@ -288,11 +288,19 @@ extern "C" fn ep_enable(ep: u32) -> c_int {
         let mut state = state();
         let config = state.config()?;
         state.endpoints.get_mut(ep)?.enable(config);
-        port::endpoint_open();
+        port::endpoint_open(before_start);
         drop(state);
         state::settle();
         Ok(0)
     })
+}
+
+/// The end of MPI_Init: see [`state::renew`].
+extern "C" fn before_start() {
+    code(|| {
+        state::renew();
+        Ok(0)
+    });
 }
 
 unsafe extern "C" fn ep_name(ep: u32, place: *mut c_void) -> c_int {

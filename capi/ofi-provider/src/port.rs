@@ -62,6 +62,7 @@ unsafe extern "C" {
     ) -> c_int;
     fn narrows_get_settings(settings: *mut PrivateSettings) -> c_int;
     fn narrows_endpoint_open();
+    fn narrows_before_start(prepare: extern "C" fn());
     fn narrows_charge_copy(bytes: u64);
     fn narrows_charge_completion();
     fn narrows_expect_soon(yes: c_int);
@@ -79,10 +80,13 @@ pub fn settings() -> Result<PrivateSettings, Errno> {
     }
 }
 
-/// The MPI library has an endpoint.
-pub fn endpoint_open() {
+/// The MPI library has an endpoint; `prepare` is to be called when simulated time is about to begin.
+pub fn endpoint_open(prepare: extern "C" fn()) {
     // SAFETY: no preconditions.
-    unsafe { narrows_endpoint_open() }
+    unsafe {
+        narrows_endpoint_open();
+        narrows_before_start(prepare);
+    }
 }
 
 /// The time that a copy takes.

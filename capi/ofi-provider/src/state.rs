@@ -174,6 +174,12 @@ pub fn settle() {
     take_events(Look::Check, |_| false);
 }
 
+/// Brings all endpoints into the state in which the order of earlier messages can have no more influence.
+pub fn renew() {
+    settle();
+    state().endpoints.iter_mut().for_each(Endpoint::renew);
+}
+
 /// The next entry of a completion queue. `poll`: looks for events when there is none.
 pub fn next_entry(cq: u32, poll: bool) -> Result<Option<Entry>, Errno> {
     let first = state().shared.pop(cq, false)?;

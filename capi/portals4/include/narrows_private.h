@@ -30,6 +30,9 @@ int narrows_get_settings(struct narrows_settings *settings);
 /* The MPI library has an endpoint: its messages go through the simulated network. */
 void narrows_endpoint_open(void);
 
+/* `prepare` is called at the end of MPI_Init, before simulated time begins. Only the first caller is heard. */
+void narrows_before_start(void (*prepare)(void));
+
 /* The time that copying so many bytes takes. */
 void narrows_charge_copy(uint64_t bytes);
 

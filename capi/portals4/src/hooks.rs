@@ -67,6 +67,12 @@ pub extern "C" fn narrows_cores() -> c_uint {
     catch_unwind(hooks::cores).unwrap_or(0)
 }
 
+/// The longest sleep between two looks of a rank that waits outside the simulated network, ns; 0 when this process belongs to no rank.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_longest_nap() -> u64 {
+    catch_unwind(hooks::longest_nap).map_or(0, |nap| u64::try_from(nap.as_nanos()).unwrap_or(u64::MAX))
+}
+
 /// Index of the simulated node.
 #[unsafe(no_mangle)]
 pub extern "C" fn narrows_node_color() -> c_uint {

@@ -36,6 +36,12 @@ pub extern "C" fn narrows_endpoint_open() {
     });
 }
 
+/// `prepare` is called at the end of MPI_Init, before simulated time begins. Only the first caller is heard.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_before_start(prepare: extern "C" fn()) {
+    narrows_guest::hooks::before_start(prepare);
+}
+
 /// The time that copying so many bytes takes.
 #[unsafe(no_mangle)]
 pub extern "C" fn narrows_charge_copy(bytes: u64) {

@@ -12,6 +12,7 @@
 //! * `machine.rs`: host name and number of cores.
 //! * `threads.rs`: which threads belong to the MPI library; `main`, `fork` and `exit`.
 //! * `files.rs`: a file that would only cost time.
+//! * `peers.rs`: the launcher's answer to who else is on this node.
 //! * `state.rs`: what this process and this thread are in.
 //! * `portals.rs`: the functions of libportals.so that are called.
 //!
@@ -49,6 +50,8 @@ mod clock;
 mod files;
 #[cfg(not(test))]
 mod machine;
+#[cfg(not(test))]
+mod peers;
 #[cfg(not(test))]
 mod portals;
 #[cfg(not(test))]

@@ -13,7 +13,9 @@ unsafe extern "C" {
     fn narrows_exits(status: c_int);
     fn narrows_host(name: *mut c_char, size: usize) -> c_int;
     fn narrows_cores() -> c_uint;
+    fn narrows_longest_nap() -> u64;
     fn narrows_node_color() -> c_uint;
+    fn narrows_rank() -> u32;
 }
 
 /// Longest host name with its zero byte: `HOST_NAME_MAX` of Linux is 64 (gethostname(2)).
@@ -70,6 +72,18 @@ pub fn cores() -> Option<usize> {
     // SAFETY: no arguments.
     let cores = state::guarded(|| unsafe { narrows_cores() });
     (cores > 0).then_some(cores as usize)
+}
+
+/// The longest sleep between two looks of a rank that waits outside the simulated network, in ns.
+pub fn longest_nap() -> u64 {
+    // SAFETY: no arguments.
+    state::guarded(|| unsafe { narrows_longest_nap() })
+}
+
+/// Rank in MPI_COMM_WORLD.
+pub fn rank() -> u32 {
+    // SAFETY: no arguments.
+    state::guarded(|| unsafe { narrows_rank() })
 }
 
 /// Index of the simulated node.

@@ -34,9 +34,8 @@ mod next {
     }
 }
 
-/// The shortest sleep of the MPI library while it starts or ends. Open MPI 4.1 waits for its launcher in steps of 100 us
-/// (`OMPI_LAZY_WAIT_FOR_COMPLETION`), which keeps a few hundred ranks on few cores busy with waking up. Our choice, by
-/// measurement: 200 ranks need 34 s of processor time instead of 57 s to start; 4 ms was not better than 1 ms.
+/// The shortest sleep of the MPI library while it starts or ends, unless the number of ranks asks for longer ones. Open MPI waits for
+/// its launcher in steps of 100 us (`OMPI_LAZY_WAIT_FOR_COMPLETION`), which keeps a few hundred ranks on few cores busy with waking up.
 const NAP_NS: u64 = 1_000_000;
 
 /// How to wait for a while.
@@ -75,8 +74,9 @@ fn rest(ns: u64, real: impl FnOnce() -> c_int) -> c_int {
         }
         How::Wait(view) => {
             if ns < NAP_NS && state::waits_outside() {
+                let nap = portals::longest_nap().max(NAP_NS);
                 // SAFETY: a valid record.
-                return unsafe { next::nanosleep(&timespec_of(NAP_NS), std::ptr::null_mut()) };
+                return unsafe { next::nanosleep(&timespec_of(nap), std::ptr::null_mut()) };
             }
             let code = real();
             if code == 0 {

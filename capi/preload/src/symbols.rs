@@ -175,21 +175,25 @@ pub(crate) use real;
 /// The next definition of a symbol behind ours, 0 if there is none.
 ///
 /// Programs that load their MPI library with `dlopen` in a scope of its own (mpi4py) have nothing behind us in the global scope:
-/// then it is the definition of a loaded MPI library, in load order.
+/// then it is the definition of a loaded MPI library, in load order. Likewise Open MPI 4.1 and PMIx.
 pub fn find(name: &CStr) -> usize {
     // SAFETY: a valid string. RTLD_NEXT looks behind this library, so it never returns one of our own functions.
     let next = unsafe { crate::trampoline::real_dlsym(libc::RTLD_NEXT, name.as_ptr()) };
     if !next.is_null() {
         return next as usize;
     }
-    if !name.to_bytes().to_ascii_lowercase().windows(4).any(|part| part == b"mpi_") {
+    let family: &[&[u8]] = if name.to_bytes().starts_with(b"PMIx_") {
+        &[b"libpmix"]
+    } else if name.to_bytes().to_ascii_lowercase().windows(4).any(|part| part == b"mpi_") {
+        &[b"libmpi", b"libpmpi"]
+    } else {
         return 0;
-    }
+    };
     // Names first, dlopen later: the callback runs under the lock of the dynamic linker.
-    let mut libraries: Vec<CString> = Vec::new();
+    let mut libraries = Libraries { family, found: Vec::new() };
     // SAFETY: the callback gets the pointer to `libraries` and does not outlive this call.
     unsafe { libc::dl_iterate_phdr(Some(note_library), ptr::from_mut(&mut libraries).cast()) };
-    for library in &libraries {
+    for library in &libraries.found {
         // SAFETY: valid strings; NOLOAD returns a handle of a library that is there already, or null.
         unsafe {
             let handle = libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
@@ -206,16 +210,22 @@ pub fn find(name: &CStr) -> usize {
     0
 }
 
+/// Loaded libraries whose file names begin in one of these ways.
+struct Libraries {
+    family: &'static [&'static [u8]],
+    found: Vec<CString>,
+}
+
 unsafe extern "C" fn note_library(info: *mut libc::dl_phdr_info, _size: usize, list: *mut c_void) -> c_int {
-    // SAFETY: `find` passes its own vector; the linker passes a valid record with a string or null.
-    let (name, list) = unsafe { ((*info).dlpi_name, &mut *list.cast::<Vec<CString>>()) };
+    // SAFETY: `find` passes its own record; the linker passes a valid record with a string or null.
+    let (name, list) = unsafe { ((*info).dlpi_name, &mut *list.cast::<Libraries>()) };
     if !name.is_null() {
         // SAFETY: as above.
         let name = unsafe { CStr::from_ptr(name) };
         let bytes = name.to_bytes();
         let file = &bytes[bytes.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1)..];
-        if file.starts_with(b"libmpi") || file.starts_with(b"libpmpi") {
-            list.push(name.to_owned());
+        if list.family.iter().any(|family| file.starts_with(family)) {
+            list.found.push(name.to_owned());
         }
     }
     0

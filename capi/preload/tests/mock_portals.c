@@ -99,5 +99,8 @@ int narrows_host(char *name, size_t n) {
 }
 
 unsigned narrows_cores(void) { return 96; }
+uint64_t narrows_longest_nap(void) { return 100000; }
+
+uint32_t narrows_rank(void) { return rank(); }
 
 unsigned narrows_node_color(void) { return rank() / 2; }

@@ -79,7 +79,9 @@ impl Folder {
             command.args(["-launcher", "fork", "-genv", "LD_PRELOAD", &preload, "-genv", "NARROWS_CHANNEL", channel.to_str().unwrap()]);
         } else {
             command.args(["--oversubscribe", "--allow-run-as-root", "--bind-to", "none", "--mca", "pml", "ob1"]);
-            command.args(["--mca", "btl", "^tcp,ofi,openib,uct"]).arg("-x").arg(format!("LD_PRELOAD={preload}"));
+            // Not the shared-memory transport: each rank takes itself to be alone on its node.
+            command.args(["--mca", "btl", "self,tcp", "--mca", "btl_tcp_if_include", "lo", "--mca", "osc", "^sm,ucx"]);
+            command.arg("-x").arg(format!("LD_PRELOAD={preload}"));
             command.arg("-x").arg(format!("NARROWS_CHANNEL={}", channel.display()));
         }
         command.arg("-n").arg(ranks.to_string()).args(program);

@@ -90,6 +90,11 @@ impl Driver {
         self.network.start(self.sink.now, transfer, &mut self.sink);
     }
 
+    /// See [`Network::rest`].
+    pub fn rest(&mut self) {
+        self.network.rest();
+    }
+
     /// Handles the next event, if there is one.
     pub fn step(&mut self) -> bool {
         let Some((now, event)) = self.sink.queue.pop() else {

@@ -218,6 +218,16 @@ impl Network {
         }
     }
 
+    /// Forgets whose turn it is at outputs and injectors, which is all that earlier traffic leaves behind. Meant for a
+    /// network without anything in flight.
+    pub fn rest(&mut self) {
+        match self {
+            Network::Packet(network) => network.rest(),
+            // Their state is that of the transfers under way.
+            Network::Flow(_) | Network::LogGp(_) => {}
+        }
+    }
+
     /// What went over the network so far.
     pub fn statistics(&self) -> Statistics {
         match self {

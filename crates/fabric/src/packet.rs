@@ -313,6 +313,19 @@ impl PacketNetwork {
         self.serve(host, now, out);
     }
 
+    /// See [`crate::Network::rest`].
+    pub fn rest(&mut self) {
+        for link in &mut self.links {
+            link.turn = 0;
+        }
+        for injector in &mut self.injectors {
+            injector.direct_turn = false;
+        }
+        for lane in &mut self.lane_states {
+            lane.starved &= lane.ring != NONE;
+        }
+    }
+
     /// See [`crate::Network::handle`].
     #[inline]
     pub fn handle(&mut self, now: SimTime, event: Event, out: &mut impl Out) {

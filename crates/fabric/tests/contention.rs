@@ -218,3 +218,30 @@ fn rates_follow_starts_and_ends() {
         assert_near(&format!("{kind:?}: second, us"), end(1).as_ns_f64() / 1e3, 4.0 * 520.0, 0.01);
     }
 }
+
+/// Whose turn it is depends on what was sent before; after a rest it does not.
+#[test]
+fn after_a_rest_earlier_traffic_makes_no_difference() {
+    let later = |before: &[Transfer], rest: bool| {
+        let mut driver =
+            driver(&NetworkConfig { virtual_networks: 2, ..round_numbers(NetworkKind::Packet) }, &FatTree::one_switch(4).unwrap());
+        for (index, transfer) in before.iter().enumerate() {
+            driver.start(Transfer { id: TransferId(100 + index as u32), ..*transfer });
+        }
+        driver.run();
+        if rest {
+            driver.rest();
+        }
+        let start = driver.now();
+        // While the wire is busy with virtual network 1, two messages of virtual network 0 become ready: one read from memory, one not.
+        driver.start(Transfer { virtual_network: 1, source_dma: false, ..message(0, 0, 3, 9000) });
+        driver.start(message(1, 0, 3, 1000));
+        driver.start(Transfer { source_dma: false, ..message(2, 0, 3, 1000) });
+        driver.run();
+        let later = driver.notices().iter().filter(|(_, notice)| matches!(notice, Notice::TailArrived(id) if id.0 < 100));
+        later.map(|(time, notice)| (time.as_ps() - start.as_ps(), *notice)).collect::<Vec<_>>()
+    };
+    let before = [message(0, 0, 3, 1000)];
+    assert_ne!(later(&before, false), later(&[], false), "the test sees the difference");
+    assert_eq!(later(&before, true), later(&[], true));
+}

@@ -1,14 +1,25 @@
 //! What the preload library calls: marks of MPI calls, the simulated clock, the simulated host.
 
 use crate::attach::{attached, open_from_environment, session, try_session};
+use crate::rank::LONGEST_NAP_PER_RANK;
 use narrows_mpicalls::CALLS;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 /// The rank runs in simulated time: MPI_Init has returned, MPI_Finalize has not been called.
 static ACTIVE: AtomicBool = AtomicBool::new(false);
 /// The last known simulated time, for threads that find the rank busy, ps.
 static LAST_CLOCK: AtomicU64 = AtomicU64::new(0);
+
+/// What to do at the end of MPI_Init, see [`before_start`].
+static BEFORE_START: OnceLock<extern "C" fn()> = OnceLock::new();
+
+/// `prepare` is called at the end of MPI_Init, before simulated time begins: what happened until then was ordered by the
+/// host, and what it has left behind must not reach the results. Only the first caller is heard.
+pub fn before_start(prepare: extern "C" fn()) {
+    let _ = BEFORE_START.set(prepare);
+}
 
 struct Special {
     init: [Option<u32>; 3],
@@ -51,8 +62,12 @@ pub fn mpi_leave(id: u32) {
         return;
     }
     let special = special();
+    let init = special.init.contains(&Some(id));
+    if init && let Some(prepare) = BEFORE_START.get() {
+        prepare();
+    }
     let Ok(mut rank) = session() else { return };
-    if special.init.contains(&Some(id)) {
+    if init {
         rank.start_together();
         ACTIVE.store(true, Ordering::Release);
     } else if special.finalize.contains(&Some(id)) {
@@ -100,6 +115,7 @@ struct Identity {
     cores: u32,
     node: u32,
     rank: u32,
+    ranks: u32,
 }
 
 fn identity() -> Option<&'static Identity> {
@@ -114,6 +130,7 @@ fn identity() -> Option<&'static Identity> {
                 cores: region.file().settings.cores,
                 node: header.node,
                 rank,
+                ranks: region.file().ranks,
             })
         })
         .as_ref()
@@ -127,6 +144,11 @@ pub fn host() -> &'static [u8] {
 /// Cores of the simulated node; zero when this process belongs to no rank.
 pub fn cores() -> u32 {
     identity().map_or(0, |identity| identity.cores)
+}
+
+/// The longest sleep between two looks of a rank that waits outside the simulated network; zero when this process belongs to no rank.
+pub fn longest_nap() -> Duration {
+    identity().map_or(Duration::ZERO, |identity| LONGEST_NAP_PER_RANK * identity.ranks)
 }
 
 /// Index of the simulated node.

@@ -26,6 +26,7 @@ mod elf;
 mod inspect;
 
 pub use command::{PROVIDER, command, command_through};
+pub use elf::{File, classify};
 pub use inspect::{inspect, inspect_launcher};
 
 use std::fmt;

@@ -171,6 +171,14 @@ impl Endpoint {
         self.local
     }
 
+    /// Forgets what does not matter for any later message but depends on the order of the earlier ones: how full the
+    /// overflow blocks are, and which request numbers are free. Called where simulated time begins, because what happens
+    /// before that is ordered by the host.
+    pub fn renew(&mut self, portals: &mut impl Portals) {
+        self.overflow.renew(portals);
+        self.requests.forget_order();
+    }
+
     /// Starts to send.
     ///
     /// # Errors

@@ -7,7 +7,7 @@
 
 use crate::wire::{ANNOUNCED, Owner, pt_of};
 use crate::{MessageConfig, Portals, Queue};
-use narrows_portals::{List, MatchEntry, me};
+use narrows_portals::{EntryId, List, MatchEntry, ReplyCode, me};
 use std::collections::BTreeMap;
 
 #[derive(Debug)]
@@ -18,6 +18,8 @@ struct Block {
     held: u32,
     /// AUTO_FREE has been seen.
     freed: bool,
+    /// The entry, while the block is in the list.
+    entry: Option<EntryId>,
 }
 
 /// All overflow blocks of an endpoint.
@@ -49,7 +51,7 @@ impl Overflow {
                 let index = u32::try_from(self.blocks.len()).expect("fewer blocks than fit into memory");
                 let address = portals.allocate(self.block_length);
                 self.by_address.insert(address, index);
-                self.blocks.push(Block { address, queue, held: 0, freed: false });
+                self.blocks.push(Block { address, queue, held: 0, freed: false, entry: None });
                 index
             }
         };
@@ -66,13 +68,30 @@ impl Overflow {
             user_ptr: Owner::Block(index).user_ptr(),
             ..MatchEntry::default()
         };
-        portals.me_append(pt_of(queue), List::Overflow, me);
+        block.entry = Some(portals.me_append(pt_of(queue), List::Overflow, me));
     }
 
     /// The block has left the list: posts another one.
     pub(crate) fn unlinked(&mut self, portals: &mut impl Portals, index: u32) {
-        let queue = self.blocks[index as usize].queue;
+        let block = &mut self.blocks[index as usize];
+        block.entry = None;
+        let queue = block.queue;
         self.post(portals, queue);
+    }
+
+    /// Takes every block that no message lies in out of the list and puts an empty one there: how far the blocks are used
+    /// depends on which of the messages so far were unexpected.
+    pub(crate) fn renew(&mut self, portals: &mut impl Portals) {
+        for index in 0..self.blocks.len() {
+            let block = &mut self.blocks[index];
+            let Some(entry) = block.entry else { continue };
+            if block.held == 0 && portals.me_unlink(entry) == ReplyCode::Ok {
+                block.entry = None;
+                let queue = block.queue;
+                self.spare.push(index as u32);
+                self.post(portals, queue);
+            }
+        }
     }
 
     /// No unexpected header points into the block any more.

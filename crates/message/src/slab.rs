@@ -71,6 +71,11 @@ impl<T> Slab<T> {
         Some(value)
     }
 
+    /// The order in which slots were given back has no influence on where later values go.
+    pub(crate) fn forget_order(&mut self) {
+        self.free.sort_unstable_by(|a, b| b.cmp(a));
+    }
+
     /// Index, age (smaller is older) and value of all, in the order of their slots.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, u64, &T)> {
         self.slots.iter().enumerate().filter_map(|(index, slot)| slot.value.as_ref().map(|value| (index as u32, slot.sequence, value)))
@@ -92,6 +97,23 @@ mod tests {
         assert_ne!(old, new);
         assert_eq!(slab.tenant_mut(first, old), None);
         assert_eq!(slab.tenant_mut(second, new), Some(&mut 'b'));
+    }
+
+    #[test]
+    fn the_order_in_which_slots_came_back_can_be_forgotten() {
+        let refill = |back: [u32; 3]| {
+            let mut slab = Slab::new(4);
+            for value in 0..3 {
+                slab.insert(value);
+            }
+            for index in back {
+                slab.remove(index);
+            }
+            slab.forget_order();
+            [slab.insert(0).0, slab.insert(1).0, slab.insert(2).0]
+        };
+        assert_eq!(refill([0, 1, 2]), [0, 1, 2]);
+        assert_eq!(refill([1, 0, 2]), [0, 1, 2]);
     }
 
     #[test]

@@ -270,6 +270,40 @@ fn ten_thousand_unexpected_messages_come_out_in_order() {
     assert_eq!(world.endpoints[1].overflow_blocks(), grown);
 }
 
+/// Whether the first messages were unexpected makes no difference to what follows, once the endpoint is renewed.
+#[test]
+fn a_renewed_endpoint_does_not_show_what_was_unexpected() {
+    let config = MessageConfig { overflow_block: 256, overflow_blocks: 2, ..default_config() };
+    let growth = |unexpected: bool, renewed: bool| -> Vec<usize> {
+        let mut world = World::new(2, &config);
+        for round in 0..5 {
+            if unexpected {
+                world.send(0, 1, 1, &pattern(30, round), 0);
+                world.run();
+                world.receive(1, 1, 30, 5);
+            } else {
+                world.receive(1, 1, 30, 5);
+                world.send(0, 1, 1, &pattern(30, round), 0);
+            }
+            world.run();
+        }
+        if renewed {
+            for at in 0..2 {
+                world.endpoints[at].renew(&mut world.fabric.process(at));
+            }
+            world.run();
+        }
+        let blocks = (0..40).map(|round| {
+            world.send(0, 1, 7, &pattern(20, round), 0);
+            world.run();
+            world.endpoints[1].overflow_blocks()
+        });
+        blocks.collect()
+    };
+    assert_ne!(growth(true, false), growth(false, false), "the test sees the difference");
+    assert_eq!(growth(true, true), growth(false, true));
+}
+
 /// A claimed message stays whole while the blocks around it are used again and again.
 #[test]
 fn a_claimed_message_outlives_its_overflow_block() {

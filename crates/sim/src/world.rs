@@ -246,6 +246,7 @@ impl<M: Memory> World<M> {
 
     /// From now on events count and enter the digest.
     pub fn start_recording(&mut self) {
+        self.network.rest();
         self.recording = true;
         self.before = self.totals();
     }

@@ -456,6 +456,13 @@ impl Portals for Process<'_> {
                 table.priority.remove(place);
                 return ReplyCode::Ok;
             }
+            if let Some(place) = table.overflow.iter().position(|linked| linked.id == entry) {
+                if memory.headers_in.get(&entry).is_some_and(|&headers| headers > 0) {
+                    return ReplyCode::InUse;
+                }
+                table.overflow.remove(place);
+                return ReplyCode::Ok;
+            }
         }
         ReplyCode::Unknown
     }

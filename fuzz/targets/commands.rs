@@ -1,0 +1,113 @@
+//! Any bytes in the command areas of four processes on two nodes: the channel or the NICs refuse them by name, or work on them;
+//! they come to rest, leave no payload behind, and touch no memory that the process did not give them.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use narrows_channel::record::decode_command;
+use narrows_engine::EventQueue;
+use narrows_fabric::{Notice as Network, Transfer};
+use narrows_nic::{Event, MessageId, NicConfig, Nics, Out, Process};
+use narrows_portals::{Command, Notice, ProcessId};
+use narrows_units::SimTime;
+use std::collections::BTreeSet;
+
+const PROCESSES: u32 = 4;
+/// Events that the NICs may take to come to rest.
+const MOST_EVENTS: u32 = 1_000_000;
+
+enum Due {
+    Nic(Event),
+    Network(Network),
+}
+
+#[derive(Default)]
+struct World {
+    queue: EventQueue<Due>,
+    payloads: BTreeSet<MessageId>,
+    /// What each process gave: may the NIC write there, address, length.
+    given: [Vec<(bool, u64, u64)>; PROCESSES as usize],
+}
+
+impl World {
+    fn give(&mut self, process: usize, command: &Command) {
+        let (write, address, length) = match command {
+            Command::MeAppend { me, .. } => (true, me.start, me.length),
+            Command::Get { local, length, .. } => (true, local.address, *length),
+            Command::Put { local, length, .. } => (false, local.address, *length),
+            _ => return,
+        };
+        self.given[process].push((write, address, length));
+    }
+
+    fn check(&self, write: bool, process: Process, address: u64, length: u64) {
+        let end = u128::from(address) + u128::from(length);
+        let inside = |&(writable, start, size): &(bool, u64, u64)| {
+            (writable || !write) && address >= start && end <= u128::from(start) + u128::from(size)
+        };
+        assert!(self.given[process.0 as usize].iter().any(inside), "{length} bytes at {address:#x} were not given (write: {write})");
+    }
+}
+
+impl Out for World {
+    fn schedule(&mut self, at: SimTime, source: u32, event: Event) {
+        self.queue.schedule(at, source, Due::Nic(event));
+    }
+    fn transfer(&mut self, transfer: Transfer) {
+        let at = self.queue.now() + SimTime::from_ns(400);
+        for notice in [Network::SourceDone(transfer.id), Network::HeadArrived(transfer.id), Network::TailArrived(transfer.id)] {
+            self.queue.schedule(at, 1000 + transfer.source, Due::Network(notice));
+        }
+    }
+    fn notify(&mut self, _: Process, _: Notice) {}
+    fn capture(&mut self, message: MessageId, process: Process, address: u64, length: u64) {
+        self.check(false, process, address, length);
+        assert!(self.payloads.insert(message), "the payload of {message:?} was taken twice");
+    }
+    fn inline(&mut self, message: MessageId, _: Box<[u8]>) {
+        assert!(self.payloads.insert(message), "the payload of {message:?} was taken twice");
+    }
+    fn deliver(&mut self, message: MessageId, process: Process, address: u64, length: u64) {
+        assert!(self.payloads.contains(&message), "{message:?} has no payload");
+        self.check(true, process, address, length);
+    }
+    fn release(&mut self, message: MessageId) {
+        assert!(self.payloads.remove(&message), "{message:?} has no payload to release");
+    }
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let places: Vec<ProcessId> = (0..PROCESSES).map(|p| ProcessId { nid: p / 2 + 1, pid: p % 2 + 1 }).collect();
+    let config = NicConfig { max_unexpected_headers: 3, max_entries: 20, max_outstanding: 3, ..NicConfig::bxi_v2() };
+    let mut nics = Nics::new(config, 2, &places);
+    let mut world = World::default();
+    let mut rest = bytes;
+    // A byte says whose record comes next; the record's time says when.
+    while let Some((&process, record)) = rest.split_first() {
+        let Ok((time, command, length)) = decode_command(record) else { break };
+        rest = &record[length..];
+        let process = u32::from(process) % PROCESSES;
+        world.give(process as usize, &command);
+        let until = world.queue.now() + SimTime(time % 3_000_000);
+        run(&mut nics, &mut world, Some(until));
+        let _ = nics.command(world.queue.now(), Process(process), command, &mut world);
+    }
+    run(&mut nics, &mut world, None);
+    assert_eq!(nics.in_flight(), 0);
+    assert!(world.payloads.len() as u64 <= nics.held(), "payloads are left behind");
+});
+
+fn run(nics: &mut Nics, world: &mut World, until: Option<SimTime>) {
+    for _ in 0..MOST_EVENTS {
+        if let Some(until) = until
+            && world.queue.next_time().is_none_or(|next| next > until)
+        {
+            return;
+        }
+        let Some((now, due)) = world.queue.pop() else { return };
+        match due {
+            Due::Nic(event) => nics.handle(now, event, world),
+            Due::Network(notice) => nics.network(now, notice, world),
+        }
+    }
+    panic!("the NICs never come to rest");
+}

@@ -1,0 +1,31 @@
+//! Any bytes as records of the channel: decoding refuses them by name or gives a record that is encoded back to the same meaning.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use narrows_channel::record::{Delivery, Writer, decode_command, decode_delivery, encode_command, encode_notice, encode_write};
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut area = vec![0; bytes.len() + 4096];
+    let mut rest = bytes;
+    while let Ok((time, command, length)) = decode_command(rest) {
+        assert!(length > 0 && length <= rest.len(), "a record takes room");
+        let mut writer = Writer::new(&mut area, 0);
+        encode_command(&mut writer, time, &command).expect("it fitted before");
+        let used = writer.used();
+        assert_eq!(decode_command(&area[..used]), Ok((time, command, used)));
+        rest = &rest[length..];
+    }
+    let mut rest = bytes;
+    while let Ok((time, delivery, length)) = decode_delivery(rest) {
+        assert!(length > 0 && length <= rest.len(), "a record takes room");
+        let mut writer = Writer::new(&mut area, 0);
+        match delivery {
+            Delivery::Notice(notice) => encode_notice(&mut writer, time, &notice),
+            Delivery::Write { address, bytes } => encode_write(&mut writer, time, address, bytes),
+        }
+        .expect("it fitted before");
+        let used = writer.used();
+        assert_eq!(decode_delivery(&area[..used]), Ok((time, delivery, used)));
+        rest = &rest[length..];
+    }
+});
