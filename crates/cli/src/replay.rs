@@ -2,11 +2,18 @@
 
 use clap::Args;
 use narrows_collectives::rules::{MPICH, OPEN_MPI, Rules};
+use narrows_fabric::Network;
+use narrows_machine::{Machine, Overrides};
+use narrows_nic::Nics;
 use narrows_replay::collectives::ByRules;
 use narrows_replay::loggp::{self, Parameters};
+use narrows_replay::machine::{Part, Replay};
+use narrows_replay::mapping::{self, Mapping};
+use narrows_replay::port::{Costs, Mailbox};
 use narrows_replay::report::Progress;
 use narrows_replay::{Graph, Outcome, Times};
-use narrows_trace::{ReadOptions, Trace};
+use narrows_sim::World;
+use narrows_trace::{Program, ReadOptions, Trace};
 use narrows_units::SimTime;
 use serde_json::{Value, json};
 use std::io::IsTerminal;
@@ -26,15 +33,34 @@ pub struct ReplayArgs {
     /// Traces; several run at the same time
     #[arg(required = true, value_name = "FILE")]
     traces: Vec<PathBuf>,
+    /// A preset (see `narrows machine list`) or a machine file
+    #[arg(long, default_value = "bxi-v2", value_name = "NAME|FILE")]
+    machine: String,
+    /// Number of nodes, instead of the machine's
+    #[arg(long, value_name = "N")]
+    nodes: Option<u32>,
+    /// Changes one value of the machine, such as node.pcie.latency="250 ns"
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Ranks per node [default: 1, or as many as are needed]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    ppn: Option<u32>,
+    /// Which nodes each trace runs on: consecutive ones, those of every other switch, every other one, random, or a file with one node
+    /// per line
+    #[arg(long, default_value = "linear", value_name = "linear|switch|node|random:SEED|FILE")]
+    mapping: String,
     /// Network model [default: the machine's]
     #[arg(long, value_name = "packet|flow|loggp", value_parser = ["packet", "flow", "loggp"])]
     network: Option<String>,
     /// With --network loggp: the parameters of LogGOPSim instead of a machine
     #[arg(long, value_name = "L=TIME,o=TIME,g=TIME,G=TIME/B,O=TIME/B,S=BYTES", value_parser = clap::value_parser!(Parameters))]
     loggp: Option<Parameters>,
-    /// Computing time and delays of the trace, times this
-    #[arg(long, default_value_t = 1.0, value_name = "FACTOR", value_parser = factor)]
-    compute_scale: f64,
+    /// Computing time and delays of the trace, times this; FACTOR@FIRST-LAST for the ranks on these nodes, the last one that fits counts
+    #[arg(long, value_name = "FACTOR[@NODES]", value_parser = scale)]
+    compute_scale: Vec<Scale>,
+    /// Seed of every random choice of the models
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
     /// Which algorithms collectives use: Open MPI's or MPICH's decisions, or a file of rules
     #[arg(long, default_value = "openmpi", value_name = "openmpi|mpich|FILE")]
     collectives: String,
@@ -43,11 +69,31 @@ pub struct ReplayArgs {
     out: Option<PathBuf>,
 }
 
-fn factor(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(factor) if factor.is_finite() && (0.0..=1e6).contains(&factor) => Ok(factor),
-        _ => Err(String::from("expected a number from 0 to 1000000")),
+/// A factor for the computing time on some nodes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Scale {
+    factor: f64,
+    first: u32,
+    last: u32,
+}
+
+fn scale(text: &str) -> Result<Scale, String> {
+    let (factor, nodes) = text.split_once('@').map_or((text, None), |(factor, nodes)| (factor, Some(nodes)));
+    let factor = match factor.parse::<f64>() {
+        Ok(factor) if factor.is_finite() && (0.0..=1e6).contains(&factor) => factor,
+        _ => return Err(format!("{factor:?}: expected a number from 0 to 1000000")),
+    };
+    let Some(nodes) = nodes else { return Ok(Scale { factor, first: 0, last: u32::MAX }) };
+    let (first, last) = nodes.split_once('-').unwrap_or((nodes, nodes));
+    match (first.parse(), last.parse()) {
+        (Ok(first), Ok(last)) if first <= last => Ok(Scale { factor, first, last }),
+        _ => Err(format!("{nodes:?}: expected a node or a range of nodes, as in 0.5@0-31")),
     }
+}
+
+/// The factor on a node.
+fn scale_on(scales: &[Scale], node: u32) -> f64 {
+    scales.iter().rev().find(|scale| (scale.first..=scale.last).contains(&node)).map_or(1.0, |scale| scale.factor)
 }
 
 /// Runs it; 0, or 1 when the replay did not come to its end, or 2 when it could not start.
@@ -75,35 +121,83 @@ fn whole(args: &ReplayArgs) -> Result<u8, String> {
         std::fs::create_dir_all(out).map_err(|error| format!("--out {}: {error}", out.display()))?;
     }
     let rules = rules(&args.collectives)?;
-    let parameters = match (&args.network, args.loggp) {
-        (Some(network), Some(parameters)) if network == "loggp" => parameters,
-        (_, Some(_)) => return Err(String::from("--loggp goes with --network loggp")),
-        _ => return Err(String::from("give --network loggp and --loggp PARAMETERS")),
-    };
+    match (&args.network, args.loggp) {
+        (Some(network), Some(parameters)) if network == "loggp" => alone(args, parameters, rules, start),
+        (_, Some(_)) => Err(String::from("--loggp goes with --network loggp")),
+        _ => on_machine(args, &rules, start),
+    }
+}
+
+/// The LogGP replay.
+fn alone(args: &ReplayArgs, parameters: Parameters, rules: Rules, start: Instant) -> Result<u8, String> {
+    if let Some(scale) = args.compute_scale.iter().find(|scale| scale.last != u32::MAX) {
+        return Err(format!("--compute-scale {}@{}-{}: --loggp has no nodes", scale.factor, scale.first, scale.last));
+    }
     let mut graph = Graph::new();
     for path in &args.traces {
         let mut trace = open(path)?;
         let mut collectives = ByRules::new(rules.clone(), None);
-        let added = graph.add(&name(path), &mut trace.program, args.compute_scale, &mut collectives);
+        let added = graph.add(&name(path), &mut trace.program, scale_on(&args.compute_scale, 0), &mut collectives);
         added.map_err(|error| format!("{}: {error}", path.display()))?;
     }
     let reading = start.elapsed();
     let outcome = loggp::run(&mut graph, parameters, &mut watch());
-    let setting = Setting {
-        wall: start.elapsed(),
-        reading,
-        running: start.elapsed() - reading,
-        about: json!({
-            "network": "loggp",
-            "loggp": {
-                "L_s": parameters.latency.as_s_f64(), "o_s": parameters.overhead.as_s_f64(), "g_s": parameters.gap.as_s_f64(),
-                "G_s_per_byte": parameters.gap_per_byte.as_s_f64(), "O_s_per_byte": parameters.overhead_per_byte.as_s_f64(),
-                "S_bytes": parameters.eager.get(),
-            },
-            "collectives": args.collectives,
-            "compute_scale": args.compute_scale,
-        }),
+    let about = json!({
+        "network": "loggp",
+        "loggp": {
+            "L_s": parameters.latency.as_s_f64(), "o_s": parameters.overhead.as_s_f64(), "g_s": parameters.gap.as_s_f64(),
+            "G_s_per_byte": parameters.gap_per_byte.as_s_f64(), "O_s_per_byte": parameters.overhead_per_byte.as_s_f64(),
+            "S_bytes": parameters.eager.get(),
+        },
+    });
+    let setting = Setting { wall: start.elapsed(), reading, running: start.elapsed() - reading, about };
+    conclude(args, &outcome, &setting)
+}
+
+/// The replay through message layer, NICs and network.
+fn on_machine(args: &ReplayArgs, rules: &Rules, start: Instant) -> Result<u8, String> {
+    let mut set = args.set.clone();
+    if let Some(network) = &args.network {
+        set.push(format!("network.kind={network}"));
+    }
+    let machine = Machine::load(&args.machine, &Overrides { nodes: args.nodes, set }).map_err(|error| error.to_string())?;
+    let mapping: Mapping = args.mapping.parse().map_err(|error| format!("--mapping: {error}"))?;
+    let topology = machine.topology().map_err(|error| error.to_string())?;
+    let programs: Vec<(String, Trace)> = args.traces.iter().map(|path| Ok((name(path), open(path)?))).collect::<Result<_, String>>()?;
+    let ranks: Vec<u32> = programs.iter().map(|(_, trace)| trace.program.ranks()).collect();
+    let nodes = mapping::nodes(&mapping, &machine, &topology, args.ppn, &ranks)?;
+    let processes = mapping::processes(&nodes);
+    let parts = programs.into_iter().zip(&nodes).zip(&processes).map(|(((name, trace), nodes), processes)| Part {
+        name,
+        program: Box::new(trace.program),
+        collectives: Box::new(ByRules::new(rules.clone(), None)),
+        scale: nodes.iter().map(|&node| scale_on(&args.compute_scale, node)).collect(),
+        processes: processes.clone(),
+    });
+    let parts: Vec<Part> = parts.collect();
+    let network = Network::new(&machine.network_config(args.seed), topology).map_err(|error| error.to_string())?;
+    let nics = Nics::new(machine.nic_config(), machine.node.count, &processes.concat());
+    let costs = Costs {
+        post: machine.software.post,
+        completion: machine.software.completion,
+        copy: machine.software.copy_bandwidth,
+        pio_limit: machine.nic.pio_limit.get(),
     };
+    let replay = Replay::new(World::new(network, nics, Mailbox::default()), parts, machine.message_config(), costs);
+    let reading = start.elapsed();
+    let outcome = replay.run(&mut watch()).map_err(|error| error.to_string())?;
+    let about = json!({
+        "network": machine.network.kind.name(),
+        "nodes": machine.node.count,
+        "mapping": args.mapping,
+        "seed": args.seed,
+        "machine": machine.to_json(),
+    });
+    if let Some(out) = &args.out {
+        let path = out.join("machine.toml");
+        std::fs::write(&path, machine.to_toml()).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    let setting = Setting { wall: start.elapsed(), reading, running: start.elapsed() - reading, about };
     conclude(args, &outcome, &setting)
 }
 
@@ -213,10 +307,18 @@ fn summary(args: &ReplayArgs, outcome: &Outcome, setting: &Setting) -> Value {
         "peak_rss_bytes": peak_rss_bytes(),
         "digest": format!("{:016x}", outcome.digest),
         "failure": outcome.failure,
+        "collectives": args.collectives,
+        "compute_scale": args.compute_scale.iter().map(|scale| scale.factor).collect::<Vec<_>>(),
         "exit_code": i32::from(outcome.failure.is_some()),
         "applications": applications,
         "rank_finish_s": outcome.rank_finish.iter().map(|time| time.as_s_f64()).collect::<Vec<_>>(),
     });
+    if let (Some(summary), Some(totals)) = (summary.as_object_mut(), outcome.totals) {
+        summary.insert("nic_messages".into(), json!(totals.messages));
+        summary.insert("packets".into(), json!(totals.packets));
+        summary.insert("packet_hops".into(), json!(totals.packet_hops));
+        summary.insert("retries".into(), json!(totals.retries));
+    }
     if let (Some(summary), Value::Object(about)) = (summary.as_object_mut(), &setting.about) {
         summary.extend(about.clone());
     }

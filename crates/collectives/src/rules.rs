@@ -109,7 +109,11 @@ impl Rules {
             if let Some((choice, _)) = rule.choices.iter().find(|(_, below)| size < *below)
                 && possible(choice)
             {
-                return *choice;
+                // Both libraries cut a vector at elements, and do this with one that has fewer elements than there are ranks.
+                let short = operation == Operation::Allreduce
+                    && matches!(choice.algorithm, Algorithm::Ring | Algorithm::Rabenseifner)
+                    && bytes < u64::from(ranks);
+                return if short { Choice { algorithm: Algorithm::RecursiveDoubling, parameter: 0 } } else { *choice };
             }
         }
         // Recursive doubling of a number of ranks that is no power of two: both libraries take Bruck's algorithm then.
@@ -197,7 +201,8 @@ mod tests {
     #[test]
     fn chooses_as_the_libraries_do() {
         let open_mpi = Rules::parse(OPEN_MPI).unwrap();
-        assert_eq!(name(&open_mpi, Operation::Allreduce, 16, 8), "ring");
+        assert_eq!(name(&open_mpi, Operation::Allreduce, 16, 8), "recursive-doubling", "fewer elements than ranks");
+        assert_eq!(name(&open_mpi, Operation::Allreduce, 16, 32), "ring");
         assert_eq!(name(&open_mpi, Operation::Allreduce, 16, 64), "recursive-doubling");
         assert_eq!(name(&open_mpi, Operation::Allreduce, 64, 1 << 20), "rabenseifner");
         assert_eq!(name(&open_mpi, Operation::Allgather, 6, 8), "bruck", "recursive doubling needs a power of two");

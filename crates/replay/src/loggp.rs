@@ -522,6 +522,7 @@ impl Simulation<'_> {
             finish: rank_finish.iter().copied().max().unwrap_or_default(),
             rank_finish,
             events: self.events,
+            totals: None,
             digest: digest.value(),
             failure,
         }

@@ -33,6 +33,8 @@ pub struct Outcome {
     pub rank_finish: Vec<SimTime>,
     /// Events of the simulation.
     pub events: u64,
+    /// What the NICs and the network of the machine did; not of the LogGP replay, which has none.
+    pub totals: Option<narrows_sim::Totals>,
     /// Fingerprint of everything.
     pub digest: u64,
     /// Not everything ran: who waits for what, or that it was interrupted.

@@ -25,6 +25,10 @@ pub trait Memory {
     fn fetch(&mut self, message: u32, from: (u32, u64), length: u64, to: (u32, u64));
     /// Writes the first `length` payload bytes of `message` to `rank`.
     fn deliver(&mut self, now: SimTime, message: u32, rank: u32, address: u64, length: u64);
+    /// The time that [`World::set_alarm`] was given has come.
+    fn alarm(&mut self, now: SimTime, rank: u32) {
+        let _ = (now, rank);
+    }
     /// The payload of `message` is not needed any more.
     fn release(&mut self, message: u32);
 }

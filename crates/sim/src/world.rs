@@ -16,6 +16,7 @@ enum Ev {
     Network(fabric::Event),
     Nic(nic::Event),
     Command(u32),
+    Alarm(u32),
 }
 
 /// Counts of a run.
@@ -177,6 +178,11 @@ impl<M: Memory> World<M> {
         self.queue.schedule(arrives, PROCESS_SOURCES + rank, Ev::Command(slot));
     }
 
+    /// Tells [`Memory::alarm`] at `at`, or now if that has passed.
+    pub fn set_alarm(&mut self, rank: u32, at: SimTime) {
+        self.queue.schedule(at.max(self.queue.now()), PROCESS_SOURCES + rank, Ev::Alarm(rank));
+    }
+
     /// The time of the next event.
     pub fn next_time(&self) -> Option<SimTime> {
         self.queue.next_time()
@@ -204,6 +210,7 @@ impl<M: Memory> World<M> {
                 self.network.handle(now, event, &mut out);
             }
             Ev::Nic(event) => self.nics.handle(now, event, &mut nic_out),
+            Ev::Alarm(rank) => nic_out.memory.alarm(now, rank),
             Ev::Command(slot) => {
                 self.free_commands.push(slot);
                 if let Some(pending) = self.commands[slot as usize].take()
