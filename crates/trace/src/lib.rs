@@ -23,6 +23,7 @@
 mod communicators;
 mod error;
 mod file;
+pub mod generate;
 pub mod goal;
 pub mod ideal;
 pub mod json;
@@ -38,6 +39,6 @@ pub use communicators::Communicators;
 pub use error::{Mistake, Place, TraceError};
 pub use file::{Format, ReadOptions, Trace, open, read, write};
 pub use operation::{Collective, CollectiveCall, Dependency, Event, Kind, Operation, Order, Program, Recorded};
-pub use sequence::Sequence;
+pub use sequence::{Sequence, Sink};
 pub use spool::{Spool, Stored};
 pub use transform::{Anonymous, Scaled};

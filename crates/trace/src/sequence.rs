@@ -5,6 +5,21 @@ use crate::operation::{Dependency, Kind, Operation};
 use crate::spool::Spool;
 use narrows_units::SimTime;
 
+/// Takes operations.
+pub trait Sink {
+    /// Appends an operation of a rank; its number.
+    ///
+    /// # Errors
+    /// It cannot be kept.
+    fn push(&mut self, rank: u32, operation: &Operation, after: &[Dependency]) -> Result<u64, TraceError>;
+}
+
+impl Sink for Spool {
+    fn push(&mut self, rank: u32, operation: &Operation, after: &[Dependency]) -> Result<u64, TraceError> {
+        Spool::push(self, rank, operation, after)
+    }
+}
+
 /// One rank of a program that is written call by call.
 #[derive(Clone, Debug, Default)]
 pub struct Sequence {
@@ -18,9 +33,9 @@ impl Sequence {
     /// A blocking call: what follows waits for its end. Its number.
     ///
     /// # Errors
-    /// The spool cannot be written.
-    pub fn call(&mut self, rank: u32, spool: &mut Spool, kind: Kind) -> Result<u64, TraceError> {
-        let number = self.push(rank, spool, kind)?;
+    /// The sink cannot keep it.
+    pub fn call(&mut self, rank: u32, sink: &mut impl Sink, kind: Kind) -> Result<u64, TraceError> {
+        let number = self.push(rank, sink, kind)?;
         self.after.push(Dependency::done(number));
         Ok(number)
     }
@@ -28,17 +43,14 @@ impl Sequence {
     /// A call that returns at once: what follows waits for its start. Its number, for [`Sequence::wait`].
     ///
     /// # Errors
-    /// The spool cannot be written.
-    pub fn begin(&mut self, rank: u32, spool: &mut Spool, kind: Kind) -> Result<u64, TraceError> {
-        let number = self.push(rank, spool, kind)?;
+    /// The sink cannot keep it.
+    pub fn begin(&mut self, rank: u32, sink: &mut impl Sink, kind: Kind) -> Result<u64, TraceError> {
+        let number = self.push(rank, sink, kind)?;
         self.after.push(Dependency::started(number));
         Ok(number)
     }
 
-    /// Computing. Joined with what was computed before, if there was no call in between and no wait.
-    ///
-    /// # Errors
-    /// The spool cannot be written.
+    /// Computing; joined with what was computed since the last call.
     pub fn compute(&mut self, duration: SimTime) {
         self.work += duration;
     }
@@ -46,10 +58,10 @@ impl Sequence {
     /// What follows waits for the end of an operation.
     ///
     /// # Errors
-    /// The spool cannot be written.
-    pub fn wait(&mut self, rank: u32, spool: &mut Spool, number: u64) -> Result<(), TraceError> {
+    /// The sink cannot keep it.
+    pub fn wait(&mut self, rank: u32, sink: &mut impl Sink, number: u64) -> Result<(), TraceError> {
         // What was computed before the wait is not computed after it.
-        self.flush(rank, spool)?;
+        self.flush(rank, sink)?;
         if !self.after.contains(&Dependency::done(number)) {
             self.after.push(Dependency::done(number));
         }
@@ -59,22 +71,22 @@ impl Sequence {
     /// The program is over.
     ///
     /// # Errors
-    /// The spool cannot be written.
-    pub fn end(&mut self, rank: u32, spool: &mut Spool) -> Result<(), TraceError> {
-        self.flush(rank, spool)
+    /// The sink cannot keep it.
+    pub fn end(&mut self, rank: u32, sink: &mut impl Sink) -> Result<(), TraceError> {
+        self.flush(rank, sink)
     }
 
-    fn push(&mut self, rank: u32, spool: &mut Spool, kind: Kind) -> Result<u64, TraceError> {
-        self.flush(rank, spool)?;
-        let number = spool.push(rank, &Operation::new(kind), &self.after)?;
+    fn push(&mut self, rank: u32, sink: &mut impl Sink, kind: Kind) -> Result<u64, TraceError> {
+        self.flush(rank, sink)?;
+        let number = sink.push(rank, &Operation::new(kind), &self.after)?;
         self.after.clear();
         Ok(number)
     }
 
-    fn flush(&mut self, rank: u32, spool: &mut Spool) -> Result<(), TraceError> {
+    fn flush(&mut self, rank: u32, sink: &mut impl Sink) -> Result<(), TraceError> {
         let duration = std::mem::take(&mut self.work);
         if duration > SimTime::ZERO {
-            let number = spool.push(rank, &Operation::new(Kind::Compute { duration }), &self.after)?;
+            let number = sink.push(rank, &Operation::new(Kind::Compute { duration }), &self.after)?;
             self.after.clear();
             self.after.push(Dependency::done(number));
         }
