@@ -245,10 +245,11 @@ impl Replay {
             for (pt, options) in portal_table() {
                 port.submit(Command::PtAlloc { pt, options, eq: EQ });
             }
-            rank.endpoint = Some(Endpoint::new(shared.message.clone(), EQ, rank.process, &mut port));
+            rank.endpoint = Some(Endpoint::tagged(shared.message.clone(), EQ, rank.process, &mut port));
+            // One after the other: the commands of all together would take more memory than the ranks.
+            shared.world.drain();
+            shared.world.memory.notices.clear();
         }
-        shared.world.drain();
-        shared.world.memory.notices.clear();
         shared.epoch = shared.world.now();
         shared.world.start_recording();
     }
