@@ -1,6 +1,7 @@
 //! What a machine file says about the network, and what makes no sense in it.
 
-use narrows_topology::{Route, Routing, RoutingError, RoutingKind, Topology};
+use narrows_topology::deadlock::{Deadlock, MAX_CHECKED_SWITCHES};
+use narrows_topology::{Route, Routing, RoutingError, RoutingKind, RoutingOptions, Topology};
 use narrows_units::{ByteRate, Bytes, SimTime};
 
 /// Which network. All three take the same configuration.
@@ -87,8 +88,10 @@ pub struct NetworkConfig {
     pub kind: NetworkKind,
     /// Links between hosts and switches.
     pub host_link: LinkConfig,
-    /// Links between switches.
+    /// Links between switches; where there are groups, within one.
     pub switch_link: LinkConfig,
+    /// Links between switches of different groups.
+    pub global_link: LinkConfig,
     /// From the head of a packet at the input of a switch to the head at an idle output.
     pub switch_latency: SimTime,
     /// Of a node's PCIe towards the NIC and towards memory, each.
@@ -107,6 +110,8 @@ pub struct NetworkConfig {
     pub read_window: u32,
     /// The way through the topology.
     pub routing: RoutingKind,
+    /// UGAL: how many more bytes may wait on the minimal way, for each of its links, before a packet goes another way.
+    pub ugal_threshold: Bytes,
     /// The choice at an output.
     pub arbitration: Arbitration,
     /// Between ranks of one node.
@@ -127,6 +132,7 @@ impl Default for NetworkConfig {
             kind: NetworkKind::Packet,
             host_link: link,
             switch_link: link,
+            global_link: link,
             // Our choice: public sources fold the switch into the links.
             switch_latency: SimTime::from_ns(100),
             pcie_rate: ByteRate(15_750_000_000),
@@ -138,7 +144,8 @@ impl Default for NetworkConfig {
             // Our choice: above the round trip of a credit, see NetworkConfig::buffer_for_full_rate.
             buffer_per_channel: Bytes(16 * 1024),
             read_window: 4,
-            routing: RoutingKind::DModK,
+            routing: RoutingKind::Minimal,
+            ugal_threshold: Bytes(0),
             arbitration: Arbitration::RoundRobin,
             // Our choice: a copy through shared memory on a current server.
             intra_node: IntraNodeConfig { latency: SimTime::from_ns(300), rate: ByteRate(10_000_000_000) },
@@ -214,6 +221,16 @@ pub enum ConfigError {
     /// The routing does not fit the topology.
     #[error(transparent)]
     Routing(#[from] RoutingError),
+    /// Packets could wait for each other for ever.
+    #[error("routing \"{routing}\" on {topology} is not free of deadlock: {deadlock}")]
+    Deadlock {
+        /// The routing.
+        routing: RoutingKind,
+        /// The topology.
+        topology: String,
+        /// Who would wait for whom.
+        deadlock: Deadlock,
+    },
 }
 
 impl NetworkConfig {
@@ -231,7 +248,7 @@ impl NetworkConfig {
             let packets = turn.as_ps().div_ceil(link.rate.time_for(packet).as_ps().max(1));
             Bytes(packets.saturating_mul(packet.0))
         };
-        least(self.host_link).max(least(self.switch_link))
+        least(self.host_link).max(least(self.switch_link)).max(least(self.global_link))
     }
 
     /// Checks every field against the others and the topology; gives the routing, which was checked with them.
@@ -242,6 +259,7 @@ impl NetworkConfig {
         let mut rates = vec![
             ("host_link rate", self.host_link.rate),
             ("switch_link rate", self.switch_link.rate),
+            ("global_link rate", self.global_link.rate),
             ("pcie_rate", self.pcie_rate),
             ("intra_node rate", self.intra_node.rate),
         ];
@@ -256,6 +274,7 @@ impl NetworkConfig {
         let mut latencies = vec![
             ("host_link latency", self.host_link.latency),
             ("switch_link latency", self.switch_link.latency),
+            ("global_link latency", self.global_link.latency),
             ("switch_latency", self.switch_latency),
             ("intra_node latency", self.intra_node.latency),
             ("loggp gap", self.loggp.gap),
@@ -277,13 +296,23 @@ impl NetworkConfig {
         if !(1..=16).contains(&self.virtual_networks) {
             return Err(ConfigError::VirtualNetworks { given: self.virtual_networks });
         }
-        let routing = Routing::new(self.routing, topology)?;
+        // Loads are times; a threshold that no load reaches may be any long time.
+        let threshold = self.switch_link.rate.time_for(Bytes(self.ugal_threshold.0.min(MAX_WIRE))).as_ps();
+        let routing = Routing::new(self.routing, topology, RoutingOptions { seed: self.seed, threshold })?;
         let needed = routing.virtual_channels();
         if self.virtual_channels < needed || u32::from(self.virtual_networks) * u32::from(self.virtual_channels) > 64 {
             return Err(ConfigError::VirtualChannels { given: self.virtual_channels, needed });
         }
         if self.read_window == 0 {
             return Err(ConfigError::ReadWindow);
+        }
+        // The other networks have no channels to wait for.
+        if self.kind == NetworkKind::Packet && topology.switches() <= MAX_CHECKED_SWITCHES {
+            routing.check_deadlock(topology).map_err(|deadlock| ConfigError::Deadlock {
+                routing: self.routing,
+                topology: topology.name().to_owned(),
+                deadlock,
+            })?;
         }
         Ok(routing)
     }

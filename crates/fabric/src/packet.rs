@@ -510,10 +510,7 @@ impl PacketNetwork {
 
     #[inline]
     fn timer(&self, class: LinkClass) -> &Timer {
-        match class {
-            LinkClass::Host => &self.costs.host_wire,
-            LinkClass::Switch => &self.costs.switch_wire,
-        }
+        self.costs.wire(class)
     }
 
     /// The head of a packet is at a switch.

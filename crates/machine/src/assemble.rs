@@ -1,10 +1,10 @@
 //! The resolved machine as the configurations of the models.
 
-use crate::model::{Link, Machine, NetworkKind, PathOr, Rendezvous, Routing, Topology};
+use crate::model::{Link, Machine, NetworkKind, PathOr, Rendezvous, SwitchOr, Topology, TopologyKind};
 use narrows_fabric::{Arbitration, Derived, FlowConfig, IntraNodeConfig, LinkConfig, LogGpConfig, NetworkConfig};
 use narrows_message::MessageConfig;
 use narrows_nic::NicConfig;
-use narrows_topology::{FatTree, FatTreeError, RoutingKind};
+use narrows_topology::{Dragonfly, FatTree, Shape, TopologyError, Torus, TorusParameters};
 
 /// Compute and service, request and response: BXI's four (facts.md 4.3).
 const VIRTUAL_NETWORKS: u8 = 4;
@@ -14,8 +14,8 @@ impl Machine {
     ///
     /// # Errors
     /// None for a machine that came from a file: reading it has tried.
-    pub fn topology(&self) -> Result<narrows_topology::Topology, FatTreeError> {
-        Ok(self.fat_tree()?.build())
+    pub fn topology(&self) -> Result<narrows_topology::Topology, TopologyError> {
+        Ok(self.shape()?.build())
     }
 
     /// For the network. `seed`: of whatever it draws.
@@ -30,6 +30,16 @@ impl Machine {
             },
             host_link: link(&self.link.host),
             switch_link: link(&self.link.switch),
+            global_link: LinkConfig {
+                rate: match self.link.global.bandwidth {
+                    SwitchOr::Switch => self.link.switch.bandwidth,
+                    SwitchOr::Own(rate) => rate,
+                },
+                latency: match self.link.global.latency {
+                    SwitchOr::Switch => self.link.switch.latency,
+                    SwitchOr::Own(latency) => latency,
+                },
+            },
             switch_latency: self.switch.latency,
             pcie_rate: self.node.pcie.data_bandwidth,
             mtu: network.mtu,
@@ -38,10 +48,8 @@ impl Machine {
             virtual_channels: u8::try_from(network.virtual_channels).expect("at most 16 come out of a file"),
             buffer_per_channel: network.buffer,
             read_window: network.read_window,
-            routing: match network.routing {
-                Routing::DModK => RoutingKind::DModK,
-                Routing::Adaptive => RoutingKind::Adaptive,
-            },
+            routing: network.routing,
+            ugal_threshold: network.ugal_threshold,
             arbitration: Arbitration::RoundRobin,
             intra_node: IntraNodeConfig { latency: self.node.intra.latency, rate: self.node.intra.bandwidth },
             loggp: LogGpConfig { latency: derived(network.loggp.latency), gap: network.loggp.gap, rate: derived(network.loggp.bandwidth) },
@@ -50,15 +58,28 @@ impl Machine {
         }
     }
 
-    /// The numbers of the tree, checked.
-    pub(crate) fn fat_tree(&self) -> Result<FatTree, FatTreeError> {
+    /// The numbers of the topology, checked.
+    pub(crate) fn shape(&self) -> Result<Shape, TopologyError> {
         let nodes = self.node.count;
-        match &self.topology {
-            Topology::SingleSwitch => FatTree::one_switch(nodes),
-            Topology::KAryNTree { k, n } => FatTree::k_ary_n_tree(*k, *n)?.with_hosts(nodes),
-            Topology::Pgft { children, parents, parallel } => FatTree::pgft(children, parents, parallel)?.with_hosts(nodes),
-            Topology::FatTree => FatTree::smallest_full_bisection(nodes, self.switch.radix),
-        }
+        Ok(match &self.topology {
+            Topology::SingleSwitch => Shape::FatTree(FatTree::one_switch(nodes)?),
+            Topology::KAryNTree { k, n } => Shape::FatTree(FatTree::k_ary_n_tree(*k, *n)?.with_hosts(nodes)?),
+            Topology::Pgft { children, parents, parallel } => {
+                Shape::FatTree(FatTree::pgft(children, parents, parallel)?.with_hosts(nodes)?)
+            }
+            Topology::FatTree => Shape::FatTree(FatTree::smallest_full_bisection(nodes, self.switch.radix)?),
+            Topology::Dragonfly { p, a, h, g, arrangement } => {
+                Shape::Dragonfly(Dragonfly::new([*p, *a, *h, *g], *arrangement, Some(nodes))?)
+            }
+            Topology::Torus { kind, lengths, board, hosts_per_switch, cables } => Shape::Torus(Torus::new(TorusParameters {
+                lengths: lengths.clone(),
+                wrap: *kind != TopologyKind::Mesh,
+                board: *board,
+                hosts_per_switch: *hosts_per_switch,
+                cables: *cables,
+                hosts: Some(nodes),
+            })?),
+        })
     }
 
     /// For the NICs.
