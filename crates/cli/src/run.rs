@@ -4,6 +4,7 @@ use crate::{picture, summary};
 use clap::Args;
 use narrows_channel::{Mapping, Settings};
 use narrows_launch as launch;
+use narrows_live::memory::Memory;
 use narrows_live::{Options, Report, World};
 use narrows_machine::{Machine, NetworkKind, Overrides, Placement, Rendezvous};
 use narrows_portals::ProcessId;
@@ -175,7 +176,7 @@ pub fn whole(args: &RunArgs) -> Result<i32, String> {
     let topology = machine.topology().map_err(|error| error.to_string())?;
     let network = narrows_fabric::Network::new(&machine.network_config(args.seed), topology).map_err(|error| error.to_string())?;
     let nics = narrows_nic::Nics::new(machine.nic_config(), machine.node.count, &processes);
-    let world = World::new(network, nics, placement.len());
+    let world = World::new(network, nics, Memory::new(placement.len()));
 
     let channel = format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd());
     let environment = environment(&libraries, channel, args.recorder.as_ref());
