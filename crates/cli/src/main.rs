@@ -7,7 +7,9 @@ mod record;
 mod replay;
 mod run;
 mod summary;
+mod topology;
 mod trace;
+mod wiring;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -24,6 +26,7 @@ const EXAMPLES: &str = "Examples:
   narrows run -n 16 --machine bxi-v2 -- ./my_mpi_program
   narrows run -n 64 --ppn 4 --machine my.toml --network flow --compute none --out results/ -- python3 app.py
   narrows machine list
+  narrows topology show megafly-288 --svg megafly.svg
   narrows generate halo3d --ranks 512 -o halo.vef
   narrows trace info halo.vef";
 
@@ -36,6 +39,9 @@ enum Command {
     /// Look at machine files
     #[command(subcommand)]
     Machine(machine::MachineCommand),
+    /// Look at the network of a machine
+    #[command(subcommand)]
+    Topology(topology::TopologyCommand),
     /// Look at traces, convert and change them
     #[command(subcommand)]
     Trace(trace::TraceCommand),
@@ -50,6 +56,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(args),
         Command::Replay(args) => replay::run(args),
         Command::Machine(command) => machine::run(command),
+        Command::Topology(command) => topology::run(command),
         Command::Trace(command) => trace::run(command),
         Command::Record(args) => record::run(args),
         Command::Generate(args) => generate::run(args),
