@@ -4,6 +4,7 @@ mod generate;
 mod machine;
 mod picture;
 mod record;
+mod replay;
 mod run;
 mod summary;
 mod trace;
@@ -30,6 +31,8 @@ const EXAMPLES: &str = "Examples:
 enum Command {
     /// Run an MPI program on a simulated machine
     Run(run::RunArgs),
+    /// Replay traces of MPI programs on a simulated machine
+    Replay(replay::ReplayArgs),
     /// Look at machine files
     #[command(subcommand)]
     Machine(machine::MachineCommand),
@@ -45,6 +48,7 @@ enum Command {
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Run(args) => run::run(args),
+        Command::Replay(args) => replay::run(args),
         Command::Machine(command) => machine::run(command),
         Command::Trace(command) => trace::run(command),
         Command::Record(args) => record::run(args),

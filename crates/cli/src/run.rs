@@ -4,6 +4,7 @@ use crate::{picture, summary};
 use clap::Args;
 use narrows_channel::{Mapping, Settings};
 use narrows_launch as launch;
+use narrows_live::memory::Memory;
 use narrows_live::{Options, Report, World};
 use narrows_machine::{Machine, NetworkKind, Overrides, Placement, Rendezvous};
 use narrows_portals::ProcessId;
@@ -164,6 +165,8 @@ pub fn whole(args: &RunArgs) -> Result<i32, String> {
         std::fs::create_dir_all(out).map_err(|error| format!("--out {}: {error}", out.display()))?;
     }
 
+    // Before any thread.
+    let scratch = launch::Scratch::create().map_err(|error| error.to_string())?;
     let processes = processes(&placement);
     let (mapping, fd) = Mapping::create(args.ranks, settings(&machine, args.compute)).map_err(|error| error.to_string())?;
     let hosts: Vec<String> = placement.iter().map(|&node| machine.node.host_name.name(node)).collect();
@@ -173,11 +176,11 @@ pub fn whole(args: &RunArgs) -> Result<i32, String> {
     let topology = machine.topology().map_err(|error| error.to_string())?;
     let network = narrows_fabric::Network::new(&machine.network_config(args.seed), topology).map_err(|error| error.to_string())?;
     let nics = narrows_nic::Nics::new(machine.nic_config(), machine.node.count, &processes);
-    let world = World::new(network, nics, placement.len());
+    let world = World::new(network, nics, Memory::new(placement.len()));
 
     let channel = format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd());
-    let command =
-        launch::command(&mpi, args.ranks, &args.program[0], &args.program[1..], &environment(&libraries, channel, args.recorder.as_ref()));
+    let environment = environment(&libraries, channel, args.recorder.as_ref());
+    let command = launch::command(&mpi, &scratch, args.ranks, &args.program[0], &args.program[1..], &environment);
     if args.verbose {
         eprintln!("narrows: {mpi}; starting {command:?}");
     }

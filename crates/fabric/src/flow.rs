@@ -172,12 +172,12 @@ impl FlowNetwork {
         }
         let slot = self.flights.open(transfer, out);
         let payload = transfer.payload.0;
-        let switch_links = self.topology.switch_links_between(transfer.source, transfer.target);
+        let way = self.costs.way(&self.topology, transfer.source, transfer.target);
         let packets = self.costs.packets(payload);
         self.flights.statistics.packets += packets;
-        self.flights.statistics.packet_hops += packets * (u64::from(switch_links) + 2);
-        let alone = self.costs.zero_load(switch_links, payload, transfer.source_dma, transfer.target_dma);
-        let narrowest = self.costs.narrowest(switch_links, payload, transfer.source_dma, transfer.target_dma);
+        self.flights.statistics.packet_hops += packets * (u64::from(way.links) + 2);
+        let alone = self.costs.zero_load(way, payload, transfer.source_dma, transfer.target_dma);
+        let narrowest = self.costs.narrowest(way, payload, transfer.source_dma, transfer.target_dma);
         if payload <= self.direct_up_to {
             return self.endpoints.start(now, slot, alone, narrowest, &self.flights, out);
         }

@@ -7,7 +7,7 @@
 use crate::config::{ConfigError, Derived, LogGpConfig, NetworkConfig};
 use crate::endpoints::Endpoints;
 use crate::flights::Flights;
-use crate::timing::{Costs, ZeroLoad};
+use crate::timing::{Costs, Way, ZeroLoad};
 use crate::{Event, EventKind, Out, Statistics, Transfer};
 use narrows_topology::Topology;
 use narrows_units::{Bytes, SimTime};
@@ -40,11 +40,11 @@ impl LogGpNetwork {
     }
 
     /// What the message costs on an empty network, and how long it holds a NIC.
-    fn alone(&self, transfer: &Transfer, switch_links: u32) -> (ZeroLoad, u64) {
+    fn alone(&self, transfer: &Transfer, way: Way) -> (ZeroLoad, u64) {
         let Transfer { payload: Bytes(payload), source_dma, target_dma, .. } = *transfer;
-        let path = self.costs.zero_load(switch_links, payload, source_dma, target_dma);
+        let path = self.costs.zero_load(way, payload, source_dma, target_dma);
         let body = match self.config.rate {
-            Derived::FromPath => self.costs.narrowest(switch_links, payload, source_dma, target_dma),
+            Derived::FromPath => self.costs.narrowest(way, payload, source_dma, target_dma),
             Derived::Fixed(rate) => rate.time_for(Bytes(payload)).as_ps(),
         };
         let head = match self.config.latency {
@@ -69,11 +69,11 @@ impl LogGpNetwork {
             return self.flights.start_intra_node(now, transfer, &self.costs, out);
         }
         let slot = self.flights.open(transfer, out);
-        let switch_links = self.topology.switch_links_between(transfer.source, transfer.target);
+        let way = self.costs.way(&self.topology, transfer.source, transfer.target);
         let packets = self.costs.packets(transfer.payload.0);
         self.flights.statistics.packets += packets;
-        self.flights.statistics.packet_hops += packets * (u64::from(switch_links) + 2);
-        let (alone, holds) = self.alone(&transfer, switch_links);
+        self.flights.statistics.packet_hops += packets * (u64::from(way.links) + 2);
+        let (alone, holds) = self.alone(&transfer, way);
         self.endpoints.start(now, slot, alone, holds, &self.flights, out);
     }
 
@@ -101,7 +101,7 @@ impl LogGpNetwork {
         if transfer.source == transfer.target {
             return self.costs.zero_load_of(&self.topology, transfer);
         }
-        self.alone(transfer, self.topology.switch_links_between(transfer.source, transfer.target)).0
+        self.alone(transfer, self.costs.way(&self.topology, transfer.source, transfer.target)).0
     }
 
     pub(crate) fn costs(&self) -> &Costs {

@@ -2,11 +2,12 @@
 //!
 //! A packet passes a row of stages: it is read over PCIe, sent over the host link, over links between switches, over the
 //! target's host link, and written over PCIe. It is read whole before it is sent, and has arrived whole before it is written; between
-//! links it is cut through: the head goes on after the switch latency, or as soon after it as a faster output will not run dry. With `n`
+//! links it is cut through: the head goes on after the switch latency, or as soon after it as a faster output will not run dry (or, with
+//! store-and-forward, when its tail has come). With `n`
 //! equal packets, stage `i` begins with packet `k` at `c_i + (k - 1) M_i`, where `c_i` is the way of the first packet and `M_i` the
 //! longest service time up to the stage; the last packet, which may be shorter, is then followed by itself.
 
-use crate::config::{LinkConfig, NetworkConfig};
+use crate::config::{Forwarding, LinkConfig, NetworkConfig};
 use narrows_topology::{LinkClass, Topology};
 use narrows_units::{ByteRate, Bytes, SimTime};
 
@@ -26,11 +27,19 @@ pub struct ZeroLoad {
 pub(crate) struct Timer {
     rate: ByteRate,
     sizes: [(u32, u64); 2],
+    /// 512 bit times.
+    quantum: u64,
 }
 
 impl Timer {
     fn new(rate: ByteRate, sizes: [u64; 2]) -> Self {
-        Timer { rate, sizes: sizes.map(|size| (size as u32, rate.time_for(Bytes(size)).as_ps())) }
+        let sizes = sizes.map(|size| (size as u32, rate.time_for(Bytes(size)).as_ps()));
+        Timer { rate, sizes, quantum: rate.time_for(Bytes(64)).as_ps() }
+    }
+
+    /// Picoseconds for so many quanta of a pause frame.
+    pub(crate) fn quanta(&self, quanta: u32) -> u64 {
+        u64::from(quanta) * self.quantum
     }
 
     /// Picoseconds for `bytes`.
@@ -46,6 +55,45 @@ impl Timer {
     }
 }
 
+/// The links between switches on a way, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Way {
+    /// How many.
+    pub links: u32,
+    /// Bit `i`: link `i` is of [`LinkClass::Global`]; none when that makes no difference.
+    globals: u64,
+}
+
+impl Way {
+    fn is_global(self, index: u32) -> bool {
+        self.globals >> index.min(63) & 1 != 0
+    }
+}
+
+/// Service times of the stages for a packet.
+#[derive(Clone, Copy)]
+struct Services {
+    read: u64,
+    host: u64,
+    switch: u64,
+    global: u64,
+    write: u64,
+}
+
+impl Services {
+    fn new(costs: &Costs, payload: u32, source_dma: bool, target_dma: bool) -> Services {
+        let wire = payload + costs.header;
+        let pcie = costs.pcie.time(payload);
+        Services {
+            read: if source_dma { pcie } else { 0 },
+            host: costs.host_wire.time(wire),
+            switch: costs.switch_wire.time(wire),
+            global: costs.global_wire.time(wire),
+            write: if target_dma { pcie } else { 0 },
+        }
+    }
+}
+
 /// The costs of a network's parts.
 #[derive(Clone, Debug)]
 pub struct Costs {
@@ -53,13 +101,16 @@ pub struct Costs {
     pub(crate) header: u32,
     host_link: LinkConfig,
     switch_link: LinkConfig,
+    global_link: LinkConfig,
     pub(crate) switch_latency: u64,
-    pub(crate) host_wire: Timer,
-    pub(crate) switch_wire: Timer,
+    host_wire: Timer,
+    switch_wire: Timer,
+    global_wire: Timer,
     pub(crate) pcie: Timer,
     pcie_rate: ByteRate,
     intra_node_latency: u64,
     intra_node_rate: ByteRate,
+    store_and_forward: bool,
 }
 
 impl Costs {
@@ -71,13 +122,16 @@ impl Costs {
             header: config.header.0 as u32,
             host_link: config.host_link,
             switch_link: config.switch_link,
+            global_link: config.global_link,
             switch_latency: config.switch_latency.as_ps(),
             host_wire: Timer::new(config.host_link.rate, wire),
             switch_wire: Timer::new(config.switch_link.rate, wire),
+            global_wire: Timer::new(config.global_link.rate, wire),
             pcie: Timer::new(config.pcie_rate, [config.mtu.0, 0]),
             pcie_rate: config.pcie_rate,
             intra_node_latency: config.intra_node.latency.as_ps(),
             intra_node_rate: config.intra_node.rate,
+            store_and_forward: config.forwarding == Forwarding::StoreAndForward,
         }
     }
 
@@ -87,26 +141,52 @@ impl Costs {
         payload.div_ceil(u64::from(self.mtu)).max(1)
     }
 
+    /// Links have different rates.
+    pub(crate) fn mixed_rates(&self) -> bool {
+        self.host_link.rate != self.switch_link.rate || self.host_link.rate != self.global_link.rate
+    }
+
     pub(crate) fn link(&self, class: LinkClass) -> LinkConfig {
         match class {
             LinkClass::Host => self.host_link,
             LinkClass::Switch => self.switch_link,
+            LinkClass::Global => self.global_link,
         }
+    }
+
+    /// Times on the wire of a class of links.
+    #[inline]
+    pub(crate) fn wire(&self, class: LinkClass) -> &Timer {
+        match class {
+            LinkClass::Host => &self.host_wire,
+            LinkClass::Switch => &self.switch_wire,
+            LinkClass::Global => &self.global_wire,
+        }
+    }
+
+    /// The minimal way between two hosts.
+    pub(crate) fn way(&self, topology: &Topology, source: u32, target: u32) -> Way {
+        if self.global_link == self.switch_link {
+            return Way { links: topology.switch_links_between(source, target), globals: 0 };
+        }
+        let mut way = Way { links: 0, globals: 0 };
+        topology.links_between(source, target, |class| {
+            // Beyond 64 links, in no machine that was built, the last kind goes on.
+            way.globals |= u64::from(class == LinkClass::Global) << way.links.min(63);
+            way.links += 1;
+        });
+        way
     }
 
     pub(crate) fn pcie_rate(&self) -> ByteRate {
         self.pcie_rate
     }
 
-    /// Links and switches that a head passes, with `switch_links` links between switches.
-    pub(crate) fn path_latency(&self, switch_links: u32) -> u64 {
-        let links = u64::from(switch_links);
-        2 * self.host_link.latency.as_ps() + links * self.switch_link.latency.as_ps() + (links + 1) * self.switch_latency
-    }
-
     /// A header from a host to another on the same switch.
     pub fn least_latency(&self) -> SimTime {
-        SimTime(self.path_latency(0) + self.host_wire.time(self.header))
+        let header = self.host_wire.time(self.header);
+        let latency = 2 * self.host_link.latency.as_ps() + self.switch_latency;
+        SimTime(latency + header + if self.store_and_forward { header } else { 0 })
     }
 
     /// A header from a rank to another of the same node.
@@ -120,11 +200,14 @@ impl Costs {
     }
 
     /// The time that the narrowest stage spends on a message.
-    pub(crate) fn narrowest(&self, switch_links: u32, payload: u64, source_dma: bool, target_dma: bool) -> u64 {
+    pub(crate) fn narrowest(&self, way: Way, payload: u64, source_dma: bool, target_dma: bool) -> u64 {
         let wire = Bytes(payload + self.packets(payload) * u64::from(self.header));
         let mut longest = self.host_link.rate.time_for(wire);
-        if switch_links > 0 {
+        if way.links > way.globals.count_ones() {
             longest = longest.max(self.switch_link.rate.time_for(wire));
+        }
+        if way.globals != 0 {
+            longest = longest.max(self.global_link.rate.time_for(wire));
         }
         if source_dma || target_dma {
             longest = longest.max(self.pcie_rate.time_for(Bytes(payload)));
@@ -133,47 +216,46 @@ impl Costs {
     }
 
     /// The message alone between two nodes.
-    pub(crate) fn zero_load(&self, switch_links: u32, payload: u64, source_dma: bool, target_dma: bool) -> ZeroLoad {
-        // Service times of the stages, and the times from the beginning of one stage to that of the next, for a packet.
-        let stages = |bytes: u32| {
-            let host = self.host_wire.time(bytes + self.header);
-            let trunk = if switch_links > 0 { self.switch_wire.time(bytes + self.header) } else { host };
-            let read = if source_dma { self.pcie.time(bytes) } else { 0 };
-            let write = if target_dma { self.pcie.time(bytes) } else { 0 };
-            let hop = self.switch_link.latency.as_ps() + self.switch_latency;
-            let first = self.host_link.latency.as_ps() + self.switch_latency + host.saturating_sub(trunk);
-            let across = u64::from(switch_links) * hop + trunk.saturating_sub(host);
-            let last = self.host_link.latency.as_ps() + host;
-            ([read, host, trunk, host, write], [0, read, first, across, last])
-        };
+    pub(crate) fn zero_load(&self, way: Way, payload: u64, source_dma: bool, target_dma: bool) -> ZeroLoad {
         let packets = self.packets(payload);
-        let full = payload.min(u64::from(self.mtu)) as u32;
-        let (service, step) = stages(full);
-        let mut begins = [0; 5];
-        let mut longest = 0;
-        for stage in 0..5 {
-            // Packet n - 1 (packet 1 when there is but one).
-            let way: u64 = step[..=stage].iter().sum();
-            longest = longest.max(service[stage]);
-            begins[stage] = way + packets.saturating_sub(2) * longest;
+        let full = Services::new(self, payload.min(u64::from(self.mtu)) as u32, source_dma, target_dma);
+        let rest = match packets {
+            1 => full,
+            _ => Services::new(self, (payload - (packets - 1) * u64::from(self.mtu)) as u32, source_dma, target_dma),
+        };
+        let host_latency = self.host_link.latency.as_ps();
+        let turns = packets.saturating_sub(2);
+        // The way of the first packet so far, the longest service so far, and when the stage before began with the last packet. Stage by stage,
+        // begins is when packet n - 1 (packet 1 when there is but one) begins.
+        let (mut first, mut longest) = (0, full.read);
+        let mut begins = turns * longest;
+        let mut last = if packets == 1 { 0 } else { begins + full.read };
+        let source_done = if source_dma { last + rest.read } else { 0 };
+        let mut pass = |service: u64, step: u64, step_of_last: u64| {
+            first += step;
+            longest = longest.max(service);
+            begins = first + turns * longest;
+            last = if packets == 1 { begins } else { (last + step_of_last).max(begins + service) };
+        };
+        pass(full.host, full.read, rest.read);
+        // A head goes on at once, when the next link is faster only so late that it does not run dry, or when its tail is there.
+        let wait = |before: u64, after: u64| if self.store_and_forward { before } else { before.saturating_sub(after) };
+        let mut before = (host_latency, full.host, rest.host);
+        for index in 0..way.links {
+            let (latency, service, of_last) = if way.is_global(index) {
+                (self.global_link.latency.as_ps(), full.global, rest.global)
+            } else {
+                (self.switch_link.latency.as_ps(), full.switch, rest.switch)
+            };
+            let head = before.0 + self.switch_latency;
+            pass(service, head + wait(before.1, service), head + wait(before.2, of_last));
+            before = (latency, service, of_last);
         }
-        let head = step[..4].iter().sum::<u64>() + self.host_link.latency.as_ps() + self.host_wire.time(self.header);
-        let mut last = (begins, service);
-        if packets > 1 {
-            let rest = (payload - (packets - 1) * u64::from(self.mtu)) as u32;
-            let (service_of_rest, step) = stages(rest);
-            let mut before = 0;
-            for stage in 0..5 {
-                before = (before + step[stage]).max(begins[stage] + service[stage]);
-                last.0[stage] = before;
-            }
-            last.1 = service_of_rest;
-        }
-        ZeroLoad {
-            source_done: SimTime(if source_dma { last.0[0] + last.1[0] } else { 0 }),
-            head: SimTime(head),
-            tail: SimTime(last.0[4] + last.1[4]),
-        }
+        let head = before.0 + self.switch_latency;
+        pass(full.host, head + wait(before.1, full.host), head + wait(before.2, rest.host));
+        pass(full.write, host_latency + full.host, host_latency + rest.host);
+        let head = first - full.host + self.host_wire.time(self.header);
+        ZeroLoad { source_done: SimTime(source_done), head: SimTime(head), tail: SimTime(last + rest.write) }
     }
 
     /// The message alone between ranks of one node.
@@ -191,7 +273,7 @@ impl Costs {
         if transfer.source == transfer.target {
             return self.zero_load_intra_node(transfer.payload.0, transfer.source_dma);
         }
-        let switch_links = topology.switch_links_between(transfer.source, transfer.target);
-        self.zero_load(switch_links, transfer.payload.0, transfer.source_dma, transfer.target_dma)
+        let way = self.way(topology, transfer.source, transfer.target);
+        self.zero_load(way, transfer.payload.0, transfer.source_dma, transfer.target_dma)
     }
 }

@@ -7,7 +7,7 @@ mod common;
 use common::{driver, message, round_numbers};
 use narrows_fabric::driver::Driver;
 use narrows_fabric::{FlowConfig, Network, NetworkConfig, NetworkKind, Notice, Transfer};
-use narrows_topology::{FatTree, RouteState, Routing, RoutingKind};
+use narrows_topology::{FatTree, RouteState, Routing, RoutingKind, RoutingOptions};
 use narrows_units::{ByteRate, Bytes, SimTime};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -167,7 +167,7 @@ proptest! {
     fn flows_are_max_min_fair(list in transfers(60, 400_000), choice in 0u8..4, pcie in 5u64..30) {
         let config = config(NetworkKind::Flow, false, 4, pcie);
         let topology = tree(choice).build();
-        let mut routing = Routing::new(RoutingKind::DModK, &topology).unwrap();
+        let mut routing = Routing::new(RoutingKind::DModK, &topology, RoutingOptions::default()).unwrap();
         let mut driver = driver(&config, &tree(choice));
         let mut checked = 0;
         let mut solves = 0;

@@ -11,17 +11,20 @@
 //! (epilogue) they talk to each other through the launcher too; then the simulator serves
 //! whoever wants in, and nothing is recorded.
 
+use crate::memory::Memory;
 use crate::processes::{self, End, Watched};
 use crate::report::{Failure, RankTimes, Report};
-use crate::world::World;
 use narrows_channel::layout::{EPOCH_PS, phase, reason, state};
 use narrows_channel::record::decode_command;
-use narrows_channel::{Mapping, futex};
+use narrows_channel::{Mapping, futex, handover};
 use narrows_mpicalls::CALLS;
 use narrows_units::SimTime;
 use std::process::{Child, Command};
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
+
+/// The simulation, with the memory of real processes.
+pub type World = narrows_sim::World<Memory>;
 
 /// How long the simulator sleeps between looks at processes and signals.
 const LIFE_CHECK: Duration = Duration::from_millis(20);
@@ -160,7 +163,8 @@ impl Run<'_> {
                 self.world.drain();
                 if phase == phase::EPILOGUE {
                     // Ranks tear their endpoints down: what their NICs refuse now harms nobody.
-                    self.world.forget_errors();
+                    self.world.error = None;
+                    self.world.memory.error = None;
                 } else {
                     self.check_world()?;
                 }
@@ -217,9 +221,7 @@ impl Run<'_> {
         self.world.memory.hand_over(rank, &region);
         self.ranks[rank as usize].running = true;
         self.running.push(rank);
-        self.mapping.header().running.fetch_add(1, AcqRel);
-        header.state.store(state::RUNNING, Release);
-        futex::wake(&header.state);
+        handover::let_in(&header.state, &self.mapping.header().running);
         self.report.crossings += 1;
     }
 
@@ -308,12 +310,10 @@ impl Run<'_> {
         let header = self.mapping.header();
         let since = Instant::now();
         loop {
-            let bell = header.bell.load(Acquire);
-            if header.running.load(Acquire) == 0 {
+            if handover::await_given(&header.running, &header.bell, Some(LIFE_CHECK)) {
                 return Ok(());
             }
-            futex::wait(&header.bell, bell, Some(LIFE_CHECK));
-            if header.running.load(Acquire) != 0 && since.elapsed() >= LIFE_CHECK {
+            if since.elapsed() >= LIFE_CHECK {
                 self.must_go_on()?;
                 if since.elapsed() > BUSY_WARNING {
                     self.warn_busy();

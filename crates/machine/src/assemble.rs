@@ -1,21 +1,29 @@
 //! The resolved machine as the configurations of the models.
 
-use crate::model::{Link, Machine, NetworkKind, PathOr, Rendezvous, Routing, Topology};
+use crate::model::{Link, Machine, NetworkKind, PathOr, Rendezvous, SwitchOr, Topology, TopologyKind};
 use narrows_fabric::{Arbitration, Derived, FlowConfig, IntraNodeConfig, LinkConfig, LogGpConfig, NetworkConfig};
 use narrows_message::MessageConfig;
 use narrows_nic::NicConfig;
-use narrows_topology::{FatTree, FatTreeError, RoutingKind};
+use narrows_topology::{
+    Dragonfly, DragonflyPlus, DragonflyPlusParameters, FailedLink, FailureError, FatTree, HyperX, Shape, TopologyError, Torus,
+    TorusParameters,
+};
 
 /// Compute and service, request and response: BXI's four (facts.md 4.3).
 const VIRTUAL_NETWORKS: u8 = 4;
 
 impl Machine {
-    /// The wiring, with exactly `node.count` hosts.
+    /// The wiring, with exactly `node.count` hosts, less what has failed.
     ///
     /// # Errors
     /// None for a machine that came from a file: reading it has tried.
-    pub fn topology(&self) -> Result<narrows_topology::Topology, FatTreeError> {
-        Ok(self.fat_tree()?.build())
+    pub fn topology(&self) -> Result<narrows_topology::Topology, TopologyError> {
+        let whole = match &self.topology {
+            Topology::File { path, text } => narrows_topology::graph_file::parse(path, text, Some(self.node.count))?,
+            rule => self.shape(rule)?.build().expect("a rule makes a graph"),
+        };
+        let links = self.failed.links.iter().map(|text| failed_link(text)).collect::<Result<Vec<_>, _>>()?;
+        Ok(whole.with_failures(&links, &self.failed.switches)?)
     }
 
     /// For the network. `seed`: of whatever it draws.
@@ -30,6 +38,16 @@ impl Machine {
             },
             host_link: link(&self.link.host),
             switch_link: link(&self.link.switch),
+            global_link: LinkConfig {
+                rate: match self.link.global.bandwidth {
+                    SwitchOr::Switch => self.link.switch.bandwidth,
+                    SwitchOr::Own(rate) => rate,
+                },
+                latency: match self.link.global.latency {
+                    SwitchOr::Switch => self.link.switch.latency,
+                    SwitchOr::Own(latency) => latency,
+                },
+            },
             switch_latency: self.switch.latency,
             pcie_rate: self.node.pcie.data_bandwidth,
             mtu: network.mtu,
@@ -38,11 +56,13 @@ impl Machine {
             virtual_channels: u8::try_from(network.virtual_channels).expect("at most 16 come out of a file"),
             buffer_per_channel: network.buffer,
             read_window: network.read_window,
-            routing: match network.routing {
-                Routing::DModK => RoutingKind::DModK,
-                Routing::Adaptive => RoutingKind::Adaptive,
-            },
+            routing: network.routing,
+            ugal_threshold: network.ugal_threshold,
             arbitration: Arbitration::RoundRobin,
+            strict_priority: 0,
+            forwarding: narrows_fabric::Forwarding::CutThrough,
+            queueing: narrows_fabric::Queueing::VirtualOutput,
+            flow_control: narrows_fabric::FlowControl::Credits,
             intra_node: IntraNodeConfig { latency: self.node.intra.latency, rate: self.node.intra.bandwidth },
             loggp: LogGpConfig { latency: derived(network.loggp.latency), gap: network.loggp.gap, rate: derived(network.loggp.bandwidth) },
             flow: FlowConfig { direct_up_to: network.flow.direct_limit },
@@ -50,15 +70,47 @@ impl Machine {
         }
     }
 
-    /// The numbers of the tree, checked.
-    pub(crate) fn fat_tree(&self) -> Result<FatTree, FatTreeError> {
+    /// The numbers of the topology, checked.
+    fn shape(&self, rule: &Topology) -> Result<Shape, TopologyError> {
         let nodes = self.node.count;
-        match &self.topology {
-            Topology::SingleSwitch => FatTree::one_switch(nodes),
-            Topology::KAryNTree { k, n } => FatTree::k_ary_n_tree(*k, *n)?.with_hosts(nodes),
-            Topology::Pgft { children, parents, parallel } => FatTree::pgft(children, parents, parallel)?.with_hosts(nodes),
-            Topology::FatTree => FatTree::smallest_full_bisection(nodes, self.switch.radix),
-        }
+        Ok(match rule {
+            Topology::SingleSwitch => Shape::FatTree(FatTree::one_switch(nodes)?),
+            Topology::KAryNTree { k, n } => Shape::FatTree(FatTree::k_ary_n_tree(*k, *n)?.with_hosts(nodes)?),
+            Topology::Pgft { children, parents, parallel } => {
+                Shape::FatTree(FatTree::pgft(children, parents, parallel)?.with_hosts(nodes)?)
+            }
+            Topology::FatTree => Shape::FatTree(FatTree::smallest_full_bisection(nodes, self.switch.radix)?),
+            Topology::Dragonfly { p, a, h, g, arrangement } => {
+                Shape::Dragonfly(Dragonfly::new([*p, *a, *h, *g], *arrangement, Some(nodes))?)
+            }
+            Topology::Torus { kind, lengths, board, hosts_per_switch, cables } => Shape::Torus(Torus::new(TorusParameters {
+                lengths: lengths.clone(),
+                wrap: *kind != TopologyKind::Mesh,
+                board: *board,
+                hosts_per_switch: *hosts_per_switch,
+                cables: *cables,
+                hosts: Some(nodes),
+            })?),
+            Topology::SpineLeaf { leaves, spines, hosts_per_switch, cables } => {
+                Shape::FatTree(FatTree::pgft(&[*hosts_per_switch, *leaves], &[1, *spines], &[1, *cables])?.with_hosts(nodes)?)
+            }
+            Topology::DragonflyPlus { g, leaves, spines, hosts_per_switch, h, cables, arrangement } => {
+                Shape::DragonflyPlus(DragonflyPlus::new(DragonflyPlusParameters {
+                    groups: *g,
+                    leaves: *leaves,
+                    spines: *spines,
+                    hosts_per_leaf: *hosts_per_switch,
+                    global_links: *h,
+                    cables: *cables,
+                    arrangement: *arrangement,
+                    hosts: Some(nodes),
+                })?)
+            }
+            Topology::HyperX { lengths, hosts_per_switch, cables } => {
+                Shape::HyperX(HyperX::new(lengths, *hosts_per_switch, *cables, Some(nodes))?)
+            }
+            Topology::File { .. } => unreachable!("a graph from a file has no rule"),
+        })
     }
 
     /// For the NICs.
@@ -104,6 +156,19 @@ impl Machine {
             max_portals_message: message.max_portals_message.get(),
         }
     }
+}
+
+/// `"3-17"` or `"3-17#0"`.
+fn failed_link(text: &str) -> Result<FailedLink, FailureError> {
+    let parsed = || {
+        let (ends, cable) = match text.split_once('#') {
+            Some((ends, cable)) => (ends, Some(cable.trim().parse().ok()?)),
+            None => (text, None),
+        };
+        let (one, other) = ends.split_once('-')?;
+        Some(FailedLink { between: [one.trim().parse().ok()?, other.trim().parse().ok()?], cable })
+    };
+    parsed().ok_or_else(|| FailureError::Name { text: text.to_owned() })
 }
 
 fn derived<T>(value: PathOr<T>) -> Derived<T> {

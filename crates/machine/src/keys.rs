@@ -19,6 +19,18 @@ pub(crate) struct Draft {
     pub children: Vec<u32>,
     pub parents: Vec<u32>,
     pub parallel: Vec<u32>,
+    pub p: u32,
+    pub a: u32,
+    pub h: u32,
+    pub g: u32,
+    pub arrangement: Arrangement,
+    pub lengths: Vec<u32>,
+    pub board: u32,
+    pub hosts_per_switch: u32,
+    pub cables: u32,
+    pub leaves: u32,
+    pub spines: u32,
+    pub path: String,
 }
 
 /// A place for a value, with the limits that a value has to keep.
@@ -27,12 +39,17 @@ pub(crate) enum Field<'a> {
     HostPattern(&'a mut HostPattern),
     Count(&'a mut u32, u32, u32),
     Counts(&'a mut Vec<u32>),
+    /// From 0.
+    Indices(&'a mut Vec<u32>),
+    Texts(&'a mut Vec<String>),
     Time(&'a mut SimTime, SimTime),
     Size(&'a mut Bytes, Bytes),
     Rate(&'a mut ByteRate),
     Choice(&'a mut dyn Choice),
     PathOrTime(&'a mut PathOr<SimTime>),
     PathOrRate(&'a mut PathOr<ByteRate>),
+    SwitchOrTime(&'a mut SwitchOr<SimTime>),
+    SwitchOrRate(&'a mut SwitchOr<ByteRate>),
 }
 
 /// One key.
@@ -42,8 +59,8 @@ pub(crate) struct Key<'a> {
     pub doc: &'static str,
     /// As a file would give it, strings with their quotes.
     pub default: Option<&'static str>,
-    /// The only `topology.kind` that has this key.
-    pub only: Option<TopologyKind>,
+    /// The values of `topology.kind` that have this key; none: all.
+    pub only: &'static [TopologyKind],
 }
 
 impl Key<'_> {
@@ -52,9 +69,14 @@ impl Key<'_> {
         self
     }
 
-    fn only(mut self, kind: TopologyKind) -> Self {
-        self.only = Some(kind);
+    fn only(mut self, kinds: &'static [TopologyKind]) -> Self {
+        self.only = kinds;
         self
+    }
+
+    /// Whether a topology of this kind has the key.
+    pub(crate) fn applies_to(&self, kind: TopologyKind) -> bool {
+        self.only.is_empty() || self.only.contains(&kind)
     }
 
     /// The section of this key.
@@ -80,7 +102,7 @@ pub(crate) const PACKET_MAX: Bytes = Bytes(1 << 30);
 pub(crate) const NODES_MAX: u32 = 1 << 20;
 
 fn key<'a>(path: &'static str, field: Field<'a>, doc: &'static str) -> Key<'a> {
-    Key { path, field, doc, default: None, only: None }
+    Key { path, field, doc, default: None, only: &[] }
 }
 
 fn time<'a>(path: &'static str, field: &'a mut SimTime, doc: &'static str) -> Key<'a> {
@@ -103,8 +125,8 @@ fn count<'a>(path: &'static str, field: &'a mut u32, least: u32, most: u32, doc:
 /// has the source of each); the others are our own choices, explained in that file too.
 #[rustfmt::skip]
 pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
-    let Draft { machine: m, base, topology, k, n, children, parents, parallel } = draft;
-    use TopologyKind::{KAryNTree, Pgft};
+    let Draft { machine: m, base, topology, k, n, children, parents, parallel, p, a, h, g, arrangement, lengths, board, hosts_per_switch, cables, leaves, spines, path } = draft;
+    use TopologyKind::{Dragonfly, DragonflyPlus, ExaNest, File, HyperX, KAryNTree, Mesh, Pgft, SpineLeaf, Torus};
     vec![
         key("machine.name", Field::Text(&mut m.name), "Short name, for reports"),
         key("machine.description", Field::Text(&mut m.description), "One line on what it stands for").default("\"\""),
@@ -123,7 +145,7 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         time("node.intra.latency", &mut m.node.intra.latency, "Between two ranks of one node: NIC out to NIC in"),
         rate("node.intra.bandwidth", &mut m.node.intra.bandwidth, "Between ranks of one node, shared by all of them"),
 
-        key("nic.kind", Field::Choice(&mut m.nic.kind), "The NIC; the defaults of this section are its constants").default("\"bxi-v2\""),
+        key("nic.kind", Field::Choice(&mut m.nic.kind), "Which NIC the constants of this section stand for; the defaults are those of `bxi-v2`").default("\"bxi-v2\""),
         size("nic.command_size", &mut m.nic.command_size, 1, "One command").default("\"64 B\""),
         size("nic.event_size", &mut m.nic.event_size, 1, "One full event").default("\"96 B\""),
         size("nic.count_size", &mut m.nic.count_size, 1, "One update of a counting event").default("\"16 B\""),
@@ -150,7 +172,8 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         count("network.virtual_channels", &mut m.network.virtual_channels, 1, 16, "Virtual channels of each of the four virtual networks").default("1"),
         size("network.buffer", &mut m.network.buffer, 1, "Input buffer of each virtual channel of each port"),
         count("network.read_window", &mut m.network.read_window, 1, 1 << 16, "Packets that a NIC reads from memory ahead of its link, per virtual network").default("4"),
-        key("network.routing", Field::Choice(&mut m.network.routing), "Up-routing in fat trees").default("\"d-mod-k\""),
+        key("network.routing", Field::Choice(&mut m.network.routing), "The way through the network; `minimal` is each topology's own").default("\"minimal\""),
+        size("network.ugal_threshold", &mut m.network.ugal_threshold, 0, "UGAL and PAR: bytes more that may wait on the minimal way, for each of its links").default("\"0 B\""),
 
         size("network.flow.direct_limit", &mut m.network.flow.direct_limit, 0, "Messages up to here, and up to one packet in any case, share no links").default("\"0 B\""),
 
@@ -162,16 +185,32 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         rate("link.host.bandwidth", &mut m.link.host.bandwidth, "Link between NIC and switch, per direction"),
         time("link.switch.latency", &mut m.link.switch.latency, "Link between two switches"),
         rate("link.switch.bandwidth", &mut m.link.switch.bandwidth, "Link between two switches, per direction and cable"),
+        key("link.global.latency", Field::SwitchOrTime(&mut m.link.global.latency), "Link between switches of different groups").default("\"switch\""),
+        key("link.global.bandwidth", Field::SwitchOrRate(&mut m.link.global.bandwidth), "Link between switches of different groups, per direction and cable").default("\"switch\""),
 
         time("switch.latency", &mut m.switch.latency, "Header in to header out, without contention"),
         count("switch.radix", &mut m.switch.radix, 2, 1 << 16, "Ports of a switch"),
 
         key("topology.kind", Field::Choice(topology), "The wiring. `fat-tree`: the smallest one of full bisection for `node.count`"),
-        count("topology.k", k, 1, 1 << 15, "Links down, and up, of a switch").only(KAryNTree),
-        count("topology.n", n, 1, 8, "Levels of switches").only(KAryNTree),
-        key("topology.children", Field::Counts(children), "m: children of a switch, per level from the hosts up").only(Pgft),
-        key("topology.parents", Field::Counts(parents), "w: parents of each child, per level from the hosts up").only(Pgft),
-        key("topology.parallel", Field::Counts(parallel), "p: cables between a child and each parent, per level").only(Pgft),
+        count("topology.k", k, 1, 1 << 15, "Links down, and up, of a switch").only(&[KAryNTree]),
+        count("topology.n", n, 1, 8, "Levels of switches").only(&[KAryNTree]),
+        key("topology.children", Field::Counts(children), "m: children of a switch, per level from the hosts up").only(&[Pgft]),
+        key("topology.parents", Field::Counts(parents), "w: parents of each child, per level from the hosts up").only(&[Pgft]),
+        key("topology.parallel", Field::Counts(parallel), "p: cables between a child and each parent, per level").only(&[Pgft]),
+        count("topology.p", p, 1, 1 << 15, "Hosts per router").only(&[Dragonfly]),
+        count("topology.a", a, 1, 1 << 15, "Routers per group").only(&[Dragonfly]),
+        count("topology.h", h, 1, 1 << 15, "Global links per router (dragonfly-plus: per spine)").only(&[Dragonfly, DragonflyPlus]),
+        count("topology.g", g, 1, 1 << 20, "Groups").only(&[Dragonfly, DragonflyPlus]),
+        key("topology.arrangement", Field::Choice(arrangement), "The group that global port d of group i leads to: i + d + 1, i - d - 1, or d (d + 1 from i on)").default("\"consecutive\"").only(&[Dragonfly, DragonflyPlus]),
+        key("topology.lengths", Field::Counts(lengths), "Switches (exanest: boards) along each dimension").only(&[Torus, Mesh, ExaNest, HyperX]),
+        count("topology.board", board, 1, 1 << 10, "Switches of a board, cabled to each other; the first one has its torus links").default("4").only(&[ExaNest]),
+        count("topology.hosts_per_switch", hosts_per_switch, 1, 1 << 15, "Hosts of each switch (of each leaf)").default("1").only(&[Torus, Mesh, ExaNest, HyperX, SpineLeaf, DragonflyPlus]),
+        count("topology.cables", cables, 1, 1 << 10, "Parallel cables between two switches; not between groups").default("1").only(&[Torus, Mesh, ExaNest, HyperX, SpineLeaf, DragonflyPlus]),
+        count("topology.leaves", leaves, 1, 1 << 15, "Leaf switches (dragonfly-plus: of a group)").only(&[SpineLeaf, DragonflyPlus]),
+        count("topology.spines", spines, 1, 1 << 15, "Spine switches (dragonfly-plus: of a group)").only(&[SpineLeaf, DragonflyPlus]),
+        key("topology.path", Field::Text(path), "A graph file; a path that is not absolute starts where the program was started").only(&[File]),
+        key("topology.failed_links", Field::Texts(&mut m.failed.links), "Cables between switches that are out of order: `\"3-17\"`, or `\"3-17#0\"` for the first of several").default("[]"),
+        key("topology.failed_switches", Field::Indices(&mut m.failed.switches), "Switches that are out of order; they may have no hosts").default("[]"),
 
         time("software.post", &mut m.software.post, "CPU time of an operation handed to the transport, from the MPI call on"),
         time("software.completion", &mut m.software.completion, "CPU time of a completion, up to the MPI request"),
@@ -234,13 +273,15 @@ impl Draft {
                 virtual_channels: 0,
                 buffer: none,
                 read_window: 0,
-                routing: Routing::DModK,
+                routing: RoutingKind::Minimal,
+                ugal_threshold: none,
                 flow: Flow { direct_limit: none },
                 loggp: LogGp { latency: PathOr::Path, gap: zero, bandwidth: PathOr::Path },
             },
-            link: Links { host: link, switch: link },
+            link: Links { host: link, switch: link, global: GlobalLink { latency: SwitchOr::Switch, bandwidth: SwitchOr::Switch } },
             switch: Switch { latency: zero, radix: 0 },
             topology: Topology::SingleSwitch,
+            failed: Failed::default(),
             software: Software { post: zero, completion: zero, poll: zero, copy_bandwidth: ByteRate(1), clock_read: zero },
             message: Message {
                 eager_limit: none,
@@ -260,6 +301,18 @@ impl Draft {
             children: Vec::new(),
             parents: Vec::new(),
             parallel: Vec::new(),
+            p: 0,
+            a: 0,
+            h: 0,
+            g: 0,
+            arrangement: Arrangement::Consecutive,
+            lengths: Vec::new(),
+            board: 1,
+            hosts_per_switch: 1,
+            cables: 1,
+            leaves: 0,
+            spines: 0,
+            path: String::new(),
         }
     }
 
@@ -272,6 +325,25 @@ impl Draft {
             Topology::Pgft { children, parents, parallel } => {
                 (draft.children, draft.parents, draft.parallel) = (children.clone(), parents.clone(), parallel.clone());
             }
+            Topology::Dragonfly { p, a, h, g, arrangement } => {
+                (draft.p, draft.a, draft.h, draft.g, draft.arrangement) = (*p, *a, *h, *g, *arrangement);
+            }
+            Topology::Torus { kind: _, lengths, board, hosts_per_switch, cables } => {
+                draft.lengths.clone_from(lengths);
+                (draft.board, draft.hosts_per_switch, draft.cables) = (*board, *hosts_per_switch, *cables);
+            }
+            Topology::SpineLeaf { leaves, spines, hosts_per_switch, cables } => {
+                (draft.leaves, draft.spines, draft.hosts_per_switch, draft.cables) = (*leaves, *spines, *hosts_per_switch, *cables);
+            }
+            Topology::DragonflyPlus { g, leaves, spines, hosts_per_switch, h, cables, arrangement } => {
+                (draft.g, draft.leaves, draft.spines, draft.hosts_per_switch) = (*g, *leaves, *spines, *hosts_per_switch);
+                (draft.h, draft.cables, draft.arrangement) = (*h, *cables, *arrangement);
+            }
+            Topology::HyperX { lengths, hosts_per_switch, cables } => {
+                draft.lengths.clone_from(lengths);
+                (draft.hosts_per_switch, draft.cables) = (*hosts_per_switch, *cables);
+            }
+            Topology::File { path, text: _ } => draft.path.clone_from(path),
         }
         draft
     }

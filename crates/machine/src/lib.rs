@@ -46,8 +46,8 @@ mod write;
 pub use diagnostic::Diagnostic;
 pub use host::{HostPattern, HostPatternError};
 pub use model::{
-    Flow, Link, Links, LogGp, Machine, Message, Network, NetworkKind, Nic, NicKind, Node, PathOr, Pcie, Rendezvous, Routing, Software,
-    Switch, Topology, TopologyKind,
+    Arrangement, Failed, Flow, GlobalLink, Link, Links, LogGp, Machine, Message, Network, NetworkKind, Nic, NicKind, Node, PathOr, Pcie,
+    Rendezvous, RoutingKind, Software, Switch, SwitchOr, Topology, TopologyKind,
 };
 pub use placement::{Placement, PlacementError, placement};
 pub use presets::{PRESETS, Preset, preset};

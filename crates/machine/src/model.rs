@@ -1,6 +1,7 @@
 //! The resolved machine: plain structs, nothing optional. Units live in the types.
 
 use crate::host::HostPattern;
+pub use narrows_topology::{Arrangement, RoutingKind};
 use narrows_units::{ByteRate, Bytes, SimTime};
 
 /// A machine, complete: every quantity has a value.
@@ -24,6 +25,8 @@ pub struct Machine {
     pub switch: Switch,
     /// How they are wired.
     pub topology: Topology,
+    /// What of it is out of order.
+    pub failed: Failed,
     /// Costs of the MPI software on a core.
     pub software: Software,
     /// How the message layer moves messages.
@@ -127,8 +130,10 @@ pub struct Network {
     pub buffer: Bytes,
     /// Packets that a NIC reads from memory ahead of its link, per virtual network.
     pub read_window: u32,
-    /// How packets choose among several ways up.
-    pub routing: Routing,
+    /// How packets choose among several ways.
+    pub routing: RoutingKind,
+    /// UGAL: more bytes on the minimal way, per link of it, before a packet takes another.
+    pub ugal_threshold: Bytes,
     /// Parameters that only the flow network has.
     pub flow: Flow,
     /// Parameters that only the LogGP network has.
@@ -162,13 +167,33 @@ pub struct Flow {
     pub direct_limit: Bytes,
 }
 
-/// `[link.host]`, `[link.switch]`
+/// `[link.host]`, `[link.switch]`, `[link.global]`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Links {
     /// NIC to switch.
     pub host: Link,
-    /// Switch to switch, one cable.
+    /// Switch to switch, one cable; where there are groups, within one.
     pub switch: Link,
+    /// Between switches of different groups.
+    pub global: GlobalLink,
+}
+
+/// `[link.global]`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GlobalLink {
+    /// Time of flight of a byte.
+    pub latency: SwitchOr<SimTime>,
+    /// Per direction.
+    pub bandwidth: SwitchOr<ByteRate>,
+}
+
+/// A parameter of global links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SwitchOr<T> {
+    /// As `[link.switch]` has it.
+    Switch,
+    /// Its own.
+    Own(T),
 }
 
 /// `[switch]`
@@ -203,6 +228,85 @@ pub enum Topology {
     },
     /// The smallest full-bisection fat tree of these switches for `node.count` nodes.
     FatTree,
+    /// A dragonfly.
+    Dragonfly {
+        /// Hosts per router.
+        p: u32,
+        /// Routers per group.
+        a: u32,
+        /// Global links per router.
+        h: u32,
+        /// Groups.
+        g: u32,
+        /// Where global links go.
+        arrangement: Arrangement,
+    },
+    /// A torus, a mesh, or a torus of boards.
+    Torus {
+        /// Which of the three: [`TopologyKind::Torus`], [`TopologyKind::Mesh`], [`TopologyKind::ExaNest`].
+        kind: TopologyKind,
+        /// Nodes along each dimension.
+        lengths: Vec<u32>,
+        /// Switches of a board.
+        board: u32,
+        /// Hosts of a switch.
+        hosts_per_switch: u32,
+        /// Cables between neighbours.
+        cables: u32,
+    },
+    /// Two levels: every leaf cabled to every spine.
+    SpineLeaf {
+        /// Leaf switches.
+        leaves: u32,
+        /// Spine switches.
+        spines: u32,
+        /// Hosts of a leaf.
+        hosts_per_switch: u32,
+        /// Cables between a leaf and a spine.
+        cables: u32,
+    },
+    /// A dragonfly+ (Megafly).
+    DragonflyPlus {
+        /// Groups.
+        g: u32,
+        /// Leaf switches of a group.
+        leaves: u32,
+        /// Spine switches of a group.
+        spines: u32,
+        /// Hosts of a leaf.
+        hosts_per_switch: u32,
+        /// Global links of a spine.
+        h: u32,
+        /// Cables between a leaf and a spine.
+        cables: u32,
+        /// Where global links go.
+        arrangement: Arrangement,
+    },
+    /// A HyperX.
+    HyperX {
+        /// Switches along each dimension.
+        lengths: Vec<u32>,
+        /// Hosts of a switch.
+        hosts_per_switch: u32,
+        /// Cables between two switches of a line.
+        cables: u32,
+    },
+    /// A graph from a file.
+    File {
+        /// Its path.
+        path: String,
+        /// What it says.
+        text: String,
+    },
+}
+
+/// What is out of order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Failed {
+    /// Cables between two switches: `"3-17"`, all of them, or `"3-17#0"`, the first.
+    pub links: Vec<String>,
+    /// Switches.
+    pub switches: Vec<u32>,
 }
 
 /// `[software]`: what the MPI library and its transport cost a core.
@@ -274,11 +378,35 @@ macro_rules! choice {
     };
 }
 
+/// A choice whose names another crate has.
+macro_rules! choice_of {
+    ($type:ident) => {
+        impl Choice for $type {
+            fn names(&self) -> &'static [&'static str] {
+                &$type::NAMES
+            }
+            fn index(&self) -> usize {
+                *self as usize
+            }
+            fn choose(&mut self, index: usize) {
+                *self = $type::ALL[index];
+            }
+        }
+    };
+}
+
+choice_of!(RoutingKind);
+choice_of!(Arrangement);
+
 choice! {
     /// Kinds of NIC.
     NicKind {
         /// Bull eXascale Interconnect, second generation.
         BxiV2 = "bxi-v2",
+        /// Bull eXascale Interconnect, third generation.
+        BxiV3 = "bxi-v3",
+        /// An InfiniBand host channel adapter, with the commands and events of Portals.
+        IbHca = "ib-hca",
     }
 }
 choice! {
@@ -290,15 +418,6 @@ choice! {
         Flow = "flow",
         /// Latency and gaps, no contention.
         LogGp = "loggp",
-    }
-}
-choice! {
-    /// Up-routing in fat trees.
-    Routing {
-        /// The destination's digits choose the port: deterministic.
-        DModK = "d-mod-k",
-        /// The least occupied parent.
-        Adaptive = "adaptive",
     }
 }
 choice! {
@@ -321,6 +440,22 @@ choice! {
         Pgft = "pgft",
         /// [`Topology::FatTree`]
         FatTree = "fat-tree",
+        /// [`Topology::Dragonfly`]
+        Dragonfly = "dragonfly",
+        /// [`Topology::Torus`] with rings
+        Torus = "torus",
+        /// [`Topology::Torus`] with rows
+        Mesh = "mesh",
+        /// [`Topology::Torus`] of boards
+        ExaNest = "exanest",
+        /// [`Topology::SpineLeaf`]
+        SpineLeaf = "spine-leaf",
+        /// [`Topology::DragonflyPlus`]
+        DragonflyPlus = "dragonfly-plus",
+        /// [`Topology::HyperX`]
+        HyperX = "hyperx",
+        /// [`Topology::File`]
+        File = "file",
     }
 }
 
@@ -332,6 +467,12 @@ impl Topology {
             Topology::KAryNTree { .. } => TopologyKind::KAryNTree,
             Topology::Pgft { .. } => TopologyKind::Pgft,
             Topology::FatTree => TopologyKind::FatTree,
+            Topology::Dragonfly { .. } => TopologyKind::Dragonfly,
+            Topology::Torus { kind, .. } => *kind,
+            Topology::SpineLeaf { .. } => TopologyKind::SpineLeaf,
+            Topology::DragonflyPlus { .. } => TopologyKind::DragonflyPlus,
+            Topology::HyperX { .. } => TopologyKind::HyperX,
+            Topology::File { .. } => TopologyKind::File,
         }
     }
 }

@@ -11,8 +11,16 @@ pub struct Preset {
 
 /// All of them, by name.
 pub const PRESETS: &[Preset] = &[
+    Preset { name: "8-ary-2-tree", text: include_str!("../../../machines/8-ary-2-tree.toml") },
     Preset { name: "bxi-v2", text: include_str!("../../../machines/bxi-v2.toml") },
+    Preset { name: "bxi-v3", text: include_str!("../../../machines/bxi-v3.toml") },
+    Preset { name: "dragonfly-114k", text: include_str!("../../../machines/dragonfly-114k.toml") },
+    Preset { name: "dragonfly-342", text: include_str!("../../../machines/dragonfly-342.toml") },
     Preset { name: "example-cluster", text: include_str!("../../../machines/example-cluster.toml") },
+    Preset { name: "fattree-16k", text: include_str!("../../../machines/fattree-16k.toml") },
+    Preset { name: "fattree-256", text: include_str!("../../../machines/fattree-256.toml") },
+    Preset { name: "ib-qdr", text: include_str!("../../../machines/ib-qdr.toml") },
+    Preset { name: "megafly-288", text: include_str!("../../../machines/megafly-288.toml") },
 ];
 
 /// The preset of this name.

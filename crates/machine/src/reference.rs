@@ -18,7 +18,8 @@ pub fn markdown() -> String {
             Field::Text(_) => "text".to_owned(),
             Field::HostPattern(_) => "host name pattern".to_owned(),
             Field::Count(_, least, most) => format!("number, {least} to {most}"),
-            Field::Counts(_) => "list of numbers".to_owned(),
+            Field::Counts(_) | Field::Indices(_) => "list of numbers".to_owned(),
+            Field::Texts(_) => "list of texts".to_owned(),
             Field::Time(_, least) if least.0 == 0 => "time".to_owned(),
             Field::Time(..) => "time, above 0".to_owned(),
             Field::Size(_, least) if least.0 == 0 => "size".to_owned(),
@@ -27,11 +28,15 @@ pub fn markdown() -> String {
             Field::Choice(choice) => choice.names().iter().map(|name| format!("`\"{name}\"`")).collect::<Vec<_>>().join(", "),
             Field::PathOrTime(_) => "`\"path\"` or time".to_owned(),
             Field::PathOrRate(_) => "`\"path\"` or bandwidth".to_owned(),
+            Field::SwitchOrTime(_) => "`\"switch\"` or time".to_owned(),
+            Field::SwitchOrRate(_) => "`\"switch\"` or bandwidth".to_owned(),
         };
-        let default = match (key.default, key.only) {
-            (Some(default), _) => format!("`{default}`"),
-            (None, Some(kind)) => format!("required for `\"{}\"`", kind.name()),
-            (None, None) => "required".to_owned(),
+        let kinds = key.only.iter().map(|kind| format!("`\"{}\"`", kind.name())).collect::<Vec<_>>().join(", ");
+        let default = match (key.default, kinds.is_empty()) {
+            (Some(default), true) => format!("`{default}`"),
+            (Some(default), false) => format!("`{default}`, for {kinds}"),
+            (None, false) => format!("required for {kinds}"),
+            (None, true) => "required".to_owned(),
         };
         let _ = writeln!(result, "| `{}` | {value} | {default} | {} |", key.name(), key.doc);
     }

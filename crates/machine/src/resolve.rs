@@ -2,10 +2,11 @@
 
 use crate::diagnostic::{Diagnostic, nearest};
 use crate::keys::{self, Draft, Field, Key, PACKET_MAX, RATE_MAX, SIZE_MAX, TIME_MAX, table};
-use crate::model::{Choice, Machine, PathOr, Topology, TopologyKind};
+use crate::model::{Choice, Machine, PathOr, RoutingKind, SwitchOr, Topology, TopologyKind};
 use crate::presets::{PRESETS, preset};
 use crate::source::{Layer, Layers, Value};
 use crate::{Overrides, quantity};
+use narrows_topology::TopologyError;
 use narrows_units::parse::QuantityError;
 use narrows_units::{ByteRate, Bytes, SimTime};
 use std::ops::Range;
@@ -38,7 +39,16 @@ fn build(layers: &Layers, errors: &mut Vec<Diagnostic>) -> Option<Machine> {
     if !errors.is_empty() {
         return None;
     }
-    let machine = finish(draft);
+    let mut machine = finish(draft);
+    if let Topology::File { path, text } = &mut machine.topology {
+        match std::fs::read_to_string(&*path) {
+            Ok(read) => *text = read,
+            Err(error) => {
+                errors.push(layers.at("topology.path", format!("cannot read {path}: {error}")));
+                return None;
+            }
+        }
+    }
     check(&machine, layers, errors);
     errors.is_empty().then_some(machine)
 }
@@ -93,13 +103,14 @@ fn topology_kind(layers: &Layers) -> Option<(usize, TopologyKind)> {
 
 fn fill(mut key: Key<'_>, kind: Option<(usize, TopologyKind)>, layers: &Layers, errors: &mut Vec<Diagnostic>) {
     let mut found = layers.find(key.path);
-    if let Some(only) = key.only {
+    if !key.only.is_empty() {
         // Without a kind there is one complaint already.
         let Some((kind_layer, kind)) = kind else { return };
-        if only != kind {
+        if !key.applies_to(kind) {
             // A base that another layer gives a new kind may keep the keys of the old one.
             if let Some((layer, leaf)) = layers.find_until(key.path, kind_layer) {
-                let message = format!("`{}` belongs to topology.kind = \"{}\", not to \"{}\"", key.name(), only.name(), kind.name());
+                let owners: Vec<String> = key.only.iter().map(|kind| format!("\"{}\"", kind.name())).collect();
+                let message = format!("`{}` belongs to topology.kind = {}, not to \"{}\"", key.name(), owners.join(" or "), kind.name());
                 errors.push(layers.layers[layer].diagnostic(leaf.value_span.clone(), message));
             }
             return;
@@ -115,6 +126,7 @@ fn fill(mut key: Key<'_>, kind: Option<(usize, TopologyKind)>, layers: &Layers, 
             Some(default) => {
                 let value = match default.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
                     Some(text) => Value::Text(text.to_owned()),
+                    None if default == "[]" => Value::Array(Vec::new()),
                     None => Value::Integer(default.parse().ok()),
                 };
                 let result = set(&mut key.field, &value);
@@ -151,12 +163,16 @@ pub(crate) fn expected(field: &Field<'_>) -> String {
         Field::HostPattern(_) => "expected a host name with a place for the node index, such as \"node{:03}\"".to_owned(),
         Field::Count(_, least, most) => format!("expected a whole number from {least} to {most}"),
         Field::Counts(_) => "expected a list of whole numbers, one per level, such as [24, 10]".to_owned(),
+        Field::Indices(_) => "expected a list of whole numbers, such as [3, 17]".to_owned(),
+        Field::Texts(_) => "expected a list of texts, such as [\"3-17\"]".to_owned(),
         Field::Time(..) => "expected a time with its unit, such as \"250 ns\"".to_owned(),
         Field::Size(..) => "expected a size with its unit, such as \"9 KiB\"".to_owned(),
         Field::Rate(_) => "expected a bandwidth with its unit, such as \"100 Gbit/s\"".to_owned(),
         Field::Choice(choice) => format!("expected one of {}", quoted(choice.names())),
         Field::PathOrTime(_) => "expected \"path\", or a time with its unit, such as \"1 us\"".to_owned(),
         Field::PathOrRate(_) => "expected \"path\", or a bandwidth with its unit, such as \"100 Gbit/s\"".to_owned(),
+        Field::SwitchOrTime(_) => "expected \"switch\", or a time with its unit, such as \"1 us\"".to_owned(),
+        Field::SwitchOrRate(_) => "expected \"switch\", or a bandwidth with its unit, such as \"100 Gbit/s\"".to_owned(),
     }
 }
 
@@ -177,15 +193,20 @@ fn set(field: &mut Field<'_>, value: &Value) -> Result<(), Problem> {
             _ => return Err(wrong_type()),
         },
         Field::Count(field, least, most) => **field = count(value, *least, *most, &label)?,
-        Field::Counts(field) => match value {
+        // 2^16: the most ports of a switch.
+        Field::Counts(field) => **field = counts(value, 1, 1 << 16, &label)?,
+        // 2^22: the most vertices of a network.
+        Field::Indices(field) => **field = counts(value, 0, 1 << 22, &label)?,
+        Field::Texts(field) => match value {
             Value::Array(items) => {
-                let mut counts = Vec::with_capacity(items.len());
+                let mut texts = Vec::with_capacity(items.len());
                 for (item, span) in items {
-                    // 2^16: the most ports of a switch.
-                    let item = count(item, 1, 1 << 16, "expected a whole number from 1 to 65536");
-                    counts.push(item.map_err(|problem| Problem { span: Some(span.clone()), ..problem })?);
+                    match item {
+                        Value::Text(text) => texts.push(text.clone()),
+                        _ => return Err(Problem { span: Some(span.clone()), ..Problem::new(format!("found {}", item.describe()), label) }),
+                    }
                 }
-                **field = counts;
+                **field = texts;
             }
             _ => return Err(wrong_type()),
         },
@@ -221,6 +242,22 @@ fn set(field: &mut Field<'_>, value: &Value) -> Result<(), Problem> {
                 **field = PathOr::Fixed(time);
             }
         },
+        Field::SwitchOrTime(field) => match value {
+            Value::Text(text) if text == "switch" => **field = SwitchOr::Switch,
+            _ => {
+                let time: SimTime = quantity_of(value, &label)?;
+                range(time, SimTime::ZERO, TIME_MAX, quantity::time)?;
+                **field = SwitchOr::Own(time);
+            }
+        },
+        Field::SwitchOrRate(field) => match value {
+            Value::Text(text) if text == "switch" => **field = SwitchOr::Switch,
+            _ => {
+                let rate: ByteRate = quantity_of(value, &label)?;
+                range(rate, ByteRate(1), RATE_MAX, quantity::rate)?;
+                **field = SwitchOr::Own(rate);
+            }
+        },
         Field::PathOrRate(field) => match value {
             Value::Text(text) if text == "path" => **field = PathOr::Path,
             _ => {
@@ -231,6 +268,15 @@ fn set(field: &mut Field<'_>, value: &Value) -> Result<(), Problem> {
         },
     }
     Ok(())
+}
+
+fn counts(value: &Value, least: u32, most: u32, label: &str) -> Result<Vec<u32>, Problem> {
+    let Value::Array(items) = value else { return Err(Problem::new(format!("found {}", value.describe()), label)) };
+    let each = format!("expected a whole number from {least} to {most}");
+    let of = |(item, span): &(Value, Range<usize>)| {
+        count(item, least, most, &each).map_err(|problem| Problem { span: Some(span.clone()), ..problem })
+    };
+    items.iter().map(of).collect()
 }
 
 fn count(value: &Value, least: u32, most: u32, label: &str) -> Result<u32, Problem> {
@@ -272,6 +318,28 @@ fn finish(draft: Draft) -> Machine {
         TopologyKind::KAryNTree => Topology::KAryNTree { k: draft.k, n: draft.n },
         TopologyKind::Pgft => Topology::Pgft { children: draft.children, parents: draft.parents, parallel: draft.parallel },
         TopologyKind::FatTree => Topology::FatTree,
+        TopologyKind::Dragonfly => {
+            let Draft { p, a, h, g, arrangement, .. } = draft;
+            Topology::Dragonfly { p, a, h, g, arrangement }
+        }
+        kind @ (TopologyKind::Torus | TopologyKind::Mesh | TopologyKind::ExaNest) => {
+            let Draft { lengths, hosts_per_switch, cables, .. } = draft;
+            let board = if kind == TopologyKind::ExaNest { draft.board } else { 1 };
+            Topology::Torus { kind, lengths, board, hosts_per_switch, cables }
+        }
+        TopologyKind::SpineLeaf => {
+            let Draft { leaves, spines, hosts_per_switch, cables, .. } = draft;
+            Topology::SpineLeaf { leaves, spines, hosts_per_switch, cables }
+        }
+        TopologyKind::DragonflyPlus => {
+            let Draft { g, leaves, spines, hosts_per_switch, h, cables, arrangement, .. } = draft;
+            Topology::DragonflyPlus { g, leaves, spines, hosts_per_switch, h, cables, arrangement }
+        }
+        TopologyKind::HyperX => {
+            let Draft { lengths, hosts_per_switch, cables, .. } = draft;
+            Topology::HyperX { lengths, hosts_per_switch, cables }
+        }
+        TopologyKind::File => Topology::File { path: draft.path, text: String::new() },
     };
     machine
 }
@@ -314,7 +382,6 @@ fn topology(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
     let radix = u64::from(machine.switch.radix);
     let before = errors.len();
     match &machine.topology {
-        Topology::SingleSwitch | Topology::FatTree => {}
         Topology::KAryNTree { k, n } => {
             // Only the top level does without links up.
             let ports = u64::from(*k) * if *n > 1 { 2 } else { 1 };
@@ -351,6 +418,7 @@ fn topology(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
                 }
             }
         }
+        _ => {}
     }
     if errors.len() > before {
         return;
@@ -364,6 +432,13 @@ fn topology(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
             Topology::FatTree => {
                 ("a three-level fat tree of these switches", "raise switch.radix, or give the tree as topology.kind = \"pgft\"")
             }
+            Topology::Dragonfly { .. } => ("this dragonfly", "raise topology.p, topology.a or topology.g"),
+            Topology::SpineLeaf { .. } | Topology::DragonflyPlus { .. } => {
+                ("this topology", "raise topology.leaves or topology.hosts_per_switch")
+            }
+            Topology::Torus { .. } | Topology::HyperX { .. } | Topology::File { .. } => {
+                ("this topology", "raise topology.lengths or topology.hosts_per_switch")
+            }
         };
         errors.push(
             layers
@@ -371,8 +446,38 @@ fn topology(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
                 .label(format!("expected at most {holds}"))
                 .help(format!("lower node.count (--nodes), or {advice}")),
         );
-    } else if let Err(error) = machine.fat_tree() {
-        errors.push(layers.at("topology.kind", format!("no such topology: {error}")));
+        return;
+    }
+    let topology = match machine.topology() {
+        Ok(topology) => topology,
+        Err(TopologyError::File(error)) => {
+            let Topology::File { path, text } = &machine.topology else { unreachable!("only a file has places") };
+            let start: usize = text.split_inclusive('\n').take(error.line - 1).map(str::len).sum();
+            let line = text[start..].lines().next().unwrap_or("");
+            let at = start + line.char_indices().nth(error.column - 1).map_or(line.len(), |(at, _)| at);
+            let end = at + text[at..].find(char::is_whitespace).unwrap_or(text.len() - at);
+            return errors.push(Diagnostic::new(path, text, at..end, error.message));
+        }
+        Err(TopologyError::Failure(error)) => {
+            let path = if machine.failed.links.is_empty() { "topology.failed_switches" } else { "topology.failed_links" };
+            return errors.push(layers.at(path, error.to_string()));
+        }
+        Err(error) => return errors.push(layers.at("topology.kind", format!("no such topology: {error}"))),
+    };
+    let shape = topology.shape();
+    if shape.radix() > machine.switch.radix {
+        let message = format!("this topology needs switches of {} ports, they have {radix} (switch.radix)", shape.radix());
+        errors.push(layers.at("topology.kind", message).label("raise switch.radix, or change the topology's numbers"));
+    }
+    let routing = machine.network.routing;
+    let Some(needed) = shape.virtual_channels(routing) else {
+        let fitting: Vec<&str> = RoutingKind::of(shape).iter().map(|kind| kind.name()).collect();
+        let message = format!("routing \"{routing}\" does not fit topology.kind = \"{}\"", machine.topology.kind().name());
+        return errors.push(layers.at("network.routing", message).label(format!("expected one of {}", quoted(&fitting))));
+    };
+    if machine.network.virtual_channels < u32::from(needed) {
+        let message = format!("routing \"{routing}\" needs {needed} virtual channels here, there are {}", machine.network.virtual_channels);
+        errors.push(layers.at("network.virtual_channels", message).label(format!("expected at least {needed}")));
     }
 }
 
@@ -385,6 +490,20 @@ impl Topology {
             Topology::KAryNTree { k, n } => u64::from(*k).saturating_pow(*n),
             Topology::Pgft { children, .. } => children.iter().fold(1, |product: u64, &m| product.saturating_mul(u64::from(m))),
             // Full bisection: half of the ports down, and all of them at the top.
+            Topology::Dragonfly { p, a, g, .. } => u64::from(*p).saturating_mul(u64::from(*a)).saturating_mul(u64::from(*g)),
+            Topology::SpineLeaf { leaves, hosts_per_switch, .. } => u64::from(*leaves).saturating_mul(u64::from(*hosts_per_switch)),
+            Topology::DragonflyPlus { g, leaves, hosts_per_switch, .. } => {
+                u64::from(*g).saturating_mul(u64::from(*leaves)).saturating_mul(u64::from(*hosts_per_switch))
+            }
+            // The file itself says.
+            Topology::File { .. } => u64::MAX,
+            Topology::HyperX { lengths, hosts_per_switch, .. } => {
+                lengths.iter().fold(u64::from(*hosts_per_switch), |product, &length| product.saturating_mul(u64::from(length)))
+            }
+            Topology::Torus { lengths, board, hosts_per_switch, .. } => {
+                let nodes = lengths.iter().fold(1, |product: u64, &length| product.saturating_mul(u64::from(length)));
+                nodes.saturating_mul(u64::from(*board)).saturating_mul(u64::from(*hosts_per_switch))
+            }
             Topology::FatTree => (radix / 2).saturating_mul(radix / 2).saturating_mul(radix).max(radix),
         }
     }
@@ -396,20 +515,24 @@ pub(crate) fn entries(machine: &Machine) -> Vec<(&'static str, Value)> {
     let kind = draft.topology;
     keys::table(&mut draft)
         .into_iter()
-        .filter(|key| key.path != "machine.base" && key.only.is_none_or(|only| only == kind))
+        .filter(|key| key.path != "machine.base" && key.applies_to(kind))
         .map(|key| {
             let value = match key.field {
                 Field::Text(text) => Value::Text(text.clone()),
                 Field::HostPattern(pattern) => Value::Text(pattern.to_string()),
                 Field::Count(count, ..) => Value::Integer(Some(i64::from(*count))),
-                Field::Counts(counts) => Value::Array(counts.iter().map(|&count| (Value::Integer(Some(i64::from(count))), 0..0)).collect()),
+                Field::Texts(texts) => Value::Array(texts.iter().map(|text| (Value::Text(text.clone()), 0..0)).collect()),
+                Field::Counts(counts) | Field::Indices(counts) => {
+                    Value::Array(counts.iter().map(|&count| (Value::Integer(Some(i64::from(count))), 0..0)).collect())
+                }
                 Field::Time(time, _) => Value::Text(quantity::time(*time)),
                 Field::Size(size, _) => Value::Text(quantity::size(*size)),
                 Field::Rate(rate) => Value::Text(quantity::rate(*rate)),
                 Field::Choice(choice) => Value::Text(choice.names()[choice.index()].to_owned()),
                 Field::PathOrTime(PathOr::Path) | Field::PathOrRate(PathOr::Path) => Value::Text("path".to_owned()),
-                Field::PathOrTime(PathOr::Fixed(time)) => Value::Text(quantity::time(*time)),
-                Field::PathOrRate(PathOr::Fixed(rate)) => Value::Text(quantity::rate(*rate)),
+                Field::SwitchOrTime(SwitchOr::Switch) | Field::SwitchOrRate(SwitchOr::Switch) => Value::Text("switch".to_owned()),
+                Field::PathOrTime(PathOr::Fixed(time)) | Field::SwitchOrTime(SwitchOr::Own(time)) => Value::Text(quantity::time(*time)),
+                Field::PathOrRate(PathOr::Fixed(rate)) | Field::SwitchOrRate(SwitchOr::Own(rate)) => Value::Text(quantity::rate(*rate)),
             };
             (key.path, value)
         })

@@ -77,6 +77,20 @@ impl Layer {
     /// Reads `--set key.path=value`. The value may go without its quotes.
     pub(crate) fn set(text: &str, errors: &mut Vec<Diagnostic>) -> Layer {
         let mut layer = Layer { name: "--set".to_owned(), text: text.to_owned(), leaves: Vec::new(), sections: Vec::new() };
+        if let Some((leaf, found)) = layer.short(text) {
+            match found.as_slice() {
+                [path] => {
+                    layer.leaves.push(Leaf { path: (*path).to_owned(), ..leaf });
+                    return layer;
+                }
+                [] => {}
+                several => {
+                    let message = format!("`{}` could be {}", leaf.path, several.join(", "));
+                    errors.push(layer.diagnostic(0..leaf.path.len(), message).label("expected one of these"));
+                    return layer;
+                }
+            }
+        }
         if let Ok(table) = DeTable::parse(text) {
             let before = errors.len();
             layer.collect(table.get_ref(), "", errors);
@@ -107,6 +121,22 @@ impl Layer {
             }
         }
         layer
+    }
+
+    /// A last name alone, `routing=ugal-l`, and the keys that end with it.
+    fn short(&self, text: &str) -> Option<(Leaf, Vec<&'static str>)> {
+        let (name, value) = text.split_once('=')?;
+        let key = name.trim();
+        if key.is_empty() || !key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') || keys::is_section(key) {
+            return None;
+        }
+        let found: Vec<&str> = keys::paths().filter(|path| path.rsplit('.').next() == Some(key)).collect();
+        let start = name.len() + 1 + (value.len() - value.trim_start().len());
+        let value = match DeTable::parse(text) {
+            Ok(table) => table.get_ref().iter().next().map(|(_, value)| Value::from_toml(value.get_ref()))?,
+            Err(_) => Value::Text(value.trim().to_owned()),
+        };
+        Some((Leaf { path: key.to_owned(), value, value_span: start..text.trim_end().len().max(start) }, found))
     }
 
     /// `--nodes N`

@@ -1,7 +1,7 @@
 //! The models take what machine files give them.
 
 use narrows_fabric::{Derived, Network};
-use narrows_machine::{Machine, Overrides, PRESETS};
+use narrows_machine::{Machine, Overrides, PRESETS, RoutingKind};
 use narrows_units::{ByteRate, Bytes, SimTime};
 
 fn load(name: &str, set: &[&str]) -> Machine {
@@ -12,17 +12,43 @@ fn load(name: &str, set: &[&str]) -> Machine {
 #[test]
 fn every_preset_makes_all_three_networks() {
     for preset in PRESETS {
+        let machine = load(preset.name, &[]);
+        let topology = machine.topology().unwrap();
+        assert_eq!(topology.hosts(), machine.node.count);
+        // The largest take seconds in a test build; their routings are those of the small ones.
+        if topology.switches() > 1_000 {
+            continue;
+        }
         for kind in ["packet", "flow", "loggp"] {
-            for routing in ["d-mod-k", "adaptive"] {
-                let machine = load(preset.name, &[&format!("network.kind={kind}"), &format!("network.routing={routing}")]);
-                let topology = machine.topology().unwrap();
-                assert_eq!(topology.hosts(), machine.node.count);
-                if let Err(error) = Network::new(&machine.network_config(1), topology) {
+            for &routing in RoutingKind::of(topology.shape()) {
+                let channels = topology.shape().virtual_channels(routing).unwrap();
+                let set = [format!("network.kind={kind}"), format!("routing={routing}"), format!("network.virtual_channels={channels}")];
+                let machine = load(preset.name, &set.each_ref().map(String::as_str));
+                // Making the packet network checks the graph of channel dependencies.
+                if let Err(error) = Network::new(&machine.network_config(1), topology.clone()) {
                     panic!("{} {kind} {routing}: {error}", preset.name);
                 }
             }
         }
     }
+}
+
+#[test]
+fn named_machines_have_the_counts_of_fact_sheet_2_1() {
+    // (name, hosts, switches, radix, cables between switches)
+    for (name, expected) in [
+        ("8-ary-2-tree", (64, 16, 16, 64)),
+        ("fattree-256", (256, 32, 32, 256)),
+        ("fattree-16k", (16_384, 1_280, 64, 32_768)),
+        ("dragonfly-342", (342, 114, 11, 19 * 15 + 171)),
+        ("megafly-288", (288, 72, 16, 9 * 32 + 36 * 4)),
+        ("dragonfly-114k", (114_582, 8_814, 51, 339 * 325 + 57_291)),
+    ] {
+        let counts = load(name, &[]).topology().unwrap().counts();
+        assert_eq!((counts.hosts, counts.switches, counts.radix, counts.switch_cables), expected, "{name}");
+    }
+    let tree = Machine::load("bxi-v3", &Overrides { nodes: Some(1024), set: vec![] }).unwrap().topology().unwrap();
+    assert_eq!((tree.hosts(), tree.switches(), tree.diameter()), (1024, 24, 4), "16 leaves of 64 nodes, 8 spines");
 }
 
 #[test]

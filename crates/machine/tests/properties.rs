@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)] // a test's helpers are tests
 
 use narrows_machine::{
-    Link, Machine, MachineError, NetworkKind, Overrides, PRESETS, PathOr, Rendezvous, Routing, Topology, preset, reference,
+    Link, Machine, MachineError, NetworkKind, Overrides, PRESETS, PathOr, Rendezvous, RoutingKind, Topology, preset, reference,
 };
 use narrows_units::{ByteRate, Bytes, SimTime};
 use proptest::prelude::*;
@@ -22,14 +22,16 @@ fn presets_resolve_and_come_back() {
 }
 
 #[test]
-fn every_constant_of_bxi_v2_has_its_source_beside_it() {
+fn every_constant_has_its_source_beside_it() {
     // Values about which nobody asks for a source, or whose comment covers two lines.
     let obvious = ["name", "description", "source", "kind", "latency = \"path\"", "bandwidth = \"path\"", "virtual_channels"];
-    for line in preset("bxi-v2").unwrap().text.lines() {
-        let is_key = line.contains(" = ") && !line.starts_with('#');
-        if is_key && !obvious.iter().any(|key| line.starts_with(key)) {
-            let comment = line.split_once('#').map_or("", |(_, comment)| comment);
-            assert!(comment.trim_start().starts_with('['), "no source: {line}");
+    for name in ["bxi-v2", "bxi-v3", "ib-qdr"] {
+        for line in preset(name).unwrap().text.lines() {
+            let is_key = line.contains(" = ") && !line.starts_with('#');
+            if is_key && !obvious.iter().any(|key| line.starts_with(key)) {
+                let comment = line.split_once('#').map_or("", |(_, comment)| comment);
+                assert!(comment.trim_start().starts_with('['), "{name}: no source: {line}");
+            }
         }
     }
 }
@@ -154,7 +156,7 @@ prop_compose! {
         machine.network.mtu = Bytes(mtu);
         machine.network.buffer = Bytes(buffer + mtu + machine.network.header.0);
         machine.network.virtual_channels = counts.3;
-        machine.network.routing = if adaptive { Routing::Adaptive } else { Routing::DModK };
+        machine.network.routing = if adaptive { RoutingKind::Adaptive } else { RoutingKind::DModK };
         machine.network.loggp.latency = fixed.map_or(PathOr::Path, PathOr::Fixed);
         machine.network.loggp.gap = times[9];
         machine.network.loggp.bandwidth = if adaptive { PathOr::Fixed(rates.2) } else { PathOr::Path };

@@ -8,11 +8,8 @@
 //! parent are joined when all digits but the parent's level agree. Switches are numbered level by level, lowest first, and
 //! within a level with the `w` digits running fastest, so that the switches of a pod are neighbours.
 
-use crate::graph::{GraphBuilder, GraphError, Shape, Topology, Vertex};
+use crate::graph::{GraphBuilder, GraphError, MAX_VERTICES, Shape, Topology, Vertex};
 use std::fmt;
-
-/// More hosts than this are refused: an index of a vertex must stay below 2^22, where the total order of events keeps it.
-pub const MAX_VERTICES: u64 = 1 << 22;
 
 /// Why the numbers of a fat tree make none.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -234,6 +231,12 @@ impl FatTree {
         self.cables.get(level - 1).copied().unwrap_or(0)
     }
 
+    /// Ports of the largest switch.
+    pub fn radix(&self) -> u32 {
+        let ports = |level| self.children(level) * self.cables(level) + self.parents(level + 1) * self.cables(level + 1);
+        (1..=self.levels()).map(ports).max().unwrap_or(0)
+    }
+
     /// Places for hosts below a switch of `level`: the product of the children up to it.
     pub fn span(&self, level: usize) -> u32 {
         product(&self.children[..level]) as u32
@@ -252,6 +255,28 @@ impl FatTree {
     /// The index of the first switch of `level`.
     pub fn first_switch(&self, level: usize) -> u32 {
         (1..level).map(|lower| self.switches(lower)).sum()
+    }
+
+    /// The level of a switch, counted from 1, and its index in it.
+    pub fn level_of(&self, switch: u32) -> (usize, u32) {
+        let (mut level, mut index) = (1, switch);
+        while index >= self.switches(level) {
+            index -= self.switches(level);
+            level += 1;
+        }
+        (level, index)
+    }
+
+    /// The child of the top that a switch is under; those of the top are dealt out in equal shares.
+    fn pod_of(&self, switch: u32) -> u32 {
+        let top = self.levels();
+        let pods = self.children(top);
+        let (level, index) = self.level_of(switch);
+        if level == top {
+            (u64::from(index) * u64::from(pods) / u64::from(self.switches(top))) as u32
+        } else {
+            index / self.width(level) / (self.switches(level) / self.width(level) / pods)
+        }
     }
 
     /// The lowest level whose switches stand above both hosts.
@@ -285,6 +310,7 @@ impl FatTree {
     pub fn build(self) -> Topology {
         let switches = (1..=self.levels()).map(|level| self.switches(level)).sum();
         let mut graph = GraphBuilder::new(self.hosts, switches);
+        graph.groups(|switch| self.pod_of(switch));
         for host in 0..self.hosts {
             graph.cable(Vertex::Host(host), Vertex::Switch(host / self.children[0]));
         }

@@ -1,7 +1,18 @@
 //! The graph of hosts, switches and directed links, and how it is put together.
 
-use crate::fat_tree::FatTree;
+use crate::dragonfly::{Dragonfly, DragonflyError};
+use crate::dragonfly_plus::DragonflyPlus;
+use crate::failures::FailureError;
+use crate::fat_tree::{FatTree, FatTreeError};
+use crate::graph_file::GraphFileError;
+use crate::guide::Guide;
+use crate::hyperx::HyperX;
+use crate::table::Table;
+use crate::torus::{Torus, TorusError};
 use std::ops::Range;
+
+/// More hosts and switches than this are refused: an index of a vertex must stay below 2^22, where the total order of events keeps it.
+pub const MAX_VERTICES: u64 = 1 << 22;
 
 /// A directed link, which is also the output port that feeds it. See the crate's page for the numbering.
 pub type LinkId = u32;
@@ -20,8 +31,10 @@ pub enum Vertex {
 pub enum LinkClass {
     /// Between a host and its switch.
     Host,
-    /// Between two switches.
+    /// Between two switches; where there are groups, within one.
     Switch,
+    /// Between switches of different groups: dragonfly global links, the torus cables of ExaNeSt.
+    Global,
 }
 
 /// One direction of a cable.
@@ -47,6 +60,63 @@ pub struct Link {
 pub enum Shape {
     /// A fat tree (one switch is a tree of one level).
     FatTree(FatTree),
+    /// A dragonfly.
+    Dragonfly(Dragonfly),
+    /// A dragonfly+ (Megafly).
+    DragonflyPlus(DragonflyPlus),
+    /// A torus, a mesh or the ExaNeSt hierarchy.
+    Torus(Torus),
+    /// A HyperX.
+    HyperX(HyperX),
+    /// No rule: a graph from a file, or one with failures.
+    Table(Table),
+}
+
+impl Shape {
+    /// The graph; `None` for a table, which was made from its graph.
+    pub fn build(self) -> Option<Topology> {
+        match self {
+            Shape::FatTree(tree) => Some(tree.build()),
+            Shape::Dragonfly(dragonfly) => Some(dragonfly.build()),
+            Shape::DragonflyPlus(plus) => Some(plus.build()),
+            Shape::Torus(torus) => Some(torus.build()),
+            Shape::HyperX(hyperx) => Some(hyperx.build()),
+            Shape::Table(_) => None,
+        }
+    }
+
+    /// Ports of the switches that it is made of: those of the largest, with every place for a host taken.
+    pub fn radix(&self) -> u32 {
+        match self {
+            Shape::FatTree(tree) => tree.radix(),
+            Shape::Dragonfly(dragonfly) => dragonfly.radix(),
+            Shape::DragonflyPlus(plus) => plus.radix(),
+            Shape::Torus(torus) => torus.radix(),
+            Shape::HyperX(hyperx) => hyperx.radix(),
+            Shape::Table(table) => table.radix(),
+        }
+    }
+}
+
+/// Why numbers make no topology.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TopologyError {
+    /// Of a fat tree.
+    #[error(transparent)]
+    FatTree(#[from] FatTreeError),
+    /// Of a dragonfly.
+    #[error(transparent)]
+    Dragonfly(#[from] DragonflyError),
+    /// Of a torus, a mesh, the ExaNeSt hierarchy or a HyperX.
+    #[error(transparent)]
+    Torus(#[from] TorusError),
+    /// Of a graph file.
+    #[error(transparent)]
+    File(#[from] GraphFileError),
+    /// Of links and switches that are out of order.
+    #[error(transparent)]
+    Failure(#[from] FailureError),
 }
 
 /// What a topology is made of.
@@ -74,7 +144,11 @@ pub struct Topology {
     links: Vec<Link>,
     /// Switch `s` owns links `first_output[s]..first_output[s + 1]`.
     first_output: Vec<LinkId>,
+    /// The group of every switch.
+    group_of: Vec<u32>,
     shape: Shape,
+    /// Links out of order; empty when all are well.
+    failed: Vec<bool>,
 }
 
 impl Topology {
@@ -119,20 +193,104 @@ impl Topology {
         &self.shape
     }
 
-    /// Links between switches on a shortest way from `source` to `target`; the two host links come on top.
+    /// Whether a link is out of order; no way takes it.
+    #[inline]
+    pub fn is_failed(&self, link: LinkId) -> bool {
+        self.failed.get(link as usize).is_some_and(|&failed| failed)
+    }
+
+    /// Number of links between switches, counted per direction, that are out of order.
+    pub fn failed_links(&self) -> u32 {
+        self.failed.iter().filter(|&&failed| failed).count() as u32
+    }
+
+    pub(crate) fn set_failed(&mut self, failed: Vec<bool>) {
+        self.failed = failed;
+    }
+
+    pub(crate) fn set_shape(&mut self, shape: Shape) {
+        self.shape = shape;
+    }
+
+    /// The switch of `host`.
+    pub fn switch_of(&self, host: u32) -> u32 {
+        match self.links[self.injection(host) as usize].to {
+            Vertex::Switch(switch) => switch,
+            Vertex::Host(_) => unreachable!("hosts are not cabled to each other"),
+        }
+    }
+
+    /// The group of `switch`: of a dragonfly, a pod of a fat tree, a plane of a torus. Switches of different groups
+    /// have the fewest links between them, and no routing looks at the loads of another group.
+    #[inline]
+    pub fn group(&self, switch: u32) -> u32 {
+        self.group_of[switch as usize]
+    }
+
+    /// Number of groups.
+    pub fn groups(&self) -> u32 {
+        self.group_of.iter().max().map_or(0, |last| last + 1)
+    }
+
+    /// The links between switches on the minimal way from `source` to `target`, in order; the two host links come on top.
     /// A host reaches itself without a link, and this is not asked.
+    pub fn links_between(&self, source: u32, target: u32, visit: impl FnMut(LinkClass)) {
+        match &self.shape {
+            Shape::FatTree(tree) => {
+                let mut visit = visit;
+                (0..tree.switch_links_between(source, target)).for_each(|_| visit(LinkClass::Switch));
+            }
+            Shape::Dragonfly(guide) => self.walk_minimal(guide, source, target, visit),
+            Shape::DragonflyPlus(guide) => self.walk_minimal(guide, source, target, visit),
+            Shape::Torus(guide) => self.walk_minimal(guide, source, target, visit),
+            Shape::HyperX(guide) => self.walk_minimal(guide, source, target, visit),
+            Shape::Table(guide) => self.walk_minimal(guide, source, target, visit),
+        }
+    }
+
+    fn walk_minimal(&self, guide: &impl Guide, source: u32, target: u32, mut visit: impl FnMut(LinkClass)) {
+        let (mut at, home) = (guide.home(source), guide.home(target));
+        while at != home {
+            let link = &self.links[guide.toward(at, home, target).link as usize];
+            visit(link.class);
+            let Vertex::Switch(next) = link.to else { unreachable!("a way between switches") };
+            at = next;
+        }
+    }
+
+    /// How many those are.
     #[inline]
     pub fn switch_links_between(&self, source: u32, target: u32) -> u32 {
         match &self.shape {
             Shape::FatTree(tree) => tree.switch_links_between(source, target),
+            Shape::Dragonfly(guide) => guide.hops(guide.home(source), guide.home(target), target),
+            Shape::DragonflyPlus(guide) => guide.hops(guide.home(source), guide.home(target), target),
+            Shape::Torus(guide) => guide.hops(guide.home(source), guide.home(target), target),
+            Shape::HyperX(guide) => guide.hops(guide.home(source), guide.home(target), target),
+            Shape::Table(guide) => guide.hops(guide.home(source), guide.home(target), target),
         }
     }
 
-    /// Links on the longest of the shortest ways between two hosts, host links included; 0 for a single host.
+    /// Links on the longest of the minimal ways between two hosts, host links included; 0 for a single host.
     pub fn diameter(&self) -> u32 {
         match &self.shape {
             Shape::FatTree(tree) => tree.diameter(),
+            Shape::Dragonfly(guide) => self.longest_way(guide),
+            Shape::DragonflyPlus(guide) => self.longest_way(guide),
+            Shape::Torus(guide) => self.longest_way(guide),
+            Shape::HyperX(guide) => self.longest_way(guide),
+            Shape::Table(table) => table.diameter(),
         }
+    }
+
+    /// From the switches of the first group: the others look the same from there.
+    fn longest_way(&self, guide: &impl Guide) -> u32 {
+        if self.hosts <= 1 {
+            return 0;
+        }
+        let sources = (0..self.switches()).filter(|&switch| self.group(switch) == 0 && guide.has_hosts(switch));
+        let targets = || (0..self.hosts).map(|host| (host, guide.home(host)));
+        2 + sources.map(|source| targets().map(|(host, home)| guide.hops(source, home, host)).max().unwrap_or(0)).max().unwrap_or(0)
     }
 
     /// Number of parts of every kind.
@@ -186,23 +344,55 @@ pub enum GraphError {
     },
 }
 
+#[derive(Clone, Copy, Debug)]
+struct Cable {
+    ends: [Vertex; 2],
+    /// The ports at the ends, if they are not simply the next free ones.
+    ports: Option<[u16; 2]>,
+    class: LinkClass,
+}
+
 /// Collects cables; ports are numbered at each end in the order of the calls.
 #[derive(Clone, Debug)]
 pub struct GraphBuilder {
     hosts: u32,
     switches: u32,
-    cables: Vec<(Vertex, Vertex)>,
+    cables: Vec<Cable>,
+    group_of: Vec<u32>,
 }
 
 impl GraphBuilder {
-    /// A graph without cables.
+    /// A graph without cables; every switch is in group 0.
     pub fn new(hosts: u32, switches: u32) -> Self {
-        GraphBuilder { hosts, switches, cables: Vec::new() }
+        GraphBuilder { hosts, switches, cables: Vec::new(), group_of: vec![0; switches as usize] }
     }
 
-    /// Adds a cable: one link in each direction.
+    /// Adds a cable: one link in each direction. Its class is [`LinkClass::Host`] or [`LinkClass::Switch`].
     pub fn cable(&mut self, one: Vertex, other: Vertex) {
-        self.cables.push((one, other));
+        let class = if matches!((one, other), (Vertex::Switch(_), Vertex::Switch(_))) { LinkClass::Switch } else { LinkClass::Host };
+        self.cables.push(Cable { ends: [one, other], ports: None, class });
+    }
+
+    /// Adds a cable between two switches of different groups.
+    pub fn global_cable(&mut self, one: u32, other: u32) {
+        self.cables.push(Cable { ends: [Vertex::Switch(one), Vertex::Switch(other)], ports: None, class: LinkClass::Global });
+    }
+
+    /// Adds a cable between given ports of two switches. Of one switch, either all ports are given or none.
+    pub(crate) fn cable_at(&mut self, one: (u32, u32), other: (u32, u32), class: LinkClass) {
+        let ports = Some([one.1 as u16, other.1 as u16]);
+        self.cables.push(Cable { ends: [Vertex::Switch(one.0), Vertex::Switch(other.0)], ports, class });
+    }
+
+    /// Adds the cable of a host to a given port of its switch.
+    pub(crate) fn host_at(&mut self, host: u32, switch: (u32, u32)) {
+        let ports = Some([0, switch.1 as u16]);
+        self.cables.push(Cable { ends: [Vertex::Host(host), Vertex::Switch(switch.0)], ports, class: LinkClass::Host });
+    }
+
+    /// Puts every switch into a group, numbered from 0 without a gap.
+    pub fn groups(&mut self, group_of: impl Fn(u32) -> u32) {
+        self.group_of = (0..self.switches).map(group_of).collect();
     }
 
     /// The graph with its links numbered.
@@ -210,10 +400,10 @@ impl GraphBuilder {
     /// # Errors
     /// See [`GraphError`].
     pub fn build(self, name: String, shape: Shape) -> Result<Topology, GraphError> {
-        let GraphBuilder { hosts, switches, cables } = self;
+        let GraphBuilder { hosts, switches, cables, group_of } = self;
         let mut host_links = vec![0u32; hosts as usize];
         let mut ports = vec![0u32; switches as usize];
-        for &(from, to) in &cables {
+        for &Cable { ends: [from, to], .. } in &cables {
             match (from, to) {
                 (Vertex::Host(_), Vertex::Host(_)) => return Err(GraphError::BadLink { from, to }),
                 _ if from == to => return Err(GraphError::BadLink { from, to }),
@@ -245,22 +435,22 @@ impl GraphBuilder {
             Link { from: Vertex::Host(0), to: Vertex::Host(0), from_port: 0, to_port: 0, class: LinkClass::Host, reverse: LinkId::MAX };
         let mut links = vec![nowhere; next as usize];
         let mut used = vec![0u16; switches as usize];
-        let mut port_of = |vertex: Vertex| match vertex {
+        let mut port_of = |vertex: Vertex, given: Option<u16>| match vertex {
             Vertex::Host(host) => (host, 0),
             Vertex::Switch(switch) => {
-                let port = used[switch as usize];
+                let port = given.unwrap_or(used[switch as usize]);
                 used[switch as usize] += 1;
                 (first_output[switch as usize] + u32::from(port), port)
             }
         };
-        for (one, other) in cables {
-            let class = if matches!((one, other), (Vertex::Switch(_), Vertex::Switch(_))) { LinkClass::Switch } else { LinkClass::Host };
-            let (forth, one_port) = port_of(one);
-            let (back, other_port) = port_of(other);
+        for Cable { ends: [one, other], ports, class } in cables {
+            let (forth, one_port) = port_of(one, ports.map(|ports| ports[0]));
+            let (back, other_port) = port_of(other, ports.map(|ports| ports[1]));
             links[forth as usize] = Link { from: one, to: other, from_port: one_port, to_port: other_port, class, reverse: back };
             links[back as usize] = Link { from: other, to: one, from_port: other_port, to_port: one_port, class, reverse: forth };
         }
-        Ok(Topology { name, hosts, links, first_output, shape })
+        assert!(links.iter().all(|link| link.reverse != LinkId::MAX), "the given ports of {name} leave no gap and meet none twice");
+        Ok(Topology { name, hosts, links, first_output, group_of, shape, failed: Vec::new() })
     }
 }
 

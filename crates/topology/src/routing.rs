@@ -1,45 +1,140 @@
 //! Which link comes next: one small type per way of routing, behind [`Route`], chosen by [`RoutingKind`].
 //!
 //! A decision is taken when the head of a packet is at a switch. It may look at the load of that switch's outputs and keep state
-//! in the packet ([`RouteState`]), which is what Valiant, UGAL and virtual-channel ladders need; fat trees need neither a ladder
-//! (up, then down, is free of cycles: fact sheet 2.4) nor state.
+//! in the packet ([`RouteState`]), which Valiant, UGAL and the ladders of virtual channels need (`guide.rs`). What a [`Routing`] itself remembers, turns and random
+//! streams, belongs to one switch each: copies of it that serve different switches together do what one would do alone.
 
-use crate::fat_tree::FatTree;
+use crate::dragonfly::Dragonfly;
+use crate::dragonfly_plus::DragonflyPlus;
+use crate::fat_tree_routing::{FatTreeRouting, UpPort};
 use crate::graph::{LinkId, Shape, Topology};
+use crate::guide::{Detours, Guide, Policy};
+use crate::hyperx::HyperX;
+use crate::table::Table;
+use crate::torus::Torus;
+use std::fmt;
 
 /// The ways of routing that a machine file can name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum RoutingKind {
-    /// Fat trees: the target's number selects the way up (Zahavi 2010). All packets to one target take one way from one source.
+    /// The topology's own: D-mod-K in fat trees, dimension order in tori, the fewest links between groups in dragonflies.
     #[default]
+    Minimal,
+    /// Fat trees: the target's number selects the way up (Zahavi 2010). All packets to one target take one way from one source.
     DModK,
+    /// Fat trees: the source's number selects the way up.
+    SModK,
     /// Fat trees: up by the least loaded output, ties round robin; down as D-mod-K.
     Adaptive,
+    /// Tori and meshes: one dimension after the other, with a dateline in every ring.
+    DimensionOrder,
+    /// Through a way point drawn for each packet (Valiant 1982).
+    Valiant,
+    /// The lesser load of the minimal way and one through a way point, by the outputs of the source's switch.
+    UgalLocal,
+    /// The same by the true loads in the source's group.
+    UgalGlobal,
+    /// UGAL-L, decided again at each switch of the source's group.
+    Progressive,
+    /// Ways from a table: the fewest links, made for the graph as it is.
+    Table,
+}
+
+impl RoutingKind {
+    /// All, in the order of their names' table.
+    pub const ALL: [RoutingKind; 10] = [
+        RoutingKind::Minimal,
+        RoutingKind::DModK,
+        RoutingKind::SModK,
+        RoutingKind::Adaptive,
+        RoutingKind::DimensionOrder,
+        RoutingKind::Valiant,
+        RoutingKind::UgalLocal,
+        RoutingKind::UgalGlobal,
+        RoutingKind::Progressive,
+        RoutingKind::Table,
+    ];
+
+    /// As machine files spell them.
+    pub const NAMES: [&'static str; 10] =
+        ["minimal", "d-mod-k", "s-mod-k", "adaptive", "dimension-order", "valiant", "ugal-l", "ugal-g", "par", "table"];
+
+    /// As machine files spell it.
+    pub fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+
+    /// Those that fit a topology.
+    pub fn of(shape: &Shape) -> &'static [RoutingKind] {
+        use RoutingKind::{Adaptive, DModK, DimensionOrder, Minimal, Progressive, SModK, Table, UgalGlobal, UgalLocal, Valiant};
+        match shape {
+            Shape::FatTree(_) => &[Minimal, DModK, SModK, Adaptive],
+            Shape::Dragonfly(_) | Shape::DragonflyPlus(_) => &[Minimal, Valiant, UgalLocal, UgalGlobal, Progressive],
+            Shape::Torus(_) | Shape::HyperX(_) => &[Minimal, DimensionOrder, Valiant, UgalLocal],
+            Shape::Table(table) if table.is_grouped() => &[Minimal, Table, Valiant, UgalLocal, UgalGlobal, Progressive],
+            Shape::Table(_) => &[Minimal, Table, Valiant, UgalLocal],
+        }
+    }
+}
+
+impl Shape {
+    /// The virtual channels that a routing needs here; `None` where it does not fit.
+    pub fn virtual_channels(&self, kind: RoutingKind) -> Option<u8> {
+        if !RoutingKind::of(self).contains(&kind) {
+            return None;
+        }
+        match self {
+            // Up, then down: free of cycles (fact sheet 2.4).
+            Shape::FatTree(_) => Some(1),
+            Shape::Dragonfly(guide) => Policy::of(kind).map(|policy| guide.channels(policy)),
+            Shape::DragonflyPlus(guide) => Policy::of(kind).map(|policy| guide.channels(policy)),
+            Shape::Torus(guide) => Policy::of(kind).map(|policy| guide.channels(policy)),
+            Shape::HyperX(guide) => Policy::of(kind).map(|policy| guide.channels(policy)),
+            Shape::Table(guide) => Policy::of(kind).map(|policy| guide.channels(policy)),
+        }
+    }
+}
+
+impl fmt::Display for RoutingKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// What a routing is given beside its kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RoutingOptions {
+    /// For what it draws.
+    pub seed: u64,
+    /// UGAL: how much the minimal way is favoured, in the unit of the loads (times the links of a way).
+    pub threshold: u64,
 }
 
 /// Why a routing does not fit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RoutingError {
     /// This topology needs another routing.
-    #[error("routing {routing:?} does not fit {topology}; expected one of {expected}")]
+    #[error("routing \"{routing}\" does not fit {topology}; expected one of {expected}")]
     DoesNotFit {
         /// What was asked for.
         routing: RoutingKind,
         /// On what.
         topology: String,
         /// What would do.
-        expected: &'static str,
+        expected: String,
     },
 }
 
-/// What a packet carries for its routing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+/// What a packet carries for its routing. [`RouteState::default`] at the source.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct RouteState {
-    /// Free for the routing, such as the intermediate group of a Valiant way. Zero at the source.
+    /// Free for the routing: a way point, a source.
     pub word: u32,
     /// The virtual channel (within its virtual network) that the packet is on.
     pub channel: u8,
+    /// Free for the routing: how far it is.
+    pub phase: u8,
 }
 
 /// The next link of a packet and the virtual channel on it.
@@ -47,7 +142,7 @@ pub struct RouteState {
 pub struct Step {
     /// An output of the switch that was asked about.
     pub link: LinkId,
-    /// Within the packet's virtual network.
+    /// Within the packet's virtual network; the caller keeps it in [`RouteState::channel`].
     pub channel: u8,
 }
 
@@ -56,7 +151,8 @@ pub trait Route {
     /// Virtual channels per virtual network that keep it free of deadlock.
     fn virtual_channels(&self) -> u8;
 
-    /// Where a packet for `target` goes that came into `switch` on `input`. `load` gives the backlog of an output, in any one unit.
+    /// Where a packet for `target` goes that came into `switch` on `input`. `load` gives the backlog of an output, in any one unit;
+    /// it is asked for outputs of `switch`, and under UGAL-G for those of other switches of the same [`Topology::group`].
     fn next(&mut self, switch: u32, input: LinkId, target: u32, state: &mut RouteState, load: impl FnMut(LinkId) -> u64) -> Step;
 }
 
@@ -64,8 +160,32 @@ pub trait Route {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Routing {
-    /// D-mod-K and adaptive up.
+    /// D-mod-K, S-mod-K and adaptive up.
     FatTree(FatTreeRouting),
+    /// Minimal, Valiant, UGAL, PAR in a dragonfly.
+    Dragonfly(Detours<Dragonfly>),
+    /// The same in a dragonfly+.
+    DragonflyPlus(Detours<DragonflyPlus>),
+    /// Dimension order, Valiant, UGAL in a torus.
+    Torus(Detours<Torus>),
+    /// The same in a HyperX.
+    HyperX(Detours<HyperX>),
+    /// Shortest ways from a table, and detours.
+    Table(Detours<Table>),
+}
+
+/// Does the same for every way of routing.
+macro_rules! each {
+    ($routing:expr, $inner:ident => $do:expr) => {
+        match $routing {
+            Routing::FatTree($inner) => $do,
+            Routing::Dragonfly($inner) => $do,
+            Routing::DragonflyPlus($inner) => $do,
+            Routing::Torus($inner) => $do,
+            Routing::HyperX($inner) => $do,
+            Routing::Table($inner) => $do,
+        }
+    };
 }
 
 impl Routing {
@@ -73,11 +193,35 @@ impl Routing {
     ///
     /// # Errors
     /// [`RoutingError::DoesNotFit`].
-    pub fn new(kind: RoutingKind, topology: &Topology) -> Result<Routing, RoutingError> {
-        match (kind, topology.shape()) {
-            (RoutingKind::DModK, Shape::FatTree(tree)) => Ok(Routing::FatTree(FatTreeRouting::new(topology, tree, false))),
-            (RoutingKind::Adaptive, Shape::FatTree(tree)) => Ok(Routing::FatTree(FatTreeRouting::new(topology, tree, true))),
+    pub fn new(kind: RoutingKind, topology: &Topology, options: RoutingOptions) -> Result<Routing, RoutingError> {
+        let fitting = RoutingKind::of(topology.shape());
+        let refused = || RoutingError::DoesNotFit {
+            routing: kind,
+            topology: topology.name().to_owned(),
+            expected: fitting.iter().map(|kind| format!("\"{kind}\"")).collect::<Vec<_>>().join(", "),
+        };
+        if !fitting.contains(&kind) {
+            return Err(refused());
         }
+        fn detours<G: Guide + Clone>(guide: &G, policy: Policy, topology: &Topology, options: RoutingOptions) -> Detours<G> {
+            Detours::new(guide.clone(), policy, topology.switches(), options)
+        }
+        let policy = Policy::of(kind).ok_or_else(refused);
+        Ok(match topology.shape() {
+            Shape::FatTree(tree) => {
+                let up = match kind {
+                    RoutingKind::SModK => UpPort::OfSource,
+                    RoutingKind::Adaptive => UpPort::LeastLoaded,
+                    _ => UpPort::OfTarget,
+                };
+                Routing::FatTree(FatTreeRouting::new(topology, tree, up))
+            }
+            Shape::Dragonfly(guide) => Routing::Dragonfly(detours(guide, policy?, topology, options)),
+            Shape::DragonflyPlus(guide) => Routing::DragonflyPlus(detours(guide, policy?, topology, options)),
+            Shape::Torus(guide) => Routing::Torus(detours(guide, policy?, topology, options)),
+            Shape::HyperX(guide) => Routing::HyperX(detours(guide, policy?, topology, options)),
+            Shape::Table(guide) => Routing::Table(detours(guide, policy?, topology, options)),
+        })
     }
 
     /// The links from `source` to `target`, host links included, as a packet would take them if `load` did not change on the way.
@@ -100,6 +244,7 @@ impl Routing {
     pub fn bundles(&self, topology: &Topology) -> Vec<LinkId> {
         match self {
             Routing::FatTree(routing) => routing.bundles(topology),
+            _ => (0..topology.links().len() as LinkId).collect(),
         }
     }
 
@@ -119,7 +264,9 @@ impl Routing {
         let mut link = topology.injection(source);
         visit(link);
         while let crate::Vertex::Switch(switch) = topology.links()[link as usize].to {
-            link = self.next(switch, link, target, state, &mut load).link;
+            let step = self.next(switch, link, target, state, &mut load);
+            state.channel = step.channel;
+            link = step.link;
             visit(link);
         }
     }
@@ -127,133 +274,11 @@ impl Routing {
 
 impl Route for Routing {
     fn virtual_channels(&self) -> u8 {
-        match self {
-            Routing::FatTree(routing) => routing.virtual_channels(),
-        }
+        each!(self, routing => routing.virtual_channels())
     }
 
     #[inline]
     fn next(&mut self, switch: u32, input: LinkId, target: u32, state: &mut RouteState, load: impl FnMut(LinkId) -> u64) -> Step {
-        match self {
-            Routing::FatTree(routing) => routing.next(switch, input, target, state, load),
-        }
-    }
-}
-
-/// What a switch of a fat tree must know; one cache line.
-#[derive(Clone, Copy, Debug)]
-struct TreeSwitch {
-    /// Its first output port.
-    first_link: LinkId,
-    /// Its first port to a parent, and how many there are (`w_(l+1) p_(l+1)`).
-    first_up: LinkId,
-    ups: u32,
-    /// The hosts below: `first_host .. first_host + span`.
-    first_host: u32,
-    span: u32,
-    /// Hosts below each child.
-    child_span: u32,
-    /// Cables to each child.
-    cables: u32,
-    /// The divisor of D-mod-K: the product of the parents up to this level.
-    divisor: u32,
-    /// Where the search for the least loaded parent begins.
-    turn: u32,
-}
-
-/// D-mod-K or adaptive way up, deterministic way down.
-///
-/// D-mod-K for a PGFT (Zahavi 2010): a switch of level `l` sends to the parent port
-/// `floor(target / (w1 ... wl)) mod (w_(l+1) p_(l+1))`. On the way down the child is given, and among parallel cables the same
-/// formula, taken at the child, selects.
-#[derive(Clone, Debug)]
-pub struct FatTreeRouting {
-    switches: Vec<TreeSwitch>,
-    adaptive: bool,
-}
-
-impl FatTreeRouting {
-    fn new(topology: &Topology, tree: &FatTree, adaptive: bool) -> Self {
-        let mut switches = Vec::with_capacity(topology.switches() as usize);
-        for level in 1..=tree.levels() {
-            let (width, span) = (tree.width(level), tree.span(level));
-            let ups = tree.parents(level + 1) * tree.cables(level + 1);
-            for index in 0..tree.switches(level) {
-                let ports = topology.outputs(tree.first_switch(level) + index);
-                switches.push(TreeSwitch {
-                    first_link: ports.start,
-                    first_up: ports.end - ups,
-                    ups,
-                    first_host: index / width * span,
-                    span,
-                    child_span: span / tree.children(level),
-                    cables: tree.cables(level),
-                    divisor: width,
-                    turn: 0,
-                });
-            }
-        }
-        FatTreeRouting { switches, adaptive }
-    }
-
-    /// Adaptive packets for one target leave the switches of a pod (those of one level above the same hosts) by any link up, and come
-    /// back into a pod by any link down: one bundle per pod and direction.
-    fn bundles(&self, topology: &Topology) -> Vec<LinkId> {
-        let mut bundles: Vec<LinkId> = (0..topology.links().len() as LinkId).collect();
-        if !self.adaptive {
-            return bundles;
-        }
-        let mut first_of_pod = 0;
-        for (index, at) in self.switches.iter().enumerate() {
-            let first = &self.switches[first_of_pod];
-            if (first.first_host, first.span) != (at.first_host, at.span) {
-                first_of_pod = index;
-            }
-            let first_up = self.switches[first_of_pod].first_up;
-            for up in at.first_up..at.first_up + at.ups {
-                bundles[up as usize] = first_up;
-                bundles[topology.links()[up as usize].reverse as usize] = topology.links()[first_up as usize].reverse;
-            }
-        }
-        bundles
-    }
-}
-
-impl Route for FatTreeRouting {
-    fn virtual_channels(&self) -> u8 {
-        1
-    }
-
-    #[inline]
-    fn next(&mut self, switch: u32, _input: LinkId, target: u32, _state: &mut RouteState, mut load: impl FnMut(LinkId) -> u64) -> Step {
-        let at = &mut self.switches[switch as usize];
-        let below = target.wrapping_sub(at.first_host);
-        let link = if below < at.span {
-            let child = below / at.child_span;
-            if at.cables == 1 {
-                at.first_link + child
-            } else {
-                // floor(floor(target / (w1 ... w(l-1))) mod (wl pl) / wl), with the two divisions taken as one.
-                at.first_link + child * at.cables + target / at.divisor % at.cables
-            }
-        } else if !self.adaptive {
-            at.first_up + target / at.divisor % at.ups
-        } else {
-            let mut best = at.turn;
-            let mut least = load(at.first_up + best);
-            for step in 1..at.ups {
-                if least == 0 {
-                    break;
-                }
-                let candidate = if at.turn + step < at.ups { at.turn + step } else { at.turn + step - at.ups };
-                let backlog = load(at.first_up + candidate);
-                if backlog < least {
-                    (best, least) = (candidate, backlog);
-                }
-            }
-            at.turn = if best + 1 < at.ups { best + 1 } else { 0 };
-            at.first_up + best
-        };
-        Step { link, channel: 0 }
+        each!(self, routing => routing.next(switch, input, target, state, load))
     }
 }

@@ -2,11 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test stops where its input is wrong")]
 
-use narrows_topology::{FatTree, FatTreeError, RouteState, Routing, RoutingKind, Topology, Vertex};
+use narrows_topology::{FatTree, FatTreeError, RouteState, Routing, RoutingKind, RoutingOptions, Topology, Vertex};
 use std::collections::VecDeque;
 
-fn dmodk(topology: &Topology, source: u32, target: u32) -> Vec<u32> {
-    let mut routing = Routing::new(RoutingKind::DModK, topology).unwrap();
+fn way(kind: RoutingKind, topology: &Topology, source: u32, target: u32) -> Vec<u32> {
+    let mut routing = Routing::new(kind, topology, RoutingOptions::default()).unwrap();
     routing.path(topology, source, target, RouteState::default(), |_| 0)
 }
 
@@ -95,8 +95,8 @@ fn every_way_is_a_shortest_one() {
         let name = tree.to_string();
         let topology = tree.build();
         let mut longest = 0;
-        for kind in [RoutingKind::DModK, RoutingKind::Adaptive] {
-            let mut routing = Routing::new(kind, &topology).unwrap();
+        for &kind in RoutingKind::of(topology.shape()) {
+            let mut routing = Routing::new(kind, &topology, RoutingOptions::default()).unwrap();
             let mut count = 0u64;
             for source in 0..topology.hosts() {
                 let distance = distances(&topology, source);
@@ -130,15 +130,17 @@ fn shifts_on_full_bisection_trees_put_one_flow_on_each_link() {
     for tree in trees {
         let name = tree.to_string();
         let topology = tree.build();
-        for shift in 1..topology.hosts() {
+        for (kind, shift) in
+            [RoutingKind::DModK, RoutingKind::SModK].into_iter().flat_map(|kind| (1..topology.hosts()).map(move |s| (kind, s)))
+        {
             let mut flows = vec![0; topology.links().len()];
             for source in 0..topology.hosts() {
-                for link in dmodk(&topology, source, (source + shift) % topology.hosts()) {
+                for link in way(kind, &topology, source, (source + shift) % topology.hosts()) {
                     flows[link as usize] += 1;
                 }
             }
             let most = flows.iter().max().copied();
-            assert_eq!(most, Some(1), "{name}, shift by {shift}: expected at most one flow per link (non-blocking)");
+            assert_eq!(most, Some(1), "{name}, {kind}, shift by {shift}: expected at most one flow per link (non-blocking)");
         }
     }
 }
@@ -146,7 +148,7 @@ fn shifts_on_full_bisection_trees_put_one_flow_on_each_link() {
 #[test]
 fn adaptive_takes_the_least_loaded_parent_and_turns_on_ties() {
     let topology = FatTree::k_ary_n_tree(4, 2).unwrap().build();
-    let mut routing = Routing::new(RoutingKind::Adaptive, &topology).unwrap();
+    let mut routing = Routing::new(RoutingKind::Adaptive, &topology, RoutingOptions::default()).unwrap();
     let up = topology.outputs(0).start + 4;
     let mut first = |load: &dyn Fn(u32) -> u64| routing.path(&topology, 0, 15, RouteState::default(), load)[1] - up;
     assert_eq!((first(&|_| 0), first(&|_| 0), first(&|_| 0)), (0, 1, 2), "idle parents in turn");
@@ -159,9 +161,9 @@ fn bundles_are_the_links_that_adaptive_packets_choose_among() {
     for tree in trees() {
         let name = tree.to_string();
         let topology = tree.build();
-        let fixed = Routing::new(RoutingKind::DModK, &topology).unwrap().bundles(&topology);
+        let fixed = Routing::new(RoutingKind::DModK, &topology, RoutingOptions::default()).unwrap().bundles(&topology);
         assert!(fixed.iter().enumerate().all(|(link, &bundle)| link as u32 == bundle), "{name}: D-mod-K does not spread");
-        let mut routing = Routing::new(RoutingKind::Adaptive, &topology).unwrap();
+        let mut routing = Routing::new(RoutingKind::Adaptive, &topology, RoutingOptions::default()).unwrap();
         let bundles = routing.bundles(&topology);
         assert!(bundles.iter().all(|&bundle| bundles[bundle as usize] == bundle), "{name}: a bundle is named by one of its links");
         for (source, target) in (0..topology.hosts()).zip((0..topology.hosts()).rev()) {
@@ -181,7 +183,7 @@ fn bundles_are_the_links_that_adaptive_packets_choose_among() {
     }
     // 4-ary 2-tree: 16 host cables, both ways, and one bundle of four up and one down for each of four leaves.
     let topology = FatTree::k_ary_n_tree(4, 2).unwrap().build();
-    let mut bundles = Routing::new(RoutingKind::Adaptive, &topology).unwrap().bundles(&topology);
+    let mut bundles = Routing::new(RoutingKind::Adaptive, &topology, RoutingOptions::default()).unwrap().bundles(&topology);
     bundles.sort_unstable();
     bundles.dedup();
     assert_eq!(bundles.len(), 32 + 8);

@@ -16,6 +16,7 @@ pub fn round_numbers(kind: NetworkKind) -> NetworkConfig {
         kind,
         host_link: LinkConfig { rate: ByteRate(10_000_000_000), latency: SimTime::from_ns(200) },
         switch_link: LinkConfig { rate: ByteRate(10_000_000_000), latency: SimTime::from_ns(150) },
+        global_link: LinkConfig { rate: ByteRate(10_000_000_000), latency: SimTime::from_ns(150) },
         switch_latency: SimTime::from_ns(100),
         pcie_rate: ByteRate(20_000_000_000),
         mtu: Bytes(1000),

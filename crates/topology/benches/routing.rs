@@ -1,0 +1,56 @@
+//! What routing costs: assembly, the check for deadlocks, and a decision, on the largest machines. CPU time of this thread is what counts.
+//!
+//! `cargo bench -p narrows-topology --bench routing`
+
+#![allow(clippy::unwrap_used, reason = "a bench stops where its input is wrong")]
+
+use narrows_topology::{Arrangement, Dragonfly, FatTree, Route, RouteState, Routing, RoutingKind, RoutingOptions, Topology, Vertex};
+use std::time::Instant;
+
+fn routes(topology: &Topology, kind: RoutingKind) {
+    let mut routing = Routing::new(kind, topology, RoutingOptions::default()).unwrap();
+    let hosts = topology.hosts();
+    let (mut decisions, mut word) = (0u64, 1u64);
+    let loads: Vec<u64> = (0..topology.links().len() as u64).map(|link| link % 7).collect();
+    let mut pair = || {
+        word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        ((word >> 40) as u32 % hosts, (word >> 20) as u32 % hosts)
+    };
+    let started = Instant::now();
+    for _ in 0..300_000 {
+        let (source, target) = pair();
+        if source == target {
+            continue;
+        }
+        let mut state = RouteState::default();
+        let mut link = topology.injection(source);
+        while let Vertex::Switch(switch) = topology.links()[link as usize].to {
+            let step = routing.next(switch, link, target, &mut state, |link| loads[link as usize]);
+            state.channel = step.channel;
+            link = step.link;
+            decisions += 1;
+        }
+    }
+    println!("  {kind:16} {:6.1} ns per decision", started.elapsed().as_secs_f64() * 1e9 / decisions as f64);
+}
+
+fn main() {
+    type Build = fn() -> Topology;
+    let machines: [(&str, Build); 3] = [
+        ("fattree-16k", || FatTree::pgft(&[32, 32, 16], &[1, 32, 8], &[1, 1, 4]).unwrap().build()),
+        ("dragonfly-342", || Dragonfly::new([3, 6, 3, 19], Arrangement::Consecutive, None).unwrap().build()),
+        ("dragonfly-114k", || Dragonfly::new([13, 26, 13, 339], Arrangement::Consecutive, None).unwrap().build()),
+    ];
+    for (name, build) in machines {
+        let started = Instant::now();
+        let topology = build();
+        println!("{name}: built in {:.3} s", started.elapsed().as_secs_f64());
+        for &kind in RoutingKind::of(topology.shape()) {
+            routes(&topology, kind);
+            let routing = Routing::new(kind, &topology, RoutingOptions::default()).unwrap();
+            let started = Instant::now();
+            routing.check_deadlock(&topology).unwrap();
+            println!("  {kind:16} {:6.3} s deadlock check", started.elapsed().as_secs_f64());
+        }
+    }
+}

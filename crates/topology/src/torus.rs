@@ -1,0 +1,376 @@
+//! Tori and meshes: k-ary n-cubes with any length per dimension (Dally and Towles, "Principles and Practices of Interconnection Networks", 2004,
+//! chapter 5), and the ExaNeSt hierarchy, a torus whose nodes are boards.
+//!
+//! Nodes are numbered with the first dimension running fastest. In a torus a dimension of 2 has one cable, not two. A node is one switch, or a **board**:
+//! `b` switches, each cabled to each; the first one has the board's torus links. ExaNeSt's QFDB is a board of four MPSoCs, of which the
+//! "network MPSoC" F1 has the torus router (fact sheet 5.1). Host `n` is at switch `n / p`.
+
+use crate::divide::Divisor;
+use crate::graph::{GraphBuilder, GraphError, LinkClass, LinkId, MAX_VERTICES, Shape, Topology};
+use crate::guide::{Guide, PASSED, Policy, Toward};
+use crate::routing::RouteState;
+use std::fmt;
+
+/// Why the numbers of a torus make none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TorusError {
+    /// No dimensions, or more than are kept.
+    #[error("{given} dimensions; expected 1 to {MAX_DIMENSIONS}")]
+    Dimensions {
+        /// What was given.
+        given: usize,
+    },
+    /// A zero.
+    #[error("{what} is 0; expected at least 1")]
+    Zero {
+        /// The number.
+        what: &'static str,
+    },
+    /// More hosts asked for than there are places.
+    #[error("{asked} hosts do not fit; expected 1 to {places}")]
+    Hosts {
+        /// Hosts asked for.
+        asked: u32,
+        /// Hosts that fit.
+        places: u64,
+    },
+    /// Too large for the indices.
+    #[error("{vertices} hosts and switches; expected less than {MAX_VERTICES}")]
+    TooLarge {
+        /// Hosts and switches.
+        vertices: u64,
+    },
+    /// The cabling failed: too many ports.
+    #[error(transparent)]
+    Graph(#[from] GraphError),
+}
+
+/// Most dimensions.
+pub const MAX_DIMENSIONS: usize = 8;
+
+/// What a torus is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TorusParameters {
+    /// Nodes along each dimension.
+    pub lengths: Vec<u32>,
+    /// Rings (a torus) or rows (a mesh).
+    pub wrap: bool,
+    /// Switches of a node; 1, or the MPSoCs of a board.
+    pub board: u32,
+    /// Hosts of each switch.
+    pub hosts_per_switch: u32,
+    /// Cables between neighbouring nodes.
+    pub cables: u32,
+    /// Only the first so many places are taken.
+    pub hosts: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Dimension {
+    length: u32,
+    by_length: Divisor,
+    /// It is a ring.
+    ring: bool,
+    /// A ring in which a packet may follow a packet all around: it needs a dateline.
+    dateline: bool,
+}
+
+/// The numbers of a torus, checked, and dimension-order routing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Torus {
+    parameters: TorusParameters,
+    hosts: u32,
+    dimensions: Vec<Dimension>,
+    by_hosts: Divisor,
+    by_board: Divisor,
+    by_cables: Divisor,
+    /// Per switch, the first output; and their end.
+    first: Vec<LinkId>,
+    /// Per node, dimension and direction (forth, back), the first of the cables.
+    torus_links: Vec<LinkId>,
+    /// Channels of one minimal way.
+    channels: u8,
+}
+
+impl Torus {
+    /// The torus, mesh or hierarchy of these numbers.
+    ///
+    /// # Errors
+    /// See [`TorusError`].
+    pub fn new(parameters: TorusParameters) -> Result<Torus, TorusError> {
+        let TorusParameters { ref lengths, wrap, board, hosts_per_switch, cables, hosts } = parameters;
+        if lengths.is_empty() || lengths.len() > MAX_DIMENSIONS {
+            return Err(TorusError::Dimensions { given: lengths.len() });
+        }
+        for (what, number) in [
+            ("a length", lengths.iter().copied().min().unwrap_or(0)),
+            ("switches per board", board),
+            ("hosts per switch", hosts_per_switch),
+            ("cables", cables),
+        ] {
+            if number == 0 {
+                return Err(TorusError::Zero { what });
+            }
+        }
+        let nodes = lengths.iter().fold(1u64, |product, &length| product.saturating_mul(u64::from(length)));
+        let switches = nodes.saturating_mul(u64::from(board));
+        let places = switches.saturating_mul(u64::from(hosts_per_switch));
+        let vertices = switches.saturating_add(places);
+        if vertices >= MAX_VERTICES {
+            return Err(TorusError::TooLarge { vertices });
+        }
+        if u64::from(cables) * 2 * lengths.len() as u64 + u64::from(board) + u64::from(hosts_per_switch) > u64::from(u16::MAX) {
+            return Err(GraphError::TooManyPorts { switch: 0 }.into());
+        }
+        let asked = hosts.unwrap_or(places as u32);
+        if asked == 0 || u64::from(asked) > places {
+            return Err(TorusError::Hosts { asked, places });
+        }
+        let dimensions: Vec<Dimension> = lengths
+            .iter()
+            .map(|&length| {
+                let ring = wrap && length > 2;
+                Dimension { length, by_length: Divisor::new(length), ring, dateline: ring && length > 3 }
+            })
+            .collect();
+        let channels = if dimensions.iter().any(|dimension| dimension.dateline) { 2 } else { 1 };
+        let mut torus = Torus {
+            hosts: asked,
+            by_hosts: Divisor::new(hosts_per_switch),
+            by_board: Divisor::new(board),
+            by_cables: Divisor::new(cables),
+            first: Vec::with_capacity(switches as usize + 1),
+            torus_links: Vec::with_capacity(nodes as usize * 2 * dimensions.len()),
+            channels,
+            dimensions,
+            parameters,
+        };
+        let mut next = asked;
+        for switch in 0..switches as u32 {
+            torus.first.push(next);
+            next += board - 1;
+            if switch.is_multiple_of(board) {
+                let mut rest = switch / board;
+                for dimension in &torus.dimensions {
+                    let at = dimension.by_length.remainder(rest);
+                    rest = dimension.by_length.quotient(rest);
+                    for there in [dimension.ring || at + 1 < dimension.length, dimension.ring || at > 0] {
+                        torus.torus_links.push(next);
+                        next += if there { cables } else { 0 };
+                    }
+                }
+            }
+            next += torus.hosts_of(switch);
+        }
+        torus.first.push(next);
+        Ok(torus)
+    }
+
+    /// What it was made of.
+    pub fn parameters(&self) -> &TorusParameters {
+        &self.parameters
+    }
+
+    /// Two cables (or bundles) per dimension, fewer where it is short, the board, and the hosts.
+    pub fn radix(&self) -> u32 {
+        let TorusParameters { board, hosts_per_switch, cables, .. } = self.parameters;
+        let neighbours = self.dimensions.iter().map(|dimension| if dimension.length > 2 { 2 } else { dimension.length - 1 });
+        board - 1 + hosts_per_switch + cables * neighbours.sum::<u32>()
+    }
+
+    fn hosts_of(&self, switch: u32) -> u32 {
+        let per_switch = self.parameters.hosts_per_switch;
+        (switch + 1).saturating_mul(per_switch).min(self.hosts) - switch.saturating_mul(per_switch).min(self.hosts)
+    }
+
+    fn switches(&self) -> u32 {
+        self.first.len() as u32 - 1
+    }
+
+    /// Nodes (boards).
+    fn nodes(&self) -> u32 {
+        self.switches() / self.parameters.board
+    }
+
+    /// The dimension to go along from node to node, whether forth, and whether the dateline is still ahead.
+    #[inline]
+    fn turn(&self, node: u32, target: u32) -> (usize, bool, bool) {
+        let (mut node, mut target) = (node, target);
+        for (index, dimension) in self.dimensions.iter().enumerate() {
+            let (at, there);
+            (node, at) = dimension.by_length.divide(node);
+            (target, there) = dimension.by_length.divide(target);
+            if at != there {
+                if !dimension.ring {
+                    return (index, there > at, false);
+                }
+                let ahead = if there > at { there - at } else { there + dimension.length - at };
+                // Half around: those at even places go forth.
+                let forth = 2 * ahead < dimension.length || (2 * ahead == dimension.length && at.is_multiple_of(2));
+                return (index, forth, dimension.dateline && (there < at) == forth);
+            }
+        }
+        unreachable!("a packet at its node goes along no dimension")
+    }
+
+    #[inline]
+    fn toward_node(&self, switch: u32, node: u32, target: u32, spread: u32) -> Toward {
+        let place = switch - node * self.parameters.board;
+        if place > 0 {
+            return Toward { link: self.first[switch as usize], rung: 0 };
+        }
+        let (dimension, forth, crosses) = self.turn(node, target);
+        let first = self.torus_links[(node as usize * self.dimensions.len() + dimension) * 2 + usize::from(!forth)];
+        let cable = if self.parameters.cables == 1 { 0 } else { self.by_cables.remainder(spread) };
+        // Dally and Seitz 1987: the low channel until the dateline, the high one after it, or where there is none ahead.
+        Toward { link: first + cable, rung: u8::from(self.dimensions[dimension].dateline && !crosses) }
+    }
+
+    /// Links of the torus between two nodes.
+    fn distance(&self, node: u32, target: u32) -> u32 {
+        let (mut node, mut target, mut sum) = (node, target, 0);
+        for dimension in &self.dimensions {
+            let (at, there);
+            (node, at) = dimension.by_length.divide(node);
+            (target, there) = dimension.by_length.divide(target);
+            let straight = at.abs_diff(there);
+            sum += if dimension.ring { straight.min(dimension.length - straight) } else { straight };
+        }
+        sum
+    }
+
+    /// The graph.
+    pub fn build(self) -> Topology {
+        let TorusParameters { board, cables, hosts_per_switch, .. } = self.parameters;
+        let switches = self.switches();
+        let mut graph = GraphBuilder::new(self.hosts, switches);
+        let plane = self.nodes() / self.dimensions.last().expect("at least one dimension").length;
+        graph.groups(|switch| switch / board / plane);
+        let class = if board > 1 { LinkClass::Global } else { LinkClass::Switch };
+        for switch in 0..switches {
+            let (node, place) = self.by_board.divide(switch);
+            for peer in place + 1..board {
+                graph.cable_at((switch, peer - 1), (node * board + peer, place), LinkClass::Switch);
+            }
+            let first = self.first[switch as usize];
+            let mut port = board - 1;
+            if place == 0 {
+                let mut stride = 1;
+                for (index, dimension) in self.dimensions.iter().enumerate() {
+                    let links = (node as usize * self.dimensions.len() + index) * 2;
+                    let at = node / stride % dimension.length;
+                    if dimension.ring || at + 1 < dimension.length {
+                        let peer = if at + 1 < dimension.length { node + stride } else { node - at * stride };
+                        let back =
+                            self.torus_links[(peer as usize * self.dimensions.len() + index) * 2 + 1] - self.first[(peer * board) as usize];
+                        for cable in 0..cables {
+                            let one = (switch, self.torus_links[links] - first + cable);
+                            graph.cable_at(one, (peer * board, back + cable), class);
+                        }
+                        port += cables;
+                    }
+                    port += if dimension.ring || at > 0 { cables } else { 0 };
+                    stride *= dimension.length;
+                }
+            }
+            for index in 0..self.hosts_of(switch) {
+                graph.host_at(switch * hosts_per_switch + index, (switch, port + index));
+            }
+        }
+        graph.build(self.to_string(), Shape::Torus(self)).expect("a checked torus has valid cables")
+    }
+}
+
+impl Guide for Torus {
+    #[inline]
+    fn home(&self, host: u32) -> u32 {
+        self.by_hosts.quotient(host)
+    }
+
+    fn has_hosts(&self, switch: u32) -> bool {
+        self.hosts_of(switch) > 0
+    }
+
+    #[inline]
+    fn ejection(&self, switch: u32, host: u32) -> LinkId {
+        self.first[switch as usize + 1] - self.hosts_of(switch) + host - switch * self.parameters.hosts_per_switch
+    }
+
+    #[inline]
+    fn toward(&self, switch: u32, target: u32, spread: u32) -> Toward {
+        let (node, place) = self.by_board.divide(switch);
+        let (to, there) = self.by_board.divide(target);
+        if node == to {
+            return Toward { link: self.first[switch as usize] + there - u32::from(there > place), rung: 0 };
+        }
+        self.toward_node(switch, node, to, spread)
+    }
+
+    fn hops(&self, switch: u32, target: u32, _spread: u32) -> u32 {
+        let (node, place) = self.by_board.divide(switch);
+        let (to, there) = self.by_board.divide(target);
+        if node == to {
+            return u32::from(place != there);
+        }
+        u32::from(place != 0) + self.distance(node, to) + u32::from(there != 0)
+    }
+
+    fn spreads(&self) -> u32 {
+        self.parameters.cables
+    }
+
+    fn waypoints(&self) -> u32 {
+        self.nodes()
+    }
+
+    #[inline]
+    fn waypoint(&self, switch: u32) -> u32 {
+        self.by_board.quotient(switch)
+    }
+
+    #[inline]
+    fn toward_waypoint(&self, switch: u32, waypoint: u32, spread: u32) -> Toward {
+        self.toward_node(switch, self.by_board.quotient(switch), waypoint, spread)
+    }
+
+    fn hops_through(&self, switch: u32, waypoint: u32, target: u32, spread: u32) -> u32 {
+        let (node, place) = self.by_board.divide(switch);
+        u32::from(place != 0) + self.distance(node, waypoint) + self.hops(waypoint * self.parameters.board, target, spread)
+    }
+
+    fn next_in_group(&self, _switch: u32, _link: LinkId) -> Option<u32> {
+        None
+    }
+
+    /// Low and high within each dimension, and another pair after the way point.
+    #[inline]
+    fn channel(&self, _input: LinkId, next: Toward, state: &RouteState) -> u8 {
+        next.rung + if state.phase & PASSED == 0 { 0 } else { self.channels }
+    }
+
+    fn channels(&self, policy: Policy) -> u8 {
+        self.channels * if policy == Policy::Minimal { 1 } else { 2 }
+    }
+}
+
+/// `torus 4x4x2`, `mesh 8x8, 2 hosts per switch`, `torus 4x4x2 of boards of 4`
+impl fmt::Display for Torus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TorusParameters { lengths, wrap, board, hosts_per_switch, cables, .. } = &self.parameters;
+        let lengths: Vec<String> = lengths.iter().map(u32::to_string).collect();
+        write!(f, "{} {}", if *wrap { "torus" } else { "mesh" }, lengths.join("x"))?;
+        if *board > 1 {
+            write!(f, " of boards of {board}")?;
+        }
+        if *hosts_per_switch > 1 {
+            write!(f, ", {hosts_per_switch} hosts per switch")?;
+        }
+        if *cables > 1 {
+            write!(f, ", {cables} cables")?;
+        }
+        if u64::from(self.hosts) < u64::from(self.switches()) * u64::from(*hosts_per_switch) {
+            write!(f, " for {} hosts", self.hosts)?;
+        }
+        Ok(())
+    }
+}
