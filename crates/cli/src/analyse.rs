@@ -3,6 +3,7 @@
 use crate::svg::{bars, cumulative, escape, heat, short, size};
 use crate::trace::ReadingArguments;
 use clap::Args;
+use narrows_results::{Column, Table};
 use narrows_trace::analysis::{Analysis, RankUse, Volume};
 use narrows_units::{Bytes, SimTime};
 use std::collections::BTreeMap;
@@ -87,17 +88,23 @@ fn cell(text: impl std::fmt::Display) -> String {
 
 fn html(file: &Path, analysis: &Analysis) -> String {
     let name = file.file_name().map_or_else(|| file.display().to_string(), |name| name.to_string_lossy().into_owned());
-    let mut page = format!("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0}</title><style>{STYLE}</style></head><body>\n<h1>{0}</h1>\n", escape(&name));
+    let mut page = format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0}</title><style>{STYLE}</style></head><body>\n<h1>{0}</h1>\n",
+        escape(&name)
+    );
     page += &overview(analysis);
     let mut section = |title: &str, note: &str, body: String| {
-        let _ = write!(page, "<section><h2>{}</h2><p>{}</p>{body}</section>\n", escape(title), escape(note));
+        let _ = writeln!(page, "<section><h2>{}</h2><p>{}</p>{body}</section>", escape(title), escape(note));
     };
     if !analysis.sizes.is_empty() {
         section("Message sizes", "Messages, by powers of two of their size.", size_histogram(analysis));
         section("Sizes, cumulated", "The share of messages, and of bytes, in messages up to a size.", size_shares(analysis));
         let cells = analysis.matrix.volumes.iter().map(|volume| volume.bytes).collect::<Vec<_>>();
         let note = match analysis.matrix.cells < analysis.matrix.ranks {
-            true => format!("Bytes from source to destination, logarithmic. A cell is {} ranks.", (analysis.matrix.ranks as f64 / analysis.matrix.cells as f64).ceil()),
+            true => format!(
+                "Bytes from source to destination, logarithmic. A cell is {} ranks.",
+                (analysis.matrix.ranks as f64 / analysis.matrix.cells as f64).ceil()
+            ),
             false => String::from("Bytes from source to destination, logarithmic."),
         };
         section("Who sends to whom", &note, heat(analysis.matrix.cells as usize, &cells, analysis.matrix.ranks));
@@ -139,7 +146,12 @@ fn overview(analysis: &Analysis) -> String {
     }
     table += "</table>\n";
     if !analysis.outcome.problems.is_empty() {
-        let _ = write!(table, "<p>The trace is not complete: {} problems, such as: {}</p>\n", analysis.outcome.problems.len(), escape(&analysis.outcome.problems[0]));
+        let _ = writeln!(
+            table,
+            "<p>The trace is not complete: {} problems, such as: {}</p>",
+            analysis.outcome.problems.len(),
+            escape(&analysis.outcome.problems[0])
+        );
     }
     table
 }
@@ -167,7 +179,8 @@ fn size_shares(analysis: &Analysis) -> String {
         };
         analysis.sizes.iter().map(step).collect::<Vec<_>>()
     };
-    let curves = [("messages", share(&|_, count| count as f64, messages)), ("bytes", share(&|size, count| size as f64 * count as f64, bytes))];
+    let curves =
+        [("messages", share(&|_, count| count as f64, messages)), ("bytes", share(&|size, count| size as f64 * count as f64, bytes))];
     cumulative("size", "share", &curves)
 }
 
@@ -220,4 +233,67 @@ fn collectives(analysis: &Analysis) -> String {
         let _ = write!(table, "<p>and {} more: collectives.parquet</p>", rows.len() - 40);
     }
     table
+}
+
+/// The numbers behind the pictures.
+fn tables(folder: &Path, analysis: &Analysis) -> Result<(), String> {
+    let write =
+        |name: &str, columns: Vec<(&'static str, Column)>| Table::new(columns).write(&folder.join(name)).map_err(|error| error.to_string());
+    let ranks = &analysis.ranks;
+    let whole = |value: &dyn Fn(&RankUse) -> u64| Column::Integer(ranks.iter().map(|rank| value(rank) as i64).collect());
+    write(
+        "ranks.parquet",
+        vec![
+            ("rank", Column::Integer((0..ranks.len() as i64).collect())),
+            ("messages_sent", whole(&|rank| rank.sent.count)),
+            ("bytes_sent", whole(&|rank| rank.sent.bytes)),
+            ("messages_received", whole(&|rank| rank.received.count)),
+            ("bytes_received", whole(&|rank| rank.received.bytes)),
+            ("collective_parts", whole(&|rank| rank.collectives.count)),
+            ("collective_bytes_sent", whole(&|rank| rank.collectives.bytes)),
+            ("destinations", whole(&|rank| u64::from(rank.destinations))),
+            ("sources", whole(&|rank| u64::from(rank.sources))),
+            ("computing_ps", whole(&|rank| rank.computing.0)),
+            ("ideal_finish_ps", whole(&|rank| rank.finish.0)),
+        ],
+    )?;
+    if let Some(pairs) = &analysis.pairs {
+        let column = |value: &dyn Fn(&(u32, u32), &Volume) -> u64| {
+            Column::Integer(pairs.iter().map(|(pair, volume)| value(pair, volume) as i64).collect())
+        };
+        write(
+            "pairs.parquet",
+            vec![
+                ("source", column(&|pair, _| u64::from(pair.0))),
+                ("destination", column(&|pair, _| u64::from(pair.1))),
+                ("messages", column(&|_, volume| volume.count)),
+                ("bytes", column(&|_, volume| volume.bytes)),
+            ],
+        )?;
+    }
+    let sizes =
+        |value: &dyn Fn(u64, u64) -> u64| Column::Integer(analysis.sizes.iter().map(|(size, count)| value(*size, *count) as i64).collect());
+    write("sizes.parquet", vec![("bytes", sizes(&|size, _| size)), ("messages", sizes(&|_, count| count))])?;
+    let calls = &analysis.collectives;
+    write(
+        "collectives.parquet",
+        vec![
+            ("operation", Column::Text(calls.keys().map(|key| key.operation.name().to_owned()).collect())),
+            ("communicator_size", Column::Integer(calls.keys().map(|key| i64::from(key.size)).collect())),
+            ("bytes", Column::Integer(calls.keys().map(|key| key.bytes as i64).collect())),
+            ("parts", Column::Integer(calls.values().map(|count| *count as i64).collect())),
+        ],
+    )?;
+    let intervals =
+        |value: &dyn Fn(usize) -> u64| Column::Integer((0..analysis.intervals.len()).map(|index| value(index) as i64).collect());
+    write(
+        "intervals.parquet",
+        vec![
+            ("begin_ps", intervals(&|index| analysis.interval.0 * index as u64)),
+            ("messages", intervals(&|index| analysis.intervals[index].messages.count)),
+            ("bytes", intervals(&|index| analysis.intervals[index].messages.bytes)),
+            ("collective_parts", intervals(&|index| analysis.intervals[index].collectives.count)),
+            ("collective_bytes_sent", intervals(&|index| analysis.intervals[index].collectives.bytes)),
+        ],
+    )
 }

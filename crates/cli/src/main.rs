@@ -1,5 +1,6 @@
 //! `narrows`: MPI programs on a simulated machine.
 
+mod analyse;
 mod generate;
 mod machine;
 mod picture;
@@ -7,6 +8,7 @@ mod record;
 mod replay;
 mod run;
 mod summary;
+mod svg;
 mod trace;
 
 use clap::{Parser, Subcommand};
@@ -41,6 +43,8 @@ enum Command {
     Trace(trace::TraceCommand),
     /// Record the communication of an MPI program as a trace
     Record(record::RecordArgs),
+    /// Write a report about a trace
+    Analyse(analyse::AnalyseArgs),
     /// Make up a trace of a well-known pattern
     Generate(generate::GenerateArgs),
 }
@@ -52,6 +56,7 @@ fn main() -> ExitCode {
         Command::Machine(command) => machine::run(command),
         Command::Trace(command) => trace::run(command),
         Command::Record(args) => record::run(args),
+        Command::Analyse(args) => analyse::run(args),
         Command::Generate(args) => generate::run(args),
     }
 }

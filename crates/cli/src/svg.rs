@@ -36,7 +36,8 @@ impl Frame {
     fn new(top: f64, x: &str, y: &str) -> Frame {
         // A round number above the highest value.
         let power = 10f64.powf(top.max(1e-12).log10().floor());
-        let top = [1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0].into_iter().map(|step| step * power).find(|step| *step >= top).unwrap_or(top);
+        let top =
+            [1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0].into_iter().map(|step| step * power).find(|step| *step >= top).unwrap_or(top);
         let mut svg = format!("<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{} by {}\">", escape(y), escape(x));
         for tick in 0..=4 {
             let value = top * f64::from(tick) / 4.0;
@@ -71,7 +72,13 @@ impl Frame {
     }
 
     fn label(&mut self, part: f64, text: &str) {
-        let _ = write!(self.svg, "<text x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>", Frame::x(part), HEIGHT - BOTTOM + 15.0, escape(text));
+        let _ = write!(
+            self.svg,
+            "<text x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+            Frame::x(part),
+            HEIGHT - BOTTOM + 15.0,
+            escape(text)
+        );
     }
 
     fn legend(&mut self, names: &[&str]) {
@@ -170,11 +177,16 @@ pub fn heat(side: usize, values: &[u64], ranks: u32) -> String {
         const STOPS: [[f64; 3]; 5] = [[240., 235., 120.], [122., 209., 81.], [34., 168., 132.], [42., 120., 142.], [68., 1., 84.]];
         let place = part * (STOPS.len() - 1) as f64;
         let index = (place as usize).min(STOPS.len() - 2);
-        let mix: [u8; 3] = std::array::from_fn(|c| (STOPS[index][c] + (STOPS[index + 1][c] - STOPS[index][c]) * (place - index as f64)) as u8);
+        let mix: [u8; 3] =
+            std::array::from_fn(|c| (STOPS[index][c] + (STOPS[index + 1][c] - STOPS[index][c]) * (place - index as f64)) as u8);
         format!("#{:02x}{:02x}{:02x}", mix[0], mix[1], mix[2])
     };
     let cell = SIDE / side.max(1) as f64;
-    let mut svg = format!("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"who sends to whom\" style=\"max-width:560px\">", SIDE + EDGE + 130.0, SIDE + EDGE);
+    let mut svg = format!(
+        "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"who sends to whom\" style=\"max-width:560px\">",
+        SIDE + EDGE + 130.0,
+        SIDE + EDGE
+    );
     for row in 0..side {
         let mut column = 0;
         while column < side {
