@@ -1,5 +1,6 @@
 //! `narrows`: MPI programs on a simulated machine.
 
+mod analyse;
 mod generate;
 mod machine;
 mod picture;
@@ -8,6 +9,7 @@ mod replay;
 mod run;
 mod summary;
 mod topology;
+mod svg;
 mod trace;
 mod wiring;
 
@@ -47,6 +49,8 @@ enum Command {
     Trace(trace::TraceCommand),
     /// Record the communication of an MPI program as a trace
     Record(record::RecordArgs),
+    /// Write a report about a trace
+    Analyse(analyse::AnalyseArgs),
     /// Make up a trace of a well-known pattern
     Generate(generate::GenerateArgs),
 }
@@ -59,6 +63,7 @@ fn main() -> ExitCode {
         Command::Topology(command) => topology::run(command),
         Command::Trace(command) => trace::run(command),
         Command::Record(args) => record::run(args),
+        Command::Analyse(args) => analyse::run(args),
         Command::Generate(args) => generate::run(args),
     }
 }
