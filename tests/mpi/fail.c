@@ -14,7 +14,9 @@
  * wrong_tag      deadlock: a receive for a tag that nobody sends
  * missing        deadlock: one rank does not take part in a collective
  * both_send      deadlock: two long synchronous sends
- * probe          deadlock: MPI_Probe for a message that nobody sends
+ * probe          deadlock: MPI_Probe for a message that nobody sends, after one for a message of another tag
+ * mprobe         the same with MPI_Mprobe
+ * probe_any      the same with MPI_ANY_SOURCE
  * wait           deadlock: MPI_Waitall on receives that nobody serves
  * busy           one rank computes for ever without calling MPI, the others wait
  * test_forever   one rank calls MPI_Test for ever
@@ -65,9 +67,17 @@ int main(int argc, char **argv)
     } else if (!strcmp(how, "both_send")) {
         if (rank < 2)
             MPI_Ssend(&value, 1, MPI_INT, 1 - rank, 7, WORLD);
-    } else if (!strcmp(how, "probe")) {
-        if (rank == 0)
-            MPI_Probe(1, 55, WORLD, MPI_STATUS_IGNORE);
+    } else if (!strncmp(how, "probe", 5) || !strcmp(how, "mprobe")) {
+        MPI_Message message;
+        if (rank == 1)
+            MPI_Send(&value, 1, MPI_INT, 0, 54, WORLD);
+        if (rank == 0) {
+            MPI_Probe(1, 54, WORLD, MPI_STATUS_IGNORE);
+            if (strcmp(how, "mprobe"))
+                MPI_Probe(strcmp(how, "probe") ? MPI_ANY_SOURCE : 1, 55, WORLD, MPI_STATUS_IGNORE);
+            else
+                MPI_Mprobe(1, 55, WORLD, &message, MPI_STATUS_IGNORE);
+        }
     } else if (!strcmp(how, "wait")) {
         int in[2];
         MPI_Request requests[2];

@@ -36,6 +36,24 @@ int main(int argc, char **argv)
             MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comms[c], &flag, MPI_STATUS_IGNORE);
             CHECK(!flag);
         }
+
+        /* The last of many messages is found behind the others. */
+        enum { MANY = 100 };
+        static int values[MANY];
+        MPI_Request many[MANY];
+        MPI_Status status;
+        for (int i = 0; i < MANY; i++) {
+            values[i] = i;
+            MPI_Isend(&values[i], 1, MPI_INT, me, i, comms[c], &many[i]);
+        }
+        MPI_Probe(MPI_ANY_SOURCE, MANY - 1, comms[c], &status);
+        CHECK_STATUS(&status, me, MANY - 1, MPI_INT, 1);
+        for (int i = 0; i < MANY; i++) {
+            int value = -1;
+            MPI_Recv(&value, 1, MPI_INT, MPI_ANY_SOURCE, i, comms[c], MPI_STATUS_IGNORE);
+            CHECK_EQ(value, i);
+        }
+        MPI_Waitall(MANY, many, MPI_STATUSES_IGNORE);
     }
     free(out);
     free(in);

@@ -15,10 +15,12 @@
 //! * [`layout`] — the `repr(C)` structures.
 //! * [`record`] — commands and notices as words; decoding checks everything, for a broken or
 //!   hostile rank may have written anything.
+//! * [`handover`] — how a region changes hands.
 //! * [`futex`] — sleep and wake.
 //! * [`map`] — mapping the file.
 
 pub mod futex;
+pub mod handover;
 pub mod layout;
 pub mod map;
 pub mod record;

@@ -1,9 +1,11 @@
 //! `narrows`: MPI programs on a simulated machine.
 
+mod generate;
 mod machine;
 mod picture;
 mod run;
 mod summary;
+mod trace;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -19,7 +21,9 @@ struct Cli {
 const EXAMPLES: &str = "Examples:
   narrows run -n 16 --machine bxi-v2 -- ./my_mpi_program
   narrows run -n 64 --ppn 4 --machine my.toml --network flow --compute none --out results/ -- python3 app.py
-  narrows machine list";
+  narrows machine list
+  narrows generate halo3d --ranks 512 -o halo.vef
+  narrows trace info halo.vef";
 
 #[derive(Subcommand)]
 enum Command {
@@ -28,11 +32,18 @@ enum Command {
     /// Look at machine files
     #[command(subcommand)]
     Machine(machine::MachineCommand),
+    /// Look at traces, convert and change them
+    #[command(subcommand)]
+    Trace(trace::TraceCommand),
+    /// Make up a trace of a well-known pattern
+    Generate(generate::GenerateArgs),
 }
 
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Run(args) => run::run(args),
         Command::Machine(command) => machine::run(command),
+        Command::Trace(command) => trace::run(command),
+        Command::Generate(args) => generate::run(args),
     }
 }

@@ -151,6 +151,8 @@ fn whole(args: &RunArgs) -> Result<i32, String> {
         std::fs::create_dir_all(out).map_err(|error| format!("--out {}: {error}", out.display()))?;
     }
 
+    // Before any thread.
+    let scratch = launch::Scratch::create().map_err(|error| error.to_string())?;
     let processes = processes(&placement);
     let (mapping, fd) = Mapping::create(args.ranks, settings(&machine, args.compute)).map_err(|error| error.to_string())?;
     let hosts: Vec<String> = placement.iter().map(|&node| machine.node.host_name.name(node)).collect();
@@ -163,7 +165,7 @@ fn whole(args: &RunArgs) -> Result<i32, String> {
     let world = World::new(network, nics, placement.len());
 
     let channel = format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd());
-    let command = launch::command(&mpi, args.ranks, &args.program[0], &args.program[1..], &environment(&libraries, channel));
+    let command = launch::command(&mpi, &scratch, args.ranks, &args.program[0], &args.program[1..], &environment(&libraries, channel));
     if args.verbose {
         eprintln!("narrows: {mpi}; starting {command:?}");
     }

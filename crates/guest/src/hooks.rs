@@ -25,6 +25,7 @@ struct Special {
     init: [Option<u32>; 3],
     finalize: [Option<u32>; 2],
     abort: Option<u32>,
+    probe: [Option<u32>; 2],
 }
 
 fn special() -> &'static Special {
@@ -35,6 +36,7 @@ fn special() -> &'static Special {
             init: [id("MPI_Init"), id("MPI_Init_thread"), id("MPI_Session_init")],
             finalize: [id("MPI_Finalize"), id("MPI_Session_finalize")],
             abort: id("MPI_Abort"),
+            probe: [id("MPI_Probe"), id("MPI_Mprobe")],
         }
     })
 }
@@ -53,6 +55,8 @@ pub fn mpi_enter(id: u32, peer: i64, tag: i64) {
         rank.end_together();
     } else if special.abort == Some(id) {
         rank.aborts(tag);
+    } else if special.probe.contains(&Some(id)) {
+        rank.probes(peer);
     }
 }
 

@@ -10,16 +10,18 @@
 //! * In MPI_Test and its relatives, and outside MPI, an empty poll costs time: the machine's poll
 //!   cost, and in a long wait more, up to a microsecond, so that it needs fewer hand-overs. Not
 //!   more: programs that compute in steps with an MPI_Test after each must not pay for it.
+//! * In MPI_Probe and MPI_Mprobe a search for a message is answered when the message is there, so that the rank can park.
 
+use narrows_channel::handover::{self, Turn};
 use narrows_channel::layout::{EPOCH_PS, INLINE_PAYLOAD, phase, reason, state};
 use narrows_channel::map::Region;
 use narrows_channel::record::{Delivery, Writer, decode_delivery, encode_command};
 use narrows_channel::{Mapping, MappingError, RankHeader, Settings, futex};
-use narrows_mpicalls::Class;
-use narrows_portals::{Command, CtId, EqId, Event, Notice, ProcessId, ReplyCode};
+use narrows_mpicalls::{ANY, Class};
+use narrows_portals::{Command, CtId, EqId, Event, Notice, ProcessId, ReplyCode, me};
 use narrows_units::SimTime;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
 
 /// Empty polls of a blocking call that return at once before the rank parks: enough for the progress functions of
@@ -27,6 +29,10 @@ use std::time::Duration;
 const IDLE_PASSES: u32 = 3;
 /// The most that one empty poll outside a blocking call costs, ps. Our own choice: see the module's documentation.
 const LONGEST_POLL_PS: u64 = 1_000_000;
+/// Searches of a blocking probe for a message of any rank that are answered at once. The message may be where no NIC knows of it: MPICH
+/// keeps messages of a rank to itself in a queue in memory, takes one of them at a time, and looks there between two searches. As
+/// many messages to itself a rank may have sent before it probes.
+const SEARCHES_FOR_ANY: u32 = 1000;
 /// How often a sleeping rank looks whether the simulator still lives.
 const LIFE_CHECK: Duration = Duration::from_secs(1);
 /// How long the first empty poll outside the simulated network sleeps; mail wakes it. Each one that follows sleeps twice as long,
@@ -56,6 +62,8 @@ pub struct Rank {
     replies: Vec<(u32, ReplyCode)>,
     next_ticket: u32,
     class: Option<Class>,
+    /// In MPI_Probe or MPI_Mprobe: how many more searches are answered at once.
+    probes: Option<u32>,
     expect_soon: bool,
     empty_polls: u32,
     /// Length of the next nap outside.
@@ -89,6 +97,7 @@ impl Rank {
             replies: Vec::new(),
             next_ticket: 0,
             class: None,
+            probes: None,
             expect_soon: false,
             empty_polls: 0,
             nap: OUTSIDE_NAP,
@@ -168,7 +177,9 @@ impl Rank {
 
     /// Gives a command to the NIC: it is written at the rank's clock, after the software cost
     /// of a post. Payloads of puts longer than [`INLINE_PAYLOAD`] must not come inline.
-    pub fn submit(&mut self, command: Command) {
+    ///
+    /// A search of a blocking probe waits in the NIC until its message comes: the MPI library would only search again.
+    pub fn submit(&mut self, mut command: Command) {
         let posts = matches!(
             command,
             Command::Put { .. } | Command::Get { .. } | Command::MeAppend { .. } | Command::MeSearch { .. } | Command::MeUnlink { .. }
@@ -176,6 +187,12 @@ impl Rank {
         if self.outside {
             self.deferred.push(command);
             return;
+        }
+        if let (Some(more), Command::MeSearch { me, .. }) = (&mut self.probes, &mut command) {
+            match more.checked_sub(1) {
+                Some(less) => *more = less,
+                None => me.options |= me::SEARCH_WAITS,
+            }
         }
         if posts {
             self.advance(self.settings.post_ps);
@@ -232,31 +249,28 @@ impl Rank {
 
     /// Wakes the simulator.
     fn ring(&self) {
-        let bell = &self.region.file().bell;
-        bell.fetch_add(1, Release);
-        futex::wake(bell);
+        handover::ring(&self.region.file().bell);
     }
 
     /// Sleeps until the simulator hands the region back. Dies when the run is over.
     fn sleep(&mut self, while_state: u32) {
         let header = self.header();
         loop {
-            match header.state.load(Acquire) {
-                state::RUNNING => break,
-                state::KILLED => exit_now(EXIT_SIMULATOR_GONE),
-                now if now == while_state => {
-                    let timed_out = futex::wait(&header.state, while_state, Some(LIFE_CHECK));
-                    // SAFETY: signal 0 only asks whether the process exists.
-                    if timed_out && unsafe { libc::kill(self.region.file().simulator as i32, 0) } != 0 {
-                        exit_now(EXIT_SIMULATOR_GONE);
-                    }
-                }
-                _ => exit_now(EXIT_SIMULATOR_GONE),
+            match handover::await_turn(&header.state, while_state, Some(LIFE_CHECK)) {
+                Turn::Mine => break,
+                // SAFETY: signal 0 only asks whether the process exists.
+                Turn::Late if unsafe { libc::kill(self.region.file().simulator as i32, 0) } == 0 => {}
+                Turn::Late | Turn::Over => exit_now(EXIT_SIMULATOR_GONE),
             }
         }
         self.command_bytes = 0;
         self.horizon = header.horizon.load(Relaxed);
         self.collect();
+    }
+
+    fn give(&self, to: u32) {
+        let file = self.region.file();
+        handover::give(&self.header().state, &file.running, &file.bell, to);
     }
 
     /// Gives the region to the simulator until `deadline` or the next notice.
@@ -266,17 +280,13 @@ impl Rank {
         header.deadline.store(deadline, Relaxed);
         header.reason.store(why, Relaxed);
         header.commands.store(self.command_bytes as u64, Relaxed);
-        header.state.store(state::PARKED, Release);
-        if self.region.file().running.fetch_sub(1, AcqRel) == 1 {
-            self.ring();
-        }
+        self.give(state::PARKED);
         self.sleep(state::PARKED);
     }
 
     /// From outside to running; writes what was deferred.
     fn come_in(&mut self) {
-        self.header().state.store(state::WANTS_IN, Release);
-        self.ring();
+        handover::ask(&self.header().state, &self.region.file().bell);
         self.sleep(state::WANTS_IN);
         self.outside = false;
         for command in std::mem::take(&mut self.deferred) {
@@ -290,10 +300,7 @@ impl Rank {
         self.outside = true;
         header.commands.store(self.command_bytes as u64, Relaxed);
         header.mail.store(0, Relaxed);
-        header.state.store(state::OUTSIDE, Release);
-        if self.region.file().running.fetch_sub(1, AcqRel) == 1 {
-            self.ring();
-        }
+        self.give(state::OUTSIDE);
     }
 
     /// Takes what the simulator left in the notice area.
@@ -543,7 +550,13 @@ impl Rank {
         self.waited_at_entry = header.wait_ps.load(Relaxed);
     }
 
+    /// The call that was entered is a blocking probe for a message of `peer`.
+    pub(crate) fn probes(&mut self, peer: i64) {
+        self.probes = Some(if peer == ANY { SEARCHES_FOR_ANY } else { 0 });
+    }
+
     pub(crate) fn leave(&mut self) {
+        self.probes = None;
         let header = self.header();
         let waited = header.wait_ps.load(Relaxed) - self.waited_at_entry;
         let inside = (self.clock - self.entered_at.min(self.clock)).saturating_sub(waited);

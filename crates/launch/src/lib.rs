@@ -4,13 +4,15 @@
 //! * `elf.rs`: what can be read from an executable without running it.
 //! * `inspect.rs`: [`inspect`] finds the MPI library of a program, [`inspect_launcher`] takes a launcher by hand (`--mpirun`).
 //! * `command.rs`: [`command`], the flags of each MPI.
+//! * `scratch.rs`: [`Scratch`], where a launcher keeps its files.
 //!
 //! ```no_run
 //! let program = "./a.out";
 //! let mpi = narrows_launch::inspect(program)?;
 //! println!("{} {}", mpi.kind, mpi.version); // Open MPI 4.1.4
 //! let environment = [("FI_PROVIDER_PATH".to_owned(), "/opt/narrows/lib".to_owned())];
-//! let status = narrows_launch::command(&mpi, 16, program, &[], &environment).status()?;
+//! let scratch = narrows_launch::Scratch::create()?;
+//! let status = narrows_launch::command(&mpi, &scratch, 16, program, &[], &environment).status()?;
 //! # let _ = status; Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -24,10 +26,12 @@
 mod command;
 mod elf;
 mod inspect;
+mod scratch;
 
 pub use command::{PROVIDER, command, command_through};
 pub use elf::{File, classify};
 pub use inspect::{inspect, inspect_launcher};
+pub use scratch::Scratch;
 
 use std::fmt;
 use std::path::PathBuf;

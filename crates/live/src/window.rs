@@ -16,11 +16,11 @@ use crate::report::{Failure, RankTimes, Report};
 use crate::world::World;
 use narrows_channel::layout::{EPOCH_PS, phase, reason, state};
 use narrows_channel::record::decode_command;
-use narrows_channel::{Mapping, futex};
+use narrows_channel::{Mapping, futex, handover};
 use narrows_mpicalls::CALLS;
 use narrows_units::SimTime;
 use std::process::{Child, Command};
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
 /// How long the simulator sleeps between looks at processes and signals.
@@ -217,9 +217,7 @@ impl Run<'_> {
         self.world.memory.hand_over(rank, &region);
         self.ranks[rank as usize].running = true;
         self.running.push(rank);
-        self.mapping.header().running.fetch_add(1, AcqRel);
-        header.state.store(state::RUNNING, Release);
-        futex::wake(&header.state);
+        handover::let_in(&header.state, &self.mapping.header().running);
         self.report.crossings += 1;
     }
 
@@ -308,12 +306,10 @@ impl Run<'_> {
         let header = self.mapping.header();
         let since = Instant::now();
         loop {
-            let bell = header.bell.load(Acquire);
-            if header.running.load(Acquire) == 0 {
+            if handover::await_given(&header.running, &header.bell, Some(LIFE_CHECK)) {
                 return Ok(());
             }
-            futex::wait(&header.bell, bell, Some(LIFE_CHECK));
-            if header.running.load(Acquire) != 0 && since.elapsed() >= LIFE_CHECK {
+            if since.elapsed() >= LIFE_CHECK {
                 self.must_go_on()?;
                 if since.elapsed() > BUSY_WARNING {
                     self.warn_busy();

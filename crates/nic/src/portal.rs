@@ -172,11 +172,30 @@ struct Table {
     overflow: MatchList,
     /// Oldest first.
     unexpected: Ordered<HeaderKey>,
+    /// Searches that wait for a header ([`me::SEARCH_WAITS`]), oldest first.
+    searches: Vec<(MatchEntry, Claim)>,
     /// Refused messages ([`pt::RETRY`]) by initiator, in order of arrival: (arrival, message).
     held: BTreeMap<u32, VecDeque<(u64, u32)>>,
     arrivals: u64,
     /// A repetition is scheduled.
     retry: bool,
+}
+
+impl Table {
+    /// Ends the searches that waited for a header like this one: all that look, up to the first that takes it.
+    fn answer_searches(&mut self, operation: &Operation) -> Vec<Claim> {
+        let mut claims: Vec<Claim> = Vec::new();
+        self.searches.retain(|(me, claim)| {
+            let taken = claims.last().is_some_and(|claim| claim.what != Claimed::Look);
+            let fits = me.options & me::NO_TRUNCATE == 0 || operation.rlength <= me.length.saturating_sub(operation.offset);
+            let hit = !taken && fits && me.matches(operation.initiator, operation.match_bits);
+            if hit {
+                claims.push(*claim);
+            }
+            !hit
+        });
+        claims
+    }
 }
 
 #[derive(Clone, Copy, Default, Debug)]
@@ -399,6 +418,7 @@ impl Interface {
             priority: MatchList::default(),
             overflow: MatchList::default(),
             unexpected: Ordered::default(),
+            searches: Vec::new(),
             held: BTreeMap::new(),
             arrivals: 0,
             retry: false,
@@ -606,17 +626,20 @@ impl Interface {
         }
         if leaves_header {
             self.unexpected_total += 1;
-            landing.header =
-                self.headers.insert(Header { operation: *operation, landing, complete: false, order: None, claims: Vec::new() });
-            let order = table.unexpected.push(HeaderKey {
-                initiator: operation.initiator,
-                bits: operation.match_bits,
-                rlength: operation.rlength,
-                offset: operation.offset,
-                slot: landing.header,
-            });
-            if let Some(header) = self.headers.get_mut(landing.header) {
-                header.order = Some(order);
+            let claims = table.answer_searches(operation);
+            let taken = claims.iter().any(|claim| claim.what != Claimed::Look);
+            landing.header = self.headers.insert(Header { operation: *operation, landing, complete: false, order: None, claims });
+            if !taken {
+                let order = table.unexpected.push(HeaderKey {
+                    initiator: operation.initiator,
+                    bits: operation.match_bits,
+                    rlength: operation.rlength,
+                    offset: operation.offset,
+                    slot: landing.header,
+                });
+                if let Some(header) = self.headers.get_mut(landing.header) {
+                    header.order = Some(order);
+                }
             }
         }
         landing
@@ -917,6 +940,12 @@ impl Interface {
             if once {
                 return visited;
             }
+        }
+        if !hit && me.options & me::SEARCH_WAITS != 0 {
+            if let Some(table) = self.table_mut(index) {
+                table.searches.push((*me, claim));
+            }
+            return visited;
         }
         if !hit {
             let event =

@@ -124,6 +124,9 @@ pub mod me {
     pub const MAY_ALIGN: u32 = 1 << 18;
     /// Offset advances by the `rlength` of consumed unexpected headers (4.3).
     pub const LOCAL_INC_UH_RLENGTH: u32 = 1 << 19;
+    /// Narrows' own, for searches: one that finds nothing is not answered before a header comes that matches it. What a library that
+    /// searches again and again would see, without the searches in between. See docs/decisions/0002-who-runs-when.md.
+    pub const SEARCH_WAITS: u32 = 1 << 31;
 }
 
 /// Options of an MD (section 3.11.1).

@@ -1,0 +1,110 @@
+//! Who owns a rank's region, and how it changes hands: the protocol of the words `state` (one per rank), `running` and `bell` (one
+//! per file) of [`crate::layout`].
+//!
+//! A rank owns its region while its state is RUNNING; otherwise the simulator does. `running` counts the ranks that were let in
+//! and have not given their regions back; the one that takes it to zero rings the bell, and so does a rank that wants in.
+//! The simulator looks at the words again after every ring, so no ring may be lost: it reads the bell before it looks.
+//!
+//! Nothing here touches a region; the orders of these operations are what makes it safe to. `tests/handover.rs` runs all
+//! interleavings of two ranks and a simulator under loom, which is why the words are a trait.
+
+use crate::futex;
+use crate::layout::state;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use std::time::Duration;
+
+/// A word of shared memory that can be slept on.
+pub trait Word {
+    /// What it holds; what was written before that was stored can be read.
+    fn get(&self) -> u32;
+    /// Stores; who reads it can read what was written before.
+    fn put(&self, value: u32);
+    /// Adds, wrapping; what it held before.
+    fn add(&self, value: u32) -> u32;
+    /// Sleeps while it holds `expected`; may return for no reason. True when the timeout has passed.
+    fn wait(&self, expected: u32, timeout: Option<Duration>) -> bool;
+    /// Wakes who sleeps.
+    fn wake(&self);
+}
+
+impl Word for AtomicU32 {
+    fn get(&self) -> u32 {
+        self.load(Acquire)
+    }
+    fn put(&self, value: u32) {
+        self.store(value, Release);
+    }
+    fn add(&self, value: u32) -> u32 {
+        self.fetch_add(value, AcqRel)
+    }
+    fn wait(&self, expected: u32, timeout: Option<Duration>) -> bool {
+        futex::wait(self, expected, timeout)
+    }
+    fn wake(&self) {
+        futex::wake(self);
+    }
+}
+
+/// Rings: the simulator looks at all words again.
+pub fn ring(bell: &impl Word) {
+    bell.add(1);
+    bell.wake();
+}
+
+/// A rank that runs gives its region back and is `to`: PARKED or OUTSIDE.
+pub fn give<W: Word>(state: &W, running: &W, bell: &W, to: u32) {
+    state.put(to);
+    if running.add(u32::MAX) == 1 {
+        ring(bell);
+    }
+}
+
+/// A rank that is outside asks for its region.
+pub fn ask<W: Word>(state: &W, bell: &W) {
+    state.put(state::WANTS_IN);
+    ring(bell);
+}
+
+/// Why a rank that waits for its region should stop waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// The region is the rank's.
+    Mine,
+    /// The run is over.
+    Over,
+    /// The timeout has passed: look whether the simulator lives, and wait on.
+    Late,
+}
+
+/// A rank that is `while_state` (PARKED or WANTS_IN) waits for its region.
+pub fn await_turn(state: &impl Word, while_state: u32, timeout: Option<Duration>) -> Turn {
+    loop {
+        match state.get() {
+            state::RUNNING => return Turn::Mine,
+            now if now == while_state => {
+                if state.wait(while_state, timeout) {
+                    return Turn::Late;
+                }
+            }
+            _ => return Turn::Over,
+        }
+    }
+}
+
+/// The simulator hands a region over. The rank is PARKED, or WANTS_IN, and its region has been looked through.
+pub fn let_in<W: Word>(state: &W, running: &W) {
+    running.add(1);
+    state.put(state::RUNNING);
+    state.wake();
+}
+
+/// The simulator waits until no rank runs, once: true when none does, false when `timeout` has passed or for no reason.
+pub fn await_given<W: Word>(running: &W, bell: &W, timeout: Option<Duration>) -> bool {
+    let rung = bell.get();
+    if running.get() == 0 {
+        return true;
+    }
+    bell.wait(rung, timeout);
+    running.get() == 0
+}

@@ -1,0 +1,63 @@
+//! `narrows generate PATTERN`
+
+use crate::trace;
+use clap::Args;
+use narrows_trace::Format;
+use narrows_trace::generate::{Generated, Parameters, Pattern};
+use narrows_units::{Bytes, SimTime};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Arguments of `narrows generate`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  narrows generate halo3d --ranks 4096 --bytes 64KiB -o halo.vef
+  narrows generate fft3d --ranks 512 -o fft.goal
+  narrows generate bcast --ranks 342 --steps 100 --bytes 1MB -o bcast.vef
+  narrows generate lammps-like --ranks 32768 --steps 20 -o lammps.vef
+
+Patterns: halo3d (a periodic 3-D grid, 6 neighbours), fft3d (n^3 ranks, rows exchange in 3 phases), allreduce-loop,
+bcast (from rank 0), lammps-like (the melt benchmark), hpcg-like (104^3 cells per rank, 4 levels). Docs: docs/traces.md.")]
+pub struct GenerateArgs {
+    /// halo3d, fft3d, allreduce-loop, bcast, lammps-like or hpcg-like
+    #[arg(value_parser = pattern)]
+    pattern: Pattern,
+    /// Number of ranks
+    #[arg(short = 'n', long, value_name = "N")]
+    ranks: u32,
+    /// Time steps, transforms, iterations [default: the pattern's]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    steps: Option<u32>,
+    /// Size of a message (halo3d), a rank's part (fft3d) or the collective [default: the pattern's]
+    #[arg(long, value_name = "SIZE")]
+    bytes: Option<Bytes>,
+    /// Computing of a rank per step, such as 100us [default: the pattern's]
+    #[arg(long, value_name = "TIME")]
+    compute: Option<SimTime>,
+    /// The new file
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Format of the new file [default: as its name says: .vef .goal .bin .jsonl]
+    #[arg(long = "to", value_name = "vef|goal|goal-binary|jsonl", value_parser = format)]
+    format: Option<Format>,
+}
+
+fn pattern(text: &str) -> Result<Pattern, String> {
+    Pattern::by_name(text).ok_or_else(|| format!("expected {}", Pattern::ALL.map(Pattern::name).join(", ")))
+}
+
+fn format(text: &str) -> Result<Format, String> {
+    Format::by_name(text).ok_or_else(|| format!("expected {}", Format::ALL.map(Format::name).join(", ")))
+}
+
+/// Runs `narrows generate`.
+pub fn run(args: GenerateArgs) -> ExitCode {
+    let parameters = Parameters {
+        ranks: args.ranks,
+        steps: args.steps.unwrap_or(args.pattern.steps()),
+        bytes: args.bytes.map(|bytes| bytes.0),
+        compute: args.compute,
+    };
+    let result = Generated::new(args.pattern, parameters).and_then(|mut program| trace::save(&mut program, &args.output, args.format));
+    trace::finish(result.map(|()| true))
+}

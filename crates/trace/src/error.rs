@@ -1,0 +1,61 @@
+//! What can go wrong with a trace.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Why a trace cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// The operating system says no.
+    #[error("{}: {error}", path.display())]
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// A line of a file, or a place in a binary one, is not what the format says.
+    #[error("{0}")]
+    Malformed(Mistake),
+    /// A file has nothing to do with its format as a whole, or a program cannot be written in a format.
+    #[error("{0}")]
+    Unsuitable(String),
+}
+
+impl TraceError {
+    pub(crate) fn file(path: &Path) -> impl FnOnce(std::io::Error) -> TraceError + '_ {
+        move |error| TraceError::File { path: path.to_owned(), error }
+    }
+}
+
+/// One mistake in a trace file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    /// The file.
+    pub path: PathBuf,
+    /// Where in it.
+    pub place: Place,
+    /// What was expected, and what is there.
+    pub message: String,
+}
+
+/// Where in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Line, from 1.
+    Line(u64),
+    /// Byte offset in a binary file.
+    Byte(u64),
+    /// The file as a whole.
+    Whole,
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.place {
+            Place::Line(line) => write!(f, "{}:{line}: {}", self.path.display(), self.message),
+            Place::Byte(offset) => write!(f, "{}: byte {offset}: {}", self.path.display(), self.message),
+            Place::Whole => write!(f, "{}: {}", self.path.display(), self.message),
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Traces as files: which format, reading, writing.
+
+use crate::error::TraceError;
+use crate::lines::{Complain, strict};
+use crate::operation::Program;
+use crate::spool::Stored;
+use crate::{goal, json, ti, vef};
+use std::fmt;
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Read, Write};
+use std::path::Path;
+
+/// The formats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// [`vef`]
+    Vef,
+    /// [`goal`] as text.
+    Goal,
+    /// [`goal`] in its binary form.
+    GoalBinary,
+    /// [`json`]
+    JsonLines,
+    /// [`ti`]; read only.
+    TimeIndependent,
+}
+
+impl Format {
+    /// All of them.
+    pub const ALL: [Format; 5] = [Format::Vef, Format::Goal, Format::GoalBinary, Format::JsonLines, Format::TimeIndependent];
+
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Format::Vef => "vef",
+            Format::Goal => "goal",
+            Format::GoalBinary => "goal-binary",
+            Format::JsonLines => "jsonl",
+            Format::TimeIndependent => "ti",
+        }
+    }
+
+    /// The reverse of [`Format::name`].
+    pub fn by_name(name: &str) -> Option<Format> {
+        Format::ALL.into_iter().find(|format| format.name() == name)
+    }
+
+    /// What the name of a file that is to be written asks for.
+    pub fn by_extension(path: &Path) -> Option<Format> {
+        match path.extension()?.to_str()? {
+            "vef" => Some(Format::Vef),
+            "goal" => Some(Format::Goal),
+            "bin" => Some(Format::GoalBinary),
+            "jsonl" | "json" => Some(Format::JsonLines),
+            _ => None,
+        }
+    }
+
+    /// What the beginning of a file looks like.
+    pub fn detect(beginning: &[u8]) -> Format {
+        let text = beginning.trim_ascii_start();
+        if beginning.starts_with(&goal::MAGIC.to_le_bytes()) {
+            Format::GoalBinary
+        } else if text.starts_with(b"VEF") {
+            Format::Vef
+        } else if text.starts_with(b"{") {
+            Format::JsonLines
+        } else if text.starts_with(b"num_ranks") || text.starts_with(b"//") || text.starts_with(b"/*") {
+            Format::Goal
+        } else {
+            Format::TimeIndependent
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// How to read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ReadOptions {
+    /// The format; by default the beginning of the file says it.
+    pub format: Option<Format>,
+    /// Floating-point operations per second, for time-independent traces.
+    pub flops_per_s: f64,
+}
+
+impl Default for ReadOptions {
+    /// 1 Gflop/s: one operation takes a nanosecond.
+    fn default() -> ReadOptions {
+        ReadOptions { format: None, flops_per_s: 1e9 }
+    }
+}
+
+/// A trace that has been read.
+#[derive(Debug)]
+pub struct Trace {
+    /// How the file was read.
+    pub format: Format,
+    /// The first line of a VEF file.
+    pub vef: Option<vef::Header>,
+    /// Its programs.
+    pub program: Stored,
+}
+
+/// Reads a trace; its first mistake is an error.
+///
+/// # Errors
+/// The file cannot be read, or is not as its format says.
+pub fn open(path: &Path, options: ReadOptions) -> Result<Trace, TraceError> {
+    read(path, options, &mut strict)
+}
+
+/// Reads a trace; `complain` decides about mistakes.
+///
+/// # Errors
+/// As [`open`], and what `complain` returns.
+pub fn read(path: &Path, options: ReadOptions, complain: &mut Complain<'_>) -> Result<Trace, TraceError> {
+    let open = || File::open(path).map_err(TraceError::file(path));
+    let mut beginning = Vec::new();
+    if options.format.is_none() {
+        open()?.take(4096).read_to_end(&mut beginning).map_err(TraceError::file(path))?;
+    }
+    let format = options.format.unwrap_or_else(|| Format::detect(&beginning));
+    let input = || open().map(|file| BufReader::with_capacity(1 << 18, file));
+    let mut header = None;
+    let program = match format {
+        Format::Vef => {
+            let (first, program) = vef::read(path, input()?, complain)?;
+            header = Some(first);
+            program
+        }
+        Format::Goal => goal::read_text(path, input()?, complain)?,
+        Format::GoalBinary => goal::read_binary(path, &open()?)?,
+        Format::JsonLines => json::read(path, input()?, complain)?,
+        Format::TimeIndependent => ti::read(path, options.flops_per_s, complain)?,
+    };
+    Ok(Trace { format, vef: header, program })
+}
+
+/// Writes a program into a file; notes about what the format cannot say.
+///
+/// # Errors
+/// The file cannot be written, the program cannot be read, or the format cannot hold it.
+pub fn write(path: &Path, format: Format, program: &mut dyn Program) -> Result<Vec<String>, TraceError> {
+    if format == Format::TimeIndependent {
+        return Err(TraceError::Unsuitable(String::from("time-independent traces are read only; write vef, goal, goal-binary or jsonl")));
+    }
+    // Written beside the target, which stays as it was if anything goes wrong.
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let temporary = tempfile::NamedTempFile::new_in(folder).map_err(TraceError::file(path))?;
+    let mut output = BufWriter::with_capacity(1 << 18, temporary.as_file());
+    let notes = match format {
+        Format::Vef => vef::write(path, &mut output, program)?.notes,
+        Format::Goal => goal::write_text(path, &mut output, program).map(|()| Vec::new())?,
+        Format::GoalBinary => goal::write_binary(path, temporary.as_file(), program).map(|()| Vec::new())?,
+        Format::JsonLines | Format::TimeIndependent => json::write(path, &mut output, program).map(|()| Vec::new())?,
+    };
+    output.flush().map_err(TraceError::file(path))?;
+    drop(output);
+    readable(temporary.as_file()).map_err(TraceError::file(path))?;
+    temporary.persist(path).map_err(|error| TraceError::file(path)(error.error))?;
+    Ok(notes)
+}
+
+/// Temporary files are private; a trace is a file like any other.
+fn readable(file: &File) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    file.set_permissions(std::fs::Permissions::from_mode(0o644))
+}

@@ -1,0 +1,531 @@
+//! Programs made up: patterns that real ones have, at any scale.
+//!
+//! Operations come into being when they are asked for, a step of a rank at a time: nothing is kept.
+
+use crate::operation::{Collective, CollectiveCall, Dependency, Kind, Operation, Order, Program};
+use crate::sequence::{Sequence, Sink};
+use crate::{Communicators, TraceError};
+use narrows_units::SimTime;
+use std::collections::VecDeque;
+
+/// The patterns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    /// A 3-D grid of ranks, periodic: each exchanges `bytes` with its 6 neighbours, then computes.
+    Halo3d,
+    /// n^3 ranks: in each of 3 phases each exchanges with the n - 1 others of its row in one dimension; 3 n^3 (n - 1) messages.
+    Fft3d,
+    /// Computing, then an allreduce of `bytes`.
+    AllreduceLoop,
+    /// A broadcast of `bytes` from rank 0, then computing.
+    Bcast,
+    /// Molecular dynamics as the "melt" benchmark of LAMMPS does it.
+    LammpsLike,
+    /// Conjugate gradients with a multigrid preconditioner as HPCG does it.
+    HpcgLike,
+}
+
+impl Pattern {
+    /// All of them.
+    pub const ALL: [Pattern; 6] =
+        [Pattern::Halo3d, Pattern::Fft3d, Pattern::AllreduceLoop, Pattern::Bcast, Pattern::LammpsLike, Pattern::HpcgLike];
+
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Pattern::Halo3d => "halo3d",
+            Pattern::Fft3d => "fft3d",
+            Pattern::AllreduceLoop => "allreduce-loop",
+            Pattern::Bcast => "bcast",
+            Pattern::LammpsLike => "lammps-like",
+            Pattern::HpcgLike => "hpcg-like",
+        }
+    }
+
+    /// The reverse of [`Pattern::name`].
+    pub fn by_name(name: &str) -> Option<Pattern> {
+        Pattern::ALL.into_iter().find(|pattern| pattern.name() == name)
+    }
+
+    /// Steps unless the user says otherwise.
+    pub const fn steps(self) -> u32 {
+        match self {
+            Pattern::Halo3d | Pattern::AllreduceLoop | Pattern::HpcgLike => 10,
+            Pattern::Fft3d => 1,
+            // The experiment of RED-SEA D1.4, section 12.2.
+            Pattern::Bcast => 100,
+            // One rebuild of the neighbour lists in 20 steps, one line of output in 50.
+            Pattern::LammpsLike => 50,
+        }
+    }
+}
+
+/// What to make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// Number of ranks.
+    pub ranks: u32,
+    /// Time steps, transforms, iterations.
+    pub steps: u32,
+    /// Bytes of a message ([`Pattern::Halo3d`], default 64 KiB), of a rank's part of the grid ([`Pattern::Fft3d`], 1 MiB) or of the
+    /// collective (allreduce 8 B, broadcast 1 MB). The other patterns have sizes of their own.
+    pub bytes: Option<u64>,
+    /// Computing of a rank in one step; the default is the pattern's.
+    pub compute: Option<SimTime>,
+}
+
+/// Largest message.
+const MAX_BYTES: u64 = 1 << 48;
+
+// LAMMPS, bench/in.lj and the logs beside it: reduced density, cutoff with skin, 32,000 atoms.
+const ATOMS: f64 = 32_000.0;
+const DENSITY: f64 = 0.8442;
+const GHOST_WIDTH: f64 = 2.8;
+/// bench/log.6Oct16.lj.fixed.icc.1: 100 steps of 32,000 atoms in 2.26185 s on one core, per atom and step.
+const ATOM_STEP_PS: f64 = 706_828.0;
+/// Doubles per ghost atom: atom_vec_atomic (size_forward, size_reverse, size_border).
+const FORWARD: u64 = 3;
+const REVERSE: u64 = 3;
+const BORDER: u64 = 6;
+/// in.lj: neigh_modify every 20, thermo output each 50 (in.melt).
+const REBUILD: u32 = 20;
+const THERMO: u32 = 50;
+
+/// HPCG: cells of a rank in each direction (the benchmark's default) and levels of its multigrid.
+const HPCG_CELLS: u64 = 104;
+const HPCG_LEVELS: u32 = 4;
+/// A row: 27 values of 8 B and indices of 4 B, read at 10 GB/s and core (our assumption; HPCG is bound by memory), in ps.
+const ROW_PS: u64 = 27 * 12 * 100;
+
+/// A program of one of the patterns.
+#[derive(Debug)]
+pub struct Generated {
+    pattern: Pattern,
+    parameters: Parameters,
+    dimensions: [u32; 3],
+    communicators: Communicators,
+    ranks: Vec<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    step: u32,
+    sequence: Sequence,
+    ahead: Ahead,
+}
+
+/// Operations that are made and not taken yet.
+#[derive(Debug, Default)]
+struct Ahead {
+    operations: VecDeque<(Operation, u32)>,
+    after: VecDeque<Dependency>,
+    made: u64,
+}
+
+impl Sink for Ahead {
+    fn push(&mut self, _: u32, operation: &Operation, after: &[Dependency]) -> Result<u64, TraceError> {
+        self.operations.push_back((*operation, after.len() as u32));
+        self.after.extend(after);
+        self.made += 1;
+        Ok(self.made - 1)
+    }
+}
+
+impl Generated {
+    /// The program.
+    ///
+    /// # Errors
+    /// The number of ranks does not suit the pattern, or a size is too large.
+    pub fn new(pattern: Pattern, parameters: Parameters) -> Result<Generated, TraceError> {
+        let refuse = |text: String| Err(TraceError::Unsuitable(text));
+        let ranks = parameters.ranks;
+        if ranks == 0 || ranks > 1 << 24 {
+            return refuse(format!("expected 1 to {} ranks, found {ranks}", 1 << 24));
+        }
+        if parameters.bytes.is_some_and(|bytes| bytes > MAX_BYTES) {
+            return refuse(format!("expected at most {MAX_BYTES} bytes"));
+        }
+        if parameters.bytes.is_some() && matches!(pattern, Pattern::LammpsLike | Pattern::HpcgLike) {
+            return refuse(format!("the sizes of {} follow from its grid: leave out the bytes", pattern.name()));
+        }
+        let side = (f64::from(ranks)).cbrt().round() as u32;
+        let dimensions = match pattern {
+            Pattern::Fft3d if side.pow(3) != ranks => {
+                let (below, above) = (((f64::from(ranks)).cbrt() as u32).max(1), (f64::from(ranks)).cbrt() as u32 + 1);
+                return refuse(format!("fft3d needs n^3 ranks, such as {} or {}; found {ranks}", below.pow(3), above.pow(3)));
+            }
+            Pattern::Fft3d => [side; 3],
+            _ => grid(ranks),
+        };
+        let communicators = Communicators::world(ranks);
+        let states = (0..ranks).map(|_| State::default()).collect();
+        Ok(Generated { pattern, parameters, dimensions, communicators, ranks: states })
+    }
+
+    /// Ranks in each dimension, for the patterns that have a grid.
+    pub fn dimensions(&self) -> [u32; 3] {
+        self.dimensions
+    }
+
+    fn step(&mut self, rank: u32) -> Result<(), TraceError> {
+        let state = &mut self.ranks[rank as usize];
+        let number = state.step;
+        state.step += 1;
+        let mut script = Script {
+            rank,
+            dimensions: self.dimensions,
+            sequence: &mut state.sequence,
+            ahead: &mut state.ahead,
+            compute: self.parameters.compute,
+            bytes: self.parameters.bytes,
+        };
+        match self.pattern {
+            Pattern::Halo3d => script.halo3d(),
+            Pattern::Fft3d => script.fft3d(),
+            Pattern::AllreduceLoop => script.allreduce_loop(),
+            Pattern::Bcast => script.bcast(),
+            Pattern::LammpsLike => script.lammps(number),
+            Pattern::HpcgLike => script.hpcg(),
+        }?;
+        if state.step == self.parameters.steps {
+            state.sequence.end(rank, &mut state.ahead)?;
+        }
+        Ok(())
+    }
+}
+
+impl Program for Generated {
+    fn ranks(&self) -> u32 {
+        self.parameters.ranks
+    }
+
+    fn communicators(&self) -> &Communicators {
+        &self.communicators
+    }
+
+    fn order(&self) -> Order {
+        Order::Sequential
+    }
+
+    fn next(&mut self, rank: u32, after: &mut Vec<Dependency>) -> Result<Option<Operation>, TraceError> {
+        after.clear();
+        loop {
+            let state = &mut self.ranks[rank as usize];
+            if let Some((operation, count)) = state.ahead.operations.pop_front() {
+                after.extend(state.ahead.after.drain(..count as usize));
+                return Ok(Some(operation));
+            }
+            if state.step == self.parameters.steps {
+                state.ahead = Ahead { made: state.ahead.made, ..Ahead::default() };
+                return Ok(None);
+            }
+            self.step(rank)?;
+        }
+    }
+}
+
+/// One rank in one step.
+struct Script<'a> {
+    rank: u32,
+    dimensions: [u32; 3],
+    sequence: &'a mut Sequence,
+    ahead: &'a mut Ahead,
+    compute: Option<SimTime>,
+    bytes: Option<u64>,
+}
+
+impl Script<'_> {
+    fn position(&self) -> [u32; 3] {
+        let [x, y, _] = self.dimensions;
+        [self.rank % x, self.rank / x % y, self.rank / x / y]
+    }
+
+    fn at(&self, position: [u32; 3]) -> u32 {
+        let [x, y, _] = self.dimensions;
+        position[0] + x * (position[1] + y * position[2])
+    }
+
+    /// The rank `offset` further in one dimension, around the edge.
+    fn around(&self, dimension: usize, offset: u32) -> u32 {
+        let mut position = self.position();
+        position[dimension] = (position[dimension] + offset) % self.dimensions[dimension];
+        self.at(position)
+    }
+
+    fn compute(&mut self, usual: SimTime) {
+        self.sequence.compute(self.compute.unwrap_or(usual));
+    }
+
+    fn call(&mut self, operation: Collective, send: u64, receive: u64) -> Result<(), TraceError> {
+        let call = CollectiveCall { operation, communicator: 0, root: 0, send, receive };
+        self.sequence.call(self.rank, self.ahead, Kind::Collective(call)).map(|_| ())
+    }
+
+    /// `MPI_Irecv` and `MPI_Isend` for all partners (source and destination, bytes, tag), then `MPI_Waitall`.
+    fn exchange(&mut self, partners: &[(u32, u32, u64, u32)]) -> Result<(), TraceError> {
+        let mut open = Vec::with_capacity(2 * partners.len());
+        for &(from, _, bytes, tag) in partners {
+            open.push(self.sequence.begin(self.rank, self.ahead, Kind::Receive { from: Some(from), bytes, tag: Some(tag) })?);
+        }
+        for &(_, to, bytes, tag) in partners {
+            open.push(self.sequence.begin(self.rank, self.ahead, Kind::Send { to, bytes, tag })?);
+        }
+        open.into_iter().try_for_each(|number| self.sequence.wait(self.rank, self.ahead, number))
+    }
+
+    fn halo3d(&mut self) -> Result<(), TraceError> {
+        let bytes = self.bytes.unwrap_or(64 << 10);
+        let mut partners = Vec::with_capacity(6);
+        for dimension in (0..3).filter(|dimension| self.dimensions[*dimension] > 1) {
+            let (up, down) = (self.around(dimension, 1), self.around(dimension, self.dimensions[dimension] - 1));
+            // What goes up comes from below.
+            partners.push((down, up, bytes, 2 * dimension as u32));
+            partners.push((up, down, bytes, 2 * dimension as u32 + 1));
+        }
+        self.exchange(&partners)?;
+        self.compute(SimTime::from_us(100));
+        Ok(())
+    }
+
+    fn fft3d(&mut self) -> Result<(), TraceError> {
+        let n = self.dimensions[0];
+        let part = self.bytes.unwrap_or(1 << 20) / u64::from(n);
+        for dimension in 0..3 {
+            self.compute(SimTime::from_us(100));
+            let tag = dimension as u32;
+            let partners: Vec<_> =
+                (1..n).map(|offset| (self.around(dimension, n - offset), self.around(dimension, offset), part, tag)).collect();
+            self.exchange(&partners)?;
+        }
+        Ok(())
+    }
+
+    fn allreduce_loop(&mut self) -> Result<(), TraceError> {
+        self.compute(SimTime::from_us(10));
+        let bytes = self.bytes.unwrap_or(8);
+        self.call(Collective::Allreduce, bytes, bytes)
+    }
+
+    fn bcast(&mut self) -> Result<(), TraceError> {
+        let bytes = self.bytes.unwrap_or(1_000_000);
+        let (send, receive) = if self.rank == 0 { (bytes, 0) } else { (0, bytes) };
+        self.call(Collective::Broadcast, send, receive)?;
+        self.compute(SimTime::ZERO);
+        Ok(())
+    }
+
+    /// Six swaps, one after the other: `MPI_Irecv`, `MPI_Send`, `MPI_Wait` (comm_brick). Later dimensions pass on what came in
+    /// before, so that their slabs are wider.
+    fn swaps(&mut self, doubles: u64, reverse: bool, tag: u32) -> Result<(), TraceError> {
+        let edge = (ATOMS / DENSITY).cbrt();
+        let wide = edge + 2.0 * GHOST_WIDTH;
+        let areas = [edge * edge, wide * edge, wide * wide];
+        for swap in 0..6 {
+            let swap = if reverse { 5 - swap } else { swap };
+            let dimension = swap / 2;
+            if self.dimensions[dimension] == 1 {
+                continue;
+            }
+            let ghosts = (areas[dimension] * GHOST_WIDTH * DENSITY).round() as u64;
+            let (up, down) = (self.around(dimension, 1), self.around(dimension, self.dimensions[dimension] - 1));
+            let (from, to) = if (swap % 2 == 0) != reverse { (down, up) } else { (up, down) };
+            let bytes = 8 * doubles * ghosts;
+            let receive = self.sequence.begin(self.rank, self.ahead, Kind::Receive { from: Some(from), bytes, tag: Some(tag) })?;
+            self.sequence.call(self.rank, self.ahead, Kind::Send { to, bytes, tag })?;
+            self.sequence.wait(self.rank, self.ahead, receive)?;
+        }
+        Ok(())
+    }
+
+    fn lammps(&mut self, number: u32) -> Result<(), TraceError> {
+        if number.is_multiple_of(REBUILD) {
+            // Has any atom moved far enough? Then new ghosts.
+            self.call(Collective::Allreduce, 4, 4)?;
+            self.swaps(BORDER, false, 1)?;
+        } else {
+            self.swaps(FORWARD, false, 0)?;
+        }
+        self.compute(SimTime((ATOMS * ATOM_STEP_PS) as u64));
+        self.swaps(REVERSE, true, 0)?;
+        if number.is_multiple_of(THERMO) {
+            // Temperature, energy, pressure.
+            for bytes in [8, 8, 48] {
+                self.call(Collective::Allreduce, bytes, bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// All 26 neighbours that are there: `MPI_Irecv` from each, `MPI_Send` to each, then the waits (ExchangeHalo).
+    fn hpcg_halo(&mut self, cells: u64) -> Result<(), TraceError> {
+        let here = self.position();
+        let mut neighbours = Vec::with_capacity(26);
+        for offset in (0..27).filter(|offset| *offset != 13) {
+            let steps = [offset % 3, offset / 3 % 3, offset / 9];
+            let there: [Option<u32>; 3] =
+                std::array::from_fn(|d| (here[d] + steps[d]).checked_sub(1).filter(|at| *at < self.dimensions[d]));
+            if let [Some(x), Some(y), Some(z)] = there {
+                let bytes = 8 * steps.iter().map(|step| if *step == 1 { cells } else { 1 }).product::<u64>();
+                neighbours.push((self.at([x, y, z]), bytes));
+            }
+        }
+        let mut open = Vec::with_capacity(neighbours.len());
+        for &(from, bytes) in &neighbours {
+            open.push(self.sequence.begin(self.rank, self.ahead, Kind::Receive { from: Some(from), bytes, tag: Some(99) })?);
+        }
+        for &(to, bytes) in &neighbours {
+            self.sequence.call(self.rank, self.ahead, Kind::Send { to, bytes, tag: 99 })?;
+        }
+        open.into_iter().try_for_each(|number| self.sequence.wait(self.rank, self.ahead, number))
+    }
+
+    /// One iteration (CG.cpp, ComputeMG.cpp): preconditioner, dot product, matrix times vector, dot product, update, norm.
+    fn hpcg(&mut self) -> Result<(), TraceError> {
+        // Passes over the matrix: a smoother has two, a product one.
+        let passes: Vec<(u32, u64)> = (0..HPCG_LEVELS - 1)
+            .flat_map(|level| [(level, 2), (level, 1)])
+            .chain([(HPCG_LEVELS - 1, 2)])
+            .chain((0..HPCG_LEVELS - 1).rev().map(|level| (level, 2)))
+            .collect();
+        let rows = |level: u32| (HPCG_CELLS >> level).pow(3);
+        let total: u64 = passes.iter().map(|(level, passes)| rows(*level) * passes).sum::<u64>() + rows(0);
+        let share = |work: u64, given: Option<SimTime>| match given {
+            Some(given) => SimTime((u128::from(given.0) * u128::from(work) / u128::from(total)) as u64),
+            None => SimTime(work * ROW_PS),
+        };
+        let given = self.compute;
+        for (level, passes) in passes {
+            self.hpcg_halo(HPCG_CELLS >> level)?;
+            self.sequence.compute(share(rows(level) * passes, given));
+        }
+        self.call(Collective::Allreduce, 8, 8)?;
+        self.hpcg_halo(HPCG_CELLS)?;
+        self.sequence.compute(share(rows(0), given));
+        self.call(Collective::Allreduce, 8, 8)?;
+        self.call(Collective::Allreduce, 8, 8)
+    }
+}
+
+/// Three factors as near to each other as possible, the largest first (as `MPI_Dims_create` asks for).
+fn grid(ranks: u32) -> [u32; 3] {
+    let mut best = [ranks, 1, 1];
+    let divisors =
+        |of: u32| (1..).take_while(move |d| u64::from(*d) * u64::from(*d) <= u64::from(of)).filter(move |d| of.is_multiple_of(*d));
+    for z in divisors(ranks) {
+        let rest = ranks / z;
+        // The middle one lies between the smallest and the root of the rest.
+        if let Some(y) = divisors(rest).last().filter(|y| *y >= z)
+            && (rest / y, y) < (best[0], best[1])
+        {
+            best = [rest / y, y, z];
+        }
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ideal::{self, Nobody, Observer, Start};
+
+    #[derive(Default)]
+    struct Count {
+        messages: u64,
+        bytes: u64,
+        calls: u64,
+    }
+
+    impl Observer for Count {
+        fn start(&mut self, start: &Start<'_>) -> Result<(), TraceError> {
+            match start.operation.kind {
+                Kind::Send { bytes, .. } => {
+                    self.messages += 1;
+                    self.bytes += bytes;
+                }
+                Kind::Collective(_) => self.calls += 1,
+                _ => {}
+            }
+            Ok(())
+        }
+    }
+
+    fn count(pattern: Pattern, ranks: u32, steps: u32) -> (Count, [u32; 3]) {
+        let parameters = Parameters { ranks, steps, bytes: None, compute: None };
+        let mut program = Generated::new(pattern, parameters).unwrap();
+        let dimensions = program.dimensions();
+        let mut count = Count::default();
+        let outcome = ideal::run(&mut program, &mut count).unwrap();
+        assert_eq!(outcome.problems, Vec::<String>::new(), "{pattern:?} {ranks}");
+        (count, dimensions)
+    }
+
+    #[test]
+    fn fft_messages_are_3_n3_times_n_minus_1() {
+        for n in 1..=8u64 {
+            let (count, _) = count(Pattern::Fft3d, n.pow(3) as u32, 1);
+            assert_eq!(count.messages, 3 * n.pow(3) * (n - 1), "n = {n}");
+            assert_eq!(count.bytes, count.messages * ((1 << 20) / n));
+        }
+    }
+
+    #[test]
+    fn halo_messages_are_two_per_rank_step_and_dimension() {
+        for ranks in [1u32, 2, 7, 8, 12, 27, 64, 100] {
+            let (count, dimensions) = count(Pattern::Halo3d, ranks, 3);
+            let wide = dimensions.iter().filter(|size| **size > 1).count() as u64;
+            assert_eq!(count.messages, 3 * u64::from(ranks) * 2 * wide, "{ranks}");
+        }
+    }
+
+    #[test]
+    fn collectives_are_one_part_per_rank_and_step() {
+        for pattern in [Pattern::AllreduceLoop, Pattern::Bcast] {
+            let (count, _) = count(pattern, 9, 5);
+            assert_eq!((count.messages, count.calls), (0, 45));
+        }
+    }
+
+    #[test]
+    fn lammps_swaps_and_reductions() {
+        // 27 ranks, 3 x 3 x 3: 6 swaps forward and 6 back per step; a rebuild at steps 0, 20 and 40, output at step 0.
+        let (count, _) = count(Pattern::LammpsLike, 27, 50);
+        assert_eq!((count.messages, count.calls), (27 * 50 * 12, 27 * (3 + 3)));
+    }
+
+    #[test]
+    fn hpcg_halos_and_dot_products() {
+        // In an a x b x c grid, pairs of neighbours in 26 directions: (3a - 2)(3b - 2)(3c - 2) - abc. 11 halos per iteration.
+        for ranks in [1u32, 8, 12, 60] {
+            let (count, [a, b, c]) = count(Pattern::HpcgLike, ranks, 2);
+            let pairs = (3 * a - 2) * (3 * b - 2) * (3 * c - 2) - ranks;
+            assert_eq!((count.messages, count.calls), (u64::from(pairs) * 11 * 2, u64::from(ranks) * 3 * 2), "{ranks}");
+        }
+    }
+
+    #[test]
+    fn given_computing_is_what_a_step_computes() {
+        for pattern in [Pattern::Halo3d, Pattern::AllreduceLoop, Pattern::LammpsLike, Pattern::HpcgLike] {
+            let compute = Some(SimTime::from_us(300));
+            let parameters = Parameters { ranks: 8, steps: 4, bytes: None, compute };
+            let outcome = ideal::run(&mut Generated::new(pattern, parameters).unwrap(), &mut Nobody).unwrap();
+            // Shares are rounded down to a picosecond.
+            let missing = SimTime::from_us(1200).saturating_sub(outcome.finish[5]);
+            assert!(missing < SimTime::from_ns(1), "{pattern:?} {:?}", outcome.finish);
+        }
+    }
+
+    #[test]
+    fn grids_are_as_even_as_can_be() {
+        for (ranks, expected) in [(1, [1, 1, 1]), (12, [3, 2, 2]), (64, [4, 4, 4]), (7, [7, 1, 1]), (32_768, [32, 32, 32]), (96, [6, 4, 4])]
+        {
+            assert_eq!(grid(ranks), expected);
+        }
+    }
+
+    #[test]
+    fn wrong_numbers_of_ranks() {
+        let parameters = Parameters { ranks: 100, steps: 1, bytes: None, compute: None };
+        let error = Generated::new(Pattern::Fft3d, parameters).unwrap_err();
+        assert_eq!(error.to_string(), "fft3d needs n^3 ranks, such as 64 or 125; found 100");
+    }
+}

@@ -1,0 +1,288 @@
+//! Rank programs as JSON Lines: the format that says all that a program can say, for scripts.
+//!
+//! ```text
+//! {"narrows_trace":1,"ranks":2,"order":"sequential","communicators":[[0,1]]}
+//! {"rank":0,"op":"compute","ps":1000000}
+//! {"rank":0,"op":"send","to":1,"bytes":8,"tag":7}
+//! {"rank":0,"op":"allreduce","comm":1,"send":8,"recv":8,"after":[0],"after_start":[1]}
+//! {"rank":1,"op":"recv","from":0,"bytes":8,"tag":7}
+//! {"rank":1,"op":"allreduce","comm":1,"send":8,"recv":8}
+//! ```
+//!
+//! One line per operation, those of a rank in order, the ranks in any order. `after`: numbers of operations of the same rank, from
+//! 0, whose end it waits for; `after_start`: whose start. Without both it waits for the end of the operation before; `"after":[]`
+//! waits for nothing. No `from` or `tag` of a `recv`: any. Also: `delay_ps`, `cpu`, `nic`, and `root` (a position in the
+//! communicator) of collectives, which have MPI's names in lower case. `communicators` are number 1 and up; 0 has all ranks.
+
+use crate::Communicators;
+use crate::error::{Mistake, TraceError};
+use crate::lines::{Complain, Lines, show};
+use crate::operation::{Collective, CollectiveCall, Dependency, Event, Kind, Operation, Order, Program};
+use crate::spool::{Spool, Stored};
+use narrows_units::SimTime;
+use serde::{Deserialize, Serialize};
+use std::io::{BufRead, Write};
+use std::path::Path;
+
+/// The version that is read and written.
+const VERSION: u32 = 1;
+const MAX_RANKS: u32 = 1 << 24;
+
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Header {
+    narrows_trace: u32,
+    ranks: u32,
+    order: String,
+    #[serde(default)]
+    communicators: Vec<Vec<u32>>,
+}
+
+#[derive(Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Record {
+    rank: u32,
+    op: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ps: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    to: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tag: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    comm: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    root: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    send: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recv: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delay_ps: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nic: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    after: Option<Vec<u64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    after_start: Option<Vec<u64>>,
+}
+
+/// Reads a program; `path` is for messages.
+///
+/// # Errors
+/// Whatever `complain` makes of mistakes, a wrong first line, or a file that cannot be read.
+pub fn read(path: &Path, input: impl BufRead, complain: &mut Complain<'_>) -> Result<Stored, TraceError> {
+    let mut lines = Lines::new(path, input);
+    if !lines.advance()? {
+        return Err(TraceError::Malformed(lines.whole("expected a line with \"narrows_trace\", but the file is empty")));
+    }
+    let (ranks, order, communicators) = header(&lines).map_err(TraceError::Malformed)?;
+    let mut spool = Spool::new(ranks)?;
+    let mut after = Vec::new();
+    while lines.advance()? {
+        if lines.line().is_empty() {
+            continue;
+        }
+        match record(&lines, &spool, &communicators, order, &mut after) {
+            Ok((rank, operation)) => {
+                spool.push(rank, &operation, &after)?;
+            }
+            Err(message) => complain(lines.mistake(message))?,
+        }
+    }
+    spool.finish(communicators, order)
+}
+
+fn header(lines: &Lines<'_>) -> Result<(u32, Order, Communicators), Mistake> {
+    let header: Header = serde_json::from_slice(lines.line()).map_err(|error| lines.mistake(json(&error)))?;
+    if header.narrows_trace != VERSION {
+        return Err(lines.mistake(format!("expected \"narrows_trace\":{VERSION}, found {}", header.narrows_trace)));
+    }
+    if header.ranks == 0 || header.ranks > MAX_RANKS {
+        return Err(lines.mistake(format!("expected 1 to {MAX_RANKS} ranks, found {}", header.ranks)));
+    }
+    let order = match header.order.as_str() {
+        "sequential" => Order::Sequential,
+        "causal" => Order::Causal,
+        "graph" => Order::Graph,
+        other => return Err(lines.mistake(format!("expected sequential, causal or graph as order, found {}", show(other.as_bytes())))),
+    };
+    let mut communicators = Communicators::world(header.ranks);
+    for members in header.communicators {
+        let number = communicators.count();
+        if communicators.add(members).is_none() {
+            return Err(lines.mistake(format!("expected communicator {number} to have ranks below {}, each once", header.ranks)));
+        }
+    }
+    Ok((header.ranks, order, communicators))
+}
+
+/// serde_json counts lines of its own.
+fn json(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message);
+    format!("column {}: {message}", error.column())
+}
+
+fn record(
+    lines: &Lines<'_>,
+    spool: &Spool,
+    communicators: &Communicators,
+    order: Order,
+    after: &mut Vec<Dependency>,
+) -> Result<(u32, Operation), String> {
+    let mut record: Record = serde_json::from_slice(lines.line()).map_err(|error| json(&error))?;
+    let rank = record.rank;
+    let ranks = communicators.size(0).unwrap_or(0);
+    let below =
+        |value: u32, what: &str| if value < ranks { Ok(value) } else { Err(format!("expected {what} below {ranks}, found {value}")) };
+    below(rank, "a rank")?;
+    let number = spool.operations(rank);
+    after.clear();
+    match (record.after.take(), record.after_start.take()) {
+        (None, None) => after.extend(number.checked_sub(1).map(Dependency::done)),
+        (done, started) => {
+            after.extend(done.unwrap_or_default().into_iter().map(Dependency::done));
+            after.extend(started.unwrap_or_default().into_iter().map(Dependency::started));
+        }
+    }
+    if let Some(wrong) = after.iter().find(|dependency| dependency.operation >= number) {
+        return Err(format!(
+            "expected dependencies on earlier operations of rank {rank} (this is number {number}), found {}",
+            wrong.operation
+        ));
+    }
+    if order == Order::Sequential && number > 0 && !after.iter().any(|dependency| dependency.operation == number - 1) {
+        return Err(format!("expected a dependency on operation {} of rank {rank}, the one before: the order is sequential", number - 1));
+    }
+    let operation = record.op.clone();
+    let missing = |key: &str| format!("expected \"{key}\" with {}", show(operation.as_bytes()));
+    let kind = match operation.as_str() {
+        "compute" => Kind::Compute { duration: SimTime(record.ps.take().ok_or_else(|| missing("ps"))?) },
+        "send" => Kind::Send {
+            to: below(record.to.take().ok_or_else(|| missing("to"))?, "a destination")?,
+            bytes: record.bytes.take().ok_or_else(|| missing("bytes"))?,
+            tag: record.tag.take().ok_or_else(|| missing("tag"))?,
+        },
+        "recv" => Kind::Receive {
+            from: record.from.take().map(|from| below(from, "a source")).transpose()?,
+            bytes: record.bytes.take().ok_or_else(|| missing("bytes"))?,
+            tag: record.tag.take(),
+        },
+        name => {
+            let operation = Collective::by_name(name).ok_or_else(|| {
+                format!("expected compute, send, recv or a collective such as allreduce, found {}", show(name.as_bytes()))
+            })?;
+            let communicator = record.comm.take().unwrap_or(0);
+            let root = record.root.take().unwrap_or(0);
+            let Some(size) = communicators.size(communicator) else {
+                return Err(format!("expected a communicator below {}, found {communicator}", communicators.count()));
+            };
+            if communicators.position(communicator, rank).is_none() {
+                return Err(format!("expected a communicator with rank {rank}, found {communicator}"));
+            }
+            if root >= size {
+                return Err(format!("expected a root below {size}, found {root}"));
+            }
+            let (send, receive) = (record.send.take().unwrap_or(0), record.recv.take().unwrap_or(0));
+            Kind::Collective(CollectiveCall { operation, communicator, root, send, receive })
+        }
+    };
+    let delay = SimTime(record.delay_ps.take().unwrap_or(0));
+    let (cpu, nic) = (record.cpu.take().unwrap_or(0), record.nic.take().unwrap_or(0));
+    let rest = Record { rank, op: operation.clone(), ..Record::default() };
+    if let (Ok(left), Ok(none)) = (serde_json::to_string(&record), serde_json::to_string(&rest))
+        && left != none
+    {
+        return Err(format!("expected no other keys with {}, found {}", show(operation.as_bytes()), show(left.as_bytes())));
+    }
+    Ok((rank, Operation { kind, delay, cpu, nic }))
+}
+
+/// Writes a program, rank by rank; `path` is for messages.
+///
+/// # Errors
+/// The program cannot be read or the output cannot be written.
+pub fn write(path: &Path, output: &mut impl Write, program: &mut dyn Program) -> Result<(), TraceError> {
+    let fail = |error| TraceError::file(path)(error);
+    let order = match program.order() {
+        Order::Sequential => "sequential",
+        Order::Causal => "causal",
+        Order::Graph => "graph",
+    };
+    let known = program.communicators();
+    let communicators = (1..known.count()).map(|number| known.members(number).collect()).collect();
+    let header = Header { narrows_trace: VERSION, ranks: program.ranks(), order: order.to_owned(), communicators };
+    put(output, &header).map_err(fail)?;
+    let mut after = Vec::new();
+    if program.order() == Order::Causal {
+        // Rank by rank would lose nothing, but a reader of the lines would wait for the last rank's first one.
+        let mut live: Vec<(u32, u64)> = (0..program.ranks()).map(|rank| (rank, 0)).collect();
+        while !live.is_empty() {
+            let mut next = Vec::with_capacity(live.len());
+            for (rank, number) in live {
+                if let Some(operation) = program.next(rank, &mut after)? {
+                    put(output, &line(rank, number, &operation, &after)).map_err(fail)?;
+                    next.push((rank, number + 1));
+                }
+            }
+            live = next;
+        }
+        return output.flush().map_err(fail);
+    }
+    for rank in 0..program.ranks() {
+        let mut number = 0;
+        while let Some(operation) = program.next(rank, &mut after)? {
+            put(output, &line(rank, number, &operation, &after)).map_err(fail)?;
+            number += 1;
+        }
+    }
+    output.flush().map_err(fail)
+}
+
+fn put(output: &mut impl Write, value: &impl Serialize) -> std::io::Result<()> {
+    serde_json::to_writer(&mut *output, value)?;
+    output.write_all(b"\n")
+}
+
+fn line(rank: u32, number: u64, operation: &Operation, after: &[Dependency]) -> Record {
+    let mut record = Record { rank, ..Record::default() };
+    match operation.kind {
+        Kind::Compute { duration } => (record.op, record.ps) = (String::from("compute"), Some(duration.0)),
+        Kind::Send { to, bytes, tag } => {
+            record.op = String::from("send");
+            (record.to, record.bytes, record.tag) = (Some(to), Some(bytes), Some(tag));
+        }
+        Kind::Receive { from, bytes, tag } => {
+            record.op = String::from("recv");
+            (record.from, record.bytes, record.tag) = (from, Some(bytes), tag);
+        }
+        Kind::Collective(call) => {
+            record.op = call.operation.name().to_owned();
+            record.comm = (call.communicator != 0).then_some(call.communicator);
+            record.root = call.operation.has_root().then_some(call.root);
+            (record.send, record.recv) = (Some(call.send), Some(call.receive));
+        }
+    }
+    record.delay_ps = (operation.delay > SimTime::ZERO).then_some(operation.delay.0);
+    record.cpu = (operation.cpu != 0).then_some(operation.cpu);
+    record.nic = (operation.nic != 0).then_some(operation.nic);
+    let usual = match after {
+        [] => number == 0,
+        [one] => *one == Dependency::done(number.wrapping_sub(1)),
+        _ => false,
+    };
+    if !usual {
+        let list = |event| after.iter().filter(|dependency| dependency.event == event).map(|dependency| dependency.operation).collect();
+        let (done, started): (Vec<u64>, Vec<u64>) = (list(Event::Done), list(Event::Started));
+        record.after = (!done.is_empty() || started.is_empty()).then_some(done);
+        record.after_start = (!started.is_empty()).then_some(started);
+    }
+    record
+}
