@@ -6,6 +6,7 @@ mod picture;
 mod run;
 mod summary;
 mod trace;
+mod traffic;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -21,6 +22,7 @@ struct Cli {
 const EXAMPLES: &str = "Examples:
   narrows run -n 16 --machine bxi-v2 -- ./my_mpi_program
   narrows run -n 64 --ppn 4 --machine my.toml --network flow --compute none --out results/ -- python3 app.py
+  narrows traffic uniform --nodes 64 --load 0.1:1.0:0.1 --out results/
   narrows machine list
   narrows generate halo3d --ranks 512 -o halo.vef
   narrows trace info halo.vef";
@@ -29,6 +31,8 @@ const EXAMPLES: &str = "Examples:
 enum Command {
     /// Run an MPI program on a simulated machine
     Run(run::RunArgs),
+    /// Send synthetic traffic through a simulated machine
+    Traffic(traffic::TrafficArgs),
     /// Look at machine files
     #[command(subcommand)]
     Machine(machine::MachineCommand),
@@ -42,6 +46,7 @@ enum Command {
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Run(args) => run::run(args),
+        Command::Traffic(args) => traffic::run(args),
         Command::Machine(command) => machine::run(command),
         Command::Trace(command) => trace::run(command),
         Command::Generate(args) => generate::run(args),
