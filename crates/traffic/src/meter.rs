@@ -83,7 +83,7 @@ impl Meter {
         Meter { classes: vec![ClassMeter::default(); classes], from: u64::MAX, to: u64::MAX }
     }
 
-    /// Measures from `from` up to `to`, both in the future.
+    /// Measures from `from` up to `to`.
     pub(crate) fn open(&mut self, from: u64, to: u64) {
         (self.from, self.to) = (from, to);
     }

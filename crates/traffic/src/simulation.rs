@@ -7,6 +7,7 @@ use crate::setup::Setup;
 use crate::source::Plan;
 use crate::telemetry::Telemetry;
 use crate::{TrafficError, Work};
+use narrows_fabric::NetworkConfig;
 use narrows_units::{Bytes, SimTime};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -102,18 +103,21 @@ impl<'a> Simulation<'a> {
     fn run_classes(&mut self, control: Control<'_>) -> Point {
         let measured = self.setup.measured();
         let mut steady = true;
-        let mut go_on = match self.setup.warmup {
-            Some(warmup) => self.run_until(warmup, control),
+        let mut go_on = true;
+        let begin = match self.setup.warmup {
+            Some(warmup) => warmup,
             None => {
-                let (go_on, found) = self.warm_up(SimTime((measured.as_ps() / STRETCHES).max(1)), control);
-                steady = found;
-                go_on
+                (go_on, steady) = self.warm_up(SimTime((measured.as_ps() / STRETCHES).max(1)), control);
+                // Arrivals are told when a packet starts on its last link: the window must be known by then.
+                let NetworkConfig { host_link, .. } = &self.setup.network;
+                self.now + (host_link.latency + host_link.rate.time_for(self.setup.network.packet())) * 2
             }
         };
-        let begin = self.now;
         let end = begin + measured;
-        let before = self.totals();
         self.open_window(begin, end);
+        go_on = go_on && self.run_until(begin, control);
+        let begin = begin.min(self.now);
+        let before = self.totals();
         go_on = go_on && self.run_until(end, control);
         let window = self.now.saturating_sub(begin);
         if !go_on {
@@ -124,7 +128,7 @@ impl<'a> Simulation<'a> {
         // Messages of the window are followed to their end, unless there is none.
         let limit = end + measured;
         let step = SimTime((measured.as_ps() / 50).max(1));
-        while go_on && !saturated.contains(&true) && self.now < limit && self.meters().iter().any(|class| class.open() > 0) {
+        while go_on && !saturated.contains(&true) && self.now < limit && self.unfinished() > 0 {
             go_on = self.run_until((self.now + step).min(limit), control);
         }
         self.finish(begin, window, &saturated, steady, !go_on)
@@ -184,6 +188,16 @@ impl<'a> Simulation<'a> {
             sums.iter_mut().zip(&post.sources.meter.classes).for_each(|(sum, class)| sum.add(&class.totals));
         });
         sums
+    }
+
+    /// Messages generated within the window that are not done.
+    fn unfinished(&mut self) -> u64 {
+        let (mut messages, mut done) = (0, 0);
+        self.engine.posts(&mut |post| {
+            messages += post.sources.meter.classes.iter().map(|class| class.messages).sum::<u64>();
+            done += post.sources.meter.classes.iter().map(|class| class.fct.count()).sum::<u64>();
+        });
+        messages - done
     }
 
     /// The meters of all regions together, by class.
