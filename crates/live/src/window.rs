@@ -559,6 +559,21 @@ impl Run<'_> {
                 self.options.mpi
             );
         }
+        let opened = (0..self.ranks.len() as u32).any(|rank| self.header(rank).endpoint.load(Acquire) != 0);
+        if call.contains("MPI_Init") && !opened && end != End::Signal(libc::SIGBUS) {
+            message += "; no rank has opened the libfabric provider `narrows`: the messages of the MPI library above say why, \
+                        FI_LOG_LEVEL=warn makes libfabric say more";
+        }
+        if end == End::Signal(libc::SIGBUS)
+            && let Some((left, whole)) = processes::shared_memory_full()
+        {
+            message += &format!(
+                "; /dev/shm is full ({} KiB of {} KiB are left), and MPI libraries put memory there: delete what was left there, or make it \
+                 larger (mount -o remount,size=4G /dev/shm; docker run --shm-size=4g)",
+                left / 1024,
+                whole / 1024
+            );
+        }
         Failure { message, exit_code: if code == 0 { 1 } else { code } }
     }
 
