@@ -233,8 +233,8 @@ pub fn unname_shared_memory(ranks: impl Iterator<Item = u32>) {
     }
 }
 
-/// Bytes that are left in /dev/shm and its size, if less is left than the megabyte that a rank of MPICH takes there: then a process that
-/// writes to its memory there is killed by SIGBUS.
+/// Bytes that are left in /dev/shm and its size, if less is left than the segment of a rank of MPICH has by default (1 MiB): a process
+/// that writes to its memory there and finds no room is killed by SIGBUS.
 pub fn shared_memory_full() -> Option<(u64, u64)> {
     // SAFETY: a constant path; the record is filled when the result is 0.
     let data = unsafe {
