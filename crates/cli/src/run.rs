@@ -245,8 +245,8 @@ fn conclude(setting: &Setting<'_>, report: &Report) -> i32 {
             eprintln!("narrows: the program ended without calling MPI_Init: nothing was simulated");
         } else {
             eprintln!(
-                "narrows: {} ended with code {} before all ranks had left MPI_Init; its messages are above, \
-                 `-v` shows the command",
+                "narrows: {} ended with code {} before all ranks had left MPI_Init; its messages are above, `-v` shows the command; if it \
+                 could not open the libfabric provider `narrows`, FI_LOG_LEVEL=warn makes libfabric say why",
                 setting.mpi, report.exit_code
             );
         }

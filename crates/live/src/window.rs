@@ -298,7 +298,8 @@ impl Run<'_> {
                 header.horizon.store(horizon.as_ps(), Relaxed);
                 self.let_in(rank);
             }
-            if self.report.windows >= self.next_check {
+            // On a busy host so many windows take seconds: a signal is not left waiting for them.
+            if self.report.windows >= self.next_check || processes::signal().is_some() {
                 self.next_check = self.report.windows + CHECK_EVERY;
                 self.must_go_on()?;
             }
@@ -557,6 +558,21 @@ impl Run<'_> {
             message += &format!(
                 "; one-sided communication of {} cannot go through the simulated network: use MPICH or Open MPI 4.1 (docs/limits.md)",
                 self.options.mpi
+            );
+        }
+        let opened = (0..self.ranks.len() as u32).any(|rank| self.header(rank).endpoint.load(Acquire) != 0);
+        if call.contains("MPI_Init") && !opened && end != End::Signal(libc::SIGBUS) {
+            message += "; no rank has opened the libfabric provider `narrows`: the messages of the MPI library above say why, \
+                        FI_LOG_LEVEL=warn makes libfabric say more";
+        }
+        if end == End::Signal(libc::SIGBUS)
+            && let Some((left, whole)) = processes::shared_memory_full()
+        {
+            message += &format!(
+                "; /dev/shm is full ({} KiB of {} KiB are left), and MPI libraries put memory there: delete what was left there, or make it \
+                 larger (mount -o remount,size=4G /dev/shm; docker run --shm-size=4g)",
+                left / 1024,
+                whole / 1024
             );
         }
         Failure { message, exit_code: if code == 0 { 1 } else { code } }
