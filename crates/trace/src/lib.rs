@@ -20,6 +20,7 @@
 //! assert_eq!((send.kind, after), (Kind::Send { to: 1, bytes: 8, tag: 0 }, vec![Dependency::done(0)]));
 //! ```
 
+pub mod analysis;
 mod communicators;
 mod error;
 mod file;
@@ -29,6 +30,7 @@ pub mod ideal;
 pub mod json;
 pub mod lines;
 pub mod operation;
+mod recording;
 mod sequence;
 mod spool;
 pub mod ti;
@@ -39,6 +41,7 @@ pub use communicators::Communicators;
 pub use error::{Mistake, Place, TraceError};
 pub use file::{Format, ReadOptions, Trace, open, read, write};
 pub use operation::{Collective, CollectiveCall, Dependency, Event, Kind, Operation, Order, Program, Recorded};
+pub use recording::{Recording, merge};
 pub use sequence::{Sequence, Sink};
 pub use spool::{Spool, Stored};
 pub use transform::{Anonymous, Scaled};
