@@ -1,5 +1,7 @@
 //! `narrows replay` as a program: what it writes, and how it refuses.
 
+#![allow(clippy::unwrap_used)]
+
 use std::path::PathBuf;
 use std::process::{Command, Output};
 

@@ -1,5 +1,7 @@
 //! The LogGP replay against sums that are worked out by hand, and against what LogGOPSim says.
 
+#![allow(clippy::unwrap_used)]
+
 use narrows_collectives::rules::Rules;
 use narrows_replay::Outcome;
 use narrows_replay::collectives::ByRules;

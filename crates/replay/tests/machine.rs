@@ -1,5 +1,7 @@
 //! The replay through message layer, NICs and networks.
 
+#![allow(clippy::unwrap_used)]
+
 use narrows_collectives::rules::Rules;
 use narrows_collectives::{Algorithm, Operation as CollectiveOperation, Schedule, proof};
 use narrows_fabric::Network;
