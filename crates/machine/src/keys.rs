@@ -224,6 +224,9 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         size("message.overflow_block", &mut m.message.overflow_block, 1, "One block for unexpected messages").default("\"1 MiB\""),
         count("message.overflow_blocks", &mut m.message.overflow_blocks, 1, 1 << 16, "Blocks for unexpected messages that are kept posted").default("8"),
         size("message.max_portals_message", &mut m.message.max_portals_message, 1, "Longest put or get; longer messages are cut").default("\"64 MiB\""),
+
+        key("collectives.table", Field::Text(&mut m.collectives.table), "Replay: which algorithms collectives use, as `openmpi` or `mpich` decide, or a file of rules (docs/replay.md)").default("\"openmpi\""),
+        key("collectives.rules", Field::Texts(&mut m.collectives.rules), "Rules that come before those of the table, such as `\"bcast *: binary\"`").default("[]"),
     ]
 }
 
@@ -291,6 +294,7 @@ impl Draft {
                 overflow_blocks: 0,
                 max_portals_message: none,
             },
+            collectives: Collectives::default(),
         };
         Draft {
             machine,

@@ -31,6 +31,8 @@ pub struct Machine {
     pub software: Software,
     /// How the message layer moves messages.
     pub message: Message,
+    /// How replayed collectives are done.
+    pub collectives: Collectives,
 }
 
 /// `[node]`: the hosts, all alike.
@@ -322,6 +324,15 @@ pub struct Software {
     pub copy_bandwidth: ByteRate,
     /// Reading a clock.
     pub clock_read: SimTime,
+}
+
+/// `[collectives]`: algorithms of collectives in replays. Live programs bring those of their MPI library.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Collectives {
+    /// `openmpi`, `mpich`, or a file of rules; see `narrows_collectives::rules`.
+    pub table: String,
+    /// Rules that come before those of the table.
+    pub rules: Vec<String>,
 }
 
 /// `[message]`: protocol thresholds.
