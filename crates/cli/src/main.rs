@@ -8,8 +8,8 @@ mod record;
 mod replay;
 mod run;
 mod summary;
-mod topology;
 mod svg;
+mod topology;
 mod trace;
 mod wiring;
 

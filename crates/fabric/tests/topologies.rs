@@ -33,7 +33,7 @@ fn topologies() -> Vec<Topology> {
         arrangement: Arrangement::Palmtree,
         hosts: None,
     };
-    let failed = [FailedLink { between: [0, 1], cable: None }, FailedLink { between: [0, 4], cable: None }];
+    let failed = [FailedLink { between: [0, 1], cable: None }, FailedLink { between: [0, 7], cable: None }];
     vec![
         dragonfly(),
         dragonfly().with_failures(&failed, &[]).unwrap(),
