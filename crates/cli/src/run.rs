@@ -173,6 +173,7 @@ pub fn whole(args: &RunArgs) -> Result<i32, String> {
     for (rank, ((&node, &id), host)) in placement.iter().zip(&processes).zip(&hosts).enumerate() {
         mapping.place(rank as u32, node, id, host).map_err(|error| error.to_string())?;
     }
+    machine.warnings().iter().for_each(|warning| eprintln!("narrows: warning: {warning}"));
     let topology = machine.topology().map_err(|error| error.to_string())?;
     let network = narrows_fabric::Network::new(&machine.network_config(args.seed), topology).map_err(|error| error.to_string())?;
     let nics = narrows_nic::Nics::new(machine.nic_config(), machine.node.count, &processes);
