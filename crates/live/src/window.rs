@@ -11,6 +11,7 @@
 //! (epilogue) they talk to each other through the launcher too; then the simulator serves
 //! whoever wants in, and nothing is recorded.
 
+use crate::cores::Cores;
 use crate::memory::Memory;
 use crate::processes::{self, End, Watched};
 use crate::report::{Failure, RankTimes, Report};
@@ -74,6 +75,7 @@ struct Run<'a> {
     next_check: u64,
     spurious_rounds: u32,
     commands_seen: u64,
+    cores: Option<Cores>,
 }
 
 /// Runs the program that `launcher` starts, on `world`, until it ends.
@@ -106,6 +108,7 @@ pub fn run(mapping: &Mapping, world: World, launcher: Command, options: Options)
         next_check: 0,
         spurious_rounds: 0,
         commands_seen: 0,
+        cores: None,
     };
     if let Err(failure) = run.whole() {
         run.report.failure = Some(failure);
@@ -273,6 +276,7 @@ impl Run<'_> {
         self.world.start_recording();
         self.world.memory.take_touched(&mut Vec::new());
         self.leftover.clear();
+        self.cores = Some(Cores::new(self.ranks.iter().filter_map(|rank| rank.watched.as_ref().map(Watched::pid))));
         let horizon = EPOCH_PS + self.world.lookahead().as_ps();
         for rank in 0..self.ranks.len() as u32 {
             self.header(rank).horizon.store(horizon, Relaxed);
@@ -311,10 +315,18 @@ impl Run<'_> {
         let since = Instant::now();
         loop {
             if handover::await_given(&header.running, &header.bell, Some(LIFE_CHECK)) {
+                if let Some(cores) = &mut self.cores {
+                    cores.ran(self.running.len(), since.elapsed());
+                }
                 return Ok(());
             }
             if since.elapsed() >= LIFE_CHECK {
                 self.must_go_on()?;
+                if let Some(cores) = &mut self.cores
+                    && self.running.len() > 1
+                {
+                    cores.release();
+                }
                 if since.elapsed() > BUSY_WARNING {
                     self.warn_busy();
                 }
@@ -427,6 +439,9 @@ impl Run<'_> {
     }
 
     fn end(&mut self) {
+        if let Some(mut cores) = self.cores.take() {
+            cores.release();
+        }
         let mut latest = 0;
         for rank in 0..self.ranks.len() as u32 {
             let header = self.header(rank);
