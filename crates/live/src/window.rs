@@ -252,6 +252,11 @@ impl Run<'_> {
                 }
             }
             header.commands.store(0, Relaxed);
+            let error = header.push_error.swap(0, Relaxed);
+            if error != 0 {
+                let (address, length) = (header.push_address.load(Relaxed), header.push_length.load(Relaxed));
+                self.world.memory.push_failed(header.push_to.load(Relaxed), address, length, error as i32);
+            }
             let state = &mut self.ranks[rank as usize];
             state.running = false;
             state.deadline = header.deadline.load(Relaxed);
