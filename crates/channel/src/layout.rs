@@ -118,7 +118,7 @@ pub struct Header {
     pub phase: AtomicU32,
     /// Ranks that run; the one that takes it to zero rings the bell.
     pub running: AtomicU32,
-    /// The futex that the simulator sleeps on: raised when nobody runs and when somebody wants in.
+    /// The futex that the simulator sleeps on: rung when nobody runs and when somebody wants in, see [`crate::handover`].
     pub bell: AtomicU32,
     /// The machine.
     pub settings: Settings,

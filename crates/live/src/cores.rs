@@ -11,17 +11,19 @@
 use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
-/// Windows between decisions, and those that a look for another core takes.
+/// Several ranks that run longer than this in one window, one after the other, would gain by a second core ...
+const LONG: Duration = Duration::from_micros(100);
+/// ... so they are let go when there are this many such windows ...
+const MANY: u32 = 64;
+/// ... among so many. A share, no average: on a busy host a few windows take milliseconds for no reason of theirs.
 const WINDOWS: u32 = 256;
-const LOOK: u32 = 16;
-/// Bound ranks are let go when they run longer than this in a window that has several of them, on average over all windows ...
-const MUCH: Duration = Duration::from_micros(120);
-/// ... or at once, in a single such window.
-const VERY_MUCH: Duration = Duration::from_millis(10);
-/// Ranks at large are bound when they run less than this. Half of [`MUCH`] would be the same work on two cores.
-const LITTLE: Duration = Duration::from_micros(40);
-/// A core is chosen anew after this time: the one that the system gives to the simulator when it is left alone.
+/// One such window is enough.
+const VERY_LONG: Duration = Duration::from_millis(10);
+/// Windows before ranks at large are bound again to see; twice as many each time that this was wrong, up to the second number.
+const AT_LARGE: (u32, u32) = (1024, 1 << 17);
+/// Another core is looked for after this time: the one that the system gives to the simulator when that is left alone for so many windows.
 const STAY: Duration = Duration::from_millis(500);
+const LOOK: u32 = 16;
 
 /// A set of cores.
 #[derive(Clone, Copy)]
@@ -74,8 +76,11 @@ pub struct Cores {
     ranks: Vec<i32>,
     place: Place,
     since: Instant,
+    /// In this place.
     windows: u32,
-    busy: Duration,
+    long: u32,
+    /// Windows until ranks at large are bound.
+    patience: u32,
 }
 
 impl Cores {
@@ -83,7 +88,7 @@ impl Cores {
     pub fn new(ranks: impl Iterator<Item = u32>) -> Cores {
         let all = Set::of(0).filter(|set| set.count() > 1);
         let ranks = ranks.map(|pid| pid as i32).collect();
-        let mut cores = Cores { all, ranks, place: Place::AtLarge, since: Instant::now(), windows: 0, busy: Duration::ZERO };
+        let mut cores = Cores { all, ranks, place: Place::AtLarge, since: Instant::now(), windows: 0, long: 0, patience: AT_LARGE.0 };
         cores.bind();
         cores
     }
@@ -94,29 +99,24 @@ impl Cores {
             return;
         }
         self.windows += 1;
-        if ranks > 1 {
-            self.busy += time;
-            if time > VERY_MUCH {
-                self.release();
-            }
-        }
-        let enough = if matches!(self.place, Place::Looking(_)) { LOOK } else { WINDOWS };
-        if self.windows < enough {
-            return;
-        }
-        let average = self.busy / self.windows;
-        (self.windows, self.busy) = (0, Duration::ZERO);
         match self.place {
-            Place::Together(_) if average > MUCH => self.release(),
-            Place::Together(core) if self.since.elapsed() > STAY => {
-                if let Some(all) = self.all {
-                    all.give_to(0);
-                    self.place = Place::Looking(core);
+            Place::AtLarge if self.windows >= self.patience => self.bind(),
+            Place::AtLarge => {}
+            Place::Looking(_) if self.windows >= LOOK => self.bind(),
+            Place::Looking(_) => {}
+            Place::Together(core) => {
+                self.long += u32::from(ranks > 1 && time > LONG);
+                if self.long >= MANY || (ranks > 1 && time > VERY_LONG) {
+                    self.patience = (2 * self.patience).min(AT_LARGE.1);
+                    self.release();
+                } else if self.windows >= WINDOWS {
+                    (self.windows, self.long, self.patience) = (0, 0, AT_LARGE.0);
+                    if let Some(all) = self.all.filter(|_| self.since.elapsed() > STAY) {
+                        all.give_to(0);
+                        self.place = Place::Looking(core);
+                    }
                 }
             }
-            Place::Looking(_) => self.bind(),
-            Place::AtLarge if average < LITTLE => self.bind(),
-            _ => {}
         }
     }
 
@@ -134,12 +134,14 @@ impl Cores {
         one.give_to(0);
         self.place = Place::Together(here);
         self.since = Instant::now();
+        (self.windows, self.long) = (0, 0);
     }
 
     /// Everybody to all cores.
     pub fn release(&mut self) {
         let Some(all) = self.all.filter(|_| self.place != Place::AtLarge) else { return };
         self.place = Place::AtLarge;
+        (self.windows, self.long) = (0, 0);
         all.give_to(0);
         for &pid in &self.ranks {
             let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
