@@ -21,6 +21,7 @@ use narrows_mpicalls::{ANY, Class};
 use narrows_portals::{Command, CtId, EqId, Event, Notice, ProcessId, ReplyCode, me};
 use narrows_units::SimTime;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
 
@@ -41,6 +42,15 @@ const OUTSIDE_NAP: Duration = Duration::from_micros(200);
 /// Bounds what all ranks in MPI_Init wake up together to 20,000 times a second. With naps of a fixed length 256 ranks kept two cores busy
 /// with nothing else.
 pub(crate) const LONGEST_NAP_PER_RANK: Duration = Duration::from_micros(50);
+/// Empty polls that may return at once, see [`idle_poll`]. Written with the rank locked.
+static IDLE: AtomicU32 = AtomicU32::new(0);
+
+/// An empty poll: true when it returns at once without effect. Asking counts as that poll. Lock-free, for libraries that poll
+/// through several layers.
+pub fn idle_poll() -> bool {
+    IDLE.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok()
+}
+
 /// Ends a rank whose simulator is gone.
 const EXIT_SIMULATOR_GONE: i32 = 121;
 
@@ -171,9 +181,15 @@ impl Rank {
     }
 
     fn activity(&mut self) {
+        self.no_idle_polls();
         self.empty_polls = 0;
         self.nap = OUTSIDE_NAP;
         self.idle_since = self.clock;
+    }
+
+    /// The next empty poll comes to [`Rank::eq_get`].
+    fn no_idle_polls(&self) {
+        IDLE.store(0, Relaxed);
     }
 
     // ---- commands -------------------------------------------------------------------------
@@ -425,6 +441,9 @@ impl Rank {
         self.empty_polls += 1;
         if self.waits() {
             if self.empty_polls <= IDLE_PASSES && !self.expect_soon {
+                // The others need not come here.
+                IDLE.store(IDLE_PASSES - self.empty_polls, Relaxed);
+                self.empty_polls = IDLE_PASSES;
                 return;
             }
             match self.notices.front() {
@@ -519,6 +538,7 @@ impl Rank {
     /// The result of a search is on its way: until `false` is said, empty polls wait for it, in
     /// any MPI call.
     pub fn expect_soon(&mut self, yes: bool) {
+        self.no_idle_polls();
         self.expect_soon = yes;
     }
 
@@ -569,6 +589,7 @@ impl Rank {
             header.blocking_calls.store(header.blocking_calls.load(Relaxed) + 1, Relaxed);
         }
         self.class = Some(class);
+        self.no_idle_polls();
         self.empty_polls = 0;
         if class != Class::Polling {
             self.idle_since = self.clock;
@@ -590,6 +611,7 @@ impl Rank {
         header.mpi_ps.fetch_add(inside, Relaxed);
         header.call.store(0, Relaxed);
         self.class = None;
+        self.no_idle_polls();
         self.left_at = self.clock;
         if self.settings.compute_ppm != 0 {
             self.cpu_mark_ns = thread_cpu_ns();
