@@ -354,7 +354,8 @@ impl Rank {
             match unsafe { libc::process_vm_writev(push.pid as i32, &mine, 1, &theirs, 1, 0) } {
                 copied @ 1.. => done += copied as u64,
                 failed => {
-                    let error = if failed == 0 { libc::EFAULT } else { std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EFAULT) };
+                    let error =
+                        if failed == 0 { libc::EFAULT } else { std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EFAULT) };
                     let header = self.header();
                     header.push_to.store(push.to, Relaxed);
                     header.push_address.store(push.destination, Relaxed);

@@ -199,7 +199,7 @@ impl Memory {
         self.fail(MemoryError { rank, address, length, write: true, error: io::Error::from_raw_os_error(error) });
     }
 
-    /// Fills the notice area of a parked rank. What does not fit stays for the next time.
+    /// Fills the notice area of a parked rank. What does not fit stays for the next time, but for pushes: those are done.
     pub fn hand_over(&mut self, rank: u32, region: &Region<'_>) {
         let Memory { ranks, pending, .. } = self;
         let memory = &mut ranks[rank as usize];
@@ -223,6 +223,10 @@ impl Memory {
             }
         }
         region.header().notices.store(writer.used() as u64, Ordering::Relaxed);
+        // What the rank is not told to push it could change.
+        while let Some(at) = self.pending.iter().position(|push| push.from == rank) {
+            self.push_now(at);
+        }
     }
 }
 
@@ -393,6 +397,28 @@ mod tests {
             memory.capture(3, 0, from, LONG as u64);
             assert_eq!(memory.payloads[3].buffer[LONG - 1], 6);
             assert!(std::hint::black_box(&target)[LONG - 1] == 5, "it is pushed once");
+        }
+    }
+
+    #[test]
+    fn a_rank_that_wakes_pushes_or_has_nothing_to_push() {
+        let id = narrows_portals::ProcessId { nid: 1, pid: 1 };
+        let (mapping, _file) = narrows_channel::Mapping::create(1, Default::default()).expect("memory for the channel");
+        mapping.place(0, 0, id, "node").expect("rank 0");
+        let region = mapping.region(0).expect("rank 0");
+        let (source, target) = (vec![5u8; LONG], vec![0u8; LONG]);
+        for crowded in [false, true] {
+            let mut memory = twins();
+            if crowded {
+                for _ in 0..NOTICE_BYTES / 16 {
+                    memory.notify(SimTime(1), 0, Notice::Count { ct: narrows_portals::CtId(1), success: 1, failure: 0 });
+                }
+            }
+            memory.fetch(0, (0, source.as_ptr() as u64), LONG as u64, (1, target.as_ptr() as u64));
+            memory.hand_over(0, &region);
+            assert!(memory.pending.is_empty());
+            // Nobody has read the record here.
+            assert_eq!(std::hint::black_box(&target)[LONG - 1], if crowded { 5 } else { 0 });
         }
     }
 
