@@ -154,3 +154,44 @@ impl Cores {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn ranks_are_bound_let_go_when_they_have_much_to_do_and_bound_again() {
+        let mut rank = Command::new("sleep").arg("100").spawn().expect("there is a sleep");
+        let pid = rank.id();
+        let mut cores = Cores::new([pid].into_iter());
+        let bound = |id: u32| Set::of(id as i32).expect("it lives").count() == 1;
+        let short = Duration::from_micros(20);
+        if cores.all.is_some() {
+            assert!(bound(pid) && bound(0), "from the start");
+            for _ in 0..WINDOWS - 1 {
+                cores.ran(1, 5 * VERY_LONG);
+            }
+            assert!(bound(pid), "one rank alone gains nothing by a second core");
+            for _ in 0..WINDOWS {
+                cores.ran(16, short);
+            }
+            assert!(bound(pid));
+            let much = (0..2 * MANY).position(|_| {
+                cores.ran(16, 2 * LONG);
+                !bound(pid)
+            });
+            assert!(much.is_some() && !bound(0));
+            for _ in 0..2 * AT_LARGE.0 {
+                assert!(!bound(pid));
+                cores.ran(16, short);
+            }
+            assert!(bound(pid) && bound(0), "a trial");
+            cores.ran(16, 2 * VERY_LONG);
+            assert!(!bound(pid), "at once");
+        }
+        cores.release();
+        rank.kill().expect("it lives");
+        rank.wait().expect("it was not waited for");
+    }
+}
