@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 /// First word of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"narrows\0");
 /// Raised with every change of this file or of [`crate::record`].
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Simulated time starts here, ps: one second. What ranks do during MPI_Init lies before it.
 pub const EPOCH_PS: u64 = 1_000_000_000_000;
@@ -94,6 +94,26 @@ pub struct Settings {
     pub max_entries: u32,
     /// Idem.
     pub max_unexpected_headers: u32,
+    /// Idem.
+    pub max_mds: u32,
+    /// Idem.
+    pub max_cts: u32,
+    /// Idem.
+    pub max_eqs: u32,
+    /// Idem.
+    pub max_iovecs: u32,
+    /// Idem.
+    pub max_list_size: u32,
+    /// Idem.
+    pub max_triggered_ops: u32,
+    /// Idem.
+    pub max_atomic_size: u64,
+    /// Idem.
+    pub max_fetch_atomic_size: u64,
+    /// Idem.
+    pub max_waw_ordered_size: u64,
+    /// Idem.
+    pub max_war_ordered_size: u64,
     /// Cores of a simulated node.
     pub cores: u32,
 }

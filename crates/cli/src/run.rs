@@ -270,6 +270,16 @@ fn settings(machine: &Machine, compute: Compute) -> Settings {
         pio_limit: machine.nic.pio_limit.get() as u32,
         max_entries: machine.nic.max_entries,
         max_unexpected_headers: machine.nic.max_unexpected_headers,
+        max_mds: machine.nic.max_mds,
+        max_cts: machine.nic.max_cts,
+        max_eqs: machine.nic.max_eqs,
+        max_iovecs: machine.nic.max_iovecs,
+        max_list_size: machine.nic.max_list_size,
+        max_triggered_ops: machine.nic.max_triggered_ops,
+        max_atomic_size: machine.nic.max_atomic_size.get(),
+        max_fetch_atomic_size: machine.nic.max_fetch_atomic_size.get(),
+        max_waw_ordered_size: machine.nic.max_waw_ordered_size.get(),
+        max_war_ordered_size: machine.nic.max_war_ordered_size.get(),
         cores: machine.node.cores,
     }
 }

@@ -7,7 +7,8 @@
 use narrows_channel::layout::{INLINE_PAYLOAD, NOTICE_BYTES};
 use narrows_channel::map::Region;
 use narrows_channel::record::{Writer, encode_notice, encode_write};
-use narrows_portals::Notice;
+use narrows_nic::{Combine, Fault};
+use narrows_portals::{IOVEC_BYTES, Notice, Place, apply};
 use narrows_units::SimTime;
 use std::collections::VecDeque;
 use std::io;
@@ -92,28 +93,68 @@ impl Memory {
         *self.slot(message) = Payload { length: bytes.len(), buffer: bytes.into_vec() };
     }
 
-    /// The payload of `message` is what `rank` has at `address`.
-    pub fn capture(&mut self, message: u32, rank: u32, address: u64, length: u64) {
+    /// The payload of `message` is what `rank` has at `place`.
+    ///
+    /// # Errors
+    /// [`Fault`] for a place that may not be there and is not. Elsewhere missing memory is an error of the run.
+    pub fn capture(&mut self, message: u32, rank: u32, place: Place, length: u64) -> Result<(), Fault> {
         self.flush_writes(rank);
         let mut buffer = self.spare.pop().unwrap_or_default();
         if buffer.len() < length as usize {
             buffer.resize(length as usize, 0);
         }
-        let pid = self.ranks[rank as usize].pid;
-        if let Err(error) = transfer(pid, buffer.as_mut_ptr(), address, length, false) {
-            self.fail(MemoryError { rank, address, length, write: false, error });
-        }
+        self.access(rank, &mut buffer[..length as usize], place, false)?;
         *self.slot(message) = Payload { length: length as usize, buffer };
+        Ok(())
+    }
+
+    /// Copies between `bytes` and `place` of `rank`.
+    fn access(&mut self, rank: u32, bytes: &mut [u8], place: Place, write: bool) -> Result<(), Fault> {
+        let pid = self.ranks[rank as usize].pid;
+        let done = match place.segments {
+            0 => transfer(pid, bytes.as_mut_ptr(), place.address, bytes.len() as u64, write),
+            _ => scatter(pid, bytes, place, write),
+        };
+        match done {
+            Ok(()) => Ok(()),
+            Err(_) if place.may_fault => Err(Fault),
+            Err(error) => {
+                self.fail(MemoryError { rank, address: place.address, length: bytes.len() as u64, write, error });
+                Ok(())
+            }
+        }
+    }
+
+    /// Combines the payload of `message` with what `rank` has at `place`; a fetching one keeps the old value as its payload.
+    ///
+    /// # Errors
+    /// As [`Memory::capture`].
+    pub fn combine(&mut self, message: u32, rank: u32, place: Place, length: u64, combine: &Combine) -> Result<(), Fault> {
+        self.flush_writes(rank);
+        let mut old = vec![0; length as usize];
+        self.access(rank, &mut old, place, false)?;
+        let mut new = old.clone();
+        let Payload { buffer, length: known } = self.slot(message);
+        apply(combine.operation, combine.datatype, &mut new, &buffer[..*known], &combine.operand);
+        if combine.fetch {
+            *self.slot(message) = Payload { length: old.len(), buffer: old };
+        }
+        self.access(rank, &mut new, place, true)
     }
 
     /// The payload of `message` is what one rank has at an address, and will go to that of another one, which may be
     /// overwritten from now on. Long payloads go there at once, in pieces that stay in the cache: one pass over memory
     /// instead of two (1 MiB ping-pong: see docs/performance.md).
-    pub fn fetch(&mut self, message: u32, (from, source): (u32, u64), length: u64, (to, destination): (u32, u64)) {
+    ///
+    /// # Errors
+    /// As [`Memory::capture`].
+    pub fn fetch(&mut self, message: u32, (from, source): (u32, Place), length: u64, (to, destination): (u32, Place)) -> Result<(), Fault> {
         const PIECE: u64 = 128 * 1024;
-        if length <= INLINE_PAYLOAD as u64 {
+        let simple = |place: Place| place.segments == 0 && !place.may_fault;
+        if length <= INLINE_PAYLOAD as u64 || !simple(source) || !simple(destination) {
             return self.capture(message, from, source, length);
         }
+        let (source, destination) = (source.address, destination.address);
         self.flush_writes(from);
         self.flush_writes(to);
         let mut buffer = self.spare.pop().unwrap_or_default();
@@ -137,26 +178,30 @@ impl Memory {
         self.spare.push(buffer);
         // Nothing is left to deliver.
         *self.slot(message) = Payload::default();
+        Ok(())
     }
 
     /// Writes the first `length` payload bytes of `message` to `rank`.
-    pub fn deliver(&mut self, now: SimTime, message: u32, rank: u32, address: u64, length: u64) {
+    ///
+    /// # Errors
+    /// As [`Memory::capture`].
+    pub fn deliver(&mut self, now: SimTime, message: u32, rank: u32, place: Place, length: u64) -> Result<(), Fault> {
         let length = (length as usize).min(self.slot(message).length);
         if length == 0 {
-            return;
+            return Ok(());
         }
-        if length <= INLINE_PAYLOAD {
+        // A rank does short writes itself when it wakes. It would die of one into memory that is not there.
+        if length <= INLINE_PAYLOAD && place.segments == 0 && !place.may_fault {
             let bytes = Box::from(&self.slot(message).buffer[..length]);
-            self.wait(now, rank, Waiting::Write { address, bytes });
+            self.wait(now, rank, Waiting::Write { address: place.address, bytes });
             self.ranks[rank as usize].writes += 1;
-        } else {
-            self.flush_writes(rank);
-            let pid = self.ranks[rank as usize].pid;
-            let pointer = self.slot(message).buffer.as_mut_ptr();
-            if let Err(error) = transfer(pid, pointer, address, length as u64, true) {
-                self.fail(MemoryError { rank, address, length: length as u64, write: true, error });
-            }
+            return Ok(());
         }
+        self.flush_writes(rank);
+        let mut buffer = std::mem::take(&mut self.slot(message).buffer);
+        let written = self.access(rank, &mut buffer[..length], place, true);
+        self.slot(message).buffer = buffer;
+        written
     }
 
     /// The payload of `message` is not needed any more.
@@ -237,12 +282,40 @@ impl Memory {
     }
 }
 
+/// Copies between `bytes` and a list of segments (`ptl_iovec_t`: address, length) of process `pid`.
+fn scatter(pid: i32, bytes: &mut [u8], place: Place, write: bool) -> io::Result<()> {
+    // Segments are read in groups: a list may claim any length.
+    const GROUP: u64 = 256;
+    let (mut skip, mut done) = (place.offset, 0);
+    let mut first = 0;
+    while done < bytes.len() {
+        let count = GROUP.min(u64::from(place.segments) - first);
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let mut list = [0_u8; (GROUP * IOVEC_BYTES) as usize];
+        transfer(pid, list.as_mut_ptr(), place.address + first * IOVEC_BYTES, count * IOVEC_BYTES, false)?;
+        for segment in list[..(count * IOVEC_BYTES) as usize].chunks_exact(IOVEC_BYTES as usize) {
+            let word = |at: usize| u64::from_le_bytes(segment[at..at + 8].try_into().expect("eight of sixteen bytes"));
+            let (address, size) = (word(0), word(8));
+            let used = size.saturating_sub(skip).min((bytes.len() - done) as u64);
+            if used > 0 {
+                transfer(pid, bytes[done..].as_mut_ptr(), address.wrapping_add(skip), used, write)?;
+                done += used as usize;
+            }
+            skip = skip.saturating_sub(size);
+        }
+        first += count;
+    }
+    Ok(())
+}
+
 /// Copies `length` bytes between `local` and `address` of process `pid`.
 fn transfer(pid: i32, local: *mut u8, address: u64, length: u64, write: bool) -> io::Result<()> {
     let mut done = 0;
     while done < length {
         let mine = libc::iovec { iov_base: local.wrapping_add(done as usize).cast(), iov_len: (length - done) as usize };
-        let theirs = libc::iovec { iov_base: (address + done) as *mut libc::c_void, iov_len: (length - done) as usize };
+        let theirs = libc::iovec { iov_base: address.wrapping_add(done) as *mut libc::c_void, iov_len: (length - done) as usize };
         // SAFETY: `mine` lies inside the caller's buffer of `length` bytes; the other process's
         // addresses are checked by the kernel.
         let copied = unsafe {
@@ -273,8 +346,8 @@ mod tests {
         let mut target = [0u8; 16];
         let address = target.as_mut_ptr() as u64;
         memory.hold(0, Box::from([7u8; 16]));
-        memory.deliver(SimTime(1), 0, 0, address, 16);
-        memory.capture(1, 0, address, 16);
+        memory.deliver(SimTime(1), 0, 0, Place::at(address), 16).unwrap();
+        memory.capture(1, 0, Place::at(address), 16).unwrap();
         assert_eq!(memory.payloads[1].buffer[..16], [7; 16]);
         assert!(!memory.has_mail(0), "the write was done, nothing waits");
     }
@@ -284,10 +357,12 @@ mod tests {
         let mut memory = own_memory();
         let mut target = vec![0u8; 2 * INLINE_PAYLOAD];
         memory.hold(0, vec![9; 2 * INLINE_PAYLOAD].into());
-        memory.deliver(SimTime(1), 0, 0, target.as_mut_ptr() as u64, target.len() as u64);
+        memory.deliver(SimTime(1), 0, 0, Place::at(target.as_mut_ptr() as u64), target.len() as u64).unwrap();
         assert!(std::hint::black_box(&target).iter().all(|&byte| byte == 9));
         assert!(memory.error.is_none());
-        memory.capture(1, 0, 8, 100);
+        assert_eq!(memory.capture(1, 0, Place { may_fault: true, ..Place::at(8) }, 100), Err(Fault));
+        assert!(memory.error.is_none(), "a fault that was to be expected concerns its message only");
+        memory.capture(1, 0, Place::at(8), 100).unwrap();
         let error = memory.error.expect("address 8 is not mapped");
         assert_eq!((error.rank, error.address, error.write), (0, 8, false));
     }
