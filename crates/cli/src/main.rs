@@ -3,6 +3,7 @@
 mod generate;
 mod machine;
 mod picture;
+mod record;
 mod run;
 mod summary;
 mod trace;
@@ -35,6 +36,8 @@ enum Command {
     /// Look at traces, convert and change them
     #[command(subcommand)]
     Trace(trace::TraceCommand),
+    /// Record the communication of an MPI program as a trace
+    Record(record::RecordArgs),
     /// Make up a trace of a well-known pattern
     Generate(generate::GenerateArgs),
 }
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(args),
         Command::Machine(command) => machine::run(command),
         Command::Trace(command) => trace::run(command),
+        Command::Record(args) => record::run(args),
         Command::Generate(args) => generate::run(args),
     }
 }

@@ -1,7 +1,9 @@
 //! The event queue, its total order, the digest of a run, and seeded random streams.
 //!
 //! * [`EventQueue`] — events ordered by (time, who scheduled it, that one's sequence number).
+//! * [`CalendarQueue`] — the queue below it, for those who give every event a key of their own.
 //! * [`Digest`] — a 64-bit fingerprint of the event history.
+//! * [`prefetch`] — for those who know what an event will need.
 //! * [`stream`] — named random streams from one seed.
 //!
 //! ```
@@ -13,10 +15,14 @@
 //! assert_eq!(queue.pop().map(|(_, event)| event), Some("early"));
 //! ```
 
+mod calendar;
 mod digest;
+mod prefetch;
 mod queue;
 pub mod random;
 
+pub use calendar::CalendarQueue;
 pub use digest::Digest;
+pub use prefetch::prefetch;
 pub use queue::EventQueue;
 pub use random::stream;

@@ -34,13 +34,81 @@ pub struct IntraNodeConfig {
     pub rate: ByteRate,
 }
 
-/// How an output chooses among what waits for it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+/// How an output chooses among what waits for it. Virtual networks are the traffic classes.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum Arbitration {
     /// The virtual channels in turn, and within each the input ports in turn, a packet each.
     #[default]
     RoundRobin,
+    /// The packet that left its NIC first.
+    Age,
+    /// Each virtual network in turn sends as many packets as its weight says. Those that the list does not reach have weight 1.
+    WeightedPackets(Vec<u16>),
+    /// As many full packets' worth of bytes (deficit round robin).
+    WeightedBytes(Vec<u16>),
+}
+
+/// When a switch begins to send a packet on.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Forwarding {
+    /// As soon as its header is there.
+    #[default]
+    CutThrough,
+    /// When all of it is there.
+    StoreAndForward,
+}
+
+/// What waits behind what in an input buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Queueing {
+    /// Packets for different outputs do not wait for each other.
+    #[default]
+    VirtualOutput,
+    /// First in, first out, per virtual channel.
+    Fifo,
+}
+
+/// What keeps buffers from running over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum FlowControl {
+    /// The sender knows the free bytes.
+    #[default]
+    Credits,
+    /// The receiver stops the sender.
+    Pause(PauseConfig),
+}
+
+/// Priority flow control (IEEE 802.1Qbb).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PauseConfig {
+    /// A lane that holds this much is paused. [`Derived::FromPath`]: the buffer less the headroom that nothing is lost with.
+    pub xoff: Derived<Bytes>,
+    /// A paused lane that holds no more than this may go on. [`Derived::FromPath`]: two packets below `xoff`.
+    pub xon: Derived<Bytes>,
+    /// What a pause frame is worth, in 512 bit times of the link.
+    pub quanta: u32,
+    /// A pause frame on the wire.
+    pub frame: Bytes,
+    /// From the arrival of a pause frame to its effect.
+    pub response: SimTime,
+    /// The NIC of the source sends a lost packet again after this time.
+    pub resend_after: SimTime,
+}
+
+impl Default for PauseConfig {
+    /// Fact sheet 4.1: the longest pause, a frame of 64 B and 20 B of preamble and gap. The time until a resend is our choice, about
+    /// ten round trips.
+    fn default() -> Self {
+        PauseConfig {
+            xoff: Derived::FromPath,
+            xon: Derived::FromPath,
+            quanta: 65535,
+            frame: Bytes(84),
+            response: SimTime::ZERO,
+            resend_after: SimTime::from_us(50),
+        }
+    }
 }
 
 /// A parameter of LogGP: fixed, or from the links, switches and PCIe of the path.
@@ -114,6 +182,14 @@ pub struct NetworkConfig {
     pub ugal_threshold: Bytes,
     /// The choice at an output.
     pub arbitration: Arbitration,
+    /// Virtual networks that come before all others, a bit each.
+    pub strict_priority: u16,
+    /// When a switch sends on.
+    pub forwarding: Forwarding,
+    /// The order within an input buffer.
+    pub queueing: Queueing,
+    /// Credits or pauses.
+    pub flow_control: FlowControl,
     /// Between ranks of one node.
     pub intra_node: IntraNodeConfig,
     /// For [`NetworkKind::LogGp`].
@@ -147,6 +223,10 @@ impl Default for NetworkConfig {
             routing: RoutingKind::Minimal,
             ugal_threshold: Bytes(0),
             arbitration: Arbitration::RoundRobin,
+            strict_priority: 0,
+            forwarding: Forwarding::CutThrough,
+            queueing: Queueing::VirtualOutput,
+            flow_control: FlowControl::Credits,
             // Our choice: a copy through shared memory on a current server.
             intra_node: IntraNodeConfig { latency: SimTime::from_ns(300), rate: ByteRate(10_000_000_000) },
             loggp: LogGpConfig::default(),
@@ -218,6 +298,44 @@ pub enum ConfigError {
         /// Its value.
         latency: SimTime,
     },
+    /// A class that would never send.
+    #[error("weight {class} is 0; expected at least 1 for every virtual network")]
+    Weight {
+        /// Its place in the list.
+        class: usize,
+    },
+    /// Thresholds in the wrong order, or beyond the buffer.
+    #[error("pauses at xoff {xoff} and xon {xon} with a buffer of {buffer}; expected 1 B <= xon <= xoff <= buffer")]
+    Pause {
+        /// Stops.
+        xoff: Bytes,
+        /// Goes on.
+        xon: Bytes,
+        /// The buffer.
+        buffer: Bytes,
+    },
+    /// The buffer has no room above the headroom, so there is no threshold.
+    #[error(
+        "buffer_per_channel is {buffer}, all of it headroom ({headroom}); expected at least {least}, or an xoff that says what to risk"
+    )]
+    Headroom {
+        /// The buffer.
+        buffer: Bytes,
+        /// What arrives after the pause.
+        headroom: Bytes,
+        /// Headroom and three packets.
+        least: Bytes,
+    },
+    /// A pause of no length, a frame of no size, or no time before a resend.
+    #[error("{what} is {given}; expected {expected}")]
+    PauseValue {
+        /// The field.
+        what: &'static str,
+        /// Its value.
+        given: String,
+        /// What would do.
+        expected: &'static str,
+    },
     /// The routing does not fit the topology.
     #[error(transparent)]
     Routing(#[from] RoutingError),
@@ -249,6 +367,66 @@ impl NetworkConfig {
             Bytes(packets.saturating_mul(packet.0))
         };
         least(self.host_link).max(least(self.switch_link)).max(least(self.global_link))
+    }
+
+    /// What still arrives at a buffer after it has asked for a pause, at most: what is on the link while the frame is on its way, what
+    /// enters the switch's pipeline, a packet in front of the frame, the frame, the sender's response, and the packet that it has begun (fact sheet 4.1).
+    pub fn headroom(&self, pause: &PauseConfig) -> Bytes {
+        let of = |link: LinkConfig| {
+            let frame = link.rate.time_for(pause.frame) + link.rate.time_for(self.packet());
+            let time = link.latency * 2 + self.switch_latency + frame + pause.response;
+            // Rounded up to bytes, and the packet that was begun.
+            let bytes = (u128::from(time.as_ps()) * u128::from(link.rate.0)).div_ceil(1_000_000_000_000);
+            Bytes(u64::try_from(bytes).unwrap_or(u64::MAX).saturating_add(self.packet().0))
+        };
+        of(self.host_link).max(of(self.switch_link)).max(of(self.global_link))
+    }
+
+    /// `xoff` and `xon`.
+    pub fn pause_thresholds(&self, pause: &PauseConfig) -> (Bytes, Bytes) {
+        let xoff = match pause.xoff {
+            Derived::Fixed(xoff) => xoff,
+            Derived::FromPath => Bytes(self.buffer_per_channel.0.saturating_sub(self.headroom(pause).0)),
+        };
+        let xon = match pause.xon {
+            Derived::Fixed(xon) => xon,
+            Derived::FromPath => Bytes(xoff.0.saturating_sub(2 * self.packet().0).max(1)),
+        };
+        (xoff, xon)
+    }
+
+    /// Bytes of headroom that are missing above `xoff`, without which packets can be lost; none with credits.
+    pub fn missing_headroom(&self) -> Option<Bytes> {
+        let FlowControl::Pause(pause) = &self.flow_control else { return None };
+        let wanted = self.pause_thresholds(pause).0.0.saturating_add(self.headroom(pause).0);
+        let missing = wanted.saturating_sub(self.buffer_per_channel.0);
+        (missing > 0).then_some(Bytes(missing))
+    }
+
+    fn check_pause(&self, pause: &PauseConfig) -> Result<(), ConfigError> {
+        let value = |what, given, expected| Err(ConfigError::PauseValue { what, given, expected });
+        if !(1..=65535).contains(&pause.quanta) {
+            return value("quanta", pause.quanta.to_string(), "1 to 65535");
+        }
+        if pause.frame.0 == 0 || pause.frame > Bytes(9216) {
+            return value("pause frame", pause.frame.to_string(), "1 B to 9 KiB");
+        }
+        if pause.resend_after == SimTime::ZERO || pause.resend_after > SimTime::from_us(1_000_000) {
+            return value("resend_after", pause.resend_after.to_string(), "1 ps to 1 s");
+        }
+        if pause.response > SimTime::from_us(1_000_000) {
+            return value("pause response", pause.response.to_string(), "at most 1 s");
+        }
+        let (buffer, headroom) = (self.buffer_per_channel, self.headroom(pause));
+        let least = Bytes(headroom.0.saturating_add(3 * self.packet().0));
+        if pause.xoff == Derived::FromPath && buffer < least {
+            return Err(ConfigError::Headroom { buffer, headroom, least });
+        }
+        let (xoff, xon) = self.pause_thresholds(pause);
+        if xon.0 == 0 || xon > xoff || xoff > buffer {
+            return Err(ConfigError::Pause { xoff, xon, buffer });
+        }
+        Ok(())
     }
 
     /// Checks every field against the others and the topology; gives the routing, which was checked with them.
@@ -295,6 +473,14 @@ impl NetworkConfig {
         }
         if !(1..=16).contains(&self.virtual_networks) {
             return Err(ConfigError::VirtualNetworks { given: self.virtual_networks });
+        }
+        if let Arbitration::WeightedPackets(weights) | Arbitration::WeightedBytes(weights) = &self.arbitration
+            && let Some(class) = weights.iter().position(|&weight| weight == 0)
+        {
+            return Err(ConfigError::Weight { class });
+        }
+        if let FlowControl::Pause(pause) = &self.flow_control {
+            self.check_pause(pause)?;
         }
         // Loads are times; a threshold that no load reaches may be any long time.
         let threshold = self.switch_link.rate.time_for(Bytes(self.ugal_threshold.0.min(MAX_WIRE))).as_ps();

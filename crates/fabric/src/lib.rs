@@ -8,6 +8,7 @@
 //! * [`packet`] — packets, virtual channels, finite buffers with credits, arbitration, cut-through.
 //! * [`flow`] — messages share links max-min fairly.
 //! * [`loggp`] — latency, gap and gap per byte; no contention between the end points.
+//! * [`parallel`] — the packet network in regions, on several threads, with sources and sinks at its hosts.
 //! * [`timing`] — the closed form of one message alone, which all three keep to.
 //! * [`driver`] — a network driven by itself, for tests, benches and synthetic traffic.
 //!
@@ -40,9 +41,13 @@ mod flights;
 pub mod flow;
 pub mod loggp;
 pub mod packet;
+pub mod parallel;
 pub mod timing;
 
-pub use config::{Arbitration, ConfigError, Derived, FlowConfig, IntraNodeConfig, LinkConfig, LogGpConfig, NetworkConfig, NetworkKind};
+pub use config::{
+    Arbitration, ConfigError, Derived, FlowConfig, FlowControl, Forwarding, IntraNodeConfig, LinkConfig, LogGpConfig, NetworkConfig,
+    NetworkKind, PauseConfig, Queueing,
+};
 pub use timing::ZeroLoad;
 
 use narrows_topology::Topology;
@@ -85,6 +90,61 @@ pub enum Notice {
     TailArrived(TransferId),
 }
 
+/// A message at its target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// [`Transfer::id`]
+    pub id: TransferId,
+    /// Node index of the sender.
+    pub source: u32,
+    /// Node index of the receiver.
+    pub target: u32,
+    /// See [`Transfer::virtual_network`].
+    pub virtual_network: u8,
+    /// Payload bytes.
+    pub payload: Bytes,
+    /// When it was started.
+    pub started: SimTime,
+}
+
+/// A packet at its target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PacketArrival {
+    /// Its message.
+    pub arrival: Arrival,
+    /// When it began to leave its NIC.
+    pub injected: SimTime,
+    /// When its last byte is, or will be, through.
+    pub through: SimTime,
+    /// Links that it took, host links included.
+    pub hops: u32,
+    /// Bytes on the wire.
+    pub wire: u32,
+}
+
+/// Looks at the packet network at work. What is not overridden costs nothing. Links are numbered as in the topology; a lane is
+/// `virtual network x virtual channels + channel`.
+pub trait Observer {
+    /// A packet begins to leave on a link.
+    #[inline]
+    fn sent(&mut self, _link: u32, _lane: u32, _wire: u32, _at: SimTime, _duration: SimTime) {}
+    /// A packet of a switch joins what waits for a link, or leaves it.
+    #[inline]
+    fn queued(&mut self, _link: u32, _wire: u32, _joins: bool) {}
+    /// An idle link has something to send, and no credits or a pause. Told once until it sends.
+    #[inline]
+    fn stalled(&mut self, _link: u32) {}
+    /// The receiver of a link pauses a lane, or lets it go on.
+    #[inline]
+    fn paused(&mut self, _link: u32, _lane: u32, _pauses: bool) {}
+    /// A packet was lost at the end of a link.
+    #[inline]
+    fn lost(&mut self, _link: u32, _wire: u32) {}
+    /// A packet is on its last link; told when it starts there, or when its head arrives.
+    #[inline]
+    fn packet(&mut self, _packet: &PacketArrival) {}
+}
+
 /// Where a network's effects go.
 pub trait Out {
     /// Schedule `event` for the network itself. `source`: the ordering key, below 2^22 (a host, a switch, or their number). Keys of
@@ -110,32 +170,47 @@ pub(crate) enum EventKind {
     Tail,
     /// Transfer slot: header and last byte at the same time.
     HeadAndTail,
-    /// Transfer slot: at the target's gate of the LogGP network.
+    /// Transfer slot: at the target's gate of the LogGP network. Packet: its head is in the target NIC.
     Arrive,
     /// Packet: its head is at a switch and wants an output.
     Ready,
-    /// Packet: routed already, may enter the queue of its output.
-    Enqueue,
+    /// Input and lane: the next packet comes to the front of its queue.
+    Front,
+    /// Input and lane: a buffer may have drained.
+    Release,
+    /// Input and lane: a pause has to be repeated.
+    Refresh,
+    /// Output, lane and whether: a pause frame.
+    Pause,
+    /// Packet: lost, to be sent again.
+    Resend,
     /// Link: look for something to send.
     Wake,
     /// Transfer slot and its generation: the flow may have run out.
     Drain,
     /// Find the new rates of flows.
     Solve,
+    /// Host and tag: of an agent.
+    Timer,
 }
 
 impl EventKind {
-    const ALL: [EventKind; 10] = [
+    const ALL: [EventKind; 15] = [
         EventKind::SourceDone,
         EventKind::Head,
         EventKind::Tail,
         EventKind::HeadAndTail,
         EventKind::Arrive,
         EventKind::Ready,
-        EventKind::Enqueue,
+        EventKind::Front,
+        EventKind::Release,
+        EventKind::Refresh,
+        EventKind::Pause,
+        EventKind::Resend,
         EventKind::Wake,
         EventKind::Drain,
         EventKind::Solve,
+        EventKind::Timer,
     ];
 }
 
@@ -164,12 +239,35 @@ pub struct Statistics {
     pub packets: u64,
     /// Links crossed by packets, host links included.
     pub packet_hops: u64,
-    /// Packet network: times that an output was idle, had something to send and lacked credits.
+    /// Packet network: times that an idle output had something to send and no credits, or was paused.
     pub credit_stalls: u64,
+    /// Packet network: pause frames that stop.
+    pub pauses: u64,
+    /// Packet network: packets lost for lack of headroom, all sent again.
+    pub lost_packets: u64,
     /// Flow network: times that rates were solved.
     pub solves: u64,
     /// Flow network: flows whose rate was solved, over all solves.
     pub solved_flows: u64,
+}
+
+impl std::ops::Add for Statistics {
+    type Output = Statistics;
+
+    fn add(self, other: Statistics) -> Statistics {
+        Statistics {
+            transfers: self.transfers + other.transfers,
+            intra_node: self.intra_node + other.intra_node,
+            bytes: self.bytes + other.bytes,
+            packets: self.packets + other.packets,
+            packet_hops: self.packet_hops + other.packet_hops,
+            credit_stalls: self.credit_stalls + other.credit_stalls,
+            pauses: self.pauses + other.pauses,
+            lost_packets: self.lost_packets + other.lost_packets,
+            solves: self.solves + other.solves,
+            solved_flows: self.solved_flows + other.solved_flows,
+        }
+    }
 }
 
 /// One of the three networks.

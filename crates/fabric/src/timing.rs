@@ -2,11 +2,12 @@
 //!
 //! A packet passes a row of stages: it is read over PCIe, sent over the host link, over links between switches, over the
 //! target's host link, and written over PCIe. It is read whole before it is sent, and has arrived whole before it is written; between
-//! links it is cut through: the head goes on after the switch latency, or as soon after it as a faster output will not run dry. With `n`
+//! links it is cut through: the head goes on after the switch latency, or as soon after it as a faster output will not run dry (or, with
+//! store-and-forward, when its tail has come). With `n`
 //! equal packets, stage `i` begins with packet `k` at `c_i + (k - 1) M_i`, where `c_i` is the way of the first packet and `M_i` the
 //! longest service time up to the stage; the last packet, which may be shorter, is then followed by itself.
 
-use crate::config::{LinkConfig, NetworkConfig};
+use crate::config::{Forwarding, LinkConfig, NetworkConfig};
 use narrows_topology::{LinkClass, Topology};
 use narrows_units::{ByteRate, Bytes, SimTime};
 
@@ -26,11 +27,19 @@ pub struct ZeroLoad {
 pub(crate) struct Timer {
     rate: ByteRate,
     sizes: [(u32, u64); 2],
+    /// 512 bit times.
+    quantum: u64,
 }
 
 impl Timer {
     fn new(rate: ByteRate, sizes: [u64; 2]) -> Self {
-        Timer { rate, sizes: sizes.map(|size| (size as u32, rate.time_for(Bytes(size)).as_ps())) }
+        let sizes = sizes.map(|size| (size as u32, rate.time_for(Bytes(size)).as_ps()));
+        Timer { rate, sizes, quantum: rate.time_for(Bytes(64)).as_ps() }
+    }
+
+    /// Picoseconds for so many quanta of a pause frame.
+    pub(crate) fn quanta(&self, quanta: u32) -> u64 {
+        u64::from(quanta) * self.quantum
     }
 
     /// Picoseconds for `bytes`.
@@ -94,13 +103,14 @@ pub struct Costs {
     switch_link: LinkConfig,
     global_link: LinkConfig,
     pub(crate) switch_latency: u64,
-    pub(crate) host_wire: Timer,
-    pub(crate) switch_wire: Timer,
-    pub(crate) global_wire: Timer,
+    host_wire: Timer,
+    switch_wire: Timer,
+    global_wire: Timer,
     pub(crate) pcie: Timer,
     pcie_rate: ByteRate,
     intra_node_latency: u64,
     intra_node_rate: ByteRate,
+    store_and_forward: bool,
 }
 
 impl Costs {
@@ -121,6 +131,7 @@ impl Costs {
             pcie_rate: config.pcie_rate,
             intra_node_latency: config.intra_node.latency.as_ps(),
             intra_node_rate: config.intra_node.rate,
+            store_and_forward: config.forwarding == Forwarding::StoreAndForward,
         }
     }
 
@@ -128,6 +139,11 @@ impl Costs {
     #[inline]
     pub(crate) fn packets(&self, payload: u64) -> u64 {
         payload.div_ceil(u64::from(self.mtu)).max(1)
+    }
+
+    /// Links have different rates.
+    pub(crate) fn mixed_rates(&self) -> bool {
+        self.host_link.rate != self.switch_link.rate || self.host_link.rate != self.global_link.rate
     }
 
     pub(crate) fn link(&self, class: LinkClass) -> LinkConfig {
@@ -168,7 +184,9 @@ impl Costs {
 
     /// A header from a host to another on the same switch.
     pub fn least_latency(&self) -> SimTime {
-        SimTime(2 * self.host_link.latency.as_ps() + self.switch_latency + self.host_wire.time(self.header))
+        let header = self.host_wire.time(self.header);
+        let latency = 2 * self.host_link.latency.as_ps() + self.switch_latency;
+        SimTime(latency + header + if self.store_and_forward { header } else { 0 })
     }
 
     /// A header from a rank to another of the same node.
@@ -220,6 +238,8 @@ impl Costs {
             last = if packets == 1 { begins } else { (last + step_of_last).max(begins + service) };
         };
         pass(full.host, full.read, rest.read);
+        // A head goes on at once, when the next link is faster only so late that it does not run dry, or when its tail is there.
+        let wait = |before: u64, after: u64| if self.store_and_forward { before } else { before.saturating_sub(after) };
         let mut before = (host_latency, full.host, rest.host);
         for index in 0..way.links {
             let (latency, service, of_last) = if way.is_global(index) {
@@ -227,13 +247,12 @@ impl Costs {
             } else {
                 (self.switch_link.latency.as_ps(), full.switch, rest.switch)
             };
-            // A faster output waits, so as not to run dry.
             let head = before.0 + self.switch_latency;
-            pass(service, head + before.1.saturating_sub(service), head + before.2.saturating_sub(of_last));
+            pass(service, head + wait(before.1, service), head + wait(before.2, of_last));
             before = (latency, service, of_last);
         }
         let head = before.0 + self.switch_latency;
-        pass(full.host, head + before.1.saturating_sub(full.host), head + before.2.saturating_sub(rest.host));
+        pass(full.host, head + wait(before.1, full.host), head + wait(before.2, rest.host));
         pass(full.write, host_latency + full.host, host_latency + rest.host);
         let head = first - full.host + self.host_wire.time(self.header);
         ZeroLoad { source_done: SimTime(source_done), head: SimTime(head), tail: SimTime(last + rest.write) }

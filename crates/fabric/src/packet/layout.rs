@@ -1,0 +1,75 @@
+//! How a network is cut into regions, and who is who in each.
+
+use narrows_topology::{Topology, Vertex};
+
+/// Who is where. A region owns its switches, their hosts, and every link that starts at one of them; it numbers its hosts, its links
+/// (those of its hosts first, in their order) and the links that end in it.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    pub topology: Topology,
+    pub regions: u32,
+    /// By host: its region and its number there, which is also that of its link.
+    pub hosts: Vec<(u32, u32)>,
+    /// By switch.
+    pub region_of: Vec<u32>,
+    /// By link: its number in the region that feeds it.
+    pub output: Vec<u32>,
+    /// By link: its number among those that end in the region where it ends.
+    pub input: Vec<u32>,
+    /// By region: the links that start, and that end there, in the order of their numbers.
+    pub starting: Vec<Vec<u32>>,
+    pub ending: Vec<Vec<u32>>,
+}
+
+impl Layout {
+    /// Everything in one region.
+    pub(crate) fn whole(topology: Topology) -> Layout {
+        let regions = vec![0; topology.switches() as usize];
+        Layout::new(topology, regions)
+    }
+
+    /// `region_of`: by switch; numbers from 0 without a gap.
+    pub(crate) fn new(topology: Topology, region_of: Vec<u32>) -> Layout {
+        let regions = region_of.iter().max().map_or(1, |last| last + 1);
+        let mut starting = vec![Vec::new(); regions as usize];
+        let mut ending = starting.clone();
+        let links = topology.links();
+        let home = |vertex: Vertex| match vertex {
+            Vertex::Switch(switch) => region_of[switch as usize],
+            Vertex::Host(host) => match links[topology.injection(host) as usize].to {
+                Vertex::Switch(switch) => region_of[switch as usize],
+                Vertex::Host(_) => 0,
+            },
+        };
+        // The links of hosts come first in the topology's order, too.
+        let (mut output, mut input) = (Vec::with_capacity(links.len()), Vec::with_capacity(links.len()));
+        for (number, link) in links.iter().enumerate() {
+            let (starting, ending) = (&mut starting[home(link.from) as usize], &mut ending[home(link.to) as usize]);
+            output.push(starting.len() as u32);
+            input.push(ending.len() as u32);
+            starting.push(number as u32);
+            ending.push(number as u32);
+        }
+        let hosts = (0..topology.hosts()).map(|host| (home(Vertex::Host(host)), output[host as usize])).collect();
+        Layout { hosts, output, input, starting, ending, regions, region_of, topology }
+    }
+
+    /// The region of a vertex.
+    pub(crate) fn home(&self, vertex: Vertex) -> u32 {
+        match vertex {
+            Vertex::Host(host) => self.hosts[host as usize].0,
+            Vertex::Switch(switch) => self.region_of[switch as usize],
+        }
+    }
+}
+
+/// Most regions: what each has for each of the others must not outgrow what it has for itself.
+const MOST_REGIONS: u32 = 512;
+
+/// The region of every switch, along the groups of the topology; several groups each where there are too many.
+pub(crate) fn regions(topology: &Topology) -> Vec<u32> {
+    let groups: Vec<u32> = (0..topology.switches()).map(|switch| topology.group(switch)).collect();
+    let count = groups.iter().max().map_or(1, |last| last + 1);
+    let regions = count.min(MOST_REGIONS);
+    groups.iter().map(|&group| (u64::from(group) * u64::from(regions) / u64::from(count)) as u32).collect()
+}

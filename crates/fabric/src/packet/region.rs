@@ -1,0 +1,705 @@
+//! A region of the packet network: its state, and what it does at each of its events.
+
+use super::layout::Layout;
+use super::state::*;
+use crate::config::{Forwarding, NetworkConfig, Queueing};
+use crate::flights::NONE;
+use crate::timing::{Costs, Timer};
+use crate::{Arrival, EventKind, Observer, Statistics};
+use narrows_engine::prefetch;
+use narrows_topology::{LinkClass, Route, Routing, Vertex};
+use narrows_units::SimTime;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+
+/// Where the effects of a region go.
+pub(crate) trait Effects: Observer {
+    /// Of a message, only [`Effects::delivered`] is told, instead of [`EventKind::SourceDone`], [`Effects::head`] and [`Effects::tail`].
+    const EARLY: bool;
+    /// An event for the region itself. At one time, `kind` and then `place` (a link or a host by its number in the topology) say the
+    /// order, which is the same however the network is cut; no two events but identical ones have all three in common, except those
+    /// whose `payload` is no index of a record and orders them too. [`EventKind::SourceDone`] with the number of a message comes back to the
+    /// owner of the region, all others to [`Region::handle`].
+    fn schedule(&mut self, at: u64, kind: EventKind, place: u32, payload: u32);
+    /// The head of a packet will be at a switch of another region at `at`, by the input of that region that it names.
+    fn fly(&mut self, region: u32, at: u64, packet: &Packet);
+    /// Something for an output of another region.
+    fn note(&mut self, region: u32, note: Note);
+    /// The header of a message is in the target NIC.
+    fn head(&mut self, arrival: &Arrival);
+    /// The last byte of a message is through.
+    fn tail(&mut self, arrival: &Arrival);
+    /// The last byte of a message will be through then.
+    fn delivered(&mut self, arrival: &Arrival, through: u64);
+}
+
+/// News that goes against the packets.
+#[derive(Clone, Debug)]
+pub(crate) enum Note {
+    /// Bytes of a buffer are free.
+    Credit { output: u32, lane: u32, at: u64, bytes: u32 },
+    /// A pause frame.
+    Pause { output: u32, at: u64, frame: u32 },
+    /// A packet was lost on a link and will be sent again.
+    Lost { link: u32, at: u64, packet: Box<Packet> },
+}
+
+impl Note {
+    /// When it takes effect.
+    pub(crate) fn at(&self) -> u64 {
+        match self {
+            Note::Credit { at, .. } | Note::Pause { at, .. } | Note::Lost { at, .. } => *at,
+        }
+    }
+}
+
+/// A fast hash for keys that are numbers already.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Multiply(u64);
+
+impl Hasher for Multiply {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(u64::from(byte)));
+    }
+
+    #[inline]
+    fn write_u64(&mut self, word: u64) {
+        self.0 = (self.0 ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    }
+
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// What is wrong with the credits of a lane; a bug, found by an audit.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("link {link}, lane {lane}: {credits} B free + {returning} B on the way back + {held} B held is not the buffer of {buffer} B")]
+pub struct AuditError {
+    /// The link.
+    pub link: u32,
+    /// The lane on it.
+    pub lane: u32,
+    /// Credits at the sender.
+    pub credits: u64,
+    /// Credits on their way back.
+    pub returning: u64,
+    /// Bytes of packets in the buffer or on the link to it.
+    pub held: u64,
+    /// Its size.
+    pub buffer: u64,
+}
+
+/// See the module's page.
+#[derive(Debug)]
+pub(crate) struct Region {
+    pub(super) number: u32,
+    pub(super) layout: Arc<Layout>,
+    pub(super) costs: Costs,
+    pub(super) routing: Routing,
+    pub(super) virtual_networks: u32,
+    pub(super) channels: u32,
+    pub(super) lanes: u32,
+    pub(super) buffer: u64,
+    pub(super) store_and_forward: bool,
+    pub(super) mixed_rates: bool,
+    pub(super) arbiter: super::arbiter::Arbiter,
+    pub(super) outputs: Vec<Output>,
+    pub(super) loads: Vec<Load>,
+    pub(super) lane_states: Vec<Lane>,
+    pub(super) queues: Slab<Queue>,
+    pub(super) packets: Slab<Packet>,
+    pub(super) returns: ReturnLists,
+    pub(super) inputs: Vec<Input>,
+    /// With pauses instead of credits.
+    pub(super) pauses: Option<super::pause::Pauses>,
+    /// With one queue per input: see [`super::front`].
+    pub(super) fronts: Option<Vec<super::front::Front>>,
+    pub(super) injectors: Vec<Injector>,
+    pub(super) pcie: Vec<Pcie>,
+    pub(super) sending: Slab<Sending>,
+    pub(super) receiving: Slab<Receiving>,
+    /// Messages of several packets under way to a host here, by source and the number that it gave.
+    pub(super) partial: HashMap<u64, u32, BuildHasherDefault<Multiply>>,
+    pub(super) statistics: Statistics,
+}
+
+impl Region {
+    /// `routing` and `config` belong together: [`NetworkConfig::check`].
+    pub(crate) fn new(number: u32, config: &NetworkConfig, layout: Arc<Layout>, routing: Routing) -> Region {
+        let costs = Costs::new(config);
+        let topology = &layout.topology;
+        let virtual_networks = u32::from(config.virtual_networks);
+        let lanes = virtual_networks * u32::from(config.virtual_channels);
+        let (mut outputs, mut inputs, mut hosts) = (Vec::<Output>::new(), Vec::new(), 0u32);
+        for &index in &layout.starting[number as usize] {
+            let link = &topology.links()[index as usize];
+            let host = if let Vertex::Host(_) = link.from { outputs.len() as u32 } else { NONE };
+            hosts += u32::from(host != NONE);
+            outputs.push(Output {
+                wake: NEVER,
+                occupied: 0,
+                latency: costs.link(link.class).latency.as_ps(),
+                link: index,
+                region: layout.home(link.to),
+                input: layout.input[index as usize],
+                host,
+                to_host: matches!(link.to, Vertex::Host(_)),
+                class: link.class,
+                turn: 0,
+                class_turn: 0,
+                stalled: false,
+            });
+        }
+        for &index in &layout.ending[number as usize] {
+            let link = &topology.links()[index as usize];
+            inputs.push(Input {
+                latency: costs.link(link.class).latency.as_ps(),
+                link: index,
+                region: layout.home(link.from),
+                output: layout.output[index as usize],
+                switch: if let Vertex::Switch(switch) = link.to { switch } else { NONE },
+                reverse: layout.output[link.reverse as usize],
+                class: link.class,
+            });
+        }
+        let buffer = config.buffer_per_channel.0;
+        let lane = Lane { credits: buffer, back: Returns::default(), ring: NONE, starved: false };
+        let injector = Injector {
+            reading: NONE,
+            direct: NONE,
+            first_read: NONE,
+            last_read: NONE,
+            window: config.read_window as i32,
+            direct_turn: false,
+        };
+        Region {
+            loads: vec![Load::default(); outputs.len()],
+            lane_states: vec![lane; outputs.len() * lanes as usize],
+            queues: Slab::default(),
+            packets: Slab::default(),
+            returns: ReturnLists::default(),
+            pauses: super::pause::Pauses::new(config, inputs.len() * lanes as usize, outputs.len() * lanes as usize),
+            fronts: match config.queueing {
+                Queueing::VirtualOutput => None,
+                Queueing::Fifo => Some(vec![super::front::Front::default(); inputs.len() * lanes as usize]),
+            },
+            injectors: vec![injector; (hosts * virtual_networks) as usize],
+            pcie: vec![Pcie::default(); hosts as usize],
+            sending: Slab::default(),
+            receiving: Slab::default(),
+            partial: HashMap::default(),
+            statistics: Statistics::default(),
+            arbiter: super::arbiter::Arbiter::new(config, outputs.len()),
+            mixed_rates: costs.mixed_rates(),
+            store_and_forward: config.forwarding == Forwarding::StoreAndForward,
+            number,
+            costs,
+            routing,
+            virtual_networks,
+            channels: u32::from(config.virtual_channels),
+            lanes,
+            buffer,
+            outputs,
+            inputs,
+            layout,
+        }
+    }
+
+    /// Brings what an event will need into the cache, in three steps as the event comes nearer: each follows what the one before brought.
+    #[inline]
+    pub(crate) fn prefetch<const STEP: u32>(&self, kind: EventKind, payload: u32) {
+        match (STEP, kind) {
+            (0, EventKind::Ready) => prefetch(&self.packets[payload]),
+            (1, EventKind::Ready) => {
+                if let Some(input) = self.inputs.get(self.packets[payload].input as usize) {
+                    prefetch(input);
+                }
+            }
+            (2, EventKind::Ready) => {
+                let packet = &self.packets[payload];
+                if let Some(input) = self.inputs.get(packet.input as usize)
+                    && input.region == self.number
+                {
+                    prefetch(&self.lane_states[(input.output * self.lanes + packet.lane()) as usize]);
+                }
+            }
+            (0, EventKind::Wake) => {
+                prefetch(&self.outputs[payload as usize]);
+                prefetch(&self.loads[payload as usize]);
+            }
+            (1, EventKind::Wake) => {
+                let lane = self.outputs[payload as usize].occupied.trailing_zeros() % self.lanes;
+                prefetch(&self.lane_states[(payload * self.lanes + lane) as usize]);
+            }
+            (2, EventKind::Wake) => {
+                let lane = self.outputs[payload as usize].occupied.trailing_zeros() % self.lanes;
+                let last = self.lane_states[(payload * self.lanes + lane) as usize].ring;
+                if last != NONE {
+                    prefetch(&self.packets[self.queues[self.queues[last].next_in_ring].first]);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes an event that it scheduled, at the time for which it did.
+    #[inline]
+    pub(crate) fn handle(&mut self, now: u64, kind: EventKind, payload: u32, fx: &mut impl Effects) {
+        match kind {
+            EventKind::Ready => self.ready(payload, now, fx),
+            EventKind::Wake => {
+                let output = &mut self.outputs[payload as usize];
+                if output.wake == now {
+                    output.wake = NEVER;
+                    self.serve(payload, now, fx);
+                }
+            }
+            EventKind::Head => fx.head(&self.receiving[payload].arrival),
+            EventKind::Tail => self.tail(payload, fx),
+            EventKind::HeadAndTail => {
+                fx.head(&self.receiving[payload].arrival);
+                self.tail(payload, fx);
+            }
+            EventKind::Arrive => {
+                if self.admit(payload, now, fx) {
+                    self.eject(payload, now, now, fx);
+                }
+            }
+            EventKind::Front => self.next_front(payload, now, fx),
+            EventKind::Release => self.release(payload, now, fx),
+            EventKind::Refresh => self.refresh(payload, now, fx),
+            EventKind::Pause => self.paused(payload, now, fx),
+            EventKind::Resend => self.resend(payload, now, fx),
+            _ => unreachable!("{kind:?} is not an event of the packet network"),
+        }
+    }
+
+    fn tail(&mut self, slot: u32, fx: &mut impl Effects) {
+        let arrival = self.receiving[slot].arrival;
+        self.receiving.remove(slot);
+        fx.tail(&arrival);
+    }
+
+    /// A packet from another region.
+    #[inline]
+    pub(crate) fn land(&mut self, packet: Packet, fx: &mut impl Effects) {
+        let Input { link, class, .. } = self.inputs[packet.input as usize];
+        let head = if self.store_and_forward { packet.ready } else { packet.ready - self.costs.wire(class).time(packet.wire) };
+        let index = self.packets.insert(packet);
+        fx.schedule(head, EventKind::Ready, link, index);
+    }
+
+    /// News from another region.
+    #[inline]
+    pub(crate) fn hear(&mut self, note: Note, now: u64, fx: &mut impl Effects) {
+        match note {
+            Note::Credit { output, lane, at, bytes } => self.give_back(output, lane, at, bytes, now, fx),
+            Note::Pause { output, at, frame } => self.pause_arrives(output, at, frame, fx),
+            Note::Lost { link, at, packet } => {
+                let index = self.packets.insert(*packet);
+                fx.schedule(at, EventKind::Resend, link, index);
+            }
+        }
+    }
+
+    /// Forgets whose turn it is.
+    pub(crate) fn rest(&mut self) {
+        for output in &mut self.outputs {
+            (output.turn, output.class_turn) = (0, 0);
+        }
+        for injector in &mut self.injectors {
+            injector.direct_turn = false;
+        }
+        for lane in &mut self.lane_states {
+            lane.starved &= lane.ring != NONE;
+        }
+        self.arbiter.rest();
+    }
+
+    pub(crate) fn costs(&self) -> &Costs {
+        &self.costs
+    }
+
+    pub(crate) fn topology(&self) -> &narrows_topology::Topology {
+        &self.layout.topology
+    }
+
+    pub(crate) fn statistics(&self) -> Statistics {
+        self.statistics
+    }
+
+    /// The number of a host of this region within it.
+    #[inline]
+    pub(crate) fn host(&self, host: u32) -> u32 {
+        debug_assert_eq!(self.layout.hosts[host as usize].0, self.number);
+        self.layout.hosts[host as usize].1
+    }
+
+    /// The links that start in this region.
+    pub(crate) fn links(&self) -> &[u32] {
+        &self.layout.starting[self.number as usize]
+    }
+
+    /// The time that `link`, an output of this region, needs for what waits and what it is sending.
+    pub(crate) fn load(&self, link: u32, now: u64) -> SimTime {
+        let load = &self.loads[self.layout.output[link as usize] as usize];
+        SimTime(load.backlog + load.free.saturating_sub(now))
+    }
+
+    /// Packets in NICs, switches and on links.
+    pub(crate) fn live_packets(&self) -> usize {
+        self.packets.live()
+    }
+
+    // ---- outputs ----
+
+    #[inline]
+    pub(super) fn timer(&self, class: LinkClass) -> &Timer {
+        self.costs.wire(class)
+    }
+
+    /// The head of a packet is at a switch.
+    #[inline]
+    fn ready(&mut self, index: u32, now: u64, fx: &mut impl Effects) {
+        if self.pauses.is_some() && !self.admit(index, now, fx) {
+            return;
+        }
+        if self.fronts.is_some() && !self.comes_to_front(index, now, fx) {
+            return;
+        }
+        self.route(index, now, fx);
+    }
+
+    /// A packet chooses its output and asks for it.
+    #[inline]
+    pub(super) fn route(&mut self, index: u32, now: u64, fx: &mut impl Effects) {
+        let Region { packets, loads, routing, inputs, layout, .. } = self;
+        let packet = &mut packets[index];
+        let Input { switch, link: input, .. } = inputs[packet.input as usize];
+        let step = routing.next(switch, input, packet.target, &mut packet.route, |link| {
+            let load = &loads[layout.output[link as usize] as usize];
+            load.backlog + load.free.saturating_sub(now)
+        });
+        packet.route.channel = step.channel;
+        let output = layout.output[step.link as usize];
+        let lane = packet.virtual_network() * self.channels + u32::from(step.channel);
+        let wire = packet.wire;
+        if self.mixed_rates {
+            // Only an output faster than the input has to wait, so as not to run dry.
+            let time = self.timer(self.outputs[output as usize].class).time(wire);
+            let packet = &mut self.packets[index];
+            packet.ready = packet.ready.saturating_sub(time);
+            if packet.ready > now {
+                return self.enqueue(output, lane, index, now, fx);
+            }
+        } else {
+            packet.ready = 0;
+        }
+        if self.outputs[output as usize].occupied == 0
+            && self.loads[output as usize].free <= now
+            && matches!(self.credit(output, lane, wire, now), Credit::Now)
+        {
+            return self.transmit(output, lane, index, now, fx);
+        }
+        self.enqueue(output, lane, index, now, fx);
+    }
+
+    /// A packet waits for its output.
+    fn enqueue(&mut self, output: u32, lane_index: u32, index: u32, now: u64, fx: &mut impl Effects) {
+        let Packet { wire, input, .. } = self.packets[index];
+        let time = self.timer(self.outputs[output as usize].class).time(wire);
+        self.loads[output as usize].backlog += time;
+        self.outputs[output as usize].occupied |= 1 << lane_index;
+        self.packets[index].next = NONE;
+        let lane = &mut self.lane_states[(output * self.lanes + lane_index) as usize];
+        let mut queue = lane.ring;
+        if queue != NONE && self.queues[queue].input != input {
+            let end = queue;
+            loop {
+                queue = self.queues[queue].next_in_ring;
+                if queue == end {
+                    queue = NONE;
+                    break;
+                }
+                if self.queues[queue].input == input {
+                    break;
+                }
+            }
+        }
+        if queue == NONE {
+            let queue = self.queues.insert(Queue { first: index, last: index, next_in_ring: NONE, input });
+            let last = std::mem::replace(&mut lane.ring, queue);
+            self.queues[queue].next_in_ring =
+                if last == NONE { queue } else { std::mem::replace(&mut self.queues[last].next_in_ring, queue) };
+        } else {
+            let last = std::mem::replace(&mut self.queues[queue].last, index);
+            self.packets[last].next = index;
+        }
+        fx.queued(self.outputs[output as usize].link, wire, true);
+        let free = self.loads[output as usize].free;
+        if free > now {
+            self.wake_at(output, free, fx);
+        } else if self.outputs[output as usize].wake > now {
+            self.serve(output, now, fx);
+        }
+    }
+
+    /// Takes the first packet of the queue whose turn it is.
+    pub(super) fn dequeue(&mut self, output: u32, lane_index: u32, fx: &mut impl Effects) -> u32 {
+        let lane = &mut self.lane_states[(output * self.lanes + lane_index) as usize];
+        let last = lane.ring;
+        let turn = self.queues[last].next_in_ring;
+        let queue = &mut self.queues[turn];
+        let index = queue.first;
+        queue.first = self.packets[index].next;
+        if queue.first != NONE {
+            lane.ring = turn;
+        } else {
+            let after = queue.next_in_ring;
+            if turn == last {
+                lane.ring = NONE;
+                self.outputs[output as usize].occupied &= !(1 << lane_index);
+            } else {
+                self.queues[last].next_in_ring = after;
+            }
+            self.queues.remove(turn);
+        }
+        let wire = self.packets[index].wire;
+        let time = self.timer(self.outputs[output as usize].class).time(wire);
+        self.loads[output as usize].backlog -= time;
+        fx.queued(self.outputs[output as usize].link, wire, false);
+        index
+    }
+
+    /// Wakes an output at a time, unless it wakes before that anyway.
+    #[inline]
+    pub(super) fn wake_at(&mut self, output: u32, at: u64, fx: &mut impl Effects) {
+        let state = &mut self.outputs[output as usize];
+        if at < state.wake {
+            state.wake = at;
+            fx.schedule(at, EventKind::Wake, state.link, output);
+        }
+    }
+
+    /// Whether a lane may send `wire` bytes.
+    #[inline]
+    pub(super) fn credit(&mut self, output: u32, lane_index: u32, wire: u32, now: u64) -> Credit {
+        let lane = (output * self.lanes + lane_index) as usize;
+        if let Some(pauses) = &self.pauses {
+            return match pauses.until(lane) {
+                until if until > now => Credit::At(until),
+                _ => Credit::Now,
+            };
+        }
+        let state = &mut self.lane_states[lane];
+        let wire = u64::from(wire);
+        if state.credits >= wire {
+            return Credit::Now;
+        }
+        state.credits += self.returns.collect(&mut state.back, now);
+        if state.credits >= wire {
+            return Credit::Now;
+        }
+        match self.returns.when(&state.back, wire - state.credits) {
+            Enough::At(at) => Credit::At(at),
+            Enough::Unknown => Credit::Unknown,
+        }
+    }
+
+    /// `bytes` of the buffer of a lane are free; its sender, an output of this region, knows `at`.
+    #[inline]
+    fn give_back(&mut self, output: u32, lane_index: u32, at: u64, bytes: u32, now: u64, fx: &mut impl Effects) {
+        let lane = &mut self.lane_states[(output * self.lanes + lane_index) as usize];
+        // What is back already makes room at once: long lists would be cold memory when they are read.
+        lane.credits += self.returns.collect(&mut lane.back, now);
+        self.returns.add(&mut lane.back, at, bytes);
+        if lane.starved {
+            lane.starved = false;
+            self.wake_at(output, at, fx);
+        }
+    }
+
+    /// The buffer that a packet is in will be free of it at `tail`.
+    #[inline]
+    pub(super) fn leave(&mut self, input: u32, lane: u32, tail: u64, wire: u32, now: u64, fx: &mut impl Effects) {
+        if self.pauses.is_some() {
+            return self.leaves(input, lane, tail, wire, fx);
+        }
+        let Input { latency, region, output, .. } = self.inputs[input as usize];
+        let at = tail + latency;
+        if region == self.number {
+            self.give_back(output, lane, at, wire, now, fx);
+        } else {
+            fx.note(region, Note::Credit { output, lane, at, bytes: wire });
+        }
+    }
+
+    /// A packet starts on a link.
+    #[inline]
+    pub(super) fn transmit(&mut self, output: u32, lane: u32, index: u32, now: u64, fx: &mut impl Effects) {
+        let Packet { wire, input, .. } = self.packets[index];
+        let state = &mut self.outputs[output as usize];
+        state.stalled = false;
+        let (latency, link, to_host, region, far) = (state.latency, state.link, state.to_host, state.region, state.input);
+        let time = self.costs.wire(state.class).time(wire);
+        let tail = now + time;
+        self.loads[output as usize].free = tail;
+        if self.pauses.is_none() {
+            self.lane_states[(output * self.lanes + lane) as usize].credits -= u64::from(wire);
+        }
+        self.statistics.packet_hops += 1;
+        fx.sent(link, lane, wire, SimTime(now), SimTime(time));
+        if input != NONE {
+            let from = self.packets[index].lane();
+            self.leave(input, from, tail, wire, now, fx);
+            if self.fronts.is_some() {
+                self.front_leaves(input, from, tail, fx);
+            }
+        } else {
+            self.packets[index].injected = now;
+        }
+        let packet = &mut self.packets[index];
+        packet.hop(lane);
+        packet.input = far;
+        if to_host {
+            packet.ready = tail + latency;
+            if self.pauses.is_some() {
+                return fx.schedule(now + latency, EventKind::Arrive, link, index);
+            }
+            return self.eject(index, now + latency, now, fx);
+        }
+        let pipeline = latency + self.costs.switch_latency;
+        packet.ready = tail + pipeline;
+        let head = if self.store_and_forward { tail + pipeline } else { now + pipeline };
+        if region == self.number {
+            fx.schedule(head, EventKind::Ready, link, index);
+        } else {
+            fx.fly(region, head, packet);
+            self.free_packet(index);
+        }
+    }
+
+    #[inline]
+    pub(super) fn free_packet(&mut self, index: u32) {
+        self.packets[index].wire = 0;
+        self.packets.remove(index);
+    }
+
+    /// The head of a packet is, or will be, at its target at `head`; the rest of its way is known.
+    #[inline]
+    fn eject<F: Effects>(&mut self, index: u32, head: u64, now: u64, fx: &mut F) {
+        let packet = self.packets[index];
+        let Packet { input, ready: tail, .. } = packet;
+        let link = self.inputs[input as usize].link;
+        let mut through = tail;
+        if packet.is_written() {
+            let free = &mut self.pcie[self.layout.hosts[packet.target as usize].1 as usize].write_free;
+            *free = tail.max(*free) + self.costs.pcie.time(packet.wire - self.costs.header);
+            through = *free;
+        }
+        self.leave(input, packet.lane(), through, packet.wire, now, fx);
+        let (slot, first) = self.receive(&packet);
+        let message = &mut self.receiving[slot];
+        message.packets_left -= 1;
+        message.through = message.through.max(through);
+        fx.packet(&crate::PacketArrival {
+            arrival: message.arrival,
+            injected: SimTime(packet.injected),
+            through: SimTime(through),
+            hops: packet.hops(),
+            wire: packet.wire,
+        });
+        let header_in = head + self.costs.wire(LinkClass::Host).time(self.costs.header);
+        let all = message.packets_left == 0;
+        let through = message.through;
+        if all && !first {
+            self.partial.remove(&partial_key(&packet));
+        }
+        if F::EARLY {
+            if all {
+                fx.delivered(&self.receiving[slot].arrival, through);
+                self.receiving.remove(slot);
+            }
+        } else if packet.is_first() && all && header_in == through {
+            fx.schedule(through, EventKind::HeadAndTail, link, slot);
+        } else {
+            if packet.is_first() {
+                fx.schedule(header_in, EventKind::Head, link, slot);
+            }
+            if all {
+                fx.schedule(through, EventKind::Tail, link, slot);
+            }
+        }
+        self.free_packet(index);
+    }
+
+    /// The receiving side of the message of a packet that arrives; whether it is the only packet.
+    #[inline]
+    fn receive(&mut self, packet: &Packet) -> (u32, bool) {
+        let payload = packet.payload();
+        let packets = self.costs.packets(payload);
+        let new = |receiving: &mut Slab<Receiving>| {
+            let arrival = Arrival {
+                id: crate::TransferId(packet.id),
+                source: packet.source,
+                target: packet.target,
+                virtual_network: packet.virtual_network() as u8,
+                payload: narrows_units::Bytes(payload),
+                started: SimTime(packet.started),
+            };
+            receiving.insert(Receiving { arrival, packets_left: packets, through: 0 })
+        };
+        if packets == 1 {
+            return (new(&mut self.receiving), true);
+        }
+        (*self.partial.entry(partial_key(packet)).or_insert_with(|| new(&mut self.receiving)), false)
+    }
+
+    // ---- checks ----
+
+    /// For [`Region::count_held`].
+    pub(crate) fn no_bytes_held(&self) -> Vec<u64> {
+        vec![0; self.layout.topology.links().len() * self.lanes as usize]
+    }
+
+    /// The bytes of the buffers that packets of this region are in, by link and lane, added to `held`.
+    pub(crate) fn count_held(&self, held: &mut [u64]) {
+        for packet in self.packets.items.iter().filter(|packet| packet.wire > 0 && packet.input != NONE) {
+            // What is under way from here to another region was handed over at once.
+            let link = self.inputs[packet.input as usize].link;
+            held[(link * self.lanes + packet.lane()) as usize] += u64::from(packet.wire);
+        }
+    }
+
+    /// Counts every byte of every buffer at the far ends of this region's outputs. `held`: by link and lane, of all regions.
+    pub(crate) fn audit(&self, held: &[u64]) -> Result<(), AuditError> {
+        if self.pauses.is_some() {
+            return Ok(());
+        }
+        for (index, lane) in self.lane_states.iter().enumerate() {
+            let (output, lane_index) = (index / self.lanes as usize, index as u32 % self.lanes);
+            let link = self.outputs[output].link;
+            let returning = self.returns.total(&lane.back);
+            let held = held[(link * self.lanes + lane_index) as usize];
+            if lane.credits + returning + held != self.buffer {
+                return Err(AuditError { link, lane: lane_index, credits: lane.credits, returning, held, buffer: self.buffer });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[inline]
+fn partial_key(packet: &Packet) -> u64 {
+    u64::from(packet.source) << 32 | u64::from(packet.id)
+}
+
+/// When a lane may send.
+pub(crate) enum Credit {
+    Now,
+    At(u64),
+    Unknown,
+}

@@ -1,0 +1,578 @@
+//! The packet network on several threads, with something at its hosts that sends and receives.
+//!
+//! The network is cut into regions: groups of a dragonfly, pods of a fat tree. Each has its own events, packets and [`Agent`]. Nothing that happens in one
+//! reaches another before the latency of a link between them has passed, so all regions can run through a window of that length by
+//! themselves (conservative windows: Chandy and Misra 1979; bounded by the lookahead, Lubachevsky 1989) and hand over what they send each other at
+//! its end. A region's state fits the nearest cache, which is why a single thread does it this way, too.
+//!
+//! **Order.** Events of a region are ordered by time, then by what they are and by the link or host where they happen: never by who was
+//! first to schedule them. So everything that happens is the same however the network is cut and on any number of threads. [`Fabric::digest`]
+//! puts together one digest per host, in the order of the hosts.
+//!
+//! ```
+//! use narrows_fabric::parallel::{Agent, Context, Fabric};
+//! use narrows_fabric::{Arrival, NetworkConfig, Observer, Transfer, TransferId};
+//! use narrows_topology::FatTree;
+//! use narrows_units::{Bytes, SimTime};
+//!
+//! /// Each host sends one message to the next when its timer strikes, and counts what it gets.
+//! struct Ring { hosts: u32, received: u64 }
+//! impl Observer for Ring {}
+//! impl Agent for Ring {
+//!     fn timer(&mut self, host: u32, _tag: u32, fabric: &mut Context<'_>) {
+//!         let target = (host + 1) % self.hosts;
+//!         fabric.start(Transfer {
+//!             id: TransferId(0), source: host, target, virtual_network: 0, payload: Bytes(10_000), source_dma: true, target_dma: true,
+//!         });
+//!     }
+//!     fn tail(&mut self, arrival: &Arrival, _fabric: &mut Context<'_>) {
+//!         self.received += arrival.payload.0;
+//!     }
+//! }
+//!
+//! let tree = FatTree::k_ary_n_tree(4, 2).unwrap().build();
+//! let mut fabric = Fabric::new(&NetworkConfig::default(), tree, |_hosts| Ring { hosts: 16, received: 0 }).unwrap();
+//! (0..16).for_each(|host| fabric.timer(SimTime::ZERO, host, 0));
+//! fabric.run_until(SimTime::from_us(100), 2);
+//! assert_eq!(fabric.agents().map(|ring| ring.received).sum::<u64>(), 160_000);
+//! ```
+
+use crate::config::{ConfigError, FlowControl, NetworkConfig};
+use crate::packet::AuditError;
+use crate::packet::layout::Layout;
+use crate::packet::region::{Effects, Note, Region};
+use crate::packet::state::{NEVER, Packet};
+use crate::timing::Costs;
+use crate::{Arrival, EventKind, Forwarding, Observer, PacketArrival, Statistics, Transfer, TransferId};
+use narrows_engine::{CalendarQueue, Digest};
+use narrows_topology::Topology;
+use narrows_units::SimTime;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError};
+
+/// What is at the hosts of a region: sources of messages, and whatever counts what arrives. Every function is called in the order of
+/// simulated time; which of several at one time comes first does not depend on the regions.
+pub trait Agent: Observer + Send {
+    /// Of a message, this agent is told only [`Agent::delivered`], as soon as it is known, and neither [`Agent::source_done`] nor [`Agent::head`] nor
+    /// [`Agent::tail`] at their times. Saves three events per message.
+    const EARLY: bool = false;
+
+    /// A timer strikes.
+    fn timer(&mut self, host: u32, tag: u32, fabric: &mut Context<'_>);
+    /// The last payload byte of a transfer has left the memory of `host`; only for those with [`Transfer::source_dma`] and a payload.
+    fn source_done(&mut self, _host: u32, _id: TransferId, _fabric: &mut Context<'_>) {}
+    /// The header of a message is in the target's NIC. Messages between two hosts may overtake each other.
+    fn head(&mut self, _arrival: &Arrival, _fabric: &mut Context<'_>) {}
+    /// The last byte of a message is through.
+    fn tail(&mut self, _arrival: &Arrival, _fabric: &mut Context<'_>) {}
+    /// With [`Agent::EARLY`]: the last byte of a message will be through at `through`, not before now.
+    fn delivered(&mut self, _arrival: &Arrival, _through: SimTime, _fabric: &mut Context<'_>) {}
+}
+
+/// What an [`Agent`] can do.
+pub struct Context<'a> {
+    now: u64,
+    region: &'a Region,
+    starts: &'a mut Vec<Transfer>,
+    timers: &'a mut Vec<(u64, u32, u32)>,
+}
+
+impl Context<'_> {
+    /// The time.
+    pub fn now(&self) -> SimTime {
+        SimTime(self.now)
+    }
+
+    /// Starts a transfer now. Its source must be a host of the region; its number unique among those of that source in flight.
+    pub fn start(&mut self, transfer: Transfer) {
+        self.starts.push(transfer);
+    }
+
+    /// Sets a timer of a host of the region. At one time timers strike by host, then tag.
+    pub fn timer(&mut self, at: SimTime, host: u32, tag: u32) {
+        self.timers.push((at.as_ps().max(self.now), host, tag));
+    }
+
+    /// The time that `link`, which must start in the region, needs for what waits for it and what it is sending.
+    pub fn load(&self, link: u32) -> SimTime {
+        self.region.load(link, self.now)
+    }
+
+    /// The links that start in the region.
+    pub fn links(&self) -> &[u32] {
+        self.region.links()
+    }
+}
+
+/// What regions send each other.
+#[derive(Debug, Default)]
+struct Mailbox {
+    packets: Vec<Packet>,
+    notes: Vec<Note>,
+}
+
+#[derive(Debug)]
+enum Told {
+    Head(Arrival),
+    Tail(Arrival),
+    Delivered(Arrival, u64),
+}
+
+/// Where the effects of a region go.
+#[derive(Debug)]
+struct Desk<A> {
+    agent: A,
+    /// The key of an event: its kind, its place, its payload.
+    queue: CalendarQueue<()>,
+    /// By region.
+    outbox: Vec<Mailbox>,
+    told: Vec<Told>,
+    /// The earliest effect of what is in the outbox.
+    sent: u64,
+}
+
+const PLACE_BITS: u32 = 28;
+
+/// Kind, place and payload of a key.
+#[inline]
+fn parts(key: u64) -> (EventKind, u32, u32) {
+    let kind = EventKind::ALL[(key >> (32 + PLACE_BITS)) as usize];
+    (kind, (key >> 32) as u32 & ((1 << PLACE_BITS) - 1), key as u32)
+}
+
+/// How many events ahead the caches are told of what they need, by step.
+const AHEAD: [usize; 3] = [8, 5, 2];
+
+impl<A> Desk<A> {
+    #[inline]
+    fn insert(&mut self, at: u64, kind: EventKind, place: u32, payload: u32) {
+        self.queue.insert(at, (kind as u64) << (32 + PLACE_BITS) | u64::from(place) << 32 | u64::from(payload), ());
+    }
+}
+
+impl<A: Observer> Observer for Desk<A> {
+    #[inline]
+    fn sent(&mut self, link: u32, lane: u32, wire: u32, at: SimTime, duration: SimTime) {
+        self.agent.sent(link, lane, wire, at, duration);
+    }
+    #[inline]
+    fn queued(&mut self, link: u32, wire: u32, joins: bool) {
+        self.agent.queued(link, wire, joins);
+    }
+    #[inline]
+    fn stalled(&mut self, link: u32) {
+        self.agent.stalled(link);
+    }
+    #[inline]
+    fn paused(&mut self, link: u32, lane: u32, pauses: bool) {
+        self.agent.paused(link, lane, pauses);
+    }
+    #[inline]
+    fn lost(&mut self, link: u32, wire: u32) {
+        self.agent.lost(link, wire);
+    }
+    #[inline]
+    fn packet(&mut self, packet: &PacketArrival) {
+        self.agent.packet(packet);
+    }
+}
+
+impl<A: Agent> Effects for Desk<A> {
+    const EARLY: bool = A::EARLY;
+
+    #[inline]
+    fn schedule(&mut self, at: u64, kind: EventKind, place: u32, payload: u32) {
+        self.insert(at, kind, place, payload);
+    }
+
+    #[inline]
+    fn fly(&mut self, region: u32, at: u64, packet: &Packet) {
+        self.sent = self.sent.min(at);
+        self.outbox[region as usize].packets.push(*packet);
+    }
+
+    #[inline]
+    fn note(&mut self, region: u32, note: Note) {
+        self.sent = self.sent.min(note.at());
+        self.outbox[region as usize].notes.push(note);
+    }
+
+    fn head(&mut self, arrival: &Arrival) {
+        self.told.push(Told::Head(*arrival));
+    }
+
+    fn tail(&mut self, arrival: &Arrival) {
+        self.told.push(Told::Tail(*arrival));
+    }
+
+    fn delivered(&mut self, arrival: &Arrival, through: u64) {
+        self.told.push(Told::Delivered(*arrival, through));
+    }
+}
+
+/// A region with all that belongs to it.
+#[derive(Debug)]
+struct Part<A> {
+    region: Region,
+    desk: Desk<A>,
+    mail: Mailbox,
+    starts: Vec<Transfer>,
+    timers: Vec<(u64, u32, u32)>,
+    /// By host of the region.
+    digests: Vec<Digest>,
+    events: u64,
+    now: u64,
+}
+
+impl<A: Agent> Part<A> {
+    /// Everything before `end`.
+    fn run(&mut self, end: u64) {
+        while let Some((at, _)) = self.desk.queue.peek()
+            && at < end
+        {
+            let Some((at, key, ())) = self.desk.queue.pop() else { return };
+            self.now = at;
+            self.events += 1;
+            self.prefetch::<0>();
+            self.prefetch::<1>();
+            self.prefetch::<2>();
+            let (kind, place, payload) = parts(key);
+            match kind {
+                EventKind::Timer => self.tell(|agent, context| agent.timer(place, payload, context)),
+                EventKind::SourceDone => {
+                    self.digests[self.region.host(place) as usize].event(SimTime(at), u64::from(payload));
+                    self.tell(|agent, context| agent.source_done(place, TransferId(payload), context));
+                }
+                _ => self.region.handle(at, kind, payload, &mut self.desk),
+            }
+            self.settle();
+        }
+    }
+
+    #[inline]
+    fn prefetch<const STEP: u32>(&self) {
+        if let Some(key) = self.desk.queue.ahead(AHEAD[STEP as usize]) {
+            let (kind, _, payload) = parts(key);
+            self.region.prefetch::<STEP>(kind, payload);
+        }
+    }
+
+    #[inline]
+    fn tell(&mut self, what: impl FnOnce(&mut A, &mut Context<'_>)) {
+        let Part { region, desk, starts, timers, now, .. } = self;
+        what(&mut desk.agent, &mut Context { now: *now, region, starts, timers });
+    }
+
+    /// Tells the agent and does what it says until both are quiet.
+    #[inline]
+    fn settle(&mut self) {
+        while !(self.desk.told.is_empty() && self.starts.is_empty() && self.timers.is_empty()) {
+            self.settle_once();
+        }
+    }
+
+    fn settle_once(&mut self) {
+        let mut told = std::mem::take(&mut self.desk.told);
+        for told in told.drain(..) {
+            let (at, kind, arrival) = match &told {
+                Told::Head(arrival) => (self.now, 1, arrival),
+                Told::Tail(arrival) => (self.now, 2, arrival),
+                Told::Delivered(arrival, through) => (*through, 2, arrival),
+            };
+            let digest = &mut self.digests[self.region.host(arrival.target) as usize];
+            digest.event(SimTime(at), kind << 32 | u64::from(arrival.id.0));
+            digest.word(u64::from(arrival.source));
+            self.tell(|agent, context| match &told {
+                Told::Head(arrival) => agent.head(arrival, context),
+                Told::Tail(arrival) => agent.tail(arrival, context),
+                Told::Delivered(arrival, through) => agent.delivered(arrival, SimTime(*through), context),
+            });
+        }
+        if self.desk.told.is_empty() {
+            self.desk.told = told;
+        }
+        for (at, host, tag) in self.timers.drain(..) {
+            self.desk.insert(at, EventKind::Timer, host, tag);
+        }
+        for transfer in self.starts.drain(..) {
+            self.region.start(self.now, &transfer, &mut self.desk);
+        }
+    }
+
+    /// Takes in what other regions sent.
+    fn open(&mut self) {
+        for packet in self.mail.packets.drain(..) {
+            self.region.land(packet, &mut self.desk);
+        }
+        for note in self.mail.notes.drain(..) {
+            self.region.hear(note, self.now, &mut self.desk);
+        }
+    }
+}
+
+/// See the module's page.
+#[derive(Debug)]
+pub struct Fabric<A> {
+    parts: Vec<Mutex<Part<A>>>,
+    /// What has been sent to each region since it last looked.
+    boxes: Vec<Mutex<Mailbox>>,
+    layout: Arc<Layout>,
+    lookahead: u64,
+    now: u64,
+}
+
+/// A thread that panicked has said why; its panic goes on when the threads are joined.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn inner<T>(mutex: &mut Mutex<T>) -> &mut T {
+    mutex.get_mut().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<A: Agent> Fabric<A> {
+    /// The packet network of `config` on `topology`, cut along its groups. `agent` makes that of a region for a list of its hosts.
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    pub fn new(config: &NetworkConfig, topology: Topology, agent: impl FnMut(&[u32]) -> A) -> Result<Self, ConfigError> {
+        let regions = crate::packet::layout::regions(&topology);
+        Fabric::with_regions(config, topology, regions, agent)
+    }
+
+    /// As [`Fabric::new`], with the region of every switch, numbered without a gap. With links without latency between regions there is one region.
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    pub fn with_regions(
+        config: &NetworkConfig,
+        topology: Topology,
+        region_of: Vec<u32>,
+        mut agent: impl FnMut(&[u32]) -> A,
+    ) -> Result<Self, ConfigError> {
+        let routing = config.check(&topology)?;
+        let mut layout = Layout::new(topology, region_of);
+        let mut lookahead = lookahead(config, &layout);
+        if lookahead == 0 {
+            layout = Layout::whole(layout.topology);
+            lookahead = NEVER;
+        }
+        let layout = Arc::new(layout);
+        let regions = layout.regions;
+        let mut hosts = vec![Vec::new(); regions as usize];
+        for (host, home) in layout.hosts.iter().enumerate() {
+            hosts[home.0 as usize].push(host as u32);
+        }
+        let parts = (0..regions)
+            .map(|number| {
+                let desk = Desk {
+                    agent: agent(&hosts[number as usize]),
+                    queue: CalendarQueue::new(),
+                    outbox: (0..regions).map(|_| Mailbox::default()).collect(),
+                    told: Vec::new(),
+                    sent: NEVER,
+                };
+                Mutex::new(Part {
+                    region: Region::new(number, config, Arc::clone(&layout), routing.clone()),
+                    desk,
+                    mail: Mailbox::default(),
+                    starts: Vec::new(),
+                    timers: Vec::new(),
+                    digests: vec![Digest::default(); hosts[number as usize].len()],
+                    events: 0,
+                    now: 0,
+                })
+            })
+            .collect();
+        let boxes = (0..regions).map(|_| Mutex::default()).collect();
+        Ok(Fabric { parts, boxes, layout, lookahead, now: 0 })
+    }
+
+    /// Runs until `time`, everything at it included, on up to `threads` threads.
+    pub fn run_until(&mut self, time: SimTime, threads: usize) {
+        let end = time.as_ps().saturating_add(1);
+        let threads = threads.clamp(1, self.parts.len());
+        self.open();
+        let begin = self.parts.iter_mut().filter_map(|part| inner(part).desk.queue.peek()).map(|(at, _)| at).min().unwrap_or(NEVER);
+        let windows = Windows {
+            parts: &self.parts,
+            boxes: &self.boxes,
+            lookahead: self.lookahead,
+            end,
+            begin: AtomicU64::new(begin),
+            next: AtomicU64::new(NEVER),
+            shares: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
+            barrier: Barrier::new(threads),
+        };
+        std::thread::scope(|scope| {
+            for thread in 1..threads {
+                let windows = &windows;
+                scope.spawn(move || windows.run(thread));
+            }
+            windows.run(0);
+        });
+        self.now = self.now.max(time.as_ps());
+    }
+
+    /// Brings everything that is under way between regions, and all that was asked for, into their queues.
+    fn open(&mut self) {
+        for (part, mail) in self.parts.iter_mut().zip(&mut self.boxes) {
+            let part = inner(part);
+            part.mail.packets.append(&mut inner(mail).packets);
+            part.mail.notes.append(&mut inner(mail).notes);
+            part.open();
+            part.settle();
+        }
+    }
+
+    /// Sets a timer of a host, not before the time that [`Fabric::run_until`] has reached.
+    pub fn timer(&mut self, at: SimTime, host: u32, tag: u32) {
+        let at = at.as_ps().max(self.now);
+        let region = self.layout.hosts[host as usize].0;
+        inner(&mut self.parts[region as usize]).timers.push((at, host, tag));
+    }
+
+    /// The time that [`Fabric::run_until`] has reached.
+    pub fn now(&self) -> SimTime {
+        SimTime(self.now)
+    }
+
+    /// The agents, by region.
+    pub fn agents(&mut self) -> impl Iterator<Item = &mut A> {
+        self.parts.iter_mut().map(|part| &mut inner(part).desk.agent)
+    }
+
+    /// The topology.
+    pub fn topology(&self) -> &Topology {
+        &self.layout.topology
+    }
+
+    /// What went over the network so far.
+    pub fn statistics(&self) -> Statistics {
+        self.parts.iter().fold(Statistics::default(), |sum, part| sum + lock(part).region.statistics())
+    }
+
+    /// Events handled so far; depends on the regions.
+    pub fn events(&self) -> u64 {
+        self.parts.iter().map(|part| lock(part).events).sum()
+    }
+
+    /// Regions.
+    pub fn regions(&self) -> u32 {
+        self.layout.regions
+    }
+
+    /// Of all that agents were told, and when: host by host.
+    pub fn digest(&self) -> u64 {
+        let parts: Vec<_> = self.parts.iter().map(lock).collect();
+        let mut digest = Digest::default();
+        for &(region, host) in &self.layout.hosts {
+            digest.word(parts[region as usize].digests[host as usize].value());
+        }
+        digest.value()
+    }
+
+    /// Packets in NICs, switches and on links.
+    pub fn live_packets(&self) -> usize {
+        let mail = self.boxes.iter().map(|mail| lock(mail).packets.len()).sum::<usize>();
+        mail + self.parts.iter().map(|part| lock(part).region.live_packets()).sum::<usize>()
+    }
+
+    /// Counts every byte of every buffer: free, on its way back, or held by a packet. Slow.
+    ///
+    /// # Errors
+    /// The first lane where they do not add up to its buffer.
+    pub fn audit(&mut self) -> Result<(), AuditError> {
+        let mut held = inner(&mut self.parts[0]).region.no_bytes_held();
+        self.open();
+        self.parts.iter_mut().for_each(|part| inner(part).region.count_held(&mut held));
+        self.parts.iter_mut().try_for_each(|part| inner(part).region.audit(&held))
+    }
+}
+
+/// How long regions can do without each other.
+fn lookahead(config: &NetworkConfig, layout: &Layout) -> u64 {
+    if layout.regions == 1 {
+        return NEVER;
+    }
+    let costs = Costs::new(config);
+    let mut least = NEVER;
+    for link in layout.topology.links().iter().filter(|link| layout.home(link.from) != layout.home(link.to)) {
+        let wire = costs.wire(link.class);
+        let mut first = wire.time(costs.header);
+        if let FlowControl::Pause(pause) = &config.flow_control {
+            first = first.min(wire.time(pause.frame.0 as u32));
+        }
+        // A packet comes through the switch's pipeline; credits and pauses take the time of a packet or a frame first.
+        let pipeline = costs.switch_latency + if config.forwarding == Forwarding::StoreAndForward { first } else { 0 };
+        least = least.min(costs.link(link.class).latency.as_ps() + pipeline.min(first));
+    }
+    match &config.flow_control {
+        FlowControl::Pause(pause) => least.min(pause.resend_after.as_ps()),
+        FlowControl::Credits => least,
+    }
+}
+
+/// A run of windows, shared by its threads.
+struct Windows<'a, A> {
+    parts: &'a [Mutex<Part<A>>],
+    boxes: &'a [Mutex<Mailbox>],
+    lookahead: u64,
+    end: u64,
+    /// Of the window: the first event anywhere.
+    begin: AtomicU64,
+    /// Of the next one.
+    next: AtomicU64,
+    /// By thread: how many parts of its share have been begun.
+    shares: Vec<AtomicUsize>,
+    barrier: Barrier,
+}
+
+impl<A: Agent> Windows<'_, A> {
+    fn run(&self, thread: usize) {
+        let threads = self.shares.len();
+        loop {
+            let begin = self.begin.load(Ordering::Relaxed);
+            if begin >= self.end {
+                return;
+            }
+            let until = begin.saturating_add(self.lookahead).min(self.end);
+            // Its own share first, which its cache may know, then what others have not begun.
+            for turn in 0..threads {
+                let owner = (thread + turn) % threads;
+                let share = owner * self.parts.len() / threads..(owner + 1) * self.parts.len() / threads;
+                loop {
+                    let part = share.start + self.shares[owner].fetch_add(1, Ordering::Relaxed);
+                    if part >= share.end {
+                        break;
+                    }
+                    self.run_part(part, until);
+                }
+            }
+            if self.barrier.wait().is_leader() {
+                self.begin.store(self.next.swap(NEVER, Ordering::Relaxed), Ordering::Relaxed);
+                self.shares.iter().for_each(|share| share.store(0, Ordering::Relaxed));
+            }
+            self.barrier.wait();
+        }
+    }
+
+    fn run_part(&self, number: usize, until: u64) {
+        let mut part = lock(&self.parts[number]);
+        let part = &mut *part;
+        // What is sent in this window may be among it: it is for later ones, and does no harm.
+        std::mem::swap(&mut part.mail, &mut lock(&self.boxes[number]));
+        part.open();
+        part.run(until);
+        let next = part.desk.queue.peek().map_or(NEVER, |(at, _)| at).min(part.desk.sent);
+        self.next.fetch_min(next, Ordering::Relaxed);
+        part.desk.sent = NEVER;
+        for (region, outbox) in part.desk.outbox.iter_mut().enumerate() {
+            if !(outbox.packets.is_empty() && outbox.notes.is_empty()) {
+                let mut mail = lock(&self.boxes[region]);
+                mail.packets.append(&mut outbox.packets);
+                mail.notes.append(&mut outbox.notes);
+            }
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The network cut into regions, on several threads: whatever the cut and the threads, everything happens alike.
+
+#![allow(clippy::unwrap_used, reason = "a test stops where its input is wrong")]
+
+mod common;
+
+use common::{message, round_numbers};
+use narrows_fabric::parallel::{Agent, Context, Fabric};
+use narrows_fabric::{
+    Arbitration, Arrival, Derived, FlowControl, Forwarding, LinkConfig, NetworkConfig, NetworkKind, Observer, PauseConfig, Queueing,
+    Statistics, Transfer, TransferId,
+};
+use narrows_topology::{FatTree, RoutingKind};
+use narrows_units::{ByteRate, Bytes, SimTime};
+use proptest::prelude::*;
+
+/// Sends what it is told to, and answers every message with an empty one.
+#[derive(Default)]
+struct Script {
+    transfers: Vec<Transfer>,
+    arrived: u64,
+    bytes: u64,
+}
+
+const ANSWER: u32 = 1 << 20;
+
+impl Observer for Script {}
+
+impl Agent for Script {
+    fn timer(&mut self, _: u32, tag: u32, fabric: &mut Context<'_>) {
+        fabric.start(self.transfers[tag as usize]);
+    }
+
+    fn tail(&mut self, arrival: &Arrival, fabric: &mut Context<'_>) {
+        self.arrived += 1;
+        self.bytes += arrival.payload.0;
+        if arrival.id.0 < ANSWER {
+            fabric.start(Transfer {
+                id: TransferId(ANSWER + arrival.source * 1024 + arrival.id.0),
+                source_dma: false,
+                ..message(0, arrival.target, arrival.source, 0)
+            });
+        }
+    }
+}
+
+fn tree(choice: u8) -> FatTree {
+    match choice {
+        0 => FatTree::k_ary_n_tree(2, 3),
+        1 => FatTree::pgft(&[2, 4], &[1, 1], &[1, 2]),
+        _ => FatTree::k_ary_n_tree(4, 2),
+    }
+    .unwrap()
+}
+
+prop_compose! {
+    fn transfers(most: usize, longest: u64)(
+        list in prop::collection::vec((0u64..20_000, 0u32..8, 0u32..8, 0u8..4, prop_oneof![Just(0), 1u64..64, 1..longest], any::<(bool, bool)>()), 1..most)
+    ) -> Vec<(SimTime, Transfer)> {
+        list.iter().enumerate().map(|(index, &(at, source, target, virtual_network, payload, (source_dma, target_dma)))| {
+            // Whole and half serialisation times, so that much happens at one instant.
+            (SimTime(at / 52 * 52_000), Transfer { virtual_network, source_dma, target_dma, ..message(index as u32, source, target, payload) })
+        }).collect()
+    }
+}
+
+prop_compose! {
+    fn config()(
+        adaptive: bool, buffer_packets in 1u64..6, pcie in 2u64..30, switch_rate in prop_oneof![Just(10u64), 5u64..30],
+        arbitration in 0u8..4, strict in prop_oneof![Just(0u16), 0u16..16], store: bool, fifo: bool, pause in 0u8..3
+    ) -> NetworkConfig {
+        let packet = 1040;
+        NetworkConfig {
+            routing: if adaptive { RoutingKind::Adaptive } else { RoutingKind::DModK },
+            switch_link: LinkConfig { rate: ByteRate(switch_rate * 1_000_000_000), latency: SimTime::from_ns(150) },
+            pcie_rate: ByteRate(pcie * 1_000_000_000),
+            buffer_per_channel: Bytes(match pause { 0 => buffer_packets * packet, _ => 12 * packet }),
+            arbitration: match arbitration {
+                0 => Arbitration::RoundRobin,
+                1 => Arbitration::Age,
+                2 => Arbitration::WeightedPackets(vec![3, 1, 2]),
+                _ => Arbitration::WeightedBytes(vec![1, 4, 2, 3]),
+            },
+            strict_priority: strict,
+            forwarding: if store { Forwarding::StoreAndForward } else { Forwarding::CutThrough },
+            queueing: if fifo { Queueing::Fifo } else { Queueing::VirtualOutput },
+            flow_control: match pause {
+                0 => FlowControl::Credits,
+                // Far from enough headroom: packets are lost and sent again.
+                1 => FlowControl::Pause(PauseConfig { xoff: Derived::Fixed(Bytes(11 * packet)), resend_after: SimTime::from_us(3), ..PauseConfig::default() }),
+                _ => FlowControl::Pause(PauseConfig {
+                    xoff: Derived::Fixed(Bytes(3 * packet)), xon: Derived::Fixed(Bytes(packet)), quanta: 20, resend_after: SimTime::from_us(2), ..PauseConfig::default()
+                }),
+            },
+            ..round_numbers(NetworkKind::Packet)
+        }
+    }
+}
+
+struct Outcome {
+    digest: u64,
+    statistics: Statistics,
+    arrived: u64,
+    bytes: u64,
+    live: usize,
+}
+
+/// Runs the transfers to the end; checks all buffers at every step of `check`.
+fn run(
+    config: &NetworkConfig,
+    tree: &FatTree,
+    regions: Vec<u32>,
+    list: &[(SimTime, Transfer)],
+    threads: usize,
+    check: Option<SimTime>,
+) -> Outcome {
+    let all: Vec<Transfer> = list.iter().map(|entry| entry.1).collect();
+    let make = |_: &[u32]| Script { transfers: all.clone(), ..Script::default() };
+    let mut fabric = Fabric::with_regions(config, tree.clone().build(), regions, make).unwrap();
+    for (index, (at, transfer)) in list.iter().enumerate() {
+        fabric.timer(*at, transfer.source, index as u32);
+    }
+    if let Some(step) = check {
+        for turn in 0..100 {
+            fabric.run_until(SimTime(turn * step.as_ps()), threads);
+            fabric.audit().unwrap();
+        }
+    }
+    fabric.run_until(SimTime::from_us(1_000_000), threads);
+    fabric.audit().unwrap();
+    Outcome {
+        digest: fabric.digest(),
+        statistics: fabric.statistics(),
+        live: fabric.live_packets(),
+        arrived: fabric.agents().map(|agent| agent.arrived).sum(),
+        bytes: fabric.agents().map(|agent| agent.bytes).sum(),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// Any cut, any number of threads, any models of switches and links: the same digest, and everything arrives.
+    #[test]
+    fn the_cut_and_the_threads_make_no_difference(
+        config in config(), list in transfers(60, 30_000), choice in 0u8..3,
+        cut in prop::collection::vec(0u32..4, 12), threads in 1usize..5, step in 1u64..700_000
+    ) {
+        let tree = tree(choice);
+        let switches = tree.clone().build().switches();
+        let whole = run(&config, &tree, vec![0; switches as usize], &list, 1, Some(SimTime(step)));
+        prop_assert_eq!(whole.arrived, 2 * list.len() as u64);
+        prop_assert_eq!(whole.bytes, list.iter().map(|entry| entry.1.payload.0).sum::<u64>());
+        prop_assert_eq!(whole.live, 0);
+        // Regions without a gap in their numbers.
+        let mut regions: Vec<u32> = (0..switches as usize).map(|switch| cut[switch % cut.len()]).collect();
+        let mut used: Vec<u32> = regions.clone();
+        used.sort_unstable();
+        used.dedup();
+        regions.iter_mut().for_each(|region| *region = used.binary_search(region).unwrap() as u32);
+        for regions in [regions, (0..switches).collect()] {
+            let apart = run(&config, &tree, regions, &list, threads, Some(SimTime(step)));
+            prop_assert_eq!(apart.digest, whole.digest);
+            prop_assert_eq!(apart.statistics, whole.statistics);
+        }
+    }
+}
+
+/// Links without latency leave no time to work apart: one region, and the same outcome.
+#[test]
+fn without_latency_there_is_one_region() {
+    let none = LinkConfig { latency: SimTime::ZERO, ..round_numbers(NetworkKind::Packet).switch_link };
+    let config = NetworkConfig { switch_link: none, switch_latency: SimTime::ZERO, ..round_numbers(NetworkKind::Packet) };
+    let topology = FatTree::k_ary_n_tree(4, 2).unwrap().build();
+    let fabric = Fabric::new(&config, topology, |_| Script::default()).unwrap();
+    assert_eq!(fabric.regions(), 1, "packets pass a switch in no time");
+}
+
+/// What tells two runs apart shows in the digest.
+#[test]
+fn the_digest_sees_a_picosecond() {
+    let tree = FatTree::k_ary_n_tree(4, 2).unwrap();
+    let digest = |at: u64| {
+        let list = [(SimTime(at), message(0, 0, 15, 100)), (SimTime(0), message(1, 3, 5, 100))];
+        run(&round_numbers(NetworkKind::Packet), &tree, vec![0; 8], &list, 1, None).digest
+    };
+    assert_eq!(digest(5), digest(5));
+    assert_ne!(digest(5), digest(6));
+}
