@@ -14,7 +14,8 @@ use crate::{call, slice_in, write_out};
 /// Attaches to the simulator; may be called more than once.
 #[unsafe(no_mangle)]
 pub extern "C" fn PtlInit() -> c_int {
-    call(|_, library| {
+    call(|nic, library| {
+        nic.program_starts();
         library.initialise();
         Ok(())
     })

@@ -439,7 +439,7 @@ impl Library {
     /// `PtlEQAlloc`.
     pub fn eq_alloc(&mut self, nic: &mut dyn Nic, handle: Handle, count: u64) -> Outcome<Handle> {
         let index = self.interface_index(handle)?;
-        if self.eqs.count() >= self.interface(index)?.limits.max_eqs as usize {
+        if self.eqs.full(self.interface(index)?.limits.max_eqs, |of| *of == index) {
             return Err(abi::NO_SPACE);
         }
         let number = self.eqs.insert(index);
@@ -475,7 +475,7 @@ impl Library {
     /// `PtlCTAlloc`.
     pub fn ct_alloc(&mut self, nic: &mut dyn Nic, handle: Handle) -> Outcome<Handle> {
         let index = self.interface_index(handle)?;
-        if self.cts.count() >= self.interface(index)?.limits.max_cts as usize {
+        if self.cts.full(self.interface(index)?.limits.max_cts, |(of, _)| *of == index) {
             return Err(abi::NO_SPACE);
         }
         let number = self.cts.insert((index, None));
@@ -541,7 +541,7 @@ impl Library {
         if md.options & !OPTIONS != 0 {
             return Err(abi::ARG_INVALID);
         }
-        if self.mds.count() >= self.interface(interface)?.limits.max_mds as usize {
+        if self.mds.full(self.interface(interface)?.limits.max_mds, |md| md.interface == interface) {
             return Err(abi::NO_SPACE);
         }
         let (eq, ct) = (self.eq_or_none(md.eq_handle)?, self.ct_or_none(md.ct_handle)?);

@@ -58,6 +58,8 @@ pub trait Nic {
     fn limits(&self) -> Limits;
     /// The MPI library has an endpoint: its messages go through the simulated network.
     fn endpoint_open(&mut self);
+    /// The program has called PtlInit.
+    fn program_starts(&mut self) {}
     /// Hands a command to the NIC.
     fn submit(&mut self, command: Command);
     /// A number for a command that is answered.
@@ -120,6 +122,9 @@ impl Nic for narrows_guest::Rank {
     fn endpoint_open(&mut self) {
         self.endpoint_open();
     }
+    fn program_starts(&mut self) {
+        self.program_starts();
+    }
     fn submit(&mut self, command: Command) {
         self.submit(command);
     }
@@ -170,7 +175,12 @@ pub fn with_nic<R>(work: impl FnOnce(&mut dyn Nic) -> R) -> Result<R, NotAttache
         return Ok(work(&mut *nic));
     }
     match narrows_guest::session() {
-        Ok(mut session) => Ok(work(&mut *session)),
+        Ok(mut session) => {
+            session.library_entered();
+            let result = work(&mut *session);
+            session.library_left();
+            Ok(result)
+        }
         Err(error) => {
             static TOLD: Once = Once::new();
             TOLD.call_once(|| eprintln!("narrows: {error}"));

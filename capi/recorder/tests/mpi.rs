@@ -7,9 +7,9 @@
 
 use narrows_trace::operation::{Collective, CollectiveCall};
 use narrows_trace::{Kind, Program, Recording, ideal, merge};
+use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::env;
 
 struct Mpi {
     bin: PathBuf,

@@ -1,5 +1,6 @@
 //! `narrows`: MPI programs on a simulated machine.
 
+mod config;
 mod generate;
 mod machine;
 mod picture;
@@ -38,6 +39,8 @@ enum Command {
     Trace(trace::TraceCommand),
     /// Record the communication of an MPI program as a trace
     Record(record::RecordArgs),
+    /// Print the flags that compile and link Portals programs
+    Config(config::ConfigArgs),
     /// Make up a trace of a well-known pattern
     Generate(generate::GenerateArgs),
 }
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
         Command::Machine(command) => machine::run(command),
         Command::Trace(command) => trace::run(command),
         Command::Record(args) => record::run(args),
+        Command::Config(args) => config::run(args),
         Command::Generate(args) => generate::run(args),
     }
 }

@@ -95,7 +95,11 @@ fn run(name: &str, config: &NetworkConfig, topology: impl FnOnce() -> Topology, 
     stream(1, "bench", 0).shuffle(&mut partners);
     let mean = match traffic {
         Traffic::Permutation => 0.0,
-        Traffic::Uniform(load, _) => std::env::var("BENCH_LOAD").map_or(1.0, |l| load / l.parse::<f64>().unwrap()) * config.host_link.rate.time_for(config.packet()).as_ps() as f64 / load,
+        Traffic::Uniform(load, _) => {
+            std::env::var("BENCH_LOAD").map_or(1.0, |l| load / l.parse::<f64>().unwrap())
+                * config.host_link.rate.time_for(config.packet()).as_ps() as f64
+                / load
+        }
     };
     let mut fabric = Fabric::new(config, topology, |of_region| Source {
         streams: of_region.iter().map(|&host| (host, stream(2, "source", u64::from(host)), 0)).collect(),

@@ -696,6 +696,45 @@ impl Rank {
         self.go_out();
     }
 
+    /// A Portals program without MPI has called PtlInit: all ranks start together at simulated time zero.
+    pub fn program_starts(&mut self) {
+        if self.settings.portals_program != 0 && self.header().endpoint.load(Relaxed) == 0 {
+            self.endpoint_open();
+            self.start_together();
+            self.cpu_mark_ns = thread_cpu_ns();
+            crate::hooks::program_started();
+        }
+    }
+
+    /// A Portals program calls the library: what it has computed since the last call takes time.
+    pub fn library_entered(&mut self) {
+        if self.settings.portals_program != 0 && self.settings.compute_ppm != 0 {
+            self.account_compute();
+        }
+    }
+
+    /// It goes back to the program.
+    pub fn library_left(&mut self) {
+        if self.settings.portals_program != 0 && self.settings.compute_ppm != 0 {
+            self.cpu_mark_ns = thread_cpu_ns();
+        }
+    }
+
+    /// A barrier of all ranks over their launcher begins. They meet here first, in simulated time, so that nobody waits outside
+    /// while another one needs the simulation to go on.
+    pub(crate) fn barrier(&mut self) {
+        if self.settings.portals_program == 0 || self.outside {
+            return;
+        }
+        self.library_entered();
+        let before = self.clock;
+        self.park(u64::MAX, reason::BARRIER);
+        self.clock = self.header().clock.load(Relaxed).max(before);
+        self.header().wait_ps.fetch_add(self.clock - before, Relaxed);
+        self.activity();
+        self.library_left();
+    }
+
     pub(crate) fn finalized(&mut self) {
         self.header().finalized.store(1, Release);
     }
