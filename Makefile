@@ -31,6 +31,9 @@ build:
 	@ln -sf ../libnarrows_fi.so target/release/lib/libnarrows-fi.so
 	@ln -sf ../libportals.so target/release/lib/libportals.so
 	@ln -sf ../libnarrows_preload.so target/release/lib/libnarrows-preload.so
+	@mkdir -p target/release/include target/release/lib/pkgconfig
+	@ln -sf $(CURDIR)/capi/portals4/include/portals4.h target/release/include/portals4.h
+	@sed 's|@PREFIX@|$(CURDIR)/target/release|' capi/portals4/portals4.pc.in > target/release/lib/pkgconfig/portals4.pc
 	@ln -sf ../libnarrows_recorder.so target/release/lib/libnarrows-recorder.so
 
 $(DEMO)/%: examples/%.c
@@ -56,6 +59,7 @@ test-rust:
 test-mpi: build
 	$(PYTHON) tests/run_mpi.py --runner narrows --require debian,openmpi,mpich $(TEST_OPTIONS)
 	$(PYTHON) tests/closed_forms.py
+	$(PYTHON) tests/run_portals.py
 
 fuzz: setup-test
 	fuzz/run.sh $(FUZZ_TIMES)

@@ -16,6 +16,7 @@ const PORTALS: &[&str] = &[
     "narrows_active",
     "narrows_sleep",
     "narrows_exits",
+    "narrows_barrier",
     "narrows_host",
     "narrows_cores",
     "narrows_longest_nap",

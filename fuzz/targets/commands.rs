@@ -6,8 +6,8 @@ use libfuzzer_sys::fuzz_target;
 use narrows_channel::record::decode_command;
 use narrows_engine::EventQueue;
 use narrows_fabric::{Notice as Network, Transfer};
-use narrows_nic::{Event, MessageId, NicConfig, Nics, Out, Process};
-use narrows_portals::{Command, Notice, ProcessId};
+use narrows_nic::{Combine, Event, Fault, MessageId, NicConfig, Nics, Out, Process};
+use narrows_portals::{Command, LocalBuffer, Notice, Place, ProcessId};
 use narrows_units::SimTime;
 use std::collections::BTreeSet;
 
@@ -30,16 +30,25 @@ struct World {
 
 impl World {
     fn give(&mut self, process: usize, command: &Command) {
-        let (write, address, length) = match command {
-            Command::MeAppend { me, .. } => (true, me.start, me.length),
-            Command::Get { local, length, .. } => (true, local.address, *length),
-            Command::Put { local, length, .. } => (false, local.address, *length),
-            _ => return,
-        };
-        self.given[process].push((write, address, length));
+        // Of a list of segments only the list is known here; what it names is the business of who reads it.
+        let buffer = |write, local: &LocalBuffer, length| (write, if local.segments == 0 { local.address } else { local.offset }, length);
+        match command {
+            Command::MeAppend { me, .. } => self.given[process].push((true, if me.segments == 0 { me.start } else { 0 }, me.length)),
+            Command::Get { local, length, .. } => self.given[process].push(buffer(true, local, *length)),
+            Command::Put { local, length, .. } => self.given[process].push(buffer(false, local, *length)),
+            Command::Atomic(atomic) => {
+                self.given[process].push(buffer(false, &atomic.local, atomic.length));
+                if let Some(fetched) = &atomic.fetched {
+                    self.given[process].push(buffer(true, fetched, atomic.length));
+                }
+            }
+            Command::Triggered { command, .. } => self.give(process, command),
+            _ => {}
+        }
     }
 
-    fn check(&self, write: bool, process: Process, address: u64, length: u64) {
+    fn check(&self, write: bool, process: Process, place: Place, length: u64) {
+        let address = if place.segments == 0 { place.address } else { place.offset };
         let end = u128::from(address) + u128::from(length);
         let inside = |&(writable, start, size): &(bool, u64, u64)| {
             (writable || !write) && address >= start && end <= u128::from(start) + u128::from(size)
@@ -59,16 +68,21 @@ impl Out for World {
         }
     }
     fn notify(&mut self, _: Process, _: Notice) {}
-    fn capture(&mut self, message: MessageId, process: Process, address: u64, length: u64) {
-        self.check(false, process, address, length);
+    fn capture(&mut self, message: MessageId, process: Process, place: Place, length: u64) -> Result<(), Fault> {
+        self.check(false, process, place, length);
         assert!(self.payloads.insert(message), "the payload of {message:?} was taken twice");
+        Ok(())
     }
     fn inline(&mut self, message: MessageId, _: Box<[u8]>) {
         assert!(self.payloads.insert(message), "the payload of {message:?} was taken twice");
     }
-    fn deliver(&mut self, message: MessageId, process: Process, address: u64, length: u64) {
+    fn deliver(&mut self, message: MessageId, process: Process, place: Place, length: u64) -> Result<(), Fault> {
         assert!(self.payloads.contains(&message), "{message:?} has no payload");
-        self.check(true, process, address, length);
+        self.check(true, process, place, length);
+        Ok(())
+    }
+    fn combine(&mut self, message: MessageId, process: Process, place: Place, length: u64, _: &Combine) -> Result<(), Fault> {
+        self.deliver(message, process, place, length)
     }
     fn release(&mut self, message: MessageId) {
         assert!(self.payloads.remove(&message), "{message:?} has no payload to release");
@@ -77,7 +91,7 @@ impl Out for World {
 
 fuzz_target!(|bytes: &[u8]| {
     let places: Vec<ProcessId> = (0..PROCESSES).map(|p| ProcessId { nid: p / 2 + 1, pid: p % 2 + 1 }).collect();
-    let config = NicConfig { max_unexpected_headers: 3, max_entries: 20, max_outstanding: 3, ..NicConfig::bxi_v2() };
+    let config = NicConfig { max_unexpected_headers: 3, max_entries: 20, max_outstanding: 3, max_triggered_ops: 5, ..NicConfig::bxi_v2() };
     let mut nics = Nics::new(config, 2, &places);
     let mut world = World::default();
     let mut rest = bytes;

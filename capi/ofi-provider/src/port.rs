@@ -181,8 +181,8 @@ fn check(call: &str, code: c_int) -> Result<(), Errno> {
 }
 
 /// Events that the queue of an endpoint must hold. It is memory of the host, so the number is our own
-/// choice: more than there can be open requests.
-const EVENTS: u64 = 1 << 20;
+/// choice: none is ever lost.
+const EVENTS: u64 = u32::MAX as u64;
 
 /// Portal table entries of one endpoint.
 pub fn block_size() -> u32 {
@@ -260,6 +260,7 @@ impl Port {
             rlength: event.rlength,
             mlength: event.mlength,
             remote_offset: event.remote_offset,
+            atomic: None,
         })
     }
 

@@ -5,7 +5,7 @@
  *
  * Values follow the BXI family where there is a choice: invalid and empty handles are zero, so that a
  * zeroed structure is valid; handles have the size of a pointer and compare with ==; PTL_SIZE_MAX is
- * 2^48-1. Functions that do not exist yet are not declared: see docs/limits.md.
+ * 2^48-1. Functions beyond the specification are marked as extensions; most of them are those of BXI.
  */
 #ifndef PORTALS4_H
 #define PORTALS4_H
@@ -18,6 +18,8 @@ extern "C" {
 
 #define PTL_MAJOR 4
 #define PTL_MINOR 3
+#define PTL_MAJOR_VERSION PTL_MAJOR
+#define PTL_MINOR_VERSION PTL_MINOR
 
 /* ---- Base types (3.2) --------------------------------------------------------------------------- */
 
@@ -36,6 +38,8 @@ typedef ptl_handle_any_t ptl_handle_me_t;
 #define PTL_CT_NONE ((ptl_handle_ct_t)0)
 
 typedef uint32_t ptl_pt_index_t;
+typedef ptl_pt_index_t ptl_index_t; /* extension */
+typedef void *ptl_addr_t;           /* extension */
 #define PTL_PT_ANY ((ptl_pt_index_t)-1)
 
 typedef uint64_t ptl_match_bits_t;
@@ -57,7 +61,7 @@ typedef uint32_t ptl_uid_t;
 #define PTL_RANK_ANY ((ptl_rank_t)0x7fffff)
 #define PTL_UID_ANY ((ptl_uid_t)-1)
 
-typedef union {
+typedef union ptl_process {
 	struct {
 		ptl_nid_t nid;
 		ptl_pid_t pid;
@@ -96,7 +100,7 @@ typedef union {
 #define PTL_TOTAL_DATA_ORDERING (1u << 1)
 #define PTL_COHERENT_ATOMICS (1u << 2)
 
-typedef struct {
+typedef struct ptl_ni_limits {
 	int max_entries;
 	int max_unexpected_headers;
 	int max_mds;
@@ -114,6 +118,10 @@ typedef struct {
 	ptl_size_t max_volatile_size;
 	unsigned int features;
 } ptl_ni_limits_t;
+
+/* Status registers (3.6.7). */
+typedef enum { PTL_SR_DROP_COUNT = 0, PTL_SR_PERMISSION_VIOLATIONS = 1, PTL_SR_OPERATION_VIOLATIONS = 2 } ptl_sr_index_t;
+typedef int ptl_sr_value_t;
 
 /* Whether an operation worked (3.13.3). */
 typedef uint32_t ptl_ni_fail_t;
@@ -133,9 +141,18 @@ typedef uint32_t ptl_ni_fail_t;
 #define PTL_PT_ONLY_TRUNCATE (1u << 2)
 #define PTL_PT_ALLOC_DISABLED (1u << 3)
 
+/* ---- Scatter-gather lists (3.11.2, 3.12.1): with PTL_IOVEC `start` is an array, `length` its length -- */
+
+typedef struct ptl_iovec {
+	void *iov_base;
+	ptl_size_t iov_len;
+} ptl_iovec_t;
+
+#define PTL_IOVEC (1u << 20)
+
 /* ---- Memory descriptors (3.11) ------------------------------------------------------------------ */
 
-typedef struct {
+typedef struct ptl_md {
 	void *start;
 	ptl_size_t length;
 	unsigned int options;
@@ -158,15 +175,7 @@ typedef struct {
 typedef enum { PTL_PRIORITY_LIST = 0, PTL_OVERFLOW_LIST = 1 } ptl_list_t;
 typedef enum { PTL_SEARCH_ONLY = 0, PTL_SEARCH_DELETE = 1 } ptl_search_op_t;
 
-typedef struct {
-	void *start;
-	ptl_size_t length;
-	ptl_handle_ct_t ct_handle;
-	ptl_uid_t uid;
-	unsigned int options;
-} ptl_le_t;
-
-typedef struct {
+typedef struct ptl_me {
 	void *start;
 	ptl_size_t length;
 	ptl_handle_ct_t ct_handle;
@@ -177,6 +186,7 @@ typedef struct {
 	ptl_match_bits_t ignore_bits;
 	ptl_size_t min_free;
 } ptl_me_t;
+typedef ptl_me_t ptl_le_t; /* the members from match_id on are ignored */
 
 #define PTL_LE_OP_PUT (1u << 0)
 #define PTL_LE_OP_GET (1u << 1)
@@ -216,7 +226,7 @@ typedef struct {
 
 /* ---- Counting events (3.14) --------------------------------------------------------------------- */
 
-typedef struct {
+typedef struct ptl_ct_event {
 	ptl_size_t success;
 	ptl_size_t failure;
 } ptl_ct_event_t;
@@ -280,7 +290,7 @@ typedef enum {
 	PTL_LONG_DOUBLE_COMPLEX = 13
 } ptl_datatype_t;
 
-typedef struct {
+typedef struct ptl_event {
 	void *start;
 	void *user_ptr;
 	ptl_hdr_data_t hdr_data;
@@ -306,11 +316,13 @@ typedef enum { PTL_NO_ACK_REQ = 0, PTL_ACK_REQ = 1, PTL_CT_ACK_REQ = 2, PTL_OC_A
 
 int PtlInit(void);
 void PtlFini(void);
+void PtlAbort(void);
 
 int PtlNIInit(ptl_interface_t iface, unsigned int options, ptl_pid_t pid, const ptl_ni_limits_t *desired,
 	      ptl_ni_limits_t *actual, ptl_handle_ni_t *ni_handle);
 int PtlNIFini(ptl_handle_ni_t ni_handle);
 int PtlNIHandle(ptl_handle_any_t handle, ptl_handle_ni_t *ni_handle);
+int PtlNIStatus(ptl_handle_ni_t ni_handle, ptl_sr_index_t status_register, ptl_sr_value_t *status);
 int PtlSetMap(ptl_handle_ni_t ni_handle, ptl_size_t map_size, const ptl_process_t *mapping);
 int PtlGetMap(ptl_handle_ni_t ni_handle, ptl_size_t map_size, ptl_process_t *mapping, ptl_size_t *actual_map_size);
 
@@ -347,6 +359,7 @@ int PtlEQPoll(const ptl_handle_eq_t *eq_handles, unsigned int size, ptl_time_t t
 
 int PtlCTAlloc(ptl_handle_ni_t ni_handle, ptl_handle_ct_t *ct_handle);
 int PtlCTFree(ptl_handle_ct_t ct_handle);
+int PtlCTCancelTriggered(ptl_handle_ct_t ct_handle);
 int PtlCTGet(ptl_handle_ct_t ct_handle, ptl_ct_event_t *event);
 int PtlCTWait(ptl_handle_ct_t ct_handle, ptl_size_t test, ptl_ct_event_t *event);
 int PtlCTPoll(const ptl_handle_ct_t *ct_handles, const ptl_size_t *tests, unsigned int size, ptl_time_t timeout,
@@ -360,9 +373,75 @@ int PtlPut(ptl_handle_md_t md_handle, ptl_size_t local_offset, ptl_size_t length
 int PtlGet(ptl_handle_md_t md_handle, ptl_size_t local_offset, ptl_size_t length, ptl_process_t target_id,
 	   ptl_pt_index_t pt_index, ptl_match_bits_t match_bits, ptl_size_t remote_offset, void *user_ptr);
 
+int PtlAtomic(ptl_handle_md_t md_handle, ptl_size_t local_offset, ptl_size_t length, ptl_ack_req_t ack_req,
+	      ptl_process_t target_id, ptl_pt_index_t pt_index, ptl_match_bits_t match_bits, ptl_size_t remote_offset,
+	      void *user_ptr, ptl_hdr_data_t hdr_data, ptl_op_t operation, ptl_datatype_t datatype);
+int PtlFetchAtomic(ptl_handle_md_t get_md_handle, ptl_size_t local_get_offset, ptl_handle_md_t put_md_handle,
+		   ptl_size_t local_put_offset, ptl_size_t length, ptl_process_t target_id, ptl_pt_index_t pt_index,
+		   ptl_match_bits_t match_bits, ptl_size_t remote_offset, void *user_ptr, ptl_hdr_data_t hdr_data,
+		   ptl_op_t operation, ptl_datatype_t datatype);
+int PtlSwap(ptl_handle_md_t get_md_handle, ptl_size_t local_get_offset, ptl_handle_md_t put_md_handle,
+	    ptl_size_t local_put_offset, ptl_size_t length, ptl_process_t target_id, ptl_pt_index_t pt_index,
+	    ptl_match_bits_t match_bits, ptl_size_t remote_offset, void *user_ptr, ptl_hdr_data_t hdr_data,
+	    const void *operand, ptl_op_t operation, ptl_datatype_t datatype);
+int PtlAtomicSync(void);
+
+int PtlTriggeredPut(ptl_handle_md_t md_handle, ptl_size_t local_offset, ptl_size_t length, ptl_ack_req_t ack_req,
+		    ptl_process_t target_id, ptl_pt_index_t pt_index, ptl_match_bits_t match_bits,
+		    ptl_size_t remote_offset, void *user_ptr, ptl_hdr_data_t hdr_data,
+		    ptl_handle_ct_t trig_ct_handle, ptl_size_t threshold);
+int PtlTriggeredGet(ptl_handle_md_t md_handle, ptl_size_t local_offset, ptl_size_t length, ptl_process_t target_id,
+		    ptl_pt_index_t pt_index, ptl_match_bits_t match_bits, ptl_size_t remote_offset, void *user_ptr,
+		    ptl_handle_ct_t trig_ct_handle, ptl_size_t threshold);
+int PtlTriggeredAtomic(ptl_handle_md_t md_handle, ptl_size_t local_offset, ptl_size_t length, ptl_ack_req_t ack_req,
+		       ptl_process_t target_id, ptl_pt_index_t pt_index, ptl_match_bits_t match_bits,
+		       ptl_size_t remote_offset, void *user_ptr, ptl_hdr_data_t hdr_data, ptl_op_t operation,
+		       ptl_datatype_t datatype, ptl_handle_ct_t trig_ct_handle, ptl_size_t threshold);
+int PtlTriggeredFetchAtomic(ptl_handle_md_t get_md_handle, ptl_size_t local_get_offset, ptl_handle_md_t put_md_handle,
+			    ptl_size_t local_put_offset, ptl_size_t length, ptl_process_t target_id,
+			    ptl_pt_index_t pt_index, ptl_match_bits_t match_bits, ptl_size_t remote_offset,
+			    void *user_ptr, ptl_hdr_data_t hdr_data, ptl_op_t operation, ptl_datatype_t datatype,
+			    ptl_handle_ct_t trig_ct_handle, ptl_size_t threshold);
+int PtlTriggeredSwap(ptl_handle_md_t get_md_handle, ptl_size_t local_get_offset, ptl_handle_md_t put_md_handle,
+		     ptl_size_t local_put_offset, ptl_size_t length, ptl_process_t target_id, ptl_pt_index_t pt_index,
+		     ptl_match_bits_t match_bits, ptl_size_t remote_offset, void *user_ptr, ptl_hdr_data_t hdr_data,
+		     const void *operand, ptl_op_t operation, ptl_datatype_t datatype, ptl_handle_ct_t trig_ct_handle,
+		     ptl_size_t threshold);
+int PtlTriggeredCTInc(ptl_handle_ct_t ct_handle, ptl_ct_event_t increment, ptl_handle_ct_t trig_ct_handle,
+		      ptl_size_t threshold);
+int PtlTriggeredCTSet(ptl_handle_ct_t ct_handle, ptl_ct_event_t new_ct, ptl_handle_ct_t trig_ct_handle,
+		      ptl_size_t threshold);
+
 int PtlStartBundle(ptl_handle_ni_t ni_handle);
 int PtlEndBundle(ptl_handle_ni_t ni_handle);
 int PtlHandleIsEqual(ptl_handle_any_t handle1, ptl_handle_any_t handle2);
+
+/* ---- Extensions --------------------------------------------------------------------------------- */
+
+/* List operations that wait for a counting event. An entry that is in use when its unlink is due stays. */
+int PtlTriggeredMEAppend(ptl_handle_ni_t ni_handle, ptl_pt_index_t pt_index, const ptl_me_t *me, ptl_list_t ptl_list,
+			 void *user_ptr, ptl_handle_me_t *me_handle, ptl_handle_ct_t trig_ct_handle,
+			 ptl_size_t threshold);
+int PtlTriggeredMEUnlink(ptl_handle_me_t me_handle, ptl_handle_ct_t trig_ct_handle, ptl_size_t threshold);
+int PtlTriggeredLEAppend(ptl_handle_ni_t ni_handle, ptl_pt_index_t pt_index, const ptl_le_t *le, ptl_list_t ptl_list,
+			 void *user_ptr, ptl_handle_le_t *le_handle, ptl_handle_ct_t trig_ct_handle,
+			 ptl_size_t threshold);
+int PtlTriggeredLEUnlink(ptl_handle_le_t le_handle, ptl_handle_ct_t trig_ct_handle, ptl_size_t threshold);
+
+/* As PtlAtomicSync, for one network interface. */
+int PtlNIAtomicSync(ptl_handle_ni_t ni_handle);
+/* The number of the NIC; no capability is defined. */
+int PtlGetHwid(ptl_handle_ni_t ni_handle, uint64_t *hwid, uint64_t *capabilities);
+/* As PtlEQAlloc; the callback is never called. */
+int PtlEQAllocAsync(ptl_handle_ni_t ni_handle, ptl_size_t count, ptl_handle_eq_t *eq_handle,
+		    void (*callback)(void *argument, ptl_handle_eq_t eq_handle), void *argument, int hint);
+
+enum ptl_str_type { PTL_STR_ERROR = 0, PTL_STR_EVENT = 1, PTL_STR_FAIL_TYPE = 2 };
+/* The name of a return code, an event or a failure. */
+const char *PtlToStr(int code, enum ptl_str_type type);
+/* Writes an event as one line; the length of the line. */
+#define PTL_EV_STR_SIZE 256
+int PtlEvToStr(unsigned int flags, const ptl_event_t *event, char *text);
 
 #ifdef __cplusplus
 }

@@ -29,6 +29,10 @@ pub const ARG_INVALID: c_int = 32;
 pub const CT_NONE_REACHED: c_int = 33;
 /// `PTL_EQ_EMPTY`.
 pub const EQ_EMPTY: c_int = 35;
+/// `PTL_EQ_DROPPED`.
+pub const EQ_DROPPED: c_int = 34;
+/// `PTL_ABORTED`.
+pub const ABORTED: c_int = 47;
 /// `PTL_FAIL`.
 pub const FAIL: c_int = 36;
 /// `PTL_IGNORED`.
@@ -57,6 +61,11 @@ pub const NI_LOGICAL: c_uint = 1 << 2;
 /// `PTL_NI_PHYSICAL`.
 pub const NI_PHYSICAL: c_uint = 1 << 3;
 
+/// `PTL_TARGET_BIND_INACCESSIBLE`.
+pub const TARGET_BIND_INACCESSIBLE: c_uint = 1 << 0;
+/// `PTL_COHERENT_ATOMICS`.
+pub const COHERENT_ATOMICS: c_uint = 1 << 2;
+
 /// `PTL_PRIORITY_LIST`.
 pub const PRIORITY_LIST: c_uint = 0;
 /// `PTL_OVERFLOW_LIST`.
@@ -73,6 +82,13 @@ pub const ACK_REQ: c_uint = 1;
 pub const CT_ACK_REQ: c_uint = 2;
 /// `PTL_OC_ACK_REQ`.
 pub const OC_ACK_REQ: c_uint = 3;
+
+/// `PTL_SR_DROP_COUNT`.
+pub const SR_DROP_COUNT: c_uint = 0;
+/// `PTL_SR_PERMISSION_VIOLATIONS`.
+pub const SR_PERMISSION_VIOLATIONS: c_uint = 1;
+/// `PTL_SR_OPERATION_VIOLATIONS`.
+pub const SR_OPERATION_VIOLATIONS: c_uint = 2;
 
 /// The physical half of `ptl_process_t`.
 #[repr(C)]
@@ -167,6 +183,15 @@ pub struct MatchListEntry {
     pub match_bits: u64,
     pub ignore_bits: u64,
     pub min_free: u64,
+}
+
+/// `ptl_iovec_t`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct Iovec {
+    pub iov_base: *mut c_void,
+    pub iov_len: u64,
 }
 
 /// `ptl_ct_event_t`.

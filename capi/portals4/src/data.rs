@@ -10,6 +10,7 @@ use narrows_portals::{AckRequest, Command, CtId, EqId, LocalBuffer, RemoteTarget
 
 use crate::abi::{self, Handle, MemoryDescriptor, Process};
 use crate::library::{Descriptor, Library, Outcome, is_matching, table_index};
+use crate::nic::Nic;
 use crate::{call, read_in, write_out};
 
 /// Binds a memory descriptor.
@@ -33,21 +34,42 @@ pub extern "C" fn PtlMDRelease(md_handle: Handle) -> c_int {
 }
 
 /// The region of an operation.
-fn region(md: &Descriptor, offset: u64, length: u64, user_ptr: *mut c_void, max_msg_size: u64) -> Outcome<LocalBuffer> {
+pub(crate) fn region(md: &Descriptor, offset: u64, length: u64, user_ptr: *mut c_void, most: u64) -> Outcome<LocalBuffer> {
     let inside = offset.checked_add(length).is_some_and(|end| end <= md.length);
-    if !inside || length > max_msg_size {
+    if !inside || length > most {
         return Err(abi::ARG_INVALID);
     }
-    let address = md.start.wrapping_add(offset);
-    Ok(LocalBuffer { address, options: md.options, eq: md.eq, ct: md.ct, user_ptr: user_ptr as u64 })
+    let (address, offset) = if md.segments == 0 { (md.start.wrapping_add(offset), 0) } else { (md.start, offset) };
+    Ok(LocalBuffer { address, offset, segments: md.segments, options: md.options, eq: md.eq, ct: md.ct, user_ptr: user_ptr as u64 })
 }
 
-fn target(library: &Library, md: &Descriptor, process: Process, pt_index: u32, bits: u64, offset: u64) -> Outcome<RemoteTarget> {
+pub(crate) fn target(library: &Library, md: &Descriptor, process: Process, pt_index: u32, bits: u64, offset: u64) -> Outcome<RemoteTarget> {
     Ok(RemoteTarget {
         process: library.process_in(md.interface, process)?,
         pt: table_index(md.interface, pt_index)?,
         match_bits: if is_matching(md.interface) { bits } else { 0 },
         offset,
+    })
+}
+
+pub(crate) fn acknowledgement(md: &Descriptor, ack_req: c_uint) -> Outcome<AckRequest> {
+    match ack_req {
+        abi::NO_ACK_REQ => Ok(AckRequest::None),
+        abi::ACK_REQ if md.eq != EqId::NONE => Ok(AckRequest::Full),
+        abi::CT_ACK_REQ if md.ct != CtId::NONE => Ok(AckRequest::Counting),
+        abi::OC_ACK_REQ if md.ct != CtId::NONE => Ok(AckRequest::OperationCompleted),
+        _ => Err(abi::ARG_INVALID),
+    }
+}
+
+/// The data, when they travel with the command: short ones (PIO), and those whose buffer is free at once. A volatile
+/// operation that is longer than the limit is legal, only not volatile. Memory that may not be there is left to the NIC.
+pub(crate) fn taken(nic: &dyn Nic, md: &Descriptor, local: &LocalBuffer, length: u64, max_volatile: u64) -> Option<Box<[u8]>> {
+    let volatile = md.options & md::VOLATILE != 0 && length <= max_volatile;
+    let plain = length > 0 && md.segments == 0 && (volatile || md.options & md::MAY_FAULT == 0);
+    (plain && (volatile || length <= nic.limits().pio_limit)).then(|| {
+        // SAFETY: the region is inside the descriptor, whose memory the program may read.
+        unsafe { std::slice::from_raw_parts(local.address as *const u8, length as usize) }.into()
     })
 }
 
@@ -69,21 +91,9 @@ pub unsafe extern "C" fn PtlPut(
         let md = library.md(md_handle)?;
         let limits = library.interface(md.interface)?.limits;
         let local = region(&md, local_offset, length, user_ptr, limits.max_msg_size)?;
-        let ack = match ack_req {
-            abi::NO_ACK_REQ => AckRequest::None,
-            abi::ACK_REQ if md.eq != EqId::NONE => AckRequest::Full,
-            abi::CT_ACK_REQ if md.ct != CtId::NONE => AckRequest::Counting,
-            abi::OC_ACK_REQ if md.ct != CtId::NONE => AckRequest::OperationCompleted,
-            _ => return Err(abi::ARG_INVALID),
-        };
+        let ack = acknowledgement(&md, ack_req)?;
         let target = target(library, &md, target_id, pt_index, match_bits, remote_offset)?;
-        // Short data travel with the command (PIO), and so do those whose buffer is free at once. A
-        // volatile put that is longer than the limit is legal, only not volatile.
-        let volatile = md.options & md::VOLATILE != 0 && length <= limits.max_volatile_size;
-        let inline = (length > 0 && (volatile || length <= nic.limits().pio_limit)).then(|| {
-            // SAFETY: the region is inside the descriptor, whose memory the program may read.
-            unsafe { std::slice::from_raw_parts(local.address as *const u8, length as usize) }.into()
-        });
+        let inline = taken(nic, &md, &local, length, limits.max_volatile_size);
         nic.submit(Command::Put { local, length, inline, ack, target, hdr_data });
         Ok(())
     })

@@ -3,7 +3,8 @@
 //! Safety of all functions here: pointer arguments are null or valid, as `portals4.h` says.
 #![allow(non_snake_case, clippy::missing_safety_doc)]
 
-use std::ffi::{c_int, c_long, c_uint};
+use std::ffi::{c_int, c_long, c_uint, c_void};
+use std::sync::Once;
 
 use narrows_portals::{Command, CtId, EqId, Event};
 use narrows_units::SimTime;
@@ -55,6 +56,9 @@ pub(crate) fn next_event(handles: &[Handle], patience: Patience, event: *mut Ful
         };
         {
             let library = library();
+            if library.aborted {
+                return Err(abi::ABORTED);
+            }
             for (eq, handle) in eqs.iter_mut().zip(handles) {
                 *eq = library.eq(*handle)?;
             }
@@ -65,14 +69,16 @@ pub(crate) fn next_event(handles: &[Handle], patience: Patience, event: *mut Ful
             Patience::Until(time) => nic.eq_wait(eqs, Some(time)),
             Patience::Forever => nic.eq_wait(eqs, None),
         };
-        let (index, found) = found.ok_or(abi::EQ_EMPTY)?;
+        let (index, found) = found.ok_or_else(|| if library().aborted { abi::ABORTED } else { abi::EQ_EMPTY })?;
+        let dropped = nic.eq_dropped(eqs[index]);
         let full = library().event_out(handles[index], &found);
         if !which.is_null() {
             // SAFETY: not null.
             unsafe { write_out(which, index as c_uint)? };
         }
         // SAFETY: not null.
-        unsafe { write_out(event, full) }
+        unsafe { write_out(event, full)? };
+        if dropped { Err(abi::EQ_DROPPED) } else { Ok(()) }
     })
 }
 
@@ -86,6 +92,24 @@ pub unsafe extern "C" fn PtlEQAlloc(ni_handle: Handle, count: u64, eq_handle: *m
         // SAFETY: not null.
         unsafe { write_out(eq_handle, library.eq_alloc(nic, ni_handle, count)?) }
     })
+}
+
+/// As [`PtlEQAlloc`]. `callback` is for interrupts, which a simulated NIC does not raise: the queue is to be polled.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PtlEQAllocAsync(
+    ni_handle: Handle,
+    count: u64,
+    eq_handle: *mut Handle,
+    callback: Option<extern "C" fn(*mut c_void, Handle)>,
+    _argument: *mut c_void,
+    _hint: c_int,
+) -> c_int {
+    if callback.is_some() {
+        static TOLD: Once = Once::new();
+        TOLD.call_once(|| eprintln!("narrows: PtlEQAllocAsync: callbacks are not called; events wait in their queue"));
+    }
+    // SAFETY: the caller's promise is that of PtlEQAlloc.
+    unsafe { PtlEQAlloc(ni_handle, count, eq_handle) }
 }
 
 /// Frees an event queue.
@@ -141,6 +165,15 @@ pub extern "C" fn PtlCTFree(ct_handle: Handle) -> c_int {
     call(|nic, library| library.ct_free(nic, ct_handle))
 }
 
+/// Forgets the triggered operations that wait for a counting event.
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlCTCancelTriggered(ct_handle: Handle) -> c_int {
+    call(|nic, library| {
+        nic.submit(Command::CtCancel { ct: library.ct(ct_handle)? });
+        Ok(())
+    })
+}
+
 fn value(nic: &mut dyn Nic, ct: CtId) -> CtEvent {
     let (success, failure) = nic.count(ct);
     CtEvent { success, failure }
@@ -157,7 +190,11 @@ pub unsafe extern "C" fn PtlCTGet(ct_handle: Handle, event: *mut CtEvent) -> c_i
 }
 
 fn wait_counts(nic: &mut dyn Nic, tests: &[(CtId, u64)], timeout: Option<SimTime>) -> Outcome<(usize, CtEvent)> {
-    let index = nic.count_wait(tests, timeout).ok_or(abi::CT_NONE_REACHED)?;
+    if library().aborted {
+        return Err(abi::ABORTED);
+    }
+    let reached = nic.count_wait(tests, timeout);
+    let index = reached.ok_or_else(|| if library().aborted { abi::ABORTED } else { abi::CT_NONE_REACHED })?;
     Ok((index, value(nic, tests[index].0)))
 }
 

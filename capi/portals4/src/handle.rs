@@ -7,6 +7,8 @@
 //! | 48..56 | index of the network interface |
 //! | 0..48 | entries: a sequence number; everything else: generation (24 bits) and slot (24 bits) |
 
+use std::ffi::c_int;
+
 use crate::abi::Handle;
 
 /// What a handle stands for.
@@ -71,6 +73,12 @@ impl<T> Slots<T> {
     /// How many values there are.
     pub fn count(&self) -> usize {
         self.slots.len() - self.free.len()
+    }
+
+    /// Whether there are `most` values that `which` accepts.
+    pub fn full(&self, most: c_int, which: impl Fn(&T) -> bool) -> bool {
+        let most = usize::try_from(most).unwrap_or(0);
+        self.count() >= most && self.slots.iter().filter(|(_, value)| value.as_ref().is_some_and(&which)).count() >= most
     }
 
     /// Keeps a value; returns the number for its handle.

@@ -42,6 +42,12 @@ pub extern "C" fn narrows_sleep(ps: u64) {
     let _ = catch_unwind(|| hooks::sleep(ps));
 }
 
+/// A barrier of all ranks over their launcher begins.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_barrier() {
+    let _ = catch_unwind(hooks::barrier);
+}
+
 /// The program exits with `status`.
 #[unsafe(no_mangle)]
 pub extern "C" fn narrows_exits(status: c_int) {

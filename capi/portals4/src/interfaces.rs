@@ -5,7 +5,7 @@
 
 use std::ffi::{c_int, c_uint};
 
-use narrows_portals::{Command, ProcessId};
+use narrows_portals::{Command, ProcessId, Register};
 
 use crate::abi::{self, Handle, NiLimits, Process};
 use crate::library::own_uid;
@@ -14,7 +14,8 @@ use crate::{call, slice_in, write_out};
 /// Attaches to the simulator; may be called more than once.
 #[unsafe(no_mangle)]
 pub extern "C" fn PtlInit() -> c_int {
-    call(|_, library| {
+    call(|nic, library| {
+        nic.program_starts();
         library.initialise();
         Ok(())
     })
@@ -59,6 +60,45 @@ pub unsafe extern "C" fn PtlNIInit(
 #[unsafe(no_mangle)]
 pub extern "C" fn PtlNIFini(ni_handle: Handle) -> c_int {
     call(|nic, library| library.release(nic, ni_handle))
+}
+
+/// Ends everything that waits, now and later: it returns `PTL_ABORTED` (4.3).
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlAbort() {
+    // Not the NIC's lock: a thread that waits holds it.
+    crate::library::library().aborted = true;
+}
+
+/// A status register (section 3.6.7).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PtlNIStatus(ni_handle: Handle, status_register: c_uint, status: *mut c_int) -> c_int {
+    call(|nic, library| {
+        let register = match status_register {
+            abi::SR_DROP_COUNT => Register::DropCount,
+            abi::SR_PERMISSION_VIOLATIONS => Register::PermissionViolations,
+            abi::SR_OPERATION_VIOLATIONS => Register::OperationViolations,
+            _ => return Err(abi::ARG_INVALID),
+        };
+        if status.is_null() {
+            return Err(abi::ARG_INVALID);
+        }
+        let value = library.status(nic, ni_handle, register)?;
+        // SAFETY: not null.
+        unsafe { write_out(status, c_int::try_from(value).unwrap_or(c_int::MAX)) }
+    })
+}
+
+/// The number of the simulated NIC, and its capabilities, of which none is defined.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PtlGetHwid(ni_handle: Handle, hwid: *mut u64, capabilities: *mut u64) -> c_int {
+    call(|nic, library| {
+        library.interface_index(ni_handle)?;
+        // SAFETY: null or valid, as the header says.
+        unsafe {
+            write_out(hwid, u64::from(nic.id().nid))?;
+            write_out(capabilities, 0)
+        }
+    })
 }
 
 /// The network interface of any handle.
@@ -159,11 +199,14 @@ pub extern "C" fn PtlPTEnable(ni_handle: Handle, pt_index: u32) -> c_int {
     })
 }
 
-/// Refuses messages from now on.
+/// Refuses messages from now on; returns when none is in progress any more.
 #[unsafe(no_mangle)]
 pub extern "C" fn PtlPTDisable(ni_handle: Handle, pt_index: u32) -> c_int {
     call(|nic, library| {
-        nic.submit(Command::PtDisable { pt: library.table(ni_handle, pt_index)? });
+        let pt = library.table(ni_handle, pt_index)?;
+        let ticket = nic.ticket();
+        nic.submit(Command::PtDisable { pt, ticket });
+        nic.wait_reply(ticket);
         Ok(())
     })
 }

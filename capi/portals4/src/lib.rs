@@ -8,7 +8,8 @@
 //! | [`abi`] | the same types and numbers for Rust |
 //! | [`handle`] | what is in a handle |
 //! | [`library`] | network interfaces, queues, descriptors; translation of arguments and events |
-//! | [`interfaces`], [`lists`], [`events`], [`data`] | the functions, by chapter of the specification |
+//! | [`interfaces`], [`lists`], [`events`], [`data`], [`atomics`], [`triggered`] | the functions, by chapter of the specification |
+//! | [`text`] | names of codes and events |
 //! | [`private`] | the functions of the private header |
 //! | [`nic`] | where commands go |
 //! | `loopback` | a NIC inside the process, for tests (feature `loopback`) |
@@ -33,6 +34,7 @@
 //! ```
 
 pub mod abi;
+pub mod atomics;
 pub mod data;
 pub mod events;
 pub mod handle;
@@ -44,6 +46,8 @@ pub mod lists;
 pub mod loopback;
 pub mod nic;
 pub mod private;
+pub mod text;
+pub mod triggered;
 
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};

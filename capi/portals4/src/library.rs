@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::ffi::{c_int, c_uint};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use narrows_portals::{Command, CtId, EqId, Event, List, MatchEntry, ProcessId, me, pt};
+use narrows_portals::{
+    Command, CtId, EqId, Event, List, MatchEntry, NO_TICKET, PT_PER_INTERFACE, ProcessId, Register, ReplyCode, UID_ANY, md, me, pt,
+};
 
 use crate::abi::{self, FullEvent, Handle, NiLimits, Process};
 use crate::handle::{Kind, Slots, pack, slot, unpack};
@@ -14,17 +16,16 @@ use crate::nic::{Limits, Nic};
 /// A result, or the return code of the call.
 pub type Outcome<T> = Result<T, c_int>;
 
-/// Portal table entries of one network interface: BXI's `max_pt_index` is 255.
-pub const PT_COUNT: u32 = 256;
+/// Portal table entries of one network interface.
+pub const PT_COUNT: u32 = PT_PER_INTERFACE;
 /// Matching or not, physical or logical.
 pub const INTERFACES: usize = 4;
 
 /// Options that a portal table entry may have.
 const PT_OPTIONS: u32 = pt::ONLY_USE_ONCE | pt::FLOWCTRL | pt::ONLY_TRUNCATE | pt::ALLOC_DISABLED | pt::RETRY;
-/// Options of list entries that need matching (section 3.12.1); `1 << 5` is IOVEC, which no entry
-/// can have yet.
+/// Options of list entries that need matching (section 3.12.1).
 const ME_ONLY: u32 = me::MANAGE_LOCAL | me::NO_TRUNCATE | me::MAY_ALIGN | me::LOCAL_INC_UH_RLENGTH;
-const ENTRY_OPTIONS: u32 = ((1 << 16) - 1) & !me::IOVEC | ME_ONLY;
+const ENTRY_OPTIONS: u32 = ((1 << 16) - 1) & !(1 << 5) | me::IOVEC | ME_ONLY;
 
 /// One network interface.
 #[derive(Debug)]
@@ -50,8 +51,10 @@ pub struct Descriptor {
     pub interface: usize,
     /// First byte.
     pub start: u64,
-    /// Bytes.
+    /// Bytes, of all segments.
     pub length: u64,
+    /// Segments; 0: one piece.
+    pub segments: u32,
     /// See [`narrows_portals::md`].
     pub options: u32,
     /// Full events.
@@ -71,6 +74,12 @@ pub struct Library {
     cts: Slots<(usize, Option<u64>)>,
     mds: Slots<Descriptor>,
     next_entry: u64,
+    /// List entries that there may be at most; the NIC knows better, and is asked when this reaches the limit.
+    entries: u64,
+    /// The same for triggered operations.
+    triggered: u64,
+    /// `PtlAbort` was called.
+    pub aborted: bool,
 }
 
 static LIBRARY: Mutex<Library> = Mutex::new(Library::new());
@@ -95,32 +104,36 @@ pub fn table_index(interface: usize, index: u32) -> Outcome<u32> {
     if index < PT_COUNT { Ok(interface as u32 * PT_COUNT + index) } else { Err(abi::ARG_INVALID) }
 }
 
-/// The most that a network interface offers: the numbers of BXI (MDs, CTs, EQs, portal
-/// table, list size), except for what the machine file says. What the library does not have yet is zero.
+/// What the NIC can do beside the least (section 3.6.1). Its atomics work on the memory that the program sees.
+const FEATURES: c_uint = abi::TARGET_BIND_INACCESSIBLE | abi::COHERENT_ATOMICS;
+
+/// The most that a network interface offers, as the machine file says.
 fn offered(limits: Limits) -> NiLimits {
+    let count = |limit: u32| c_int::try_from(limit).unwrap_or(c_int::MAX);
     NiLimits {
-        max_entries: c_int::try_from(limits.max_entries).unwrap_or(c_int::MAX),
-        max_unexpected_headers: c_int::try_from(limits.max_unexpected).unwrap_or(c_int::MAX),
-        max_mds: 8_191,
-        max_cts: 2_047,
-        max_eqs: 2_046,
+        max_entries: count(limits.max_entries),
+        max_unexpected_headers: count(limits.max_unexpected),
+        max_mds: count(limits.max_mds),
+        max_cts: count(limits.max_cts),
+        max_eqs: count(limits.max_eqs),
         max_pt_index: PT_COUNT as c_int - 1,
-        max_iovecs: 0,
-        max_list_size: 65_535,
-        max_triggered_ops: 0,
+        max_iovecs: count(limits.max_iovecs),
+        max_list_size: count(limits.max_list_size),
+        max_triggered_ops: count(limits.max_triggered_ops),
         max_msg_size: limits.max_portals_message,
-        max_atomic_size: 0,
-        max_fetch_atomic_size: 0,
-        max_waw_ordered_size: 0,
-        max_war_ordered_size: 0,
+        max_atomic_size: limits.max_atomic_size,
+        max_fetch_atomic_size: limits.max_fetch_atomic_size,
+        max_waw_ordered_size: limits.max_waw_ordered_size,
+        max_war_ordered_size: limits.max_war_ordered_size,
         max_volatile_size: limits.inject_limit.max(limits.pio_limit),
-        features: 0,
+        features: FEATURES,
     }
 }
 
 /// The smaller of what is asked and what is offered (section 3.6.1: limits are negotiated down).
 fn negotiate(offered: NiLimits, desired: Option<&NiLimits>) -> NiLimits {
-    let Some(desired) = desired else { return offered };
+    // Access to memory that is not there has its price, so it must be asked for.
+    let Some(desired) = desired else { return NiLimits { features: abi::COHERENT_ATOMICS, ..offered } };
     let count = |offered: c_int, desired: c_int| if desired < 0 { offered } else { offered.min(desired) };
     NiLimits {
         max_entries: count(offered.max_entries, desired.max_entries),
@@ -152,12 +165,23 @@ impl Library {
             cts: Slots::new(),
             mds: Slots::new(),
             next_entry: 0,
+            entries: 0,
+            triggered: 0,
+            aborted: false,
         }
     }
 
     /// `PtlInit`.
     pub fn initialise(&mut self) {
+        if self.initialised == 0 {
+            self.aborted = false;
+        }
         self.initialised += 1;
+    }
+
+    /// `PtlInit` has been called.
+    pub fn ready(&self) -> Outcome<()> {
+        if self.initialised == 0 { Err(abi::NO_INIT) } else { Ok(()) }
     }
 
     /// `PtlFini`.
@@ -220,7 +244,12 @@ impl Library {
     fn close(&mut self, nic: &mut dyn Nic, index: usize) {
         let Some(interface) = self.interfaces[index].take() else { return };
         for (table, _) in interface.tables.iter().enumerate().filter(|(_, used)| **used) {
-            nic.submit(Command::PtFree { pt: index as u32 * PT_COUNT + table as u32 });
+            let pt = index as u32 * PT_COUNT + table as u32;
+            // What is under way ends first.
+            let ticket = nic.ticket();
+            nic.submit(Command::PtDisable { pt, ticket });
+            nic.wait_reply(ticket);
+            nic.submit(Command::PtFree { pt, ticket: NO_TICKET });
         }
         for number in self.eqs.numbers(|of| *of == index) {
             self.eqs.remove(number);
@@ -340,8 +369,8 @@ impl Library {
                 List::Overflow => abi::OVERFLOW_LIST,
             },
             ni_fail_type: event.fail as u32,
-            atomic_operation: 0,
-            atomic_type: 0,
+            atomic_operation: event.atomic.map_or(0, |(operation, _)| operation as c_uint),
+            atomic_type: event.atomic.map_or(0, |(_, datatype)| datatype as c_uint),
         }
     }
 
@@ -380,15 +409,37 @@ impl Library {
     pub fn table_free(&mut self, nic: &mut dyn Nic, handle: Handle, table: u32) -> Outcome<()> {
         let pt = self.table(handle, table)?;
         let index = self.interface_index(handle)?;
+        let ticket = nic.ticket();
+        nic.submit(Command::PtFree { pt, ticket });
+        if nic.wait_reply(ticket).0 != ReplyCode::Ok {
+            return Err(abi::PT_IN_USE);
+        }
         self.interfaces[index].as_mut().ok_or(abi::ARG_INVALID)?.tables[table as usize] = false;
-        nic.submit(Command::PtFree { pt });
         Ok(())
+    }
+
+    /// `PtlNIStatus`: a register of the NIC.
+    pub fn status(&self, nic: &mut dyn Nic, handle: Handle, register: Register) -> Outcome<u64> {
+        let interface = self.interface_index(handle)? as u32;
+        Ok(query(nic, register, interface))
+    }
+
+    /// Takes a place for a list entry, if the NIC has one.
+    pub fn reserve_entry(&mut self, nic: &mut dyn Nic, index: usize) -> Outcome<()> {
+        let most = self.interface(index)?.limits.max_entries as u64;
+        reserve(nic, &mut self.entries, most, Register::Entries)
+    }
+
+    /// Takes a place for a triggered operation, if the NIC has one.
+    pub fn reserve_triggered(&mut self, nic: &mut dyn Nic, index: usize) -> Outcome<()> {
+        let most = self.interface(index)?.limits.max_triggered_ops as u64;
+        reserve(nic, &mut self.triggered, most, Register::TriggeredOperations)
     }
 
     /// `PtlEQAlloc`.
     pub fn eq_alloc(&mut self, nic: &mut dyn Nic, handle: Handle, count: u64) -> Outcome<Handle> {
         let index = self.interface_index(handle)?;
-        if self.eqs.count() >= self.interface(index)?.limits.max_eqs as usize {
+        if self.eqs.full(self.interface(index)?.limits.max_eqs, |of| *of == index) {
             return Err(abi::NO_SPACE);
         }
         let number = self.eqs.insert(index);
@@ -424,7 +475,7 @@ impl Library {
     /// `PtlCTAlloc`.
     pub fn ct_alloc(&mut self, nic: &mut dyn Nic, handle: Handle) -> Outcome<Handle> {
         let index = self.interface_index(handle)?;
-        if self.cts.count() >= self.interface(index)?.limits.max_cts as usize {
+        if self.cts.full(self.interface(index)?.limits.max_cts, |(of, _)| *of == index) {
             return Err(abi::NO_SPACE);
         }
         let number = self.cts.insert((index, None));
@@ -466,19 +517,31 @@ impl Library {
         Ok((success, failure))
     }
 
+    /// A counting event, and its network interface.
+    pub fn ct_and_interface(&self, handle: Handle) -> Outcome<(CtId, usize)> {
+        let ct = self.ct(handle)?;
+        let (_, index, _) = unpack(handle).ok_or(abi::ARG_INVALID)?;
+        Ok((ct, index))
+    }
+
+    /// A counting event of this network interface.
+    pub fn ct_of(&self, handle: Handle, index: usize) -> Outcome<CtId> {
+        let (ct, of) = self.ct_and_interface(handle)?;
+        if of == index { Ok(ct) } else { Err(abi::ARG_INVALID) }
+    }
+
     fn ct_or_none(&self, handle: Handle) -> Outcome<CtId> {
         if handle == abi::HANDLE_NONE { Ok(CtId::NONE) } else { self.ct(handle) }
     }
 
     /// `PtlMDBind`.
     pub fn md_bind(&mut self, handle: Handle, md: &abi::MemoryDescriptor) -> Outcome<Handle> {
-        use narrows_portals::md;
-        const OPTIONS: u32 = ((md::UNRELIABLE << 1) - 1) & !md::IOVEC;
+        const OPTIONS: u32 = ((md::UNRELIABLE << 1) - 2) | md::IOVEC;
         let interface = self.interface_index(handle)?;
         if md.options & !OPTIONS != 0 {
             return Err(abi::ARG_INVALID);
         }
-        if self.mds.count() >= self.interface(interface)?.limits.max_mds as usize {
+        if self.mds.full(self.interface(interface)?.limits.max_mds, |md| md.interface == interface) {
             return Err(abi::NO_SPACE);
         }
         let (eq, ct) = (self.eq_or_none(md.eq_handle)?, self.ct_or_none(md.ct_handle)?);
@@ -486,8 +549,30 @@ impl Library {
         if md.options & counts != 0 && ct == CtId::NONE {
             return Err(abi::ARG_INVALID);
         }
-        let number = self.mds.insert(Descriptor { interface, start: md.start as u64, length: md.length, options: md.options, eq, ct });
+        let start = md.start as u64;
+        let (length, segments) = self.extent(interface, start, md.length, md.options & md::IOVEC != 0)?;
+        let options = md.options | if self.may_fault(interface) { md::MAY_FAULT } else { 0 };
+        let number = self.mds.insert(Descriptor { interface, start, length, segments, options, eq, ct });
         Ok(pack(Kind::Md, interface, number))
+    }
+
+    /// Bytes and segments of a region: with segments (`PTL_IOVEC`) its length is their number.
+    fn extent(&self, index: usize, start: u64, length: u64, segmented: bool) -> Outcome<(u64, u32)> {
+        if !segmented {
+            return Ok((length, 0));
+        }
+        let most = self.interface(index)?.limits.max_iovecs as u64;
+        if length == 0 || length > most || start == 0 {
+            return Err(abi::ARG_INVALID);
+        }
+        // SAFETY: the program says that `length` segments stand there.
+        let segments = unsafe { std::slice::from_raw_parts(start as *const abi::Iovec, length as usize) };
+        let sum = segments.iter().fold(0, |sum: u64, segment| sum.saturating_add(segment.iov_len));
+        Ok((sum, length as u32))
+    }
+
+    fn may_fault(&self, index: usize) -> bool {
+        self.interfaces[index].as_ref().is_some_and(|interface| interface.limits.features & abi::TARGET_BIND_INACCESSIBLE != 0)
     }
 
     /// `PtlMDRelease`.
@@ -517,11 +602,6 @@ impl Library {
         if entry.options & forbidden != 0 || entry.options & local_only != 0 && entry.options & me::MANAGE_LOCAL == 0 {
             return Err(abi::ARG_INVALID);
         }
-        // Every process of a run belongs to the same user; an entry for another one cannot be told to
-        // the NIC, so it is refused rather than opened to all.
-        if entry.uid != abi::UID_ANY && entry.uid != own_uid() {
-            return Err(abi::ARG_INVALID);
-        }
         let ct = self.ct_or_none(entry.ct_handle)?;
         if entry.options & (me::EVENT_CT_COMM | me::EVENT_CT_OVERFLOW) != 0 && ct == CtId::NONE {
             return Err(abi::ARG_INVALID);
@@ -537,11 +617,16 @@ impl Library {
         };
         let (match_bits, ignore_bits, min_free) =
             if is_matching(index) { (entry.match_bits, entry.ignore_bits, entry.min_free) } else { (0, u64::MAX, 0) };
+        let start = entry.start as u64;
+        let (length, segments) = self.extent(index, start, entry.length, entry.options & me::IOVEC != 0)?;
+        let may_fault = self.may_fault(index) && entry.options & me::IS_ACCESSIBLE == 0;
         Ok(MatchEntry {
-            start: entry.start as u64,
-            length: entry.length,
+            start,
+            length,
+            segments,
             ct,
-            options: entry.options,
+            uid: if entry.uid == abi::UID_ANY { UID_ANY } else { entry.uid },
+            options: entry.options | if may_fault { me::MAY_FAULT } else { 0 },
             match_id,
             match_bits,
             ignore_bits,
@@ -566,6 +651,24 @@ impl Library {
             _ => Err(abi::ARG_INVALID),
         }
     }
+}
+
+fn query(nic: &mut dyn Nic, register: Register, interface: u32) -> u64 {
+    let ticket = nic.ticket();
+    nic.submit(Command::Query { register, interface, ticket });
+    nic.wait_reply(ticket).1
+}
+
+/// One more of what the NIC counts in `register`. `bound` only grows here, until the NIC says how many there really are.
+fn reserve(nic: &mut dyn Nic, bound: &mut u64, most: u64, register: Register) -> Outcome<()> {
+    if *bound >= most {
+        *bound = query(nic, register, 0);
+    }
+    if *bound >= most {
+        return Err(abi::NO_SPACE);
+    }
+    *bound += 1;
+    Ok(())
 }
 
 /// The user, who is the same for every process of a run.

@@ -14,7 +14,7 @@ use crate::nic::Nic;
 use crate::{call, call_blocking, read_in, write_out};
 
 /// An entry of a network interface without matching, as one that matches everything.
-fn match_all(le: &ListEntry) -> MatchListEntry {
+pub(crate) fn match_all(le: &ListEntry) -> MatchListEntry {
     MatchListEntry {
         start: le.start,
         length: le.length,
@@ -29,9 +29,32 @@ fn match_all(le: &ListEntry) -> MatchListEntry {
 }
 
 /// Which kind of entry a call is for.
-fn checked_interface(library: &Library, handle: Handle, matching: bool) -> Outcome<usize> {
+pub(crate) fn checked_interface(library: &Library, handle: Handle, matching: bool) -> Outcome<usize> {
     let index = library.interface_index(handle)?;
     if is_matching(index) == matching { Ok(index) } else { Err(abi::ARG_INVALID) }
+}
+
+/// The command that appends an entry, and its handle.
+pub(crate) fn appending(
+    nic: &mut dyn Nic,
+    library: &mut Library,
+    index: usize,
+    table: u32,
+    entry: &MatchListEntry,
+    list: c_uint,
+    user_ptr: *mut c_void,
+) -> Outcome<(Command, Handle)> {
+    let list = match list {
+        abi::PRIORITY_LIST => List::Priority,
+        abi::OVERFLOW_LIST => List::Overflow,
+        _ => return Err(abi::ARG_INVALID),
+    };
+    library.table(pack(Kind::Interface, index, 0), table)?;
+    let me = library.entry(index, entry, user_ptr as u64)?;
+    library.reserve_entry(nic, index)?;
+    let number = library.new_entry();
+    let command = Command::MeAppend { entry: EntryId(number), pt: table_index(index, table)?, list, me };
+    Ok((command, pack(Kind::Entry, index, number)))
 }
 
 fn append(
@@ -43,16 +66,9 @@ fn append(
     list: c_uint,
     user_ptr: *mut c_void,
 ) -> Outcome<Handle> {
-    let list = match list {
-        abi::PRIORITY_LIST => List::Priority,
-        abi::OVERFLOW_LIST => List::Overflow,
-        _ => return Err(abi::ARG_INVALID),
-    };
-    library.table(pack(Kind::Interface, index, 0), table)?;
-    let me = library.entry(index, entry, user_ptr as u64)?;
-    let number = library.new_entry();
-    nic.submit(Command::MeAppend { entry: EntryId(number), pt: table_index(index, table)?, list, me });
-    Ok(pack(Kind::Entry, index, number))
+    let (command, handle) = appending(nic, library, index, table, entry, list, user_ptr)?;
+    nic.submit(command);
+    Ok(handle)
 }
 
 fn search(
@@ -81,7 +97,7 @@ fn unlink(handle: Handle) -> c_int {
         let number = library().entry_number(handle)?;
         let ticket = nic.ticket();
         nic.submit(Command::MeUnlink { entry: EntryId(number), ticket });
-        match nic.wait_reply(ticket) {
+        match nic.wait_reply(ticket).0 {
             ReplyCode::Ok => Ok(()),
             ReplyCode::InUse => Err(abi::IN_USE),
             // It was unlinked before, by the process or by the NIC.

@@ -27,6 +27,26 @@ pub struct Limits {
     pub max_entries: u32,
     /// Unexpected headers that the NIC keeps.
     pub max_unexpected: u32,
+    /// Memory descriptors of a network interface.
+    pub max_mds: u32,
+    /// Counting events of a network interface.
+    pub max_cts: u32,
+    /// Event queues of a network interface.
+    pub max_eqs: u32,
+    /// Segments of a memory descriptor or list entry.
+    pub max_iovecs: u32,
+    /// Entries of one list.
+    pub max_list_size: u32,
+    /// Triggered operations that wait.
+    pub max_triggered_ops: u32,
+    /// Longest atomic, bytes.
+    pub max_atomic_size: u64,
+    /// Longest fetching atomic or swap, bytes.
+    pub max_fetch_atomic_size: u64,
+    /// Longest operations whose writes after writes are in order, bytes.
+    pub max_waw_ordered_size: u64,
+    /// Longest operations whose writes after reads are in order, bytes.
+    pub max_war_ordered_size: u64,
 }
 
 /// What the library asks of the rank that it lives in. The methods are those of
@@ -38,16 +58,20 @@ pub trait Nic {
     fn limits(&self) -> Limits;
     /// The MPI library has an endpoint: its messages go through the simulated network.
     fn endpoint_open(&mut self);
+    /// The program has called PtlInit.
+    fn program_starts(&mut self) {}
     /// Hands a command to the NIC.
     fn submit(&mut self, command: Command);
     /// A number for a command that is answered.
     fn ticket(&mut self) -> u32;
-    /// Waits for that answer.
-    fn wait_reply(&mut self, ticket: u32) -> ReplyCode;
+    /// Waits for that answer: the result, and what a query asked for.
+    fn wait_reply(&mut self, ticket: u32) -> (ReplyCode, u64);
     /// The next event of these queues, or an empty poll.
     fn eq_get(&mut self, eqs: &[EqId]) -> Option<(usize, Event)>;
     /// The next event of these queues; `None` when the time is over.
     fn eq_wait(&mut self, eqs: &[EqId], timeout: Option<SimTime>) -> Option<(usize, Event)>;
+    /// Events of this queue were lost since the last call.
+    fn eq_dropped(&mut self, eq: EqId) -> bool;
     /// Successes and failures.
     fn count(&mut self, ct: CtId) -> (u64, u64);
     /// As `count`; an empty poll if successes and failures do not reach `test`.
@@ -82,10 +106,24 @@ impl Nic for narrows_guest::Rank {
             pio_limit: u64::from(settings.pio_limit).min(room),
             max_entries: settings.max_entries,
             max_unexpected: settings.max_unexpected_headers,
+            max_mds: settings.max_mds,
+            max_cts: settings.max_cts,
+            max_eqs: settings.max_eqs,
+            max_iovecs: settings.max_iovecs,
+            max_list_size: settings.max_list_size,
+            max_triggered_ops: settings.max_triggered_ops,
+            // The data of short ones travel in the command.
+            max_atomic_size: settings.max_atomic_size.min(room),
+            max_fetch_atomic_size: settings.max_fetch_atomic_size.min(room),
+            max_waw_ordered_size: settings.max_waw_ordered_size,
+            max_war_ordered_size: settings.max_war_ordered_size,
         }
     }
     fn endpoint_open(&mut self) {
         self.endpoint_open();
+    }
+    fn program_starts(&mut self) {
+        self.program_starts();
     }
     fn submit(&mut self, command: Command) {
         self.submit(command);
@@ -93,7 +131,7 @@ impl Nic for narrows_guest::Rank {
     fn ticket(&mut self) -> u32 {
         self.ticket()
     }
-    fn wait_reply(&mut self, ticket: u32) -> ReplyCode {
+    fn wait_reply(&mut self, ticket: u32) -> (ReplyCode, u64) {
         self.wait_reply(ticket)
     }
     fn eq_get(&mut self, eqs: &[EqId]) -> Option<(usize, Event)> {
@@ -101,6 +139,9 @@ impl Nic for narrows_guest::Rank {
     }
     fn eq_wait(&mut self, eqs: &[EqId], timeout: Option<SimTime>) -> Option<(usize, Event)> {
         self.eq_wait(eqs, timeout)
+    }
+    fn eq_dropped(&mut self, eq: EqId) -> bool {
+        self.eq_dropped(eq)
     }
     fn count(&mut self, ct: CtId) -> (u64, u64) {
         self.count(ct)
@@ -134,7 +175,12 @@ pub fn with_nic<R>(work: impl FnOnce(&mut dyn Nic) -> R) -> Result<R, NotAttache
         return Ok(work(&mut *nic));
     }
     match narrows_guest::session() {
-        Ok(mut session) => Ok(work(&mut *session)),
+        Ok(mut session) => {
+            session.library_entered();
+            let result = work(&mut *session);
+            session.library_left();
+            Ok(result)
+        }
         Err(error) => {
             static TOLD: Once = Once::new();
             TOLD.call_once(|| eprintln!("narrows: {error}"));

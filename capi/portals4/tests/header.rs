@@ -54,7 +54,10 @@ fn headers_and_rust_agree() {
         features
     );
     layout!(text, abi::MemoryDescriptor, "ptl_md_t", start, length, options, eq_handle, ct_handle);
-    layout!(text, abi::ListEntry, "ptl_le_t", start, length, ct_handle, uid, options);
+    for field in [("start", offset_of!(abi::ListEntry, start)), ("options", offset_of!(abi::ListEntry, options))] {
+        writeln!(text, "_Static_assert(offsetof(ptl_le_t, {}) == {}, \"ptl_le_t.{}\");", field.0, field.1, field.0).unwrap();
+    }
+    layout!(text, abi::Iovec, "ptl_iovec_t", iov_base, iov_len);
     layout!(text, abi::MatchListEntry, "ptl_me_t", start, length, ct_handle, uid, options, match_id, match_bits, ignore_bits, min_free);
     layout!(text, abi::CtEvent, "ptl_ct_event_t", success, failure);
     layout!(
@@ -103,6 +106,16 @@ fn headers_and_rust_agree() {
         "PTL_ARG_INVALID" = abi::ARG_INVALID,
         "PTL_CT_NONE_REACHED" = abi::CT_NONE_REACHED,
         "PTL_EQ_EMPTY" = abi::EQ_EMPTY,
+        "PTL_EQ_DROPPED" = abi::EQ_DROPPED,
+        "PTL_ABORTED" = abi::ABORTED,
+        "PTL_TARGET_BIND_INACCESSIBLE" = abi::TARGET_BIND_INACCESSIBLE,
+        "PTL_COHERENT_ATOMICS" = abi::COHERENT_ATOMICS,
+        "PTL_SR_DROP_COUNT" = abi::SR_DROP_COUNT,
+        "PTL_SR_PERMISSION_VIOLATIONS" = abi::SR_PERMISSION_VIOLATIONS,
+        "PTL_SR_OPERATION_VIOLATIONS" = abi::SR_OPERATION_VIOLATIONS,
+        "PTL_EV_STR_SIZE" = portals::text::EVENT_TEXT,
+        "PTL_IOVEC" = md::IOVEC,
+        "PTL_IOVEC" = me::IOVEC,
         "PTL_FAIL" = abi::FAIL,
         "PTL_IGNORED" = abi::IGNORED,
         "PTL_IN_USE" = abi::IN_USE,
@@ -177,6 +190,42 @@ fn headers_and_rust_agree() {
         "PTL_NI_OP_VIOLATION" = FailType::OpViolation,
         "PTL_NI_SEGV" = FailType::Segv,
         "PTL_NI_NO_MATCH" = FailType::NoMatch,
+    );
+    use narrows_portals::{AtomicOperation as Op, Datatype as Type};
+    values!(
+        text,
+        "PTL_MIN" = Op::Min,
+        "PTL_MAX" = Op::Max,
+        "PTL_SUM" = Op::Sum,
+        "PTL_PROD" = Op::Product,
+        "PTL_LOR" = Op::LogicalOr,
+        "PTL_LAND" = Op::LogicalAnd,
+        "PTL_BOR" = Op::BitOr,
+        "PTL_BAND" = Op::BitAnd,
+        "PTL_LXOR" = Op::LogicalXor,
+        "PTL_BXOR" = Op::BitXor,
+        "PTL_SWAP" = Op::Swap,
+        "PTL_CSWAP" = Op::CompareSwap,
+        "PTL_CSWAP_NE" = Op::CompareSwapNotEqual,
+        "PTL_CSWAP_LE" = Op::CompareSwapLessOrEqual,
+        "PTL_CSWAP_LT" = Op::CompareSwapLess,
+        "PTL_CSWAP_GE" = Op::CompareSwapGreaterOrEqual,
+        "PTL_CSWAP_GT" = Op::CompareSwapGreater,
+        "PTL_MSWAP" = Op::MaskedSwap,
+        "PTL_INT8_T" = Type::Int8,
+        "PTL_UINT8_T" = Type::Uint8,
+        "PTL_INT16_T" = Type::Int16,
+        "PTL_UINT16_T" = Type::Uint16,
+        "PTL_INT32_T" = Type::Int32,
+        "PTL_UINT32_T" = Type::Uint32,
+        "PTL_FLOAT" = Type::Float,
+        "PTL_INT64_T" = Type::Int64,
+        "PTL_UINT64_T" = Type::Uint64,
+        "PTL_DOUBLE" = Type::Double,
+        "PTL_FLOAT_COMPLEX" = Type::FloatComplex,
+        "PTL_DOUBLE_COMPLEX" = Type::DoubleComplex,
+        "PTL_LONG_DOUBLE" = Type::LongDouble,
+        "PTL_LONG_DOUBLE_COMPLEX" = Type::LongDoubleComplex,
     );
 
     let mut compiler = Command::new("cc")

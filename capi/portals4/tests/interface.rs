@@ -164,7 +164,7 @@ fn an_early_message_waits_in_the_overflow_list() {
     let taken = next(eq).unwrap();
     assert_eq!((taken.kind, taken.user_ptr as usize, taken.hdr_data, taken.rlength), (PUT_OVERFLOW, 6, 44, 100));
     assert_eq!(taken.start, block.as_mut_ptr().cast());
-    assert_eq!(kinds(eq), [AUTO_FREE, AUTO_UNLINK], "the block is free, and the entry was never linked");
+    assert_eq!(kinds(eq), [AUTO_UNLINK, AUTO_FREE], "the entry was never linked, and the block is free");
     assert_eq!(PtlMEUnlink(handle), abi::ARG_INVALID, "it is not in a list");
 }
 

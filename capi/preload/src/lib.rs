@@ -12,6 +12,7 @@
 //! * `machine.rs`: host name and number of cores.
 //! * `threads.rs`: which threads belong to the MPI library; `main`, `fork` and `exit`.
 //! * `files.rs`: a file that would only cost time.
+//! * `launcher.rs`: barriers of programs without MPI.
 //! * `peers.rs`: the launcher's answer to who else is on this node.
 //! * `state.rs`: what this process and this thread are in.
 //! * `portals.rs`: the functions of libportals.so that are called.
@@ -48,6 +49,8 @@
 mod clock;
 #[cfg(not(test))]
 mod files;
+#[cfg(not(test))]
+mod launcher;
 #[cfg(not(test))]
 mod machine;
 #[cfg(not(test))]

@@ -11,6 +11,7 @@ unsafe extern "C" {
     fn narrows_active() -> c_int;
     fn narrows_sleep(picoseconds: u64);
     fn narrows_exits(status: c_int);
+    fn narrows_barrier();
     fn narrows_host(name: *mut c_char, size: usize) -> c_int;
     fn narrows_cores() -> c_uint;
     fn narrows_longest_nap() -> u64;
@@ -55,6 +56,12 @@ pub fn sleep(picoseconds: u64) {
 pub fn exits(status: c_int) {
     // SAFETY: plain number.
     state::guarded(|| unsafe { narrows_exits(status) });
+}
+
+/// A barrier of all ranks over their launcher begins.
+pub fn barrier() {
+    // SAFETY: no arguments.
+    state::guarded(|| unsafe { narrows_barrier() });
 }
 
 /// Name of the simulated host with its length, or `None` while there is none.

@@ -48,6 +48,8 @@ pub mod reason {
     pub const FULL: u32 = 3;
     /// The library waits for the reply to a command.
     pub const REPLY: u32 = 4;
+    /// A barrier of all ranks over their launcher (PMI, PMIx): they go on together.
+    pub const BARRIER: u32 = 5;
 }
 
 /// Values of [`Header::phase`].
@@ -94,6 +96,28 @@ pub struct Settings {
     pub max_entries: u32,
     /// Idem.
     pub max_unexpected_headers: u32,
+    /// Idem.
+    pub max_mds: u32,
+    /// Idem.
+    pub max_cts: u32,
+    /// Idem.
+    pub max_eqs: u32,
+    /// Idem.
+    pub max_iovecs: u32,
+    /// Idem.
+    pub max_list_size: u32,
+    /// Idem.
+    pub max_triggered_ops: u32,
+    /// Idem.
+    pub max_atomic_size: u64,
+    /// Idem.
+    pub max_fetch_atomic_size: u64,
+    /// Idem.
+    pub max_waw_ordered_size: u64,
+    /// Idem.
+    pub max_war_ordered_size: u64,
+    /// 1: the program uses Portals without MPI; it runs in simulated time from PtlInit on.
+    pub portals_program: u32,
     /// Cores of a simulated node.
     pub cores: u32,
 }

@@ -16,8 +16,8 @@
 //! ```
 
 use narrows_portals::{
-    AckRequest, Command, CtId, EntryId, EqId, Event, EventKind, FailType, List, LocalBuffer, MatchEntry, Notice, ProcessId, RemoteTarget,
-    ReplyCode, SearchOperation,
+    AckRequest, Atomic, AtomicOperation, Command, CtId, Datatype, EntryId, EqId, Event, EventKind, FailType, List, LocalBuffer, MatchEntry,
+    Notice, ProcessId, Register, RemoteTarget, ReplyCode, SearchOperation,
 };
 
 /// Why bytes are not a record.
@@ -156,6 +156,7 @@ fn put_entry(writer: &mut Writer<'_>, me: &MatchEntry) {
     writer.word(me.start);
     writer.word(me.length);
     writer.word(pair(me.ct.0, me.options));
+    writer.word(pair(me.segments, me.uid));
     writer.word(pair(me.match_id.nid, me.match_id.pid));
     writer.word(me.match_bits);
     writer.word(me.ignore_bits);
@@ -167,10 +168,13 @@ fn get_entry(reader: &mut Reader<'_>) -> Result<MatchEntry, RecordError> {
     let start = reader.word()?;
     let length = reader.word()?;
     let ct_options = reader.word()?;
+    let segments_uid = reader.word()?;
     let id = reader.word()?;
     Ok(MatchEntry {
         start,
         length,
+        segments: (segments_uid >> 32) as u32,
+        uid: segments_uid as u32,
         ct: CtId((ct_options >> 32) as u32),
         options: ct_options as u32,
         match_id: ProcessId { nid: (id >> 32) as u32, pid: id as u32 },
@@ -183,16 +187,22 @@ fn get_entry(reader: &mut Reader<'_>) -> Result<MatchEntry, RecordError> {
 
 fn put_local(writer: &mut Writer<'_>, local: &LocalBuffer) {
     writer.word(local.address);
-    writer.word(u64::from(local.options));
+    writer.word(pair(local.segments, local.options));
+    if local.segments > 0 {
+        writer.word(local.offset);
+    }
     writer.word(pair(local.eq.0, local.ct.0));
     writer.word(local.user_ptr);
 }
 
 fn get_local(reader: &mut Reader<'_>) -> Result<LocalBuffer, RecordError> {
     let address = reader.word()?;
-    let options = reader.word32("options")?;
+    let word = reader.word()?;
+    let (segments, options) = ((word >> 32) as u32, word as u32);
+    let offset = if segments > 0 { reader.word()? } else { 0 };
     let queues = reader.word()?;
-    Ok(LocalBuffer { address, options, eq: EqId((queues >> 32) as u32), ct: CtId(queues as u32), user_ptr: reader.word()? })
+    let (eq, ct) = (EqId((queues >> 32) as u32), CtId(queues as u32));
+    Ok(LocalBuffer { address, offset, segments, options, eq, ct, user_ptr: reader.word()? })
 }
 
 fn put_target(writer: &mut Writer<'_>, target: &RemoteTarget) {
@@ -227,71 +237,112 @@ const ME_UNLINK: u32 = 12;
 const ME_SEARCH: u32 = 13;
 const PUT: u32 = 14;
 const GET: u32 = 15;
+const EQ_RELEASE: u32 = 16;
+const CT_CANCEL: u32 = 17;
+const TRIGGERED: u32 = 18;
+const QUERY: u32 = 19;
+const ATOMIC: u32 = 20;
+
+fn kind_of(command: &Command) -> u32 {
+    match command {
+        Command::PtAlloc { .. } => PT_ALLOC,
+        Command::PtFree { .. } => PT_FREE,
+        Command::PtEnable { .. } => PT_ENABLE,
+        Command::PtDisable { .. } => PT_DISABLE,
+        Command::EqAlloc { .. } => EQ_ALLOC,
+        Command::EqFree { .. } => EQ_FREE,
+        Command::EqRelease { .. } => EQ_RELEASE,
+        Command::CtAlloc { .. } => CT_ALLOC,
+        Command::CtFree { .. } => CT_FREE,
+        Command::CtSet { .. } => CT_SET,
+        Command::CtIncrement { .. } => CT_INCREMENT,
+        Command::CtCancel { .. } => CT_CANCEL,
+        Command::Triggered { .. } => TRIGGERED,
+        Command::Query { .. } => QUERY,
+        Command::MeAppend { .. } => ME_APPEND,
+        Command::MeUnlink { .. } => ME_UNLINK,
+        Command::MeSearch { .. } => ME_SEARCH,
+        Command::Put { .. } => PUT,
+        Command::Get { .. } => GET,
+        Command::Atomic(_) => ATOMIC,
+    }
+}
+
+fn put_inline(writer: &mut Writer<'_>, inline: Option<&[u8]>) {
+    if let Some(payload) = inline {
+        writer.word(payload.len() as u64);
+        writer.bytes(payload);
+    }
+}
+
+fn get_inline(reader: &mut Reader<'_>, present: u64, length: u64) -> Result<Option<Box<[u8]>>, RecordError> {
+    match present {
+        0 => Ok(None),
+        1 => {
+            let bytes = reader.word()?;
+            if bytes != length {
+                return Err(RecordError::Field("inline"));
+            }
+            Ok(Some(Box::from(reader.bytes(bytes)?)))
+        }
+        _ => Err(RecordError::Field("inline")),
+    }
+}
+
+fn ack_request(value: u32) -> Result<AckRequest, RecordError> {
+    match value {
+        0 => Ok(AckRequest::None),
+        1 => Ok(AckRequest::Full),
+        2 => Ok(AckRequest::Counting),
+        3 => Ok(AckRequest::OperationCompleted),
+        _ => Err(RecordError::Field("ack")),
+    }
+}
 
 /// Appends `command`, written by its process at `time` (ps).
 pub fn encode_command(writer: &mut Writer<'_>, time: u64, command: &Command) -> Result<(), Full> {
     writer.begin(time);
-    let kind = match command {
+    put_command(writer, command);
+    writer.end(kind_of(command))
+}
+
+fn put_command(writer: &mut Writer<'_>, command: &Command) {
+    match command {
         Command::PtAlloc { pt, options, eq } => {
             writer.word(pair(*pt, *options));
             writer.word(u64::from(eq.0));
-            PT_ALLOC
         }
-        Command::PtFree { pt } => {
-            writer.word(u64::from(*pt));
-            PT_FREE
-        }
-        Command::PtEnable { pt } => {
-            writer.word(u64::from(*pt));
-            PT_ENABLE
-        }
-        Command::PtDisable { pt } => {
-            writer.word(u64::from(*pt));
-            PT_DISABLE
-        }
-        Command::EqAlloc { eq, count } => {
-            writer.word(pair(eq.0, *count));
-            EQ_ALLOC
-        }
-        Command::EqFree { eq } => {
-            writer.word(u64::from(eq.0));
-            EQ_FREE
-        }
-        Command::CtAlloc { ct } => {
-            writer.word(u64::from(ct.0));
-            CT_ALLOC
-        }
-        Command::CtFree { ct } => {
-            writer.word(u64::from(ct.0));
-            CT_FREE
-        }
-        Command::CtSet { ct, success, failure } => {
+        Command::PtFree { pt, ticket } | Command::PtDisable { pt, ticket } => writer.word(pair(*pt, *ticket)),
+        Command::PtEnable { pt } => writer.word(u64::from(*pt)),
+        Command::EqAlloc { eq, count } | Command::EqRelease { eq, count } => writer.word(pair(eq.0, *count)),
+        Command::EqFree { eq } => writer.word(u64::from(eq.0)),
+        Command::CtAlloc { ct } | Command::CtFree { ct } | Command::CtCancel { ct } => writer.word(u64::from(ct.0)),
+        Command::CtSet { ct, success, failure } | Command::CtIncrement { ct, success, failure } => {
             writer.word(u64::from(ct.0));
             writer.word(*success);
             writer.word(*failure);
-            CT_SET
         }
-        Command::CtIncrement { ct, success, failure } => {
-            writer.word(u64::from(ct.0));
-            writer.word(*success);
-            writer.word(*failure);
-            CT_INCREMENT
+        Command::Triggered { trigger, threshold, command } => {
+            writer.word(pair(trigger.0, kind_of(command)));
+            writer.word(*threshold);
+            put_command(writer, command);
+        }
+        Command::Query { register, interface, ticket } => {
+            writer.word(pair(*register as u32, *interface));
+            writer.word(u64::from(*ticket));
         }
         Command::MeAppend { entry, pt, list, me } => {
             writer.word(entry.0);
             writer.word(pair(*pt, *list as u32));
             put_entry(writer, me);
-            ME_APPEND
         }
         Command::MeUnlink { entry, ticket } => {
             writer.word(entry.0);
             writer.word(u64::from(*ticket));
-            ME_UNLINK
         }
         Command::MeSearch { pt, operation, me } => {
             writer.word(pair(*pt, *operation as u32));
             put_entry(writer, me);
-            ME_SEARCH
         }
         Command::Put { local, length, inline, ack, target, hdr_data } => {
             put_local(writer, local);
@@ -299,44 +350,89 @@ pub fn encode_command(writer: &mut Writer<'_>, time: u64, command: &Command) -> 
             writer.word(pair(u32::from(inline.is_some()), *ack as u32));
             put_target(writer, target);
             writer.word(*hdr_data);
-            if let Some(payload) = inline {
-                writer.word(payload.len() as u64);
-                writer.bytes(payload);
-            }
-            PUT
+            put_inline(writer, inline.as_deref());
         }
         Command::Get { local, length, target } => {
             put_local(writer, local);
             writer.word(*length);
             put_target(writer, target);
-            GET
         }
-    };
-    writer.end(kind)
+        Command::Atomic(atomic) => {
+            put_local(writer, &atomic.local);
+            writer.word(u64::from(atomic.fetched.is_some()));
+            if let Some(fetched) = &atomic.fetched {
+                put_local(writer, fetched);
+            }
+            writer.word(atomic.length);
+            writer.word(pair(u32::from(atomic.inline.is_some()), atomic.ack as u32));
+            put_target(writer, &atomic.target);
+            writer.word(atomic.hdr_data);
+            writer.word(pair(atomic.operation as u32, atomic.datatype as u32));
+            writer.bytes(&atomic.operand);
+            put_inline(writer, atomic.inline.as_deref());
+        }
+    }
 }
 
 /// Reads the command at the start of `bytes`: the time it was written (ps), the command, and
 /// the bytes it took.
 pub fn decode_command(bytes: &[u8]) -> Result<(u64, Command, usize), RecordError> {
     let (kind, time, mut reader, length) = Reader::begin(bytes)?;
-    let reader = &mut reader;
-    let command = match kind {
+    let command = get_command(kind, &mut reader)?;
+    reader.end()?;
+    Ok((time, command, length))
+}
+
+fn get_command(kind: u32, reader: &mut Reader<'_>) -> Result<Command, RecordError> {
+    Ok(match kind {
         PT_ALLOC => {
             let word = reader.word()?;
             Command::PtAlloc { pt: (word >> 32) as u32, options: word as u32, eq: EqId(reader.word32("eq")?) }
         }
-        PT_FREE => Command::PtFree { pt: reader.word32("pt")? },
+        PT_FREE => {
+            let word = reader.word()?;
+            Command::PtFree { pt: (word >> 32) as u32, ticket: word as u32 }
+        }
         PT_ENABLE => Command::PtEnable { pt: reader.word32("pt")? },
-        PT_DISABLE => Command::PtDisable { pt: reader.word32("pt")? },
+        PT_DISABLE => {
+            let word = reader.word()?;
+            Command::PtDisable { pt: (word >> 32) as u32, ticket: word as u32 }
+        }
         EQ_ALLOC => {
             let word = reader.word()?;
             Command::EqAlloc { eq: EqId((word >> 32) as u32), count: word as u32 }
         }
+        EQ_RELEASE => {
+            let word = reader.word()?;
+            Command::EqRelease { eq: EqId((word >> 32) as u32), count: word as u32 }
+        }
         EQ_FREE => Command::EqFree { eq: EqId(reader.word32("eq")?) },
         CT_ALLOC => Command::CtAlloc { ct: CtId(reader.word32("ct")?) },
         CT_FREE => Command::CtFree { ct: CtId(reader.word32("ct")?) },
+        CT_CANCEL => Command::CtCancel { ct: CtId(reader.word32("ct")?) },
         CT_SET => Command::CtSet { ct: CtId(reader.word32("ct")?), success: reader.word()?, failure: reader.word()? },
         CT_INCREMENT => Command::CtIncrement { ct: CtId(reader.word32("ct")?), success: reader.word()?, failure: reader.word()? },
+        TRIGGERED => {
+            let word = reader.word()?;
+            let (trigger, kind) = (CtId((word >> 32) as u32), word as u32);
+            let threshold = reader.word()?;
+            if kind == TRIGGERED {
+                return Err(RecordError::Field("triggered"));
+            }
+            Command::Triggered { trigger, threshold, command: Box::new(get_command(kind, reader)?) }
+        }
+        QUERY => {
+            let word = reader.word()?;
+            let register = match (word >> 32) as u32 {
+                0 => Register::DropCount,
+                1 => Register::PermissionViolations,
+                2 => Register::OperationViolations,
+                3 => Register::Entries,
+                4 => Register::TriggeredOperations,
+                _ => return Err(RecordError::Field("register")),
+            };
+            Command::Query { register, interface: word as u32, ticket: reader.word32("ticket")? }
+        }
         ME_APPEND => {
             let entry = EntryId(reader.word()?);
             let word = reader.word()?;
@@ -359,39 +455,42 @@ pub fn decode_command(bytes: &[u8]) -> Result<(u64, Command, usize), RecordError
         }
         PUT => {
             let local = get_local(reader)?;
-            let put_length = reader.word()?;
+            let length = reader.word()?;
             let word = reader.word()?;
-            let ack = match word as u32 {
-                0 => AckRequest::None,
-                1 => AckRequest::Full,
-                2 => AckRequest::Counting,
-                3 => AckRequest::OperationCompleted,
-                _ => return Err(RecordError::Field("ack")),
-            };
+            let ack = ack_request(word as u32)?;
             let target = get_target(reader)?;
             let hdr_data = reader.word()?;
-            let inline = match word >> 32 {
-                0 => None,
-                1 => {
-                    let bytes = reader.word()?;
-                    if bytes != put_length {
-                        return Err(RecordError::Field("inline"));
-                    }
-                    Some(Box::from(reader.bytes(bytes)?))
-                }
-                _ => return Err(RecordError::Field("inline")),
-            };
-            Command::Put { local, length: put_length, inline, ack, target, hdr_data }
+            let inline = get_inline(reader, word >> 32, length)?;
+            Command::Put { local, length, inline, ack, target, hdr_data }
         }
         GET => {
             let local = get_local(reader)?;
             let length = reader.word()?;
             Command::Get { local, length, target: get_target(reader)? }
         }
+        ATOMIC => {
+            let local = get_local(reader)?;
+            let fetched = match reader.word()? {
+                0 => None,
+                1 => Some(get_local(reader)?),
+                _ => return Err(RecordError::Field("fetched")),
+            };
+            let length = reader.word()?;
+            let word = reader.word()?;
+            let ack = ack_request(word as u32)?;
+            let target = get_target(reader)?;
+            let hdr_data = reader.word()?;
+            let what = reader.word()?;
+            let operation = AtomicOperation::from_number((what >> 32) as u32).ok_or(RecordError::Field("operation"))?;
+            let datatype = Datatype::from_number(what as u32).ok_or(RecordError::Field("datatype"))?;
+            let mut operand = [0; 32];
+            operand.copy_from_slice(reader.bytes(32)?);
+            let inline = get_inline(reader, word >> 32, length)?;
+            let atomic = Atomic { local, fetched, length, inline, ack, target, hdr_data, operation, datatype, operand };
+            Command::Atomic(Box::new(atomic))
+        }
         other => return Err(RecordError::Kind(other)),
-    };
-    reader.end()?;
-    Ok((time, command, length))
+    })
 }
 
 const EVENT: u32 = 1;
@@ -438,21 +537,23 @@ pub fn encode_notice(writer: &mut Writer<'_>, time: u64, notice: &Notice) -> Res
         Notice::Event { eq, event } => {
             writer.word(pair(eq.0, event.kind as u32));
             writer.word(pair(event.fail as u32, event.list as u32));
-            writer.word(u64::from(event.pt));
+            let atomic = event.atomic.map_or(0, |(operation, datatype)| (operation as u32 + 1) << 8 | datatype as u32);
+            writer.word(pair(atomic, event.pt));
             writer.word(pair(event.initiator.nid, event.initiator.pid));
             for word in [event.start, event.user_ptr, event.hdr_data, event.match_bits, event.rlength, event.mlength, event.remote_offset] {
                 writer.word(word);
             }
             EVENT
         }
-        Notice::Count { ct, success, failure } => {
-            writer.word(u64::from(ct.0));
+        Notice::Count { ct, success, failure, commands } => {
+            writer.word(pair(*commands, ct.0));
             writer.word(*success);
             writer.word(*failure);
             COUNT
         }
-        Notice::Reply { ticket, code } => {
+        Notice::Reply { ticket, code, value } => {
             writer.word(pair(*ticket, *code as u32));
+            writer.word(*value);
             REPLY
         }
     };
@@ -487,7 +588,7 @@ pub fn decode_delivery(bytes: &[u8]) -> Result<(u64, Delivery<'_>, usize), Recor
         EVENT => {
             let word = reader.word()?;
             let fail_list = reader.word()?;
-            let pt = reader.word32("pt")?;
+            let pt = reader.word()?;
             let id = reader.word()?;
             Delivery::Notice(Notice::Event {
                 eq: EqId((word >> 32) as u32),
@@ -495,7 +596,7 @@ pub fn decode_delivery(bytes: &[u8]) -> Result<(u64, Delivery<'_>, usize), Recor
                     kind: event_kind(word as u32)?,
                     fail: fail_type((fail_list >> 32) as u32)?,
                     list: if fail_list as u32 == 0 { List::Priority } else { List::Overflow },
-                    pt,
+                    pt: pt as u32,
                     initiator: ProcessId { nid: (id >> 32) as u32, pid: id as u32 },
                     start: reader.word()?,
                     user_ptr: reader.word()?,
@@ -504,10 +605,15 @@ pub fn decode_delivery(bytes: &[u8]) -> Result<(u64, Delivery<'_>, usize), Recor
                     rlength: reader.word()?,
                     mlength: reader.word()?,
                     remote_offset: reader.word()?,
+                    atomic: atomic_of((pt >> 32) as u32)?,
                 },
             })
         }
-        COUNT => Delivery::Notice(Notice::Count { ct: CtId(reader.word32("ct")?), success: reader.word()?, failure: reader.word()? }),
+        COUNT => {
+            let word = reader.word()?;
+            let (ct, commands) = (CtId(word as u32), (word >> 32) as u32);
+            Delivery::Notice(Notice::Count { ct, success: reader.word()?, failure: reader.word()?, commands })
+        }
         REPLY => {
             let word = reader.word()?;
             let code = match word as u32 {
@@ -516,7 +622,7 @@ pub fn decode_delivery(bytes: &[u8]) -> Result<(u64, Delivery<'_>, usize), Recor
                 2 => ReplyCode::Unknown,
                 _ => return Err(RecordError::Field("code")),
             };
-            Delivery::Notice(Notice::Reply { ticket: (word >> 32) as u32, code })
+            Delivery::Notice(Notice::Reply { ticket: (word >> 32) as u32, code, value: reader.word()? })
         }
         WRITE => {
             let address = reader.word()?;
@@ -537,6 +643,12 @@ pub fn decode_delivery(bytes: &[u8]) -> Result<(u64, Delivery<'_>, usize), Recor
     };
     reader.end()?;
     Ok((time, delivery, length))
+}
+
+fn atomic_of(value: u32) -> Result<Option<(AtomicOperation, Datatype)>, RecordError> {
+    let Some(operation) = (value >> 8).checked_sub(1) else { return Ok(None) };
+    let operation = AtomicOperation::from_number(operation).ok_or(RecordError::Field("operation"))?;
+    Ok(Some((operation, Datatype::from_number(value & 0xff).ok_or(RecordError::Field("datatype"))?)))
 }
 
 fn event_kind(value: u32) -> Result<EventKind, RecordError> {
@@ -575,7 +687,7 @@ mod tests {
 
     fn put(length: u64, inline: Option<Vec<u8>>) -> Command {
         Command::Put {
-            local: LocalBuffer { address: 0x1000, options: 7, eq: EqId(1), ct: CtId::NONE, user_ptr: 99 },
+            local: LocalBuffer { address: 0x1000, options: 7, eq: EqId(1), user_ptr: 99, ..LocalBuffer::default() },
             length,
             inline: inline.map(Vec::into_boxed_slice),
             ack: AckRequest::Full,
@@ -617,7 +729,33 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_decoded_or_refused(words in prop::collection::vec(prop_oneof![any::<u64>(), 0u64..20, (0u64..20, 0u64..30).prop_map(|(k, l)| k | (l * 8) << 32)], 0..30)) {
+        fn triggered_atomics_survive_the_area(
+            payload in prop::option::of(prop::collection::vec(any::<u8>(), 0..300)),
+            fetched in any::<bool>(), segments in 0u32..3, threshold in any::<u64>(), operation in 0u32..18, datatype in 0u32..14,
+        ) {
+            let local = LocalBuffer { address: 1, offset: if segments > 0 { 9 } else { 0 }, segments, ..LocalBuffer::default() };
+            let atomic = Atomic {
+                local,
+                fetched: fetched.then_some(LocalBuffer { user_ptr: 3, ..local }),
+                length: payload.as_ref().map_or(5, |payload| payload.len() as u64),
+                inline: payload.map(Vec::into_boxed_slice),
+                ack: AckRequest::Counting,
+                target: RemoteTarget { process: ProcessId { nid: 3, pid: 2 }, pt: 5, match_bits: 0xdead, offset: 12 },
+                hdr_data: 7,
+                operation: AtomicOperation::from_number(operation).unwrap(),
+                datatype: Datatype::from_number(datatype).unwrap(),
+                operand: [11; 32],
+            };
+            let command = Command::Triggered { trigger: CtId(4), threshold, command: Box::new(Command::Atomic(Box::new(atomic))) };
+            let mut area = vec![0u8; 1024];
+            let mut writer = Writer::new(&mut area, 0);
+            encode_command(&mut writer, 77, &command).unwrap();
+            let used = writer.used();
+            prop_assert_eq!(decode_command(&area), Ok((77, command, used)));
+        }
+
+        #[test]
+        fn any_bytes_are_decoded_or_refused(words in prop::collection::vec(prop_oneof![any::<u64>(), 0u64..22, (0u64..22, 0u64..30).prop_map(|(k, l)| k | (l * 8) << 32)], 0..30)) {
             let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
             if let Ok((_, _, used)) = decode_command(&bytes) {
                 prop_assert!(used <= bytes.len() && used > 0);
@@ -642,7 +780,7 @@ mod tests {
             let event = Event {
                 kind: event_kind(kind).unwrap(), fail: fail_type(fail).unwrap(), list: List::Overflow, pt: 3,
                 initiator: ProcessId { nid: 1, pid: 2 }, start: words[0], user_ptr: words[1], hdr_data: words[2], match_bits: words[3],
-                rlength: words[4], mlength: words[5], remote_offset: words[6],
+                rlength: words[4], mlength: words[5], remote_offset: words[6], atomic: Some((AtomicOperation::MaskedSwap, Datatype::Int8)),
             };
             let notice = Notice::Event { eq: EqId(eq), event };
             let mut area = vec![0u8; 256];

@@ -1,6 +1,8 @@
 //! `narrows`: MPI programs on a simulated machine.
 
 mod analyse;
+
+mod config;
 mod generate;
 mod machine;
 mod picture;
@@ -55,6 +57,9 @@ enum Command {
     Record(record::RecordArgs),
     /// Write a report about a trace
     Analyse(analyse::AnalyseArgs),
+
+    /// Print the flags that compile and link Portals programs
+    Config(config::ConfigArgs),
     /// Make up a trace of a well-known pattern
     Generate(generate::GenerateArgs),
 }
@@ -69,6 +74,8 @@ fn main() -> ExitCode {
         Command::Trace(command) => trace::run(command),
         Command::Record(args) => record::run(args),
         Command::Analyse(args) => analyse::run(args),
+
+        Command::Config(args) => config::run(args),
         Command::Generate(args) => generate::run(args),
     }
 }

@@ -146,6 +146,7 @@ fn native(args: &RecordArgs, recorder: &Recorder) -> Result<i32, String> {
 /// As `narrows run` would.
 fn simulated(args: RecordArgs, recorder: Recorder) -> RunArgs {
     RunArgs {
+        no_aslr: false,
         ranks: args.ranks,
         machine: args.machine.unwrap_or_default(),
         nodes: args.nodes,

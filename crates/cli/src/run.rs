@@ -21,7 +21,8 @@ use std::time::{Duration, Instant};
   narrows run -n 64 --ppn 4 --machine my.toml --network packet --compute none --out results/ -- python3 app.py
   narrows run -n 128 --machine bxi-v2 --nodes 128 --set network.routing=adaptive -- ./app
 
-The program is any MPI binary (Open MPI 4.1 or 5, MPICH 5); its own launcher starts it. Its output,
+The program is any MPI binary (Open MPI 4.1 or 5, MPICH 5); its own launcher starts it. A program that uses Portals 4
+without MPI (see `narrows config`) is started by mpiexec.hydra, the launcher of --mpirun, or directly. Its output,
 input and exit code are its own; what narrows says goes to standard error and to DIR/summary.json.")]
 pub struct RunArgs {
     /// Number of ranks
@@ -60,6 +61,9 @@ pub struct RunArgs {
     /// Ends the run after this many seconds of wall time
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub timeout: Option<u64>,
+    /// Starts the ranks without address space randomisation
+    #[arg(long)]
+    pub no_aslr: bool,
     /// Says more on standard error
     #[arg(short, long)]
     pub verbose: bool,
@@ -168,7 +172,12 @@ pub fn whole(args: &RunArgs) -> Result<i32, String> {
     // Before any thread.
     let scratch = launch::Scratch::create().map_err(|error| error.to_string())?;
     let processes = processes(&placement);
-    let (mapping, fd) = Mapping::create(args.ranks, settings(&machine, args.compute)).map_err(|error| error.to_string())?;
+    let portals_program = match &args.mpirun {
+        None => mpi.kind == launch::Kind::Portals,
+        Some(_) => launch::inspect(&args.program[0]).is_ok_and(|found| found.kind == launch::Kind::Portals),
+    };
+    let settings = Settings { portals_program: u32::from(portals_program), ..settings(&machine, args.compute) };
+    let (mapping, fd) = Mapping::create(args.ranks, settings).map_err(|error| error.to_string())?;
     let hosts: Vec<String> = placement.iter().map(|&node| machine.node.host_name.name(node)).collect();
     for (rank, ((&node, &id), host)) in placement.iter().zip(&processes).zip(&hosts).enumerate() {
         mapping.place(rank as u32, node, id, host).map_err(|error| error.to_string())?;
@@ -176,12 +185,22 @@ pub fn whole(args: &RunArgs) -> Result<i32, String> {
     machine.warnings().iter().for_each(|warning| eprintln!("narrows: warning: {warning}"));
     let topology = machine.topology().map_err(|error| error.to_string())?;
     let network = narrows_fabric::Network::new(&machine.network_config(args.seed), topology).map_err(|error| error.to_string())?;
-    let nics = narrows_nic::Nics::new(machine.nic_config(), machine.node.count, &processes);
+    let mut nics = narrows_nic::Nics::new(machine.nic_config(), machine.node.count, &processes);
+    // All processes of a run belong to the user who runs it.
+    // SAFETY: getuid has no preconditions and always succeeds.
+    let user = unsafe { libc::getuid() };
+    nics.set_users(|_| user);
     let world = World::new(network, nics, Memory::new(placement.len()));
 
     let channel = format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd());
-    let environment = environment(&libraries, channel, machine.node.cores, args.recorder.as_ref());
-    let command = launch::command(&mpi, &scratch, args.ranks, &args.program[0], &args.program[1..], &environment);
+    let mut environment = environment(&libraries, channel, machine.node.cores, args.recorder.as_ref());
+    if portals_program {
+        environment.extend(portals_environment(&libraries, &processes));
+    }
+    let mut command = launch::command(&mpi, &scratch, args.ranks, &args.program[0], &args.program[1..], &environment);
+    if args.no_aslr {
+        launch::without_aslr(&mut command);
+    }
     if args.verbose {
         eprintln!("narrows: {mpi}; starting {command:?}");
     }
@@ -232,6 +251,22 @@ fn environment(libraries: &Path, channel: String, cores: u32, recorder: Option<&
     variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
+/// What ranks of a program without MPI find beside that: how many there are, and where (`nid:pid`, by rank).
+fn portals_environment(libraries: &Path, processes: &[ProcessId]) -> Vec<(String, String)> {
+    let map: Vec<String> = processes.iter().map(|process| format!("{}:{}", process.nid, process.pid)).collect();
+    let mut path = libraries.display().to_string();
+    if let Ok(others) = std::env::var("LD_LIBRARY_PATH")
+        && !others.is_empty()
+    {
+        path = format!("{path}:{others}");
+    }
+    vec![
+        ("NARROWS_RANKS".to_owned(), processes.len().to_string()),
+        ("NARROWS_MAP".to_owned(), map.join(",")),
+        ("LD_LIBRARY_PATH".to_owned(), path),
+    ]
+}
+
 fn save(out: &Path, setting: &Setting<'_>, report: &Report) -> Result<(), String> {
     let write = |name: &str, text: String| {
         let path = out.join(name);
@@ -250,7 +285,7 @@ fn conclude(setting: &Setting<'_>, report: &Report) -> i32 {
     }
     if !report.started {
         if report.exit_code == 0 {
-            eprintln!("narrows: the program ended without calling MPI_Init: nothing was simulated");
+            eprintln!("narrows: the program ended without calling MPI_Init (or PtlInit): nothing was simulated");
         } else {
             eprintln!(
                 "narrows: {} ended with code {} before all ranks had left MPI_Init; its messages are above, `-v` shows the command; if it \
@@ -298,6 +333,17 @@ fn settings(machine: &Machine, compute: Compute) -> Settings {
         pio_limit: machine.nic.pio_limit.get() as u32,
         max_entries: machine.nic.max_entries,
         max_unexpected_headers: machine.nic.max_unexpected_headers,
+        max_mds: machine.nic.max_mds,
+        max_cts: machine.nic.max_cts,
+        max_eqs: machine.nic.max_eqs,
+        max_iovecs: machine.nic.max_iovecs,
+        max_list_size: machine.nic.max_list_size,
+        max_triggered_ops: machine.nic.max_triggered_ops,
+        max_atomic_size: machine.nic.max_atomic_size.get(),
+        max_fetch_atomic_size: machine.nic.max_fetch_atomic_size.get(),
+        max_waw_ordered_size: machine.nic.max_waw_ordered_size.get(),
+        max_war_ordered_size: machine.nic.max_war_ordered_size.get(),
+        portals_program: 0,
         cores: machine.node.cores,
     }
 }

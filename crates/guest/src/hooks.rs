@@ -81,6 +81,34 @@ pub fn mpi_leave(id: u32) {
     LAST_CLOCK.store(rank.elapsed_ps(), Ordering::Relaxed);
 }
 
+/// A Portals program runs in simulated time from now on, until it exits.
+pub(crate) fn program_started() {
+    ACTIVE.store(true, Ordering::Release);
+    // SAFETY: the handler never unwinds.
+    unsafe { libc::atexit(program_ends) };
+}
+
+/// Its NIC serves the others until all ranks have come here.
+extern "C" fn program_ends() {
+    let _ = std::panic::catch_unwind(|| {
+        if let Some(mut rank) = try_session() {
+            ACTIVE.store(false, Ordering::Release);
+            rank.end_together();
+            rank.finalized();
+        }
+    });
+}
+
+/// A barrier of all ranks over their launcher begins.
+pub fn barrier() {
+    if active()
+        && let Some(mut rank) = try_session()
+    {
+        rank.barrier();
+        LAST_CLOCK.store(rank.elapsed_ps(), Ordering::Relaxed);
+    }
+}
+
 /// The rank runs in simulated time, and this process is the rank.
 pub fn active() -> bool {
     ACTIVE.load(Ordering::Acquire) && attached()

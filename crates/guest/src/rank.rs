@@ -18,7 +18,7 @@ use narrows_channel::map::Region;
 use narrows_channel::record::{Delivery, Push, Writer, decode_delivery, encode_command};
 use narrows_channel::{Mapping, MappingError, RankHeader, Settings, futex};
 use narrows_mpicalls::{ANY, Class};
-use narrows_portals::{Command, CtId, EqId, Event, Notice, ProcessId, ReplyCode, me};
+use narrows_portals::{Command, CtId, EqId, Event, EventKind, NO_TICKET, Notice, ProcessId, ReplyCode, me, pt};
 use narrows_units::SimTime;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::AtomicU32;
@@ -54,6 +54,38 @@ pub fn idle_poll() -> bool {
 /// Ends a rank whose simulator is gone.
 const EXIT_SIMULATOR_GONE: i32 = 121;
 
+/// An event queue as the program sees it.
+#[derive(Default)]
+struct Queue {
+    events: VecDeque<Event>,
+    /// Events that it holds; more are lost (section 3.13.4).
+    capacity: usize,
+    dropped: bool,
+    /// Flow control depends on its room: the NIC is told of events that the program has taken.
+    watched: bool,
+    taken: u32,
+}
+
+/// A counting event as the program sees it.
+#[derive(Clone, Copy, Default)]
+struct Counter {
+    success: u64,
+    failure: u64,
+    /// Changes that the program has asked for, and those that are in the value.
+    asked: u32,
+    done: u32,
+}
+
+impl Counter {
+    fn reached(&self) -> u64 {
+        self.success.saturating_add(self.failure)
+    }
+
+    fn settled(&self) -> bool {
+        self.asked == self.done
+    }
+}
+
 /// A rank of the simulated machine, seen from inside its process.
 pub struct Rank {
     region: Region<'static>,
@@ -67,9 +99,9 @@ pub struct Rank {
     deferred: Vec<Command>,
     command_bytes: usize,
     notices: VecDeque<(u64, Notice)>,
-    queues: BTreeMap<u32, VecDeque<Event>>,
-    counts: BTreeMap<u32, (u64, u64)>,
-    replies: Vec<(u32, ReplyCode)>,
+    queues: BTreeMap<u32, Queue>,
+    counts: BTreeMap<u32, Counter>,
+    replies: Vec<(u32, ReplyCode, u64)>,
     next_ticket: u32,
     class: Option<Class>,
     /// In MPI_Probe or MPI_Mprobe: how many more searches are answered at once.
@@ -201,8 +233,15 @@ impl Rank {
     pub fn submit(&mut self, mut command: Command) {
         let posts = matches!(
             command,
-            Command::Put { .. } | Command::Get { .. } | Command::MeAppend { .. } | Command::MeSearch { .. } | Command::MeUnlink { .. }
+            Command::Put { .. }
+                | Command::Get { .. }
+                | Command::Atomic(_)
+                | Command::Triggered { .. }
+                | Command::MeAppend { .. }
+                | Command::MeSearch { .. }
+                | Command::MeUnlink { .. }
         );
+        self.note(&command);
         if self.outside {
             self.deferred.push(command);
             return;
@@ -218,6 +257,35 @@ impl Rank {
         }
         self.activity();
         self.write_command(&command);
+    }
+
+    /// What of a command the rank must remember itself.
+    fn note(&mut self, command: &Command) {
+        match command {
+            Command::EqAlloc { eq, count } => {
+                self.queues.insert(eq.0, Queue { capacity: *count as usize, ..Queue::default() });
+            }
+            Command::EqFree { eq } => {
+                self.queues.remove(&eq.0);
+            }
+            Command::PtAlloc { options, eq, .. } if options & pt::FLOWCTRL != 0 => {
+                if let Some(queue) = self.queues.get_mut(&eq.0) {
+                    queue.watched = true;
+                }
+            }
+            Command::CtAlloc { ct } => {
+                self.counts.insert(ct.0, Counter::default());
+            }
+            Command::CtFree { ct } => {
+                self.counts.remove(&ct.0);
+            }
+            Command::CtSet { ct, .. } | Command::CtIncrement { ct, .. } => {
+                if let Some(counter) = self.counts.get_mut(&ct.0) {
+                    counter.asked = counter.asked.wrapping_add(1);
+                }
+            }
+            _ => {}
+        }
     }
 
     fn write_command(&mut self, command: &Command) {
@@ -238,19 +306,20 @@ impl Rank {
 
     /// A number for [`Rank::wait_reply`].
     pub fn ticket(&mut self) -> u32 {
-        self.next_ticket = self.next_ticket.wrapping_add(1);
+        self.next_ticket = self.next_ticket.wrapping_add(1).max(NO_TICKET + 1);
         self.next_ticket
     }
 
-    /// Waits for the reply to the command with `ticket`.
-    pub fn wait_reply(&mut self, ticket: u32) -> ReplyCode {
+    /// Waits for the reply to the command with `ticket`: its result, and the value that a query asked for.
+    pub fn wait_reply(&mut self, ticket: u32) -> (ReplyCode, u64) {
         let outside = self.outside;
         if outside {
             self.come_in();
         }
-        let code = loop {
-            if let Some(at) = self.replies.iter().position(|&(t, _)| t == ticket) {
-                break self.replies.swap_remove(at).1;
+        let reply = loop {
+            if let Some(at) = self.replies.iter().position(|&(t, ..)| t == ticket) {
+                let (_, code, value) = self.replies.swap_remove(at);
+                break (code, value);
             }
             match self.notices.front() {
                 Some(&(time, _)) => self.wait_until(time),
@@ -261,7 +330,7 @@ impl Rank {
         if outside {
             self.go_out();
         }
-        code
+        reply
     }
 
     // ---- hand-over ------------------------------------------------------------------------
@@ -375,11 +444,21 @@ impl Rank {
             }
             self.notices.pop_front();
             match notice {
-                Notice::Event { eq, event } => self.queues.entry(eq.0).or_default().push_back(event),
-                Notice::Count { ct, success, failure } => {
-                    self.counts.insert(ct.0, (success, failure));
+                Notice::Event { eq, event } => {
+                    let Some(queue) = self.queues.get_mut(&eq.0) else { continue };
+                    // PT_DISABLED always has a place: without it a program could not recover.
+                    if queue.events.len() < queue.capacity || event.kind == EventKind::PtDisabled {
+                        queue.events.push_back(event);
+                    } else {
+                        queue.dropped = true;
+                    }
                 }
-                Notice::Reply { ticket, code } => self.replies.push((ticket, code)),
+                Notice::Count { ct, success, failure, commands } => {
+                    if let Some(counter) = self.counts.get_mut(&ct.0) {
+                        *counter = Counter { success, failure, done: commands, ..*counter };
+                    }
+                }
+                Notice::Reply { ticket, code, value } => self.replies.push((ticket, code, value)),
             }
         }
     }
@@ -409,9 +488,17 @@ impl Rank {
 
     fn pop(&mut self, eqs: &[EqId]) -> Option<(usize, Event)> {
         for (index, eq) in eqs.iter().enumerate() {
-            if let Some(event) = self.queues.get_mut(&eq.0).and_then(VecDeque::pop_front) {
-                return Some((index, event));
+            let Some(queue) = self.queues.get_mut(&eq.0) else { continue };
+            let Some(event) = queue.events.pop_front() else { continue };
+            if queue.watched {
+                queue.taken += 1;
+                // Not for every event: a quarter of the queue may be told late.
+                if queue.taken as usize >= queue.capacity.div_ceil(4) {
+                    let count = std::mem::take(&mut queue.taken);
+                    self.submit(Command::EqRelease { eq: *eq, count });
+                }
             }
+            return Some((index, event));
         }
         None
     }
@@ -480,9 +567,23 @@ impl Rank {
         self.wait_for(timeout, |rank| rank.pop(eqs))
     }
 
-    /// The value of a counting event: (successes, failures).
+    /// Events of this queue were lost since the last call, for want of room.
+    pub fn eq_dropped(&mut self, eq: EqId) -> bool {
+        self.queues.get_mut(&eq.0).is_some_and(|queue| std::mem::take(&mut queue.dropped))
+    }
+
+    /// The value of a counting event: (successes, failures). Changes that the program itself has asked for are in it,
+    /// which may mean to wait for the NIC.
     pub fn count(&mut self, ct: CtId) -> (u64, u64) {
         self.take_visible();
+        if !self.counter(ct).settled() {
+            self.wait_for(None, |rank| rank.counter(ct).settled().then_some(()));
+        }
+        let counter = self.counter(ct);
+        (counter.success, counter.failure)
+    }
+
+    fn counter(&self, ct: CtId) -> Counter {
         self.counts.get(&ct.0).copied().unwrap_or_default()
     }
 
@@ -490,7 +591,7 @@ impl Rank {
     /// the call counts as an empty poll.
     pub fn count_poll(&mut self, ct: CtId, test: u64) -> (u64, u64) {
         let (success, failure) = self.count(ct);
-        if success + failure < test {
+        if success.saturating_add(failure) < test {
             self.empty_poll();
         }
         self.count(ct)
@@ -501,8 +602,8 @@ impl Rank {
     pub fn count_wait(&mut self, tests: &[(CtId, u64)], timeout: Option<SimTime>) -> Option<usize> {
         self.wait_for(timeout, |rank| {
             tests.iter().position(|&(ct, test)| {
-                let (success, failure) = rank.counts.get(&ct.0).copied().unwrap_or_default();
-                success.saturating_add(failure) >= test
+                let counter = rank.counter(ct);
+                counter.settled() && counter.reached() >= test
             })
         })
     }
@@ -643,6 +744,45 @@ impl Rank {
             self.park(u64::MAX, reason::FINALIZE);
         }
         self.go_out();
+    }
+
+    /// A Portals program without MPI has called PtlInit: all ranks start together at simulated time zero.
+    pub fn program_starts(&mut self) {
+        if self.settings.portals_program != 0 && self.header().endpoint.load(Relaxed) == 0 {
+            self.endpoint_open();
+            self.start_together();
+            self.cpu_mark_ns = thread_cpu_ns();
+            crate::hooks::program_started();
+        }
+    }
+
+    /// A Portals program calls the library: what it has computed since the last call takes time.
+    pub fn library_entered(&mut self) {
+        if self.settings.portals_program != 0 && self.settings.compute_ppm != 0 {
+            self.account_compute();
+        }
+    }
+
+    /// It goes back to the program.
+    pub fn library_left(&mut self) {
+        if self.settings.portals_program != 0 && self.settings.compute_ppm != 0 {
+            self.cpu_mark_ns = thread_cpu_ns();
+        }
+    }
+
+    /// A barrier of all ranks over their launcher begins. They meet here first, in simulated time, so that nobody waits outside
+    /// while another one needs the simulation to go on.
+    pub(crate) fn barrier(&mut self) {
+        if self.settings.portals_program == 0 || self.outside {
+            return;
+        }
+        self.library_entered();
+        let before = self.clock;
+        self.park(u64::MAX, reason::BARRIER);
+        self.clock = self.header().clock.load(Relaxed).max(before);
+        self.header().wait_ps.fetch_add(self.clock - before, Relaxed);
+        self.activity();
+        self.library_left();
     }
 
     pub(crate) fn finalized(&mut self) {

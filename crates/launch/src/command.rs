@@ -40,6 +40,8 @@ pub fn command_through(
     match mpi.kind {
         Kind::OpenMpi4 | Kind::OpenMpi5 => open_mpi(&mut command, mpi.kind, scratch, provider, &environment),
         Kind::Mpich => mpich(&mut command, ranks, &environment),
+        Kind::Portals if mpi.launcher.ends_with(SHELL) => return spawn(ranks, program, arguments, &environment),
+        Kind::Portals => mpich(&mut command, ranks, &environment),
     }
     command.arg("-n").arg(ranks.to_string()).arg(program).args(arguments);
     command
@@ -48,6 +50,9 @@ pub fn command_through(
 /// The command that starts a program as its users do, on that many ranks of this machine, with something more in the environment
 /// of each. No network of ours; values as in [`command`].
 pub fn plain(mpi: &Mpi, ranks: u32, program: &str, arguments: &[String], environment: &[(String, String)]) -> Command {
+    if mpi.kind == Kind::Portals && mpi.launcher.ends_with(SHELL) {
+        return spawn(ranks, program, arguments, environment);
+    }
     let mut command = Command::new(&mpi.launcher);
     match mpi.kind {
         Kind::OpenMpi4 | Kind::OpenMpi5 => {
@@ -59,7 +64,7 @@ pub fn plain(mpi: &Mpi, ranks: u32, program: &str, arguments: &[String], environ
             }
             export(&mut command, environment);
         }
-        Kind::Mpich => {
+        Kind::Mpich | Kind::Portals => {
             for (name, value) in environment {
                 command.arg("-genv").arg(name).arg(value);
             }
@@ -67,6 +72,40 @@ pub fn plain(mpi: &Mpi, ranks: u32, program: &str, arguments: &[String], environ
     }
     command.arg("-n").arg(ranks.to_string()).arg(program).args(arguments);
     command
+}
+
+/// Starts the ranks where there is no launcher.
+pub(crate) const SHELL: &str = "sh";
+
+/// One process per rank, all at once; the code of the last one that failed.
+const SPAWN: &str = r#"ranks=$1; shift; rank=0; code=0; all=
+while [ $rank -lt $ranks ]; do
+    NARROWS_RANK=$rank LD_PRELOAD=$NARROWS_PRELOAD "$@" &
+    all="$all $!"; rank=$((rank + 1))
+done
+for one in $all; do wait $one || code=$?; done
+exit $code"#;
+
+fn spawn(ranks: u32, program: &str, arguments: &[String], environment: &[(String, String)]) -> Command {
+    let mut command = Command::new(SHELL);
+    command.args(["-c", SPAWN, "narrows", &ranks.to_string(), program]).args(arguments);
+    for (name, value) in environment {
+        // The shell itself is not preloaded.
+        command.env(if name == "LD_PRELOAD" { "NARROWS_PRELOAD" } else { name }, value);
+    }
+    command
+}
+
+/// The launcher and all that it starts have their memory at the same addresses in every run.
+pub fn without_aslr(command: &mut Command) {
+    use std::os::unix::process::CommandExt;
+    // SAFETY: one system call, which is safe between fork and exec; what it sets is inherited.
+    unsafe {
+        command.pre_exec(|| match libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) {
+            -1 => Err(std::io::Error::last_os_error()),
+            _ => Ok(()),
+        });
+    }
 }
 
 fn open_mpi(command: &mut Command, kind: Kind, scratch: &Scratch, provider: &str, environment: &[(String, String)]) {

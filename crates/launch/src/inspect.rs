@@ -1,5 +1,6 @@
 //! Which MPI a program uses.
 
+use crate::command::SHELL;
 use crate::elf::{self, File};
 use crate::{Kind, LaunchError, Mpi};
 use std::ffi::CString;
@@ -12,6 +13,10 @@ use std::{env, fs};
 /// `PATH`. Python is asked which library mpi4py uses; of other scripts nothing can be known.
 pub fn inspect(program: &str) -> Result<Mpi, LaunchError> {
     let library = library_of(&find(program)?)?;
+    if library.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PORTALS)) {
+        let launcher = find("mpiexec.hydra").unwrap_or_else(|_| PathBuf::from(SHELL));
+        return Ok(Mpi { kind: Kind::Portals, version: String::from("4"), library: Some(library), launcher });
+    }
     let Some(family) = family_of(&library)? else { return Err(LaunchError::UnknownMpi(library)) };
     launcher_of(family, library)
 }
@@ -106,6 +111,10 @@ fn library_of_executable(program: &Path, linker: &str) -> Result<PathBuf, Launch
     if let Some(library) = mpi_library(&text) {
         return Ok(library);
     }
+    // Ours is found when the program runs.
+    if text.lines().any(|line| line.trim_start().starts_with(PORTALS)) {
+        return Ok(PathBuf::from(PORTALS));
+    }
     let missing = text.lines().find(|line| line.trim_end().ends_with("=> not found"));
     if let Some(library) = missing.and_then(|line| line.split_whitespace().next()) {
         return Err(LaunchError::LibraryMissing { program: program.to_owned(), library: library.to_owned() });
@@ -121,6 +130,9 @@ fn library_of_executable(program: &Path, linker: &str) -> Result<PathBuf, Launch
     }
     Err(LaunchError::NoMpi(program.to_owned()))
 }
+
+/// The library of programs that use Portals without MPI.
+const PORTALS: &str = "libportals.so";
 
 /// The MPI library in a list of `name => path (address)` lines, or of paths.
 fn mpi_library(list: &str) -> Option<PathBuf> {

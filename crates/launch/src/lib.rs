@@ -28,7 +28,7 @@ mod elf;
 mod inspect;
 mod scratch;
 
-pub use command::{PROVIDER, command, command_through, plain};
+pub use command::{PROVIDER, command, command_through, plain, without_aslr};
 pub use elf::{File, classify};
 pub use inspect::{inspect, inspect_launcher};
 pub use scratch::Scratch;
@@ -45,6 +45,8 @@ pub enum Kind {
     OpenMpi5,
     /// MPICH 4 and 5 with Hydra.
     Mpich,
+    /// No MPI: a program for Portals, started by Hydra (PMI-1, PMI-2) or, without that, by a shell.
+    Portals,
 }
 
 impl fmt::Display for Kind {
@@ -52,6 +54,7 @@ impl fmt::Display for Kind {
         f.write_str(match self {
             Kind::OpenMpi4 | Kind::OpenMpi5 => "Open MPI",
             Kind::Mpich => "MPICH",
+            Kind::Portals => "Portals",
         })
     }
 }
@@ -62,6 +65,7 @@ impl Kind {
         match self {
             Kind::OpenMpi4 | Kind::OpenMpi5 => "OMPI_COMM_WORLD_RANK",
             Kind::Mpich => "PMI_RANK",
+            Kind::Portals => "NARROWS_RANK",
         }
     }
 }

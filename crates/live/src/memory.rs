@@ -9,7 +9,8 @@
 use narrows_channel::layout::{INLINE_PAYLOAD, NOTICE_BYTES};
 use narrows_channel::map::Region;
 use narrows_channel::record::{Push, Writer, encode_notice, encode_push, encode_write};
-use narrows_portals::Notice;
+use narrows_nic::{Combine, Fault};
+use narrows_portals::{IOVEC_BYTES, Notice, Place, apply};
 use narrows_units::SimTime;
 use std::collections::VecDeque;
 use std::io;
@@ -153,6 +154,28 @@ impl Memory {
         }
     }
 
+    /// Copies between `bytes` and `place` of `rank`.
+    fn access(&mut self, rank: u32, bytes: &mut [u8], place: Place, write: bool) -> Result<(), Fault> {
+        match place.segments {
+            0 => self.settle(rank, place.address, bytes.len() as u64, write),
+            // Nobody has read yet where the segments are.
+            _ => self.settle(rank, 0, u64::MAX, write),
+        }
+        let pid = self.ranks[rank as usize].pid;
+        let done = match place.segments {
+            0 => transfer(pid, bytes.as_mut_ptr(), place.address, bytes.len() as u64, write),
+            _ => scatter(pid, bytes, place, write),
+        };
+        match done {
+            Ok(()) => Ok(()),
+            Err(_) if place.may_fault => Err(Fault),
+            Err(error) => {
+                self.fail(MemoryError { rank, address: place.address, length: bytes.len() as u64, write, error });
+                Ok(())
+            }
+        }
+    }
+
     /// Does the pushes that must come before these bytes of `rank` are read or written.
     fn settle(&mut self, rank: u32, address: u64, length: u64, write: bool) {
         while let Some(at) = self.pending.iter().position(|push| push.conflicts(rank, address, length, write)) {
@@ -231,32 +254,41 @@ impl Memory {
 }
 
 impl narrows_sim::Memory for Memory {
-    /// The payload of `message` is `bytes`.
     fn hold(&mut self, message: u32, bytes: Box<[u8]>) {
         *self.slot(message) = Payload { length: bytes.len(), buffer: bytes.into_vec() };
     }
 
-    /// The payload of `message` is what `rank` has at `address`.
-    fn capture(&mut self, message: u32, rank: u32, address: u64, length: u64) {
+    fn capture(&mut self, message: u32, rank: u32, place: Place, length: u64) -> Result<(), Fault> {
         self.flush_writes(rank);
-        self.settle(rank, address, length, false);
         let mut buffer = self.spare.pop().unwrap_or_default();
         if buffer.len() < length as usize {
             buffer.resize(length as usize, 0);
         }
-        let pid = self.ranks[rank as usize].pid;
-        if let Err(error) = transfer(pid, buffer.as_mut_ptr(), address, length, false) {
-            self.fail(MemoryError { rank, address, length, write: false, error });
-        }
+        self.access(rank, &mut buffer[..length as usize], place, false)?;
         *self.slot(message) = Payload { length: length as usize, buffer };
+        Ok(())
     }
 
-    /// The payload of `message` is what one rank has at an address, and will go to that of another one, which may be
-    /// overwritten from now on. Long payloads are pushed.
-    fn fetch(&mut self, message: u32, (from, source): (u32, u64), length: u64, (to, destination): (u32, u64)) {
-        if length <= INLINE_PAYLOAD as u64 {
+    fn combine(&mut self, message: u32, rank: u32, place: Place, length: u64, combine: &Combine) -> Result<(), Fault> {
+        self.flush_writes(rank);
+        let mut old = vec![0; length as usize];
+        self.access(rank, &mut old, place, false)?;
+        let mut new = old.clone();
+        let Payload { buffer, length: known } = self.slot(message);
+        apply(combine.operation, combine.datatype, &mut new, &buffer[..*known], &combine.operand);
+        if combine.fetch {
+            *self.slot(message) = Payload { length: old.len(), buffer: old };
+        }
+        self.access(rank, &mut new, place, true)
+    }
+
+    /// Long payloads are pushed, if both places are simple.
+    fn fetch(&mut self, message: u32, (from, source): (u32, Place), length: u64, (to, destination): (u32, Place)) -> Result<(), Fault> {
+        let simple = |place: Place| place.segments == 0 && !place.may_fault;
+        if length <= INLINE_PAYLOAD as u64 || !simple(source) || !simple(destination) {
             return self.capture(message, from, source, length);
         }
+        let (source, destination) = (source.address, destination.address);
         self.settle(from, source, length, false);
         self.flush_writes(to);
         self.settle(to, destination, length, true);
@@ -265,28 +297,30 @@ impl narrows_sim::Memory for Memory {
         self.wait(SimTime::ZERO, from, Waiting::Push { message, push });
         // Nothing is left to deliver.
         *self.slot(message) = Payload::default();
+        Ok(())
     }
 
-    /// Writes the first `length` payload bytes of `message` to `rank`.
-    fn deliver(&mut self, now: SimTime, message: u32, rank: u32, address: u64, length: u64) {
+    fn deliver(&mut self, now: SimTime, message: u32, rank: u32, place: Place, length: u64) -> Result<(), Fault> {
         self.push_of(message);
         let length = (length as usize).min(self.slot(message).length);
         if length == 0 {
-            return;
+            return Ok(());
         }
-        if length <= INLINE_PAYLOAD {
-            self.settle(rank, address, length as u64, true);
+        // A rank does short writes itself when it wakes. It would die of one into memory that is not there.
+        if length <= INLINE_PAYLOAD && place.segments == 0 && !place.may_fault {
+            self.settle(rank, place.address, length as u64, true);
             let bytes = Box::from(&self.slot(message).buffer[..length]);
-            self.wait(now, rank, Waiting::Write { address, bytes });
+            self.wait(now, rank, Waiting::Write { address: place.address, bytes });
             self.ranks[rank as usize].writes += 1;
-        } else {
-            self.flush_writes(rank);
-            let pointer = self.slot(message).buffer.as_mut_ptr();
-            self.write(rank, address, pointer, length as u64);
+            return Ok(());
         }
+        self.flush_writes(rank);
+        let mut buffer = std::mem::take(&mut self.slot(message).buffer);
+        let written = self.access(rank, &mut buffer[..length], place, true);
+        self.slot(message).buffer = buffer;
+        written
     }
 
-    /// The payload of `message` is not needed any more.
     fn release(&mut self, message: u32) {
         self.push_of(message);
         let buffer = std::mem::take(self.slot(message)).buffer;
@@ -295,11 +329,38 @@ impl narrows_sim::Memory for Memory {
         }
     }
 
-    /// `rank` sees `notice` from `now` on.
     fn notify(&mut self, now: SimTime, rank: u32, notice: Notice) {
         self.wait(now, rank, Waiting::Notice(notice));
         self.touched.push(rank);
     }
+}
+
+/// Copies between `bytes` and a list of segments (`ptl_iovec_t`: address, length) of process `pid`.
+fn scatter(pid: i32, bytes: &mut [u8], place: Place, write: bool) -> io::Result<()> {
+    // Segments are read in groups: a list may claim any length.
+    const GROUP: u64 = 256;
+    let (mut skip, mut done) = (place.offset, 0);
+    let mut first = 0;
+    while done < bytes.len() {
+        let count = GROUP.min(u64::from(place.segments) - first);
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let mut list = [0_u8; (GROUP * IOVEC_BYTES) as usize];
+        transfer(pid, list.as_mut_ptr(), place.address + first * IOVEC_BYTES, count * IOVEC_BYTES, false)?;
+        for segment in list[..(count * IOVEC_BYTES) as usize].chunks_exact(IOVEC_BYTES as usize) {
+            let word = |at: usize| u64::from_le_bytes(segment[at..at + 8].try_into().expect("eight of sixteen bytes"));
+            let (address, size) = (word(0), word(8));
+            let used = size.saturating_sub(skip).min((bytes.len() - done) as u64);
+            if used > 0 {
+                transfer(pid, bytes[done..].as_mut_ptr(), address.wrapping_add(skip), used, write)?;
+                done += used as usize;
+            }
+            skip = skip.saturating_sub(size);
+        }
+        first += count;
+    }
+    Ok(())
 }
 
 /// Copies `length` bytes between `local` and `address` of process `pid`.
@@ -339,8 +400,8 @@ mod tests {
         let mut target = [0u8; 16];
         let address = target.as_mut_ptr() as u64;
         memory.hold(0, Box::from([7u8; 16]));
-        memory.deliver(SimTime(1), 0, 0, address, 16);
-        memory.capture(1, 0, address, 16);
+        memory.deliver(SimTime(1), 0, 0, Place::at(address), 16).expect("it is there");
+        memory.capture(1, 0, Place::at(address), 16).expect("it is there");
         assert_eq!(memory.payloads[1].buffer[..16], [7; 16]);
         assert!(!memory.has_mail(0), "the write was done, nothing waits");
     }
@@ -350,10 +411,10 @@ mod tests {
         let mut memory = own_memory();
         let mut target = vec![0u8; 2 * INLINE_PAYLOAD];
         memory.hold(0, vec![9; 2 * INLINE_PAYLOAD].into());
-        memory.deliver(SimTime(1), 0, 0, target.as_mut_ptr() as u64, target.len() as u64);
+        memory.deliver(SimTime(1), 0, 0, Place::at(target.as_mut_ptr() as u64), target.len() as u64).expect("it is there");
         assert!(std::hint::black_box(&target).iter().all(|&byte| byte == 9));
         assert!(memory.error.is_none());
-        memory.capture(1, 0, 8, 100);
+        memory.capture(1, 0, Place::at(8), 100).expect("it is there");
         let error = memory.error.expect("address 8 is not mapped");
         assert_eq!((error.rank, error.address, error.write), (0, 8, false));
     }
@@ -372,10 +433,12 @@ mod tests {
     fn a_payload_that_no_rank_has_pushed_is_there_when_it_is_delivered() {
         let mut memory = twins();
         let (source, mut target) = (vec![5u8; LONG], vec![0u8; LONG]);
-        memory.fetch(0, (0, source.as_ptr() as u64), LONG as u64, (1, target.as_mut_ptr() as u64));
+        memory
+            .fetch(0, (0, Place::at(source.as_ptr() as u64)), LONG as u64, (1, Place::at(target.as_mut_ptr() as u64)))
+            .expect("both are there");
         assert_eq!(std::hint::black_box(&target)[0], 0, "nothing moves before it must");
         assert!(memory.has_mail(0), "rank 0 would push");
-        memory.deliver(SimTime(1), 0, 1, target.as_mut_ptr() as u64, LONG as u64);
+        memory.deliver(SimTime(1), 0, 1, Place::at(target.as_mut_ptr() as u64), LONG as u64).expect("it is there");
         assert!(std::hint::black_box(&target) == &source);
         assert!(!memory.has_mail(0));
         memory.release(0);
@@ -387,14 +450,14 @@ mod tests {
             let mut memory = twins();
             let (mut source, mut target) = (vec![5u8; LONG], vec![0u8; LONG]);
             let (from, to) = (source.as_mut_ptr() as u64, target.as_mut_ptr() as u64);
-            memory.fetch(0, (0, from), LONG as u64, (1, to));
+            memory.fetch(0, (0, Place::at(from)), LONG as u64, (1, Place::at(to))).expect("both are there");
             let bytes = if small { INLINE_PAYLOAD } else { LONG };
             memory.hold(1, vec![6; bytes].into());
-            memory.deliver(SimTime(2), 1, 0, from + (LONG - bytes) as u64, bytes as u64);
-            memory.capture(2, 1, to, LONG as u64);
+            memory.deliver(SimTime(2), 1, 0, Place::at(from + (LONG - bytes) as u64), bytes as u64).expect("it is there");
+            memory.capture(2, 1, Place::at(to), LONG as u64).expect("it is there");
             assert!(memory.payloads[2].buffer[..LONG] == vec![5; LONG], "small: {small}");
-            memory.deliver(SimTime(3), 0, 1, to, LONG as u64);
-            memory.capture(3, 0, from, LONG as u64);
+            memory.deliver(SimTime(3), 0, 1, Place::at(to), LONG as u64).expect("it is there");
+            memory.capture(3, 0, Place::at(from), LONG as u64).expect("it is there");
             assert_eq!(memory.payloads[3].buffer[LONG - 1], 6);
             assert!(std::hint::black_box(&target)[LONG - 1] == 5, "it is pushed once");
         }
@@ -414,7 +477,9 @@ mod tests {
                     memory.notify(SimTime(1), 0, Notice::Count { ct: narrows_portals::CtId(1), success: 1, failure: 0 });
                 }
             }
-            memory.fetch(0, (0, source.as_ptr() as u64), LONG as u64, (1, target.as_ptr() as u64));
+            memory
+                .fetch(0, (0, Place::at(source.as_ptr() as u64)), LONG as u64, (1, Place::at(target.as_ptr() as u64)))
+                .expect("both are there");
             memory.hand_over(0, &region);
             assert!(memory.pending.is_empty());
             // Nobody has read the record here.
@@ -426,8 +491,12 @@ mod tests {
     fn several_may_fetch_the_same_bytes() {
         let mut memory = twins();
         let (source, mut one, mut two) = (vec![5u8; LONG], vec![0u8; LONG], vec![0u8; LONG]);
-        memory.fetch(0, (0, source.as_ptr() as u64), LONG as u64, (1, one.as_mut_ptr() as u64));
-        memory.fetch(1, (0, source.as_ptr() as u64), LONG as u64, (1, two.as_mut_ptr() as u64));
+        memory
+            .fetch(0, (0, Place::at(source.as_ptr() as u64)), LONG as u64, (1, Place::at(one.as_mut_ptr() as u64)))
+            .expect("both are there");
+        memory
+            .fetch(1, (0, Place::at(source.as_ptr() as u64)), LONG as u64, (1, Place::at(two.as_mut_ptr() as u64)))
+            .expect("both are there");
         assert_eq!(memory.pending.len(), 2);
         memory.release(0);
         memory.release(1);

@@ -58,6 +58,13 @@ struct RankState {
     warned: bool,
 }
 
+impl RankState {
+    /// Nothing that happens wakes it before all others have come as far.
+    fn waits_for_all(&self) -> bool {
+        matches!(self.reason, reason::FINALIZE | reason::BARRIER)
+    }
+}
+
 struct Run<'a> {
     mapping: &'a Mapping,
     world: World,
@@ -292,7 +299,7 @@ impl Run<'_> {
             self.deadlines.remove(&(state.deadline, rank));
             state.deadline = header.deadline.load(Relaxed);
             state.reason = header.reason.load(Relaxed);
-            if state.deadline != u64::MAX && state.reason != reason::FINALIZE {
+            if state.deadline != u64::MAX && !state.waits_for_all() {
                 self.deadlines.insert((state.deadline, rank));
             }
             if self.world.memory.has_mail(rank) {
@@ -329,6 +336,10 @@ impl Run<'_> {
         loop {
             self.await_parked()?;
             self.collect()?;
+            if self.ranks.iter().all(|rank| rank.reason == reason::BARRIER) {
+                self.release_barrier();
+                continue;
+            }
             self.report.windows += 1;
             let horizon = self.run_window();
             self.check_world()?;
@@ -349,6 +360,21 @@ impl Run<'_> {
                 self.next_check = self.report.windows + CHECK_EVERY;
                 self.must_go_on()?;
             }
+        }
+    }
+
+    /// All ranks are at a barrier that their launcher serves: they go on when the last one has come, and do it then.
+    fn release_barrier(&mut self) {
+        let ranks = 0..self.ranks.len() as u32;
+        let latest = ranks.clone().map(|rank| self.header(rank).clock.load(Relaxed)).max().unwrap_or(EPOCH_PS);
+        let horizon = latest.max(self.world.now().as_ps()) + self.world.lookahead().as_ps();
+        for rank in ranks.clone() {
+            self.header(rank).clock.store(latest, Relaxed);
+            self.header(rank).horizon.store(horizon, Relaxed);
+            self.ranks[rank as usize].reason = reason::POLL;
+        }
+        for rank in ranks {
+            self.let_in(rank);
         }
     }
 
@@ -405,7 +431,7 @@ impl Run<'_> {
         let mut limit = SimTime::MAX;
         let mut touched = std::mem::take(&mut self.touched);
         for rank in std::mem::take(&mut self.leftover) {
-            if self.ranks[rank as usize].reason != reason::FINALIZE {
+            if !self.ranks[rank as usize].waits_for_all() {
                 self.make_due(rank);
                 limit = self.world.now();
             }
@@ -426,7 +452,7 @@ impl Run<'_> {
             self.world.step();
             self.world.memory.take_touched(&mut touched);
             for rank in touched.drain(..) {
-                if self.ranks[rank as usize].reason != reason::FINALIZE {
+                if !self.ranks[rank as usize].waits_for_all() {
                     self.make_due(rank);
                     limit = limit.min(event + lookahead);
                 }
@@ -452,7 +478,7 @@ impl Run<'_> {
             return Err(self.deadlock());
         }
         for rank in 0..self.ranks.len() as u32 {
-            if self.ranks[rank as usize].reason != reason::FINALIZE {
+            if !self.ranks[rank as usize].waits_for_all() {
                 self.make_due(rank);
             }
         }

@@ -10,7 +10,7 @@ use narrows_live::memory::Memory;
 use narrows_live::{Options, Report, World};
 use narrows_mpicalls::by_name;
 use narrows_nic::{NicConfig, Nics};
-use narrows_portals::{AckRequest, Command, CtId, EntryId, EqId, EventKind, List, LocalBuffer, MatchEntry, ProcessId, RemoteTarget, me};
+use narrows_portals::{AckRequest, Command, EntryId, EqId, EventKind, List, LocalBuffer, MatchEntry, ProcessId, RemoteTarget, me};
 use narrows_topology::FatTree;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
@@ -28,7 +28,7 @@ fn in_call(name: &str, work: impl FnOnce()) {
 }
 
 fn put(to: ProcessId, payload: &[u8]) {
-    let local = LocalBuffer { address: 0, options: narrows_portals::md::EVENT_SEND_DISABLE, eq: EQ, ct: CtId::NONE, user_ptr: 0 };
+    let local = LocalBuffer { options: narrows_portals::md::EVENT_SEND_DISABLE, eq: EQ, ..LocalBuffer::default() };
     let target = RemoteTarget { process: to, pt: 0, match_bits: 0, offset: 0 };
     session().unwrap().submit(Command::Put {
         local,

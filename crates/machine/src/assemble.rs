@@ -1,6 +1,6 @@
 //! The resolved machine as the configurations of the models.
 
-use crate::model::{self, Link, Machine, NetworkKind, PathOr, Rendezvous, SwitchOr, Topology, TopologyKind};
+use crate::model::{self, Link, Machine, NetworkKind, PathOr, PcieDetail, Rendezvous, SwitchOr, Topology, TopologyKind};
 use narrows_fabric::{
     Arbitration, Derived, FlowConfig, FlowControl, Forwarding, IntraNodeConfig, LinkConfig, LogGpConfig, NetworkConfig, PauseConfig,
     Queueing,
@@ -174,6 +174,14 @@ impl Machine {
             max_unexpected_headers: nic.max_unexpected_headers,
             max_entries: nic.max_entries,
             retry_interval: nic.retry_interval,
+            max_triggered_ops: nic.max_triggered_ops,
+            trigger_time: nic.trigger_time,
+            atomic_occupancy: nic.atomic_occupancy,
+            quick_ack: nic.quick_ack,
+            pcie_detail: match nic.pcie_detail {
+                PcieDetail::Full => narrows_nic::PcieDetail::Full,
+                PcieDetail::Latency => narrows_nic::PcieDetail::Latency,
+            },
             max_outstanding: nic.max_outstanding,
         }
     }

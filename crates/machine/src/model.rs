@@ -115,6 +115,34 @@ pub struct Nic {
     pub max_outstanding: u32,
     /// Pause before a refused message is sent again.
     pub retry_interval: SimTime,
+    /// A triggered operation: from its counting event to its start.
+    pub trigger_time: SimTime,
+    /// The atomic unit takes an operation in this interval.
+    pub atomic_occupancy: SimTime,
+    /// Acknowledgements load nothing.
+    pub quick_ack: bool,
+    /// How exactly PCIe is modelled.
+    pub pcie_detail: PcieDetail,
+    /// Memory descriptors of a network interface.
+    pub max_mds: u32,
+    /// Counting events of a network interface.
+    pub max_cts: u32,
+    /// Event queues of a network interface.
+    pub max_eqs: u32,
+    /// Segments of a descriptor or entry.
+    pub max_iovecs: u32,
+    /// Entries of one list.
+    pub max_list_size: u32,
+    /// Triggered operations per process.
+    pub max_triggered_ops: u32,
+    /// Longest atomic.
+    pub max_atomic_size: Bytes,
+    /// Longest fetching atomic.
+    pub max_fetch_atomic_size: Bytes,
+    /// Writes after writes are ordered up to here.
+    pub max_waw_ordered_size: Bytes,
+    /// Writes after reads are ordered up to here.
+    pub max_war_ordered_size: Bytes,
 }
 
 /// `[network]`
@@ -449,6 +477,15 @@ choice! {
         BxiV3 = "bxi-v3",
         /// An InfiniBand host channel adapter, with the commands and events of Portals.
         IbHca = "ib-hca",
+    }
+}
+choice! {
+    /// How exactly commands and events are modelled on PCIe.
+    PcieDetail {
+        /// They share its bandwidth.
+        Full = "full",
+        /// They only have its latency.
+        Latency = "latency",
     }
 }
 choice! {

@@ -26,6 +26,7 @@ pub fn markdown() -> String {
             Field::Size(..) => "size, above 0".to_owned(),
             Field::Rate(_) => "bandwidth".to_owned(),
             Field::Choice(choice) => choice.names().iter().map(|name| format!("`\"{name}\"`")).collect::<Vec<_>>().join(", "),
+            Field::Flag(_) => "`true`, `false`".to_owned(),
             Field::PathOrTime(_) => "`\"path\"` or time".to_owned(),
             Field::PathOrRate(_) => "`\"path\"` or bandwidth".to_owned(),
             Field::SwitchOrTime(_) => "`\"switch\"` or time".to_owned(),

@@ -129,7 +129,10 @@ fn fill(mut key: Key<'_>, kind: Option<(usize, TopologyKind)>, layers: &Layers, 
                 let value = match default.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
                     Some(text) => Value::Text(text.to_owned()),
                     None if default == "[]" => Value::Array(Vec::new()),
-                    None => Value::Integer(default.parse().ok()),
+                    None => match default.parse() {
+                        Ok(flag) => Value::Boolean(flag),
+                        Err(_) => Value::Integer(default.parse().ok()),
+                    },
                 };
                 let result = set(&mut key.field, &value);
                 assert!(result.is_ok(), "the default of {} is a value of its own kind", key.path);
@@ -171,6 +174,7 @@ pub(crate) fn expected(field: &Field<'_>) -> String {
         Field::Size(..) => "expected a size with its unit, such as \"9 KiB\"".to_owned(),
         Field::Rate(_) => "expected a bandwidth with its unit, such as \"100 Gbit/s\"".to_owned(),
         Field::Choice(choice) => format!("expected one of {}", quoted(choice.names())),
+        Field::Flag(_) => "expected true or false".to_owned(),
         Field::PathOrTime(_) => "expected \"path\", or a time with its unit, such as \"1 us\"".to_owned(),
         Field::PathOrRate(_) => "expected \"path\", or a bandwidth with its unit, such as \"100 Gbit/s\"".to_owned(),
         Field::SwitchOrTime(_) => "expected \"switch\", or a time with its unit, such as \"1 us\"".to_owned(),
@@ -224,6 +228,10 @@ fn set(field: &mut Field<'_>, value: &Value) -> Result<(), Problem> {
             **field = quantity_of(value, &label)?;
             range(**field, ByteRate(1), RATE_MAX, quantity::rate)?;
         }
+        Field::Flag(field) => match value {
+            Value::Boolean(flag) => **field = *flag,
+            _ => return Err(wrong_type()),
+        },
         Field::Choice(field) => match value {
             Value::Text(text) => match field.names().iter().position(|name| name == text) {
                 Some(index) => field.choose(index),
@@ -551,6 +559,7 @@ pub(crate) fn entries(machine: &Machine) -> Vec<(&'static str, Value)> {
                 Field::Size(size, _) => Value::Text(quantity::size(*size)),
                 Field::Rate(rate) => Value::Text(quantity::rate(*rate)),
                 Field::Choice(choice) => Value::Text(choice.names()[choice.index()].to_owned()),
+                Field::Flag(flag) => Value::Boolean(*flag),
                 Field::PathOrTime(PathOr::Path) | Field::PathOrRate(PathOr::Path) => Value::Text("path".to_owned()),
                 Field::SwitchOrTime(SwitchOr::Switch) | Field::SwitchOrRate(SwitchOr::Switch) => Value::Text("switch".to_owned()),
                 Field::PathOrTime(PathOr::Fixed(time)) | Field::SwitchOrTime(SwitchOr::Own(time)) => Value::Text(quantity::time(*time)),

@@ -11,6 +11,7 @@ pub(crate) enum Value {
     Text(String),
     /// `None`: beyond 64 bits.
     Integer(Option<i64>),
+    Boolean(bool),
     Array(Vec<(Value, Range<usize>)>),
     /// Nothing that any key takes: the name of the type.
     Other(&'static str),
@@ -22,7 +23,7 @@ impl Value {
             DeValue::String(text) => Value::Text(text.to_string()),
             DeValue::Integer(integer) => Value::Integer(i64::from_str_radix(&integer.as_str().replace('_', ""), integer.radix()).ok()),
             DeValue::Float(_) => Value::Other("a number with a fraction"),
-            DeValue::Boolean(_) => Value::Other("a boolean"),
+            DeValue::Boolean(flag) => Value::Boolean(*flag),
             DeValue::Datetime(_) => Value::Other("a date"),
             DeValue::Array(items) => Value::Array(items.iter().map(|item| (Value::from_toml(item.get_ref()), item.span())).collect()),
             DeValue::Table(_) => Value::Other("a section"),
@@ -36,6 +37,7 @@ impl Value {
             Value::Text(_) => "a long text".to_owned(),
             Value::Integer(Some(value)) => format!("the number {value}"),
             Value::Integer(None) => "a number beyond 64 bits".to_owned(),
+            Value::Boolean(_) => "a boolean".to_owned(),
             Value::Array(_) => "a list".to_owned(),
             Value::Other(kind) => (*kind).to_owned(),
         }

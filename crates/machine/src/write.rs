@@ -45,6 +45,7 @@ fn toml(value: &Value) -> String {
     match value {
         Value::Text(text) => quote(text),
         Value::Integer(Some(number)) => number.to_string(),
+        Value::Boolean(flag) => flag.to_string(),
         Value::Array(items) => format!("[{}]", items.iter().map(|(item, _)| toml(item)).collect::<Vec<_>>().join(", ")),
         Value::Integer(None) | Value::Other(_) => unreachable!("machines hold texts, numbers and lists"),
     }
@@ -75,6 +76,7 @@ fn json(value: &Value) -> serde_json::Value {
     match value {
         Value::Text(text) => text.as_str().into(),
         Value::Integer(Some(number)) => (*number).into(),
+        Value::Boolean(flag) => (*flag).into(),
         Value::Array(items) => items.iter().map(|(item, _)| json(item)).collect(),
         Value::Integer(None) | Value::Other(_) => unreachable!("machines hold texts, numbers and lists"),
     }

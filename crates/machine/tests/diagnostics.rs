@@ -249,7 +249,7 @@ error: unknown key `put_ocupancy` in [nic]
   |
 1 | nic.put_ocupancy=1ns
   |     ^^^^^^^^^^^^ did you mean `put_occupancy`?
-  = help: keys of [nic]: kind, command_size, event_size, count_size, ack_size, inline_limit, pio_limit, buffered_limit, dma_latency, dma_first_packet, put_occupancy, get_occupancy, response_occupancy, ack_occupancy, match_base, match_per_entry, max_unexpected_headers, max_entries, max_outstanding, retry_interval
+  = help: keys of [nic]: kind, command_size, event_size, count_size, ack_size, inline_limit, pio_limit, buffered_limit, dma_latency, dma_first_packet, put_occupancy, get_occupancy, response_occupancy, ack_occupancy, match_base, match_per_entry, max_unexpected_headers, max_entries, max_outstanding, retry_interval, trigger_time, atomic_occupancy, quick_ack, max_mds, max_cts, max_eqs, max_iovecs, max_list_size, max_triggered_ops, max_atomic_size, max_fetch_atomic_size, max_waw_ordered_size, max_war_ordered_size, pcie
 "#,
     );
     golden(

@@ -53,6 +53,7 @@ fn event(kind: EventKind, user_ptr: u64, length: u64) -> Event {
         rlength: length,
         mlength: length,
         remote_offset: 0,
+        atomic: None,
     }
 }
 

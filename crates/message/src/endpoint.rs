@@ -9,7 +9,7 @@ use crate::{
     Status, UnknownClaim, Waiting,
 };
 use narrows_portals::{
-    AckRequest, CtId, EntryId, EqId, Event, EventKind, FailType, List, LocalBuffer, MatchEntry, NID_ANY, PID_ANY, ProcessId, RemoteTarget,
+    AckRequest, EntryId, EqId, Event, EventKind, FailType, List, LocalBuffer, MatchEntry, NID_ANY, PID_ANY, ProcessId, RemoteTarget,
     ReplyCode, SearchOperation, md, me,
 };
 use std::collections::VecDeque;
@@ -760,7 +760,7 @@ impl Endpoint {
     }
 
     fn local_buffer(&self, address: u64, options: u32, user_ptr: u64) -> LocalBuffer {
-        LocalBuffer { address, options, eq: self.eq, ct: CtId::NONE, user_ptr }
+        LocalBuffer { address, options, eq: self.eq, user_ptr, ..LocalBuffer::default() }
     }
 
     /// No data, and no event but of a failure.

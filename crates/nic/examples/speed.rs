@@ -7,7 +7,7 @@ use std::hint::black_box;
 
 use narrows_engine::{EventQueue, stream};
 use narrows_fabric::{Notice as Network, Transfer};
-use narrows_nic::{Event, MessageId, NicConfig, Nics, Out, Process};
+use narrows_nic::{Combine, Event, Fault, MessageId, NicConfig, Nics, Out, Process};
 use narrows_portals::*;
 use narrows_units::SimTime;
 
@@ -36,9 +36,16 @@ impl Out for World {
         black_box(&notice);
         self.notices += 1;
     }
-    fn capture(&mut self, _: MessageId, _: Process, _: u64, _: u64) {}
+    fn capture(&mut self, _: MessageId, _: Process, _: Place, _: u64) -> Result<(), Fault> {
+        Ok(())
+    }
     fn inline(&mut self, _: MessageId, _: Box<[u8]>) {}
-    fn deliver(&mut self, _: MessageId, _: Process, _: u64, _: u64) {}
+    fn deliver(&mut self, _: MessageId, _: Process, _: Place, _: u64) -> Result<(), Fault> {
+        Ok(())
+    }
+    fn combine(&mut self, _: MessageId, _: Process, _: Place, _: u64, _: &Combine) -> Result<(), Fault> {
+        Ok(())
+    }
     fn release(&mut self, _: MessageId) {}
 }
 
@@ -87,7 +94,7 @@ fn entry(entry: u64, bits: u64, options: u32) -> Command {
 }
 
 fn put(target: RemoteTarget, bits: u64, length: u64) -> Command {
-    let local = LocalBuffer { address: 0, options: md::EVENT_SEND_DISABLE, eq: EqId::NONE, ct: CtId::NONE, user_ptr: 0 };
+    let local = LocalBuffer { options: md::EVENT_SEND_DISABLE, ..LocalBuffer::default() };
     let target = RemoteTarget { match_bits: bits, ..target };
     Command::Put { local, length, inline: None, ack: AckRequest::None, target, hdr_data: 0 }
 }

@@ -28,6 +28,11 @@ use narrows_units::{ByteRate, Bytes, SimTime};
 ///   once.
 /// * A counting event replaces `event_size` by `count_size`.
 /// * An acknowledgement starts when the payload is written: network, then an event over PCIe.
+/// * An atomic: instead of the payload write, the atomic unit's read of the old value
+///   (`pcie_latency + 64 B / pcie_rate + dma_latency`) and write of the new one (`dma_latency`). One that
+///   fetches answers with the old value: network (response), payload write and event at the initiator.
+/// * A triggered operation starts `trigger_time` after the change of its counting event; its payload, however
+///   short, is read by DMA.
 /// * A get: command, network (request), matching, DMA read at the target (as above), network
 ///   (response), payload write and event at the initiator.
 ///
@@ -76,6 +81,17 @@ pub struct NicConfig {
     pub max_unexpected_headers: u32,
     /// List entries that a process may have.
     pub max_entries: u32,
+    /// Triggered operations of a process that may wait.
+    pub max_triggered_ops: u32,
+    /// A triggered operation: from the change of its counting event to its start; the NIC starts one after the other.
+    pub trigger_time: SimTime,
+    /// The atomic unit takes an operation in this interval.
+    pub atomic_occupancy: SimTime,
+    /// Acknowledgements come back as fast as the header of the request went, and load neither
+    /// pipeline nor network: fewer events, but no contention of acknowledgements.
+    pub quick_ack: bool,
+    /// How exactly PCIe is modelled for commands and events.
+    pub pcie_detail: PcieDetail,
     /// Pause between an append and the repetition of what was refused before
     /// ([`narrows_portals::pt::RETRY`]).
     pub retry_interval: SimTime,
@@ -86,12 +102,23 @@ pub struct NicConfig {
 /// A read request of the DMA engine (portals4.md section 5: "64-byte read request").
 pub(crate) const READ_REQUEST: Bytes = Bytes(64);
 
+/// Whether commands and events share the bandwidth of PCIe.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum PcieDetail {
+    /// They do.
+    #[default]
+    Full,
+    /// They only have its latency.
+    Latency,
+}
+
 impl NicConfig {
     /// BXI v2 as S4BXI models it (facts.md 4.3; portals4.md section 5, platform `vix`).
     ///
-    /// Three values have no public source and are our own choice: matching takes 2 ns per
+    /// Some values have no public source and are our own choice: matching takes 2 ns per
     /// visited entry (one entry per cycle at 500 MHz) and nothing else, a counting event moves
-    /// 16 bytes (`ptl_ct_event_t`), a refused message is repeated after 2 us (a round trip).
+    /// 16 bytes (`ptl_ct_event_t`), a refused message is repeated after 2 us (a round trip), a triggered operation
+    /// takes 20 ns (ten cycles), the atomic unit begins one operation in 10 ns (five cycles).
     pub fn bxi_v2() -> NicConfig {
         NicConfig {
             pcie_latency: SimTime::from_ns(300),
@@ -113,6 +140,11 @@ impl NicConfig {
             match_per_entry: SimTime::from_ns(2),
             max_unexpected_headers: 16_319,
             max_entries: 16_319,
+            max_triggered_ops: 16_378,
+            trigger_time: SimTime::from_ns(20),
+            atomic_occupancy: SimTime::from_ns(10),
+            quick_ack: false,
+            pcie_detail: PcieDetail::Full,
             retry_interval: SimTime::from_us(2),
             max_outstanding: 8_192,
         }

@@ -1,4 +1,4 @@
-use narrows_portals::{CtId, EntryId, EqId};
+use narrows_portals::{AtomicOperation, CtId, Datatype, EntryId, EqId};
 use thiserror::Error;
 
 use crate::Process;
@@ -64,9 +64,29 @@ pub enum CommandError {
         /// What came with it.
         carried: u64,
     },
-    /// `IOVEC`: this NIC has none (BXI: `max_iovecs` is 0).
-    #[error("this NIC has no scatter-gather lists (max_iovecs is 0)")]
+    /// The option for segments without segments, or the other way round.
+    #[error("segments and the option for them (PTL_IOVEC) do not agree")]
     Iovec,
+    /// An operation that its type does not have, or a length that is not of whole items, or not of one where only
+    /// one is allowed.
+    #[error("no atomic {operation:?} on {length} bytes of {datatype:?}")]
+    Atomic {
+        /// The operation.
+        operation: AtomicOperation,
+        /// Its type.
+        datatype: Datatype,
+        /// Bytes.
+        length: u64,
+    },
+    /// A command that no counting event can release.
+    #[error("this command cannot be triggered")]
+    NotTriggerable,
+    /// `NicConfig::max_triggered_ops` is reached (`PTL_NO_SPACE`).
+    #[error("no room for another triggered operation: the limit is {0}")]
+    NoTriggered(u32),
+    /// A process has [`narrows_portals::INTERFACES`] network interfaces.
+    #[error("there is no network interface {0}")]
+    InterfaceOutOfRange(u32),
 }
 
 /// A command that was refused only when the NIC worked on it.

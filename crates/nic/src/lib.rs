@@ -3,11 +3,16 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `nics` | [`Nics`]: the way of each command and message through the stages |
-//! | `portal` | the semantics without time: lists, matching, unexpected headers, events, counts |
+//! | `nics` | [`Nics`]: commands; in `initiator` and `target` the way of a message through the stages |
+//! | `out` | [`Out`]: what the state machine asks of its surroundings |
+//! | `message` | a message on its way, and the events that move it |
+//! | `portal` | the semantics without time: lists, matching, unexpected headers, events |
+//! | `counters` | counting events and the triggered operations that wait for them |
+//! | `declared` | what a process has allocated, checked when a command is written |
 //! | `list` | ordered lists with matching |
 //! | `pipeline` | what is busy until when: PCIe, transmit pipelines, matching unit |
 //! | `config` | [`NicConfig`]: timings and sizes, and the stages of a put added up |
+//! | `statistics` | [`Statistics`] |
 //! | `error` | [`CommandError`] |
 //!
 //! # Example
@@ -18,7 +23,7 @@
 //! ```
 //! use narrows_engine::EventQueue;
 //! use narrows_fabric::{Notice as Network, Transfer};
-//! use narrows_nic::{Event, MessageId, NicConfig, Nics, Out, Process};
+//! use narrows_nic::{Combine, Event, Fault, MessageId, NicConfig, Nics, Out, Process};
 //! use narrows_portals::*;
 //! use narrows_units::SimTime;
 //!
@@ -36,9 +41,10 @@
 //!         }
 //!     }
 //!     fn notify(&mut self, process: Process, notice: Notice) { self.seen.push((self.queue.now(), process, notice)); }
-//!     fn capture(&mut self, _: MessageId, _: Process, _: u64, _: u64) {}
+//!     fn capture(&mut self, _: MessageId, _: Process, _: Place, _: u64) -> Result<(), Fault> { Ok(()) }
 //!     fn inline(&mut self, _: MessageId, payload: Box<[u8]>) { self.memory = payload.into_vec(); }
-//!     fn deliver(&mut self, _: MessageId, _: Process, _: u64, length: u64) { self.memory.truncate(length as usize); }
+//!     fn deliver(&mut self, _: MessageId, _: Process, _: Place, _: u64) -> Result<(), Fault> { Ok(()) }
+//!     fn combine(&mut self, _: MessageId, _: Process, _: Place, _: u64, _: &Combine) -> Result<(), Fault> { Ok(()) }
 //!     fn release(&mut self, _: MessageId) {}
 //! }
 //!
@@ -47,7 +53,7 @@
 //! let mut world = World::default();
 //! let (eq, ct) = (EqId(0), CtId::NONE);
 //! let entry = MatchEntry { length: 8, match_bits: 7, options: me::OP_PUT | me::EVENT_LINK_DISABLE, ..Default::default() };
-//! let local = LocalBuffer { address: 0, options: 0, eq: EqId::NONE, ct, user_ptr: 0 };
+//! let local = LocalBuffer { ct, ..LocalBuffer::default() };
 //! let target = RemoteTarget { process: places[1], pt: 4, match_bits: 7, offset: 0 };
 //! for (process, at, command) in [
 //!     (1, 0, Command::EqAlloc { eq, count: 16 }),
@@ -72,10 +78,9 @@
 //!
 //! # What is modelled, and where the specification leaves a choice
 //!
-//! Puts and gets, matching lists, searches, full and counting events, every kind of ACK, flow
-//! control, status registers. Not here yet: atomics, triggered operations, scatter-gather lists,
-//! event queues that overflow (the library drains them). All processes belong to one user, so
-//! nothing violates a permission.
+//! Puts, gets and atomics, matching lists, searches, full and counting events, every kind of ACK,
+//! triggered operations, flow control, permissions, status registers, scatter-gather lists. An event queue
+//! that overflows is the library's business, but for flow control, which ends before the queue is full.
 //!
 //! * A header is in the unexpected list as soon as its message has matched. An append or search
 //!   that finds it while its data arrive gets its event when they are in memory.
@@ -96,13 +101,21 @@
 //!   `max_outstanding`: a full target never stops traffic to others.
 
 mod config;
+mod counters;
+mod declared;
 mod error;
 mod list;
+mod message;
 mod nics;
+mod out;
 mod pipeline;
 mod portal;
+mod statistics;
 
-pub use config::NicConfig;
+pub use config::{NicConfig, PcieDetail};
 pub use error::{CommandError, Refusal};
-pub use nics::{Event, HeldMessage, MAX_LENGTH, MessageId, Nics, Out, Process, Statistics};
+pub use message::HeldMessage;
+pub use nics::{MAX_LENGTH, Nics};
+pub use out::{Combine, Event, Fault, MessageId, Out, Process};
 pub use portal::{MAX_HANDLE, MAX_PT_INDEX, Status};
+pub use statistics::Statistics;

@@ -262,6 +262,11 @@ impl MatchList {
         self.keys.is_empty()
     }
 
+    /// The slots of all entries, in list order.
+    pub fn slots(&self) -> impl Iterator<Item = u32> {
+        self.keys.iter().map(|(_, key)| key.slot)
+    }
+
     /// Appends the entry in `slot`; returns its order number.
     pub fn push(&mut self, slot: u32, me: &MatchEntry) -> u64 {
         let key = Key { bits: me.match_bits, ignore: me.ignore_bits, source: me.match_id, slot, before: END, after: END };

@@ -2,7 +2,7 @@
 
 use narrows_units::SimTime;
 
-use crate::config::{NicConfig, READ_REQUEST};
+use crate::config::{NicConfig, PcieDetail, READ_REQUEST};
 
 /// Durations that the hot path needs, computed once.
 #[derive(Debug)]
@@ -15,11 +15,15 @@ pub(crate) struct Durations {
 
 impl Durations {
     pub fn new(config: &NicConfig) -> Durations {
+        let time = |size| match config.pcie_detail {
+            PcieDetail::Full => config.pcie_rate.time_for(size),
+            PcieDetail::Latency => SimTime::ZERO,
+        };
         Durations {
-            command: config.pcie_rate.time_for(config.command_size),
-            event: config.pcie_rate.time_for(config.event_size),
-            count: config.pcie_rate.time_for(config.count_size),
-            read_request: config.pcie_rate.time_for(READ_REQUEST),
+            command: time(config.command_size),
+            event: time(config.event_size),
+            count: time(config.count_size),
+            read_request: time(READ_REQUEST),
         }
     }
 }
@@ -58,6 +62,10 @@ pub(crate) struct Stages {
     pub transmit: [Server; 2],
     /// The matching unit.
     pub matching: Server,
+    /// What starts triggered operations.
+    pub triggered: Server,
+    /// The atomic unit.
+    pub atomics: Server,
 }
 
 impl Stages {
@@ -75,6 +83,13 @@ impl Stages {
     /// A DMA read that the NIC begins at `now`: when its first packet comes.
     pub fn read(&mut self, now: SimTime, config: &NicConfig, durations: &Durations) -> SimTime {
         self.up.end(now, durations.read_request) + config.pcie_latency + config.dma_latency
+    }
+
+    /// An atomic whose data are there at `now`: when the new value is in memory. The unit is a pipeline: it
+    /// begins one operation after the other, each of which reads the old value over PCIe and writes the new one.
+    pub fn atomic(&mut self, now: SimTime, config: &NicConfig, durations: &Durations) -> SimTime {
+        let begin = self.atomics.begin(now, config.atomic_occupancy);
+        begin + durations.read_request + config.pcie_latency + config.dma_latency + config.dma_latency
     }
 
     /// Matching of one message, append or search that visits `visited` elements: when its result

@@ -11,22 +11,55 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use narrows_portals::{
-    CtId, EntryId, EqId, Event, EventKind, FailType, List, MatchEntry, Notice, ProcessId, ReplyCode, SearchOperation, me, pt,
+    AtomicOperation, Command, CtId, Datatype, EntryId, EqId, Event, EventKind, FailType, INTERFACES, List, MatchEntry, NO_TICKET, Notice,
+    PT_PER_INTERFACE, Place, ProcessId, ReplyCode, SearchOperation, UID_ANY, me, pt,
 };
 
+use crate::counters::Counters;
+use crate::declared::Declared;
 use crate::error::CommandError;
 use crate::list::{MatchList, Ordered, WordMap};
 
-/// Where notices for the process go, in the order in which the NIC writes them.
+/// Where notices for the process go, in the order in which the NIC writes them, and triggered
+/// operations whose time has come.
 pub(crate) trait Sink {
     fn notice(&mut self, notice: Notice);
+    fn fire(&mut self, command: Command);
 }
 
-/// Get or put: what arrives at a portal table entry.
+/// What arrives at a portal table entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Put,
     Get,
+    Atomic,
+    /// Fetching atomics and swaps.
+    FetchAtomic,
+}
+
+impl Kind {
+    /// What an entry must allow.
+    fn needs(self) -> u32 {
+        match self {
+            Kind::Put | Kind::Atomic => me::OP_PUT,
+            Kind::Get => me::OP_GET,
+            Kind::FetchAtomic => me::OP_PUT | me::OP_GET,
+        }
+    }
+
+    /// The target's event; from the overflow list, when an entry takes the header.
+    fn event(self, overflow: bool) -> EventKind {
+        match (self, overflow) {
+            (Kind::Put, false) => EventKind::Put,
+            (Kind::Put, true) => EventKind::PutOverflow,
+            (Kind::Get, false) => EventKind::Get,
+            (Kind::Get, true) => EventKind::GetOverflow,
+            (Kind::Atomic, false) => EventKind::Atomic,
+            (Kind::Atomic, true) => EventKind::AtomicOverflow,
+            (Kind::FetchAtomic, false) => EventKind::FetchAtomic,
+            (Kind::FetchAtomic, true) => EventKind::FetchAtomicOverflow,
+        }
+    }
 }
 
 /// An operation as its header tells it to the target.
@@ -36,11 +69,14 @@ pub(crate) struct Operation {
     /// Index of the initiator among all processes.
     pub from: u32,
     pub initiator: ProcessId,
+    /// The initiator's user.
+    pub uid: u32,
     pub pt: u32,
     pub match_bits: u64,
     pub offset: u64,
     pub rlength: u64,
     pub hdr_data: u64,
+    pub atomic: Option<(AtomicOperation, Datatype)>,
 }
 
 /// Where a matched operation goes.
@@ -49,7 +85,9 @@ pub(crate) struct Landing {
     entry: u32,
     header: u32,
     pub list: List,
+    /// As the event says it: of a list of segments the address of the list.
     pub start: u64,
+    pub place: Place,
     pub mlength: u64,
     /// The offset that was used.
     pub offset: u64,
@@ -123,8 +161,8 @@ impl Entry {
 struct Header {
     operation: Operation,
     landing: Landing,
-    /// Its data are in memory.
-    complete: bool,
+    /// Its data are in memory, or could not be.
+    complete: Option<FailType>,
     /// In the list of the table entry; else taken by an append or search and waiting for its data.
     order: Option<u64>,
     /// Who asked for it before its data were there.
@@ -168,6 +206,8 @@ struct Table {
     /// A PT_DISABLED event is due when nothing is active.
     announce: bool,
     active: u32,
+    /// Who waits for the end of what is active ([`Command::PtDisable`]).
+    ticket: Option<u32>,
     priority: MatchList,
     overflow: MatchList,
     /// Oldest first.
@@ -198,10 +238,12 @@ impl Table {
     }
 }
 
-#[derive(Clone, Copy, Default, Debug)]
-struct Count {
-    success: u64,
-    failure: u64,
+/// An event queue.
+#[derive(Clone, Copy, Debug)]
+struct Queue {
+    capacity: u32,
+    /// Events that the process has not taken, when flow control depends on it.
+    used: Option<u32>,
 }
 
 /// Things at places that are reused.
@@ -247,27 +289,6 @@ impl<T> Slab<T> {
     }
 }
 
-/// What of a process's allocations is true once all its commands have arrived. Checked when a
-/// command is written, so that the library hears of its error at once.
-#[derive(Default, Debug)]
-struct Declared {
-    eqs: Vec<bool>,
-    cts: Vec<bool>,
-    pts: Vec<bool>,
-}
-
-fn set(bits: &mut Vec<bool>, index: u32, value: bool) {
-    let index = index as usize;
-    if index >= bits.len() {
-        bits.resize(index + 1, false);
-    }
-    bits[index] = value;
-}
-
-fn is_set(bits: &[bool], index: u32) -> bool {
-    bits.get(index as usize).copied().unwrap_or(false)
-}
-
 /// The network interface of one process.
 #[derive(Debug, Default)]
 pub(crate) struct Interface {
@@ -276,11 +297,10 @@ pub(crate) struct Interface {
     headers: Slab<Header>,
     /// Slots of entries by identifier; [`NONE`]: its append is still on the way to the NIC.
     ids: WordMap<u64, u32>,
-    /// Capacities.
-    eqs: Vec<Option<u32>>,
-    cts: Vec<Option<Count>>,
-    declared: Declared,
-    status: Status,
+    eqs: Vec<Option<Queue>>,
+    pub counters: Counters,
+    pub declared: Declared,
+    status: [Status; INTERFACES as usize],
     /// Events for queues that do not exist (any more).
     lost_events: u64,
     unexpected_total: u64,
@@ -290,8 +310,8 @@ pub(crate) struct Interface {
     held: u64,
 }
 
-/// Largest portal table index (BXI's NI limit, portals4.md section 5).
-pub const MAX_PT_INDEX: u32 = 255;
+/// Largest portal table index of a process, over all its network interfaces.
+pub const MAX_PT_INDEX: u32 = PT_PER_INTERFACE * INTERFACES - 1;
 /// Largest identifier of an event queue or counting event: our own bound, well above BXI's 2,047.
 pub const MAX_HANDLE: u32 = 65_535;
 
@@ -300,8 +320,18 @@ impl Interface {
         Interface { max_headers: max_headers as usize, ..Interface::default() }
     }
 
-    pub fn status(&self) -> Status {
-        self.status
+    /// The status registers of one network interface.
+    pub fn status(&self, interface: u32) -> Status {
+        self.status.get(interface as usize).copied().unwrap_or_default()
+    }
+
+    fn status_mut(&mut self, pt: u32) -> &mut Status {
+        &mut self.status[(pt / PT_PER_INTERFACE % INTERFACES) as usize]
+    }
+
+    /// List entries, and appends on their way.
+    pub fn entries(&self) -> u64 {
+        self.ids.len() as u64
     }
 
     pub fn lost_events(&self) -> u64 {
@@ -318,72 +348,15 @@ impl Interface {
 
     // ---- Declarations: when a command is written --------------------------------------------
 
-    pub fn declare_eq(&mut self, eq: EqId) -> Result<(), CommandError> {
-        if eq.0 > MAX_HANDLE {
-            return Err(CommandError::EqOutOfRange(eq));
+    /// Triggered operations that were cancelled: the entries of appends among them will never be.
+    pub fn forget(&mut self, commands: impl IntoIterator<Item = Command>) {
+        for command in commands {
+            if let Command::MeAppend { entry, .. } = command
+                && self.ids.get(&entry.0) == Some(&NONE)
+            {
+                self.ids.remove(&entry.0);
+            }
         }
-        if is_set(&self.declared.eqs, eq.0) {
-            return Err(CommandError::EqInUse(eq));
-        }
-        set(&mut self.declared.eqs, eq.0, true);
-        Ok(())
-    }
-
-    pub fn undeclare_eq(&mut self, eq: EqId) -> Result<(), CommandError> {
-        self.known_eq(eq)?;
-        set(&mut self.declared.eqs, eq.0, false);
-        Ok(())
-    }
-
-    pub fn known_eq(&self, eq: EqId) -> Result<(), CommandError> {
-        if is_set(&self.declared.eqs, eq.0) { Ok(()) } else { Err(CommandError::EqUnknown(eq)) }
-    }
-
-    pub fn declare_ct(&mut self, ct: CtId) -> Result<(), CommandError> {
-        if ct.0 > MAX_HANDLE {
-            return Err(CommandError::CtOutOfRange(ct));
-        }
-        if is_set(&self.declared.cts, ct.0) {
-            return Err(CommandError::CtInUse(ct));
-        }
-        set(&mut self.declared.cts, ct.0, true);
-        Ok(())
-    }
-
-    pub fn undeclare_ct(&mut self, ct: CtId) -> Result<(), CommandError> {
-        self.known_ct(ct)?;
-        set(&mut self.declared.cts, ct.0, false);
-        Ok(())
-    }
-
-    pub fn known_ct(&self, ct: CtId) -> Result<(), CommandError> {
-        if is_set(&self.declared.cts, ct.0) { Ok(()) } else { Err(CommandError::CtUnknown(ct)) }
-    }
-
-    pub fn declare_pt(&mut self, index: u32, options: u32, eq: EqId) -> Result<(), CommandError> {
-        if index > MAX_PT_INDEX {
-            return Err(CommandError::PtOutOfRange(index));
-        }
-        if is_set(&self.declared.pts, index) {
-            return Err(CommandError::PtInUse(index));
-        }
-        if eq != EqId::NONE {
-            self.known_eq(eq)?;
-        } else if options & pt::FLOWCTRL != 0 {
-            return Err(CommandError::EqNeeded(index));
-        }
-        set(&mut self.declared.pts, index, true);
-        Ok(())
-    }
-
-    pub fn undeclare_pt(&mut self, index: u32) -> Result<(), CommandError> {
-        self.known_pt(index)?;
-        set(&mut self.declared.pts, index, false);
-        Ok(())
-    }
-
-    pub fn known_pt(&self, index: u32) -> Result<(), CommandError> {
-        if is_set(&self.declared.pts, index) { Ok(()) } else { Err(CommandError::PtUnknown(index)) }
     }
 
     /// Takes the identifier of an entry whose append is on the way.
@@ -401,6 +374,11 @@ impl Interface {
     // ---- Allocation: when a command arrives --------------------------------------------------
 
     pub fn pt_alloc(&mut self, index: u32, options: u32, eq: EqId) -> Result<(), CommandError> {
+        if options & pt::FLOWCTRL != 0
+            && let Some(Some(queue)) = self.eqs.get_mut(eq.0 as usize)
+        {
+            queue.used.get_or_insert(0);
+        }
         let index = index as usize;
         if index >= self.tables.len() {
             self.tables.resize_with(index + 1, || None);
@@ -415,6 +393,7 @@ impl Interface {
             enabled: options & pt::ALLOC_DISABLED == 0,
             announce: false,
             active: 0,
+            ticket: None,
             priority: MatchList::default(),
             overflow: MatchList::default(),
             unexpected: Ordered::default(),
@@ -426,17 +405,29 @@ impl Interface {
         Ok(())
     }
 
-    /// Frees a table entry; `PTL_PT_IN_USE` while entries are linked or messages are under way.
-    /// The messages that it holds come out in `refused`.
-    pub fn pt_free(&mut self, index: u32, refused: &mut Vec<u32>) -> Result<(), CommandError> {
+    /// Frees a table entry; `PTL_PT_IN_USE` while messages are under way, or entries are linked that it does not
+    /// take with it (`all`). The messages that it holds come out in `refused`.
+    pub fn pt_free(&mut self, index: u32, all: bool, refused: &mut Vec<u32>) -> Result<(), CommandError> {
         let Some(table) = self.table(index) else { return Err(CommandError::PtUnknown(index)) };
-        if !table.priority.is_empty() || !table.overflow.is_empty() || table.active > 0 {
-            set(&mut self.declared.pts, index, true);
+        let all = all || table.options & pt::RETRY != 0;
+        let empty = table.priority.is_empty() && table.overflow.is_empty();
+        if table.active > 0 || !(all || empty) {
+            self.declared.redeclare_pt(index);
             return Err(CommandError::PtInUse(index));
         }
         self.refuse_held(index, refused);
         let Some(table) = self.tables[index as usize].take() else { return Ok(()) };
-        // What is left are headers whose entries were unlinked: nobody can ask for them now.
+        for slot in table.priority.slots().chain(table.overflow.slots()) {
+            if let Some(entry) = self.entries.get_mut(slot) {
+                entry.linked = false;
+                if entry.headers == 0
+                    && let Some(entry) = self.entries.remove(slot)
+                {
+                    self.ids.remove(&entry.id.0);
+                }
+            }
+        }
+        // Headers of which nobody can ask any more.
         for (_, key) in table.unexpected.iter() {
             if let Some(header) = self.headers.remove(key.slot) {
                 self.forget_header(header.landing.entry);
@@ -466,11 +457,18 @@ impl Interface {
         }
     }
 
-    /// Disables without an event; what is held comes out in `refused`.
-    pub fn pt_disable(&mut self, index: u32, refused: &mut Vec<u32>) {
-        if let Some(table) = self.table_mut(index) {
-            table.enabled = false;
-            self.refuse_held(index, refused);
+    /// Disables without an event; what is held comes out in `refused`. Answers when nothing is active.
+    pub fn pt_disable(&mut self, index: u32, ticket: u32, refused: &mut Vec<u32>, sink: &mut impl Sink) {
+        match self.table_mut(index) {
+            Some(table) => {
+                table.enabled = false;
+                if let Some(before) = table.ticket.replace(ticket) {
+                    reply(before, ReplyCode::Ok, sink);
+                }
+                self.refuse_held(index, refused);
+                self.settle_disabled(index, sink);
+            }
+            None => reply(ticket, ReplyCode::Unknown, sink),
         }
     }
 
@@ -487,44 +485,19 @@ impl Interface {
         if index >= self.eqs.len() {
             self.eqs.resize(index + 1, None);
         }
-        self.eqs[index] = Some(capacity);
+        self.eqs[index] = Some(Queue { capacity, used: None });
+    }
+
+    /// The process has taken events.
+    pub fn eq_release(&mut self, eq: EqId, count: u32) {
+        if let Some(Some(Queue { used: Some(used), .. })) = self.eqs.get_mut(eq.0 as usize) {
+            *used = used.saturating_sub(count);
+        }
     }
 
     pub fn eq_free(&mut self, eq: EqId) {
         if let Some(place) = self.eqs.get_mut(eq.0 as usize) {
             *place = None;
-        }
-    }
-
-    pub fn ct_alloc(&mut self, ct: CtId) {
-        let index = ct.0 as usize;
-        if index >= self.cts.len() {
-            self.cts.resize(index + 1, None);
-        }
-        self.cts[index] = Some(Count::default());
-    }
-
-    pub fn ct_free(&mut self, ct: CtId) {
-        if let Some(place) = self.cts.get_mut(ct.0 as usize) {
-            *place = None;
-        }
-    }
-
-    pub fn ct_set(&mut self, ct: CtId, success: u64, failure: u64, sink: &mut impl Sink) {
-        self.change(ct, sink, |count| *count = Count { success, failure });
-    }
-
-    pub fn ct_increment(&mut self, ct: CtId, success: u64, failure: u64, sink: &mut impl Sink) {
-        self.change(ct, sink, |count| {
-            count.success = count.success.wrapping_add(success);
-            count.failure = count.failure.wrapping_add(failure);
-        });
-    }
-
-    fn change(&mut self, ct: CtId, sink: &mut impl Sink, change: impl FnOnce(&mut Count)) {
-        if let Some(Some(count)) = self.cts.get_mut(ct.0 as usize) {
-            change(count);
-            sink.notice(Notice::Count { ct, success: count.success, failure: count.failure });
         }
     }
 
@@ -535,17 +508,14 @@ impl Interface {
         if eq == EqId::NONE {
             return;
         }
-        match self.eqs.get(eq.0 as usize) {
-            Some(Some(_)) => sink.notice(Notice::Event { eq, event }),
+        match self.eqs.get_mut(eq.0 as usize) {
+            Some(Some(queue)) => {
+                if let Some(used) = &mut queue.used {
+                    *used += 1;
+                }
+                sink.notice(Notice::Event { eq, event });
+            }
             _ => self.lost_events += 1,
-        }
-    }
-
-    /// Counts an operation (section 3.14): a success by one or by its bytes, a failure by one.
-    pub fn count(&mut self, ct: CtId, fail: FailType, bytes: Option<u64>, sink: &mut impl Sink) {
-        match fail {
-            FailType::Ok => self.ct_increment(ct, bytes.unwrap_or(1), 0, sink),
-            _ => self.ct_increment(ct, 0, 1, sink),
         }
     }
 
@@ -562,16 +532,30 @@ impl Interface {
     /// The header of an operation is here. Also says how many list elements were visited.
     pub fn arrive(&mut self, operation: &Operation, sink: &mut impl Sink) -> (Arrival, u64) {
         let Some(table) = self.table(operation.pt) else {
-            self.status.drop_count += 1;
+            self.status_mut(operation.pt).drop_count += 1;
             return (Arrival::Refused(FailType::Dropped), 0);
         };
         if !table.enabled {
             return (Arrival::Refused(FailType::PtDisabled), 0);
         }
+        if table.options & pt::FLOWCTRL != 0 && self.crowded(table) {
+            return (self.exhausted(operation, None, sink), 0);
+        }
         if table.held.contains_key(&operation.from) {
             return (Arrival::Hold, 0); // behind what the same initiator sent before
         }
         self.match_lists(operation, sink)
+    }
+
+    /// Whether the event queue of a table entry has no room for another message beside those that are active: one
+    /// raises two events at most before the process acts (PUT and AUTO_UNLINK), and PT_DISABLED needs a place.
+    fn crowded(&self, table: &Table) -> bool {
+        match self.eqs.get(table.eq.0 as usize) {
+            Some(Some(Queue { capacity, used: Some(used) })) => {
+                u64::from(*used) + 2 * u64::from(table.active) + 2 >= u64::from((*capacity).max(4))
+            }
+            _ => false,
+        }
     }
 
     /// Matching, for what arrives and for what is repeated.
@@ -589,9 +573,13 @@ impl Interface {
         let Some(entry) = self.entries.get(slot) else { return (Arrival::Refused(FailType::Dropped), visited) };
 
         // Section 3.12.2: checked on the entry that matched; the entry stays.
-        let allowed = if operation.kind == Kind::Put { me::OP_PUT } else { me::OP_GET };
-        if !entry.has(allowed) {
-            self.status.operation_violations += 1;
+        let needs = operation.kind.needs();
+        if entry.me.uid != UID_ANY && entry.me.uid != operation.uid {
+            self.status_mut(operation.pt).permission_violations += 1;
+            return (Arrival::Refused(FailType::PermViolation), visited);
+        }
+        if entry.me.options & needs != needs {
+            self.status_mut(operation.pt).operation_violations += 1;
             return (Arrival::Refused(FailType::OpViolation), visited);
         }
         let leaves_header = list == List::Overflow && !entry.has(me::UNEXPECTED_HDR_DISABLE);
@@ -604,9 +592,14 @@ impl Interface {
     fn land(&mut self, operation: &Operation, slot: u32, list: List, leaves_header: bool) -> Landing {
         let entry = self.entries.items[slot as usize].as_mut().expect("the match list holds live entries only");
         let offset = entry.offset(operation);
-        let mlength = operation.rlength.min(entry.me.length.saturating_sub(offset));
-        let start = entry.me.start.wrapping_add(offset.min(entry.me.length));
-        let mut landing = Landing { entry: slot, header: NONE, list, start, mlength, offset };
+        let mut mlength = operation.rlength.min(entry.me.length.saturating_sub(offset));
+        if let Some((_, datatype)) = operation.atomic {
+            mlength -= mlength % datatype.size(); // half an item cannot be combined
+        }
+        let may_fault = entry.has(me::MAY_FAULT);
+        let whole = Place { address: entry.me.start, offset: 0, segments: entry.me.segments, may_fault };
+        let place = whole.plus(offset.min(entry.me.length));
+        let mut landing = Landing { entry: slot, header: NONE, list, start: place.address, place, mlength, offset };
         entry.active += 1;
         if entry.has(me::MANAGE_LOCAL) {
             entry.local_offset += mlength;
@@ -628,7 +621,7 @@ impl Interface {
             self.unexpected_total += 1;
             let claims = table.answer_searches(operation);
             let taken = claims.iter().any(|claim| claim.what != Claimed::Look);
-            landing.header = self.headers.insert(Header { operation: *operation, landing, complete: false, order: None, claims });
+            landing.header = self.headers.insert(Header { operation: *operation, landing, complete: None, order: None, claims });
             if !taken {
                 let order = table.unexpected.push(HeaderKey {
                     initiator: operation.initiator,
@@ -655,22 +648,28 @@ impl Interface {
         if table.options & pt::FLOWCTRL != 0 {
             table.enabled = false;
             table.announce = !silent;
-            self.announce_disabled(operation.pt, sink);
+            self.settle_disabled(operation.pt, sink);
             return Arrival::Refused(FailType::PtDisabled);
         }
-        self.status.drop_count += 1;
+        self.status_mut(operation.pt).drop_count += 1;
         Arrival::Refused(FailType::Dropped)
     }
 
-    /// PT_DISABLED comes when the messages that were in progress are finished.
-    fn announce_disabled(&mut self, index: u32, sink: &mut impl Sink) {
+    /// PT_DISABLED, or the answer to the process that disabled, comes when the messages that were in
+    /// progress are finished.
+    fn settle_disabled(&mut self, index: u32, sink: &mut impl Sink) {
         let Some(table) = self.table_mut(index) else { return };
-        if !table.announce || table.active > 0 {
+        if table.active > 0 {
             return;
         }
-        table.announce = false;
+        if let Some(ticket) = table.ticket.take() {
+            reply(ticket, ReplyCode::Ok, sink);
+        }
+        if !std::mem::take(&mut table.announce) {
+            return;
+        }
         let eq = table.eq;
-        let event = Event { pt: index, fail: FailType::PtDisabled, ..blank(EventKind::PtDisabled) };
+        let event = Event { pt: index, fail: FailType::PtDisabled, ..Event::blank(EventKind::PtDisabled) };
         self.post(eq, event, sink);
     }
 
@@ -733,21 +732,21 @@ impl Interface {
         next
     }
 
-    /// The data of an operation are in place: events and counts.
-    pub fn complete(&mut self, operation: &Operation, landing: &Landing, sink: &mut impl Sink) {
+    /// The data of an operation are in place, or its memory was not there: events and counts.
+    pub fn complete(&mut self, operation: &Operation, landing: &Landing, fail: FailType, sink: &mut impl Sink) {
         let Some(entry) = self.entries.get_mut(landing.entry) else { return };
         entry.active -= 1;
         let (options, ct, user_ptr) = (entry.me.options, entry.me.ct, entry.me.user_ptr);
         let eq = self.table(operation.pt).map_or(EqId::NONE, |table| table.eq);
-        if options & (me::EVENT_COMM_DISABLE | me::EVENT_SUCCESS_DISABLE) == 0 {
-            let kind = if operation.kind == Kind::Put { EventKind::Put } else { EventKind::Get };
-            self.post(eq, target_event(kind, operation, landing, user_ptr), sink);
+        let silent = if fail == FailType::Ok { me::EVENT_COMM_DISABLE | me::EVENT_SUCCESS_DISABLE } else { me::EVENT_COMM_DISABLE };
+        if options & silent == 0 {
+            self.post(eq, target_event(operation.kind.event(false), operation, landing, fail, user_ptr), sink);
         }
         if options & me::EVENT_CT_COMM != 0 {
-            self.count(ct, FailType::Ok, (options & me::EVENT_CT_BYTES != 0).then_some(landing.mlength), sink);
+            self.counters.count(ct, fail, (options & me::EVENT_CT_BYTES != 0).then_some(landing.mlength), sink);
         }
         if let Some(header) = self.headers.get_mut(landing.header) {
-            header.complete = true;
+            header.complete = Some(fail);
             let claims = std::mem::take(&mut header.claims);
             for claim in claims {
                 self.report(landing.header, &claim, sink);
@@ -756,7 +755,7 @@ impl Interface {
         self.settle(landing.entry, sink);
         if let Some(table) = self.table_mut(operation.pt) {
             table.active -= 1;
-            self.announce_disabled(operation.pt, sink);
+            self.settle_disabled(operation.pt, sink);
         }
     }
 
@@ -778,13 +777,13 @@ impl Interface {
         let free = entry.headers == 0;
         let eq = self.table(pt).map_or(EqId::NONE, |table| table.eq);
         if !announced && !silent {
-            self.post(eq, Event { pt, user_ptr, list, ..blank(EventKind::AutoUnlink) }, sink);
+            self.post(eq, Event { pt, user_ptr, list, ..Event::blank(EventKind::AutoUnlink) }, sink);
         }
         if !free {
             return;
         }
         if list == List::Overflow && !silent {
-            self.post(eq, Event { pt, user_ptr, list, ..blank(EventKind::AutoFree) }, sink);
+            self.post(eq, Event { pt, user_ptr, list, ..Event::blank(EventKind::AutoFree) }, sink);
         }
         if let Some(entry) = self.entries.remove(slot) {
             self.ids.remove(&entry.id.0);
@@ -829,7 +828,7 @@ impl Interface {
                     if entry.below_min_free() {
                         self.ids.remove(&id.0);
                         if !entry.has(me::EVENT_UNLINK_DISABLE) {
-                            self.post(eq, Event { pt: index, user_ptr: me.user_ptr, list, ..blank(EventKind::AutoUnlink) }, sink);
+                            self.post(eq, Event { pt: index, user_ptr: me.user_ptr, list, ..Event::blank(EventKind::AutoUnlink) }, sink);
                         }
                         return visited;
                     }
@@ -845,7 +844,7 @@ impl Interface {
             }
         }
         if me.options & me::EVENT_LINK_DISABLE == 0 {
-            self.post(eq, Event { pt: index, user_ptr: me.user_ptr, list, ..blank(EventKind::Link) }, sink);
+            self.post(eq, Event { pt: index, user_ptr: me.user_ptr, list, ..Event::blank(EventKind::Link) }, sink);
         }
         visited
     }
@@ -880,7 +879,7 @@ impl Interface {
 
     fn claim(&mut self, slot: u32, claim: &Claim, sink: &mut impl Sink) {
         let Some(header) = self.headers.get_mut(slot) else { return };
-        if header.complete {
+        if header.complete.is_some() {
             self.report(slot, claim, sink);
         } else {
             header.claims.push(*claim);
@@ -890,25 +889,21 @@ impl Interface {
     /// The event of a claim, and the end of the header when the claim takes it.
     fn report(&mut self, slot: u32, claim: &Claim, sink: &mut impl Sink) {
         let Some(header) = self.headers.get(slot) else { return };
-        let (operation, landing) = (header.operation, header.landing);
+        let (operation, landing, fail) = (header.operation, header.landing, header.complete.unwrap_or_default());
         let eq = self.table(operation.pt).map_or(EqId::NONE, |table| table.eq);
-        let kind = match (claim.what, operation.kind) {
-            (Claimed::Look, _) => EventKind::Search,
-            (_, Kind::Put) => EventKind::PutOverflow,
-            (_, Kind::Get) => EventKind::GetOverflow,
-        };
-        let silent = me::EVENT_OVER_DISABLE | me::EVENT_SUCCESS_DISABLE;
+        let kind = if claim.what == Claimed::Look { EventKind::Search } else { operation.kind.event(true) };
+        let silent = if fail == FailType::Ok { me::EVENT_OVER_DISABLE | me::EVENT_SUCCESS_DISABLE } else { me::EVENT_OVER_DISABLE };
         if claim.what == Claimed::Look || claim.options & silent == 0 {
-            self.post(eq, target_event(kind, &operation, &landing, claim.user_ptr), sink);
+            self.post(eq, target_event(kind, &operation, &landing, fail, claim.user_ptr), sink);
         }
         if claim.options & me::EVENT_CT_OVERFLOW != 0 {
-            self.count(claim.ct, FailType::Ok, (claim.options & me::EVENT_CT_BYTES != 0).then_some(landing.mlength), sink);
+            self.counters.count(claim.ct, fail, (claim.options & me::EVENT_CT_BYTES != 0).then_some(landing.mlength), sink);
         }
         if claim.what == Claimed::Look {
             return;
         }
         if claim.what == Claimed::TakeAndUnlink && claim.options & me::EVENT_UNLINK_DISABLE == 0 {
-            let event = Event { pt: operation.pt, user_ptr: claim.user_ptr, ..blank(EventKind::AutoUnlink) };
+            let event = Event { pt: operation.pt, user_ptr: claim.user_ptr, ..Event::blank(EventKind::AutoUnlink) };
             self.post(eq, event, sink);
         }
         self.headers.remove(slot);
@@ -948,13 +943,18 @@ impl Interface {
             return visited;
         }
         if !hit {
-            let event =
-                Event { pt: index, user_ptr: me.user_ptr, fail: FailType::NoMatch, match_bits: me.match_bits, ..blank(EventKind::Search) };
+            let event = Event {
+                pt: index,
+                user_ptr: me.user_ptr,
+                fail: FailType::NoMatch,
+                match_bits: me.match_bits,
+                ..Event::blank(EventKind::Search)
+            };
             self.post(eq, event, sink);
         }
         // 4.3: a search that reached the end of the list counts one failure.
         if me.options & me::EVENT_CT_OVERFLOW != 0 {
-            self.count(me.ct, FailType::NoMatch, None, sink);
+            self.counters.count(me.ct, FailType::NoMatch, None, sink);
         }
         visited
     }
@@ -976,28 +976,17 @@ impl Interface {
     }
 }
 
-/// An event of which only the kind is known.
-pub(crate) fn blank(kind: EventKind) -> Event {
-    Event {
-        kind,
-        fail: FailType::Ok,
-        list: List::Priority,
-        pt: 0,
-        initiator: ProcessId::default(),
-        start: 0,
-        user_ptr: 0,
-        hdr_data: 0,
-        match_bits: 0,
-        rlength: 0,
-        mlength: 0,
-        remote_offset: 0,
+/// The answer to a command, when it asked for one.
+pub(crate) fn reply(ticket: u32, code: ReplyCode, sink: &mut impl Sink) {
+    if ticket != NO_TICKET {
+        sink.notice(Notice::Reply { ticket, code, value: 0 });
     }
 }
 
-fn target_event(kind: EventKind, operation: &Operation, landing: &Landing, user_ptr: u64) -> Event {
+fn target_event(kind: EventKind, operation: &Operation, landing: &Landing, fail: FailType, user_ptr: u64) -> Event {
     Event {
         kind,
-        fail: FailType::Ok,
+        fail,
         list: landing.list,
         pt: operation.pt,
         initiator: operation.initiator,
@@ -1006,7 +995,8 @@ fn target_event(kind: EventKind, operation: &Operation, landing: &Landing, user_
         hdr_data: operation.hdr_data,
         match_bits: operation.match_bits,
         rlength: operation.rlength,
-        mlength: landing.mlength,
+        mlength: if fail == FailType::Ok { landing.mlength } else { 0 },
         remote_offset: landing.offset,
+        atomic: operation.atomic,
     }
 }

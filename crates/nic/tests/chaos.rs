@@ -31,14 +31,16 @@ fn place() -> impl Strategy<Value = ProcessId> {
 
 fn me_any() -> impl Strategy<Value = MatchEntry> {
     let options = prop_oneof![
-        3 => any::<u32>().prop_map(|bits| bits & !me::IOVEC & 0xf_ffff),
-        3 => any::<u32>().prop_map(|bits| (bits & !me::IOVEC & 0xf_ffff) | me::OP_PUT | me::OP_GET),
+        3 => any::<u32>().prop_map(|bits| bits & 0xf_ffff),
+        3 => any::<u32>().prop_map(|bits| (bits & 0x1f_ffff) | me::OP_PUT | me::OP_GET),
         1 => any::<u32>(),
     ];
     (number(), number(), options, (place(), any::<bool>()), number(), number(), number(), small()).prop_map(
         |(start, length, options, (match_id, any_source), match_bits, ignore_bits, min_free, ct)| MatchEntry {
             start,
             length,
+            segments: u32::from(options & me::IOVEC != 0),
+            uid: if ct == 1 { 7 } else { UID_ANY },
             ct: if ct == 0 {
                 CT
             } else if ct < 3 {
@@ -59,7 +61,9 @@ fn me_any() -> impl Strategy<Value = MatchEntry> {
 fn buffer() -> impl Strategy<Value = LocalBuffer> {
     (number(), any::<u32>(), small(), small()).prop_map(|(address, options, eq, ct)| LocalBuffer {
         address,
-        options: options & if eq == 3 { u32::MAX } else { !md::IOVEC },
+        offset: 3,
+        segments: u32::from(options & md::IOVEC != 0 && eq < 5),
+        options,
         eq: if eq < 2 {
             EQ
         } else if eq == 2 {
@@ -79,6 +83,15 @@ fn buffer() -> impl Strategy<Value = LocalBuffer> {
 }
 
 fn command() -> impl Strategy<Value = Command> {
+    let triggered = (small(), 0u64..6, simple_command()).prop_map(|(ct, threshold, command)| Command::Triggered {
+        trigger: CtId(ct),
+        threshold,
+        command: Box::new(command),
+    });
+    prop_oneof![4 => simple_command(), 1 => triggered]
+}
+
+fn simple_command() -> impl Strategy<Value = Command> {
     let list = || prop::sample::select(vec![List::Priority, List::Overflow]);
     let target = || {
         (place(), pt_index(), number(), number()).prop_map(|(process, pt, match_bits, offset)| RemoteTarget {
@@ -99,9 +112,9 @@ fn command() -> impl Strategy<Value = Command> {
     prop_oneof![
         3 => (pt_index(), pt_options, small())
             .prop_map(|(pt, options, eq)| Command::PtAlloc { pt, options, eq: if eq < 3 { EQ } else { EqId(eq) } }),
-        1 => pt_index().prop_map(|pt| Command::PtFree { pt }),
+        1 => pt_index().prop_map(|pt| Command::PtFree { pt, ticket: NO_TICKET }),
         1 => pt_index().prop_map(|pt| Command::PtEnable { pt }),
-        1 => pt_index().prop_map(|pt| Command::PtDisable { pt }),
+        1 => pt_index().prop_map(|pt| Command::PtDisable { pt, ticket: NO_TICKET }),
         1 => (small(), any::<u32>()).prop_map(|(eq, count)| Command::EqAlloc { eq: EqId(eq), count }),
         1 => small().prop_map(|eq| Command::EqFree { eq: EqId(eq) }),
         1 => small().prop_map(|ct| Command::CtAlloc { ct: CtId(ct) }),
@@ -122,11 +135,22 @@ fn command() -> impl Strategy<Value = Command> {
             Command::Put { local, length, inline, ack, target, hdr_data }
         }),
         6 => (buffer(), number(), target()).prop_map(|(local, length, target)| Command::Get { local, length, target }),
+        6 => (buffer(), prop::option::of(buffer()), 0u64..70, inline(), target(), 0usize..18, 0usize..14, ack())
+            .prop_map(|(local, fetched, items, inline, target, operation, datatype, ack)| {
+                let datatype = Datatype::ALL[datatype];
+                let length = inline.as_ref().map_or(items * datatype.size(), |bytes| bytes.len() as u64);
+                let operation = AtomicOperation::ALL[operation];
+                let atomic = Atomic { local, fetched, length, inline, ack, target, hdr_data: 5, operation, datatype, operand: [0; 32] };
+                Command::Atomic(Box::new(atomic))
+            }),
+        1 => (small(), small()).prop_map(|(eq, count)| Command::EqRelease { eq: EqId(eq), count }),
+        1 => small().prop_map(|ct| Command::CtCancel { ct: CtId(ct) }),
+        1 => (small(), any::<u32>()).prop_map(|(interface, ticket)| Command::Query { register: Register::Entries, interface, ticket }),
     ]
 }
 
 fn run(steps: &[(u32, u64, Command)], slow: bool, late: bool) -> (Vec<String>, Sim) {
-    let config = NicConfig { max_unexpected_headers: 3, max_entries: 20, max_outstanding: 3, ..config() };
+    let config = NicConfig { max_unexpected_headers: 3, max_entries: 20, max_outstanding: 3, max_triggered_ops: 4, ..config() };
     let mut sim = Sim::new(config, 2, 2);
     sim.world.wild = true;
     sim.world.late_source = late;
@@ -164,7 +188,7 @@ proptest! {
         prop_assert!(sim.world.payloads.len() as u64 <= sim.nics.held());
         prop_assert_eq!(sim.nics.held_messages().count() as u64, sim.nics.held());
         let statistics = sim.nics.statistics();
-        prop_assert_eq!(statistics.messages, statistics.puts + statistics.gets);
+        prop_assert_eq!(statistics.messages, statistics.puts + statistics.gets + statistics.atomics);
         prop_assert_eq!(log, run(&steps, slow, late).0, "the same input gives the same output");
     }
 }

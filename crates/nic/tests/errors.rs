@@ -35,9 +35,9 @@ fn wrong_commands_are_refused_by_name_and_change_nothing() {
         (Command::PtAlloc { pt: PT, options: 0, eq: EQ }, CommandError::PtInUse(PT)),
         (Command::PtAlloc { pt: 1, options: 0, eq: EqId(5) }, CommandError::EqUnknown(EqId(5))),
         (Command::PtAlloc { pt: 1, options: pt::FLOWCTRL, eq: NO_EQ }, CommandError::EqNeeded(1)),
-        (Command::PtFree { pt: 77 }, CommandError::PtUnknown(77)),
+        (Command::PtFree { pt: 77, ticket: NO_TICKET }, CommandError::PtUnknown(77)),
         (Command::PtEnable { pt: u32::MAX }, CommandError::PtUnknown(u32::MAX)),
-        (Command::PtDisable { pt: 3 }, CommandError::PtUnknown(3)),
+        (Command::PtDisable { pt: 3, ticket: NO_TICKET }, CommandError::PtUnknown(3)),
         (Command::EqAlloc { eq: EqId(far), count: 1 }, CommandError::EqOutOfRange(EqId(far))),
         (Command::EqAlloc { eq: NO_EQ, count: 1 }, CommandError::EqOutOfRange(NO_EQ)),
         (Command::EqAlloc { eq: EQ, count: 1 }, CommandError::EqInUse(EQ)),
@@ -62,7 +62,7 @@ fn wrong_commands_are_refused_by_name_and_change_nothing() {
         assert_eq!(sim.try_command(0, command.clone()), Err(error), "{command:?}");
         assert!(!error.to_string().is_empty());
     }
-    assert_eq!(sim.try_command(99, Command::PtFree { pt: PT }), Err(CommandError::NoProcess(Process(99))));
+    assert_eq!(sim.try_command(99, Command::PtFree { pt: PT, ticket: NO_TICKET }), Err(CommandError::NoProcess(Process(99))));
     assert_eq!(sim.world.queue.len(), before, "nothing was scheduled");
 }
 

@@ -100,6 +100,7 @@ struct Side {
     held: Vec<(Message, Vec<u8>)>,
     enabled: bool,
     count: (u64, u64),
+    commands: u32,
     status: Status,
     notices: Vec<Notice>,
     memory: Vec<u8>,
@@ -112,20 +113,7 @@ struct Reference {
 }
 
 fn blank(kind: EventKind) -> Event {
-    Event {
-        kind,
-        fail: FailType::Ok,
-        list: List::Priority,
-        pt: 0,
-        initiator: ProcessId::default(),
-        start: 0,
-        user_ptr: 0,
-        hdr_data: 0,
-        match_bits: 0,
-        rlength: 0,
-        mlength: 0,
-        remote_offset: 0,
-    }
+    Event::blank(kind)
 }
 
 fn on(options: u32, option: u32) -> bool {
@@ -152,7 +140,7 @@ impl Reference {
         } else {
             side.count.1 += 1
         }
-        side.notices.push(Notice::Count { ct, success: side.count.0, failure: side.count.1 });
+        side.notices.push(Notice::Count { ct, success: side.count.0, failure: side.count.1, commands: side.commands });
     }
 
     fn entry(&mut self, process: u32, id: usize) -> &mut Entry {
@@ -489,6 +477,8 @@ fn matching_entry() -> impl Strategy<Value = MatchEntry> {
         .prop_map(|(place, length, options, operations, (nid, pid), (match_bits, ignore_bits), min_free, counts)| MatchEntry {
             start: 2048 + place * 512,
             length,
+            segments: 0,
+            uid: UID_ANY,
             ct: if counts { CT } else { NO_CT },
             options: options.iter().fold(operations, |all, option| all | option),
             match_id: ProcessId { nid, pid },
@@ -592,7 +582,7 @@ fn check(pt_options: u32, steps: Vec<Step>) -> Result<(), TestCaseError> {
                 retry = Some(process);
             }
             Step::Disable { process } => {
-                sim.command(process, Command::PtDisable { pt: PT });
+                sim.command(process, Command::PtDisable { pt: PT, ticket: NO_TICKET });
                 reference.sides[process as usize].enabled = false;
                 reference.refuse_held(process);
             }
@@ -600,7 +590,8 @@ fn check(pt_options: u32, steps: Vec<Step>) -> Result<(), TestCaseError> {
                 sim.command(process, Command::CtSet { ct: CT, success, failure: 0 });
                 let side = &mut reference.sides[process as usize];
                 side.count = (success, 0);
-                side.notices.push(Notice::Count { ct: CT, success, failure: 0 });
+                side.commands += 1;
+                side.notices.push(Notice::Count { ct: CT, success, failure: 0, commands: side.commands });
             }
         }
         sim.run();

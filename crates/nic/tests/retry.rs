@@ -119,7 +119,10 @@ fn held_messages_do_not_fill_the_end_to_end_window() {
 
 #[test]
 fn disable_and_free_refuse_what_is_held() {
-    for (command, fail) in [(Command::PtDisable { pt: PT }, FailType::PtDisabled), (Command::PtFree { pt: PT }, FailType::Dropped)] {
+    for (command, fail) in [
+        (Command::PtDisable { pt: PT, ticket: NO_TICKET }, FailType::PtDisabled),
+        (Command::PtFree { pt: PT, ticket: NO_TICKET }, FailType::Dropped),
+    ] {
         let mut sim = sim();
         sim.put(0, 2, 1, 100, AckRequest::Full);
         sim.get(1, 2, 1, local(0), 100);

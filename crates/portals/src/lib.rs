@@ -11,6 +11,19 @@
 //! assert!(entry.matches(ProcessId { nid: 3, pid: 1 }, 0x1a));
 //! assert!(!entry.matches(ProcessId { nid: 3, pid: 1 }, 0x2a));
 //! ```
+//!
+//! * `lib.rs`: identifiers, options, entries, buffers.
+//! * `command.rs`: [`Command`].
+//! * `event.rs`: [`Notice`] and [`Event`].
+//! * `atomic.rs`: operations and types of atomics, and [`apply`].
+
+mod atomic;
+mod command;
+mod event;
+
+pub use atomic::{AtomicOperation, Datatype, apply};
+pub use command::{Atomic, Command, NO_TICKET, Register};
+pub use event::{Event, EventKind, FailType, Notice, ReplyCode};
 
 /// A process on the simulated machine. `nid` is the node's index plus one, `pid` the place among
 /// the processes of that node plus one: zero means "any" for both.
@@ -27,6 +40,14 @@ pub const NID_ANY: u32 = 0;
 /// Accepts every process in [`MatchEntry::match_id`].
 pub const PID_ANY: u32 = 0;
 
+/// Accepts every user in [`MatchEntry::uid`].
+pub const UID_ANY: u32 = u32::MAX;
+/// Portal table entries of one network interface (BXI's `max_pt_index` is 255); a process may have
+/// [`INTERFACES`], each with its part of the table.
+pub const PT_PER_INTERFACE: u32 = 256;
+/// Network interfaces of a process: matching or not, logical or physical (section 3.6).
+pub const INTERFACES: u32 = 4;
+
 /// A list entry (ME or LE): unique within its process for the whole run, chosen by the process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct EntryId(pub u64);
@@ -40,6 +61,12 @@ impl EqId {
     pub const NONE: EqId = EqId(u32::MAX);
 }
 
+impl Default for EqId {
+    fn default() -> EqId {
+        EqId::NONE
+    }
+}
+
 /// A counting event of a process, or [`CtId::NONE`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct CtId(pub u32);
@@ -47,6 +74,12 @@ pub struct CtId(pub u32);
 impl CtId {
     /// No counting event.
     pub const NONE: CtId = CtId(u32::MAX);
+}
+
+impl Default for CtId {
+    fn default() -> CtId {
+        CtId::NONE
+    }
 }
 
 /// The list of a portal table entry (section 3.10).
@@ -95,7 +128,7 @@ pub mod me {
     /// As an overflow entry, leaves no unexpected header.
     pub const UNEXPECTED_HDR_DISABLE: u32 = 1 << 4;
     /// `start` points to an array of `ptl_iovec_t`.
-    pub const IOVEC: u32 = 1 << 5;
+    pub const IOVEC: u32 = 1 << 20;
     /// No event for communication.
     pub const EVENT_COMM_DISABLE: u32 = 1 << 6;
     /// No flow-control event.
@@ -124,6 +157,9 @@ pub mod me {
     pub const MAY_ALIGN: u32 = 1 << 18;
     /// Offset advances by the `rlength` of consumed unexpected headers (4.3).
     pub const LOCAL_INC_UH_RLENGTH: u32 = 1 << 19;
+    /// Narrows' own, between library and NIC: parts of the region may not be there, so that an access
+    /// may end in [`super::FailType::Segv`].
+    pub const MAY_FAULT: u32 = 1 << 30;
     /// Narrows' own, for searches: one that finds nothing is not answered before a header comes that matches it. What a library that
     /// searches again and again would see, without the searches in between. See docs/decisions/0002-who-runs-when.md.
     pub const SEARCH_WAITS: u32 = 1 << 31;
@@ -132,7 +168,7 @@ pub mod me {
 /// Options of an MD (section 3.11.1).
 pub mod md {
     /// `start` points to an array of `ptl_iovec_t`.
-    pub const IOVEC: u32 = 1 << 0;
+    pub const IOVEC: u32 = 1 << 20;
     /// Only failures raise SEND, ACK and REPLY events.
     pub const EVENT_SUCCESS_DISABLE: u32 = 1 << 1;
     /// No SEND event.
@@ -151,6 +187,8 @@ pub mod md {
     pub const VOLATILE: u32 = 1 << 8;
     /// No end-to-end reliability (4.3).
     pub const UNRELIABLE: u32 = 1 << 9;
+    /// Narrows' own, between library and NIC: as [`super::me::MAY_FAULT`].
+    pub const MAY_FAULT: u32 = 1 << 31;
 }
 
 /// Options of a portal table entry (section 3.7.1).
@@ -165,19 +203,56 @@ pub mod pt {
     pub const ALLOC_DISABLED: u32 = 1 << 3;
     /// Narrows' own, for its libfabric provider: a message that finds no entry or no room is not
     /// dropped. The target's end-to-end layer keeps refusing it and its successors of the same
-    /// sender (receiver not ready) until an entry is appended. See docs/decisions.
+    /// sender (receiver not ready) until an entry is appended. Freed, it takes its entries with it. See docs/decisions.
     pub const RETRY: u32 = 1 << 16;
+}
+
+/// Where bytes are in the memory of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Place {
+    /// First byte; with `segments` the address of that many `ptl_iovec_t` ([`IOVEC_BYTES`] each: address, length),
+    /// which the NIC reads when it needs them.
+    pub address: u64,
+    /// First byte within all segments; 0 without.
+    pub offset: u64,
+    /// Segments; 0: the bytes are in one piece at `address`.
+    pub segments: u32,
+    /// It may not be there.
+    pub may_fault: bool,
+}
+
+/// Size of `ptl_iovec_t`.
+pub const IOVEC_BYTES: u64 = 16;
+
+impl Place {
+    /// One piece that is there.
+    pub fn at(address: u64) -> Place {
+        Place { address, ..Place::default() }
+    }
+
+    /// `offset` bytes on.
+    #[must_use]
+    pub fn plus(self, offset: u64) -> Place {
+        match self.segments {
+            0 => Place { address: self.address.wrapping_add(offset), ..self },
+            _ => Place { offset: self.offset.saturating_add(offset), ..self },
+        }
+    }
 }
 
 /// A match list entry as a process appends it (`ptl_me_t`, section 3.12.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MatchEntry {
-    /// Address in the process.
+    /// Address in the process; with `segments` that of the array of segments.
     pub start: u64,
-    /// Bytes.
+    /// Bytes, of all segments.
     pub length: u64,
+    /// Segments, with [`me::IOVEC`]; else 0.
+    pub segments: u32,
     /// Counting event, or none.
     pub ct: CtId,
+    /// Whose operations are accepted, or [`UID_ANY`].
+    pub uid: u32,
     /// Options: see [`me`].
     pub options: u32,
     /// Who may use the entry.
@@ -197,7 +272,9 @@ impl Default for MatchEntry {
         MatchEntry {
             start: 0,
             length: 0,
+            segments: 0,
             ct: CtId::NONE,
+            uid: UID_ANY,
             options: 0,
             match_id: ProcessId { nid: NID_ANY, pid: PID_ANY },
             match_bits: 0,
@@ -220,10 +297,14 @@ impl MatchEntry {
 
 /// The initiator's side of a put or get: its MD, already resolved by the library, and the
 /// region inside it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct LocalBuffer {
-    /// Address in the process of the first byte.
+    /// Address in the process of the first byte; with `segments` that of the array of segments.
     pub address: u64,
+    /// First byte within all segments; 0 without.
+    pub offset: u64,
+    /// Segments, with [`md::IOVEC`]; else 0.
+    pub segments: u32,
     /// Options of the MD: see [`md`].
     pub options: u32,
     /// Event queue of the MD.
@@ -232,6 +313,14 @@ pub struct LocalBuffer {
     pub ct: CtId,
     /// Comes back in SEND, ACK and REPLY events.
     pub user_ptr: u64,
+}
+
+impl LocalBuffer {
+    /// Where its bytes are.
+    pub fn place(&self) -> Place {
+        let may_fault = self.options & md::MAY_FAULT != 0;
+        Place { address: self.address, offset: self.offset, segments: self.segments, may_fault }
+    }
 }
 
 /// Where an operation goes and how it is matched there.
@@ -245,255 +334,4 @@ pub struct RemoteTarget {
     pub match_bits: u64,
     /// Offset in the matched entry.
     pub offset: u64,
-}
-
-/// What a process tells its NIC. The process chooses all identifiers; the NIC refuses what it
-/// does not know.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Command {
-    /// Makes a portal table entry.
-    PtAlloc {
-        /// Index.
-        pt: u32,
-        /// See [`pt`].
-        options: u32,
-        /// Events of all entries of its lists.
-        eq: EqId,
-    },
-    /// Gives it back.
-    PtFree {
-        /// Index.
-        pt: u32,
-    },
-    /// Accepts messages again.
-    PtEnable {
-        /// Index.
-        pt: u32,
-    },
-    /// Refuses messages from now on.
-    PtDisable {
-        /// Index.
-        pt: u32,
-    },
-    /// Makes an event queue.
-    EqAlloc {
-        /// Its identifier.
-        eq: EqId,
-        /// Events that it must hold.
-        count: u32,
-    },
-    /// Gives it back.
-    EqFree {
-        /// Its identifier.
-        eq: EqId,
-    },
-    /// Makes a counting event, at zero.
-    CtAlloc {
-        /// Its identifier.
-        ct: CtId,
-    },
-    /// Gives it back.
-    CtFree {
-        /// Its identifier.
-        ct: CtId,
-    },
-    /// Sets a counting event.
-    CtSet {
-        /// Its identifier.
-        ct: CtId,
-        /// New number of successes.
-        success: u64,
-        /// New number of failures.
-        failure: u64,
-    },
-    /// Adds to a counting event.
-    CtIncrement {
-        /// Its identifier.
-        ct: CtId,
-        /// Added to the successes.
-        success: u64,
-        /// Added to the failures.
-        failure: u64,
-    },
-    /// Searches the unexpected headers, else appends.
-    MeAppend {
-        /// Chosen by the process, never used before.
-        entry: EntryId,
-        /// Portal table entry.
-        pt: u32,
-        /// Which of its lists.
-        list: List,
-        /// The entry.
-        me: MatchEntry,
-    },
-    /// Removes an entry; answered by [`Notice::Reply`] with `ticket`.
-    MeUnlink {
-        /// The entry.
-        entry: EntryId,
-        /// Comes back in the reply.
-        ticket: u32,
-    },
-    /// Searches the unexpected headers.
-    MeSearch {
-        /// Portal table entry.
-        pt: u32,
-        /// What to do with what is found.
-        operation: SearchOperation,
-        /// The entry to compare with.
-        me: MatchEntry,
-    },
-    /// Sends.
-    Put {
-        /// Source.
-        local: LocalBuffer,
-        /// Bytes.
-        length: u64,
-        /// The bytes, when the library already took them (inline or PIO, or a volatile MD).
-        inline: Option<Box<[u8]>>,
-        /// Acknowledgement.
-        ack: AckRequest,
-        /// Destination.
-        target: RemoteTarget,
-        /// 64 bits for the target's event.
-        hdr_data: u64,
-    },
-    /// Fetches.
-    Get {
-        /// Destination, at the initiator.
-        local: LocalBuffer,
-        /// Bytes.
-        length: u64,
-        /// Source, at the target.
-        target: RemoteTarget,
-    },
-}
-
-/// Kinds of full events (section 3.13.1). The numbers are those of `portals4.h`.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[repr(u32)]
-pub enum EventKind {
-    /// A get arrived at the priority list.
-    Get = 0,
-    /// A get that was in the overflow list matched a new entry.
-    GetOverflow = 1,
-    /// A put arrived (either list).
-    Put = 2,
-    /// A put from the overflow list matched a new entry.
-    PutOverflow = 3,
-    /// An atomic arrived.
-    Atomic = 4,
-    /// An atomic from the overflow list matched a new entry.
-    AtomicOverflow = 5,
-    /// A fetching atomic arrived.
-    FetchAtomic = 6,
-    /// A fetching atomic from the overflow list matched a new entry.
-    FetchAtomicOverflow = 7,
-    /// Data of a get or fetching atomic are here.
-    Reply = 8,
-    /// The local buffer may be reused.
-    Send = 9,
-    /// The target acknowledged.
-    Ack = 10,
-    /// A portal table entry was disabled.
-    PtDisabled = 11,
-    /// An entry was unlinked by the NIC.
-    AutoUnlink = 12,
-    /// No unexpected header points into an unlinked overflow entry any more.
-    AutoFree = 13,
-    /// Result of a search.
-    Search = 14,
-    /// An entry is in its list.
-    Link = 15,
-}
-
-/// Whether an operation worked (section 3.13.3, `ni_fail_type`).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-#[repr(u32)]
-pub enum FailType {
-    /// It did.
-    #[default]
-    Ok = 0,
-    /// The target could not be reached.
-    Undeliverable = 1,
-    /// Nothing matched, or no room.
-    Dropped = 2,
-    /// The portal table entry was disabled.
-    PtDisabled = 3,
-    /// Wrong user.
-    PermViolation = 4,
-    /// The entry does not accept the operation.
-    OpViolation = 5,
-    /// Memory that is not there.
-    Segv = 6,
-    /// A search found nothing.
-    NoMatch = 7,
-}
-
-/// A full event (`ptl_event_t`, section 3.13.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event {
-    /// What happened.
-    pub kind: EventKind,
-    /// Whether it worked.
-    pub fail: FailType,
-    /// The list where the target matched.
-    pub list: List,
-    /// Portal table entry (target side).
-    pub pt: u32,
-    /// Who started the operation (target side).
-    pub initiator: ProcessId,
-    /// Address of the data (target side).
-    pub start: u64,
-    /// `user_ptr` of the entry or of the operation.
-    pub user_ptr: u64,
-    /// Of the put.
-    pub hdr_data: u64,
-    /// Of the operation.
-    pub match_bits: u64,
-    /// Bytes asked for.
-    pub rlength: u64,
-    /// Bytes moved.
-    pub mlength: u64,
-    /// Offset that was used.
-    pub remote_offset: u64,
-}
-
-/// Result of a command that the library waits for.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[repr(u32)]
-pub enum ReplyCode {
-    /// Done.
-    Ok = 0,
-    /// An operation uses it, or headers point to it.
-    InUse = 1,
-    /// It is not known (any more).
-    Unknown = 2,
-}
-
-/// What the NIC writes into a process's memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Notice {
-    /// A full event.
-    Event {
-        /// The queue.
-        eq: EqId,
-        /// The event.
-        event: Event,
-    },
-    /// A counting event has a new value.
-    Count {
-        /// Which.
-        ct: CtId,
-        /// Successes.
-        success: u64,
-        /// Failures.
-        failure: u64,
-    },
-    /// The answer to a command with a ticket.
-    Reply {
-        /// The command's.
-        ticket: u32,
-        /// Its result.
-        code: ReplyCode,
-    },
 }

@@ -327,7 +327,7 @@ impl Rank {
     fn notice(&mut self, time: SimTime, notice: Notice) {
         match notice {
             Notice::Event { event, .. } => self.inbox.push_back((time, event)),
-            Notice::Reply { ticket, code } => self.library.reply(ticket, code),
+            Notice::Reply { ticket, code, .. } => self.library.reply(ticket, code),
             Notice::Count { .. } => {}
         }
     }

@@ -8,7 +8,8 @@ mod world;
 
 pub use world::{Totals, World};
 
-use narrows_portals::Notice;
+use narrows_nic::{Combine, Fault};
+use narrows_portals::{Notice, Place};
 use narrows_units::SimTime;
 
 /// What the NICs do to the memory of processes. `message` is a slot: it names a payload from [`Memory::hold`],
@@ -18,13 +19,27 @@ pub trait Memory {
     fn notify(&mut self, now: SimTime, rank: u32, notice: Notice);
     /// The payload of `message` is `bytes`.
     fn hold(&mut self, message: u32, bytes: Box<[u8]>);
-    /// The payload of `message` is what `rank` has at `address`.
-    fn capture(&mut self, message: u32, rank: u32, address: u64, length: u64);
-    /// The payload of `message` is what one rank has at an address, and will go to that of another one, which may be
+    /// The payload of `message` is what `rank` has at `place`.
+    ///
+    /// # Errors
+    /// [`Fault`] for a place that may not be there and is not. Elsewhere missing memory is an error of the run.
+    fn capture(&mut self, message: u32, rank: u32, place: Place, length: u64) -> Result<(), Fault>;
+    /// The payload of `message` is what one rank has at a place, and will go to that of another one, which may be
     /// overwritten from now on.
-    fn fetch(&mut self, message: u32, from: (u32, u64), length: u64, to: (u32, u64));
+    ///
+    /// # Errors
+    /// As [`Memory::capture`].
+    fn fetch(&mut self, message: u32, from: (u32, Place), length: u64, to: (u32, Place)) -> Result<(), Fault>;
+    /// Combines the payload of `message` with what `rank` has at `place`; a fetching one keeps the old value as its payload.
+    ///
+    /// # Errors
+    /// As [`Memory::capture`].
+    fn combine(&mut self, message: u32, rank: u32, place: Place, length: u64, combine: &Combine) -> Result<(), Fault>;
     /// Writes the first `length` payload bytes of `message` to `rank`.
-    fn deliver(&mut self, now: SimTime, message: u32, rank: u32, address: u64, length: u64);
+    ///
+    /// # Errors
+    /// As [`Memory::capture`].
+    fn deliver(&mut self, now: SimTime, message: u32, rank: u32, place: Place, length: u64) -> Result<(), Fault>;
     /// The time that [`World::set_alarm`] was given has come.
     fn alarm(&mut self, now: SimTime, rank: u32) {
         let _ = (now, rank);

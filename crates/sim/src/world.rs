@@ -3,8 +3,8 @@
 use crate::Memory;
 use narrows_engine::{Digest, EventQueue};
 use narrows_fabric::{self as fabric, Network};
-use narrows_nic::{self as nic, Nics, Process};
-use narrows_portals::{Command, Notice};
+use narrows_nic::{self as nic, Combine, Fault, Nics, Process};
+use narrows_portals::{Command, Notice, Place};
 use narrows_units::SimTime;
 
 /// Ordering keys: the network uses those below, NICs and processes those above.
@@ -87,8 +87,8 @@ impl<M: Memory> nic::Out for NicOut<'_, M> {
                 Notice::Event { event, .. } => {
                     ((event.kind as u64) << 56) ^ (event.mlength << 8) ^ event.hdr_data.rotate_left(32) ^ event.match_bits
                 }
-                Notice::Count { ct, success, failure } => (u64::from(ct.0) << 48) ^ success ^ (failure << 24),
-                Notice::Reply { ticket, code } => (u64::from(ticket) << 8) | code as u64,
+                Notice::Count { ct, success, failure, .. } => (u64::from(ct.0) << 48) ^ success ^ (failure << 24),
+                Notice::Reply { ticket, code, value } => (u64::from(ticket) << 8) ^ code as u64 ^ value.rotate_left(40),
             };
             self.digest.event(self.now, what);
             self.digest.word(u64::from(process.0));
@@ -96,20 +96,32 @@ impl<M: Memory> nic::Out for NicOut<'_, M> {
         self.memory.notify(self.now, process.0, notice);
     }
 
-    fn capture(&mut self, message: nic::MessageId, process: Process, address: u64, length: u64) {
-        self.memory.capture(message.0, process.0, address, length);
+    fn capture(&mut self, message: nic::MessageId, process: Process, place: Place, length: u64) -> Result<(), Fault> {
+        self.memory.capture(message.0, process.0, place, length)
     }
 
-    fn fetch(&mut self, message: nic::MessageId, process: Process, address: u64, length: u64, initiator: Process, destination: u64) {
-        self.memory.fetch(message.0, (process.0, address), length, (initiator.0, destination));
+    fn fetch(
+        &mut self,
+        message: nic::MessageId,
+        process: Process,
+        place: Place,
+        length: u64,
+        initiator: Process,
+        destination: Place,
+    ) -> Result<(), Fault> {
+        self.memory.fetch(message.0, (process.0, place), length, (initiator.0, destination))
     }
 
     fn inline(&mut self, message: nic::MessageId, payload: Box<[u8]>) {
         self.memory.hold(message.0, payload);
     }
 
-    fn deliver(&mut self, message: nic::MessageId, process: Process, address: u64, length: u64) {
-        self.memory.deliver(self.now, message.0, process.0, address, length);
+    fn deliver(&mut self, message: nic::MessageId, process: Process, place: Place, length: u64) -> Result<(), Fault> {
+        self.memory.deliver(self.now, message.0, process.0, place, length)
+    }
+
+    fn combine(&mut self, message: nic::MessageId, process: Process, place: Place, length: u64, combine: &Combine) -> Result<(), Fault> {
+        self.memory.combine(message.0, process.0, place, length, combine)
     }
 
     fn release(&mut self, message: nic::MessageId) {

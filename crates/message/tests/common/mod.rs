@@ -420,6 +420,7 @@ fn blank(kind: EventKind, user_ptr: u64) -> Event {
         rlength: 0,
         mlength: 0,
         remote_offset: 0,
+        atomic: None,
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use narrows_engine::EventQueue;
 use narrows_fabric::{Notice as Network, Transfer};
-use narrows_nic::{CommandError, Event as NicEvent, MessageId, NicConfig, Nics, Out, Process};
+use narrows_nic::{Combine, CommandError, Event as NicEvent, Fault, MessageId, NicConfig, Nics, Out, Process};
 use narrows_portals::*;
 use narrows_units::{ByteRate, Bytes, SimTime};
 
@@ -57,29 +57,78 @@ impl Out for World {
     fn notify(&mut self, process: Process, notice: Notice) {
         self.seen.push((self.queue.now(), process, notice));
     }
-    fn capture(&mut self, message: MessageId, process: Process, address: u64, length: u64) {
-        let at = address as usize;
-        let bytes = match self.wild {
-            true => Vec::new(),
-            false => self.memory[process.0 as usize][at..at + length as usize].to_vec(),
-        };
+    fn capture(&mut self, message: MessageId, process: Process, place: Place, length: u64) -> Result<(), Fault> {
+        let bytes = if self.wild { Vec::new() } else { self.read(process, place, length).ok_or(Fault)? };
         assert!(self.payloads.insert(message, bytes).is_none(), "the payload of {message:?} was taken twice");
+        Ok(())
     }
     fn inline(&mut self, message: MessageId, payload: Box<[u8]>) {
         assert!(self.payloads.insert(message, payload.into_vec()).is_none(), "the payload of {message:?} was taken twice");
     }
-    fn deliver(&mut self, message: MessageId, process: Process, address: u64, length: u64) {
+    fn deliver(&mut self, message: MessageId, process: Process, place: Place, length: u64) -> Result<(), Fault> {
         let payload = &self.payloads[&message];
         if self.wild {
-            return;
+            return Ok(());
         }
         assert!(length > 0 && length as usize <= payload.len());
-        let at = address as usize;
-        self.memory[process.0 as usize][at..at + length as usize].copy_from_slice(&payload[..length as usize]);
+        let bytes = payload[..length as usize].to_vec();
         self.delivered += length;
+        self.write(process, place, &bytes)
+    }
+    fn combine(&mut self, message: MessageId, process: Process, place: Place, length: u64, combine: &Combine) -> Result<(), Fault> {
+        if self.wild {
+            return Ok(());
+        }
+        let old = self.read(process, place, length).ok_or(Fault)?;
+        let mut new = old.clone();
+        let payload = self.payloads.get_mut(&message).expect("an atomic has a payload");
+        apply(combine.operation, combine.datatype, &mut new, payload, &combine.operand);
+        if combine.fetch {
+            *payload = old;
+        }
+        self.write(process, place, &new)
     }
     fn release(&mut self, message: MessageId) {
         assert!(self.payloads.remove(&message).is_some(), "{message:?} has no payload to release");
+    }
+}
+
+impl World {
+    /// The pieces of a place: a list of segments stands in memory as pairs of address and length.
+    fn pieces(&self, process: Process, place: Place, length: u64) -> Vec<(usize, usize)> {
+        if place.segments == 0 {
+            return vec![(place.address as usize, length as usize)];
+        }
+        let word = |at: usize| u64::from_le_bytes(self.memory[process.0 as usize][at..at + 8].try_into().unwrap());
+        let (mut skip, mut left, mut pieces) = (place.offset, length, Vec::new());
+        for segment in 0..place.segments as usize {
+            let at = place.address as usize + 16 * segment;
+            let (address, size) = (word(at), word(at + 8));
+            let used = size.saturating_sub(skip).min(left);
+            if used > 0 {
+                pieces.push(((address + skip) as usize, used as usize));
+            }
+            skip = skip.saturating_sub(size);
+            left -= used;
+        }
+        pieces
+    }
+
+    fn read(&self, process: Process, place: Place, length: u64) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        for (at, size) in self.pieces(process, place, length) {
+            bytes.extend_from_slice(self.memory[process.0 as usize].get(at..at + size)?);
+        }
+        Some(bytes)
+    }
+
+    fn write(&mut self, process: Process, place: Place, mut bytes: &[u8]) -> Result<(), Fault> {
+        for (at, size) in self.pieces(process, place, bytes.len() as u64) {
+            let memory = self.memory[process.0 as usize].get_mut(at..at + size).ok_or(Fault)?;
+            memory.copy_from_slice(&bytes[..size]);
+            bytes = &bytes[size..];
+        }
+        Ok(())
     }
 }
 
@@ -194,7 +243,7 @@ impl Sim {
         self.command(process, Command::MeUnlink { entry, ticket });
         self.run();
         let found = self.world.seen.iter().find_map(|(_, _, notice)| match notice {
-            Notice::Reply { ticket: of, code } if *of == ticket => Some(*code),
+            Notice::Reply { ticket: of, code, .. } if *of == ticket => Some(*code),
             _ => None,
         });
         found.expect("an unlink is always answered")
@@ -253,7 +302,7 @@ impl Sim {
     pub fn count(&mut self, process: u32) -> (u64, u64) {
         self.run();
         let last = self.take(process).into_iter().rev().find_map(|notice| match notice {
-            Notice::Count { ct: CT, success, failure } => Some((success, failure)),
+            Notice::Count { ct: CT, success, failure, .. } => Some((success, failure)),
             _ => None,
         });
         last.unwrap_or((0, 0))
@@ -287,7 +336,7 @@ fn pattern(seed: u64, i: u64) -> u8 {
 
 /// An MD buffer that asks for all events.
 pub fn local(address: u64) -> LocalBuffer {
-    LocalBuffer { address, options: 0, eq: EQ, ct: NO_CT, user_ptr: 0xabc }
+    LocalBuffer { address, eq: EQ, user_ptr: 0xabc, ..LocalBuffer::default() }
 }
 
 /// An entry for puts and gets without LINK events.

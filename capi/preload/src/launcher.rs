@@ -1,0 +1,56 @@
+//! Barriers that a program without MPI has with its launcher: over the socket of PMI-1 and PMI-2, whose number the launcher gives
+//! in `PMI_FD`, or by PMIx. All ranks meet in simulated time before each begins the real one; see `narrows_barrier`.
+
+use crate::portals;
+use crate::symbols::real;
+use libc::{c_int, c_void, size_t, ssize_t};
+use std::sync::OnceLock;
+
+mod next {
+    use super::*;
+    real! {
+        fn write(file: c_int, bytes: *const c_void, count: size_t) -> ssize_t;
+        fn send(socket: c_int, bytes: *const c_void, count: size_t, flags: c_int) -> ssize_t;
+        fn PMIx_Fence(processes: *const c_void, count: size_t, info: *const c_void, infos: size_t) -> c_int;
+    }
+}
+
+fn is_barrier(file: c_int, bytes: *const c_void, count: size_t) -> bool {
+    static SOCKET: OnceLock<c_int> = OnceLock::new();
+    // Not a number of a file unless there is a launcher with a socket.
+    if *SOCKET.get_or_init(|| std::env::var("PMI_FD").ok().and_then(|text| text.parse().ok()).unwrap_or(-1)) != file || bytes.is_null() {
+        return false;
+    }
+    // SAFETY: the caller gives so many bytes to write.
+    let text = unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), count) };
+    // The commands of PMI-1 and PMI-2 (MPICH, doc/wiki PMI wire protocols).
+    [&b"cmd=barrier_in"[..], b"cmd=kvs-fence"].iter().any(|command| text.windows(command.len()).any(|window| window == *command))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn write(file: c_int, bytes: *const c_void, count: size_t) -> ssize_t {
+    if is_barrier(file, bytes, count) {
+        portals::barrier();
+    }
+    // SAFETY: forwarded as it came.
+    unsafe { next::write(file, bytes, count) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn send(socket: c_int, bytes: *const c_void, count: size_t, flags: c_int) -> ssize_t {
+    if is_barrier(socket, bytes, count) {
+        portals::barrier();
+    }
+    // SAFETY: forwarded as it came.
+    unsafe { next::send(socket, bytes, count, flags) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMIx_Fence(processes: *const c_void, count: size_t, info: *const c_void, infos: size_t) -> c_int {
+    // A fence of some processes only is between these alone.
+    if processes.is_null() {
+        portals::barrier();
+    }
+    // SAFETY: forwarded as it came.
+    unsafe { next::PMIx_Fence(processes, count, info, infos) }
+}

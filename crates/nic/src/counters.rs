@@ -1,0 +1,132 @@
+//! Counting events and the triggered operations that wait for them (sections 3.14 and 3.16).
+
+use std::collections::BTreeMap;
+
+use narrows_portals::{Command, CtId, FailType, Notice};
+
+use crate::portal::Sink;
+
+#[derive(Default, Debug)]
+struct Counter {
+    success: u64,
+    failure: u64,
+    /// Changes by commands of the process itself; goes back to it with each value.
+    commands: u32,
+    /// What waits, by threshold and then in the order of issue.
+    waiting: BTreeMap<(u64, u64), Command>,
+}
+
+impl Counter {
+    fn reached(&self) -> u64 {
+        self.success.saturating_add(self.failure)
+    }
+}
+
+/// The counting events of one process.
+#[derive(Default, Debug)]
+pub(crate) struct Counters {
+    counters: Vec<Option<Counter>>,
+    issued: u64,
+    /// Triggered operations that wait, and those on their way to the NIC.
+    triggered: u32,
+}
+
+/// Who changes a counting event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum By {
+    /// A command of the process.
+    Process,
+    /// The NIC: an operation, or a triggered one.
+    Nic,
+}
+
+impl Counters {
+    pub fn alloc(&mut self, ct: CtId) {
+        let index = ct.0 as usize;
+        if index >= self.counters.len() {
+            self.counters.resize_with(index + 1, || None);
+        }
+        self.counters[index] = Some(Counter::default());
+    }
+
+    /// Frees it; what waits for it is forgotten, and comes out.
+    pub fn free(&mut self, ct: CtId) -> Vec<Command> {
+        let forgotten = self.cancel(ct);
+        if let Some(place) = self.counters.get_mut(ct.0 as usize) {
+            *place = None;
+        }
+        forgotten
+    }
+
+    /// Forgets what waits for it; that comes out.
+    pub fn cancel(&mut self, ct: CtId) -> Vec<Command> {
+        let Some(Some(counter)) = self.counters.get_mut(ct.0 as usize) else { return Vec::new() };
+        let waiting = std::mem::take(&mut counter.waiting);
+        self.triggered -= waiting.len() as u32;
+        waiting.into_values().collect()
+    }
+
+    /// Replaces both fields.
+    pub fn set(&mut self, ct: CtId, success: u64, failure: u64, by: By, sink: &mut impl Sink) {
+        self.change(ct, by, sink, |counter| (counter.success, counter.failure) = (success, failure));
+    }
+
+    /// Adds to both fields.
+    pub fn increment(&mut self, ct: CtId, success: u64, failure: u64, by: By, sink: &mut impl Sink) {
+        self.change(ct, by, sink, |counter| {
+            counter.success = counter.success.wrapping_add(success);
+            counter.failure = counter.failure.wrapping_add(failure);
+        });
+    }
+
+    /// Counts an operation (section 3.14): a success by one or by its bytes, a failure by one.
+    pub fn count(&mut self, ct: CtId, fail: FailType, bytes: Option<u64>, sink: &mut impl Sink) {
+        match fail {
+            FailType::Ok => self.increment(ct, bytes.unwrap_or(1), 0, By::Nic, sink),
+            _ => self.increment(ct, 0, 1, By::Nic, sink),
+        }
+    }
+
+    fn change(&mut self, ct: CtId, by: By, sink: &mut impl Sink, change: impl FnOnce(&mut Counter)) {
+        let Some(Some(counter)) = self.counters.get_mut(ct.0 as usize) else { return };
+        change(counter);
+        if by == By::Process {
+            counter.commands = counter.commands.wrapping_add(1);
+        }
+        sink.notice(Notice::Count { ct, success: counter.success, failure: counter.failure, commands: counter.commands });
+        let reached = counter.reached();
+        while let Some(first) = counter.waiting.first_entry().filter(|first| first.key().0 <= reached) {
+            self.triggered -= 1;
+            sink.fire(first.remove());
+        }
+    }
+
+    /// A slot for a triggered operation whose command is on its way to the NIC; false: none is left.
+    pub fn declare(&mut self, max: u32) -> bool {
+        let free = self.triggered < max;
+        self.triggered += u32::from(free);
+        free
+    }
+
+    /// The command is here: it waits, or is done at once. Without its counting event, which was freed on
+    /// the way, it comes out again.
+    pub fn wait(&mut self, trigger: CtId, threshold: u64, command: Command, sink: &mut impl Sink) -> Option<Command> {
+        let Some(Some(counter)) = self.counters.get_mut(trigger.0 as usize) else {
+            self.triggered -= 1;
+            return Some(command);
+        };
+        if counter.reached() >= threshold {
+            self.triggered -= 1;
+            sink.fire(command);
+        } else {
+            counter.waiting.insert((threshold, self.issued), command);
+            self.issued += 1;
+        }
+        None
+    }
+
+    /// Triggered operations that wait, or whose command is on its way.
+    pub fn triggered(&self) -> u32 {
+        self.triggered
+    }
+}

@@ -1,0 +1,160 @@
+//! What the NIC tells a process.
+
+use crate::{AtomicOperation, CtId, Datatype, EqId, List, ProcessId};
+
+/// Kinds of full events (section 3.13.1). The numbers are those of `portals4.h`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u32)]
+pub enum EventKind {
+    /// A get arrived at the priority list.
+    Get = 0,
+    /// A get that was in the overflow list matched a new entry.
+    GetOverflow = 1,
+    /// A put arrived (either list).
+    Put = 2,
+    /// A put from the overflow list matched a new entry.
+    PutOverflow = 3,
+    /// An atomic arrived.
+    Atomic = 4,
+    /// An atomic from the overflow list matched a new entry.
+    AtomicOverflow = 5,
+    /// A fetching atomic arrived.
+    FetchAtomic = 6,
+    /// A fetching atomic from the overflow list matched a new entry.
+    FetchAtomicOverflow = 7,
+    /// Data of a get or fetching atomic are here.
+    Reply = 8,
+    /// The local buffer may be reused.
+    Send = 9,
+    /// The target acknowledged.
+    Ack = 10,
+    /// A portal table entry was disabled.
+    PtDisabled = 11,
+    /// An entry was unlinked by the NIC.
+    AutoUnlink = 12,
+    /// No unexpected header points into an unlinked overflow entry any more.
+    AutoFree = 13,
+    /// Result of a search.
+    Search = 14,
+    /// An entry is in its list.
+    Link = 15,
+}
+
+/// Whether an operation worked (section 3.13.3, `ni_fail_type`).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[repr(u32)]
+pub enum FailType {
+    /// It did.
+    #[default]
+    Ok = 0,
+    /// The target could not be reached.
+    Undeliverable = 1,
+    /// Nothing matched, or no room.
+    Dropped = 2,
+    /// The portal table entry was disabled.
+    PtDisabled = 3,
+    /// Wrong user.
+    PermViolation = 4,
+    /// The entry does not accept the operation.
+    OpViolation = 5,
+    /// Memory that is not there.
+    Segv = 6,
+    /// A search found nothing.
+    NoMatch = 7,
+}
+
+/// A full event (`ptl_event_t`, section 3.13.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// What happened.
+    pub kind: EventKind,
+    /// Whether it worked.
+    pub fail: FailType,
+    /// The list where the target matched.
+    pub list: List,
+    /// Portal table entry (target side).
+    pub pt: u32,
+    /// Who started the operation (target side).
+    pub initiator: ProcessId,
+    /// Address of the data (target side).
+    pub start: u64,
+    /// `user_ptr` of the entry or of the operation.
+    pub user_ptr: u64,
+    /// Of the put.
+    pub hdr_data: u64,
+    /// Of the operation.
+    pub match_bits: u64,
+    /// Bytes asked for.
+    pub rlength: u64,
+    /// Bytes moved.
+    pub mlength: u64,
+    /// Offset that was used.
+    pub remote_offset: u64,
+    /// Of an atomic (target side).
+    pub atomic: Option<(AtomicOperation, Datatype)>,
+}
+
+impl Event {
+    /// An event of which only the kind is known.
+    pub fn blank(kind: EventKind) -> Event {
+        Event {
+            kind,
+            fail: FailType::Ok,
+            list: List::Priority,
+            pt: 0,
+            initiator: ProcessId::default(),
+            start: 0,
+            user_ptr: 0,
+            hdr_data: 0,
+            match_bits: 0,
+            rlength: 0,
+            mlength: 0,
+            remote_offset: 0,
+            atomic: None,
+        }
+    }
+}
+
+/// Result of a command that the library waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u32)]
+pub enum ReplyCode {
+    /// Done.
+    Ok = 0,
+    /// An operation uses it, or headers point to it.
+    InUse = 1,
+    /// It is not known (any more).
+    Unknown = 2,
+}
+
+/// What the NIC writes into a process's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// A full event.
+    Event {
+        /// The queue.
+        eq: EqId,
+        /// The event.
+        event: Event,
+    },
+    /// A counting event has a new value.
+    Count {
+        /// Which.
+        ct: CtId,
+        /// Successes.
+        success: u64,
+        /// Failures.
+        failure: u64,
+        /// `CtSet` and `CtIncrement` commands of the process that are in this value.
+        commands: u32,
+    },
+    /// The answer to a command with a ticket.
+    Reply {
+        /// The command's.
+        ticket: u32,
+        /// Its result.
+        code: ReplyCode,
+        /// What a query asked for; else 0.
+        value: u64,
+    },
+}

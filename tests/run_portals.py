@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""Portals programs without MPI: builds the examples and the test of the API with what `narrows config` prints, runs them, and
+compares simulated results with closed forms.
+
+    tests/run_portals.py [--narrows PATH] [-k REGEX]
+"""
+import argparse
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+FAILURES = 0
+
+
+def say(good, name, text=""):
+    global FAILURES
+    FAILURES += not good
+    print(f"{'ok  ' if good else 'FAIL'}  {name:32} {text}", flush=True)
+
+
+class Runner:
+    def __init__(self, narrows, only):
+        self.narrows, self.only = narrows, only
+        self.folder = ROOT / "target" / "portals"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.flags = self.output([narrows, "config", "--cflags", "--libs"]).split()
+
+    def output(self, command):
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
+
+    def build(self, source):
+        program = self.folder / pathlib.Path(source).stem
+        subprocess.run(["cc", "-O2", "-Wall", "-Wextra", "-Werror", ROOT / source, "-o", program, *self.flags], check=True)
+        return program
+
+    def run(self, program, ranks, *arguments, options=()):
+        command = [self.narrows, "run", "-n", str(ranks), "--machine", "bxi-v2", "--compute", "none", "--timeout", "100", *options]
+        return subprocess.run([*command, "--", program, *arguments], capture_output=True, text=True, timeout=120)
+
+    def expect(self, name, pattern, program, ranks, *arguments, options=()):
+        """Runs twice: the output matches, and digests agree. The match, if all is well."""
+        if self.only and not re.search(self.only, name):
+            return None
+        first, second = (self.run(program, ranks, *arguments, options=options) for _ in range(2))
+        match = re.search(pattern, first.stdout)
+        digests = [re.search(r"digest ([0-9a-f]+)", run.stderr) for run in (first, second)]
+        same = all(digests) and digests[0][1] == digests[1][1] and first.stdout == second.stdout
+        good = first.returncode == 0 and bool(match) and same
+        why = "" if good else f"code {first.returncode}, same digest {same}\n{first.stdout}{first.stderr}"
+        say(good, name, first.stdout.strip() if good else why)
+        return match if good else None
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--narrows", default=ROOT / "target/release/narrows")
+    arguments.add_argument("-k", dest="only", help="names to run")
+    options = arguments.parse_args()
+    runner = Runner(options.narrows, options.only)
+
+    api = runner.build("tests/portals/api.c")
+    for ranks in (2, 5):
+        runner.expect(f"api n={ranks}", r"^ok$", api, ranks)
+    runner.expect("api flow n=3", r"^ok$", api, 3, options=["--network", "flow"])
+    runner.expect("api adaptive n=4", r"^ok$", api, 4, options=["--set", "network.routing=adaptive"])
+    runner.expect("api quick_ack n=2", r"^ok$", api, 2, options=["--set", "nic.quick_ack=true", "--set", "nic.pcie.detail=latency"])
+
+    pingpong = runner.build("examples/portals/pingpong.c")
+    # machines/bxi-v2.toml: post; command of 64 B; two links with a header of 32 B; matching of one entry (longer than 8 B on the
+    # wire); write into memory; event of 96 B or count of 16 B.
+    stages = 202 + (300 + 64 / 15.75) + (2 * 200 + 32 / 11.1) + 2 + 200 + 300
+    for style, last in (("eq-me", 96), ("eq-le", 96), ("ct-me", 16), ("ct-le", 16)):
+        found = runner.expect(f"pingpong {style}", r"([0-9.]+) us one way", pingpong, 2, style)
+        if found:
+            expected = (stages + last / 15.75) / 1000
+            # Reading the clock twice is 41 ns of 2,000 ways.
+            say(abs(float(found[1]) - expected) < 0.001, f"pingpong {style} closed form", f"{expected:.4f} us expected")
+    for size in (0, 400, 4096, 100000):
+        runner.expect(f"pingpong {size} B", r"one way", pingpong, 2, "ct-me", str(size), "50")
+
+    rate = runner.build("examples/portals/rate.c")
+    runner.expect("rate n=16", r"16000 puts", rate, 16)
+    barrier = runner.build("examples/portals/barrier.c")
+    for ranks in (1, 2, 7, 16):
+        runner.expect(f"barrier n={ranks}", r"barriers of", barrier, ranks, "20")
+    active = runner.build("examples/portals/active.c")
+    for ranks in (2, 6):
+        runner.expect(f"active messages n={ranks}", r"active messages", active, ranks)
+    runner.expect("active messages ppn=2", r"active messages", active, 4, options=["--ppn", "2", "--no-aslr"])
+    return 1 if FAILURES else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
