@@ -139,6 +139,25 @@ impl<'a> Flood<'a> {
         }
     }
 
+    /// The dependencies of packets at one switch that wait for the same links.
+    fn all_wait(&mut self, bunch: &[Place], nexts: impl Iterator<Item = Place>) {
+        let first = self.topology.outputs(self.end(bunch[0].link)).start;
+        let mut bits = vec![0u64; self.words];
+        for next in nexts {
+            if next.channel >= self.channels {
+                self.beyond = Some(next.channel);
+                return;
+            }
+            let bit = (next.link - first) as usize * usize::from(self.channels) + usize::from(next.channel);
+            bits[bit / 64] |= 1 << (bit % 64);
+        }
+        for &place in bunch {
+            let pair = self.pair(place);
+            let edges = &mut self.edges[pair * self.words..(pair + 1) * self.words];
+            edges.iter_mut().zip(&bits).for_each(|(edges, bits)| *edges |= bits);
+        }
+    }
+
     /// A packet whose next link is still to be found.
     pub(crate) fn pop(&mut self) -> Option<Place> {
         self.work.pop()
@@ -306,6 +325,19 @@ impl<G: Guide> Detours<G> {
     fn to_waypoints(&self, flood: &mut Flood<'_>, sources: &[u32], midway: &[Place]) -> Vec<Place> {
         let mut arrivals = Vec::new();
         let mut known = vec![false; flood.met.len()];
+        // Packets at one switch, on one channel and rung, wait for the same links, whichever links they are on: found once for all way points.
+        let is_same = |one: &Place, other: &Place| {
+            let key = |place: &Place| (flood.end(place.link), place.channel, place.phase);
+            key(one) == key(other) && !self.guide.by_link()
+        };
+        let bunches: Vec<&[Place]> = midway.chunk_by(is_same).collect();
+        let first_of_bunch: Vec<Place> = bunches.iter().map(|bunch| bunch[0]).collect();
+        for bunch in bunches {
+            let switch = flood.end(bunch[0].link);
+            let aims = (0..self.guide.waypoints()).flat_map(|waypoint| (0..self.guide.spreads()).map(move |spread| (waypoint, spread)));
+            let nexts = aims.filter_map(|(waypoint, spread)| self.onward(switch, Some(bunch[0]), &Aim::Waypoint(waypoint), spread));
+            flood.all_wait(bunch, nexts);
+        }
         for waypoint in 0..self.guide.waypoints() {
             for spread in 0..self.guide.spreads() {
                 let aim = Aim::Waypoint(waypoint);
@@ -315,7 +347,11 @@ impl<G: Guide> Detours<G> {
                         flood.start(first);
                     }
                 }
-                self.resume(flood, midway, &aim, spread);
+                for &place in &first_of_bunch {
+                    if let Some(next) = self.onward(flood.end(place.link), Some(place), &aim, spread) {
+                        flood.start(next);
+                    }
+                }
                 let channels = usize::from(flood.channels);
                 self.follow(flood, &aim, spread, |place| {
                     let pair = place.link as usize * channels + usize::from(place.channel);
