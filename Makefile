@@ -31,6 +31,7 @@ build:
 	@ln -sf ../libnarrows_fi.so target/release/lib/libnarrows-fi.so
 	@ln -sf ../libportals.so target/release/lib/libportals.so
 	@ln -sf ../libnarrows_preload.so target/release/lib/libnarrows-preload.so
+	@ln -sf ../libnarrows_recorder.so target/release/lib/libnarrows-recorder.so
 
 $(DEMO)/%: examples/%.c
 	@mkdir -p $(DEMO)

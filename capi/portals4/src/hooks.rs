@@ -30,6 +30,12 @@ pub extern "C" fn narrows_clock() -> u64 {
     catch_unwind(hooks::clock).unwrap_or(0)
 }
 
+/// The same for a recorder inside an MPI call: reading takes no simulated time.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_instant() -> u64 {
+    catch_unwind(hooks::instant).unwrap_or(0)
+}
+
 /// The program sleeps for `ps` simulated picoseconds.
 #[unsafe(no_mangle)]
 pub extern "C" fn narrows_sleep(ps: u64) {

@@ -3,6 +3,8 @@
 mod generate;
 mod machine;
 mod picture;
+mod record;
+mod replay;
 mod run;
 mod summary;
 mod trace;
@@ -33,12 +35,16 @@ enum Command {
     Run(run::RunArgs),
     /// Send synthetic traffic through a simulated machine
     Traffic(traffic::TrafficArgs),
+    /// Replay traces of MPI programs on a simulated machine
+    Replay(replay::ReplayArgs),
     /// Look at machine files
     #[command(subcommand)]
     Machine(machine::MachineCommand),
     /// Look at traces, convert and change them
     #[command(subcommand)]
     Trace(trace::TraceCommand),
+    /// Record the communication of an MPI program as a trace
+    Record(record::RecordArgs),
     /// Make up a trace of a well-known pattern
     Generate(generate::GenerateArgs),
 }
@@ -47,8 +53,10 @@ fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Run(args) => run::run(args),
         Command::Traffic(args) => traffic::run(args),
+        Command::Replay(args) => replay::run(args),
         Command::Machine(command) => machine::run(command),
         Command::Trace(command) => trace::run(command),
+        Command::Record(args) => record::run(args),
         Command::Generate(args) => generate::run(args),
     }
 }

@@ -4,6 +4,7 @@ use crate::{picture, summary};
 use clap::Args;
 use narrows_channel::{Mapping, Settings};
 use narrows_launch as launch;
+use narrows_live::memory::Memory;
 use narrows_live::{Options, Report, World};
 use narrows_machine::{Machine, NetworkKind, Overrides, Placement, Rendezvous};
 use narrows_portals::ProcessId;
@@ -25,46 +26,58 @@ input and exit code are its own; what narrows says goes to standard error and to
 pub struct RunArgs {
     /// Number of ranks
     #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    ranks: u32,
+    pub ranks: u32,
     /// A preset (see `narrows machine list`) or a machine file
     #[arg(long, default_value = "bxi-v2", value_name = "NAME|FILE")]
-    machine: String,
+    pub machine: String,
     /// Number of nodes, instead of the machine's
     #[arg(long, value_name = "N")]
-    nodes: Option<u32>,
+    pub nodes: Option<u32>,
     /// Changes one value of the machine, such as node.pcie.latency="250 ns"
     #[arg(long = "set", value_name = "KEY=VALUE")]
-    set: Vec<String>,
+    pub set: Vec<String>,
     /// The launcher; by default the one that belongs to the program's MPI library
     #[arg(long, value_name = "PATH")]
-    mpirun: Option<PathBuf>,
+    pub mpirun: Option<PathBuf>,
     /// Ranks per node [default: 1, or as many as are needed]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
-    ppn: Option<u32>,
+    pub ppn: Option<u32>,
     /// Which node each rank runs on: linear, random:SEED, or a file with one node per line
     #[arg(long, default_value = "linear", value_name = "linear|random:SEED|FILE")]
-    placement: String,
+    pub placement: String,
     /// Network model [default: the machine's]
     #[arg(long, value_name = "packet|flow|loggp", value_parser = ["packet", "flow", "loggp"])]
-    network: Option<String>,
+    pub network: Option<String>,
     /// Where computing time comes from: the CPU time of the program, scaled, or nothing
     #[arg(long, default_value = "measured", value_name = "measured[:FACTOR]|none", value_parser = parse_compute)]
-    compute: Compute,
+    pub compute: Compute,
     /// Seed of every random choice of the models
     #[arg(long, default_value_t = 1, value_name = "N")]
-    seed: u64,
+    pub seed: u64,
     /// Writes summary.json, the resolved machine and a picture into this folder
     #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
+    pub out: Option<PathBuf>,
     /// Ends the run after this many seconds of wall time
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
-    timeout: Option<u64>,
+    pub timeout: Option<u64>,
     /// Says more on standard error
     #[arg(short, long)]
-    verbose: bool,
+    pub verbose: bool,
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "PROGRAM")]
-    program: Vec<String>,
+    pub program: Vec<String>,
+    /// Preloaded into the ranks behind our own library, and more of their environment: the recorder
+    #[arg(skip)]
+    pub recorder: Option<Recorder>,
+}
+
+/// The recorder library in the ranks.
+#[derive(Clone, Debug)]
+pub struct Recorder {
+    /// The library.
+    pub library: PathBuf,
+    /// Where it writes.
+    pub folder: PathBuf,
 }
 
 /// The model of computing time.
@@ -86,7 +99,7 @@ impl std::fmt::Display for Compute {
     }
 }
 
-fn parse_compute(text: &str) -> Result<Compute, String> {
+pub fn parse_compute(text: &str) -> Result<Compute, String> {
     match text.split_once(':') {
         None if text == "none" => Ok(Compute::None),
         None if text == "measured" => Ok(Compute::Measured(1.0)),
@@ -130,7 +143,8 @@ pub fn run(args: RunArgs) -> ExitCode {
     }
 }
 
-fn whole(args: &RunArgs) -> Result<i32, String> {
+/// The exit code, or why there is none.
+pub fn whole(args: &RunArgs) -> Result<i32, String> {
     let start = Instant::now();
     let mut sets = args.set.clone();
     if let Some(network) = &args.network {
@@ -162,10 +176,11 @@ fn whole(args: &RunArgs) -> Result<i32, String> {
     let topology = machine.topology().map_err(|error| error.to_string())?;
     let network = narrows_fabric::Network::new(&machine.network_config(args.seed), topology).map_err(|error| error.to_string())?;
     let nics = narrows_nic::Nics::new(machine.nic_config(), machine.node.count, &processes);
-    let world = World::new(network, nics, placement.len());
+    let world = World::new(network, nics, Memory::new(placement.len()));
 
     let channel = format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd());
-    let command = launch::command(&mpi, &scratch, args.ranks, &args.program[0], &args.program[1..], &environment(&libraries, channel));
+    let environment = environment(&libraries, channel, args.recorder.as_ref());
+    let command = launch::command(&mpi, &scratch, args.ranks, &args.program[0], &args.program[1..], &environment);
     if args.verbose {
         eprintln!("narrows: {mpi}; starting {command:?}");
     }
@@ -193,14 +208,19 @@ fn whole(args: &RunArgs) -> Result<i32, String> {
 }
 
 /// What every rank finds in its environment.
-fn environment(libraries: &Path, channel: String) -> Vec<(String, String)> {
-    let preload = libraries.join("libnarrows-preload.so").display().to_string();
+fn environment(libraries: &Path, channel: String, recorder: Option<&Recorder>) -> Vec<(String, String)> {
+    let mut preload = libraries.join("libnarrows-preload.so").display().to_string();
+    if let Some(recorder) = recorder {
+        // Behind ours: inside an MPI call the rank's clock is up to date.
+        preload = format!("{preload}:{}", recorder.library.display());
+    }
     // A preload of the user's own stays, behind ours.
     let preload = match std::env::var("LD_PRELOAD") {
         Ok(others) if !others.is_empty() => format!("{preload}:{others}"),
         _ => preload,
     };
-    let variables = [("LD_PRELOAD", preload), ("NARROWS_CHANNEL", channel), ("FI_PROVIDER_PATH", libraries.display().to_string())];
+    let mut variables = vec![("LD_PRELOAD", preload), ("NARROWS_CHANNEL", channel), ("FI_PROVIDER_PATH", libraries.display().to_string())];
+    variables.extend(recorder.map(|recorder| ("NARROWS_RECORD", recorder.folder.display().to_string())));
     variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
@@ -275,7 +295,8 @@ fn settings(machine: &Machine, compute: Compute) -> Settings {
 }
 
 /// The folder with our three libraries, under the names that their users look for.
-fn libraries() -> Result<PathBuf, String> {
+/// The folder of the libraries that enter the ranks.
+pub fn libraries() -> Result<PathBuf, String> {
     let exe = std::env::current_exe().map_err(|error| format!("the program's own folder is unknown: {error}"))?;
     let folder = exe.parent().unwrap_or(Path::new("."));
     // `make build` makes this folder; the second place is an installation.

@@ -65,6 +65,17 @@ Examples:
         #[command(flatten)]
         writing: WritingArguments,
     },
+    /// Make a trace of the files of a recording that was interrupted
+    #[command(after_help = "Example:\n  narrows trace merge lammps.vef.records -o lammps.jsonl")]
+    Merge {
+        /// The folder with the files of the ranks
+        folder: PathBuf,
+        /// The new file
+        #[arg(short, long, value_name = "FILE")]
+        output: PathBuf,
+        #[command(flatten)]
+        writing: WritingArguments,
+    },
     /// Exchange the numbers of ranks and tags, to pass a trace on
     #[command(after_help = "\
 Example:
@@ -138,8 +149,22 @@ pub fn run(command: TraceCommand) -> ExitCode {
         TraceCommand::Anonymise { file, reading, seed, output, writing } => narrows_trace::open(&file, reading.into())
             .and_then(|trace| save(&mut Anonymous::new(trace.program, seed), &output, writing.target_format))
             .map(|()| true),
+        TraceCommand::Merge { folder, output, writing } => merge(&folder, &output, writing.target_format).map(|()| true),
     };
     finish(result)
+}
+
+/// From the files of a recorder to a trace.
+pub fn merge(folder: &Path, output: &Path, format: Option<Format>) -> Result<(), TraceError> {
+    let mut recording = narrows_trace::merge(folder)?;
+    if let Some(first) = recording.unfinished.first() {
+        let count = recording.unfinished.len();
+        eprintln!("narrows: warning: {count} ranks (such as {first}) did not reach MPI_Finalize; their programs end where the records end");
+    }
+    save(&mut recording.program, output, format)?;
+    let calls = recording.records;
+    eprintln!("narrows: {}: {} ranks, {calls} records", output.display(), recording.program.ranks());
+    Ok(())
 }
 
 /// Exit code, with the message of an error.

@@ -6,7 +6,7 @@
 use narrows_engine::{random::Stream, stream};
 use narrows_fabric::parallel::{Agent, Context, Fabric};
 use narrows_fabric::{Arrival, FlowControl, LinkConfig, NetworkConfig, Observer, PauseConfig, Transfer, TransferId};
-use narrows_topology::{FatTree, RoutingKind, Topology};
+use narrows_topology::{Arrangement, Dragonfly, FatTree, RoutingKind, Topology};
 use narrows_units::{ByteRate, Bytes, SimTime};
 use std::time::Instant;
 
@@ -95,7 +95,11 @@ fn run(name: &str, config: &NetworkConfig, topology: impl FnOnce() -> Topology, 
     stream(1, "bench", 0).shuffle(&mut partners);
     let mean = match traffic {
         Traffic::Permutation => 0.0,
-        Traffic::Uniform(load, _) => config.host_link.rate.time_for(config.packet()).as_ps() as f64 / load,
+        Traffic::Uniform(load, _) => {
+            std::env::var("BENCH_LOAD").map_or(1.0, |l| load / l.parse::<f64>().unwrap())
+                * config.host_link.rate.time_for(config.packet()).as_ps() as f64
+                / load
+        }
     };
     let mut fabric = Fabric::new(config, topology, |of_region| Source {
         streams: of_region.iter().map(|&host| (host, stream(2, "source", u64::from(host)), 0)).collect(),
@@ -146,6 +150,7 @@ fn main() {
     let credits = NetworkConfig {
         host_link: link,
         switch_link: link,
+        global_link: link,
         switch_latency: SimTime::from_ns(300),
         pcie_rate: ByteRate(63_000_000_000),
         mtu: Bytes(4096),
@@ -156,6 +161,11 @@ fn main() {
     let adaptive = |config: &NetworkConfig| NetworkConfig { routing: RoutingKind::Adaptive, ..config.clone() };
     let thousand = || FatTree::pgft(&[16, 8, 8], &[1, 16, 8], &[1, 1, 1]).unwrap().build();
     let large = || FatTree::pgft(&[32, 32, 16], &[1, 32, 8], &[1, 1, 4]).unwrap().build();
+    let minimal = NetworkConfig { routing: RoutingKind::Minimal, virtual_channels: 4, virtual_networks: 1, ..credits.clone() };
+    let four = NetworkConfig { virtual_networks: 4, ..minimal.clone() };
+    let ugal = NetworkConfig { routing: RoutingKind::UgalLocal, ..minimal.clone() };
+    let small = || Dragonfly::new([3, 6, 3, 19], Arrangement::Consecutive, None).unwrap().build();
+    let big = || Dragonfly::new([13, 26, 13, 339], Arrangement::Consecutive, None).unwrap().build();
     type Case = (&'static str, NetworkConfig, fn() -> Topology, Traffic);
     let cases: Vec<Case> = vec![
         ("1024-node fat tree, permutation, credits", credits.clone(), thousand, Traffic::Permutation),
@@ -163,6 +173,10 @@ fn main() {
         ("1024-node fat tree, permutation, adaptive, credits", adaptive(&credits), thousand, Traffic::Permutation),
         ("1024-node fat tree, permutation, adaptive, PFC", adaptive(&pauses), thousand, Traffic::Permutation),
         ("1024-node fat tree, uniform 0.5", adaptive(&credits), thousand, Traffic::Uniform(0.5, SimTime::from_us(100))),
+        ("342-node dragonfly, uniform 0.5, minimal", minimal.clone(), small, Traffic::Uniform(0.5, SimTime::from_us(100))),
+        ("114582-node dragonfly, uniform 0.5, minimal", minimal, big, Traffic::Uniform(0.5, SimTime::from_us(10))),
+        ("114582-node dragonfly, uniform 0.5, minimal 4 VN", four, big, Traffic::Uniform(0.5, SimTime::from_us(10))),
+        ("114582-node dragonfly, uniform 0.5, UGAL-L", ugal, big, Traffic::Uniform(0.5, SimTime::from_us(10))),
         ("16384-node fat tree, uniform 0.5", adaptive(&credits), large, Traffic::Uniform(0.5, SimTime::from_us(20))),
     ];
     for (name, config, topology, traffic) in cases {

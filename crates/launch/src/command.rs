@@ -45,6 +45,30 @@ pub fn command_through(
     command
 }
 
+/// The command that starts a program as its users do, on that many ranks of this machine, with something more in the environment
+/// of each. No network of ours; values as in [`command`].
+pub fn plain(mpi: &Mpi, ranks: u32, program: &str, arguments: &[String], environment: &[(String, String)]) -> Command {
+    let mut command = Command::new(&mpi.launcher);
+    match mpi.kind {
+        Kind::OpenMpi4 | Kind::OpenMpi5 => {
+            // As many ranks as were asked for, also on few cores.
+            command.args(["--oversubscribe", "--bind-to", "none"]);
+            // SAFETY: no arguments.
+            if unsafe { libc::geteuid() } == 0 {
+                command.arg("--allow-run-as-root");
+            }
+            export(&mut command, environment);
+        }
+        Kind::Mpich => {
+            for (name, value) in environment {
+                command.arg("-genv").arg(name).arg(value);
+            }
+        }
+    }
+    command.arg("-n").arg(ranks.to_string()).arg(program).args(arguments);
+    command
+}
+
 fn open_mpi(command: &mut Command, kind: Kind, scratch: &Scratch, provider: &str, environment: &[(String, String)]) {
     // More ranks than cores, and none of them bound: the simulator decides who runs.
     command.args(["--oversubscribe", "--bind-to", "none"]);
@@ -101,6 +125,11 @@ fn open_mpi(command: &mut Command, kind: Kind, scratch: &Scratch, provider: &str
             command.env("PMIX_SERVER_NSPACE", "narrows").env("PMIX_SERVER_RANK", "0");
         }
     }
+    export(command, environment);
+}
+
+/// Environment of the ranks, for Open MPI.
+fn export(command: &mut Command, environment: &[(String, String)]) {
     for (name, value) in environment {
         if name == "LD_PRELOAD" {
             // Only for the ranks: the launcher would run in virtual time too.

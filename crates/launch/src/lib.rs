@@ -28,7 +28,7 @@ mod elf;
 mod inspect;
 mod scratch;
 
-pub use command::{PROVIDER, command, command_through};
+pub use command::{PROVIDER, command, command_through, plain};
 pub use elf::{File, classify};
 pub use inspect::{inspect, inspect_launcher};
 pub use scratch::Scratch;

@@ -87,92 +87,6 @@ impl Memory {
         &mut self.payloads[index]
     }
 
-    /// The payload of `message` is `bytes`.
-    pub fn hold(&mut self, message: u32, bytes: Box<[u8]>) {
-        *self.slot(message) = Payload { length: bytes.len(), buffer: bytes.into_vec() };
-    }
-
-    /// The payload of `message` is what `rank` has at `address`.
-    pub fn capture(&mut self, message: u32, rank: u32, address: u64, length: u64) {
-        self.flush_writes(rank);
-        let mut buffer = self.spare.pop().unwrap_or_default();
-        if buffer.len() < length as usize {
-            buffer.resize(length as usize, 0);
-        }
-        let pid = self.ranks[rank as usize].pid;
-        if let Err(error) = transfer(pid, buffer.as_mut_ptr(), address, length, false) {
-            self.fail(MemoryError { rank, address, length, write: false, error });
-        }
-        *self.slot(message) = Payload { length: length as usize, buffer };
-    }
-
-    /// The payload of `message` is what one rank has at an address, and will go to that of another one, which may be
-    /// overwritten from now on. Long payloads go there at once, in pieces that stay in the cache: one pass over memory
-    /// instead of two (1 MiB ping-pong: see docs/performance.md).
-    pub fn fetch(&mut self, message: u32, (from, source): (u32, u64), length: u64, (to, destination): (u32, u64)) {
-        const PIECE: u64 = 128 * 1024;
-        if length <= INLINE_PAYLOAD as u64 {
-            return self.capture(message, from, source, length);
-        }
-        self.flush_writes(from);
-        self.flush_writes(to);
-        let mut buffer = self.spare.pop().unwrap_or_default();
-        if buffer.len() < PIECE as usize {
-            buffer.resize(PIECE as usize, 0);
-        }
-        let (reader, writer) = (self.ranks[from as usize].pid, self.ranks[to as usize].pid);
-        let mut done = 0;
-        while done < length {
-            let piece = PIECE.min(length - done);
-            if let Err(error) = transfer(reader, buffer.as_mut_ptr(), source + done, piece, false) {
-                self.fail(MemoryError { rank: from, address: source, length, write: false, error });
-                break;
-            }
-            if let Err(error) = transfer(writer, buffer.as_mut_ptr(), destination + done, piece, true) {
-                self.fail(MemoryError { rank: to, address: destination, length, write: true, error });
-                break;
-            }
-            done += piece;
-        }
-        self.spare.push(buffer);
-        // Nothing is left to deliver.
-        *self.slot(message) = Payload::default();
-    }
-
-    /// Writes the first `length` payload bytes of `message` to `rank`.
-    pub fn deliver(&mut self, now: SimTime, message: u32, rank: u32, address: u64, length: u64) {
-        let length = (length as usize).min(self.slot(message).length);
-        if length == 0 {
-            return;
-        }
-        if length <= INLINE_PAYLOAD {
-            let bytes = Box::from(&self.slot(message).buffer[..length]);
-            self.wait(now, rank, Waiting::Write { address, bytes });
-            self.ranks[rank as usize].writes += 1;
-        } else {
-            self.flush_writes(rank);
-            let pid = self.ranks[rank as usize].pid;
-            let pointer = self.slot(message).buffer.as_mut_ptr();
-            if let Err(error) = transfer(pid, pointer, address, length as u64, true) {
-                self.fail(MemoryError { rank, address, length: length as u64, write: true, error });
-            }
-        }
-    }
-
-    /// The payload of `message` is not needed any more.
-    pub fn release(&mut self, message: u32) {
-        let buffer = std::mem::take(self.slot(message)).buffer;
-        if buffer.len() > INLINE_PAYLOAD && self.spare.len() < 256 {
-            self.spare.push(buffer);
-        }
-    }
-
-    /// `rank` sees `notice` from `now` on.
-    pub fn notify(&mut self, now: SimTime, rank: u32, notice: Notice) {
-        self.wait(now, rank, Waiting::Notice(notice));
-        self.touched.push(rank);
-    }
-
     fn wait(&mut self, now: SimTime, rank: u32, what: Waiting) {
         self.ranks[rank as usize].waiting.push_back((now, what));
     }
@@ -237,6 +151,94 @@ impl Memory {
     }
 }
 
+impl narrows_sim::Memory for Memory {
+    /// The payload of `message` is `bytes`.
+    fn hold(&mut self, message: u32, bytes: Box<[u8]>) {
+        *self.slot(message) = Payload { length: bytes.len(), buffer: bytes.into_vec() };
+    }
+
+    /// The payload of `message` is what `rank` has at `address`.
+    fn capture(&mut self, message: u32, rank: u32, address: u64, length: u64) {
+        self.flush_writes(rank);
+        let mut buffer = self.spare.pop().unwrap_or_default();
+        if buffer.len() < length as usize {
+            buffer.resize(length as usize, 0);
+        }
+        let pid = self.ranks[rank as usize].pid;
+        if let Err(error) = transfer(pid, buffer.as_mut_ptr(), address, length, false) {
+            self.fail(MemoryError { rank, address, length, write: false, error });
+        }
+        *self.slot(message) = Payload { length: length as usize, buffer };
+    }
+
+    /// The payload of `message` is what one rank has at an address, and will go to that of another one, which may be
+    /// overwritten from now on. Long payloads go there at once, in pieces that stay in the cache: one pass over memory
+    /// instead of two (1 MiB ping-pong: see docs/performance.md).
+    fn fetch(&mut self, message: u32, (from, source): (u32, u64), length: u64, (to, destination): (u32, u64)) {
+        const PIECE: u64 = 128 * 1024;
+        if length <= INLINE_PAYLOAD as u64 {
+            return self.capture(message, from, source, length);
+        }
+        self.flush_writes(from);
+        self.flush_writes(to);
+        let mut buffer = self.spare.pop().unwrap_or_default();
+        if buffer.len() < PIECE as usize {
+            buffer.resize(PIECE as usize, 0);
+        }
+        let (reader, writer) = (self.ranks[from as usize].pid, self.ranks[to as usize].pid);
+        let mut done = 0;
+        while done < length {
+            let piece = PIECE.min(length - done);
+            if let Err(error) = transfer(reader, buffer.as_mut_ptr(), source + done, piece, false) {
+                self.fail(MemoryError { rank: from, address: source, length, write: false, error });
+                break;
+            }
+            if let Err(error) = transfer(writer, buffer.as_mut_ptr(), destination + done, piece, true) {
+                self.fail(MemoryError { rank: to, address: destination, length, write: true, error });
+                break;
+            }
+            done += piece;
+        }
+        self.spare.push(buffer);
+        // Nothing is left to deliver.
+        *self.slot(message) = Payload::default();
+    }
+
+    /// Writes the first `length` payload bytes of `message` to `rank`.
+    fn deliver(&mut self, now: SimTime, message: u32, rank: u32, address: u64, length: u64) {
+        let length = (length as usize).min(self.slot(message).length);
+        if length == 0 {
+            return;
+        }
+        if length <= INLINE_PAYLOAD {
+            let bytes = Box::from(&self.slot(message).buffer[..length]);
+            self.wait(now, rank, Waiting::Write { address, bytes });
+            self.ranks[rank as usize].writes += 1;
+        } else {
+            self.flush_writes(rank);
+            let pid = self.ranks[rank as usize].pid;
+            let pointer = self.slot(message).buffer.as_mut_ptr();
+            if let Err(error) = transfer(pid, pointer, address, length as u64, true) {
+                self.fail(MemoryError { rank, address, length: length as u64, write: true, error });
+            }
+        }
+    }
+
+    /// The payload of `message` is not needed any more.
+    fn release(&mut self, message: u32) {
+        let buffer = std::mem::take(self.slot(message)).buffer;
+        if buffer.len() > INLINE_PAYLOAD && self.spare.len() < 256 {
+            self.spare.push(buffer);
+        }
+    }
+
+    /// `rank` sees `notice` from `now` on.
+    fn notify(&mut self, now: SimTime, rank: u32, notice: Notice) {
+        self.wait(now, rank, Waiting::Notice(notice));
+        self.touched.push(rank);
+    }
+}
+
 /// Copies `length` bytes between `local` and `address` of process `pid`.
 fn transfer(pid: i32, local: *mut u8, address: u64, length: u64, write: bool) -> io::Result<()> {
     let mut done = 0;
@@ -260,6 +262,7 @@ fn transfer(pid: i32, local: *mut u8, address: u64, length: u64, write: bool) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use narrows_sim::Memory as _;
 
     fn own_memory() -> Memory {
         let mut memory = Memory::new(1);

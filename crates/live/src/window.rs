@@ -11,9 +11,9 @@
 //! (epilogue) they talk to each other through the launcher too; then the simulator serves
 //! whoever wants in, and nothing is recorded.
 
+use crate::memory::Memory;
 use crate::processes::{self, End, Watched};
 use crate::report::{Failure, RankTimes, Report};
-use crate::world::World;
 use narrows_channel::layout::{EPOCH_PS, phase, reason, state};
 use narrows_channel::record::decode_command;
 use narrows_channel::{Mapping, futex, handover};
@@ -22,6 +22,9 @@ use narrows_units::SimTime;
 use std::process::{Child, Command};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
+
+/// The simulation, with the memory of real processes.
+pub type World = narrows_sim::World<Memory>;
 
 /// How long the simulator sleeps between looks at processes and signals.
 const LIFE_CHECK: Duration = Duration::from_millis(20);
@@ -160,7 +163,8 @@ impl Run<'_> {
                 self.world.drain();
                 if phase == phase::EPILOGUE {
                     // Ranks tear their endpoints down: what their NICs refuse now harms nobody.
-                    self.world.forget_errors();
+                    self.world.error = None;
+                    self.world.memory.error = None;
                 } else {
                     self.check_world()?;
                 }

@@ -6,6 +6,7 @@
 use narrows_channel::{Mapping, Settings};
 use narrows_fabric::{Network, NetworkConfig};
 use narrows_guest::{hooks, session};
+use narrows_live::memory::Memory;
 use narrows_live::{Options, Report, World};
 use narrows_mpicalls::by_name;
 use narrows_nic::{NicConfig, Nics};
@@ -122,7 +123,7 @@ fn run(scenario: &str, ranks: u32) -> Report {
     }
     let network = Network::new(&NetworkConfig::default(), FatTree::one_switch(ranks).unwrap().build()).unwrap();
     let nics = Nics::new(NicConfig::bxi_v2(), ranks, &ids);
-    let world = World::new(network, nics, ranks as usize);
+    let world = World::new(network, nics, Memory::new(ranks as usize));
     let script = "n=$1; exe=$2; i=0; while [ $i -lt $n ]; do NARROWS_RANK=$i \"$exe\" --exact rank_main --nocapture >/dev/null & i=$((i+1)); done; wait";
     let mut launcher = std::process::Command::new("sh");
     launcher.args(["-c", script, "sh", &ranks.to_string()]).arg(std::env::current_exe().unwrap());

@@ -4,18 +4,26 @@ use crate::model::{Link, Machine, NetworkKind, PathOr, Rendezvous, SwitchOr, Top
 use narrows_fabric::{Arbitration, Derived, FlowConfig, IntraNodeConfig, LinkConfig, LogGpConfig, NetworkConfig};
 use narrows_message::MessageConfig;
 use narrows_nic::NicConfig;
-use narrows_topology::{Dragonfly, FatTree, Shape, TopologyError, Torus, TorusParameters};
+use narrows_topology::{
+    Dragonfly, DragonflyPlus, DragonflyPlusParameters, FailedLink, FailureError, FatTree, HyperX, Shape, TopologyError, Torus,
+    TorusParameters,
+};
 
 /// Compute and service, request and response: BXI's four (facts.md 4.3).
 const VIRTUAL_NETWORKS: u8 = 4;
 
 impl Machine {
-    /// The wiring, with exactly `node.count` hosts.
+    /// The wiring, with exactly `node.count` hosts, less what has failed.
     ///
     /// # Errors
     /// None for a machine that came from a file: reading it has tried.
     pub fn topology(&self) -> Result<narrows_topology::Topology, TopologyError> {
-        Ok(self.shape()?.build())
+        let whole = match &self.topology {
+            Topology::File { path, text } => narrows_topology::graph_file::parse(path, text, Some(self.node.count))?,
+            rule => self.shape(rule)?.build().expect("a rule makes a graph"),
+        };
+        let links = self.failed.links.iter().map(|text| failed_link(text)).collect::<Result<Vec<_>, _>>()?;
+        Ok(whole.with_failures(&links, &self.failed.switches)?)
     }
 
     /// For the network. `seed`: of whatever it draws.
@@ -63,9 +71,9 @@ impl Machine {
     }
 
     /// The numbers of the topology, checked.
-    pub(crate) fn shape(&self) -> Result<Shape, TopologyError> {
+    fn shape(&self, rule: &Topology) -> Result<Shape, TopologyError> {
         let nodes = self.node.count;
-        Ok(match &self.topology {
+        Ok(match rule {
             Topology::SingleSwitch => Shape::FatTree(FatTree::one_switch(nodes)?),
             Topology::KAryNTree { k, n } => Shape::FatTree(FatTree::k_ary_n_tree(*k, *n)?.with_hosts(nodes)?),
             Topology::Pgft { children, parents, parallel } => {
@@ -83,6 +91,25 @@ impl Machine {
                 cables: *cables,
                 hosts: Some(nodes),
             })?),
+            Topology::SpineLeaf { leaves, spines, hosts_per_switch, cables } => {
+                Shape::FatTree(FatTree::pgft(&[*hosts_per_switch, *leaves], &[1, *spines], &[1, *cables])?.with_hosts(nodes)?)
+            }
+            Topology::DragonflyPlus { g, leaves, spines, hosts_per_switch, h, cables, arrangement } => {
+                Shape::DragonflyPlus(DragonflyPlus::new(DragonflyPlusParameters {
+                    groups: *g,
+                    leaves: *leaves,
+                    spines: *spines,
+                    hosts_per_leaf: *hosts_per_switch,
+                    global_links: *h,
+                    cables: *cables,
+                    arrangement: *arrangement,
+                    hosts: Some(nodes),
+                })?)
+            }
+            Topology::HyperX { lengths, hosts_per_switch, cables } => {
+                Shape::HyperX(HyperX::new(lengths, *hosts_per_switch, *cables, Some(nodes))?)
+            }
+            Topology::File { .. } => unreachable!("a graph from a file has no rule"),
         })
     }
 
@@ -129,6 +156,19 @@ impl Machine {
             max_portals_message: message.max_portals_message.get(),
         }
     }
+}
+
+/// `"3-17"` or `"3-17#0"`.
+fn failed_link(text: &str) -> Result<FailedLink, FailureError> {
+    let parsed = || {
+        let (ends, cable) = match text.split_once('#') {
+            Some((ends, cable)) => (ends, Some(cable.trim().parse().ok()?)),
+            None => (text, None),
+        };
+        let (one, other) = ends.split_once('-')?;
+        Some(FailedLink { between: [one.trim().parse().ok()?, other.trim().parse().ok()?], cable })
+    };
+    parsed().ok_or_else(|| FailureError::Name { text: text.to_owned() })
 }
 
 fn derived<T>(value: PathOr<T>) -> Derived<T> {

@@ -28,6 +28,9 @@ pub(crate) struct Draft {
     pub board: u32,
     pub hosts_per_switch: u32,
     pub cables: u32,
+    pub leaves: u32,
+    pub spines: u32,
+    pub path: String,
 }
 
 /// A place for a value, with the limits that a value has to keep.
@@ -122,8 +125,8 @@ fn count<'a>(path: &'static str, field: &'a mut u32, least: u32, most: u32, doc:
 /// has the source of each); the others are our own choices, explained in that file too.
 #[rustfmt::skip]
 pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
-    let Draft { machine: m, base, topology, k, n, children, parents, parallel, p, a, h, g, arrangement, lengths, board, hosts_per_switch, cables } = draft;
-    use TopologyKind::{Dragonfly, ExaNest, KAryNTree, Mesh, Pgft, Torus};
+    let Draft { machine: m, base, topology, k, n, children, parents, parallel, p, a, h, g, arrangement, lengths, board, hosts_per_switch, cables, leaves, spines, path } = draft;
+    use TopologyKind::{Dragonfly, DragonflyPlus, ExaNest, File, HyperX, KAryNTree, Mesh, Pgft, SpineLeaf, Torus};
     vec![
         key("machine.name", Field::Text(&mut m.name), "Short name, for reports"),
         key("machine.description", Field::Text(&mut m.description), "One line on what it stands for").default("\"\""),
@@ -196,13 +199,16 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         key("topology.parallel", Field::Counts(parallel), "p: cables between a child and each parent, per level").only(&[Pgft]),
         count("topology.p", p, 1, 1 << 15, "Hosts per router").only(&[Dragonfly]),
         count("topology.a", a, 1, 1 << 15, "Routers per group").only(&[Dragonfly]),
-        count("topology.h", h, 1, 1 << 15, "Global links per router").only(&[Dragonfly]),
-        count("topology.g", g, 1, 1 << 20, "Groups").only(&[Dragonfly]),
-        key("topology.arrangement", Field::Choice(arrangement), "The group that global port d of group i leads to: i + d + 1, i - d - 1, or d (d + 1 from i on)").default("\"consecutive\"").only(&[Dragonfly]),
-        key("topology.lengths", Field::Counts(lengths), "Nodes along each dimension").only(&[Torus, Mesh, ExaNest]),
+        count("topology.h", h, 1, 1 << 15, "Global links per router (dragonfly-plus: per spine)").only(&[Dragonfly, DragonflyPlus]),
+        count("topology.g", g, 1, 1 << 20, "Groups").only(&[Dragonfly, DragonflyPlus]),
+        key("topology.arrangement", Field::Choice(arrangement), "The group that global port d of group i leads to: i + d + 1, i - d - 1, or d (d + 1 from i on)").default("\"consecutive\"").only(&[Dragonfly, DragonflyPlus]),
+        key("topology.lengths", Field::Counts(lengths), "Switches (exanest: boards) along each dimension").only(&[Torus, Mesh, ExaNest, HyperX]),
         count("topology.board", board, 1, 1 << 10, "Switches of a board, cabled to each other; the first one has its torus links").default("4").only(&[ExaNest]),
-        count("topology.hosts_per_switch", hosts_per_switch, 1, 1 << 15, "Hosts of each switch").default("1").only(&[Torus, Mesh, ExaNest]),
-        count("topology.cables", cables, 1, 1 << 10, "Parallel cables between neighbours").default("1").only(&[Torus, Mesh, ExaNest]),
+        count("topology.hosts_per_switch", hosts_per_switch, 1, 1 << 15, "Hosts of each switch (of each leaf)").default("1").only(&[Torus, Mesh, ExaNest, HyperX, SpineLeaf, DragonflyPlus]),
+        count("topology.cables", cables, 1, 1 << 10, "Parallel cables between two switches; not between groups").default("1").only(&[Torus, Mesh, ExaNest, HyperX, SpineLeaf, DragonflyPlus]),
+        count("topology.leaves", leaves, 1, 1 << 15, "Leaf switches (dragonfly-plus: of a group)").only(&[SpineLeaf, DragonflyPlus]),
+        count("topology.spines", spines, 1, 1 << 15, "Spine switches (dragonfly-plus: of a group)").only(&[SpineLeaf, DragonflyPlus]),
+        key("topology.path", Field::Text(path), "A graph file; a path that is not absolute starts where the program was started").only(&[File]),
         key("topology.failed_links", Field::Texts(&mut m.failed.links), "Cables between switches that are out of order: `\"3-17\"`, or `\"3-17#0\"` for the first of several").default("[]"),
         key("topology.failed_switches", Field::Indices(&mut m.failed.switches), "Switches that are out of order; they may have no hosts").default("[]"),
 
@@ -304,6 +310,9 @@ impl Draft {
             board: 1,
             hosts_per_switch: 1,
             cables: 1,
+            leaves: 0,
+            spines: 0,
+            path: String::new(),
         }
     }
 
@@ -323,6 +332,18 @@ impl Draft {
                 draft.lengths.clone_from(lengths);
                 (draft.board, draft.hosts_per_switch, draft.cables) = (*board, *hosts_per_switch, *cables);
             }
+            Topology::SpineLeaf { leaves, spines, hosts_per_switch, cables } => {
+                (draft.leaves, draft.spines, draft.hosts_per_switch, draft.cables) = (*leaves, *spines, *hosts_per_switch, *cables);
+            }
+            Topology::DragonflyPlus { g, leaves, spines, hosts_per_switch, h, cables, arrangement } => {
+                (draft.g, draft.leaves, draft.spines, draft.hosts_per_switch) = (*g, *leaves, *spines, *hosts_per_switch);
+                (draft.h, draft.cables, draft.arrangement) = (*h, *cables, *arrangement);
+            }
+            Topology::HyperX { lengths, hosts_per_switch, cables } => {
+                draft.lengths.clone_from(lengths);
+                (draft.hosts_per_switch, draft.cables) = (*hosts_per_switch, *cables);
+            }
+            Topology::File { path, text: _ } => draft.path.clone_from(path),
         }
         draft
     }

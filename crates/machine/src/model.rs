@@ -254,6 +254,50 @@ pub enum Topology {
         /// Cables between neighbours.
         cables: u32,
     },
+    /// Two levels: every leaf cabled to every spine.
+    SpineLeaf {
+        /// Leaf switches.
+        leaves: u32,
+        /// Spine switches.
+        spines: u32,
+        /// Hosts of a leaf.
+        hosts_per_switch: u32,
+        /// Cables between a leaf and a spine.
+        cables: u32,
+    },
+    /// A dragonfly+ (Megafly).
+    DragonflyPlus {
+        /// Groups.
+        g: u32,
+        /// Leaf switches of a group.
+        leaves: u32,
+        /// Spine switches of a group.
+        spines: u32,
+        /// Hosts of a leaf.
+        hosts_per_switch: u32,
+        /// Global links of a spine.
+        h: u32,
+        /// Cables between a leaf and a spine.
+        cables: u32,
+        /// Where global links go.
+        arrangement: Arrangement,
+    },
+    /// A HyperX.
+    HyperX {
+        /// Switches along each dimension.
+        lengths: Vec<u32>,
+        /// Hosts of a switch.
+        hosts_per_switch: u32,
+        /// Cables between two switches of a line.
+        cables: u32,
+    },
+    /// A graph from a file.
+    File {
+        /// Its path.
+        path: String,
+        /// What it says.
+        text: String,
+    },
 }
 
 /// What is out of order.
@@ -404,6 +448,14 @@ choice! {
         Mesh = "mesh",
         /// [`Topology::Torus`] of boards
         ExaNest = "exanest",
+        /// [`Topology::SpineLeaf`]
+        SpineLeaf = "spine-leaf",
+        /// [`Topology::DragonflyPlus`]
+        DragonflyPlus = "dragonfly-plus",
+        /// [`Topology::HyperX`]
+        HyperX = "hyperx",
+        /// [`Topology::File`]
+        File = "file",
     }
 }
 
@@ -417,6 +469,10 @@ impl Topology {
             Topology::FatTree => TopologyKind::FatTree,
             Topology::Dragonfly { .. } => TopologyKind::Dragonfly,
             Topology::Torus { kind, .. } => *kind,
+            Topology::SpineLeaf { .. } => TopologyKind::SpineLeaf,
+            Topology::DragonflyPlus { .. } => TopologyKind::DragonflyPlus,
+            Topology::HyperX { .. } => TopologyKind::HyperX,
+            Topology::File { .. } => TopologyKind::File,
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::model::{Choice, Machine, PathOr, RoutingKind, SwitchOr, Topology, Top
 use crate::presets::{PRESETS, preset};
 use crate::source::{Layer, Layers, Value};
 use crate::{Overrides, quantity};
+use narrows_topology::TopologyError;
 use narrows_units::parse::QuantityError;
 use narrows_units::{ByteRate, Bytes, SimTime};
 use std::ops::Range;
@@ -38,7 +39,16 @@ fn build(layers: &Layers, errors: &mut Vec<Diagnostic>) -> Option<Machine> {
     if !errors.is_empty() {
         return None;
     }
-    let machine = finish(draft);
+    let mut machine = finish(draft);
+    if let Topology::File { path, text } = &mut machine.topology {
+        match std::fs::read_to_string(&*path) {
+            Ok(read) => *text = read,
+            Err(error) => {
+                errors.push(layers.at("topology.path", format!("cannot read {path}: {error}")));
+                return None;
+            }
+        }
+    }
     check(&machine, layers, errors);
     errors.is_empty().then_some(machine)
 }
@@ -317,6 +327,19 @@ fn finish(draft: Draft) -> Machine {
             let board = if kind == TopologyKind::ExaNest { draft.board } else { 1 };
             Topology::Torus { kind, lengths, board, hosts_per_switch, cables }
         }
+        TopologyKind::SpineLeaf => {
+            let Draft { leaves, spines, hosts_per_switch, cables, .. } = draft;
+            Topology::SpineLeaf { leaves, spines, hosts_per_switch, cables }
+        }
+        TopologyKind::DragonflyPlus => {
+            let Draft { g, leaves, spines, hosts_per_switch, h, cables, arrangement, .. } = draft;
+            Topology::DragonflyPlus { g, leaves, spines, hosts_per_switch, h, cables, arrangement }
+        }
+        TopologyKind::HyperX => {
+            let Draft { lengths, hosts_per_switch, cables, .. } = draft;
+            Topology::HyperX { lengths, hosts_per_switch, cables }
+        }
+        TopologyKind::File => Topology::File { path: draft.path, text: String::new() },
     };
     machine
 }
@@ -359,7 +382,6 @@ fn topology(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
     let radix = u64::from(machine.switch.radix);
     let before = errors.len();
     match &machine.topology {
-        Topology::SingleSwitch | Topology::FatTree | Topology::Dragonfly { .. } | Topology::Torus { .. } => {}
         Topology::KAryNTree { k, n } => {
             // Only the top level does without links up.
             let ports = u64::from(*k) * if *n > 1 { 2 } else { 1 };
@@ -396,6 +418,7 @@ fn topology(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
                 }
             }
         }
+        _ => {}
     }
     if errors.len() > before {
         return;
@@ -410,7 +433,12 @@ fn topology(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
                 ("a three-level fat tree of these switches", "raise switch.radix, or give the tree as topology.kind = \"pgft\"")
             }
             Topology::Dragonfly { .. } => ("this dragonfly", "raise topology.p, topology.a or topology.g"),
-            Topology::Torus { .. } => ("this topology", "raise topology.lengths or topology.hosts_per_switch"),
+            Topology::SpineLeaf { .. } | Topology::DragonflyPlus { .. } => {
+                ("this topology", "raise topology.leaves or topology.hosts_per_switch")
+            }
+            Topology::Torus { .. } | Topology::HyperX { .. } | Topology::File { .. } => {
+                ("this topology", "raise topology.lengths or topology.hosts_per_switch")
+            }
         };
         errors.push(
             layers
@@ -420,24 +448,30 @@ fn topology(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
         );
         return;
     }
-    let shape = match machine.shape() {
-        Ok(shape) => shape,
+    let topology = match machine.topology() {
+        Ok(topology) => topology,
+        Err(TopologyError::File(error)) => {
+            let Topology::File { path, text } = &machine.topology else { unreachable!("only a file has places") };
+            let start: usize = text.split_inclusive('\n').take(error.line - 1).map(str::len).sum();
+            let line = text[start..].lines().next().unwrap_or("");
+            let at = start + line.char_indices().nth(error.column - 1).map_or(line.len(), |(at, _)| at);
+            let end = at + text[at..].find(char::is_whitespace).unwrap_or(text.len() - at);
+            return errors.push(Diagnostic::new(path, text, at..end, error.message));
+        }
+        Err(TopologyError::Failure(error)) => {
+            let path = if machine.failed.links.is_empty() { "topology.failed_switches" } else { "topology.failed_links" };
+            return errors.push(layers.at(path, error.to_string()));
+        }
         Err(error) => return errors.push(layers.at("topology.kind", format!("no such topology: {error}"))),
     };
+    let shape = topology.shape();
     if shape.radix() > machine.switch.radix {
         let message = format!("this topology needs switches of {} ports, they have {radix} (switch.radix)", shape.radix());
         errors.push(layers.at("topology.kind", message).label("raise switch.radix, or change the topology's numbers"));
     }
-    for (path, given) in
-        [("topology.failed_links", !machine.failed.links.is_empty()), ("topology.failed_switches", !machine.failed.switches.is_empty())]
-    {
-        if given {
-            errors.push(layers.at(path, "failures are not modelled yet"));
-        }
-    }
     let routing = machine.network.routing;
     let Some(needed) = shape.virtual_channels(routing) else {
-        let fitting: Vec<&str> = RoutingKind::of(&shape).iter().map(|kind| kind.name()).collect();
+        let fitting: Vec<&str> = RoutingKind::of(shape).iter().map(|kind| kind.name()).collect();
         let message = format!("routing \"{routing}\" does not fit topology.kind = \"{}\"", machine.topology.kind().name());
         return errors.push(layers.at("network.routing", message).label(format!("expected one of {}", quoted(&fitting))));
     };
@@ -457,6 +491,15 @@ impl Topology {
             Topology::Pgft { children, .. } => children.iter().fold(1, |product: u64, &m| product.saturating_mul(u64::from(m))),
             // Full bisection: half of the ports down, and all of them at the top.
             Topology::Dragonfly { p, a, g, .. } => u64::from(*p).saturating_mul(u64::from(*a)).saturating_mul(u64::from(*g)),
+            Topology::SpineLeaf { leaves, hosts_per_switch, .. } => u64::from(*leaves).saturating_mul(u64::from(*hosts_per_switch)),
+            Topology::DragonflyPlus { g, leaves, hosts_per_switch, .. } => {
+                u64::from(*g).saturating_mul(u64::from(*leaves)).saturating_mul(u64::from(*hosts_per_switch))
+            }
+            // The file itself says.
+            Topology::File { .. } => u64::MAX,
+            Topology::HyperX { lengths, hosts_per_switch, .. } => {
+                lengths.iter().fold(u64::from(*hosts_per_switch), |product, &length| product.saturating_mul(u64::from(length)))
+            }
             Topology::Torus { lengths, board, hosts_per_switch, .. } => {
                 let nodes = lengths.iter().fold(1, |product: u64, &length| product.saturating_mul(u64::from(length)));
                 nodes.saturating_mul(u64::from(*board)).saturating_mul(u64::from(*hosts_per_switch))

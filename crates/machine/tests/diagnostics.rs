@@ -165,7 +165,7 @@ error: `topology.kind`: found a list
  --> my.toml:9:8
   |
 9 | kind = [1]
-  |        ^^^ expected one of "single-switch", "k-ary-n-tree", "pgft", "fat-tree", "dragonfly", "torus", "mesh", "exanest"
+  |        ^^^ expected one of "single-switch", "k-ary-n-tree", "pgft", "fat-tree", "dragonfly", "torus", "mesh", "exanest", "spine-leaf", "dragonfly-plus", "hyperx", "file"
 
 error: `nic.max_entries`: found a number with a fraction
   --> my.toml:11:15
@@ -288,7 +288,7 @@ error: 65 nodes do not fit: one switch holds 64
 fn unknown_preset_with_its_nearest() {
     golden(
         &Machine::load("bxi_v2", &Overrides::default()).unwrap_err().to_string(),
-        "no machine \"bxi_v2\": it is neither a preset nor a file; did you mean \"bxi-v2\"?\npresets: 8-ary-2-tree, bxi-v2, bxi-v3, dragonfly-114k, dragonfly-342, example-cluster, fattree-16k, fattree-256, ib-qdr",
+        "no machine \"bxi_v2\": it is neither a preset nor a file; did you mean \"bxi-v2\"?\npresets: 8-ary-2-tree, bxi-v2, bxi-v3, dragonfly-114k, dragonfly-342, example-cluster, fattree-16k, fattree-256, ib-qdr, megafly-288",
     );
     golden(
         &message("[machine]\nname = \"my\"\nbase = \"bxi2\"\n", &Overrides::default()),
@@ -298,7 +298,7 @@ error: no preset of this name
   |
 3 | base = "bxi2"
   |        ^^^^^^ did you mean "bxi-v2"?
-  = help: presets: 8-ary-2-tree, bxi-v2, bxi-v3, dragonfly-114k, dragonfly-342, example-cluster, fattree-16k, fattree-256, ib-qdr
+  = help: presets: 8-ary-2-tree, bxi-v2, bxi-v3, dragonfly-114k, dragonfly-342, example-cluster, fattree-16k, fattree-256, ib-qdr, megafly-288
 "#,
     );
 }

@@ -41,6 +41,7 @@ fn named_machines_have_the_counts_of_fact_sheet_2_1() {
         ("fattree-256", (256, 32, 32, 256)),
         ("fattree-16k", (16_384, 1_280, 64, 32_768)),
         ("dragonfly-342", (342, 114, 11, 19 * 15 + 171)),
+        ("megafly-288", (288, 72, 16, 9 * 32 + 36 * 4)),
         ("dragonfly-114k", (114_582, 8_814, 51, 339 * 325 + 57_291)),
     ] {
         let counts = load(name, &[]).topology().unwrap().counts();

@@ -230,7 +230,7 @@ impl<G: Guide> Detours<G> {
     fn onward(&self, switch: u32, before: Option<Place>, aim: &Aim, spread: u32) -> Option<Place> {
         let next = match *aim {
             Aim::Target(target) if switch == target => return None,
-            Aim::Waypoint(waypoint) if self.guide.waypoint(switch) == waypoint => return None,
+            Aim::Waypoint(waypoint) if self.guide.waypoint(switch) == waypoint || !self.guide.can_pass(switch, waypoint) => return None,
             Aim::Target(target) => self.guide.toward(switch, target, spread),
             Aim::Waypoint(waypoint) => self.guide.toward_waypoint(switch, waypoint, spread),
         };
@@ -256,7 +256,11 @@ impl<G: Guide> Detours<G> {
         for &place in places {
             let switch = flood.end(place.link);
             let next = match last {
-                Some((at, channel, phase, next)) if (at, channel, phase) == (switch, place.channel, place.phase) => next,
+                Some((at, channel, phase, next))
+                    if (at, channel, phase) == (switch, place.channel, place.phase) && !self.guide.by_link() =>
+                {
+                    next
+                }
                 _ => {
                     let next = self.onward(switch, Some(place), aim, spread);
                     next.into_iter().for_each(|next| flood.start(next));
@@ -268,6 +272,34 @@ impl<G: Guide> Detours<G> {
                 flood.wait(place, next);
             }
         }
+    }
+
+    /// Where packets that go minimally can be while they are in the group of their source, and PAR may still change its mind.
+    fn within_source_group(&self, flood: &Flood<'_>, sources: &[u32]) -> Vec<Place> {
+        let mut places = Vec::new();
+        let mut known = vec![false; flood.met.len()];
+        let targets = sources.iter().map(|&target| (self.guide.waypoint(target), Aim::Target(target)));
+        let aims = targets.chain((0..self.guide.waypoints()).map(|waypoint| (waypoint, Aim::Waypoint(waypoint))));
+        for (there, aim) in aims {
+            for &source in sources {
+                // To a target within the group, to a way point outside.
+                if (self.guide.waypoint(source) == there) != matches!(aim, Aim::Target(_)) {
+                    continue;
+                }
+                for spread in 0..self.guide.spreads() {
+                    let (mut at, mut before) = (source, None);
+                    while let Some(place) = self.onward(at, before, &aim, spread) {
+                        let Some(peer) = self.guide.next_in_group(at, place.link) else { break };
+                        let pair = flood.pair(place);
+                        if !std::mem::replace(&mut known[pair], true) {
+                            places.push(place);
+                        }
+                        (at, before) = (peer, Some(place));
+                    }
+                }
+            }
+        }
+        places
     }
 
     /// Sends packets, from their sources and from where they are already, to every way point; where they arrive.
@@ -314,16 +346,9 @@ impl<G: Guide> Dependencies for Detours<G> {
         let direct = self.to_waypoints(flood, &sources, &[]);
         let mut arrivals = direct.clone();
         if self.policy != Policy::Minimal {
-            // First links within the source's group, after which PAR may still change its mind.
             let mut midway = Vec::new();
             if self.policy == Policy::Progressive {
-                let first_links = sources.iter().flat_map(|&source| flood.topology.outputs(source).map(move |link| (source, link)));
-                let first_links: Vec<(u32, LinkId)> = first_links.collect();
-                for (source, link) in first_links {
-                    if let Some(rung) = self.guide.next_in_group(source, link).map(|peer| self.guide.toward(source, peer, 0).rung) {
-                        midway.push(Place { link, channel: 0, phase: rung + 1 });
-                    }
-                }
+                midway = self.within_source_group(flood, &sources);
             }
             in_order(flood, &mut midway);
             let mut landings = direct;
@@ -368,7 +393,10 @@ impl Routing {
         match self {
             Routing::FatTree(routing) => routing.flood(&mut flood),
             Routing::Dragonfly(routing) => routing.flood(&mut flood),
+            Routing::DragonflyPlus(routing) => routing.flood(&mut flood),
             Routing::Torus(routing) => routing.flood(&mut flood),
+            Routing::HyperX(routing) => routing.flood(&mut flood),
+            Routing::Table(routing) => routing.flood(&mut flood),
         }
         flood.verdict()
     }

@@ -2,8 +2,9 @@
 
 use crate::deadlock::{Dependencies, Flood, Place};
 use crate::fat_tree::FatTree;
-use crate::graph::{LinkId, Topology};
+use crate::graph::{LinkId, Topology, Vertex};
 use crate::routing::{Route, RouteState, Step};
+use crate::table::CutOff;
 
 /// How a switch chooses among its parents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +35,86 @@ struct TreeSwitch {
     turn: u32,
 }
 
+/// What the switches of a tree with failures reach, by the way down and by any way, up and then down: a bit per switch and leaf.
+#[derive(Clone, Debug)]
+pub(crate) struct Reach {
+    /// Words per switch.
+    words: usize,
+    /// Hosts of a leaf.
+    per_leaf: u32,
+    down: Vec<u64>,
+    any: Vec<u64>,
+    /// The switch at the end of every link.
+    end: Vec<u32>,
+    failed: Vec<bool>,
+}
+
+impl Reach {
+    /// # Errors
+    /// Two leaves with hosts between which there is no way up and down.
+    pub(crate) fn new(topology: &Topology, tree: &FatTree) -> Result<Reach, CutOff> {
+        let (leaves, switches) = (tree.switches(1), topology.switches());
+        let words = (leaves as usize).div_ceil(64);
+        let end = topology.links().iter().map(|link| match link.to {
+            Vertex::Switch(switch) => switch,
+            Vertex::Host(_) => u32::MAX,
+        });
+        let mut reach = Reach {
+            words,
+            per_leaf: tree.children(1),
+            down: vec![0; words * switches as usize],
+            any: Vec::new(),
+            end: end.collect(),
+            failed: (0..topology.links().len() as LinkId).map(|link| topology.is_failed(link)).collect(),
+        };
+        for leaf in 0..leaves {
+            reach.down[leaf as usize * words + leaf as usize / 64] |= 1 << (leaf % 64);
+        }
+        // Switches are numbered level by level: what is below is done before.
+        let merge = |sets: &mut Vec<u64>, end: &[u32], failed: &[bool], switch: u32, below: bool| {
+            for link in topology.outputs(switch) {
+                let peer = end[link as usize];
+                if peer != u32::MAX && (peer < switch) == below && !failed[link as usize] {
+                    for word in 0..words {
+                        let bits = sets[peer as usize * words + word];
+                        sets[switch as usize * words + word] |= bits;
+                    }
+                }
+            }
+        };
+        for switch in leaves..switches {
+            merge(&mut reach.down, &reach.end, &reach.failed, switch, true);
+        }
+        reach.any = reach.down.clone();
+        for switch in (0..switches).rev() {
+            merge(&mut reach.any, &reach.end, &reach.failed, switch, false);
+        }
+        let used = tree.hosts().div_ceil(tree.children(1));
+        for (from, to) in (0..used).flat_map(|from| (0..used).map(move |to| (from, to))) {
+            if !reach.has(&reach.any, from, to) {
+                return Err(CutOff { from, to });
+            }
+        }
+        Ok(reach)
+    }
+
+    fn has(&self, set: &[u64], switch: u32, leaf: u32) -> bool {
+        set[switch as usize * self.words + leaf as usize / 64] >> (leaf % 64) & 1 != 0
+    }
+
+    /// Whether a packet for a host may take a link, up or down.
+    fn is_open(&self, link: LinkId, up: bool, target: u32) -> bool {
+        let end = self.end[link as usize];
+        let leaf = target / self.per_leaf;
+        !self.failed[link as usize] && (end == u32::MAX || self.has(if up { &self.any } else { &self.down }, end, leaf))
+    }
+
+    /// Whether the way down from a switch leads to a host.
+    fn is_below(&self, switch: u32, target: u32) -> bool {
+        self.has(&self.down, switch, target / self.per_leaf)
+    }
+}
+
 /// D-mod-K, S-mod-K or adaptive way up, deterministic way down.
 ///
 /// D-mod-K for a PGFT (Zahavi 2010): a switch of level `l` sends to the parent port
@@ -43,6 +124,8 @@ struct TreeSwitch {
 pub struct FatTreeRouting {
     switches: Vec<TreeSwitch>,
     up: UpPort,
+    /// When there are failures.
+    reach: Option<Box<Reach>>,
 }
 
 impl FatTreeRouting {
@@ -66,7 +149,9 @@ impl FatTreeRouting {
                 });
             }
         }
-        FatTreeRouting { switches, up }
+        let reach = (topology.failed_links() > 0)
+            .then(|| Box::new(Reach::new(topology, tree).expect("failures that cut off hosts are refused when they are set")));
+        FatTreeRouting { switches, up, reach }
     }
 
     /// Adaptive packets for one target leave the switches of a pod (those of one level above the same hosts) by any link up, and come
@@ -99,6 +184,9 @@ impl Route for FatTreeRouting {
 
     #[inline]
     fn next(&mut self, switch: u32, input: LinkId, target: u32, state: &mut RouteState, mut load: impl FnMut(LinkId) -> u64) -> Step {
+        if self.reach.is_some() {
+            return self.next_past_failures(switch, input, target, state, load);
+        }
         let at = &mut self.switches[switch as usize];
         let key = if self.up != UpPort::OfSource {
             target
@@ -141,22 +229,60 @@ impl Route for FatTreeRouting {
 }
 
 impl FatTreeRouting {
-    /// The outputs that a packet may take at a switch that is not its target's leaf's.
-    fn choices(&self, switch: u32, target: u32, key: u32) -> std::ops::Range<LinkId> {
+    /// As [`Route::next`]: the usual port or, when that leads nowhere, the next one that does not.
+    #[cold]
+    fn next_past_failures(
+        &mut self,
+        switch: u32,
+        input: LinkId,
+        target: u32,
+        state: &mut RouteState,
+        mut load: impl FnMut(LinkId) -> u64,
+    ) -> Step {
+        if self.up == UpPort::OfSource && state.phase == 0 {
+            (state.word, state.phase) = (input, 1);
+        }
+        let key = if self.up == UpPort::OfSource { state.word } else { target };
+        let (ports, usual, up) = self.ports(switch, target, key);
+        let at = &mut self.switches[switch as usize];
+        let reach = self.reach.as_deref().expect("there are failures");
+        let count = ports.end - ports.start;
+        let usual = if up && self.up == UpPort::LeastLoaded { at.turn } else { usual };
+        let in_turn = (0..count).map(|step| ports.start + (usual + step) % count);
+        let mut open = in_turn.filter(|&link| reach.is_open(link, up, target));
+        let link = if up && self.up == UpPort::LeastLoaded {
+            let link = open.min_by_key(|&link| load(link));
+            at.turn = link.map_or(0, |link| (link - ports.start + 1) % count);
+            link
+        } else {
+            open.next()
+        };
+        Step { link: link.expect("failures that cut off hosts are refused when they are set"), channel: 0 }
+    }
+
+    /// The ports that lead to a target, up or down, and the usual one of them.
+    fn ports(&self, switch: u32, target: u32, key: u32) -> (std::ops::Range<LinkId>, u32, bool) {
         let at = &self.switches[switch as usize];
         let below = target.wrapping_sub(at.first_host);
-        let one = |link| link..link + 1;
-        if below < at.span && self.up == UpPort::LeastLoaded {
-            // The targets below the child select among its cables.
+        let is_below = below < at.span && self.reach.as_deref().is_none_or(|reach| reach.is_below(switch, target));
+        if is_below {
             let first = at.first_link + below / at.child_span * at.cables;
-            first..first + at.cables
-        } else if below < at.span {
-            one(at.first_link + below / at.child_span * at.cables + key / at.divisor % at.cables)
-        } else if self.up == UpPort::LeastLoaded {
-            at.first_up..at.first_up + at.ups
+            (first..first + at.cables, key / at.divisor % at.cables, false)
         } else {
-            one(at.first_up + key / at.divisor % at.ups)
+            (at.first_up..at.first_up + at.ups, if at.ups == 0 { 0 } else { key / at.divisor % at.ups }, true)
         }
+    }
+
+    /// The outputs that a packet may take at a switch that is not its target's leaf. Adaptive packets may take any cable down, as the targets below
+    /// select among them.
+    pub(crate) fn choices(&self, switch: u32, target: u32, key: u32) -> impl Iterator<Item = LinkId> + '_ {
+        let (ports, usual, up) = self.ports(switch, target, key);
+        let all = self.up == UpPort::LeastLoaded;
+        let count = ports.end - ports.start;
+        let open = (0..count)
+            .map(move |step| ports.start + (usual + step) % count)
+            .filter(move |&link| self.reach.as_deref().is_none_or(|reach| reach.is_open(link, up, target)));
+        open.take(if all { usize::MAX } else { 1 })
     }
 }
 

@@ -1,8 +1,13 @@
 //! The graph of hosts, switches and directed links, and how it is put together.
 
 use crate::dragonfly::{Dragonfly, DragonflyError};
+use crate::dragonfly_plus::DragonflyPlus;
+use crate::failures::FailureError;
 use crate::fat_tree::{FatTree, FatTreeError};
+use crate::graph_file::GraphFileError;
 use crate::guide::Guide;
+use crate::hyperx::HyperX;
+use crate::table::Table;
 use crate::torus::{Torus, TorusError};
 use std::ops::Range;
 
@@ -57,17 +62,26 @@ pub enum Shape {
     FatTree(FatTree),
     /// A dragonfly.
     Dragonfly(Dragonfly),
-    /// A torus or a mesh.
+    /// A dragonfly+ (Megafly).
+    DragonflyPlus(DragonflyPlus),
+    /// A torus, a mesh or the ExaNeSt hierarchy.
     Torus(Torus),
+    /// A HyperX.
+    HyperX(HyperX),
+    /// No rule: a graph from a file, or one with failures.
+    Table(Table),
 }
 
 impl Shape {
-    /// The graph.
-    pub fn build(self) -> Topology {
+    /// The graph; `None` for a table, which was made from its graph.
+    pub fn build(self) -> Option<Topology> {
         match self {
-            Shape::FatTree(tree) => tree.build(),
-            Shape::Dragonfly(dragonfly) => dragonfly.build(),
-            Shape::Torus(torus) => torus.build(),
+            Shape::FatTree(tree) => Some(tree.build()),
+            Shape::Dragonfly(dragonfly) => Some(dragonfly.build()),
+            Shape::DragonflyPlus(plus) => Some(plus.build()),
+            Shape::Torus(torus) => Some(torus.build()),
+            Shape::HyperX(hyperx) => Some(hyperx.build()),
+            Shape::Table(_) => None,
         }
     }
 
@@ -76,7 +90,10 @@ impl Shape {
         match self {
             Shape::FatTree(tree) => tree.radix(),
             Shape::Dragonfly(dragonfly) => dragonfly.radix(),
+            Shape::DragonflyPlus(plus) => plus.radix(),
             Shape::Torus(torus) => torus.radix(),
+            Shape::HyperX(hyperx) => hyperx.radix(),
+            Shape::Table(table) => table.radix(),
         }
     }
 }
@@ -91,9 +108,15 @@ pub enum TopologyError {
     /// Of a dragonfly.
     #[error(transparent)]
     Dragonfly(#[from] DragonflyError),
-    /// Of a torus, a mesh or the ExaNeSt hierarchy.
+    /// Of a torus, a mesh, the ExaNeSt hierarchy or a HyperX.
     #[error(transparent)]
     Torus(#[from] TorusError),
+    /// Of a graph file.
+    #[error(transparent)]
+    File(#[from] GraphFileError),
+    /// Of links and switches that are out of order.
+    #[error(transparent)]
+    Failure(#[from] FailureError),
 }
 
 /// What a topology is made of.
@@ -124,6 +147,8 @@ pub struct Topology {
     /// The group of every switch.
     group_of: Vec<u32>,
     shape: Shape,
+    /// Links out of order; empty when all are well.
+    failed: Vec<bool>,
 }
 
 impl Topology {
@@ -168,6 +193,25 @@ impl Topology {
         &self.shape
     }
 
+    /// Whether a link is out of order; no way takes it.
+    #[inline]
+    pub fn is_failed(&self, link: LinkId) -> bool {
+        self.failed.get(link as usize).is_some_and(|&failed| failed)
+    }
+
+    /// Number of links between switches, counted per direction, that are out of order.
+    pub fn failed_links(&self) -> u32 {
+        self.failed.iter().filter(|&&failed| failed).count() as u32
+    }
+
+    pub(crate) fn set_failed(&mut self, failed: Vec<bool>) {
+        self.failed = failed;
+    }
+
+    pub(crate) fn set_shape(&mut self, shape: Shape) {
+        self.shape = shape;
+    }
+
     /// The switch of `host`.
     pub fn switch_of(&self, host: u32) -> u32 {
         match self.links[self.injection(host) as usize].to {
@@ -197,7 +241,10 @@ impl Topology {
                 (0..tree.switch_links_between(source, target)).for_each(|_| visit(LinkClass::Switch));
             }
             Shape::Dragonfly(guide) => self.walk_minimal(guide, source, target, visit),
+            Shape::DragonflyPlus(guide) => self.walk_minimal(guide, source, target, visit),
             Shape::Torus(guide) => self.walk_minimal(guide, source, target, visit),
+            Shape::HyperX(guide) => self.walk_minimal(guide, source, target, visit),
+            Shape::Table(guide) => self.walk_minimal(guide, source, target, visit),
         }
     }
 
@@ -217,7 +264,10 @@ impl Topology {
         match &self.shape {
             Shape::FatTree(tree) => tree.switch_links_between(source, target),
             Shape::Dragonfly(guide) => guide.hops(guide.home(source), guide.home(target), target),
+            Shape::DragonflyPlus(guide) => guide.hops(guide.home(source), guide.home(target), target),
             Shape::Torus(guide) => guide.hops(guide.home(source), guide.home(target), target),
+            Shape::HyperX(guide) => guide.hops(guide.home(source), guide.home(target), target),
+            Shape::Table(guide) => guide.hops(guide.home(source), guide.home(target), target),
         }
     }
 
@@ -226,7 +276,10 @@ impl Topology {
         match &self.shape {
             Shape::FatTree(tree) => tree.diameter(),
             Shape::Dragonfly(guide) => self.longest_way(guide),
+            Shape::DragonflyPlus(guide) => self.longest_way(guide),
             Shape::Torus(guide) => self.longest_way(guide),
+            Shape::HyperX(guide) => self.longest_way(guide),
+            Shape::Table(table) => table.diameter(),
         }
     }
 
@@ -397,7 +450,7 @@ impl GraphBuilder {
             links[back as usize] = Link { from: other, to: one, from_port: other_port, to_port: one_port, class, reverse: forth };
         }
         assert!(links.iter().all(|link| link.reverse != LinkId::MAX), "the given ports of {name} leave no gap and meet none twice");
-        Ok(Topology { name, hosts, links, first_output, group_of, shape })
+        Ok(Topology { name, hosts, links, first_output, group_of, shape, failed: Vec::new() })
     }
 }
 

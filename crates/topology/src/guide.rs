@@ -50,6 +50,11 @@ pub trait Guide {
     /// The one that a switch belongs to.
     fn waypoint(&self, switch: u32) -> u32;
 
+    /// Whether there is a way from a switch to a way point.
+    fn can_pass(&self, _switch: u32, _waypoint: u32) -> bool {
+        true
+    }
+
     /// The next link from `switch` to a way point that it does not belong to. It is also the next link to any switch of that way point.
     fn toward_waypoint(&self, switch: u32, waypoint: u32, spread: u32) -> Toward;
 
@@ -64,6 +69,11 @@ pub trait Guide {
     fn channel(&self, _input: LinkId, next: Toward, state: &RouteState) -> u8 {
         let before = state.phase & RUNG;
         state.channel + u8::from(before != 0 && next.rung < before)
+    }
+
+    /// The channel depends on the very link that a packet came over, not just on its rung.
+    fn by_link(&self) -> bool {
+        false
     }
 
     /// Channels that a routing needs.
@@ -164,6 +174,9 @@ impl<G: Guide> Detours<G> {
     fn decide(&mut self, switch: u32, home: u32, spread: u32, load: &mut impl FnMut(LinkId) -> u64) -> Option<u32> {
         let (here, there) = (self.guide.waypoint(switch), self.guide.waypoint(home));
         let waypoint = self.draw(switch, here, there)?;
+        if !self.guide.can_pass(switch, waypoint) {
+            return None;
+        }
         if self.policy == Policy::Valiant {
             return Some(waypoint);
         }

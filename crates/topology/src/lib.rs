@@ -1,10 +1,12 @@
 //! What the network looks like and which way a packet goes through it.
 //!
 //! * [`Topology`] is a graph: hosts, switches, directed links ([`graph`]).
-//! * [`FatTree`] builds one switch, k-ary n-trees and the general PGFT ([`fat_tree`]), [`Dragonfly`] dragonflies ([`dragonfly`]), and
-//!   [`Torus`] tori, meshes and the ExaNeSt hierarchy ([`torus`]).
+//! * [`FatTree`] builds one switch, k-ary n-trees and the general PGFT ([`fat_tree`]), [`Dragonfly`] dragonflies ([`dragonfly`]),
+//!   [`DragonflyPlus`] dragonfly+ or Megafly ([`dragonfly_plus`]), [`Torus`] tori, meshes and the ExaNeSt hierarchy ([`torus`]), [`HyperX`] ([`hyperx`]);
+//!   [`graph_file`] reads any graph. [`failures`] takes links and switches out.
 //! * [`Routing`] says, switch by switch, which link a packet takes next ([`routing`]): in fat trees `fat_tree_routing.rs`, elsewhere the minimal
-//!   ways of the topology and detours through way points (`guide.rs`).
+//!   ways of the topology, by its rule or from a [`table`], and detours through way points (`guide.rs`). [`deadlock`] checks it, and
+//!   [`analysis`] says what the two can carry.
 //!
 //! Links `0..hosts` are the injection links of the hosts, in order; the output ports of switch `s`
 //! follow as one block, [`Topology::outputs`]. An output port and its link are the same number, so
@@ -22,21 +24,32 @@
 //! assert_eq!(path.len(), 4, "up, up, down, down");
 //! ```
 
+pub mod analysis;
 pub mod deadlock;
 mod divide;
 pub mod dragonfly;
+pub mod dragonfly_plus;
+pub mod failures;
 pub mod fat_tree;
 mod fat_tree_routing;
 pub mod graph;
+pub mod graph_file;
 mod guide;
+pub mod hyperx;
 pub mod routing;
+pub mod table;
 pub mod torus;
 
 pub use deadlock::Deadlock;
 pub use dragonfly::{Arrangement, Dragonfly, DragonflyError};
+pub use dragonfly_plus::{DragonflyPlus, DragonflyPlusParameters};
+pub use failures::{FailedLink, FailureError};
 pub use fat_tree::{FatTree, FatTreeError};
 pub use fat_tree_routing::FatTreeRouting;
 pub use graph::{Counts, GraphBuilder, GraphError, Link, LinkClass, LinkId, Shape, Topology, TopologyError, Vertex};
+pub use graph_file::GraphFileError;
 pub use guide::Detours;
+pub use hyperx::HyperX;
 pub use routing::{Route, RouteState, Routing, RoutingError, RoutingKind, RoutingOptions, Step};
+pub use table::{CutOff, Table};
 pub use torus::{Torus, TorusError, TorusParameters};

@@ -5,9 +5,12 @@
 //! streams, belongs to one switch each: copies of it that serve different switches together do what one would do alone.
 
 use crate::dragonfly::Dragonfly;
+use crate::dragonfly_plus::DragonflyPlus;
 use crate::fat_tree_routing::{FatTreeRouting, UpPort};
 use crate::graph::{LinkId, Shape, Topology};
 use crate::guide::{Detours, Guide, Policy};
+use crate::hyperx::HyperX;
+use crate::table::Table;
 use crate::torus::Torus;
 use std::fmt;
 
@@ -64,11 +67,13 @@ impl RoutingKind {
 
     /// Those that fit a topology.
     pub fn of(shape: &Shape) -> &'static [RoutingKind] {
-        use RoutingKind::*;
+        use RoutingKind::{Adaptive, DModK, DimensionOrder, Minimal, Progressive, SModK, Table, UgalGlobal, UgalLocal, Valiant};
         match shape {
             Shape::FatTree(_) => &[Minimal, DModK, SModK, Adaptive],
-            Shape::Dragonfly(_) => &[Minimal, Valiant, UgalLocal, UgalGlobal, Progressive],
-            Shape::Torus(_) => &[Minimal, DimensionOrder, Valiant, UgalLocal],
+            Shape::Dragonfly(_) | Shape::DragonflyPlus(_) => &[Minimal, Valiant, UgalLocal, UgalGlobal, Progressive],
+            Shape::Torus(_) | Shape::HyperX(_) => &[Minimal, DimensionOrder, Valiant, UgalLocal],
+            Shape::Table(table) if table.is_grouped() => &[Minimal, Table, Valiant, UgalLocal, UgalGlobal, Progressive],
+            Shape::Table(_) => &[Minimal, Table, Valiant, UgalLocal],
         }
     }
 }
@@ -83,7 +88,10 @@ impl Shape {
             // Up, then down: free of cycles (fact sheet 2.4).
             Shape::FatTree(_) => Some(1),
             Shape::Dragonfly(guide) => Policy::of(kind).map(|policy| guide.channels(policy)),
+            Shape::DragonflyPlus(guide) => Policy::of(kind).map(|policy| guide.channels(policy)),
             Shape::Torus(guide) => Policy::of(kind).map(|policy| guide.channels(policy)),
+            Shape::HyperX(guide) => Policy::of(kind).map(|policy| guide.channels(policy)),
+            Shape::Table(guide) => Policy::of(kind).map(|policy| guide.channels(policy)),
         }
     }
 }
@@ -156,8 +164,14 @@ pub enum Routing {
     FatTree(FatTreeRouting),
     /// Minimal, Valiant, UGAL, PAR in a dragonfly.
     Dragonfly(Detours<Dragonfly>),
+    /// The same in a dragonfly+.
+    DragonflyPlus(Detours<DragonflyPlus>),
     /// Dimension order, Valiant, UGAL in a torus.
     Torus(Detours<Torus>),
+    /// The same in a HyperX.
+    HyperX(Detours<HyperX>),
+    /// Shortest ways from a table, and detours.
+    Table(Detours<Table>),
 }
 
 /// Does the same for every way of routing.
@@ -166,7 +180,10 @@ macro_rules! each {
         match $routing {
             Routing::FatTree($inner) => $do,
             Routing::Dragonfly($inner) => $do,
+            Routing::DragonflyPlus($inner) => $do,
             Routing::Torus($inner) => $do,
+            Routing::HyperX($inner) => $do,
+            Routing::Table($inner) => $do,
         }
     };
 }
@@ -200,7 +217,10 @@ impl Routing {
                 Routing::FatTree(FatTreeRouting::new(topology, tree, up))
             }
             Shape::Dragonfly(guide) => Routing::Dragonfly(detours(guide, policy?, topology, options)),
+            Shape::DragonflyPlus(guide) => Routing::DragonflyPlus(detours(guide, policy?, topology, options)),
             Shape::Torus(guide) => Routing::Torus(detours(guide, policy?, topology, options)),
+            Shape::HyperX(guide) => Routing::HyperX(detours(guide, policy?, topology, options)),
+            Shape::Table(guide) => Routing::Table(detours(guide, policy?, topology, options)),
         })
     }
 

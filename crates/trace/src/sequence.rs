@@ -27,6 +27,8 @@ pub struct Sequence {
     after: Vec<Dependency>,
     /// Computing since the last operation.
     work: SimTime,
+    /// Operations whose end is waited for together with that of the next call.
+    joined: Vec<u64>,
 }
 
 impl Sequence {
@@ -37,6 +39,7 @@ impl Sequence {
     pub fn call(&mut self, rank: u32, sink: &mut impl Sink, kind: Kind) -> Result<u64, TraceError> {
         let number = self.push(rank, sink, kind)?;
         self.after.push(Dependency::done(number));
+        self.after.extend(self.joined.drain(..).map(Dependency::done));
         Ok(number)
     }
 
@@ -66,6 +69,11 @@ impl Sequence {
             self.after.push(Dependency::done(number));
         }
         Ok(())
+    }
+
+    /// What follows the next call waits for the end of an operation: the two are one call.
+    pub fn later(&mut self, number: u64) {
+        self.joined.push(number);
     }
 
     /// The program is over.

@@ -1,5 +1,7 @@
 //! Every format against its description, and against itself: what is written reads back as the same program.
 
+#![allow(clippy::unwrap_used)]
+
 use narrows_trace::operation::{Collective, CollectiveCall, Event};
 use narrows_trace::{
     Anonymous, Communicators, Dependency, Format, Kind, Operation, Order, Program, ReadOptions, Recorded, Scaled, TraceError, ideal,

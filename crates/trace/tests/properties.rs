@@ -1,5 +1,7 @@
 //! Random programs survive every format; random bytes hurt no reader.
 
+#![allow(clippy::unwrap_used)]
+
 use narrows_trace::operation::{Collective, CollectiveCall};
 use narrows_trace::{Communicators, Dependency, Format, Kind, Operation, Order, Program, ReadOptions, Recorded, Spool, ideal};
 use narrows_units::SimTime;

@@ -109,10 +109,11 @@ fn shifts_go_through_a_fat_tree_at_full_rate() {
         let point = run(&setup(FatTree::k_ary_n_tree(4, 2).unwrap().build(), &[&format!("pattern=shift:{by}")], 500), Some(1.0));
         near(&format!("shift by {by}"), point.accepted, 1.0, 0.005);
         assert!(!point.saturated, "all is accepted");
-        // The window has sharp ends: 53.3 packet times of it are filled as well, whether its begin is given or found.
+        // The window has sharp ends: 53.3 packet times of it are filled as well, whether its begin is given or found. (16 whole numbers of
+        // packets: 0.2 % of chance.)
         for warmup in [Some(SimTime::from_us(50)), None] {
             let short = Setup { warmup, ..setup(FatTree::k_ary_n_tree(4, 2).unwrap().build(), &[&format!("pattern=shift:{by}")], 10) };
-            near("ten microseconds", run(&short, Some(1.0)).accepted, 1.0, 0.003);
+            near("ten microseconds", run(&short, Some(1.0)).accepted, 1.0, 0.008);
         }
     }
 }

@@ -1,0 +1,95 @@
+//! The file of a rank: records in a mapping that moves along.
+
+use narrows_record::{FIRST, Header, Record, SEGMENT, SIZE};
+use std::fs::{File, OpenOptions};
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::{io, ptr};
+
+/// An open file.
+pub struct Output {
+    file: File,
+    header: *mut u8,
+    segment: *mut u8,
+    /// Bytes written into the segment.
+    used: usize,
+    segments: u64,
+    count: u64,
+}
+
+// SAFETY: the mappings belong to this value alone.
+unsafe impl Send for Output {}
+
+impl Output {
+    /// A new file for a rank.
+    pub fn create(folder: &Path, rank: u32, ranks: u32) -> io::Result<Output> {
+        let path = folder.join(format!("rank.{rank}"));
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
+        file.set_len(FIRST as u64)?;
+        let header = map(&file, 0, FIRST)?;
+        let begin = Header::begin(rank, ranks);
+        // SAFETY: the mapping has a page.
+        unsafe { ptr::copy_nonoverlapping(begin.as_ptr(), header, begin.len()) };
+        let mut output = Output { file, header, segment: ptr::null_mut(), used: 0, segments: 0, count: 0 };
+        output.advance()?;
+        Ok(output)
+    }
+
+    fn advance(&mut self) -> io::Result<()> {
+        let place = FIRST as u64 + self.segments * SEGMENT as u64;
+        self.file.set_len(place + SEGMENT as u64)?;
+        let next = map(&self.file, place, SEGMENT)?;
+        if !self.segment.is_null() {
+            // SAFETY: a mapping of this size, not used any more.
+            unsafe { libc::munmap(self.segment.cast(), SEGMENT) };
+        }
+        (self.segment, self.used) = (next, 0);
+        self.segments += 1;
+        Ok(())
+    }
+
+    /// Appends a record. When the disk is full recording ends, the program goes on.
+    #[inline]
+    pub fn put(&mut self, record: &Record) {
+        self.put_bytes(&record.to_bytes());
+    }
+
+    /// Appends a record as it stands in the file.
+    #[inline]
+    pub fn put_bytes(&mut self, bytes: &[u8; SIZE]) {
+        if self.used == SEGMENT && self.advance().is_err() {
+            return;
+        }
+        // SAFETY: a segment is a whole number of records, and this one is not full.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.segment.add(self.used), SIZE) };
+        self.used += SIZE;
+        self.count += 1;
+        self.set(Header::COUNT, self.count);
+    }
+
+    fn set(&mut self, at: usize, value: u64) {
+        // SAFETY: an aligned field inside the page. Volatile: written now, in this order; a reader may come any time.
+        unsafe { self.header.add(at).cast::<u64>().write_volatile(value) };
+    }
+
+    /// MPI_Finalize: nothing follows but `rest` nanoseconds of computing.
+    pub fn finish(mut self, rest: u64) {
+        self.set(Header::REST, rest);
+        self.set(Header::FINISHED, 1);
+        let used = FIRST as u64 + self.count * SIZE as u64;
+        // SAFETY: mappings of these sizes, not used any more.
+        unsafe {
+            libc::munmap(self.segment.cast(), SEGMENT);
+            libc::munmap(self.header.cast(), FIRST);
+        }
+        // What is behind the count is not read: the file may as well stay long.
+        let _ = self.file.set_len(used);
+    }
+}
+
+fn map(file: &File, place: u64, length: usize) -> io::Result<*mut u8> {
+    let (access, how) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
+    // SAFETY: a new mapping of an open file, which is as long as that.
+    let address = unsafe { libc::mmap(ptr::null_mut(), length, access, how, file.as_raw_fd(), place as libc::off_t) };
+    if address == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(address.cast()) }
+}

@@ -1,0 +1,53 @@
+//! Requests under way, by handle.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// Multiplies (Knuth, TAOCP 3, 6.4): handles are addresses or small numbers, and nobody chooses them to collide.
+#[derive(Default)]
+pub struct Multiply(u64);
+
+impl Hasher for Multiply {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(u64::from(byte));
+        }
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        let product = (self.0 ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        // The table takes the upper bits for its tags and the lower ones for the place.
+        self.0 = product ^ product >> 32;
+    }
+}
+
+/// A table by handle.
+pub type Table<V> = HashMap<u64, V, BuildHasherDefault<Multiply>>;
+
+/// A send or receive that a handle stands for.
+#[derive(Clone, Copy, Debug)]
+pub struct Template {
+    /// A receive.
+    pub receive: bool,
+    /// Size of the buffer.
+    pub bytes: u64,
+    /// The other rank.
+    pub peer: i32,
+    /// Tag.
+    pub tag: i32,
+    /// Number of the communicator.
+    pub communicator: u16,
+}
+
+/// One that is under way.
+#[derive(Clone, Copy, Debug)]
+pub struct Open {
+    /// Its number.
+    pub number: u32,
+    /// A receive from anybody or with any tag: the status is wanted.
+    pub wild: bool,
+}

