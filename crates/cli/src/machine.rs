@@ -85,7 +85,7 @@ pub fn run(command: MachineCommand) -> ExitCode {
 }
 
 /// Prints why there is no machine.
-fn complain(error: &MachineError) {
+pub fn complain(error: &MachineError) {
     let text = error.to_string();
     match error {
         // Diagnostics start with "error:" and end with their own line.

@@ -1,5 +1,6 @@
 //! `narrows`: MPI programs on a simulated machine.
 
+mod analyse;
 mod generate;
 mod machine;
 mod picture;
@@ -7,7 +8,10 @@ mod record;
 mod replay;
 mod run;
 mod summary;
+mod topology;
+mod svg;
 mod trace;
+mod wiring;
 mod traffic;
 
 use clap::{Parser, Subcommand};
@@ -26,6 +30,7 @@ const EXAMPLES: &str = "Examples:
   narrows run -n 64 --ppn 4 --machine my.toml --network flow --compute none --out results/ -- python3 app.py
   narrows traffic uniform --nodes 64 --load 0.1:1.0:0.1 --out results/
   narrows machine list
+  narrows topology show megafly-288 --svg megafly.svg
   narrows generate halo3d --ranks 512 -o halo.vef
   narrows trace info halo.vef";
 
@@ -33,18 +38,23 @@ const EXAMPLES: &str = "Examples:
 enum Command {
     /// Run an MPI program on a simulated machine
     Run(run::RunArgs),
-    /// Send synthetic traffic through a simulated machine
-    Traffic(traffic::TrafficArgs),
     /// Replay traces of MPI programs on a simulated machine
     Replay(replay::ReplayArgs),
+    /// Send synthetic traffic through a simulated machine
+    Traffic(traffic::TrafficArgs),
     /// Look at machine files
     #[command(subcommand)]
     Machine(machine::MachineCommand),
+    /// Look at the network of a machine
+    #[command(subcommand)]
+    Topology(topology::TopologyCommand),
     /// Look at traces, convert and change them
     #[command(subcommand)]
     Trace(trace::TraceCommand),
     /// Record the communication of an MPI program as a trace
     Record(record::RecordArgs),
+    /// Write a report about a trace
+    Analyse(analyse::AnalyseArgs),
     /// Make up a trace of a well-known pattern
     Generate(generate::GenerateArgs),
 }
@@ -52,11 +62,13 @@ enum Command {
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Run(args) => run::run(args),
-        Command::Traffic(args) => traffic::run(args),
         Command::Replay(args) => replay::run(args),
+        Command::Traffic(args) => traffic::run(args),
         Command::Machine(command) => machine::run(command),
+        Command::Topology(command) => topology::run(command),
         Command::Trace(command) => trace::run(command),
         Command::Record(args) => record::run(args),
+        Command::Analyse(args) => analyse::run(args),
         Command::Generate(args) => generate::run(args),
     }
 }
