@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 /// First word of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"narrows\0");
 /// Raised with every change of this file or of [`crate::record`].
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Simulated time starts here, ps: one second. What ranks do during MPI_Init lies before it.
 pub const EPOCH_PS: u64 = 1_000_000_000_000;
@@ -118,7 +118,7 @@ pub struct Header {
     pub phase: AtomicU32,
     /// Ranks that run; the one that takes it to zero rings the bell.
     pub running: AtomicU32,
-    /// The futex that the simulator sleeps on: raised when nobody runs and when somebody wants in.
+    /// The futex that the simulator sleeps on: rung when nobody runs and when somebody wants in, see [`crate::handover`].
     pub bell: AtomicU32,
     /// The machine.
     pub settings: Settings,
@@ -148,6 +148,14 @@ pub struct RankHeader {
     pub exit_status: AtomicU32,
     /// Code given to MPI_Abort plus one; 0: it was not called.
     pub abort_code: AtomicU32,
+    /// Why the rank could not push a payload (an errno value), 0: it could.
+    pub push_error: AtomicU32,
+    /// Whose memory it could not write then.
+    pub push_to: AtomicU32,
+    /// And where, and how much.
+    pub push_address: AtomicU64,
+    /// Idem.
+    pub push_length: AtomicU64,
     /// Peer of that call (-1: none, -2: any).
     pub peer: AtomicU64,
     /// Tag of that call (-1: none, -2: any).

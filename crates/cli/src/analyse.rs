@@ -5,7 +5,7 @@ use crate::trace::ReadingArguments;
 use clap::Args;
 use narrows_results::{Column, Table};
 use narrows_trace::analysis::{Analysis, RankUse, Volume};
-use narrows_units::{Bytes, SimTime};
+use narrows_units::SimTime;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -55,7 +55,7 @@ fn whole(args: &AnalyseArgs) -> Result<(), String> {
     write("summary.json", summary(&args.file, &analysis))?;
     tables(&args.report, &analysis)?;
     let Volume { count, bytes } = analysis.messages();
-    eprintln!("narrows: {}: {} ranks, {count} messages, {}", args.report.join("report.html").display(), analysis.ranks.len(), Bytes(bytes));
+    eprintln!("narrows: {}: {} ranks, {count} messages, {}", args.report.join("report.html").display(), analysis.ranks.len(), size(bytes));
     Ok(())
 }
 
@@ -134,8 +134,8 @@ fn overview(analysis: &Analysis) -> String {
     let parts: u64 = analysis.collectives.values().sum();
     let rows = [
         ("Ranks", analysis.ranks.len().to_string()),
-        ("Messages", format!("{count} ({} each)", Bytes(bytes / count.max(1)))),
-        ("Bytes in messages", Bytes(bytes).to_string()),
+        ("Messages", format!("{count} ({} on average)", size(bytes / count.max(1)))),
+        ("Bytes in messages", size(bytes)),
         ("Collectives", format!("{} ({parts} parts)", analysis.outcome.collectives)),
         ("Computing per rank", format!("{} on average", computing / ranks as u64)),
         ("Time on an ideal machine", finish(analysis).to_string()),

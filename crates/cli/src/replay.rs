@@ -61,9 +61,9 @@ pub struct ReplayArgs {
     /// Seed of every random choice of the models
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
-    /// Which algorithms collectives use: Open MPI's or MPICH's decisions, or a file of rules
-    #[arg(long, default_value = "openmpi", value_name = "openmpi|mpich|FILE")]
-    collectives: String,
+    /// Which algorithms collectives use: Open MPI's or MPICH's decisions, or a file of rules [default: the machine's]
+    #[arg(long, value_name = "openmpi|mpich|FILE")]
+    collectives: Option<String>,
     /// Writes summary.json into this folder
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -120,16 +120,17 @@ fn whole(args: &ReplayArgs) -> Result<u8, String> {
     if let Some(out) = &args.out {
         std::fs::create_dir_all(out).map_err(|error| format!("--out {}: {error}", out.display()))?;
     }
-    let rules = rules(&args.collectives)?;
     match (&args.network, args.loggp) {
-        (Some(network), Some(parameters)) if network == "loggp" => alone(args, parameters, rules, start),
+        (Some(network), Some(parameters)) if network == "loggp" => alone(args, parameters, start),
         (_, Some(_)) => Err(String::from("--loggp goes with --network loggp")),
-        _ => on_machine(args, &rules, start),
+        _ => on_machine(args, start),
     }
 }
 
 /// The LogGP replay.
-fn alone(args: &ReplayArgs, parameters: Parameters, rules: Rules, start: Instant) -> Result<u8, String> {
+fn alone(args: &ReplayArgs, parameters: Parameters, start: Instant) -> Result<u8, String> {
+    let table = args.collectives.as_deref().unwrap_or("openmpi");
+    let rules = rules(table, &[])?;
     if let Some(scale) = args.compute_scale.iter().find(|scale| scale.last != u32::MAX) {
         return Err(format!("--compute-scale {}@{}-{}: --loggp has no nodes", scale.factor, scale.first, scale.last));
     }
@@ -144,6 +145,7 @@ fn alone(args: &ReplayArgs, parameters: Parameters, rules: Rules, start: Instant
     let outcome = loggp::run(&mut graph, parameters, &mut watch());
     let about = json!({
         "network": "loggp",
+        "collectives": table,
         "loggp": {
             "L_s": parameters.latency.as_s_f64(), "o_s": parameters.overhead.as_s_f64(), "g_s": parameters.gap.as_s_f64(),
             "G_s_per_byte": parameters.gap_per_byte.as_s_f64(), "O_s_per_byte": parameters.overhead_per_byte.as_s_f64(),
@@ -155,12 +157,14 @@ fn alone(args: &ReplayArgs, parameters: Parameters, rules: Rules, start: Instant
 }
 
 /// The replay through message layer, NICs and network.
-fn on_machine(args: &ReplayArgs, rules: &Rules, start: Instant) -> Result<u8, String> {
+fn on_machine(args: &ReplayArgs, start: Instant) -> Result<u8, String> {
     let mut set = args.set.clone();
     if let Some(network) = &args.network {
         set.push(format!("network.kind={network}"));
     }
     let machine = Machine::load(&args.machine, &Overrides { nodes: args.nodes, set }).map_err(|error| error.to_string())?;
+    let table = args.collectives.as_deref().unwrap_or(&machine.collectives.table);
+    let rules = rules(table, &machine.collectives.rules)?;
     let mapping: Mapping = args.mapping.parse().map_err(|error| format!("--mapping: {error}"))?;
     let topology = machine.topology().map_err(|error| error.to_string())?;
     let programs: Vec<(String, Trace)> = args.traces.iter().map(|path| Ok((name(path), open(path)?))).collect::<Result<_, String>>()?;
@@ -170,7 +174,7 @@ fn on_machine(args: &ReplayArgs, rules: &Rules, start: Instant) -> Result<u8, St
     let parts = programs.into_iter().zip(&nodes).zip(&processes).map(|(((name, trace), nodes), processes)| Part {
         name,
         program: Box::new(trace.program),
-        collectives: Box::new(ByRules::new(rules.clone(), None)),
+        collectives: Box::new(ByRules::new(rules.clone(), mapping::layout(&topology, nodes))),
         scale: nodes.iter().map(|&node| scale_on(&args.compute_scale, node)).collect(),
         processes: processes.clone(),
     });
@@ -189,6 +193,7 @@ fn on_machine(args: &ReplayArgs, rules: &Rules, start: Instant) -> Result<u8, St
     let about = json!({
         "network": machine.network.kind.name(),
         "nodes": machine.node.count,
+        "collectives": table,
         "mapping": args.mapping,
         "seed": args.seed,
         "machine": machine.to_json(),
@@ -209,16 +214,19 @@ fn name(path: &Path) -> String {
     path.file_stem().map_or_else(|| path.display().to_string(), |stem| stem.to_string_lossy().into_owned())
 }
 
-fn rules(text: &str) -> Result<Rules, String> {
-    let table = match text {
-        "openmpi" => OPEN_MPI,
-        "mpich" => MPICH,
-        path => {
-            let text = std::fs::read_to_string(path).map_err(|error| format!("--collectives {path}: {error}"))?;
-            return Rules::parse(&text).map_err(|error| format!("--collectives {path}: {error}"));
-        }
+/// The rules of a table, behind those in `first`.
+fn rules(table: &str, first: &[String]) -> Result<Rules, String> {
+    let text = match table {
+        "openmpi" => OPEN_MPI.to_owned(),
+        "mpich" => MPICH.to_owned(),
+        path => std::fs::read_to_string(path).map_err(|error| format!("collectives {path}: {error} (known: openmpi, mpich, or a file)"))?,
     };
-    Rules::parse(table).map_err(|error| format!("--collectives {text}: {error}"))
+    let own = first.iter().map(|rule| Rules::parse(rule).map_err(|error| format!("collectives.rules, {rule:?}: {}", error.problem)));
+    own.collect::<Result<Vec<_>, _>>()?;
+    let lines: String = first.iter().map(|rule| format!("{rule}\n")).collect();
+    // The lines of a file keep their numbers in messages.
+    Rules::parse(&text).map_err(|error| format!("collectives {table}: {error}"))?;
+    Rules::parse(&(lines + &text)).map_err(|error| error.to_string())
 }
 
 /// Shows progress once a second on a terminal, every ten seconds elsewhere; says no after Ctrl-C.
@@ -307,7 +315,6 @@ fn summary(args: &ReplayArgs, outcome: &Outcome, setting: &Setting) -> Value {
         "peak_rss_bytes": peak_rss_bytes(),
         "digest": format!("{:016x}", outcome.digest),
         "failure": outcome.failure,
-        "collectives": args.collectives,
         "compute_scale": args.compute_scale.iter().map(|scale| scale.factor).collect::<Vec<_>>(),
         "exit_code": i32::from(outcome.failure.is_some()),
         "applications": applications,

@@ -72,13 +72,9 @@ impl Frame {
     }
 
     fn label(&mut self, part: f64, text: &str) {
-        let _ = write!(
-            self.svg,
-            "<text x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
-            Frame::x(part),
-            HEIGHT - BOTTOM + 15.0,
-            escape(text)
-        );
+        let anchor = if part > 0.96 { "end" } else { "middle" };
+        let at = Frame::x(part);
+        let _ = write!(self.svg, "<text x=\"{at:.1}\" y=\"{}\" text-anchor=\"{anchor}\">{}</text>", HEIGHT - BOTTOM + 15.0, escape(text));
     }
 
     fn legend(&mut self, names: &[&str]) {
@@ -159,9 +155,12 @@ pub fn cumulative(x: &str, y: &str, curves: &[(&str, Vec<(f64, f64)>)]) -> Strin
     frame.end()
 }
 
-/// 64 KiB
+/// 64 KiB, 12.3 MiB
 pub fn size(bytes: u64) -> String {
-    narrows_units::Bytes(bytes).to_string()
+    const UNITS: [(u64, &str); 4] = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let Some((unit, name)) = UNITS.into_iter().find(|(unit, _)| bytes >= *unit) else { return format!("{bytes} B") };
+    let text = format!("{:.1}", bytes as f64 / unit as f64);
+    format!("{} {name}", text.trim_end_matches(".0"))
 }
 
 /// A square of cells, row by row: white is nothing, then from light to dark on a logarithmic scale.
@@ -245,4 +244,26 @@ pub fn heat(side: usize, values: &[u64], ranks: u32) -> String {
     }
     svg.push_str("</svg>");
     svg
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_as_people_write_them() {
+        assert_eq!([0.0, 12.0, 1500.0, 12_340_000.0].map(short), ["0", "12", "1.5 k", "12.34 M"]);
+        assert_eq!([0, 512, 65_536, 12_857_520].map(size), ["0 B", "512 B", "64 KiB", "12.3 MiB"]);
+    }
+
+    #[test]
+    fn one_rectangle_per_value() {
+        let labels = ["a<b", "c"].map(str::to_owned);
+        let picture = bars("x", "y", &labels, &[("one", vec![1.0, 0.0]), ("two", vec![2.0, 3.0])]);
+        assert_eq!(picture.matches("<title>").count(), 3);
+        assert!(picture.contains("a&lt;b") && !picture.contains("a<b"));
+        let map = heat(2, &[5, 5, 0, 7], 2);
+        // Two equal neighbours are one piece; the frame and the scale come on top.
+        assert_eq!(map.matches("<rect").count(), 2 + 1 + 40);
+    }
 }

@@ -143,7 +143,7 @@ fn every_switch(topology: &Topology, title: &[String; 2], first_alone: bool) -> 
         entries.push((FAILED, "failed"));
     }
     key(&mut svg, &entries);
-    let opacity = (60.0 / (bundles.len() as f64).sqrt() / 3.0).clamp(0.25, 0.9);
+    let opacity = (60.0 / (bundles.len() as f64).sqrt() / 3.0).clamp(if first_alone { 0.12 } else { 0.25 }, 0.9);
     for pass in [LinkClass::Global, LinkClass::Switch] {
         for ((one, other), bundle) in bundles.iter().filter(|(_, bundle)| bundle.class == pass) {
             let (from, to) = (layout.switches[*one as usize], layout.switches[*other as usize]);

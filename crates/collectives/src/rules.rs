@@ -89,16 +89,6 @@ impl Rules {
         Ok(rules)
     }
 
-    /// Puts `choices`, as behind the colon of a rule, before all rules of an operation.
-    ///
-    /// # Errors
-    /// What is wrong with it.
-    pub fn prefer(&mut self, operation: Operation, choices: &str) -> Result<(), String> {
-        let rule = Rule { odd: false, total: false, ranks: u32::MAX, choices: parse_choices(operation, choices)? };
-        self.rules.entry(operation).or_default().insert(0, rule);
-        Ok(())
-    }
-
     /// How `operation` is done among `ranks`; `bytes` as in [`Schedule::new`]. Without a rule: the algorithm that comes first in
     /// [`Algorithm::ALL`].
     pub fn choose(&self, operation: Operation, ranks: u32, bytes: u64) -> Choice {
@@ -216,11 +206,10 @@ mod tests {
     }
 
     #[test]
-    fn preferences_come_first() {
-        let mut rules = Rules::parse(MPICH).unwrap();
-        rules.prefer(Operation::Broadcast, "chain/4096 <100000, binary").unwrap();
+    fn earlier_rules_come_first() {
+        let rules = Rules::parse(&format!("bcast *: chain/4096 <100000, binary\n{MPICH}")).unwrap();
         assert_eq!(rules.choose(Operation::Broadcast, 64, 50_000), Choice { algorithm: Algorithm::Chain, parameter: 4096 });
-        assert_eq!(rules.prefer(Operation::Scan, "ring"), Err(String::from("ring does no scan; what does: linear, recursive-doubling")));
+        assert_eq!(name(&rules, Operation::Scan, 64, 1), "recursive-doubling");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`loggp`] | the LogGOPS model by itself: no NIC, no network, millions of messages per second |
+//! | [`expand`] | a program with its collectives spelt out in messages |
 //! | [`graph`] | the operations of all ranks in memory, and who waits for whom |
 //! | [`collectives`] | from the calls of a trace to schedules |
 //! | [`machine`] | ranks with clocks, the message layer, NICs, a network |
@@ -13,6 +14,7 @@
 //! | `times` | flow completion times without keeping each |
 
 pub mod collectives;
+pub mod expand;
 pub mod graph;
 pub mod loggp;
 pub mod machine;

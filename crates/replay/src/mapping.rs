@@ -1,8 +1,9 @@
 //! Where the ranks of several traces run.
 
+use crate::collectives::Layout;
 use narrows_machine::{Machine, Placement, placement};
 use narrows_portals::ProcessId;
-use narrows_topology::{Topology, Vertex};
+use narrows_topology::{LinkClass, Topology, Vertex};
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
@@ -86,6 +87,27 @@ pub fn processes(nodes: &[Vec<u32>]) -> Vec<Vec<ProcessId>> {
         ProcessId { nid: node + 1, pid: *pid }
     };
     nodes.iter().map(|trace| trace.iter().map(&mut place).collect()).collect()
+}
+
+/// Groups and routers of the ranks on `nodes`, for broadcasts that look at them (GLF, LLF); `None` where not every two groups have a
+/// link of their own.
+pub fn layout(topology: &Topology, nodes: &[u32]) -> Option<Layout> {
+    let mut gateways: BTreeMap<(u32, u32), (u32, u32)> = BTreeMap::new();
+    for link in topology.links().iter().filter(|link| link.class == LinkClass::Global) {
+        if let (Vertex::Switch(from), Vertex::Switch(to)) = (link.from, link.to) {
+            gateways.entry((topology.group(from), topology.group(to))).or_insert((from, to));
+        }
+    }
+    let groups = topology.groups() as usize;
+    if groups < 2 || gateways.len() < groups * (groups - 1) {
+        return None;
+    }
+    let places = nodes.iter().map(|&node| match topology.links()[topology.injection(node) as usize].to {
+        Vertex::Switch(switch) => (topology.group(switch), switch),
+        Vertex::Host(host) => (0, host),
+    });
+    let gateway = move |from, to| gateways.get(&(from, to)).copied().unwrap_or_default();
+    Some(Layout { places: places.collect(), gateway: Box::new(gateway) })
 }
 
 #[cfg(test)]

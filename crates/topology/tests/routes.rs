@@ -418,6 +418,15 @@ fn graph_files_are_read_or_refused_with_the_place() {
     assert_eq!(error.to_string(), "line 1, column 1: 5 hosts asked for (node.count, --nodes); the file has 4");
 }
 
+#[test]
+fn the_graph_file_of_the_documentation_is_one() {
+    let document = include_str!("../../../docs/topologies.md");
+    let text = document.split("```text\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let topology = graph_file::parse("documentation", text, None).unwrap();
+    let counts = topology.counts();
+    assert_eq!((counts.hosts, counts.switches, counts.switch_cables, counts.diameter), (5, 3, 3, 4));
+}
+
 proptest::proptest! {
     #[test]
     fn no_graph_file_panics(text in "(switch|host|hosts|link|route|#|[ab]|[0-9]|x2|global| |\n){0,60}") {
