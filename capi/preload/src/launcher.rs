@@ -6,6 +6,7 @@ use crate::symbols::real;
 use libc::{c_int, c_void, size_t, ssize_t};
 use std::sync::OnceLock;
 
+#[allow(non_snake_case)]
 mod next {
     use super::*;
     real! {

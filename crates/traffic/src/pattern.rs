@@ -366,7 +366,7 @@ mod tests {
 
     #[test]
     fn groups_and_rings_are_those_of_the_topology() {
-        let dragonfly = Dragonfly::new(3, 6, 3, 19, Arrangement::Consecutive, None).unwrap().build();
+        let dragonfly = Dragonfly::new([3, 6, 3, 19], Arrangement::Consecutive, None).unwrap().build();
         let one = |text: &str, topology: &Topology, position| {
             let (targets, _) = Targets::new(&text.parse().unwrap(), (0..topology.hosts()).collect(), topology, 1).unwrap();
             targets.next(position, &mut 0, &mut stream(7, "test", 0))

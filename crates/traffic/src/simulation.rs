@@ -20,7 +20,7 @@ const STRETCHES: u64 = 5;
 /// ... and after so many of them the measurement begins, steady or not.
 const MAX_STRETCHES: u32 = 15;
 /// A class is saturated when more than this part of what it generated within the window did not arrive within it, and that is no chance
-/// (see [`Simulation::falls_short`]).
+/// (see [`Simulation::falls_short`]), or when more than this part of its messages was not done after as much time again.
 const SHORTFALL: f64 = 0.03;
 /// Standard deviations that are no chance.
 const NO_CHANCE: f64 = 4.0;
@@ -124,12 +124,19 @@ impl<'a> Simulation<'a> {
             self.open_window(begin, self.now);
         }
         let meters = self.meters();
-        let saturated: Vec<bool> = (0..before.len()).map(|class| self.falls_short(class, &before[class], &meters[class])).collect();
+        let mut saturated: Vec<bool> = (0..before.len()).map(|class| self.falls_short(class, &before[class], &meters[class])).collect();
         // Messages of the window are followed to their end, unless there is none.
         let limit = end + measured;
         let step = SimTime((measured.as_ps() / 50).max(1));
         while go_on && !saturated.contains(&true) && self.now < limit && self.unfinished() > 0 {
             go_on = self.run_until((self.now + step).min(limit), control);
+        }
+        if self.now == limit {
+            // They had as much time again: where they wait behind a backlog, it is one that does not go away.
+            let meters = self.meters();
+            for (class, generator) in self.plan.generators.iter().enumerate() {
+                saturated[class] |= generator.load.is_some() && meters[class].open() as f64 > SHORTFALL * meters[class].messages as f64;
+            }
         }
         self.finish(begin, window, &saturated, steady, !go_on)
     }

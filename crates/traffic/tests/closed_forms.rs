@@ -100,6 +100,9 @@ fn an_incast_is_shared_evenly() {
         near(&format!("incast of {n}"), point.accepted, 1.0 / f64::from(n), 0.01);
         assert!(point.saturated);
     }
+    // Too few messages to tell a growing backlog from chance within the window, but they never end.
+    let few = run(&setup(one_switch(6), &["pattern=incast:5 size=64KiB"], 100), Some(0.5));
+    assert!(few.saturated && few.unfinished() > 10, "{} of {} not done", few.unfinished(), few.fct().count());
 }
 
 #[test]
@@ -109,10 +112,11 @@ fn shifts_go_through_a_fat_tree_at_full_rate() {
         let point = run(&setup(FatTree::k_ary_n_tree(4, 2).unwrap().build(), &[&format!("pattern=shift:{by}")], 500), Some(1.0));
         near(&format!("shift by {by}"), point.accepted, 1.0, 0.005);
         assert!(!point.saturated, "all is accepted");
-        // The window has sharp ends: 53.3 packet times of it are filled as well, whether its begin is given or found.
+        // The window has sharp ends: 53.3 packet times of it are filled as well, whether its begin is given or found. (16 whole numbers of
+        // packets: 0.2 % of chance.)
         for warmup in [Some(SimTime::from_us(50)), None] {
             let short = Setup { warmup, ..setup(FatTree::k_ary_n_tree(4, 2).unwrap().build(), &[&format!("pattern=shift:{by}")], 10) };
-            near("ten microseconds", run(&short, Some(1.0)).accepted, 1.0, 0.003);
+            near("ten microseconds", run(&short, Some(1.0)).accepted, 1.0, 0.008);
         }
     }
 }
