@@ -8,11 +8,11 @@ mod record;
 mod replay;
 mod run;
 mod summary;
-mod topology;
 mod svg;
+mod topology;
 mod trace;
-mod wiring;
 mod traffic;
+mod wiring;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
