@@ -7,6 +7,7 @@ compares simulated results with closed forms.
 import argparse
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -89,6 +90,12 @@ def main():
     for ranks in (2, 6):
         runner.expect(f"active messages n={ranks}", r"active messages", active, ranks)
     runner.expect("active messages ppn=2", r"active messages", active, 4, options=["--ppn", "2", "--no-aslr"])
+    hydra = shutil.which("mpiexec.hydra") or str(ROOT / "target/mpis/mpich/bin/mpiexec.hydra")
+    pmi = runner.build("tests/portals/pmi.c")
+    if pathlib.Path(hydra).exists():
+        runner.expect("barriers over PMI-1 n=5", r"20 turns of 5", pmi, 5, options=["--mpirun", hydra])
+    else:
+        print("left out: barriers over PMI-1 (no mpiexec.hydra)")
     return 1 if FAILURES else 0
 
 

@@ -1,6 +1,8 @@
 //! Barriers that a program without MPI has with its launcher: over the socket of PMI-1 and PMI-2, whose number the launcher gives
 //! in `PMI_FD`, or by PMIx. All ranks meet in simulated time before each begins the real one; see `narrows_barrier`.
 
+#![allow(non_snake_case)] // names of C
+
 use crate::portals;
 use crate::symbols::real;
 use libc::{c_int, c_void, size_t, ssize_t};

@@ -51,6 +51,10 @@ pub fn idle_poll() -> bool {
     IDLE.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok()
 }
 
+
+/// What a barrier over the launcher takes, ps. Our own choice: two messages over TCP and two processes that wake up; much longer
+/// than anything that the NIC does, as on a machine.
+const LAUNCHER_BARRIER_PS: u64 = 100_000_000;
 /// Ends a rank whose simulator is gone.
 const EXIT_SIMULATOR_GONE: i32 = 121;
 
@@ -281,6 +285,11 @@ impl Rank {
             }
             Command::CtSet { ct, .. } | Command::CtIncrement { ct, .. } => {
                 if let Some(counter) = self.counts.get_mut(&ct.0) {
+                    counter.asked = counter.asked.wrapping_add(1);
+                }
+            }
+            Command::MeSearch { me: entry, .. } if entry.options & me::EVENT_CT_OVERFLOW != 0 => {
+                if let Some(counter) = self.counts.get_mut(&entry.ct.0) {
                     counter.asked = counter.asked.wrapping_add(1);
                 }
             }
@@ -779,7 +788,8 @@ impl Rank {
         self.library_entered();
         let before = self.clock;
         self.park(u64::MAX, reason::BARRIER);
-        self.clock = self.header().clock.load(Relaxed).max(before);
+        self.clock = self.header().clock.load(Relaxed).max(before) + LAUNCHER_BARRIER_PS;
+        self.header().clock.store(self.clock, Relaxed);
         self.header().wait_ps.fetch_add(self.clock - before, Relaxed);
         self.activity();
         self.library_left();

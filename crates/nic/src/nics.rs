@@ -423,6 +423,10 @@ impl Nics {
             Command::MeUnlink { entry, ticket } => reply(ticket, interface.me_unlink(entry), &mut port),
             Command::MeSearch { pt, operation, me } => {
                 let visited = interface.me_search(pt, operation, &me, &mut port);
+                if me.options & me::EVENT_CT_OVERFLOW != 0 {
+                    // The process may want to know that the search is in the value.
+                    interface.counters.increment(me.ct, 0, 0, by, &mut port);
+                }
                 port.node.stages.matched(now, visited, &self.config);
             }
             Command::Put { local, length, inline, ack, target, hdr_data } => {

@@ -927,11 +927,10 @@ impl Interface {
             let Some((order, slot)) = found else { break };
             after = order + 1;
             hit = true;
-            if search == SearchOperation::Only {
-                self.claim(slot, &claim, sink);
-                return visited;
+            match search {
+                SearchOperation::Only => self.claim(slot, &claim, sink),
+                SearchOperation::Delete => self.take_header(index, slot, &claim, sink),
             }
-            self.take_header(index, slot, &claim, sink);
             if once {
                 return visited;
             }

@@ -383,7 +383,7 @@ fn item_14_unexpected_hdr_disable_leaves_no_header() {
 }
 
 #[test]
-fn item_15_search_only_gives_one_event_and_consumes_nothing() {
+fn item_15_search_only_gives_one_event_for_use_once_and_consumes_nothing() {
     let mut sim = sim();
     sim.overflow(2, entry_with(0, 2000, 256, me::MANAGE_LOCAL | me::EVENT_COMM_DISABLE));
     for data in [11, 12] {
@@ -391,7 +391,7 @@ fn item_15_search_only_gives_one_event_and_consumes_nothing() {
         sim.run();
     }
     for _ in 0..3 {
-        sim.search(2, SearchOperation::Only, MatchEntry { user_ptr: 6, ..Default::default() });
+        sim.search(2, SearchOperation::Only, MatchEntry { user_ptr: 6, options: me::USE_ONCE, ..Default::default() });
         sim.run();
         let events = sim.events(2);
         assert_eq!(events.len(), 1);
@@ -399,6 +399,10 @@ fn item_15_search_only_gives_one_event_and_consumes_nothing() {
         assert_eq!((found.kind, found.fail, found.hdr_data, found.user_ptr), (Search, FailType::Ok, 11, 6));
         assert_eq!((found.start, found.mlength, found.initiator), (2000, 16, sim.places[0]));
     }
+    // 4.3: one that is persistent looks at all.
+    sim.search(2, SearchOperation::Only, MatchEntry { user_ptr: 7, ..Default::default() });
+    sim.run();
+    assert_eq!(sim.events(2).iter().map(|event| (event.kind, event.hdr_data)).collect::<Vec<_>>(), [(Search, 11), (Search, 12)]);
     sim.search(2, SearchOperation::Only, entry(99, 0, 0));
     sim.run();
     let missed = sim.events(2);
@@ -427,14 +431,14 @@ fn item_16_search_delete_removes_one_or_all_and_counts() {
     assert_eq!(events, 2, "persistent: all that is left");
     assert_eq!(
         notices.last(),
-        Some(&Notice::Count { ct: CT, success: 3, failure: 1, commands: 0 }),
+        Some(&Notice::Count { ct: CT, success: 3, failure: 1, commands: 2 }),
         "and one failure at the end of the list"
     );
     sim.search(2, SearchOperation::Delete, once);
     sim.run();
     let notices = sim.take(2);
     assert!(matches!(notices[0], Notice::Event { event, .. } if event.kind == Search && event.fail == FailType::NoMatch));
-    assert_eq!(notices[1], Notice::Count { ct: CT, success: 3, failure: 2, commands: 0 });
+    assert_eq!(notices[1], Notice::Count { ct: CT, success: 3, failure: 2, commands: 2 });
 }
 
 #[test]

@@ -250,13 +250,27 @@ impl Reference {
         while let Some(index) = self.first_header(process, &me, 0) {
             hit = true;
             if operation == SearchOperation::Only {
-                let header = self.sides[process as usize].headers[index].clone();
-                self.header_event(process, EventKind::Search, &header, me.user_ptr);
-                if on(me.options, me::EVENT_CT_OVERFLOW) {
-                    let amount = if on(me.options, me::EVENT_CT_BYTES) { header.mlength } else { 1 };
-                    self.count(process, me.ct, FailType::Ok, amount);
+                // All that match, or the first.
+                let matching = |header: &&Header| {
+                    let room = me.length.saturating_sub(if on(me.options, me::MANAGE_LOCAL) { 0 } else { header.message.offset });
+                    me.matches(self.places[header.message.from as usize], header.message.bits)
+                        && (!on(me.options, me::NO_TRUNCATE) || header.message.length <= room)
+                };
+                let once = on(me.options, me::USE_ONCE);
+                let most = if once { 1 } else { usize::MAX };
+                let found: Vec<Header> =
+                    self.sides[process as usize].headers[index..].iter().filter(matching).take(most).cloned().collect();
+                for header in found {
+                    self.header_event(process, EventKind::Search, &header, me.user_ptr);
+                    if on(me.options, me::EVENT_CT_OVERFLOW) {
+                        let amount = if on(me.options, me::EVENT_CT_BYTES) { header.mlength } else { 1 };
+                        self.count(process, me.ct, FailType::Ok, amount);
+                    }
                 }
-                return;
+                if once {
+                    return;
+                }
+                break;
             }
             self.consume(process, index, &me, false);
             if on(me.options, me::USE_ONCE) {
@@ -561,6 +575,10 @@ fn check(pt_options: u32, steps: Vec<Step>) -> Result<(), TestCaseError> {
                 me.user_ptr = number as u64;
                 sim.search(process, operation, me);
                 reference.search(process, operation, me);
+                if on(me.options, me::EVENT_CT_OVERFLOW) && me.ct != NO_CT {
+                    reference.sides[process as usize].commands += 1;
+                    reference.count(process, me.ct, FailType::Ok, 0);
+                }
                 retry = Some(process);
             }
             Step::Put { from, to, bits, offset, length, ack, options } => {

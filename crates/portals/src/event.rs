@@ -145,7 +145,7 @@ pub enum Notice {
         success: u64,
         /// Failures.
         failure: u64,
-        /// `CtSet` and `CtIncrement` commands of the process that are in this value.
+        /// `CtSet`, `CtIncrement` and counting `MeSearch` commands of the process that are in this value.
         commands: u32,
     },
     /// The answer to a command with a ticket.
