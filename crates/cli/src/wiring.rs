@@ -355,7 +355,7 @@ fn ring(topology: &Topology) -> Layout {
 fn springs(topology: &Topology) -> Layout {
     let mut layout = ring(topology);
     let count = layout.switches.len();
-    if count > 600 || count < 3 {
+    if !(3..=600).contains(&count) {
         return layout;
     }
     let (left, right, top, bottom) = (60.0, layout.width - 60.0, 115.0, layout.height - 60.0);

@@ -51,7 +51,6 @@ pub fn idle_poll() -> bool {
     IDLE.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok()
 }
 
-
 /// What a barrier over the launcher takes, ps. Our own choice: two messages over TCP and two processes that wake up; much longer
 /// than anything that the NIC does, as on a machine.
 const LAUNCHER_BARRIER_PS: u64 = 100_000_000;
