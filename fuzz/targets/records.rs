@@ -2,7 +2,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use narrows_channel::record::{Delivery, Writer, decode_command, decode_delivery, encode_command, encode_notice, encode_write};
+use narrows_channel::record::{
+    Delivery, Writer, decode_command, decode_delivery, encode_command, encode_notice, encode_push, encode_write,
+};
 
 fuzz_target!(|bytes: &[u8]| {
     let mut area = vec![0; bytes.len() + 4096];
@@ -22,6 +24,7 @@ fuzz_target!(|bytes: &[u8]| {
         match delivery {
             Delivery::Notice(notice) => encode_notice(&mut writer, time, &notice),
             Delivery::Write { address, bytes } => encode_write(&mut writer, time, address, bytes),
+            Delivery::Push(push) => encode_push(&mut writer, time, &push),
         }
         .expect("it fitted before");
         let used = writer.used();

@@ -474,7 +474,7 @@ mod tests {
             let mut memory = twins();
             if crowded {
                 for _ in 0..NOTICE_BYTES / 16 {
-                    memory.notify(SimTime(1), 0, Notice::Count { ct: narrows_portals::CtId(1), success: 1, failure: 0 });
+                    memory.notify(SimTime(1), 0, Notice::Count { ct: narrows_portals::CtId(1), success: 1, failure: 0, commands: 0 });
                 }
             }
             memory

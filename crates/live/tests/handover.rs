@@ -106,7 +106,7 @@ fn rank_main() {
             for round in 0..50u8 {
                 put(previous, &[round; 8]);
                 await_put();
-                let local = LocalBuffer { address: taken.as_ptr() as u64, options: 0, eq: EQ, ct: CtId::NONE, user_ptr: 0 };
+                let local = LocalBuffer { address: taken.as_ptr() as u64, eq: EQ, ..LocalBuffer::default() };
                 let target = RemoteTarget { process: next, pt: 1, match_bits: 1, offset: 0 };
                 session().unwrap().submit(Command::Get { local, length: LONG as u64, target });
                 in_call("MPI_Waitall", || {

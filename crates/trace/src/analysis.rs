@@ -256,7 +256,7 @@ mod tests {
         assert_eq!(analysis.sizes, BTreeMap::from([(1 << 16, 64 * 30)]));
         assert_eq!(analysis.pairs.as_ref().unwrap().len(), 64 * 6);
         assert!(analysis.pairs.as_ref().unwrap().values().all(|pair| *pair == Volume { count: 5, bytes: 5 << 16 }));
-        assert_eq!(analysis.messages(), Volume { count: 64 * 30, bytes: 64 * 30 << 16 });
+        assert_eq!(analysis.messages(), Volume { count: 64 * 30, bytes: (64 * 30) << 16 });
         // Each step at once, at 0, 100, ... 400 us.
         let busy: Vec<u64> = analysis.intervals.iter().map(|interval| interval.messages.count).filter(|count| *count > 0).collect();
         assert_eq!(busy, [64 * 6; 5]);
