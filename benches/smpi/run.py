@@ -9,7 +9,9 @@
 Both simulate the same machine, 16 nodes on a 4-ary 2-tree with links of 11.1 GB/s and 200 ns (`bxi-v2`), and run the same
 programs from examples/ with the same arguments; computing is free on both sides. The runs alternate (SMPI, Narrows, SMPI,
 Narrows ...), so that a disturbance of the host hits both; medians are compared. SMPI chooses its collective algorithms as
-Open MPI (or MPICH) does. The table goes to standard output, all figures to --json.
+Open MPI (or MPICH) does. The table goes to standard output, all figures to --json. The last line of a program is its start
+and end alone: one iteration of empty messages. On a busy host the CPU time (all processes, user and system) says more than
+the wall time.
 
 Aims: Narrows/SMPI at most 1.0 with the flow network and at most 1.5 with packets; at most two process crossings per
 blocking MPI call.
@@ -31,9 +33,9 @@ RANKS = 16
 
 # Longest message and iterations. The iterations are chosen such that SMPI needs 3 to 10 s on one core of a small server.
 PROGRAMS = {
-    "pingpong": (1 << 20, 3000),
-    "allreduce": (1 << 20, 60),
-    "alltoall": (1 << 20, 25),
+    "pingpong": (1 << 20, 9000),
+    "allreduce": (1 << 20, 120),
+    "alltoall": (1 << 20, 40),
 }
 
 # Ratios that the project aims at.
@@ -97,7 +99,7 @@ def main() -> int:
     platform.write_text(PLATFORM)
     hosts.write_text("".join(f"node{i}\n" for i in range(RANKS)))
     results = []
-    header = f"{'program':10} {'MPI':8} {'network':7} {'SMPI s':>8} {'Narrows s':>10} {'ratio':>6} {'aim':>5}  {'SMPI cpu':>8} {'cpu':>7} {'crossings/call':>15}"
+    header = f"{'program':10} {'MPI':8} {'network':7} {'SMPI s':>8} {'Narrows s':>10} {'ratio':>6} {'aim':>5}  {'SMPI cpu':>8} {'cpu':>7} {'cpu ratio':>9} {'crossings/call':>15}"
     print(f"load before: {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores, {options.runs} turns, medians")
     print(header)
     try:
@@ -109,24 +111,26 @@ def main() -> int:
                 smpi = [
                     "smpirun", "-np", str(RANKS), "-platform", str(platform), "-hostfile", str(hosts),
                     "--cfg=smpi/simulate-computation:no", f"--cfg=smpi/coll-selector:{'mpich' if mpi == 'mpich' else 'ompi'}",
-                    "--log=root.thres:error", str(on_smpi), *arguments,
+                    "--log=root.thres:error", str(on_smpi),
                 ]  # fmt: skip
                 on_mpi = None if options.smpi_only else compile_with(str(MPIS[mpi] / "bin/mpicc"), program, build / mpi / program)
-                for network in ["-"] if options.smpi_only else networks:
+                for network in ["-"] if options.smpi_only else [*networks, "start"]:
                     peer, own, summaries = [], [], []
+                    started = network == "start"
+                    given = ["0", "1"] if started else arguments
                     for _ in range(options.runs):
-                        peer.append(timed(smpi)[:2])
+                        peer.append(timed([*smpi, *given])[:2])
                         if not options.smpi_only:
                             out = folder / "out"
                             command = [
-                                options.narrows, "run", "-n", str(RANKS), *MACHINE, "--network", network, "--compute", "none",
-                                "--out", str(out), "--", str(on_mpi), *arguments,
+                                options.narrows, "run", "-n", str(RANKS), *MACHINE, "--network", "flow" if started else network,
+                                "--compute", "none", "--out", str(out), "--", str(on_mpi), *given,
                             ]  # fmt: skip
                             root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
                             own.append(timed(command, root)[:2])
                             summaries.append(json.loads((out / "summary.json").read_text()))
                     row = {
-                        "program": program, "arguments": arguments, "mpi": mpi, "network": network,
+                        "program": program, "arguments": given, "mpi": mpi, "network": network,
                         "smpi_wall_s": [wall for wall, _ in peer], "smpi_cpu_s": [cpu for _, cpu in peer],
                     }  # fmt: skip
                     peer_wall, peer_cpu = (statistics.median(values) for values in zip(*peer))
@@ -138,7 +142,7 @@ def main() -> int:
                             print(f"warning: {program} on {network}: the digests differ between runs", file=sys.stderr)
                         row |= {
                             "narrows_wall_s": [wall for wall, _ in own], "narrows_cpu_s": [cpu for _, cpu in own],
-                            "ratio": own_wall / peer_wall, "aim": BOUNDS.get(network),
+                            "ratio": own_wall / peer_wall, "cpu_ratio": own_cpu / peer_cpu, "aim": BOUNDS.get(network),
                             "crossings": last["crossings"], "blocking_mpi_calls": last["blocking_mpi_calls"],
                             "crossings_per_blocking_call": last["crossings_per_blocking_call"], "digest": last["digest"],
                             "simulated_s": last["simulated_s"], "events": last["events"], "messages": last["messages"],
@@ -147,7 +151,7 @@ def main() -> int:
                         shown = "-" if per_call is None else f"{per_call:.2f}" + (" !" if per_call > CROSSINGS_BOUND else "")
                         aim = BOUNDS.get(network)
                         missed = "!" if aim and own_wall / peer_wall > aim else ""
-                        line += f" {own_wall:10.2f} {own_wall / peer_wall:5.2f}{missed or ' '} {aim or '-':>5}  {peer_cpu:8.2f} {own_cpu:7.2f} {shown:>15}"
+                        line += f" {own_wall:10.2f} {own_wall / peer_wall:5.2f}{missed or ' '} {aim or '-':>5}  {peer_cpu:8.2f} {own_cpu:7.2f} {own_cpu / peer_cpu:9.2f} {shown:>15}"
                     else:
                         line += f" {'':10} {'':6} {'':5}  {peer_cpu:8.2f}"
                     print(line, flush=True)

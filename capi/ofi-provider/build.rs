@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Every function of libportals that the provider calls: the declarations in `src/port.rs`.
-const PORTALS: [&str; 22] = [
+const PORTALS: &[&str] = &[
     "PtlInit",
     "PtlNIInit",
     "PtlGetPhysId",
@@ -27,10 +27,12 @@ const PORTALS: [&str; 22] = [
     "PtlGet",
     "narrows_get_settings",
     "narrows_endpoint_open",
+    "narrows_before_start",
     "narrows_charge_copy",
     "narrows_charge_completion",
     "narrows_expect_soon",
     "narrows_eq_check",
+    "narrows_idle_poll",
 ];
 
 const SOURCES: [&str; 9] = ["av.c", "cntr.c", "cq.c", "endpoint.c", "fabric.c", "info.c", "init.c", "messages.c", "unsupported.c"];

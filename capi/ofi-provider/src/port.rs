@@ -66,6 +66,7 @@ unsafe extern "C" {
     fn narrows_charge_copy(bytes: u64);
     fn narrows_charge_completion();
     fn narrows_expect_soon(yes: c_int);
+    fn narrows_idle_poll() -> c_int;
     fn narrows_eq_check(eqs: *const Handle, size: c_uint, event: *mut FullEvent, which: *mut c_uint) -> c_int;
 }
 
@@ -105,6 +106,12 @@ pub fn charge_completion() {
 pub fn expect_soon(yes: bool) {
     // SAFETY: no preconditions.
     unsafe { narrows_expect_soon(c_int::from(yes)) }
+}
+
+/// An empty poll would have no effect and can be left out.
+pub fn idle_poll() -> bool {
+    // SAFETY: no preconditions.
+    unsafe { narrows_idle_poll() != 0 }
 }
 
 /// How long to look for an event.

@@ -182,7 +182,15 @@ pub fn renew() {
 
 /// The next entry of a completion queue. `poll`: looks for events when there is none.
 pub fn next_entry(cq: u32, poll: bool) -> Result<Option<Entry>, Errno> {
-    let first = state().shared.pop(cq, false)?;
+    let first = {
+        let mut state = state();
+        let first = state.shared.pop(cq, false)?;
+        // Most polls: nothing is here, and it is too early to wait.
+        if first.is_none() && poll && state.shared.unread == 0 && port::idle_poll() {
+            return Ok(None);
+        }
+        first
+    };
     let entry = match first {
         None if poll => {
             take_events(Look::Poll, |shared| shared.cqs.get(cq).is_ok_and(|queue| !queue.is_empty()));

@@ -78,3 +78,9 @@ pub unsafe extern "C" fn narrows_eq_check(eq_handles: *const Handle, size: c_uin
         Err(code) => code,
     }
 }
+
+/// 1: an empty poll would return at once without effect, so the caller may leave it out.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_idle_poll() -> c_int {
+    c_int::from(narrows_guest::idle_poll())
+}

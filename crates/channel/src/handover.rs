@@ -22,6 +22,8 @@ pub trait Word {
     fn put(&self, value: u32);
     /// Adds, wrapping; what it held before.
     fn add(&self, value: u32) -> u32;
+    /// Stores `value` if it holds `expected`; whether it did.
+    fn swap_if(&self, expected: u32, value: u32) -> bool;
     /// Sleeps while it holds `expected`; may return for no reason. True when the timeout has passed.
     fn wait(&self, expected: u32, timeout: Option<Duration>) -> bool;
     /// Wakes who sleeps.
@@ -38,6 +40,9 @@ impl Word for AtomicU32 {
     fn add(&self, value: u32) -> u32 {
         self.fetch_add(value, AcqRel)
     }
+    fn swap_if(&self, expected: u32, value: u32) -> bool {
+        self.compare_exchange(expected, value, AcqRel, Acquire).is_ok()
+    }
     fn wait(&self, expected: u32, timeout: Option<Duration>) -> bool {
         futex::wait(self, expected, timeout)
     }
@@ -46,10 +51,24 @@ impl Word for AtomicU32 {
     }
 }
 
-/// Rings: the simulator looks at all words again.
+/// The bit of the bell that says that the simulator sleeps; the others count rings. One word for both: whoever rings either sees
+/// the bit, or the simulator sees the ring when it wants to set it.
+const ASLEEP: u32 = 1;
+const RING: u32 = 2;
+
+/// Rings: the simulator looks at all words again. A system call only if it sleeps.
 pub fn ring(bell: &impl Word) {
-    bell.add(1);
-    bell.wake();
+    if bell.add(RING) & ASLEEP != 0 {
+        bell.wake();
+    }
+}
+
+/// The simulator sleeps until somebody rings, unless somebody did since it read `rung`. Returns at `timeout` too, or for no reason.
+pub fn await_ring(bell: &impl Word, rung: u32, timeout: Option<Duration>) {
+    if bell.swap_if(rung, rung | ASLEEP) {
+        bell.wait(rung | ASLEEP, timeout);
+        bell.add(ASLEEP.wrapping_neg());
+    }
 }
 
 /// A rank that runs gives its region back and is `to`: PARKED or OUTSIDE.
@@ -92,19 +111,23 @@ pub fn await_turn(state: &impl Word, while_state: u32, timeout: Option<Duration>
     }
 }
 
-/// The simulator hands a region over. The rank is PARKED, or WANTS_IN, and its region has been looked through.
-pub fn let_in<W: Word>(state: &W, running: &W) {
-    running.add(1);
+/// The simulator is going to hand over so many regions.
+pub fn announce(running: &impl Word, regions: u32) {
+    running.add(regions);
+}
+
+/// It hands one over. The rank is PARKED, or WANTS_IN, and its region has been looked through.
+pub fn hand(state: &impl Word) {
     state.put(state::RUNNING);
     state.wake();
 }
 
-/// The simulator waits until no rank runs, once: true when none does, false when `timeout` has passed or for no reason.
+/// The simulator waits until no rank runs, once: true when none does, false when `timeout` has passed, somebody has rung, or for no reason.
 pub fn await_given<W: Word>(running: &W, bell: &W, timeout: Option<Duration>) -> bool {
     let rung = bell.get();
     if running.get() == 0 {
         return true;
     }
-    bell.wait(rung, timeout);
+    await_ring(bell, rung, timeout);
     running.get() == 0
 }

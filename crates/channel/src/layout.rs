@@ -142,7 +142,7 @@ pub struct Header {
     pub phase: AtomicU32,
     /// Ranks that run; the one that takes it to zero rings the bell.
     pub running: AtomicU32,
-    /// The futex that the simulator sleeps on: raised when nobody runs and when somebody wants in.
+    /// The futex that the simulator sleeps on: rung when nobody runs and when somebody wants in, see [`crate::handover`].
     pub bell: AtomicU32,
     /// The machine.
     pub settings: Settings,
@@ -172,6 +172,14 @@ pub struct RankHeader {
     pub exit_status: AtomicU32,
     /// Code given to MPI_Abort plus one; 0: it was not called.
     pub abort_code: AtomicU32,
+    /// Why the rank could not push a payload (an errno value), 0: it could.
+    pub push_error: AtomicU32,
+    /// Whose memory it could not write then.
+    pub push_to: AtomicU32,
+    /// And where, and how much.
+    pub push_address: AtomicU64,
+    /// Idem.
+    pub push_length: AtomicU64,
     /// Peer of that call (-1: none, -2: any).
     pub peer: AtomicU64,
     /// Tag of that call (-1: none, -2: any).

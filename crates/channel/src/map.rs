@@ -12,6 +12,13 @@ use std::sync::atomic::Ordering;
 pub enum MappingError {
     /// The system refused.
     Io(io::Error),
+    /// The file cannot be made that large.
+    Create {
+        /// Its size.
+        bytes: usize,
+        /// What the system said.
+        error: io::Error,
+    },
     /// It is not a channel of this version.
     Foreign,
     /// There is no such rank.
@@ -22,6 +29,11 @@ impl std::fmt::Display for MappingError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             MappingError::Io(error) => write!(f, "the channel to the simulator cannot be mapped: {error}"),
+            MappingError::Create { bytes, error } => write!(
+                f,
+                "{bytes} bytes of shared memory for the channel to the ranks cannot be had: {error}; raise the limits (ulimit -f, ulimit -v), or \
+                 run fewer ranks"
+            ),
             MappingError::Foreign => f.write_str("the channel belongs to another version of narrows: run `make build` again"),
             MappingError::NoSuchRank => f.write_str("more processes than ranks: start the program through `narrows run`"),
         }
@@ -51,6 +63,9 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// Makes an anonymous file for `ranks` ranks; the descriptor is the only name it has, so it
     /// cannot stay behind.
+    ///
+    /// # Errors
+    /// [`MappingError::Create`] when the system does not give that much memory.
     pub fn create(ranks: u32, settings: layout::Settings) -> Result<(Mapping, OwnedFd), MappingError> {
         // SAFETY: a constant, terminated name; no other argument is a pointer.
         let raw = unsafe { libc::memfd_create(c"narrows".as_ptr(), libc::MFD_CLOEXEC) };
@@ -60,11 +75,19 @@ impl Mapping {
         // SAFETY: the descriptor is new and ours.
         let fd = unsafe { OwnedFd::from_raw_fd(raw) };
         let bytes = layout::file_bytes(ranks as usize);
-        // SAFETY: plain system call on our descriptor.
-        if unsafe { libc::ftruncate(fd.as_raw_fd(), bytes as libc::off_t) } != 0 {
-            return Err(io::Error::last_os_error().into());
-        }
-        let mapping = Mapping::map(fd.as_raw_fd(), bytes)?;
+        // SAFETY: plain system calls on our descriptor. Beyond `ulimit -f` the default would be to be killed by SIGXFSZ.
+        let made = unsafe {
+            let before = libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+            let code = libc::ftruncate(fd.as_raw_fd(), bytes as libc::off_t);
+            let error = io::Error::last_os_error();
+            libc::signal(libc::SIGXFSZ, before);
+            if code == 0 { Ok(()) } else { Err(error) }
+        };
+        made.map_err(|error| MappingError::Create { bytes, error })?;
+        let mapping = Mapping::map(fd.as_raw_fd(), bytes).map_err(|error| match error {
+            MappingError::Io(error) => MappingError::Create { bytes, error },
+            other => other,
+        })?;
         let header = mapping.base.cast::<Header>();
         // SAFETY: the file is zeroed, large enough and not shared with anyone yet.
         unsafe {

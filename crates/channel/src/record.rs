@@ -497,6 +497,22 @@ const EVENT: u32 = 1;
 const COUNT: u32 = 2;
 const REPLY: u32 = 3;
 const WRITE: u32 = 4;
+const PUSH: u32 = 5;
+
+/// A payload that a rank writes into the memory of another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Push {
+    /// The other rank.
+    pub to: u32,
+    /// Its process.
+    pub pid: u32,
+    /// Where the payload is in the rank's own memory.
+    pub source: u64,
+    /// Where it goes.
+    pub destination: u64,
+    /// Bytes.
+    pub length: u64,
+}
 
 /// What a rank finds when it wakes.
 #[derive(Debug, PartialEq, Eq)]
@@ -510,6 +526,8 @@ pub enum Delivery<'a> {
         /// What.
         bytes: &'a [u8],
     },
+    /// The rank does this before its program can change the payload.
+    Push(Push),
 }
 
 /// Appends a notice that is visible from `time` (ps) on.
@@ -549,6 +567,16 @@ pub fn encode_write(writer: &mut Writer<'_>, time: u64, address: u64, bytes: &[u
     writer.word(bytes.len() as u64);
     writer.bytes(bytes);
     writer.end(WRITE)
+}
+
+/// Appends a push.
+pub fn encode_push(writer: &mut Writer<'_>, time: u64, push: &Push) -> Result<(), Full> {
+    writer.begin(time);
+    writer.word(pair(push.to, push.pid));
+    writer.word(push.source);
+    writer.word(push.destination);
+    writer.word(push.length);
+    writer.end(PUSH)
 }
 
 /// Reads the record at the start of `bytes`: the time from which on it is visible (ps), what it
@@ -600,6 +628,16 @@ pub fn decode_delivery(bytes: &[u8]) -> Result<(u64, Delivery<'_>, usize), Recor
             let address = reader.word()?;
             let count = reader.word()?;
             Delivery::Write { address, bytes: reader.bytes(count)? }
+        }
+        PUSH => {
+            let word = reader.word()?;
+            Delivery::Push(Push {
+                to: (word >> 32) as u32,
+                pid: word as u32,
+                source: reader.word()?,
+                destination: reader.word()?,
+                length: reader.word()?,
+            })
         }
         other => return Err(RecordError::Kind(other)),
     };
@@ -725,6 +763,16 @@ mod tests {
             if let Ok((_, _, used)) = decode_delivery(&bytes) {
                 prop_assert!(used <= bytes.len() && used > 0);
             }
+        }
+
+        #[test]
+        fn pushes_survive_the_area(to: u32, pid: u32, source: u64, destination: u64, length: u64) {
+            let push = Push { to, pid, source, destination, length };
+            let mut area = [0u8; 64];
+            let mut writer = Writer::new(&mut area, 0);
+            encode_push(&mut writer, 3, &push).unwrap();
+            let used = writer.used();
+            prop_assert_eq!(decode_delivery(&area), Ok((3, Delivery::Push(push), used)));
         }
 
         #[test]

@@ -5,7 +5,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
-use narrows_channel::handover::{Turn, Word, ask, await_given, await_turn, give, let_in};
+use narrows_channel::handover::{Turn, Word, announce, ask, await_given, await_ring, await_turn, give, hand};
 use narrows_channel::layout::state;
 use std::time::Duration;
 
@@ -31,6 +31,9 @@ impl Word for Futex {
     }
     fn add(&self, value: u32) -> u32 {
         self.word.fetch_add(value, Ordering::AcqRel)
+    }
+    fn swap_if(&self, expected: u32, value: u32) -> bool {
+        self.word.compare_exchange(expected, value, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
     fn wait(&self, expected: u32, _: Option<Duration>) -> bool {
         let guard = self.lock.lock().expect("nobody panics with it");
@@ -89,7 +92,8 @@ fn simulator(shared: &Shared) {
         for (index, (state, _)) in shared.ranks.iter().enumerate() {
             if !let_in_now[index] && state.get() == state::WANTS_IN {
                 let_in_now[index] = true;
-                let_in(state, &shared.running);
+                announce(&shared.running, 1);
+                hand(state);
             }
         }
         if shared.running.get() == 0 {
@@ -102,7 +106,8 @@ fn simulator(shared: &Shared) {
                     if done[index] == 1 {
                         assert_eq!(shared.ranks[index].0.get(), state::PARKED);
                         let_in_now[index] = true;
-                        let_in(&shared.ranks[index].0, &shared.running);
+                        announce(&shared.running, 1);
+                        hand(&shared.ranks[index].0);
                     }
                 }
             }
@@ -110,7 +115,7 @@ fn simulator(shared: &Shared) {
                 continue;
             }
         }
-        shared.bell.wait(rung, None);
+        await_ring(&shared.bell, rung, None);
     }
 }
 
@@ -156,8 +161,9 @@ fn a_window_ends_when_all_are_parked() {
             })
             .collect();
         for time in 0..2 {
+            announce(&shared.running, 2);
             for (state, _) in &shared.ranks {
-                let_in(state, &shared.running);
+                hand(state);
             }
             while !await_given(&shared.running, &shared.bell, None) {}
             for index in 0..2 {

@@ -63,9 +63,10 @@ pub fn run(command: MachineCommand) -> ExitCode {
     let text = match command {
         MachineCommand::List => list(),
         MachineCommand::Show { machine, overrides } => Machine::load(&machine, &overrides.into()).map(|machine| machine.to_toml()),
-        MachineCommand::Check { machine, overrides } => {
-            Machine::load(&machine, &overrides.into()).map(|resolved| format!("{machine}: ok, {}\n", summary(&resolved)))
-        }
+        MachineCommand::Check { machine, overrides } => Machine::load(&machine, &overrides.into()).map(|resolved| {
+            resolved.warnings().iter().for_each(|warning| eprintln!("narrows: warning: {warning}"));
+            format!("{machine}: ok, {}\n", summary(&resolved))
+        }),
     };
     match text {
         Ok(text) => match io::stdout().write_all(text.as_bytes()) {
@@ -85,7 +86,7 @@ pub fn run(command: MachineCommand) -> ExitCode {
 }
 
 /// Prints why there is no machine.
-fn complain(error: &MachineError) {
+pub fn complain(error: &MachineError) {
     let text = error.to_string();
     match error {
         // Diagnostics start with "error:" and end with their own line.

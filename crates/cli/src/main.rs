@@ -1,13 +1,20 @@
 //! `narrows`: MPI programs on a simulated machine.
 
+mod analyse;
+
 mod config;
 mod generate;
 mod machine;
 mod picture;
 mod record;
+mod replay;
 mod run;
 mod summary;
+mod svg;
+mod topology;
 mod trace;
+mod traffic;
+mod wiring;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -23,7 +30,9 @@ struct Cli {
 const EXAMPLES: &str = "Examples:
   narrows run -n 16 --machine bxi-v2 -- ./my_mpi_program
   narrows run -n 64 --ppn 4 --machine my.toml --network flow --compute none --out results/ -- python3 app.py
+  narrows traffic uniform --nodes 64 --load 0.1:1.0:0.1 --out results/
   narrows machine list
+  narrows topology show megafly-288 --svg megafly.svg
   narrows generate halo3d --ranks 512 -o halo.vef
   narrows trace info halo.vef";
 
@@ -31,14 +40,24 @@ const EXAMPLES: &str = "Examples:
 enum Command {
     /// Run an MPI program on a simulated machine
     Run(run::RunArgs),
+    /// Replay traces of MPI programs on a simulated machine
+    Replay(replay::ReplayArgs),
+    /// Send synthetic traffic through a simulated machine
+    Traffic(traffic::TrafficArgs),
     /// Look at machine files
     #[command(subcommand)]
     Machine(machine::MachineCommand),
+    /// Look at the network of a machine
+    #[command(subcommand)]
+    Topology(topology::TopologyCommand),
     /// Look at traces, convert and change them
     #[command(subcommand)]
     Trace(trace::TraceCommand),
     /// Record the communication of an MPI program as a trace
     Record(record::RecordArgs),
+    /// Write a report about a trace
+    Analyse(analyse::AnalyseArgs),
+
     /// Print the flags that compile and link Portals programs
     Config(config::ConfigArgs),
     /// Make up a trace of a well-known pattern
@@ -48,9 +67,14 @@ enum Command {
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Run(args) => run::run(args),
+        Command::Replay(args) => replay::run(args),
+        Command::Traffic(args) => traffic::run(args),
         Command::Machine(command) => machine::run(command),
+        Command::Topology(command) => topology::run(command),
         Command::Trace(command) => trace::run(command),
         Command::Record(args) => record::run(args),
+        Command::Analyse(args) => analyse::run(args),
+
         Command::Config(args) => config::run(args),
         Command::Generate(args) => generate::run(args),
     }

@@ -4,6 +4,7 @@ use crate::{picture, summary};
 use clap::Args;
 use narrows_channel::{Mapping, Settings};
 use narrows_launch as launch;
+use narrows_live::memory::Memory;
 use narrows_live::{Options, Report, World};
 use narrows_machine::{Machine, NetworkKind, Overrides, Placement, Rendezvous};
 use narrows_portals::ProcessId;
@@ -181,13 +182,18 @@ pub fn whole(args: &RunArgs) -> Result<i32, String> {
     for (rank, ((&node, &id), host)) in placement.iter().zip(&processes).zip(&hosts).enumerate() {
         mapping.place(rank as u32, node, id, host).map_err(|error| error.to_string())?;
     }
+    machine.warnings().iter().for_each(|warning| eprintln!("narrows: warning: {warning}"));
     let topology = machine.topology().map_err(|error| error.to_string())?;
     let network = narrows_fabric::Network::new(&machine.network_config(args.seed), topology).map_err(|error| error.to_string())?;
-    let nics = narrows_nic::Nics::new(machine.nic_config(), machine.node.count, &processes);
-    let world = World::new(network, nics, placement.len());
+    let mut nics = narrows_nic::Nics::new(machine.nic_config(), machine.node.count, &processes);
+    // All processes of a run belong to the user who runs it.
+    // SAFETY: getuid has no preconditions and always succeeds.
+    let user = unsafe { libc::getuid() };
+    nics.set_users(|_| user);
+    let world = World::new(network, nics, Memory::new(placement.len()));
 
     let channel = format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd());
-    let mut environment = environment(&libraries, channel, args.recorder.as_ref());
+    let mut environment = environment(&libraries, channel, machine.node.cores, args.recorder.as_ref());
     if portals_program {
         environment.extend(portals_environment(&libraries, &processes));
     }
@@ -222,7 +228,7 @@ pub fn whole(args: &RunArgs) -> Result<i32, String> {
 }
 
 /// What every rank finds in its environment.
-fn environment(libraries: &Path, channel: String, recorder: Option<&Recorder>) -> Vec<(String, String)> {
+fn environment(libraries: &Path, channel: String, cores: u32, recorder: Option<&Recorder>) -> Vec<(String, String)> {
     let mut preload = libraries.join("libnarrows-preload.so").display().to_string();
     if let Some(recorder) = recorder {
         // Behind ours: inside an MPI call the rank's clock is up to date.
@@ -233,7 +239,14 @@ fn environment(libraries: &Path, channel: String, recorder: Option<&Recorder>) -
         Ok(others) if !others.is_empty() => format!("{preload}:{others}"),
         _ => preload,
     };
-    let mut variables = vec![("LD_PRELOAD", preload), ("NARROWS_CHANNEL", channel), ("FI_PROVIDER_PATH", libraries.display().to_string())];
+    let mut variables = vec![
+        ("LD_PRELOAD", preload),
+        ("NARROWS_CHANNEL", channel),
+        ("FI_PROVIDER_PATH", libraries.display().to_string()),
+        // The simulated node. Without it the hwloc of every rank explores this computer, PCI and displays included: half of the
+        // CPU time that Open MPI 4.1 needs to start.
+        ("HWLOC_SYNTHETIC", format!("core:{cores} pu:1")),
+    ];
     variables.extend(recorder.map(|recorder| ("NARROWS_RECORD", recorder.folder.display().to_string())));
     variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
@@ -275,8 +288,8 @@ fn conclude(setting: &Setting<'_>, report: &Report) -> i32 {
             eprintln!("narrows: the program ended without calling MPI_Init (or PtlInit): nothing was simulated");
         } else {
             eprintln!(
-                "narrows: {} ended with code {} before all ranks had left MPI_Init; its messages are above, \
-                 `-v` shows the command",
+                "narrows: {} ended with code {} before all ranks had left MPI_Init; its messages are above, `-v` shows the command; if it \
+                 could not open the libfabric provider `narrows`, FI_LOG_LEVEL=warn makes libfabric say why",
                 setting.mpi, report.exit_code
             );
         }

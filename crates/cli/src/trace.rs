@@ -1,6 +1,9 @@
 //! `narrows trace info | check | convert | scale | anonymise FILE`
 
 use clap::{Args, Subcommand};
+use narrows_collectives::rules::{MPICH, OPEN_MPI, Rules};
+use narrows_replay::collectives::ByRules;
+use narrows_replay::expand::Expanded;
 use narrows_trace::{Anonymous, Format, Kind, Program, ReadOptions, Scaled, Trace, TraceError, ideal};
 use narrows_units::{Bytes, SimTime};
 use std::io::{self, Write};
@@ -33,7 +36,7 @@ Exit code 0: a replay would take this trace. 1: it would not.")]
     /// Write a trace in another format
     #[command(after_help = "\
 Examples:
-  narrows trace convert lammps.vef lammps.goal
+  narrows trace convert lammps.vef lammps.goal --expand openmpi
   narrows trace convert schedule.bin schedule.jsonl
   narrows trace convert ti.txt --flops-per-s 2e9 out.vef")]
     Convert {
@@ -45,6 +48,9 @@ Examples:
         target: PathBuf,
         #[command(flatten)]
         writing: WritingArguments,
+        /// Spells collectives out in messages, as this MPI library would do them (GOAL has no collectives)
+        #[arg(long, value_name = "openmpi|mpich", value_parser = ["openmpi", "mpich"])]
+        expand: Option<String>,
     },
     /// Multiply computing times and message sizes
     #[command(after_help = "Example:\n  narrows trace scale lammps.vef --compute 0.5 --bytes 2 -o faster.vef")]
@@ -140,9 +146,9 @@ pub fn run(command: TraceCommand) -> ExitCode {
     let result = match command {
         TraceCommand::Info { file, reading } => info(&file, reading.into()).map(|()| true),
         TraceCommand::Check { file, reading } => check(&file, reading.into()),
-        TraceCommand::Convert { source, reading, target, writing } => narrows_trace::open(&source, reading.into())
-            .and_then(|mut trace| save(&mut trace.program, &target, writing.target_format))
-            .map(|()| true),
+        TraceCommand::Convert { source, reading, target, writing, expand } => {
+            convert(&source, reading.into(), &target, writing.target_format, expand.as_deref()).map(|()| true)
+        }
         TraceCommand::Scale { file, reading, compute, bytes, output, writing } => narrows_trace::open(&file, reading.into())
             .and_then(|trace| save(&mut Scaled::new(trace.program, compute, bytes), &output, writing.target_format))
             .map(|()| true),
@@ -189,6 +195,14 @@ pub fn save(program: &mut dyn Program, path: &Path, format: Option<Format>) -> R
         eprintln!("narrows: warning: {}: {note}", path.display());
     }
     Ok(())
+}
+
+fn convert(source: &Path, options: ReadOptions, target: &Path, format: Option<Format>, expand: Option<&str>) -> Result<(), TraceError> {
+    let mut program = narrows_trace::open(source, options)?.program;
+    let Some(library) = expand else { return save(&mut program, target, format) };
+    let rules = Rules::parse(if library == "mpich" { MPICH } else { OPEN_MPI });
+    let rules = rules.map_err(|error| TraceError::Unsuitable(format!("--expand {library}: {error}")))?;
+    save(&mut Expanded::new(program, Box::new(ByRules::new(rules, None))), target, format)
 }
 
 /// What is in a trace.

@@ -316,7 +316,7 @@ pub enum ConfigError {
     },
     /// The buffer has no room above the headroom, so there is no threshold.
     #[error(
-        "buffer_per_channel is {buffer}, all of it headroom ({headroom}); expected at least {least}, or an xoff that says what to risk"
+        "a buffer of {buffer} does not hold the headroom of {headroom} and three packets; expected at least {least}, or an xoff that says what to risk"
     )]
     Headroom {
         /// The buffer.
@@ -403,7 +403,12 @@ impl NetworkConfig {
         (missing > 0).then_some(Bytes(missing))
     }
 
-    fn check_pause(&self, pause: &PauseConfig) -> Result<(), ConfigError> {
+    /// Checks thresholds, buffers and frames of [`FlowControl::Pause`].
+    ///
+    /// # Errors
+    /// [`ConfigError::PauseValue`], [`ConfigError::Headroom`], [`ConfigError::Pause`].
+    pub fn check_flow_control(&self) -> Result<(), ConfigError> {
+        let FlowControl::Pause(pause) = &self.flow_control else { return Ok(()) };
         let value = |what, given, expected| Err(ConfigError::PauseValue { what, given, expected });
         if !(1..=65535).contains(&pause.quanta) {
             return value("quanta", pause.quanta.to_string(), "1 to 65535");
@@ -479,9 +484,7 @@ impl NetworkConfig {
         {
             return Err(ConfigError::Weight { class });
         }
-        if let FlowControl::Pause(pause) = &self.flow_control {
-            self.check_pause(pause)?;
-        }
+        self.check_flow_control()?;
         // Loads are times; a threshold that no load reaches may be any long time.
         let threshold = self.switch_link.rate.time_for(Bytes(self.ugal_threshold.0.min(MAX_WIRE))).as_ps();
         let routing = Routing::new(self.routing, topology, RoutingOptions { seed: self.seed, threshold })?;

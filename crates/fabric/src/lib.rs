@@ -130,7 +130,7 @@ pub trait Observer {
     fn sent(&mut self, _link: u32, _lane: u32, _wire: u32, _at: SimTime, _duration: SimTime) {}
     /// A packet of a switch joins what waits for a link, or leaves it.
     #[inline]
-    fn queued(&mut self, _link: u32, _wire: u32, _joins: bool) {}
+    fn queued(&mut self, _link: u32, _lane: u32, _wire: u32, _at: SimTime, _joins: bool) {}
     /// An idle link has something to send, and no credits or a pause. Told once until it sends.
     #[inline]
     fn stalled(&mut self, _link: u32) {}

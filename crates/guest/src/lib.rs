@@ -15,4 +15,4 @@ mod rank;
 
 pub use attach::{AttachError, Session, attached, session};
 pub use narrows_channel::Settings;
-pub use rank::Rank;
+pub use rank::{Rank, idle_poll};

@@ -107,6 +107,8 @@ fn keep(alive: &OwnedFd, folder: &Path) -> ! {
         for stream in 0..3 {
             libc::close(stream);
         }
+        // Held open, so that one can see that the folder is in use.
+        let _held = fs::File::open(folder);
         let mut byte = 0u8;
         while libc::read(alive.as_raw_fd(), (&raw mut byte).cast(), 1) == -1 && *libc::__errno_location() == libc::EINTR {}
     }

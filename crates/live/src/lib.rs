@@ -1,19 +1,20 @@
 //! Live runs: real processes on the simulated machine.
 //!
-//! * [`world`] — event queue, network, NICs and the ranks' memory as one simulation.
 //! * [`memory`] — payloads between processes, and what waits for a rank's wake.
 //! * [`window`] — the main loop: hand-overs, windows of lookahead, deadlock.
+//! * [`cores`] — which of the host's cores they run on.
 //! * [`processes`] — launching, death watch, cleaning up.
 //! * [`report`] — what a run gives back.
 //!
+//! Event queue, network and NICs as one simulation are the crate `narrows-sim`.
+//!
 //! The way of one message through these files stands in ARCHITECTURE.md.
 
+pub mod cores;
 pub mod memory;
 pub mod processes;
 pub mod report;
 pub mod window;
-pub mod world;
 
 pub use report::{Failure, RankTimes, Report};
-pub use window::{Options, run};
-pub use world::World;
+pub use window::{Options, World, run};

@@ -233,6 +233,21 @@ pub fn unname_shared_memory(ranks: impl Iterator<Item = u32>) {
     }
 }
 
+/// Bytes that are left in /dev/shm and its size, if less is left than the segment of a rank of MPICH has by default (1 MiB): a process
+/// that writes to its memory there and finds no room is killed by SIGBUS.
+pub fn shared_memory_full() -> Option<(u64, u64)> {
+    // SAFETY: a constant path; the record is filled when the result is 0.
+    let data = unsafe {
+        let mut data: libc::statvfs = std::mem::zeroed();
+        if libc::statvfs(c"/dev/shm".as_ptr(), &raw mut data) != 0 {
+            return None;
+        }
+        data
+    };
+    let (left, whole) = (data.f_bavail.saturating_mul(data.f_frsize), data.f_blocks.saturating_mul(data.f_frsize));
+    (left < 1 << 20).then_some((left, whole))
+}
+
 /// SIGKILL to everything below this process, and reaps it.
 pub fn kill_descendants() {
     for _ in 0..50 {

@@ -1,6 +1,6 @@
 //! What a run gives back.
 
-use crate::world::Totals;
+use narrows_sim::Totals;
 use narrows_units::SimTime;
 
 /// Where one rank's simulated time went.

@@ -11,17 +11,22 @@
 //! (epilogue) they talk to each other through the launcher too; then the simulator serves
 //! whoever wants in, and nothing is recorded.
 
+use crate::cores::Cores;
+use crate::memory::Memory;
 use crate::processes::{self, End, Watched};
 use crate::report::{Failure, RankTimes, Report};
-use crate::world::World;
 use narrows_channel::layout::{EPOCH_PS, phase, reason, state};
 use narrows_channel::record::decode_command;
 use narrows_channel::{Mapping, futex, handover};
 use narrows_mpicalls::CALLS;
 use narrows_units::SimTime;
+use std::collections::BTreeSet;
 use std::process::{Child, Command};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
+
+/// The simulation, with the memory of real processes.
+pub type World = narrows_sim::World<Memory>;
 
 /// How long the simulator sleeps between looks at processes and signals.
 const LIFE_CHECK: Duration = Duration::from_millis(20);
@@ -71,6 +76,10 @@ struct Run<'a> {
     /// Ranks to wake at the end of this window, once each.
     due: Vec<u32>,
     is_due: Vec<bool>,
+    /// When parked ranks want to run again at the latest.
+    deadlines: BTreeSet<(u64, u32)>,
+    /// Reused: ranks that an event has told something.
+    touched: Vec<u32>,
     /// Ranks whose notices did not all fit the last time.
     leftover: Vec<u32>,
     report: Report,
@@ -78,6 +87,7 @@ struct Run<'a> {
     next_check: u64,
     spurious_rounds: u32,
     commands_seen: u64,
+    cores: Option<Cores>,
 }
 
 /// Runs the program that `launcher` starts, on `world`, until it ends.
@@ -93,6 +103,22 @@ pub fn run(mapping: &Mapping, world: World, launcher: Command, options: Options)
             return Report { failure: Some(Failure { message, exit_code: 127 }), ..Report::default() };
         }
     };
+    // Stops when it is dropped: with the scope of this function, whatever happens.
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            while stopped.recv_timeout(LIFE_CHECK) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+                handover::ring(&mapping.header().bell);
+            }
+        });
+        let report = watched(mapping, world, child, options);
+        drop(stop);
+        report
+    })
+}
+
+/// As [`run`], with somebody who rings from time to time.
+fn watched(mapping: &Mapping, world: World, child: Child, options: Options) -> Report {
     let count = mapping.header().ranks as usize;
     let ranks = (0..count).map(|_| RankState { watched: None, running: false, deadline: u64::MAX, reason: 0, warned: false }).collect();
     let mut run = Run {
@@ -104,12 +130,15 @@ pub fn run(mapping: &Mapping, world: World, launcher: Command, options: Options)
         running: Vec::new(),
         due: Vec::new(),
         is_due: vec![false; count],
+        deadlines: BTreeSet::new(),
+        touched: Vec::new(),
         leftover: Vec::new(),
         report: Report::default(),
         started: Instant::now(),
         next_check: 0,
         spurious_rounds: 0,
         commands_seen: 0,
+        cores: None,
     };
     if let Err(failure) = run.whole() {
         run.report.failure = Some(failure);
@@ -167,7 +196,8 @@ impl Run<'_> {
                 self.world.drain();
                 if phase == phase::EPILOGUE {
                     // Ranks tear their endpoints down: what their NICs refuse now harms nobody.
-                    self.world.forget_errors();
+                    self.world.error = None;
+                    self.world.memory.error = None;
                 } else {
                     self.check_world()?;
                 }
@@ -179,7 +209,7 @@ impl Run<'_> {
                     continue;
                 }
             }
-            futex::wait(&self.mapping.header().bell, bell, Some(LIFE_CHECK));
+            handover::await_ring(&self.mapping.header().bell, bell, Some(LIFE_CHECK));
             if let Some(code) = self.look_around()? {
                 self.report.exit_code = code;
                 return Ok(false);
@@ -221,10 +251,17 @@ impl Run<'_> {
             *watched = Some(Watched::new(pid));
             self.world.memory.set_pid(rank, pid);
         }
+        handover::announce(&self.mapping.header().running, 1);
+        self.wake(rank);
+    }
+
+    /// Hands the region to `rank`, which counts as running already.
+    fn wake(&mut self, rank: u32) {
+        let region = self.mapping.region(rank).expect("rank numbers come from the mapping");
         self.world.memory.hand_over(rank, &region);
         self.ranks[rank as usize].running = true;
         self.running.push(rank);
-        handover::let_in(&header.state, &self.mapping.header().running);
+        handover::hand(&region.header().state);
         self.report.crossings += 1;
     }
 
@@ -252,10 +289,19 @@ impl Run<'_> {
                 }
             }
             header.commands.store(0, Relaxed);
+            let error = header.push_error.swap(0, Relaxed);
+            if error != 0 {
+                let (address, length) = (header.push_address.load(Relaxed), header.push_length.load(Relaxed));
+                self.world.memory.push_failed(header.push_to.load(Relaxed), address, length, error as i32);
+            }
             let state = &mut self.ranks[rank as usize];
             state.running = false;
+            self.deadlines.remove(&(state.deadline, rank));
             state.deadline = header.deadline.load(Relaxed);
             state.reason = header.reason.load(Relaxed);
+            if state.deadline != u64::MAX && !state.waits_for_all() {
+                self.deadlines.insert((state.deadline, rank));
+            }
             if self.world.memory.has_mail(rank) {
                 self.leftover.push(rank);
             }
@@ -276,6 +322,7 @@ impl Run<'_> {
         self.world.start_recording();
         self.world.memory.take_touched(&mut Vec::new());
         self.leftover.clear();
+        self.cores = Some(Cores::new(self.ranks.iter().filter_map(|rank| rank.watched.as_ref().map(Watched::pid))));
         let horizon = EPOCH_PS + self.world.lookahead().as_ps();
         for rank in 0..self.ranks.len() as u32 {
             self.header(rank).horizon.store(horizon, Relaxed);
@@ -299,13 +346,17 @@ impl Run<'_> {
             if self.due.is_empty() && !self.nothing_due()? {
                 return Ok(());
             }
-            for rank in std::mem::take(&mut self.due) {
+            let mut due = std::mem::take(&mut self.due);
+            // All at once: one that is back before the next is woken must not think that it is the last.
+            handover::announce(&self.mapping.header().running, due.len() as u32);
+            for rank in due.drain(..) {
                 self.is_due[rank as usize] = false;
-                let header = self.header(rank);
-                header.horizon.store(horizon.as_ps(), Relaxed);
-                self.let_in(rank);
+                self.header(rank).horizon.store(horizon.as_ps(), Relaxed);
+                self.wake(rank);
             }
-            if self.report.windows >= self.next_check {
+            self.due = due;
+            // On a busy host so many windows take seconds: a signal is not left waiting for them.
+            if self.report.windows >= self.next_check || processes::signal().is_some() {
                 self.next_check = self.report.windows + CHECK_EVERY;
                 self.must_go_on()?;
             }
@@ -332,11 +383,20 @@ impl Run<'_> {
         let header = self.mapping.header();
         let since = Instant::now();
         loop {
-            if handover::await_given(&header.running, &header.bell, Some(LIFE_CHECK)) {
+            // The watchdog rings too: a time limit of its own would cost a timer in every window.
+            if handover::await_given(&header.running, &header.bell, None) {
+                if let Some(cores) = &mut self.cores {
+                    cores.ran(self.running.len(), since.elapsed());
+                }
                 return Ok(());
             }
             if since.elapsed() >= LIFE_CHECK {
                 self.must_go_on()?;
+                if let Some(cores) = &mut self.cores
+                    && self.running.len() > 1
+                {
+                    cores.release();
+                }
                 if since.elapsed() > BUSY_WARNING {
                     self.warn_busy();
                 }
@@ -368,17 +428,8 @@ impl Run<'_> {
     /// everything before it has happened.
     fn run_window(&mut self) -> SimTime {
         let lookahead = self.world.lookahead();
-        let mut deadlines: Vec<(u64, u32)> = self
-            .ranks
-            .iter()
-            .enumerate()
-            .filter(|(_, rank)| rank.deadline != u64::MAX && !rank.waits_for_all())
-            .map(|(rank, state)| (state.deadline, rank as u32))
-            .collect();
-        deadlines.sort_unstable();
-        let mut deadlines = deadlines.into_iter().peekable();
         let mut limit = SimTime::MAX;
-        let mut touched = Vec::new();
+        let mut touched = std::mem::take(&mut self.touched);
         for rank in std::mem::take(&mut self.leftover) {
             if !self.ranks[rank as usize].waits_for_all() {
                 self.make_due(rank);
@@ -387,14 +438,15 @@ impl Run<'_> {
         }
         loop {
             let event = self.world.next_time().unwrap_or(SimTime::MAX);
-            let deadline = deadlines.peek().map_or(SimTime::MAX, |&(time, _)| SimTime(time));
+            let deadline = self.deadlines.first().map_or(SimTime::MAX, |&(time, _)| SimTime(time));
             if event.min(deadline) >= limit {
-                return limit;
+                break;
             }
             if deadline <= event {
-                let Some((time, rank)) = deadlines.next() else { return limit };
-                self.make_due(rank);
-                limit = limit.min(SimTime(time) + lookahead);
+                if let Some((time, rank)) = self.deadlines.pop_first() {
+                    self.make_due(rank);
+                    limit = limit.min(SimTime(time) + lookahead);
+                }
                 continue;
             }
             self.world.step();
@@ -406,9 +458,11 @@ impl Run<'_> {
                 }
             }
             if self.world.memory.error.is_some() || self.world.error.is_some() {
-                return limit;
+                break;
             }
         }
+        self.touched = touched;
+        limit
     }
 
     /// No rank has anything to wait for. All done: `false`. Else every rank that waits is woken
@@ -449,6 +503,9 @@ impl Run<'_> {
     }
 
     fn end(&mut self) {
+        if let Some(mut cores) = self.cores.take() {
+            cores.release();
+        }
         let mut latest = 0;
         for rank in 0..self.ranks.len() as u32 {
             let header = self.header(rank);
@@ -579,6 +636,21 @@ impl Run<'_> {
             message += &format!(
                 "; one-sided communication of {} cannot go through the simulated network: use MPICH or Open MPI 4.1 (docs/limits.md)",
                 self.options.mpi
+            );
+        }
+        let opened = (0..self.ranks.len() as u32).any(|rank| self.header(rank).endpoint.load(Acquire) != 0);
+        if call.contains("MPI_Init") && !opened && end != End::Signal(libc::SIGBUS) {
+            message += "; no rank has opened the libfabric provider `narrows`: the messages of the MPI library above say why, \
+                        FI_LOG_LEVEL=warn makes libfabric say more";
+        }
+        if end == End::Signal(libc::SIGBUS)
+            && let Some((left, whole)) = processes::shared_memory_full()
+        {
+            message += &format!(
+                "; /dev/shm is full ({} KiB of {} KiB are left), and MPI libraries put memory there: delete what was left there, or make it \
+                 larger (mount -o remount,size=4G /dev/shm; docker run --shm-size=4g)",
+                left / 1024,
+                whole / 1024
             );
         }
         Failure { message, exit_code: if code == 0 { 1 } else { code } }

@@ -6,6 +6,7 @@
 use narrows_channel::{Mapping, Settings};
 use narrows_fabric::{Network, NetworkConfig};
 use narrows_guest::{hooks, session};
+use narrows_live::memory::Memory;
 use narrows_live::{Options, Report, World};
 use narrows_mpicalls::by_name;
 use narrows_nic::{NicConfig, Nics};
@@ -89,6 +90,43 @@ fn rank_main() {
                 }
             }
         }
+        // Each fetches long data of the next one, which changes them as soon as it may.
+        "get" => {
+            const LONG: usize = 200_000;
+            let (mut given, taken) = (vec![rank as u8; LONG], vec![0u8; LONG]);
+            let entry = MatchEntry {
+                start: given.as_mut_ptr() as u64,
+                length: LONG as u64,
+                options: me::OP_GET | me::EVENT_LINK_DISABLE,
+                match_bits: 1,
+                ..MatchEntry::default()
+            };
+            session().unwrap().submit(Command::PtAlloc { pt: 1, options: 0, eq: EQ });
+            session().unwrap().submit(Command::MeAppend { entry: EntryId(2), pt: 1, list: List::Priority, me: entry });
+            for round in 0..50u8 {
+                put(previous, &[round; 8]);
+                await_put();
+                let local = LocalBuffer { address: taken.as_ptr() as u64, eq: EQ, ..LocalBuffer::default() };
+                let target = RemoteTarget { process: next, pt: 1, match_bits: 1, offset: 0 };
+                session().unwrap().submit(Command::Get { local, length: LONG as u64, target });
+                in_call("MPI_Waitall", || {
+                    let (mut given_away, mut here) = (false, false);
+                    while !(given_away && here) {
+                        let Some((_, event)) = session().unwrap().eq_get(&[EQ]) else { continue };
+                        match event.kind {
+                            EventKind::Get => {
+                                given.fill(rank as u8 + round + 1);
+                                given_away = true;
+                            }
+                            EventKind::Reply => here = true,
+                            kind => panic!("{kind:?}"),
+                        }
+                    }
+                });
+                let expected = ((rank + 1) % ranks) as u8 + round;
+                assert!(std::hint::black_box(&taken).iter().all(|&byte| byte == expected), "round {round}");
+            }
+        }
         // Both wait for the other.
         "deadlock" => await_put(),
         // The last rank dies in the middle.
@@ -108,7 +146,6 @@ fn rank_main() {
         }
         other => panic!("no scenario {other}"),
     }
-    let _ = previous;
     hooks::mpi_enter(call("MPI_Finalize"), -1, -1);
     hooks::mpi_leave(call("MPI_Finalize"));
 }
@@ -122,7 +159,7 @@ fn run(scenario: &str, ranks: u32) -> Report {
     }
     let network = Network::new(&NetworkConfig::default(), FatTree::one_switch(ranks).unwrap().build()).unwrap();
     let nics = Nics::new(NicConfig::bxi_v2(), ranks, &ids);
-    let world = World::new(network, nics, ranks as usize);
+    let world = World::new(network, nics, Memory::new(ranks as usize));
     let script = "n=$1; exe=$2; i=0; while [ $i -lt $n ]; do NARROWS_RANK=$i \"$exe\" --exact rank_main --nocapture >/dev/null & i=$((i+1)); done; wait";
     let mut launcher = std::process::Command::new("sh");
     launcher.args(["-c", script, "sh", &ranks.to_string()]).arg(std::env::current_exe().unwrap());
@@ -150,6 +187,10 @@ fn whole_runs() {
     println!("a put takes {per_hop:.1} ns, {} crossings for 800 waits", first.crossings);
     assert!((1_000.0..1_500.0).contains(&per_hop), "{per_hop} ns");
     assert!(first.crossings <= 2 * 800 + 64, "{} crossings", first.crossings);
+
+    let get = run("get", 4);
+    assert_eq!(get.failure, None);
+    assert_eq!(get.digest, run("get", 4).digest);
 
     let deadlock = run("deadlock", 3).failure.expect("everybody waits").message;
     assert!(deadlock.contains("deadlock") && deadlock.contains("rank 2 on node2: MPI_Recv"), "{deadlock}");

@@ -1,7 +1,10 @@
 //! The resolved machine as the configurations of the models.
 
-use crate::model::{Link, Machine, NetworkKind, PathOr, PcieDetail, Rendezvous, SwitchOr, Topology, TopologyKind};
-use narrows_fabric::{Arbitration, Derived, FlowConfig, IntraNodeConfig, LinkConfig, LogGpConfig, NetworkConfig};
+use crate::model::{self, Link, Machine, NetworkKind, PathOr, PcieDetail, Rendezvous, SwitchOr, Topology, TopologyKind};
+use narrows_fabric::{
+    Arbitration, Derived, FlowConfig, FlowControl, Forwarding, IntraNodeConfig, LinkConfig, LogGpConfig, NetworkConfig, PauseConfig,
+    Queueing,
+};
 use narrows_message::MessageConfig;
 use narrows_nic::NicConfig;
 use narrows_topology::{
@@ -10,7 +13,7 @@ use narrows_topology::{
 };
 
 /// Compute and service, request and response: BXI's four (facts.md 4.3).
-const VIRTUAL_NETWORKS: u8 = 4;
+pub(crate) const VIRTUAL_NETWORKS: u8 = 4;
 
 impl Machine {
     /// The wiring, with exactly `node.count` hosts, less what has failed.
@@ -29,6 +32,8 @@ impl Machine {
     /// For the network. `seed`: of whatever it draws.
     pub fn network_config(&self, seed: u64) -> NetworkConfig {
         let network = &self.network;
+        let pfc = &network.pfc;
+        let weights = self.switch.weights.iter().map(|&weight| u16::try_from(weight).unwrap_or(u16::MAX)).collect();
         let link = |link: &Link| LinkConfig { rate: link.bandwidth, latency: link.latency };
         NetworkConfig {
             kind: match network.kind {
@@ -58,16 +63,48 @@ impl Machine {
             read_window: network.read_window,
             routing: network.routing,
             ugal_threshold: network.ugal_threshold,
-            arbitration: Arbitration::RoundRobin,
-            strict_priority: 0,
-            forwarding: narrows_fabric::Forwarding::CutThrough,
-            queueing: narrows_fabric::Queueing::VirtualOutput,
-            flow_control: narrows_fabric::FlowControl::Credits,
+            arbitration: match self.switch.arbitration {
+                model::Arbitration::RoundRobin => Arbitration::RoundRobin,
+                model::Arbitration::Age => Arbitration::Age,
+                model::Arbitration::WeightedPackets => Arbitration::WeightedPackets(weights),
+                model::Arbitration::WeightedBytes => Arbitration::WeightedBytes(weights),
+            },
+            strict_priority: self.switch.strict_priority.iter().fold(0, |set, &network| set | 1 << network.min(15)),
+            forwarding: match self.switch.forwarding {
+                model::Forwarding::CutThrough => Forwarding::CutThrough,
+                model::Forwarding::StoreAndForward => Forwarding::StoreAndForward,
+            },
+            queueing: match self.switch.queueing {
+                model::Queueing::VirtualOutput => Queueing::VirtualOutput,
+                model::Queueing::Fifo => Queueing::Fifo,
+            },
+            flow_control: match network.flow_control {
+                model::FlowControl::Credits => FlowControl::Credits,
+                model::FlowControl::Pfc => FlowControl::Pause(PauseConfig {
+                    xoff: if pfc.xoff.0 > 0 { Derived::Fixed(pfc.xoff) } else { Derived::FromPath },
+                    xon: if pfc.xon.0 > 0 { Derived::Fixed(pfc.xon) } else { Derived::FromPath },
+                    quanta: pfc.quanta,
+                    frame: pfc.frame,
+                    response: pfc.response,
+                    resend_after: pfc.resend_after,
+                }),
+            },
             intra_node: IntraNodeConfig { latency: self.node.intra.latency, rate: self.node.intra.bandwidth },
             loggp: LogGpConfig { latency: derived(network.loggp.latency), gap: network.loggp.gap, rate: derived(network.loggp.bandwidth) },
             flow: FlowConfig { direct_up_to: network.flow.direct_limit },
             seed,
         }
+    }
+
+    /// What to check before the results are trusted, a line each.
+    pub fn warnings(&self) -> Vec<String> {
+        let missing = self.network_config(0).missing_headroom();
+        let warning = |missing| {
+            format!(
+                "buffers lack {missing} of headroom above network.pfc.xoff: packets can be lost; raise network.buffer or lower network.pfc.xoff"
+            )
+        };
+        missing.map(warning).into_iter().collect()
     }
 
     /// The numbers of the topology, checked.

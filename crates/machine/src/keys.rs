@@ -190,6 +190,15 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         key("network.routing", Field::Choice(&mut m.network.routing), "The way through the network; `minimal` is each topology's own").default("\"minimal\""),
         size("network.ugal_threshold", &mut m.network.ugal_threshold, 0, "UGAL and PAR: bytes more that may wait on the minimal way, for each of its links").default("\"0 B\""),
 
+        key("network.flow_control", Field::Choice(&mut m.network.flow_control), "What keeps buffers from running over: credits, or pause frames (IEEE 802.1Qbb), under which packets can be lost").default("\"credits\""),
+
+        size("network.pfc.xoff", &mut m.network.pfc.xoff, 0, "A virtual channel that holds this much is paused; `0 B`: `network.buffer` less the headroom that nothing is lost with").default("\"0 B\""),
+        size("network.pfc.xon", &mut m.network.pfc.xon, 0, "It may go on at this much; `0 B`: two packets below `xoff`").default("\"0 B\""),
+        count("network.pfc.quanta", &mut m.network.pfc.quanta, 1, 65535, "What a pause frame is worth, in 512 bit times of the link; repeated at half of it").default("65535"),
+        key("network.pfc.frame", Field::Size(&mut m.network.pfc.frame, Bytes(1)), "A pause frame on the wire, with preamble and gap").default("\"84 B\""),
+        time("network.pfc.response", &mut m.network.pfc.response, "From the arrival of a pause frame to its effect").default("\"0 ns\""),
+        key("network.pfc.resend_after", Field::Time(&mut m.network.pfc.resend_after, SimTime(1)), "The NIC sends a lost packet again after this time").default("\"50 us\""),
+
         size("network.flow.direct_limit", &mut m.network.flow.direct_limit, 0, "Messages up to here, and up to one packet in any case, share no links").default("\"0 B\""),
 
         key("network.loggp.latency", Field::PathOrTime(&mut m.network.loggp.latency), "L: a time for all pairs, or the sum over the path").default("\"path\""),
@@ -205,6 +214,11 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
 
         time("switch.latency", &mut m.switch.latency, "Header in to header out, without contention"),
         count("switch.radix", &mut m.switch.radix, 2, 1 << 16, "Ports of a switch"),
+        key("switch.forwarding", Field::Choice(&mut m.switch.forwarding), "A packet goes on when its header is there, or when all of it is").default("\"cut-through\""),
+        key("switch.queueing", Field::Choice(&mut m.switch.queueing), "Input buffers: virtual output queues, or first in, first out per virtual channel").default("\"voq\""),
+        key("switch.arbitration", Field::Choice(&mut m.switch.arbitration), "At an output: virtual channels and inputs in turn, the packet that left its NIC first, or virtual networks by `weights`").default("\"round-robin\""),
+        key("switch.weights", Field::Counts(&mut m.switch.weights), "Of the virtual networks 0 to 3 (compute request and response, service request and response), with weighted arbitration; 1 for those not listed").default("[]"),
+        key("switch.strict_priority", Field::Indices(&mut m.switch.strict_priority), "Virtual networks, 0 to 3, that come before all others").default("[]"),
 
         key("topology.kind", Field::Choice(topology), "The wiring. `fat-tree`: the smallest one of full bisection for `node.count`"),
         count("topology.k", k, 1, 1 << 15, "Links down, and up, of a switch").only(&[KAryNTree]),
@@ -239,6 +253,9 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         size("message.overflow_block", &mut m.message.overflow_block, 1, "One block for unexpected messages").default("\"1 MiB\""),
         count("message.overflow_blocks", &mut m.message.overflow_blocks, 1, 1 << 16, "Blocks for unexpected messages that are kept posted").default("8"),
         size("message.max_portals_message", &mut m.message.max_portals_message, 1, "Longest put or get; longer messages are cut").default("\"64 MiB\""),
+
+        key("collectives.table", Field::Text(&mut m.collectives.table), "Replay: which algorithms collectives use, as `openmpi` or `mpich` decide, or a file of rules (docs/replay.md)").default("\"openmpi\""),
+        key("collectives.rules", Field::Texts(&mut m.collectives.rules), "Rules that come before those of the table, such as `\"bcast *: binary\"`").default("[]"),
     ]
 }
 
@@ -304,11 +321,21 @@ impl Draft {
                 read_window: 0,
                 routing: RoutingKind::Minimal,
                 ugal_threshold: none,
+                flow_control: FlowControl::Credits,
+                pfc: Pfc { xoff: none, xon: none, quanta: 0, frame: none, response: zero, resend_after: zero },
                 flow: Flow { direct_limit: none },
                 loggp: LogGp { latency: PathOr::Path, gap: zero, bandwidth: PathOr::Path },
             },
             link: Links { host: link, switch: link, global: GlobalLink { latency: SwitchOr::Switch, bandwidth: SwitchOr::Switch } },
-            switch: Switch { latency: zero, radix: 0 },
+            switch: Switch {
+                latency: zero,
+                radix: 0,
+                forwarding: Forwarding::CutThrough,
+                queueing: Queueing::VirtualOutput,
+                arbitration: Arbitration::RoundRobin,
+                weights: Vec::new(),
+                strict_priority: Vec::new(),
+            },
             topology: Topology::SingleSwitch,
             failed: Failed::default(),
             software: Software { post: zero, completion: zero, poll: zero, copy_bandwidth: ByteRate(1), clock_read: zero },
@@ -320,6 +347,7 @@ impl Draft {
                 overflow_blocks: 0,
                 max_portals_message: none,
             },
+            collectives: Collectives::default(),
         };
         Draft {
             machine,

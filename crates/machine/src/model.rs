@@ -31,6 +31,8 @@ pub struct Machine {
     pub software: Software,
     /// How the message layer moves messages.
     pub message: Message,
+    /// How replayed collectives are done.
+    pub collectives: Collectives,
 }
 
 /// `[node]`: the hosts, all alike.
@@ -162,6 +164,10 @@ pub struct Network {
     pub routing: RoutingKind,
     /// UGAL: more bytes on the minimal way, per link of it, before a packet takes another.
     pub ugal_threshold: Bytes,
+    /// What keeps buffers from running over.
+    pub flow_control: FlowControl,
+    /// Parameters that only priority flow control has.
+    pub pfc: Pfc,
     /// Parameters that only the flow network has.
     pub flow: Flow,
     /// Parameters that only the LogGP network has.
@@ -224,13 +230,40 @@ pub enum SwitchOr<T> {
     Own(T),
 }
 
-/// `[switch]`
+/// `[network.pfc]`: with [`FlowControl::Pfc`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pfc {
+    /// A virtual channel that holds this much is paused; 0: the buffer less the headroom.
+    pub xoff: Bytes,
+    /// It may go on at this much; 0: two packets below `xoff`.
+    pub xon: Bytes,
+    /// What a pause frame is worth, in 512 bit times.
+    pub quanta: u32,
+    /// A pause frame on the wire.
+    pub frame: Bytes,
+    /// From the arrival of a pause frame to its effect.
+    pub response: SimTime,
+    /// Lost packets are sent again after this time.
+    pub resend_after: SimTime,
+}
+
+/// `[switch]`
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Switch {
     /// Header in to header out, without contention.
     pub latency: SimTime,
     /// Ports.
     pub radix: u32,
+    /// When a packet goes on.
+    pub forwarding: Forwarding,
+    /// What waits behind what in an input buffer.
+    pub queueing: Queueing,
+    /// What goes first at an output.
+    pub arbitration: Arbitration,
+    /// Of the virtual networks, with weighted arbitration; 1 for those that the list does not reach.
+    pub weights: Vec<u32>,
+    /// Virtual networks that come before all others.
+    pub strict_priority: Vec<u32>,
 }
 
 /// `[topology]`
@@ -352,6 +385,15 @@ pub struct Software {
     pub clock_read: SimTime,
 }
 
+/// `[collectives]`: algorithms of collectives in replays. Live programs bring those of their MPI library.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Collectives {
+    /// `openmpi`, `mpich`, or a file of rules; see `narrows_collectives::rules`.
+    pub table: String,
+    /// Rules that come before those of the table.
+    pub rules: Vec<String>,
+}
+
 /// `[message]`: protocol thresholds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
@@ -455,6 +497,46 @@ choice! {
         Flow = "flow",
         /// Latency and gaps, no contention.
         LogGp = "loggp",
+    }
+}
+choice! {
+    /// What keeps buffers from running over.
+    FlowControl {
+        /// The sender knows the free bytes.
+        Credits = "credits",
+        /// The receiver pauses the sender (IEEE 802.1Qbb).
+        Pfc = "pfc",
+    }
+}
+choice! {
+    /// When a switch sends a packet on.
+    Forwarding {
+        /// When its header is there.
+        CutThrough = "cut-through",
+        /// When all of it is there.
+        StoreAndForward = "store-and-forward",
+    }
+}
+choice! {
+    /// What waits behind what in an input buffer.
+    Queueing {
+        /// Nothing waits for what goes to another output.
+        VirtualOutput = "voq",
+        /// First in, first out, per virtual channel.
+        Fifo = "fifo",
+    }
+}
+choice! {
+    /// What goes first at an output.
+    Arbitration {
+        /// Virtual channels, then inputs, in turn.
+        RoundRobin = "round-robin",
+        /// What left its NIC first.
+        Age = "age",
+        /// Virtual networks in turn, packets by weight.
+        WeightedPackets = "weighted-packets",
+        /// Virtual networks in turn, bytes by weight.
+        WeightedBytes = "weighted-bytes",
     }
 }
 choice! {

@@ -1,11 +1,13 @@
 //! From layers of text to one machine: every key filled, then the machine checked as a whole.
 
+use crate::assemble::VIRTUAL_NETWORKS;
 use crate::diagnostic::{Diagnostic, nearest};
 use crate::keys::{self, Draft, Field, Key, PACKET_MAX, RATE_MAX, SIZE_MAX, TIME_MAX, table};
 use crate::model::{Choice, Machine, PathOr, RoutingKind, SwitchOr, Topology, TopologyKind};
 use crate::presets::{PRESETS, preset};
 use crate::source::{Layer, Layers, Value};
 use crate::{Overrides, quantity};
+use narrows_fabric::ConfigError;
 use narrows_topology::TopologyError;
 use narrows_units::parse::QuantityError;
 use narrows_units::{ByteRate, Bytes, SimTime};
@@ -383,7 +385,27 @@ fn check(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
             );
         }
     }
+    switch(machine, layers, errors);
     topology(machine, layers, errors);
+}
+
+fn switch(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
+    let networks = usize::from(VIRTUAL_NETWORKS);
+    let switch = &machine.switch;
+    if switch.weights.len() > networks {
+        let label = format!("expected at most {networks}, one per virtual network");
+        errors.push(layers.at("switch.weights", format!("{} weights", switch.weights.len())).label(label));
+    }
+    if let Some(network) = switch.strict_priority.iter().find(|&&network| network as usize >= networks) {
+        let label = format!("expected 0 to {}", networks - 1);
+        errors.push(layers.at("switch.strict_priority", format!("there is no virtual network {network}")).label(label));
+    }
+    if errors.is_empty()
+        && let Err(error) = machine.network_config(0).check_flow_control()
+    {
+        let path = if matches!(error, ConfigError::Headroom { .. }) { "network.buffer" } else { "network.pfc.xoff" };
+        errors.push(layers.at(path, error.to_string()));
+    }
 }
 
 fn topology(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {

@@ -67,7 +67,7 @@ error: unknown section `nod`
   |
 4 | [nod]
   |  ^^^ did you mean `node`?
-  = help: sections of a machine file: machine, node, nic, network, link, switch, topology, software, message
+  = help: sections of a machine file: machine, node, nic, network, link, switch, topology, software, message, collectives
 "#,
     );
 }
@@ -105,7 +105,9 @@ error: `link.host.bandwidth`: no unit
 #[test]
 fn missing_keys_with_and_without_their_section() {
     let text = Machine::load("example-cluster", &Overrides::default()).unwrap().to_toml();
-    let text = text.replace("cores = 32\n", "").replace("[switch]\nlatency = \"150 ns\"\nradix = 64\n", "");
+    let text = text.replace("cores = 32\n", "");
+    let (before, switch) = text.split_once("[switch]\n").unwrap();
+    let text = format!("{before}{}", &switch[switch.find('[').unwrap()..].split_once("\n\n").map_or("", |(_, rest)| rest));
     golden(
         &message(&text, &Overrides::default()),
         r#"
@@ -432,6 +434,46 @@ error: no such topology: switches with 15 ports cannot make a full-bisection tre
   |
 7 | kind = "fat-tree"
   |        ^^^^^^^^^^
+"#,
+    );
+}
+
+#[test]
+fn switches_that_contradict_themselves() {
+    golden(
+        &complaint("[network]\nflow_control = \"pfc\"\nbuffer = \"8 KiB\"\n"),
+        r#"
+error: a buffer of 8 KiB does not hold the headroom of 11529 B and three packets; expected at least 24009 B, or an xoff that says what to risk
+ --> my.toml:6:10
+  |
+6 | buffer = "8 KiB"
+  |          ^^^^^^^
+"#,
+    );
+    golden(
+        &complaint("[network]\nflow_control = \"pfc\"\n[network.pfc]\nxoff = \"1 MiB\"\n"),
+        r#"
+error: pauses at xoff 1 MiB and xon 1040256 B with a buffer of 32 KiB; expected 1 B <= xon <= xoff <= buffer
+ --> my.toml:7:8
+  |
+7 | xoff = "1 MiB"
+  |        ^^^^^^^
+"#,
+    );
+    golden(
+        &complaint("[switch]\nweights = [1, 2, 3, 4, 5]\nstrict_priority = [4]\n"),
+        r#"
+error: 5 weights
+ --> my.toml:5:11
+  |
+5 | weights = [1, 2, 3, 4, 5]
+  |           ^^^^^^^^^^^^^^^ expected at most 4, one per virtual network
+
+error: there is no virtual network 4
+ --> my.toml:6:19
+  |
+6 | strict_priority = [4]
+  |                   ^^^ expected 0 to 3
 "#,
     );
 }

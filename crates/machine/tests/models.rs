@@ -1,6 +1,6 @@
 //! The models take what machine files give them.
 
-use narrows_fabric::{Derived, Network};
+use narrows_fabric::{Arbitration, Derived, FlowControl, Forwarding, Network, PauseConfig, Queueing};
 use narrows_machine::{Machine, Overrides, PRESETS, RoutingKind};
 use narrows_units::{ByteRate, Bytes, SimTime};
 
@@ -98,4 +98,39 @@ fn each_value_arrives_where_it_belongs() {
 #[test]
 fn the_preset_is_the_nic_that_the_model_documents() {
     assert_eq!(load("bxi-v2", &[]).nic_config(), narrows_nic::NicConfig::bxi_v2());
+}
+
+#[test]
+fn switches_reach_the_network() {
+    let set = [
+        "switch.forwarding=store-and-forward",
+        "switch.queueing=fifo",
+        "switch.arbitration=weighted-bytes",
+        "switch.weights=[1, 2]",
+        "switch.strict_priority=[3]",
+        "network.flow_control=pfc",
+        "network.buffer=1MiB",
+        "network.pfc.xoff=900KiB",
+        "network.pfc.quanta=7",
+        "network.pfc.response=8ns",
+        "network.pfc.frame=9B",
+        "network.pfc.resend_after=10us",
+    ];
+    let network = load("bxi-v2", &set).network_config(0);
+    assert_eq!((network.forwarding, network.queueing), (Forwarding::StoreAndForward, Queueing::Fifo));
+    assert_eq!((network.arbitration, network.strict_priority), (Arbitration::WeightedBytes(vec![1, 2]), 8));
+    let pause = PauseConfig {
+        xoff: Derived::Fixed(Bytes(900 << 10)),
+        xon: Derived::FromPath,
+        quanta: 7,
+        frame: Bytes(9),
+        response: SimTime::from_ns(8),
+        resend_after: SimTime::from_us(10),
+    };
+    assert_eq!(network.flow_control, FlowControl::Pause(pause));
+    assert_eq!(load("bxi-v2", &set).warnings(), Vec::<String>::new());
+    let warnings = load("bxi-v2", &["network.flow_control=pfc", "network.pfc.xoff=30KiB"]).warnings();
+    assert!(warnings[0].starts_with("buffers lack ") && warnings.len() == 1, "{warnings:?}");
+    let default = load("bxi-v2", &[]).network_config(0);
+    assert_eq!((default.arbitration, default.flow_control), (Arbitration::RoundRobin, FlowControl::Credits));
 }

@@ -132,12 +132,25 @@ impl Endpoint {
     ///
     /// When [`MessageConfig::check`] fails.
     pub fn new(config: MessageConfig, eq: EqId, local: ProcessId, portals: &mut impl Portals) -> Endpoint {
+        Endpoint::with_queues(config, eq, local, portals, &[Queue::Tagged, Queue::Untagged])
+    }
+
+    /// The same for a process that sends and receives tagged messages only: without room for untagged ones, which halves its memory.
+    ///
+    /// # Panics
+    ///
+    /// When [`MessageConfig::check`] fails.
+    pub fn tagged(config: MessageConfig, eq: EqId, local: ProcessId, portals: &mut impl Portals) -> Endpoint {
+        Endpoint::with_queues(config, eq, local, portals, &[Queue::Tagged])
+    }
+
+    fn with_queues(config: MessageConfig, eq: EqId, local: ProcessId, portals: &mut impl Portals, queues: &[Queue]) -> Endpoint {
         if let Err(error) = config.check() {
             panic!("message layer: {error}");
         }
         let mut overflow = Overflow::new(&config);
         let quiet = me::OP_PUT | me::EVENT_LINK_DISABLE | me::EVENT_UNLINK_DISABLE;
-        for queue in [Queue::Tagged, Queue::Untagged] {
+        for &queue in queues {
             let announcements = MatchEntry {
                 options: quiet | me::EVENT_COMM_DISABLE,
                 match_bits: ANNOUNCED,

@@ -251,7 +251,7 @@ fn tree_loads(routing: &FatTreeRouting, tree: &FatTree, kind: RoutingKind, offer
 
 /// Cables between the first and the second half of the hosts, in their order; switches without hosts stand on the side of most of their cables. For the
 /// topologies of this crate the halves are groups, pods or planes, and the cut is the bisection; for a graph from a file it is an upper bound of it.
-pub fn bisection(topology: &Topology) -> u32 {
+pub fn bisection(topology: &Topology) -> Cut {
     let half = topology.hosts() / 2;
     let mut side: Vec<Option<bool>> = vec![None; topology.switches() as usize];
     for host in 0..topology.hosts() {
@@ -286,8 +286,24 @@ pub fn bisection(topology: &Topology) -> u32 {
         }
         decided.iter().for_each(|&(switch, second)| side[switch as usize] = Some(second));
     }
-    let crossing = (0..topology.switches()).flat_map(|switch| ends(switch).map(move |peer| (switch, peer)));
-    let crossing =
-        crossing.filter(|&(one, other)| one < other && side[one as usize].unwrap_or(false) != side[other as usize].unwrap_or(false));
-    crossing.count() as u32
+    let mut cut = Cut::default();
+    for (index, link) in topology.links().iter().enumerate() {
+        if let (Vertex::Switch(one), Vertex::Switch(other)) = (link.from, link.to)
+            && one < other
+            && !topology.is_failed(index as LinkId)
+            && side[one as usize].unwrap_or(false) != side[other as usize].unwrap_or(false)
+        {
+            *(if link.class == LinkClass::Global { &mut cut.global } else { &mut cut.local }) += 1;
+        }
+    }
+    cut
+}
+
+/// Cables between two halves of a network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cut {
+    /// Of [`LinkClass::Switch`].
+    pub local: u32,
+    /// Of [`LinkClass::Global`].
+    pub global: u32,
 }

@@ -66,6 +66,11 @@ impl HyperX {
         })
     }
 
+    /// Switches along each dimension.
+    pub fn lengths(&self) -> &[u32] {
+        &self.lengths
+    }
+
     /// Ports of a full switch.
     pub fn radix(&self) -> u32 {
         self.ports + self.per_switch

@@ -289,7 +289,8 @@ fn bisections_are_the_textbooks() {
         (HyperX::new(&[4, 4], 4, 1, None).unwrap().build(), 4 * 4),
         (dragonfly(2, 4, 2, 8, Arrangement::Consecutive), 4 * 4), // a link between any two of eight groups
     ] {
-        assert_eq!(bisection(&topology), expected, "{}", topology.name());
+        let cut = bisection(&topology);
+        assert_eq!(cut.local + cut.global, expected, "{}", topology.name());
     }
 }
 
@@ -415,6 +416,15 @@ fn graph_files_are_read_or_refused_with_the_place() {
     }
     let error = TopologyError::from(graph_file::parse("x", "hosts s 4", Some(5)).unwrap_err());
     assert_eq!(error.to_string(), "line 1, column 1: 5 hosts asked for (node.count, --nodes); the file has 4");
+}
+
+#[test]
+fn the_graph_file_of_the_documentation_is_one() {
+    let document = include_str!("../../../docs/topologies.md");
+    let text = document.split("```text\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let topology = graph_file::parse("documentation", text, None).unwrap();
+    let counts = topology.counts();
+    assert_eq!((counts.hosts, counts.switches, counts.switch_cables, counts.diameter), (5, 3, 3, 4));
 }
 
 proptest::proptest! {

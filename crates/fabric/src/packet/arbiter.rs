@@ -185,7 +185,7 @@ impl Region {
             match self.credit(output, lane_index, wire, now) {
                 Credit::Now => {
                     let index = match offer {
-                        Offer::Queued { .. } => self.dequeue(output, lane_index, fx),
+                        Offer::Queued { .. } => self.dequeue(output, lane_index, now, fx),
                         Offer::Read { .. } => self.inject(output, class, true, now, fx),
                         _ => self.inject(output, class, false, now, fx),
                     };

@@ -438,7 +438,7 @@ impl Region {
             let last = std::mem::replace(&mut self.queues[queue].last, index);
             self.packets[last].next = index;
         }
-        fx.queued(self.outputs[output as usize].link, wire, true);
+        fx.queued(self.outputs[output as usize].link, lane_index, wire, SimTime(now), true);
         let free = self.loads[output as usize].free;
         if free > now {
             self.wake_at(output, free, fx);
@@ -448,7 +448,7 @@ impl Region {
     }
 
     /// Takes the first packet of the queue whose turn it is.
-    pub(super) fn dequeue(&mut self, output: u32, lane_index: u32, fx: &mut impl Effects) -> u32 {
+    pub(super) fn dequeue(&mut self, output: u32, lane_index: u32, now: u64, fx: &mut impl Effects) -> u32 {
         let lane = &mut self.lane_states[(output * self.lanes + lane_index) as usize];
         let last = lane.ring;
         let turn = self.queues[last].next_in_ring;
@@ -470,7 +470,7 @@ impl Region {
         let wire = self.packets[index].wire;
         let time = self.timer(self.outputs[output as usize].class).time(wire);
         self.loads[output as usize].backlog -= time;
-        fx.queued(self.outputs[output as usize].link, wire, false);
+        fx.queued(self.outputs[output as usize].link, lane_index, wire, SimTime(now), false);
         index
     }
 

@@ -69,7 +69,7 @@ impl Graph {
         while let Some(operation) = program.next(rank, &mut after)? {
             if let Kind::Collective(call) = operation.kind {
                 return Err(TraceError::Unsuitable(format!(
-                    "GOAL has no collectives, and rank {rank} calls {}: replace them by messages first (--expand)",
+                    "GOAL has no collectives, and rank {rank} calls {}: spell them out in messages (narrows trace convert --expand openmpi)",
                     call.operation.name()
                 )));
             }

@@ -1,6 +1,6 @@
 //! The simulation without processes: one event queue, the network, the NICs.
 
-use crate::memory::Memory;
+use crate::Memory;
 use narrows_engine::{Digest, EventQueue};
 use narrows_fabric::{self as fabric, Network};
 use narrows_nic::{self as nic, Combine, Fault, Nics, Process};
@@ -16,6 +16,7 @@ enum Ev {
     Network(fabric::Event),
     Nic(nic::Event),
     Command(u32),
+    Alarm(u32),
 }
 
 /// Counts of a run.
@@ -44,12 +45,12 @@ struct Pending {
 }
 
 /// Everything simulated.
-pub struct World {
+pub struct World<M> {
     queue: EventQueue<Ev>,
     network: Network,
     nics: Nics,
     /// The ranks' memory.
-    pub memory: Memory,
+    pub memory: M,
     commands: Vec<Option<Pending>>,
     free_commands: Vec<u32>,
     lookahead: SimTime,
@@ -62,16 +63,16 @@ pub struct World {
     notices: Vec<fabric::Notice>,
 }
 
-struct NicOut<'a> {
+struct NicOut<'a, M> {
     now: SimTime,
     queue: &'a mut EventQueue<Ev>,
-    memory: &'a mut Memory,
+    memory: &'a mut M,
     transfers: &'a mut Vec<fabric::Transfer>,
     digest: &'a mut Digest,
     recording: bool,
 }
 
-impl nic::Out for NicOut<'_> {
+impl<M: Memory> nic::Out for NicOut<'_, M> {
     fn schedule(&mut self, at: SimTime, source: u32, event: nic::Event) {
         self.queue.schedule(at, NIC_SOURCES + source, Ev::Nic(event));
     }
@@ -144,19 +145,15 @@ impl fabric::Out for NetworkOut<'_> {
     }
 }
 
-impl World {
+impl<M: Memory> World<M> {
     /// A machine at rest. Commands have no effect before the NICs' lookahead has passed.
-    pub fn new(network: Network, mut nics: Nics, ranks: usize) -> Self {
-        // All processes of a run belong to the user who runs it.
-        // SAFETY: getuid has no preconditions and always succeeds.
-        let user = unsafe { libc::getuid() };
-        nics.set_users(|_| user);
+    pub fn new(network: Network, nics: Nics, memory: M) -> Self {
         let lookahead = nics.lookahead();
         World {
             queue: EventQueue::new(),
             network,
             nics,
-            memory: Memory::new(ranks),
+            memory,
             commands: Vec::new(),
             free_commands: Vec::new(),
             lookahead,
@@ -193,6 +190,11 @@ impl World {
         self.queue.schedule(arrives, PROCESS_SOURCES + rank, Ev::Command(slot));
     }
 
+    /// Tells [`Memory::alarm`] at `at`, or now if that has passed.
+    pub fn set_alarm(&mut self, rank: u32, at: SimTime) {
+        self.queue.schedule(at.max(self.queue.now()), PROCESS_SOURCES + rank, Ev::Alarm(rank));
+    }
+
     /// The time of the next event.
     pub fn next_time(&self) -> Option<SimTime> {
         self.queue.next_time()
@@ -220,6 +222,7 @@ impl World {
                 self.network.handle(now, event, &mut out);
             }
             Ev::Nic(event) => self.nics.handle(now, event, &mut nic_out),
+            Ev::Alarm(rank) => nic_out.memory.alarm(now, rank),
             Ev::Command(slot) => {
                 self.free_commands.push(slot);
                 if let Some(pending) = self.commands[slot as usize].take()
@@ -270,12 +273,6 @@ impl World {
     /// They do not any more.
     pub fn stop_recording(&mut self) {
         self.recording = false;
-    }
-
-    /// Forgets refused commands and unreachable memory.
-    pub fn forget_errors(&mut self) {
-        self.error = None;
-        self.memory.error = None;
     }
 
     fn totals(&self) -> Totals {

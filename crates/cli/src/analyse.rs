@@ -1,0 +1,299 @@
+//! `narrows analyse`: what a trace says about a program, as one HTML page and tables.
+
+use crate::svg::{bars, cumulative, escape, heat, short, size};
+use crate::trace::ReadingArguments;
+use clap::Args;
+use narrows_results::{Column, Table};
+use narrows_trace::analysis::{Analysis, RankUse, Volume};
+use narrows_units::SimTime;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Arguments of `narrows analyse`.
+#[derive(Args)]
+#[command(after_help = "\
+Example:
+  narrows analyse lammps.vef --report out/
+
+Writes out/report.html (one file, no network needed), out/summary.json and the tables as Parquet: ranks, pairs, sizes,
+collectives, intervals. Times are those of an ideal machine, on which messages take no time.")]
+pub struct AnalyseArgs {
+    /// The trace
+    file: PathBuf,
+    #[command(flatten)]
+    reading: ReadingArguments,
+    /// The folder for the report
+    #[arg(long, value_name = "DIR")]
+    report: PathBuf,
+}
+
+/// Runs `narrows analyse`.
+pub fn run(args: AnalyseArgs) -> ExitCode {
+    match whole(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("narrows: error: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn whole(args: &AnalyseArgs) -> Result<(), String> {
+    let mut trace = narrows_trace::open(&args.file, args.reading.into()).map_err(|error| error.to_string())?;
+    let analysis = Analysis::new(&mut trace.program).map_err(|error| error.to_string())?;
+    for problem in analysis.outcome.problems.iter().take(10) {
+        eprintln!("narrows: warning: {}: {problem}", args.file.display());
+    }
+    std::fs::create_dir_all(&args.report).map_err(|error| format!("--report {}: {error}", args.report.display()))?;
+    let write = |name: &str, text: String| {
+        let path = args.report.join(name);
+        std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
+    };
+    write("report.html", html(&args.file, &analysis))?;
+    write("summary.json", summary(&args.file, &analysis))?;
+    tables(&args.report, &analysis)?;
+    let Volume { count, bytes } = analysis.messages();
+    eprintln!("narrows: {}: {} ranks, {count} messages, {}", args.report.join("report.html").display(), analysis.ranks.len(), size(bytes));
+    Ok(())
+}
+
+fn finish(analysis: &Analysis) -> SimTime {
+    analysis.outcome.finish.iter().max().copied().unwrap_or(SimTime::ZERO)
+}
+
+fn summary(file: &Path, analysis: &Analysis) -> String {
+    let Volume { count, bytes } = analysis.messages();
+    let computing: SimTime = analysis.ranks.iter().fold(SimTime::ZERO, |sum, rank| sum + rank.computing);
+    let value = serde_json::json!({
+        "trace": file.display().to_string(),
+        "version": env!("CARGO_PKG_VERSION"),
+        "ranks": analysis.ranks.len(),
+        "messages": count,
+        "bytes": bytes,
+        "collectives": analysis.outcome.collectives,
+        "collective_parts": analysis.collectives.values().sum::<u64>(),
+        "computing_s_mean": computing.as_s_f64() / analysis.ranks.len().max(1) as f64,
+        "ideal_finish_s": finish(analysis).as_s_f64(),
+        "problems": analysis.outcome.problems.len(),
+    });
+    format!("{value:#}\n")
+}
+
+/// A cell of a table.
+fn cell(text: impl std::fmt::Display) -> String {
+    format!("<td>{}</td>", escape(&text.to_string()))
+}
+
+fn html(file: &Path, analysis: &Analysis) -> String {
+    let name = file.file_name().map_or_else(|| file.display().to_string(), |name| name.to_string_lossy().into_owned());
+    let mut page = format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0}</title><style>{STYLE}</style></head><body>\n<h1>{0}</h1>\n",
+        escape(&name)
+    );
+    page += &overview(analysis);
+    let mut section = |title: &str, note: &str, body: String| {
+        let _ = writeln!(page, "<section><h2>{}</h2><p>{}</p>{body}</section>", escape(title), escape(note));
+    };
+    if !analysis.sizes.is_empty() {
+        section("Message sizes", "Messages, by powers of two of their size.", size_histogram(analysis));
+        section("Sizes, cumulated", "The share of messages, and of bytes, in messages up to a size.", size_shares(analysis));
+        let cells = analysis.matrix.volumes.iter().map(|volume| volume.bytes).collect::<Vec<_>>();
+        let note = match analysis.matrix.cells < analysis.matrix.ranks {
+            true => format!(
+                "Bytes from source to destination, logarithmic. A cell is {} ranks.",
+                (analysis.matrix.ranks as f64 / analysis.matrix.cells as f64).ceil()
+            ),
+            false => String::from("Bytes from source to destination, logarithmic."),
+        };
+        section("Who sends to whom", &note, heat(analysis.matrix.cells as usize, &cells, analysis.matrix.ranks));
+        section("Neighbours", "Ranks by the number of ranks that they send to.", neighbours(analysis));
+    }
+    section(
+        "Computing and waiting",
+        "Per rank, on an ideal machine: what is not computing is waiting for others, whatever the network.",
+        per_rank(analysis),
+    );
+    section("Operations over time", "What starts when, on an ideal machine.", over_time(analysis));
+    if !analysis.collectives.is_empty() {
+        section("Collectives", "By operation, size of the communicator and bytes of a member's buffer.", collectives(analysis));
+    }
+    page + "</body></html>\n"
+}
+
+const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;max-width:800px;margin:2em auto;padding:0 1em;color:#222}\
+h1{font-size:1.5em}h2{font-size:1.15em;margin-bottom:.2em}p{margin:.2em 0 .6em;color:#555}svg{width:100%;height:auto}\
+svg text{font-size:12px;fill:#444}.grid{stroke:#ddd}.frame{stroke:#999}table{border-collapse:collapse}\
+td,th{padding:.2em .9em .2em 0;text-align:right;border-bottom:1px solid #eee}td:first-child,th:first-child{text-align:left}section{margin-top:2em}";
+
+fn overview(analysis: &Analysis) -> String {
+    let Volume { count, bytes } = analysis.messages();
+    let ranks = analysis.ranks.len().max(1);
+    let computing: SimTime = analysis.ranks.iter().fold(SimTime::ZERO, |sum, rank| sum + rank.computing);
+    let parts: u64 = analysis.collectives.values().sum();
+    let rows = [
+        ("Ranks", analysis.ranks.len().to_string()),
+        ("Messages", format!("{count} ({} on average)", size(bytes / count.max(1)))),
+        ("Bytes in messages", size(bytes)),
+        ("Collectives", format!("{} ({parts} parts)", analysis.outcome.collectives)),
+        ("Computing per rank", format!("{} on average", computing / ranks as u64)),
+        ("Time on an ideal machine", finish(analysis).to_string()),
+    ];
+    let mut table = String::from("<table>");
+    for (name, value) in rows {
+        let _ = write!(table, "<tr>{}{}</tr>", cell(name), cell(value));
+    }
+    table += "</table>\n";
+    if !analysis.outcome.problems.is_empty() {
+        let _ = writeln!(
+            table,
+            "<p>The trace is not complete: {} problems, such as: {}</p>",
+            analysis.outcome.problems.len(),
+            escape(&analysis.outcome.problems[0])
+        );
+    }
+    table
+}
+
+fn size_histogram(analysis: &Analysis) -> String {
+    let mut bins: BTreeMap<u32, u64> = BTreeMap::new();
+    for (bytes, count) in &analysis.sizes {
+        *bins.entry(bytes.checked_ilog2().map_or(0, |power| power + 1)).or_default() += count;
+    }
+    let (Some(first), Some(last)) = (bins.keys().next().copied(), bins.keys().last().copied()) else { return String::new() };
+    let label = |bin: u32| if bin == 0 { String::from("0 B") } else { size(1 << (bin - 1)) };
+    let labels: Vec<String> = (first..=last).map(label).collect();
+    let counts = (first..=last).map(|bin| bins.get(&bin).copied().unwrap_or(0) as f64).collect();
+    bars("size, from", "messages", &labels, &[("messages", counts)])
+}
+
+fn size_shares(analysis: &Analysis) -> String {
+    let messages: f64 = analysis.sizes.values().map(|count| *count as f64).sum();
+    let bytes: f64 = analysis.sizes.iter().map(|(bytes, count)| *bytes as f64 * *count as f64).sum();
+    let share = |weight: &dyn Fn(u64, u64) -> f64, total: f64| {
+        let mut sum = 0.0;
+        let step = |(size, count): (&u64, &u64)| {
+            sum += weight(*size, *count);
+            (*size as f64, sum / total.max(1e-300))
+        };
+        analysis.sizes.iter().map(step).collect::<Vec<_>>()
+    };
+    let curves =
+        [("messages", share(&|_, count| count as f64, messages)), ("bytes", share(&|size, count| size as f64 * count as f64, bytes))];
+    cumulative("size", "share", &curves)
+}
+
+fn neighbours(analysis: &Analysis) -> String {
+    if analysis.pairs.is_none() {
+        return String::from("<p>More pairs than are counted.</p>");
+    }
+    let mut counts: BTreeMap<u32, u64> = BTreeMap::new();
+    for rank in &analysis.ranks {
+        *counts.entry(rank.destinations).or_default() += 1;
+    }
+    let labels: Vec<String> = counts.keys().map(u32::to_string).collect();
+    bars("destinations", "ranks", &labels, &[("ranks", counts.values().map(|count| *count as f64).collect())])
+}
+
+/// At most this many bars; more ranks share one, with their mean.
+const RANK_BARS: usize = 128;
+
+fn per_rank(analysis: &Analysis) -> String {
+    let group = analysis.ranks.len().div_ceil(RANK_BARS).max(1);
+    let mean = |ranks: &[RankUse], value: &dyn Fn(&RankUse) -> f64| ranks.iter().map(value).sum::<f64>() / ranks.len() as f64;
+    let latest = finish(analysis);
+    let computing = |rank: &RankUse| rank.computing.min(rank.finish).as_s_f64() * 1e3;
+    let waiting = |rank: &RankUse| rank.finish.saturating_sub(rank.computing).as_s_f64() * 1e3;
+    let done = |rank: &RankUse| latest.saturating_sub(rank.finish).as_s_f64() * 1e3;
+    let labels: Vec<String> = (0..analysis.ranks.len()).step_by(group).map(|rank| rank.to_string()).collect();
+    let series = |value: &dyn Fn(&RankUse) -> f64| analysis.ranks.chunks(group).map(|ranks| mean(ranks, value)).collect::<Vec<_>>();
+    bars("rank", "ms", &labels, &[("computing", series(&computing)), ("waiting", series(&waiting)), ("done", series(&done))])
+}
+
+fn over_time(analysis: &Analysis) -> String {
+    let unit = analysis.interval.as_s_f64() * 1e3;
+    let labels: Vec<String> = (0..analysis.intervals.len()).map(|index| short(((index as f64 * unit) * 1e4).round() / 1e4)).collect();
+    let messages = analysis.intervals.iter().map(|interval| interval.messages.count as f64).collect();
+    let parts = analysis.intervals.iter().map(|interval| interval.collectives.count as f64).collect();
+    bars("time, ms", "operations", &labels, &[("messages", messages), ("parts of collectives", parts)])
+}
+
+fn collectives(analysis: &Analysis) -> String {
+    let mut table = String::from("<table><tr><th>operation</th><th>communicator</th><th>bytes</th><th>parts</th><th>calls</th></tr>");
+    let mut rows: Vec<_> = analysis.collectives.iter().collect();
+    rows.sort_by_key(|(key, count)| (std::cmp::Reverse(**count), **key));
+    for (key, count) in rows.iter().take(40) {
+        let calls = **count as f64 / f64::from(key.size.max(1));
+        let row = [cell(key.operation.name()), cell(key.size), cell(size(key.bytes)), cell(count), cell(short(calls))];
+        let _ = write!(table, "<tr>{}</tr>", row.concat());
+    }
+    table += "</table>";
+    if rows.len() > 40 {
+        let _ = write!(table, "<p>and {} more: collectives.parquet</p>", rows.len() - 40);
+    }
+    table
+}
+
+/// The numbers behind the pictures.
+fn tables(folder: &Path, analysis: &Analysis) -> Result<(), String> {
+    let write =
+        |name: &str, columns: Vec<(&'static str, Column)>| Table::new(columns).write(&folder.join(name)).map_err(|error| error.to_string());
+    let ranks = &analysis.ranks;
+    let whole = |value: &dyn Fn(&RankUse) -> u64| Column::Integer(ranks.iter().map(|rank| value(rank) as i64).collect());
+    write(
+        "ranks.parquet",
+        vec![
+            ("rank", Column::Integer((0..ranks.len() as i64).collect())),
+            ("messages_sent", whole(&|rank| rank.sent.count)),
+            ("bytes_sent", whole(&|rank| rank.sent.bytes)),
+            ("messages_received", whole(&|rank| rank.received.count)),
+            ("bytes_received", whole(&|rank| rank.received.bytes)),
+            ("collective_parts", whole(&|rank| rank.collectives.count)),
+            ("collective_bytes_sent", whole(&|rank| rank.collectives.bytes)),
+            ("destinations", whole(&|rank| u64::from(rank.destinations))),
+            ("sources", whole(&|rank| u64::from(rank.sources))),
+            ("computing_ps", whole(&|rank| rank.computing.0)),
+            ("ideal_finish_ps", whole(&|rank| rank.finish.0)),
+        ],
+    )?;
+    if let Some(pairs) = &analysis.pairs {
+        let column = |value: &dyn Fn(&(u32, u32), &Volume) -> u64| {
+            Column::Integer(pairs.iter().map(|(pair, volume)| value(pair, volume) as i64).collect())
+        };
+        write(
+            "pairs.parquet",
+            vec![
+                ("source", column(&|pair, _| u64::from(pair.0))),
+                ("destination", column(&|pair, _| u64::from(pair.1))),
+                ("messages", column(&|_, volume| volume.count)),
+                ("bytes", column(&|_, volume| volume.bytes)),
+            ],
+        )?;
+    }
+    let sizes =
+        |value: &dyn Fn(u64, u64) -> u64| Column::Integer(analysis.sizes.iter().map(|(size, count)| value(*size, *count) as i64).collect());
+    write("sizes.parquet", vec![("bytes", sizes(&|size, _| size)), ("messages", sizes(&|_, count| count))])?;
+    let calls = &analysis.collectives;
+    write(
+        "collectives.parquet",
+        vec![
+            ("operation", Column::Text(calls.keys().map(|key| key.operation.name().to_owned()).collect())),
+            ("communicator_size", Column::Integer(calls.keys().map(|key| i64::from(key.size)).collect())),
+            ("bytes", Column::Integer(calls.keys().map(|key| key.bytes as i64).collect())),
+            ("parts", Column::Integer(calls.values().map(|count| *count as i64).collect())),
+        ],
+    )?;
+    let intervals =
+        |value: &dyn Fn(usize) -> u64| Column::Integer((0..analysis.intervals.len()).map(|index| value(index) as i64).collect());
+    write(
+        "intervals.parquet",
+        vec![
+            ("begin_ps", intervals(&|index| analysis.interval.0 * index as u64)),
+            ("messages", intervals(&|index| analysis.intervals[index].messages.count)),
+            ("bytes", intervals(&|index| analysis.intervals[index].messages.bytes)),
+            ("collective_parts", intervals(&|index| analysis.intervals[index].collectives.count)),
+            ("collective_bytes_sent", intervals(&|index| analysis.intervals[index].collectives.bytes)),
+        ],
+    )
+}

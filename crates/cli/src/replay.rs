@@ -1,0 +1,340 @@
+//! `narrows replay`: from traces to a report.
+
+use clap::Args;
+use narrows_collectives::rules::{MPICH, OPEN_MPI, Rules};
+use narrows_fabric::Network;
+use narrows_machine::{Machine, Overrides};
+use narrows_nic::Nics;
+use narrows_replay::collectives::ByRules;
+use narrows_replay::loggp::{self, Parameters};
+use narrows_replay::machine::{Part, Replay};
+use narrows_replay::mapping::{self, Mapping};
+use narrows_replay::port::{Costs, Mailbox};
+use narrows_replay::report::Progress;
+use narrows_replay::{Graph, Outcome, Times};
+use narrows_sim::World;
+use narrows_trace::{Program, ReadOptions, Trace};
+use narrows_units::SimTime;
+use serde_json::{Value, json};
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// Arguments of `narrows replay`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  narrows replay halo.vef --machine bxi-v2 --nodes 256 --out results/
+  narrows replay a.vef b.vef --mapping node --machine my.toml --network flow
+  narrows replay dissemination.goal --network loggp --loggp L=2500ns,o=1500ns,g=1000ns,G=6ns/B,S=65535
+
+Traces are VEF, GOAL (text or binary), JSON Lines or SimGrid's; see docs/replay.md.")]
+pub struct ReplayArgs {
+    /// Traces; several run at the same time
+    #[arg(required = true, value_name = "FILE")]
+    traces: Vec<PathBuf>,
+    /// A preset (see `narrows machine list`) or a machine file
+    #[arg(long, default_value = "bxi-v2", value_name = "NAME|FILE")]
+    machine: String,
+    /// Number of nodes, instead of the machine's
+    #[arg(long, value_name = "N")]
+    nodes: Option<u32>,
+    /// Changes one value of the machine, such as node.pcie.latency="250 ns"
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Ranks per node [default: 1, or as many as are needed]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    ppn: Option<u32>,
+    /// Which nodes each trace runs on: consecutive ones, those of every other switch, every other one, random, or a file with one node
+    /// per line
+    #[arg(long, default_value = "linear", value_name = "linear|switch|node|random:SEED|FILE")]
+    mapping: String,
+    /// Network model [default: the machine's]
+    #[arg(long, value_name = "packet|flow|loggp", value_parser = ["packet", "flow", "loggp"])]
+    network: Option<String>,
+    /// With --network loggp: the parameters of LogGOPSim instead of a machine
+    #[arg(long, value_name = "L=TIME,o=TIME,g=TIME,G=TIME/B,O=TIME/B,S=BYTES", value_parser = clap::value_parser!(Parameters))]
+    loggp: Option<Parameters>,
+    /// Computing time and delays of the trace, times this; FACTOR@FIRST-LAST for the ranks on these nodes, the last one that fits counts
+    #[arg(long, value_name = "FACTOR[@NODES]", value_parser = scale)]
+    compute_scale: Vec<Scale>,
+    /// Seed of every random choice of the models
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
+    /// Which algorithms collectives use: Open MPI's or MPICH's decisions, or a file of rules [default: the machine's]
+    #[arg(long, value_name = "openmpi|mpich|FILE")]
+    collectives: Option<String>,
+    /// Writes summary.json into this folder
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+/// A factor for the computing time on some nodes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Scale {
+    factor: f64,
+    first: u32,
+    last: u32,
+}
+
+fn scale(text: &str) -> Result<Scale, String> {
+    let (factor, nodes) = text.split_once('@').map_or((text, None), |(factor, nodes)| (factor, Some(nodes)));
+    let factor = match factor.parse::<f64>() {
+        Ok(factor) if factor.is_finite() && (0.0..=1e6).contains(&factor) => factor,
+        _ => return Err(format!("{factor:?}: expected a number from 0 to 1000000")),
+    };
+    let Some(nodes) = nodes else { return Ok(Scale { factor, first: 0, last: u32::MAX }) };
+    let (first, last) = nodes.split_once('-').unwrap_or((nodes, nodes));
+    match (first.parse(), last.parse()) {
+        (Ok(first), Ok(last)) if first <= last => Ok(Scale { factor, first, last }),
+        _ => Err(format!("{nodes:?}: expected a node or a range of nodes, as in 0.5@0-31")),
+    }
+}
+
+/// The factor on a node.
+fn scale_on(scales: &[Scale], node: u32) -> f64 {
+    scales.iter().rev().find(|scale| (scale.first..=scale.last).contains(&node)).map_or(1.0, |scale| scale.factor)
+}
+
+/// Runs it; 0, or 1 when the replay did not come to its end, or 2 when it could not start.
+pub fn run(args: ReplayArgs) -> ExitCode {
+    match whole(&args) {
+        Ok(code) => ExitCode::from(code),
+        Err(message) => {
+            eprintln!("narrows: {message}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// What the summary says about the run besides the outcome.
+struct Setting {
+    wall: Duration,
+    reading: Duration,
+    running: Duration,
+    about: Value,
+}
+
+fn whole(args: &ReplayArgs) -> Result<u8, String> {
+    let start = Instant::now();
+    if let Some(out) = &args.out {
+        std::fs::create_dir_all(out).map_err(|error| format!("--out {}: {error}", out.display()))?;
+    }
+    match (&args.network, args.loggp) {
+        (Some(network), Some(parameters)) if network == "loggp" => alone(args, parameters, start),
+        (_, Some(_)) => Err(String::from("--loggp goes with --network loggp")),
+        _ => on_machine(args, start),
+    }
+}
+
+/// The LogGP replay.
+fn alone(args: &ReplayArgs, parameters: Parameters, start: Instant) -> Result<u8, String> {
+    let table = args.collectives.as_deref().unwrap_or("openmpi");
+    let rules = rules(table, &[])?;
+    if let Some(scale) = args.compute_scale.iter().find(|scale| scale.last != u32::MAX) {
+        return Err(format!("--compute-scale {}@{}-{}: --loggp has no nodes", scale.factor, scale.first, scale.last));
+    }
+    let mut graph = Graph::new();
+    for path in &args.traces {
+        let mut trace = open(path)?;
+        let mut collectives = ByRules::new(rules.clone(), None);
+        let added = graph.add(&name(path), &mut trace.program, scale_on(&args.compute_scale, 0), &mut collectives);
+        added.map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    let reading = start.elapsed();
+    let outcome = loggp::run(&mut graph, parameters, &mut watch());
+    let about = json!({
+        "network": "loggp",
+        "collectives": table,
+        "loggp": {
+            "L_s": parameters.latency.as_s_f64(), "o_s": parameters.overhead.as_s_f64(), "g_s": parameters.gap.as_s_f64(),
+            "G_s_per_byte": parameters.gap_per_byte.as_s_f64(), "O_s_per_byte": parameters.overhead_per_byte.as_s_f64(),
+            "S_bytes": parameters.eager.get(),
+        },
+    });
+    let setting = Setting { wall: start.elapsed(), reading, running: start.elapsed() - reading, about };
+    conclude(args, &outcome, &setting)
+}
+
+/// The replay through message layer, NICs and network.
+fn on_machine(args: &ReplayArgs, start: Instant) -> Result<u8, String> {
+    let mut set = args.set.clone();
+    if let Some(network) = &args.network {
+        set.push(format!("network.kind={network}"));
+    }
+    let machine = Machine::load(&args.machine, &Overrides { nodes: args.nodes, set }).map_err(|error| error.to_string())?;
+    let table = args.collectives.as_deref().unwrap_or(&machine.collectives.table);
+    let rules = rules(table, &machine.collectives.rules)?;
+    let mapping: Mapping = args.mapping.parse().map_err(|error| format!("--mapping: {error}"))?;
+    let topology = machine.topology().map_err(|error| error.to_string())?;
+    let programs: Vec<(String, Trace)> = args.traces.iter().map(|path| Ok((name(path), open(path)?))).collect::<Result<_, String>>()?;
+    let ranks: Vec<u32> = programs.iter().map(|(_, trace)| trace.program.ranks()).collect();
+    let nodes = mapping::nodes(&mapping, &machine, &topology, args.ppn, &ranks)?;
+    let processes = mapping::processes(&nodes);
+    let parts = programs.into_iter().zip(&nodes).zip(&processes).map(|(((name, trace), nodes), processes)| Part {
+        name,
+        program: Box::new(trace.program),
+        collectives: Box::new(ByRules::new(rules.clone(), mapping::layout(&topology, nodes))),
+        scale: nodes.iter().map(|&node| scale_on(&args.compute_scale, node)).collect(),
+        processes: processes.clone(),
+    });
+    let parts: Vec<Part> = parts.collect();
+    let network = Network::new(&machine.network_config(args.seed), topology).map_err(|error| error.to_string())?;
+    let nics = Nics::new(machine.nic_config(), machine.node.count, &processes.concat());
+    let costs = Costs {
+        post: machine.software.post,
+        completion: machine.software.completion,
+        copy: machine.software.copy_bandwidth,
+        pio_limit: machine.nic.pio_limit.get(),
+    };
+    let replay = Replay::new(World::new(network, nics, Mailbox::default()), parts, machine.message_config(), costs);
+    let reading = start.elapsed();
+    let outcome = replay.run(&mut watch()).map_err(|error| error.to_string())?;
+    let about = json!({
+        "network": machine.network.kind.name(),
+        "nodes": machine.node.count,
+        "collectives": table,
+        "mapping": args.mapping,
+        "seed": args.seed,
+        "machine": machine.to_json(),
+    });
+    if let Some(out) = &args.out {
+        let path = out.join("machine.toml");
+        std::fs::write(&path, machine.to_toml()).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    let setting = Setting { wall: start.elapsed(), reading, running: start.elapsed() - reading, about };
+    conclude(args, &outcome, &setting)
+}
+
+fn open(path: &Path) -> Result<Trace, String> {
+    narrows_trace::open(path, ReadOptions::default()).map_err(|error| error.to_string())
+}
+
+fn name(path: &Path) -> String {
+    path.file_stem().map_or_else(|| path.display().to_string(), |stem| stem.to_string_lossy().into_owned())
+}
+
+/// The rules of a table, behind those in `first`.
+fn rules(table: &str, first: &[String]) -> Result<Rules, String> {
+    let text = match table {
+        "openmpi" => OPEN_MPI.to_owned(),
+        "mpich" => MPICH.to_owned(),
+        path => std::fs::read_to_string(path).map_err(|error| format!("collectives {path}: {error} (known: openmpi, mpich, or a file)"))?,
+    };
+    let own = first.iter().map(|rule| Rules::parse(rule).map_err(|error| format!("collectives.rules, {rule:?}: {}", error.problem)));
+    own.collect::<Result<Vec<_>, _>>()?;
+    let lines: String = first.iter().map(|rule| format!("{rule}\n")).collect();
+    // The lines of a file keep their numbers in messages.
+    Rules::parse(&text).map_err(|error| format!("collectives {table}: {error}"))?;
+    Rules::parse(&(lines + &text)).map_err(|error| error.to_string())
+}
+
+/// Shows progress once a second on a terminal, every ten seconds elsewhere; says no after Ctrl-C.
+fn watch() -> impl FnMut(Progress) -> bool {
+    narrows_live::processes::prepare();
+    let terminal = std::io::stderr().is_terminal();
+    let interval = Duration::from_secs(if terminal { 1 } else { 10 });
+    let (start, mut last) = (Instant::now(), Instant::now());
+    move |progress: Progress| {
+        if last.elapsed() >= interval {
+            last = Instant::now();
+            let part = 100.0 * progress.done as f64 / progress.known.max(1) as f64;
+            let seconds = start.elapsed().as_secs();
+            let line = format!("narrows: {part:.0} % of {} operations, simulated {}, {seconds} s", progress.known, progress.now);
+            if terminal { eprint!("\r{line}\x1b[K") } else { eprintln!("{line}") }
+        }
+        narrows_live::processes::signal().is_none()
+    }
+}
+
+/// Saves and says how it went; the exit code.
+fn conclude(args: &ReplayArgs, outcome: &Outcome, setting: &Setting) -> Result<u8, String> {
+    let summary = summary(args, outcome, setting);
+    if let Some(out) = &args.out {
+        let path = out.join("summary.json");
+        let text = serde_json::to_string_pretty(&summary).expect("numbers and strings always serialise");
+        std::fs::write(&path, text + "\n").map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    for application in &outcome.applications {
+        eprintln!(
+            "narrows: {}: {} ranks, finished at {}, {} messages, {} bytes, mean completion time {}",
+            application.name,
+            application.ranks,
+            application.finish,
+            application.messages,
+            application.bytes,
+            application.fct.mean()
+        );
+    }
+    let rate = outcome.messages() as f64 / setting.running.as_secs_f64().max(1e-9);
+    eprintln!(
+        "narrows: simulated time {}, digest {:016x}; read in {:.2} s, replayed in {:.2} s ({:.2} M messages/s)",
+        outcome.finish,
+        outcome.digest,
+        setting.reading.as_secs_f64(),
+        setting.running.as_secs_f64(),
+        rate / 1e6
+    );
+    match &outcome.failure {
+        Some(failure) => {
+            eprintln!("narrows: {failure}");
+            Ok(1)
+        }
+        None => Ok(0),
+    }
+}
+
+fn summary(args: &ReplayArgs, outcome: &Outcome, setting: &Setting) -> Value {
+    let ns = |time: SimTime| time.as_ns_f64();
+    let fct = |times: &Times| json!({ "mean": ns(times.mean()), "p50": ns(times.quantile(0.5)), "p99": ns(times.quantile(0.99)), "max": ns(times.max()) });
+    let applications = outcome.applications.iter().map(|application| {
+        json!({
+            "name": application.name,
+            "ranks": application.ranks,
+            "finish_s": application.finish.as_s_f64(),
+            "messages": application.messages,
+            "bytes": application.bytes,
+            "fct_ns": fct(&application.fct),
+            "digest": format!("{:016x}", application.digest),
+        })
+    });
+    let applications: Vec<Value> = applications.collect();
+    let running = setting.running.as_secs_f64();
+    let mut summary = json!({
+        "narrows": env!("CARGO_PKG_VERSION"),
+        "traces": args.traces.iter().map(|path| path.display().to_string()).collect::<Vec<_>>(),
+        "simulated_s": outcome.finish.as_s_f64(),
+        "wall_s": setting.wall.as_secs_f64(),
+        "reading_s": setting.reading.as_secs_f64(),
+        "replay_s": running,
+        "ranks": outcome.rank_finish.len(),
+        "messages": outcome.messages(),
+        "messages_per_s": outcome.messages() as f64 / running.max(1e-9),
+        "bytes": outcome.bytes(),
+        "events": outcome.events,
+        "peak_rss_bytes": peak_rss_bytes(),
+        "digest": format!("{:016x}", outcome.digest),
+        "failure": outcome.failure,
+        "compute_scale": args.compute_scale.iter().map(|scale| scale.factor).collect::<Vec<_>>(),
+        "exit_code": i32::from(outcome.failure.is_some()),
+        "applications": applications,
+        "rank_finish_s": outcome.rank_finish.iter().map(|time| time.as_s_f64()).collect::<Vec<_>>(),
+    });
+    if let (Some(summary), Some(totals)) = (summary.as_object_mut(), outcome.totals) {
+        summary.insert("nic_messages".into(), json!(totals.messages));
+        summary.insert("packets".into(), json!(totals.packets));
+        summary.insert("packet_hops".into(), json!(totals.packet_hops));
+        summary.insert("retries".into(), json!(totals.retries));
+    }
+    if let (Some(summary), Value::Object(about)) = (summary.as_object_mut(), &setting.about) {
+        summary.extend(about.clone());
+    }
+    summary
+}
+
+/// The most memory that this process has had.
+fn peak_rss_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
+}

@@ -1,0 +1,225 @@
+//! `narrows topology show NAME|FILE`: what a network is made of and what it can carry.
+
+use crate::machine::{OverrideArguments, complain};
+use crate::wiring;
+use clap::Subcommand;
+use narrows_machine::Machine;
+use narrows_topology::analysis::{Pattern, bisection, channel_loads};
+use narrows_topology::{LinkClass, LinkId, RoutingKind, Topology, Vertex};
+use narrows_units::ByteRate;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What `narrows topology` does.
+#[derive(Debug, Subcommand)]
+pub enum TopologyCommand {
+    /// Counts, radix, diameter, bisection, mean hops, and what channel loads allow
+    #[command(after_help = "\
+Examples:
+  narrows topology show megafly-288
+  narrows topology show bxi-v3 --nodes 1024 --json
+  narrows topology show dragonfly-342 --set topology.arrangement=palmtree --svg dragonfly.svg
+  narrows topology show 8-ary-2-tree --set 'topology.failed_switches=[8]' --dot tree.dot
+
+Limits are what every node can send at most, as a fraction of its link, with infinite buffers: at the least quotient of rate and load over
+all links. \"uniform\": every node to every other; \"next group\": every node to the nodes of the next group, pod or plane. UGAL and PAR look
+at loads and have no such limit; they lie between minimal and valiant, or above.")]
+    Show {
+        /// A preset (narrows machine list) or a machine file
+        #[arg(value_name = "NAME|FILE")]
+        machine: String,
+        #[command(flatten)]
+        overrides: OverrideArguments,
+        /// Write JSON instead of text
+        #[arg(long)]
+        json: bool,
+        /// Write the graph for Graphviz
+        #[arg(long, value_name = "FILE")]
+        dot: Option<PathBuf>,
+        /// Draw the network
+        #[arg(long, value_name = "FILE")]
+        svg: Option<PathBuf>,
+    },
+}
+
+/// Runs `narrows topology ...`: results on standard output, complaints on standard error.
+pub fn run(command: TopologyCommand) -> ExitCode {
+    let TopologyCommand::Show { machine, overrides, json, dot, svg } = command;
+    let machine = match Machine::load(&machine, &overrides.into()) {
+        Ok(machine) => machine,
+        Err(error) => {
+            complain(&error);
+            return ExitCode::FAILURE;
+        }
+    };
+    match show(&machine, json, dot, svg) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("narrows: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn show(machine: &Machine, as_json: bool, dot: Option<PathBuf>, svg: Option<PathBuf>) -> Result<(), String> {
+    let topology = machine.topology().map_err(|error| error.to_string())?;
+    let write =
+        |path: PathBuf, text: String| std::fs::write(&path, text).map_err(|error| format!("cannot write {}: {error}", path.display()));
+    if let Some(path) = dot {
+        write(path, wiring::dot(&topology))?;
+    }
+    if let Some(path) = svg {
+        write(path, wiring::svg(&topology, &machine.name))?;
+    }
+    let facts = Facts::new(machine, &topology);
+    let text = if as_json { format!("{:#}\n", facts.json()) } else { facts.text() };
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(format!("cannot write: {error}")),
+        _ => Ok(()),
+    }
+}
+
+/// A routing and what it can carry.
+struct Limits {
+    kind: RoutingKind,
+    channels: u8,
+    /// Links of a way on average under uniform traffic, the limit there, and under traffic to the next group; with what limits them.
+    mean_links: Option<f64>,
+    uniform: Option<(f64, String)>,
+    adversarial: Option<(f64, String)>,
+}
+
+struct Facts<'a> {
+    machine: &'a Machine,
+    topology: &'a Topology,
+    local: u32,
+    global: u32,
+    cut: narrows_topology::analysis::Cut,
+    /// What crosses the cut, as a fraction of what half of the nodes can send.
+    full: f64,
+    limits: Vec<Limits>,
+}
+
+impl<'a> Facts<'a> {
+    fn new(machine: &'a Machine, topology: &'a Topology) -> Facts<'a> {
+        let network = machine.network_config(0);
+        let rate = |class: LinkClass| {
+            let ByteRate(rate) = match class {
+                LinkClass::Host => network.host_link.rate,
+                LinkClass::Switch => network.switch_link.rate,
+                LinkClass::Global => network.global_link.rate,
+            };
+            rate as f64 / network.host_link.rate.0 as f64
+        };
+        let of_class = |class| topology.links().iter().filter(|link| link.class == class).count() as u32 / 2;
+        let cut = bisection(topology);
+        let crossing = f64::from(cut.local) * rate(LinkClass::Switch) + f64::from(cut.global) * rate(LinkClass::Global);
+        let groups = topology.groups();
+        let limits = RoutingKind::of(topology.shape()).iter().filter(|&&kind| {
+            // A topology's own name for it will do.
+            let named = [RoutingKind::DModK, RoutingKind::DimensionOrder, RoutingKind::Table];
+            kind != RoutingKind::Minimal || !RoutingKind::of(topology.shape()).iter().any(|kind| named.contains(kind))
+        });
+        let limits = limits.map(|&kind| {
+            let limit = |pattern| {
+                let loads = channel_loads(topology, kind, pattern)?;
+                let (limit, link) = loads.limit(topology, rate);
+                let what = if limit < 1.0 { name(topology, link) } else { "the nodes' own links".to_owned() };
+                Some((loads.mean_links, (limit, what)))
+            };
+            let uniform = limit(Pattern::Uniform);
+            Limits {
+                kind,
+                channels: topology.shape().virtual_channels(kind).unwrap_or(0),
+                mean_links: uniform.as_ref().map(|(links, _)| *links),
+                uniform: uniform.map(|(_, limit)| limit),
+                adversarial: if groups > 1 { limit(Pattern::Adversarial(1)).map(|(_, limit)| limit) } else { None },
+            }
+        });
+        let full = crossing / (f64::from(topology.hosts() / 2)).max(1.0);
+        let limits = limits.collect();
+        Facts { machine, topology, local: of_class(LinkClass::Switch), global: of_class(LinkClass::Global), cut, full, limits }
+    }
+
+    fn text(&self) -> String {
+        let counts = self.topology.counts();
+        let mut text = format!("{}: {}\n", self.machine.name, self.topology.name());
+        let mut line = |what: &str, value: String| {
+            let _ = writeln!(text, "  {what:12} {value}");
+        };
+        line("nodes", counts.hosts.to_string());
+        let groups = if (2..counts.switches).contains(&self.topology.groups()) {
+            format!(" in {} groups", self.topology.groups())
+        } else {
+            String::new()
+        };
+        line("switches", format!("{}{groups}, the largest of {} ports", counts.switches, counts.radix));
+        let global = if self.global > 0 { format!(", {} between groups", self.global) } else { String::new() };
+        line("cables", format!("{} to nodes, {} between switches{global}", counts.host_cables, self.local));
+        if self.topology.failed_links() > 0 {
+            line("failed", format!("{} of the cables", self.topology.failed_links() / 2));
+        }
+        line("diameter", format!("{} links, {} of them between switches", counts.diameter, counts.diameter.saturating_sub(2)));
+        let cables = self.cut.local + self.cut.global;
+        line("bisection", format!("{cables} cables, {:.1} % of what half of the nodes can send", 100.0 * self.full));
+        let own = self.machine.network.routing;
+        let needed = self.topology.shape().virtual_channels(own).unwrap_or(0);
+        line("routing", format!("{own}, which needs {needed} of {} virtual channels", self.machine.network.virtual_channels));
+        let _ = writeln!(text, "\n  {:16} {:>8} {:>11} {:>9} {:>11}", "routing", "channels", "mean links", "uniform", "next group");
+        let number = |value: Option<f64>, digits: usize| value.map_or("-".to_owned(), |value| format!("{value:.digits$}"));
+        for limits in &self.limits {
+            let [uniform, adversarial] = [&limits.uniform, &limits.adversarial].map(|limit| limit.as_ref().map(|(value, _)| *value));
+            let digits = if adversarial.is_some_and(|value| value < 0.01) { 5 } else { 3 };
+            let _ = writeln!(
+                text,
+                "  {:16} {:>8} {:>11} {:>9} {:>11}",
+                limits.kind,
+                limits.channels,
+                number(limits.mean_links, 3),
+                number(uniform, 3),
+                number(adversarial, digits)
+            );
+        }
+        text
+    }
+
+    fn json(&self) -> Value {
+        let counts = self.topology.counts();
+        let limit = |limit: &Option<(f64, String)>| limit.as_ref().map(|(value, what)| json!({"limit": value, "limited_by": what}));
+        let limits = self.limits.iter().map(|limits| {
+            json!({
+                "routing": limits.kind.name(),
+                "virtual_channels": limits.channels,
+                "mean_links": limits.mean_links,
+                "uniform": limit(&limits.uniform),
+                "next_group": limit(&limits.adversarial),
+            })
+        });
+        json!({
+            "machine": self.machine.name,
+            "topology": self.topology.name(),
+            "nodes": counts.hosts,
+            "switches": counts.switches,
+            "groups": self.topology.groups(),
+            "radix": counts.radix,
+            "cables": {"nodes": counts.host_cables, "local": self.local, "global": self.global, "failed": self.topology.failed_links() / 2},
+            "diameter_links": counts.diameter,
+            "bisection": {"local": self.cut.local, "global": self.cut.global, "fraction": self.full},
+            "routing": self.machine.network.routing.name(),
+            "limits": limits.collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// "switch 3 to switch 17"
+fn name(topology: &Topology, link: LinkId) -> String {
+    let end = |vertex| match vertex {
+        Vertex::Host(host) => format!("node {host}"),
+        Vertex::Switch(switch) => format!("switch {switch}"),
+    };
+    let link = &topology.links()[link as usize];
+    format!("{} to {}", end(link.from), end(link.to))
+}

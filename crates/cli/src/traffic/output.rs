@@ -1,0 +1,349 @@
+//! `summary.json`, tables and lines of a sweep.
+
+use super::{Setting, pictures};
+use narrows_results::{Column, Histogram, Table, peak_memory};
+use narrows_topology::Vertex;
+use narrows_traffic::{Point, Times, Work, stage};
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::path::Path;
+
+/// Writes everything into the folder `out`.
+pub fn save(out: &Path, setting: &Setting, points: &[Point]) -> Result<(), String> {
+    let write = |name: &str, text: String| {
+        let path = out.join(name);
+        std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
+    };
+    let table = |name: &str, table: Table| table.write(&out.join(name)).map_err(|error| error.to_string());
+    write("machine.toml", setting.machine.to_toml())?;
+    table("points.parquet", points_table(points))?;
+    table("histograms.parquet", histograms_table(points))?;
+    if let Work::Flows(_) = setting.setup.work {
+        table("flows.parquet", flows_table(setting, points))?;
+    }
+    if setting.setup.period.is_some() {
+        table("series.parquet", series_table(setting, points))?;
+        table("queues.parquet", queues_table(setting, points))?;
+        table("links.parquet", links_table(setting, points))?;
+        table("hops.parquet", hops_table(points))?;
+        write("queues.svg", pictures::queues(setting, points))?;
+    }
+    write("throughput.svg", pictures::throughput(setting, points))?;
+    write("latency.svg", pictures::latency(setting, points))?;
+    write("fct.svg", pictures::completion(setting, points))?;
+    // Last: where it is, the rest is too.
+    let mut text = serde_json::to_string_pretty(&summary(setting, points)).expect("numbers and strings always serialise");
+    text.push('\n');
+    write("summary.json", text)
+}
+
+/// Times of a point; nothing when they would only say how long one has looked.
+fn times(histogram: &Histogram, saturated: bool) -> Value {
+    match Times::of(histogram) {
+        Some(Times { mean, p50, p99, max }) if !saturated => json!({ "mean": mean, "p50": p50, "p99": p99, "max": max }),
+        _ => Value::Null,
+    }
+}
+
+fn summary(setting: &Setting, points: &[Point]) -> Value {
+    let sum = |part: fn(&Point) -> u64| points.iter().map(part).sum::<u64>();
+    let packet_hops = sum(|point| point.statistics.packet_hops);
+    let listed: Vec<Value> = points
+        .iter()
+        .map(|point| {
+            let classes: Vec<Value> = point
+                .classes
+                .iter()
+                .map(|class| {
+                    json!({
+                        "name": class.name,
+                        "load": class.load,
+                        "sources": class.sources,
+                        "offered": class.offered,
+                        "accepted": class.accepted,
+                        "saturated": class.saturated,
+                        "latency_ns": times(&class.latency, class.saturated),
+                        "fct_ns": times(&class.fct, class.saturated),
+                        "messages": class.fct.count(),
+                        "unfinished": class.unfinished,
+                    })
+                })
+                .collect();
+            json!({
+                "load": point.load,
+                "offered": point.offered,
+                "accepted": point.accepted,
+                "saturated": point.saturated,
+                "partial": point.partial,
+                "steady": point.steady,
+                "latency_ns": times(&point.latency(), point.saturated),
+                "fct_ns": times(&point.fct(), point.saturated),
+                "messages": point.fct().count(),
+                "unfinished": point.unfinished(),
+                "warmup_s": point.warmup.as_s_f64(),
+                "measured_s": point.measured.as_s_f64(),
+                "simulated_s": point.simulated.as_s_f64(),
+                "packet_hops": point.statistics.packet_hops,
+                "stalls": point.statistics.credit_stalls,
+                "pauses": point.statistics.pauses,
+                "lost_packets": point.statistics.lost_packets,
+                "events": point.events,
+                "digest": format!("{:016x}", point.digest),
+                "classes": classes,
+            })
+        })
+        .collect();
+    json!({
+        "narrows": env!("CARGO_PKG_VERSION"),
+        "pattern": setting.pattern,
+        "simulated_s": points.iter().map(|point| point.simulated.as_s_f64()).sum::<f64>(),
+        "wall_s": setting.wall.as_secs_f64(),
+        "nodes": setting.setup.topology.hosts(),
+        "topology": setting.setup.topology.name(),
+        "network": setting.machine.network.kind.name(),
+        "seed": setting.setup.seed,
+        "threads": setting.threads,
+        "messages": sum(|point| point.statistics.transfers),
+        "bytes": sum(|point| point.statistics.bytes),
+        "packets": sum(|point| point.statistics.packets),
+        "packet_hops": packet_hops,
+        "packet_hops_per_s": packet_hops as f64 / setting.simulation.as_secs_f64().max(1e-9),
+        "events": sum(|point| point.events),
+        "assembly_s": setting.assembly.as_secs_f64(),
+        "peak_rss_bytes": peak_memory(),
+        "digest": format!("{:016x}", digest(points)),
+        "exit_code": if setting.interrupted { 130 } else { 0 },
+        "failure": setting.interrupted.then_some("ended by a signal"),
+        "partial": setting.interrupted,
+        "points": listed,
+        "machine": setting.machine.to_json(),
+    })
+}
+
+/// Of all points.
+fn digest(points: &[Point]) -> u64 {
+    let mut digest = narrows_engine::Digest::default();
+    points.iter().for_each(|point| digest.word(point.digest));
+    digest.value()
+}
+
+/// The lines after a sweep.
+pub fn text(setting: &Setting, points: &[Point]) -> String {
+    let mut text = String::new();
+    let setup = &setting.setup;
+    let _ = writeln!(
+        text,
+        "narrows: {} on {} nodes of {} ({}, {} network)",
+        setting.pattern,
+        setup.topology.hosts(),
+        setting.machine.name,
+        setup.topology.name(),
+        setting.machine.network.kind.name(),
+    );
+    let _ = writeln!(text, "narrows:   load  accepted   latency ns: mean      p99       fct ns: mean       p99");
+    for point in points {
+        let load = point.load.map_or_else(|| String::from("-"), |load| format!("{load:.3}"));
+        let _ = write!(text, "narrows:  {load:>5}    {:6.4}", point.accepted);
+        let mut remarks = Vec::new();
+        if point.saturated {
+            remarks.push(String::from("saturated"));
+        } else {
+            for (width, times) in [(16, Times::of(&point.latency())), (14, Times::of(&point.fct()))] {
+                match times {
+                    Some(times) => {
+                        let _ = write!(text, "  {:width$.0} {:9.0}", times.mean, times.p99);
+                    }
+                    None => {
+                        let _ = write!(text, "  {:>width$} {:>9}", "-", "-");
+                    }
+                }
+            }
+            if point.unfinished() > 0 {
+                remarks.push(format!("{} messages not done", point.unfinished()));
+            }
+        }
+        if point.partial {
+            remarks.push(String::from("partial"));
+        } else if !point.steady {
+            remarks.push(String::from("warm-up found nothing steady"));
+        }
+        let _ = writeln!(text, "  {}", remarks.join(", "));
+        if point.classes.len() > 1 {
+            for class in &point.classes {
+                let state = if class.saturated { "saturated" } else { "" };
+                let _ = writeln!(text, "narrows:           {:6.4}  {} {state}", class.accepted, class.name);
+            }
+        }
+    }
+    let hops: u64 = points.iter().map(|point| point.statistics.packet_hops).sum();
+    let _ = writeln!(
+        text,
+        "narrows: {} packet-hops, {:.2} M/s; assembly {:.2} s, wall time {:.2} s; digest {:016x}{}",
+        hops,
+        hops as f64 / setting.simulation.as_secs_f64().max(1e-9) / 1e6,
+        setting.assembly.as_secs_f64(),
+        setting.wall.as_secs_f64(),
+        digest(points),
+        if setting.interrupted { "; ended by a signal, partial" } else { "" },
+    );
+    text
+}
+
+fn integers(values: impl Iterator<Item = u64>) -> Column {
+    Column::Integer(values.map(|value| value as i64).collect())
+}
+
+fn numbers(values: impl Iterator<Item = Option<f64>>) -> Column {
+    Column::Number(values.collect())
+}
+
+/// A row per point and class.
+fn points_table(points: &[Point]) -> Table {
+    let rows: Vec<_> = points.iter().flat_map(|point| point.classes.iter().map(move |class| (point, class))).collect();
+    let time = |part: fn(&narrows_traffic::ClassPoint) -> &Histogram, value: fn(Times) -> f64| {
+        numbers(rows.iter().map(|(_, class)| Times::of(part(class)).filter(|_| !class.saturated).map(value)))
+    };
+    Table::new(vec![
+        ("load", numbers(rows.iter().map(|(point, _)| point.load))),
+        ("class", Column::Text(rows.iter().map(|(_, class)| class.name.clone()).collect())),
+        ("offered", numbers(rows.iter().map(|(_, class)| Some(class.offered)))),
+        ("accepted", numbers(rows.iter().map(|(_, class)| Some(class.accepted)))),
+        ("saturated", integers(rows.iter().map(|(_, class)| u64::from(class.saturated)))),
+        ("partial", integers(rows.iter().map(|(point, _)| u64::from(point.partial)))),
+        ("latency_mean_ns", time(|class| &class.latency, |times| times.mean)),
+        ("latency_p50_ns", time(|class| &class.latency, |times| times.p50)),
+        ("latency_p99_ns", time(|class| &class.latency, |times| times.p99)),
+        ("latency_max_ns", time(|class| &class.latency, |times| times.max)),
+        ("fct_mean_ns", time(|class| &class.fct, |times| times.mean)),
+        ("fct_p50_ns", time(|class| &class.fct, |times| times.p50)),
+        ("fct_p99_ns", time(|class| &class.fct, |times| times.p99)),
+        ("fct_max_ns", time(|class| &class.fct, |times| times.max)),
+        ("messages", integers(rows.iter().map(|(_, class)| class.fct.count()))),
+        ("unfinished", integers(rows.iter().map(|(_, class)| class.unfinished))),
+    ])
+}
+
+/// A row per bucket of a histogram: packet latencies and message completion times, with the cumulative fraction.
+fn histograms_table(points: &[Point]) -> Table {
+    let mut rows = Vec::new();
+    for point in points {
+        for class in &point.classes {
+            for (kind, histogram) in [("latency", &class.latency), ("fct", &class.fct)] {
+                let mut below = 0;
+                for (value, count) in histogram.buckets() {
+                    below += count;
+                    rows.push((point.load, class, kind, value, count, below as f64 / histogram.count() as f64));
+                }
+            }
+        }
+    }
+    Table::new(vec![
+        ("load", numbers(rows.iter().map(|row| row.0))),
+        ("class", Column::Text(rows.iter().map(|row| row.1.name.clone()).collect())),
+        ("saturated", integers(rows.iter().map(|row| u64::from(row.1.saturated)))),
+        ("kind", Column::Text(rows.iter().map(|row| row.2.to_owned()).collect())),
+        ("up_to_ns", numbers(rows.iter().map(|row| Some(row.3 as f64 / 1e3)))),
+        ("count", integers(rows.iter().map(|row| row.4))),
+        ("cdf", numbers(rows.iter().map(|row| Some(row.5)))),
+    ])
+}
+
+fn flows_table(setting: &Setting, points: &[Point]) -> Table {
+    let Work::Flows(flows) = &setting.setup.work else { return Table::new(Vec::new()) };
+    let rows: Vec<_> = points.iter().flat_map(|point| &point.flows).map(|time| (flows[time.flow as usize], time.fct)).collect();
+    Table::new(vec![
+        ("start_ns", numbers(rows.iter().map(|(flow, _)| Some(flow.start.as_ns_f64())))),
+        ("source", integers(rows.iter().map(|(flow, _)| u64::from(flow.source)))),
+        ("target", integers(rows.iter().map(|(flow, _)| u64::from(flow.target)))),
+        ("bytes", integers(rows.iter().map(|(flow, _)| flow.bytes))),
+        ("fct_ns", numbers(rows.iter().map(|(_, fct)| fct.map(|fct| fct.as_ns_f64())))),
+    ])
+}
+
+/// The end of a period in nanoseconds.
+pub fn period_end_ns(setting: &Setting, period: u32) -> f64 {
+    setting.setup.period.unwrap_or_default().as_ns_f64() * f64::from(period + 1)
+}
+
+fn series_table(setting: &Setting, points: &[Point]) -> Table {
+    let rows: Vec<_> = points.iter().flat_map(|point| point.series.iter().map(move |row| (point, row))).collect();
+    Table::new(vec![
+        ("load", numbers(rows.iter().map(|(point, _)| point.load))),
+        ("time_ns", numbers(rows.iter().map(|(_, row)| Some(period_end_ns(setting, row.period))))),
+        ("class", Column::Text(rows.iter().map(|(point, row)| point.classes[row.class as usize].name.clone()).collect())),
+        ("offered", numbers(rows.iter().map(|(_, row)| Some(row.offered)))),
+        ("accepted", numbers(rows.iter().map(|(_, row)| Some(row.accepted)))),
+        ("latency_mean_ns", numbers(rows.iter().map(|(_, row)| row.latency_ns))),
+    ])
+}
+
+fn vertex(vertex: Vertex) -> String {
+    match vertex {
+        Vertex::Host(index) => format!("host {index}"),
+        Vertex::Switch(index) => format!("switch {index}"),
+    }
+}
+
+/// The columns that say which link a row is about.
+fn link_columns(setting: &Setting, links: impl Iterator<Item = u32> + Clone) -> Vec<(&'static str, Column)> {
+    let topology = &setting.setup.topology;
+    let of = |link: u32| topology.links()[link as usize];
+    vec![
+        ("link", integers(links.clone().map(u64::from))),
+        ("from", Column::Text(links.clone().map(|link| vertex(of(link).from)).collect())),
+        ("to", Column::Text(links.clone().map(|link| vertex(of(link).to)).collect())),
+        ("stage", Column::Text(links.map(|link| stage(topology, &of(link))).collect())),
+    ]
+}
+
+fn queues_table(setting: &Setting, points: &[Point]) -> Table {
+    let seen = points.iter().filter_map(|point| point.telemetry.as_ref().map(|telemetry| (point, telemetry)));
+    let rows: Vec<_> = seen.flat_map(|(point, telemetry)| telemetry.queue_rows.iter().map(move |row| (point.load, row))).collect();
+    let mut columns = vec![
+        ("load", numbers(rows.iter().map(|(load, _)| *load))),
+        ("time_ns", numbers(rows.iter().map(|(_, row)| Some(period_end_ns(setting, row.period))))),
+    ];
+    columns.extend(link_columns(setting, rows.iter().map(|(_, row)| row.link)));
+    columns.extend([
+        ("lane", integers(rows.iter().map(|(_, row)| u64::from(row.lane)))),
+        ("mean_packets", numbers(rows.iter().map(|(_, row)| Some(f64::from(row.mean_packets))))),
+        ("max_packets", integers(rows.iter().map(|(_, row)| u64::from(row.max_packets)))),
+        ("max_bytes", integers(rows.iter().map(|(_, row)| u64::from(row.max_bytes)))),
+    ]);
+    Table::new(columns)
+}
+
+fn links_table(setting: &Setting, points: &[Point]) -> Table {
+    let seen = points.iter().filter_map(|point| point.telemetry.as_ref().map(|telemetry| (point, telemetry)));
+    let rows: Vec<_> = seen.flat_map(|(point, telemetry)| telemetry.link_rows.iter().map(move |row| (point.load, row))).collect();
+    let mut columns = vec![
+        ("load", numbers(rows.iter().map(|(load, _)| *load))),
+        ("time_ns", numbers(rows.iter().map(|(_, row)| Some(period_end_ns(setting, row.period))))),
+    ];
+    columns.extend(link_columns(setting, rows.iter().map(|(_, row)| row.link)));
+    columns.extend([
+        ("utilisation", numbers(rows.iter().map(|(_, row)| Some(f64::from(row.utilisation))))),
+        ("packets", integers(rows.iter().map(|(_, row)| u64::from(row.packets)))),
+        ("stalls", integers(rows.iter().map(|(_, row)| u64::from(row.stalls)))),
+        ("pauses", integers(rows.iter().map(|(_, row)| u64::from(row.pauses)))),
+        ("lost", integers(rows.iter().map(|(_, row)| u64::from(row.lost)))),
+    ]);
+    Table::new(columns)
+}
+
+fn hops_table(points: &[Point]) -> Table {
+    let seen = points.iter().filter_map(|point| point.telemetry.as_ref().map(|telemetry| (point, telemetry)));
+    let rows: Vec<_> = seen
+        .flat_map(|(point, telemetry)| {
+            let both = telemetry.hops.iter().zip(&telemetry.misrouted).enumerate();
+            both.filter(|(_, (packets, _))| **packets > 0)
+                .map(move |(links, (packets, misrouted))| (point.load, links, *packets, *misrouted))
+        })
+        .collect();
+    Table::new(vec![
+        ("load", numbers(rows.iter().map(|row| row.0))),
+        ("links", integers(rows.iter().map(|row| row.1 as u64))),
+        ("packets", integers(rows.iter().map(|row| row.2))),
+        ("misrouted", integers(rows.iter().map(|row| row.3))),
+    ])
+}

@@ -1,0 +1,143 @@
+//! Pictures of a sweep.
+
+use super::Setting;
+use super::output::period_end_ns;
+use narrows_results::{Chart, Curve, Histogram};
+use narrows_traffic::{Point, Times, stage};
+use std::collections::BTreeMap;
+
+/// Histograms have more buckets than a picture has room for.
+const CDF_POINTS: usize = 300;
+
+fn title(setting: &Setting, what: &str) -> String {
+    format!("{what}: {} on {} ({} nodes)", setting.pattern, setting.machine.name, setting.setup.topology.hosts())
+}
+
+/// The horizontal place of a point.
+fn load(point: &Point) -> f64 {
+    point.load.unwrap_or(point.offered)
+}
+
+/// Where saturation was found first.
+fn saturation(points: &[Point]) -> Vec<(f64, String)> {
+    points.iter().find(|point| point.saturated).map(|point| (load(point), String::from("saturated"))).into_iter().collect()
+}
+
+/// Accepted traffic against load.
+pub fn throughput(setting: &Setting, points: &[Point]) -> String {
+    let curve = |name: &str, value: &dyn Fn(&Point) -> f64| Curve {
+        name: name.to_owned(),
+        points: points.iter().map(|point| (load(point), Some(value(point)))).collect(),
+        dashed: false,
+    };
+    let mut curves = vec![curve("accepted", &|point| point.accepted)];
+    let classes = points.first().map_or(0, |point| point.classes.len());
+    if classes > 1 {
+        for class in 0..classes {
+            curves.push(curve(&points[0].classes[class].name.clone(), &|point| point.classes[class].accepted));
+        }
+    }
+    curves.push(Curve { name: String::from("all that is offered"), points: vec![(0.0, Some(0.0)), (1.0, Some(1.0))], dashed: true });
+    Chart {
+        title: title(setting, "Throughput"),
+        x: String::from("load, fraction of injection bandwidth"),
+        y: String::from("accepted, fraction of injection bandwidth"),
+        x_range: Some((0.0, 1.0)),
+        y_range: Some((0.0, 1.05)),
+        curves,
+        marks: saturation(points),
+        ..Chart::default()
+    }
+    .svg()
+}
+
+/// Packet latency and message completion time against load, up to saturation.
+pub fn latency(setting: &Setting, points: &[Point]) -> String {
+    let curve = |name: &str, histogram: fn(&Point) -> Histogram, value: fn(Times) -> f64, dashed: bool| Curve {
+        name: name.to_owned(),
+        points: points
+            .iter()
+            .map(|point| (load(point), Times::of(&histogram(point)).filter(|_| !point.saturated).map(|times| value(times) / 1e3)))
+            .collect(),
+        dashed,
+    };
+    Chart {
+        title: title(setting, "Latency"),
+        x: String::from("load, fraction of injection bandwidth"),
+        y: String::from("us"),
+        log: true,
+        x_range: Some((0.0, 1.0)),
+        curves: vec![
+            curve("packet latency, mean", Point::latency, |times| times.mean, false),
+            curve("packet latency, 99 %", Point::latency, |times| times.p99, false),
+            curve("completion time, mean", Point::fct, |times| times.mean, true),
+            curve("completion time, 99 %", Point::fct, |times| times.p99, true),
+        ],
+        marks: saturation(points),
+        ..Chart::default()
+    }
+    .svg()
+}
+
+/// The distribution of completion times at up to six loads.
+pub fn completion(setting: &Setting, points: &[Point]) -> String {
+    let shown: Vec<&Point> = points.iter().filter(|point| !point.saturated && point.fct().count() > 0).collect();
+    let step = shown.len().div_ceil(6).max(1);
+    let curves = shown.iter().step_by(step).map(|point| {
+        let histogram = point.fct();
+        let mut below = 0;
+        let all: Vec<_> = histogram
+            .buckets()
+            .map(|(value, count)| {
+                below += count;
+                (value as f64 / 1e6, Some(below as f64 / histogram.count() as f64))
+            })
+            .collect();
+        let every = all.len().div_ceil(CDF_POINTS).max(1);
+        let mut points: Vec<_> = all.iter().step_by(every).copied().collect();
+        points.extend(all.last().filter(|_| !(all.len() - 1).is_multiple_of(every)));
+        Curve { name: point.load.map_or_else(|| String::from("all"), |load| format!("load {load}")), points, dashed: false }
+    });
+    Chart {
+        title: title(setting, "Completion times"),
+        x: String::from("us"),
+        log_x: true,
+        y: String::from("fraction of messages"),
+        y_range: Some((0.0, 1.0)),
+        curves: curves.collect(),
+        ..Chart::default()
+    }
+    .svg()
+}
+
+/// The fullest queue of each stage over time, at the highest load.
+pub fn queues(setting: &Setting, points: &[Point]) -> String {
+    let highest = points.iter().filter(|point| point.telemetry.is_some()).max_by(|one, other| load(one).total_cmp(&load(other)));
+    let topology = &setting.setup.topology;
+    let mut fullest: BTreeMap<String, BTreeMap<u32, u32>> = BTreeMap::new();
+    let mut periods = 0;
+    if let Some(telemetry) = highest.and_then(|point| point.telemetry.as_ref()) {
+        for row in &telemetry.queue_rows {
+            let link = &topology.links()[row.link as usize];
+            let most = fullest.entry(stage(topology, link)).or_default().entry(row.period).or_default();
+            *most = row.max_packets.max(*most);
+            periods = periods.max(row.period + 1);
+        }
+    }
+    let curves = fullest.into_iter().map(|(name, rows)| Curve {
+        name,
+        points: (0..periods)
+            .map(|period| (period_end_ns(setting, period) / 1e3, Some(f64::from(rows.get(&period).copied().unwrap_or(0)))))
+            .collect(),
+        dashed: false,
+    });
+    let at = highest.and_then(|point| point.load).map_or_else(String::new, |load| format!(" at load {load}"));
+    Chart {
+        title: title(setting, &format!("Fullest queue of each stage{at}")),
+        x: String::from("time, us"),
+        y: String::from("packets"),
+        curves: curves.collect(),
+        ..Chart::default()
+    }
+    .svg()
+}

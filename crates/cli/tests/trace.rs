@@ -1,0 +1,81 @@
+//! `narrows generate`, `trace` and `analyse` as users call them.
+
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn narrows(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_narrows")).current_dir(folder).args(arguments).output().unwrap()
+}
+
+fn good(folder: &Path, arguments: &[&str]) -> String {
+    let output = narrows(folder, arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn bad(folder: &Path, arguments: &[&str]) -> String {
+    let output = narrows(folder, arguments);
+    assert!(!output.status.success(), "{arguments:?}");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_trace_through_all_formats() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    good(folder, &["generate", "fft3d", "--ranks", "27", "-o", "a.vef"]);
+    let line = good(folder, &["trace", "check", "a.vef"]);
+    assert_eq!(line, "a.vef: ok, vef, 27 ranks, 162 messages, 0 collectives, 300 us on an ideal machine\n");
+    for (from, to) in [("a.vef", "b.goal"), ("b.goal", "c.bin"), ("c.bin", "d.jsonl"), ("d.jsonl", "e.vef")] {
+        good(folder, &["trace", "convert", from, to]);
+    }
+    let line = good(folder, &["trace", "check", "e.vef"]);
+    assert_eq!(line, "e.vef: ok, vef, 27 ranks, 162 messages, 0 collectives, 300 us on an ideal machine\n");
+    good(folder, &["trace", "scale", "a.vef", "--compute", "2", "-o", "f.vef"]);
+    assert!(good(folder, &["trace", "check", "f.vef"]).contains("600 us"));
+    good(folder, &["trace", "anonymise", "a.vef", "--seed", "3", "-o", "g.vef"]);
+    assert!(good(folder, &["trace", "info", "g.vef"]).contains("messages        162"));
+}
+
+#[test]
+fn collectives_become_messages_for_goal() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    good(folder, &["generate", "bcast", "--ranks", "16", "--steps", "2", "--bytes", "8B", "-o", "a.vef"]);
+    assert!(bad(folder, &["trace", "convert", "a.vef", "a.goal"]).contains("narrows trace convert --expand openmpi"));
+    good(folder, &["trace", "convert", "a.vef", "a.goal", "--expand", "openmpi"]);
+    // A tree: one message per rank that is not the root.
+    assert!(good(folder, &["trace", "check", "a.goal"]).contains("16 ranks, 30 messages, 0 collectives"));
+}
+
+#[test]
+fn mistakes_are_listed_with_their_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    std::fs::write(folder.join("a.vef"), "VEF 2 2 1 0 0 TRUE\nC0 0 1\n0 0 1 4x 0 0 -1\n1 0 7 8 0 0 -1\n").unwrap();
+    let text = bad(folder, &["trace", "check", "a.vef"]);
+    assert!(text.contains("a.vef:3: expected bytes") && text.contains("a.vef:4: expected the destination task"), "{text}");
+    assert!(text.ends_with("a.vef: 2 mistakes\n"), "{text}");
+    assert!(bad(folder, &["generate", "fft3d", "--ranks", "10", "-o", "b.vef"]).contains("such as 8 or 27"));
+    assert!(bad(folder, &["generate", "halo3d", "--ranks", "10", "-o", "b.txt"]).contains("--to FORMAT"));
+}
+
+#[test]
+fn a_report_in_one_page_with_tables() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    good(folder, &["generate", "lammps-like", "--ranks", "8", "--steps", "3", "-o", "a.vef"]);
+    good(folder, &["analyse", "a.vef", "--report", "out"]);
+    let page = std::fs::read_to_string(folder.join("out/report.html")).unwrap();
+    assert_eq!(page.matches("<svg").count(), 6);
+    assert!(!page.contains("http"), "no other resources");
+    let summary: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(folder.join("out/summary.json")).unwrap()).unwrap();
+    // 8 ranks, 3 steps, 6 swaps there and 6 back.
+    assert_eq!(summary["messages"], 8 * 3 * 12);
+    for table in ["ranks", "pairs", "sizes", "collectives", "intervals"] {
+        let bytes = std::fs::read(folder.join(format!("out/{table}.parquet"))).unwrap();
+        assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"), "{table}");
+    }
+}

@@ -1,0 +1,361 @@
+//! Collective operations as schedules of point-to-point messages.
+//!
+//! A [`Schedule`] is one operation on one communicator. Each rank goes through *rounds*: all sends and receives of a round start
+//! together, the round ends when all are complete, and then its local steps follow. [`Schedule::round`] computes a round of a rank when it
+//! is asked for: a schedule of 32,768 ranks takes no memory per rank, but for trees that follow the network ([`locality`]).
+//!
+//! Data are *blocks*: the message of a broadcast in segments, the vectors of a reduction in parts, one block per rank
+//! in a gather. Each rank has three [`Area`]s of as many blocks. [`Schedule::bytes`] says how long a piece is.
+//!
+//! | module | what |
+//! |---|---|
+//! | `algorithm` | [`Operation`], [`Algorithm`], and which goes with which |
+//! | `tree` | binary, binomial, chain, flat: who is whose child |
+//! | `rooted` | over trees: broadcast, reduce, gather, scatter |
+//! | `exchange` | between equals: recursive doubling and halving, ring, Bruck, pairwise, dissemination |
+//! | [`locality`] | trees that know where the ranks are (GLF, LLF) |
+//! | [`rules`] | which algorithm for which size: the tables of Open MPI and MPICH |
+//! | [`proof`] | runs a schedule on symbols and looks whether every rank ends with what MPI says |
+//!
+//! ```
+//! use narrows_collectives::{Action, Algorithm, Operation, Schedule, proof};
+//! // 4 ranks, 1 MiB, rank 0 is the root.
+//! let schedule = Schedule::new(Operation::Broadcast, Algorithm::Binomial, 4, 0, 1 << 20).unwrap();
+//! let mut actions = Vec::new();
+//! schedule.round(3, 0, &mut actions);
+//! assert!(matches!(actions[..], [Action::Receive { from: 2, .. }]));
+//! assert_eq!(proof::run(&schedule).unwrap().messages, 3);
+//! ```
+
+mod algorithm;
+mod exchange;
+pub mod locality;
+pub mod proof;
+mod rooted;
+pub mod rules;
+mod tree;
+
+pub use algorithm::{Algorithm, Operation, ScheduleError};
+pub use tree::CustomTree;
+
+use exchange::Fold;
+use std::sync::Arc;
+use tree::Tree;
+
+/// Where blocks are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Area {
+    /// What the rank brings. Operations without an output area of their own end here.
+    Input,
+    /// What the rank ends with.
+    Output,
+    /// Neither.
+    Scratch,
+}
+
+/// Some blocks of an area, all indices modulo the number of blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blocks {
+    /// `count` blocks upwards from `first`.
+    Run {
+        /// First index.
+        first: u32,
+        /// How many.
+        count: u32,
+    },
+    /// `count` blocks downwards from `first`.
+    Down {
+        /// First index.
+        first: u32,
+        /// How many.
+        count: u32,
+    },
+    /// All whose index has this bit.
+    Bit {
+        /// Which bit.
+        bit: u32,
+    },
+}
+
+/// Some blocks of a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Which area.
+    pub area: Area,
+    /// Which blocks of it.
+    pub blocks: Blocks,
+}
+
+impl Piece {
+    fn run(area: Area, first: u32, count: u32) -> Piece {
+        Piece { area, blocks: Blocks::Run { first, count } }
+    }
+
+    fn one(area: Area, index: u32) -> Piece {
+        Piece::run(area, index, 1)
+    }
+}
+
+/// One step of a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Sends what the piece holds at the start of the round.
+    Send {
+        /// Rank in the communicator.
+        to: u32,
+        /// What.
+        piece: Piece,
+    },
+    /// Receives.
+    Receive {
+        /// Rank in the communicator.
+        from: u32,
+        /// Where to.
+        piece: Piece,
+        /// The operation's function is applied to what is there and what comes; else what comes takes the place.
+        combine: bool,
+    },
+    /// After the receives of the round: copies one piece to another one, or combines them.
+    Local {
+        /// From here ...
+        from: Piece,
+        /// ... to here.
+        to: Piece,
+        /// Applies the operation's function.
+        combine: bool,
+    },
+}
+
+/// How long the blocks are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lengths {
+    /// All the same.
+    Uniform(u64),
+    /// The first `remainder` blocks have a byte more than `each`.
+    Split { each: u64, remainder: u32 },
+    /// All but the last have `segment` bytes.
+    Segments { segment: u64, total: u64 },
+}
+
+/// One collective operation on a communicator. See the crate's page.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    operation: Operation,
+    algorithm: Algorithm,
+    ranks: u32,
+    root: u32,
+    /// Number of blocks of each area.
+    blocks: u32,
+    lengths: Lengths,
+    /// A rank sends to its children one after the other.
+    serial: bool,
+    /// All-to-all: so many exchanges at once.
+    batch: u32,
+    tree: Tree,
+    fold: Fold,
+}
+
+impl Schedule {
+    /// `operation` by `algorithm` among `ranks` ranks. `bytes` is
+    ///
+    /// * of a broadcast, reduce, allreduce, scan: the length of the vector;
+    /// * of a gather, scatter, allgather, all-to-all: the length of one rank's block;
+    /// * of a reduce-scatter: the length of the whole vector, cut into equal parts;
+    /// * of a barrier: nothing.
+    ///
+    /// # Errors
+    /// When the algorithm does not do this operation, or not on so many ranks; when the root is not there.
+    pub fn new(operation: Operation, algorithm: Algorithm, ranks: u32, root: u32, bytes: u64) -> Result<Schedule, ScheduleError> {
+        algorithm.check(operation, ranks)?;
+        if root >= ranks {
+            return Err(ScheduleError::Root { root, ranks });
+        }
+        let split = Lengths::Split { each: bytes / u64::from(ranks), remainder: (bytes % u64::from(ranks)) as u32 };
+        let (blocks, lengths) = match (operation, algorithm) {
+            (Operation::Barrier, _) => (1, Lengths::Uniform(0)),
+            (Operation::Gather | Operation::Scatter | Operation::Allgather | Operation::Alltoall, _) => (ranks, Lengths::Uniform(bytes)),
+            (Operation::ReduceScatter, _) => (ranks, split),
+            (_, Algorithm::Ring | Algorithm::Rabenseifner | Algorithm::ScatterAllgather) => (ranks, split),
+            _ => (1, Lengths::Uniform(bytes)),
+        };
+        let fold = Fold::new(ranks);
+        let tree = Tree::of(algorithm, operation);
+        Ok(Schedule { operation, algorithm, ranks, root, blocks, lengths, serial: false, batch: u32::MAX, tree, fold })
+    }
+
+    /// The vector variants, as far as a trace tells them: the blocks of all ranks are `total` bytes together.
+    ///
+    /// # Panics
+    /// When the operation has no block per rank.
+    #[must_use]
+    pub fn total(mut self, total: u64) -> Schedule {
+        assert_eq!(self.blocks, self.ranks, "{:?} by {:?} has no block per rank", self.operation, self.algorithm);
+        let ranks = u64::from(self.ranks);
+        self.lengths = Lengths::Split { each: total / ranks, remainder: (total % ranks) as u32 };
+        self
+    }
+
+    /// Broadcasts and reductions over trees: in segments of so many bytes, 0 for one piece. Others stay as they are.
+    #[must_use]
+    pub fn segmented(mut self, segment: u64) -> Schedule {
+        if let (1, Lengths::Uniform(total)) = (self.blocks, self.lengths)
+            && segment > 0
+            && total > segment
+            && self.algorithm.is_tree()
+            && matches!(self.operation, Operation::Broadcast | Operation::Reduce)
+        {
+            // A message of more segments than a u32 has would take days.
+            self.blocks = u32::try_from(total.div_ceil(segment)).unwrap_or(u32::MAX);
+            self.lengths = Lengths::Segments { segment: total.div_ceil(u64::from(self.blocks)).max(segment), total };
+        }
+        self
+    }
+
+    /// Trees: a rank sends to one child after the other (blocking sends), not to all at once.
+    #[must_use]
+    pub fn serial(mut self, serial: bool) -> Schedule {
+        self.serial = serial;
+        self
+    }
+
+    /// A linear all-to-all: a rank starts so many exchanges at once (0: all), and the next ones when these are complete.
+    #[must_use]
+    pub fn batched(mut self, batch: u32) -> Schedule {
+        self.batch = if batch == 0 { u32::MAX } else { batch };
+        self
+    }
+
+    /// The tree of a broadcast by [`Algorithm::Glf`] or [`Algorithm::Llf`].
+    ///
+    /// # Errors
+    /// When the tree has another number of ranks or another root.
+    pub fn over(mut self, tree: Arc<CustomTree>) -> Result<Schedule, ScheduleError> {
+        if tree.ranks() != self.ranks || tree.root() != self.root {
+            return Err(ScheduleError::Tree { ranks: tree.ranks(), root: tree.root() });
+        }
+        self.tree = Tree::Custom(tree);
+        Ok(self)
+    }
+
+    /// What it does.
+    pub fn operation(&self) -> Operation {
+        self.operation
+    }
+
+    /// How.
+    pub fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// Ranks of the communicator.
+    pub fn ranks(&self) -> u32 {
+        self.ranks
+    }
+
+    /// The root; 0 for operations without one.
+    pub fn root(&self) -> u32 {
+        self.root
+    }
+
+    /// Blocks in each area.
+    pub fn blocks(&self) -> u32 {
+        self.blocks
+    }
+
+    /// Bytes of a piece.
+    pub fn bytes(&self, piece: Piece) -> u64 {
+        match piece.blocks {
+            Blocks::Run { first, count } => self.run_bytes(first, count),
+            Blocks::Down { first, count } => self.run_bytes((first + self.blocks - (count - 1) % self.blocks) % self.blocks, count),
+            Blocks::Bit { bit } => match self.lengths {
+                Lengths::Uniform(block) => u64::from(with_bit(self.blocks, bit)) * block,
+                Lengths::Split { each, remainder } => u64::from(with_bit(self.blocks, bit)) * each + u64::from(with_bit(remainder, bit)),
+                Lengths::Segments { .. } => {
+                    (0..self.blocks).filter(|index| index >> bit & 1 == 1).map(|index| self.run_bytes(index, 1)).sum()
+                }
+            },
+        }
+    }
+
+    fn all(&self, area: Area) -> Piece {
+        Piece::run(area, 0, self.blocks)
+    }
+
+    fn run_bytes(&self, first: u32, count: u32) -> u64 {
+        let end = first + count;
+        if end <= self.blocks {
+            self.before(end) - self.before(first)
+        } else {
+            self.before(self.blocks) - self.before(first) + self.before(end - self.blocks)
+        }
+    }
+
+    /// Bytes of the blocks before `index`.
+    fn before(&self, index: u32) -> u64 {
+        let blocks = u64::from(index);
+        match self.lengths {
+            Lengths::Uniform(block) => blocks * block,
+            Lengths::Split { each, remainder } => blocks * each + u64::from(index.min(remainder)),
+            Lengths::Segments { segment, total } => (blocks * segment).min(total),
+        }
+    }
+
+    /// How many rounds `rank` goes through.
+    pub fn rounds(&self, rank: u32) -> u32 {
+        if self.ranks == 1 {
+            // What a rank gives to itself takes no message; the local steps of an all-to-all are still a round.
+            return u32::from(matches!(self.operation, Operation::Alltoall | Operation::Scan));
+        }
+        if self.algorithm.is_rooted(self.operation) { self.rooted_rounds(self.operation, rank) } else { self.exchange_rounds(rank) }
+    }
+
+    /// Writes what `rank` does in `round` to `actions`, which is cleared first. Beyond the last round: nothing.
+    pub fn round(&self, rank: u32, round: u32, actions: &mut Vec<Action>) {
+        actions.clear();
+        if round >= self.rounds(rank) {
+            return;
+        }
+        if self.algorithm.is_rooted(self.operation) {
+            self.rooted_round(self.operation, rank, round, actions);
+        } else {
+            self.exchange_round(rank, round, actions);
+        }
+    }
+}
+
+/// How many numbers below `end` have this bit.
+fn with_bit(end: u32, bit: u32) -> u32 {
+    let (end, half) = (u64::from(end), 1u64 << bit);
+    let (full, rest) = (end / (2 * half), end % (2 * half));
+    (full * half + rest.saturating_sub(half)) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_numbers_with_a_bit() {
+        for end in 0..70 {
+            for bit in 0..8 {
+                assert_eq!(with_bit(end, bit), (0..end).filter(|index| index >> bit & 1 == 1).count() as u32, "{end} {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn pieces_add_up_to_the_whole() {
+        let schedule = Schedule::new(Operation::Allreduce, Algorithm::Ring, 7, 0, 100).unwrap();
+        let one = |index| schedule.bytes(Piece::one(Area::Input, index));
+        assert_eq!((0..7).map(one).collect::<Vec<_>>(), [15, 15, 14, 14, 14, 14, 14]);
+        assert_eq!(schedule.bytes(Piece::run(Area::Input, 5, 4)), 14 + 14 + 15 + 15);
+        let down = |first, count| schedule.bytes(Piece { area: Area::Input, blocks: Blocks::Down { first, count } });
+        assert_eq!(down(1, 3), 15 + 15 + 14);
+        assert_eq!(down(6, 7), 100);
+        let segments = Schedule::new(Operation::Broadcast, Algorithm::Chain, 3, 0, 2500).unwrap().segmented(1000);
+        assert_eq!(
+            (segments.blocks(), segments.bytes(Piece::one(Area::Input, 2)), segments.bytes(Piece::run(Area::Input, 0, 3))),
+            (3, 500, 2500)
+        );
+    }
+}

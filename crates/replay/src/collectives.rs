@@ -1,0 +1,93 @@
+//! From the collective calls of a trace to schedules.
+
+use crate::graph::Collectives;
+use narrows_collectives::locality::{self, Places};
+use narrows_collectives::rules::Rules;
+use narrows_collectives::{Algorithm, CustomTree, Operation, Schedule, ScheduleError};
+use narrows_trace::{Collective, CollectiveCall, Communicators};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Where the ranks of a program are in a network of groups; see [`Places`].
+pub struct Layout {
+    /// Group and router of each rank.
+    pub places: Vec<(u32, u32)>,
+    /// See [`Places::gateway`].
+    pub gateway: Box<dyn Fn(u32, u32) -> (u32, u32)>,
+}
+
+/// Schedules by a table of rules.
+pub struct ByRules {
+    rules: Rules,
+    layout: Option<Layout>,
+    /// By communicator, root and algorithm.
+    trees: BTreeMap<(u32, u32, Algorithm), Arc<CustomTree>>,
+}
+
+impl ByRules {
+    /// By `rules`. Without a `layout`, rules that ask for GLF or LLF get a binomial tree.
+    pub fn new(rules: Rules, layout: Option<Layout>) -> ByRules {
+        ByRules { rules, layout, trees: BTreeMap::new() }
+    }
+
+    fn tree(&mut self, call: &CollectiveCall, algorithm: Algorithm, communicators: &Communicators) -> Option<Arc<CustomTree>> {
+        let layout = self.layout.as_ref()?;
+        let key = (call.communicator, call.root, algorithm);
+        if let Some(tree) = self.trees.get(&key) {
+            return Some(Arc::clone(tree));
+        }
+        let members = communicators.members(call.communicator).map(|rank| layout.places[rank as usize]);
+        let (group, router): (Vec<u32>, Vec<u32>) = members.unzip();
+        let places = Places { group: &group, router: &router, gateway: &*layout.gateway };
+        let tree = if algorithm == Algorithm::Glf { locality::glf(&places, call.root) } else { locality::llf(&places, call.root) };
+        self.trees.insert(key, Arc::clone(&tree));
+        Some(tree)
+    }
+}
+
+impl Collectives for ByRules {
+    /// All members must come to the same schedule, so that what only one of them knows (the bytes of a vector variant) chooses nothing.
+    /// Vector variants of gather and scatter are linear, as in both libraries; those of all-to-all are done as for long messages.
+    fn schedule(&mut self, call: &CollectiveCall, communicators: &Communicators) -> Result<Schedule, ScheduleError> {
+        let ranks = communicators.size(call.communicator).unwrap_or(0);
+        let (send, receive, root) = (call.send, call.receive, call.root);
+        let part = |bytes: u64| bytes / u64::from(ranks.max(1));
+        let linear = |operation, bytes: u64| Schedule::new(operation, Algorithm::Linear, ranks, root, bytes);
+        let (operation, bytes) = match call.operation {
+            Collective::Barrier => (Operation::Barrier, 0),
+            Collective::Broadcast => (Operation::Broadcast, send.max(receive)),
+            Collective::Reduce => (Operation::Reduce, send.max(receive)),
+            Collective::Allreduce => (Operation::Allreduce, send),
+            Collective::Gather => (Operation::Gather, send),
+            Collective::Gatherv => return linear(Operation::Gather, send),
+            Collective::Scatter => (Operation::Scatter, receive),
+            // Only the root's lengths count; all others have sent nothing.
+            Collective::Scatterv => return linear(Operation::Scatter, 0).map(|schedule| schedule.total(send)),
+            Collective::Allgather => (Operation::Allgather, send),
+            Collective::Allgatherv => (Operation::Allgather, part(receive)),
+            Collective::Alltoall => (Operation::Alltoall, part(send)),
+            Collective::Alltoallv => (Operation::Alltoall, u64::MAX / u64::from(ranks.max(1))),
+            Collective::ReduceScatterBlock | Collective::ReduceScatter => (Operation::ReduceScatter, send),
+            // An exclusive scan has the messages of an inclusive one.
+            Collective::Scan | Collective::Exscan => (Operation::Scan, send),
+        };
+        let mut choice = self.rules.choose(operation, ranks, bytes);
+        let tree = match choice.algorithm {
+            Algorithm::Glf | Algorithm::Llf => {
+                let tree = self.tree(call, choice.algorithm, communicators);
+                if tree.is_none() {
+                    choice.algorithm = Algorithm::Binomial;
+                }
+                tree
+            }
+            _ => None,
+        };
+        let schedule = choice.schedule(operation, ranks, root, if call.operation == Collective::Alltoallv { 0 } else { bytes })?;
+        match (tree, call.operation) {
+            (Some(tree), _) => schedule.over(tree),
+            (None, Collective::Alltoallv) => Ok(schedule.total(send)),
+            (None, Collective::Allgatherv) => Ok(schedule.total(receive)),
+            _ => Ok(schedule),
+        }
+    }
+}

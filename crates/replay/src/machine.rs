@@ -1,0 +1,626 @@
+//! Replay on a simulated machine: every message goes through the message layer, the NICs and the network, as in a live run.
+//!
+//! A rank is a core with a clock. It starts operations that are ready in the order in which they became so, each when the core is free;
+//! when there is none, it looks at the events of its NIC. So a message makes no progress while its rank computes, as with an MPI library
+//! without a progress thread. A rank's clock may be ahead of the simulation (it computes, posts, ...): what it then does is stamped with
+//! its clock and reaches the NIC at that time.
+
+use crate::graph::{Collectives, GraphError};
+use crate::port::{Costs, EQ, Library, Mailbox, Port};
+use crate::report::{Application, Outcome, Progress};
+use narrows_collectives::{Action, Schedule};
+use narrows_engine::Digest;
+use narrows_message::{Completes, CompletionKind, Endpoint, MessageConfig, Queue, Receive, Send, Status, portal_table};
+use narrows_portals::{Command, Event as NicEvent, Notice, ProcessId};
+use narrows_sim::World;
+use narrows_trace::{Communicators, Dependency, Event, Kind, Operation, Order, Program};
+use narrows_units::SimTime;
+use std::collections::VecDeque;
+
+/// Operations of a rank that wait at most, for programs in causal order. Our own choice: see docs/replay.md.
+const CAUSAL_WINDOW: usize = 64;
+/// Room of every receive: longer than any message.
+const ROOM: u64 = 1 << 40;
+/// Tags of collectives have this bit; the communicator stands in the bits below.
+const COLLECTIVE_TAG: u64 = 1 << 59;
+/// Completions of the messages of a collective carry this bit in their context.
+const COLLECTIVE_CONTEXT: u64 = 1 << 63;
+/// Events of the engine between two looks at progress.
+const LOOK_EVERY: u64 = 1 << 16;
+
+/// A trace that takes part.
+pub struct Part {
+    /// For reports.
+    pub name: String,
+    /// What its ranks do.
+    pub program: Box<dyn Program>,
+    /// How collectives are done.
+    pub collectives: Box<dyn Collectives>,
+    /// Computing time and delays of each rank, times this; one number for all or one per rank.
+    pub scale: Vec<f64>,
+    /// Where its ranks are.
+    pub processes: Vec<ProcessId>,
+}
+
+/// An operation that is not over, or is not first of those that are not.
+struct Node {
+    operation: Operation,
+    waits: u32,
+    /// The latest of what it waited for.
+    after: SimTime,
+    started: bool,
+    done: bool,
+    dependents: Vec<(u64, Event)>,
+}
+
+/// A collective under way.
+struct Running {
+    number: u64,
+    schedule: Schedule,
+    communicator: u32,
+    position: u32,
+    round: u32,
+    /// Messages of the round that are not complete.
+    open: u32,
+}
+
+struct Rank {
+    part: usize,
+    /// In its trace.
+    number: u32,
+    process: ProcessId,
+    clock: SimTime,
+    endpoint: Option<Endpoint>,
+    library: Library,
+    inbox: VecDeque<(SimTime, NicEvent)>,
+    window: VecDeque<Node>,
+    /// Number of the first of the window.
+    first: u64,
+    exhausted: bool,
+    /// Of the window: not started.
+    unstarted: usize,
+    ready: VecDeque<u64>,
+    /// Operations that become ready at a time.
+    delayed: Vec<(SimTime, u64)>,
+    running: Vec<Running>,
+    finish: Option<SimTime>,
+}
+
+struct PartState {
+    part: Part,
+    communicators: Communicators,
+    first_rank: u32,
+    unfinished: u32,
+    report: Application,
+    digest: Digest,
+}
+
+/// A message under way, for its completion time.
+#[derive(Clone, Copy, Default)]
+struct Flight {
+    start: SimTime,
+    from: u32,
+}
+
+/// Messages under way, by the number that travels with them.
+#[derive(Default)]
+struct Flights {
+    all: Vec<Flight>,
+    free: Vec<u32>,
+}
+
+impl Flights {
+    fn start(&mut self, flight: Flight) -> u32 {
+        match self.free.pop() {
+            Some(slot) => {
+                self.all[slot as usize] = flight;
+                slot
+            }
+            None => {
+                self.all.push(flight);
+                self.all.len() as u32 - 1
+            }
+        }
+    }
+
+    fn end(&mut self, slot: u32) -> Flight {
+        self.free.push(slot);
+        self.all[slot as usize]
+    }
+}
+
+/// What all ranks share.
+struct Shared {
+    world: World<Mailbox>,
+    parts: Vec<PartState>,
+    message: MessageConfig,
+    costs: Costs,
+    flights: Flights,
+    /// The start of simulated time.
+    epoch: SimTime,
+    started: u64,
+    done: u64,
+    after: Vec<Dependency>,
+    actions: Vec<Action>,
+}
+
+/// A replay on a machine, ready to run.
+pub struct Replay {
+    shared: Shared,
+    ranks: Vec<Rank>,
+}
+
+impl Replay {
+    /// `world` has a process for every rank of the parts, one part after the other, as their `processes` say.
+    pub fn new(world: World<Mailbox>, parts: Vec<Part>, message: MessageConfig, costs: Costs) -> Replay {
+        let mut ranks = Vec::new();
+        let mut states = Vec::new();
+        for (index, part) in parts.into_iter().enumerate() {
+            let report = Application { name: part.name.clone(), ranks: part.program.ranks(), ..Application::default() };
+            let first_rank = ranks.len() as u32;
+            ranks.extend(part.processes.iter().enumerate().map(|(number, &process)| Rank::new(index, number as u32, process)));
+            states.push(PartState {
+                communicators: part.program.communicators().clone(),
+                first_rank,
+                unfinished: part.program.ranks(),
+                report,
+                digest: Digest::default(),
+                part,
+            });
+        }
+        let shared = Shared {
+            world,
+            parts: states,
+            message,
+            costs,
+            flights: Flights::default(),
+            epoch: SimTime::ZERO,
+            started: 0,
+            done: 0,
+            after: Vec::new(),
+            actions: Vec::new(),
+        };
+        Replay { shared, ranks }
+    }
+
+    /// Runs to the end, or until `progress` says no.
+    ///
+    /// # Errors
+    /// A trace cannot be read, or says something impossible. A deadlock is no error: see [`Outcome::failure`].
+    pub fn run(mut self, progress: &mut dyn FnMut(Progress) -> bool) -> Result<Outcome, GraphError> {
+        self.set_up();
+        for rank in 0..self.ranks.len() {
+            self.ranks[rank].clock = self.shared.epoch;
+            self.ranks[rank].advance(rank as u32, &mut self.shared)?;
+        }
+        let mut unfinished: u32 = self.shared.parts.iter().map(|part| part.unfinished).sum();
+        let mut steps = 0;
+        let (mut notices, mut alarms, mut touched) = (Vec::new(), Vec::new(), Vec::new());
+        let mut failure = None;
+        while unfinished > 0 {
+            if self.shared.world.next_time().is_none() {
+                failure = Some(self.stuck());
+                break;
+            }
+            self.shared.world.step();
+            steps += 1;
+            if steps % LOOK_EVERY == 0 {
+                let now = SimTime(self.shared.world.now().as_ps() - self.shared.epoch.as_ps());
+                if !progress(Progress { now, done: self.shared.done, known: self.shared.started }) {
+                    failure = Some(format!("interrupted at simulated time {now}"));
+                    break;
+                }
+            }
+            std::mem::swap(&mut notices, &mut self.shared.world.memory.notices);
+            std::mem::swap(&mut alarms, &mut self.shared.world.memory.alarms);
+            for (time, rank, notice) in notices.drain(..) {
+                self.ranks[rank as usize].notice(time, notice);
+                touched.push(rank);
+            }
+            touched.append(&mut alarms);
+            for rank in touched.drain(..) {
+                self.ranks[rank as usize].advance(rank, &mut self.shared)?;
+            }
+            if let Some((rank, error)) = self.shared.world.error.take() {
+                failure = Some(format!("rank {rank}: the NIC refused a command: {error}"));
+                break;
+            }
+            unfinished = self.shared.parts.iter().map(|part| part.unfinished).sum();
+        }
+        Ok(self.finish(failure))
+    }
+
+    /// Opens the NICs of all ranks, before simulated time starts.
+    fn set_up(&mut self) {
+        let shared = &mut self.shared;
+        for (index, rank) in self.ranks.iter_mut().enumerate() {
+            let mut port = Port {
+                world: &mut shared.world,
+                rank: index as u32,
+                clock: &mut rank.clock,
+                library: &mut rank.library,
+                costs: &shared.costs,
+            };
+            port.submit(Command::EqAlloc { eq: EQ, count: 1 << 20 });
+            for (pt, options) in portal_table() {
+                port.submit(Command::PtAlloc { pt, options, eq: EQ });
+            }
+            rank.endpoint = Some(Endpoint::tagged(shared.message.clone(), EQ, rank.process, &mut port));
+            // One after the other: the commands of all together would take more memory than the ranks.
+            shared.world.drain();
+            shared.world.memory.notices.clear();
+        }
+        shared.epoch = shared.world.now();
+        shared.world.start_recording();
+    }
+
+    fn finish(self, failure: Option<String>) -> Outcome {
+        let Replay { shared, ranks } = self;
+        let epoch = shared.epoch;
+        let since = |time: SimTime| time.saturating_sub(epoch);
+        let rank_finish: Vec<SimTime> = ranks.iter().map(|rank| since(rank.finish.unwrap_or(rank.clock))).collect();
+        let mut digest = Digest::default();
+        let applications = shared.parts.into_iter().map(|mut state| {
+            let first = state.first_rank as usize;
+            let ends = &rank_finish[first..first + state.report.ranks as usize];
+            state.report.finish = ends.iter().copied().max().unwrap_or_default();
+            state.report.digest = state.digest.value();
+            digest.word(state.report.digest);
+            state.report
+        });
+        let applications: Vec<Application> = applications.collect();
+        digest.word(shared.world.digest());
+        let totals = shared.world.recorded();
+        Outcome {
+            finish: rank_finish.iter().copied().max().unwrap_or_default(),
+            applications,
+            rank_finish,
+            events: totals.events,
+            totals: Some(totals),
+            digest: digest.value(),
+            failure,
+        }
+    }
+
+    /// Nothing can happen any more.
+    fn stuck(&self) -> String {
+        const SHOWN: usize = 10;
+        let waiting: Vec<&Rank> = self.ranks.iter().filter(|rank| rank.finish.is_none()).collect();
+        let mut text = format!("deadlock: nothing can happen any more, {} ranks have not ended", waiting.len());
+        for rank in waiting.iter().take(SHOWN) {
+            let part = &self.shared.parts[rank.part];
+            let open = rank.window.iter().enumerate().find(|(_, node)| node.started && !node.done);
+            let what = match open {
+                Some((index, node)) => format!("operation {} does not end: {:?}", rank.first + index as u64, node.operation.kind),
+                None => String::from("its operations wait for others that do not start"),
+            };
+            text += &format!("\n  {} rank {}: {what}", part.report.name, rank.number);
+        }
+        if waiting.len() > SHOWN {
+            text += &format!("\n  ... and {} more", waiting.len() - SHOWN);
+        }
+        text
+    }
+}
+
+impl Rank {
+    fn new(part: usize, number: u32, process: ProcessId) -> Rank {
+        Rank {
+            part,
+            number,
+            process,
+            clock: SimTime::ZERO,
+            endpoint: None,
+            library: Library::default(),
+            inbox: VecDeque::new(),
+            window: VecDeque::new(),
+            first: 0,
+            exhausted: false,
+            unstarted: 0,
+            ready: VecDeque::new(),
+            delayed: Vec::new(),
+            running: Vec::new(),
+            finish: None,
+        }
+    }
+
+    fn notice(&mut self, time: SimTime, notice: Notice) {
+        match notice {
+            Notice::Event { event, .. } => self.inbox.push_back((time, event)),
+            Notice::Reply { ticket, code, .. } => self.library.reply(ticket, code),
+            Notice::Count { .. } => {}
+        }
+    }
+
+    fn port<'a>(clock: &'a mut SimTime, library: &'a mut Library, index: u32, world: &'a mut World<Mailbox>, costs: &'a Costs) -> Port<'a> {
+        Port { world, rank: index, clock, library, costs }
+    }
+
+    /// Does what can be done now. `index` is the rank among all.
+    fn advance(&mut self, index: u32, shared: &mut Shared) -> Result<(), GraphError> {
+        let now = shared.world.now();
+        if !self.delayed.is_empty() {
+            // The order in which they became ready.
+            self.delayed.sort_unstable();
+            let due = self.delayed.partition_point(|(time, _)| *time <= now);
+            self.ready.extend(self.delayed.drain(..due).map(|(_, number)| number));
+        }
+        loop {
+            self.refill(shared)?;
+            if let Some(number) = self.ready.pop_front() {
+                self.start(index, number, shared)?;
+            } else if let Some((time, event)) = self.inbox.pop_front() {
+                self.clock = self.clock.max(time);
+                if let Some(endpoint) = &mut self.endpoint {
+                    endpoint.event(&mut Self::port(&mut self.clock, &mut self.library, index, &mut shared.world, &shared.costs), event);
+                }
+                self.complete(index, shared)?;
+            } else {
+                break;
+            }
+        }
+        if self.finish.is_none() && self.exhausted && self.window.is_empty() {
+            self.finish = Some(self.clock);
+            shared.parts[self.part].unfinished -= 1;
+        }
+        Ok(())
+    }
+
+    /// Takes operations from the program, as many as it has to look ahead.
+    fn refill(&mut self, shared: &mut Shared) -> Result<(), GraphError> {
+        let state = &mut shared.parts[self.part];
+        let limit = match state.part.program.order() {
+            Order::Sequential => 1,
+            Order::Causal => CAUSAL_WINDOW,
+            Order::Graph => usize::MAX,
+        };
+        while !self.exhausted && self.unstarted < limit {
+            let Some(operation) = state.part.program.next(self.number, &mut shared.after)? else {
+                self.exhausted = true;
+                break;
+            };
+            let number = self.first + self.window.len() as u64;
+            // Without dependencies: from the start. What is over has been seen by now.
+            let after = if shared.after.is_empty() { shared.epoch } else { self.clock };
+            let mut node = Node { operation, waits: 0, after, started: false, done: false, dependents: Vec::new() };
+            for dependency in &shared.after {
+                // Operations before the window are over.
+                let Some(place) = dependency.operation.checked_sub(self.first) else { continue };
+                let Some(other) = self.window.get_mut(place as usize) else { continue };
+                if !(if dependency.event == Event::Done { other.done } else { other.started }) {
+                    other.dependents.push((number, dependency.event));
+                    node.waits += 1;
+                }
+            }
+            let free = node.waits == 0;
+            self.window.push_back(node);
+            self.unstarted += 1;
+            shared.started += 1;
+            if free {
+                self.enqueue(number, shared_scale(state, self.number), &mut shared.world, state.first_rank + self.number);
+            }
+        }
+        Ok(())
+    }
+
+    fn node(&mut self, number: u64) -> &mut Node {
+        &mut self.window[(number - self.first) as usize]
+    }
+
+    /// Nothing holds it back but its delay.
+    fn enqueue(&mut self, number: u64, scale: f64, world: &mut World<Mailbox>, index: u32) {
+        let node = self.node(number);
+        let delay = scaled(node.operation.delay, scale);
+        let at = node.after + delay;
+        if delay > SimTime::ZERO && at > world.now() {
+            node.after = at;
+            self.delayed.push((at, number));
+            world.set_alarm(index, at);
+        } else {
+            self.ready.push_back(number);
+        }
+    }
+
+    /// What waited for `event` of `number` does not any more.
+    fn passed(&mut self, number: u64, event: Event, index: u32, shared: &mut Shared) {
+        let clock = self.clock;
+        let mut dependents = std::mem::take(&mut self.node(number).dependents);
+        for &(dependent, _) in dependents.iter().filter(|(_, wanted)| *wanted == event) {
+            let node = self.node(dependent);
+            node.waits -= 1;
+            node.after = node.after.max(clock);
+            if node.waits == 0 {
+                let scale = shared_scale(&shared.parts[self.part], self.number);
+                self.enqueue(dependent, scale, &mut shared.world, index);
+            }
+        }
+        dependents.retain(|(_, wanted)| *wanted != event);
+        self.node(number).dependents = dependents;
+    }
+
+    fn started(&mut self, number: u64, index: u32, shared: &mut Shared) {
+        self.node(number).started = true;
+        self.unstarted -= 1;
+        self.passed(number, Event::Started, index, shared);
+    }
+
+    fn done(&mut self, number: u64, index: u32, shared: &mut Shared) {
+        self.node(number).done = true;
+        shared.done += 1;
+        self.passed(number, Event::Done, index, shared);
+        while self.window.front().is_some_and(|node| node.done) {
+            self.window.pop_front();
+            self.first += 1;
+        }
+    }
+
+    fn start(&mut self, index: u32, number: u64, shared: &mut Shared) -> Result<(), GraphError> {
+        let node = self.node(number);
+        let (kind, after) = (node.operation.kind, node.after);
+        self.clock = self.clock.max(after);
+        let base = shared.parts[self.part].first_rank;
+        let ranks = shared.parts[self.part].report.ranks;
+        let number_in_trace = self.number;
+        let check = |peer: u32| {
+            if peer < ranks { Ok(base + peer) } else { Err(GraphError::Peer { rank: number_in_trace, operation: number, peer, ranks }) }
+        };
+        match kind {
+            Kind::Compute { duration } => {
+                self.started(number, index, shared);
+                self.clock += scaled(duration, shared_scale(&shared.parts[self.part], self.number));
+                self.done(number, index, shared);
+            }
+            Kind::Send { to, bytes, tag } => {
+                let injected = self.send(index, check(to)?, u64::from(tag), bytes, number, shared);
+                self.started(number, index, shared);
+                if injected {
+                    self.done(number, index, shared);
+                }
+            }
+            Kind::Receive { from, tag, .. } => {
+                let from = from.map(check).transpose()?;
+                let (tag, ignore) = tag.map_or((0, u64::from(u32::MAX)), |tag| (u64::from(tag), 0));
+                self.receive(index, from, tag, ignore, number, shared);
+                self.started(number, index, shared);
+            }
+            Kind::Collective(call) => {
+                let state = &mut shared.parts[self.part];
+                let no_member = || GraphError::Member { rank: number_in_trace, operation: number, communicator: call.communicator };
+                let position = state.communicators.position(call.communicator, self.number).ok_or_else(no_member)?;
+                let schedule = state.part.collectives.schedule(&call, &state.communicators);
+                let schedule = schedule.map_err(|error| GraphError::Schedule { rank: self.number, operation: number, error })?;
+                self.running.push(Running { number, schedule, communicator: call.communicator, position, round: 0, open: 0 });
+                self.started(number, index, shared);
+                self.rounds(index, self.running.len() - 1, shared);
+            }
+        }
+        self.complete(index, shared)
+    }
+
+    /// Starts rounds of a collective until one has messages, or it is over.
+    fn rounds(&mut self, index: u32, place: usize, shared: &mut Shared) {
+        let mut actions = std::mem::take(&mut shared.actions);
+        loop {
+            let running = &mut self.running[place];
+            if running.round == running.schedule.rounds(running.position) {
+                let number = self.running.swap_remove(place).number;
+                self.done(number, index, shared);
+                break;
+            }
+            running.schedule.round(running.position, running.round, &mut actions);
+            running.round += 1;
+            let (communicator, context) = (running.communicator, COLLECTIVE_CONTEXT | running.number);
+            let tag = COLLECTIVE_TAG | u64::from(communicator);
+            let mut open = 0;
+            // Receives first, as MPI libraries do: a message that finds its receive is not copied.
+            for receives in [true, false] {
+                for action in &actions {
+                    let state = &shared.parts[self.part];
+                    let global = |peer: u32| state.first_rank + state.communicators.member(communicator, peer).unwrap_or(peer);
+                    match *action {
+                        Action::Receive { from, .. } if receives => {
+                            let from = global(from);
+                            self.receive(index, Some(from), tag, 0, context, shared);
+                            open += 1;
+                        }
+                        Action::Send { to, piece } if !receives => {
+                            let (to, bytes) = (global(to), self.running[place].schedule.bytes(piece));
+                            open += u32::from(!self.send(index, to, tag, bytes, context, shared));
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            self.running[place].open = open;
+            if open > 0 {
+                break;
+            }
+        }
+        shared.actions = actions;
+    }
+
+    /// True when the send is over: short messages are copied as they are posted.
+    fn send(&mut self, index: u32, to: u32, tag: u64, length: u64, context: u64, shared: &mut Shared) -> bool {
+        let inject = length <= shared.message.inject_limit;
+        let flight = shared.flights.start(Flight { start: self.clock, from: index });
+        let send = Send {
+            queue: Queue::Tagged,
+            target: process_of(shared, to),
+            tag,
+            data: Some(flight),
+            buffer: 0,
+            length,
+            context,
+            inject,
+            completes: if inject { Completes::Never } else { Completes::BufferFree },
+        };
+        let mut port = Self::port(&mut self.clock, &mut self.library, index, &mut shared.world, &shared.costs);
+        if let Some(endpoint) = &mut self.endpoint {
+            endpoint.send(&mut port, send).expect("a rank with a million open requests is far beyond what MPI programs have");
+        }
+        inject
+    }
+
+    fn receive(&mut self, index: u32, from: Option<u32>, tag: u64, ignore: u64, context: u64, shared: &mut Shared) {
+        let receive = Receive {
+            queue: Queue::Tagged,
+            source: from.map(|from| process_of(shared, from)),
+            tag,
+            ignore,
+            buffer: 0,
+            length: ROOM,
+            context,
+            completion: true,
+            multi: None,
+        };
+        let mut port = Self::port(&mut self.clock, &mut self.library, index, &mut shared.world, &shared.costs);
+        if let Some(endpoint) = &mut self.endpoint {
+            endpoint.receive(&mut port, receive).expect("a rank with a million open requests is far beyond what MPI programs have");
+        }
+    }
+
+    /// Hands completions to the program.
+    fn complete(&mut self, index: u32, shared: &mut Shared) -> Result<(), GraphError> {
+        while let Some(completion) = self.endpoint.as_mut().and_then(Endpoint::next_completion) {
+            self.clock += shared.costs.completion;
+            debug_assert_eq!(completion.status, Status::Ok);
+            if completion.kind == CompletionKind::Receive
+                && let Some(slot) = completion.data
+            {
+                let flight = shared.flights.end(slot);
+                let state = &mut shared.parts[self.part];
+                state.report.messages += 1;
+                state.report.bytes += completion.full_length;
+                state.report.fct.add(self.clock.saturating_sub(flight.start));
+                let since = SimTime(self.clock.as_ps() - shared.epoch.as_ps());
+                state.digest.event(since, u64::from(index) << 32 | u64::from(flight.from));
+            }
+            if completion.context & COLLECTIVE_CONTEXT == 0 {
+                self.done(completion.context, index, shared);
+            } else {
+                let number = completion.context & !COLLECTIVE_CONTEXT;
+                if let Some(place) = self.running.iter().position(|running| running.number == number) {
+                    self.running[place].open -= 1;
+                    if self.running[place].open == 0 {
+                        self.rounds(index, place, shared);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn process_of(shared: &Shared, rank: u32) -> ProcessId {
+    let part = shared.parts.partition_point(|part| part.first_rank <= rank) - 1;
+    let state = &shared.parts[part];
+    state.part.processes[(rank - state.first_rank) as usize]
+}
+
+fn shared_scale(state: &PartState, rank: u32) -> f64 {
+    state.part.scale.get(rank as usize).or(state.part.scale.first()).copied().unwrap_or(1.0)
+}
+
+fn scaled(time: SimTime, scale: f64) -> SimTime {
+    if scale == 1.0 { time } else { SimTime((time.as_ps() as f64 * scale).round() as u64) }
+}

@@ -1,0 +1,154 @@
+//! Where the ranks of several traces run.
+
+use crate::collectives::Layout;
+use narrows_machine::{Machine, Placement, placement};
+use narrows_portals::ProcessId;
+use narrows_topology::{LinkClass, Topology, Vertex};
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+/// How ranks are spread over the nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mapping {
+    /// As `--placement` of live runs, all traces one after the other: consecutive nodes, nodes in a random order, or a file.
+    Placed(Placement),
+    /// Of k traces, the i-th has the nodes of every k-th switch, from the i-th on.
+    Switch,
+    /// Of k traces, the i-th has every k-th node, from the i-th on.
+    Node,
+}
+
+/// `linear`, `switch`, `node`, `random:SEED`, anything else is a file.
+impl FromStr for Mapping {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Mapping, String> {
+        match text {
+            "switch" => Ok(Mapping::Switch),
+            "node" => Ok(Mapping::Node),
+            _ => text.parse().map(Mapping::Placed).map_err(|error| format!("{error}")),
+        }
+    }
+}
+
+/// The node of each rank of each trace; `ranks`: how many each has. `ppn`: most ranks on one node; without it as few as needed.
+///
+/// # Errors
+/// They do not fit; the message says what to do.
+pub fn nodes(mapping: &Mapping, machine: &Machine, topology: &Topology, ppn: Option<u32>, ranks: &[u32]) -> Result<Vec<Vec<u32>>, String> {
+    let all: u32 = ranks.iter().sum();
+    match mapping {
+        Mapping::Placed(kind) => {
+            let placed = placement(kind, machine, ppn, all).map_err(|error| error.to_string())?;
+            let mut rest = &placed[..];
+            Ok(ranks.iter().map(|&count| rest.split_off(..count as usize).unwrap_or_default().to_vec()).collect())
+        }
+        Mapping::Switch | Mapping::Node => {
+            let turn = |node: u32| match (mapping, topology.links()[topology.injection(node) as usize].to) {
+                (Mapping::Switch, Vertex::Switch(switch)) => switch,
+                _ => node,
+            };
+            // Switches with hosts, in the order of their first host.
+            let mut turns: BTreeMap<u32, usize> = BTreeMap::new();
+            let mut shares: Vec<Vec<u32>> = vec![Vec::new(); ranks.len()];
+            for node in 0..machine.node.count {
+                let next = turns.len();
+                let place = *turns.entry(turn(node)).or_insert(next);
+                shares[place % ranks.len()].push(node);
+            }
+            ranks
+                .iter()
+                .zip(&shares)
+                .enumerate()
+                .map(|(index, (&count, share))| fill(index, count, share, ppn, machine.node.cores))
+                .collect()
+        }
+    }
+}
+
+fn fill(index: usize, ranks: u32, share: &[u32], ppn: Option<u32>, cores: u32) -> Result<Vec<u32>, String> {
+    let nodes = share.len() as u32;
+    let each = ppn.unwrap_or_else(|| ranks.div_ceil(nodes.max(1)).max(1));
+    if each > cores || u64::from(ranks) > u64::from(nodes) * u64::from(each) {
+        return Err(format!(
+            "trace {} has {ranks} ranks, but its share is {nodes} nodes of {cores} cores; use more --nodes, another --ppn, or --mapping linear",
+            index + 1
+        ));
+    }
+    Ok((0..ranks).map(|rank| share[(rank / each) as usize]).collect())
+}
+
+/// Processes of one node are numbered in the order of the ranks.
+pub fn processes(nodes: &[Vec<u32>]) -> Vec<Vec<ProcessId>> {
+    let mut next: BTreeMap<u32, u32> = BTreeMap::new();
+    let mut place = |&node: &u32| {
+        let pid = next.entry(node).or_insert(0);
+        *pid += 1;
+        ProcessId { nid: node + 1, pid: *pid }
+    };
+    nodes.iter().map(|trace| trace.iter().map(&mut place).collect()).collect()
+}
+
+/// Groups and routers of the ranks on `nodes`, for broadcasts that look at them (GLF, LLF); `None` where not every two groups have a
+/// link of their own.
+pub fn layout(topology: &Topology, nodes: &[u32]) -> Option<Layout> {
+    let mut gateways: BTreeMap<(u32, u32), (u32, u32)> = BTreeMap::new();
+    for link in topology.links().iter().filter(|link| link.class == LinkClass::Global) {
+        if let (Vertex::Switch(from), Vertex::Switch(to)) = (link.from, link.to) {
+            gateways.entry((topology.group(from), topology.group(to))).or_insert((from, to));
+        }
+    }
+    let groups = topology.groups() as usize;
+    if groups < 2 || gateways.len() < groups * (groups - 1) {
+        return None;
+    }
+    let places = nodes.iter().map(|&node| match topology.links()[topology.injection(node) as usize].to {
+        Vertex::Switch(switch) => (topology.group(switch), switch),
+        Vertex::Host(host) => (0, host),
+    });
+    let gateway = move |from, to| gateways.get(&(from, to)).copied().unwrap_or_default();
+    Some(Layout { places: places.collect(), gateway: Box::new(gateway) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use narrows_machine::Overrides;
+
+    /// 16 nodes, 4 on each switch, of 4 cores.
+    fn machine() -> Machine {
+        let set = ["node.cores=4", "topology.kind=k-ary-n-tree", "topology.k=4", "topology.n=2"].map(String::from).to_vec();
+        Machine::load("bxi-v2", &Overrides { nodes: Some(16), set }).unwrap()
+    }
+
+    fn map(mapping: &str, ppn: Option<u32>, ranks: &[u32]) -> Result<Vec<Vec<u32>>, String> {
+        let machine = machine();
+        nodes(&mapping.parse().unwrap(), &machine, &machine.topology().unwrap(), ppn, ranks)
+    }
+
+    #[test]
+    fn two_applications_three_ways() {
+        assert_eq!(map("linear", None, &[3, 2]).unwrap(), [vec![0, 1, 2], vec![3, 4]]);
+        assert_eq!(map("node", None, &[3, 2]).unwrap(), [vec![0, 2, 4], vec![1, 3]]);
+        assert_eq!(map("switch", None, &[6, 5]).unwrap(), [vec![0, 1, 2, 3, 8, 9], vec![4, 5, 6, 7, 12]]);
+        assert_eq!(map("switch", Some(2), &[6, 2]).unwrap(), [vec![0, 0, 1, 1, 2, 2], vec![4, 4]]);
+        let random = map("random:3", None, &[8, 8]).unwrap();
+        let mut all: Vec<u32> = random.concat();
+        all.sort_unstable();
+        assert_eq!(all, (0..16).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn too_many_are_refused() {
+        let error = map("node", None, &[33, 2]).unwrap_err();
+        assert!(error.starts_with("trace 1 has 33 ranks, but its share is 8 nodes of 4 cores"), "{error}");
+        assert!(map("linear", None, &[60, 5]).is_err());
+        assert_eq!(map("node", None, &[32, 32]).unwrap()[1][31], 15, "four on each");
+    }
+
+    #[test]
+    fn processes_are_numbered_on_each_node() {
+        let ids = processes(&[vec![0, 1], vec![0]]);
+        assert_eq!(ids, [vec![ProcessId { nid: 1, pid: 1 }, ProcessId { nid: 2, pid: 1 }], vec![ProcessId { nid: 1, pid: 2 }]]);
+    }
+}

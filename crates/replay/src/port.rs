@@ -1,0 +1,155 @@
+//! The Portals library of a replayed rank: what [`narrows_message::Portals`] asks for, done by the simulated NIC itself.
+
+use narrows_message::Portals;
+use narrows_nic::{Combine, Fault};
+use narrows_portals::{
+    AckRequest, Command, EntryId, EqId, List, LocalBuffer, MatchEntry, Notice, Place, RemoteTarget, ReplyCode, SearchOperation,
+};
+use narrows_sim::{Memory, World};
+use narrows_units::{ByteRate, Bytes, SimTime};
+
+/// Costs of the software on a rank's core: those that a live rank is charged.
+#[derive(Clone, Copy, Debug)]
+pub struct Costs {
+    /// Of a command to the NIC.
+    pub post: SimTime,
+    /// Of a completion.
+    pub completion: SimTime,
+    /// Of copies inside the process.
+    pub copy: ByteRate,
+    /// Longest put whose payload goes with the command.
+    pub pio_limit: u64,
+}
+
+/// What the NICs tell ranks. Payloads do not exist.
+#[derive(Debug, Default)]
+pub struct Mailbox {
+    /// Time, rank, what.
+    pub notices: Vec<(SimTime, u32, Notice)>,
+    /// Ranks whose alarm went off.
+    pub alarms: Vec<u32>,
+}
+
+impl Memory for Mailbox {
+    fn notify(&mut self, now: SimTime, rank: u32, notice: Notice) {
+        self.notices.push((now, rank, notice));
+    }
+    fn hold(&mut self, _: u32, _: Box<[u8]>) {}
+    fn capture(&mut self, _: u32, _: u32, _: Place, _: u64) -> Result<(), Fault> {
+        Ok(())
+    }
+    fn fetch(&mut self, _: u32, _: (u32, Place), _: u64, _: (u32, Place)) -> Result<(), Fault> {
+        Ok(())
+    }
+    fn combine(&mut self, _: u32, _: u32, _: Place, _: u64, _: &Combine) -> Result<(), Fault> {
+        Ok(())
+    }
+    fn deliver(&mut self, _: SimTime, _: u32, _: u32, _: Place, _: u64) -> Result<(), Fault> {
+        Ok(())
+    }
+    fn alarm(&mut self, _: SimTime, rank: u32) {
+        self.alarms.push(rank);
+    }
+    fn release(&mut self, _: u32) {}
+}
+
+/// What a rank's Portals library remembers.
+#[derive(Debug, Default)]
+pub struct Library {
+    next_entry: u64,
+    next_address: u64,
+    next_ticket: u32,
+    /// Entries whose unlinking is on its way to the NIC or answered: ticket and answer.
+    unlinking: Vec<(EntryId, u32, Option<ReplyCode>)>,
+}
+
+impl Library {
+    /// The answer to an unlinking.
+    pub fn reply(&mut self, ticket: u32, code: ReplyCode) {
+        if let Some(place) = self.unlinking.iter_mut().find(|place| place.1 == ticket) {
+            place.2 = Some(code);
+        }
+    }
+}
+
+/// A rank at its library, for as long as a call takes.
+pub struct Port<'a> {
+    /// The simulation.
+    pub world: &'a mut World<Mailbox>,
+    /// Which rank.
+    pub rank: u32,
+    /// Its clock.
+    pub clock: &'a mut SimTime,
+    /// Its library.
+    pub library: &'a mut Library,
+    /// What calls cost.
+    pub costs: &'a Costs,
+}
+
+impl Port<'_> {
+    /// A command that costs nothing.
+    pub fn submit(&mut self, command: Command) {
+        self.world.submit(self.rank, *self.clock, command);
+    }
+
+    fn post(&mut self, command: Command) {
+        *self.clock += self.costs.post;
+        self.submit(command);
+    }
+}
+
+impl Portals for Port<'_> {
+    fn me_append(&mut self, pt: u32, list: List, me: MatchEntry) -> EntryId {
+        let entry = EntryId(self.library.next_entry);
+        self.library.next_entry += 1;
+        self.post(Command::MeAppend { entry, pt, list, me });
+        entry
+    }
+
+    /// Cannot wait for the answer: the first call says "in use", and later ones, which follow with every event, what the NIC has said.
+    fn me_unlink(&mut self, entry: EntryId) -> ReplyCode {
+        match self.library.unlinking.iter().position(|place| place.0 == entry) {
+            Some(place) => match self.library.unlinking[place].2 {
+                None => ReplyCode::InUse,
+                Some(code) => {
+                    self.library.unlinking.swap_remove(place);
+                    code
+                }
+            },
+            None => {
+                self.library.next_ticket += 1;
+                let ticket = self.library.next_ticket;
+                self.library.unlinking.push((entry, ticket, None));
+                self.post(Command::MeUnlink { entry, ticket });
+                ReplyCode::InUse
+            }
+        }
+    }
+
+    fn me_search(&mut self, pt: u32, operation: SearchOperation, me: MatchEntry) {
+        self.post(Command::MeSearch { pt, operation, me });
+    }
+
+    fn put(&mut self, local: LocalBuffer, length: u64, copy_now: bool, ack: AckRequest, target: RemoteTarget, hdr_data: u64) {
+        // As libportals does: short payloads go with the command. The NIC looks at their length only.
+        let inline = (length > 0 && (copy_now || length <= self.costs.pio_limit)).then(|| vec![0; length as usize].into_boxed_slice());
+        self.post(Command::Put { local, length, inline, ack, target, hdr_data });
+    }
+
+    fn get(&mut self, local: LocalBuffer, length: u64, target: RemoteTarget) {
+        self.post(Command::Get { local, length, target });
+    }
+
+    fn copy(&mut self, _: u64, _: u64, length: u64) {
+        *self.clock += self.costs.copy.time_for(Bytes(length));
+    }
+
+    fn allocate(&mut self, length: u64) -> u64 {
+        // Addresses that nothing is behind.
+        self.library.next_address += length;
+        self.library.next_address
+    }
+}
+
+/// The event queue of a rank.
+pub const EQ: EqId = EqId(0);

@@ -1,0 +1,65 @@
+//! What a replay gives back.
+
+use crate::Times;
+use narrows_units::SimTime;
+
+/// One trace of a replay. Everything in it ends when the trace does.
+#[derive(Clone, Debug, Default)]
+pub struct Application {
+    /// The trace's name.
+    pub name: String,
+    /// Its ranks.
+    pub ranks: u32,
+    /// When its last rank ended.
+    pub finish: SimTime,
+    /// Messages received.
+    pub messages: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// From the start of a send to the end of its receive.
+    pub fct: Times,
+    /// Fingerprint of all its messages and their times.
+    pub digest: u64,
+}
+
+/// A whole replay.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// In the order in which they were given.
+    pub applications: Vec<Application>,
+    /// Simulated time at the end.
+    pub finish: SimTime,
+    /// When each rank ended; ranks of the applications one after the other.
+    pub rank_finish: Vec<SimTime>,
+    /// Events of the simulation.
+    pub events: u64,
+    /// What the NICs and the network of the machine did; not of the LogGP replay, which has none.
+    pub totals: Option<narrows_sim::Totals>,
+    /// Fingerprint of everything.
+    pub digest: u64,
+    /// Not everything ran: who waits for what, or that it was interrupted.
+    pub failure: Option<String>,
+}
+
+impl Outcome {
+    /// Messages of all applications.
+    pub fn messages(&self) -> u64 {
+        self.applications.iter().map(|application| application.messages).sum()
+    }
+
+    /// Bytes of all applications.
+    pub fn bytes(&self) -> u64 {
+        self.applications.iter().map(|application| application.bytes).sum()
+    }
+}
+
+/// How far a replay is; whoever gets it says whether to go on.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Simulated time.
+    pub now: SimTime,
+    /// Operations that have ended.
+    pub done: u64,
+    /// Operations known so far.
+    pub known: u64,
+}

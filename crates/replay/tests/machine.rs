@@ -1,0 +1,232 @@
+//! The replay through message layer, NICs and networks.
+
+#![allow(clippy::unwrap_used)]
+
+use narrows_collectives::rules::Rules;
+use narrows_collectives::{Algorithm, Operation as CollectiveOperation, Schedule, proof};
+use narrows_fabric::Network;
+use narrows_machine::{Machine, Overrides};
+use narrows_nic::Nics;
+use narrows_replay::Outcome;
+use narrows_replay::collectives::ByRules;
+use narrows_replay::machine::{Part, Replay};
+use narrows_replay::mapping::{self, Mapping};
+use narrows_replay::port::{Costs, Mailbox};
+use narrows_sim::World;
+use narrows_trace::{Collective, CollectiveCall, Communicators, Dependency, Kind, Operation, Order, Program, Recorded};
+use narrows_units::SimTime;
+
+fn replay(network: &str, mapping: &str, rule: &str, programs: Vec<Recorded>) -> Outcome {
+    let set = vec![format!("network.kind={network}"), String::from("node.cores=64")];
+    let machine = Machine::load("bxi-v2", &Overrides { nodes: Some(64), set }).unwrap();
+    let topology = machine.topology().unwrap();
+    let ranks: Vec<u32> = programs.iter().map(Program::ranks).collect();
+    let nodes = mapping::nodes(&mapping.parse::<Mapping>().unwrap(), &machine, &topology, None, &ranks).unwrap();
+    let processes = mapping::processes(&nodes);
+    let parts = programs.into_iter().zip(&processes).map(|(program, processes)| Part {
+        name: String::from("test"),
+        program: Box::new(program),
+        collectives: Box::new(ByRules::new(Rules::parse(rule).unwrap(), None)),
+        scale: vec![1.0],
+        processes: processes.clone(),
+    });
+    let parts = parts.collect();
+    let network = Network::new(&machine.network_config(1), topology).unwrap();
+    let nics = Nics::new(machine.nic_config(), machine.node.count, &processes.concat());
+    run(&machine, network, nics, parts)
+}
+
+fn run(machine: &Machine, network: Network, nics: Nics, parts: Vec<Part>) -> Outcome {
+    let costs = Costs {
+        post: machine.software.post,
+        completion: machine.software.completion,
+        copy: machine.software.copy_bandwidth,
+        pio_limit: machine.nic.pio_limit.get(),
+    };
+    let world = World::new(network, nics, Mailbox::default());
+    Replay::new(world, parts, machine.message_config(), costs).run(&mut |_| true).unwrap()
+}
+
+/// There and back `turns` times, each operation after the end of the one before.
+fn pingpong(bytes: u64, turns: u64) -> Recorded {
+    let mut program = Recorded::new(2, Communicators::world(2), Order::Sequential);
+    for rank in 0..2 {
+        for number in 0..2 * turns {
+            let kind = if (number + u64::from(rank)).is_multiple_of(2) {
+                Kind::Send { to: 1 - rank, bytes, tag: 0 }
+            } else {
+                Kind::Receive { from: Some(1 - rank), bytes, tag: Some(0) }
+            };
+            let after = if number > 0 { vec![Dependency::done(number - 1)] } else { Vec::new() };
+            program.push(rank, Operation::new(kind), &after);
+        }
+    }
+    program
+}
+
+fn collective(ranks: u32, times: u64, call: impl Fn(u32) -> CollectiveCall) -> Recorded {
+    let mut program = Recorded::new(ranks, Communicators::world(ranks), Order::Sequential);
+    for rank in 0..ranks {
+        for number in 0..times {
+            let after = if number > 0 { vec![Dependency::done(number - 1)] } else { Vec::new() };
+            program.push(rank, Operation::new(Kind::Collective(call(rank))), &after);
+        }
+    }
+    program
+}
+
+/// What the example `pingpong` prints on two ranks of bxi-v2 in a live run (Open MPI 4.1, compute none): half a round trip in ns.
+#[test]
+fn point_to_point_takes_as_long_as_live() {
+    for network in ["flow", "packet"] {
+        for (bytes, live) in [(0, 1503), (8, 1703), (64, 1717), (512, 2344), (4096, 3312), (8192, 3684), (16_384, 6251), (1 << 20, 99_968)]
+        {
+            let outcome = replay(network, "linear", "", vec![pingpong(bytes, 10)]);
+            assert_eq!(outcome.failure, None);
+            let half = outcome.finish.as_ns_f64() / 20.0;
+            assert!((half - f64::from(live)).abs() < 2.0, "{network}, {bytes} B: {half} ns, live {live} ns");
+            assert_eq!((outcome.messages(), outcome.bytes()), (20, 20 * bytes));
+        }
+    }
+}
+
+/// What the examples `allreduce` and `alltoall` print on 16 ranks, live as above, in ns; Open MPI's rules.
+#[test]
+fn collectives_take_as_long_as_live() {
+    let open_mpi = narrows_collectives::rules::OPEN_MPI;
+    for (operation, bytes, live) in [
+        (Collective::Allreduce, 8, 7622),
+        (Collective::Allreduce, 1024, 10_737),
+        (Collective::Allreduce, 65_536, 43_587),
+        (Collective::Alltoall, 16, 7739),
+        (Collective::Alltoall, 4096, 14_644),
+        (Collective::Alltoall, 65_536, 104_617),
+    ] {
+        let buffer = if operation == Collective::Alltoall { 16 * bytes } else { bytes };
+        let call = CollectiveCall { operation, communicator: 0, root: 0, send: buffer, receive: buffer };
+        let outcome = replay("flow", "linear", open_mpi, vec![collective(16, 20, |_| call)]);
+        let each = outcome.finish.as_ns_f64() / 20.0;
+        let off = (each / f64::from(live) - 1.0).abs();
+        assert!(off < 0.002, "{} of {bytes} B: {each} ns, live {live} ns", operation.name());
+    }
+}
+
+/// All algorithms go through to the end on every network, with the messages and bytes of their proofs.
+#[test]
+fn every_algorithm_moves_what_its_schedule_says() {
+    let calls = [
+        (CollectiveOperation::Broadcast, Collective::Broadcast),
+        (CollectiveOperation::Reduce, Collective::Reduce),
+        (CollectiveOperation::Allreduce, Collective::Allreduce),
+        (CollectiveOperation::Gather, Collective::Gather),
+        (CollectiveOperation::Scatter, Collective::Scatter),
+        (CollectiveOperation::Allgather, Collective::Allgather),
+        (CollectiveOperation::Barrier, Collective::Barrier),
+        (CollectiveOperation::Alltoall, Collective::Alltoall),
+        (CollectiveOperation::ReduceScatter, Collective::ReduceScatterBlock),
+        (CollectiveOperation::Scan, Collective::Scan),
+    ];
+    let (ranks, bytes) = (11, 20_000);
+    for (operation, call) in calls {
+        for algorithm in Algorithm::ALL {
+            let Ok(schedule) = Schedule::new(operation, algorithm, ranks, 0, if call == Collective::Barrier { 0 } else { bytes }) else {
+                continue;
+            };
+            if matches!(algorithm, Algorithm::Glf | Algorithm::Llf) {
+                continue;
+            }
+            let moved = proof::run(&schedule).unwrap();
+            let send = if call == Collective::Alltoall { bytes * u64::from(ranks) } else { bytes };
+            let call = CollectiveCall { operation: call, communicator: 0, root: 0, send, receive: bytes };
+            for network in ["packet", "flow", "loggp"] {
+                let rule = format!("{operation} *: {algorithm}");
+                let outcome = replay(network, "linear", &rule, vec![collective(ranks, 1, |_| call)]);
+                assert_eq!(outcome.failure, None, "{rule} on {network}");
+                assert_eq!((outcome.messages(), outcome.bytes()), (moved.messages, moved.bytes), "{rule} on {network}");
+            }
+        }
+    }
+}
+
+/// Two applications that share no link: each ends as if it were alone, and the digest of each is the same.
+#[test]
+fn applications_without_common_links_do_not_disturb_each_other() {
+    let alone = replay("packet", "linear", "", vec![pingpong(100_000, 5)]);
+    let both = replay("packet", "node", "", vec![pingpong(100_000, 5), pingpong(3000, 50)]);
+    assert_eq!(both.applications[0].finish, alone.applications[0].finish);
+    assert_eq!(both.applications[0].messages, 10);
+    assert_eq!(both.applications[1].messages, 100);
+    assert_ne!(both.applications[0].finish, both.applications[1].finish);
+    let again = replay("packet", "node", "", vec![pingpong(100_000, 5), pingpong(3000, 50)]);
+    assert_eq!(both.digest, again.digest);
+}
+
+/// A message that comes before its receive waits in the overflow blocks and is copied: 4,096 B at 10 GB/s are 409.6 ns more.
+#[test]
+fn unexpected_messages_are_copied() {
+    let program = |early: bool| {
+        let mut program = Recorded::new(2, Communicators::world(2), Order::Sequential);
+        program.push(0, Operation::new(Kind::Send { to: 1, bytes: 4096, tag: 5 }), &[]);
+        let receive = Operation::new(Kind::Receive { from: None, bytes: 4096, tag: None });
+        let compute = Operation::new(Kind::Compute { duration: SimTime::from_us(50) });
+        if early {
+            program.push(1, receive, &[]);
+            program.push(1, compute, &[Dependency::started(0)]);
+            program.push(1, Operation::new(Kind::Compute { duration: SimTime::ZERO }), &[Dependency::done(0), Dependency::done(1)]);
+        } else {
+            program.push(1, compute, &[]);
+            program.push(1, receive, &[Dependency::done(0)]);
+        }
+        program
+    };
+    let expected = replay("flow", "linear", "", vec![program(true)]).finish;
+    let unexpected = replay("flow", "linear", "", vec![program(false)]).finish;
+    // Both post (202 ns) and complete (286 ns); the late receive also asks its NIC and waits for the answer.
+    assert_eq!(expected, SimTime::from_ns(50_000 + 202 + 286));
+    let more = (unexpected - expected).as_ns_f64();
+    assert!((409.6 + 600.0..409.6 + 1000.0).contains(&more), "{more} ns");
+}
+
+#[test]
+fn a_deadlock_is_found() {
+    let mut program = Recorded::new(2, Communicators::world(2), Order::Sequential);
+    program.push(0, Operation::new(Kind::Receive { from: Some(1), bytes: 8, tag: Some(0) }), &[]);
+    let failure = replay("flow", "linear", "", vec![program]).failure.unwrap();
+    assert!(failure.contains("deadlock") && failure.contains("test rank 0: operation 0 does not end: Receive"), "{failure}");
+}
+
+/// Broadcasts of 1 MB on the dragonfly of 342 nodes, with a barrier after each (RED-SEA D1.4, section 12.2): LLF in less than half the time of the
+/// binary tree (at least 2.3 times as fast), GLF between the two.
+#[test]
+fn topology_aware_broadcasts_keep_their_published_order() {
+    let machine = Machine::load("dragonfly-342", &Overrides { nodes: None, set: vec![String::from("network.kind=flow")] }).unwrap();
+    let times = ["binary", "glf", "llf"].map(|algorithm| {
+        let topology = machine.topology().unwrap();
+        let nodes: Vec<u32> = (0..342).collect();
+        let layout = mapping::layout(&topology, &nodes).expect("a dragonfly has groups");
+        let rules = Rules::parse(&format!("bcast *: {algorithm}\nbarrier *: dissemination")).unwrap();
+        let mut program = Recorded::new(342, Communicators::world(342), Order::Sequential);
+        for rank in 0..342 {
+            for number in 0..6 {
+                let after = if number > 0 { vec![Dependency::done(number - 1)] } else { Vec::new() };
+                let (send, receive) = if rank == 0 { (1_000_000, 0) } else { (0, 1_000_000) };
+                let broadcast = CollectiveCall { operation: Collective::Broadcast, communicator: 0, root: 0, send, receive };
+                let barrier = CollectiveCall { operation: Collective::Barrier, communicator: 0, root: 0, send: 0, receive: 0 };
+                let call = if number % 2 == 0 { broadcast } else { barrier };
+                program.push(rank, Operation::new(Kind::Collective(call)), &after);
+            }
+        }
+        let processes = mapping::processes(&[nodes]).concat();
+        let network = Network::new(&machine.network_config(1), topology).unwrap();
+        let nics = Nics::new(machine.nic_config(), machine.node.count, &processes);
+        let collectives = Box::new(ByRules::new(rules, Some(layout)));
+        let part = Part { name: algorithm.to_owned(), program: Box::new(program), collectives, scale: vec![1.0], processes };
+        let outcome = run(&machine, network, nics, vec![part]);
+        assert_eq!(outcome.failure, None);
+        outcome.finish.as_s_f64() / 3.0 * 1e3
+    });
+    let [binary, glf, llf] = times;
+    println!("per broadcast: binary {binary:.3} ms, GLF {glf:.3} ms, LLF {llf:.3} ms");
+    assert!(llf < glf && glf < binary, "expected LLF < GLF < binary: {llf} {glf} {binary} ms");
+    assert!(binary / llf >= 2.3, "expected LLF at least 2.3 times as fast as the binary tree, found {}", binary / llf);
+}

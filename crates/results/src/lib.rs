@@ -1,0 +1,30 @@
+//! What runs leave behind, and what they show while they go on.
+//!
+//! * [`Histogram`] — times with all their percentiles in a few kilobytes (HDR).
+//! * [`Table`] — columns that become a Parquet file.
+//! * [`Chart`] — curves as an SVG picture.
+//! * [`Progress`] — a bar on a terminal, plain lines elsewhere.
+//! * [`peak_memory`] — of this process.
+//!
+//! ```
+//! use narrows_results::{Column, Histogram, Table};
+//!
+//! let mut latencies = Histogram::new();
+//! (1..=1000).for_each(|value| latencies.record(value));
+//! assert_eq!((latencies.mean(), latencies.percentile(50.0), latencies.max()), (Some(500.5), Some(500), Some(1000)));
+//!
+//! let table = Table::new(vec![("load", Column::Number(vec![Some(0.1), None])), ("hops", Column::Integer(vec![3, 4]))]);
+//! assert_eq!(table.rows(), 2);
+//! ```
+
+mod chart;
+mod histogram;
+mod memory;
+mod progress;
+mod table;
+
+pub use chart::{Chart, Curve};
+pub use histogram::Histogram;
+pub use memory::peak_memory;
+pub use progress::Progress;
+pub use table::{Column, Table, TableError};

@@ -1,0 +1,334 @@
+//! One point: warm-up, measurement, drain.
+
+use crate::engine::{Engine, assemble};
+use crate::meter::{ClassMeter, Totals};
+use crate::point::{ClassPoint, FlowTime, Point, Series};
+use crate::setup::Setup;
+use crate::source::Plan;
+use crate::telemetry::Telemetry;
+use crate::{TrafficError, Work};
+use narrows_fabric::NetworkConfig;
+use narrows_units::{Bytes, SimTime};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Warm-up ends when throughput and mean latency of two stretches differ by less than this: BookSim 2's two thresholds (`warmup_thres` and
+/// `acc_warmup_thres`, 0.05).
+const STEADY: f64 = 0.05;
+/// A stretch is this part of the measurement ...
+const STRETCHES: u64 = 5;
+/// ... and after so many of them the measurement begins, steady or not.
+const MAX_STRETCHES: u32 = 15;
+/// A class is saturated when more than this part of what it generated within the window did not arrive within it, and that is no chance
+/// (see [`Simulation::falls_short`]).
+const SHORTFALL: f64 = 0.03;
+/// Standard deviations that are no chance.
+const NO_CHANCE: f64 = 4.0;
+/// About as many events between two looks at the caller's wish to go on: a tenth of a second.
+const SLICE: u64 = 200_000;
+
+/// A network with its traffic, before its first event.
+pub struct Simulation<'a> {
+    setup: &'a Setup,
+    load: Option<f64>,
+    plan: Arc<Plan>,
+    engine: Box<dyn Engine + Send>,
+    now: SimTime,
+    /// Simulated time between two looks at the caller's wish.
+    slice: SimTime,
+    told_events: u64,
+    series: Vec<Series>,
+    /// Totals of the classes at the last sample.
+    sampled: Vec<Totals>,
+    next_sample: SimTime,
+    last_sample: SimTime,
+    samples: u32,
+}
+
+/// Told now and then how far a point is: simulated time, and the events since the last time. False ends it.
+type Control<'c> = &'c mut dyn FnMut(SimTime, u64) -> bool;
+
+impl<'a> Simulation<'a> {
+    /// Assembles network and sources for a point. `load`: of the classes that have none of their own.
+    ///
+    /// # Errors
+    /// See [`TrafficError`].
+    pub fn new(setup: &'a Setup, load: Option<f64>) -> Result<Simulation<'a>, TrafficError> {
+        let plan = Arc::new(setup.plan(load)?);
+        let engine = assemble(setup, &plan)?;
+        Ok(Simulation {
+            load,
+            engine,
+            now: SimTime::ZERO,
+            slice: SimTime::from_us(1),
+            told_events: 0,
+            series: Vec::new(),
+            sampled: vec![Totals::default(); plan.classes()],
+            next_sample: setup.period.unwrap_or(SimTime::MAX),
+            last_sample: SimTime::ZERO,
+            samples: 0,
+            plan,
+            setup,
+        })
+    }
+
+    /// Runs the point. `control` is told the simulated time and the events since it was told last, about ten times a second; when it says
+    /// false the point ends with what it has, marked as partial.
+    pub fn run(mut self, control: Control<'_>) -> Point {
+        match self.setup.work {
+            Work::Flows(_) => self.run_flows(control),
+            Work::Classes(_) => self.run_classes(control),
+        }
+    }
+
+    fn run_flows(&mut self, control: Control<'_>) -> Point {
+        self.open_window(SimTime::ZERO, SimTime::MAX);
+        let limit = self.setup.time.unwrap_or(SimTime::MAX);
+        let flows = self.plan.flows.len() as u64;
+        let mut go_on = true;
+        while go_on && self.now < limit && self.totals().iter().map(|class| class.done).sum::<u64>() < flows {
+            go_on = self.run_slice(limit, control);
+        }
+        // All done: the time is that of the last one, wherever the last look was.
+        let (mut ends, flows) = (Vec::new(), &self.plan.flows);
+        self.engine.posts(&mut |post| {
+            ends.extend(post.sources.flow_times.iter().map(|(&flow, &fct)| flows[flow as usize].start + SimTime(fct)));
+        });
+        if ends.len() == flows.len() {
+            self.now = ends.into_iter().max().unwrap_or(self.now);
+        }
+        self.finish(SimTime::ZERO, self.now, &[false], true, !go_on)
+    }
+
+    fn run_classes(&mut self, control: Control<'_>) -> Point {
+        let measured = self.setup.measured();
+        let mut steady = true;
+        let mut go_on = true;
+        let begin = match self.setup.warmup {
+            Some(warmup) => warmup,
+            None => {
+                (go_on, steady) = self.warm_up(SimTime((measured.as_ps() / STRETCHES).max(1)), control);
+                // Arrivals are told when a packet starts on its last link: the window must be known by then.
+                let NetworkConfig { host_link, .. } = &self.setup.network;
+                self.now + (host_link.latency + host_link.rate.time_for(self.setup.network.packet())) * 2
+            }
+        };
+        let end = begin + measured;
+        self.open_window(begin, end);
+        go_on = go_on && self.run_until(begin, control);
+        let begin = begin.min(self.now);
+        let before = self.totals();
+        go_on = go_on && self.run_until(end, control);
+        let window = self.now.saturating_sub(begin);
+        if !go_on {
+            self.open_window(begin, self.now);
+        }
+        let meters = self.meters();
+        let saturated: Vec<bool> = (0..before.len()).map(|class| self.falls_short(class, &before[class], &meters[class])).collect();
+        // Messages of the window are followed to their end, unless there is none.
+        let limit = end + measured;
+        let step = SimTime((measured.as_ps() / 50).max(1));
+        while go_on && !saturated.contains(&true) && self.now < limit && self.unfinished() > 0 {
+            go_on = self.run_until((self.now + step).min(limit), control);
+        }
+        self.finish(begin, window, &saturated, steady, !go_on)
+    }
+
+    /// Runs stretches until two in a row are alike; whether to go on, and whether they were.
+    fn warm_up(&mut self, stretch: SimTime, control: Control<'_>) -> (bool, bool) {
+        let all = |classes: Vec<Totals>| {
+            let mut sum = Totals::default();
+            classes.iter().for_each(|class| sum.add(class));
+            sum
+        };
+        let mut before: Option<Totals> = None;
+        for _ in 0..MAX_STRETCHES {
+            let begin = all(self.totals());
+            if !self.run_until(self.now + stretch, control) {
+                return (false, false);
+            }
+            let now = all(self.totals()).since(&begin);
+            if let Some(before) = before
+                && now.packets > 0
+                && before.packets > 0
+            {
+                let alike = |one: f64, other: f64| (one - other).abs() <= STEADY * other;
+                let mean = |totals: &Totals| totals.latency as f64 / totals.packets as f64;
+                if alike(now.accepted as f64, before.accepted as f64) && alike(mean(&now), mean(&before)) {
+                    return (true, true);
+                }
+            }
+            before = Some(now);
+        }
+        (true, false)
+    }
+
+    /// Whether the backlog of a class grew over the window by more than [`SHORTFALL`] of what was generated, and by more than the messages on
+    /// their way at its two ends can differ by chance (each counted as an independent one of the class).
+    fn falls_short(&self, class: usize, before: &Totals, meter: &ClassMeter) -> bool {
+        if self.plan.generators.get(class).is_none_or(|generator| generator.load.is_none()) {
+            return false;
+        }
+        let window = meter.totals.since(before);
+        let growth = window.offered as f64 - window.accepted as f64;
+        let on_their_way = (before.generated - before.done) + (meter.totals.generated - meter.totals.done);
+        let mean_square = meter.squares as f64 / meter.messages.max(1) as f64;
+        growth > SHORTFALL * window.offered as f64 && growth > NO_CHANCE * (on_their_way as f64 * mean_square).sqrt()
+    }
+
+    /// Measures from `begin` up to `end`.
+    fn open_window(&mut self, begin: SimTime, end: SimTime) {
+        self.engine.posts(&mut |post| post.sources.meter.open(begin.as_ps(), end.as_ps()));
+    }
+
+    /// Counts since the start, by class.
+    fn totals(&mut self) -> Vec<Totals> {
+        let mut sums = vec![Totals::default(); self.plan.classes()];
+        self.engine.posts(&mut |post| {
+            sums.iter_mut().zip(&post.sources.meter.classes).for_each(|(sum, class)| sum.add(&class.totals));
+        });
+        sums
+    }
+
+    /// Messages generated within the window that are not done.
+    fn unfinished(&mut self) -> u64 {
+        let (mut messages, mut done) = (0, 0);
+        self.engine.posts(&mut |post| {
+            messages += post.sources.meter.classes.iter().map(|class| class.messages).sum::<u64>();
+            done += post.sources.meter.classes.iter().map(|class| class.fct.count()).sum::<u64>();
+        });
+        messages - done
+    }
+
+    /// The meters of all regions together, by class.
+    fn meters(&mut self) -> Vec<ClassMeter> {
+        let mut sums = vec![ClassMeter::default(); self.plan.classes()];
+        self.engine.posts(&mut |post| {
+            sums.iter_mut().zip(&post.sources.meter.classes).for_each(|(sum, class)| sum.merge(class));
+        });
+        sums
+    }
+
+    /// Handles everything before `until`; false when the caller wants no more.
+    fn run_until(&mut self, until: SimTime, control: Control<'_>) -> bool {
+        while self.now < until {
+            if !self.run_slice(until, control) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// A part of the way to `until`, as long as a tenth of a second of work or so; false when the caller wants no more.
+    fn run_slice(&mut self, until: SimTime, control: Control<'_>) -> bool {
+        let to = (self.now + self.slice).min(until).min(self.next_sample);
+        let whole = to == self.now + self.slice;
+        self.engine.run_until(to);
+        self.now = to;
+        let events = self.engine.events() - self.told_events;
+        self.told_events += events;
+        if events < SLICE / 2 && whole {
+            self.slice = self.slice * 2;
+        } else if events > SLICE * 2 {
+            self.slice = SimTime((self.slice.as_ps() / 2).max(1));
+        }
+        if to == self.next_sample {
+            self.sample();
+        }
+        control(to, events)
+    }
+
+    /// Ends a period.
+    fn sample(&mut self) {
+        let at = self.next_sample;
+        self.engine.posts(&mut |post| {
+            if let Some(telemetry) = &mut post.telemetry {
+                telemetry.sample(at.as_ps());
+            }
+        });
+        let length = at.saturating_sub(self.last_sample);
+        for (class, totals) in self.totals().into_iter().enumerate() {
+            let period = totals.since(&self.sampled[class]);
+            let capacity = self.capacity(self.plan.senders(class).len(), length);
+            self.series.push(Series {
+                period: self.samples,
+                class: class as u32,
+                offered: period.offered as f64 / capacity,
+                accepted: period.accepted as f64 / capacity,
+                latency_ns: (period.packets > 0).then(|| period.latency as f64 / period.packets as f64 / 1e3),
+            });
+            self.sampled[class] = totals;
+        }
+        self.samples += 1;
+        self.last_sample = at;
+        self.next_sample = at + self.setup.period.unwrap_or(SimTime::MAX);
+    }
+
+    /// Wire bytes that so many nodes can inject in a time; above 0.
+    fn capacity(&self, sources: usize, time: SimTime) -> f64 {
+        // The time of a megabyte, rounded up to a picosecond, as the networks have it.
+        let per_byte = self.setup.network.host_link.rate.time_for(Bytes(1_000_000)).as_ps() as f64 / 1e6;
+        (sources as f64 * time.as_ps() as f64 / per_byte).max(f64::MIN_POSITIVE)
+    }
+
+    fn finish(&mut self, begin: SimTime, window: SimTime, saturated: &[bool], steady: bool, partial: bool) -> Point {
+        let end = begin + window;
+        let meters = self.meters();
+        let mut senders = BTreeSet::new();
+        let mut classes = Vec::new();
+        for (index, (meter, &saturated)) in meters.iter().zip(saturated).enumerate() {
+            let nodes = self.plan.senders(index);
+            let generator = self.plan.generators.get(index);
+            // A class may send during a part of the window only.
+            let active = generator.map_or(window, |class| class.end.min(end).saturating_sub(class.start.max(begin)));
+            let capacity = self.capacity(nodes.len(), active.max(SimTime(1)));
+            classes.push(ClassPoint {
+                name: generator.map_or_else(|| String::from("flows"), |generator| generator.name.clone()),
+                load: generator.and_then(|generator| generator.load),
+                sources: nodes.len(),
+                offered: meter.offered as f64 / capacity,
+                accepted: meter.accepted as f64 / capacity,
+                saturated,
+                latency: meter.latency.clone(),
+                fct: meter.fct.clone(),
+                unfinished: meter.open(),
+            });
+            senders.extend(nodes);
+        }
+        let capacity = self.capacity(senders.len(), window);
+        let sum = |part: fn(&ClassMeter) -> u64| meters.iter().map(part).sum::<u64>() as f64 / capacity;
+        let mut flows: Vec<FlowTime> = (0..self.plan.flows.len() as u32).map(|flow| FlowTime { flow, fct: None }).collect();
+        let mut telemetry: Option<Box<Telemetry>> = None;
+        self.engine.posts(&mut |post| {
+            for (&flow, &fct) in &post.sources.flow_times {
+                flows[flow as usize].fct = Some(SimTime(fct));
+            }
+            match (&mut telemetry, post.telemetry.take()) {
+                (Some(all), Some(mut more)) => all.merge(&mut more),
+                (None, Some(first)) => telemetry = Some(Box::new(first)),
+                _ => {}
+            }
+        });
+        if let Some(telemetry) = &mut telemetry {
+            telemetry.settle();
+        }
+        Point {
+            load: self.load,
+            offered: sum(|class| class.offered),
+            accepted: sum(|class| class.accepted),
+            saturated: saturated.contains(&true),
+            partial,
+            steady,
+            warmup: begin,
+            measured: window,
+            simulated: self.now,
+            classes,
+            statistics: self.engine.statistics(),
+            events: self.engine.events(),
+            digest: self.engine.digest(),
+            flows,
+            series: std::mem::take(&mut self.series),
+            telemetry,
+        }
+    }
+}

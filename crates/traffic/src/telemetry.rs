@@ -1,0 +1,288 @@
+//! Queues and links over time: kept when a period is given, and only then.
+
+use narrows_fabric::PacketArrival;
+use narrows_topology::{Link, LinkId, Shape, Topology, Vertex};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A queue of an output in a period, if there was something in it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct QueueRow {
+    /// Index of the period.
+    pub period: u32,
+    /// The output's link.
+    pub link: LinkId,
+    /// Virtual network times channels, and the channel.
+    pub lane: u32,
+    /// Packets that waited, averaged over the period.
+    pub mean_packets: f32,
+    /// Most packets at once.
+    pub max_packets: u32,
+    /// Most wire bytes at once.
+    pub max_bytes: u32,
+}
+
+/// A link in a period, if it was used or held up.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LinkRow {
+    /// Index of the period.
+    pub period: u32,
+    /// The link.
+    pub link: LinkId,
+    /// Fraction of the period for which it was busy; a packet counts where it starts.
+    pub utilisation: f32,
+    /// Packets that started on it.
+    pub packets: u32,
+    /// Times that its output was idle with packets, and lacked credits or was paused.
+    pub stalls: u32,
+    /// Pause frames that stopped one of its lanes.
+    pub pauses: u32,
+    /// Packets lost at its end.
+    pub lost: u32,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Queue {
+    since: u64,
+    /// Packets times picoseconds, up to `since`.
+    integral: u64,
+    packets: u32,
+    bytes: u32,
+    max_packets: u32,
+    max_bytes: u32,
+}
+
+impl Queue {
+    fn move_to(&mut self, now: u64) {
+        self.integral += u64::from(self.packets) * (now - self.since);
+        self.since = now;
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Use {
+    busy: u64,
+    packets: u32,
+    stalls: u32,
+    pauses: u32,
+    lost: u32,
+}
+
+/// What was seen in a region, or, merged, everywhere.
+#[derive(Debug)]
+pub struct Telemetry {
+    topology: Arc<Topology>,
+    lanes: u32,
+    /// Where the links that were seen so far have their place.
+    places: HashMap<LinkId, u32>,
+    links: Vec<LinkId>,
+    queues: Vec<Queue>,
+    uses: Vec<Use>,
+    begin: u64,
+    periods: u32,
+    /// Occupied queues, period by period, and within one in the order of the links.
+    pub queue_rows: Vec<QueueRow>,
+    /// Links in use, period by period, and within one in the order of the links.
+    pub link_rows: Vec<LinkRow>,
+    /// Packets by the links that they crossed, host links among them.
+    pub hops: Vec<u64>,
+    /// Those of them that took more links than a shortest way has.
+    pub misrouted: Vec<u64>,
+}
+
+impl Telemetry {
+    pub(crate) fn new(topology: Arc<Topology>, lanes: u32) -> Telemetry {
+        Telemetry {
+            topology,
+            lanes,
+            places: HashMap::new(),
+            links: Vec::new(),
+            queues: Vec::new(),
+            uses: Vec::new(),
+            begin: 0,
+            periods: 0,
+            queue_rows: Vec::new(),
+            link_rows: Vec::new(),
+            hops: vec![0; 256],
+            misrouted: vec![0; 256],
+        }
+    }
+
+    fn place(&mut self, link: LinkId) -> usize {
+        let Telemetry { places, links, queues, uses, lanes, .. } = self;
+        let place = *places.entry(link).or_insert_with(|| {
+            links.push(link);
+            uses.push(Use::default());
+            queues.resize(queues.len() + *lanes as usize, Queue::default());
+            links.len() as u32 - 1
+        });
+        place as usize
+    }
+
+    pub(crate) fn queued(&mut self, link: LinkId, lane: u32, wire: u32, now: u64, joins: bool) {
+        let place = self.place(link) * self.lanes as usize + lane as usize;
+        let queue = &mut self.queues[place];
+        queue.move_to(now);
+        if joins {
+            queue.packets += 1;
+            queue.bytes += wire;
+            queue.max_packets = queue.max_packets.max(queue.packets);
+            queue.max_bytes = queue.max_bytes.max(queue.bytes);
+        } else {
+            queue.packets -= 1;
+            queue.bytes -= wire;
+        }
+    }
+
+    pub(crate) fn sent(&mut self, link: LinkId, time: u64) {
+        let place = self.place(link);
+        self.uses[place].busy += time;
+        self.uses[place].packets += 1;
+    }
+
+    pub(crate) fn stalled(&mut self, link: LinkId) {
+        let place = self.place(link);
+        self.uses[place].stalls += 1;
+    }
+
+    pub(crate) fn paused(&mut self, link: LinkId) {
+        let place = self.place(link);
+        self.uses[place].pauses += 1;
+    }
+
+    pub(crate) fn lost(&mut self, link: LinkId) {
+        let place = self.place(link);
+        self.uses[place].lost += 1;
+    }
+
+    pub(crate) fn arrived(&mut self, packet: &PacketArrival) {
+        let links = packet.hops as usize & 255;
+        self.hops[links] += 1;
+        let shortest = self.topology.switch_links_between(packet.arrival.source, packet.arrival.target) + 2;
+        self.misrouted[links] += u64::from(packet.hops > shortest);
+    }
+
+    /// Ends a period.
+    pub(crate) fn sample(&mut self, now: u64) {
+        let period = self.periods;
+        let length = (now - self.begin).max(1) as f64;
+        let mut order: Vec<u32> = (0..self.links.len() as u32).collect();
+        order.sort_unstable_by_key(|&place| self.links[place as usize]);
+        for place in order {
+            let link = self.links[place as usize];
+            for lane in 0..self.lanes {
+                let queue = &mut self.queues[(place * self.lanes + lane) as usize];
+                if queue.max_packets == 0 {
+                    continue;
+                }
+                queue.move_to(now);
+                self.queue_rows.push(QueueRow {
+                    period,
+                    link,
+                    lane,
+                    mean_packets: (queue.integral as f64 / length) as f32,
+                    max_packets: queue.max_packets,
+                    max_bytes: queue.max_bytes,
+                });
+                queue.integral = 0;
+                (queue.max_packets, queue.max_bytes) = (queue.packets, queue.bytes);
+            }
+            let Use { busy, packets, stalls, pauses, lost } = std::mem::take(&mut self.uses[place as usize]);
+            if packets + stalls + pauses + lost > 0 {
+                let utilisation = (busy as f64 / length) as f32;
+                self.link_rows.push(LinkRow { period, link, utilisation, packets, stalls, pauses, lost });
+            }
+        }
+        self.begin = now;
+        self.periods += 1;
+    }
+
+    /// Takes in what was seen in another region, which has other queues. What both ends of a link tell about it becomes one row.
+    pub(crate) fn merge(&mut self, other: &mut Telemetry) {
+        self.queue_rows.append(&mut other.queue_rows);
+        self.link_rows.append(&mut other.link_rows);
+        for (sum, more) in self.hops.iter_mut().zip(&other.hops) {
+            *sum += more;
+        }
+        for (sum, more) in self.misrouted.iter_mut().zip(&other.misrouted) {
+            *sum += more;
+        }
+    }
+
+    /// Brings the rows of all regions into one order.
+    pub(crate) fn settle(&mut self) {
+        self.queue_rows.sort_unstable_by_key(|row| (row.period, row.link, row.lane));
+        self.link_rows.sort_unstable_by_key(|row| (row.period, row.link));
+        self.link_rows.dedup_by(|second, first| {
+            let one = (first.period, first.link) == (second.period, second.link);
+            if one {
+                first.utilisation += second.utilisation;
+                first.packets += second.packets;
+                first.stalls += second.stalls;
+                first.pauses += second.pauses;
+                first.lost += second.lost;
+            }
+            one
+        });
+    }
+}
+
+/// Where in the network a link is, for people.
+pub fn stage(topology: &Topology, link: &Link) -> String {
+    match (link.from, link.to, topology.shape()) {
+        (Vertex::Host(_), _, _) => String::from("from hosts"),
+        (_, Vertex::Host(_), _) => String::from("to hosts"),
+        (Vertex::Switch(from), Vertex::Switch(to), Shape::FatTree(tree)) => {
+            let level = |switch: u32| (1..=tree.levels()).rev().find(|&level| tree.first_switch(level) <= switch).unwrap_or(1);
+            let (from, to) = (level(from), level(to));
+            format!("{} {from} to {to}", if from < to { "up" } else { "down" })
+        }
+        _ => String::from("between switches"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use narrows_topology::FatTree;
+
+    #[test]
+    fn a_queue_is_averaged_over_its_period() {
+        let mut telemetry = Telemetry::new(Arc::new(FatTree::one_switch(2).unwrap().build()), 4);
+        telemetry.queued(3, 1, 50, 100, true);
+        telemetry.queued(3, 1, 70, 300, true);
+        telemetry.queued(3, 1, 50, 500, false);
+        telemetry.sample(1000);
+        telemetry.queued(3, 1, 70, 1500, false);
+        telemetry.sample(2000);
+        telemetry.sample(3000);
+        // One packet from 100 on, two from 300 to 500: (200 + 400 + 500) / 1000; then one for half of the period; then none.
+        let row =
+            |period, mean_packets, max_packets, max_bytes| QueueRow { period, link: 3, lane: 1, mean_packets, max_packets, max_bytes };
+        assert_eq!(telemetry.queue_rows, [row(0, 1.1, 2, 120), row(1, 0.5, 1, 70)]);
+    }
+
+    #[test]
+    fn both_ends_of_a_link_make_one_row() {
+        let topology = Arc::new(FatTree::one_switch(2).unwrap().build());
+        let (mut one, mut other) = (Telemetry::new(topology.clone(), 1), Telemetry::new(topology, 1));
+        one.sent(2, 250);
+        other.paused(2);
+        other.sent(1, 500);
+        one.sample(1000);
+        other.sample(1000);
+        one.merge(&mut other);
+        one.settle();
+        let row = |link, utilisation, packets, pauses| LinkRow { period: 0, link, utilisation, packets, stalls: 0, pauses, lost: 0 };
+        assert_eq!(one.link_rows, [row(1, 0.5, 1, 0), row(2, 0.25, 1, 1)]);
+    }
+
+    #[test]
+    fn stages_of_a_tree_have_names() {
+        let topology = FatTree::k_ary_n_tree(2, 2).unwrap().build();
+        let mut stages: Vec<String> = topology.links().iter().map(|link| stage(&topology, link)).collect();
+        stages.sort();
+        stages.dedup();
+        assert_eq!(stages, ["down 2 to 1", "from hosts", "to hosts", "up 1 to 2"]);
+    }
+}
