@@ -42,6 +42,9 @@ const OUTSIDE_NAP: Duration = Duration::from_micros(200);
 /// Bounds what all ranks in MPI_Init wake up together to 20,000 times a second. With naps of a fixed length 256 ranks kept two cores busy
 /// with nothing else.
 pub(crate) const LONGEST_NAP_PER_RANK: Duration = Duration::from_micros(50);
+/// What a barrier over the launcher takes, ps. Our own choice: two messages over TCP and two processes that wake up; much longer
+/// than anything that the NIC does, as on a machine.
+const LAUNCHER_BARRIER_PS: u64 = 100_000_000;
 /// Empty polls that may return at once, see [`idle_poll`]. Written with the rank locked.
 static IDLE: AtomicU32 = AtomicU32::new(0);
 
@@ -51,9 +54,6 @@ pub fn idle_poll() -> bool {
     IDLE.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok()
 }
 
-/// What a barrier over the launcher takes, ps. Our own choice: two messages over TCP and two processes that wake up; much longer
-/// than anything that the NIC does, as on a machine.
-const LAUNCHER_BARRIER_PS: u64 = 100_000_000;
 /// Ends a rank whose simulator is gone.
 const EXIT_SIMULATOR_GONE: i32 = 121;
 
