@@ -37,7 +37,7 @@ fn increment(ct: CtId, success: u64) -> Command {
 }
 
 fn word(sim: &Sim, process: u32, at: usize) -> u64 {
-    u64::from_le_bytes(sim.world.memory[process as usize][at..at + 8].try_into().unwrap())
+    u64::from_le_bytes(sim.world.memory[process as usize][at..at + 8].try_into().expect("eight bytes"))
 }
 
 fn set_word(sim: &mut Sim, process: u32, at: usize, value: u64) {

@@ -467,7 +467,7 @@ mod tests {
             let exponent = 63 - size.leading_zeros();
             bytes[..8].copy_from_slice(&(size << (63 - exponent)).to_le_bytes());
             let sign = if value < 0 { 0x8000 } else { 0 };
-            bytes[8..10].copy_from_slice(&(16_383 + exponent as u16 | sign).to_le_bytes());
+            bytes[8..10].copy_from_slice(&((16_383 + exponent as u16) | sign).to_le_bytes());
         }
         bytes
     }

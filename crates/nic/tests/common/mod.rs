@@ -99,7 +99,7 @@ impl World {
         if place.segments == 0 {
             return vec![(place.address as usize, length as usize)];
         }
-        let word = |at: usize| u64::from_le_bytes(self.memory[process.0 as usize][at..at + 8].try_into().unwrap());
+        let word = |at: usize| u64::from_le_bytes(self.memory[process.0 as usize][at..at + 8].try_into().expect("eight bytes"));
         let (mut skip, mut left, mut pieces) = (place.offset, length, Vec::new());
         for segment in 0..place.segments as usize {
             let at = place.address as usize + 16 * segment;
