@@ -92,6 +92,7 @@ void narrows_sleep(uint64_t ps) {
 }
 
 void narrows_exits(int status) { note("exits %d\n", status); }
+void narrows_barrier(void) { note("barrier\n"); }
 
 int narrows_host(char *name, size_t n) {
     snprintf(name, n, "simulated%u", rank() / 2);
