@@ -38,7 +38,15 @@ pub fn read(path: &Path, flops_per_s: f64, complain: &mut Complain<'_>) -> Resul
         let mut words = Words::new(lines.line());
         let Some(first) = words.next().filter(|word| !word.starts_with(b"#")) else { continue };
         match words.next() {
-            None => files.push(path.parent().unwrap_or(Path::new("")).join(PathBuf::from(String::from_utf8_lossy(first).into_owned()))),
+            None => {
+                let listed = path.parent().unwrap_or(Path::new("")).join(PathBuf::from(String::from_utf8_lossy(first).into_owned()));
+                if !listed.is_file() {
+                    let message =
+                        "expected VEF, GOAL, JSON Lines, or SimGrid's lines: a rank and its action, or the name of a file with them";
+                    return Err(TraceError::Malformed(lines.mistake(format!("{message}; there is no file {}", lines::show(first)))));
+                }
+                files.push(listed);
+            }
             // A wrong line gets its message below.
             Some(_) => ranks = ranks.max(lines::number(first, "a rank", MAX_RANKS - 1).map_or(0, |rank| rank + 1)),
         }

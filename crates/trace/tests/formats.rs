@@ -274,6 +274,14 @@ fn simgrid_traces() {
     assert_eq!(mistakes("0 init\n0 send 1 0 8\n"), ["2: expected a number from 0 to 0, found '1'"]);
 }
 
+/// Any text could be a list of SimGrid's files: the first line that names none says what was expected.
+#[test]
+fn text_that_is_no_trace_is_refused_at_its_line() {
+    let [found] = &mistakes("# nothing here\nroot:x:0:0\n")[..] else { panic!("one mistake") };
+    assert!(found.starts_with("2: expected VEF, GOAL, JSON Lines, or SimGrid's lines"), "{found}");
+    assert!(found.ends_with("there is no file 'root:x:0:0'"), "{found}");
+}
+
 #[test]
 fn json_mistakes_name_their_line() {
     let good = "{\"narrows_trace\":1,\"ranks\":2,\"order\":\"sequential\"}\n{\"rank\":0,\"op\":\"send\",\"to\":1,\"bytes\":8,\"tag\":7}\n\
