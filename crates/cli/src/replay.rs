@@ -163,6 +163,7 @@ fn on_machine(args: &ReplayArgs, start: Instant) -> Result<u8, String> {
         set.push(format!("network.kind={network}"));
     }
     let machine = Machine::load(&args.machine, &Overrides { nodes: args.nodes, set }).map_err(|error| error.to_string())?;
+    machine.warnings().iter().for_each(|warning| eprintln!("narrows: warning: {warning}"));
     let table = args.collectives.as_deref().unwrap_or(&machine.collectives.table);
     let rules = rules(table, &machine.collectives.rules)?;
     let mapping: Mapping = args.mapping.parse().map_err(|error| format!("--mapping: {error}"))?;

@@ -114,6 +114,7 @@ fn whole(args: &TrafficArgs) -> Result<ExitCode, String> {
     let overrides: Overrides = args.overrides.clone().into();
     let sets = overrides.set.into_iter().chain(args.network.iter().map(|network| format!("network.kind={network}"))).collect();
     let machine = Machine::load(&args.machine, &Overrides { nodes: overrides.nodes, set: sets }).map_err(|error| error.to_string())?;
+    machine.warnings().iter().for_each(|warning| eprintln!("narrows: warning: {warning}"));
     let topology = machine.topology().map_err(|error| error.to_string())?;
     let (work, pattern) = work(args, topology.hosts()).map_err(|error| error.to_string())?;
     let time = |option: &str, text: &Option<String>| {
