@@ -221,7 +221,12 @@ impl<M: Memory> World<M> {
                 let mut out = NetworkOut { queue: &mut self.queue, notices: &mut self.notices };
                 self.network.handle(now, event, &mut out);
             }
-            Ev::Nic(event) => self.nics.handle(now, event, &mut nic_out),
+            Ev::Nic(event) => {
+                self.nics.handle(now, event, &mut nic_out);
+                if let Some(refusal) = self.nics.take_refusals().into_iter().next() {
+                    self.error.get_or_insert((refusal.process.0, refusal.error));
+                }
+            }
             Ev::Alarm(rank) => nic_out.memory.alarm(now, rank),
             Ev::Command(slot) => {
                 self.free_commands.push(slot);

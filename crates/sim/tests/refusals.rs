@@ -1,0 +1,44 @@
+//! A command that the NIC takes and refuses when its turn comes is not swallowed.
+
+use narrows_fabric::{Network, NetworkConfig};
+use narrows_nic::{Combine, CommandError, Fault, NicConfig, Nics};
+use narrows_portals::{Command, EqId, Notice, Place, ProcessId};
+use narrows_sim::{Memory, World};
+use narrows_topology::FatTree;
+use narrows_units::SimTime;
+
+struct Nothing;
+
+impl Memory for Nothing {
+    fn notify(&mut self, _: SimTime, _: u32, _: Notice) {}
+    fn hold(&mut self, _: u32, _: Box<[u8]>) {}
+    fn capture(&mut self, _: u32, _: u32, _: Place, _: u64) -> Result<(), Fault> {
+        Ok(())
+    }
+    fn fetch(&mut self, _: u32, _: (u32, Place), _: u64, _: (u32, Place)) -> Result<(), Fault> {
+        Ok(())
+    }
+    fn combine(&mut self, _: u32, _: u32, _: Place, _: u64, _: &Combine) -> Result<(), Fault> {
+        Ok(())
+    }
+    fn deliver(&mut self, _: SimTime, _: u32, _: u32, _: Place, _: u64) -> Result<(), Fault> {
+        Ok(())
+    }
+    fn release(&mut self, _: u32) {}
+}
+
+#[test]
+fn a_portal_table_entry_that_exists_is_refused_by_name() {
+    let places = [ProcessId { nid: 1, pid: 1 }, ProcessId { nid: 2, pid: 1 }];
+    let topology = FatTree::one_switch(2).expect("two nodes fit").build();
+    let network = Network::new(&NetworkConfig::default(), topology).expect("the default network");
+    let mut world = World::new(network, Nics::new(NicConfig::bxi_v2(), 2, &places), Nothing);
+    let alloc = || Command::PtAlloc { pt: 4, options: 0, eq: EqId::NONE };
+    world.submit(1, SimTime::from_us(1), alloc());
+    world.drain();
+    assert_eq!(world.error, None);
+    // Both are on their way when the NIC looks at the first one.
+    world.submit(1, SimTime::from_us(2), alloc());
+    world.drain();
+    assert_eq!(world.error, Some((1, CommandError::PtInUse(4))));
+}
