@@ -13,7 +13,7 @@
 //! * In MPI_Probe and MPI_Mprobe a search for a message is answered when the message is there, so that the rank can park.
 
 use narrows_channel::handover::{self, Turn};
-use narrows_channel::layout::{EPOCH_PS, INLINE_PAYLOAD, phase, reason, state};
+use narrows_channel::layout::{COMMAND_PAYLOAD, EPOCH_PS, phase, reason, state};
 use narrows_channel::map::Region;
 use narrows_channel::record::{Delivery, Push, Writer, decode_delivery, encode_command};
 use narrows_channel::{Mapping, MappingError, RankHeader, Settings, futex};
@@ -230,7 +230,7 @@ impl Rank {
     // ---- commands -------------------------------------------------------------------------
 
     /// Gives a command to the NIC: it is written at the rank's clock, after the software cost
-    /// of a post. Payloads of puts longer than [`INLINE_PAYLOAD`] must not come inline.
+    /// of a post. Payloads longer than [`Rank::inline_payload`] must not come inline.
     ///
     /// A search of a blocking probe waits in the NIC until its message comes: the MPI library would only search again.
     pub fn submit(&mut self, mut command: Command) {
@@ -668,7 +668,7 @@ impl Rank {
 
     /// Puts up to this size give their bytes to [`Rank::submit`] when they must be taken at once.
     pub fn inline_payload(&self) -> usize {
-        INLINE_PAYLOAD
+        COMMAND_PAYLOAD
     }
 
     // ---- MPI calls ------------------------------------------------------------------------
