@@ -28,6 +28,8 @@ use std::time::Duration;
 /// Empty polls of a blocking call that return at once before the rank parks: enough for the progress functions of
 /// non-blocking collectives, which start their next round in the pass after a completion. Ten cost a microsecond per wait.
 const IDLE_PASSES: u32 = 3;
+/// The same in calls that create communicators: Open MPI was seen to need 30 passes between two messages there.
+const AGREEING_PASSES: u32 = 64;
 /// The most that one empty poll outside a blocking call costs, ps. Our own choice: see the module's documentation.
 const LONGEST_POLL_PS: u64 = 1_000_000;
 /// Searches of a blocking probe for a message of any rank that are answered at once. The message may be where no NIC knows of it: MPICH
@@ -111,6 +113,9 @@ pub struct Rank {
     probes: Option<u32>,
     expect_soon: bool,
     empty_polls: u32,
+    /// Empty polls that may return at once in the present call, and in calls to come.
+    passes: u32,
+    usual_passes: u32,
     /// Length of the next nap outside.
     nap: Duration,
     idle_since: u64,
@@ -148,6 +153,8 @@ impl Rank {
             probes: None,
             expect_soon: false,
             empty_polls: 0,
+            passes: IDLE_PASSES,
+            usual_passes: IDLE_PASSES,
             nap: OUTSIDE_NAP,
             idle_since: 0,
             entered_at: 0,
@@ -536,10 +543,10 @@ impl Rank {
         }
         self.empty_polls += 1;
         if self.waits() {
-            if self.empty_polls <= IDLE_PASSES && !self.expect_soon {
+            if self.empty_polls <= self.passes && !self.expect_soon {
                 // The others need not come here.
-                IDLE.store(IDLE_PASSES - self.empty_polls, Relaxed);
-                self.empty_polls = IDLE_PASSES;
+                IDLE.store(self.passes - self.empty_polls, Relaxed);
+                self.empty_polls = self.passes;
                 return;
             }
             match self.notices.front() {
@@ -713,8 +720,17 @@ impl Rank {
         self.probes = Some(if peer == ANY { SEARCHES_FOR_ANY } else { 0 });
     }
 
+    /// The call that was entered creates a communicator; `later`: it only starts to.
+    pub(crate) fn agrees(&mut self, later: bool) {
+        self.passes = AGREEING_PASSES;
+        if later {
+            self.usual_passes = AGREEING_PASSES;
+        }
+    }
+
     pub(crate) fn leave(&mut self) {
         self.probes = None;
+        self.passes = self.usual_passes;
         let header = self.header();
         let waited = header.wait_ps.load(Relaxed) - self.waited_at_entry;
         let inside = (self.clock - self.entered_at.min(self.clock)).saturating_sub(waited);
