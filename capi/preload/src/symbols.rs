@@ -186,9 +186,7 @@ pub fn find(name: &CStr) -> usize {
         &[b"libpmix"]
     } else if name.to_bytes().starts_with(b"opal_") {
         &[b"libopen-pal"]
-    } else if name.to_bytes().starts_with(b"PMPIX_") {
-        &[b"libmpi", b"libpmpi"]
-    } else if name.to_bytes().to_ascii_lowercase().windows(4).any(|part| part == b"mpi_") {
+    } else if name.to_bytes().to_ascii_lowercase().windows(4).any(|part| part == b"mpi_" || part == b"mpix") {
         &[b"libmpi", b"libpmpi"]
     } else {
         return 0;
