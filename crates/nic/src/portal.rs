@@ -560,7 +560,7 @@ impl Interface {
 
     /// Matching, for what arrives and for what is repeated.
     pub fn match_lists(&mut self, operation: &Operation, sink: &mut impl Sink) -> (Arrival, u64) {
-        let Some(table) = self.table(operation.pt) else { return (Arrival::Refused(FailType::Dropped), 0) };
+        let Some(Some(table)) = self.tables.get_mut(operation.pt as usize) else { return (Arrival::Refused(FailType::Dropped), 0) };
         let entries = &self.entries;
         let fits = |slot| entries.get(slot).is_some_and(|entry: &Entry| entry.fits(operation));
         let (mut found, mut visited) = table.priority.find(operation.initiator, operation.match_bits, fits);
