@@ -24,9 +24,10 @@ const COUNTERS: u32 = 3;
 const TOUCHED: usize = 8192;
 /// Bytes of it that are written anew before each step: what is sent.
 const SENT: usize = 800;
-/// Limits of a process: unexpected headers, entries, triggered operations, events in its queue.
+/// Limits of a process: unexpected headers, entries, entries of a list, triggered operations, events in its queue.
 const HEADERS: usize = 4;
 const ENTRIES: usize = 16;
+const LIST: usize = 10;
 const TRIGGERED: usize = 6;
 const EVENTS: u32 = 40;
 
@@ -79,6 +80,7 @@ fn config() -> NicConfig {
     NicConfig {
         max_unexpected_headers: HEADERS as u32,
         max_entries: ENTRIES as u32,
+        max_list_size: LIST as u32,
         max_triggered_ops: TRIGGERED as u32,
         trigger_time: SimTime::from_us(1000),
         ..common::config()

@@ -8,7 +8,7 @@ use narrows_nic::{CommandError, Status};
 use narrows_portals::*;
 
 use crate::common::{EQ, MEMORY, PT};
-use crate::{COUNTERS, ENTRIES, EVENTS, HEADERS, TOUCHED, TRIGGERED};
+use crate::{COUNTERS, ENTRIES, EVENTS, HEADERS, LIST, TOUCHED, TRIGGERED};
 
 #[derive(Clone, Debug)]
 struct Entry {
@@ -101,6 +101,7 @@ pub struct Side {
     waiting: Vec<Triggered>,
     /// Events that the process has not taken, once flow control depends on it.
     queued: Option<u32>,
+    limits: Option<Limits>,
     pub status: Status,
     pub notices: Vec<Notice>,
     pub memory: Vec<u8>,
@@ -115,14 +116,35 @@ impl Side {
         self.entries.iter_mut().find(|entry| entry.id == id).expect("the entry exists while something points to it")
     }
 
+    /// What the process may have: what it asked for, or the NIC has.
+    fn limits(&self) -> Limits {
+        let Limits { entries, unexpected_headers, list_size } =
+            self.limits.unwrap_or(Limits { entries: u32::MAX, unexpected_headers: u32::MAX, list_size: u32::MAX });
+        Limits {
+            entries: entries.min(ENTRIES as u32),
+            unexpected_headers: unexpected_headers.min(HEADERS as u32),
+            list_size: list_size.min(LIST as u32),
+        }
+    }
+
     fn reached(&self, ct: CtId) -> u64 {
         self.counters[ct.0 as usize].map_or(0, |counter| counter.success.saturating_add(counter.failure))
     }
 
     /// Entries that exist, or whose append waits for a counting event.
     fn room_taken(&self) -> usize {
-        let waits = |triggered: &&Triggered| matches!(triggered.command, Command::MeAppend { .. });
-        self.entries.len() + self.waiting.iter().filter(waits).count()
+        self.entries.len() + self.waiting(List::Priority) + self.waiting(List::Overflow)
+    }
+
+    /// Entries that are in a list, or will be when a counting event releases their append.
+    fn list_size(&self, list: List) -> usize {
+        self.entries.iter().filter(|entry| entry.linked && entry.list == list).count() + self.waiting(list)
+    }
+
+    /// Appends that wait for a counting event.
+    fn waiting(&self, list: List) -> usize {
+        let waits = |triggered: &&Triggered| matches!(triggered.command, Command::MeAppend { list: of, .. } if of == list);
+        self.waiting.iter().filter(waits).count()
     }
 
     /// The oldest header that an append or search finds (section 3.12.2).
@@ -241,10 +263,17 @@ impl Reference {
                 }
                 self.check(process, command)
             }
-            Command::MeAppend { pt, me, .. } => {
+            Command::MeAppend { pt, me, list, .. } => {
                 table(*pt)?;
                 counter(me.ct)?;
-                if side.room_taken() == ENTRIES { Err(CommandError::NoSpace(ENTRIES as u32)) } else { Ok(()) }
+                let Limits { entries, list_size, .. } = side.limits();
+                if side.list_size(*list) >= list_size as usize {
+                    Err(CommandError::ListTooLong(list_size))
+                } else if side.room_taken() >= entries as usize {
+                    Err(CommandError::NoSpace(entries))
+                } else {
+                    Ok(())
+                }
             }
             Command::MeSearch { pt, me, .. } => table(*pt).and_then(|()| counter(me.ct)),
             Command::Put { local, .. } | Command::Get { local, .. } => counter(local.ct),
@@ -285,6 +314,7 @@ impl Reference {
                 let side = self.side(process);
                 side.queued = side.queued.map(|queued| queued.saturating_sub(count));
             }
+            Command::SetLimits { limits, .. } => self.side(process).limits = Some(limits),
             Command::CtAlloc { ct } => self.side(process).counters[ct.0 as usize] = Some(Counter::default()),
             Command::CtFree { ct } => {
                 let side = self.side(process);
@@ -313,6 +343,8 @@ impl Reference {
                     Register::PermissionViolations => side.status.permission_violations,
                     Register::OperationViolations => side.status.operation_violations,
                     Register::Entries => side.room_taken() as u64,
+                    Register::PriorityEntries => side.list_size(List::Priority) as u64,
+                    Register::OverflowEntries => side.list_size(List::Overflow) as u64,
                     Register::TriggeredOperations => side.waiting.len() as u64,
                 };
                 self.reply(process, ticket, ReplyCode::Ok, value);
@@ -594,9 +626,10 @@ impl Reference {
                 return true;
             }
         }
+        let most = side.limits().unexpected_headers;
         let leaves = |entry: &Entry| entry.list == List::Overflow && !entry.has(me::UNEXPECTED_HDR_DISABLE);
         let found = match found {
-            Some(index) if leaves(&side.entries[index]) && side.headers.len() >= HEADERS => Err(Some(index)),
+            Some(index) if leaves(&side.entries[index]) && side.headers.len() >= most as usize => Err(Some(index)),
             Some(index) => Ok(index),
             None => Err(None),
         };

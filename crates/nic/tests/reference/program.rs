@@ -199,6 +199,8 @@ fn command(nodes: u32, pt_options: u32) -> impl Strategy<Value = Command> {
         Register::OperationViolations,
         Register::Entries,
         Register::TriggeredOperations,
+        Register::PriorityEntries,
+        Register::OverflowEntries,
     ];
     // Flow control depends on how many events the process has taken.
     let takes = if pt_options & pt::FLOWCTRL != 0 { 4 } else { 1 };
@@ -216,7 +218,14 @@ fn command(nodes: u32, pt_options: u32) -> impl Strategy<Value = Command> {
         1 => counter().prop_map(|ct| Command::CtFree { ct }),
         2 => counter().prop_map(|ct| Command::CtAlloc { ct }),
         1 => counter().prop_map(|ct| Command::CtCancel { ct }),
-        1 => select(registers).prop_map(|register| Command::Query { register, interface: 0, ticket: 1 }),
+        1 => select(registers).prop_map(|register| {
+            let of = if matches!(register, Register::PriorityEntries | Register::OverflowEntries) { PT } else { 0 };
+            Command::Query { register, of, ticket: 1 }
+        }),
+        1 => (0u32..20, 0u32..6, 0u32..12).prop_map(|(entries, unexpected_headers, list_size)| Command::SetLimits {
+            interface: 0,
+            limits: Limits { entries, unexpected_headers, list_size },
+        }),
         takes => (1u32..40).prop_map(|count| Command::EqRelease { eq: EQ, count }),
     ]
 }
