@@ -175,7 +175,7 @@ fn on_machine(args: &ReplayArgs, start: Instant) -> Result<u8, String> {
     let parts = programs.into_iter().zip(&nodes).zip(&processes).map(|(((name, trace), nodes), processes)| Part {
         name,
         program: Box::new(trace.program),
-        collectives: Box::new(ByRules::new(rules.clone(), mapping::layout(&topology, nodes))),
+        collectives: Box::new(ByRules::new(rules.clone(), Some(mapping::layout(&topology, nodes)))),
         scale: nodes.iter().map(|&node| scale_on(&args.compute_scale, node)).collect(),
         processes: processes.clone(),
     });

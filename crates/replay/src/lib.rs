@@ -10,10 +10,12 @@
 //! | [`mapping`] | where ranks run |
 //! | [`port`] | the Portals library of a replayed rank |
 //! | [`report`] | what comes out: per application and for all |
+//! | `copied` | broadcasts that switches copy |
 //! | `queue` | the event queue of `loggp` |
 //! | `times` | flow completion times without keeping each |
 
 pub mod collectives;
+mod copied;
 pub mod expand;
 pub mod graph;
 pub mod loggp;

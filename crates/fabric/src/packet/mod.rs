@@ -14,10 +14,13 @@
 //! when credits are short, and an event only when somebody waits for it. The link to the target makes no event at all for the
 //! packets in the middle of a message (one with pauses).
 //!
+//! **Multicast.** Switches copy packets along a tree ([`copies`]).
+//!
 //! **Regions.** The network is cut into regions ([`layout`]), which share nothing but what they send each other; [`PacketNetwork`] is a single one, driven
 //! from outside together with other models, and [`crate::parallel`] runs many side by side.
 
 mod arbiter;
+mod copies;
 mod front;
 mod inject;
 pub(crate) mod layout;
@@ -30,7 +33,7 @@ pub use region::AuditError;
 use crate::config::{ConfigError, NetworkConfig};
 use crate::flights::Flights;
 use crate::timing::{Costs, ZeroLoad};
-use crate::{Arrival, Event, EventKind, Observer, Out, Statistics, Transfer, TransferId};
+use crate::{Arrival, Event, EventKind, Observer, Out, Statistics, Transfer, TransferId, Tree, TreeError};
 use layout::Layout;
 use narrows_topology::{Topology, Vertex};
 use narrows_units::SimTime;
@@ -45,13 +48,55 @@ pub struct PacketNetwork {
     /// The ordering key of the switch or host that feeds a link, by link.
     keys: Vec<u32>,
     flights: Flights,
+    /// Messages that switches copy: the slot of each target's transfer.
+    copied: Vec<Copied>,
+    free_copied: Vec<u32>,
 }
+
+/// A message that switches copy.
+#[derive(Debug, Default)]
+struct Copied {
+    /// Targets, in rising order, and their slots.
+    slots: Vec<(u32, u32)>,
+    /// Notices to come: a tail of each, and one that the source is done.
+    open: u32,
+}
+
+/// Messages that switches copy have numbers from here on.
+const FIRST_COPIED: u32 = 1 << 31;
 
 /// The effects of the only region.
 struct Whole<'a, O> {
     out: &'a mut O,
     keys: &'a [u32],
     flights: &'a mut Flights,
+    copied: &'a mut [Copied],
+    free_copied: &'a mut Vec<u32>,
+}
+
+impl<O> Whole<'_, O> {
+    /// The slot of a message, or of its copy for `target`.
+    #[inline]
+    fn slot(&self, id: u32, target: u32) -> u32 {
+        if id < FIRST_COPIED {
+            return id;
+        }
+        let slots = &self.copied[(id - FIRST_COPIED) as usize].slots;
+        slots[slots.binary_search_by_key(&target, |&(host, _)| host).expect("copies arrive at targets of their tree")].1
+    }
+
+    /// One notice less to come.
+    #[inline]
+    fn settled(&mut self, id: u32) {
+        if id < FIRST_COPIED {
+            return;
+        }
+        let copied = &mut self.copied[(id - FIRST_COPIED) as usize];
+        copied.open -= 1;
+        if copied.open == 0 {
+            self.free_copied.push(id - FIRST_COPIED);
+        }
+    }
 }
 
 impl<O: Out> Observer for Whole<'_, O> {}
@@ -73,11 +118,14 @@ impl<O: Out> Effects for Whole<'_, O> {
     }
 
     fn head(&mut self, arrival: &Arrival) {
-        self.flights.handle(EventKind::Head, arrival.id.0, self.out);
+        let slot = self.slot(arrival.id.0, arrival.target);
+        self.flights.handle(EventKind::Head, slot, self.out);
     }
 
     fn tail(&mut self, arrival: &Arrival) {
-        self.flights.handle(EventKind::Tail, arrival.id.0, self.out);
+        let slot = self.slot(arrival.id.0, arrival.target);
+        self.flights.handle(EventKind::Tail, slot, self.out);
+        self.settled(arrival.id.0);
     }
 
     fn delivered(&mut self, arrival: &Arrival, _: u64) {
@@ -100,7 +148,7 @@ impl PacketNetwork {
         let keys = topology.links().iter().map(|link| key(link.from)).collect();
         let flights = Flights::new(hosts, config.virtual_networks);
         let region = Region::new(0, config, Arc::new(Layout::whole(topology)), routing);
-        Ok(PacketNetwork { region, keys, flights })
+        Ok(PacketNetwork { region, keys, flights, copied: Vec::new(), free_copied: Vec::new() })
     }
 
     /// See [`crate::Network::start`].
@@ -108,8 +156,38 @@ impl PacketNetwork {
         // The region knows the message by its slot.
         let slot = self.flights.open(transfer, out);
         let transfer = Transfer { id: TransferId(slot), ..transfer };
-        let PacketNetwork { region, keys, flights } = self;
-        region.start(now.as_ps(), &transfer, &mut Whole { out, keys, flights });
+        let PacketNetwork { region, keys, flights, copied, free_copied } = self;
+        region.start(now.as_ps(), &transfer, &mut Whole { out, keys, flights, copied, free_copied });
+    }
+
+    /// See [`crate::Network::multicast`].
+    pub(crate) fn multicast(&mut self, now: SimTime, tree: &Arc<Tree>, transfers: &[Transfer], out: &mut impl Out) {
+        let slots: Vec<(u32, u32)> = transfers.iter().map(|&transfer| (transfer.target, self.flights.open(transfer, out))).collect();
+        let first = transfers[0];
+        let read = first.source_dma && first.payload.0 > 0;
+        let open = slots.len() as u32 + u32::from(read);
+        let index = match self.free_copied.pop() {
+            Some(index) => {
+                self.copied[index as usize] = Copied { slots, open };
+                index
+            }
+            None => {
+                self.copied.push(Copied { slots, open });
+                self.copied.len() as u32 - 1
+            }
+        };
+        let transfer = Transfer { id: TransferId(FIRST_COPIED + index), ..first };
+        let PacketNetwork { region, keys, flights, copied, free_copied } = self;
+        region.start_copied(now.as_ps(), index, tree, &transfer, &mut Whole { out, keys, flights, copied, free_copied });
+    }
+
+    /// Whether switches can copy here.
+    pub(crate) fn check_multicast(&self) -> Result<(), TreeError> {
+        self.region.check_multicast()
+    }
+
+    pub(crate) fn topology(&self) -> &Topology {
+        self.region.topology()
     }
 
     /// See [`crate::Network::rest`].
@@ -121,11 +199,19 @@ impl PacketNetwork {
     #[inline]
     pub fn handle(&mut self, now: SimTime, event: Event, out: &mut impl Out) {
         let (kind, payload) = event.parts();
-        let PacketNetwork { region, keys, flights } = self;
-        if kind == EventKind::SourceDone {
-            return flights.source_done(payload, out);
+        let PacketNetwork { region, keys, flights, copied, free_copied } = self;
+        let mut whole = Whole { out, keys, flights, copied, free_copied };
+        if kind != EventKind::SourceDone {
+            return region.handle(now.as_ps(), kind, payload, &mut whole);
         }
-        region.handle(now.as_ps(), kind, payload, &mut Whole { out, keys, flights });
+        if payload < FIRST_COPIED {
+            return whole.flights.source_done(payload, whole.out);
+        }
+        for place in 0..whole.copied[(payload - FIRST_COPIED) as usize].slots.len() {
+            let slot = whole.copied[(payload - FIRST_COPIED) as usize].slots[place].1;
+            whole.flights.source_done(slot, whole.out);
+        }
+        whole.settled(payload);
     }
 
     /// See [`crate::Network::statistics`].
