@@ -245,6 +245,12 @@ impl Schedule {
         }
     }
 
+    /// Whether receives of `round` are posted before the ones of the round before are waited for: the reduce-scatter part of Open MPI's ring
+    /// (coll/base, ompi_coll_base_allreduce_intra_ring).
+    pub fn posts_ahead(&self, round: u32) -> bool {
+        self.algorithm == Algorithm::Ring && self.operation == Operation::Allreduce && round > 0 && round + 1 < self.ranks
+    }
+
     /// What it does.
     pub fn operation(&self) -> Operation {
         self.operation

@@ -132,9 +132,9 @@ pub trait Observer {
     /// A packet begins to leave on a link.
     #[inline]
     fn sent(&mut self, _link: u32, _lane: u32, _wire: u32, _at: SimTime, _duration: SimTime) {}
-    /// A packet of a switch joins what waits for a link, or leaves it.
+    /// A packet of a switch, sent by a host, joins what waits for a link, or leaves it.
     #[inline]
-    fn queued(&mut self, _link: u32, _lane: u32, _wire: u32, _at: SimTime, _joins: bool) {}
+    fn queued(&mut self, _link: u32, _lane: u32, _source: u32, _wire: u32, _at: SimTime, _joins: bool) {}
     /// An idle link has something to send, and no credits or a pause. Told once until it sends.
     #[inline]
     fn stalled(&mut self, _link: u32) {}
@@ -361,6 +361,16 @@ impl Network {
             // Their state is that of the transfers under way.
             Network::Flow(_) | Network::LogGp(_) => {}
         }
+    }
+
+    /// Shows `observer` the packet network at work from now on; false, and nothing, on the other networks, which have no packets. Without one it costs a
+    /// test per event.
+    pub fn observe(&mut self, observer: Box<dyn Observer + Send>) -> bool {
+        match self {
+            Network::Packet(network) => network.observe(observer),
+            Network::Flow(_) | Network::LogGp(_) => return false,
+        }
+        true
     }
 
     /// What went over the network so far.

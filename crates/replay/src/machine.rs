@@ -9,6 +9,7 @@ use crate::copied::{Inbox as CopiedInbox, Messages};
 use crate::graph::{Collectives, GraphError};
 use crate::port::{Costs, EQ, Library, Mailbox, Port};
 use crate::report::{Application, Outcome, Progress};
+use crate::watch::Watch;
 use narrows_collectives::{Action, Schedule};
 use narrows_engine::Digest;
 use narrows_message::{Completes, CompletionKind, Endpoint, MessageConfig, Queue, Receive, Send, Status, portal_table};
@@ -68,9 +69,14 @@ struct Running {
     communicator: u32,
     position: u32,
     round: u32,
-    /// Messages of the round that are not complete.
+    /// Messages of the round that are not complete, and the receives among them.
     open: u32,
+    open_receives: u32,
+    /// Receives of the next round that are posted and not complete; [`NOT_POSTED`] if they were not posted ahead.
+    ahead: u32,
 }
+
+const NOT_POSTED: u32 = u32::MAX;
 
 struct Rank {
     part: usize,
@@ -146,6 +152,7 @@ struct Shared {
     costs: Costs,
     flights: Flights,
     copied: Messages,
+    watch: Option<Watch>,
     /// The start of simulated time.
     epoch: SimTime,
     started: u64,
@@ -185,6 +192,7 @@ impl Replay {
             costs,
             flights: Flights::default(),
             copied: Messages::default(),
+            watch: None,
             epoch: SimTime::ZERO,
             started: 0,
             done: 0,
@@ -192,6 +200,13 @@ impl Replay {
             actions: Vec::new(),
         };
         Replay { shared, ranks }
+    }
+
+    /// Looks at the replay over time; the outcome has it.
+    #[must_use]
+    pub fn watched(mut self, watch: Watch) -> Replay {
+        self.shared.watch = Some(watch);
+        self
     }
 
     /// Runs to the end, or until `progress` says no.
@@ -209,6 +224,9 @@ impl Replay {
         let (mut notices, mut alarms, mut told, mut touched) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut failure = None;
         while unfinished > 0 {
+            if let Some(watch) = &mut self.shared.watch {
+                watch.reach(self.shared.world.next_time().unwrap_or_default());
+            }
             if self.shared.world.next_time().is_none() {
                 failure = Some(self.stuck());
                 break;
@@ -267,6 +285,9 @@ impl Replay {
             shared.world.memory.notices.clear();
         }
         shared.epoch = shared.world.now();
+        if let Some(watch) = &mut shared.watch {
+            watch.begin(shared.epoch);
+        }
         shared.world.start_recording();
     }
 
@@ -287,8 +308,10 @@ impl Replay {
         let applications: Vec<Application> = applications.collect();
         digest.word(shared.world.digest());
         let totals = shared.world.recorded();
+        let finish = rank_finish.iter().copied().max().unwrap_or_default();
         Outcome {
-            finish: rank_finish.iter().copied().max().unwrap_or_default(),
+            finish,
+            seen: shared.watch.map(|watch| watch.finish(finish)),
             applications,
             rank_finish,
             events: totals.events,
@@ -513,7 +536,16 @@ impl Rank {
                 let position = state.communicators.position(call.communicator, self.number).ok_or_else(no_member)?;
                 let schedule = state.part.collectives.schedule(&call, &state.communicators);
                 let schedule = schedule.map_err(|error| GraphError::Schedule { rank: self.number, operation: number, error })?;
-                self.running.push(Running { number, schedule, communicator: call.communicator, position, round: 0, open: 0 });
+                self.running.push(Running {
+                    number,
+                    schedule,
+                    communicator: call.communicator,
+                    position,
+                    round: 0,
+                    open: 0,
+                    open_receives: 0,
+                    ahead: NOT_POSTED,
+                });
                 self.started(number, index, shared);
                 self.rounds(index, self.running.len() - 1, shared)?;
             }
@@ -536,36 +568,48 @@ impl Rank {
             let (communicator, context) = (running.communicator, COLLECTIVE_CONTEXT | running.number);
             let tag = COLLECTIVE_TAG | u64::from(communicator);
             let is_copied = !running.schedule.copied().is_empty();
+            let posted = std::mem::replace(&mut running.ahead, NOT_POSTED);
             let mut open = 0;
             if is_copied {
                 open += self.copied_round(index, place, &mut actions, shared)?;
             }
             // Receives first, as MPI libraries do: a message that finds its receive is not copied.
-            for receives in [true, false] {
-                for action in &actions {
+            let receives = if posted == NOT_POSTED { self.post_receives(index, communicator, context, &actions, shared) } else { posted };
+            for action in &actions {
+                if let Action::Send { to, piece } = *action {
                     let state = &shared.parts[self.part];
-                    let global = |peer: u32| state.first_rank + state.communicators.member(communicator, peer).unwrap_or(peer);
-                    match *action {
-                        Action::Receive { from, .. } if receives => {
-                            let from = global(from);
-                            self.receive(index, Some(from), tag, 0, context, shared);
-                            open += 1;
-                        }
-                        Action::Send { to, piece } if !receives => {
-                            let (to, bytes) = (global(to), self.running[place].schedule.bytes(piece));
-                            open += u32::from(!self.send(index, to, tag, bytes, context, shared));
-                        }
-                        _ => {}
-                    }
+                    let to = state.first_rank + state.communicators.member(communicator, to).unwrap_or(to);
+                    let bytes = self.running[place].schedule.bytes(piece);
+                    open += u32::from(!self.send(index, to, tag, bytes, context, shared));
                 }
             }
-            self.running[place].open = open;
-            if open > 0 {
+            let running = &mut self.running[place];
+            (running.open, running.open_receives) = (open + receives, receives);
+            if running.schedule.posts_ahead(running.round) {
+                running.schedule.round(running.position, running.round, &mut actions);
+                let ahead = self.post_receives(index, communicator, context, &actions, shared);
+                self.running[place].ahead = ahead;
+            }
+            if self.running[place].open > 0 {
                 break;
             }
         }
         shared.actions = actions;
         Ok(())
+    }
+
+    /// Posts the receives of a round; how many.
+    fn post_receives(&mut self, index: u32, communicator: u32, context: u64, actions: &[Action], shared: &mut Shared) -> u32 {
+        let mut count = 0;
+        for action in actions {
+            if let Action::Receive { from, .. } = *action {
+                let state = &shared.parts[self.part];
+                let from = state.first_rank + state.communicators.member(communicator, from).unwrap_or(from);
+                self.receive(index, Some(from), COLLECTIVE_TAG | u64::from(communicator), 0, context, shared);
+                count += 1;
+            }
+        }
+        count
     }
 
     /// Takes the messages that switches copy out of a round and sees to them; how many of them are open.
@@ -595,7 +639,10 @@ impl Rank {
             let token = shared.copied.start(key, bytes, self.clock, context, way.1.len() as u32);
             self.clock += shared.costs.post;
             shared.world.multicast(index, self.clock, (&way.0, &way.1), bytes, token);
-            // A short message is over when it is posted.
+            // A short message is copied as it is posted, and then over.
+            if bytes <= shared.message.inject_limit && bytes > shared.costs.pio_limit {
+                self.clock += shared.costs.copy.time_for(Bytes(bytes));
+            }
             open += u32::from(bytes > shared.message.inject_limit);
         } else if schedule.copied().binary_search(&position).is_ok() {
             let before = actions.len();
@@ -626,7 +673,7 @@ impl Rank {
             self.received_copy(index, told.token, early, shared);
             context
         };
-        self.part_done(context & !COLLECTIVE_CONTEXT, index, shared)
+        self.part_done(context & !COLLECTIVE_CONTEXT, false, index, shared)
     }
 
     /// A rank takes a message; one that came before it was asked for is copied.
@@ -645,15 +692,25 @@ impl Rank {
         let state = &mut shared.parts[self.part];
         state.report.messages += 1;
         state.report.bytes += bytes;
-        state.report.fct.add(self.clock.saturating_sub(flight.start));
+        let fct = self.clock.saturating_sub(flight.start);
+        state.report.fct.add(fct);
         let since = SimTime(self.clock.as_ps() - shared.epoch.as_ps());
+        if let Some(watch) = &mut shared.watch {
+            watch.received(self.part, bytes, since, fct);
+        }
         state.digest.event(since, u64::from(index) << 32 | u64::from(flight.from));
     }
 
-    /// A message of the current round of a collective is complete.
-    fn part_done(&mut self, number: u64, index: u32, shared: &mut Shared) -> Result<(), GraphError> {
+    /// A message of a collective is complete: of the current round, or a receive of the next one when all of this one are.
+    fn part_done(&mut self, number: u64, receive: bool, index: u32, shared: &mut Shared) -> Result<(), GraphError> {
         if let Some(place) = self.running.iter().position(|running| running.number == number) {
-            self.running[place].open -= 1;
+            let running = &mut self.running[place];
+            if receive && running.ahead != NOT_POSTED && running.open_receives == 0 {
+                running.ahead -= 1;
+                return Ok(());
+            }
+            running.open_receives -= u32::from(receive && running.open_receives > 0);
+            running.open -= 1;
             if self.running[place].open == 0 {
                 return self.rounds(index, place, shared);
             }
@@ -715,7 +772,8 @@ impl Rank {
             if completion.context & COLLECTIVE_CONTEXT == 0 {
                 self.done(completion.context, index, shared);
             } else {
-                self.part_done(completion.context & !COLLECTIVE_CONTEXT, index, shared)?;
+                let receive = completion.kind == CompletionKind::Receive;
+                self.part_done(completion.context & !COLLECTIVE_CONTEXT, receive, index, shared)?;
             }
         }
         Ok(())

@@ -12,9 +12,11 @@ use narrows_replay::collectives::ByRules;
 use narrows_replay::machine::{Part, Replay};
 use narrows_replay::mapping::{self, Mapping};
 use narrows_replay::port::{Costs, Mailbox};
+use narrows_replay::watch::Watch;
 use narrows_sim::World;
 use narrows_trace::{Collective, CollectiveCall, Communicators, Dependency, Kind, Operation, Order, Program, Recorded};
 use narrows_units::SimTime;
+use std::sync::Arc;
 
 fn replay(network: &str, mapping: &str, rule: &str, programs: Vec<Recorded>) -> Outcome {
     let set = vec![format!("network.kind={network}"), String::from("node.cores=64")];
@@ -243,6 +245,73 @@ fn a_broadcast_before_its_receive_is_copied() {
         // Two of rank 0 and one of rank 3, each copied and completed.
         assert_eq!(copy, 3.0 * (10_000.0 + 286.0), "{network}");
         assert!(outcome.rank_finish[0] < SimTime::from_us(60) && outcome.rank_finish[3] < SimTime::from_us(60), "nobody waits for rank 1");
+    }
+}
+
+/// Two nodes of one switch send 100 messages of 10,000 B each to a third, and another pair talks elsewhere: what is seen in all periods adds up to the whole.
+#[test]
+fn periods_add_up() {
+    let incast = || {
+        let mut program = Recorded::new(3, Communicators::world(3), Order::Graph);
+        for rank in 0..2 {
+            (0..100).for_each(|_| program.push(rank, Operation::new(Kind::Send { to: 2, bytes: 10_000, tag: 0 }), &[]));
+            (0..100).for_each(|_| program.push(2, Operation::new(Kind::Receive { from: Some(rank), bytes: 10_000, tag: Some(0) }), &[]));
+        }
+        program
+    };
+    let machine = Machine::load("bxi-v2", &Overrides { nodes: Some(64), set: Vec::new() }).unwrap();
+    let nodes = vec![vec![0, 1, 2], vec![40, 41]];
+    let processes = mapping::processes(&nodes);
+    let whole = |period: Option<SimTime>| {
+        let topology = machine.topology().unwrap();
+        let config = machine.network_config(1);
+        let mut network = Network::new(&config, topology.clone()).unwrap();
+        let lanes = u32::from(config.virtual_networks) * u32::from(config.virtual_channels);
+        let watch = period.map(|period| Watch::new(&mut network, Arc::new(topology), lanes, &nodes, period));
+        let nics = Nics::new(machine.nic_config(), machine.node.count, &processes.concat());
+        let parts = [incast(), pingpong(3000, 20)].into_iter().zip(&processes).map(|(program, processes)| Part {
+            name: String::from("test"),
+            program: Box::new(program),
+            collectives: Box::new(ByRules::new(Rules::parse("").unwrap(), None)),
+            scale: vec![1.0],
+            processes: processes.clone(),
+        });
+        let costs = Costs {
+            post: machine.software.post,
+            completion: machine.software.completion,
+            copy: machine.software.copy_bandwidth,
+            pio_limit: machine.nic.pio_limit.get(),
+        };
+        let replay = Replay::new(World::new(network, nics, Mailbox::default()), parts.collect(), machine.message_config(), costs);
+        let replay = match watch {
+            Some(watch) => replay.watched(watch),
+            None => replay,
+        };
+        replay.run(&mut |_| true).unwrap()
+    };
+    let plain = whole(None);
+    for period in [SimTime::from_ns(700), SimTime::from_us(10), SimTime::from_us(100_000)] {
+        let outcome = whole(Some(period));
+        assert_eq!(outcome.digest, plain.digest, "looking changes nothing");
+        let seen = outcome.seen.unwrap();
+        for (application, intervals) in outcome.applications.iter().zip(&seen.applications) {
+            assert_eq!(intervals.iter().map(|one| one.messages).sum::<u64>(), application.messages);
+            assert_eq!(intervals.iter().map(|one| one.bytes).sum::<u64>(), application.bytes);
+            assert_eq!(intervals.iter().map(|one| one.fct_max).max(), Some(application.fct.max()));
+        }
+        // Payload with headers, announcements and answers of rendezvous.
+        let wire = |application: usize| seen.applications[application].iter().map(|one| one.wire_bytes).sum::<u64>();
+        assert!((2_000_000..2_200_000).contains(&wire(0)) && (120_000..140_000).contains(&wire(1)), "{} {}", wire(0), wire(1));
+        let telemetry = seen.telemetry.unwrap();
+        assert_eq!(telemetry.link_rows.iter().map(|row| u64::from(row.packets)).sum::<u64>(), outcome.totals.unwrap().packet_hops);
+        // The queues of all links are those of all applications.
+        let length = period.as_s_f64();
+        let by_link: f64 = telemetry.queue_rows.iter().map(|row| f64::from(row.mean_packets) * length).sum();
+        let by_application: f64 = seen.applications.iter().flatten().map(|one| one.queued * length).sum();
+        assert!((by_link / by_application - 1.0).abs() < 1e-3, "{by_link} {by_application}");
+        // Both senders are as fast as the target: on average one of two packets waits. The ping-pong never does.
+        assert_eq!(seen.applications[1].iter().map(|one| one.queued).sum::<f64>(), 0.0);
+        assert!(by_application > 50e-6, "{by_application} packet seconds");
     }
 }
 

@@ -421,7 +421,7 @@ impl Region {
 
     /// A packet waits for its output.
     fn enqueue(&mut self, output: u32, lane_index: u32, index: u32, now: u64, fx: &mut impl Effects) {
-        let Packet { wire, input, .. } = self.packets[index];
+        let Packet { wire, input, source, .. } = self.packets[index];
         let time = self.timer(self.outputs[output as usize].class).time(wire);
         self.loads[output as usize].backlog += time;
         self.outputs[output as usize].occupied |= 1 << lane_index;
@@ -450,7 +450,7 @@ impl Region {
             let last = std::mem::replace(&mut self.queues[queue].last, index);
             self.packets[last].next = index;
         }
-        fx.queued(self.outputs[output as usize].link, lane_index, wire, SimTime(now), true);
+        fx.queued(self.outputs[output as usize].link, lane_index, source, wire, SimTime(now), true);
         let free = self.loads[output as usize].free;
         if free > now {
             self.wake_at(output, free, fx);
@@ -479,10 +479,10 @@ impl Region {
             }
             self.queues.remove(turn);
         }
-        let wire = self.packets[index].wire;
+        let Packet { wire, source, .. } = self.packets[index];
         let time = self.timer(self.outputs[output as usize].class).time(wire);
         self.loads[output as usize].backlog -= time;
-        fx.queued(self.outputs[output as usize].link, lane_index, wire, SimTime(now), false);
+        fx.queued(self.outputs[output as usize].link, lane_index, source, wire, SimTime(now), false);
         index
     }
 
