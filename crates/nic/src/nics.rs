@@ -127,6 +127,7 @@ macro_rules! interface {
 }
 
 mod initiator;
+mod multicast;
 mod target;
 
 impl Nics {

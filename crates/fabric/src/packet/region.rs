@@ -123,6 +123,7 @@ pub(crate) struct Region {
     pub(super) receiving: Slab<Receiving>,
     /// Messages of several packets under way to a host here, by source and the number that it gave.
     pub(super) partial: HashMap<u64, u32, BuildHasherDefault<Multiply>>,
+    pub(super) copies: super::copies::Copies,
     pub(super) statistics: Statistics,
 }
 
@@ -191,6 +192,7 @@ impl Region {
             sending: Slab::default(),
             receiving: Slab::default(),
             partial: HashMap::default(),
+            copies: super::copies::Copies::default(),
             statistics: Statistics::default(),
             arbiter: super::arbiter::Arbiter::new(config, outputs.len()),
             mixed_rates: costs.mixed_rates(),
@@ -376,6 +378,9 @@ impl Region {
     /// A packet chooses its output and asks for it.
     #[inline]
     pub(super) fn route(&mut self, index: u32, now: u64, fx: &mut impl Effects) {
+        if self.packets[index].is_copied() {
+            return self.branch(index, now, fx);
+        }
         let Region { packets, loads, routing, inputs, layout, .. } = self;
         let packet = &mut packets[index];
         let Input { switch, link: input, .. } = inputs[packet.input as usize];
@@ -386,6 +391,13 @@ impl Region {
         packet.route.channel = step.channel;
         let output = layout.output[step.link as usize];
         let lane = packet.virtual_network() * self.channels + u32::from(step.channel);
+        self.ask(output, lane, index, now, fx);
+    }
+
+    /// A packet asks for an output: it goes at once, or waits.
+    #[inline]
+    pub(super) fn ask(&mut self, output: u32, lane: u32, index: u32, now: u64, fx: &mut impl Effects) {
+        let packet = &mut self.packets[index];
         let wire = packet.wire;
         if self.mixed_rates {
             // Only an output faster than the input has to wait, so as not to run dry.
@@ -409,7 +421,7 @@ impl Region {
 
     /// A packet waits for its output.
     fn enqueue(&mut self, output: u32, lane_index: u32, index: u32, now: u64, fx: &mut impl Effects) {
-        let Packet { wire, input, .. } = self.packets[index];
+        let Packet { wire, input, source, .. } = self.packets[index];
         let time = self.timer(self.outputs[output as usize].class).time(wire);
         self.loads[output as usize].backlog += time;
         self.outputs[output as usize].occupied |= 1 << lane_index;
@@ -438,7 +450,7 @@ impl Region {
             let last = std::mem::replace(&mut self.queues[queue].last, index);
             self.packets[last].next = index;
         }
-        fx.queued(self.outputs[output as usize].link, lane_index, wire, SimTime(now), true);
+        fx.queued(self.outputs[output as usize].link, lane_index, source, wire, SimTime(now), true);
         let free = self.loads[output as usize].free;
         if free > now {
             self.wake_at(output, free, fx);
@@ -467,10 +479,10 @@ impl Region {
             }
             self.queues.remove(turn);
         }
-        let wire = self.packets[index].wire;
+        let Packet { wire, source, .. } = self.packets[index];
         let time = self.timer(self.outputs[output as usize].class).time(wire);
         self.loads[output as usize].backlog -= time;
-        fx.queued(self.outputs[output as usize].link, lane_index, wire, SimTime(now), false);
+        fx.queued(self.outputs[output as usize].link, lane_index, source, wire, SimTime(now), false);
         index
     }
 
@@ -537,6 +549,15 @@ impl Region {
         }
     }
 
+    /// The same, of a switch.
+    #[inline]
+    pub(super) fn leaves_input(&mut self, input: u32, lane: u32, tail: u64, wire: u32, now: u64, fx: &mut impl Effects) {
+        self.leave(input, lane, tail, wire, now, fx);
+        if self.fronts.is_some() {
+            self.front_leaves(input, lane, tail, fx);
+        }
+    }
+
     /// A packet starts on a link.
     #[inline]
     pub(super) fn transmit(&mut self, output: u32, lane: u32, index: u32, now: u64, fx: &mut impl Effects) {
@@ -553,10 +574,11 @@ impl Region {
         self.statistics.packet_hops += 1;
         fx.sent(link, lane, wire, SimTime(now), SimTime(time));
         if input != NONE {
-            let from = self.packets[index].lane();
-            self.leave(input, from, tail, wire, now, fx);
-            if self.fronts.is_some() {
-                self.front_leaves(input, from, tail, fx);
+            if self.packets[index].is_copied() {
+                self.copy_leaves(index, tail, now, fx);
+            } else {
+                let from = self.packets[index].lane();
+                self.leaves_input(input, from, tail, wire, now, fx);
             }
         } else {
             self.packets[index].injected = now;
@@ -667,10 +689,14 @@ impl Region {
 
     /// The bytes of the buffers that packets of this region are in, by link and lane, added to `held`.
     pub(crate) fn count_held(&self, held: &mut [u64]) {
-        for packet in self.packets.items.iter().filter(|packet| packet.wire > 0 && packet.input != NONE) {
+        let one = |packet: &&Packet| packet.wire > 0 && packet.input != NONE && !super::copies::shares_buffer(packet);
+        let shared = self.copies.held();
+        for (input, lane, wire) in
+            self.packets.items.iter().filter(one).map(|packet| (packet.input, packet.lane(), packet.wire)).chain(shared)
+        {
             // What is under way from here to another region was handed over at once.
-            let link = self.inputs[packet.input as usize].link;
-            held[(link * self.lanes + packet.lane()) as usize] += u64::from(packet.wire);
+            let link = self.inputs[input as usize].link;
+            held[(link * self.lanes + lane) as usize] += u64::from(wire);
         }
     }
 
@@ -694,6 +720,9 @@ impl Region {
 
 #[inline]
 fn partial_key(packet: &Packet) -> u64 {
+    if packet.is_copied() {
+        return 1 << 63 | u64::from(packet.target) << 32 | u64::from(packet.id);
+    }
     u64::from(packet.source) << 32 | u64::from(packet.id)
 }
 
