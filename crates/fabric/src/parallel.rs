@@ -111,6 +111,13 @@ struct Mailbox {
     notes: Vec<Note>,
 }
 
+/// The same before it is posted, with the region that it is for.
+#[derive(Debug, Default)]
+struct Outbox {
+    packets: Vec<(u32, Packet)>,
+    notes: Vec<(u32, Note)>,
+}
+
 #[derive(Debug)]
 enum Told {
     Head(Arrival),
@@ -124,8 +131,7 @@ struct Desk<A> {
     agent: A,
     /// The key of an event: its kind, its place, its payload.
     queue: CalendarQueue<()>,
-    /// By region.
-    outbox: Vec<Mailbox>,
+    outbox: Outbox,
     told: Vec<Told>,
     /// The earliest effect of what is in the outbox.
     sent: u64,
@@ -188,13 +194,13 @@ impl<A: Agent> Effects for Desk<A> {
     #[inline]
     fn fly(&mut self, region: u32, at: u64, packet: &Packet) {
         self.sent = self.sent.min(at);
-        self.outbox[region as usize].packets.push(*packet);
+        self.outbox.packets.push((region, *packet));
     }
 
     #[inline]
     fn note(&mut self, region: u32, note: Note) {
         self.sent = self.sent.min(note.at());
-        self.outbox[region as usize].notes.push(note);
+        self.outbox.notes.push((region, note));
     }
 
     fn head(&mut self, arrival: &Arrival) {
@@ -252,8 +258,8 @@ impl<A: Agent> Part<A> {
     #[inline]
     fn prefetch<const STEP: u32>(&self) {
         if let Some(key) = self.desk.queue.ahead(AHEAD[STEP as usize]) {
-            let (kind, _, payload) = parts(key);
-            self.region.prefetch::<STEP>(kind, payload);
+            let (kind, place, payload) = parts(key);
+            self.region.prefetch::<STEP>(kind, place, payload);
         }
     }
 
@@ -368,7 +374,7 @@ impl<A: Agent> Fabric<A> {
                 let desk = Desk {
                     agent: agent(&hosts[number as usize]),
                     queue: CalendarQueue::new(),
-                    outbox: (0..regions).map(|_| Mailbox::default()).collect(),
+                    outbox: Outbox::default(),
                     told: Vec::new(),
                     sent: NEVER,
                 };
@@ -567,12 +573,11 @@ impl<A: Agent> Windows<'_, A> {
         let next = part.desk.queue.peek().map_or(NEVER, |(at, _)| at).min(part.desk.sent);
         self.next.fetch_min(next, Ordering::Relaxed);
         part.desk.sent = NEVER;
-        for (region, outbox) in part.desk.outbox.iter_mut().enumerate() {
-            if !(outbox.packets.is_empty() && outbox.notes.is_empty()) {
-                let mut mail = lock(&self.boxes[region]);
-                mail.packets.append(&mut outbox.packets);
-                mail.notes.append(&mut outbox.notes);
-            }
+        for (region, packet) in part.desk.outbox.packets.drain(..) {
+            lock(&self.boxes[region as usize]).packets.push(packet);
+        }
+        for (region, note) in part.desk.outbox.notes.drain(..) {
+            lock(&self.boxes[region as usize]).notes.push(note);
         }
     }
 }

@@ -118,6 +118,8 @@ impl fmt::Display for Pattern {
 #[derive(Clone, Debug)]
 pub struct Targets {
     nodes: Arc<[u32]>,
+    /// Every node is at its own position.
+    all: bool,
     rule: Rule,
 }
 
@@ -214,12 +216,14 @@ impl Targets {
             }
             Pattern::Flows { .. } => return Err(misfit(String::from("a list of flows has no load, no sizes and no sources of its own"))),
         };
-        Ok((Targets { nodes, rule }, senders))
+        let all = nodes.iter().enumerate().all(|(position, &node)| position as u32 == node);
+        Ok((Targets { nodes, all, rule }, senders))
     }
 
     /// The node at a position.
     pub fn node(&self, position: u32) -> u32 {
-        self.nodes[position as usize]
+        // Nobody looks up a node among a hundred thousand that are simply all.
+        if self.all { position } else { self.nodes[position as usize] }
     }
 
     /// The node that the next message of the sender at `position` goes to. `turn` is the sender's own counter.
@@ -247,7 +251,7 @@ impl Targets {
                 if target == position { uniform(random) } else { target }
             }
         };
-        self.nodes[target as usize]
+        self.node(target)
     }
 }
 

@@ -23,6 +23,7 @@ mod inject;
 pub(crate) mod layout;
 mod pause;
 pub(crate) mod region;
+mod returns;
 pub(crate) mod state;
 
 pub use region::AuditError;

@@ -7,6 +7,7 @@
 //! response time of the sender. What arrives at a full buffer is lost: counted, and sent again by the source's NIC after `resend_after`.
 
 use super::region::{Effects, Note, Region};
+use super::returns::{Enough, Returns};
 use super::state::*;
 use crate::EventKind;
 use crate::config::{FlowControl, NetworkConfig};
@@ -31,7 +32,7 @@ pub(super) struct Pauses {
     frame: u32,
     response: u64,
     resend_after: u64,
-    /// By output and lane: paused until.
+    /// By lane and output: paused until.
     until: Vec<u64>,
     /// By input and lane.
     buffers: Vec<Buffer>,
@@ -166,8 +167,9 @@ impl Region {
     /// A frame is at an output.
     pub(super) fn paused(&mut self, payload: u32, now: u64, fx: &mut impl Effects) {
         let (output, lane, off) = (payload >> 7, payload >> 1 & 63, payload & OFF);
-        let Region { pauses: Some(pauses), lanes, costs, outputs, .. } = self else { return };
-        let until = &mut pauses.until[(output * *lanes + lane) as usize];
+        let place = self.place(output, lane);
+        let Region { pauses: Some(pauses), costs, outputs, .. } = self else { return };
+        let until = &mut pauses.until[place];
         if off == OFF {
             *until = now + costs.wire(outputs[output as usize].class).quanta(pauses.quanta);
         } else {

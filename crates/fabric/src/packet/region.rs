@@ -1,6 +1,7 @@
 //! A region of the packet network: its state, and what it does at each of its events.
 
 use super::layout::Layout;
+use super::returns::{Enough, ReturnLists, Returns};
 use super::state::*;
 use crate::config::{Forwarding, NetworkConfig, Queueing};
 use crate::flights::NONE;
@@ -108,6 +109,7 @@ pub(crate) struct Region {
     pub(super) arbiter: super::arbiter::Arbiter,
     pub(super) outputs: Vec<Output>,
     pub(super) loads: Vec<Load>,
+    /// By lane and output: those that are in use lie together.
     pub(super) lane_states: Vec<Lane>,
     pub(super) queues: Slab<Queue>,
     pub(super) packets: Slab<Packet>,
@@ -210,7 +212,7 @@ impl Region {
 
     /// Brings what an event will need into the cache, in three steps as the event comes nearer: each follows what the one before brought.
     #[inline]
-    pub(crate) fn prefetch<const STEP: u32>(&self, kind: EventKind, payload: u32) {
+    pub(crate) fn prefetch<const STEP: u32>(&self, kind: EventKind, place: u32, payload: u32) {
         match (STEP, kind) {
             (0, EventKind::Ready) => prefetch(&self.packets[payload]),
             (1, EventKind::Ready) => {
@@ -220,10 +222,16 @@ impl Region {
             }
             (2, EventKind::Ready) => {
                 let packet = &self.packets[payload];
-                if let Some(input) = self.inputs.get(packet.input as usize)
-                    && input.region == self.number
-                {
-                    prefetch(&self.lane_states[(input.output * self.lanes + packet.lane()) as usize]);
+                let Some(input) = self.inputs.get(packet.input as usize) else { return };
+                if input.region == self.number && self.pauses.is_none() {
+                    prefetch(&self.lane_states[self.place(input.output, packet.lane())]);
+                }
+                if let Some(step) = self.routing.fixed(input.switch, input.link, packet.target, &packet.route) {
+                    let output = self.layout.output[step.link as usize];
+                    prefetch(&self.outputs[output as usize]);
+                    prefetch(&self.loads[output as usize]);
+                    let lane = packet.virtual_network() * self.channels + u32::from(step.channel);
+                    prefetch(&self.lane_states[self.place(output, lane)]);
                 }
             }
             (0, EventKind::Wake) => {
@@ -232,14 +240,22 @@ impl Region {
             }
             (1, EventKind::Wake) => {
                 let lane = self.outputs[payload as usize].occupied.trailing_zeros() % self.lanes;
-                prefetch(&self.lane_states[(payload * self.lanes + lane) as usize]);
+                prefetch(&self.lane_states[self.place(payload, lane)]);
             }
             (2, EventKind::Wake) => {
                 let lane = self.outputs[payload as usize].occupied.trailing_zeros() % self.lanes;
-                let last = self.lane_states[(payload * self.lanes + lane) as usize].ring;
+                let last = self.lane_states[self.place(payload, lane)].ring;
                 if last != NONE {
                     prefetch(&self.packets[self.queues[self.queues[last].next_in_ring].first]);
                 }
+            }
+            // Most timers start a message.
+            (1, EventKind::Timer) => {
+                let host = self.host(place);
+                prefetch(&self.outputs[host as usize]);
+                prefetch(&self.loads[host as usize]);
+                prefetch(&self.injectors[(host * self.virtual_networks) as usize]);
+                prefetch(&self.lane_states[host as usize]);
             }
             _ => {}
         }
@@ -265,7 +281,7 @@ impl Region {
             }
             EventKind::Arrive => {
                 if self.admit(payload, now, fx) {
-                    self.eject(payload, now, now, fx);
+                    self.eject(payload, NONE, now, now, fx);
                 }
             }
             EventKind::Front => self.next_front(payload, now, fx),
@@ -356,6 +372,12 @@ impl Region {
 
     // ---- outputs ----
 
+    /// Where the state of a lane is.
+    #[inline]
+    pub(super) fn place(&self, output: u32, lane: u32) -> usize {
+        lane as usize * self.outputs.len() + output as usize
+    }
+
     #[inline]
     pub(super) fn timer(&self, class: LinkClass) -> &Timer {
         self.costs.wire(class)
@@ -414,7 +436,8 @@ impl Region {
         self.loads[output as usize].backlog += time;
         self.outputs[output as usize].occupied |= 1 << lane_index;
         self.packets[index].next = NONE;
-        let lane = &mut self.lane_states[(output * self.lanes + lane_index) as usize];
+        let place = self.place(output, lane_index);
+        let lane = &mut self.lane_states[place];
         let mut queue = lane.ring;
         if queue != NONE && self.queues[queue].input != input {
             let end = queue;
@@ -449,7 +472,8 @@ impl Region {
 
     /// Takes the first packet of the queue whose turn it is.
     pub(super) fn dequeue(&mut self, output: u32, lane_index: u32, now: u64, fx: &mut impl Effects) -> u32 {
-        let lane = &mut self.lane_states[(output * self.lanes + lane_index) as usize];
+        let place = self.place(output, lane_index);
+        let lane = &mut self.lane_states[place];
         let last = lane.ring;
         let turn = self.queues[last].next_in_ring;
         let queue = &mut self.queues[turn];
@@ -487,7 +511,7 @@ impl Region {
     /// Whether a lane may send `wire` bytes.
     #[inline]
     pub(super) fn credit(&mut self, output: u32, lane_index: u32, wire: u32, now: u64) -> Credit {
-        let lane = (output * self.lanes + lane_index) as usize;
+        let lane = self.place(output, lane_index);
         if let Some(pauses) = &self.pauses {
             return match pauses.until(lane) {
                 until if until > now => Credit::At(until),
@@ -512,7 +536,8 @@ impl Region {
     /// `bytes` of the buffer of a lane are free; its sender, an output of this region, knows `at`.
     #[inline]
     fn give_back(&mut self, output: u32, lane_index: u32, at: u64, bytes: u32, now: u64, fx: &mut impl Effects) {
-        let lane = &mut self.lane_states[(output * self.lanes + lane_index) as usize];
+        let place = self.place(output, lane_index);
+        let lane = &mut self.lane_states[place];
         // What is back already makes room at once: long lists would be cold memory when they are read.
         lane.credits += self.returns.collect(&mut lane.back, now);
         self.returns.add(&mut lane.back, at, bytes);
@@ -548,7 +573,8 @@ impl Region {
         let tail = now + time;
         self.loads[output as usize].free = tail;
         if self.pauses.is_none() {
-            self.lane_states[(output * self.lanes + lane) as usize].credits -= u64::from(wire);
+            let place = self.place(output, lane);
+            self.lane_states[place].credits -= u64::from(wire);
         }
         self.statistics.packet_hops += 1;
         fx.sent(link, lane, wire, SimTime(now), SimTime(time));
@@ -569,7 +595,7 @@ impl Region {
             if self.pauses.is_some() {
                 return fx.schedule(now + latency, EventKind::Arrive, link, index);
             }
-            return self.eject(index, now + latency, now, fx);
+            return self.eject(index, output, now + latency, now, fx);
         }
         let pipeline = latency + self.costs.switch_latency;
         packet.ready = tail + pipeline;
@@ -588,19 +614,25 @@ impl Region {
         self.packets.remove(index);
     }
 
-    /// The head of a packet is, or will be, at its target at `head`; the rest of its way is known.
+    /// The head of a packet is, or will be, at its target at `head`; the rest of its way is known. `output`: with credits, that of its last link.
     #[inline]
-    fn eject<F: Effects>(&mut self, index: u32, head: u64, now: u64, fx: &mut F) {
+    fn eject<F: Effects>(&mut self, index: u32, output: u32, head: u64, now: u64, fx: &mut F) {
         let packet = self.packets[index];
-        let Packet { input, ready: tail, .. } = packet;
-        let link = self.inputs[input as usize].link;
+        let tail = packet.ready;
         let mut through = tail;
         if packet.is_written() {
             let free = &mut self.pcie[self.layout.hosts[packet.target as usize].1 as usize].write_free;
             *free = tail.max(*free) + self.costs.pcie.time(packet.wire - self.costs.header);
             through = *free;
         }
-        self.leave(input, packet.lane(), through, packet.wire, now, fx);
+        let link = if self.pauses.is_some() {
+            self.leaves(packet.input, packet.lane(), through, packet.wire, fx);
+            self.inputs[packet.input as usize].link
+        } else {
+            let Output { link, latency, .. } = self.outputs[output as usize];
+            self.give_back(output, packet.lane(), through + latency, packet.wire, now, fx);
+            link
+        };
         let (slot, first) = self.receive(&packet);
         let message = &mut self.receiving[slot];
         message.packets_left -= 1;
@@ -680,7 +712,7 @@ impl Region {
             return Ok(());
         }
         for (index, lane) in self.lane_states.iter().enumerate() {
-            let (output, lane_index) = (index / self.lanes as usize, index as u32 % self.lanes);
+            let (lane_index, output) = ((index / self.outputs.len()) as u32, index % self.outputs.len());
             let link = self.outputs[output].link;
             let returning = self.returns.total(&lane.back);
             let held = held[(link * self.lanes + lane_index) as usize];
