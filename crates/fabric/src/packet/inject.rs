@@ -106,6 +106,7 @@ impl Region {
             route: RouteState::default(),
         };
         let is_last = message.left == 0;
+        self.least_wire = self.least_wire.min(packet.wire);
         if is_last {
             let after = message.next_in_ring;
             if last == slot {

@@ -126,6 +126,8 @@ pub(crate) struct Region {
     /// Messages of several packets under way to a host here, by source and the number that it gave.
     pub(super) partial: HashMap<u64, u32, BuildHasherDefault<Multiply>>,
     pub(super) statistics: Statistics,
+    /// The smallest packet that a host of this region has sent so far.
+    pub(super) least_wire: u32,
 }
 
 impl Region {
@@ -194,6 +196,7 @@ impl Region {
             receiving: Slab::default(),
             partial: HashMap::default(),
             statistics: Statistics::default(),
+            least_wire: u32::MAX,
             arbiter: super::arbiter::Arbiter::new(config, outputs.len()),
             mixed_rates: costs.mixed_rates(),
             store_and_forward: config.forwarding == Forwarding::StoreAndForward,
@@ -333,6 +336,10 @@ impl Region {
             lane.starved &= lane.ring != NONE;
         }
         self.arbiter.rest();
+    }
+
+    pub(crate) fn least_wire(&self) -> u32 {
+        self.least_wire
     }
 
     pub(crate) fn costs(&self) -> &Costs {
