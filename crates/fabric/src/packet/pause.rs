@@ -6,7 +6,7 @@
 //! one of no quanta. A frame waits for the packet on the wire in its direction, takes its own time there, the latency of the link and the
 //! response time of the sender. What arrives at a full buffer is lost: counted, and sent again by the source's NIC after `resend_after`.
 
-use super::region::{Effects, Note, Region};
+use super::region::{AuditError, Effects, Note, Region};
 use super::returns::{Enough, Returns};
 use super::state::*;
 use crate::EventKind;
@@ -176,6 +176,23 @@ impl Region {
             *until = 0;
             self.serve(output, now, fx);
         }
+    }
+
+    /// The receivers' counts: what has not begun to leave is there, and there is room for it all. A packet that is still on the link is held, too, and
+    /// not counted yet.
+    pub(super) fn audit_pauses(&self, held: &[u64]) -> Result<(), AuditError> {
+        let Some(pauses) = &self.pauses else { return Ok(()) };
+        for (place, buffer) in pauses.buffers.iter().enumerate() {
+            let (input, lane) = (place / self.lanes as usize, place as u32 % self.lanes);
+            let link = self.inputs[input].link;
+            let leaving = self.returns.total(&buffer.back);
+            let held = held[(link * self.lanes + lane) as usize];
+            let waits = buffer.held.checked_sub(leaving);
+            if waits.is_none_or(|waits| waits > held) || buffer.held > self.buffer {
+                return Err(AuditError::Pauses { link, lane, counted: buffer.held, leaving, held, buffer: self.buffer });
+            }
+        }
+        Ok(())
     }
 
     /// There is no room for a packet.

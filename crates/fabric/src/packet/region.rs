@@ -75,22 +75,44 @@ impl Hasher for Multiply {
     }
 }
 
-/// What is wrong with the credits of a lane; a bug, found by an audit.
+/// What is wrong with the buffer of a lane; a bug, found by an audit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("link {link}, lane {lane}: {credits} B free + {returning} B on the way back + {held} B held is not the buffer of {buffer} B")]
-pub struct AuditError {
-    /// The link.
-    pub link: u32,
-    /// The lane on it.
-    pub lane: u32,
-    /// Credits at the sender.
-    pub credits: u64,
-    /// Credits on their way back.
-    pub returning: u64,
-    /// Bytes of packets in the buffer or on the link to it.
-    pub held: u64,
-    /// Its size.
-    pub buffer: u64,
+#[non_exhaustive]
+pub enum AuditError {
+    /// With credits: a byte was lost or made.
+    #[error("link {link}, lane {lane}: {credits} B free + {returning} B on the way back + {held} B held is not the buffer of {buffer} B")]
+    Credits {
+        /// The link.
+        link: u32,
+        /// The lane on it.
+        lane: u32,
+        /// Credits at the sender.
+        credits: u64,
+        /// Credits on their way back.
+        returning: u64,
+        /// Bytes of packets in the buffer or on the link to it.
+        held: u64,
+        /// Its size.
+        buffer: u64,
+    },
+    /// With pauses: the receiver has counted what is not there, or more than there is room for.
+    #[error(
+        "link {link}, lane {lane}: {counted} B counted with {leaving} B that leave, of {buffer} B, but {held} B on the link and in the buffer"
+    )]
+    Pauses {
+        /// The link.
+        link: u32,
+        /// The lane on it.
+        lane: u32,
+        /// What the receiver counts.
+        counted: u64,
+        /// Of that, bytes of packets that are leaving or have left.
+        leaving: u64,
+        /// Bytes of packets in the buffer or on the link to it.
+        held: u64,
+        /// Its size.
+        buffer: u64,
+    },
 }
 
 /// See the module's page.
@@ -713,10 +735,11 @@ impl Region {
         }
     }
 
-    /// Counts every byte of every buffer at the far ends of this region's outputs. `held`: by link and lane, of all regions.
+    /// Counts every byte of every buffer at the far ends of this region's outputs; with pauses, of those here. `held`: by link and lane, of all
+    /// regions.
     pub(crate) fn audit(&self, held: &[u64]) -> Result<(), AuditError> {
         if self.pauses.is_some() {
-            return Ok(());
+            return self.audit_pauses(held);
         }
         for (index, lane) in self.lane_states.iter().enumerate() {
             let (lane_index, output) = ((index / self.outputs.len()) as u32, index % self.outputs.len());
@@ -724,7 +747,7 @@ impl Region {
             let returning = self.returns.total(&lane.back);
             let held = held[(link * self.lanes + lane_index) as usize];
             if lane.credits + returning + held != self.buffer {
-                return Err(AuditError { link, lane: lane_index, credits: lane.credits, returning, held, buffer: self.buffer });
+                return Err(AuditError::Credits { link, lane: lane_index, credits: lane.credits, returning, held, buffer: self.buffer });
             }
         }
         Ok(())
