@@ -58,6 +58,12 @@ impl Pauses {
         })
     }
 
+    /// Brings the buffer of a lane of an input into the cache.
+    #[inline]
+    pub(super) fn prefetch(&self, place: u32) {
+        narrows_engine::prefetch(&self.buffers[place as usize]);
+    }
+
     /// Until when a lane of an output is paused.
     #[inline]
     pub(super) fn until(&self, lane: usize) -> u64 {
@@ -74,10 +80,7 @@ impl Region {
         let lane = packets[index].lane();
         let place = (input * *lanes + lane) as usize;
         let buffer = &mut pauses.buffers[place];
-        let mut held = buffer.held + u64::from(wire);
-        if held >= pauses.xoff {
-            held -= returns.collect(&mut buffer.back, now);
-        }
+        let held = buffer.held + u64::from(wire) - returns.collect(&mut buffer.back, now);
         if held > *size {
             buffer.held = held - u64::from(wire);
             self.lose(index, now, fx);
@@ -98,10 +101,12 @@ impl Region {
 
     /// What was held will be gone at `tail`.
     #[inline]
-    pub(super) fn leaves(&mut self, input: u32, lane: u32, tail: u64, wire: u32, fx: &mut impl Effects) {
+    pub(super) fn leaves(&mut self, input: u32, lane: u32, tail: u64, wire: u32, now: u64, fx: &mut impl Effects) {
         let Region { pauses: Some(pauses), returns, lanes, .. } = self else { return };
         let place = input * *lanes + lane;
         let buffer = &mut pauses.buffers[place as usize];
+        // What has left already makes room at once: long lists would be cold memory when they are read.
+        buffer.held -= returns.collect(&mut buffer.back, now);
         returns.add(&mut buffer.back, tail, wire);
         if buffer.off {
             fx.schedule(tail, EventKind::Release, self.inputs[input as usize].link, place);

@@ -248,7 +248,9 @@ impl Region {
             (2, EventKind::Ready) => {
                 let packet = &self.packets[payload];
                 let Some(input) = self.inputs.get(packet.input as usize) else { return };
-                if input.region == self.number && self.pauses.is_none() {
+                if let Some(pauses) = &self.pauses {
+                    pauses.prefetch(packet.input * self.lanes + packet.lane());
+                } else if input.region == self.number {
                     prefetch(&self.lane_states[self.place(input.output, packet.lane())]);
                 }
                 if let Some(step) = self.routing.fixed(input.switch, input.link, packet.target, &packet.route) {
@@ -580,7 +582,7 @@ impl Region {
     #[inline]
     pub(super) fn leave(&mut self, input: u32, lane: u32, tail: u64, wire: u32, now: u64, fx: &mut impl Effects) {
         if self.pauses.is_some() {
-            return self.leaves(input, lane, tail, wire, fx);
+            return self.leaves(input, lane, tail, wire, now, fx);
         }
         let Input { latency, region, output, .. } = self.inputs[input as usize];
         let at = tail + latency;
@@ -655,7 +657,7 @@ impl Region {
             through = *free;
         }
         let link = if self.pauses.is_some() {
-            self.leaves(packet.input, packet.lane(), through, packet.wire, fx);
+            self.leaves(packet.input, packet.lane(), through, packet.wire, now, fx);
             self.inputs[packet.input as usize].link
         } else {
             let Output { link, latency, .. } = self.outputs[output as usize];
