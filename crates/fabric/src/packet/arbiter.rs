@@ -271,29 +271,30 @@ impl Region {
             return self.injection(host, self.class(lane_index), now);
         }
         let last = self.lane_states[self.place(output, lane_index)].ring;
-        let packet = &self.packets[self.queues[self.queues[last].next_in_ring].first];
-        if packet.ready > now {
+        let first = self.queues[self.queues[last].next_in_ring].first;
+        if self.goes_from(first) > now {
             return self.first_ready(output, lane_index, now);
         }
-        Offer::Queued { wire: packet.wire }
+        Offer::Queued { wire: self.packets[first].wire }
     }
 
     /// Makes it the turn of the next queue whose packet may go already.
     #[cold]
     fn first_ready(&mut self, output: u32, lane: u32, now: u64) -> Offer {
         let place = self.place(output, lane);
-        let lane = &mut self.lane_states[place];
-        let (mut before, mut earliest) = (lane.ring, NEVER);
+        let ring = self.lane_states[place].ring;
+        let (mut before, mut earliest) = (ring, NEVER);
         loop {
             let turn = self.queues[before].next_in_ring;
-            let packet = &self.packets[self.queues[turn].first];
-            if packet.ready <= now {
-                lane.ring = before;
-                return Offer::Queued { wire: packet.wire };
+            let first = self.queues[turn].first;
+            let goes = self.goes_from(first);
+            if goes <= now {
+                self.lane_states[place].ring = before;
+                return Offer::Queued { wire: self.packets[first].wire };
             }
-            earliest = earliest.min(packet.ready);
+            earliest = earliest.min(goes);
             before = turn;
-            if before == lane.ring {
+            if before == ring {
                 return Offer::At(earliest);
             }
         }

@@ -18,6 +18,7 @@
 //! from outside together with other models, and [`crate::parallel`] runs many side by side.
 
 mod arbiter;
+mod crossbar;
 mod front;
 mod inject;
 pub(crate) mod layout;

@@ -139,6 +139,8 @@ pub(crate) struct Region {
     pub(super) inputs: Vec<Input>,
     /// With pauses instead of credits.
     pub(super) pauses: Option<super::pause::Pauses>,
+    /// With a limit on what an input sends at once.
+    pub(super) crossbar: Option<super::crossbar::Crossbar>,
     /// With one queue per input: see [`super::front`].
     pub(super) fronts: Option<Vec<super::front::Front>>,
     pub(super) injectors: Vec<Injector>,
@@ -208,6 +210,7 @@ impl Region {
             packets: Slab::default(),
             returns: ReturnLists::default(),
             pauses: super::pause::Pauses::new(config, inputs.len() * lanes as usize, outputs.len() * lanes as usize),
+            crossbar: super::crossbar::Crossbar::new(config, inputs.len()),
             fronts: match config.queueing {
                 Queueing::VirtualOutput => None,
                 Queueing::Fifo => Some(vec![super::front::Front::default(); inputs.len() * lanes as usize]),
@@ -453,11 +456,22 @@ impl Region {
         }
         if self.outputs[output as usize].occupied == 0
             && self.loads[output as usize].free <= now
+            && self.goes_from(index) <= now
             && matches!(self.credit(output, lane, wire, now), Credit::Now)
         {
             return self.transmit(output, lane, index, now, fx);
         }
         self.enqueue(output, lane, index, now, fx);
+    }
+
+    /// When a packet in an input buffer may leave it, as far as the packet and the input are concerned.
+    #[inline]
+    pub(super) fn goes_from(&self, index: u32) -> u64 {
+        let Packet { ready, input, .. } = self.packets[index];
+        match &self.crossbar {
+            Some(crossbar) => ready.max(crossbar.free(input)),
+            None => ready,
+        }
     }
 
     /// A packet waits for its output.
@@ -612,6 +626,9 @@ impl Region {
         if input != NONE {
             let from = self.packets[index].lane();
             self.leave(input, from, tail, wire, now, fx);
+            if let Some(crossbar) = &mut self.crossbar {
+                crossbar.read(input, now, self.costs.wire(self.inputs[input as usize].class).time(wire));
+            }
             if self.fronts.is_some() {
                 self.front_leaves(input, from, tail, fx);
             }
