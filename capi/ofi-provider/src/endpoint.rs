@@ -10,7 +10,7 @@ use narrows_portals::{EqId, ProcessId};
 
 use crate::fi::{self, Errno};
 use crate::port::{Port, abi::FullEvent, charge_copy};
-use crate::queues::{Address, Entry, Shared};
+use crate::queues::{Address, Entry, Origin, Shared};
 
 /// One send, receive or peek: `struct nw_operation` in C.
 #[repr(C)]
@@ -384,7 +384,7 @@ impl Endpoint {
             if self.reports_receive(operation) {
                 let flags = fi::RECV | queue_flag(queue);
                 let cq = self.bound.rx_cq.map(|(cq, _)| cq);
-                shared.push(cq, Entry { tag: operation.tag, ..entry(context, flags) });
+                shared.push(cq, Entry { tag: operation.tag, ..entry(context, flags) }, Origin::Event);
             }
             return Ok(());
         }
@@ -434,7 +434,8 @@ impl Endpoint {
         if open.report || !success {
             let flags = fi::SEND | queue_flag(completion.queue);
             let cq = self.bound.tx_cq.map(|(cq, _)| cq);
-            shared.push(cq, with_status(Entry { tag: completion.tag, ..entry(open.context, flags) }, completion));
+            let origin = if completion.at_once { Origin::Call } else { Origin::Event };
+            shared.push(cq, with_status(Entry { tag: completion.tag, ..entry(open.context, flags) }, completion), origin);
         }
     }
 
@@ -461,7 +462,7 @@ impl Endpoint {
             let mut received = self.received(shared, context, completion);
             received.flags |= released;
             received.buf = if scattered { std::ptr::null_mut() } else { completion.buffer as usize as *mut c_void };
-            shared.push(self.bound.rx_cq.map(|(cq, _)| cq), with_status(received, completion));
+            shared.push(self.bound.rx_cq.map(|(cq, _)| cq), with_status(received, completion), Origin::Event);
         }
     }
 
@@ -480,7 +481,7 @@ impl Endpoint {
             _ => drop(self.operations.remove(completion.context)),
         }
         let found = self.received(shared, context, completion);
-        shared.push(self.bound.rx_cq.map(|(cq, _)| cq), with_status(found, completion));
+        shared.push(self.bound.rx_cq.map(|(cq, _)| cq), with_status(found, completion), Origin::Event);
     }
 
     /// The entry of a message that was received or found.

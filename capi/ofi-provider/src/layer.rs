@@ -228,7 +228,7 @@ unsafe extern "C" fn cq_next(cq: u32, poll: u32, place: *mut Entry) -> c_int {
 
 unsafe extern "C" fn cq_error(cq: u32, place: *mut Entry) -> c_int {
     // SAFETY: as for hand_out.
-    code(|| Ok(unsafe { hand_out(place, state().shared.pop(cq, true)?) }))
+    code(|| Ok(unsafe { hand_out(place, state().shared.pop(cq, true)?.map(|(entry, _)| entry)) }))
 }
 
 unsafe extern "C" fn cntr_open(place: *mut u32) -> c_int {

@@ -151,6 +151,8 @@ pub struct Interface {
     ni: Handle,
     /// This process.
     pub local: ProcessId,
+    /// Longest put that the library writes to the NIC itself, bytes.
+    max_volatile: u64,
 }
 
 impl Interface {
@@ -158,13 +160,16 @@ impl Interface {
     pub fn open() -> Result<Interface, Errno> {
         let mut ni = 0;
         let mut id = Process::logical(0);
+        let mut limits = MaybeUninit::<NiLimits>::uninit();
         // SAFETY: valid places; null limits ask for all there is.
         unsafe {
             check("PtlInit", PtlInit())?;
             let options = abi::NI_MATCHING | abi::NI_PHYSICAL;
-            check("PtlNIInit", PtlNIInit(0, options, abi::PID_ANY, std::ptr::null(), std::ptr::null_mut(), &mut ni))?;
+            check("PtlNIInit", PtlNIInit(0, options, abi::PID_ANY, std::ptr::null(), limits.as_mut_ptr(), &mut ni))?;
             check("PtlGetPhysId", PtlGetPhysId(ni, &mut id))?;
-            Ok(Interface { ni, local: ProcessId { nid: id.phys.nid, pid: id.phys.pid } })
+            // PTL_OK says that the limits were written.
+            let max_volatile = limits.assume_init().max_volatile_size;
+            Ok(Interface { ni, local: ProcessId { nid: id.phys.nid, pid: id.phys.pid }, max_volatile })
         }
     }
 }
@@ -338,6 +343,9 @@ impl Portals for Port {
     }
 
     fn put(&mut self, local: LocalBuffer, length: u64, copy_now: bool, ack: AckRequest, target: RemoteTarget, hdr_data: u64) {
+        if copy_now && length > self.interface.max_volatile {
+            charge_copy(length);
+        }
         let options = if copy_now { local.options | md::VOLATILE } else { local.options };
         let descriptor = self.descriptor(options, local.eq);
         let ack = match ack {

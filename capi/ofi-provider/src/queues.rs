@@ -163,6 +163,15 @@ pub struct Entry {
     pub prov_errno: i32,
 }
 
+/// What has put an entry into a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// An event of the NIC: handing it out takes the time of a completion.
+    Event,
+    /// The call that started the operation, whose time that is part of: a message that was copied.
+    Call,
+}
+
 // SAFETY: the pointers are the program's, carried from one of its calls to another and never followed.
 unsafe impl Send for Entry {}
 
@@ -190,7 +199,7 @@ pub struct Shared {
     /// Address vectors.
     pub avs: Table<AddressVector>,
     /// Completion queues.
-    pub cqs: Table<VecDeque<Entry>>,
+    pub cqs: Table<VecDeque<(Entry, Origin)>>,
     /// Counters.
     pub counters: Table<Counter>,
     /// Entries in all completion queues.
@@ -206,9 +215,9 @@ impl Shared {
     }
 
     /// Adds an entry to a queue, if there is one.
-    pub fn push(&mut self, cq: Option<u32>, entry: Entry) {
+    pub fn push(&mut self, cq: Option<u32>, entry: Entry, origin: Origin) {
         if let Some(Ok(queue)) = cq.map(|cq| self.cqs.get_mut(cq)) {
-            queue.push_back(entry);
+            queue.push_back((entry, origin));
             self.unread += 1;
             self.news += 1;
         }
@@ -223,10 +232,10 @@ impl Shared {
     }
 
     /// The next entry of a queue that is an error, or that is none.
-    pub fn pop(&mut self, cq: u32, error: bool) -> Result<Option<Entry>, Errno> {
+    pub fn pop(&mut self, cq: u32, error: bool) -> Result<Option<(Entry, Origin)>, Errno> {
         let queue = self.cqs.get_mut(cq)?;
         match queue.front() {
-            Some(entry) if (entry.err != 0) == error => {
+            Some((entry, _)) if (entry.err != 0) == error => {
                 self.unread -= 1;
                 Ok(queue.pop_front())
             }

@@ -16,7 +16,7 @@ use narrows_message::{MessageConfig, Rendezvous};
 use crate::endpoint::Endpoint;
 use crate::fi::{self, Errno};
 use crate::port::{self, Interface, Look, Port, abi};
-use crate::queues::{Entry, Shared, Table};
+use crate::queues::{Entry, Origin, Shared, Table};
 
 /// Portal table entries of a network interface (BXI: `max_pt_index` 255), in blocks.
 const TABLE_SIZE: u32 = 256;
@@ -198,10 +198,10 @@ pub fn next_entry(cq: u32, poll: bool) -> Result<Option<Entry>, Errno> {
         }
         other => other,
     };
-    if entry.is_some() {
+    if let Some((_, Origin::Event)) = entry {
         port::charge_completion();
     }
-    Ok(entry)
+    Ok(entry.map(|(entry, _)| entry))
 }
 
 /// The value of a counter, or its errors. Looks for events when the program has seen the value.

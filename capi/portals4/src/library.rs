@@ -125,7 +125,7 @@ fn offered(limits: Limits) -> NiLimits {
         max_fetch_atomic_size: limits.max_fetch_atomic_size,
         max_waw_ordered_size: limits.max_waw_ordered_size,
         max_war_ordered_size: limits.max_war_ordered_size,
-        max_volatile_size: limits.inject_limit.max(limits.pio_limit),
+        max_volatile_size: limits.pio_limit,
         features: FEATURES,
     }
 }

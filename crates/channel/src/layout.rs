@@ -15,9 +15,11 @@ pub const EPOCH_PS: u64 = 1_000_000_000_000;
 pub const COMMAND_BYTES: usize = 256 * 1024;
 /// Bytes of notices that a rank finds when it is woken.
 pub const NOTICE_BYTES: usize = 256 * 1024;
-/// Payloads up to this size travel inside the records; larger ones are copied from process to
-/// process. Measured: below about 4 KiB one `process_vm_readv` costs more than two copies.
-pub const INLINE_PAYLOAD: usize = 4096;
+/// Payloads up to this size arrive inside the records; larger ones are copied from process to
+/// process. Measured: below about 8 KiB one `process_vm_writev` costs more than two copies.
+pub const INLINE_PAYLOAD: usize = 8192;
+/// The longest payload that a rank can give with its command, as it must when its buffer is free at once.
+pub const COMMAND_PAYLOAD: usize = 65536;
 
 /// Values of [`RankHeader::state`].
 pub mod state {

@@ -2,7 +2,7 @@
 
 use crate::attach::{attached, open_from_environment, session, try_session};
 use crate::rank::LONGEST_NAP_PER_RANK;
-use narrows_mpicalls::CALLS;
+use narrows_mpicalls::{CALLS, Class};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -26,6 +26,8 @@ struct Special {
     finalize: [Option<u32>; 2],
     abort: Option<u32>,
     probe: [Option<u32>; 2],
+    /// By index of the call: [`narrows_mpicalls::Call::agrees`].
+    agrees: Vec<bool>,
 }
 
 fn special() -> &'static Special {
@@ -37,6 +39,7 @@ fn special() -> &'static Special {
             finalize: [id("MPI_Finalize"), id("MPI_Session_finalize")],
             abort: id("MPI_Abort"),
             probe: [id("MPI_Probe"), id("MPI_Mprobe")],
+            agrees: CALLS.iter().map(narrows_mpicalls::Call::agrees).collect(),
         }
     })
 }
@@ -57,6 +60,8 @@ pub fn mpi_enter(id: u32, peer: i64, tag: i64) {
         rank.aborts(tag);
     } else if special.probe.contains(&Some(id)) {
         rank.probes(peer);
+    } else if special.agrees[id as usize] {
+        rank.agrees(call.class != Class::Blocking);
     }
 }
 

@@ -13,7 +13,7 @@
 //! * In MPI_Probe and MPI_Mprobe a search for a message is answered when the message is there, so that the rank can park.
 
 use narrows_channel::handover::{self, Turn};
-use narrows_channel::layout::{EPOCH_PS, INLINE_PAYLOAD, phase, reason, state};
+use narrows_channel::layout::{COMMAND_PAYLOAD, EPOCH_PS, phase, reason, state};
 use narrows_channel::map::Region;
 use narrows_channel::record::{Delivery, Push, Writer, decode_delivery, encode_command};
 use narrows_channel::{Mapping, MappingError, RankHeader, Settings, futex};
@@ -28,6 +28,8 @@ use std::time::Duration;
 /// Empty polls of a blocking call that return at once before the rank parks: enough for the progress functions of
 /// non-blocking collectives, which start their next round in the pass after a completion. Ten cost a microsecond per wait.
 const IDLE_PASSES: u32 = 3;
+/// The same in calls that create communicators: Open MPI was seen to need 30 passes between two messages there.
+const AGREEING_PASSES: u32 = 64;
 /// The most that one empty poll outside a blocking call costs, ps. Our own choice: see the module's documentation.
 const LONGEST_POLL_PS: u64 = 1_000_000;
 /// Searches of a blocking probe for a message of any rank that are answered at once. The message may be where no NIC knows of it: MPICH
@@ -111,6 +113,9 @@ pub struct Rank {
     probes: Option<u32>,
     expect_soon: bool,
     empty_polls: u32,
+    /// Empty polls that may return at once in the present call, and in calls to come.
+    passes: u32,
+    usual_passes: u32,
     /// Length of the next nap outside.
     nap: Duration,
     idle_since: u64,
@@ -148,6 +153,8 @@ impl Rank {
             probes: None,
             expect_soon: false,
             empty_polls: 0,
+            passes: IDLE_PASSES,
+            usual_passes: IDLE_PASSES,
             nap: OUTSIDE_NAP,
             idle_since: 0,
             entered_at: 0,
@@ -230,7 +237,7 @@ impl Rank {
     // ---- commands -------------------------------------------------------------------------
 
     /// Gives a command to the NIC: it is written at the rank's clock, after the software cost
-    /// of a post. Payloads of puts longer than [`INLINE_PAYLOAD`] must not come inline.
+    /// of a post. Payloads longer than [`Rank::inline_payload`] must not come inline.
     ///
     /// A search of a blocking probe waits in the NIC until its message comes: the MPI library would only search again.
     pub fn submit(&mut self, mut command: Command) {
@@ -536,10 +543,10 @@ impl Rank {
         }
         self.empty_polls += 1;
         if self.waits() {
-            if self.empty_polls <= IDLE_PASSES && !self.expect_soon {
+            if self.empty_polls <= self.passes && !self.expect_soon {
                 // The others need not come here.
-                IDLE.store(IDLE_PASSES - self.empty_polls, Relaxed);
-                self.empty_polls = IDLE_PASSES;
+                IDLE.store(self.passes - self.empty_polls, Relaxed);
+                self.empty_polls = self.passes;
                 return;
             }
             match self.notices.front() {
@@ -668,7 +675,7 @@ impl Rank {
 
     /// Puts up to this size give their bytes to [`Rank::submit`] when they must be taken at once.
     pub fn inline_payload(&self) -> usize {
-        INLINE_PAYLOAD
+        COMMAND_PAYLOAD
     }
 
     // ---- MPI calls ------------------------------------------------------------------------
@@ -713,8 +720,17 @@ impl Rank {
         self.probes = Some(if peer == ANY { SEARCHES_FOR_ANY } else { 0 });
     }
 
+    /// The call that was entered creates a communicator; `later`: it only starts to.
+    pub(crate) fn agrees(&mut self, later: bool) {
+        self.passes = AGREEING_PASSES;
+        if later {
+            self.usual_passes = AGREEING_PASSES;
+        }
+    }
+
     pub(crate) fn leave(&mut self) {
         self.probes = None;
+        self.passes = self.usual_passes;
         let header = self.header();
         let waited = header.wait_ps.load(Relaxed) - self.waited_at_entry;
         let inside = (self.clock - self.entered_at.min(self.clock)).saturating_sub(waited);

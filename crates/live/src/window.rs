@@ -32,6 +32,9 @@ pub type World = narrows_sim::World<Memory>;
 const LIFE_CHECK: Duration = Duration::from_millis(20);
 /// A rank that runs this long without a call is named in a warning.
 const BUSY_WARNING: Duration = Duration::from_secs(20);
+/// How often in a row all ranks are woken for nothing before that is a deadlock. An MPI library may need many passes of its
+/// progress engine from one message to the next: Open MPI was seen to need 30, which are six rounds.
+const SPURIOUS_ROUNDS: u32 = 64;
 /// Windows between looks at processes and signals.
 const CHECK_EVERY: u64 = 4096;
 
@@ -466,15 +469,15 @@ impl Run<'_> {
     }
 
     /// No rank has anything to wait for. All done: `false`. Else every rank that waits is woken
-    /// once for nothing, in case its MPI library finds work of its own; twice in a row without a
-    /// new command is a deadlock.
+    /// once for nothing, in case its MPI library finds work of its own; [`SPURIOUS_ROUNDS`] in a row without a
+    /// new command are a deadlock.
     fn nothing_due(&mut self) -> Result<bool, Failure> {
         if self.ranks.iter().all(|rank| rank.reason == reason::FINALIZE) {
             return Ok(false);
         }
         let before = std::mem::replace(&mut self.commands_seen, 0);
         self.spurious_rounds = if before == 0 { self.spurious_rounds + 1 } else { 1 };
-        if self.spurious_rounds > 2 {
+        if self.spurious_rounds > SPURIOUS_ROUNDS {
             return Err(self.deadlock());
         }
         for rank in 0..self.ranks.len() as u32 {

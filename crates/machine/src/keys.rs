@@ -249,7 +249,7 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         time("software.clock_read", &mut m.software.clock_read, "CPU time of reading a clock (`MPI_Wtime`)"),
 
         size("message.eager_limit", &mut m.message.eager_limit, 0, "Longest eager message").default("\"8 KiB\""),
-        size("message.inject_limit", &mut m.message.inject_limit, 0, "Longest message whose buffer is free when the call returns").default("\"64 B\""),
+        size("message.inject_limit", &mut m.message.inject_limit, 0, "Longest message that is copied when it is sent, so that its buffer is free at once; beyond `nic.pio_limit` the copy takes time").default("\"64 B\""),
         key("message.rendezvous", Field::Choice(&mut m.message.rendezvous), "Beyond the eager limit: the receiver gets, or the sender puts").default("\"get\""),
         size("message.overflow_block", &mut m.message.overflow_block, 1, "One block for unexpected messages").default("\"1 MiB\""),
         count("message.overflow_blocks", &mut m.message.overflow_blocks, 1, 1 << 16, "Blocks for unexpected messages that are kept posted").default("8"),

@@ -201,11 +201,13 @@ impl Endpoint {
     /// # Panics
     ///
     /// When more than `inject_limit` bytes are to be injected.
-    pub fn send(&mut self, portals: &mut impl Portals, send: Send) -> Result<(), Again> {
+    pub fn send(&mut self, portals: &mut impl Portals, mut send: Send) -> Result<(), Again> {
         assert!(!send.inject || send.length <= self.config.inject_limit, "injected messages must not exceed the inject limit");
         if self.requests.is_full() {
             return Err(Again);
         }
+        // What is copied anyway need not wait for its SEND event.
+        send.inject |= send.completes == Completes::BufferFree && send.length <= self.config.inject_limit;
         if send.length <= self.config.eager_limit {
             self.send_eager(portals, send);
         } else {
@@ -229,7 +231,7 @@ impl Endpoint {
         let target = RemoteTarget { process: send.target, pt: wire::pt_of(send.queue), match_bits: tag | data_flag(send.data), offset: 0 };
         portals.put(local, send.length, send.inject, ack, target, u64::from(send.data.unwrap_or(0)));
         if send.inject && send.completes == Completes::BufferFree {
-            self.complete_send(send, FailType::Ok);
+            self.complete_send(send, FailType::Ok, true);
         }
     }
 
@@ -482,10 +484,10 @@ impl Endpoint {
         {
             self.unlink(portals, entry);
         }
-        self.complete_send(open.send, open.fail);
+        self.complete_send(open.send, open.fail, false);
     }
 
-    fn complete_send(&mut self, send: Send, fail: FailType) {
+    fn complete_send(&mut self, send: Send, fail: FailType, at_once: bool) {
         if send.completes == Completes::Never && fail == FailType::Ok {
             return;
         }
@@ -501,6 +503,7 @@ impl Endpoint {
             data: send.data,
             status: if fail == FailType::Ok { Status::Ok } else { Status::Failed(fail) },
             released: false,
+            at_once,
         });
     }
 
@@ -546,6 +549,7 @@ impl Endpoint {
             data: message.and_then(|message| message.data),
             status,
             released: false,
+            at_once: false,
         });
     }
 
@@ -598,6 +602,7 @@ impl Endpoint {
             data: message.data,
             status,
             released: false,
+            at_once: false,
         });
     }
 
@@ -894,6 +899,7 @@ pub(crate) fn cancelled(receive: &Receive, released: bool) -> Completion {
         data: None,
         status: Status::Cancelled,
         released,
+        at_once: false,
     }
 }
 

@@ -83,7 +83,7 @@ pub enum Rendezvous {
 pub struct MessageConfig {
     /// Longest eager message, bytes.
     pub eager_limit: u64,
-    /// Longest message that completes when the call returns, bytes (libfabric's inject_size).
+    /// Longest message that is copied when it is sent, so that its buffer is free when the call returns, bytes (libfabric's inject_size).
     pub inject_limit: u64,
     /// Protocol beyond `eager_limit`.
     pub rendezvous: Rendezvous,
@@ -157,7 +157,7 @@ pub trait Portals {
     fn me_unlink(&mut self, entry: EntryId) -> ReplyCode;
     /// Starts a search: one SEARCH or *_OVERFLOW event follows.
     fn me_search(&mut self, pt: u32, operation: SearchOperation, me: MatchEntry);
-    /// PtlPut. `copy_now`: the library takes the bytes before it returns (inject).
+    /// PtlPut. `copy_now`: the library takes the bytes before it returns; what is longer than a PIO write is copied, and costs that time.
     #[allow(clippy::too_many_arguments)]
     fn put(&mut self, local: LocalBuffer, length: u64, copy_now: bool, ack: AckRequest, target: RemoteTarget, hdr_data: u64);
     /// PtlGet.
@@ -211,7 +211,8 @@ pub struct Send {
     pub length: u64,
     /// Comes back in the completion.
     pub context: u64,
-    /// The buffer is free when the call returns; at most `inject_limit` bytes.
+    /// The buffer is free when the call returns; at most `inject_limit` bytes. So it is for all that complete with [`Completes::BufferFree`]
+    /// and are not longer.
     pub inject: bool,
     /// When to report.
     pub completes: Completes,
@@ -310,6 +311,8 @@ pub struct Completion {
     pub status: Status,
     /// A multi-receive has given its buffer back: no completion for it will follow.
     pub released: bool,
+    /// Of a send that was over with the call that started it: no event told of it.
+    pub at_once: bool,
 }
 
 /// Too many open requests: process events, then try again.

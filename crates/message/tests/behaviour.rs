@@ -214,17 +214,19 @@ fn a_send_raises_the_events_that_it_asked_for() {
     let cases = [
         (Completes::Never, false, vec![]),
         (Completes::Never, true, vec![]),
-        (Completes::BufferFree, false, vec![EventKind::Send]),
+        (Completes::BufferFree, false, vec![]),
         (Completes::BufferFree, true, vec![]),
         (Completes::Delivered, false, vec![EventKind::Ack]),
         (Completes::Delivered, true, vec![EventKind::Ack]),
     ];
-    for (completes, inject, wanted) in cases {
+    let long = (Completes::BufferFree, false, vec![EventKind::Send]);
+    let cases = cases.into_iter().map(|case| (case, 8)).chain([(long, default_config().inject_limit as usize + 1)]);
+    for ((completes, inject, wanted), length) in cases {
         let mut world = World::new(2, &default_config());
-        let send = Send { completes, inject, ..world.message(0, 1, 1, b"12345678", 1) };
+        let send = Send { completes, inject, ..world.message(0, 1, 1, &pattern(length, 1), 1) };
         world.endpoints[0].send(&mut world.fabric.process(0), send).unwrap();
         let at_once = world.endpoints[0].next_completion().is_some();
-        assert_eq!(at_once, inject && completes == Completes::BufferFree);
+        assert_eq!(at_once, completes == Completes::BufferFree && wanted.is_empty());
         for _ in 0..2 {
             for channel in world.fabric.channels() {
                 while world.fabric.deliver(channel) {}

@@ -92,6 +92,14 @@ impl Call {
         conversion || status || ["MPI_Aint_add", "MPI_Aint_diff", "MPI_Wtime", "MPI_Wtick"].contains(&self.name)
     }
 
+    /// The MPI library may need many passes of its progress engine between two messages of such a call, or of the request
+    /// that it starts: it agrees with other ranks on the number of a new communicator, step by step.
+    pub fn agrees(&self) -> bool {
+        let waits = self.class == Class::Blocking || self.name.starts_with("MPI_Comm_idup");
+        let creates = ["MPI_Comm_", "MPI_Intercomm_", "MPI_Cart_", "MPI_Graph_", "MPI_Dist_graph_", "MPI_Win_create", "MPI_Win_allocate"];
+        waits && (self.name == "MPI_File_open" || creates.iter().any(|begin| self.name.starts_with(begin)))
+    }
+
     /// Whether the function has Fortran bindings under its own name: all but the tools interface, handle conversions and
     /// large-count functions.
     pub fn has_fortran(&self) -> bool {
