@@ -8,7 +8,7 @@ const CALENDAR_FROM: usize = 512;
 /// Back to the heap alone below this.
 const HEAP_BELOW: usize = 128;
 /// Log2 of the events that a bucket has, were they spread evenly.
-const WANTED_BITS: u32 = 4;
+const WANTED_BITS: u32 = 6;
 /// The width is changed when it is off by this power of two.
 const TOLERATED_BITS: u32 = 2;
 

@@ -74,6 +74,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         virtual_channels: 1,
         buffer_per_channel: Bytes(6400),
         queueing: Queueing::VirtualOutput,
+        // How often an input can be read at once: BookSim2's crossbar takes one flit per input and cycle.
+        speedup: std::env::args().nth(2).map_or(Ok(0), |text| text.parse())?,
         routing: RoutingKind::DimensionOrder,
         ..NetworkConfig::default()
     };

@@ -188,6 +188,9 @@ pub struct NetworkConfig {
     pub forwarding: Forwarding,
     /// The order within an input buffer.
     pub queueing: Queueing,
+    /// How many times the rate of its link an input with virtual output queues is read by all outputs together; 0: as fast as they ask. FIFO inputs
+    /// feed one output at a time.
+    pub speedup: u32,
     /// Credits or pauses.
     pub flow_control: FlowControl,
     /// Between ranks of one node.
@@ -226,6 +229,7 @@ impl Default for NetworkConfig {
             strict_priority: 0,
             forwarding: Forwarding::CutThrough,
             queueing: Queueing::VirtualOutput,
+            speedup: 0,
             flow_control: FlowControl::Credits,
             // Our choice: a copy through shared memory on a current server.
             intra_node: IntraNodeConfig { latency: SimTime::from_ns(300), rate: ByteRate(10_000_000_000) },

@@ -42,12 +42,12 @@ use crate::packet::AuditError;
 use crate::packet::layout::Layout;
 use crate::packet::region::{Effects, Note, Region};
 use crate::packet::state::{NEVER, Packet};
-use crate::timing::Costs;
+use crate::timing::{Costs, Timer};
 use crate::{Arrival, EventKind, Forwarding, Observer, PacketArrival, Statistics, Transfer, TransferId};
 use narrows_engine::{CalendarQueue, Digest};
-use narrows_topology::Topology;
+use narrows_topology::{LinkClass, Topology};
 use narrows_units::SimTime;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError};
 
 /// What is at the hosts of a region: sources of messages, and whatever counts what arrives. Every function is called in the order of
@@ -111,6 +111,13 @@ struct Mailbox {
     notes: Vec<Note>,
 }
 
+/// The same before it is posted, with the region that it is for.
+#[derive(Debug, Default)]
+struct Outbox {
+    packets: Vec<(u32, Packet)>,
+    notes: Vec<(u32, Note)>,
+}
+
 #[derive(Debug)]
 enum Told {
     Head(Arrival),
@@ -124,8 +131,7 @@ struct Desk<A> {
     agent: A,
     /// The key of an event: its kind, its place, its payload.
     queue: CalendarQueue<()>,
-    /// By region.
-    outbox: Vec<Mailbox>,
+    outbox: Outbox,
     told: Vec<Told>,
     /// The earliest effect of what is in the outbox.
     sent: u64,
@@ -188,13 +194,13 @@ impl<A: Agent> Effects for Desk<A> {
     #[inline]
     fn fly(&mut self, region: u32, at: u64, packet: &Packet) {
         self.sent = self.sent.min(at);
-        self.outbox[region as usize].packets.push(*packet);
+        self.outbox.packets.push((region, *packet));
     }
 
     #[inline]
     fn note(&mut self, region: u32, note: Note) {
         self.sent = self.sent.min(note.at());
-        self.outbox[region as usize].notes.push(note);
+        self.outbox.notes.push((region, note));
     }
 
     fn head(&mut self, arrival: &Arrival) {
@@ -252,8 +258,8 @@ impl<A: Agent> Part<A> {
     #[inline]
     fn prefetch<const STEP: u32>(&self) {
         if let Some(key) = self.desk.queue.ahead(AHEAD[STEP as usize]) {
-            let (kind, _, payload) = parts(key);
-            self.region.prefetch::<STEP>(kind, payload);
+            let (kind, place, payload) = parts(key);
+            self.region.prefetch::<STEP>(kind, place, payload);
         }
     }
 
@@ -317,7 +323,9 @@ pub struct Fabric<A> {
     /// What has been sent to each region since it last looked.
     boxes: Vec<Mutex<Mailbox>>,
     layout: Arc<Layout>,
-    lookahead: u64,
+    lookahead: Lookahead,
+    /// The smallest packet so far.
+    least: u32,
     now: u64,
 }
 
@@ -352,10 +360,10 @@ impl<A: Agent> Fabric<A> {
     ) -> Result<Self, ConfigError> {
         let routing = config.check(&topology)?;
         let mut layout = Layout::new(topology, region_of);
-        let mut lookahead = lookahead(config, &layout);
-        if lookahead == 0 {
+        let mut lookahead = Lookahead::new(config, &layout);
+        if lookahead.with(config.header.0 as u32) == 0 {
             layout = Layout::whole(layout.topology);
-            lookahead = NEVER;
+            lookahead = Lookahead::new(config, &layout);
         }
         let layout = Arc::new(layout);
         let regions = layout.regions;
@@ -368,7 +376,7 @@ impl<A: Agent> Fabric<A> {
                 let desk = Desk {
                     agent: agent(&hosts[number as usize]),
                     queue: CalendarQueue::new(),
-                    outbox: (0..regions).map(|_| Mailbox::default()).collect(),
+                    outbox: Outbox::default(),
                     told: Vec::new(),
                     sent: NEVER,
                 };
@@ -385,7 +393,7 @@ impl<A: Agent> Fabric<A> {
             })
             .collect();
         let boxes = (0..regions).map(|_| Mutex::default()).collect();
-        Ok(Fabric { parts, boxes, layout, lookahead, now: 0 })
+        Ok(Fabric { parts, boxes, layout, lookahead, least: config.packet().0 as u32, now: 0 })
     }
 
     /// Runs until `time`, everything at it included, on up to `threads` threads.
@@ -397,7 +405,9 @@ impl<A: Agent> Fabric<A> {
         let windows = Windows {
             parts: &self.parts,
             boxes: &self.boxes,
-            lookahead: self.lookahead,
+            lookahead: &self.lookahead,
+            least: AtomicU32::new(self.least),
+            smaller: AtomicU32::new(self.least),
             end,
             begin: AtomicU64::new(begin),
             next: AtomicU64::new(NEVER),
@@ -411,6 +421,7 @@ impl<A: Agent> Fabric<A> {
             }
             windows.run(0);
         });
+        self.least = windows.smaller.into_inner();
         self.now = self.now.max(time.as_ps());
     }
 
@@ -490,26 +501,48 @@ impl<A: Agent> Fabric<A> {
     }
 }
 
-/// How long regions can do without each other.
-fn lookahead(config: &NetworkConfig, layout: &Layout) -> u64 {
-    if layout.regions == 1 {
-        return NEVER;
-    }
-    let costs = Costs::new(config);
-    let mut least = NEVER;
-    for link in layout.topology.links().iter().filter(|link| layout.home(link.from) != layout.home(link.to)) {
-        let wire = costs.wire(link.class);
-        let mut first = wire.time(costs.header);
-        if let FlowControl::Pause(pause) = &config.flow_control {
-            first = first.min(wire.time(pause.frame.0 as u32));
+/// How long regions can do without each other: the latency of a link between them, and a bit.
+#[derive(Clone, Debug)]
+struct Lookahead {
+    /// By class of the links between regions: their latency, until the head of a packet asks for an output, and times on the wire.
+    links: Vec<(u64, u64, Timer)>,
+    /// Stores and forwards.
+    whole: bool,
+    /// Beyond this nothing goes.
+    most: u64,
+}
+
+impl Lookahead {
+    fn new(config: &NetworkConfig, layout: &Layout) -> Lookahead {
+        let costs = Costs::new(config);
+        let mut classes: Vec<LinkClass> = Vec::new();
+        let mut most = NEVER;
+        for link in layout.topology.links().iter().filter(|link| layout.home(link.from) != layout.home(link.to)) {
+            if !classes.contains(&link.class) {
+                classes.push(link.class);
+            }
         }
-        // A packet comes through the switch's pipeline; credits and pauses take the time of a packet or a frame first.
-        let pipeline = costs.switch_latency + if config.forwarding == Forwarding::StoreAndForward { first } else { 0 };
-        least = least.min(costs.link(link.class).latency.as_ps() + pipeline.min(first));
+        let links = classes.iter().map(|&class| (costs.link(class).latency.as_ps(), costs.switch_latency, *costs.wire(class))).collect();
+        if let FlowControl::Pause(pause) = &config.flow_control
+            && !classes.is_empty()
+        {
+            most = pause.resend_after.as_ps();
+            for &class in &classes {
+                most = most.min(costs.link(class).latency.as_ps() + costs.wire(class).time(pause.frame.0 as u32));
+            }
+        }
+        Lookahead { links, whole: config.forwarding == Forwarding::StoreAndForward, most }
     }
-    match &config.flow_control {
-        FlowControl::Pause(pause) => least.min(pause.resend_after.as_ps()),
-        FlowControl::Credits => least,
+
+    /// `least`: no packet that has come over such a link so far was smaller. The head of a packet asks for an output after the link and the switch's
+    /// pipeline; credits are back after the time of the packet and the link. A smaller one that is injected meanwhile has to come over such
+    /// a link before there are credits to give back for it.
+    fn with(&self, least: u32) -> u64 {
+        let link = |&(latency, pipeline, timer): &(u64, u64, Timer)| {
+            let first = timer.time(least);
+            latency + first.min(pipeline + if self.whole { first } else { 0 })
+        };
+        self.links.iter().map(link).min().unwrap_or(NEVER).min(self.most)
     }
 }
 
@@ -517,7 +550,11 @@ fn lookahead(config: &NetworkConfig, layout: &Layout) -> u64 {
 struct Windows<'a, A> {
     parts: &'a [Mutex<Part<A>>],
     boxes: &'a [Mutex<Mailbox>],
-    lookahead: u64,
+    lookahead: &'a Lookahead,
+    /// The smallest packet before this window.
+    least: AtomicU32,
+    /// With those of this window.
+    smaller: AtomicU32,
     end: u64,
     /// Of the window: the first event anywhere.
     begin: AtomicU64,
@@ -533,10 +570,11 @@ impl<A: Agent> Windows<'_, A> {
         let threads = self.shares.len();
         loop {
             let begin = self.begin.load(Ordering::Relaxed);
+            let least = self.least.load(Ordering::Relaxed);
             if begin >= self.end {
                 return;
             }
-            let until = begin.saturating_add(self.lookahead).min(self.end);
+            let until = begin.saturating_add(self.lookahead.with(least)).min(self.end);
             // Its own share first, which its cache may know, then what others have not begun.
             for turn in 0..threads {
                 let owner = (thread + turn) % threads;
@@ -551,6 +589,7 @@ impl<A: Agent> Windows<'_, A> {
             }
             if self.barrier.wait().is_leader() {
                 self.begin.store(self.next.swap(NEVER, Ordering::Relaxed), Ordering::Relaxed);
+                self.least.store(self.smaller.load(Ordering::Relaxed), Ordering::Relaxed);
                 self.shares.iter().for_each(|share| share.store(0, Ordering::Relaxed));
             }
             self.barrier.wait();
@@ -566,13 +605,13 @@ impl<A: Agent> Windows<'_, A> {
         part.run(until);
         let next = part.desk.queue.peek().map_or(NEVER, |(at, _)| at).min(part.desk.sent);
         self.next.fetch_min(next, Ordering::Relaxed);
+        self.smaller.fetch_min(part.region.least_wire(), Ordering::Relaxed);
         part.desk.sent = NEVER;
-        for (region, outbox) in part.desk.outbox.iter_mut().enumerate() {
-            if !(outbox.packets.is_empty() && outbox.notes.is_empty()) {
-                let mut mail = lock(&self.boxes[region]);
-                mail.packets.append(&mut outbox.packets);
-                mail.notes.append(&mut outbox.notes);
-            }
+        for (region, packet) in part.desk.outbox.packets.drain(..) {
+            lock(&self.boxes[region as usize]).packets.push(packet);
+        }
+        for (region, note) in part.desk.outbox.notes.drain(..) {
+            lock(&self.boxes[region as usize]).notes.push(note);
         }
     }
 }

@@ -11,7 +11,7 @@ use narrows_engine::stream;
 use narrows_fabric::parallel::{Agent, Context, Fabric};
 use narrows_fabric::{
     Arbitration, Arrival, ConfigError, Derived, FlowControl, Forwarding, LinkConfig, Network, NetworkConfig, NetworkKind, Notice, Observer,
-    PauseConfig, Queueing, Statistics, Transfer, TransferId,
+    PacketArrival, PauseConfig, Queueing, Statistics, Transfer, TransferId,
 };
 use narrows_topology::{FatTree, Topology};
 use narrows_units::{ByteRate, Bytes, SimTime};
@@ -83,6 +83,77 @@ fn fifo_inputs_saturate_at_586_and_virtual_output_queues_near_1() {
         let (share, _) = saturation(&virtual_output, switch(), 2000);
         assert_near(&format!("{ports} ports, virtual output queues"), share, 1.0, 0.03);
     }
+}
+
+/// Uniform traffic of messages of one packet that keeps the times at which the links to the targets carried each source's packets.
+struct Carried {
+    saturated: Saturated,
+    spans: Vec<Vec<(SimTime, SimTime)>>,
+}
+
+impl Observer for Carried {
+    fn packet(&mut self, packet: &PacketArrival) {
+        // 1,040 B at 10 GB/s.
+        self.spans[packet.arrival.source as usize].push((packet.through - SimTime::from_ns(104), packet.through));
+    }
+}
+
+impl Agent for Carried {
+    fn timer(&mut self, host: u32, tag: u32, fabric: &mut Context<'_>) {
+        self.saturated.timer(host, tag, fabric);
+    }
+
+    fn source_done(&mut self, host: u32, id: TransferId, fabric: &mut Context<'_>) {
+        self.saturated.source_done(host, id, fabric);
+    }
+}
+
+#[test]
+fn a_crossbar_without_speedup_reads_an_input_once_at_a_time() {
+    // With speed-up 1 the packets of a source, and so of an input of the only switch, go one after the other; without a limit some go side by side.
+    let overlaps = |speedup: u32| {
+        let config = NetworkConfig { speedup, ..without_pcie_at_the_target() };
+        let mut fabric = Fabric::new(&config, FatTree::one_switch(16).unwrap().build(), |hosts| Carried {
+            saturated: Saturated {
+                streams: hosts.iter().map(|&host| (host, stream(1, "saturated", u64::from(host)))).collect(),
+                hosts: 16,
+                next: 0,
+                arrived: 0,
+            },
+            spans: vec![Vec::new(); 16],
+        })
+        .unwrap();
+        (0..16).for_each(|host| fabric.timer(SimTime::ZERO, host, 0));
+        fabric.run_until(SimTime::from_us(100), 1);
+        let agent = fabric.agents().next().unwrap();
+        let mut count = 0;
+        for spans in &mut agent.spans {
+            assert!(spans.len() > 300, "{} packets of a source", spans.len());
+            spans.sort_unstable();
+            count += spans.windows(2).filter(|pair| pair[1].0 < pair[0].1).count();
+        }
+        count
+    };
+    assert_eq!(overlaps(1), 0);
+    assert!(overlaps(0) > 100);
+}
+
+/// The links alone: what arrives is through when its tail is there.
+fn without_pcie_at_the_target() -> NetworkConfig {
+    NetworkConfig { pcie_rate: ByteRate(100_000_000_000_000), ..round_numbers(NetworkKind::Packet) }
+}
+
+#[test]
+fn a_crossbar_of_speedup_2_is_no_limit() {
+    // Dai and Prabhakar (INFOCOM 2000): with a speed-up of 2, any maximal matching carries all that comes. Outputs here keep no packets of their own, but one
+    // that waits for an input gets it half a packet later.
+    let config = |speedup| NetworkConfig { speedup, buffer_per_channel: Bytes(64 * 1040), ..round_numbers(NetworkKind::Packet) };
+    let share = |speedup| saturation(&config(speedup), FatTree::one_switch(32).unwrap().build(), 2000).0;
+    let [one, two, all] = [1, 2, 0].map(share);
+    assert_near("speed-up 2", two, 1.0, 0.05);
+    assert!(one < two && two <= all + 0.01, "{one} with 1, {two} with 2, {all} without a limit");
+    // Above FIFO inputs (0.586), below all.
+    assert!((0.7..0.99).contains(&one), "{one}");
 }
 
 /// Payload that arrived per virtual network when each sends without end from a host of its own to one target.

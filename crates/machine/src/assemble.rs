@@ -78,6 +78,7 @@ impl Machine {
                 model::Queueing::VirtualOutput => Queueing::VirtualOutput,
                 model::Queueing::Fifo => Queueing::Fifo,
             },
+            speedup: self.switch.speedup,
             flow_control: match network.flow_control {
                 model::FlowControl::Credits => FlowControl::Credits,
                 model::FlowControl::Pfc => FlowControl::Pause(PauseConfig {

@@ -258,6 +258,8 @@ pub struct Switch {
     pub forwarding: Forwarding,
     /// What waits behind what in an input buffer.
     pub queueing: Queueing,
+    /// How many times the rate of its link an input is read; 0 without a limit.
+    pub speedup: u32,
     /// What goes first at an output.
     pub arbitration: Arbitration,
     /// Of the virtual networks, with weighted arbitration; 1 for those that the list does not reach.

@@ -105,6 +105,7 @@ fn switches_reach_the_network() {
     let set = [
         "switch.forwarding=store-and-forward",
         "switch.queueing=fifo",
+        "switch.speedup=2",
         "switch.arbitration=weighted-bytes",
         "switch.weights=[1, 2]",
         "switch.strict_priority=[3]",
@@ -117,7 +118,7 @@ fn switches_reach_the_network() {
         "network.pfc.resend_after=10us",
     ];
     let network = load("bxi-v2", &set).network_config(0);
-    assert_eq!((network.forwarding, network.queueing), (Forwarding::StoreAndForward, Queueing::Fifo));
+    assert_eq!((network.forwarding, network.queueing, network.speedup), (Forwarding::StoreAndForward, Queueing::Fifo, 2));
     assert_eq!((network.arbitration, network.strict_priority), (Arbitration::WeightedBytes(vec![1, 2]), 8));
     let pause = PauseConfig {
         xoff: Derived::Fixed(Bytes(900 << 10)),

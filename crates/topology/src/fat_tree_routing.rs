@@ -35,6 +35,20 @@ struct TreeSwitch {
     turn: u32,
 }
 
+impl TreeSwitch {
+    /// The link down to the host `below` places after the first one.
+    #[inline]
+    fn down(&self, below: u32, key: u32) -> LinkId {
+        let child = below / self.child_span;
+        if self.cables == 1 {
+            self.first_link + child
+        } else {
+            // floor(floor(key / (w1 ... w(l-1))) mod (wl pl) / wl), with the two divisions taken as one.
+            self.first_link + child * self.cables + key / self.divisor % self.cables
+        }
+    }
+}
+
 /// What the switches of a tree with failures reach, by the way down and by any way, up and then down: a bit per switch and leaf.
 #[derive(Clone, Debug)]
 pub(crate) struct Reach {
@@ -183,6 +197,19 @@ impl Route for FatTreeRouting {
     }
 
     #[inline]
+    fn fixed(&self, switch: u32, _: LinkId, target: u32, _: &RouteState) -> Option<Step> {
+        if self.reach.is_some() || self.up == UpPort::OfSource {
+            return None;
+        }
+        let at = &self.switches[switch as usize];
+        let below = target.wrapping_sub(at.first_host);
+        if below < at.span {
+            return Some(Step { link: at.down(below, target), channel: 0 });
+        }
+        (self.up == UpPort::OfTarget).then(|| Step { link: at.first_up + target / at.divisor % at.ups, channel: 0 })
+    }
+
+    #[inline]
     fn next(&mut self, switch: u32, input: LinkId, target: u32, state: &mut RouteState, mut load: impl FnMut(LinkId) -> u64) -> Step {
         if self.reach.is_some() {
             return self.next_past_failures(switch, input, target, state, load);
@@ -199,13 +226,7 @@ impl Route for FatTreeRouting {
         };
         let below = target.wrapping_sub(at.first_host);
         let link = if below < at.span {
-            let child = below / at.child_span;
-            if at.cables == 1 {
-                at.first_link + child
-            } else {
-                // floor(floor(key / (w1 ... w(l-1))) mod (wl pl) / wl), with the two divisions taken as one.
-                at.first_link + child * at.cables + key / at.divisor % at.cables
-            }
+            at.down(below, key)
         } else if self.up != UpPort::LeastLoaded {
             at.first_up + key / at.divisor % at.ups
         } else {

@@ -212,6 +212,19 @@ impl<G: Guide> Route for Detours<G> {
     }
 
     #[inline]
+    fn fixed(&self, switch: u32, input: LinkId, target: u32, state: &RouteState) -> Option<Step> {
+        let home = self.guide.home(target);
+        if switch == home {
+            return Some(Step { link: self.guide.ejection(switch, target), channel: 0 });
+        }
+        if self.policy != Policy::Minimal && state.phase & (DETOUR | SETTLED) != SETTLED {
+            return None;
+        }
+        let next = self.guide.toward(switch, home, target);
+        Some(Step { link: next.link, channel: self.guide.channel(input, next, state) })
+    }
+
+    #[inline]
     fn next(&mut self, switch: u32, input: LinkId, target: u32, state: &mut RouteState, mut load: impl FnMut(LinkId) -> u64) -> Step {
         let home = self.guide.home(target);
         if switch == home {

@@ -151,6 +151,9 @@ pub trait Route {
     /// Virtual channels per virtual network that keep it free of deadlock.
     fn virtual_channels(&self) -> u8;
 
+    /// What [`Route::next`] will say if neither loads nor draws have a say in it; `None` where they may. For looking ahead.
+    fn fixed(&self, switch: u32, input: LinkId, target: u32, state: &RouteState) -> Option<Step>;
+
     /// Where a packet for `target` goes that came into `switch` on `input`. `load` gives the backlog of an output, in any one unit;
     /// it is asked for outputs of `switch`, and under UGAL-G for those of other switches of the same [`Topology::group`].
     fn next(&mut self, switch: u32, input: LinkId, target: u32, state: &mut RouteState, load: impl FnMut(LinkId) -> u64) -> Step;
@@ -275,6 +278,11 @@ impl Routing {
 impl Route for Routing {
     fn virtual_channels(&self) -> u8 {
         each!(self, routing => routing.virtual_channels())
+    }
+
+    #[inline]
+    fn fixed(&self, switch: u32, input: LinkId, target: u32, state: &RouteState) -> Option<Step> {
+        each!(self, routing => routing.fixed(switch, input, target, state))
     }
 
     #[inline]

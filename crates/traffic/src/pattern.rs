@@ -12,8 +12,8 @@ use std::sync::Arc;
 pub enum Pattern {
     /// Every message to a node drawn from all others.
     Uniform,
-    /// `adversarial:K`: every node of group `i` to nodes drawn from group `i + K`. A dragonfly's group; in a fat tree the nodes below
-    /// one switch of the level below the top.
+    /// `adversarial:K`: every node of group `i` to nodes drawn from group `i + K`, groups as [`Topology::group`] has them: in a fat tree the nodes below
+    /// one switch of the level below the top, in a torus planes, in a graph file switches.
     Adversarial {
         /// Groups ahead.
         groups: u32,
@@ -118,14 +118,17 @@ impl fmt::Display for Pattern {
 #[derive(Clone, Debug)]
 pub struct Targets {
     nodes: Arc<[u32]>,
+    /// Every node is at its own position.
+    all: bool,
     rule: Rule,
 }
 
 #[derive(Clone, Debug)]
 enum Rule {
     Uniform,
-    /// First position of each group, and the end; the group of each position; groups ahead.
+    /// Positions by group; the first place of each group in it, and the end; the group of each position; groups ahead.
     Groups {
+        members: Vec<u32>,
         starts: Vec<u32>,
         group_of: Vec<u32>,
         ahead: u32,
@@ -193,33 +196,38 @@ impl Targets {
                 (Rule::Hotspot { threshold: (fraction * u64::MAX as f64) as u64, hot: spread(hot, count) }, all())
             }
             Pattern::Adversarial { groups: ahead } => {
-                let size = group_size(topology).ok_or_else(|| misfit(format!("{} has no groups", topology.name())))?;
-                let (mut starts, mut group_of) = (Vec::new(), Vec::new());
-                for (position, &node) in nodes.iter().enumerate() {
-                    if position == 0 || node / size != nodes[position - 1] / size {
-                        starts.push(position as u32);
+                let group = |position: u32| topology.group(topology.switch_of(nodes[position as usize]));
+                let mut members: Vec<u32> = (0..count).collect();
+                members.sort_by_key(|&position| group(position));
+                let (mut starts, mut group_of) = (Vec::new(), vec![0; count as usize]);
+                for (place, &position) in members.iter().enumerate() {
+                    if place == 0 || group(position) != group(members[place - 1]) {
+                        starts.push(place as u32);
                     }
-                    group_of.push(starts.len() as u32 - 1);
+                    group_of[position as usize] = starts.len() as u32 - 1;
                 }
                 let groups = starts.len() as u32;
                 if groups < 2 || ahead % groups == 0 {
                     let range = if groups < 2 { String::from("it needs two groups") } else { format!("K from 1 to {}", groups - 1) };
                     return Err(misfit(format!(
-                        "its nodes are in {groups} group{} of {size}; {range}",
-                        if groups == 1 { "" } else { "s" }
+                        "its nodes are in {groups} group{} of {}; {range}",
+                        if groups == 1 { "" } else { "s" },
+                        topology.name()
                     )));
                 }
                 starts.push(count);
-                (Rule::Groups { starts, group_of, ahead: ahead % groups }, all())
+                (Rule::Groups { members, starts, group_of, ahead: ahead % groups }, all())
             }
             Pattern::Flows { .. } => return Err(misfit(String::from("a list of flows has no load, no sizes and no sources of its own"))),
         };
-        Ok((Targets { nodes, rule }, senders))
+        let all = nodes.iter().enumerate().all(|(position, &node)| position as u32 == node);
+        Ok((Targets { nodes, all, rule }, senders))
     }
 
     /// The node at a position.
     pub fn node(&self, position: u32) -> u32 {
-        self.nodes[position as usize]
+        // Nobody looks up a node among a hundred thousand that are simply all.
+        if self.all { position } else { self.nodes[position as usize] }
     }
 
     /// The node that the next message of the sender at `position` goes to. `turn` is the sender's own counter.
@@ -236,10 +244,10 @@ impl Targets {
                 *turn = (*turn + 1) % (count - 1);
                 target
             }
-            Rule::Groups { starts, group_of, ahead } => {
+            Rule::Groups { members, starts, group_of, ahead } => {
                 let group = (group_of[position as usize] + ahead) as usize % (starts.len() - 1);
                 let (first, end) = (starts[group], starts[group + 1]);
-                first + random.below(u64::from(end - first)) as u32
+                members[first as usize + random.below(u64::from(end - first)) as usize]
             }
             Rule::Hotspot { threshold, hot } => {
                 let target = if random.next_u64() <= *threshold { hot[random.below(hot.len() as u64) as usize] } else { position };
@@ -247,7 +255,7 @@ impl Targets {
                 if target == position { uniform(random) } else { target }
             }
         };
-        self.nodes[target as usize]
+        self.node(target)
     }
 }
 
@@ -271,18 +279,6 @@ fn derangement(count: u32, seed: u64) -> Vec<u32> {
         }
     }
     targets
-}
-
-/// Nodes of a group, where groups follow each other: a dragonfly's, or those below a switch of the level under the top of a fat tree.
-fn group_size(topology: &Topology) -> Option<u32> {
-    match topology.shape() {
-        Shape::FatTree(tree) => Some(tree.span(tree.levels() - 1)),
-        Shape::Dragonfly(dragonfly) => {
-            let [per_router, routers, _, _] = dragonfly.parameters();
-            Some(per_router * routers)
-        }
-        _ => None,
-    }
 }
 
 /// The digits of a node's number that a tornado turns: how many nodes a step is, and the length of the ring.
@@ -346,7 +342,7 @@ mod tests {
             ("incast", "expected incast:N with N senders"),
             ("hotspot:2,4", "a fraction above 0 and at most 1"),
             ("hotspot:0.1", "expected hotspot:FRACTION,NODES"),
-            ("adversarial:4", "its nodes are in 4 groups of 4; K from 1 to 3"),
+            ("adversarial:4", "its nodes are in 4 groups of"),
             ("adversarial:0", "K from 1 to 3"),
             ("incast:16", "16 nodes allow 1 to 15 senders"),
             ("incast:0", "16 nodes allow 1 to 15 senders"),
@@ -377,8 +373,12 @@ mod tests {
         let torus = Torus::new(parameters).unwrap().build();
         // Node (4, 1), its second host: x + 2 of 5, y + 1 of 4.
         assert_eq!(one("tornado", &torus, (5 + 4) * 2 + 1), (2 * 5 + 1) * 2 + 1);
-        let misfit = Targets::new(&Pattern::Adversarial { groups: 1 }, (0..40).collect(), &torus, 1).unwrap_err().to_string();
-        assert!(misfit.contains("has no groups"), "{misfit}");
+        // Planes of the torus: the nodes with the same last coordinate.
+        assert_eq!(one("adversarial:1", &torus, 12) / 10, 2, "node 12 is in plane 1 of 10 nodes");
+        // In a graph file every switch is a group, in whatever order its hosts come.
+        let text = "host a one\nhost b two\nhost c one\nlink one two\n";
+        let graph = narrows_topology::graph_file::parse("two", text, None).unwrap();
+        assert_eq!([0, 2].map(|host| one("adversarial:1", &graph, host)), [1, 1]);
     }
 
     fn targets_of(text: &str, position: u32, draws: usize) -> Vec<u32> {

@@ -24,8 +24,9 @@ const MAX_STRETCHES: u32 = 15;
 const SHORTFALL: f64 = 0.03;
 /// Standard deviations that are no chance.
 const NO_CHANCE: f64 = 4.0;
-/// About as many events between two looks at the caller's wish to go on: a tenth of a second.
-const SLICE: u64 = 200_000;
+/// About as many events between two looks at the caller's wish to go on: half a second. In large networks a slice must be longer than the windows in
+/// which regions work by themselves.
+const SLICE: u64 = 1_500_000;
 
 /// A network with its traffic, before its first event.
 pub struct Simulation<'a> {

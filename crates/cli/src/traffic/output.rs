@@ -27,6 +27,7 @@ pub fn save(out: &Path, setting: &Setting, points: &[Point]) -> Result<(), Strin
         table("links.parquet", links_table(setting, points))?;
         table("hops.parquet", hops_table(points))?;
         write("queues.svg", pictures::queues(setting, points))?;
+        write("series.svg", pictures::series(setting, points))?;
     }
     write("throughput.svg", pictures::throughput(setting, points))?;
     write("latency.svg", pictures::latency(setting, points))?;

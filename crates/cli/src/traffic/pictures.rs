@@ -110,6 +110,39 @@ pub fn completion(setting: &Setting, points: &[Point]) -> String {
     .svg()
 }
 
+/// Accepted traffic over time: of each class at the highest load or, of a single one, at up to six loads.
+pub fn series(setting: &Setting, points: &[Point]) -> String {
+    let highest = points.iter().max_by(|one, other| load(one).total_cmp(&load(other)));
+    let curve = |name: String, point: &Point, class: u32| Curve {
+        name,
+        points: point
+            .series
+            .iter()
+            .filter(|row| row.class == class)
+            .map(|row| (period_end_ns(setting, row.period) / 1e3, Some(row.accepted)))
+            .collect(),
+        dashed: false,
+    };
+    let curves = match highest {
+        Some(point) if point.classes.len() > 1 => {
+            point.classes.iter().zip(0..).map(|(class, index)| curve(class.name.clone(), point, index)).collect()
+        }
+        _ => {
+            let step = points.len().div_ceil(6).max(1);
+            let name = |point: &Point| point.load.map_or_else(|| String::from("accepted"), |load| format!("load {load}"));
+            points.iter().step_by(step).map(|point| curve(name(point), point, 0)).collect()
+        }
+    };
+    Chart {
+        title: title(setting, "Throughput over time"),
+        x: String::from("time, us"),
+        y: String::from("accepted, fraction of injection bandwidth"),
+        curves,
+        ..Chart::default()
+    }
+    .svg()
+}
+
 /// The fullest queue of each stage over time, at the highest load.
 pub fn queues(setting: &Setting, points: &[Point]) -> String {
     let highest = points.iter().filter(|point| point.telemetry.is_some()).max_by(|one, other| load(one).total_cmp(&load(other)));

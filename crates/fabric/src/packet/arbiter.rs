@@ -202,7 +202,8 @@ impl Region {
                     stalled = true;
                 }
                 Credit::Unknown => {
-                    self.lane_states[(output * self.lanes + lane_index) as usize].starved = true;
+                    let place = self.place(output, lane_index);
+                    self.lane_states[place].starved = true;
                     stalled = true;
                 }
             }
@@ -234,16 +235,17 @@ impl Region {
                 lanes &= lanes - 1;
             }
         }
-        let Region { arbiter, outputs, lane_states, queues, packets, lanes, .. } = self;
+        let Region { arbiter, outputs, lane_states, queues, packets, .. } = self;
         arbiter.choose(&outputs[output as usize], untried, |lane| {
-            let last = lane_states[(output * *lanes + lane) as usize].ring;
+            let last = lane_states[lane as usize * outputs.len() + output as usize].ring;
             packets[queues[queues[last].next_in_ring].first].injected
         })
     }
 
     /// Makes it the turn of the queue with the packet that was injected first; at the same time, of the input with the lowest number.
     fn turn_to_oldest(&mut self, output: u32, lane: u32) {
-        let lane = &mut self.lane_states[(output * self.lanes + lane) as usize];
+        let place = self.place(output, lane);
+        let lane = &mut self.lane_states[place];
         let (mut before, mut best, mut least) = (lane.ring, lane.ring, (NEVER, NONE));
         loop {
             let turn = self.queues[before].next_in_ring;
@@ -268,29 +270,31 @@ impl Region {
             // Only the first channel of a virtual network is used here.
             return self.injection(host, self.class(lane_index), now);
         }
-        let last = self.lane_states[(output * self.lanes + lane_index) as usize].ring;
-        let packet = &self.packets[self.queues[self.queues[last].next_in_ring].first];
-        if packet.ready > now {
+        let last = self.lane_states[self.place(output, lane_index)].ring;
+        let first = self.queues[self.queues[last].next_in_ring].first;
+        if self.goes_from(first) > now {
             return self.first_ready(output, lane_index, now);
         }
-        Offer::Queued { wire: packet.wire }
+        Offer::Queued { wire: self.packets[first].wire }
     }
 
     /// Makes it the turn of the next queue whose packet may go already.
     #[cold]
     fn first_ready(&mut self, output: u32, lane: u32, now: u64) -> Offer {
-        let lane = &mut self.lane_states[(output * self.lanes + lane) as usize];
-        let (mut before, mut earliest) = (lane.ring, NEVER);
+        let place = self.place(output, lane);
+        let ring = self.lane_states[place].ring;
+        let (mut before, mut earliest) = (ring, NEVER);
         loop {
             let turn = self.queues[before].next_in_ring;
-            let packet = &self.packets[self.queues[turn].first];
-            if packet.ready <= now {
-                lane.ring = before;
-                return Offer::Queued { wire: packet.wire };
+            let first = self.queues[turn].first;
+            let goes = self.goes_from(first);
+            if goes <= now {
+                self.lane_states[place].ring = before;
+                return Offer::Queued { wire: self.packets[first].wire };
             }
-            earliest = earliest.min(packet.ready);
+            earliest = earliest.min(goes);
             before = turn;
-            if before == lane.ring {
+            if before == ring {
                 return Offer::At(earliest);
             }
         }

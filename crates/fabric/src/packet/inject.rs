@@ -116,6 +116,7 @@ impl Region {
             packet.set_copied();
         }
         let is_last = message.left == 0;
+        self.least_wire = self.least_wire.min(packet.wire);
         if is_last {
             let after = message.next_in_ring;
             if last == slot {

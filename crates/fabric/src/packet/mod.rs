@@ -21,11 +21,13 @@
 
 mod arbiter;
 mod copies;
+mod crossbar;
 mod front;
 mod inject;
 pub(crate) mod layout;
 mod pause;
 pub(crate) mod region;
+mod returns;
 pub(crate) mod state;
 
 pub use region::AuditError;

@@ -6,7 +6,8 @@
 //! one of no quanta. A frame waits for the packet on the wire in its direction, takes its own time there, the latency of the link and the
 //! response time of the sender. What arrives at a full buffer is lost: counted, and sent again by the source's NIC after `resend_after`.
 
-use super::region::{Effects, Note, Region};
+use super::region::{AuditError, Effects, Note, Region};
+use super::returns::{Enough, Returns};
 use super::state::*;
 use crate::EventKind;
 use crate::config::{FlowControl, NetworkConfig};
@@ -31,7 +32,7 @@ pub(super) struct Pauses {
     frame: u32,
     response: u64,
     resend_after: u64,
-    /// By output and lane: paused until.
+    /// By lane and output: paused until.
     until: Vec<u64>,
     /// By input and lane.
     buffers: Vec<Buffer>,
@@ -57,6 +58,12 @@ impl Pauses {
         })
     }
 
+    /// Brings the buffer of a lane of an input into the cache.
+    #[inline]
+    pub(super) fn prefetch(&self, place: u32) {
+        narrows_engine::prefetch(&self.buffers[place as usize]);
+    }
+
     /// Until when a lane of an output is paused.
     #[inline]
     pub(super) fn until(&self, lane: usize) -> u64 {
@@ -73,10 +80,7 @@ impl Region {
         let lane = packets[index].lane();
         let place = (input * *lanes + lane) as usize;
         let buffer = &mut pauses.buffers[place];
-        let mut held = buffer.held + u64::from(wire);
-        if held >= pauses.xoff {
-            held -= returns.collect(&mut buffer.back, now);
-        }
+        let held = buffer.held + u64::from(wire) - returns.collect(&mut buffer.back, now);
         if held > *size {
             buffer.held = held - u64::from(wire);
             self.lose(index, now, fx);
@@ -97,10 +101,12 @@ impl Region {
 
     /// What was held will be gone at `tail`.
     #[inline]
-    pub(super) fn leaves(&mut self, input: u32, lane: u32, tail: u64, wire: u32, fx: &mut impl Effects) {
+    pub(super) fn leaves(&mut self, input: u32, lane: u32, tail: u64, wire: u32, now: u64, fx: &mut impl Effects) {
         let Region { pauses: Some(pauses), returns, lanes, .. } = self else { return };
         let place = input * *lanes + lane;
         let buffer = &mut pauses.buffers[place as usize];
+        // What has left already makes room at once: long lists would be cold memory when they are read.
+        buffer.held -= returns.collect(&mut buffer.back, now);
         returns.add(&mut buffer.back, tail, wire);
         if buffer.off {
             fx.schedule(tail, EventKind::Release, self.inputs[input as usize].link, place);
@@ -166,14 +172,32 @@ impl Region {
     /// A frame is at an output.
     pub(super) fn paused(&mut self, payload: u32, now: u64, fx: &mut impl Effects) {
         let (output, lane, off) = (payload >> 7, payload >> 1 & 63, payload & OFF);
-        let Region { pauses: Some(pauses), lanes, costs, outputs, .. } = self else { return };
-        let until = &mut pauses.until[(output * *lanes + lane) as usize];
+        let place = self.place(output, lane);
+        let Region { pauses: Some(pauses), costs, outputs, .. } = self else { return };
+        let until = &mut pauses.until[place];
         if off == OFF {
             *until = now + costs.wire(outputs[output as usize].class).quanta(pauses.quanta);
         } else {
             *until = 0;
             self.serve(output, now, fx);
         }
+    }
+
+    /// The receivers' counts: what has not begun to leave is there, and there is room for it all. A packet that is still on the link is held, too, and
+    /// not counted yet.
+    pub(super) fn audit_pauses(&self, held: &[u64]) -> Result<(), AuditError> {
+        let Some(pauses) = &self.pauses else { return Ok(()) };
+        for (place, buffer) in pauses.buffers.iter().enumerate() {
+            let (input, lane) = (place / self.lanes as usize, place as u32 % self.lanes);
+            let link = self.inputs[input].link;
+            let leaving = self.returns.total(&buffer.back);
+            let held = held[(link * self.lanes + lane) as usize];
+            let waits = buffer.held.checked_sub(leaving);
+            if waits.is_none_or(|waits| waits > held) || buffer.held > self.buffer {
+                return Err(AuditError::Pauses { link, lane, counted: buffer.held, leaving, held, buffer: self.buffer });
+            }
+        }
+        Ok(())
     }
 
     /// There is no room for a packet.

@@ -1,6 +1,7 @@
 //! A region of the packet network: its state, and what it does at each of its events.
 
 use super::layout::Layout;
+use super::returns::{Enough, ReturnLists, Returns};
 use super::state::*;
 use crate::config::{Forwarding, NetworkConfig, Queueing};
 use crate::flights::NONE;
@@ -74,22 +75,44 @@ impl Hasher for Multiply {
     }
 }
 
-/// What is wrong with the credits of a lane; a bug, found by an audit.
+/// What is wrong with the buffer of a lane; a bug, found by an audit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("link {link}, lane {lane}: {credits} B free + {returning} B on the way back + {held} B held is not the buffer of {buffer} B")]
-pub struct AuditError {
-    /// The link.
-    pub link: u32,
-    /// The lane on it.
-    pub lane: u32,
-    /// Credits at the sender.
-    pub credits: u64,
-    /// Credits on their way back.
-    pub returning: u64,
-    /// Bytes of packets in the buffer or on the link to it.
-    pub held: u64,
-    /// Its size.
-    pub buffer: u64,
+#[non_exhaustive]
+pub enum AuditError {
+    /// With credits: a byte was lost or made.
+    #[error("link {link}, lane {lane}: {credits} B free + {returning} B on the way back + {held} B held is not the buffer of {buffer} B")]
+    Credits {
+        /// The link.
+        link: u32,
+        /// The lane on it.
+        lane: u32,
+        /// Credits at the sender.
+        credits: u64,
+        /// Credits on their way back.
+        returning: u64,
+        /// Bytes of packets in the buffer or on the link to it.
+        held: u64,
+        /// Its size.
+        buffer: u64,
+    },
+    /// With pauses: the receiver has counted what is not there, or more than there is room for.
+    #[error(
+        "link {link}, lane {lane}: {counted} B counted with {leaving} B that leave, of {buffer} B, but {held} B on the link and in the buffer"
+    )]
+    Pauses {
+        /// The link.
+        link: u32,
+        /// The lane on it.
+        lane: u32,
+        /// What the receiver counts.
+        counted: u64,
+        /// Of that, bytes of packets that are leaving or have left.
+        leaving: u64,
+        /// Bytes of packets in the buffer or on the link to it.
+        held: u64,
+        /// Its size.
+        buffer: u64,
+    },
 }
 
 /// See the module's page.
@@ -108,6 +131,7 @@ pub(crate) struct Region {
     pub(super) arbiter: super::arbiter::Arbiter,
     pub(super) outputs: Vec<Output>,
     pub(super) loads: Vec<Load>,
+    /// By lane and output: those that are in use lie together.
     pub(super) lane_states: Vec<Lane>,
     pub(super) queues: Slab<Queue>,
     pub(super) packets: Slab<Packet>,
@@ -115,6 +139,8 @@ pub(crate) struct Region {
     pub(super) inputs: Vec<Input>,
     /// With pauses instead of credits.
     pub(super) pauses: Option<super::pause::Pauses>,
+    /// With a limit on what an input sends at once.
+    pub(super) crossbar: Option<super::crossbar::Crossbar>,
     /// With one queue per input: see [`super::front`].
     pub(super) fronts: Option<Vec<super::front::Front>>,
     pub(super) injectors: Vec<Injector>,
@@ -125,6 +151,8 @@ pub(crate) struct Region {
     pub(super) partial: HashMap<u64, u32, BuildHasherDefault<Multiply>>,
     pub(super) copies: super::copies::Copies,
     pub(super) statistics: Statistics,
+    /// The smallest packet that a host of this region has sent so far.
+    pub(super) least_wire: u32,
 }
 
 impl Region {
@@ -183,6 +211,7 @@ impl Region {
             packets: Slab::default(),
             returns: ReturnLists::default(),
             pauses: super::pause::Pauses::new(config, inputs.len() * lanes as usize, outputs.len() * lanes as usize),
+            crossbar: super::crossbar::Crossbar::new(config, inputs.len()),
             fronts: match config.queueing {
                 Queueing::VirtualOutput => None,
                 Queueing::Fifo => Some(vec![super::front::Front::default(); inputs.len() * lanes as usize]),
@@ -194,6 +223,7 @@ impl Region {
             partial: HashMap::default(),
             copies: super::copies::Copies::default(),
             statistics: Statistics::default(),
+            least_wire: u32::MAX,
             arbiter: super::arbiter::Arbiter::new(config, outputs.len()),
             mixed_rates: costs.mixed_rates(),
             store_and_forward: config.forwarding == Forwarding::StoreAndForward,
@@ -212,7 +242,7 @@ impl Region {
 
     /// Brings what an event will need into the cache, in three steps as the event comes nearer: each follows what the one before brought.
     #[inline]
-    pub(crate) fn prefetch<const STEP: u32>(&self, kind: EventKind, payload: u32) {
+    pub(crate) fn prefetch<const STEP: u32>(&self, kind: EventKind, place: u32, payload: u32) {
         match (STEP, kind) {
             (0, EventKind::Ready) => prefetch(&self.packets[payload]),
             (1, EventKind::Ready) => {
@@ -222,10 +252,18 @@ impl Region {
             }
             (2, EventKind::Ready) => {
                 let packet = &self.packets[payload];
-                if let Some(input) = self.inputs.get(packet.input as usize)
-                    && input.region == self.number
-                {
-                    prefetch(&self.lane_states[(input.output * self.lanes + packet.lane()) as usize]);
+                let Some(input) = self.inputs.get(packet.input as usize) else { return };
+                if let Some(pauses) = &self.pauses {
+                    pauses.prefetch(packet.input * self.lanes + packet.lane());
+                } else if input.region == self.number {
+                    prefetch(&self.lane_states[self.place(input.output, packet.lane())]);
+                }
+                if let Some(step) = self.routing.fixed(input.switch, input.link, packet.target, &packet.route) {
+                    let output = self.layout.output[step.link as usize];
+                    prefetch(&self.outputs[output as usize]);
+                    prefetch(&self.loads[output as usize]);
+                    let lane = packet.virtual_network() * self.channels + u32::from(step.channel);
+                    prefetch(&self.lane_states[self.place(output, lane)]);
                 }
             }
             (0, EventKind::Wake) => {
@@ -234,14 +272,22 @@ impl Region {
             }
             (1, EventKind::Wake) => {
                 let lane = self.outputs[payload as usize].occupied.trailing_zeros() % self.lanes;
-                prefetch(&self.lane_states[(payload * self.lanes + lane) as usize]);
+                prefetch(&self.lane_states[self.place(payload, lane)]);
             }
             (2, EventKind::Wake) => {
                 let lane = self.outputs[payload as usize].occupied.trailing_zeros() % self.lanes;
-                let last = self.lane_states[(payload * self.lanes + lane) as usize].ring;
+                let last = self.lane_states[self.place(payload, lane)].ring;
                 if last != NONE {
                     prefetch(&self.packets[self.queues[self.queues[last].next_in_ring].first]);
                 }
+            }
+            // Most timers start a message.
+            (1, EventKind::Timer) => {
+                let host = self.host(place);
+                prefetch(&self.outputs[host as usize]);
+                prefetch(&self.loads[host as usize]);
+                prefetch(&self.injectors[(host * self.virtual_networks) as usize]);
+                prefetch(&self.lane_states[host as usize]);
             }
             _ => {}
         }
@@ -267,7 +313,7 @@ impl Region {
             }
             EventKind::Arrive => {
                 if self.admit(payload, now, fx) {
-                    self.eject(payload, now, now, fx);
+                    self.eject(payload, NONE, now, now, fx);
                 }
             }
             EventKind::Front => self.next_front(payload, now, fx),
@@ -321,6 +367,10 @@ impl Region {
         self.arbiter.rest();
     }
 
+    pub(crate) fn least_wire(&self) -> u32 {
+        self.least_wire
+    }
+
     pub(crate) fn costs(&self) -> &Costs {
         &self.costs
     }
@@ -357,6 +407,12 @@ impl Region {
     }
 
     // ---- outputs ----
+
+    /// Where the state of a lane is.
+    #[inline]
+    pub(super) fn place(&self, output: u32, lane: u32) -> usize {
+        lane as usize * self.outputs.len() + output as usize
+    }
 
     #[inline]
     pub(super) fn timer(&self, class: LinkClass) -> &Timer {
@@ -412,11 +468,22 @@ impl Region {
         }
         if self.outputs[output as usize].occupied == 0
             && self.loads[output as usize].free <= now
+            && self.goes_from(index) <= now
             && matches!(self.credit(output, lane, wire, now), Credit::Now)
         {
             return self.transmit(output, lane, index, now, fx);
         }
         self.enqueue(output, lane, index, now, fx);
+    }
+
+    /// When a packet in an input buffer may leave it, as far as the packet and the input are concerned.
+    #[inline]
+    pub(super) fn goes_from(&self, index: u32) -> u64 {
+        let Packet { ready, input, .. } = self.packets[index];
+        match &self.crossbar {
+            Some(crossbar) => ready.max(crossbar.free(input)),
+            None => ready,
+        }
     }
 
     /// A packet waits for its output.
@@ -426,7 +493,8 @@ impl Region {
         self.loads[output as usize].backlog += time;
         self.outputs[output as usize].occupied |= 1 << lane_index;
         self.packets[index].next = NONE;
-        let lane = &mut self.lane_states[(output * self.lanes + lane_index) as usize];
+        let place = self.place(output, lane_index);
+        let lane = &mut self.lane_states[place];
         let mut queue = lane.ring;
         if queue != NONE && self.queues[queue].input != input {
             let end = queue;
@@ -461,7 +529,8 @@ impl Region {
 
     /// Takes the first packet of the queue whose turn it is.
     pub(super) fn dequeue(&mut self, output: u32, lane_index: u32, now: u64, fx: &mut impl Effects) -> u32 {
-        let lane = &mut self.lane_states[(output * self.lanes + lane_index) as usize];
+        let place = self.place(output, lane_index);
+        let lane = &mut self.lane_states[place];
         let last = lane.ring;
         let turn = self.queues[last].next_in_ring;
         let queue = &mut self.queues[turn];
@@ -499,7 +568,7 @@ impl Region {
     /// Whether a lane may send `wire` bytes.
     #[inline]
     pub(super) fn credit(&mut self, output: u32, lane_index: u32, wire: u32, now: u64) -> Credit {
-        let lane = (output * self.lanes + lane_index) as usize;
+        let lane = self.place(output, lane_index);
         if let Some(pauses) = &self.pauses {
             return match pauses.until(lane) {
                 until if until > now => Credit::At(until),
@@ -524,7 +593,8 @@ impl Region {
     /// `bytes` of the buffer of a lane are free; its sender, an output of this region, knows `at`.
     #[inline]
     fn give_back(&mut self, output: u32, lane_index: u32, at: u64, bytes: u32, now: u64, fx: &mut impl Effects) {
-        let lane = &mut self.lane_states[(output * self.lanes + lane_index) as usize];
+        let place = self.place(output, lane_index);
+        let lane = &mut self.lane_states[place];
         // What is back already makes room at once: long lists would be cold memory when they are read.
         lane.credits += self.returns.collect(&mut lane.back, now);
         self.returns.add(&mut lane.back, at, bytes);
@@ -538,7 +608,7 @@ impl Region {
     #[inline]
     pub(super) fn leave(&mut self, input: u32, lane: u32, tail: u64, wire: u32, now: u64, fx: &mut impl Effects) {
         if self.pauses.is_some() {
-            return self.leaves(input, lane, tail, wire, fx);
+            return self.leaves(input, lane, tail, wire, now, fx);
         }
         let Input { latency, region, output, .. } = self.inputs[input as usize];
         let at = tail + latency;
@@ -569,7 +639,8 @@ impl Region {
         let tail = now + time;
         self.loads[output as usize].free = tail;
         if self.pauses.is_none() {
-            self.lane_states[(output * self.lanes + lane) as usize].credits -= u64::from(wire);
+            let place = self.place(output, lane);
+            self.lane_states[place].credits -= u64::from(wire);
         }
         self.statistics.packet_hops += 1;
         fx.sent(link, lane, wire, SimTime(now), SimTime(time));
@@ -579,6 +650,10 @@ impl Region {
             } else {
                 let from = self.packets[index].lane();
                 self.leaves_input(input, from, tail, wire, now, fx);
+            }
+            // Each copy of a packet is read by itself.
+            if let Some(crossbar) = &mut self.crossbar {
+                crossbar.read(input, now, self.costs.wire(self.inputs[input as usize].class).time(wire));
             }
         } else {
             self.packets[index].injected = now;
@@ -591,7 +666,7 @@ impl Region {
             if self.pauses.is_some() {
                 return fx.schedule(now + latency, EventKind::Arrive, link, index);
             }
-            return self.eject(index, now + latency, now, fx);
+            return self.eject(index, output, now + latency, now, fx);
         }
         let pipeline = latency + self.costs.switch_latency;
         packet.ready = tail + pipeline;
@@ -610,19 +685,25 @@ impl Region {
         self.packets.remove(index);
     }
 
-    /// The head of a packet is, or will be, at its target at `head`; the rest of its way is known.
+    /// The head of a packet is, or will be, at its target at `head`; the rest of its way is known. `output`: with credits, that of its last link.
     #[inline]
-    fn eject<F: Effects>(&mut self, index: u32, head: u64, now: u64, fx: &mut F) {
+    fn eject<F: Effects>(&mut self, index: u32, output: u32, head: u64, now: u64, fx: &mut F) {
         let packet = self.packets[index];
-        let Packet { input, ready: tail, .. } = packet;
-        let link = self.inputs[input as usize].link;
+        let tail = packet.ready;
         let mut through = tail;
         if packet.is_written() {
             let free = &mut self.pcie[self.layout.hosts[packet.target as usize].1 as usize].write_free;
             *free = tail.max(*free) + self.costs.pcie.time(packet.wire - self.costs.header);
             through = *free;
         }
-        self.leave(input, packet.lane(), through, packet.wire, now, fx);
+        let link = if self.pauses.is_some() {
+            self.leaves(packet.input, packet.lane(), through, packet.wire, now, fx);
+            self.inputs[packet.input as usize].link
+        } else {
+            let Output { link, latency, .. } = self.outputs[output as usize];
+            self.give_back(output, packet.lane(), through + latency, packet.wire, now, fx);
+            link
+        };
         let (slot, first) = self.receive(&packet);
         let message = &mut self.receiving[slot];
         message.packets_left -= 1;
@@ -700,18 +781,19 @@ impl Region {
         }
     }
 
-    /// Counts every byte of every buffer at the far ends of this region's outputs. `held`: by link and lane, of all regions.
+    /// Counts every byte of every buffer at the far ends of this region's outputs; with pauses, of those here. `held`: by link and lane, of all
+    /// regions.
     pub(crate) fn audit(&self, held: &[u64]) -> Result<(), AuditError> {
         if self.pauses.is_some() {
-            return Ok(());
+            return self.audit_pauses(held);
         }
         for (index, lane) in self.lane_states.iter().enumerate() {
-            let (output, lane_index) = (index / self.lanes as usize, index as u32 % self.lanes);
+            let (lane_index, output) = ((index / self.outputs.len()) as u32, index % self.outputs.len());
             let link = self.outputs[output].link;
             let returning = self.returns.total(&lane.back);
             let held = held[(link * self.lanes + lane_index) as usize];
             if lane.credits + returning + held != self.buffer {
-                return Err(AuditError { link, lane: lane_index, credits: lane.credits, returning, held, buffer: self.buffer });
+                return Err(AuditError::Credits { link, lane: lane_index, credits: lane.credits, returning, held, buffer: self.buffer });
             }
         }
         Ok(())

@@ -1,5 +1,6 @@
 //! The records of a region: small, in arrays, referred to by index.
 
+use super::returns::Returns;
 use crate::flights::NONE;
 use narrows_topology::{LinkClass, RouteState};
 
@@ -139,8 +140,9 @@ pub(crate) struct Load {
     pub backlog: u64,
 }
 
-/// A virtual channel of a link, at its sender.
+/// A virtual channel of a link, at its sender; one cache line.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub(crate) struct Lane {
     pub credits: u64,
     /// Credits on their way back.
@@ -150,6 +152,8 @@ pub(crate) struct Lane {
     /// Somebody waits and no return is known that would do.
     pub starved: bool,
 }
+
+const _: () = assert!(size_of::<Lane>() == 64);
 
 /// The packets from one input for one lane of an output.
 #[derive(Clone, Copy, Debug)]
@@ -174,19 +178,6 @@ pub(crate) struct Input {
     /// The link in the other direction, an output of this region.
     pub reverse: u32,
     pub class: LinkClass,
-}
-
-/// Bytes that will be free at known times, in the order of the times.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Returns {
-    pub first: u32,
-    pub last: u32,
-}
-
-impl Default for Returns {
-    fn default() -> Self {
-        Returns { first: NONE, last: NONE }
-    }
 }
 
 /// What a NIC sends in one virtual network.
@@ -287,97 +278,5 @@ impl<T> std::ops::IndexMut<u32> for Slab<T> {
     #[inline]
     fn index_mut(&mut self, index: u32) -> &mut T {
         &mut self.items[index as usize]
-    }
-}
-
-/// The lists of [`Returns`] of a region.
-#[derive(Debug, Default)]
-pub(crate) struct ReturnLists(Slab<Return>);
-
-#[derive(Clone, Copy, Debug)]
-struct Return {
-    at: u64,
-    bytes: u32,
-    next: u32,
-}
-
-/// When enough is back.
-pub(crate) enum Enough {
-    At(u64),
-    Unknown,
-}
-
-impl ReturnLists {
-    /// Mostly the latest so far; outputs of different rates, and PCIe, make exceptions.
-    #[inline]
-    pub(crate) fn add(&mut self, list: &mut Returns, at: u64, bytes: u32) {
-        let index = self.0.insert(Return { at, bytes, next: NONE });
-        if list.first == NONE {
-            *list = Returns { first: index, last: index };
-        } else if self.0[list.last].at <= at {
-            self.0[list.last].next = index;
-            list.last = index;
-        } else {
-            self.add_before_last(list, index, at);
-        }
-    }
-
-    #[cold]
-    fn add_before_last(&mut self, list: &mut Returns, index: u32, at: u64) {
-        if self.0[list.first].at > at {
-            self.0[index].next = list.first;
-            list.first = index;
-            return;
-        }
-        let mut before = list.first;
-        loop {
-            let next = self.0[before].next;
-            if self.0[next].at > at {
-                self.0[index].next = next;
-                self.0[before].next = index;
-                return;
-            }
-            before = next;
-        }
-    }
-
-    /// Takes out what is back by `now`; the bytes.
-    #[inline]
-    pub(crate) fn collect(&mut self, list: &mut Returns, now: u64) -> u64 {
-        let mut bytes = 0;
-        while list.first != NONE {
-            let Return { at, bytes: back, next } = self.0[list.first];
-            if at > now {
-                break;
-            }
-            bytes += u64::from(back);
-            self.0.remove(list.first);
-            list.first = next;
-        }
-        bytes
-    }
-
-    /// When `wanted` more bytes are back.
-    pub(crate) fn when(&self, list: &Returns, wanted: u64) -> Enough {
-        let (mut sum, mut next) = (0, list.first);
-        while next != NONE {
-            let back = &self.0[next];
-            sum += u64::from(back.bytes);
-            if sum >= wanted {
-                return Enough::At(back.at);
-            }
-            next = back.next;
-        }
-        Enough::Unknown
-    }
-
-    /// All bytes of a list.
-    pub(crate) fn total(&self, list: &Returns) -> u64 {
-        let (mut sum, mut next) = (0, list.first);
-        while next != NONE {
-            sum += u64::from(self.0[next].bytes);
-            next = self.0[next].next;
-        }
-        sum
     }
 }
