@@ -66,6 +66,28 @@ def zero_bytes(machine: dict) -> float:
     )
 
 
+def one_sided(machine: dict) -> tuple[float, float]:
+    """MPI_Put and MPI_Get of 8 bytes with their flush, one call after the other, ns: what DESCRIBE_PUT and DESCRIBE_GET say."""
+    pcie, nic, software = machine["node"]["pcie"], machine["nic"], machine["software"]
+    link, dma = machine["link"]["host"], ns(machine["nic"]["dma_latency"])
+    header = size(machine["network"]["header"])
+
+    def over_pcie(length: float) -> float:
+        return ns(pcie["latency"]) + length / rate(pcie["bandwidth"])
+
+    def over_network(length: float) -> float:
+        return 2 * ns(link["latency"]) + ns(machine["switch"]["latency"]) + (header + length) / rate(link["bandwidth"])
+
+    begin = ns(software["post"]) + over_pcie(size(nic["command_size"]))
+    match = ns(nic["match_base"]) + ns(nic["match_per_entry"])
+    end = over_pcie(size(nic["event_size"])) + ns(software["completion"])
+    put = begin + over_network(8) + match + dma + over_network(size(nic["ack_size"])) + end
+    get = begin + over_network(0) + match + over_pcie(64) + dma + over_network(8) + dma + end
+    return put, get
+
+
+DESCRIBE_PUT = "post + command over PCIe + network + matching + write + network for the ACK + event over PCIe + completion"
+DESCRIBE_GET = "post + command over PCIe + network + matching + read over PCIe + network + write + event over PCIe + completion"
 DESCRIBE = "post + command over PCIe + two links and a header + matching one entry + event over PCIe + completion"
 
 
@@ -80,7 +102,7 @@ def main() -> int:
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        pingpong, incast = build("pingpong", folder), build("incast", folder)
+        pingpong, incast, onesided = build("pingpong", folder), build("incast", folder), build("onesided", folder)
         for network in ("packet", "flow", "loggp"):
             output, summary = run(folder, network, 2, str(pingpong), str(64 << 20), str(ITERATIONS))
             machine = summary["machine"]
@@ -92,6 +114,11 @@ def main() -> int:
             link = rate(machine["link"]["host"]["bandwidth"]) * mtu / (mtu + header)
             narrowest = min(link, rate(machine["node"]["pcie"]["data_bandwidth"]))
             check(f"{network}: 64 MiB messages tend to the narrowest stage", narrowest, rows[64 << 20][1], 0.02, "B/ns")
+            output, _ = run(folder, network, 2, str(onesided), "8", str(ITERATIONS))
+            found = re.search(r"^ *8 +([\d.]+) +([\d.]+)$", output, re.M)
+            for column, (what, expected) in enumerate(zip((f"put of 8 bytes = {DESCRIBE_PUT}", f"get of 8 bytes = {DESCRIBE_GET}"), one_sided(machine)), 1):
+                expected += ns(machine["software"]["clock_read"]) / ITERATIONS
+                check(f"{network}: {what}", expected, float(found.group(column)) * 1e3, 0.002, "ns")
             if network != "loggp":
                 output, _ = run(folder, network, 5, str(incast), str(8 << 20))
                 each = float(re.search(r"([\d.]+) MB/s each", output).group(1)) * 1e6 / 1e9

@@ -90,6 +90,10 @@ def main():
     for ranks in (2, 6):
         runner.expect(f"active messages n={ranks}", r"active messages", active, ranks)
     runner.expect("active messages ppn=2", r"active messages", active, 4, options=["--ppn", "2", "--no-aslr"])
+    shmem = runner.build("tests/portals/shmem.c")
+    for ranks in (1, 2, 16):
+        runner.expect(f"calls of SHMEM n={ranks}", r"^ok$", shmem, ranks)
+    runner.expect("calls of SHMEM ppn=4", r"^ok$", shmem, 16, options=["--ppn", "4", "--network", "flow"])
     hydra = shutil.which("mpiexec.hydra") or str(ROOT / "target/mpis/mpich/bin/mpiexec.hydra")
     pmi = runner.build("tests/portals/pmi.c")
     if pathlib.Path(hydra).exists():

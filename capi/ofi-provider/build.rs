@@ -11,6 +11,7 @@ use std::process::Command;
 const PORTALS: &[&str] = &[
     "PtlInit",
     "PtlNIInit",
+    "PtlNIStatus",
     "PtlGetPhysId",
     "PtlPTAlloc",
     "PtlPTDisable",
@@ -25,6 +26,11 @@ const PORTALS: &[&str] = &[
     "PtlMESearch",
     "PtlPut",
     "PtlGet",
+    "PtlAtomic",
+    "PtlFetchAtomic",
+    "PtlSwap",
+    "PtlCTAlloc",
+    "PtlCTFree",
     "narrows_get_settings",
     "narrows_endpoint_open",
     "narrows_before_start",
@@ -35,7 +41,8 @@ const PORTALS: &[&str] = &[
     "narrows_idle_poll",
 ];
 
-const SOURCES: [&str; 9] = ["av.c", "cntr.c", "cq.c", "endpoint.c", "fabric.c", "info.c", "init.c", "messages.c", "unsupported.c"];
+const SOURCES: [&str; 11] =
+    ["av.c", "cntr.c", "cq.c", "endpoint.c", "fabric.c", "info.c", "init.c", "messages.c", "mr.c", "rma.c", "unsupported.c"];
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

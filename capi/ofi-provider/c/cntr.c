@@ -1,4 +1,4 @@
-/* Counters: of completed sends or receives of the endpoints they are bound to. */
+/* Counters: of completed sends, receives, reads and writes of the endpoints they are bound to. */
 #include "narrows_fi.h"
 
 static uint32_t id_of(struct fid_cntr *cntr)

@@ -49,17 +49,23 @@ static int bind_cq(struct nw_ep *ep, struct nw_cq *cq, uint64_t flags)
 
 static int bind_cntr(struct nw_ep *ep, struct nw_cntr *cntr, uint64_t flags)
 {
-	/* One-sided operations may be named: without them there is nothing to count. */
-	if (flags & ~(FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE))
+	struct {
+		uint64_t flag;
+		enum nw_bind what;
+		bool *has;
+	} kinds[] = {
+		{ FI_SEND, NW_BIND_TX_CNTR, &ep->has_tx_cntr },
+		{ FI_RECV, NW_BIND_RX_CNTR, &ep->has_rx_cntr },
+		{ FI_READ, NW_BIND_READ_CNTR, &ep->has_read_cntr },
+		{ FI_WRITE, NW_BIND_WRITE_CNTR, &ep->has_write_cntr },
+	};
+	/* What others do to our memory is not counted. */
+	if (!flags || flags & ~(FI_SEND | FI_RECV | FI_READ | FI_WRITE))
 		return -FI_EBADFLAGS;
-	if (flags & FI_SEND) {
-		int code = attach(ep, NW_BIND_TX_CNTR, cntr->id, false, &ep->has_tx_cntr);
-		if (code)
-			return code;
-		remember(ep, &cntr->users);
-	}
-	if (flags & FI_RECV) {
-		int code = attach(ep, NW_BIND_RX_CNTR, cntr->id, false, &ep->has_rx_cntr);
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+		if (!(flags & kinds[i].flag))
+			continue;
+		int code = attach(ep, kinds[i].what, cntr->id, false, kinds[i].has);
 		if (code)
 			return code;
 		remember(ep, &cntr->users);
@@ -92,8 +98,10 @@ static int ep_enable(struct nw_ep *ep)
 		return 0;
 	if (!ep->has_av)
 		return -FI_ENOAV;
+	bool one_sided = ep->has_read_cntr && ep->has_write_cntr;
 	if ((ep->caps & FI_SEND && !ep->has_tx_cq && !ep->has_tx_cntr) ||
-	    (ep->caps & FI_RECV && !ep->has_rx_cq && !ep->has_rx_cntr))
+	    (ep->caps & FI_RECV && !ep->has_rx_cq && !ep->has_rx_cntr) ||
+	    (ep->caps & (FI_READ | FI_WRITE) && !ep->has_tx_cq && !one_sided))
 		return -FI_ENOCQ;
 	int code = nw_layer->ep_enable(ep->id);
 	ep->enabled = code == 0;
@@ -309,14 +317,13 @@ int nw_endpoint_open(struct fid_domain *domain, struct fi_info *info, struct fid
 	struct nw_ep *ep = calloc(1, sizeof(*ep));
 	if (!ep)
 		return -FI_ENOMEM;
-	ep->caps = info->caps ? info->caps : NW_CAPS;
-	if (!(ep->caps & NW_DIRECTIONS))
-		ep->caps |= NW_DIRECTIONS;
+	ep->caps = nw_complete_caps(info->caps);
 	ep->tx_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
 	ep->rx_flags = info->rx_attr ? info->rx_attr->op_flags : 0;
 	ep->inject_size = limits.inject_size;
 	ep->min_multi_recv = DEFAULT_MIN_MULTI_RECV;
-	struct nw_endpoint_attr attr = { .caps = ep->caps, .inject_size = limits.inject_size };
+	struct nw_endpoint_attr attr = { .caps = ep->caps, .inject_size = limits.inject_size,
+					 .domain = ((struct nw_domain *)domain)->id };
 	code = nw_layer->ep_open(&attr, &ep->id);
 	if (!code) {
 		code = nw_layer->ep_min_multi_recv(ep->id, DEFAULT_MIN_MULTI_RECV);
@@ -334,8 +341,8 @@ int nw_endpoint_open(struct fid_domain *domain, struct fi_info *info, struct fid
 	ep->fid.cm = &cm_ops;
 	ep->fid.msg = &nw_msg_ops;
 	ep->fid.tagged = &nw_tagged_ops;
-	ep->fid.rma = &nw_no_rma;
-	ep->fid.atomic = &nw_no_atomic;
+	ep->fid.rma = &nw_rma_ops;
+	ep->fid.atomic = &nw_atomic_ops;
 	ep->fid.collective = &nw_no_collective;
 	ep->domain = (struct nw_domain *)domain;
 	nw_up(&ep->domain->children);

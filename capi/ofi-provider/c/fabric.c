@@ -8,6 +8,9 @@ static int domain_close(struct fid *fid)
 	struct nw_domain *domain = (struct nw_domain *)fid;
 	if (domain->children)
 		return -FI_EBUSY;
+	int code = nw_layer->domain_close(domain->id);
+	if (code)
+		return code;
 	nw_down(&domain->fabric->children);
 	free(domain);
 	return 0;
@@ -47,13 +50,6 @@ static int no_srx_ctx(struct fid_domain *domain, struct fi_rx_attr *attr, struct
 	return -FI_ENOSYS;
 }
 
-static int no_query_atomic(struct fid_domain *domain, enum fi_datatype datatype, enum fi_op op, struct fi_atomic_attr *attr,
-			   uint64_t flags)
-{
-	(void)domain, (void)datatype, (void)op, (void)attr, (void)flags;
-	return -FI_ENOSYS;
-}
-
 static int no_query_collective(struct fid_domain *domain, enum fi_collective_op op, struct fi_collective_attr *attr,
 			       uint64_t flags)
 {
@@ -76,7 +72,7 @@ static struct fi_ops_domain domain_ops = {
 	.poll_open = no_poll_open,
 	.stx_ctx = no_stx_ctx,
 	.srx_ctx = no_srx_ctx,
-	.query_atomic = no_query_atomic,
+	.query_atomic = nw_query_atomic,
 	.query_collective = no_query_collective,
 	.endpoint2 = endpoint2,
 };
@@ -87,11 +83,16 @@ int nw_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_d
 	struct nw_domain *domain = calloc(1, sizeof(*domain));
 	if (!domain)
 		return -FI_ENOMEM;
+	int code = nw_layer->domain_open(&domain->id);
+	if (code) {
+		free(domain);
+		return code;
+	}
 	domain->fid.fid.fclass = FI_CLASS_DOMAIN;
 	domain->fid.fid.context = context;
 	domain->fid.fid.ops = &domain_fid_ops;
 	domain->fid.ops = &domain_ops;
-	domain->fid.mr = &nw_no_mr;
+	domain->fid.mr = &nw_mr_ops;
 	domain->fabric = (struct nw_fabric *)fabric;
 	nw_up(&domain->fabric->children);
 	*out = &domain->fid;

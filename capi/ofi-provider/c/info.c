@@ -6,13 +6,19 @@
 
 #include <strings.h>
 
-#define TX_OP_FLAGS (FI_INJECT | FI_COMPLETION | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)
+#define TX_OP_FLAGS (FI_INJECT | FI_FENCE | FI_COMPLETION | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)
 #define RX_OP_FLAGS (FI_MULTI_RECV | FI_COMPLETION)
 
-/* Messages of a pair are never reordered, and there are no other operations: any order is kept. */
+/*
+ * Messages of a pair are never reordered. Neither are one-sided operations of one packet, and longer ones are promised nothing
+ * (max_order_*_size).
+ */
 #define MSG_ORDER                                                                                                    \
 	(FI_ORDER_STRICT | FI_ORDER_RMA_RAR | FI_ORDER_RMA_RAW | FI_ORDER_RMA_WAR | FI_ORDER_RMA_WAW |               \
 	 FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW)
+
+/* Bytes of a one-sided operation that fit into any packet. */
+#define MAX_ORDERED 64
 
 static bool named(const char *wanted, const char *name)
 {
@@ -23,7 +29,7 @@ static bool tx_fits(const struct fi_tx_attr *tx, const struct nw_limits *limits)
 {
 	return !tx || (!(tx->caps & ~NW_CAPS) && !(tx->op_flags & ~TX_OP_FLAGS) && !(tx->msg_order & ~MSG_ORDER) &&
 		       tx->comp_order == FI_ORDER_NONE && tx->inject_size <= limits->inject_size &&
-		       tx->iov_limit <= NW_IOV_LIMIT && !tx->rma_iov_limit);
+		       tx->iov_limit <= NW_IOV_LIMIT && tx->rma_iov_limit <= NW_IOV_LIMIT);
 }
 
 static bool rx_fits(const struct fi_rx_attr *rx)
@@ -61,17 +67,20 @@ static bool fits(const struct fi_info *hints, const struct nw_limits *limits)
 	       domain_fits(hints->domain_attr);
 }
 
-/* What was asked for, completed. Without hints: everything. */
-static uint64_t answer_caps(const struct fi_info *hints)
+/* What was asked for, completed. Nothing: everything. */
+uint64_t nw_complete_caps(uint64_t caps)
 {
-	if (!hints || !hints->caps)
+	if (!caps)
 		return NW_CAPS;
-	uint64_t caps = hints->caps | FI_LOCAL_COMM | FI_REMOTE_COMM;
 	if (!(caps & NW_PRIMARY))
 		caps |= NW_PRIMARY;
-	if (!(caps & NW_DIRECTIONS))
-		caps |= NW_DIRECTIONS;
-	return caps;
+	if (!(caps & NW_DIRECTIONS)) {
+		if (caps & NW_TWO_SIDED)
+			caps |= NW_TWO_SIDED_DIRECTIONS;
+		if (caps & NW_ONE_SIDED)
+			caps |= NW_ONE_SIDED_DIRECTIONS;
+	}
+	return caps | FI_LOCAL_COMM | FI_REMOTE_COMM;
 }
 
 static void fill_ep(struct fi_ep_attr *ep, const struct nw_limits *limits)
@@ -81,10 +90,9 @@ static void fill_ep(struct fi_ep_attr *ep, const struct nw_limits *limits)
 	ep->protocol_version = 1;
 	ep->max_msg_size = limits->max_msg_size;
 	ep->msg_prefix_size = 0;
-	/* Only operations of one-sided communication have these sizes. */
-	ep->max_order_raw_size = 0;
-	ep->max_order_war_size = 0;
-	ep->max_order_waw_size = 0;
+	ep->max_order_raw_size = MAX_ORDERED;
+	ep->max_order_war_size = MAX_ORDERED;
+	ep->max_order_waw_size = MAX_ORDERED;
 	ep->mem_tag_format = NW_TAG_FORMAT;
 	ep->tx_ctx_cnt = 1;
 	ep->rx_ctx_cnt = 1;
@@ -122,12 +130,14 @@ static void fill_domain(struct fi_domain_attr *domain, const struct fi_domain_at
 	domain->max_ep_stx_ctx = 0;
 	domain->max_ep_srx_ctx = 0;
 	domain->mr_iov_limit = 1;
+	/* A region is a list entry of the NIC, whose number the machine file limits; more are refused. */
+	domain->mr_cnt = 1 << 12;
 	domain->caps = FI_LOCAL_COMM | FI_REMOTE_COMM;
 }
 
 static void fill_tx(struct fi_tx_attr *tx, const struct fi_tx_attr *hints, uint64_t caps, const struct nw_limits *limits)
 {
-	tx->caps = caps & ~(FI_RECV | FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE);
+	tx->caps = caps & ~(FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE);
 	if (hints) {
 		/* The defaults of calls without flags: the program's own. */
 		tx->op_flags = hints->op_flags;
@@ -139,12 +149,12 @@ static void fill_tx(struct fi_tx_attr *tx, const struct fi_tx_attr *hints, uint6
 	/* Requests at a time: many, and the rest is told to try again. */
 	tx->size = 1 << 12;
 	tx->iov_limit = NW_IOV_LIMIT;
-	tx->rma_iov_limit = 0;
+	tx->rma_iov_limit = NW_IOV_LIMIT;
 }
 
 static void fill_rx(struct fi_rx_attr *rx, const struct fi_rx_attr *hints, uint64_t caps)
 {
-	rx->caps = caps & ~FI_SEND;
+	rx->caps = caps & ~(FI_SEND | FI_READ | FI_WRITE | FI_FENCE);
 	if (hints) {
 		rx->op_flags = hints->op_flags;
 		rx->msg_order = hints->msg_order;
@@ -158,7 +168,7 @@ static void fill_rx(struct fi_rx_attr *rx, const struct fi_rx_attr *hints, uint6
 
 static int fill(struct fi_info *info, const struct fi_info *hints, const struct nw_limits *limits, uint32_t version)
 {
-	info->caps = answer_caps(hints);
+	info->caps = nw_complete_caps(hints ? hints->caps : 0);
 	info->mode = 0;
 	info->addr_format = FI_FORMAT_UNSPEC;
 	info->handle = hints ? hints->handle : NULL;

@@ -32,9 +32,13 @@
 /* Entries of one gather or scatter list. They go through a copy, so the number is our own choice. */
 #define NW_IOV_LIMIT 8
 /* Primary capabilities, then modifiers. */
-#define NW_PRIMARY (FI_MSG | FI_TAGGED)
-#define NW_DIRECTIONS (FI_SEND | FI_RECV)
-#define NW_SECONDARY (FI_MULTI_RECV | FI_DIRECTED_RECV | FI_LOCAL_COMM | FI_REMOTE_COMM | FI_SOURCE)
+#define NW_TWO_SIDED (FI_MSG | FI_TAGGED)
+#define NW_ONE_SIDED (FI_RMA | FI_ATOMIC)
+#define NW_PRIMARY (NW_TWO_SIDED | NW_ONE_SIDED)
+#define NW_TWO_SIDED_DIRECTIONS (FI_SEND | FI_RECV)
+#define NW_ONE_SIDED_DIRECTIONS (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
+#define NW_DIRECTIONS (NW_TWO_SIDED_DIRECTIONS | NW_ONE_SIDED_DIRECTIONS)
+#define NW_SECONDARY (FI_MULTI_RECV | FI_DIRECTED_RECV | FI_FENCE | FI_LOCAL_COMM | FI_REMOTE_COMM | FI_SOURCE)
 #define NW_CAPS (NW_PRIMARY | NW_DIRECTIONS | NW_SECONDARY)
 /* Tags have 60 bits: one field per bit (fi_endpoint(3), mem_tag_format), four zeros in front. */
 #define NW_TAG_FORMAT 0x0aaaaaaaaaaaaaaaULL
@@ -62,6 +66,28 @@ struct nw_operation {
 	uint32_t quiet;   /* 1: fi_inject and its family: never a completion */
 };
 
+/* What a one-sided operation does. */
+enum nw_kind { NW_READ, NW_WRITE, NW_ATOMIC, NW_FETCH, NW_COMPARE };
+
+/* One read, write or atomic. Lengths are bytes in reads and writes, items in atomics. */
+struct nw_one_sided {
+	const struct iovec *local;    /* what is written, or where to read into; the operands of an atomic */
+	const struct iovec *compare;  /* NW_COMPARE */
+	const struct iovec *result;   /* NW_FETCH, NW_COMPARE */
+	const struct fi_rma_iov *remote;
+	size_t local_count;
+	size_t compare_count;
+	size_t result_count;
+	size_t remote_count;
+	fi_addr_t peer;
+	void *context;
+	uint64_t flags;      /* FI_* of the call, defaults already added */
+	uint32_t kind;       /* enum nw_kind */
+	uint32_t datatype;   /* enum fi_datatype */
+	uint32_t operation;  /* enum fi_op */
+	uint32_t quiet;      /* 1: fi_inject_write and its family: never a completion */
+};
+
 /* One completion, good or bad. */
 struct nw_entry {
 	void *op_context;
@@ -80,14 +106,30 @@ struct nw_entry {
 struct nw_endpoint_attr {
 	uint64_t caps;
 	uint64_t inject_size;
+	uint32_t domain;
 };
 
 /* What is bound to what. */
-enum nw_bind { NW_BIND_AV, NW_BIND_TX_CQ, NW_BIND_RX_CQ, NW_BIND_TX_CNTR, NW_BIND_RX_CNTR };
+enum nw_bind {
+	NW_BIND_AV,
+	NW_BIND_TX_CQ,
+	NW_BIND_RX_CQ,
+	NW_BIND_TX_CNTR,
+	NW_BIND_RX_CNTR,
+	NW_BIND_READ_CNTR,
+	NW_BIND_WRITE_CNTR,
+};
 
 /* All functions return zero or a negative FI_E*, if they return anything. */
 struct nw_layer {
 	int (*limits)(struct nw_limits *limits);
+
+	int (*domain_open)(uint32_t *domain);
+	int (*domain_close)(uint32_t domain);
+	int (*mr_open)(uint32_t domain, uint64_t key, void *start, uint64_t length, uint64_t access);
+	int (*mr_close)(uint32_t domain, uint64_t key);
+	/* How many items of what size; -FI_EOPNOTSUPP: there is no such atomic. */
+	int (*atomic_limits)(uint32_t kind, uint32_t datatype, uint32_t operation, struct fi_atomic_attr *attr);
 
 	int (*av_open)(uint32_t *av);
 	int (*av_close)(uint32_t av);
@@ -119,6 +161,7 @@ struct nw_layer {
 	int (*ep_min_multi_recv)(uint32_t ep, uint64_t bytes);
 	int (*ep_send)(uint32_t ep, const struct nw_operation *operation);
 	int (*ep_receive)(uint32_t ep, const struct nw_operation *operation);
+	int (*ep_one_sided)(uint32_t ep, const struct nw_one_sided *operation);
 	int (*ep_cancel)(uint32_t ep, void *context);
 };
 
@@ -134,7 +177,13 @@ struct nw_fabric {
 struct nw_domain {
 	struct fid_domain fid;
 	struct nw_fabric *fabric;
+	uint32_t id;
 	int children;
+};
+
+struct nw_mr {
+	struct fid_mr fid;
+	struct nw_domain *domain;
 };
 
 struct nw_av {
@@ -159,8 +208,8 @@ struct nw_cntr {
 	int users;
 };
 
-/* At most: one AV, two CQs, two counters. */
-#define NW_MAX_BOUND 5
+/* At most: one AV, two CQs, four counters. */
+#define NW_MAX_BOUND 7
 
 struct nw_ep {
 	struct fid_ep fid;
@@ -171,7 +220,7 @@ struct nw_ep {
 	uint64_t rx_flags;
 	size_t inject_size;
 	size_t min_multi_recv;
-	bool has_av, has_tx_cq, has_rx_cq, has_tx_cntr, has_rx_cntr;
+	bool has_av, has_tx_cq, has_rx_cq, has_tx_cntr, has_rx_cntr, has_read_cntr, has_write_cntr;
 	bool enabled;
 	int *bound[NW_MAX_BOUND];  /* counts of users to give back */
 	int bound_count;
@@ -194,6 +243,7 @@ extern struct fi_provider nw_provider;
 
 int nw_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
 	       const struct fi_info *hints, struct fi_info **info);
+uint64_t nw_complete_caps(uint64_t caps);
 int nw_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
 int nw_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain, void *context);
 int nw_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av, void *context);
@@ -203,12 +253,14 @@ int nw_endpoint_open(struct fid_domain *domain, struct fi_info *info, struct fid
 
 extern struct fi_ops_msg nw_msg_ops;
 extern struct fi_ops_tagged nw_tagged_ops;
+extern struct fi_ops_rma nw_rma_ops;
+extern struct fi_ops_atomic nw_atomic_ops;
+extern struct fi_ops_mr nw_mr_ops;
+int nw_query_atomic(struct fid_domain *domain, enum fi_datatype datatype, enum fi_op op, struct fi_atomic_attr *attr,
+		    uint64_t flags);
 
 /* unsupported.c: every call that there is no answer to returns -FI_ENOSYS. */
-extern struct fi_ops_rma nw_no_rma;
-extern struct fi_ops_atomic nw_no_atomic;
 extern struct fi_ops_collective nw_no_collective;
-extern struct fi_ops_mr nw_no_mr;
 int nw_no_bind(struct fid *fid, struct fid *bfid, uint64_t flags);
 int nw_no_control(struct fid *fid, int command, void *arg);
 int nw_no_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);

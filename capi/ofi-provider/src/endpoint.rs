@@ -9,8 +9,9 @@ use narrows_message::{
 use narrows_portals::{EqId, ProcessId};
 
 use crate::fi::{self, Errno};
-use crate::port::{Port, abi::FullEvent, charge_copy};
+use crate::port::{Port, abi::FullEvent, abi::Handle, charge_copy};
 use crate::queues::{Address, Entry, Origin, Shared};
+use crate::rma::{self, OneSided};
 
 /// One send, receive or peek: `struct nw_operation` in C.
 #[repr(C)]
@@ -79,14 +80,21 @@ struct Open {
 }
 
 /// Open operations by index.
-#[derive(Debug, Default)]
-struct Operations {
-    slots: Vec<Option<Open>>,
+#[derive(Debug)]
+pub struct Slots<T> {
+    slots: Vec<Option<T>>,
     free: Vec<usize>,
 }
 
-impl Operations {
-    fn insert(&mut self, open: Open) -> u64 {
+impl<T> Default for Slots<T> {
+    fn default() -> Slots<T> {
+        Slots { slots: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<T> Slots<T> {
+    /// Keeps one; its index.
+    pub fn insert(&mut self, open: T) -> u64 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             self.slots.len() - 1
@@ -95,22 +103,25 @@ impl Operations {
         index as u64
     }
 
-    fn get(&self, index: u64) -> Option<&Open> {
+    /// The one at an index.
+    pub fn get(&self, index: u64) -> Option<&T> {
         self.slots.get(index as usize)?.as_ref()
     }
 
-    fn get_mut(&mut self, index: u64) -> Option<&mut Open> {
+    /// The one at an index.
+    pub fn get_mut(&mut self, index: u64) -> Option<&mut T> {
         self.slots.get_mut(index as usize)?.as_mut()
     }
 
-    fn remove(&mut self, index: u64) -> Option<Open> {
+    /// Takes one out.
+    pub fn remove(&mut self, index: u64) -> Option<T> {
         let open = self.slots.get_mut(index as usize)?.take()?;
         self.free.push(index as usize);
         Some(open)
     }
 
-    /// Indices of the operations that `which` accepts.
-    fn find(&self, which: impl Fn(&Open) -> bool) -> impl Iterator<Item = u64> {
+    /// Indices of those that `which` accepts.
+    fn find(&self, which: impl Fn(&T) -> bool) -> impl Iterator<Item = u64> {
         let slots = self.slots.iter().enumerate();
         slots.filter_map(move |(index, open)| open.as_ref().filter(|open| which(open)).map(|_| index as u64))
     }
@@ -129,14 +140,20 @@ pub struct Bound {
     pub tx_counter: Option<u32>,
     /// Counter of receives.
     pub rx_counter: Option<u32>,
+    /// Counter of reads, fetching atomics among them.
+    pub read_counter: Option<u32>,
+    /// Counter of writes, other atomics among them.
+    pub write_counter: Option<u32>,
 }
 
 /// An endpoint.
 pub struct Endpoint {
     port: Port,
-    /// From the moment when it is enabled.
+    /// From the moment when it is enabled, if it has any.
     messages: Option<Messages>,
-    operations: Operations,
+    /// Likewise.
+    one_sided: Option<OneSided>,
+    operations: Slots<Open>,
     /// Its name.
     pub address: Address,
     /// What it is bound to.
@@ -145,32 +162,37 @@ pub struct Endpoint {
     pub min_multi_recv: u64,
     /// Its number, in the place of an event queue: the message layer only hands it back.
     number: EqId,
-    directed: bool,
+    caps: u64,
     inject_size: u64,
 }
 
 impl Endpoint {
     /// Not yet enabled.
-    pub fn new(port: Port, local: ProcessId, caps: u64, inject_size: u64) -> Endpoint {
-        let address = Address { process: local, base: port.base };
+    pub fn new(port: Port, local: ProcessId, caps: u64, inject_size: u64, domain: u32) -> Endpoint {
+        let address = Address { process: local, base: port.base, domain };
         Endpoint {
             number: EqId(port.base),
             port,
             messages: None,
-            operations: Operations::default(),
+            one_sided: None,
+            operations: Slots::default(),
             address,
             bound: Bound::default(),
             min_multi_recv: 0,
-            directed: caps & fi::DIRECTED_RECV != 0,
+            caps,
             inject_size,
         }
     }
 
     /// Starts.
-    pub fn enable(&mut self, config: MessageConfig) {
-        if self.messages.is_none() {
+    pub fn enable(&mut self, config: MessageConfig) -> Result<(), Errno> {
+        if self.messages.is_none() && self.caps & (fi::MSG | fi::TAGGED) != 0 {
             self.messages = Some(Messages::new(config, self.number, self.address.process, &mut self.port));
         }
+        if self.one_sided.is_none() && self.caps & (fi::RMA | fi::ATOMIC) != 0 {
+            self.one_sided = Some(OneSided::open(self.port.interface, self.inject_size)?);
+        }
+        Ok(())
     }
 
     /// See [`Messages::renew`].
@@ -180,9 +202,9 @@ impl Endpoint {
         }
     }
 
-    /// Its event queue.
-    pub fn event_queue(&self) -> usize {
-        self.port.queue
+    /// Its event queues: of messages, of one-sided operations.
+    pub fn event_queues(&self) -> impl Iterator<Item = usize> {
+        std::iter::once(self.port.queue).chain(self.one_sided.as_ref().map(|one_sided| one_sided.queue))
     }
 
     /// Results of searches that are on their way.
@@ -200,6 +222,9 @@ impl Endpoint {
                 }
             }
         }
+        if let Some(one_sided) = self.one_sided.take() {
+            one_sided.close();
+        }
         self.port.close();
         // A message may still be on its way into a buffer of ours: such buffers stay.
         for open in self.operations.slots.drain(..).flatten() {
@@ -207,10 +232,15 @@ impl Endpoint {
         }
     }
 
-    /// The process behind an index of the address vector.
-    fn peer(&self, shared: &Shared, index: u64) -> Result<ProcessId, Errno> {
+    /// The endpoint behind an index of the address vector.
+    fn address_of(&self, shared: &Shared, index: u64) -> Result<Address, Errno> {
         let av = self.bound.av.ok_or(fi::EINVAL)?;
-        let address = shared.avs.get(av)?.get(index).ok_or(fi::EINVAL)?;
+        shared.avs.get(av)?.get(index).ok_or(fi::EINVAL)
+    }
+
+    /// The process behind an index, for messages.
+    fn peer(&self, shared: &Shared, index: u64) -> Result<ProcessId, Errno> {
+        let address = self.address_of(shared, index)?;
         if address.base != self.address.base {
             // Ranks that opened their endpoints in different orders: see port.rs.
             return Err(fi::EOPNOTSUPP);
@@ -219,7 +249,7 @@ impl Endpoint {
     }
 
     fn source_wanted(&self, shared: &Shared, operation: &Operation) -> Result<Option<ProcessId>, Errno> {
-        if !self.directed || operation.peer == fi::ADDR_UNSPEC {
+        if self.caps & fi::DIRECTED_RECV == 0 || operation.peer == fi::ADDR_UNSPEC {
             return Ok(None);
         }
         self.peer(shared, operation.peer).map(Some)
@@ -229,6 +259,9 @@ impl Endpoint {
     pub fn send(&mut self, shared: &mut Shared, operation: &Operation) -> Result<(), Errno> {
         operation.check_tag()?;
         let target = self.peer(shared, operation.peer)?;
+        if operation.flags & fi::FENCE != 0 && self.one_sided.as_ref().is_some_and(|one_sided| one_sided.busy(target)) {
+            return Err(fi::EAGAIN);
+        }
         let messages = self.messages.as_mut().ok_or(fi::EOPBADSTATE)?;
         let regions = operation.regions();
         let length: u64 = regions.iter().map(|region| region.iov_len as u64).sum();
@@ -408,8 +441,17 @@ impl Endpoint {
         if cancelled { Ok(()) } else { Err(fi::ENOENT) }
     }
 
-    /// One event of the queue.
-    pub fn event(&mut self, shared: &mut Shared, event: &FullEvent) {
+    /// Reads, writes, atomics.
+    pub fn post_one_sided(&mut self, shared: &Shared, operation: &rma::Operation) -> Result<(), Errno> {
+        let peer = self.address_of(shared, operation.peer)?;
+        self.one_sided.as_mut().ok_or(fi::EOPBADSTATE)?.post(&self.bound, peer, operation)
+    }
+
+    /// One event of one of the queues.
+    pub fn event(&mut self, shared: &mut Shared, queue: Handle, event: &FullEvent) {
+        if let Some(one_sided) = self.one_sided.as_mut().filter(|one_sided| one_sided.queue == queue) {
+            return one_sided.event(&self.bound, shared, event);
+        }
         if let (Some(event), Some(messages)) = (self.port.event(event), &mut self.messages) {
             messages.event(&mut self.port, event);
         }
@@ -487,13 +529,12 @@ impl Endpoint {
     /// The entry of a message that was received or found.
     fn received(&self, shared: &Shared, context: usize, completion: &Completion) -> Entry {
         let data = if completion.data.is_some() { fi::REMOTE_CQ_DATA } else { 0 };
-        let address = Address { process: completion.source, base: self.address.base };
         let av = self.bound.av.and_then(|av| shared.avs.get(av).ok());
         Entry {
             len: completion.length as usize,
             data: completion.data.map_or(0, u64::from),
             tag: completion.tag,
-            source: av.map_or(fi::ADDR_NOTAVAIL, |av| av.index(address)),
+            source: av.map_or(fi::ADDR_NOTAVAIL, |av| av.index(completion.source, self.address.base)),
             ..entry(context, fi::RECV | queue_flag(completion.queue) | data)
         }
     }
@@ -507,7 +548,7 @@ fn queue_flag(queue: Queue) -> u64 {
 }
 
 /// An entry without a message.
-fn entry(context: usize, flags: u64) -> Entry {
+pub fn entry(context: usize, flags: u64) -> Entry {
     Entry {
         op_context: context as *mut c_void,
         flags,

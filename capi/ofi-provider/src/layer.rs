@@ -9,6 +9,7 @@ use crate::endpoint::Operation;
 use crate::fi::{self, Errno};
 use crate::port::{self, abi};
 use crate::queues::{Address, AddressVector, Counter, Entry};
+use crate::rma;
 use crate::state::{self, state};
 
 #[repr(C)]
@@ -22,6 +23,14 @@ pub struct Limits {
 pub struct EndpointAttr {
     caps: u64,
     inject_size: u64,
+    domain: u32,
+}
+
+/// `struct fi_atomic_attr`.
+#[repr(C)]
+pub struct AtomicAttr {
+    count: usize,
+    size: usize,
 }
 
 /// Binding of endpoints: `enum nw_bind`.
@@ -30,11 +39,18 @@ const BIND_TX_CQ: u32 = 1;
 const BIND_RX_CQ: u32 = 2;
 const BIND_TX_CNTR: u32 = 3;
 const BIND_RX_CNTR: u32 = 4;
+const BIND_READ_CNTR: u32 = 5;
+const BIND_WRITE_CNTR: u32 = 6;
 
 /// The functions, in the order of `struct nw_layer`.
 #[repr(C)]
 pub struct Layer {
     limits: unsafe extern "C" fn(*mut Limits) -> c_int,
+    domain_open: unsafe extern "C" fn(*mut u32) -> c_int,
+    domain_close: extern "C" fn(u32) -> c_int,
+    mr_open: extern "C" fn(u32, u64, *mut c_void, u64, u64) -> c_int,
+    mr_close: extern "C" fn(u32, u64) -> c_int,
+    atomic_limits: unsafe extern "C" fn(u32, u32, u32, *mut AtomicAttr) -> c_int,
     av_open: unsafe extern "C" fn(*mut u32) -> c_int,
     av_close: extern "C" fn(u32) -> c_int,
     av_insert: unsafe extern "C" fn(u32, *const c_void, *mut u64) -> c_int,
@@ -58,12 +74,18 @@ pub struct Layer {
     ep_min_multi_recv: extern "C" fn(u32, u64) -> c_int,
     ep_send: unsafe extern "C" fn(u32, *const Operation) -> c_int,
     ep_receive: unsafe extern "C" fn(u32, *const Operation) -> c_int,
+    ep_one_sided: unsafe extern "C" fn(u32, *const rma::Operation) -> c_int,
     ep_cancel: extern "C" fn(u32, *mut c_void) -> c_int,
 }
 
 /// What `fi_prov_ini` hands to C.
 pub static LAYER: Layer = Layer {
     limits,
+    domain_open,
+    domain_close,
+    mr_open,
+    mr_close,
+    atomic_limits,
     av_open,
     av_close,
     av_insert,
@@ -87,6 +109,7 @@ pub static LAYER: Layer = Layer {
     ep_min_multi_recv,
     ep_send,
     ep_receive,
+    ep_one_sided,
     ep_cancel,
 };
 
@@ -124,6 +147,42 @@ unsafe extern "C" fn limits(place: *mut Limits) -> c_int {
         let limits = Limits { inject_size: config.inject_limit, max_msg_size: abi::SIZE_MAX, addrlen: Address::LENGTH as u64 };
         // SAFETY: C passes a place of its own.
         unsafe { place.write(limits) };
+        Ok(0)
+    })
+}
+
+unsafe extern "C" fn domain_open(place: *mut u32) -> c_int {
+    // SAFETY: C passes a place of its own.
+    unsafe { opened(place, || state().open_domain()) }
+}
+
+extern "C" fn domain_close(domain: u32) -> c_int {
+    code(|| {
+        state().domains.remove(domain)?.close(domain);
+        Ok(0)
+    })
+}
+
+extern "C" fn mr_open(domain: u32, key: u64, start: *mut c_void, length: u64, access: u64) -> c_int {
+    code(|| {
+        let mut state = state();
+        let interface = state.interface()?;
+        state.domains.get_mut(domain)?.register(domain, interface, key, start as u64, length, access)?;
+        Ok(0)
+    })
+}
+
+extern "C" fn mr_close(domain: u32, key: u64) -> c_int {
+    code(|| state().domains.get_mut(domain)?.deregister(key).map(|()| 0))
+}
+
+unsafe extern "C" fn atomic_limits(kind: u32, datatype: u32, operation: u32, place: *mut AtomicAttr) -> c_int {
+    code(|| {
+        let (count, size) = rma::atomic_limits(kind, datatype, operation, &state().interface()?.limits)?;
+        // SAFETY: C passes the program's place, or null when it asks for no more than this.
+        if let Some(place) = unsafe { place.as_mut() } {
+            *place = AtomicAttr { count, size };
+        }
         Ok(0)
     })
 }
@@ -260,7 +319,7 @@ extern "C" fn cntr_wait(counter: u32, threshold: u64, timeout_ms: c_int) -> c_in
 
 unsafe extern "C" fn ep_open(attr: *const EndpointAttr, place: *mut u32) -> c_int {
     // SAFETY: C passes a structure and a place of its own.
-    unsafe { opened(place, || state().open_endpoint((*attr).caps, (*attr).inject_size)) }
+    unsafe { opened(place, || state().open_endpoint((*attr).caps, (*attr).inject_size, (*attr).domain)) }
 }
 
 extern "C" fn ep_close(ep: u32) -> c_int {
@@ -277,6 +336,8 @@ extern "C" fn ep_bind(ep: u32, what: u32, object: u32, selective: u32) -> c_int 
             BIND_RX_CQ => bound.rx_cq = Some((object, selective != 0)),
             BIND_TX_CNTR => bound.tx_counter = Some(object),
             BIND_RX_CNTR => bound.rx_counter = Some(object),
+            BIND_READ_CNTR => bound.read_counter = Some(object),
+            BIND_WRITE_CNTR => bound.write_counter = Some(object),
             _ => return Err(fi::EINVAL),
         }
         Ok(0)
@@ -285,12 +346,8 @@ extern "C" fn ep_bind(ep: u32, what: u32, object: u32, selective: u32) -> c_int 
 
 extern "C" fn ep_enable(ep: u32) -> c_int {
     code(|| {
-        let mut state = state();
-        let config = state.config()?;
-        state.endpoints.get_mut(ep)?.enable(config);
+        state().enable_endpoint(ep)?;
         port::endpoint_open(before_start);
-        drop(state);
-        state::settle();
         Ok(0)
     })
 }
@@ -327,6 +384,11 @@ unsafe extern "C" fn ep_send(ep: u32, operation: *const Operation) -> c_int {
 unsafe extern "C" fn ep_receive(ep: u32, operation: *const Operation) -> c_int {
     // SAFETY: C passes a structure of its own.
     code(|| state().with_endpoint(ep, |endpoint, shared| endpoint.receive(shared, unsafe { &*operation })).map(|()| 0))
+}
+
+unsafe extern "C" fn ep_one_sided(ep: u32, operation: *const rma::Operation) -> c_int {
+    // SAFETY: C passes a structure of its own.
+    code(|| state().with_endpoint(ep, |endpoint, shared| endpoint.post_one_sided(shared, unsafe { &*operation })).map(|()| 0))
 }
 
 extern "C" fn ep_cancel(ep: u32, context: *mut c_void) -> c_int {

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! MPI library -> libfabric -> c/*.c -> layer.rs -> endpoint.rs -> narrows-message -> port.rs -> libportals.so
+//!                                                             `-> rma.rs -----------^
 //! ```
 //!
 //! | file | what |
@@ -10,22 +11,28 @@
 //! | `c/init.c`, `c/info.c` | how libfabric loads us; what we offer |
 //! | `c/fabric.c`, `c/av.c`, `c/cq.c`, `c/cntr.c`, `c/endpoint.c` | libfabric's objects |
 //! | `c/messages.c` | the twenty variants of send and receive, unpacked into one structure |
+//! | `c/rma.c`, `c/mr.c` | reads, writes, atomics and memory regions, likewise |
 //! | `c/unsupported.c` | what we do not have |
 //! | [`layer`] | the functions that C calls |
 //! | [`state`] | one lock; how events become completions |
-//! | [`endpoint`] | operations and completions |
+//! | [`endpoint`] | messages and their completions |
+//! | [`rma`] | reads, writes, atomics |
+//! | [`regions`] | domains and their memory regions |
 //! | [`queues`] | address vectors, completion queues, counters |
-//! | [`port`] | Portals, for the message layer |
+//! | [`port`] | Portals, for the message layer and one-sided operations |
 //! | [`fi`] | libfabric's numbers |
 //!
 //! It has `FI_EP_RDM` endpoints with tagged and untagged messages: peek and claim, cancel, inject,
-//! remote CQ data of 32 bits, multi-receive, tags of 60 bits, counters of sends and receives.
+//! remote CQ data of 32 bits, multi-receive, tags of 60 bits; reads, writes and atomics, memory regions with keys of the program's
+//! choice and offsets (mr_mode 0), fences between one-sided operations; counters of all of these. Several endpoints may share a domain.
 
 mod endpoint;
 mod fi;
 mod layer;
 mod port;
 mod queues;
+mod regions;
+mod rma;
 mod state;
 #[cfg(test)]
 mod tests;

@@ -11,8 +11,8 @@ use std::mem::MaybeUninit;
 
 use narrows_message::{Portals, portal_table};
 use narrows_portals::{
-    AckRequest, EntryId, EqId, Event, EventKind, FailType, List, LocalBuffer, MatchEntry, ProcessId, RemoteTarget, ReplyCode,
-    SearchOperation, md,
+    AckRequest, AtomicOperation, Datatype, EntryId, EqId, Event, EventKind, FailType, List, LocalBuffer, MatchEntry, NID_ANY, PID_ANY,
+    ProcessId, RemoteTarget, ReplyCode, SearchOperation, md, me,
 };
 
 use crate::fi::{self, Errno};
@@ -26,6 +26,7 @@ use abi::{FullEvent, Handle, MatchListEntry, MemoryDescriptor, NiLimits, Private
 unsafe extern "C" {
     fn PtlInit() -> c_int;
     fn PtlNIInit(iface: u32, options: c_uint, pid: u32, desired: *const NiLimits, actual: *mut NiLimits, ni: *mut Handle) -> c_int;
+    fn PtlNIStatus(ni: Handle, register: c_uint, value: *mut c_int) -> c_int;
     fn PtlGetPhysId(ni: Handle, id: *mut Process) -> c_int;
     fn PtlPTAlloc(ni: Handle, options: c_uint, eq: Handle, request: u32, index: *mut u32) -> c_int;
     fn PtlPTDisable(ni: Handle, index: u32) -> c_int;
@@ -60,6 +61,53 @@ unsafe extern "C" {
         remote_offset: u64,
         user: *mut c_void,
     ) -> c_int;
+    fn PtlAtomic(
+        md: Handle,
+        local_offset: u64,
+        length: u64,
+        ack: c_uint,
+        target: Process,
+        pt: u32,
+        match_bits: u64,
+        remote_offset: u64,
+        user: *mut c_void,
+        hdr_data: u64,
+        operation: c_uint,
+        datatype: c_uint,
+    ) -> c_int;
+    fn PtlFetchAtomic(
+        get_md: Handle,
+        local_get_offset: u64,
+        put_md: Handle,
+        local_put_offset: u64,
+        length: u64,
+        target: Process,
+        pt: u32,
+        match_bits: u64,
+        remote_offset: u64,
+        user: *mut c_void,
+        hdr_data: u64,
+        operation: c_uint,
+        datatype: c_uint,
+    ) -> c_int;
+    fn PtlSwap(
+        get_md: Handle,
+        local_get_offset: u64,
+        put_md: Handle,
+        local_put_offset: u64,
+        length: u64,
+        target: Process,
+        pt: u32,
+        match_bits: u64,
+        remote_offset: u64,
+        user: *mut c_void,
+        hdr_data: u64,
+        operand: *const c_void,
+        operation: c_uint,
+        datatype: c_uint,
+    ) -> c_int;
+    fn PtlCTAlloc(ni: Handle, ct: *mut Handle) -> c_int;
+    fn PtlCTFree(ct: Handle) -> c_int;
     fn narrows_get_settings(settings: *mut PrivateSettings) -> c_int;
     fn narrows_endpoint_open();
     fn narrows_before_start(prepare: extern "C" fn());
@@ -151,8 +199,8 @@ pub struct Interface {
     ni: Handle,
     /// This process.
     pub local: ProcessId,
-    /// Longest put that the library writes to the NIC itself, bytes.
-    max_volatile: u64,
+    /// What the machine file grants.
+    pub limits: NiLimits,
 }
 
 impl Interface {
@@ -160,16 +208,178 @@ impl Interface {
     pub fn open() -> Result<Interface, Errno> {
         let mut ni = 0;
         let mut id = Process::logical(0);
-        let mut limits = MaybeUninit::<NiLimits>::uninit();
+        let mut limits = MaybeUninit::uninit();
         // SAFETY: valid places; null limits ask for all there is.
         unsafe {
             check("PtlInit", PtlInit())?;
             let options = abi::NI_MATCHING | abi::NI_PHYSICAL;
             check("PtlNIInit", PtlNIInit(0, options, abi::PID_ANY, std::ptr::null(), limits.as_mut_ptr(), &mut ni))?;
             check("PtlGetPhysId", PtlGetPhysId(ni, &mut id))?;
+            let local = ProcessId { nid: id.phys.nid, pid: id.phys.pid };
             // PTL_OK says that the limits were written.
-            let max_volatile = limits.assume_init().max_volatile_size;
-            Ok(Interface { ni, local: ProcessId { nid: id.phys.nid, pid: id.phys.pid }, max_volatile })
+            Ok(Interface { ni, local, limits: limits.assume_init() })
+        }
+    }
+}
+
+/// Where a one-sided operation goes.
+#[derive(Clone, Copy)]
+pub struct Target {
+    /// The process.
+    pub process: Process,
+    /// Its portal table entry.
+    pub table: u32,
+    /// Match bits.
+    pub key: u64,
+    /// In the region.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+    /// Comes back in the event.
+    pub user: u64,
+}
+
+fn pointer(number: u64) -> *mut c_void {
+    number as usize as *mut c_void
+}
+
+/// Portals for one-sided operations. Results are its own codes where the caller distinguishes them.
+impl Interface {
+    /// Waits until the NIC has done what it was given so far.
+    pub fn settle(&self) -> Result<(), Errno> {
+        let mut drops = 0;
+        // SAFETY: a valid place.
+        check("PtlNIStatus", unsafe { PtlNIStatus(self.ni, abi::SR_DROP_COUNT, &mut drops) })
+    }
+
+    /// An event queue that never overflows.
+    pub fn event_queue(&self) -> Result<Handle, Errno> {
+        let mut queue = 0;
+        // SAFETY: a valid place.
+        check("PtlEQAlloc", unsafe { PtlEQAlloc(self.ni, EVENTS, &mut queue) }).map(|()| queue)
+    }
+
+    /// Gives it back.
+    pub fn free_event_queue(&self, queue: Handle) {
+        // SAFETY: any value may be given.
+        unsafe { PtlEQFree(queue) };
+    }
+
+    /// A counting event.
+    pub fn counting_event(&self) -> Result<Handle, Errno> {
+        let mut counting = 0;
+        // SAFETY: a valid place.
+        check("PtlCTAlloc", unsafe { PtlCTAlloc(self.ni, &mut counting) }).map(|()| counting)
+    }
+
+    /// Gives it back.
+    pub fn free_counting_event(&self, counting: Handle) {
+        // SAFETY: any value may be given.
+        unsafe { PtlCTFree(counting) };
+    }
+
+    /// The portal table entry of this very number.
+    pub fn table_entry(&self, index: u32, options: u32, queue: Handle) -> Result<(), Errno> {
+        let mut got = 0;
+        // SAFETY: a valid place.
+        check("PtlPTAlloc", unsafe { PtlPTAlloc(self.ni, options, queue, index, &mut got) })
+    }
+
+    /// Gives it back. Messages that still come find no entry.
+    pub fn free_table_entry(&self, index: u32) {
+        // SAFETY: what is already gone answers with an error that changes nothing.
+        unsafe { PtlPTFree(self.ni, index) };
+    }
+
+    /// The descriptor of the whole address space with these options.
+    pub fn whole_memory(&self, options: u32, eq_handle: Handle) -> Result<Handle, Errno> {
+        let md = MemoryDescriptor { start: std::ptr::null_mut(), length: abi::SIZE_MAX, options, eq_handle, ct_handle: abi::HANDLE_NONE };
+        let mut handle = 0;
+        // SAFETY: valid places.
+        check("PtlMDBind", unsafe { PtlMDBind(self.ni, &md, &mut handle) }).map(|()| handle)
+    }
+
+    /// Releases a descriptor.
+    pub fn release(&self, md: Handle) {
+        // SAFETY: any value may be given.
+        unsafe { PtlMDRelease(md) };
+    }
+
+    /// Appends a region that anybody who knows its key may use.
+    pub fn append(&self, table: u32, key: u64, start: u64, length: u64, options: u32, counting: Handle) -> Result<Handle, Errno> {
+        let ct_handle = if options & me::EVENT_CT_COMM != 0 { counting } else { abi::HANDLE_NONE };
+        let entry = MatchListEntry {
+            start: pointer(start),
+            length,
+            ct_handle,
+            uid: abi::UID_ANY,
+            options,
+            match_id: Process::physical(NID_ANY, PID_ANY),
+            match_bits: key,
+            ignore_bits: 0,
+            min_free: 0,
+        };
+        let mut handle = 0;
+        // SAFETY: valid places; the program gives the memory until the region is closed.
+        let code = unsafe { PtlMEAppend(self.ni, table, &entry, abi::PRIORITY_LIST, std::ptr::null_mut(), &mut handle) };
+        check("PtlMEAppend", code).map(|()| handle)
+    }
+
+    /// Unlinks a region; false: an operation still uses it.
+    pub fn unlink(&self, entry: Handle) -> bool {
+        // SAFETY: any value may be asked for.
+        unsafe { PtlMEUnlink(entry) != abi::IN_USE }
+    }
+
+    /// Fetches to `local`; a REPLY event follows.
+    pub fn get(&self, md: Handle, local: u64, to: Target) -> c_int {
+        // SAFETY: the program keeps its buffers valid until completion; so for all operations below.
+        unsafe { PtlGet(md, local, to.length, to.process, to.table, to.key, to.offset, pointer(to.user)) }
+    }
+
+    /// Writes from `local`; an ACK event follows.
+    pub fn put(&self, md: Handle, local: u64, to: Target) -> c_int {
+        // SAFETY: as above.
+        unsafe { PtlPut(md, local, to.length, abi::ACK_REQ, to.process, to.table, to.key, to.offset, pointer(to.user), 0) }
+    }
+
+    /// Combines; an ACK event follows.
+    pub fn atomic(&self, md: Handle, local: u64, to: Target, operation: AtomicOperation, datatype: Datatype) -> c_int {
+        let (user, operation, datatype) = (pointer(to.user), operation as c_uint, datatype as c_uint);
+        // SAFETY: as above.
+        unsafe { PtlAtomic(md, local, to.length, abi::ACK_REQ, to.process, to.table, to.key, to.offset, user, 0, operation, datatype) }
+    }
+
+    /// Combines and fetches; a REPLY event follows.
+    pub fn fetch_atomic(
+        &self,
+        (get_md, result): (Handle, u64),
+        (put_md, local): (Handle, u64),
+        to: Target,
+        operation: AtomicOperation,
+        datatype: Datatype,
+    ) -> c_int {
+        let Target { process, table, key, offset, length, user } = to;
+        let (operation, datatype) = (operation as c_uint, datatype as c_uint);
+        // SAFETY: as above.
+        unsafe { PtlFetchAtomic(get_md, result, put_md, local, length, process, table, key, offset, pointer(user), 0, operation, datatype) }
+    }
+
+    /// Swaps and fetches, perhaps on a condition on what stands at `operand`; a REPLY event follows.
+    pub fn swap(
+        &self,
+        (get_md, result): (Handle, u64),
+        (put_md, local): (Handle, u64),
+        to: Target,
+        operand: u64,
+        operation: AtomicOperation,
+        datatype: Datatype,
+    ) -> c_int {
+        let Target { process, table, key, offset, length, user } = to;
+        let (operand, operation, datatype) = (pointer(operand), operation as c_uint, datatype as c_uint);
+        // SAFETY: as above.
+        unsafe {
+            PtlSwap(get_md, result, put_md, local, length, process, table, key, offset, pointer(user), 0, operand, operation, datatype)
         }
     }
 }
@@ -197,7 +407,8 @@ pub fn block_size() -> u32 {
 /// An endpoint's part of Portals.
 #[derive(Debug)]
 pub struct Port {
-    interface: Interface,
+    /// The process's.
+    pub interface: Interface,
     /// Its event queue.
     pub queue: Handle,
     /// First portal table entry.
@@ -343,7 +554,7 @@ impl Portals for Port {
     }
 
     fn put(&mut self, local: LocalBuffer, length: u64, copy_now: bool, ack: AckRequest, target: RemoteTarget, hdr_data: u64) {
-        if copy_now && length > self.interface.max_volatile {
+        if copy_now && length > self.interface.limits.max_volatile_size {
             charge_copy(length);
         }
         let options = if copy_now { local.options | md::VOLATILE } else { local.options };

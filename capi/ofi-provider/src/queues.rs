@@ -6,6 +6,7 @@ use std::ffi::c_void;
 use narrows_portals::ProcessId;
 
 use crate::fi::{self, Errno};
+use crate::regions::MAX_DOMAINS;
 
 /// Values by small index; the lowest free one is used again.
 #[derive(Debug)]
@@ -60,6 +61,8 @@ pub struct Address {
     pub process: ProcessId,
     /// Its first portal table entry.
     pub base: u32,
+    /// Which of the process's domains has the memory regions.
+    pub domain: u32,
 }
 
 /// Distinguishes our addresses from other bytes: `NRW1`.
@@ -72,7 +75,8 @@ impl Address {
     /// As bytes.
     pub fn to_bytes(self) -> [u8; Address::LENGTH] {
         let mut bytes = [0; Address::LENGTH];
-        for (place, word) in bytes.chunks_exact_mut(4).zip([MAGIC, self.process.nid, self.process.pid, self.base]) {
+        let tables = self.base | self.domain << 16;
+        for (place, word) in bytes.chunks_exact_mut(4).zip([MAGIC, self.process.nid, self.process.pid, tables]) {
             place.copy_from_slice(&word.to_le_bytes());
         }
         bytes
@@ -81,8 +85,10 @@ impl Address {
     /// From bytes, unless they are no address of ours.
     pub fn from_bytes(bytes: &[u8; Address::LENGTH]) -> Option<Address> {
         let word = |index: usize| u32::from_le_bytes(std::array::from_fn(|byte| bytes[index * 4 + byte]));
-        let address = Address { process: ProcessId { nid: word(1), pid: word(2) }, base: word(3) };
-        (word(0) == MAGIC && address.process.nid != 0 && address.process.pid != 0).then_some(address)
+        let (base, domain) = (word(3) & 0xffff, word(3) >> 16);
+        let address = Address { process: ProcessId { nid: word(1), pid: word(2) }, base, domain };
+        let known = word(0) == MAGIC && address.process.nid != 0 && address.process.pid != 0 && domain < MAX_DOMAINS;
+        known.then_some(address)
     }
 
     /// For people.
@@ -96,7 +102,8 @@ impl Address {
 pub struct AddressVector {
     peers: Vec<Option<Address>>,
     holes: BTreeSet<usize>,
-    indices: BTreeMap<Address, u64>,
+    /// By process and base, which are all that a message says of its sender.
+    indices: BTreeMap<(ProcessId, u32), u64>,
 }
 
 impl AddressVector {
@@ -107,7 +114,7 @@ impl AddressVector {
             self.peers.len() - 1
         });
         self.peers[index] = Some(address);
-        self.indices.entry(address).or_insert(index as u64);
+        self.indices.entry((address.process, address.base)).or_insert(index as u64);
         index as u64
     }
 
@@ -116,9 +123,9 @@ impl AddressVector {
         self.peers.get(usize::try_from(index).ok()?).copied().flatten()
     }
 
-    /// The index of an address, or `FI_ADDR_NOTAVAIL`.
-    pub fn index(&self, address: Address) -> u64 {
-        self.indices.get(&address).copied().unwrap_or(fi::ADDR_NOTAVAIL)
+    /// The index of an endpoint, or `FI_ADDR_NOTAVAIL`.
+    pub fn index(&self, process: ProcessId, base: u32) -> u64 {
+        self.indices.get(&(process, base)).copied().unwrap_or(fi::ADDR_NOTAVAIL)
     }
 
     /// Removes an index.
@@ -126,11 +133,12 @@ impl AddressVector {
         let address = self.get(index).ok_or(fi::EINVAL)?;
         self.peers[index as usize] = None;
         self.holes.insert(index as usize);
-        if self.indices.get(&address) == Some(&index) {
-            self.indices.remove(&address);
+        let endpoint = (address.process, address.base);
+        if self.indices.get(&endpoint) == Some(&index) {
+            self.indices.remove(&endpoint);
             // The same address may be there a second time.
             if let Some(other) = self.peers.iter().position(|peer| *peer == Some(address)) {
-                self.indices.insert(address, other as u64);
+                self.indices.insert(endpoint, other as u64);
             }
         }
         Ok(())
@@ -250,7 +258,7 @@ mod tests {
     use super::*;
 
     fn address(nid: u32, base: u32) -> Address {
-        Address { process: ProcessId { nid, pid: 1 }, base }
+        Address { process: ProcessId { nid, pid: 1 }, base, domain: 3 }
     }
 
     #[test]
@@ -270,11 +278,11 @@ mod tests {
             assert_eq!(av.insert(address(nid, 0)), u64::from(nid) - 1);
         }
         assert_eq!(av.insert(address(2, 0)), 4, "the same process again");
-        assert_eq!(av.index(address(2, 0)), 1, "its first index");
-        assert_eq!(av.index(address(2, 4)), fi::ADDR_NOTAVAIL, "another endpoint of it");
+        assert_eq!(av.index(address(2, 0).process, 0), 1, "its first index");
+        assert_eq!(av.index(address(2, 4).process, 4), fi::ADDR_NOTAVAIL, "another endpoint of it");
         av.remove(1).unwrap();
         assert_eq!(av.get(1), None);
-        assert_eq!(av.index(address(2, 0)), 4);
+        assert_eq!(av.index(address(2, 0).process, 0), 4);
         assert_eq!(av.remove(1), Err(fi::EINVAL));
         assert_eq!(av.insert(address(9, 0)), 1);
     }

@@ -17,14 +17,18 @@ use crate::endpoint::Endpoint;
 use crate::fi::{self, Errno};
 use crate::port::{self, Interface, Look, Port, abi};
 use crate::queues::{Entry, Origin, Shared, Table};
+use crate::regions::{Domain, MAX_DOMAINS};
 
-/// Portal table entries of a network interface (BXI: `max_pt_index` 255), in blocks.
-const TABLE_SIZE: u32 = 256;
+/// Portal table entries of a network interface (BXI: `max_pt_index` 255): blocks for endpoints,
+/// and at the end one for each domain.
+pub const TABLE_SIZE: u32 = 256;
 
 /// Everything.
 pub struct State {
     config: Option<MessageConfig>,
     interface: Option<Interface>,
+    /// Domains.
+    pub domains: Table<Domain>,
     /// Endpoints.
     pub endpoints: Table<Endpoint>,
     /// Which blocks of portal table entries are in use.
@@ -40,6 +44,7 @@ pub struct State {
 static STATE: Mutex<State> = Mutex::new(State {
     config: None,
     interface: None,
+    domains: Table::new(),
     endpoints: Table::new(),
     blocks: Vec::new(),
     event_queues: None,
@@ -79,23 +84,38 @@ impl State {
         Ok(config)
     }
 
+    /// The network interface, which the first who needs it opens.
+    pub fn interface(&mut self) -> Result<Interface, Errno> {
+        match self.interface {
+            Some(interface) => Ok(interface),
+            None => Ok(*self.interface.insert(Interface::open()?)),
+        }
+    }
+
+    /// Opens a domain.
+    pub fn open_domain(&mut self) -> Result<u32, Errno> {
+        let number = self.domains.insert(Domain::default());
+        if number < MAX_DOMAINS {
+            return Ok(number);
+        }
+        self.domains.remove(number)?;
+        Err(fi::ENOSPC)
+    }
+
     /// Opens an endpoint, with the lowest free block of portal table entries.
-    pub fn open_endpoint(&mut self, caps: u64, inject_size: u64) -> Result<u32, Errno> {
-        let interface = match self.interface {
-            Some(interface) => interface,
-            None => *self.interface.insert(Interface::open()?),
-        };
+    pub fn open_endpoint(&mut self, caps: u64, inject_size: u64, domain: u32) -> Result<u32, Errno> {
+        let interface = self.interface()?;
         let block = self.blocks.iter().position(|used| !used).unwrap_or_else(|| {
             self.blocks.push(false);
             self.blocks.len() - 1
         });
         let base = block as u32 * port::block_size();
-        if base + port::block_size() > TABLE_SIZE {
+        if base + port::block_size() > TABLE_SIZE - MAX_DOMAINS {
             return Err(fi::ENOSPC);
         }
         let port = Port::open(interface, base)?;
         self.blocks[block] = true;
-        let index = self.endpoints.insert(Endpoint::new(port, interface.local, caps, inject_size));
+        let index = self.endpoints.insert(Endpoint::new(port, interface.local, caps, inject_size, domain));
         self.list_event_queues();
         Ok(index)
     }
@@ -110,8 +130,17 @@ impl State {
         Ok(())
     }
 
+    /// Starts an endpoint. A peer may send as soon as it knows its name, and a NIC drops what finds no portal table entry: so
+    /// this waits until the NIC has all of them.
+    pub fn enable_endpoint(&mut self, index: u32) -> Result<(), Errno> {
+        let config = self.config()?;
+        self.endpoints.get_mut(index)?.enable(config)?;
+        self.list_event_queues();
+        self.interface()?.settle()
+    }
+
     fn list_event_queues(&mut self) {
-        self.event_queues = Some(self.endpoints.iter().map(Endpoint::event_queue).collect());
+        self.event_queues = Some(self.endpoints.iter().flat_map(Endpoint::event_queues).collect());
     }
 
     /// Runs an operation of an endpoint.
@@ -132,8 +161,8 @@ impl State {
 
     fn event(&mut self, queue: abi::Handle, event: &abi::FullEvent) {
         // The endpoint may have been closed since.
-        if let Some(endpoint) = self.endpoints.iter_mut().find(|endpoint| endpoint.event_queue() == queue) {
-            endpoint.event(&mut self.shared, event);
+        if let Some(endpoint) = self.endpoints.iter_mut().find(|endpoint| endpoint.event_queues().any(|one| one == queue)) {
+            endpoint.event(&mut self.shared, queue, event);
         }
         self.update_expectation();
     }
@@ -168,15 +197,9 @@ fn take_events(waiting: Look, ready: impl Fn(&Shared) -> bool) -> bool {
     }
 }
 
-/// Makes sure that the NIC has taken what was given to it so far: a peer may send as soon as it knows
-/// the name of an endpoint, and a NIC drops what finds no portal table entry.
-pub fn settle() {
-    take_events(Look::Check, |_| false);
-}
-
 /// Brings all endpoints into the state in which the order of earlier messages can have no more influence.
 pub fn renew() {
-    settle();
+    take_events(Look::Check, |_| false);
     state().endpoints.iter_mut().for_each(Endpoint::renew);
 }
 

@@ -6,7 +6,7 @@ use std::mem::size_of;
 
 use portals::loopback;
 
-use crate::{endpoint, fi, layer, queues};
+use crate::{endpoint, fi, layer, queues, rma};
 
 #[link(name = "narrows_fi_tests", kind = "static")]
 #[link(name = "fabric")]
@@ -49,6 +49,13 @@ tests_in_c! {
     tables_and_order_of_closing = nw_test_tables_and_order_of_closing,
     binding_rules = nw_test_binding_rules,
     many_unexpected_messages = nw_test_many_unexpected,
+    reads_and_writes = nw_test_reads_and_writes,
+    atomics = nw_test_atomics,
+    memory_regions = nw_test_memory_regions,
+    failures_of_one_sided_operations = nw_test_one_sided_failures,
+    counters_of_one_sided_operations = nw_test_one_sided_counters,
+    fences = nw_test_fences,
+    two_endpoints_of_a_domain = nw_test_two_endpoints_of_a_domain,
 }
 
 #[test]
@@ -57,9 +64,16 @@ fn numbers_and_sizes_agree_with_c() {
     let numbers = unsafe { std::slice::from_raw_parts(&raw const nw_test_numbers, nw_test_number_count) };
     let flags = [
         fi::MSG,
+        fi::RMA,
         fi::TAGGED,
+        fi::ATOMIC,
+        fi::READ,
+        fi::WRITE,
         fi::RECV,
         fi::SEND,
+        fi::REMOTE_READ,
+        fi::REMOTE_WRITE,
+        fi::FENCE,
         fi::MULTI_RECV,
         fi::REMOTE_CQ_DATA,
         fi::PEEK,
@@ -77,6 +91,9 @@ fn numbers_and_sizes_agree_with_c() {
         fi::ENOENT,
         fi::EIO,
         fi::EAGAIN,
+        fi::EACCES,
+        fi::EFAULT,
+        fi::EBUSY,
         fi::EINVAL,
         fi::ENOSPC,
         fi::ENOMSG,
@@ -84,15 +101,18 @@ fn numbers_and_sizes_agree_with_c() {
         fi::EMSGSIZE,
         fi::EOPNOTSUPP,
         fi::ETIMEDOUT,
+        fi::EKEYREJECTED,
         fi::ECANCELED,
         fi::EOTHER,
         fi::EAVAIL,
         fi::EOPBADSTATE,
         fi::ETRUNC,
+        fi::ENOKEY,
     ];
     let sizes = [
         size_of::<queues::Entry>(),
         size_of::<endpoint::Operation>(),
+        size_of::<rma::Operation>(),
         size_of::<layer::Limits>(),
         size_of::<layer::EndpointAttr>(),
         size_of::<layer::Layer>(),

@@ -204,12 +204,7 @@ pub fn whole(args: &RunArgs) -> Result<i32, String> {
     if args.verbose {
         eprintln!("narrows: {mpi}; starting {command:?}");
     }
-    let options = Options {
-        timeout: args.timeout.map(Duration::from_secs),
-        hosts,
-        mpi: mpi.to_string(),
-        no_one_sided: mpi.kind == launch::Kind::OpenMpi5,
-    };
+    let options = Options { timeout: args.timeout.map(Duration::from_secs), hosts, mpi: mpi.to_string() };
     let report = narrows_live::run(&mapping, world, command, options);
 
     let setting = Setting {

@@ -131,7 +131,8 @@ fn open_mpi(command: &mut Command, kind: Kind, scratch: &Scratch, provider: &str
     mca("pml", "cm");
     mca("mtl", "ofi");
     mca("mtl_ofi_provider_include", provider);
-    mca("btl", "self");
+    // One-sided operations: the byte transfer layer over libfabric, a second endpoint in the domain of the one above.
+    mca("btl", "self,ofi");
     // Collectives over shared memory, or made for the real node; those of others go around the network altogether. Names that a
     // version does not have are ignored.
     mca("coll", "^sm,han,xhc,acoll,smdirect,ucc,hcoll,portals4");
@@ -142,15 +143,18 @@ fn open_mpi(command: &mut Command, kind: Kind, scratch: &Scratch, provider: &str
     // Ranks that wait in MPI_Init wait for others to get the processor.
     mca("mpi_yield_when_idle", "1");
     match kind {
-        // One-sided through messages; not in Debian's default list.
         Kind::OpenMpi4 => {
-            mca("osc", "pt2pt");
+            // osc/rdma takes the byte transfer layer above; osc/sm is for the shared windows of a rank with itself. osc/pt2pt, over
+            // messages, is there for those who ask for it: MPI_Put on a dynamic window of osc/rdma waits for a lock that it holds
+            // itself in Open MPI 4.1.4.
+            let messages = std::env::var_os("OMPI_MCA_osc").is_some_and(|wanted| wanted == "pt2pt");
+            mca("osc", if messages { "pt2pt" } else { "rdma,sm" });
             // A launcher that is told to end waits a second for each try otherwise.
             mca("odls_base_sigkill_timeout", "0");
         }
-        // There is no such component any more, and osc/rdma moves data in shared memory between processes of one real node
-        // without asking anybody. Without a component MPI_Win_create fails with MPI_ERR_WIN.
-        _ => mca("osc", "^sm,rdma,ucx,portals4,monitoring"),
+        // Here osc/rdma would take shared memory between ranks of one node, but each rank is told that it is alone on its own
+        // (capi/preload/src/peers.rs).
+        _ => mca("osc", "rdma,sm"),
     }
     // All ranks run here, whatever a batch system has to offer elsewhere.
     match kind {

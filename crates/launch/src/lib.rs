@@ -39,9 +39,9 @@ use std::path::PathBuf;
 /// Families of MPI libraries that differ in their command lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Open MPI 4: ORTE, one-sided through messages.
+    /// Open MPI 4: ORTE.
     OpenMpi4,
-    /// Open MPI 5: PRRTE, no one-sided through messages.
+    /// Open MPI 5: PRRTE.
     OpenMpi5,
     /// MPICH 4 and 5 with Hydra.
     Mpich,

@@ -47,8 +47,6 @@ pub struct Options {
     pub hosts: Vec<String>,
     /// Name of the MPI, for messages.
     pub mpi: String,
-    /// That MPI has no one-sided communication that goes through the network.
-    pub no_one_sided: bool,
 }
 
 #[derive(Debug)]
@@ -635,12 +633,6 @@ impl Run<'_> {
         };
         let when = header.clock.load(Relaxed);
         let mut message = format!("{} {how}, {call}, at simulated time {}", self.name(rank), self.elapsed(SimTime(when)));
-        if self.options.no_one_sided && call.contains("MPI_Win_") {
-            message += &format!(
-                "; one-sided communication of {} cannot go through the simulated network: use MPICH or Open MPI 4.1 (docs/limits.md)",
-                self.options.mpi
-            );
-        }
         let opened = (0..self.ranks.len() as u32).any(|rank| self.header(rank).endpoint.load(Acquire) != 0);
         if call.contains("MPI_Init") && !opened && end != End::Signal(libc::SIGBUS) {
             message += "; no rank has opened the libfabric provider `narrows`: the messages of the MPI library above say why, \

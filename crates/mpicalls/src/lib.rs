@@ -34,7 +34,8 @@ pub const ABORT: &str = "MPI_Abort";
 /// What a call may wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// May wait for other ranks: an empty poll inside it means that nothing can go on before the next completion.
+    /// May wait for other ranks: an empty poll inside it means that nothing can go on before the next completion. So do the calls of
+    /// one-sided communication that libraries make of several operations of the network, with a lock around them.
     Blocking,
     /// Looks once and returns: MPI_Test, MPI_Iprobe, and calls that only drive progress.
     Polling,
@@ -183,7 +184,9 @@ mod tests {
     #[test]
     fn classes() {
         let class = |name| CALLS[by_name(name).expect(name) as usize].class;
-        for name in ["MPI_Recv", "MPI_Waitall", "MPI_Barrier", "MPI_Comm_dup", "MPI_Win_fence", "MPI_File_write_at_all", "MPI_Mprobe"] {
+        for name in
+            ["MPI_Recv", "MPI_Waitall", "MPI_Barrier", "MPI_Comm_dup", "MPI_Win_fence", "MPI_File_write_at_all", "MPI_Mprobe", "MPI_Put"]
+        {
             assert_eq!(class(name), Class::Blocking, "{name}");
         }
         for name in ["MPI_Test", "MPI_Testsome", "MPI_Iprobe", "MPI_Improbe", "MPI_Request_get_status", "MPI_Win_test"] {
@@ -192,7 +195,9 @@ mod tests {
         for name in ["MPI_Init", "MPI_Init_thread", "MPI_Finalize", "MPI_Session_init", "MPI_Comm_spawn", "MPI_Abort"] {
             assert_eq!(class(name), Class::Outside, "{name}");
         }
-        for name in ["MPI_Isend", "MPI_Irecv", "MPI_Ibarrier", "MPI_Comm_rank", "MPI_Start", "MPI_Bcast_init", "MPI_Bsend", "MPI_Put"] {
+        for name in
+            ["MPI_Isend", "MPI_Irecv", "MPI_Ibarrier", "MPI_Comm_rank", "MPI_Start", "MPI_Bcast_init", "MPI_Bsend", "MPI_Win_attach"]
+        {
             assert_eq!(class(name), Class::Local, "{name}");
         }
     }
