@@ -586,8 +586,8 @@ impl Region {
         // What is back already makes room at once: long lists would be cold memory when they are read.
         lane.credits += self.returns.collect(&mut lane.back, now);
         self.returns.add(&mut lane.back, at, bytes);
-        if lane.starved {
-            lane.starved = false;
+        // Credits may come back in another order than they are heard of. A busy output looks again when it is free.
+        if lane.starved && self.loads[output as usize].free <= at {
             self.wake_at(output, at, fx);
         }
     }
