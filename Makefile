@@ -60,6 +60,7 @@ test-mpi: build
 	$(PYTHON) tests/run_mpi.py --runner narrows --require debian,openmpi,mpich $(TEST_OPTIONS)
 	$(PYTHON) tests/closed_forms.py
 	$(PYTHON) tests/run_portals.py
+	$(PYTHON) tests/otf2_traces.py target/release/narrows
 
 fuzz: setup-test
 	fuzz/run.sh $(FUZZ_TIMES)

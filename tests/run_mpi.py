@@ -518,6 +518,7 @@ def cases() -> list[Case]:
         Case("neighbor", "neighbor.c"),
         Case("comm", "comm.c"),
         Case("comm_steps", "comm_steps.c"),
+        Case("finalize", "finalize.c"),
         Case("comm_shared", "comm_shared.c", narrows_arguments=("1",)),
         Case("comm_shared_ppn4", "comm_shared.c", narrows_arguments=("4",), options=("--ppn", "4"), ranks=(16, 64), runners=narrows),
         Case("comm_shared_ppn3", "comm_shared.c", narrows_arguments=("3",), options=("--ppn", "3"), ranks=(16,), runners=narrows),

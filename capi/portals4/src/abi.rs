@@ -39,6 +39,8 @@ pub const FAIL: c_int = 36;
 pub const IGNORED: c_int = 37;
 /// `PTL_IN_USE`.
 pub const IN_USE: c_int = 38;
+/// `PTL_LIST_TOO_LONG`.
+pub const LIST_TOO_LONG: c_int = 40;
 /// `PTL_NO_INIT`.
 pub const NO_INIT: c_int = 41;
 /// `PTL_NO_SPACE`.

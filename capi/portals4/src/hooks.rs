@@ -5,11 +5,20 @@ use narrows_guest::hooks;
 use std::ffi::{c_char, c_int, c_long, c_uint};
 use std::panic::catch_unwind;
 
-/// The program enters MPI call `id`; peer and tag as `narrows_mpicalls` says.
+/// The program enters MPI call `id`; peer and tag as `narrows_mpicalls` says. 1 for MPI_Finalize: [`narrows_mpi_door`] is next.
 #[unsafe(no_mangle)]
 pub extern "C" fn narrows_mpi_enter(id: c_uint, peer: c_long, tag: c_long) -> c_int {
-    let _ = catch_unwind(|| hooks::mpi_enter(id, peer, tag));
-    0
+    let finalizes = catch_unwind(|| {
+        hooks::mpi_enter(id, peer, tag);
+        hooks::finalizes(id)
+    });
+    finalizes.unwrap_or(false).into()
+}
+
+/// Waits in front of MPI_Finalize for the other ranks. 1 when the MPI library should look at what has come, and then ask again.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_mpi_door() -> c_int {
+    catch_unwind(hooks::at_door).unwrap_or(false).into()
 }
 
 /// It returns from MPI call `id`.

@@ -33,8 +33,14 @@ pub struct Interface {
     references: u32,
     /// What `PtlNIInit` answered.
     pub limits: NiLimits,
+    /// It asked for less than the NIC has of what the NIC counts.
+    limited: bool,
     map: Option<Map>,
     tables: Vec<bool>,
+    /// List entries that there may be at most; the NIC knows better, and is asked when this reaches the limit.
+    entries: u64,
+    /// The same for the priority list and the overflow list of each portal table entry.
+    lists: Vec<[u64; 2]>,
 }
 
 /// Ranks of a logical network interface.
@@ -74,9 +80,7 @@ pub struct Library {
     cts: Slots<(usize, Option<u64>)>,
     mds: Slots<Descriptor>,
     next_entry: u64,
-    /// List entries that there may be at most; the NIC knows better, and is asked when this reaches the limit.
-    entries: u64,
-    /// The same for triggered operations.
+    /// Triggered operations that there may be at most; the NIC knows better, and is asked when this reaches the limit.
     triggered: u64,
     /// `PtlAbort` was called.
     pub aborted: bool,
@@ -156,6 +160,16 @@ fn negotiate(offered: NiLimits, desired: Option<&NiLimits>) -> NiLimits {
     }
 }
 
+/// What of the limits the NIC counts.
+fn counted(limits: &NiLimits) -> narrows_portals::Limits {
+    let count = |limit: c_int| limit.unsigned_abs();
+    narrows_portals::Limits {
+        entries: count(limits.max_entries),
+        unexpected_headers: count(limits.max_unexpected_headers),
+        list_size: count(limits.max_list_size),
+    }
+}
+
 impl Library {
     const fn new() -> Library {
         Library {
@@ -165,7 +179,6 @@ impl Library {
             cts: Slots::new(),
             mds: Slots::new(),
             next_entry: 0,
-            entries: 0,
             triggered: 0,
             aborted: false,
         }
@@ -217,12 +230,22 @@ impl Library {
             return Err(abi::PID_IN_USE);
         }
         let index = matching + logical;
-        let limits = nic.limits();
-        let interface = self.interfaces[index].get_or_insert_with(|| Interface {
-            references: 0,
-            limits: negotiate(offered(limits), desired),
-            map: None,
-            tables: vec![false; PT_COUNT as usize],
+        let offered = offered(nic.limits());
+        let interface = self.interfaces[index].get_or_insert_with(|| {
+            let limits = negotiate(offered, desired);
+            let limited = counted(&limits) != counted(&offered);
+            if limited {
+                nic.submit(Command::SetLimits { interface: index as u32, limits: counted(&limits) });
+            }
+            Interface {
+                references: 0,
+                limits,
+                limited,
+                map: None,
+                tables: vec![false; PT_COUNT as usize],
+                entries: 0,
+                lists: vec![[0; 2]; PT_COUNT as usize],
+            }
         });
         interface.references += 1;
         Ok((pack(Kind::Interface, index, 0), interface.limits))
@@ -250,6 +273,9 @@ impl Library {
             nic.submit(Command::PtDisable { pt, ticket });
             nic.wait_reply(ticket);
             nic.submit(Command::PtFree { pt, ticket: NO_TICKET });
+        }
+        if interface.limited {
+            nic.submit(Command::SetLimits { interface: index as u32, limits: counted(&offered(nic.limits())) });
         }
         for number in self.eqs.numbers(|of| *of == index) {
             self.eqs.remove(number);
@@ -424,16 +450,28 @@ impl Library {
         Ok(query(nic, register, interface))
     }
 
-    /// Takes a place for a list entry, if the NIC has one.
-    pub fn reserve_entry(&mut self, nic: &mut dyn Nic, index: usize) -> Outcome<()> {
-        let most = self.interface(index)?.limits.max_entries as u64;
-        reserve(nic, &mut self.entries, most, Register::Entries)
+    /// Takes a place for a list entry in this list, if the NIC has one.
+    pub fn reserve_entry(&mut self, nic: &mut dyn Nic, index: usize, table: u32, list: List) -> Outcome<()> {
+        let pt = table_index(index, table)?;
+        let interface = self.interfaces[index].as_mut().ok_or(abi::ARG_INVALID)?;
+        let (entries, list_size) = (interface.limits.max_entries as u64, interface.limits.max_list_size as u64);
+        // A list that may have all entries need not be counted.
+        let mut length = interface.lists.get_mut(table as usize).filter(|_| list_size < entries).map(|lists| &mut lists[list as usize]);
+        if let Some(length) = length.as_deref_mut() {
+            let register = if list == List::Priority { Register::PriorityEntries } else { Register::OverflowEntries };
+            reserve(nic, length, list_size, register, pt).map_err(|_| abi::LIST_TOO_LONG)?;
+        }
+        let reserved = reserve(nic, &mut interface.entries, entries, Register::Entries, index as u32);
+        if let (Err(_), Some(length)) = (reserved, length) {
+            *length -= 1;
+        }
+        reserved
     }
 
     /// Takes a place for a triggered operation, if the NIC has one.
     pub fn reserve_triggered(&mut self, nic: &mut dyn Nic, index: usize) -> Outcome<()> {
         let most = self.interface(index)?.limits.max_triggered_ops as u64;
-        reserve(nic, &mut self.triggered, most, Register::TriggeredOperations)
+        reserve(nic, &mut self.triggered, most, Register::TriggeredOperations, index as u32)
     }
 
     /// `PtlEQAlloc`.
@@ -653,16 +691,16 @@ impl Library {
     }
 }
 
-fn query(nic: &mut dyn Nic, register: Register, interface: u32) -> u64 {
+fn query(nic: &mut dyn Nic, register: Register, of: u32) -> u64 {
     let ticket = nic.ticket();
-    nic.submit(Command::Query { register, interface, ticket });
+    nic.submit(Command::Query { register, of, ticket });
     nic.wait_reply(ticket).1
 }
 
 /// One more of what the NIC counts in `register`. `bound` only grows here, until the NIC says how many there really are.
-fn reserve(nic: &mut dyn Nic, bound: &mut u64, most: u64, register: Register) -> Outcome<()> {
+fn reserve(nic: &mut dyn Nic, bound: &mut u64, most: u64, register: Register, of: u32) -> Outcome<()> {
     if *bound >= most {
-        *bound = query(nic, register, 0);
+        *bound = query(nic, register, of);
     }
     if *bound >= most {
         return Err(abi::NO_SPACE);

@@ -51,7 +51,7 @@ pub(crate) fn appending(
     };
     library.table(pack(Kind::Interface, index, 0), table)?;
     let me = library.entry(index, entry, user_ptr as u64)?;
-    library.reserve_entry(nic, index)?;
+    library.reserve_entry(nic, index, table, list)?;
     let number = library.new_entry();
     let command = Command::MeAppend { entry: EntryId(number), pt: table_index(index, table)?, list, me };
     Ok((command, pack(Kind::Entry, index, number)))

@@ -194,6 +194,7 @@ impl Loopback {
     fn new(limits: Limits) -> Loopback {
         let config = NicConfig {
             max_entries: limits.max_entries,
+            max_list_size: limits.max_list_size,
             max_unexpected_headers: limits.max_unexpected,
             max_triggered_ops: limits.max_triggered_ops,
             ..NicConfig::bxi_v2()

@@ -120,6 +120,7 @@ fn headers_and_rust_agree() {
         "PTL_IGNORED" = abi::IGNORED,
         "PTL_IN_USE" = abi::IN_USE,
         "PTL_NO_INIT" = abi::NO_INIT,
+        "PTL_LIST_TOO_LONG" = abi::LIST_TOO_LONG,
         "PTL_NO_SPACE" = abi::NO_SPACE,
         "PTL_PID_IN_USE" = abi::PID_IN_USE,
         "PTL_PT_FULL" = abi::PT_FULL,

@@ -402,3 +402,84 @@ fn a_poll_of_several_queues_says_which() {
         assert_eq!(PtlEQPoll([first, 0].as_ptr(), 2, 0, event.as_mut_ptr(), &mut which), abi::ARG_INVALID);
     }
 }
+
+#[test]
+fn smaller_limits_hold_and_every_exhaustion_says_which() {
+    loopback::install(loopback::DEFAULT_LIMITS);
+    let options = abi::NI_NO_MATCHING | abi::NI_PHYSICAL;
+    let (mut ni, mut actual) = (0, MaybeUninit::<NiLimits>::uninit());
+    let offered = unsafe {
+        assert_eq!(PtlInit(), abi::OK);
+        assert_eq!(PtlNIInit(0, options, abi::PID_ANY, null(), actual.as_mut_ptr(), &mut ni), abi::OK);
+        assert_eq!(PtlNIFini(ni), abi::OK);
+        actual.assume_init()
+    };
+    let desired = NiLimits {
+        max_entries: 5,
+        max_list_size: 3,
+        max_unexpected_headers: 2,
+        max_eqs: 2,
+        max_cts: 1,
+        max_mds: 1,
+        max_waw_ordered_size: u64::MAX,
+        features: u32::MAX,
+        ..offered
+    };
+    let given = unsafe {
+        assert_eq!(PtlNIInit(0, options, abi::PID_ANY, &desired, actual.as_mut_ptr(), &mut ni), abi::OK);
+        actual.assume_init()
+    };
+    assert_eq!([given.max_entries, given.max_list_size, given.max_unexpected_headers], [5, 3, 2]);
+    // Neither promised nor claimed: PTL_TOTAL_DATA_ORDERING, order of data.
+    assert_eq!((given.max_waw_ordered_size, given.features), (0, abi::TARGET_BIND_INACCESSIBLE | abi::COHERENT_ATOMICS));
+
+    let (eq, initiator) = (queue(ni), queue(ni));
+    let mut handle = 0;
+    let ct = counter(ni);
+    unsafe {
+        assert_eq!(PtlEQAlloc(ni, 8, &mut handle), abi::NO_SPACE);
+        assert_eq!(PtlCTAlloc(ni, &mut handle), abi::NO_SPACE);
+    }
+    let pt = table(ni, 0, eq);
+    let mut memory = [0u8; 8];
+    let md = bind(ni, &mut memory, md::EVENT_SEND_DISABLE, initiator, 0);
+    let second = MemoryDescriptor { start: null_mut(), length: 0, options: 0, eq_handle: 0, ct_handle: 0 };
+    assert_eq!(unsafe { PtlMDBind(ni, &second, &mut handle) }, abi::NO_SPACE);
+
+    // Lists: a use-once entry that has caught a message is in no list any more, and an entry until its header is taken.
+    let le = |options: u32| ListEntry { start: null_mut(), length: 0, ct_handle: ct, uid: abi::UID_ANY, options };
+    let quiet = me::OP_PUT | me::EVENT_LINK_DISABLE;
+    let mut append = |list: u32, options: u32| unsafe { PtlLEAppend(ni, pt, &le(options), list, null_mut(), &mut handle) };
+    for _ in 0..3 {
+        assert_eq!(append(abi::OVERFLOW_LIST, quiet | me::USE_ONCE), abi::OK);
+    }
+    assert_eq!(append(abi::OVERFLOW_LIST, quiet), abi::LIST_TOO_LONG);
+    let send = |data: u64| {
+        assert_eq!(unsafe { PtlPut(md, 0, 0, abi::ACK_REQ, own(ni), pt, 0, 0, null_mut(), data) }, abi::OK);
+        next(initiator).unwrap().ni_fail_type
+    };
+    assert_eq!([send(1), send(2), send(3)], [0, 0, 2], "no third header: PTL_NI_DROPPED");
+    assert_eq!(append(abi::OVERFLOW_LIST, quiet), abi::OK);
+    assert_eq!(append(abi::OVERFLOW_LIST, quiet), abi::OK, "three in the list");
+    assert_eq!(append(abi::OVERFLOW_LIST, quiet), abi::LIST_TOO_LONG);
+    assert_eq!(append(abi::PRIORITY_LIST, quiet | me::USE_ONCE), abi::NO_SPACE, "five entries: three linked, two with headers");
+    unsafe {
+        assert_eq!(PtlLESearch(ni, pt, &le(me::USE_ONCE), abi::SEARCH_DELETE, null_mut()), abi::OK);
+    }
+    assert_eq!(append(abi::PRIORITY_LIST, quiet | me::USE_ONCE), abi::OK, "takes the other header, and is never linked");
+    assert_eq!(append(abi::PRIORITY_LIST, quiet), abi::OK);
+    assert_eq!(append(abi::PRIORITY_LIST, quiet), abi::OK);
+    assert_eq!(append(abi::PRIORITY_LIST, quiet), abi::NO_SPACE);
+
+    // All of it is there again for the next one that opens the interface.
+    unsafe {
+        assert_eq!(PtlNIFini(ni), abi::OK);
+        assert_eq!(PtlNIInit(0, options, abi::PID_ANY, null(), actual.as_mut_ptr(), &mut ni), abi::OK);
+        assert_eq!(actual.assume_init().max_list_size, offered.max_list_size);
+    }
+    let pt = table(ni, 0, 0);
+    let le = ListEntry { ct_handle: 0, ..le(quiet) };
+    for _ in 0..10 {
+        assert_eq!(unsafe { PtlLEAppend(ni, pt, &le, abi::PRIORITY_LIST, null_mut(), &mut handle) }, abi::OK);
+    }
+}

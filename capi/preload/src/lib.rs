@@ -57,6 +57,7 @@ mod machine;
 mod peers;
 #[cfg(not(test))]
 mod portals;
+mod progress;
 #[cfg(not(test))]
 mod sleep;
 #[cfg(not(test))]

@@ -1,11 +1,12 @@
 //! What libportals.so answers. Every call goes through a wrapper that raises the thread's guard, so that clock reads of
 //! libportals.so itself are real.
 
-use crate::state;
+use crate::{progress, state};
 use std::ffi::{c_char, c_int, c_long, c_uint};
 
 unsafe extern "C" {
     fn narrows_mpi_enter(id: c_uint, peer: c_long, tag: c_long) -> c_int;
+    fn narrows_mpi_door() -> c_int;
     fn narrows_mpi_leave(id: c_uint);
     fn narrows_clock() -> u64;
     fn narrows_active() -> c_int;
@@ -24,8 +25,14 @@ pub const HOST_SIZE: usize = 65;
 
 /// Marks the beginning of an MPI call. Peer and tag as in `narrows_mpicalls`: a number, `NONE` or `ANY`.
 pub fn enter(id: u32, peer: i64, tag: i64) {
-    // SAFETY: plain numbers. The result says whether the rank takes part; a mark that it ignores does no harm.
-    state::guarded(|| unsafe { narrows_mpi_enter(id, peer, tag) });
+    // SAFETY: plain numbers. A mark of a process that takes no part does no harm.
+    if state::guarded(|| unsafe { narrows_mpi_enter(id, peer, tag) }) == 0 {
+        return;
+    }
+    // SAFETY: no arguments.
+    while state::guarded(|| unsafe { narrows_mpi_door() }) != 0 {
+        progress::run();
+    }
 }
 
 /// Marks the end of an MPI call.

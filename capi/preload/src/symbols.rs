@@ -184,7 +184,9 @@ pub fn find(name: &CStr) -> usize {
     }
     let family: &[&[u8]] = if name.to_bytes().starts_with(b"PMIx_") {
         &[b"libpmix"]
-    } else if name.to_bytes().to_ascii_lowercase().windows(4).any(|part| part == b"mpi_") {
+    } else if name.to_bytes().starts_with(b"opal_") {
+        &[b"libopen-pal"]
+    } else if name.to_bytes().to_ascii_lowercase().windows(4).any(|part| part == b"mpi_" || part == b"mpix") {
         &[b"libmpi", b"libpmpi"]
     } else {
         return 0;

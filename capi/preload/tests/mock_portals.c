@@ -66,7 +66,15 @@ int narrows_mpi_enter(unsigned id, long peer, long tag) {
     if (id == FINALIZE)
         active = 0;
     clobber();
-    return 0;
+    return id == FINALIZE;
+}
+
+/* Twice the library has something to look at. */
+int narrows_mpi_door(void) {
+    static int looks;
+    if (!inside)
+        note("no call at the door\n");
+    return looks++ < 2;
 }
 
 void narrows_mpi_leave(unsigned id) {

@@ -16,8 +16,8 @@
 //! ```
 
 use narrows_portals::{
-    AckRequest, Atomic, AtomicOperation, Command, CtId, Datatype, EntryId, EqId, Event, EventKind, FailType, List, LocalBuffer, MatchEntry,
-    Notice, ProcessId, Register, RemoteTarget, ReplyCode, SearchOperation,
+    AckRequest, Atomic, AtomicOperation, Command, CtId, Datatype, EntryId, EqId, Event, EventKind, FailType, Limits, List, LocalBuffer,
+    MatchEntry, Notice, ProcessId, Register, RemoteTarget, ReplyCode, SearchOperation,
 };
 
 /// Why bytes are not a record.
@@ -242,6 +242,7 @@ const CT_CANCEL: u32 = 17;
 const TRIGGERED: u32 = 18;
 const QUERY: u32 = 19;
 const ATOMIC: u32 = 20;
+const SET_LIMITS: u32 = 21;
 
 fn kind_of(command: &Command) -> u32 {
     match command {
@@ -259,6 +260,7 @@ fn kind_of(command: &Command) -> u32 {
         Command::CtCancel { .. } => CT_CANCEL,
         Command::Triggered { .. } => TRIGGERED,
         Command::Query { .. } => QUERY,
+        Command::SetLimits { .. } => SET_LIMITS,
         Command::MeAppend { .. } => ME_APPEND,
         Command::MeUnlink { .. } => ME_UNLINK,
         Command::MeSearch { .. } => ME_SEARCH,
@@ -327,9 +329,13 @@ fn put_command(writer: &mut Writer<'_>, command: &Command) {
             writer.word(*threshold);
             put_command(writer, command);
         }
-        Command::Query { register, interface, ticket } => {
-            writer.word(pair(*register as u32, *interface));
+        Command::Query { register, of, ticket } => {
+            writer.word(pair(*register as u32, *of));
             writer.word(u64::from(*ticket));
+        }
+        Command::SetLimits { interface, limits } => {
+            writer.word(pair(*interface, limits.entries));
+            writer.word(pair(limits.unexpected_headers, limits.list_size));
         }
         Command::MeAppend { entry, pt, list, me } => {
             writer.word(entry.0);
@@ -429,9 +435,16 @@ fn get_command(kind: u32, reader: &mut Reader<'_>) -> Result<Command, RecordErro
                 2 => Register::OperationViolations,
                 3 => Register::Entries,
                 4 => Register::TriggeredOperations,
+                5 => Register::PriorityEntries,
+                6 => Register::OverflowEntries,
                 _ => return Err(RecordError::Field("register")),
             };
-            Command::Query { register, interface: word as u32, ticket: reader.word32("ticket")? }
+            Command::Query { register, of: word as u32, ticket: reader.word32("ticket")? }
+        }
+        SET_LIMITS => {
+            let (first, second) = (reader.word()?, reader.word()?);
+            let limits = Limits { entries: first as u32, unexpected_headers: (second >> 32) as u32, list_size: second as u32 };
+            Command::SetLimits { interface: (first >> 32) as u32, limits }
         }
         ME_APPEND => {
             let entry = EntryId(reader.word()?);

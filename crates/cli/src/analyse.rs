@@ -122,7 +122,8 @@ fn html(file: &Path, analysis: &Analysis) -> String {
     page + "</body></html>\n"
 }
 
-const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;max-width:800px;margin:2em auto;padding:0 1em;color:#222}\
+/// Of pages.
+pub const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;max-width:800px;margin:2em auto;padding:0 1em;color:#222}\
 h1{font-size:1.5em}h2{font-size:1.15em;margin-bottom:.2em}p{margin:.2em 0 .6em;color:#555}svg{width:100%;height:auto}\
 svg text{font-size:12px;fill:#444}.grid{stroke:#ddd}.frame{stroke:#999}table{border-collapse:collapse}\
 td,th{padding:.2em .9em .2em 0;text-align:right;border-bottom:1px solid #eee}td:first-child,th:first-child{text-align:left}section{margin-top:2em}";
@@ -211,9 +212,15 @@ fn per_rank(analysis: &Analysis) -> String {
     bars("rank", "ms", &labels, &[("computing", series(&computing)), ("waiting", series(&waiting)), ("done", series(&done))])
 }
 
+/// A number to three digits.
+fn three_digits(value: f64) -> f64 {
+    let power = 10f64.powf(2.0 - value.max(1e-12).log10().floor());
+    (value * power).round() / power
+}
+
 fn over_time(analysis: &Analysis) -> String {
     let unit = analysis.interval.as_s_f64() * 1e3;
-    let labels: Vec<String> = (0..analysis.intervals.len()).map(|index| short(((index as f64 * unit) * 1e4).round() / 1e4)).collect();
+    let labels: Vec<String> = (0..analysis.intervals.len()).map(|index| short(three_digits(index as f64 * unit))).collect();
     let messages = analysis.intervals.iter().map(|interval| interval.messages.count as f64).collect();
     let parts = analysis.intervals.iter().map(|interval| interval.collectives.count as f64).collect();
     bars("time, ms", "operations", &labels, &[("messages", messages), ("parts of collectives", parts)])

@@ -3,6 +3,7 @@
 mod analyse;
 
 mod config;
+mod fabric_tables;
 mod generate;
 mod machine;
 mod picture;

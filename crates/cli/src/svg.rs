@@ -6,7 +6,8 @@ const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 260.0;
 const LEFT: f64 = 76.0;
 const RIGHT: f64 = 12.0;
-const TOP: f64 = 12.0;
+/// Room for the legend.
+const TOP: f64 = 28.0;
 const BOTTOM: f64 = 46.0;
 
 /// Colours that colour-blind readers tell apart (Okabe and Ito 2008).
@@ -34,10 +35,13 @@ struct Frame {
 
 impl Frame {
     fn new(top: f64, x: &str, y: &str) -> Frame {
-        // A round number above the highest value.
+        // A number above the highest value whose quarters are round.
         let power = 10f64.powf(top.max(1e-12).log10().floor());
-        let top =
-            [1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0].into_iter().map(|step| step * power).find(|step| *step >= top).unwrap_or(top);
+        let top = [1.0, 1.2, 1.6, 2.0, 2.4, 3.2, 4.0, 6.0, 8.0, 10.0]
+            .into_iter()
+            .map(|step| step * power)
+            .find(|step| *step >= top)
+            .unwrap_or(top);
         let mut svg = format!("<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{} by {}\">", escape(y), escape(x));
         for tick in 0..=4 {
             let value = top * f64::from(tick) / 4.0;
@@ -82,9 +86,9 @@ impl Frame {
         for (name, colour) in names.iter().zip(COLOURS).filter(|_| names.len() > 1) {
             let _ = write!(
                 self.svg,
-                "<rect x=\"{at:.0}\" y=\"{TOP}\" width=\"10\" height=\"10\" fill=\"{colour}\"/><text x=\"{:.0}\" y=\"{}\">{}</text>",
+                "<rect x=\"{at:.0}\" y=\"6\" width=\"10\" height=\"10\" fill=\"{colour}\"/><text x=\"{:.0}\" y=\"{}\">{}</text>",
                 at + 14.0,
-                TOP + 9.0,
+                15.0,
                 escape(name)
             );
             at += 34.0 + 7.0 * name.len() as f64;

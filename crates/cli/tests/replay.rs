@@ -42,6 +42,37 @@ fn writes_the_summary_of_two_traces() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
+/// Looking at a replay over time writes what it saw and changes nothing.
+#[test]
+fn over_time() {
+    let folder = folder("time");
+    let (trace, out) = (folder.join("a.goal"), folder.join("out"));
+    std::fs::write(&trace, GOAL.replace("8b", "100000b")).unwrap();
+    for (network, files) in [
+        ("packet", &["series.parquet", "queues.parquet", "links.parquet", "queues.svg", "stages.svg", "switches.svg"][..]),
+        ("flow", &["series.parquet", "throughput.svg", "fct-over-time.svg"]),
+    ] {
+        let digest = |more: &[&str]| {
+            let mut arguments =
+                vec!["replay", trace.to_str().unwrap(), "--network", network, "--nodes", "4", "--out", out.to_str().unwrap()];
+            arguments.extend(more);
+            let output = narrows(&arguments);
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            let summary: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(out.join("summary.json")).unwrap()).unwrap();
+            summary["digest"].clone()
+        };
+        assert_eq!(digest(&[]), digest(&["--period", "1us"]));
+        let page = std::fs::read_to_string(out.join("report.html")).unwrap();
+        for file in files.iter().chain(&["fct.parquet", "fct.svg"]) {
+            assert!(out.join(file).exists(), "{network}: {file}");
+            if let Some(picture) = file.strip_suffix(".svg").map(|_| std::fs::read_to_string(out.join(file)).unwrap()) {
+                assert!(page.contains(&picture) && !picture.contains("NaN"), "{network}: {file}");
+            }
+        }
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 #[test]
 fn says_what_to_do() {
     let folder = folder("refuse");
@@ -54,6 +85,9 @@ fn says_what_to_do() {
         (vec!["replay", path, "--collectives", "none.txt"], "collectives none.txt"),
         (vec!["replay", path, "--set", "collectives.rules=[\"bcast *: ring\"]"], "ring does no bcast"),
         (vec!["replay", path, "--compute-scale", "1@5-2"], "a range of nodes"),
+        (vec!["replay", path, "--period", "1us"], "--out"),
+        (vec!["replay", path, "--period", "0ns", "--out", "."], "a period takes time"),
+        (vec!["replay", path, "--period", "1us", "--out", ".", "--network", "loggp", "--loggp", "L=1us"], "leave out --loggp"),
         (vec!["replay", "missing.goal"], "missing.goal"),
     ] {
         let output = narrows(&arguments);

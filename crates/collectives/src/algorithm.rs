@@ -47,6 +47,8 @@ pub enum Algorithm {
     Glf,
     /// Broadcast: to the routers of the own group, then over all global links at once (router first).
     Llf,
+    /// Broadcast: one message to all nodes that the switches copy, then to the other ranks of each node.
+    Hardware,
     /// Exchanges with the rank whose number differs in one bit, the lowest first.
     RecursiveDoubling,
     /// Reduce-scatter: exchanges with the rank whose number differs in one bit, the highest first, of half the rest each.
@@ -67,7 +69,7 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// All.
-    pub const ALL: [Algorithm; 15] = [
+    pub const ALL: [Algorithm; 16] = [
         Algorithm::Linear,
         Algorithm::Chain,
         Algorithm::Binary,
@@ -75,6 +77,7 @@ impl Algorithm {
         Algorithm::ScatterAllgather,
         Algorithm::Glf,
         Algorithm::Llf,
+        Algorithm::Hardware,
         Algorithm::RecursiveDoubling,
         Algorithm::RecursiveHalving,
         Algorithm::Ring,
@@ -95,6 +98,7 @@ impl Algorithm {
             Algorithm::ScatterAllgather => "scatter-allgather",
             Algorithm::Glf => "glf",
             Algorithm::Llf => "llf",
+            Algorithm::Hardware => "hardware",
             Algorithm::RecursiveDoubling => "recursive-doubling",
             Algorithm::RecursiveHalving => "recursive-halving",
             Algorithm::Ring => "ring",
@@ -108,8 +112,8 @@ impl Algorithm {
 
     /// Every rank has a parent and children.
     pub(crate) fn is_tree(self) -> bool {
-        use Algorithm::{Binary, Binomial, Chain, Glf, Linear, Llf};
-        matches!(self, Linear | Chain | Binary | Binomial | Glf | Llf)
+        use Algorithm::{Binary, Binomial, Chain, Glf, Hardware, Linear, Llf};
+        matches!(self, Linear | Chain | Binary | Binomial | Glf | Llf | Hardware)
     }
 
     /// Of this operation done over a tree alone.
@@ -122,7 +126,7 @@ impl Algorithm {
     pub fn does(self, operation: Operation) -> bool {
         use Algorithm::*;
         match operation {
-            Operation::Broadcast => matches!(self, Linear | Chain | Binary | Binomial | ScatterAllgather | Glf | Llf),
+            Operation::Broadcast => matches!(self, Linear | Chain | Binary | Binomial | ScatterAllgather | Glf | Llf | Hardware),
             Operation::Reduce => matches!(self, Linear | Chain | Binary | Binomial),
             Operation::Allreduce => matches!(self, RecursiveDoubling | Ring | Rabenseifner | ReduceThenRoot),
             Operation::Gather | Operation::Scatter => matches!(self, Linear | Binomial),

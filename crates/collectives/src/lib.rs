@@ -13,7 +13,7 @@
 //! | `tree` | binary, binomial, chain, flat: who is whose child |
 //! | `rooted` | over trees: broadcast, reduce, gather, scatter |
 //! | `exchange` | between equals: recursive doubling and halving, ring, Bruck, pairwise, dissemination |
-//! | [`locality`] | trees that know where the ranks are (GLF, LLF) |
+//! | [`locality`] | trees that know where the ranks are (GLF, LLF, hardware) |
 //! | [`rules`] | which algorithm for which size: the tables of Open MPI and MPICH |
 //! | [`proof`] | runs a schedule on symbols and looks whether every rank ends with what MPI says |
 //!
@@ -225,7 +225,7 @@ impl Schedule {
         self
     }
 
-    /// The tree of a broadcast by [`Algorithm::Glf`] or [`Algorithm::Llf`].
+    /// The tree of a broadcast by [`Algorithm::Glf`], [`Algorithm::Llf`] or [`Algorithm::Hardware`].
     ///
     /// # Errors
     /// When the tree has another number of ranks or another root.
@@ -235,6 +235,20 @@ impl Schedule {
         }
         self.tree = Tree::Custom(tree);
         Ok(self)
+    }
+
+    /// The ranks to which the root sends one message for all, copied on its way: [`Algorithm::Hardware`] over [`locality::hardware`]. Rounds have a send to each of them.
+    pub fn copied(&self) -> &[u32] {
+        match (&self.tree, self.algorithm) {
+            (Tree::Custom(tree), Algorithm::Hardware) => tree.copied(),
+            _ => &[],
+        }
+    }
+
+    /// Whether receives of `round` are posted before the ones of the round before are waited for: the reduce-scatter part of Open MPI's ring
+    /// (coll/base, ompi_coll_base_allreduce_intra_ring).
+    pub fn posts_ahead(&self, round: u32) -> bool {
+        self.algorithm == Algorithm::Ring && self.operation == Operation::Allreduce && round > 0 && round + 1 < self.ranks
     }
 
     /// What it does.

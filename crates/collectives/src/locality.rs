@@ -119,3 +119,24 @@ pub fn llf(places: &Places<'_>, root: u32) -> Arc<CustomTree> {
     }
     Arc::new(CustomTree::new(places.group.len() as u32, root, &builder.edges))
 }
+
+/// The tree of a broadcast that the switches copy: the root, one rank of every other node, the other ranks of each node. `nodes`: of each rank.
+///
+/// # Panics
+/// When `root` is not among the ranks.
+pub fn hardware(nodes: &[u32], root: u32) -> Arc<CustomTree> {
+    let mut first: BTreeMap<u32, u32> = BTreeMap::from([(nodes[root as usize], root)]);
+    let (mut copied, mut local) = (Vec::new(), Vec::new());
+    for (rank, &node) in (0..).zip(nodes).filter(|&(rank, _)| rank != root) {
+        match first.get(&node) {
+            Some(&leader) => local.push((leader, rank)),
+            None => {
+                first.insert(node, rank);
+                copied.push((root, rank));
+            }
+        }
+    }
+    let count = copied.len() as u32;
+    copied.append(&mut local);
+    Arc::new(CustomTree::new(nodes.len() as u32, root, &copied).with_copied(count))
+}

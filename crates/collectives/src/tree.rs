@@ -143,6 +143,8 @@ pub struct CustomTree {
     parent: Vec<u32>,
     first_child: Vec<u32>,
     children: Vec<u32>,
+    /// So many of the root's first children get one message that is copied on its way.
+    copied: u32,
 }
 
 impl CustomTree {
@@ -168,7 +170,19 @@ impl CustomTree {
             children[next[from as usize] as usize] = to;
             next[from as usize] += 1;
         }
-        CustomTree { root, parent, first_child, children }
+        CustomTree { root, parent, first_child, children, copied: 0 }
+    }
+
+    /// The first `copied` children of the root get one message that is copied on its way. Their numbers must rise.
+    #[must_use]
+    pub(crate) fn with_copied(mut self, copied: u32) -> CustomTree {
+        self.copied = copied;
+        self
+    }
+
+    /// The children of the root that get one message, in rising order.
+    pub fn copied(&self) -> &[u32] {
+        &self.children(self.root)[..self.copied as usize]
     }
 
     /// How many ranks.

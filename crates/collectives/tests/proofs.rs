@@ -131,6 +131,26 @@ fn topology_aware_broadcasts_reach_everybody_in_the_steps_of_their_definition() 
     }
 }
 
+/// One message for all nodes, one more for each further rank of a node.
+#[test]
+fn copied_broadcasts_reach_everybody() {
+    for (ranks, ppn) in [(1, 1), (2, 1), (9, 1), (9, 2), (10, 4), (5, 5)] {
+        let nodes: Vec<u32> = (0..ranks).map(|rank| (rank * 7 % ranks) / ppn).collect();
+        for root in [0, ranks / 2, ranks - 1] {
+            let tree = narrows_collectives::locality::hardware(&nodes, root);
+            let one = schedule(Operation::Broadcast, Algorithm::Hardware, ranks, root, 1000).over(tree).unwrap();
+            let mut others: Vec<u32> = one.copied().iter().map(|&rank| nodes[rank as usize]).collect();
+            others.sort_unstable();
+            let expected: Vec<u32> = (0..ranks.div_ceil(ppn)).filter(|&node| node != nodes[root as usize]).collect();
+            assert_eq!(others, expected, "every other node once");
+            assert!(one.copied().is_sorted());
+            for schedule in [one.clone().segmented(300), one] {
+                assert_eq!(prove(&schedule).bytes, 1000 * u64::from(ranks - 1));
+            }
+        }
+    }
+}
+
 /// Messages and bytes of Thakur, Rabenseifner, Gropp (2005) for 16 ranks and a vector of n = 1600 bytes (blocks: 100).
 #[test]
 fn messages_and_bytes_are_those_of_the_textbook() {

@@ -1,9 +1,10 @@
 //! A network driven by itself: an event queue, a list of notices and their digest.
 
-use crate::{ConfigError, Event, Network, NetworkConfig, Notice, Out, Transfer};
+use crate::{ConfigError, Event, Network, NetworkConfig, Notice, Out, Transfer, Tree};
 use narrows_engine::{Digest, EventQueue};
 use narrows_topology::Topology;
 use narrows_units::SimTime;
+use std::sync::Arc;
 
 #[derive(Debug, Default)]
 struct Sink {
@@ -88,6 +89,11 @@ impl Driver {
     /// Starts a transfer now.
     pub fn start(&mut self, transfer: Transfer) {
         self.network.start(self.sink.now, transfer, &mut self.sink);
+    }
+
+    /// Starts a multicast now; see [`Network::multicast`].
+    pub fn multicast(&mut self, tree: &Arc<Tree>, transfers: &[Transfer]) {
+        self.network.multicast(self.sink.now, tree, transfers, &mut self.sink);
     }
 
     /// See [`Network::rest`].

@@ -30,10 +30,21 @@ impl Endpoints {
 
     /// Sends the message of `slot`, which takes `alone` on an empty network and holds each gate for `holds`.
     pub(crate) fn start(&mut self, now: SimTime, slot: u32, alone: ZeroLoad, holds: u64, flights: &Flights, out: &mut impl Out) {
-        let transfer = flights.transfer(slot);
-        let free = &mut self.send_free[transfer.source as usize];
+        let begin = self.pass(now, flights.transfer(slot).source, holds);
+        self.travel(begin, slot, alone, holds, flights, out);
+    }
+
+    /// Takes the sender's gate for `holds`; from when on.
+    pub(crate) fn pass(&mut self, now: SimTime, source: u32, holds: u64) -> u64 {
+        let free = &mut self.send_free[source as usize];
         let begin = now.as_ps().max(*free);
         *free = begin + holds;
+        begin
+    }
+
+    /// The message of `slot` goes through the sender's gate at `begin`.
+    pub(crate) fn travel(&mut self, begin: u64, slot: u32, alone: ZeroLoad, holds: u64, flights: &Flights, out: &mut impl Out) {
+        let transfer = flights.transfer(slot);
         if self.passages.len() <= slot as usize {
             self.passages.resize(slot as usize + 1, Passage::default());
         }

@@ -8,6 +8,8 @@
 //! **The path** is that of the routing. Where a routing spreads the packets of one message over several links (adaptive routing does), these
 //! links are one resource with the sum of their rates: perfect spreading.
 //!
+//! **A multicast** is one flow over all links of its tree and the PCIe of all its targets: the narrowest of them gives its rate.
+//!
 //! **Rates** are integers (bytes per second), times picoseconds, and what is left of a flow 10^-12 bytes: byte per second times picosecond. Starts
 //! and ends of one instant are solved together, a picosecond later. An allocation is max-min fair when it fits and every flow has a *bottleneck*: a full resource on
 //! which no other flow is faster. So after a change only flows that lost their bottleneck are solved again, with the others fixed, and when a
@@ -17,9 +19,9 @@ use crate::config::{ConfigError, NetworkConfig};
 use crate::endpoints::Endpoints;
 use crate::flights::{Flights, NONE};
 use crate::timing::{Costs, ZeroLoad};
-use crate::{Event, EventKind, Out, Statistics, Transfer};
+use crate::{Event, EventKind, Out, Statistics, Transfer, Tree};
 use narrows_topology::{RouteState, Routing, Topology};
-use narrows_units::SimTime;
+use narrows_units::{Bytes, SimTime};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -65,6 +67,8 @@ struct Flow {
     before: u64,
     frozen: bool,
     path: Vec<Place>,
+    /// Of a multicast: the transfers of all targets, and [`Flow::fill`] of each.
+    copies: Vec<(u32, u64)>,
 }
 
 #[derive(Clone, Debug)]
@@ -184,10 +188,11 @@ impl FlowNetwork {
         if self.flows.len() <= slot as usize {
             self.flows.resize(slot as usize + 1, Flow::default());
         }
-        let FlowNetwork { routing, topology, resources, flows, bundles, .. } = self;
+        let FlowNetwork { routing, topology, flows, bundles, .. } = self;
         let flow = &mut flows[slot as usize];
         let hosts = topology.hosts();
         flow.path.clear();
+        flow.copies.clear();
         let mut pass = |resource: u32| flow.path.push(Place { resource, position: 0 });
         if transfer.source_dma && self.pcie_limits {
             pass(transfer.source);
@@ -197,7 +202,57 @@ impl FlowNetwork {
         if transfer.target_dma && self.pcie_limits {
             pass(hosts + transfer.target);
         }
-        let wire = payload + packets * u64::from(self.costs.header);
+        flow.fill = alone.tail.as_ps().saturating_sub(narrowest);
+        out.schedule(now + alone.head, transfer.source, Event::new(EventKind::Head, slot));
+        self.open(now, slot, payload, out);
+    }
+
+    /// See [`crate::Network::multicast`].
+    pub(crate) fn multicast(&mut self, now: SimTime, tree: &Tree, transfers: &[Transfer], out: &mut impl Out) {
+        let Transfer { source, payload: Bytes(payload), source_dma, target_dma, .. } = transfers[0];
+        let packets = self.costs.packets(payload);
+        self.flights.statistics.packets += packets;
+        self.flights.statistics.packet_hops += packets * tree.len();
+        let mut copies = Vec::with_capacity(transfers.len());
+        for &transfer in transfers {
+            let slot = self.flights.open(transfer, out);
+            let way = self.costs.way(&self.topology, source, transfer.target);
+            let alone = self.costs.zero_load(way, payload, source_dma, target_dma);
+            let narrowest = self.costs.narrowest(way, payload, source_dma, target_dma);
+            copies.push((slot, alone.tail.as_ps().saturating_sub(narrowest)));
+            out.schedule(now + alone.head, source, Event::new(EventKind::Head, slot));
+        }
+        let slot = copies[0].0;
+        if self.flows.len() <= slot as usize {
+            self.flows.resize(slot as usize + 1, Flow::default());
+        }
+        let FlowNetwork { topology, flows, bundles, pcie_limits, .. } = self;
+        let flow = &mut flows[slot as usize];
+        let hosts = topology.hosts();
+        flow.path.clear();
+        let mut pass = |resource: u32| flow.path.push(Place { resource, position: 0 });
+        if source_dma && *pcie_limits {
+            pass(source);
+        }
+        tree.links(topology).for_each(|link| pass(2 * hosts + bundles[link as usize]));
+        if target_dma && *pcie_limits {
+            tree.targets().iter().for_each(|target| pass(hosts + target));
+        }
+        flow.fill = 0;
+        flow.copies = copies;
+        // A message without payload: its headers count as those of one byte.
+        self.open(now, slot, payload.max(1), out);
+    }
+
+    pub(crate) fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// The flow of `slot`, whose path is known, begins.
+    fn open(&mut self, now: SimTime, slot: u32, payload: u64, out: &mut impl Out) {
+        let FlowNetwork { costs, resources, flows, .. } = self;
+        let flow = &mut flows[slot as usize];
+        let wire = payload + costs.packets(payload) * u64::from(costs.header);
         flow.active = true;
         flow.rate = 0;
         flow.link_weight = ((u128::from(wire) << WEIGHT_BITS).div_ceil(u128::from(payload))) as u64;
@@ -205,7 +260,6 @@ impl FlowNetwork {
         flow.since = now.as_ps();
         flow.finish = NEVER;
         flow.event = NEVER;
-        flow.fill = alone.tail.as_ps().saturating_sub(narrowest);
         flow.bottleneck = NONE;
         for index in 0..flow.path.len() {
             let resource = &mut resources[flow.path[index].resource as usize];
@@ -214,7 +268,6 @@ impl FlowNetwork {
         }
         self.started.push(slot);
         self.mark(slot);
-        out.schedule(now + alone.head, transfer.source, Event::new(EventKind::Head, slot));
         self.solve_later(now, out);
     }
 
@@ -308,15 +361,21 @@ impl FlowNetwork {
             }
         }
         self.mark(slot);
-        let (source_dma, source, fill) = {
-            let transfer = self.flights.transfer(slot);
-            (transfer.source_dma, transfer.source, self.flows[slot as usize].fill)
-        };
-        if source_dma {
+        let copies = std::mem::take(&mut self.flows[slot as usize].copies);
+        if copies.is_empty() {
+            self.drained(now, slot, self.flows[slot as usize].fill, out);
+        }
+        copies.iter().for_each(|&(slot, fill)| self.drained(now, slot, fill, out));
+        self.solve_later(now, out);
+    }
+
+    /// The last byte of a transfer has left its source and will be through after `fill`.
+    fn drained(&mut self, now: SimTime, slot: u32, fill: u64, out: &mut impl Out) {
+        let &Transfer { source_dma, source, payload, .. } = self.flights.transfer(slot);
+        if source_dma && payload.0 > 0 {
             self.flights.source_done(slot, out);
         }
         out.schedule(SimTime(now.as_ps() + fill), source, Event::new(EventKind::Tail, slot));
-        self.solve_later(now, out);
     }
 
     /// Puts a flow among those to be solved.
@@ -402,8 +461,9 @@ impl FlowNetwork {
             let (share, resource) = shares.min().expect("a path has links");
             (flow.rate, flow.bottleneck) = (share, resource);
             for place in &flow.path {
+                let weight = Self::weight(place.resource, first_link, flow);
                 let state = &mut resources[place.resource as usize];
-                state.room -= flow.rate * state.weight;
+                state.room -= flow.rate * weight;
                 state.fastest = flow.rate;
             }
             resources[resource as usize].level = flow.rate;

@@ -8,6 +8,7 @@
 //! * [`packet`] — packets, virtual channels, finite buffers with credits, arbitration, cut-through.
 //! * [`flow`] — messages share links max-min fairly.
 //! * [`loggp`] — latency, gap and gap per byte; no contention between the end points.
+//! * [`multicast`] — trees along which switches copy a message.
 //! * [`parallel`] — the packet network in regions, on several threads, with sources and sinks at its hosts.
 //! * [`timing`] — the closed form of one message alone, which all three keep to.
 //! * [`driver`] — a network driven by itself, for tests, benches and synthetic traffic.
@@ -40,6 +41,7 @@ mod endpoints;
 mod flights;
 pub mod flow;
 pub mod loggp;
+pub mod multicast;
 pub mod packet;
 pub mod parallel;
 pub mod timing;
@@ -48,10 +50,12 @@ pub use config::{
     Arbitration, ConfigError, Derived, FlowConfig, FlowControl, Forwarding, IntraNodeConfig, LinkConfig, LogGpConfig, NetworkConfig,
     NetworkKind, PauseConfig, Queueing,
 };
+pub use multicast::{Tree, TreeError};
 pub use timing::ZeroLoad;
 
 use narrows_topology::Topology;
 use narrows_units::{Bytes, SimTime};
+use std::sync::Arc;
 
 /// One message on the network, from NIC memory interface to NIC memory interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,9 +132,9 @@ pub trait Observer {
     /// A packet begins to leave on a link.
     #[inline]
     fn sent(&mut self, _link: u32, _lane: u32, _wire: u32, _at: SimTime, _duration: SimTime) {}
-    /// A packet of a switch joins what waits for a link, or leaves it.
+    /// A packet of a switch, sent by a host, joins what waits for a link, or leaves it.
     #[inline]
-    fn queued(&mut self, _link: u32, _lane: u32, _wire: u32, _at: SimTime, _joins: bool) {}
+    fn queued(&mut self, _link: u32, _lane: u32, _source: u32, _wire: u32, _at: SimTime, _joins: bool) {}
     /// An idle link has something to send, and no credits or a pause. Told once until it sends.
     #[inline]
     fn stalled(&mut self, _link: u32) {}
@@ -306,6 +310,39 @@ impl Network {
         }
     }
 
+    /// The tree from `source` to `targets`, which are in rising order, without the source.
+    ///
+    /// # Errors
+    /// See [`TreeError`].
+    pub fn tree(&self, source: u32, targets: &[u32]) -> Result<Tree, TreeError> {
+        let topology = match self {
+            Network::Packet(network) => {
+                network.check_multicast()?;
+                network.topology()
+            }
+            Network::Flow(network) => network.topology(),
+            Network::LogGp(network) => network.topology(),
+        };
+        Ok(Tree::new(topology, source, targets))
+    }
+
+    /// Sends one message to all targets of a tree, copied by the switches: `transfers` differ in their targets, which are those of the tree in its order, and
+    /// their numbers alone, and each has its notices. The message is read once from the source's memory.
+    ///
+    /// # Panics
+    /// As [`Network::start`], and when the transfers are not as said.
+    pub fn multicast(&mut self, now: SimTime, tree: &Arc<Tree>, transfers: &[Transfer], out: &mut impl Out) {
+        assert!(
+            !tree.is_empty() && tree.targets().iter().copied().eq(transfers.iter().map(|transfer| transfer.target)),
+            "the targets of the tree"
+        );
+        match self {
+            Network::Packet(network) => network.multicast(now, tree, transfers, out),
+            Network::Flow(network) => network.multicast(now, tree, transfers, out),
+            Network::LogGp(network) => network.multicast(now, tree, transfers, out),
+        }
+    }
+
     /// Takes an event that it scheduled, at the time for which it did.
     #[inline]
     pub fn handle(&mut self, now: SimTime, event: Event, out: &mut impl Out) {
@@ -324,6 +361,16 @@ impl Network {
             // Their state is that of the transfers under way.
             Network::Flow(_) | Network::LogGp(_) => {}
         }
+    }
+
+    /// Shows `observer` the packet network at work from now on; false, and nothing, on the other networks, which have no packets. Without one it costs a
+    /// test per event.
+    pub fn observe(&mut self, observer: Box<dyn Observer + Send>) -> bool {
+        match self {
+            Network::Packet(network) => network.observe(observer),
+            Network::Flow(_) | Network::LogGp(_) => return false,
+        }
+        true
     }
 
     /// What went over the network so far.

@@ -2,13 +2,13 @@
 //!
 //! A message waits for its sender's NIC, holds it for `max(g, payload G)`, needs `L` to the target, waits for the target's NIC and
 //! holds that as long; NICs serve in the order of arrival. `L` and `G` come from the path (then a message alone takes exactly as
-//! long as on the packet network) or are fixed.
+//! long as on the packet network) or are fixed. A multicast takes its sender's NIC once, for the longest of its targets.
 
 use crate::config::{ConfigError, Derived, LogGpConfig, NetworkConfig};
 use crate::endpoints::Endpoints;
 use crate::flights::Flights;
 use crate::timing::{Costs, Way, ZeroLoad};
-use crate::{Event, EventKind, Out, Statistics, Transfer};
+use crate::{Event, EventKind, Out, Statistics, Transfer, Tree};
 use narrows_topology::Topology;
 use narrows_units::{Bytes, SimTime};
 
@@ -75,6 +75,26 @@ impl LogGpNetwork {
         self.flights.statistics.packet_hops += packets * (u64::from(way.links) + 2);
         let (alone, holds) = self.alone(&transfer, way);
         self.endpoints.start(now, slot, alone, holds, &self.flights, out);
+    }
+
+    /// See [`crate::Network::multicast`].
+    pub(crate) fn multicast(&mut self, now: SimTime, tree: &Tree, transfers: &[Transfer], out: &mut impl Out) {
+        let source = tree.source();
+        let packets = self.costs.packets(transfers[0].payload.0);
+        self.flights.statistics.packets += packets;
+        self.flights.statistics.packet_hops += packets * tree.len();
+        let way = |transfer: &Transfer| self.costs.way(&self.topology, source, transfer.target);
+        let costs: Vec<(ZeroLoad, u64)> = transfers.iter().map(|transfer| self.alone(transfer, way(transfer))).collect();
+        let longest = costs.iter().map(|(_, holds)| *holds).max().unwrap_or_default();
+        let begin = self.endpoints.pass(now, source, longest);
+        for (&transfer, &(alone, holds)) in transfers.iter().zip(&costs) {
+            let slot = self.flights.open(transfer, out);
+            self.endpoints.travel(begin, slot, alone, holds, &self.flights, out);
+        }
+    }
+
+    pub(crate) fn topology(&self) -> &Topology {
+        &self.topology
     }
 
     /// See [`crate::Network::handle`].

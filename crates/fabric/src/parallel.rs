@@ -162,8 +162,8 @@ impl<A: Observer> Observer for Desk<A> {
         self.agent.sent(link, lane, wire, at, duration);
     }
     #[inline]
-    fn queued(&mut self, link: u32, lane: u32, wire: u32, at: SimTime, joins: bool) {
-        self.agent.queued(link, lane, wire, at, joins);
+    fn queued(&mut self, link: u32, lane: u32, source: u32, wire: u32, at: SimTime, joins: bool) {
+        self.agent.queued(link, lane, source, wire, at, joins);
     }
     #[inline]
     fn stalled(&mut self, link: u32) {

@@ -55,7 +55,6 @@ pub fn mpi_enter(id: u32, peer: i64, tag: i64) {
     rank.enter(id, call.class, peer, tag);
     if special.finalize.contains(&Some(id)) {
         ACTIVE.store(false, Ordering::Release);
-        rank.end_together();
     } else if special.abort == Some(id) {
         rank.aborts(tag);
     } else if special.probe.contains(&Some(id)) {
@@ -63,6 +62,17 @@ pub fn mpi_enter(id: u32, peer: i64, tag: i64) {
     } else if special.agrees[id as usize] {
         rank.agrees(call.class != Class::Blocking);
     }
+}
+
+/// The program calls MPI_Finalize, and [`mpi_enter`] has been told: waits for the other ranks. True when the MPI library should
+/// look at what has come, and then ask again.
+pub fn at_door() -> bool {
+    try_session().is_some_and(|mut rank| rank.at_door())
+}
+
+/// Whether MPI function `id` is MPI_Finalize or its like.
+pub fn finalizes(id: u32) -> bool {
+    attached() && special().finalize.contains(&Some(id))
 }
 
 /// It returns.
@@ -98,7 +108,7 @@ extern "C" fn program_ends() {
     let _ = std::panic::catch_unwind(|| {
         if let Some(mut rank) = try_session() {
             ACTIVE.store(false, Ordering::Release);
-            rank.end_together();
+            while rank.at_door() {}
             rank.finalized();
         }
     });

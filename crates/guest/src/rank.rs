@@ -116,6 +116,8 @@ pub struct Rank {
     /// Empty polls that may return at once in the present call, and in calls to come.
     passes: u32,
     usual_passes: u32,
+    /// In front of MPI_Finalize: the clock up to which this rank has had something to do.
+    door: Option<u64>,
     /// Length of the next nap outside.
     nap: Duration,
     idle_since: u64,
@@ -155,6 +157,7 @@ impl Rank {
             empty_polls: 0,
             passes: IDLE_PASSES,
             usual_passes: IDLE_PASSES,
+            door: None,
             nap: OUTSIDE_NAP,
             idle_since: 0,
             entered_at: 0,
@@ -267,6 +270,9 @@ impl Rank {
         }
         self.activity();
         self.write_command(&command);
+        if let Some(busy_until) = &mut self.door {
+            *busy_until = self.clock;
+        }
     }
 
     /// What of a command the rank must remember itself.
@@ -541,6 +547,10 @@ impl Rank {
             self.outside_poll();
             return;
         }
+        // Only `at_door` waits there.
+        if self.door.is_some() {
+            return;
+        }
         self.empty_polls += 1;
         if self.waits() {
             if self.empty_polls <= self.passes && !self.expect_soon {
@@ -759,15 +769,32 @@ impl Rank {
         self.activity();
     }
 
-    /// The start of MPI_Finalize: the run ends for this rank, the rest is not simulated.
-    pub(crate) fn end_together(&mut self) {
+    /// The start of MPI_Finalize, or the end of a program without MPI: waits until all ranks have come as far; the rest is not simulated.
+    /// True when something has come meanwhile that the MPI library should look at before the rank waits on: others may need an
+    /// answer to what they have sent to a receive that nobody waits for any more.
+    pub(crate) fn at_door(&mut self) -> bool {
         if self.outside {
-            return;
+            return false;
         }
-        while self.region.file().phase.load(Acquire) == phase::RUN {
+        // What the library has to do without being told, first.
+        let Some(busy_until) = self.door else {
+            self.door = Some(self.clock);
+            return true;
+        };
+        let waited = busy_until.saturating_sub(self.entered_at);
+        self.clock = busy_until;
+        if self.region.file().phase.load(Acquire) == phase::RUN {
             self.park(u64::MAX, reason::FINALIZE);
         }
+        if self.region.file().phase.load(Acquire) == phase::RUN {
+            // A look costs nothing unless something is to be done.
+            self.clock = self.notices.front().map_or(self.clock, |&(time, _)| time.max(self.clock));
+            return true;
+        }
+        self.header().wait_ps.fetch_add(waited, Relaxed);
+        self.door = None;
         self.go_out();
+        false
     }
 
     /// A Portals program without MPI has called PtlInit: all ranks start together at simulated time zero.

@@ -135,6 +135,8 @@ fn open_mpi(command: &mut Command, kind: Kind, scratch: &Scratch, provider: &str
     // Collectives over shared memory, or made for the real node; those of others go around the network altogether. Names that a
     // version does not have are ignored.
     mca("coll", "^sm,han,xhc,acoll,smdirect,ucc,hcoll,portals4");
+    // It places ranks by the real node and ends the program when it finds fewer cores than ranks there.
+    mca("topo", "^treematch");
     // Shared file pointers in a semaphore of /dev/shm.
     mca("sharedfp", "^sm");
     // Ranks that wait in MPI_Init wait for others to get the processor.

@@ -64,7 +64,7 @@ struct RankState {
 impl RankState {
     /// Nothing that happens wakes it before all others have come as far.
     fn waits_for_all(&self) -> bool {
-        matches!(self.reason, reason::FINALIZE | reason::BARRIER)
+        self.reason == reason::BARRIER
     }
 }
 

@@ -174,6 +174,7 @@ impl Machine {
             match_per_entry: nic.match_per_entry,
             max_unexpected_headers: nic.max_unexpected_headers,
             max_entries: nic.max_entries,
+            max_list_size: nic.max_list_size,
             retry_interval: nic.retry_interval,
             max_triggered_ops: nic.max_triggered_ops,
             trigger_time: nic.trigger_time,

@@ -1,3 +1,4 @@
+use narrows_portals::Limits;
 use narrows_units::{ByteRate, Bytes, SimTime};
 
 /// Timings and sizes of a NIC, resolved: nothing here is optional.
@@ -77,10 +78,12 @@ pub struct NicConfig {
     pub match_base: SimTime,
     /// Matching: per list element visited.
     pub match_per_entry: SimTime,
-    /// Unexpected headers that a process may have.
+    /// Unexpected headers that a network interface of a process may have.
     pub max_unexpected_headers: u32,
-    /// List entries that a process may have.
+    /// List entries that a network interface of a process may have.
     pub max_entries: u32,
+    /// Entries that one list may have.
+    pub max_list_size: u32,
     /// Triggered operations of a process that may wait.
     pub max_triggered_ops: u32,
     /// A triggered operation: from the change of its counting event to its start; the NIC starts one after the other.
@@ -113,6 +116,11 @@ pub enum PcieDetail {
 }
 
 impl NicConfig {
+    /// What a network interface may have that asks for no less.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits { entries: self.max_entries, unexpected_headers: self.max_unexpected_headers, list_size: self.max_list_size }
+    }
+
     /// BXI v2 as S4BXI models it (facts.md 4.3; portals4.md section 5, platform `vix`).
     ///
     /// Some values have no public source and are our own choice: matching takes 2 ns per
@@ -140,6 +148,7 @@ impl NicConfig {
             match_per_entry: SimTime::from_ns(2),
             max_unexpected_headers: 16_319,
             max_entries: 16_319,
+            max_list_size: 65_535,
             max_triggered_ops: 16_378,
             trigger_time: SimTime::from_ns(20),
             atomic_occupancy: SimTime::from_ns(10),

@@ -1,16 +1,27 @@
 //! What of a process's allocations is true once all its commands have arrived. Checked when a
 //! command is written, so that the library hears of its error at once.
 
-use narrows_portals::{CtId, EqId, pt};
+use narrows_portals::{CtId, EqId, INTERFACES, Limits, List, PT_PER_INTERFACE, pt};
 
 use crate::error::CommandError;
 use crate::portal::{MAX_HANDLE, MAX_PT_INDEX};
 
-#[derive(Default, Debug)]
+#[derive(Debug)]
 pub(crate) struct Declared {
     eqs: Vec<bool>,
     cts: Vec<bool>,
     pts: Vec<bool>,
+    /// By network interface.
+    limits: [Limits; INTERFACES as usize],
+    /// By network interface: entries from their append to their end, which may be after they have left their list.
+    entries: [u32; INTERFACES as usize],
+    /// By portal table index: entries from their append to their leaving the priority list, the overflow list.
+    lists: Vec<[u32; 2]>,
+}
+
+/// The network interface that a portal table entry belongs to.
+pub(crate) fn interface_of(pt: u32) -> usize {
+    (pt / PT_PER_INTERFACE % INTERFACES) as usize
 }
 
 fn set(bits: &mut Vec<bool>, index: u32, value: bool) {
@@ -26,6 +37,56 @@ fn is_set(bits: &[bool], index: u32) -> bool {
 }
 
 impl Declared {
+    pub fn new(limits: Limits) -> Declared {
+        let entries = [0; INTERFACES as usize];
+        Declared { eqs: Vec::new(), cts: Vec::new(), pts: Vec::new(), limits: [limits; INTERFACES as usize], entries, lists: Vec::new() }
+    }
+
+    /// What a network interface may have from now on.
+    pub fn limit(&mut self, interface: u32, limits: Limits) {
+        if let Some(place) = self.limits.get_mut(interface as usize) {
+            *place = limits;
+        }
+    }
+
+    /// List entries of a network interface.
+    pub fn entries(&self, interface: u32) -> u32 {
+        self.entries.get(interface as usize).copied().unwrap_or(0)
+    }
+
+    /// Entries of a list.
+    pub fn list_size(&self, pt: u32, list: List) -> u32 {
+        self.lists.get(pt as usize).map_or(0, |lists| lists[list as usize])
+    }
+
+    /// An append is on its way.
+    pub fn declare_entry(&mut self, pt: u32, list: List) -> Result<(), CommandError> {
+        let (interface, index) = (interface_of(pt), pt as usize);
+        let Limits { entries, list_size, .. } = self.limits[interface];
+        if self.list_size(pt, list) >= list_size {
+            return Err(CommandError::ListTooLong(list_size));
+        }
+        if self.entries[interface] >= entries {
+            return Err(CommandError::NoSpace(entries));
+        }
+        if index >= self.lists.len() {
+            self.lists.resize(index + 1, [0; 2]);
+        }
+        self.lists[index][list as usize] += 1;
+        self.entries[interface] += 1;
+        Ok(())
+    }
+
+    /// An entry has left its list, or will never be in it.
+    pub fn left_list(&mut self, pt: u32, list: List) {
+        self.lists[pt as usize][list as usize] -= 1;
+    }
+
+    /// An entry is no more.
+    pub fn undeclare_entry(&mut self, pt: u32) {
+        self.entries[interface_of(pt)] -= 1;
+    }
+
     pub fn declare_eq(&mut self, eq: EqId) -> Result<(), CommandError> {
         if eq.0 > MAX_HANDLE {
             return Err(CommandError::EqOutOfRange(eq));

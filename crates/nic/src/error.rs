@@ -42,7 +42,10 @@ pub enum CommandError {
     /// The identifier belongs to an entry that still exists.
     #[error("list entry {} exists already", .0.0)]
     EntryInUse(EntryId),
-    /// `NicConfig::max_entries` is reached (`PTL_NO_SPACE`).
+    /// `NicConfig::max_list_size`, or what the network interface asked for, is reached (`PTL_LIST_TOO_LONG`).
+    #[error("no room for another entry of the list: the limit is {0}")]
+    ListTooLong(u32),
+    /// `NicConfig::max_entries`, or what the network interface asked for, is reached (`PTL_NO_SPACE`).
     #[error("no room for another list entry: the limit is {0}")]
     NoSpace(u32),
     /// Longer than [`crate::MAX_LENGTH`].

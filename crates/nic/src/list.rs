@@ -1,10 +1,11 @@
 //! Lists that keep their order, with cheap removal anywhere: entries and unexpected headers.
 //!
-//! A short [`MatchList`] is walked. A longer one is also hashed: entries that ignore the same bits
-//! and have the same wildcards form a class, and within a class a message can only match entries
-//! with one value of (bits, source). So a message looks once into each class (there are few: exact,
-//! any source, any tag ...) and takes the candidate that stands first in the list. The NIC that is
-//! modelled walks the list, so a find also says how many entries stand before its result.
+//! A [`MatchList`] is walked while its messages find their entries near its head. When they do not, it
+//! is also hashed: entries that ignore the same bits and have the same wildcards form a class, and
+//! within a class a message can only match entries with one value of (bits, source). So a message looks
+//! once into each class (there are few: exact, any source, any tag ...) and takes the candidate that
+//! stands first in the list. The NIC that is modelled walks the list, so a find also says how many
+//! entries stand before its result.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -50,15 +51,6 @@ impl<T> Ordered<T> {
 
     fn index(&self, order: u64) -> Option<usize> {
         self.items.binary_search_by_key(&order, |&(order, _)| order).ok()
-    }
-
-    fn get_mut(&mut self, order: u64) -> Option<&mut T> {
-        let index = self.index(order)?;
-        self.items[index].1.as_mut()
-    }
-
-    fn get(&self, order: u64) -> Option<&T> {
-        self.items[self.index(order)?].1.as_ref()
     }
 
     /// Takes the item out.
@@ -122,7 +114,8 @@ impl Hasher for WordHasher {
 /// A table with that hash.
 pub(crate) type WordMap<K, V> = HashMap<K, V, BuildHasherDefault<WordHasher>>;
 
-const END: u64 = u64::MAX;
+/// No slot.
+const END: u32 = u32::MAX;
 
 /// What of an entry decides whether a message may use it, beside its room.
 #[derive(Clone, Copy, Debug)]
@@ -132,9 +125,6 @@ struct Key {
     source: ProcessId,
     /// Where the rest is.
     slot: u32,
-    /// In the index: order numbers of the neighbours with the same hash key.
-    before: u64,
-    after: u64,
 }
 
 impl Key {
@@ -176,12 +166,19 @@ struct HashKey {
     pid: u32,
 }
 
-/// The entries with one hash key, in list order.
+/// The slots of the first and the last entry with one hash key, in list order.
 #[derive(Clone, Copy, Debug)]
 struct Chain {
-    first: u64,
-    first_slot: u32,
-    last: u64,
+    first: u32,
+    last: u32,
+}
+
+/// The slots of an entry's neighbours in its chain, or [`END`].
+#[derive(Clone, Copy, Default, Debug)]
+struct Link {
+    order: u64,
+    before: u32,
+    after: u32,
 }
 
 #[derive(Default, Debug)]
@@ -189,9 +186,105 @@ struct Index {
     /// With their numbers of live entries.
     classes: Vec<(Class, u32)>,
     chains: WordMap<HashKey, Chain>,
+    /// By slot.
+    links: Vec<Link>,
     ranks: Ranks,
     /// Of the list, when `ranks` was right.
     epoch: u64,
+}
+
+impl Index {
+    /// Adds the last entry of the list; false: it has too many classes.
+    fn add(&mut self, order: u64, key: &Key) -> bool {
+        let class = Class::of(key);
+        let number = match self.classes.iter().position(|&(other, _)| other == class) {
+            Some(number) => number,
+            None => {
+                // A class without entries has no chains: its number can go to another.
+                let place = self.classes.iter().position(|&(_, live)| live == 0).unwrap_or(self.classes.len());
+                if place == CLASSES_MAX {
+                    return false;
+                }
+                if place == self.classes.len() {
+                    self.classes.push((class, 0));
+                }
+                self.classes[place].0 = class;
+                place
+            }
+        };
+        self.classes[number].1 += 1;
+        let slot = key.slot;
+        let chain = self.chains.entry(class.hash_key(number, key.source, key.bits)).or_insert(Chain { first: slot, last: END });
+        let before = std::mem::replace(&mut chain.last, slot);
+        if slot as usize >= self.links.len() {
+            self.links.resize(slot as usize + 1, Link::default());
+        }
+        self.links[slot as usize] = Link { order, before, after: END };
+        if let Some(before) = self.links.get_mut(before as usize) {
+            before.after = slot;
+        }
+        true
+    }
+
+    fn remove(&mut self, key: &Key) {
+        let class = Class::of(key);
+        let Some(number) = self.classes.iter().position(|&(other, _)| other == class) else { return };
+        self.classes[number].1 -= 1;
+        let hash_key = class.hash_key(number, key.source, key.bits);
+        let Link { before, after, .. } = self.links[key.slot as usize];
+        if before == END && after == END {
+            self.chains.remove(&hash_key);
+            return;
+        }
+        if before == END || after == END {
+            let Some(chain) = self.chains.get_mut(&hash_key) else { return };
+            if before == END {
+                chain.first = after;
+            } else {
+                chain.last = before;
+            }
+        }
+        if let Some(before) = self.links.get_mut(before as usize) {
+            before.after = after;
+        }
+        if let Some(after) = self.links.get_mut(after as usize) {
+            after.before = before;
+        }
+    }
+
+    /// Order number and slot of what [`MatchList::find`] looks for.
+    fn find(&self, initiator: ProcessId, bits: u64, mut fits: impl FnMut(u32) -> bool) -> Option<(u64, u32)> {
+        let mut best: Option<(u64, u32)> = None;
+        for (number, (class, live)) in self.classes.iter().enumerate() {
+            if *live == 0 {
+                continue;
+            }
+            let Some(chain) = self.chains.get(&class.hash_key(number, initiator, bits)) else { continue };
+            let mut slot = chain.first;
+            while let Some(link) = self.links.get(slot as usize)
+                && best.is_none_or(|(found, _)| link.order < found)
+            {
+                if fits(slot) {
+                    best = Some((link.order, slot));
+                    break;
+                }
+                slot = link.after;
+            }
+        }
+        best
+    }
+
+    /// Counts what is alive anew.
+    fn rank(&mut self, keys: &Ordered<Key>) {
+        self.epoch = keys.epoch;
+        self.ranks.tree.clear();
+        for place in 0..keys.items.len() {
+            self.ranks.push();
+            if keys.items[place].1.is_none() {
+                self.ranks.remove(place);
+            }
+        }
+    }
 }
 
 /// How many live items stand before each place: a Fenwick tree.
@@ -238,22 +331,26 @@ impl Ranks {
 #[derive(Debug)]
 pub(crate) struct MatchList {
     keys: Ordered<Key>,
-    /// Made when the list is long.
+    /// There when it pays.
     index: Option<Box<Index>>,
-    /// Entries that a list has before it is hashed.
-    long: usize,
+    /// What the other way of searching would have saved lately, in entries walked over.
+    regret: u64,
     /// The list has too many classes; not tried again until it is empty.
     scattered: bool,
+    even: u64,
+    patience: u64,
 }
 
-/// A walk over so many entries costs as much as a look into the index (measured).
-const LONG: usize = 32;
+/// A walk over so many entries costs as much as the index does for a find, a removal and an append (measured).
+const EVEN: u64 = 100;
+/// To make the index costs as much per entry as a walk over so many (measured).
+const PATIENCE: u64 = 64;
 /// More classes than that: walking is better.
 const CLASSES_MAX: usize = 16;
 
 impl Default for MatchList {
     fn default() -> Self {
-        MatchList { keys: Ordered::default(), index: None, long: LONG, scattered: false }
+        MatchList { keys: Ordered::default(), index: None, regret: 0, scattered: false, even: EVEN, patience: PATIENCE }
     }
 }
 
@@ -267,152 +364,85 @@ impl MatchList {
         self.keys.iter().map(|(_, key)| key.slot)
     }
 
-    /// Appends the entry in `slot`; returns its order number.
+    /// Appends the entry in `slot`, which no other entry of the list has; returns its order number.
     pub fn push(&mut self, slot: u32, me: &MatchEntry) -> u64 {
-        let key = Key { bits: me.match_bits, ignore: me.ignore_bits, source: me.match_id, slot, before: END, after: END };
+        let key = Key { bits: me.match_bits, ignore: me.ignore_bits, source: me.match_id, slot };
         let order = self.keys.push(key);
-        if self.index.is_some() {
-            self.add(order);
-        } else if self.keys.live > self.long && !self.scattered {
-            self.index = Some(Box::default());
-            let orders: Vec<u64> = self.keys.iter().map(|(order, _)| order).collect();
-            for order in orders {
-                self.add(order);
+        if let Some(index) = self.index.as_deref_mut() {
+            index.ranks.push();
+            if !index.add(order, &key) {
+                self.index = None;
+                self.scattered = true;
             }
-            self.rank();
         }
         order
     }
 
-    /// Adds an entry of the list to the index.
-    fn add(&mut self, order: u64) {
-        let (Some(index), Some(key)) = (self.index.as_deref_mut(), self.keys.get(order)) else { return };
-        let class = Class::of(key);
-        let number = match index.classes.iter().position(|&(other, _)| other == class) {
-            Some(number) => number,
-            None => {
-                // A class without entries has no chains: its number can go to another.
-                let place = index.classes.iter().position(|&(_, live)| live == 0).unwrap_or(index.classes.len());
-                if place == CLASSES_MAX {
-                    self.index = None;
-                    self.scattered = true;
-                    return;
-                }
-                if place == index.classes.len() {
-                    index.classes.push((class, 0));
-                }
-                index.classes[place].0 = class;
-                place
-            }
-        };
-        index.classes[number].1 += 1;
-        let slot = key.slot;
-        let chain =
-            index.chains.entry(class.hash_key(number, key.source, key.bits)).or_insert(Chain { first: order, first_slot: slot, last: END });
-        let before = std::mem::replace(&mut chain.last, order);
-        if before != END {
-            if let Some(other) = self.keys.get_mut(before) {
-                other.after = order;
-            }
-            if let Some(key) = self.keys.get_mut(order) {
-                key.before = before;
-            }
-        }
-        if index.epoch == self.keys.epoch {
-            index.ranks.push();
-        }
-    }
-
-    /// Counts anew.
-    fn rank(&mut self) {
-        let Some(index) = self.index.as_deref_mut() else { return };
-        index.epoch = self.keys.epoch;
-        index.ranks.tree.clear();
-        for place in 0..self.keys.items.len() {
-            index.ranks.push();
-            if self.keys.items[place].1.is_none() {
-                index.ranks.remove(place);
-            }
-        }
-    }
-
     /// Removes an entry by its order number.
     pub fn remove(&mut self, order: u64) {
-        let place = self.keys.index(order);
+        let place = if self.index.is_some() { self.keys.index(order) } else { None };
         let Some(key) = self.keys.remove(order) else { return };
-        if let (Some(index), Some(place)) = (self.index.as_deref_mut(), place) {
-            index.ranks.remove(place);
-        }
         if self.keys.is_empty() {
             self.index = None;
+            self.regret = 0;
             self.scattered = false;
-            return;
         }
-        let Some(index) = self.index.as_deref_mut() else { return };
-        let class = Class::of(&key);
-        if let Some(number) = index.classes.iter().position(|&(other, _)| other == class) {
-            index.classes[number].1 -= 1;
-            let hash_key = class.hash_key(number, key.source, key.bits);
-            if key.before == END && key.after == END {
-                index.chains.remove(&hash_key);
-            } else if let Some(chain) = index.chains.get_mut(&hash_key) {
-                if key.before == END {
-                    chain.first = key.after;
-                    chain.first_slot = self.keys.get(key.after).map_or(0, |next| next.slot);
-                }
-                if key.after == END {
-                    chain.last = key.before;
-                }
-            }
-        }
-        if let Some(before) = self.keys.get_mut(key.before) {
-            before.after = key.after;
-        }
-        if let Some(after) = self.keys.get_mut(key.after) {
-            after.before = key.before;
-        }
-        if self.index.as_deref().is_some_and(|index| index.epoch != self.keys.epoch) {
-            self.rank();
+        let (Some(index), Some(place)) = (self.index.as_deref_mut(), place) else { return };
+        index.remove(&key);
+        if index.epoch == self.keys.epoch {
+            index.ranks.remove(place);
+        } else {
+            index.rank(&self.keys);
         }
     }
 
     /// The slot of the first entry in list order that a message of `initiator` with `bits`
     /// matches and `fits`, and how many entries the NIC visits to find it (all, when there is
     /// none).
-    pub fn find(&self, initiator: ProcessId, bits: u64, mut fits: impl FnMut(u32) -> bool) -> (Option<u32>, u64) {
-        let Some(index) = self.index.as_deref() else { return self.walk(initiator, bits, fits) };
-        let mut best: Option<(u64, u32)> = None;
-        for (number, (class, live)) in index.classes.iter().enumerate() {
-            if *live == 0 {
-                continue;
-            }
-            let Some(chain) = index.chains.get(&class.hash_key(number, initiator, bits)) else { continue };
-            let (mut order, mut slot) = (chain.first, chain.first_slot);
-            while best.is_none_or(|(found, _)| order < found) {
-                if fits(slot) {
-                    best = Some((order, slot));
-                    break;
-                }
-                let next = self.keys.get(order).map_or(END, |key| key.after);
-                let Some(key) = self.keys.get(next) else { break };
-                (order, slot) = (next, key.slot);
-            }
-        }
-        match best {
-            None => (None, self.keys.live as u64),
-            Some((order, slot)) => (Some(slot), self.keys.index(order).map_or(0, |place| index.ranks.up_to(place))),
-        }
+    pub fn find(&mut self, initiator: ProcessId, bits: u64, fits: impl FnMut(u32) -> bool) -> (Option<u32>, u64) {
+        let (found, visited) = match self.index.as_deref() {
+            None => self.walk(initiator, bits, fits),
+            Some(index) => match index.find(initiator, bits, fits) {
+                None => (None, self.keys.live as u64),
+                Some((order, slot)) => (Some(slot), self.keys.index(order).map_or(0, |place| index.ranks.up_to(place))),
+            },
+        };
+        self.weigh(visited);
+        (found, visited)
     }
 
     fn walk(&self, initiator: ProcessId, bits: u64, mut fits: impl FnMut(u32) -> bool) -> (Option<u32>, u64) {
         let mut visited = 0;
-        for (_, key) in self.keys.iter() {
-            visited += 1;
-            if key.accepts(initiator, bits) && fits(key.slot) {
-                return (Some(key.slot), visited);
+        let mut keys = self.keys.iter().inspect(|_| visited += 1);
+        let found = keys.find(|(_, key)| key.accepts(initiator, bits) && fits(key.slot));
+        (found.map(|(_, key)| key.slot), visited)
+    }
+
+    /// Changes between walking and the index when that would have paid for the change: each is at most twice as dear as
+    /// the better one.
+    fn weigh(&mut self, visited: u64) {
+        let (longer, shorter) = (visited.saturating_sub(self.even), self.even.saturating_sub(visited));
+        let (worse, better) = if self.index.is_none() { (longer, shorter) } else { (shorter, longer) };
+        self.regret = self.regret.saturating_add(worse).saturating_sub(better);
+        if self.regret <= self.patience.saturating_mul(self.keys.live as u64) {
+            return;
+        }
+        self.regret = 0;
+        if self.index.take().is_none() && !self.scattered {
+            self.build();
+        }
+    }
+
+    fn build(&mut self) {
+        let mut index = Box::<Index>::default();
+        for (order, key) in self.keys.iter() {
+            if !index.add(order, key) {
+                self.scattered = true;
+                return;
             }
         }
-        (None, visited)
+        index.rank(&self.keys);
+        self.index = Some(index);
     }
 }
 
@@ -444,8 +474,9 @@ mod tests {
         ]
     }
 
-    fn check(steps: Vec<Step>, long: usize) {
-        let mut list = MatchList { long, ..MatchList::default() };
+    /// `even` and `patience` decide when the list is hashed.
+    fn check(steps: Vec<Step>, even: u64, patience: u64) {
+        let mut list = MatchList { even, patience, ..MatchList::default() };
         let mut plain: Vec<(u64, u32, MatchEntry)> = Vec::new();
         let mut slots = 0;
         for step in steps {
@@ -477,34 +508,52 @@ mod tests {
     proptest! {
         #[test]
         fn a_walked_list_and_a_hashed_list_find_what_a_plain_list_finds(steps in prop::collection::vec(step(3), 0..400)) {
-            check(steps.clone(), usize::MAX);
-            check(steps.clone(), 0);
-            check(steps, 10);
+            check(steps.clone(), u64::MAX, u64::MAX);
+            check(steps.clone(), 0, 0);
+            check(steps, 8, 2); // to and fro
         }
 
         #[test]
         fn a_list_of_many_classes_is_walked(steps in prop::collection::vec(step(30), 0..200)) {
-            check(steps, 0);
+            check(steps, 0, 0);
         }
     }
 
+    const HERE: ProcessId = ProcessId { nid: 1, pid: 1 };
+
     #[test]
-    fn a_long_list_is_hashed_and_a_scattered_one_is_not() {
+    fn a_list_is_hashed_when_walks_are_long_and_no_longer_when_they_are_short() {
         let mut list = MatchList::default();
-        let mut orders = Vec::new();
-        for bits in 0..100 {
-            orders.push(list.push(bits as u32, &MatchEntry { match_bits: bits, ..MatchEntry::default() }));
+        let entry = |bits: u64| MatchEntry { match_bits: bits, ..MatchEntry::default() };
+        let mut orders: Vec<u64> = (0..1000).map(|bits| list.push(bits as u32, &entry(bits))).collect();
+        // 900 entries more than EVEN each: more than PATIENCE times 1,000 after 72 of them.
+        for _ in 0..71 {
+            assert_eq!(list.find(HERE, 999, |_| true), (Some(999), 1000));
         }
+        assert!(list.index.is_none());
+        list.find(HERE, 999, |_| true);
         assert!(list.index.is_some());
-        assert_eq!(list.find(ProcessId { nid: 1, pid: 1 }, 70, |_| true), (Some(70), 71));
-        for order in orders {
-            list.remove(order);
+        assert_eq!(list.find(HERE, 700, |_| true), (Some(700), 701));
+        for _ in 0..700 {
+            assert_eq!(list.find(HERE, 0, |_| true), (Some(0), 1));
         }
-        assert!(list.is_empty() && list.index.is_none());
-        for ignore_bits in 0..100 {
-            list.push(0, &MatchEntry { ignore_bits, ..MatchEntry::default() });
+        assert!(list.index.is_none());
+        orders.drain(..).for_each(|order| list.remove(order));
+        assert!(list.is_empty());
+    }
+
+    #[test]
+    fn a_list_of_too_many_classes_is_never_hashed() {
+        let mut list = MatchList { even: 0, patience: 0, ..MatchList::default() };
+        let mut orders: Vec<u64> = Vec::new();
+        for bits in 0..100 {
+            let me = MatchEntry { match_bits: 1 << 40, ignore_bits: bits, ..MatchEntry::default() };
+            orders.push(list.push(bits as u32, &me));
+            assert_eq!(list.find(HERE, 0, |_| true), (None, bits + 1));
         }
         assert!(list.index.is_none() && list.scattered);
+        orders.drain(..).for_each(|order| list.remove(order));
+        assert!(!list.scattered);
     }
 
     #[test]

@@ -3,8 +3,8 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use narrows_fabric::Notice as NetworkNotice;
 use narrows_portals::{
-    AckRequest, Atomic, Command, CtId, EqId, FailType, INTERFACES, IOVEC_BYTES, LocalBuffer, MatchEntry, NO_TICKET, Notice, ProcessId,
-    Register, RemoteTarget, ReplyCode, md, me,
+    AckRequest, Atomic, Command, CtId, EqId, FailType, INTERFACES, IOVEC_BYTES, Limits, List, LocalBuffer, MatchEntry, NO_TICKET, Notice,
+    ProcessId, Register, RemoteTarget, ReplyCode, md, me,
 };
 use narrows_units::{Bytes, SimTime};
 
@@ -16,7 +16,7 @@ use crate::list::WordMap;
 use crate::message::{AtomicPart, Due, HeldMessage, Message, Phase, Role};
 use crate::out::{Combine, Event, Out, Process};
 use crate::pipeline::{Durations, Stages};
-use crate::portal::{Interface, Kind, Operation, Sink, Status, reply};
+use crate::portal::{Interface, Kind, MAX_PT_INDEX, Operation, Sink, Status, reply};
 use crate::statistics::Statistics;
 
 /// One NIC: its stages and queues.
@@ -127,6 +127,7 @@ macro_rules! interface {
 }
 
 mod initiator;
+mod multicast;
 mod target;
 
 impl Nics {
@@ -150,7 +151,7 @@ impl Nics {
             durations: Durations::new(&config),
             nodes: by_node,
             processes: processes.to_vec(),
-            interfaces: processes.iter().map(|_| Interface::new(config.max_unexpected_headers)).collect(),
+            interfaces: processes.iter().map(|_| Interface::new(config.limits())).collect(),
             starting: vec![Vec::new(); processes.len()],
             messages: Vec::new(),
             free: Vec::new(),
@@ -338,11 +339,24 @@ impl Nics {
                 self.interfaces[process as usize].counters.declare(self.config.max_triggered_ops);
                 Ok(())
             }
-            Command::Query { interface, .. } if *interface >= INTERFACES => Err(CommandError::InterfaceOutOfRange(*interface)),
+            Command::Query { register: Register::PriorityEntries | Register::OverflowEntries, of, .. } => {
+                if *of <= MAX_PT_INDEX {
+                    Ok(())
+                } else {
+                    Err(CommandError::PtOutOfRange(*of))
+                }
+            }
+            Command::Query { of: index, .. } | Command::SetLimits { interface: index, .. } if *index >= INTERFACES => {
+                Err(CommandError::InterfaceOutOfRange(*index))
+            }
+            Command::SetLimits { interface: index, limits } => {
+                interface.declared.limit(*index, at_most(*limits, self.config.limits()));
+                Ok(())
+            }
             Command::Query { .. } | Command::MeUnlink { .. } => Ok(()),
-            Command::MeAppend { entry, pt, me, .. } => {
+            Command::MeAppend { entry, pt, list, me } => {
                 check_entry(interface, *pt, me)?;
-                interface.declare_entry(*entry, self.config.max_entries)
+                interface.declare_entry(*entry, *pt, *list)
             }
             Command::MeSearch { pt, me, .. } => check_entry(interface, *pt, me),
             Command::Put { local, length, inline, .. } => {
@@ -405,13 +419,18 @@ impl Nics {
                 let forgotten = interface.counters.wait(trigger, threshold, *command, &mut port);
                 interface.forget(forgotten);
             }
-            Command::Query { register, interface: index, ticket } => {
-                let status = interface.status(index);
+            Command::SetLimits { interface: index, limits } => {
+                interface.limit_headers(index, at_most(limits, self.config.limits()).unexpected_headers);
+            }
+            Command::Query { register, of, ticket } => {
+                let status = interface.status(of);
                 let value = match register {
                     Register::DropCount => status.drop_count,
                     Register::PermissionViolations => status.permission_violations,
                     Register::OperationViolations => status.operation_violations,
-                    Register::Entries => interface.entries(),
+                    Register::Entries => u64::from(interface.declared.entries(of)),
+                    Register::PriorityEntries => u64::from(interface.declared.list_size(of, List::Priority)),
+                    Register::OverflowEntries => u64::from(interface.declared.list_size(of, List::Overflow)),
                     Register::TriggeredOperations => u64::from(interface.counters.triggered()),
                 };
                 port.notice(Notice::Reply { ticket, code: ReplyCode::Ok, value });
@@ -548,6 +567,14 @@ impl Nics {
                 self.tail_of_response(now, message, out);
             }
         }
+    }
+}
+
+fn at_most(limits: Limits, offered: Limits) -> Limits {
+    Limits {
+        entries: limits.entries.min(offered.entries),
+        unexpected_headers: limits.unexpected_headers.min(offered.unexpected_headers),
+        list_size: limits.list_size.min(offered.list_size),
     }
 }
 

@@ -11,12 +11,12 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use narrows_portals::{
-    AtomicOperation, Command, CtId, Datatype, EntryId, EqId, Event, EventKind, FailType, INTERFACES, List, MatchEntry, NO_TICKET, Notice,
-    PT_PER_INTERFACE, Place, ProcessId, ReplyCode, SearchOperation, UID_ANY, me, pt,
+    AtomicOperation, Command, CtId, Datatype, EntryId, EqId, Event, EventKind, FailType, INTERFACES, Limits, List, MatchEntry, NO_TICKET,
+    Notice, PT_PER_INTERFACE, Place, ProcessId, ReplyCode, SearchOperation, UID_ANY, me, pt,
 };
 
 use crate::counters::Counters;
-use crate::declared::Declared;
+use crate::declared::{Declared, interface_of};
 use crate::error::CommandError;
 use crate::list::{MatchList, Ordered, WordMap};
 
@@ -283,14 +283,10 @@ impl<T> Slab<T> {
     fn get_mut(&mut self, slot: u32) -> Option<&mut T> {
         self.items.get_mut(slot as usize)?.as_mut()
     }
-
-    fn len(&self) -> usize {
-        self.items.len() - self.free.len()
-    }
 }
 
 /// The network interface of one process.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Interface {
     tables: Vec<Option<Table>>,
     entries: Slab<Entry>,
@@ -301,10 +297,11 @@ pub(crate) struct Interface {
     pub counters: Counters,
     pub declared: Declared,
     status: [Status; INTERFACES as usize],
+    /// Of each network interface: unexpected headers, and how many there may be.
+    unexpected: [(u32, u32); INTERFACES as usize],
     /// Events for queues that do not exist (any more).
     lost_events: u64,
     unexpected_total: u64,
-    max_headers: usize,
     /// Set when a message that was refused may find a place now.
     relieved: bool,
     held: u64,
@@ -316,8 +313,29 @@ pub const MAX_PT_INDEX: u32 = PT_PER_INTERFACE * INTERFACES - 1;
 pub const MAX_HANDLE: u32 = 65_535;
 
 impl Interface {
-    pub fn new(max_headers: u32) -> Interface {
-        Interface { max_headers: max_headers as usize, ..Interface::default() }
+    pub fn new(limits: Limits) -> Interface {
+        Interface {
+            tables: Vec::new(),
+            entries: Slab::default(),
+            headers: Slab::default(),
+            ids: WordMap::default(),
+            eqs: Vec::new(),
+            counters: Counters::default(),
+            declared: Declared::new(limits),
+            status: Default::default(),
+            unexpected: [(0, limits.unexpected_headers); INTERFACES as usize],
+            lost_events: 0,
+            unexpected_total: 0,
+            relieved: false,
+            held: 0,
+        }
+    }
+
+    /// Unexpected headers that a network interface may have from now on.
+    pub fn limit_headers(&mut self, interface: u32, most: u32) {
+        if let Some((_, place)) = self.unexpected.get_mut(interface as usize) {
+            *place = most;
+        }
     }
 
     /// The status registers of one network interface.
@@ -326,12 +344,7 @@ impl Interface {
     }
 
     fn status_mut(&mut self, pt: u32) -> &mut Status {
-        &mut self.status[(pt / PT_PER_INTERFACE % INTERFACES) as usize]
-    }
-
-    /// List entries, and appends on their way.
-    pub fn entries(&self) -> u64 {
-        self.ids.len() as u64
+        &mut self.status[interface_of(pt)]
     }
 
     pub fn lost_events(&self) -> u64 {
@@ -351,24 +364,36 @@ impl Interface {
     /// Triggered operations that were cancelled: the entries of appends among them will never be.
     pub fn forget(&mut self, commands: impl IntoIterator<Item = Command>) {
         for command in commands {
-            if let Command::MeAppend { entry, .. } = command
+            if let Command::MeAppend { entry, pt, list, .. } = command
                 && self.ids.get(&entry.0) == Some(&NONE)
             {
-                self.ids.remove(&entry.0);
+                self.declared.left_list(pt, list);
+                self.forget_entry(entry, pt);
             }
         }
     }
 
     /// Takes the identifier of an entry whose append is on the way.
-    pub fn declare_entry(&mut self, entry: EntryId, max_entries: u32) -> Result<(), CommandError> {
+    pub fn declare_entry(&mut self, entry: EntryId, pt: u32, list: List) -> Result<(), CommandError> {
         if self.ids.contains_key(&entry.0) {
             return Err(CommandError::EntryInUse(entry));
         }
-        if self.ids.len() >= max_entries as usize {
-            return Err(CommandError::NoSpace(max_entries));
-        }
+        self.declared.declare_entry(pt, list)?;
         self.ids.insert(entry.0, NONE);
         Ok(())
+    }
+
+    /// An entry is no more.
+    fn forget_entry(&mut self, entry: EntryId, pt: u32) {
+        self.ids.remove(&entry.0);
+        self.declared.undeclare_entry(pt);
+    }
+
+    /// A header is no more.
+    fn remove_header(&mut self, slot: u32) -> Option<Header> {
+        let header = self.headers.remove(slot)?;
+        self.unexpected[interface_of(header.operation.pt)].0 -= 1;
+        Some(header)
     }
 
     // ---- Allocation: when a command arrives --------------------------------------------------
@@ -420,16 +445,17 @@ impl Interface {
         for slot in table.priority.slots().chain(table.overflow.slots()) {
             if let Some(entry) = self.entries.get_mut(slot) {
                 entry.linked = false;
+                self.declared.left_list(entry.pt, entry.list);
                 if entry.headers == 0
                     && let Some(entry) = self.entries.remove(slot)
                 {
-                    self.ids.remove(&entry.id.0);
+                    self.forget_entry(entry.id, entry.pt);
                 }
             }
         }
         // Headers of which nobody can ask any more.
         for (_, key) in table.unexpected.iter() {
-            if let Some(header) = self.headers.remove(key.slot) {
+            if let Some(header) = self.remove_header(key.slot) {
                 self.forget_header(header.landing.entry);
             }
         }
@@ -445,7 +471,7 @@ impl Interface {
                 && !held.linked
                 && let Some(entry) = self.entries.remove(entry)
             {
-                self.ids.remove(&entry.id.0);
+                self.forget_entry(entry.id, entry.pt);
             }
         }
     }
@@ -560,7 +586,7 @@ impl Interface {
 
     /// Matching, for what arrives and for what is repeated.
     pub fn match_lists(&mut self, operation: &Operation, sink: &mut impl Sink) -> (Arrival, u64) {
-        let Some(table) = self.table(operation.pt) else { return (Arrival::Refused(FailType::Dropped), 0) };
+        let Some(Some(table)) = self.tables.get_mut(operation.pt as usize) else { return (Arrival::Refused(FailType::Dropped), 0) };
         let entries = &self.entries;
         let fits = |slot| entries.get(slot).is_some_and(|entry: &Entry| entry.fits(operation));
         let (mut found, mut visited) = table.priority.find(operation.initiator, operation.match_bits, fits);
@@ -583,7 +609,8 @@ impl Interface {
             return (Arrival::Refused(FailType::OpViolation), visited);
         }
         let leaves_header = list == List::Overflow && !entry.has(me::UNEXPECTED_HDR_DISABLE);
-        if leaves_header && self.headers.len() >= self.max_headers {
+        let (headers, most) = self.unexpected[interface_of(operation.pt)];
+        if leaves_header && headers >= most {
             return (self.exhausted(operation, Some(slot), sink), visited);
         }
         (Arrival::Matched(self.land(operation, slot, list, leaves_header)), visited)
@@ -616,9 +643,11 @@ impl Interface {
         if let Some(order) = unlink {
             let list = if list == List::Priority { &mut table.priority } else { &mut table.overflow };
             list.remove(order);
+            self.declared.left_list(operation.pt, landing.list);
         }
         if leaves_header {
             self.unexpected_total += 1;
+            self.unexpected[interface_of(operation.pt)].0 += 1;
             let claims = table.answer_searches(operation);
             let taken = claims.iter().any(|claim| claim.what != Claimed::Look);
             landing.header = self.headers.insert(Header { operation: *operation, landing, complete: None, order: None, claims });
@@ -786,7 +815,7 @@ impl Interface {
             self.post(eq, Event { pt, user_ptr, list, ..Event::blank(EventKind::AutoFree) }, sink);
         }
         if let Some(entry) = self.entries.remove(slot) {
-            self.ids.remove(&entry.id.0);
+            self.forget_entry(entry.id, pt);
         }
     }
 
@@ -796,7 +825,7 @@ impl Interface {
     pub fn me_append(&mut self, id: EntryId, index: u32, list: List, me: &MatchEntry, sink: &mut impl Sink) -> u64 {
         self.relieved = true;
         let Some(table) = self.table(index) else {
-            self.ids.remove(&id.0);
+            self.never_linked(id, index, list);
             return 0;
         };
         let eq = table.eq;
@@ -820,13 +849,13 @@ impl Interface {
                 let rlength = self.headers.get(slot).map_or(0, |header| header.operation.rlength);
                 self.take_header(index, slot, &claim, sink);
                 if once {
-                    self.ids.remove(&id.0);
+                    self.never_linked(id, index, list);
                     return visited;
                 }
                 if entry.has(me::LOCAL_INC_UH_RLENGTH) && entry.has(me::MANAGE_LOCAL) {
                     entry.local_offset = entry.local_offset.saturating_add(rlength);
                     if entry.below_min_free() {
-                        self.ids.remove(&id.0);
+                        self.never_linked(id, index, list);
                         if !entry.has(me::EVENT_UNLINK_DISABLE) {
                             self.post(eq, Event { pt: index, user_ptr: me.user_ptr, list, ..Event::blank(EventKind::AutoUnlink) }, sink);
                         }
@@ -847,6 +876,11 @@ impl Interface {
             self.post(eq, Event { pt: index, user_ptr: me.user_ptr, list, ..Event::blank(EventKind::Link) }, sink);
         }
         visited
+    }
+
+    fn never_linked(&mut self, id: EntryId, pt: u32, list: List) {
+        self.declared.left_list(pt, list);
+        self.forget_entry(id, pt);
     }
 
     /// The oldest header from `after` on that `me` matches. Whether `me` accepts puts or gets does
@@ -906,7 +940,7 @@ impl Interface {
             let event = Event { pt: operation.pt, user_ptr: claim.user_ptr, ..Event::blank(EventKind::AutoUnlink) };
             self.post(eq, event, sink);
         }
-        self.headers.remove(slot);
+        self.remove_header(slot);
         self.relieved = true;
         if let Some(entry) = self.entries.get_mut(landing.entry) {
             entry.headers -= 1;
@@ -966,8 +1000,12 @@ impl Interface {
             return ReplyCode::InUse;
         }
         let (pt, list, order) = (entry.pt, entry.list, entry.order);
+        let linked = entry.linked;
         self.entries.remove(slot);
-        self.ids.remove(&id.0);
+        self.forget_entry(id, pt);
+        if linked {
+            self.declared.left_list(pt, list);
+        }
         if let Some(table) = self.table_mut(pt) {
             if list == List::Priority { table.priority.remove(order) } else { table.overflow.remove(order) }
         }

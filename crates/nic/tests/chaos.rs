@@ -145,7 +145,10 @@ fn simple_command() -> impl Strategy<Value = Command> {
             }),
         1 => (small(), small()).prop_map(|(eq, count)| Command::EqRelease { eq: EqId(eq), count }),
         1 => small().prop_map(|ct| Command::CtCancel { ct: CtId(ct) }),
-        1 => (small(), any::<u32>()).prop_map(|(interface, ticket)| Command::Query { register: Register::Entries, interface, ticket }),
+        1 => (small(), small(), small(), small()).prop_map(|(interface, entries, unexpected_headers, list_size)| {
+            Command::SetLimits { interface, limits: Limits { entries, unexpected_headers, list_size } }
+        }),
+        1 => (small(), any::<u32>()).prop_map(|(interface, ticket)| Command::Query { register: Register::Entries, of: interface, ticket }),
     ]
 }
 

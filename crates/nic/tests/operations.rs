@@ -162,7 +162,7 @@ fn item_23_slots_run_out_and_come_back() {
     sim.run();
     sim.command(0, trigger(CT, 5, increment(CT, 1)));
     let ticket = 7;
-    sim.command(0, Command::Query { register: Register::TriggeredOperations, interface: 0, ticket });
+    sim.command(0, Command::Query { register: Register::TriggeredOperations, of: 0, ticket });
     sim.run();
     assert_eq!(sim.take(0).last(), Some(&Notice::Reply { ticket, code: ReplyCode::Ok, value: 1 }));
 }

@@ -186,6 +186,27 @@ fn matching_time_grows_with_the_place_in_the_list() {
     assert_eq!([at[1] - at[0], at[2] - at[1]], [per_entry * 9, per_entry * 90]);
 }
 
+/// The simulator walks a list only while walks are short: `list.rs`. A thousand entries are hashed after 72 finds of the last.
+#[test]
+fn matching_time_does_not_know_how_the_simulator_finds_the_entry() {
+    let mut sim = Sim::ready(config(), 2, 1, 0);
+    for bits in 0..1000 {
+        sim.append(1, entry(bits, 0, 64));
+    }
+    sim.run();
+    let expected = {
+        let s = stages(&sim);
+        s.command() + s.arrival(0, 1000) + s.event()
+    };
+    for number in 0..200 {
+        sim.clock += SimTime::from_us(10);
+        let begin = sim.clock;
+        sim.put(0, 1, 999, 0, AckRequest::None);
+        sim.run();
+        assert_eq!(seen(&sim, 1, EventKind::Put, begin), expected, "put {number}");
+    }
+}
+
 #[test]
 fn counting_events_are_cheaper_than_full_events() {
     let mut sim = Sim::ready(config(), 2, 1, 0);

@@ -15,10 +15,25 @@ pub enum Register {
     PermissionViolations = 1,
     /// `PTL_SR_OPERATION_VIOLATIONS`.
     OperationViolations = 2,
-    /// List entries that the process has.
+    /// List entries of the network interface, those included whose append is on the way.
     Entries = 3,
-    /// Triggered operations that wait.
+    /// Triggered operations of the process that wait.
     TriggeredOperations = 4,
+    /// Of these entries, those that are or will be in the priority list of a portal table entry.
+    PriorityEntries = 5,
+    /// The same for its overflow list.
+    OverflowEntries = 6,
+}
+
+/// What a network interface may have at most (section 3.6.1).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Limits {
+    /// List entries.
+    pub entries: u32,
+    /// Unexpected headers.
+    pub unexpected_headers: u32,
+    /// Entries of one list.
+    pub list_size: u32,
 }
 
 /// An atomic, fetching atomic or swap (sections 3.15.4 to 3.15.6).
@@ -143,10 +158,17 @@ pub enum Command {
     Query {
         /// Which.
         register: Register,
-        /// Of which network interface; see [`crate::PT_PER_INTERFACE`].
-        interface: u32,
+        /// Of which network interface, see [`crate::PT_PER_INTERFACE`]; for the length of a list, of which portal table entry.
+        of: u32,
         /// Comes back in the reply.
         ticket: u32,
+    },
+    /// A network interface has less than the NIC offers.
+    SetLimits {
+        /// Which; see [`crate::PT_PER_INTERFACE`].
+        interface: u32,
+        /// Its share; more than the NIC has is as much as it has.
+        limits: Limits,
     },
     /// Searches the unexpected headers, else appends.
     MeAppend {

@@ -22,7 +22,7 @@ mod command;
 mod event;
 
 pub use atomic::{AtomicOperation, Datatype, apply};
-pub use command::{Atomic, Command, NO_TICKET, Register};
+pub use command::{Atomic, Command, Limits, NO_TICKET, Register};
 pub use event::{Event, EventKind, FailType, Notice, ReplyCode};
 
 /// A process on the simulated machine. `nid` is the node's index plus one, `pid` the place among

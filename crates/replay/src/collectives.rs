@@ -8,8 +8,16 @@ use narrows_trace::{Collective, CollectiveCall, Communicators};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Where the ranks of a program are in a network of groups; see [`Places`].
+/// Where the ranks of a program are.
 pub struct Layout {
+    /// Node of each rank.
+    pub nodes: Vec<u32>,
+    /// Where every two groups of the network have a link of their own.
+    pub groups: Option<Groups>,
+}
+
+/// Where the ranks of a program are in a network of groups; see [`Places`].
+pub struct Groups {
     /// Group and router of each rank.
     pub places: Vec<(u32, u32)>,
     /// See [`Places::gateway`].
@@ -25,7 +33,7 @@ pub struct ByRules {
 }
 
 impl ByRules {
-    /// By `rules`. Without a `layout`, rules that ask for GLF or LLF get a binomial tree.
+    /// By `rules`. Without a `layout`, rules that ask for GLF, LLF or hardware multicast get a binomial tree, as the first two do without groups.
     pub fn new(rules: Rules, layout: Option<Layout>) -> ByRules {
         ByRules { rules, layout, trees: BTreeMap::new() }
     }
@@ -36,10 +44,16 @@ impl ByRules {
         if let Some(tree) = self.trees.get(&key) {
             return Some(Arc::clone(tree));
         }
-        let members = communicators.members(call.communicator).map(|rank| layout.places[rank as usize]);
-        let (group, router): (Vec<u32>, Vec<u32>) = members.unzip();
-        let places = Places { group: &group, router: &router, gateway: &*layout.gateway };
-        let tree = if algorithm == Algorithm::Glf { locality::glf(&places, call.root) } else { locality::llf(&places, call.root) };
+        let members = communicators.members(call.communicator);
+        let tree = if algorithm == Algorithm::Hardware {
+            let nodes: Vec<u32> = members.map(|rank| layout.nodes[rank as usize]).collect();
+            locality::hardware(&nodes, call.root)
+        } else {
+            let groups = layout.groups.as_ref()?;
+            let (group, router): (Vec<u32>, Vec<u32>) = members.map(|rank| groups.places[rank as usize]).unzip();
+            let places = Places { group: &group, router: &router, gateway: &*groups.gateway };
+            if algorithm == Algorithm::Glf { locality::glf(&places, call.root) } else { locality::llf(&places, call.root) }
+        };
         self.trees.insert(key, Arc::clone(&tree));
         Some(tree)
     }
@@ -73,7 +87,7 @@ impl Collectives for ByRules {
         };
         let mut choice = self.rules.choose(operation, ranks, bytes);
         let tree = match choice.algorithm {
-            Algorithm::Glf | Algorithm::Llf => {
+            Algorithm::Glf | Algorithm::Llf | Algorithm::Hardware => {
                 let tree = self.tree(call, choice.algorithm, communicators);
                 if tree.is_none() {
                     choice.algorithm = Algorithm::Binomial;

@@ -104,6 +104,16 @@ pub enum GraphError {
         /// Of the trace.
         ranks: u32,
     },
+    /// Switches cannot copy here.
+    #[error("rank {rank}, operation {operation}: {error}")]
+    Multicast {
+        /// Of the trace.
+        rank: u32,
+        /// Number among the operations of the rank, from 0.
+        operation: u64,
+        /// Why.
+        error: narrows_fabric::TreeError,
+    },
     /// The LogGP replay keeps all operations in memory.
     #[error("more than {} operations: too many for the LogGP replay, which keeps them in memory; use --network packet or flow", NONE / 2)]
     TooMany,

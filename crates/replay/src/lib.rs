@@ -10,10 +10,13 @@
 //! | [`mapping`] | where ranks run |
 //! | [`port`] | the Portals library of a replayed rank |
 //! | [`report`] | what comes out: per application and for all |
+//! | `copied` | broadcasts that switches copy |
+//! | [`watch`] | what happens over time |
 //! | `queue` | the event queue of `loggp` |
 //! | `times` | flow completion times without keeping each |
 
 pub mod collectives;
+mod copied;
 pub mod expand;
 pub mod graph;
 pub mod loggp;
@@ -23,6 +26,7 @@ pub mod port;
 mod queue;
 pub mod report;
 mod times;
+pub mod watch;
 
 pub use graph::{Graph, GraphError};
 pub use report::{Application, Outcome};

@@ -524,6 +524,7 @@ impl Simulation<'_> {
             events: self.events,
             totals: None,
             digest: digest.value(),
+            seen: None,
             failure,
         }
     }

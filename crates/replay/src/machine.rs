@@ -5,16 +5,18 @@
 //! without a progress thread. A rank's clock may be ahead of the simulation (it computes, posts, ...): what it then does is stamped with
 //! its clock and reaches the NIC at that time.
 
+use crate::copied::{Inbox as CopiedInbox, Messages};
 use crate::graph::{Collectives, GraphError};
 use crate::port::{Costs, EQ, Library, Mailbox, Port};
 use crate::report::{Application, Outcome, Progress};
+use crate::watch::Watch;
 use narrows_collectives::{Action, Schedule};
 use narrows_engine::Digest;
 use narrows_message::{Completes, CompletionKind, Endpoint, MessageConfig, Queue, Receive, Send, Status, portal_table};
 use narrows_portals::{Command, Event as NicEvent, Notice, ProcessId};
-use narrows_sim::World;
+use narrows_sim::{Told, World};
 use narrows_trace::{Communicators, Dependency, Event, Kind, Operation, Order, Program};
-use narrows_units::SimTime;
+use narrows_units::{Bytes, SimTime};
 use std::collections::VecDeque;
 
 /// Operations of a rank that wait at most, for programs in causal order. Our own choice: see docs/replay.md.
@@ -53,6 +55,13 @@ struct Node {
     dependents: Vec<(u64, Event)>,
 }
 
+/// What a NIC tells a rank.
+enum News {
+    Event(NicEvent),
+    /// Of a broadcast that switches copy.
+    Copied(Told),
+}
+
 /// A collective under way.
 struct Running {
     number: u64,
@@ -60,9 +69,14 @@ struct Running {
     communicator: u32,
     position: u32,
     round: u32,
-    /// Messages of the round that are not complete.
+    /// Messages of the round that are not complete, and the receives among them.
     open: u32,
+    open_receives: u32,
+    /// Receives of the next round that are posted and not complete; [`NOT_POSTED`] if they were not posted ahead.
+    ahead: u32,
 }
+
+const NOT_POSTED: u32 = u32::MAX;
 
 struct Rank {
     part: usize,
@@ -72,7 +86,8 @@ struct Rank {
     clock: SimTime,
     endpoint: Option<Endpoint>,
     library: Library,
-    inbox: VecDeque<(SimTime, NicEvent)>,
+    inbox: VecDeque<(SimTime, News)>,
+    copied: CopiedInbox,
     window: VecDeque<Node>,
     /// Number of the first of the window.
     first: u64,
@@ -136,6 +151,8 @@ struct Shared {
     message: MessageConfig,
     costs: Costs,
     flights: Flights,
+    copied: Messages,
+    watch: Option<Watch>,
     /// The start of simulated time.
     epoch: SimTime,
     started: u64,
@@ -174,6 +191,8 @@ impl Replay {
             message,
             costs,
             flights: Flights::default(),
+            copied: Messages::default(),
+            watch: None,
             epoch: SimTime::ZERO,
             started: 0,
             done: 0,
@@ -181,6 +200,13 @@ impl Replay {
             actions: Vec::new(),
         };
         Replay { shared, ranks }
+    }
+
+    /// Looks at the replay over time; the outcome has it.
+    #[must_use]
+    pub fn watched(mut self, watch: Watch) -> Replay {
+        self.shared.watch = Some(watch);
+        self
     }
 
     /// Runs to the end, or until `progress` says no.
@@ -195,9 +221,12 @@ impl Replay {
         }
         let mut unfinished: u32 = self.shared.parts.iter().map(|part| part.unfinished).sum();
         let mut steps = 0;
-        let (mut notices, mut alarms, mut touched) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut notices, mut alarms, mut told, mut touched) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut failure = None;
         while unfinished > 0 {
+            if let Some(watch) = &mut self.shared.watch {
+                watch.reach(self.shared.world.next_time().unwrap_or_default());
+            }
             if self.shared.world.next_time().is_none() {
                 failure = Some(self.stuck());
                 break;
@@ -216,6 +245,11 @@ impl Replay {
             for (time, rank, notice) in notices.drain(..) {
                 self.ranks[rank as usize].notice(time, notice);
                 touched.push(rank);
+            }
+            self.shared.world.take_told(&mut told);
+            for told in told.drain(..) {
+                self.ranks[told.rank as usize].inbox.push_back((told.at, News::Copied(told)));
+                touched.push(told.rank);
             }
             touched.append(&mut alarms);
             for rank in touched.drain(..) {
@@ -251,6 +285,9 @@ impl Replay {
             shared.world.memory.notices.clear();
         }
         shared.epoch = shared.world.now();
+        if let Some(watch) = &mut shared.watch {
+            watch.begin(shared.epoch);
+        }
         shared.world.start_recording();
     }
 
@@ -271,8 +308,10 @@ impl Replay {
         let applications: Vec<Application> = applications.collect();
         digest.word(shared.world.digest());
         let totals = shared.world.recorded();
+        let finish = rank_finish.iter().copied().max().unwrap_or_default();
         Outcome {
-            finish: rank_finish.iter().copied().max().unwrap_or_default(),
+            finish,
+            seen: shared.watch.map(|watch| watch.finish(finish)),
             applications,
             rank_finish,
             events: totals.events,
@@ -313,6 +352,7 @@ impl Rank {
             endpoint: None,
             library: Library::default(),
             inbox: VecDeque::new(),
+            copied: CopiedInbox::default(),
             window: VecDeque::new(),
             first: 0,
             exhausted: false,
@@ -326,7 +366,7 @@ impl Rank {
 
     fn notice(&mut self, time: SimTime, notice: Notice) {
         match notice {
-            Notice::Event { event, .. } => self.inbox.push_back((time, event)),
+            Notice::Event { event, .. } => self.inbox.push_back((time, News::Event(event))),
             Notice::Reply { ticket, code, .. } => self.library.reply(ticket, code),
             Notice::Count { .. } => {}
         }
@@ -349,8 +389,15 @@ impl Rank {
             self.refill(shared)?;
             if let Some(number) = self.ready.pop_front() {
                 self.start(index, number, shared)?;
-            } else if let Some((time, event)) = self.inbox.pop_front() {
+            } else if let Some((time, news)) = self.inbox.pop_front() {
                 self.clock = self.clock.max(time);
+                let event = match news {
+                    News::Event(event) => event,
+                    News::Copied(told) => {
+                        self.told(index, told, shared)?;
+                        continue;
+                    }
+                };
                 if let Some(endpoint) = &mut self.endpoint {
                     endpoint.event(&mut Self::port(&mut self.clock, &mut self.library, index, &mut shared.world, &shared.costs), event);
                 }
@@ -489,16 +536,25 @@ impl Rank {
                 let position = state.communicators.position(call.communicator, self.number).ok_or_else(no_member)?;
                 let schedule = state.part.collectives.schedule(&call, &state.communicators);
                 let schedule = schedule.map_err(|error| GraphError::Schedule { rank: self.number, operation: number, error })?;
-                self.running.push(Running { number, schedule, communicator: call.communicator, position, round: 0, open: 0 });
+                self.running.push(Running {
+                    number,
+                    schedule,
+                    communicator: call.communicator,
+                    position,
+                    round: 0,
+                    open: 0,
+                    open_receives: 0,
+                    ahead: NOT_POSTED,
+                });
                 self.started(number, index, shared);
-                self.rounds(index, self.running.len() - 1, shared);
+                self.rounds(index, self.running.len() - 1, shared)?;
             }
         }
         self.complete(index, shared)
     }
 
     /// Starts rounds of a collective until one has messages, or it is over.
-    fn rounds(&mut self, index: u32, place: usize, shared: &mut Shared) {
+    fn rounds(&mut self, index: u32, place: usize, shared: &mut Shared) -> Result<(), GraphError> {
         let mut actions = std::mem::take(&mut shared.actions);
         loop {
             let running = &mut self.running[place];
@@ -511,32 +567,155 @@ impl Rank {
             running.round += 1;
             let (communicator, context) = (running.communicator, COLLECTIVE_CONTEXT | running.number);
             let tag = COLLECTIVE_TAG | u64::from(communicator);
+            let is_copied = !running.schedule.copied().is_empty();
+            let posted = std::mem::replace(&mut running.ahead, NOT_POSTED);
             let mut open = 0;
+            if is_copied {
+                open += self.copied_round(index, place, &mut actions, shared)?;
+            }
             // Receives first, as MPI libraries do: a message that finds its receive is not copied.
-            for receives in [true, false] {
-                for action in &actions {
+            let receives = if posted == NOT_POSTED { self.post_receives(index, communicator, context, &actions, shared) } else { posted };
+            for action in &actions {
+                if let Action::Send { to, piece } = *action {
                     let state = &shared.parts[self.part];
-                    let global = |peer: u32| state.first_rank + state.communicators.member(communicator, peer).unwrap_or(peer);
-                    match *action {
-                        Action::Receive { from, .. } if receives => {
-                            let from = global(from);
-                            self.receive(index, Some(from), tag, 0, context, shared);
-                            open += 1;
-                        }
-                        Action::Send { to, piece } if !receives => {
-                            let (to, bytes) = (global(to), self.running[place].schedule.bytes(piece));
-                            open += u32::from(!self.send(index, to, tag, bytes, context, shared));
-                        }
-                        _ => {}
-                    }
+                    let to = state.first_rank + state.communicators.member(communicator, to).unwrap_or(to);
+                    let bytes = self.running[place].schedule.bytes(piece);
+                    open += u32::from(!self.send(index, to, tag, bytes, context, shared));
                 }
             }
-            self.running[place].open = open;
-            if open > 0 {
+            let running = &mut self.running[place];
+            (running.open, running.open_receives) = (open + receives, receives);
+            if running.schedule.posts_ahead(running.round) {
+                running.schedule.round(running.position, running.round, &mut actions);
+                let ahead = self.post_receives(index, communicator, context, &actions, shared);
+                self.running[place].ahead = ahead;
+            }
+            if self.running[place].open > 0 {
                 break;
             }
         }
         shared.actions = actions;
+        Ok(())
+    }
+
+    /// Posts the receives of a round; how many.
+    fn post_receives(&mut self, index: u32, communicator: u32, context: u64, actions: &[Action], shared: &mut Shared) -> u32 {
+        let mut count = 0;
+        for action in actions {
+            if let Action::Receive { from, .. } = *action {
+                let state = &shared.parts[self.part];
+                let from = state.first_rank + state.communicators.member(communicator, from).unwrap_or(from);
+                self.receive(index, Some(from), COLLECTIVE_TAG | u64::from(communicator), 0, context, shared);
+                count += 1;
+            }
+        }
+        count
+    }
+
+    /// Takes the messages that switches copy out of a round and sees to them; how many of them are open.
+    fn copied_round(&mut self, index: u32, place: usize, actions: &mut Vec<Action>, shared: &mut Shared) -> Result<u32, GraphError> {
+        let Running { number, ref schedule, communicator, position, .. } = self.running[place];
+        let (root, context) = (schedule.root(), COLLECTIVE_CONTEXT | number);
+        let state = &shared.parts[self.part];
+        let global = |member: u32| state.first_rank + state.communicators.member(communicator, member).unwrap_or(member);
+        let root_rank = global(root);
+        let mut open = 0;
+        if position == root {
+            let copied = |action: &Action| matches!(*action, Action::Send { to, .. } if schedule.copied().binary_search(&to).is_ok());
+            let Some(&Action::Send { piece, .. }) = actions.iter().find(|action| copied(action)) else { return Ok(0) };
+            actions.retain(|action| !copied(action));
+            let bytes = schedule.bytes(piece);
+            let way = match shared.copied.ways.get(&(self.part, communicator, root)) {
+                Some(way) => way.clone(),
+                None => {
+                    let targets: Vec<u32> = schedule.copied().iter().map(|&member| global(member)).collect();
+                    let way = shared.world.tree(index, &targets);
+                    let way = way.map_err(|error| GraphError::Multicast { rank: self.number, operation: number, error })?;
+                    shared.copied.ways.insert((self.part, communicator, root), way.clone());
+                    way
+                }
+            };
+            let key = self.copied.next(communicator, root_rank);
+            let token = shared.copied.start(key, bytes, self.clock, context, way.1.len() as u32);
+            self.clock += shared.costs.post;
+            shared.world.multicast(index, self.clock, (&way.0, &way.1), bytes, token);
+            // A short message is copied as it is posted, and then over.
+            if bytes <= shared.message.inject_limit && bytes > shared.costs.pio_limit {
+                self.clock += shared.costs.copy.time_for(Bytes(bytes));
+            }
+            open += u32::from(bytes > shared.message.inject_limit);
+        } else if schedule.copied().binary_search(&position).is_ok() {
+            let before = actions.len();
+            actions.retain(|action| !matches!(action, Action::Receive { .. }));
+            for _ in actions.len()..before {
+                let key = self.copied.next(communicator, root_rank);
+                match self.copied.ask(key, context, self.clock) {
+                    Some(token) => self.received_copy(index, token, true, shared),
+                    None => open += 1,
+                }
+            }
+        }
+        Ok(open)
+    }
+
+    /// News of a broadcast that switches copy.
+    fn told(&mut self, index: u32, told: Told, shared: &mut Shared) -> Result<(), GraphError> {
+        let message = shared.copied.get(told.token);
+        let context = if told.sent {
+            shared.copied.settle(told.token);
+            if message.bytes <= shared.message.inject_limit {
+                return Ok(());
+            }
+            self.clock += shared.costs.completion;
+            message.context
+        } else {
+            let Some((context, early)) = self.copied.arrive(message.key, told.token, told.at) else { return Ok(()) };
+            self.received_copy(index, told.token, early, shared);
+            context
+        };
+        self.part_done(context & !COLLECTIVE_CONTEXT, false, index, shared)
+    }
+
+    /// A rank takes a message; one that came before it was asked for is copied.
+    fn received_copy(&mut self, index: u32, token: u32, early: bool, shared: &mut Shared) {
+        let message = shared.copied.get(token);
+        self.clock += shared.costs.completion;
+        if early {
+            self.clock += shared.costs.copy.time_for(Bytes(message.bytes));
+        }
+        shared.copied.settle(token);
+        self.count(index, message.bytes, Flight { start: message.start, from: message.key.1 }, shared);
+    }
+
+    /// A message has been received.
+    fn count(&mut self, index: u32, bytes: u64, flight: Flight, shared: &mut Shared) {
+        let state = &mut shared.parts[self.part];
+        state.report.messages += 1;
+        state.report.bytes += bytes;
+        let fct = self.clock.saturating_sub(flight.start);
+        state.report.fct.add(fct);
+        let since = SimTime(self.clock.as_ps() - shared.epoch.as_ps());
+        if let Some(watch) = &mut shared.watch {
+            watch.received(self.part, bytes, since, fct);
+        }
+        state.digest.event(since, u64::from(index) << 32 | u64::from(flight.from));
+    }
+
+    /// A message of a collective is complete: of the current round, or a receive of the next one when all of this one are.
+    fn part_done(&mut self, number: u64, receive: bool, index: u32, shared: &mut Shared) -> Result<(), GraphError> {
+        if let Some(place) = self.running.iter().position(|running| running.number == number) {
+            let running = &mut self.running[place];
+            if receive && running.ahead != NOT_POSTED && running.open_receives == 0 {
+                running.ahead -= 1;
+                return Ok(());
+            }
+            running.open_receives -= u32::from(receive && running.open_receives > 0);
+            running.open -= 1;
+            if self.running[place].open == 0 {
+                return self.rounds(index, place, shared);
+            }
+        }
+        Ok(())
     }
 
     /// True when the send is over: short messages are copied as they are posted.
@@ -588,23 +767,13 @@ impl Rank {
                 && let Some(slot) = completion.data
             {
                 let flight = shared.flights.end(slot);
-                let state = &mut shared.parts[self.part];
-                state.report.messages += 1;
-                state.report.bytes += completion.full_length;
-                state.report.fct.add(self.clock.saturating_sub(flight.start));
-                let since = SimTime(self.clock.as_ps() - shared.epoch.as_ps());
-                state.digest.event(since, u64::from(index) << 32 | u64::from(flight.from));
+                self.count(index, completion.full_length, flight, shared);
             }
             if completion.context & COLLECTIVE_CONTEXT == 0 {
                 self.done(completion.context, index, shared);
             } else {
-                let number = completion.context & !COLLECTIVE_CONTEXT;
-                if let Some(place) = self.running.iter().position(|running| running.number == number) {
-                    self.running[place].open -= 1;
-                    if self.running[place].open == 0 {
-                        self.rounds(index, place, shared);
-                    }
-                }
+                let receive = completion.kind == CompletionKind::Receive;
+                self.part_done(completion.context & !COLLECTIVE_CONTEXT, receive, index, shared)?;
             }
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! Where the ranks of several traces run.
 
-use crate::collectives::Layout;
+use crate::collectives::{Groups, Layout};
 use narrows_machine::{Machine, Placement, placement};
 use narrows_portals::ProcessId;
 use narrows_topology::{LinkClass, Topology, Vertex};
@@ -89,9 +89,12 @@ pub fn processes(nodes: &[Vec<u32>]) -> Vec<Vec<ProcessId>> {
     nodes.iter().map(|trace| trace.iter().map(&mut place).collect()).collect()
 }
 
-/// Groups and routers of the ranks on `nodes`, for broadcasts that look at them (GLF, LLF); `None` where not every two groups have a
-/// link of their own.
-pub fn layout(topology: &Topology, nodes: &[u32]) -> Option<Layout> {
+/// Where the ranks on `nodes` are, for broadcasts that look at it (GLF, LLF, hardware).
+pub fn layout(topology: &Topology, nodes: &[u32]) -> Layout {
+    Layout { nodes: nodes.to_vec(), groups: groups(topology, nodes) }
+}
+
+fn groups(topology: &Topology, nodes: &[u32]) -> Option<Groups> {
     let mut gateways: BTreeMap<(u32, u32), (u32, u32)> = BTreeMap::new();
     for link in topology.links().iter().filter(|link| link.class == LinkClass::Global) {
         if let (Vertex::Switch(from), Vertex::Switch(to)) = (link.from, link.to) {
@@ -107,7 +110,7 @@ pub fn layout(topology: &Topology, nodes: &[u32]) -> Option<Layout> {
         Vertex::Host(host) => (0, host),
     });
     let gateway = move |from, to| gateways.get(&(from, to)).copied().unwrap_or_default();
-    Some(Layout { places: places.collect(), gateway: Box::new(gateway) })
+    Some(Groups { places: places.collect(), gateway: Box::new(gateway) })
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What a replay gives back.
 
 use crate::Times;
+use crate::watch::Seen;
 use narrows_units::SimTime;
 
 /// One trace of a replay. Everything in it ends when the trace does.
@@ -23,7 +24,7 @@ pub struct Application {
 }
 
 /// A whole replay.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Outcome {
     /// In the order in which they were given.
     pub applications: Vec<Application>,
@@ -35,6 +36,8 @@ pub struct Outcome {
     pub events: u64,
     /// What the NICs and the network of the machine did; not of the LogGP replay, which has none.
     pub totals: Option<narrows_sim::Totals>,
+    /// What happened over time, when somebody looked.
+    pub seen: Option<Seen>,
     /// Fingerprint of everything.
     pub digest: u64,
     /// Not everything ran: who waits for what, or that it was interrupted.

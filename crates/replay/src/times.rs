@@ -42,6 +42,12 @@ impl Times {
         self.max = self.max.max(time);
     }
 
+    /// Every bucket with something in it: its longest duration and its count, in rising order.
+    pub fn buckets(&self) -> impl Iterator<Item = (SimTime, u64)> + '_ {
+        let filled = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        filled.map(|(index, &count)| (SimTime(upper(index)).min(self.max), count))
+    }
+
     /// How many.
     pub fn count(&self) -> u64 {
         self.count

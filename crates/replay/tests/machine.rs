@@ -12,9 +12,11 @@ use narrows_replay::collectives::ByRules;
 use narrows_replay::machine::{Part, Replay};
 use narrows_replay::mapping::{self, Mapping};
 use narrows_replay::port::{Costs, Mailbox};
+use narrows_replay::watch::Watch;
 use narrows_sim::World;
 use narrows_trace::{Collective, CollectiveCall, Communicators, Dependency, Kind, Operation, Order, Program, Recorded};
 use narrows_units::SimTime;
+use std::sync::Arc;
 
 fn replay(network: &str, mapping: &str, rule: &str, programs: Vec<Recorded>) -> Outcome {
     let set = vec![format!("network.kind={network}"), String::from("node.cores=64")];
@@ -187,6 +189,132 @@ fn unexpected_messages_are_copied() {
     assert!((409.6 + 600.0..409.6 + 1000.0).contains(&more), "{more} ns");
 }
 
+/// A broadcast that switches copy, to `ranks` ranks on as many nodes or fewer; rank 1 comes `late`.
+fn copied(network: &str, ranks: u32, ppn: u32, bytes: u64, late: SimTime, rule: &str) -> Outcome {
+    let set = vec![format!("network.kind={network}"), String::from("node.cores=64")];
+    let machine = Machine::load("bxi-v2", &Overrides { nodes: Some(64), set }).unwrap();
+    let topology = machine.topology().unwrap();
+    let nodes = mapping::nodes(&"linear".parse::<Mapping>().unwrap(), &machine, &topology, Some(ppn), &[ranks]).unwrap();
+    let processes = mapping::processes(&nodes).concat();
+    let mut program = Recorded::new(ranks, Communicators::world(ranks), Order::Sequential);
+    for rank in 0..ranks {
+        let call = |root: u32| {
+            let (send, receive) = if rank == root { (bytes, 0) } else { (0, bytes) };
+            CollectiveCall { operation: Collective::Broadcast, communicator: 0, root, send, receive }
+        };
+        program.push(rank, Operation::new(Kind::Compute { duration: if rank == 1 { late } else { SimTime::ZERO } }), &[]);
+        for (number, root) in [(1, 0), (2, 0), (3, ranks - 1)] {
+            program.push(rank, Operation::new(Kind::Collective(call(root))), &[Dependency::done(number - 1)]);
+        }
+    }
+    let collectives = Box::new(ByRules::new(Rules::parse(rule).unwrap(), Some(mapping::layout(&topology, &nodes[0]))));
+    let part = Part { name: String::from("test"), program: Box::new(program), collectives, scale: vec![1.0], processes: processes.clone() };
+    let nics = Nics::new(machine.nic_config(), machine.node.count, &processes);
+    run(&machine, Network::new(&machine.network_config(1), topology).unwrap(), nics, vec![part])
+}
+
+#[test]
+fn switches_copy_for_every_rank_on_every_network() {
+    for network in ["packet", "flow", "loggp"] {
+        for (ranks, ppn) in [(2, 1), (23, 4), (6, 6)] {
+            for bytes in [0u64, 1, 10_000] {
+                for rule in ["bcast *: hardware", "bcast *: hardware/4096"] {
+                    let pieces = if rule.ends_with("4096") { bytes.div_ceil(4096).max(1) } else { 1 };
+                    let outcome = copied(network, ranks, ppn, bytes, SimTime::ZERO, rule);
+                    assert_eq!(outcome.failure, None, "{rule} {network} {ranks} {bytes}");
+                    let copies = 3 * u64::from(ranks - 1);
+                    assert_eq!(
+                        (outcome.messages(), outcome.bytes()),
+                        (copies * pieces, copies * bytes),
+                        "{rule} {network} {ranks} {bytes}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// 100,000 B at 10 GB/s are 10 us for each of two broadcasts; the third comes when rank 1 is there.
+#[test]
+fn a_broadcast_before_its_receive_is_copied() {
+    let late = SimTime::from_us(200);
+    for network in ["packet", "flow"] {
+        let outcome = copied(network, 4, 1, 100_000, late, "bcast *: hardware");
+        assert_eq!(outcome.failure, None);
+        let copy = (outcome.rank_finish[1] - late).as_ns_f64();
+        // Two of rank 0 and one of rank 3, each copied and completed.
+        assert_eq!(copy, 3.0 * (10_000.0 + 286.0), "{network}");
+        assert!(outcome.rank_finish[0] < SimTime::from_us(60) && outcome.rank_finish[3] < SimTime::from_us(60), "nobody waits for rank 1");
+    }
+}
+
+/// Two nodes of one switch send 100 messages of 10,000 B each to a third, and another pair talks elsewhere: what is seen in all periods adds up to the whole.
+#[test]
+fn periods_add_up() {
+    let incast = || {
+        let mut program = Recorded::new(3, Communicators::world(3), Order::Graph);
+        for rank in 0..2 {
+            (0..100).for_each(|_| program.push(rank, Operation::new(Kind::Send { to: 2, bytes: 10_000, tag: 0 }), &[]));
+            (0..100).for_each(|_| program.push(2, Operation::new(Kind::Receive { from: Some(rank), bytes: 10_000, tag: Some(0) }), &[]));
+        }
+        program
+    };
+    let machine = Machine::load("bxi-v2", &Overrides { nodes: Some(64), set: Vec::new() }).unwrap();
+    let nodes = vec![vec![0, 1, 2], vec![40, 41]];
+    let processes = mapping::processes(&nodes);
+    let whole = |period: Option<SimTime>| {
+        let topology = machine.topology().unwrap();
+        let config = machine.network_config(1);
+        let mut network = Network::new(&config, topology.clone()).unwrap();
+        let lanes = u32::from(config.virtual_networks) * u32::from(config.virtual_channels);
+        let watch = period.map(|period| Watch::new(&mut network, Arc::new(topology), lanes, &nodes, period));
+        let nics = Nics::new(machine.nic_config(), machine.node.count, &processes.concat());
+        let parts = [incast(), pingpong(3000, 20)].into_iter().zip(&processes).map(|(program, processes)| Part {
+            name: String::from("test"),
+            program: Box::new(program),
+            collectives: Box::new(ByRules::new(Rules::parse("").unwrap(), None)),
+            scale: vec![1.0],
+            processes: processes.clone(),
+        });
+        let costs = Costs {
+            post: machine.software.post,
+            completion: machine.software.completion,
+            copy: machine.software.copy_bandwidth,
+            pio_limit: machine.nic.pio_limit.get(),
+        };
+        let replay = Replay::new(World::new(network, nics, Mailbox::default()), parts.collect(), machine.message_config(), costs);
+        let replay = match watch {
+            Some(watch) => replay.watched(watch),
+            None => replay,
+        };
+        replay.run(&mut |_| true).unwrap()
+    };
+    let plain = whole(None);
+    for period in [SimTime::from_ns(700), SimTime::from_us(10), SimTime::from_us(100_000)] {
+        let outcome = whole(Some(period));
+        assert_eq!(outcome.digest, plain.digest, "looking changes nothing");
+        let seen = outcome.seen.unwrap();
+        for (application, intervals) in outcome.applications.iter().zip(&seen.applications) {
+            assert_eq!(intervals.iter().map(|one| one.messages).sum::<u64>(), application.messages);
+            assert_eq!(intervals.iter().map(|one| one.bytes).sum::<u64>(), application.bytes);
+            assert_eq!(intervals.iter().map(|one| one.fct_max).max(), Some(application.fct.max()));
+        }
+        // Payload with headers, announcements and answers of rendezvous.
+        let wire = |application: usize| seen.applications[application].iter().map(|one| one.wire_bytes).sum::<u64>();
+        assert!((2_000_000..2_200_000).contains(&wire(0)) && (120_000..140_000).contains(&wire(1)), "{} {}", wire(0), wire(1));
+        let telemetry = seen.telemetry.unwrap();
+        assert_eq!(telemetry.link_rows.iter().map(|row| u64::from(row.packets)).sum::<u64>(), outcome.totals.unwrap().packet_hops);
+        // The queues of all links are those of all applications.
+        let length = period.as_s_f64();
+        let by_link: f64 = telemetry.queue_rows.iter().map(|row| f64::from(row.mean_packets) * length).sum();
+        let by_application: f64 = seen.applications.iter().flatten().map(|one| one.queued * length).sum();
+        assert!((by_link / by_application - 1.0).abs() < 1e-3, "{by_link} {by_application}");
+        // Both senders are as fast as the target: on average one of two packets waits. The ping-pong never does.
+        assert_eq!(seen.applications[1].iter().map(|one| one.queued).sum::<f64>(), 0.0);
+        assert!(by_application > 50e-6, "{by_application} packet seconds");
+    }
+}
+
 #[test]
 fn a_deadlock_is_found() {
     let mut program = Recorded::new(2, Communicators::world(2), Order::Sequential);
@@ -196,14 +324,15 @@ fn a_deadlock_is_found() {
 }
 
 /// Broadcasts of 1 MB on the dragonfly of 342 nodes, with a barrier after each (RED-SEA D1.4, section 12.2): LLF in less than half the time of the
-/// binary tree (at least 2.3 times as fast), GLF between the two.
+/// binary tree (at least 2.3 times as fast), GLF between the two, hardware multicast in at most a fifth.
 #[test]
 fn topology_aware_broadcasts_keep_their_published_order() {
     let machine = Machine::load("dragonfly-342", &Overrides { nodes: None, set: vec![String::from("network.kind=flow")] }).unwrap();
-    let times = ["binary", "glf", "llf"].map(|algorithm| {
+    let times = ["binary", "glf", "llf", "hardware"].map(|algorithm| {
         let topology = machine.topology().unwrap();
         let nodes: Vec<u32> = (0..342).collect();
-        let layout = mapping::layout(&topology, &nodes).expect("a dragonfly has groups");
+        let layout = mapping::layout(&topology, &nodes);
+        assert!(layout.groups.is_some(), "a dragonfly has groups");
         let rules = Rules::parse(&format!("bcast *: {algorithm}\nbarrier *: dissemination")).unwrap();
         let mut program = Recorded::new(342, Communicators::world(342), Order::Sequential);
         for rank in 0..342 {
@@ -225,8 +354,9 @@ fn topology_aware_broadcasts_keep_their_published_order() {
         assert_eq!(outcome.failure, None);
         outcome.finish.as_s_f64() / 3.0 * 1e3
     });
-    let [binary, glf, llf] = times;
-    println!("per broadcast: binary {binary:.3} ms, GLF {glf:.3} ms, LLF {llf:.3} ms");
-    assert!(llf < glf && glf < binary, "expected LLF < GLF < binary: {llf} {glf} {binary} ms");
+    let [binary, glf, llf, hardware] = times;
+    println!("per broadcast: binary {binary:.3} ms, GLF {glf:.3} ms, LLF {llf:.3} ms, hardware {hardware:.3} ms");
+    assert!(hardware < llf && llf < glf && glf < binary, "expected LLF < GLF < binary: {llf} {glf} {binary} ms");
     assert!(binary / llf >= 2.3, "expected LLF at least 2.3 times as fast as the binary tree, found {}", binary / llf);
+    assert!(binary / hardware >= 5.0, "expected hardware at least 5 times as fast as the binary tree, found {}", binary / hardware);
 }

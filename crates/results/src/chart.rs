@@ -28,18 +28,20 @@ pub struct Chart {
     pub x_range: Option<(f64, f64)>,
     /// Ends of the vertical axis; otherwise from 0 (or the least point of a logarithmic axis) up to the highest point.
     pub y_range: Option<(f64, f64)>,
+    /// Each curve is the upper end of an area on top of those before it. All must have the same places on the horizontal axis, and a linear vertical one.
+    pub stacked: bool,
     /// What it shows.
     pub curves: Vec<Curve>,
     /// Vertical lines with a label.
     pub marks: Vec<(f64, String)>,
 }
 
-const WIDTH: f64 = 720.0;
-const HEIGHT: f64 = 440.0;
-const LEFT: f64 = 78.0;
-const RIGHT: f64 = 22.0;
-const TOP: f64 = 44.0;
-const BOTTOM: f64 = 56.0;
+pub(crate) const WIDTH: f64 = 720.0;
+pub(crate) const HEIGHT: f64 = 440.0;
+pub(crate) const LEFT: f64 = 78.0;
+pub(crate) const RIGHT: f64 = 22.0;
+pub(crate) const TOP: f64 = 44.0;
+pub(crate) const BOTTOM: f64 = 56.0;
 /// Room for a line of the legend.
 const LEGEND: f64 = 18.0;
 /// Points of a curve that are marked each; more would be one broad line.
@@ -57,22 +59,22 @@ fn ticks(low: f64, high: f64, wanted: f64) -> Vec<f64> {
     (first..=last).map(|index| index as f64 * step).collect()
 }
 
-fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     if value != 0.0 && (value.abs() >= 1e6 || value.abs() < 1e-3) {
         return format!("{value:.0e}");
     }
     format!("{value:.4}").trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 /// An axis: its ends, as logarithms when it has powers of ten.
-struct Axis {
-    log: bool,
-    low: f64,
-    high: f64,
+pub(crate) struct Axis {
+    pub(crate) log: bool,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
 }
 
 impl Axis {
@@ -116,19 +118,19 @@ impl Axis {
 }
 
 /// The place of the curves within the picture, and their axes.
-struct Frame {
-    x: Axis,
-    y: Axis,
-    top: f64,
-    bottom: f64,
+pub(crate) struct Frame {
+    pub(crate) x: Axis,
+    pub(crate) y: Axis,
+    pub(crate) top: f64,
+    pub(crate) bottom: f64,
 }
 
 impl Frame {
-    fn across(&self, x: f64) -> f64 {
+    pub(crate) fn across(&self, x: f64) -> f64 {
         LEFT + (WIDTH - LEFT - RIGHT) * self.x.place(x).clamp(0.0, 1.0)
     }
 
-    fn up(&self, y: f64) -> f64 {
+    pub(crate) fn up(&self, y: f64) -> f64 {
         self.bottom - (self.bottom - self.top) * self.y.place(y).clamp(0.0, 1.0)
     }
 }
@@ -136,6 +138,22 @@ impl Frame {
 impl Chart {
     /// The picture; a note in place of curves when there is nothing to show.
     pub fn svg(&self) -> String {
+        if self.stacked {
+            let mut below: Vec<f64> = Vec::new();
+            let mut sums = Chart { stacked: false, ..self.clone() };
+            for curve in &mut sums.curves {
+                below.resize(below.len().max(curve.points.len()), 0.0);
+                for ((_, value), below) in curve.points.iter_mut().zip(&mut below) {
+                    *below += value.unwrap_or(0.0);
+                    *value = Some(*below);
+                }
+            }
+            return sums.draw(true);
+        }
+        self.draw(false)
+    }
+
+    fn draw(&self, filled: bool) -> String {
         let points = || self.curves.iter().flat_map(|curve| &curve.points).filter_map(|&(x, y)| y.map(|y| (x, y)));
         let mut frame = Frame {
             x: Axis { log: self.log_x, low: 0.0, high: 1.0 },
@@ -153,8 +171,14 @@ impl Chart {
             escaped(&self.title)
         );
         self.draw_axes(&frame, &mut svg);
+        if filled {
+            // From the top down: each hides the part of the one above it that is not its own.
+            for (index, curve) in self.curves.iter().enumerate().rev() {
+                fill_below(curve, index, &frame, &mut svg);
+            }
+        }
         for (index, curve) in self.curves.iter().enumerate() {
-            draw_curve(curve, index, &frame, &mut svg);
+            draw_curve(curve, index, !filled, &frame, &mut svg);
         }
         if shown.is_empty() {
             let (x, y) = ((LEFT + WIDTH - RIGHT) / 2.0, (frame.top + frame.bottom) / 2.0);
@@ -164,7 +188,7 @@ impl Chart {
         svg
     }
 
-    fn draw_axes(&self, frame: &Frame, svg: &mut String) {
+    pub(crate) fn draw_axes(&self, frame: &Frame, svg: &mut String) {
         let (top, bottom, right) = (frame.top, frame.bottom, WIDTH - RIGHT);
         for tick in frame.x.ticks(8.0) {
             let (x, below) = (frame.across(tick), bottom + 18.0);
@@ -209,11 +233,33 @@ impl Chart {
     }
 }
 
+/// The area under a curve.
+fn fill_below(curve: &Curve, index: usize, frame: &Frame, svg: &mut String) {
+    let shown = curve.points.iter().filter_map(|&(x, y)| y.map(|y| (x, y))).filter(|&(x, y)| frame.x.shows(x) && frame.y.shows(y));
+    let mut path = String::new();
+    let (mut first, mut last) = (None, 0.0);
+    for (x, y) in shown {
+        let (x, y) = (frame.across(x), frame.up(y));
+        let _ = write!(path, "{}{x:.1} {y:.1}", if first.is_none() { 'M' } else { 'L' });
+        (first, last) = (first.or(Some(x)), x);
+    }
+    if let Some(first) = first {
+        let (bottom, colour) = (frame.bottom, tint(COLOURS[index % COLOURS.len()]));
+        let _ = writeln!(svg, "<path d=\"{path}L{last:.1} {bottom:.1}L{first:.1} {bottom:.1}Z\" fill=\"{colour}\"/>");
+    }
+}
+
+/// A lighter colour, half way to white.
+fn tint(colour: &str) -> String {
+    let part = |at: usize| u16::from_str_radix(&colour[at..at + 2], 16).map_or(255, |value| (value + 255) / 2);
+    format!("#{:02x}{:02x}{:02x}", part(1), part(3), part(5))
+}
+
 /// A curve and its line of the legend.
-fn draw_curve(curve: &Curve, index: usize, frame: &Frame, svg: &mut String) {
+fn draw_curve(curve: &Curve, index: usize, dots: bool, frame: &Frame, svg: &mut String) {
     let colour = COLOURS[index % COLOURS.len()];
     let dash = if curve.dashed { " stroke-dasharray=\"6 4\"" } else { "" };
-    let dots = curve.points.len() <= MOST_DOTS;
+    let dots = dots && curve.points.len() <= MOST_DOTS;
     let mut path = String::new();
     let mut pen_down = false;
     for &(x, y) in &curve.points {
@@ -262,6 +308,17 @@ mod tests {
         // Left end at the bottom, the middle at the top: 78 + 620 / 2, below the title and one line of the legend.
         assert!(svg.contains("M78.0 384.0L388.0 62.0\""), "{svg}");
         assert!(svg.contains("a &lt; b"));
+    }
+
+    #[test]
+    fn areas_lie_on_top_of_each_other() {
+        let curve = |value| Curve { points: vec![(0.0, Some(value)), (1.0, Some(value))], ..Curve::default() };
+        let curves = vec![curve(2.0), curve(3.0)];
+        let svg = Chart { y_range: Some((0.0, 10.0)), x_range: Some((0.0, 1.0)), stacked: true, curves, ..Chart::default() }.svg();
+        // 62 to 384: 2 of 10 are at 319.6, 5 at 223. The higher one is drawn first.
+        let (high, low) =
+            ("<path d=\"M78.0 223.0L698.0 223.0L698.0 384.0L78.0 384.0Z\"", "<path d=\"M78.0 319.6L698.0 319.6L698.0 384.0L78.0 384.0Z\"");
+        assert!(svg.find(high).unwrap() < svg.find(low).unwrap(), "{svg}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! * [`Histogram`] — times with all their percentiles in a few kilobytes (HDR).
 //! * [`Table`] — columns that become a Parquet file.
-//! * [`Chart`] — curves as an SVG picture.
+//! * [`Chart`], [`HeatMap`] — curves, areas and coloured cells as SVG pictures.
 //! * [`Progress`] — a bar on a terminal, plain lines elsewhere.
 //! * [`peak_memory`] — of this process.
 //!
@@ -18,12 +18,14 @@
 //! ```
 
 mod chart;
+mod heat;
 mod histogram;
 mod memory;
 mod progress;
 mod table;
 
 pub use chart::{Chart, Curve};
+pub use heat::HeatMap;
 pub use histogram::Histogram;
 pub use memory::peak_memory;
 pub use progress::Progress;

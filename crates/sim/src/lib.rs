@@ -2,10 +2,12 @@
 //! Live runs ([`Memory`] is that of real processes) and replay (payloads do not exist) are built on it.
 //!
 //! [`World::submit`] takes the commands of processes, [`World::step`] does one event; what the NICs tell a process comes out of
-//! [`Memory::notify`].
+//! [`Memory::notify`]. [`World::multicast`] is a message that switches copy.
 
+mod multicast;
 mod world;
 
+pub use multicast::Told;
 pub use world::{Totals, World};
 
 use narrows_nic::{Combine, Fault};

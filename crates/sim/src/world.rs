@@ -1,11 +1,13 @@
 //! The simulation without processes: one event queue, the network, the NICs.
 
 use crate::Memory;
+use crate::multicast::{Multicasts, Next, Step, Told};
 use narrows_engine::{Digest, EventQueue};
-use narrows_fabric::{self as fabric, Network};
+use narrows_fabric::{self as fabric, Network, Tree, TreeError};
 use narrows_nic::{self as nic, Combine, Fault, Nics, Process};
 use narrows_portals::{Command, Notice, Place};
 use narrows_units::SimTime;
+use std::sync::Arc;
 
 /// Ordering keys: the network uses those below, NICs and processes those above.
 const NIC_SOURCES: u32 = 1 << 22;
@@ -17,6 +19,7 @@ enum Ev {
     Nic(nic::Event),
     Command(u32),
     Alarm(u32),
+    Multicast(Step),
 }
 
 /// Counts of a run.
@@ -61,6 +64,7 @@ pub struct World<M> {
     pub error: Option<(u32, nic::CommandError)>,
     transfers: Vec<fabric::Transfer>,
     notices: Vec<fabric::Notice>,
+    multicasts: Multicasts,
 }
 
 struct NicOut<'a, M> {
@@ -163,6 +167,7 @@ impl<M: Memory> World<M> {
             error: None,
             transfers: Vec::new(),
             notices: Vec::new(),
+            multicasts: Multicasts::default(),
         }
     }
 
@@ -188,6 +193,54 @@ impl<M: Memory> World<M> {
             }
         };
         self.queue.schedule(arrives, PROCESS_SOURCES + rank, Ev::Command(slot));
+    }
+
+    /// The way of messages from `rank` that switches copy for `ranks`, all on nodes of their own: the tree, and the ranks in its order.
+    ///
+    /// # Errors
+    /// See [`TreeError`].
+    pub fn tree(&self, rank: u32, ranks: &[u32]) -> Result<(Arc<Tree>, Arc<[u32]>), TreeError> {
+        let node = |rank: u32| self.nics.node_of(Process(rank));
+        let mut ranks = ranks.to_vec();
+        ranks.sort_unstable_by_key(|&rank| node(rank));
+        let targets: Vec<u32> = ranks.iter().map(|&rank| node(rank)).collect();
+        Ok((Arc::new(self.network.tree(node(rank), &targets)?), ranks.into()))
+    }
+
+    /// The process `rank` wrote a command at `written` to send `bytes` to all `ranks` of a [`World::tree`]. What becomes of it comes out of [`World::take_told`],
+    /// with `token`. Data go to buffers that the NICs know; nothing is matched.
+    pub fn multicast(&mut self, rank: u32, written: SimTime, (tree, ranks): (&Arc<Tree>, &Arc<[u32]>), bytes: u64, token: u32) {
+        let arrives = (written + self.lookahead).max(self.queue.now());
+        let step = self.multicasts.submit(rank, written, tree, ranks, bytes, token);
+        self.queue.schedule(arrives, PROCESS_SOURCES + rank, Ev::Multicast(step));
+    }
+
+    /// Moves what processes were told of multicasts to the end of `told`.
+    pub fn take_told(&mut self, told: &mut Vec<Told>) {
+        told.append(&mut self.multicasts.told);
+    }
+
+    /// Does what comes next of a multicast.
+    fn go_on(&mut self, now: SimTime, next: Next) {
+        match next {
+            Next::At(at, rank, step) => self.queue.schedule(at, PROCESS_SOURCES + rank, Ev::Multicast(step)),
+            Next::Start(tree, transfers) => {
+                let mut out = NetworkOut { queue: &mut self.queue, notices: &mut self.notices };
+                self.network.multicast(now, &tree, &transfers, &mut out);
+            }
+            Next::Nothing => {}
+        }
+    }
+
+    fn step_multicast(&mut self, now: SimTime, step: Step) {
+        let before = self.multicasts.told.len();
+        let next = self.multicasts.step(now, step, &mut self.nics);
+        if self.recording {
+            for told in &self.multicasts.told[before..] {
+                self.digest.event(now, u64::from(told.rank) << 32 | u64::from(told.token) << 1 | u64::from(told.sent));
+            }
+        }
+        self.go_on(now, next);
     }
 
     /// Tells [`Memory::alarm`] at `at`, or now if that has passed.
@@ -228,6 +281,7 @@ impl<M: Memory> World<M> {
                 }
             }
             Ev::Alarm(rank) => nic_out.memory.alarm(now, rank),
+            Ev::Multicast(step) => self.step_multicast(now, step),
             Ev::Command(slot) => {
                 self.free_commands.push(slot);
                 if let Some(pending) = self.commands[slot as usize].take()
@@ -247,16 +301,24 @@ impl<M: Memory> World<M> {
             for transfer in self.transfers.drain(..) {
                 self.network.start(now, transfer, &mut out);
             }
-            let mut out = NicOut {
-                now,
-                queue: &mut self.queue,
-                memory: &mut self.memory,
-                transfers: &mut self.transfers,
-                digest: &mut self.digest,
-                recording: self.recording,
-            };
-            for notice in self.notices.drain(..) {
+            let mut notices = std::mem::take(&mut self.notices);
+            for notice in notices.drain(..) {
+                if let Some(next) = self.multicasts.notice(now, notice, &mut self.nics) {
+                    self.go_on(now, next);
+                    continue;
+                }
+                let mut out = NicOut {
+                    now,
+                    queue: &mut self.queue,
+                    memory: &mut self.memory,
+                    transfers: &mut self.transfers,
+                    digest: &mut self.digest,
+                    recording: self.recording,
+                };
                 self.nics.network(now, notice, &mut out);
+            }
+            if self.notices.is_empty() {
+                self.notices = notices;
             }
         }
     }

@@ -54,7 +54,7 @@ impl<const WATCHES: bool> Observer for Watch<WATCHES> {
     }
 
     #[inline]
-    fn queued(&mut self, link: u32, lane: u32, wire: u32, at: SimTime, joins: bool) {
+    fn queued(&mut self, link: u32, lane: u32, _source: u32, wire: u32, at: SimTime, joins: bool) {
         if WATCHES && let Some(telemetry) = &mut self.0.telemetry {
             telemetry.queued(link, lane, wire, at.as_ps(), joins);
         }

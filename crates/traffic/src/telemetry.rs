@@ -91,7 +91,8 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    pub(crate) fn new(topology: Arc<Topology>, lanes: u32) -> Telemetry {
+    /// Nothing seen yet. `lanes`: of a link.
+    pub fn new(topology: Arc<Topology>, lanes: u32) -> Telemetry {
         Telemetry {
             topology,
             lanes,
@@ -108,6 +109,16 @@ impl Telemetry {
         }
     }
 
+    /// Where it looks.
+    pub fn topology(&self) -> Arc<Topology> {
+        Arc::clone(&self.topology)
+    }
+
+    /// The first period begins then, in picoseconds.
+    pub fn begin(&mut self, now: u64) {
+        self.begin = now;
+    }
+
     fn place(&mut self, link: LinkId) -> usize {
         let Telemetry { places, links, queues, uses, lanes, .. } = self;
         let place = *places.entry(link).or_insert_with(|| {
@@ -119,7 +130,8 @@ impl Telemetry {
         place as usize
     }
 
-    pub(crate) fn queued(&mut self, link: LinkId, lane: u32, wire: u32, now: u64, joins: bool) {
+    /// See [`Observer::queued`](narrows_fabric::Observer::queued); `now` in picoseconds.
+    pub fn queued(&mut self, link: LinkId, lane: u32, wire: u32, now: u64, joins: bool) {
         let place = self.place(link) * self.lanes as usize + lane as usize;
         let queue = &mut self.queues[place];
         queue.move_to(now);
@@ -134,36 +146,41 @@ impl Telemetry {
         }
     }
 
-    pub(crate) fn sent(&mut self, link: LinkId, time: u64) {
+    /// See [`Observer::sent`](narrows_fabric::Observer::sent); `time` on the wire in picoseconds.
+    pub fn sent(&mut self, link: LinkId, time: u64) {
         let place = self.place(link);
         self.uses[place].busy += time;
         self.uses[place].packets += 1;
     }
 
-    pub(crate) fn stalled(&mut self, link: LinkId) {
+    /// See [`Observer::stalled`](narrows_fabric::Observer::stalled).
+    pub fn stalled(&mut self, link: LinkId) {
         let place = self.place(link);
         self.uses[place].stalls += 1;
     }
 
-    pub(crate) fn paused(&mut self, link: LinkId) {
+    /// See [`Observer::paused`](narrows_fabric::Observer::paused).
+    pub fn paused(&mut self, link: LinkId) {
         let place = self.place(link);
         self.uses[place].pauses += 1;
     }
 
-    pub(crate) fn lost(&mut self, link: LinkId) {
+    /// See [`Observer::lost`](narrows_fabric::Observer::lost).
+    pub fn lost(&mut self, link: LinkId) {
         let place = self.place(link);
         self.uses[place].lost += 1;
     }
 
-    pub(crate) fn arrived(&mut self, packet: &PacketArrival) {
+    /// See [`Observer::packet`](narrows_fabric::Observer::packet).
+    pub fn arrived(&mut self, packet: &PacketArrival) {
         let links = packet.hops as usize & 255;
         self.hops[links] += 1;
         let shortest = self.topology.switch_links_between(packet.arrival.source, packet.arrival.target) + 2;
         self.misrouted[links] += u64::from(packet.hops > shortest);
     }
 
-    /// Ends a period.
-    pub(crate) fn sample(&mut self, now: u64) {
+    /// Ends a period, at `now` in picoseconds.
+    pub fn sample(&mut self, now: u64) {
         let period = self.periods;
         let length = (now - self.begin).max(1) as f64;
         let mut order: Vec<u32> = (0..self.links.len() as u32).collect();

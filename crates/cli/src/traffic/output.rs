@@ -1,9 +1,9 @@
 //! `summary.json`, tables and lines of a sweep.
 
 use super::{Setting, pictures};
+use crate::fabric_tables::{self, integers, numbers};
 use narrows_results::{Column, Histogram, Table, peak_memory};
-use narrows_topology::Vertex;
-use narrows_traffic::{Point, Times, Work, stage};
+use narrows_traffic::{Point, Times, Work};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::Path;
@@ -190,14 +190,6 @@ pub fn text(setting: &Setting, points: &[Point]) -> String {
     text
 }
 
-fn integers(values: impl Iterator<Item = u64>) -> Column {
-    Column::Integer(values.map(|value| value as i64).collect())
-}
-
-fn numbers(values: impl Iterator<Item = Option<f64>>) -> Column {
-    Column::Number(values.collect())
-}
-
 /// A row per point and class.
 fn points_table(points: &[Point]) -> Table {
     let rows: Vec<_> = points.iter().flat_map(|point| point.classes.iter().map(move |class| (point, class))).collect();
@@ -263,7 +255,7 @@ fn flows_table(setting: &Setting, points: &[Point]) -> Table {
 
 /// The end of a period in nanoseconds.
 pub fn period_end_ns(setting: &Setting, period: u32) -> f64 {
-    setting.setup.period.unwrap_or_default().as_ns_f64() * f64::from(period + 1)
+    fabric_tables::end_ns(setting.setup.period.unwrap_or_default(), period)
 }
 
 fn series_table(setting: &Setting, points: &[Point]) -> Table {
@@ -278,58 +270,19 @@ fn series_table(setting: &Setting, points: &[Point]) -> Table {
     ])
 }
 
-fn vertex(vertex: Vertex) -> String {
-    match vertex {
-        Vertex::Host(index) => format!("host {index}"),
-        Vertex::Switch(index) => format!("switch {index}"),
-    }
-}
-
-/// The columns that say which link a row is about.
-fn link_columns(setting: &Setting, links: impl Iterator<Item = u32> + Clone) -> Vec<(&'static str, Column)> {
-    let topology = &setting.setup.topology;
-    let of = |link: u32| topology.links()[link as usize];
-    vec![
-        ("link", integers(links.clone().map(u64::from))),
-        ("from", Column::Text(links.clone().map(|link| vertex(of(link).from)).collect())),
-        ("to", Column::Text(links.clone().map(|link| vertex(of(link).to)).collect())),
-        ("stage", Column::Text(links.map(|link| stage(topology, &of(link))).collect())),
-    ]
-}
-
 fn queues_table(setting: &Setting, points: &[Point]) -> Table {
-    let seen = points.iter().filter_map(|point| point.telemetry.as_ref().map(|telemetry| (point, telemetry)));
-    let rows: Vec<_> = seen.flat_map(|(point, telemetry)| telemetry.queue_rows.iter().map(move |row| (point.load, row))).collect();
-    let mut columns = vec![
-        ("load", numbers(rows.iter().map(|(load, _)| *load))),
-        ("time_ns", numbers(rows.iter().map(|(_, row)| Some(period_end_ns(setting, row.period))))),
-    ];
-    columns.extend(link_columns(setting, rows.iter().map(|(_, row)| row.link)));
-    columns.extend([
-        ("lane", integers(rows.iter().map(|(_, row)| u64::from(row.lane)))),
-        ("mean_packets", numbers(rows.iter().map(|(_, row)| Some(f64::from(row.mean_packets))))),
-        ("max_packets", integers(rows.iter().map(|(_, row)| u64::from(row.max_packets)))),
-        ("max_bytes", integers(rows.iter().map(|(_, row)| u64::from(row.max_bytes)))),
-    ]);
-    Table::new(columns)
+    let seen = points.iter().filter_map(|point| point.telemetry.as_ref().map(|telemetry| (point.load, telemetry)));
+    let (loads, rows): (Vec<_>, Vec<_>) =
+        seen.flat_map(|(load, telemetry)| telemetry.queue_rows.iter().map(move |row| (load, row))).unzip();
+    let length = setting.setup.period.unwrap_or_default();
+    Table::new([vec![("load", Column::Number(loads))], fabric_tables::queues(&setting.setup.topology, length, &rows)].concat())
 }
 
 fn links_table(setting: &Setting, points: &[Point]) -> Table {
-    let seen = points.iter().filter_map(|point| point.telemetry.as_ref().map(|telemetry| (point, telemetry)));
-    let rows: Vec<_> = seen.flat_map(|(point, telemetry)| telemetry.link_rows.iter().map(move |row| (point.load, row))).collect();
-    let mut columns = vec![
-        ("load", numbers(rows.iter().map(|(load, _)| *load))),
-        ("time_ns", numbers(rows.iter().map(|(_, row)| Some(period_end_ns(setting, row.period))))),
-    ];
-    columns.extend(link_columns(setting, rows.iter().map(|(_, row)| row.link)));
-    columns.extend([
-        ("utilisation", numbers(rows.iter().map(|(_, row)| Some(f64::from(row.utilisation))))),
-        ("packets", integers(rows.iter().map(|(_, row)| u64::from(row.packets)))),
-        ("stalls", integers(rows.iter().map(|(_, row)| u64::from(row.stalls)))),
-        ("pauses", integers(rows.iter().map(|(_, row)| u64::from(row.pauses)))),
-        ("lost", integers(rows.iter().map(|(_, row)| u64::from(row.lost)))),
-    ]);
-    Table::new(columns)
+    let seen = points.iter().filter_map(|point| point.telemetry.as_ref().map(|telemetry| (point.load, telemetry)));
+    let (loads, rows): (Vec<_>, Vec<_>) = seen.flat_map(|(load, telemetry)| telemetry.link_rows.iter().map(move |row| (load, row))).unzip();
+    let length = setting.setup.period.unwrap_or_default();
+    Table::new([vec![("load", Column::Number(loads))], fabric_tables::links(&setting.setup.topology, length, &rows)].concat())
 }
 
 fn hops_table(points: &[Point]) -> Table {

@@ -14,10 +14,16 @@ impl Region {
     pub(crate) fn start(&mut self, now: u64, transfer: &Transfer, fx: &mut impl Effects) {
         self.statistics.transfers += 1;
         self.statistics.bytes += transfer.payload.0;
-        let host = self.layout.hosts[transfer.source as usize].1;
         if transfer.source == transfer.target {
+            let host = self.layout.hosts[transfer.source as usize].1;
             return self.start_intra_node(now, transfer, host, fx);
         }
+        self.send(now, transfer, false, fx);
+    }
+
+    /// Hands a message to its NIC; `copied`: see [`super::copies`].
+    pub(super) fn send(&mut self, now: u64, transfer: &Transfer, copied: bool, fx: &mut impl Effects) {
+        let host = self.layout.hosts[transfer.source as usize].1;
         let payload = transfer.payload.0;
         let slot = self.sending.insert(Sending {
             left: payload,
@@ -29,6 +35,7 @@ impl Region {
             virtual_network: transfer.virtual_network,
             write: transfer.target_dma && payload > 0,
             fresh: true,
+            copied,
         });
         let injector = (host * self.virtual_networks + u32::from(transfer.virtual_network)) as usize;
         if transfer.source_dma && payload > 0 {
@@ -92,7 +99,7 @@ impl Region {
         let payload = message.left.min(u64::from(self.costs.mtu));
         message.left -= payload;
         let first = std::mem::replace(&mut message.fresh, false);
-        let packet = Packet {
+        let mut packet = Packet {
             ready: 0,
             started: message.started,
             injected: 0,
@@ -105,6 +112,9 @@ impl Region {
             next: NONE,
             route: RouteState::default(),
         };
+        if message.copied {
+            packet.set_copied();
+        }
         let is_last = message.left == 0;
         self.least_wire = self.least_wire.min(packet.wire);
         if is_last {

@@ -14,10 +14,14 @@
 //! when credits are short, and an event only when somebody waits for it. The link to the target makes no event at all for the
 //! packets in the middle of a message (one with pauses).
 //!
+//! **Multicast.** Switches copy packets along a tree ([`copies`]).
+//!
 //! **Regions.** The network is cut into regions ([`layout`]), which share nothing but what they send each other; [`PacketNetwork`] is a single one, driven
 //! from outside together with other models, and [`crate::parallel`] runs many side by side.
 
+mod ahead;
 mod arbiter;
+mod copies;
 mod crossbar;
 mod front;
 mod inject;
@@ -32,7 +36,7 @@ pub use region::AuditError;
 use crate::config::{ConfigError, NetworkConfig};
 use crate::flights::Flights;
 use crate::timing::{Costs, ZeroLoad};
-use crate::{Arrival, Event, EventKind, Observer, Out, Statistics, Transfer, TransferId};
+use crate::{Arrival, Event, EventKind, Observer, Out, PacketArrival, Statistics, Transfer, TransferId, Tree, TreeError};
 use layout::Layout;
 use narrows_topology::{Topology, Vertex};
 use narrows_units::SimTime;
@@ -41,29 +45,141 @@ use state::Packet;
 use std::sync::Arc;
 
 /// The whole network as one region. Heads of messages between a pair of nodes are noticed in the order of the starts.
-#[derive(Debug)]
 pub struct PacketNetwork {
     region: Region,
+    books: Books,
+    observer: Option<Box<dyn Observer + Send>>,
+}
+
+/// What the network knows of transfers beside their packets.
+#[derive(Debug)]
+struct Books {
     /// The ordering key of the switch or host that feeds a link, by link.
     keys: Vec<u32>,
     flights: Flights,
+    /// Messages that switches copy: the slot of each target's transfer.
+    copied: Vec<Copied>,
+    free_copied: Vec<u32>,
 }
 
-/// The effects of the only region.
-struct Whole<'a, O> {
+impl std::fmt::Debug for PacketNetwork {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PacketNetwork").field("region", &self.region).field("books", &self.books).finish_non_exhaustive()
+    }
+}
+
+/// A message that switches copy.
+#[derive(Debug, Default)]
+struct Copied {
+    /// Targets, in rising order, and their slots.
+    slots: Vec<(u32, u32)>,
+    /// Notices to come: a tail of each, and one that the source is done.
+    open: u32,
+}
+
+/// Messages that switches copy have numbers from here on.
+const FIRST_COPIED: u32 = 1 << 31;
+
+/// The effects of the only region, watched by `W`.
+struct Whole<'a, O, W: ?Sized> {
     out: &'a mut O,
-    keys: &'a [u32],
-    flights: &'a mut Flights,
+    books: &'a mut Books,
+    watch: &'a mut W,
 }
 
-impl<O: Out> Observer for Whole<'_, O> {}
+/// Watches nothing.
+struct Nobody;
 
-impl<O: Out> Effects for Whole<'_, O> {
+impl Observer for Nobody {}
+
+/// Does something with the region and its effects, which are compiled once with an observer and once without.
+macro_rules! with_effects {
+    ($network:ident, $out:ident, |$region:ident, $whole:ident| $do:expr) => {{
+        let PacketNetwork { region: $region, books, observer } = $network;
+        match observer {
+            None => {
+                let mut $whole = Whole { out: $out, books, watch: &mut Nobody };
+                $do
+            }
+            Some(watch) => {
+                let mut $whole = Whole { out: $out, books, watch: &mut **watch };
+                $do
+            }
+        }
+    }};
+}
+
+impl<O, W: ?Sized> Whole<'_, O, W> {
+    /// The slot of a message, or of its copy for `target`.
+    #[inline]
+    fn slot(&self, id: u32, target: u32) -> u32 {
+        if id < FIRST_COPIED {
+            return id;
+        }
+        let slots = &self.books.copied[(id - FIRST_COPIED) as usize].slots;
+        slots[slots.binary_search_by_key(&target, |&(host, _)| host).expect("copies arrive at targets of their tree")].1
+    }
+
+    /// One notice less to come.
+    #[inline]
+    fn settled(&mut self, id: u32) {
+        if id < FIRST_COPIED {
+            return;
+        }
+        let copied = &mut self.books.copied[(id - FIRST_COPIED) as usize];
+        copied.open -= 1;
+        if copied.open == 0 {
+            self.books.free_copied.push(id - FIRST_COPIED);
+        }
+    }
+}
+
+impl<O: Out, W: Observer + ?Sized> Whole<'_, O, W> {
+    fn source_done(&mut self, id: u32) {
+        if id < FIRST_COPIED {
+            return self.books.flights.source_done(id, self.out);
+        }
+        for place in 0..self.books.copied[(id - FIRST_COPIED) as usize].slots.len() {
+            let slot = self.books.copied[(id - FIRST_COPIED) as usize].slots[place].1;
+            self.books.flights.source_done(slot, self.out);
+        }
+        self.settled(id);
+    }
+}
+
+impl<O, W: Observer + ?Sized> Observer for Whole<'_, O, W> {
+    #[inline]
+    fn sent(&mut self, link: u32, lane: u32, wire: u32, at: SimTime, duration: SimTime) {
+        self.watch.sent(link, lane, wire, at, duration);
+    }
+    #[inline]
+    fn queued(&mut self, link: u32, lane: u32, source: u32, wire: u32, at: SimTime, joins: bool) {
+        self.watch.queued(link, lane, source, wire, at, joins);
+    }
+    #[inline]
+    fn stalled(&mut self, link: u32) {
+        self.watch.stalled(link);
+    }
+    #[inline]
+    fn paused(&mut self, link: u32, lane: u32, pauses: bool) {
+        self.watch.paused(link, lane, pauses);
+    }
+    #[inline]
+    fn lost(&mut self, link: u32, wire: u32) {
+        self.watch.lost(link, wire);
+    }
+    #[inline]
+    fn packet(&mut self, packet: &PacketArrival) {
+        self.watch.packet(packet);
+    }
+}
+
+impl<O: Out, W: Observer + ?Sized> Effects for Whole<'_, O, W> {
     const EARLY: bool = false;
 
     #[inline]
     fn schedule(&mut self, at: u64, kind: EventKind, place: u32, payload: u32) {
-        self.out.schedule(SimTime(at), self.keys[place as usize], Event::new(kind, payload));
+        self.out.schedule(SimTime(at), self.books.keys[place as usize], Event::new(kind, payload));
     }
 
     fn fly(&mut self, region: u32, _: u64, _: &Packet) {
@@ -75,11 +191,14 @@ impl<O: Out> Effects for Whole<'_, O> {
     }
 
     fn head(&mut self, arrival: &Arrival) {
-        self.flights.handle(EventKind::Head, arrival.id.0, self.out);
+        let slot = self.slot(arrival.id.0, arrival.target);
+        self.books.flights.handle(EventKind::Head, slot, self.out);
     }
 
     fn tail(&mut self, arrival: &Arrival) {
-        self.flights.handle(EventKind::Tail, arrival.id.0, self.out);
+        let slot = self.slot(arrival.id.0, arrival.target);
+        self.books.flights.handle(EventKind::Tail, slot, self.out);
+        self.settled(arrival.id.0);
     }
 
     fn delivered(&mut self, arrival: &Arrival, _: u64) {
@@ -102,16 +221,45 @@ impl PacketNetwork {
         let keys = topology.links().iter().map(|link| key(link.from)).collect();
         let flights = Flights::new(hosts, config.virtual_networks);
         let region = Region::new(0, config, Arc::new(Layout::whole(topology)), routing);
-        Ok(PacketNetwork { region, keys, flights })
+        let books = Books { keys, flights, copied: Vec::new(), free_copied: Vec::new() };
+        Ok(PacketNetwork { region, books, observer: None })
     }
 
     /// See [`crate::Network::start`].
     pub fn start(&mut self, now: SimTime, transfer: Transfer, out: &mut impl Out) {
         // The region knows the message by its slot.
-        let slot = self.flights.open(transfer, out);
+        let slot = self.books.flights.open(transfer, out);
         let transfer = Transfer { id: TransferId(slot), ..transfer };
-        let PacketNetwork { region, keys, flights } = self;
-        region.start(now.as_ps(), &transfer, &mut Whole { out, keys, flights });
+        with_effects!(self, out, |region, whole| region.start(now.as_ps(), &transfer, &mut whole));
+    }
+
+    /// See [`crate::Network::multicast`].
+    pub(crate) fn multicast(&mut self, now: SimTime, tree: &Arc<Tree>, transfers: &[Transfer], out: &mut impl Out) {
+        let slots: Vec<(u32, u32)> = transfers.iter().map(|&transfer| (transfer.target, self.books.flights.open(transfer, out))).collect();
+        let first = transfers[0];
+        let read = first.source_dma && first.payload.0 > 0;
+        let open = slots.len() as u32 + u32::from(read);
+        let index = match self.books.free_copied.pop() {
+            Some(index) => {
+                self.books.copied[index as usize] = Copied { slots, open };
+                index
+            }
+            None => {
+                self.books.copied.push(Copied { slots, open });
+                self.books.copied.len() as u32 - 1
+            }
+        };
+        let transfer = Transfer { id: TransferId(FIRST_COPIED + index), ..first };
+        with_effects!(self, out, |region, whole| region.start_copied(now.as_ps(), index, tree, &transfer, &mut whole));
+    }
+
+    /// Whether switches can copy here.
+    pub(crate) fn check_multicast(&self) -> Result<(), TreeError> {
+        self.region.check_multicast()
+    }
+
+    pub(crate) fn topology(&self) -> &Topology {
+        self.region.topology()
     }
 
     /// See [`crate::Network::rest`].
@@ -123,11 +271,15 @@ impl PacketNetwork {
     #[inline]
     pub fn handle(&mut self, now: SimTime, event: Event, out: &mut impl Out) {
         let (kind, payload) = event.parts();
-        let PacketNetwork { region, keys, flights } = self;
-        if kind == EventKind::SourceDone {
-            return flights.source_done(payload, out);
-        }
-        region.handle(now.as_ps(), kind, payload, &mut Whole { out, keys, flights });
+        with_effects!(self, out, |region, whole| match kind {
+            EventKind::SourceDone => whole.source_done(payload),
+            _ => region.handle(now.as_ps(), kind, payload, &mut whole),
+        });
+    }
+
+    /// See [`crate::Network::observe`].
+    pub(crate) fn observe(&mut self, observer: Box<dyn Observer + Send>) {
+        self.observer = Some(observer);
     }
 
     /// See [`crate::Network::statistics`].
@@ -137,7 +289,7 @@ impl PacketNetwork {
 
     /// See [`crate::Network::in_flight`].
     pub fn in_flight(&self) -> usize {
-        self.flights.in_flight()
+        self.books.flights.in_flight()
     }
 
     /// See [`crate::Network::zero_load`].

@@ -7,7 +7,6 @@ use crate::config::{Forwarding, NetworkConfig, Queueing};
 use crate::flights::NONE;
 use crate::timing::{Costs, Timer};
 use crate::{Arrival, EventKind, Observer, Statistics};
-use narrows_engine::prefetch;
 use narrows_topology::{LinkClass, Route, Routing, Vertex};
 use narrows_units::SimTime;
 use std::collections::HashMap;
@@ -149,6 +148,7 @@ pub(crate) struct Region {
     pub(super) receiving: Slab<Receiving>,
     /// Messages of several packets under way to a host here, by source and the number that it gave.
     pub(super) partial: HashMap<u64, u32, BuildHasherDefault<Multiply>>,
+    pub(super) copies: super::copies::Copies,
     pub(super) statistics: Statistics,
     /// The smallest packet that a host of this region has sent so far.
     pub(super) least_wire: u32,
@@ -220,6 +220,7 @@ impl Region {
             sending: Slab::default(),
             receiving: Slab::default(),
             partial: HashMap::default(),
+            copies: super::copies::Copies::default(),
             statistics: Statistics::default(),
             least_wire: u32::MAX,
             arbiter: super::arbiter::Arbiter::new(config, outputs.len()),
@@ -235,59 +236,6 @@ impl Region {
             outputs,
             inputs,
             layout,
-        }
-    }
-
-    /// Brings what an event will need into the cache, in three steps as the event comes nearer: each follows what the one before brought.
-    #[inline]
-    pub(crate) fn prefetch<const STEP: u32>(&self, kind: EventKind, place: u32, payload: u32) {
-        match (STEP, kind) {
-            (0, EventKind::Ready) => prefetch(&self.packets[payload]),
-            (1, EventKind::Ready) => {
-                if let Some(input) = self.inputs.get(self.packets[payload].input as usize) {
-                    prefetch(input);
-                }
-            }
-            (2, EventKind::Ready) => {
-                let packet = &self.packets[payload];
-                let Some(input) = self.inputs.get(packet.input as usize) else { return };
-                if let Some(pauses) = &self.pauses {
-                    pauses.prefetch(packet.input * self.lanes + packet.lane());
-                } else if input.region == self.number {
-                    prefetch(&self.lane_states[self.place(input.output, packet.lane())]);
-                }
-                if let Some(step) = self.routing.fixed(input.switch, input.link, packet.target, &packet.route) {
-                    let output = self.layout.output[step.link as usize];
-                    prefetch(&self.outputs[output as usize]);
-                    prefetch(&self.loads[output as usize]);
-                    let lane = packet.virtual_network() * self.channels + u32::from(step.channel);
-                    prefetch(&self.lane_states[self.place(output, lane)]);
-                }
-            }
-            (0, EventKind::Wake) => {
-                prefetch(&self.outputs[payload as usize]);
-                prefetch(&self.loads[payload as usize]);
-            }
-            (1, EventKind::Wake) => {
-                let lane = self.outputs[payload as usize].occupied.trailing_zeros() % self.lanes;
-                prefetch(&self.lane_states[self.place(payload, lane)]);
-            }
-            (2, EventKind::Wake) => {
-                let lane = self.outputs[payload as usize].occupied.trailing_zeros() % self.lanes;
-                let last = self.lane_states[self.place(payload, lane)].ring;
-                if last != NONE {
-                    prefetch(&self.packets[self.queues[self.queues[last].next_in_ring].first]);
-                }
-            }
-            // Most timers start a message.
-            (1, EventKind::Timer) => {
-                let host = self.host(place);
-                prefetch(&self.outputs[host as usize]);
-                prefetch(&self.loads[host as usize]);
-                prefetch(&self.injectors[(host * self.virtual_networks) as usize]);
-                prefetch(&self.lane_states[host as usize]);
-            }
-            _ => {}
         }
     }
 
@@ -432,6 +380,9 @@ impl Region {
     /// A packet chooses its output and asks for it.
     #[inline]
     pub(super) fn route(&mut self, index: u32, now: u64, fx: &mut impl Effects) {
+        if self.packets[index].is_copied() {
+            return self.branch(index, now, fx);
+        }
         let Region { packets, loads, routing, inputs, layout, .. } = self;
         let packet = &mut packets[index];
         let Input { switch, link: input, .. } = inputs[packet.input as usize];
@@ -442,6 +393,13 @@ impl Region {
         packet.route.channel = step.channel;
         let output = layout.output[step.link as usize];
         let lane = packet.virtual_network() * self.channels + u32::from(step.channel);
+        self.ask(output, lane, index, now, fx);
+    }
+
+    /// A packet asks for an output: it goes at once, or waits.
+    #[inline]
+    pub(super) fn ask(&mut self, output: u32, lane: u32, index: u32, now: u64, fx: &mut impl Effects) {
+        let packet = &mut self.packets[index];
         let wire = packet.wire;
         if self.mixed_rates {
             // Only an output faster than the input has to wait, so as not to run dry.
@@ -476,7 +434,7 @@ impl Region {
 
     /// A packet waits for its output.
     fn enqueue(&mut self, output: u32, lane_index: u32, index: u32, now: u64, fx: &mut impl Effects) {
-        let Packet { wire, input, .. } = self.packets[index];
+        let Packet { wire, input, source, .. } = self.packets[index];
         let time = self.timer(self.outputs[output as usize].class).time(wire);
         self.loads[output as usize].backlog += time;
         self.outputs[output as usize].occupied |= 1 << lane_index;
@@ -506,7 +464,7 @@ impl Region {
             let last = std::mem::replace(&mut self.queues[queue].last, index);
             self.packets[last].next = index;
         }
-        fx.queued(self.outputs[output as usize].link, lane_index, wire, SimTime(now), true);
+        fx.queued(self.outputs[output as usize].link, lane_index, source, wire, SimTime(now), true);
         let free = self.loads[output as usize].free;
         if free > now {
             self.wake_at(output, free, fx);
@@ -536,10 +494,10 @@ impl Region {
             }
             self.queues.remove(turn);
         }
-        let wire = self.packets[index].wire;
+        let Packet { wire, source, .. } = self.packets[index];
         let time = self.timer(self.outputs[output as usize].class).time(wire);
         self.loads[output as usize].backlog -= time;
-        fx.queued(self.outputs[output as usize].link, lane_index, wire, SimTime(now), false);
+        fx.queued(self.outputs[output as usize].link, lane_index, source, wire, SimTime(now), false);
         index
     }
 
@@ -607,6 +565,15 @@ impl Region {
         }
     }
 
+    /// The same, of a switch.
+    #[inline]
+    pub(super) fn leaves_input(&mut self, input: u32, lane: u32, tail: u64, wire: u32, now: u64, fx: &mut impl Effects) {
+        self.leave(input, lane, tail, wire, now, fx);
+        if self.fronts.is_some() {
+            self.front_leaves(input, lane, tail, fx);
+        }
+    }
+
     /// A packet starts on a link.
     #[inline]
     pub(super) fn transmit(&mut self, output: u32, lane: u32, index: u32, now: u64, fx: &mut impl Effects) {
@@ -624,13 +591,14 @@ impl Region {
         self.statistics.packet_hops += 1;
         fx.sent(link, lane, wire, SimTime(now), SimTime(time));
         if input != NONE {
-            let from = self.packets[index].lane();
-            self.leave(input, from, tail, wire, now, fx);
             if let Some(crossbar) = &mut self.crossbar {
                 crossbar.read(input, now, self.costs.wire(self.inputs[input as usize].class).time(wire));
             }
-            if self.fronts.is_some() {
-                self.front_leaves(input, from, tail, fx);
+            if self.packets[index].is_copied() {
+                self.copy_leaves(index, tail, now, fx);
+            } else {
+                let from = self.packets[index].lane();
+                self.leaves_input(input, from, tail, wire, now, fx);
             }
         } else {
             self.packets[index].injected = now;
@@ -747,10 +715,14 @@ impl Region {
 
     /// The bytes of the buffers that packets of this region are in, by link and lane, added to `held`.
     pub(crate) fn count_held(&self, held: &mut [u64]) {
-        for packet in self.packets.items.iter().filter(|packet| packet.wire > 0 && packet.input != NONE) {
+        let one = |packet: &&Packet| packet.wire > 0 && packet.input != NONE && !super::copies::shares_buffer(packet);
+        let shared = self.copies.held();
+        for (input, lane, wire) in
+            self.packets.items.iter().filter(one).map(|packet| (packet.input, packet.lane(), packet.wire)).chain(shared)
+        {
             // What is under way from here to another region was handed over at once.
-            let link = self.inputs[packet.input as usize].link;
-            held[(link * self.lanes + packet.lane()) as usize] += u64::from(packet.wire);
+            let link = self.inputs[input as usize].link;
+            held[(link * self.lanes + lane) as usize] += u64::from(wire);
         }
     }
 
@@ -775,6 +747,9 @@ impl Region {
 
 #[inline]
 fn partial_key(packet: &Packet) -> u64 {
+    if packet.is_copied() {
+        return 1 << 63 | u64::from(packet.target) << 32 | u64::from(packet.id);
+    }
     u64::from(packet.source) << 32 | u64::from(packet.id)
 }
 

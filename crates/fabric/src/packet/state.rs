@@ -38,6 +38,7 @@ const LANE: u32 = 45;
 const HOPS: u32 = 51;
 const FIRST: u64 = 1 << 59;
 const WRITE: u64 = 1 << 60;
+const COPIED: u64 = 1 << 61;
 
 impl Packet {
     /// Of a message with this payload; `first`: with its header, `write`: over the target's PCIe.
@@ -76,6 +77,17 @@ impl Packet {
     #[inline]
     pub(crate) fn is_written(&self) -> bool {
         self.meta & WRITE != 0
+    }
+
+    /// Switches copy it: see [`super::copies`].
+    #[inline]
+    pub(crate) fn is_copied(&self) -> bool {
+        self.meta & COPIED != 0
+    }
+
+    /// Makes it a packet that switches copy.
+    pub(crate) fn set_copied(&mut self) {
+        self.meta |= COPIED;
     }
 
     /// It goes over another link, on this lane.
@@ -198,6 +210,8 @@ pub(crate) struct Sending {
     pub write: bool,
     /// No packet was made yet.
     pub fresh: bool,
+    /// See [`Packet::is_copied`].
+    pub copied: bool,
 }
 
 /// The receiving side of a message.

@@ -1,5 +1,7 @@
 //! `narrows replay`: from traces to a report.
 
+mod over_time;
+
 use clap::Args;
 use narrows_collectives::rules::{MPICH, OPEN_MPI, Rules};
 use narrows_fabric::Network;
@@ -11,14 +13,17 @@ use narrows_replay::machine::{Part, Replay};
 use narrows_replay::mapping::{self, Mapping};
 use narrows_replay::port::{Costs, Mailbox};
 use narrows_replay::report::Progress;
+use narrows_replay::watch::Watch;
 use narrows_replay::{Graph, Outcome, Times};
 use narrows_sim::World;
+use narrows_topology::Topology;
 use narrows_trace::{Program, ReadOptions, Trace};
 use narrows_units::SimTime;
 use serde_json::{Value, json};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Arguments of `narrows replay`.
@@ -64,9 +69,12 @@ pub struct ReplayArgs {
     /// Which algorithms collectives use: Open MPI's or MPICH's decisions, or a file of rules [default: the machine's]
     #[arg(long, value_name = "openmpi|mpich|FILE")]
     collectives: Option<String>,
-    /// Writes summary.json into this folder
+    /// Writes summary.json, the resolved machine, tables, pictures and a page into this folder
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Shows applications, queues and links over time, in periods of this length
+    #[arg(long, value_name = "TIME", requires = "out")]
+    period: Option<SimTime>,
 }
 
 /// A factor for the computing time on some nodes.
@@ -123,12 +131,16 @@ fn whole(args: &ReplayArgs) -> Result<u8, String> {
     match (&args.network, args.loggp) {
         (Some(network), Some(parameters)) if network == "loggp" => alone(args, parameters, start),
         (_, Some(_)) => Err(String::from("--loggp goes with --network loggp")),
+        _ if args.period == Some(SimTime::ZERO) => Err(String::from("--period 0: a period takes time")),
         _ => on_machine(args, start),
     }
 }
 
 /// The LogGP replay.
 fn alone(args: &ReplayArgs, parameters: Parameters, start: Instant) -> Result<u8, String> {
+    if args.period.is_some() {
+        return Err(String::from("--period looks at a machine over time: leave out --loggp"));
+    }
     let table = args.collectives.as_deref().unwrap_or("openmpi");
     let rules = rules(table, &[])?;
     if let Some(scale) = args.compute_scale.iter().find(|scale| scale.last != u32::MAX) {
@@ -153,7 +165,7 @@ fn alone(args: &ReplayArgs, parameters: Parameters, start: Instant) -> Result<u8
         },
     });
     let setting = Setting { wall: start.elapsed(), reading, running: start.elapsed() - reading, about };
-    conclude(args, &outcome, &setting)
+    conclude(args, &outcome, &setting, None)
 }
 
 /// The replay through message layer, NICs and network.
@@ -175,12 +187,16 @@ fn on_machine(args: &ReplayArgs, start: Instant) -> Result<u8, String> {
     let parts = programs.into_iter().zip(&nodes).zip(&processes).map(|(((name, trace), nodes), processes)| Part {
         name,
         program: Box::new(trace.program),
-        collectives: Box::new(ByRules::new(rules.clone(), mapping::layout(&topology, nodes))),
+        collectives: Box::new(ByRules::new(rules.clone(), Some(mapping::layout(&topology, nodes)))),
         scale: nodes.iter().map(|&node| scale_on(&args.compute_scale, node)).collect(),
         processes: processes.clone(),
     });
     let parts: Vec<Part> = parts.collect();
-    let network = Network::new(&machine.network_config(args.seed), topology).map_err(|error| error.to_string())?;
+    let config = machine.network_config(args.seed);
+    let seen = args.period.map(|period| (period, Arc::new(topology.clone())));
+    let mut network = Network::new(&config, topology).map_err(|error| error.to_string())?;
+    let lanes = u32::from(config.virtual_networks) * u32::from(config.virtual_channels);
+    let observer = seen.as_ref().map(|(period, topology)| Watch::new(&mut network, Arc::clone(topology), lanes, &nodes, *period));
     let nics = Nics::new(machine.nic_config(), machine.node.count, &processes.concat());
     let costs = Costs {
         post: machine.software.post,
@@ -189,6 +205,10 @@ fn on_machine(args: &ReplayArgs, start: Instant) -> Result<u8, String> {
         pio_limit: machine.nic.pio_limit.get(),
     };
     let replay = Replay::new(World::new(network, nics, Mailbox::default()), parts, machine.message_config(), costs);
+    let replay = match observer {
+        Some(observer) => replay.watched(observer),
+        None => replay,
+    };
     let reading = start.elapsed();
     let outcome = replay.run(&mut watch()).map_err(|error| error.to_string())?;
     let about = json!({
@@ -204,7 +224,7 @@ fn on_machine(args: &ReplayArgs, start: Instant) -> Result<u8, String> {
         std::fs::write(&path, machine.to_toml()).map_err(|error| format!("{}: {error}", path.display()))?;
     }
     let setting = Setting { wall: start.elapsed(), reading, running: start.elapsed() - reading, about };
-    conclude(args, &outcome, &setting)
+    conclude(args, &outcome, &setting, seen.as_ref().map(|(_, topology)| &**topology))
 }
 
 fn open(path: &Path) -> Result<Trace, String> {
@@ -249,12 +269,13 @@ fn watch() -> impl FnMut(Progress) -> bool {
 }
 
 /// Saves and says how it went; the exit code.
-fn conclude(args: &ReplayArgs, outcome: &Outcome, setting: &Setting) -> Result<u8, String> {
+fn conclude(args: &ReplayArgs, outcome: &Outcome, setting: &Setting, topology: Option<&Topology>) -> Result<u8, String> {
     let summary = summary(args, outcome, setting);
     if let Some(out) = &args.out {
         let path = out.join("summary.json");
         let text = serde_json::to_string_pretty(&summary).expect("numbers and strings always serialise");
         std::fs::write(&path, text + "\n").map_err(|error| format!("{}: {error}", path.display()))?;
+        over_time::save(out, outcome, topology)?;
     }
     for application in &outcome.applications {
         eprintln!(

@@ -1,7 +1,7 @@
 //! How many messages per second of processor time the NIC model works on, with a network that does
 //! nothing. The time of the event queue is in it.
 //!
-//! `cargo run --release -p narrows-nic --example speed`
+//! `cargo bench -p narrows-nic --bench messages`
 
 use std::hint::black_box;
 
@@ -118,12 +118,12 @@ fn main() {
     for posted in [1u64, 32, 100, 1_000, 10_000, 100_000] {
         let (mut nics, mut world, target) = machine();
         let mut bits: Vec<u64> = (0..posted).collect();
-        stream(1, "speed", 0).shuffle(&mut bits);
+        stream(1, "messages", 0).shuffle(&mut bits);
         for &bits in &bits {
             nics.command(SimTime::ZERO, Process(1), entry(bits, bits, me::USE_ONCE), &mut world).expect("a correct entry");
         }
         run(&mut nics, &mut world);
-        stream(2, "speed", 0).shuffle(&mut bits);
+        stream(2, "messages", 0).shuffle(&mut bits);
         let (messages, mut next) = (500_000u64, posted);
         let begin = processor_time();
         for round in 0..messages {
