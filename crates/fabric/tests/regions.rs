@@ -67,7 +67,7 @@ prop_compose! {
 prop_compose! {
     fn config()(
         adaptive: bool, buffer_packets in 1u64..6, pcie in 2u64..30, switch_rate in prop_oneof![Just(10u64), 5u64..30],
-        arbitration in 0u8..4, strict in prop_oneof![Just(0u16), 0u16..16], store: bool, fifo: bool, pause in 0u8..3
+        arbitration in 0u8..4, strict in prop_oneof![Just(0u16), 0u16..16], store: bool, fifo: bool, speedup in 0u32..3, pause in 0u8..3
     ) -> NetworkConfig {
         let packet = 1040;
         NetworkConfig {
@@ -84,6 +84,7 @@ prop_compose! {
             strict_priority: strict,
             forwarding: if store { Forwarding::StoreAndForward } else { Forwarding::CutThrough },
             queueing: if fifo { Queueing::Fifo } else { Queueing::VirtualOutput },
+            speedup,
             flow_control: match pause {
                 0 => FlowControl::Credits,
                 // Far from enough headroom: packets are lost and sent again.

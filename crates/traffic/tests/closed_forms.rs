@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)] // a test's helpers are tests
 
 use narrows_fabric::{NetworkConfig, NetworkKind, Transfer, TransferId};
-use narrows_topology::{FatTree, RoutingKind, Topology};
+use narrows_topology::{Arrangement, Dragonfly, FatTree, RoutingKind, Topology};
 use narrows_traffic::{Class, Flow, Injection, Point, Setup, Simulation, Sizes, Times, Work};
 use narrows_units::{Bytes, SimTime};
 
@@ -130,6 +130,41 @@ fn an_adversarial_pattern_gets_the_share_of_its_links() {
     assert!(point.saturated);
     let point = run(&setup(tree(), &["pattern=adversarial:1"], 1000), Some(0.2));
     assert!(!point.saturated);
+}
+
+#[test]
+fn detours_of_the_dragonfly_of_342_nodes_carry_what_its_channels_allow() {
+    // Fact sheet 2.5, loads of channels with infinite buffers: minimal ways to the next group 1 / 18; by Valiant 0.236 to the third next, where the
+    // links within groups are the limit.
+    let accepted = |pattern: &str, routing| {
+        let topology = Dragonfly::new([3, 6, 3, 19], Arrangement::Consecutive, None).unwrap().build();
+        let network = NetworkConfig {
+            routing,
+            virtual_channels: 4,
+            virtual_networks: 1,
+            buffer_per_channel: Bytes(64 << 10),
+            ..NetworkConfig::default()
+        };
+        let pattern = format!("pattern={pattern}");
+        run(&Setup { network, ..setup(topology, &[&pattern], 50) }, Some(1.0)).accepted
+    };
+    use RoutingKind::{Minimal, UgalGlobal, UgalLocal, Valiant};
+    let kinds = [Minimal, Valiant, UgalLocal, UgalGlobal];
+    for (pattern, of_minimal, of_valiant) in
+        [("uniform", None, None), ("adversarial:1", Some(1.0 / 18.0), None), ("adversarial:3", None, Some(0.236))]
+    {
+        let [minimal, valiant, local, global] = kinds.map(|kind| accepted(pattern, kind));
+        if let Some(limit) = of_minimal {
+            near(&format!("{pattern}, minimal"), minimal, limit, 0.02);
+        }
+        if let Some(limit) = of_valiant {
+            // An overload lets those send more than their share whose ways avoid the fullest links.
+            near(&format!("{pattern}, valiant"), valiant, limit, 0.1);
+        }
+        // As facts have it, within noise: finite buffers, and decisions by what is seen from afar.
+        let better = minimal.max(valiant);
+        assert!(local > 0.9 * better && global > 0.95 * local, "{pattern}: {minimal}, {valiant}; UGAL-L {local}, UGAL-G {global}");
+    }
 }
 
 #[test]

@@ -169,6 +169,8 @@ impl Region {
             }
             let lane_index = self.choose(output, untried);
             untried &= !(1 << lane_index);
+            let place = self.place(output, lane_index);
+            let turn = self.lane_states[place].ring;
             let offer = self.offer(output, lane_index, now);
             let wire = match offer {
                 Offer::Queued { wire } | Offer::Read { wire } | Offer::Direct { wire } => wire,
@@ -180,10 +182,12 @@ impl Region {
             let class = self.class(lane_index);
             if !second && self.arbiter.is_used_up(&self.outputs[at], output, class, wire) {
                 used_up |= 1 << lane_index;
+                self.lane_states[place].ring = turn;
                 continue;
             }
             match self.credit(output, lane_index, wire, now) {
                 Credit::Now => {
+                    self.lane_states[place].starved = false;
                     let index = match offer {
                         Offer::Queued { .. } => self.dequeue(output, lane_index, now, fx),
                         Offer::Read { .. } => self.inject(output, class, true, now, fx),
@@ -197,13 +201,14 @@ impl Region {
                     }
                     return;
                 }
+                // Whoever looks in vain, and when, makes no difference: regions hear of credits at different times.
                 Credit::At(time) => {
                     later = later.min(time);
+                    (self.lane_states[place].starved, self.lane_states[place].ring) = (true, turn);
                     stalled = true;
                 }
                 Credit::Unknown => {
-                    let place = self.place(output, lane_index);
-                    self.lane_states[place].starved = true;
+                    (self.lane_states[place].starved, self.lane_states[place].ring) = (true, turn);
                     stalled = true;
                 }
             }

@@ -19,6 +19,7 @@
 //! **Regions.** The network is cut into regions ([`layout`]), which share nothing but what they send each other; [`PacketNetwork`] is a single one, driven
 //! from outside together with other models, and [`crate::parallel`] runs many side by side.
 
+mod ahead;
 mod arbiter;
 mod copies;
 mod crossbar;

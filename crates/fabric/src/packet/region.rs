@@ -7,7 +7,6 @@ use crate::config::{Forwarding, NetworkConfig, Queueing};
 use crate::flights::NONE;
 use crate::timing::{Costs, Timer};
 use crate::{Arrival, EventKind, Observer, Statistics};
-use narrows_engine::prefetch;
 use narrows_topology::{LinkClass, Route, Routing, Vertex};
 use narrows_units::SimTime;
 use std::collections::HashMap;
@@ -237,59 +236,6 @@ impl Region {
             outputs,
             inputs,
             layout,
-        }
-    }
-
-    /// Brings what an event will need into the cache, in three steps as the event comes nearer: each follows what the one before brought.
-    #[inline]
-    pub(crate) fn prefetch<const STEP: u32>(&self, kind: EventKind, place: u32, payload: u32) {
-        match (STEP, kind) {
-            (0, EventKind::Ready) => prefetch(&self.packets[payload]),
-            (1, EventKind::Ready) => {
-                if let Some(input) = self.inputs.get(self.packets[payload].input as usize) {
-                    prefetch(input);
-                }
-            }
-            (2, EventKind::Ready) => {
-                let packet = &self.packets[payload];
-                let Some(input) = self.inputs.get(packet.input as usize) else { return };
-                if let Some(pauses) = &self.pauses {
-                    pauses.prefetch(packet.input * self.lanes + packet.lane());
-                } else if input.region == self.number {
-                    prefetch(&self.lane_states[self.place(input.output, packet.lane())]);
-                }
-                if let Some(step) = self.routing.fixed(input.switch, input.link, packet.target, &packet.route) {
-                    let output = self.layout.output[step.link as usize];
-                    prefetch(&self.outputs[output as usize]);
-                    prefetch(&self.loads[output as usize]);
-                    let lane = packet.virtual_network() * self.channels + u32::from(step.channel);
-                    prefetch(&self.lane_states[self.place(output, lane)]);
-                }
-            }
-            (0, EventKind::Wake) => {
-                prefetch(&self.outputs[payload as usize]);
-                prefetch(&self.loads[payload as usize]);
-            }
-            (1, EventKind::Wake) => {
-                let lane = self.outputs[payload as usize].occupied.trailing_zeros() % self.lanes;
-                prefetch(&self.lane_states[self.place(payload, lane)]);
-            }
-            (2, EventKind::Wake) => {
-                let lane = self.outputs[payload as usize].occupied.trailing_zeros() % self.lanes;
-                let last = self.lane_states[self.place(payload, lane)].ring;
-                if last != NONE {
-                    prefetch(&self.packets[self.queues[self.queues[last].next_in_ring].first]);
-                }
-            }
-            // Most timers start a message.
-            (1, EventKind::Timer) => {
-                let host = self.host(place);
-                prefetch(&self.outputs[host as usize]);
-                prefetch(&self.loads[host as usize]);
-                prefetch(&self.injectors[(host * self.virtual_networks) as usize]);
-                prefetch(&self.lane_states[host as usize]);
-            }
-            _ => {}
         }
     }
 
@@ -598,8 +544,8 @@ impl Region {
         // What is back already makes room at once: long lists would be cold memory when they are read.
         lane.credits += self.returns.collect(&mut lane.back, now);
         self.returns.add(&mut lane.back, at, bytes);
-        if lane.starved {
-            lane.starved = false;
+        // Credits may come back in another order than they are heard of. A busy output looks again when it is free.
+        if lane.starved && self.loads[output as usize].free <= at {
             self.wake_at(output, at, fx);
         }
     }
@@ -645,15 +591,14 @@ impl Region {
         self.statistics.packet_hops += 1;
         fx.sent(link, lane, wire, SimTime(now), SimTime(time));
         if input != NONE {
+            if let Some(crossbar) = &mut self.crossbar {
+                crossbar.read(input, now, self.costs.wire(self.inputs[input as usize].class).time(wire));
+            }
             if self.packets[index].is_copied() {
                 self.copy_leaves(index, tail, now, fx);
             } else {
                 let from = self.packets[index].lane();
                 self.leaves_input(input, from, tail, wire, now, fx);
-            }
-            // Each copy of a packet is read by itself.
-            if let Some(crossbar) = &mut self.crossbar {
-                crossbar.read(input, now, self.costs.wire(self.inputs[input as usize].class).time(wire));
             }
         } else {
             self.packets[index].injected = now;

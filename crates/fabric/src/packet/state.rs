@@ -149,7 +149,7 @@ pub(crate) struct Lane {
     pub back: Returns,
     /// Last of the ring of queues with packets; its next is the first in turn.
     pub ring: u32,
-    /// Somebody waits and no return is known that would do.
+    /// Somebody waits for credits.
     pub starved: bool,
 }
 
