@@ -1,14 +1,14 @@
 //! Around each call: what it does, in records.
 
 use crate::clock::{self, now};
+use crate::guarded::Guarded;
 use crate::mpi::{self, Constants, Flavor, UNDEFINED};
 use crate::output::Output;
-use crate::requests::{Open, Table, Template};
+use crate::requests::{Open, Persistent, Table, Template};
 use narrows_record::{ANY, Kind, MEMBERS, Record};
 use std::cell::{Cell, RefCell};
 use std::ffi::CStr;
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{
     AtomicBool, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
@@ -16,6 +16,8 @@ use std::sync::atomic::{
 
 /// Integer arguments of the longest call and Fortran's ierror.
 pub const ARGUMENTS: usize = 14;
+/// A handle that no object has.
+const NO_HANDLE: u64 = u64::MAX;
 /// Marks handles of Fortran: another space than those of C.
 const FORTRAN: u64 = 1 << 63;
 
@@ -49,15 +51,47 @@ pub enum Shape {
         flag: bool,
     },
     MatchedReceive,
+    MatchedIreceive,
+    IsendReceive,
+    IsendReceiveReplace,
     Collective {
         which: Which,
         returns: bool,
+    },
+    /// A persistent one.
+    CollectiveInit {
+        which: Which,
+    },
+    Neighbour {
+        which: Pattern,
+        call: Kinds,
     },
     CommunicatorFree,
     TypeFree,
     /// Its time is no computing, that is all.
     Other,
 }
+
+/// How a collective is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kinds {
+    Blocking,
+    Returning,
+    Persistent,
+}
+
+/// Collectives among neighbours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    Allgather,
+    Allgatherv,
+    Alltoall,
+    Alltoallv,
+    Alltoallw,
+}
+
+/// Tags of messages among neighbours, above what programs use; one per place in a grid.
+const NEIGHBOUR_TAG: i32 = 0x7f00_0000;
 
 /// Collectives, numbered as the trace library does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,7 +232,7 @@ struct Scratch {
 }
 
 static READY: AtomicBool = AtomicBool::new(false);
-static RECORDER: Mutex<Option<Recorder>> = Mutex::new(None);
+static RECORDER: Guarded<Option<Recorder>> = Guarded::new(None);
 
 /// The real call, with records of it.
 ///
@@ -226,14 +260,14 @@ pub unsafe fn around(real: &Real, mut call: Call<'_>) -> u64 {
         let result = unsafe { real.call(call.words) };
         if call.shape != Shape::Finalize {
             let leave = now();
-            if let Ok(mut recorder) = RECORDER.lock()
-                && let Some(recorder) = recorder.as_mut()
-            {
-                recorder.record(&call, &own, enter, leave);
-                if std::mem::take(&mut recorder.slow) {
-                    recorder.mark = now();
+            RECORDER.with(|recorder| {
+                if let Some(recorder) = recorder.as_mut() {
+                    recorder.record(&call, &own, enter, leave);
+                    if std::mem::take(&mut recorder.slow) {
+                        recorder.mark = now();
+                    }
                 }
-            }
+            });
         }
         if let Ok(mut scratch) = scratch.try_borrow_mut() {
             *scratch = own;
@@ -264,9 +298,8 @@ fn begin() {
     let (rank, ranks) = (mpi::integer(c"PMPI_Comm_rank", world), mpi::integer(c"PMPI_Comm_size", world));
     match Output::create(Path::new(&folder), rank as u32, ranks as u32) {
         Ok(output) => {
-            if let Ok(mut recorder) = RECORDER.lock() {
-                *recorder = Some(Recorder::new(output, ranks.max(1) as u32));
-            }
+            RECORDER.set_shared(mpi::is_threaded());
+            RECORDER.with(|recorder| *recorder = Some(Recorder::new(output, ranks.max(1) as u32)));
             READY.store(true, Release);
         }
         Err(error) => eprintln!("narrows: rank {rank} is not recorded: {}: {error}", Path::new(&folder).display()),
@@ -277,6 +310,10 @@ fn begin() {
 fn prepare(call: &mut Call<'_>, own: &mut Scratch, enter: u64) {
     own.handles.clear();
     let (requests, count, status) = match call.shape {
+        Shape::MatchedProbe { flag } => {
+            want(call, own, if flag { 5 } else { 4 }, 1);
+            return;
+        }
         Shape::Wait => (0, 1, Some(1)),
         Shape::Test => (0, 1, Some(2)),
         Shape::RequestFree => (0, 1, None),
@@ -284,9 +321,8 @@ fn prepare(call: &mut Call<'_>, own: &mut Scratch, enter: u64) {
         Shape::TestAll => (1, call.int(0), Some(3)),
         Shape::WaitAny => (1, call.int(0), Some(3)),
         Shape::TestAny | Shape::WaitSome => (1, call.int(0), Some(4)),
-        Shape::CommunicatorFree | Shape::TypeFree | Shape::MatchedReceive => {
-            (if call.shape == Shape::MatchedReceive { 3 } else { 0 }, 1, None)
-        }
+        Shape::CommunicatorFree | Shape::TypeFree => (0, 1, None),
+        Shape::MatchedReceive | Shape::MatchedIreceive => (3, 1, None),
         Shape::Receive | Shape::SendReceive | Shape::SendReceiveReplace => {
             let (source, tag, status) = match call.shape {
                 Shape::Receive => (3, 4, 6),
@@ -301,9 +337,7 @@ fn prepare(call: &mut Call<'_>, own: &mut Scratch, enter: u64) {
         }
         Shape::Finalize => {
             READY.store(false, Release);
-            if let Ok(mut recorder) = RECORDER.lock()
-                && let Some(recorder) = recorder.take()
-            {
+            if let Some(recorder) = RECORDER.with(Option::take) {
                 recorder.finish(enter);
             }
             return;
@@ -312,11 +346,13 @@ fn prepare(call: &mut Call<'_>, own: &mut Scratch, enter: u64) {
     };
     let address = call.words[requests];
     own.handles.extend((0..count.max(0) as usize).map(|index| call.handle_at(address, index)));
+    let is_wild = |recorder: &mut Option<Recorder>| {
+        recorder.as_ref().is_some_and(|recorder| {
+            recorder.wild > 0 && own.handles.iter().any(|handle| recorder.open.get(handle).is_some_and(|open| open.wild))
+        })
+    };
     if let Some(status) = status
-        && let Ok(recorder) = RECORDER.lock()
-        && let Some(recorder) = recorder.as_ref()
-        && recorder.wild > 0
-        && own.handles.iter().any(|handle| recorder.open.get(handle).is_some_and(|open| open.wild))
+        && RECORDER.with(is_wild)
     {
         want(call, own, status, own.handles.len());
     }
@@ -330,7 +366,9 @@ fn want(call: &mut Call<'_>, own: &mut Scratch, at: usize, count: usize) {
         true => fortran_ignores(call.words[at]),
     };
     if ignored {
-        own.statuses.resize(count * constants.status_size.div_ceil(8) + 1, 0);
+        // All bits set is "any": MPICH leaves the status of an MPI_Isendrecv as it is.
+        own.statuses.clear();
+        own.statuses.resize(count * constants.status_size.div_ceil(8) + 1, u64::MAX);
         call.words[at] = own.statuses.as_mut_ptr() as u64;
     }
 }
@@ -367,9 +405,13 @@ struct Recorder {
     types: Table<u64>,
     open: Table<Open>,
     wild: usize,
-    persistent: Table<Template>,
-    /// Communicators of matched messages.
-    messages: Table<u16>,
+    persistent: Table<Persistent>,
+    /// Matched messages: communicator, source and tag.
+    messages: Table<(u16, i32, i32)>,
+    neighbours: Table<mpi::Neighbours>,
+    /// The datatype and the communicator of the last call: mostly those of the next one.
+    last_type: (u64, u64),
+    last_communicator: (u64, (u16, usize, usize)),
     requests: u32,
     ranks: u32,
     /// Something was looked up for the first time: that took longer than a call.
@@ -392,6 +434,9 @@ impl Recorder {
             wild: 0,
             persistent: Table::default(),
             messages: Table::default(),
+            neighbours: Table::default(),
+            last_type: (NO_HANDLE, 0),
+            last_communicator: (NO_HANDLE, (0, 0, 0)),
             requests: 0,
             ranks,
             slow: true,
@@ -427,7 +472,7 @@ impl Recorder {
             Shape::SendInit | Shape::ReceiveInit => {
                 let (bytes, peer, tag, communicator) = self.envelope(call, [1, 2, 3, 4, 5]);
                 let template = Template { receive: call.shape == Shape::ReceiveInit, bytes, peer, tag, communicator };
-                self.persistent.insert(call.handle_at(call.words[6], 0), template);
+                self.persistent.insert(call.handle_at(call.words[6], 0), Persistent::Message(template));
             }
             Shape::Start => self.start(call.handle_at(call.words[0], 0), record),
             Shape::StartAll => {
@@ -456,21 +501,36 @@ impl Recorder {
             }
             Shape::MatchedProbe { flag } if !flag || call.output(3) != 0 => {
                 let communicator = self.communicator(call.handle(2), call.fortran).0;
-                let message = call.words[if flag { 4 } else { 3 }];
-                self.messages.insert(call.handle_at(message, 0), communicator);
+                let (message, status) = if flag { (4, 5) } else { (3, 4) };
+                let (peer, tag) = self.status(call.words[status], 0);
+                self.messages.insert(call.handle_at(call.words[message], 0), (communicator, peer, tag));
             }
-            Shape::MatchedReceive => {
-                if let Some(communicator) = own.handles.first().and_then(|handle| self.messages.remove(handle)) {
+            Shape::MatchedReceive | Shape::MatchedIreceive => {
+                if let Some((communicator, peer, tag)) = own.handles.first().and_then(|handle| self.messages.remove(handle)) {
                     let bytes = call.count(1) * self.size_of(call.handle(2), call.fortran);
-                    let (peer, tag) = if call.words[4] == self.constants.ignore { (ANY, ANY) } else { self.status(call.words[4], 0) };
-                    self.put(Record { kind: Kind::Receive as u8, bytes, peer, tag, communicator, ..record });
+                    if call.shape == Shape::MatchedIreceive {
+                        self.post(call.handle_at(call.words[4], 0), Template { receive: true, bytes, peer, tag, communicator }, record);
+                    } else if peer >= 0 {
+                        self.put(Record { kind: Kind::Receive as u8, bytes, peer, tag, communicator, ..record });
+                    }
                 }
             }
+            Shape::IsendReceive => self.isend_receive(call, record, [1, 2, 3, 4, 10], [6, 7, 8, 9, 10], 11),
+            Shape::IsendReceiveReplace => self.isend_receive(call, record, [1, 2, 3, 4, 7], [1, 2, 5, 6, 7], 8),
+            Shape::CollectiveInit { which } => {
+                if let Some((whole, at)) = self.collective_record(call, which) {
+                    self.persistent.insert(call.handle_at(call.words[at + 2], 0), Persistent::Collective(whole));
+                }
+            }
+            Shape::Neighbour { which, call: kind } => self.neighbour(call, record, which, kind),
             Shape::Collective { which, returns } => self.collective(call, record, which, returns),
             Shape::CommunicatorFree => own.handles.iter().for_each(|handle| {
+                self.last_communicator.0 = NO_HANDLE;
                 self.communicators.remove(handle);
+                self.neighbours.remove(handle);
             }),
             Shape::TypeFree => own.handles.iter().for_each(|handle| {
+                self.last_type.0 = NO_HANDLE;
                 self.types.remove(handle);
             }),
             _ => {}
@@ -489,7 +549,7 @@ impl Recorder {
         if peer < 0 {
             return;
         }
-        let number = request.map(|at| self.begin(call.handle_at(call.words[at], 0), false));
+        let number = request.map(|at| self.begin(call.handle_at(call.words[at], 0), 1, false));
         let kind = if waits { Kind::Send } else { Kind::Isend };
         // One that nobody waits for has a number of its own too.
         let request = number.unwrap_or_else(|| if waits { 0 } else { self.number() });
@@ -533,19 +593,114 @@ impl Recorder {
         if peer < 0 && !any_source {
             return;
         }
-        let request = self.begin(handle, any_source || any_tag);
+        let request = self.begin(handle, 1, any_source || any_tag);
         let (peer, tag) = (if any_source { ANY } else { peer }, if any_tag { ANY } else { tag });
         self.put(Record { kind: Kind::Ireceive as u8, bytes, peer, tag, communicator, request, ..record });
     }
 
     fn start(&mut self, handle: u64, record: Record) {
-        let Some(template) = self.persistent.get(&handle).copied() else { return };
-        if template.receive {
-            self.post(handle, template, record);
-        } else if template.peer >= 0 {
-            let Template { bytes, peer, tag, communicator, .. } = template;
-            let request = self.begin(handle, false);
+        match self.persistent.get(&handle).cloned() {
+            Some(Persistent::Message(template)) if template.receive => self.post(handle, template, record),
+            Some(Persistent::Message(template)) if template.peer >= 0 => self.post_all(handle, &[template], record),
+            Some(Persistent::Collective(whole)) => {
+                self.begin_collective(handle, Record { enter: record.enter, length: record.length, ..whole })
+            }
+            Some(Persistent::Neighbours(messages)) => self.post_all(handle, &messages, record),
+            _ => {}
+        }
+    }
+
+    /// Messages with known peers under one handle.
+    fn post_all(&mut self, handle: u64, messages: &[Template], record: Record) {
+        let first = self.begin(handle, messages.len() as u32, false);
+        for (&Template { receive, bytes, peer, tag, communicator }, request) in messages.iter().zip(first..) {
+            let kind = if receive { Kind::Ireceive } else { Kind::Isend };
+            self.put(Record { kind: kind as u8, bytes, peer, tag, communicator, request, ..record });
+        }
+    }
+
+    /// A send and a receive under one handle, the receive first.
+    fn isend_receive(&mut self, call: &Call<'_>, record: Record, send: [usize; 5], receive: [usize; 5], request: usize) {
+        let handle = call.handle_at(call.words[request], 0);
+        let (bytes, peer, tag, communicator) = self.envelope(call, receive);
+        let (any_source, any_tag) = (peer == self.constants.any_source, tag == self.constants.any_tag);
+        let out = self.envelope(call, send);
+        let (receives, sends) = (peer >= 0 || any_source, out.1 >= 0);
+        if !receives && !sends {
+            return;
+        }
+        let mut request = self.begin(handle, u32::from(receives) + u32::from(sends), receives && (any_source || any_tag));
+        if receives {
+            let (peer, tag) = (if any_source { ANY } else { peer }, if any_tag { ANY } else { tag });
+            self.put(Record { kind: Kind::Ireceive as u8, bytes, peer, tag, communicator, request, ..record });
+            request = request.wrapping_add(1);
+        }
+        if sends {
+            let (bytes, peer, tag, communicator) = out;
             self.put(Record { kind: Kind::Isend as u8, bytes, peer, tag, communicator, request, ..record });
+        }
+    }
+
+    /// A collective among neighbours, as its messages.
+    fn neighbour(&mut self, call: &Call<'_>, record: Record, which: Pattern, kind: Kinds) {
+        let fortran = call.fortran;
+        let at = match which {
+            Pattern::Allgather | Pattern::Alltoall => 6,
+            Pattern::Allgatherv => 7,
+            Pattern::Alltoallv | Pattern::Alltoallw => 8,
+        };
+        let handle = call.handle(at);
+        let communicator = self.communicator(handle, fortran).0;
+        let neighbours = match self.neighbours.get(&handle) {
+            Some(known) => known.clone(),
+            None => {
+                self.slow = true;
+                let found = mpi::neighbours(if fortran { from_fortran(c"PMPI_Comm_f2c", handle) } else { handle });
+                self.neighbours.insert(handle, found.clone());
+                found
+            }
+        };
+        let mut messages = Vec::new();
+        let mut size = |index: usize, receive: bool| {
+            let plain = |count: usize, datatype: u64| call.count(count) * datatype;
+            match (which, receive) {
+                (Pattern::Allgather | Pattern::Alltoall, false) | (Pattern::Allgatherv, false) => {
+                    plain(1, self.size_of(call.handle(2), fortran))
+                }
+                (Pattern::Allgather | Pattern::Alltoall, true) => plain(4, self.size_of(call.handle(5), fortran)),
+                (Pattern::Allgatherv, true) => call.count_of(4, index) * self.size_of(call.handle(6), fortran),
+                (Pattern::Alltoallv, false) => call.count_of(1, index) * self.size_of(call.handle(3), fortran),
+                (Pattern::Alltoallv, true) => call.count_of(5, index) * self.size_of(call.handle(7), fortran),
+                (Pattern::Alltoallw, false) => call.count_of(1, index) * self.size_of(call.handle_at(call.words[3], index), fortran),
+                (Pattern::Alltoallw, true) => call.count_of(5, index) * self.size_of(call.handle_at(call.words[7], index), fortran),
+            }
+        };
+        for (receive, ranks) in [(true, &neighbours.sources), (false, &neighbours.destinations)] {
+            for (index, &peer) in ranks.iter().enumerate().filter(|(_, peer)| **peer >= 0) {
+                // The tag is the place at the receiver.
+                let place = if !neighbours.cartesian {
+                    0
+                } else if receive {
+                    index
+                } else {
+                    index ^ 1
+                };
+                messages.push(Template { receive, bytes: size(index, receive), peer, tag: NEIGHBOUR_TAG + place as i32, communicator });
+            }
+        }
+        match kind {
+            Kinds::Persistent => {
+                self.persistent.insert(call.handle_at(call.words[at + 2], 0), Persistent::Neighbours(messages));
+            }
+            Kinds::Returning => self.post_all(call.handle_at(call.words[at + 1], 0), &messages, record),
+            Kinds::Blocking if !messages.is_empty() => {
+                // A handle that no request has.
+                self.post_all(NO_HANDLE, &messages, record);
+                if let Some(open) = self.open.remove(&NO_HANDLE) {
+                    self.wait(record, (open.number, open.count));
+                }
+            }
+            Kinds::Blocking => {}
         }
     }
 
@@ -554,11 +709,12 @@ impl Recorder {
         self.requests.wrapping_sub(1)
     }
 
-    /// A request that is under way from now on.
-    fn begin(&mut self, handle: u64, wild: bool) -> u32 {
-        let number = self.number();
+    /// A request that is under way from now on, and stands for `count` messages; the first number.
+    fn begin(&mut self, handle: u64, count: u32, wild: bool) -> u32 {
+        let number = self.requests;
+        self.requests = number.wrapping_add(count);
         self.wild += usize::from(wild);
-        if let Some(before) = self.open.insert(handle, Open { number, wild }) {
+        if let Some(before) = self.open.insert(handle, Open { number, count, wild }) {
             self.wild -= usize::from(before.wild);
         }
         number
@@ -606,12 +762,12 @@ impl Recorder {
                 }
             }
             run = match run {
-                Some((first, count)) if first.wrapping_add(count) == open.number => Some((first, count + 1)),
+                Some((first, count)) if first.wrapping_add(count) == open.number => Some((first, count + open.count)),
                 Some(before) => {
                     self.wait(record, before);
-                    Some((open.number, 1))
+                    Some((open.number, open.count))
                 }
-                None => Some((open.number, 1)),
+                None => Some((open.number, open.count)),
             };
         }
         if let Some(run) = run {
@@ -624,7 +780,15 @@ impl Recorder {
     }
 
     /// Bytes of a datatype.
+    #[inline]
     fn size_of(&mut self, handle: u64, fortran: bool) -> u64 {
+        if self.last_type.0 != handle {
+            self.last_type = (handle, self.look_up_size(handle, fortran));
+        }
+        self.last_type.1
+    }
+
+    fn look_up_size(&mut self, handle: u64, fortran: bool) -> u64 {
         if let Some(size) = self.types.get(&handle) {
             return *size;
         }
@@ -636,7 +800,15 @@ impl Recorder {
     }
 
     /// Number, size, and this rank's position.
+    #[inline]
     fn communicator(&mut self, handle: u64, fortran: bool) -> (u16, usize, usize) {
+        if self.last_communicator.0 != handle {
+            self.last_communicator = (handle, self.look_up_communicator(handle, fortran));
+        }
+        self.last_communicator.1
+    }
+
+    fn look_up_communicator(&mut self, handle: u64, fortran: bool) -> (u16, usize, usize) {
         if let Some(known) = self.communicators.get(&handle) {
             return (known.number, known.size, known.position);
         }
@@ -662,6 +834,23 @@ impl Recorder {
     }
 
     fn collective(&mut self, call: &Call<'_>, record: Record, which: Which, returns: bool) {
+        let Some((whole, at)) = self.collective_record(call, which) else { return };
+        let whole = Record { enter: record.enter, length: record.length, ..whole };
+        if returns {
+            self.begin_collective(call.handle_at(call.words[at + 1], 0), whole);
+        } else {
+            self.put(whole);
+        }
+    }
+
+    fn begin_collective(&mut self, handle: u64, whole: Record) {
+        let request = self.begin(handle, 1, false);
+        self.output.put(&Record { kind: Kind::Root as u8, request: whole.request, ..Record::default() });
+        self.put(Record { kind: Kind::Icollective as u8, request, ..whole });
+    }
+
+    /// A collective without its time, and where its communicator stands; none for what is not recorded.
+    fn collective_record(&mut self, call: &Call<'_>, which: Which) -> Option<(Record, usize)> {
         use Which::*;
         // Where the communicator stands, the root, and the request behind it all.
         let (at, root) = match which {
@@ -679,7 +868,7 @@ impl Recorder {
         let root = root.map_or(0, |at| call.int(at));
         if root < 0 {
             // MPI_ROOT and MPI_PROC_NULL: between two groups.
-            return;
+            return None;
         }
         let at_root = root as usize == position;
         let n = size as u64;
@@ -767,15 +956,9 @@ impl Recorder {
             request: root as u32,
             communicator,
             extra: which as u8,
-            ..record
+            ..Record::default()
         };
-        if returns {
-            let request = self.begin(call.handle_at(call.words[at + 1], 0), false);
-            self.output.put(&Record { kind: Kind::Root as u8, request: root as u32, ..Record::default() });
-            self.put(Record { kind: Kind::Icollective as u8, request, ..whole });
-        } else {
-            self.put(whole);
-        }
+        Some((whole, at))
     }
 }
 

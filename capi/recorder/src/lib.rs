@@ -6,6 +6,7 @@
 //!
 //! * `symbols.rs`: the functions, from their names to their shapes.
 //! * `calls.rs`: around a call: what it does, in records.
+//! * `guarded.rs`: a lock, where one is needed.
 //! * `mpi.rs`: the MPI library in this process: constants, handles, the real functions.
 //! * `requests.rs`: requests that are under way.
 //! * `output.rs`: the file.
@@ -16,6 +17,8 @@
 mod calls;
 #[cfg(not(test))]
 mod clock;
+#[cfg(not(test))]
+mod guarded;
 #[cfg(not(test))]
 mod mpi;
 #[cfg(not(test))]

@@ -27,6 +27,19 @@ pub struct Constants {
     pub status_size: usize,
     pub source_at: usize,
     pub tag_at: usize,
+    /// MPI_CART, MPI_GRAPH, MPI_DIST_GRAPH
+    pub topologies: [i32; 3],
+    /// MPI_THREAD_MULTIPLE
+    pub thread_multiple: i32,
+}
+
+/// A rank's neighbours on a communicator with a topology, MPI_PROC_NULL and all, in the order of the buffers.
+#[derive(Clone, Debug, Default)]
+pub struct Neighbours {
+    pub sources: Vec<i32>,
+    pub destinations: Vec<i32>,
+    /// What goes to the lower neighbour in a dimension comes in as from the upper one.
+    pub cartesian: bool,
 }
 
 /// MPI_UNDEFINED, the same everywhere.
@@ -62,12 +75,39 @@ impl Flavor {
     }
 
     pub fn constants(self) -> &'static Constants {
-        const OPEN_MPI: Constants =
-            Constants { any_source: -1, any_tag: -1, in_place: 1, ignore: 0, status_size: 24, source_at: 0, tag_at: 4 };
-        const MPICH: Constants =
-            Constants { any_source: -2, any_tag: -1, in_place: u64::MAX, ignore: 1, status_size: 20, source_at: 8, tag_at: 12 };
-        const STANDARD: Constants =
-            Constants { any_source: -1, any_tag: -2, in_place: 1, ignore: 0, status_size: 32, source_at: 0, tag_at: 4 };
+        const OPEN_MPI: Constants = Constants {
+            any_source: -1,
+            any_tag: -1,
+            in_place: 1,
+            ignore: 0,
+            status_size: 24,
+            source_at: 0,
+            tag_at: 4,
+            topologies: [1, 2, 3],
+            thread_multiple: 3,
+        };
+        const MPICH: Constants = Constants {
+            any_source: -2,
+            any_tag: -1,
+            in_place: u64::MAX,
+            ignore: 1,
+            status_size: 20,
+            source_at: 8,
+            tag_at: 12,
+            topologies: [2, 1, 3],
+            thread_multiple: 3,
+        };
+        const STANDARD: Constants = Constants {
+            any_source: -1,
+            any_tag: -2,
+            in_place: 1,
+            ignore: 0,
+            status_size: 32,
+            source_at: 0,
+            tag_at: 4,
+            topologies: [211, 212, 213],
+            thread_multiple: 4096,
+        };
         match self {
             Flavor::OpenMpi => &OPEN_MPI,
             Flavor::Mpich => &MPICH,
@@ -160,6 +200,87 @@ pub fn integer(name: &CStr, handle: u64) -> i32 {
     // SAFETY: handle and address of an int are what the callers' functions take (MPI_Comm_rank, MPI_Type_size, ...).
     unsafe { call(name, [handle, ptr::from_mut(&mut value) as u64, 0, 0]) };
     value
+}
+
+/// Calls a function of MPI with six arguments, numbers or addresses.
+///
+/// # Safety
+/// The arguments are what the function takes.
+unsafe fn call_six(name: &CStr, a: [u64; 6]) {
+    let address = find(name);
+    if address != 0 {
+        // SAFETY: as in `call`.
+        let function = unsafe { std::mem::transmute::<usize, extern "C" fn(u64, u64, u64, u64, u64, u64) -> u64>(address) };
+        function(a[0], a[1], a[2], a[3], a[4], a[5]);
+    }
+}
+
+/// Whether several threads may call MPI at once.
+pub fn is_threaded() -> bool {
+    let mut provided: c_int = 0;
+    // SAFETY: the address of an int.
+    unsafe { call(c"PMPI_Query_thread", [ptr::from_mut(&mut provided) as u64, 0, 0, 0]) };
+    provided >= Flavor::get().constants().thread_multiple
+}
+
+/// The neighbours of this rank on a communicator.
+pub fn neighbours(communicator: u64) -> Neighbours {
+    let [cartesian, graph, distributed] = Flavor::get().constants().topologies;
+    let kind = integer(c"PMPI_Topo_test", communicator);
+    let address = |numbers: &mut Vec<c_int>| numbers.as_mut_ptr() as u64;
+    let room = |count: c_int| vec![0 as c_int; count.max(0) as usize + 1];
+    if kind == cartesian {
+        let mut found = Neighbours { cartesian: true, ..Neighbours::default() };
+        for dimension in 0..integer(c"PMPI_Cartdim_get", communicator) {
+            let mut pair = [0 as c_int; 2];
+            let [low, high] = [0, 1].map(|index: usize| ptr::from_mut(&mut pair[index]) as u64);
+            // SAFETY: communicator, two ints, the addresses of two ints.
+            unsafe { call_six(c"PMPI_Cart_shift", [communicator, dimension as u64, 1, low, high, 0]) };
+            found.sources.extend(pair);
+        }
+        found.destinations = found.sources.clone();
+        return found;
+    }
+    if kind == graph {
+        let rank = integer(c"PMPI_Comm_rank", communicator) as u64;
+        let mut count: c_int = 0;
+        // SAFETY: communicator, an int, the address of an int.
+        unsafe { call(c"PMPI_Graph_neighbors_count", [communicator, rank, ptr::from_mut(&mut count) as u64, 0]) };
+        let mut all = room(count);
+        // SAFETY: communicator, two ints, room for as many.
+        unsafe { call(c"PMPI_Graph_neighbors", [communicator, rank, count as u64, address(&mut all)]) };
+        all.truncate(count.max(0) as usize);
+        return Neighbours { sources: all.clone(), destinations: all, cartesian: false };
+    }
+    if kind == distributed {
+        let mut counts = [0 as c_int; 3];
+        let [inward, outward, weighted] = [0, 1, 2].map(|index: usize| ptr::from_mut(&mut counts[index]) as u64);
+        // SAFETY: communicator and the addresses of three ints.
+        unsafe { call(c"PMPI_Dist_graph_neighbors_count", [communicator, inward, outward, weighted]) };
+        let (mut sources, mut destinations) = (room(counts[0]), room(counts[1]));
+        let (mut weights, mut more) = (room(counts[0]), room(counts[1]));
+        // Seven arguments: communicator, room for the sources, the sources, their weights, and the same for the destinations.
+        let name = find(c"PMPI_Dist_graph_neighbors");
+        if name != 0 {
+            // SAFETY: what the function takes; all arrays are as long as the counts say.
+            unsafe {
+                let function = std::mem::transmute::<usize, extern "C" fn(u64, c_int, u64, u64, c_int, u64, u64) -> c_int>(name);
+                function(
+                    communicator,
+                    counts[0],
+                    address(&mut sources),
+                    address(&mut weights),
+                    counts[1],
+                    address(&mut destinations),
+                    address(&mut more),
+                );
+            }
+        }
+        sources.truncate(counts[0].max(0) as usize);
+        destinations.truncate(counts[1].max(0) as usize);
+        return Neighbours { sources, destinations, cartesian: false };
+    }
+    Neighbours::default()
 }
 
 /// The members of a communicator as ranks of MPI_COMM_WORLD, and whether it is an intercommunicator: then those of the other

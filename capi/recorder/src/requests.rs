@@ -43,11 +43,24 @@ pub struct Template {
     pub communicator: u16,
 }
 
+/// What a persistent handle starts.
+#[derive(Clone, Debug)]
+pub enum Persistent {
+    /// A message.
+    Message(Template),
+    /// A collective, as in the record of a call.
+    Collective(narrows_record::Record),
+    /// Messages with neighbours.
+    Neighbours(Vec<Template>),
+}
+
 /// One that is under way.
 #[derive(Clone, Copy, Debug)]
 pub struct Open {
-    /// Its number.
+    /// Its number, the first of them.
     pub number: u32,
+    /// Numbers that it stands for: two for a send with its receive.
+    pub count: u32,
     /// A receive from anybody or with any tag: the status is wanted.
     pub wild: bool,
 }

@@ -147,6 +147,46 @@ fn every_mpi_gives_the_same_program() {
     }
 }
 
+/// Collectives among neighbours become their messages; with MPI 4 persistent collectives and MPI_Isendrecv.
+#[test]
+fn neighbours_and_persistent_collectives() {
+    let mut newer = 0;
+    for mpi in mpis() {
+        let (output, mut recording) = mpi.record("mpicc", "neighbours.c", 4).expect("mpicc belongs to an MPI");
+        assert!(output.status.success(), "{}: {}", mpi.bin.display(), String::from_utf8_lossy(&output.stderr));
+        let outcome = ideal::run(&mut recording.program, &mut ideal::Nobody).unwrap();
+        recording.program.rewind();
+        assert_eq!(outcome.problems, Vec::<String>::new(), "{}", mpi.bin.display());
+        let list = communication(&mut recording, 0);
+        // The end of a row has one neighbour; the square four places, two at each of two ranks; then one before and one behind.
+        let parts = |kinds: &[Kind]| -> Vec<(char, u32, u64)> {
+            let part = |kind: &Kind| match *kind {
+                Kind::Receive { from: Some(from), bytes, tag: Some(_) } => ('r', from, bytes),
+                Kind::Send { to, bytes, .. } => ('s', to, bytes),
+                Kind::Collective(call) => ('c', call.root, call.send),
+                ref other => panic!("{other:?}"),
+            };
+            kinds.iter().map(part).collect()
+        };
+        let expected = [
+            &[('r', 1, 24), ('s', 1, 24)][..],
+            &[('r', 2, 8), ('r', 2, 16), ('r', 1, 24), ('r', 1, 32), ('s', 2, 16), ('s', 2, 8), ('s', 1, 32), ('s', 1, 24)],
+            &[('r', 3, 20), ('s', 1, 20)],
+            &[('s', 1, 24), ('r', 3, 24)],
+        ]
+        .concat();
+        assert_eq!(parts(&list[..expected.len()]), expected, "{}", mpi.bin.display());
+        let rest = parts(&list[expected.len()..]);
+        if !rest.is_empty() {
+            newer += 1;
+            let start = [('c', 0, 72), ('r', 3, 16), ('s', 1, 16)];
+            assert_eq!(rest, [&[('r', 3, 28), ('s', 1, 28)][..], &start, &start].concat(), "{}", mpi.bin.display());
+        }
+        assert_eq!((outcome.messages, outcome.collectives), if rest.is_empty() { (6 + 24, 0) } else { (6 + 24 + 12, 2) });
+    }
+    eprintln!("with MPI 4: {newer}");
+}
+
 #[test]
 fn fortran_programs() {
     let mut tested = 0;

@@ -157,7 +157,10 @@ impl State {
                 self.sequence.call(rank, spool, kind)?;
             }
             Entry::Ireceive => {
-                let (peer, tag) = self.matched.remove(&record.request).unwrap_or((record.peer, record.tag));
+                let (peer, tag) = self.matched.remove(&record.request).unwrap_or((ANY, ANY));
+                // What was not "any" stays; what is not known stays "any".
+                let peer = if record.peer == ANY { peer } else { record.peer };
+                let tag = if record.tag == ANY { tag } else { record.tag };
                 let kind = self.receive(record, peer, tag, ranks)?;
                 let number = self.sequence.begin(rank, spool, kind)?;
                 self.requests.insert(record.request, number);
