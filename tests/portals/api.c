@@ -101,7 +101,7 @@ static void item_26_to_28_and_2_3(void)
 	CHECK(PtlGet(md, 64, 8, next, pt, BITS, 16, mine));
 	wait_event(PTL_EVENT_REPLY, PTL_NI_OK);
 	MUST(memcmp(mine + 64, "narrows", 8) == 0);
-	CHECK(PtlPut(md, 0, 8, PTL_ACK_REQ, next, pt, 99, 0, NULL, 1));
+	CHECK(PtlPutNB(md, 0, 8, PTL_ACK_REQ, next, pt, 99, 0, NULL, 1));
 	wait_event(PTL_EVENT_SEND, PTL_NI_OK);
 	wait_event(PTL_EVENT_ACK, PTL_NI_DROPPED);
 	GIVES(PTL_ARG_INVALID, PtlPut(md, MEMORY - 4, 8, PTL_NO_ACK_REQ, next, pt, BITS, 0, NULL, 0));

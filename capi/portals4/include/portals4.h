@@ -88,6 +88,7 @@ typedef union ptl_process {
 #define PTL_PT_EQ_NEEDED 45
 #define PTL_PT_IN_USE 46
 #define PTL_ABORTED 47
+#define PTL_TRY_AGAIN 48
 
 /* ---- Network interfaces (3.6) ------------------------------------------------------------------- */
 
@@ -385,6 +386,18 @@ int PtlSwap(ptl_handle_md_t get_md_handle, ptl_size_t local_get_offset, ptl_hand
 	    ptl_match_bits_t match_bits, ptl_size_t remote_offset, void *user_ptr, ptl_hdr_data_t hdr_data,
 	    const void *operand, ptl_op_t operation, ptl_datatype_t datatype);
 int PtlAtomicSync(void);
+
+/* BXI: as the functions without NB, but PTL_TRY_AGAIN instead of waiting for room in the NIC. Here there is always room. */
+__typeof__(PtlMDBind) PtlMDBindNB;
+__typeof__(PtlLEAppend) PtlLEAppendNB;
+__typeof__(PtlLESearch) PtlLESearchNB;
+__typeof__(PtlMEAppend) PtlMEAppendNB;
+__typeof__(PtlMESearch) PtlMESearchNB;
+__typeof__(PtlPut) PtlPutNB;
+__typeof__(PtlGet) PtlGetNB;
+__typeof__(PtlAtomic) PtlAtomicNB;
+__typeof__(PtlFetchAtomic) PtlFetchAtomicNB;
+__typeof__(PtlSwap) PtlSwapNB;
 
 int PtlTriggeredPut(ptl_handle_md_t md_handle, ptl_size_t local_offset, ptl_size_t length, ptl_ack_req_t ack_req,
 		    ptl_process_t target_id, ptl_pt_index_t pt_index, ptl_match_bits_t match_bits,

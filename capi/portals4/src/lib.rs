@@ -9,6 +9,7 @@
 //! | [`handle`] | what is in a handle |
 //! | [`library`] | network interfaces, queues, descriptors; translation of arguments and events |
 //! | [`interfaces`], [`lists`], [`events`], [`data`], [`atomics`], [`triggered`] | the functions, by chapter of the specification |
+//! | [`nonblocking`] | the `*NB` functions of BXI |
 //! | [`text`] | names of codes and events |
 //! | [`private`] | the functions of the private header |
 //! | [`nic`] | where commands go |
@@ -45,6 +46,7 @@ pub mod lists;
 #[cfg(feature = "loopback")]
 pub mod loopback;
 pub mod nic;
+pub mod nonblocking;
 pub mod private;
 pub mod text;
 pub mod triggered;

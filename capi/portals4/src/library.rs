@@ -84,6 +84,8 @@ pub struct Library {
     triggered: u64,
     /// `PtlAbort` was called.
     pub aborted: bool,
+    /// The libfabric provider uses the library, and says itself when it has an endpoint.
+    pub serves_provider: bool,
 }
 
 static LIBRARY: Mutex<Library> = Mutex::new(Library::new());
@@ -181,6 +183,7 @@ impl Library {
             next_entry: 0,
             triggered: 0,
             aborted: false,
+            serves_provider: false,
         }
     }
 
@@ -230,6 +233,10 @@ impl Library {
             return Err(abi::PID_IN_USE);
         }
         let index = matching + logical;
+        // An MPI library may have transports of its own over Portals (Open MPI's mtl/portals4).
+        if !self.serves_provider {
+            nic.endpoint_open();
+        }
         let offered = offered(nic.limits());
         let interface = self.interfaces[index].get_or_insert_with(|| {
             let limits = negotiate(offered, desired);

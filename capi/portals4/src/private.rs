@@ -7,12 +7,14 @@ use std::ffi::{c_int, c_uint};
 
 use crate::abi::{FullEvent, Handle, PrivateSettings};
 use crate::events::{Patience, next_event};
+use crate::library::library;
 use crate::{call_blocking, slice_in, write_out};
 
 /// Thresholds of the machine file. Attaches to the simulator if that has not happened yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn narrows_get_settings(settings: *mut PrivateSettings) -> c_int {
     call_blocking(|nic| {
+        library().serves_provider = true;
         let limits = nic.limits();
         let values = PrivateSettings {
             eager_limit: limits.eager_limit,

@@ -10,7 +10,7 @@ use crate::abi::{self, FullEvent};
 /// Room that [`PtlEvToStr`] may use (`PTL_EV_STR_SIZE`).
 pub const EVENT_TEXT: usize = 256;
 
-const ERRORS: [&CStr; 16] = [
+const ERRORS: [&CStr; 17] = [
     c"PTL_ARG_INVALID",
     c"PTL_CT_NONE_REACHED",
     c"PTL_EQ_DROPPED",
@@ -27,6 +27,7 @@ const ERRORS: [&CStr; 16] = [
     c"PTL_PT_EQ_NEEDED",
     c"PTL_PT_IN_USE",
     c"PTL_ABORTED",
+    c"PTL_TRY_AGAIN",
 ];
 const EVENTS: [&CStr; 16] = [
     c"PTL_EVENT_GET",

@@ -48,10 +48,29 @@ unsafe extern "C" fn send(socket: c_int, bytes: *const c_void, count: size_t, fl
     unsafe { next::send(socket, bytes, count, flags) }
 }
 
+/// `pmix_proc_t`: a job and a process of it.
+#[repr(C)]
+struct PmixProcess {
+    job: [u8; 256],
+    rank: u32,
+}
+
+/// `PMIX_RANK_WILDCARD`: all of the job.
+const PMIX_RANK_WILDCARD: u32 = u32::MAX - 1;
+
+/// Whether a fence is one of all ranks: a fence of some processes only is between these alone.
+///
+/// # Safety
+/// `processes` is null or points to `count` of them.
+unsafe fn are_all(processes: *const c_void, count: size_t) -> bool {
+    // SAFETY: as above.
+    processes.is_null() || (count == 1 && unsafe { (*processes.cast::<PmixProcess>()).rank } == PMIX_RANK_WILDCARD)
+}
+
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMIx_Fence(processes: *const c_void, count: size_t, info: *const c_void, infos: size_t) -> c_int {
-    // A fence of some processes only is between these alone.
-    if processes.is_null() {
+    // SAFETY: `count` processes, as PMIx has it.
+    if unsafe { are_all(processes, count) } {
         portals::barrier();
     }
     // SAFETY: forwarded as it came.

@@ -78,6 +78,8 @@ pub struct Settings {
     pub copy_ps_per_kib: u64,
     /// Simulated cost of reading the clock, ps.
     pub clock_read_ps: u64,
+    /// Simulated duration of a barrier over the launcher, ps.
+    pub launcher_barrier_ps: u64,
     /// CPU time to simulated time, in millionths; zero: work is free (`--compute none`).
     pub compute_ppm: u64,
     /// Longest eager message, bytes.

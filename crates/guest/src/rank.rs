@@ -44,9 +44,6 @@ const OUTSIDE_NAP: Duration = Duration::from_micros(200);
 /// Bounds what all ranks in MPI_Init wake up together to 20,000 times a second. With naps of a fixed length 256 ranks kept two cores busy
 /// with nothing else.
 pub(crate) const LONGEST_NAP_PER_RANK: Duration = Duration::from_micros(50);
-/// What a barrier over the launcher takes, ps. Our own choice: two messages over TCP and two processes that wake up; much longer
-/// than anything that the NIC does, as on a machine.
-const LAUNCHER_BARRIER_PS: u64 = 100_000_000;
 /// Empty polls that may return at once, see [`idle_poll`]. Written with the rank locked.
 static IDLE: AtomicU32 = AtomicU32::new(0);
 
@@ -553,11 +550,18 @@ impl Rank {
         }
         self.empty_polls += 1;
         if self.waits() {
-            if self.empty_polls <= self.passes && !self.expect_soon {
-                // The others need not come here.
-                IDLE.store(self.passes - self.empty_polls, Relaxed);
-                self.empty_polls = self.passes;
-                return;
+            if !self.expect_soon {
+                if idle_poll() {
+                    return;
+                }
+                // An MPI library looks at all of its queues before it looks whether its request is complete.
+                let passes = self.passes.max(self.queues.len() as u32 + 1);
+                if self.empty_polls <= passes {
+                    // The others need not come here.
+                    IDLE.store(passes - self.empty_polls, Relaxed);
+                    self.empty_polls = passes;
+                    return;
+                }
             }
             match self.notices.front() {
                 Some(&(time, _)) => self.wait_until(time),
@@ -830,7 +834,7 @@ impl Rank {
         self.library_entered();
         let before = self.clock;
         self.park(u64::MAX, reason::BARRIER);
-        self.clock = self.header().clock.load(Relaxed).max(before) + LAUNCHER_BARRIER_PS;
+        self.clock = self.header().clock.load(Relaxed).max(before) + self.settings.launcher_barrier_ps;
         self.header().clock.store(self.clock, Relaxed);
         self.header().wait_ps.fetch_add(self.clock - before, Relaxed);
         self.activity();

@@ -342,10 +342,14 @@ impl Run<'_> {
                 continue;
             }
             self.report.windows += 1;
-            let horizon = self.run_window();
+            let mut horizon = self.run_window();
             self.check_world()?;
-            if self.due.is_empty() && !self.nothing_due()? {
-                return Ok(());
+            if self.due.is_empty() {
+                if !self.nothing_due()? {
+                    return Ok(());
+                }
+                // Who finds work must hand over its commands, though nothing else is in flight.
+                horizon = self.world.now() + self.world.lookahead();
             }
             let mut due = std::mem::take(&mut self.due);
             // All at once: one that is back before the next is woken must not think that it is the last.

@@ -175,6 +175,7 @@ impl Machine {
             max_unexpected_headers: nic.max_unexpected_headers,
             max_entries: nic.max_entries,
             max_list_size: nic.max_list_size,
+            max_waw_ordered_size: nic.max_waw_ordered_size,
             retry_interval: nic.retry_interval,
             max_triggered_ops: nic.max_triggered_ops,
             trigger_time: nic.trigger_time,

@@ -177,8 +177,8 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         count("nic.max_triggered_ops", &mut m.nic.max_triggered_ops, 0, 1 << 24, "Triggered operations per process that may wait").default("16378"),
         size("nic.max_atomic_size", &mut m.nic.max_atomic_size, 32, "Longest atomic").default("\"1 KiB\""),
         size("nic.max_fetch_atomic_size", &mut m.nic.max_fetch_atomic_size, 32, "Longest fetching atomic or swap").default("\"64 B\""),
-        size("nic.max_waw_ordered_size", &mut m.nic.max_waw_ordered_size, 0, "Longest operations whose writes after writes are promised to be in order").default("\"0 B\""),
-        size("nic.max_war_ordered_size", &mut m.nic.max_war_ordered_size, 0, "Longest operations whose writes after reads are promised to be in order").default("\"0 B\""),
+        size("nic.max_waw_ordered_size", &mut m.nic.max_waw_ordered_size, 0, "Longest operations whose writes after writes are in order, and said to be so").default("\"0 B\""),
+        size("nic.max_war_ordered_size", &mut m.nic.max_war_ordered_size, 0, "What programs are told of the order of writes after reads; data of gets are not ordered").default("\"0 B\""),
         key("nic.pcie.detail", Field::Choice(&mut m.nic.pcie_detail), "Commands and events share the bandwidth of PCIe, or only have its latency").default("\"full\""),
 
         key("network.kind", Field::Choice(&mut m.network.kind), "The model, unless `--network` says otherwise").default("\"packet\""),
@@ -247,6 +247,7 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         time("software.poll", &mut m.software.poll, "CPU time of a look at the completion queue that finds nothing"),
         rate("software.copy_bandwidth", &mut m.software.copy_bandwidth, "Copies inside a process"),
         time("software.clock_read", &mut m.software.clock_read, "CPU time of reading a clock (`MPI_Wtime`)"),
+        time("software.launcher_barrier", &mut m.software.launcher_barrier, "A barrier over the launcher (PMI, PMIx) of a program without MPI").default("\"100 us\""),
 
         size("message.eager_limit", &mut m.message.eager_limit, 0, "Longest eager message").default("\"8 KiB\""),
         size("message.inject_limit", &mut m.message.inject_limit, 0, "Longest message that is copied when it is sent, so that its buffer is free at once; beyond `nic.pio_limit` the copy takes time").default("\"64 B\""),
@@ -340,7 +341,14 @@ impl Draft {
             },
             topology: Topology::SingleSwitch,
             failed: Failed::default(),
-            software: Software { post: zero, completion: zero, poll: zero, copy_bandwidth: ByteRate(1), clock_read: zero },
+            software: Software {
+                post: zero,
+                completion: zero,
+                poll: zero,
+                copy_bandwidth: ByteRate(1),
+                clock_read: zero,
+                launcher_barrier: zero,
+            },
             message: Message {
                 eager_limit: none,
                 inject_limit: none,

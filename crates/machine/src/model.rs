@@ -385,6 +385,8 @@ pub struct Software {
     pub copy_bandwidth: ByteRate,
     /// Reading a clock.
     pub clock_read: SimTime,
+    /// A barrier over the launcher of a program without MPI.
+    pub launcher_barrier: SimTime,
 }
 
 /// `[collectives]`: algorithms of collectives in replays. Live programs bring those of their MPI library.

@@ -86,6 +86,8 @@ pub struct NicConfig {
     pub max_list_size: u32,
     /// Triggered operations of a process that may wait.
     pub max_triggered_ops: u32,
+    /// Puts and atomics up to here that one process sends to another change memory in the order in which they were issued.
+    pub max_waw_ordered_size: Bytes,
     /// A triggered operation: from the change of its counting event to its start; the NIC starts one after the other.
     pub trigger_time: SimTime,
     /// The atomic unit takes an operation in this interval.
@@ -150,6 +152,7 @@ impl NicConfig {
             max_entries: 16_319,
             max_list_size: 65_535,
             max_triggered_ops: 16_378,
+            max_waw_ordered_size: Bytes(0),
             trigger_time: SimTime::from_ns(20),
             atomic_occupancy: SimTime::from_ns(10),
             quick_ack: false,

@@ -6,10 +6,11 @@
 //! | `nics` | [`Nics`]: commands; in `initiator` and `target` the way of a message through the stages |
 //! | `out` | [`Out`]: what the state machine asks of its surroundings |
 //! | `message` | a message on its way, and the events that move it |
-//! | `portal` | the semantics without time: lists, matching, unexpected headers, events |
+//! | `portal` | the semantics without time, list entries in `entries`: lists, matching, unexpected headers, events |
 //! | `counters` | counting events and the triggered operations that wait for them |
 //! | `declared` | what a process has allocated, checked when a command is written |
 //! | `list` | ordered lists with matching |
+//! | `slab` | places that are reused |
 //! | `pipeline` | what is busy until when: PCIe, transmit pipelines, matching unit |
 //! | `config` | [`NicConfig`]: timings and sizes, and the stages of a put added up |
 //! | `statistics` | [`Statistics`] |
@@ -90,8 +91,8 @@
 //!   process's own.
 //! * With `EVENT_CT_BYTES` SEND counts what was sent, ACK and REPLY what the target accepted.
 //! * An ACK leaves the target when the payload is written into memory.
-//! * One process's messages to another match in the order in which they were issued. Their data
-//!   are not ordered (BXI: `max_waw_ordered_size` and `max_war_ordered_size` are 0).
+//! * One process's messages to another match in the order in which they were issued. Their writes are ordered up to
+//!   [`NicConfig::max_waw_ordered_size`] (BXI: 0), what gets read is not (`max_war_ordered_size` is 0).
 //! * End-to-end acknowledgements take no room on the wire (S4BXI can send 32 bytes for each message
 //!   that has no other answer), and the networks lose nothing, so nothing is sent again.
 //! * A portal table entry with [`narrows_portals::pt::RETRY`] refuses what finds no entry, and all
@@ -110,6 +111,7 @@ mod nics;
 mod out;
 mod pipeline;
 mod portal;
+mod slab;
 mod statistics;
 
 pub use config::{NicConfig, PcieDetail};

@@ -6,19 +6,24 @@
 //! its place is taken, use-once entries leave the list) and [`Interface::complete`] when its data
 //! are in place (events and counts). In between the entry and the portal table entry count it as
 //! active.
+//!
+//! In `entries` appends, searches and unlinks; in `held` what table entries with RETRY refuse for now.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use narrows_portals::{
     AtomicOperation, Command, CtId, Datatype, EntryId, EqId, Event, EventKind, FailType, INTERFACES, Limits, List, MatchEntry, NO_TICKET,
-    Notice, PT_PER_INTERFACE, Place, ProcessId, ReplyCode, SearchOperation, UID_ANY, me, pt,
+    Notice, PT_PER_INTERFACE, Place, ProcessId, ReplyCode, UID_ANY, me, pt,
 };
 
 use crate::counters::Counters;
 use crate::declared::{Declared, interface_of};
 use crate::error::CommandError;
 use crate::list::{MatchList, Ordered, WordMap};
+use crate::slab::Slab;
+
+mod entries;
+mod held;
 
 /// Where notices for the process go, in the order in which the NIC writes them, and triggered
 /// operations whose time has come.
@@ -246,45 +251,6 @@ struct Queue {
     used: Option<u32>,
 }
 
-/// Things at places that are reused.
-#[derive(Debug)]
-struct Slab<T> {
-    items: Vec<Option<T>>,
-    free: Vec<u32>,
-}
-
-impl<T> Default for Slab<T> {
-    fn default() -> Self {
-        Slab { items: Vec::new(), free: Vec::new() }
-    }
-}
-
-impl<T> Slab<T> {
-    fn insert(&mut self, item: T) -> u32 {
-        if let Some(slot) = self.free.pop() {
-            self.items[slot as usize] = Some(item);
-            slot
-        } else {
-            self.items.push(Some(item));
-            (self.items.len() - 1) as u32
-        }
-    }
-
-    fn remove(&mut self, slot: u32) -> Option<T> {
-        let item = self.items.get_mut(slot as usize)?.take()?;
-        self.free.push(slot);
-        Some(item)
-    }
-
-    fn get(&self, slot: u32) -> Option<&T> {
-        self.items.get(slot as usize)?.as_ref()
-    }
-
-    fn get_mut(&mut self, slot: u32) -> Option<&mut T> {
-        self.items.get_mut(slot as usize)?.as_mut()
-    }
-}
-
 /// The network interface of one process.
 #[derive(Debug)]
 pub(crate) struct Interface {
@@ -498,14 +464,6 @@ impl Interface {
         }
     }
 
-    fn refuse_held(&mut self, index: u32, refused: &mut Vec<u32>) {
-        let Some(table) = self.tables.get_mut(index as usize).and_then(Option::as_mut) else { return };
-        let mut all: Vec<(u64, u32)> = std::mem::take(&mut table.held).into_values().flatten().collect();
-        all.sort_unstable();
-        self.held -= all.len() as u64;
-        refused.extend(all.into_iter().map(|(_, message)| message));
-    }
-
     pub fn eq_alloc(&mut self, eq: EqId, capacity: u32) {
         let index = eq.0 as usize;
         if index >= self.eqs.len() {
@@ -617,7 +575,7 @@ impl Interface {
     }
 
     fn land(&mut self, operation: &Operation, slot: u32, list: List, leaves_header: bool) -> Landing {
-        let entry = self.entries.items[slot as usize].as_mut().expect("the match list holds live entries only");
+        let entry = self.entries.get_mut(slot).expect("the match list holds live entries only");
         let offset = entry.offset(operation);
         let mut mlength = operation.rlength.min(entry.me.length.saturating_sub(offset));
         if let Some((_, datatype)) = operation.atomic {
@@ -702,65 +660,6 @@ impl Interface {
         self.post(eq, event, sink);
     }
 
-    /// Keeps a message that [`Arrival::Hold`] was said of.
-    pub fn hold(&mut self, index: u32, from: u32, message: u32) {
-        if let Some(table) = self.table_mut(index) {
-            table.held.entry(from).or_default().push_back((table.arrivals, message));
-            table.arrivals += 1;
-            self.held += 1;
-        }
-    }
-
-    /// Table entries that hold messages for which there may be a place now, and that no
-    /// repetition is scheduled for. Marks them scheduled.
-    pub fn take_relieved(&mut self, mut schedule: impl FnMut(u32)) {
-        if !std::mem::take(&mut self.relieved) || self.held == 0 {
-            return;
-        }
-        for (index, table) in self.tables.iter_mut().enumerate() {
-            if let Some(table) = table
-                && !table.held.is_empty()
-                && !table.retry
-            {
-                table.retry = true;
-                schedule(index as u32);
-            }
-        }
-    }
-
-    /// The initiators repeat what table entry `index` refused: for each initiator, when its first
-    /// message arrived, and the initiator.
-    pub fn begin_retry(&mut self, index: u32, firsts: &mut BinaryHeap<Reverse<(u64, u32)>>) {
-        let Some(table) = self.table_mut(index) else { return };
-        table.retry = false;
-        firsts.extend(table.held.iter().filter_map(|(&from, messages)| Some(Reverse((messages.front()?.0, from)))));
-    }
-
-    /// All messages that are held.
-    pub fn held_messages(&self) -> impl Iterator<Item = u32> {
-        let tables = self.tables.iter().flatten();
-        tables.flat_map(|table| table.held.values().flatten().map(|&(_, message)| message))
-    }
-
-    /// The first message that is held of `from`.
-    pub fn first_held(&self, index: u32, from: u32) -> Option<u32> {
-        Some(self.table(index)?.held.get(&from)?.front()?.1)
-    }
-
-    /// Takes that message out; says when the next of `from` arrived, if there is one.
-    pub fn take_held(&mut self, index: u32, from: u32) -> Option<u64> {
-        let table = self.tables.get_mut(index as usize)?.as_mut()?;
-        let messages = table.held.get_mut(&from)?;
-        if messages.pop_front().is_some() {
-            self.held -= 1;
-        }
-        let next = messages.front().map(|&(arrival, _)| arrival);
-        if next.is_none() {
-            table.held.remove(&from);
-        }
-        next
-    }
-
     /// The data of an operation are in place, or its memory was not there: events and counts.
     pub fn complete(&mut self, operation: &Operation, landing: &Landing, fail: FailType, sink: &mut impl Sink) {
         let Some(entry) = self.entries.get_mut(landing.entry) else { return };
@@ -817,199 +716,6 @@ impl Interface {
         if let Some(entry) = self.entries.remove(slot) {
             self.forget_entry(entry.id, pt);
         }
-    }
-
-    // ---- List entries ------------------------------------------------------------------------
-
-    /// Searches the unexpected headers, else links (section 3.12.2). Returns the elements visited.
-    pub fn me_append(&mut self, id: EntryId, index: u32, list: List, me: &MatchEntry, sink: &mut impl Sink) -> u64 {
-        self.relieved = true;
-        let Some(table) = self.table(index) else {
-            self.never_linked(id, index, list);
-            return 0;
-        };
-        let eq = table.eq;
-        let once = me.options & me::USE_ONCE != 0;
-        let mut entry =
-            Entry { id, me: *me, pt: index, list, order: 0, linked: true, announced: false, local_offset: 0, active: 0, headers: 0 };
-        let mut visited = 0;
-        if list == List::Priority {
-            let claim = Claim {
-                what: if once { Claimed::TakeAndUnlink } else { Claimed::Take },
-                options: me.options,
-                ct: me.ct,
-                user_ptr: me.user_ptr,
-            };
-            let mut after = 0;
-            loop {
-                let (found, more) = self.find_header(index, me, entry.local_offset, after);
-                visited += more;
-                let Some((order, slot)) = found else { break };
-                after = order + 1;
-                let rlength = self.headers.get(slot).map_or(0, |header| header.operation.rlength);
-                self.take_header(index, slot, &claim, sink);
-                if once {
-                    self.never_linked(id, index, list);
-                    return visited;
-                }
-                if entry.has(me::LOCAL_INC_UH_RLENGTH) && entry.has(me::MANAGE_LOCAL) {
-                    entry.local_offset = entry.local_offset.saturating_add(rlength);
-                    if entry.below_min_free() {
-                        self.never_linked(id, index, list);
-                        if !entry.has(me::EVENT_UNLINK_DISABLE) {
-                            self.post(eq, Event { pt: index, user_ptr: me.user_ptr, list, ..Event::blank(EventKind::AutoUnlink) }, sink);
-                        }
-                        return visited;
-                    }
-                }
-            }
-        }
-        let slot = self.entries.insert(entry);
-        self.ids.insert(id.0, slot);
-        if let Some(table) = self.tables.get_mut(index as usize).and_then(Option::as_mut) {
-            let order = if list == List::Priority { table.priority.push(slot, me) } else { table.overflow.push(slot, me) };
-            if let Some(entry) = self.entries.get_mut(slot) {
-                entry.order = order;
-            }
-        }
-        if me.options & me::EVENT_LINK_DISABLE == 0 {
-            self.post(eq, Event { pt: index, user_ptr: me.user_ptr, list, ..Event::blank(EventKind::Link) }, sink);
-        }
-        visited
-    }
-
-    fn never_linked(&mut self, id: EntryId, pt: u32, list: List) {
-        self.declared.left_list(pt, list);
-        self.forget_entry(id, pt);
-    }
-
-    /// The oldest header from `after` on that `me` matches. Whether `me` accepts puts or gets does
-    /// not matter (the header's operation is done, and clients probe with no options at all); its
-    /// room does under `NO_TRUNCATE`.
-    fn find_header(&self, index: u32, me: &MatchEntry, used: u64, after: u64) -> (Option<(u64, u32)>, u64) {
-        let Some(table) = self.table(index) else { return (None, 0) };
-        let mut visited = 0;
-        for (order, key) in table.unexpected.iter_from(after) {
-            visited += 1;
-            if !me.matches(key.initiator, key.bits) {
-                continue;
-            }
-            let offset = if me.options & me::MANAGE_LOCAL != 0 { used } else { key.offset };
-            if me.options & me::NO_TRUNCATE == 0 || key.rlength <= me.length.saturating_sub(offset) {
-                return (Some((order, key.slot)), visited);
-            }
-        }
-        (None, visited)
-    }
-
-    /// Removes a header from its list and reports it, now or when its data are there.
-    fn take_header(&mut self, index: u32, slot: u32, claim: &Claim, sink: &mut impl Sink) {
-        let order = self.headers.get_mut(slot).and_then(|header| header.order.take());
-        if let (Some(order), Some(table)) = (order, self.table_mut(index)) {
-            table.unexpected.remove(order);
-        }
-        self.claim(slot, claim, sink);
-    }
-
-    fn claim(&mut self, slot: u32, claim: &Claim, sink: &mut impl Sink) {
-        let Some(header) = self.headers.get_mut(slot) else { return };
-        if header.complete.is_some() {
-            self.report(slot, claim, sink);
-        } else {
-            header.claims.push(*claim);
-        }
-    }
-
-    /// The event of a claim, and the end of the header when the claim takes it.
-    fn report(&mut self, slot: u32, claim: &Claim, sink: &mut impl Sink) {
-        let Some(header) = self.headers.get(slot) else { return };
-        let (operation, landing, fail) = (header.operation, header.landing, header.complete.unwrap_or_default());
-        let eq = self.table(operation.pt).map_or(EqId::NONE, |table| table.eq);
-        let kind = if claim.what == Claimed::Look { EventKind::Search } else { operation.kind.event(true) };
-        let silent = if fail == FailType::Ok { me::EVENT_OVER_DISABLE | me::EVENT_SUCCESS_DISABLE } else { me::EVENT_OVER_DISABLE };
-        if claim.what == Claimed::Look || claim.options & silent == 0 {
-            self.post(eq, target_event(kind, &operation, &landing, fail, claim.user_ptr), sink);
-        }
-        if claim.options & me::EVENT_CT_OVERFLOW != 0 {
-            self.counters.count(claim.ct, fail, (claim.options & me::EVENT_CT_BYTES != 0).then_some(landing.mlength), sink);
-        }
-        if claim.what == Claimed::Look {
-            return;
-        }
-        if claim.what == Claimed::TakeAndUnlink && claim.options & me::EVENT_UNLINK_DISABLE == 0 {
-            let event = Event { pt: operation.pt, user_ptr: claim.user_ptr, ..Event::blank(EventKind::AutoUnlink) };
-            self.post(eq, event, sink);
-        }
-        self.remove_header(slot);
-        self.relieved = true;
-        if let Some(entry) = self.entries.get_mut(landing.entry) {
-            entry.headers -= 1;
-            self.settle(landing.entry, sink);
-        }
-    }
-
-    /// `PtlMESearch` (section 3.12.4). Returns the elements visited.
-    pub fn me_search(&mut self, index: u32, search: SearchOperation, me: &MatchEntry, sink: &mut impl Sink) -> u64 {
-        let Some(eq) = self.table(index).map(|table| table.eq) else { return 0 };
-        let once = me.options & me::USE_ONCE != 0;
-        let what = if search == SearchOperation::Only { Claimed::Look } else { Claimed::Take };
-        let claim = Claim { what, options: me.options, ct: me.ct, user_ptr: me.user_ptr };
-        let (mut visited, mut after, mut hit) = (0, 0, false);
-        loop {
-            let (found, more) = self.find_header(index, me, 0, after);
-            visited += more;
-            let Some((order, slot)) = found else { break };
-            after = order + 1;
-            hit = true;
-            match search {
-                SearchOperation::Only => self.claim(slot, &claim, sink),
-                SearchOperation::Delete => self.take_header(index, slot, &claim, sink),
-            }
-            if once {
-                return visited;
-            }
-        }
-        if !hit && me.options & me::SEARCH_WAITS != 0 {
-            if let Some(table) = self.table_mut(index) {
-                table.searches.push((*me, claim));
-            }
-            return visited;
-        }
-        if !hit {
-            let event = Event {
-                pt: index,
-                user_ptr: me.user_ptr,
-                fail: FailType::NoMatch,
-                match_bits: me.match_bits,
-                ..Event::blank(EventKind::Search)
-            };
-            self.post(eq, event, sink);
-        }
-        // 4.3: a search that reached the end of the list counts one failure.
-        if me.options & me::EVENT_CT_OVERFLOW != 0 {
-            self.counters.count(me.ct, FailType::NoMatch, None, sink);
-        }
-        visited
-    }
-
-    /// `PtlMEUnlink` (section 3.12.3): no event; in use while an operation or a header needs it.
-    pub fn me_unlink(&mut self, id: EntryId) -> ReplyCode {
-        let Some(&slot) = self.ids.get(&id.0) else { return ReplyCode::Unknown };
-        let Some(entry) = self.entries.get(slot) else { return ReplyCode::Unknown };
-        if entry.active > 0 || entry.headers > 0 {
-            return ReplyCode::InUse;
-        }
-        let (pt, list, order) = (entry.pt, entry.list, entry.order);
-        let linked = entry.linked;
-        self.entries.remove(slot);
-        self.forget_entry(id, pt);
-        if linked {
-            self.declared.left_list(pt, list);
-        }
-        if let Some(table) = self.table_mut(pt) {
-            if list == List::Priority { table.priority.remove(order) } else { table.overflow.remove(order) }
-        }
-        ReplyCode::Ok
     }
 }
 

@@ -348,3 +348,38 @@ fn a_command_that_is_handed_over_late_has_the_same_effect() {
     assert_eq!(early, late);
     assert!(early.len() >= 60, "PUT, SEND and ACK of each");
 }
+
+/// An atomic needs 200 ns more than a put to be in memory.
+#[test]
+fn short_writes_of_one_process_to_another_keep_their_order_where_that_is_promised() {
+    let last = |waw: u64, length: u64| {
+        let mut sim = Sim::ready(NicConfig { max_waw_ordered_size: narrows_units::Bytes(waw), ..config() }, 2, 1, 0);
+        sim.append(1, entry(0, 4096, 64));
+        sim.run();
+        sim.fill(0, 0, 64, 1);
+        let (first, second) = (sim.world.memory[0][..8].to_vec(), sim.world.memory[0][8..16].to_vec());
+        let target = sim.target(1, 0);
+        let atomic = Atomic {
+            local: local(0),
+            fetched: None,
+            length,
+            inline: None,
+            ack: AckRequest::None,
+            target,
+            hdr_data: 0,
+            operation: AtomicOperation::BitOr,
+            datatype: Datatype::Uint64,
+            operand: [0; 32],
+        };
+        sim.command(0, Command::Atomic(Box::new(atomic)));
+        sim.put_from(0, 1, 0, local(8), length, AckRequest::None, 0);
+        sim.run();
+        let or: Vec<u8> = first.iter().zip(&second).map(|(a, b)| a | b).collect();
+        let there = &sim.world.memory[1][4096..4104];
+        assert!(there == second || there == or);
+        there == second
+    };
+    assert!(last(8, 8), "the put comes last");
+    assert!(!last(0, 8), "not promised: the atomic comes last");
+    assert!(!last(8, 16), "too long");
+}
