@@ -330,13 +330,12 @@ impl OneSided {
         })
     }
 
-    /// Gives everything back. Operations under way end without anybody to tell.
+    /// Gives everything back. Operations under way end without anybody to tell; those behind a fence never start.
     pub fn close(self) {
         for handle in [self.put, self.inject, self.get] {
             self.interface.release(handle);
         }
         self.interface.free_event_queue(self.queue);
-        // A fetch may still write to memory of ours: none is. What waits behind a fence is forgotten.
     }
 
     /// Operations to this peer are under way.
