@@ -3,8 +3,8 @@
 
 #![allow(non_snake_case)] // names of C
 
-use crate::portals;
 use crate::symbols::real;
+use crate::{portals, state};
 use libc::{c_int, c_void, size_t, ssize_t};
 use std::sync::OnceLock;
 
@@ -14,6 +14,7 @@ mod next {
     real! {
         fn write(file: c_int, bytes: *const c_void, count: size_t) -> ssize_t;
         fn send(socket: c_int, bytes: *const c_void, count: size_t, flags: c_int) -> ssize_t;
+        fn PMIx_Init(process: *mut c_void, info: *const c_void, infos: size_t) -> c_int;
         fn PMIx_Fence(processes: *const c_void, count: size_t, info: *const c_void, infos: size_t) -> c_int;
     }
 }
@@ -48,6 +49,13 @@ unsafe extern "C" fn send(socket: c_int, bytes: *const c_void, count: size_t, fl
     unsafe { next::send(socket, bytes, count, flags) }
 }
 
+/// The threads that PMIx starts, and its own waiting, live in real time: how often they read the clock is the host's affair.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMIx_Init(process: *mut c_void, info: *const c_void, infos: size_t) -> c_int {
+    // SAFETY: forwarded as it came.
+    state::guarded(|| unsafe { next::PMIx_Init(process, info, infos) })
+}
+
 /// `pmix_proc_t`: a job and a process of it.
 #[repr(C)]
 struct PmixProcess {
@@ -73,6 +81,7 @@ unsafe extern "C" fn PMIx_Fence(processes: *const c_void, count: size_t, info: *
     if unsafe { are_all(processes, count) } {
         portals::barrier();
     }
+    // As in PMIx_Init.
     // SAFETY: forwarded as it came.
-    unsafe { next::PMIx_Fence(processes, count, info, infos) }
+    state::guarded(|| unsafe { next::PMIx_Fence(processes, count, info, infos) })
 }
