@@ -1,0 +1,199 @@
+//! MPI calls as the program makes them: their times, the start and the end that all ranks have together, clocks and sleeps.
+
+use super::Rank;
+use narrows_channel::layout::{EPOCH_PS, phase, reason};
+use narrows_mpicalls::{ANY, Class};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// The same in calls that create communicators: Open MPI was seen to need 30 passes between two messages there.
+const AGREEING_PASSES: u32 = 64;
+/// Searches of a blocking probe for a message of any rank that are answered at once. The message may be where no NIC knows of it: MPICH
+/// keeps messages of a rank to itself in a queue in memory, takes one of them at a time, and looks there between two searches. As
+/// many messages to itself a rank may have sent before it probes.
+const SEARCHES_FOR_ANY: u32 = 1000;
+
+impl Rank {
+    /// CPU time since the last look becomes simulated time.
+    fn account_compute(&mut self) {
+        if self.outside {
+            return;
+        }
+        if self.settings.compute_ppm != 0 {
+            let now = thread_cpu_ns();
+            let ps = u128::from(now.saturating_sub(self.cpu_mark_ns)) * 1000 * u128::from(self.settings.compute_ppm) / 1_000_000;
+            self.cpu_mark_ns = now;
+            self.advance(ps as u64);
+        }
+    }
+
+    pub(crate) fn enter(&mut self, id: u32, class: Class, peer: i64, tag: i64) {
+        self.account_compute();
+        let header = self.header();
+        header.compute_ps.fetch_add(self.clock - self.left_at.min(self.clock), Relaxed);
+        header.call.store(id + 1, Relaxed);
+        header.last_call.store(id + 1, Relaxed);
+        header.peer.store(peer as u64, Relaxed);
+        header.tag.store(tag as u64, Relaxed);
+        header.calls.store(header.calls.load(Relaxed) + 1, Relaxed);
+        if class == Class::Blocking {
+            header.blocking_calls.store(header.blocking_calls.load(Relaxed) + 1, Relaxed);
+        }
+        self.class = Some(class);
+        self.no_idle_polls();
+        self.empty_polls = 0;
+        if class != Class::Polling {
+            self.idle_since = self.clock;
+        }
+        self.entered_at = self.clock;
+        self.waited_at_entry = header.wait_ps.load(Relaxed);
+    }
+
+    /// The call that was entered is a blocking probe for a message of `peer`.
+    pub(crate) fn probes(&mut self, peer: i64) {
+        self.probes = Some(if peer == ANY { SEARCHES_FOR_ANY } else { 0 });
+    }
+
+    /// The call that was entered creates a communicator; `later`: it only starts to.
+    pub(crate) fn agrees(&mut self, later: bool) {
+        self.passes = AGREEING_PASSES;
+        if later {
+            self.usual_passes = AGREEING_PASSES;
+        }
+    }
+
+    pub(crate) fn leave(&mut self) {
+        self.probes = None;
+        self.passes = self.usual_passes;
+        let header = self.header();
+        let waited = header.wait_ps.load(Relaxed) - self.waited_at_entry;
+        let inside = (self.clock - self.entered_at.min(self.clock)).saturating_sub(waited);
+        header.mpi_ps.fetch_add(inside, Relaxed);
+        header.call.store(0, Relaxed);
+        self.class = None;
+        self.no_idle_polls();
+        self.left_at = self.clock;
+        if self.settings.compute_ppm != 0 {
+            self.cpu_mark_ns = thread_cpu_ns();
+        }
+    }
+
+    /// The end of MPI_Init: all ranks start together at simulated time zero.
+    pub(crate) fn start_together(&mut self) {
+        if !self.outside {
+            return;
+        }
+        self.come_in();
+        self.park(u64::MAX, reason::INIT);
+        self.clock = EPOCH_PS;
+        self.header().clock.store(self.clock, Relaxed);
+        self.left_at = self.clock;
+        self.entered_at = self.clock;
+        self.waited_at_entry = self.header().wait_ps.load(Relaxed);
+        self.activity();
+    }
+
+    /// The start of MPI_Finalize, or the end of a program without MPI: waits until all ranks have come as far; the rest is not simulated.
+    /// True when something has come meanwhile that the MPI library should look at before the rank waits on: others may need an
+    /// answer to what they have sent to a receive that nobody waits for any more.
+    pub(crate) fn at_door(&mut self) -> bool {
+        if self.outside {
+            return false;
+        }
+        // What the library has to do without being told, first.
+        let Some(busy_until) = self.door else {
+            self.door = Some(self.clock);
+            return true;
+        };
+        self.clock = busy_until;
+        if self.region.file().phase.load(Acquire) == phase::RUN {
+            self.park(u64::MAX, reason::FINALIZE);
+        }
+        if self.region.file().phase.load(Acquire) == phase::RUN {
+            // A look costs nothing unless something is to be done.
+            self.clock = self.notices.front().map_or(self.clock, |&(time, _)| time.max(self.clock));
+            return true;
+        }
+        self.door = None;
+        self.go_out();
+        false
+    }
+
+    /// A Portals program without MPI has called PtlInit: all ranks start together at simulated time zero.
+    pub fn program_starts(&mut self) {
+        if self.settings.portals_program != 0 && self.header().endpoint.load(Relaxed) == 0 {
+            self.endpoint_open();
+            self.start_together();
+            self.cpu_mark_ns = thread_cpu_ns();
+            crate::hooks::program_started();
+        }
+    }
+
+    /// A Portals program calls the library: what it has computed since the last call takes time.
+    pub fn library_entered(&mut self) {
+        if self.settings.portals_program != 0 && self.settings.compute_ppm != 0 {
+            self.account_compute();
+        }
+    }
+
+    /// It goes back to the program.
+    pub fn library_left(&mut self) {
+        if self.settings.portals_program != 0 && self.settings.compute_ppm != 0 {
+            self.cpu_mark_ns = thread_cpu_ns();
+        }
+    }
+
+    /// A barrier of all ranks over their launcher begins. They meet here first, in simulated time, so that nobody waits outside
+    /// while another one needs the simulation to go on.
+    pub(crate) fn barrier(&mut self) {
+        if self.settings.portals_program == 0 || self.outside {
+            return;
+        }
+        self.library_entered();
+        let before = self.clock;
+        self.park(u64::MAX, reason::BARRIER);
+        self.clock = self.header().clock.load(Relaxed).max(before) + self.settings.launcher_barrier_ps;
+        self.header().clock.store(self.clock, Relaxed);
+        self.header().wait_ps.fetch_add(self.clock - before, Relaxed);
+        self.activity();
+        self.library_left();
+    }
+
+    pub(crate) fn finalized(&mut self) {
+        self.header().finalized.store(1, Release);
+    }
+
+    pub(crate) fn aborts(&mut self, code: i64) {
+        self.header().abort_code.store((code as u32).wrapping_add(1), Release);
+    }
+
+    pub(crate) fn exits(&mut self, status: i32) {
+        self.header().exit_status.store((status as u32 & 0xff) + 1, Release);
+    }
+
+    /// The program reads the clock: CPU time so far, and the cost of the reading.
+    pub(crate) fn read_clock(&mut self) -> u64 {
+        if self.class.is_none() {
+            self.account_compute();
+        }
+        if !self.outside {
+            self.advance(self.settings.clock_read_ps);
+        }
+        self.elapsed_ps()
+    }
+
+    /// The program sleeps for `ps` of simulated time.
+    pub(crate) fn pause(&mut self, ps: u64) {
+        if !self.outside {
+            self.account_compute();
+            self.advance(ps);
+        }
+    }
+}
+
+/// CPU time of this thread, ns, from the kernel itself: the library function is the simulated one.
+fn thread_cpu_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is valid for writing.
+    unsafe { libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}

@@ -1,0 +1,220 @@
+//! What a rank finds when it looks, and what looking in vain costs: see the rules in [`super`].
+
+use super::{Counter, LONGEST_NAP_PER_RANK, OUTSIDE_NAP, Rank};
+use narrows_channel::futex;
+use narrows_channel::layout::{COMMAND_PAYLOAD, reason};
+use narrows_mpicalls::Class;
+use narrows_portals::{Command, CtId, EqId, Event};
+use narrows_units::SimTime;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+/// The most that one empty poll outside a blocking call costs, ps. Our own choice: see [`super`].
+const LONGEST_POLL_PS: u64 = 1_000_000;
+/// Empty polls that may return at once, see [`idle_poll`]. Written with the rank locked.
+static IDLE: AtomicU32 = AtomicU32::new(0);
+
+/// An empty poll: true when it returns at once without effect. Asking counts as that poll. Lock-free, for libraries that poll
+/// through several layers.
+pub fn idle_poll() -> bool {
+    IDLE.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok()
+}
+
+impl Rank {
+    /// The next empty poll comes to [`Rank::eq_get`].
+    pub(super) fn no_idle_polls(&self) {
+        IDLE.store(0, Relaxed);
+    }
+
+    fn waits(&self) -> bool {
+        self.expect_soon || matches!(self.class, Some(Class::Blocking))
+    }
+
+    fn pop(&mut self, eqs: &[EqId]) -> Option<(usize, Event)> {
+        for (index, eq) in eqs.iter().enumerate() {
+            let Some(queue) = self.queues.get_mut(&eq.0) else { continue };
+            let Some(event) = queue.events.pop_front() else { continue };
+            if queue.watched {
+                queue.taken += 1;
+                // Not for every event: a quarter of the queue may be told late.
+                if queue.taken as usize >= queue.capacity.div_ceil(4) {
+                    let count = std::mem::take(&mut queue.taken);
+                    self.submit(Command::EqRelease { eq: *eq, count });
+                }
+            }
+            return Some((index, event));
+        }
+        None
+    }
+
+    /// The next event of the first of `eqs` that has one, or `None` when nothing is there *now*.
+    /// An empty poll parks the rank or costs it time, see the module's documentation.
+    pub fn eq_get(&mut self, eqs: &[EqId]) -> Option<(usize, Event)> {
+        self.take_visible();
+        if let Some(found) = self.pop(eqs) {
+            self.activity();
+            return Some(found);
+        }
+        self.empty_poll();
+        self.take_visible();
+        let found = self.pop(eqs);
+        if found.is_some() {
+            self.activity();
+        }
+        found
+    }
+
+    /// What an empty poll costs. On return time may have passed and notices may be visible.
+    fn empty_poll(&mut self) {
+        if self.outside {
+            self.outside_poll();
+            return;
+        }
+        // Only `at_door` waits there.
+        if self.door.is_some() {
+            return;
+        }
+        self.empty_polls += 1;
+        if self.waits() {
+            if !self.expect_soon {
+                if idle_poll() {
+                    return;
+                }
+                // An MPI library looks at all of its queues before it looks whether its request is complete.
+                let passes = self.passes.max(self.queues.len() as u32 + 1);
+                if self.empty_polls <= passes {
+                    // The others need not come here.
+                    IDLE.store(passes - self.empty_polls, Relaxed);
+                    self.empty_polls = passes;
+                    return;
+                }
+            }
+            match self.notices.front() {
+                Some(&(time, _)) => self.wait_until(time),
+                None => self.park_until_notice(),
+            }
+            self.activity();
+        } else {
+            let waited = self.clock.saturating_sub(self.idle_since);
+            let cost = self.settings.poll_ps.max((waited / 16).min(LONGEST_POLL_PS));
+            self.advance(cost);
+            self.header().wait_ps.fetch_add(cost, Relaxed);
+            if self.clock >= self.horizon {
+                self.park(self.clock, reason::POLL);
+            }
+        }
+    }
+
+    fn outside_poll(&mut self) {
+        let header = self.header();
+        if header.mail.load(Acquire) == 0 && self.deferred.is_empty() {
+            futex::wait(&header.mail, 0, Some(self.nap));
+            self.nap = (self.nap * 2).min(LONGEST_NAP_PER_RANK * self.ranks()).max(OUTSIDE_NAP);
+            return;
+        }
+        self.nap = OUTSIDE_NAP;
+        self.come_in();
+        self.go_out();
+    }
+
+    /// Waits for an event of `eqs` as a blocking call does; `None` after `timeout` of simulated time.
+    pub fn eq_wait(&mut self, eqs: &[EqId], timeout: Option<SimTime>) -> Option<(usize, Event)> {
+        self.wait_for(timeout, |rank| rank.pop(eqs))
+    }
+
+    /// Events of this queue were lost since the last call, for want of room.
+    pub fn eq_dropped(&mut self, eq: EqId) -> bool {
+        self.queues.get_mut(&eq.0).is_some_and(|queue| std::mem::take(&mut queue.dropped))
+    }
+
+    /// The value of a counting event: (successes, failures). Changes that the program itself has asked for are in it,
+    /// which may mean to wait for the NIC.
+    pub fn count(&mut self, ct: CtId) -> (u64, u64) {
+        self.take_visible();
+        if !self.counter(ct).settled() {
+            self.wait_for(None, |rank| rank.counter(ct).settled().then_some(()));
+        }
+        let counter = self.counter(ct);
+        (counter.success, counter.failure)
+    }
+
+    fn counter(&self, ct: CtId) -> Counter {
+        self.counts.get(&ct.0).copied().unwrap_or_default()
+    }
+
+    /// As [`Rank::count`] in a loop of the program's own: if the value has not reached `test`,
+    /// the call counts as an empty poll.
+    pub fn count_poll(&mut self, ct: CtId, test: u64) -> (u64, u64) {
+        let (success, failure) = self.count(ct);
+        if success.saturating_add(failure) < test {
+            self.empty_poll();
+        }
+        self.count(ct)
+    }
+
+    /// Waits until one of the counting events has successes and failures of at least its test;
+    /// its index, or `None` after `timeout` of simulated time.
+    pub fn count_wait(&mut self, tests: &[(CtId, u64)], timeout: Option<SimTime>) -> Option<usize> {
+        self.wait_for(timeout, |rank| {
+            tests.iter().position(|&(ct, test)| {
+                let counter = rank.counter(ct);
+                counter.settled() && counter.reached() >= test
+            })
+        })
+    }
+
+    fn wait_for<T>(&mut self, timeout: Option<SimTime>, mut ready: impl FnMut(&mut Rank) -> Option<T>) -> Option<T> {
+        let end = timeout.map_or(u64::MAX, |timeout| self.clock.saturating_add(timeout.as_ps()));
+        loop {
+            self.take_visible();
+            if let Some(found) = ready(self) {
+                self.activity();
+                return Some(found);
+            }
+            if self.outside {
+                self.outside_poll();
+                if timeout.is_some() {
+                    return None;
+                }
+                continue;
+            }
+            match self.notices.front() {
+                Some(&(time, _)) if time <= end => self.wait_until(time),
+                _ if self.clock >= end => return None,
+                _ => {
+                    self.park(end, reason::POLL);
+                    let next = self.notices.front().map_or(u64::MAX, |&(time, _)| time);
+                    if next.min(end) != u64::MAX {
+                        self.wait_until(next.min(end));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The result of a search is on its way: until `false` is said, empty polls wait for it, in
+    /// any MPI call.
+    pub fn expect_soon(&mut self, yes: bool) {
+        self.no_idle_polls();
+        self.expect_soon = yes;
+    }
+
+    /// The cost of copying `bytes` inside the process.
+    pub fn charge_copy(&mut self, bytes: u64) {
+        if !self.outside {
+            self.advance((u128::from(bytes) * u128::from(self.settings.copy_ps_per_kib) / 1024) as u64);
+        }
+    }
+
+    /// The cost of handing a completion to the MPI library.
+    pub fn charge_completion(&mut self) {
+        if !self.outside {
+            self.advance(self.settings.completion_ps);
+        }
+    }
+
+    /// Puts up to this size give their bytes to [`Rank::submit`] when they must be taken at once.
+    pub fn inline_payload(&self) -> usize {
+        COMMAND_PAYLOAD
+    }
+}
