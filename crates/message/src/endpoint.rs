@@ -2,11 +2,12 @@
 
 use crate::multi::Multi;
 use crate::overflow::Overflow;
+use crate::rendezvous::Transfer;
 use crate::slab::Slab;
 use crate::wire::{self, ANNOUNCED, Owner, TAG_MASK};
 use crate::{
-    Again, Completes, Completion, CompletionKind, MessageConfig, Peek, Pending, PendingRequest, Portals, Queue, Receive, Rendezvous, Send,
-    Status, UnknownClaim, Waiting,
+    Again, Completes, Completion, CompletionKind, MessageConfig, Peek, Pending, PendingRequest, Portals, Queue, Receive, Send, Status,
+    UnknownClaim, Waiting,
 };
 use narrows_portals::{
     AckRequest, EntryId, EqId, Event, EventKind, FailType, List, LocalBuffer, MatchEntry, NID_ANY, PID_ANY, ProcessId, RemoteTarget,
@@ -51,13 +52,13 @@ pub(crate) enum Request {
 /// A send that is not complete.
 #[derive(Debug)]
 pub(crate) struct OpenSend {
-    send: Send,
-    stage: Stage,
-    fail: FailType,
+    pub(crate) send: Send,
+    pub(crate) stage: Stage,
+    pub(crate) fail: FailType,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+pub(crate) enum Stage {
     /// Waits for that many SEND or ACK events.
     Sending { left: u64 },
     /// Rendezvous by get: so many gets have come of a number that they tell.
@@ -106,22 +107,6 @@ pub(crate) enum Body {
     Unexpected { address: u64, length: u64, held: Option<u32> },
     /// At the sender.
     Announced { request: u32, wants_word: bool },
-}
-
-/// The data of a rendezvous on their way to the receiver.
-#[derive(Debug)]
-pub(crate) struct Transfer {
-    room: Room,
-    message: Message,
-    sender_request: u32,
-    wants_word: bool,
-    wanted: u64,
-    arrived: u64,
-    /// Gets without REPLY event, or puts without PUT event.
-    left: u64,
-    /// An entry that outlives its first put.
-    entry: Option<EntryId>,
-    fail: FailType,
 }
 
 impl Endpoint {
@@ -233,45 +218,6 @@ impl Endpoint {
         if send.inject && send.completes == Completes::BufferFree {
             self.complete_send(send, FailType::Ok, true);
         }
-    }
-
-    fn announce(&mut self, portals: &mut impl Portals, send: Send) {
-        let (index, generation) = self.requests.insert(Request::Send(OpenSend { send, stage: Stage::Announced, fail: FailType::Ok }));
-        let mut flags = data_flag(send.data);
-        if self.config.rendezvous == Rendezvous::Get {
-            // A GET event says that the data have left. That they have arrived only the receiver
-            // knows: whoever asks for that waits for its word, and the gets pass without events.
-            let by_word = send.completes == Completes::Delivered;
-            let mut options = me::OP_GET | me::EVENT_LINK_DISABLE | me::EVENT_UNLINK_DISABLE;
-            if by_word {
-                flags |= wire::WANTS_WORD;
-                options |= me::EVENT_COMM_DISABLE;
-            }
-            if send.length <= self.config.max_portals_message {
-                options |= me::USE_ONCE;
-            }
-            let entry = portals.me_append(
-                wire::PT_RENDEZVOUS,
-                List::Priority,
-                MatchEntry {
-                    start: send.buffer,
-                    length: send.length,
-                    options,
-                    match_id: send.target,
-                    match_bits: u64::from(index),
-                    ignore_bits: !wire::REQUEST_MASK,
-                    user_ptr: Owner::Request(index, generation).user_ptr(),
-                    ..MatchEntry::default()
-                },
-            );
-            if let Some(Request::Send(open)) = self.requests.get_mut(index) {
-                open.stage = Stage::Offered { entry, come: 0 };
-            }
-        }
-        let (match_bits, offset) = wire::announcement(send.queue, send.tag, send.length);
-        let target = RemoteTarget { process: send.target, pt: wire::pt_of(send.queue), match_bits: match_bits | flags, offset };
-        let hdr_data = u64::from(index) << 32 | u64::from(send.data.unwrap_or(0));
-        portals.put(self.silent_buffer(), 0, true, AckRequest::None, target, hdr_data);
     }
 
     /// Makes room for a message, or with `multi` for many.
@@ -477,7 +423,7 @@ impl Endpoint {
         }
     }
 
-    fn finish_send(&mut self, portals: &mut impl Portals, index: u32) {
+    pub(crate) fn finish_send(&mut self, portals: &mut impl Portals, index: u32) {
         let Some(Request::Send(open)) = self.requests.remove(index) else { return };
         if let Stage::Offered { entry, .. } = open.stage
             && open.send.length > self.config.max_portals_message
@@ -606,154 +552,8 @@ impl Endpoint {
         });
     }
 
-    fn start_transfer(
-        &mut self,
-        portals: &mut impl Portals,
-        room: Room,
-        message: Message,
-        sender_request: u32,
-        wants_word: bool,
-        slot: Option<u32>,
-    ) {
-        let wanted = message.full_length.min(room.length);
-        let largest = self.config.max_portals_message;
-        let pieces = wanted.div_ceil(largest).max(1);
-        let by_get = self.config.rendezvous == Rendezvous::Get;
-        let transfer = Request::Transfer(Transfer {
-            room,
-            message,
-            sender_request,
-            wants_word,
-            wanted,
-            arrived: 0,
-            left: pieces,
-            entry: None,
-            fail: FailType::Ok,
-        });
-        let (index, generation) = match slot.and_then(|index| self.requests.get_mut(index).map(|request| (index, request))) {
-            Some((index, request)) => {
-                *request = transfer;
-                (index, self.requests.generation(index))
-            }
-            None => self.requests.insert(transfer),
-        };
-        let user_ptr = Owner::Request(index, generation).user_ptr();
-        if by_get {
-            for piece in 0..pieces {
-                let offset = piece * largest;
-                let local = self.local_buffer(room.buffer + offset, 0, user_ptr);
-                let target = RemoteTarget {
-                    process: message.source,
-                    pt: wire::PT_RENDEZVOUS,
-                    match_bits: pieces << wire::PIECES_SHIFT | u64::from(sender_request),
-                    offset,
-                };
-                portals.get(local, (wanted - offset).min(largest), target);
-            }
-            return;
-        }
-        if wanted > 0 {
-            let mut options = me::OP_PUT | me::EVENT_LINK_DISABLE | me::EVENT_UNLINK_DISABLE;
-            if pieces == 1 {
-                options |= me::USE_ONCE;
-            }
-            let entry = portals.me_append(
-                wire::PT_RENDEZVOUS,
-                List::Priority,
-                MatchEntry {
-                    start: room.buffer,
-                    length: wanted,
-                    options,
-                    match_id: message.source,
-                    match_bits: u64::from(index),
-                    user_ptr,
-                    ..MatchEntry::default()
-                },
-            );
-            if pieces > 1
-                && let Some(Request::Transfer(transfer)) = self.requests.get_mut(index)
-            {
-                transfer.entry = Some(entry);
-            }
-        }
-        self.control_put(portals, message.source, wire::CLEAR_TO_SEND, u64::from(sender_request) << 32 | u64::from(index), wanted);
-        if wanted == 0 {
-            self.finish_transfer(portals, index);
-        }
-    }
-
-    fn transfer_event(&mut self, portals: &mut impl Portals, index: u32, event: &Event) {
-        let Some(Request::Transfer(transfer)) = self.requests.get_mut(index) else { return };
-        if event.fail != FailType::Ok {
-            transfer.fail = event.fail;
-        }
-        transfer.arrived += event.mlength;
-        transfer.left -= 1;
-        if transfer.left == 0 {
-            self.finish_transfer(portals, index);
-        }
-    }
-
-    fn finish_transfer(&mut self, portals: &mut impl Portals, index: u32) {
-        let Some(Request::Transfer(transfer)) = self.requests.remove(index) else { return };
-        if let Some(entry) = transfer.entry {
-            self.unlink(portals, entry);
-        }
-        if transfer.wants_word {
-            self.control_put(portals, transfer.message.source, wire::ARRIVED, u64::from(transfer.sender_request) << 32, 0);
-        }
-        let status = match transfer.fail {
-            FailType::Ok => {
-                debug_assert_eq!(transfer.arrived, transfer.wanted, "all bytes that were wanted are here");
-                Status::Ok
-            }
-            fail => Status::Failed(fail),
-        };
-        self.complete_receive(&transfer.room, &transfer.message, transfer.arrived, status);
-        if let Some(multi) = transfer.room.multi {
-            self.multi_fetched(multi);
-        }
-    }
-
-    fn control(&mut self, portals: &mut impl Portals, event: &Event) {
-        let index = (event.hdr_data >> 32) as u32;
-        let Some(Request::Send(open)) = self.requests.get_mut(index) else {
-            panic!("no open send for {event:?}");
-        };
-        assert_eq!(open.send.target, event.initiator, "the receiver of a send answers it");
-        if event.match_bits == wire::ARRIVED {
-            self.finish_send(portals, index);
-            return;
-        }
-        let (receiver_request, wanted) = (event.hdr_data as u32, event.remote_offset);
-        let send = open.send;
-        let largest = self.config.max_portals_message;
-        let pieces = wanted.div_ceil(largest);
-        open.stage = Stage::Sending { left: pieces };
-        if pieces == 0 || send.completes == Completes::Never {
-            self.finish_send(portals, index);
-        }
-        let (options, ack) = completion_events(send.completes, false);
-        let user_ptr = match send.completes {
-            Completes::Never => 0,
-            _ if pieces == 0 => 0,
-            _ => Owner::Request(index, self.requests.generation(index)).user_ptr(),
-        };
-        for piece in 0..pieces {
-            let offset = piece * largest;
-            let local = self.local_buffer(send.buffer + offset, options, user_ptr);
-            let target = RemoteTarget { process: send.target, pt: wire::PT_RENDEZVOUS, match_bits: u64::from(receiver_request), offset };
-            portals.put(local, (wanted - offset).min(largest), false, ack, target, 0);
-        }
-    }
-
-    fn control_put(&self, portals: &mut impl Portals, process: ProcessId, match_bits: u64, hdr_data: u64, offset: u64) {
-        let target = RemoteTarget { process, pt: wire::PT_CONTROL, match_bits, offset };
-        portals.put(self.silent_buffer(), 0, true, AckRequest::None, target, hdr_data);
-    }
-
     /// Unlinks an entry whose operations are all over; if the NIC still thinks otherwise, later.
-    fn unlink(&mut self, portals: &mut impl Portals, entry: EntryId) {
+    pub(crate) fn unlink(&mut self, portals: &mut impl Portals, entry: EntryId) {
         if portals.me_unlink(entry) == ReplyCode::InUse {
             self.leftovers.push(entry);
         }
@@ -764,12 +564,12 @@ impl Endpoint {
         self.parked.iter().position(|message| source.is_none_or(|source| source == message.source))
     }
 
-    fn local_buffer(&self, address: u64, options: u32, user_ptr: u64) -> LocalBuffer {
+    pub(crate) fn local_buffer(&self, address: u64, options: u32, user_ptr: u64) -> LocalBuffer {
         LocalBuffer { address, options, eq: self.eq, user_ptr, ..LocalBuffer::default() }
     }
 
     /// No data, and no event but of a failure.
-    fn silent_buffer(&self) -> LocalBuffer {
+    pub(crate) fn silent_buffer(&self) -> LocalBuffer {
         self.local_buffer(0, md::EVENT_SEND_DISABLE, 0)
     }
 
@@ -852,7 +652,7 @@ impl Endpoint {
 }
 
 /// MD options and acknowledgement that give exactly the event which `completes` asks for.
-fn completion_events(completes: Completes, inject: bool) -> (u32, AckRequest) {
+pub(crate) fn completion_events(completes: Completes, inject: bool) -> (u32, AckRequest) {
     match completes {
         Completes::Never => (md::EVENT_SEND_DISABLE, AckRequest::None),
         Completes::BufferFree if inject => (md::EVENT_SEND_DISABLE, AckRequest::None),
@@ -861,7 +661,7 @@ fn completion_events(completes: Completes, inject: bool) -> (u32, AckRequest) {
     }
 }
 
-fn data_flag(data: Option<u32>) -> u64 {
+pub(crate) fn data_flag(data: Option<u32>) -> u64 {
     if data.is_some() { wire::CARRIES_DATA } else { 0 }
 }
 
@@ -924,6 +724,7 @@ pub(crate) fn message_of(queue: Queue, event: &Event) -> Message {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Rendezvous;
 
     /// A Portals library that does nothing.
     struct Nothing;

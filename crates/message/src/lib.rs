@@ -59,6 +59,7 @@
 mod endpoint;
 mod multi;
 mod overflow;
+mod rendezvous;
 mod slab;
 mod wire;
 
