@@ -1,6 +1,7 @@
 //! What the preload library calls: marks of MPI calls, the simulated clock, the simulated host.
 
 use crate::attach::{attached, open_from_environment, session, try_session};
+use crate::output;
 use crate::rank::LONGEST_NAP_PER_RANK;
 use narrows_mpicalls::{CALLS, Class};
 use std::sync::OnceLock;
@@ -57,6 +58,7 @@ pub fn mpi_enter(id: u32, peer: i64, tag: i64) {
         ACTIVE.store(false, Ordering::Release);
     } else if special.abort == Some(id) {
         rank.aborts(tag);
+        output::wait_until_read();
     } else if special.probe.contains(&Some(id)) {
         rank.probes(peer);
     } else if special.agrees[id as usize] {

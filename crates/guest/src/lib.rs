@@ -11,6 +11,7 @@
 
 mod attach;
 pub mod hooks;
+mod output;
 mod rank;
 
 pub use attach::{AttachError, Session, attached, session};
