@@ -182,8 +182,10 @@ def run(
     marker: str | None = None,
     on_marker: Callable[[subprocess.Popen], None] | None = None,
     leftovers_of: str | None = None,
+    alone: bool = True,
 ) -> Outcome:
-    """Runs a command in a fresh folder, with a private TMPDIR, and waits until it and its whole session are gone."""
+    """Runs a command in a fresh folder, with a private TMPDIR, and waits until it and its whole session are gone. A run that is
+    not alone cannot tell its files in /dev/shm and /tmp from those of others: see `main`."""
     mark = f"NARROWS_TEST_RUN={uuid.uuid4().hex}"
     # Short, and below /tmp: launchers put sockets below TMPDIR, whose paths are limited to 108 bytes.
     folder = Path(tempfile.mkdtemp(prefix="nt", dir="/tmp"))
@@ -194,7 +196,7 @@ def run(
     env = {**os.environ, **(environment or {}), "TMPDIR": str(scratch), "OMP_NUM_THREADS": "1"}
     name, _, value = mark.partition("=")
     env[name] = value
-    before = temporary_files(leftovers_of) if leftovers_of else set()
+    before = temporary_files(leftovers_of) if leftovers_of and alone else set()
     start = time.monotonic()
     process = subprocess.Popen(
         [part.replace("{folder}", str(folder)) for part in command],
@@ -249,7 +251,7 @@ def run(
 
         def still_there() -> list[str]:
             found = processes_with(mark) + [str(path.relative_to(folder)) for path in scratch.iterdir()]
-            return found + sorted(temporary_files(leftovers_of) - before)
+            return found + (sorted(temporary_files(leftovers_of) - before) if alone else [])
 
         # The kernel may take a moment to reap what was killed; another run on this host may have files of its own.
         for pause in (0.2, 0.4, 0.8):
@@ -727,6 +729,7 @@ class Tests:
             marker=case.marker,
             on_marker=stop,
             leftovers_of=mpi.name if runner == "narrows" else None,
+            alone=self.options.jobs == 1 or case.fails or bool(case.stop_by),
         )
 
     def keep_log(self, name: str, outcome: Outcome) -> None:
@@ -949,7 +952,7 @@ def main() -> int:
     parser.add_argument("--narrows", default=str(ROOT / "target" / "release" / "narrows"))
     parser.add_argument("--machine", default="bxi-v2")
     parser.add_argument("--slow", type=float, default=1.0, help="factor for all time limits")
-    parser.add_argument("-j", "--jobs", type=int, default=1, help="runs at once (failures and long runs stay alone)")
+    parser.add_argument("-j", "--jobs", type=int, default=len(os.sched_getaffinity(0)), help="runs at once (failures stay alone); default: cores")
     parser.add_argument("--list", action="store_true")
     options = parser.parse_args()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -977,7 +980,7 @@ def main() -> int:
                 continue
             for n in case.ranks:
                 if n in ranks or n not in RANKS:
-                    alone = case.fails or n > 16 or bool(case.stop_by)
+                    alone = case.fails or bool(case.stop_by)
                     jobs.append((case.name, name, n, alone, lambda case=case, name=name, n=n: tests.check(options.runner, tests.mpis[name], case, n)))
     if options.runner == "narrows":
         if not tests.narrows.exists() and not options.list:
@@ -986,7 +989,7 @@ def main() -> int:
             for program, network in itertools.product(("p2p_random", "coll_nonblocking", "comm", "rma_atomic"), ("packet", "flow", "loggp")):
                 if selected(f"repeat_{program}_{network}") and 16 in ranks:
                     test = repeats(tests, tests.mpis[name], 16, program, "--network", network)
-                    jobs.append((f"repeat_{program}_{network}", name, 16, True, test))
+                    jobs.append((f"repeat_{program}_{network}", name, 16, False, test))
         if mpis and not options.list:
             for name in mpis if any(map(selected, TROUBLES)) else ():
                 jobs += [(title, name, 4, True, test) for title, test in troubles(tests, tests.mpis[name]) if selected(title)]
@@ -1019,8 +1022,18 @@ def main() -> int:
 
     together = [job for job in jobs if not job[3]]
     alone = [job for job in jobs if job[3]]
+    before = {name: temporary_files(name) for name in mpis}
     with concurrent.futures.ThreadPoolExecutor(max(1, options.jobs)) as pool:
         list(pool.map(one, together))
+
+    def nothing_left() -> None:
+        used = open_files()
+        left = sorted(path for name in mpis for path in temporary_files(name) - before[name] if path not in used)
+        if left:
+            raise Failure(f"left behind: {'; '.join(left)[:500]}")
+
+    if together and options.runner == "narrows":
+        one(("nothing_left_behind", "all", 0, True, nothing_left))
     for job in alone:
         one(job)
     if failed:
