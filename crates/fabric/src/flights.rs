@@ -1,8 +1,12 @@
-//! The transfers in flight: slots, the order of heads between a pair, and the path within a node.
+//! The transfers in flight: slots, the order between a pair, and the path within a node.
+//!
+//! The end-to-end layer numbers the packets of a pair of nodes in a virtual network, and takes them in that order: a message is noticed
+//! after the head of the one that was started before it, and after all of it if that is one packet. (Behind the first
+//! packet of a longer one a NIC may send packets of other messages.)
 
 use crate::timing::Costs;
 use crate::{Event, EventKind, Notice, Out, Statistics, Transfer};
-use narrows_units::SimTime;
+use narrows_units::{Bytes, SimTime};
 
 pub(crate) const NONE: u32 = u32::MAX;
 
@@ -13,7 +17,7 @@ const MAX_PAYLOAD: u64 = 1 << 40;
 #[derive(Clone, Debug)]
 pub(crate) struct Flight {
     pub(crate) transfer: Transfer,
-    /// The next transfer of the same source, target and virtual network, which must not be noticed before this one.
+    /// The next transfer of the same source, target and virtual network, which must not be noticed before the first packet of this one.
     successor: u32,
     /// The one before it has not been noticed.
     waits: bool,
@@ -29,12 +33,14 @@ pub(crate) struct Flight {
 pub(crate) struct Flights {
     slots: Vec<Flight>,
     free: Vec<u32>,
-    /// Per source: the newest transfer in flight to each (target, virtual network), while its head is not noticed. Sorted: the
+    /// Per source: the newest transfer in flight to each (target, virtual network), while its first packet is not noticed. Sorted: the
     /// pairs in use at one time are few.
     newest: Vec<Vec<(u64, u32)>>,
     /// Per node: when the path within it is free.
     intra_node_free: Vec<u64>,
     virtual_networks: u8,
+    /// Payload of a packet at most.
+    mtu: u64,
     pub(crate) statistics: Statistics,
 }
 
@@ -43,13 +49,14 @@ fn pair(transfer: &Transfer) -> u64 {
 }
 
 impl Flights {
-    pub(crate) fn new(hosts: u32, virtual_networks: u8) -> Self {
+    pub(crate) fn new(hosts: u32, virtual_networks: u8, mtu: Bytes) -> Self {
         Flights {
             slots: Vec::new(),
             free: Vec::new(),
             newest: vec![Vec::new(); hosts as usize],
             intra_node_free: vec![0; hosts as usize],
             virtual_networks,
+            mtu: mtu.0,
             statistics: Statistics::default(),
         }
     }
@@ -155,44 +162,65 @@ impl Flights {
 
     fn head(&mut self, slot: u32, out: &mut impl Out) {
         self.slots[slot as usize].head_arrived = true;
-        if self.slots[slot as usize].waits {
-            return;
+        if !self.slots[slot as usize].waits {
+            self.notice(slot, out);
         }
-        let mut slot = slot;
+    }
+
+    /// It is the turn of `slot`, whose head has arrived, and then of those behind it.
+    fn notice(&mut self, mut slot: u32, out: &mut impl Out) {
         loop {
             let flight = &mut self.slots[slot as usize];
             flight.head_noticed = true;
-            let next = flight.successor;
-            let transfer = flight.transfer;
+            let Flight { transfer, successor, tail_arrived, .. } = *flight;
             out.notice(Notice::HeadArrived(transfer.id));
-            if flight.tail_arrived {
+            if tail_arrived {
                 flight.tail_noticed = true;
                 out.notice(Notice::TailArrived(transfer.id));
             }
             self.close_if_over(slot);
-            if next == NONE {
-                let newest = &mut self.newest[transfer.source as usize];
-                let at = newest.binary_search_by_key(&pair(&transfer), |entry| entry.0);
-                newest.remove(at.expect("a pair is listed until its newest head is noticed"));
+            if !tail_arrived && self.is_one_packet(&transfer) {
                 return;
             }
-            let successor = &mut self.slots[next as usize];
-            successor.waits = false;
-            if !successor.head_arrived {
-                return;
+            match self.release(successor, &transfer) {
+                Some(next) => slot = next,
+                None => return,
             }
-            slot = next;
         }
+    }
+
+    /// What is behind `transfer` may be noticed: `successor`, if its head has arrived.
+    fn release(&mut self, successor: u32, transfer: &Transfer) -> Option<u32> {
+        if successor == NONE {
+            let newest = &mut self.newest[transfer.source as usize];
+            let at = newest.binary_search_by_key(&pair(transfer), |entry| entry.0);
+            newest.remove(at.expect("a pair is listed until its newest transfer lets others pass"));
+            return None;
+        }
+        let next = &mut self.slots[successor as usize];
+        next.waits = false;
+        next.head_arrived.then_some(successor)
     }
 
     fn tail(&mut self, slot: u32, out: &mut impl Out) {
         let flight = &mut self.slots[slot as usize];
         flight.tail_arrived = true;
-        if flight.head_noticed {
-            flight.tail_noticed = true;
-            out.notice(Notice::TailArrived(flight.transfer.id));
-            self.close_if_over(slot);
+        if !flight.head_noticed {
+            return;
         }
+        flight.tail_noticed = true;
+        let Flight { transfer, successor, .. } = *flight;
+        out.notice(Notice::TailArrived(transfer.id));
+        self.close_if_over(slot);
+        if self.is_one_packet(&transfer)
+            && let Some(next) = self.release(successor, &transfer)
+        {
+            self.notice(next, out);
+        }
+    }
+
+    fn is_one_packet(&self, transfer: &Transfer) -> bool {
+        transfer.payload.0 <= self.mtu
     }
 
     #[inline]

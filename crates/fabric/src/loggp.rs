@@ -34,7 +34,7 @@ impl LogGpNetwork {
             costs: Costs::new(config),
             config: config.loggp,
             topology,
-            flights: Flights::new(hosts, config.virtual_networks),
+            flights: Flights::new(hosts, config.virtual_networks, config.mtu),
             endpoints: Endpoints::new(hosts),
         })
     }

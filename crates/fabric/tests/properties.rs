@@ -10,7 +10,7 @@ use narrows_fabric::{FlowConfig, Network, NetworkConfig, NetworkKind, Notice, Tr
 use narrows_topology::{FatTree, RouteState, Routing, RoutingKind, RoutingOptions};
 use narrows_units::{ByteRate, Bytes, SimTime};
 use proptest::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 fn tree(choice: u8) -> FatTree {
     match choice {
@@ -65,11 +65,12 @@ fn drive(driver: &mut Driver, transfers: &[(SimTime, Transfer)], mut each: impl 
     }
 }
 
-/// Each notice once per transfer; heads in start order per (source, target, virtual network); tails after heads, not before the
-/// closed form of a message alone.
+/// Each notice once per transfer; heads in start order per (source, target, virtual network), and after the tail of the one before if that is
+/// one packet; tails after heads, not before the closed form of a message alone.
 fn check_notices(driver: &Driver, transfers: &[(SimTime, Transfer)]) {
     let mut seen = vec![[None; 3]; transfers.len()];
     let mut last_head: BTreeMap<(u32, u32, u8), u32> = BTreeMap::new();
+    let mut whole = BTreeSet::new();
     for &(at, notice) in driver.notices() {
         let (kind, id) = match notice {
             Notice::SourceDone(id) => (0, id),
@@ -84,9 +85,15 @@ fn check_notices(driver: &Driver, transfers: &[(SimTime, Transfer)]) {
             let pair = (transfer.source, transfer.target, transfer.virtual_network);
             if let Some(before) = last_head.insert(pair, id.0) {
                 assert!(before < id.0, "head of {} after that of {before}", id.0);
+                // Packets of 1,000 bytes in all these tests.
+                let one_packet = transfers[before as usize].1.payload.0 <= 1000;
+                assert!(whole.contains(&before) || !one_packet, "head of {} before the tail of {before}, which is one packet", id.0);
             }
         }
         assert!(kind != 2 || seen[1].is_some(), "tail of {} before its head", id.0);
+        if kind == 2 {
+            whole.insert(id.0);
+        }
     }
     for (seen, (start, transfer)) in seen.iter().zip(transfers) {
         let alone = driver.network().zero_load(transfer);

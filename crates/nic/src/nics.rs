@@ -56,6 +56,8 @@ pub struct Nics {
     /// Per process, the requests that start later because of a DMA read: (target, start). Keeps
     /// what one process sends to another in order although only some of it is read by DMA.
     starting: Vec<Vec<(u32, SimTime)>>,
+    /// When the last put to each process was or will be in memory.
+    landed: Vec<SimTime>,
     /// When the last ordered write of a pair of processes, (initiator, target), was or will be in memory.
     written: WordMap<(u32, u32), SimTime>,
     messages: Vec<Message>,
@@ -155,6 +157,7 @@ impl Nics {
             processes: processes.to_vec(),
             interfaces: processes.iter().map(|_| Interface::new(config.limits())).collect(),
             starting: vec![Vec::new(); processes.len()],
+            landed: vec![SimTime::ZERO; processes.len()],
             written: WordMap::default(),
             messages: Vec::new(),
             free: Vec::new(),

@@ -95,6 +95,25 @@ fn a_put_of_0_bytes_writes_no_payload() {
 }
 
 #[test]
+fn the_event_of_a_put_of_0_bytes_does_not_pass_the_data_of_the_put_before_it() {
+    let mut sim = Sim::ready(NicConfig { put_occupancy: ns(10), ..config() }, 2, 1, 0);
+    sim.append(1, entry(0, 0, 1 << 19));
+    sim.run();
+    sim.clock += SimTime::from_us(10);
+    let begin = sim.clock;
+    sim.put(0, 1, 0, 8, AckRequest::None);
+    sim.put(0, 1, 0, 0, AckRequest::None);
+    sim.run();
+    // In memory together, then one event after the other over PCIe.
+    let s = stages(&sim);
+    let data = s.command() + s.arrival(8, 1) + s.config.dma_latency;
+    let second = s.event() + s.config.pcie_rate.time_for(s.config.event_size);
+    assert_eq!(seen(&sim, 1, EventKind::Put, begin), data + second);
+    let lengths: Vec<u64> = sim.events(1).iter().filter(|event| event.kind == EventKind::Put).map(|event| event.rlength).collect();
+    assert_eq!(lengths, [8, 0]);
+}
+
+#[test]
 fn bytes_behind_the_command_take_pcie_time() {
     let mut sim = sim();
     for length in [8u64, 9, 200, 408] {

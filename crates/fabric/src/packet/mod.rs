@@ -44,7 +44,7 @@ use region::{Effects, Note, Region};
 use state::Packet;
 use std::sync::Arc;
 
-/// The whole network as one region. Heads of messages between a pair of nodes are noticed in the order of the starts.
+/// The whole network as one region. Messages between a pair of nodes are noticed in the order of the starts (see `crate::flights`).
 pub struct PacketNetwork {
     region: Region,
     books: Books,
@@ -219,7 +219,7 @@ impl PacketNetwork {
             Vertex::Switch(switch) => hosts + switch,
         };
         let keys = topology.links().iter().map(|link| key(link.from)).collect();
-        let flights = Flights::new(hosts, config.virtual_networks);
+        let flights = Flights::new(hosts, config.virtual_networks, config.mtu);
         let region = Region::new(0, config, Arc::new(Layout::whole(topology)), routing);
         let books = Books { keys, flights, copied: Vec::new(), free_copied: Vec::new() };
         Ok(PacketNetwork { region, books, observer: None })

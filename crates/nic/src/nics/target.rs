@@ -54,6 +54,12 @@ impl Nics {
                 }
             }
         }
+        // Posted writes over PCIe stay in order: an event does not pass data that were written before it.
+        if this.operation.kind == Kind::Put {
+            let last = &mut self.landed[this.target as usize];
+            at = at.max(*last);
+            *last = at;
+        }
         // Section 3.15: an atomic takes longer than a put that comes behind it.
         let (kind, length) = (this.operation.kind, this.operation.rlength);
         if kind != Kind::Get && length > 0 && length <= self.config.max_waw_ordered_size.get() {
