@@ -22,10 +22,21 @@ const PORTALS: &[&str] = &[
     "narrows_longest_nap",
     "narrows_node_color",
     "narrows_rank",
+    "narrows_shares_memory",
 ];
 
 /// Symbols with code of their own in `src/special.rs`.
 const SPECIAL: &[&str] = &["MPI_Wtime", "MPI_Wtick", "MPI_Get_processor_name", "MPI_Comm_split_type", "MPI_Init_thread"];
+
+/// C functions with code of their own in `src/windows.rs`; the Fortran functions call them (Open MPI, MPICH).
+const SPECIAL_IN_C: &[&str] = &[
+    "MPI_Win_allocate_shared",
+    "MPI_Win_allocate_shared_c",
+    "MPI_Win_shared_query",
+    "MPI_Win_shared_query_c",
+    "MPI_Win_free",
+    "MPI_Win_get_attr",
+];
 
 /// Fortran entry points that return a C pointer: the same call under another name (Open MPI, MPICH).
 const C_POINTER: &[&str] = &["MPI_Alloc_mem", "MPI_Win_allocate", "MPI_Win_allocate_shared", "MPI_Win_shared_query"];
@@ -94,7 +105,8 @@ fn symbols() -> String {
         names.push_str("\\0");
         offset += name.len() + 1;
         let public = name.strip_prefix(['P', 'p']).filter(|rest| rest.to_lowercase().starts_with("mpi_")).unwrap_or(name);
-        let own = special
+        let own = SPECIAL_IN_C.contains(&public)
+            || special
             .iter()
             .any(|special| public == special || ["_", "_f08_"].iter().any(|ending| public.strip_suffix(ending) == Some(special)));
         if !own {

@@ -105,3 +105,9 @@ pub extern "C" fn narrows_node_color() -> c_uint {
 pub extern "C" fn narrows_rank() -> u32 {
     catch_unwind(hooks::rank).unwrap_or(0)
 }
+
+/// Whether other ranks of the node look into memory of this one from now on.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_shares_memory(shares: c_int) {
+    let _ = catch_unwind(|| hooks::shares_memory(shares != 0));
+}

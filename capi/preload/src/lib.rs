@@ -71,3 +71,5 @@ mod symbols;
 mod threads;
 #[cfg(not(test))]
 mod trampoline;
+#[cfg(not(test))]
+mod windows;

@@ -18,6 +18,7 @@ unsafe extern "C" {
     fn narrows_longest_nap() -> u64;
     fn narrows_node_color() -> c_uint;
     fn narrows_rank() -> u32;
+    fn narrows_shares_memory(shares: c_int);
 }
 
 /// Longest host name with its zero byte: `HOST_NAME_MAX` of Linux is 64 (gethostname(2)).
@@ -104,4 +105,10 @@ pub fn rank() -> u32 {
 pub fn node() -> c_int {
     // SAFETY: no arguments. The simulator counts nodes far below 2^31, and MPI colours are non-negative ints.
     (state::guarded(|| unsafe { narrows_node_color() }) & 0x7fff_ffff) as c_int
+}
+
+/// Whether other ranks of the node look into memory of this one.
+pub fn shares_memory(shares: bool) {
+    // SAFETY: a plain number.
+    state::guarded(|| unsafe { narrows_shares_memory(c_int::from(shares)) });
 }

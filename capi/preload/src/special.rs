@@ -14,12 +14,13 @@ pub fn is_clock(name: &CStr) -> bool {
     [b"MPI_Wtime".as_slice(), b"MPI_Wtick", b"mpi_wtime_", b"mpi_wtick_", b"mpi_wtime_f08_", b"mpi_wtick_f08_"].contains(&public)
 }
 
-fn id(name: &str) -> u32 {
+/// The number of a call.
+pub fn id(name: &str) -> u32 {
     narrows_mpicalls::by_name(name).expect("the names below are in the table; build.rs exports them from it")
 }
 
 /// Constants of the MPI library that this function belongs to, or whose Fortran binding it is.
-fn constants(function: usize) -> Constants {
+pub fn constants(function: usize) -> Constants {
     Flavor::learn(function);
     Flavor::get().constants()
 }
@@ -64,7 +65,7 @@ clocks! {
 }
 
 /// Whether this process takes part and may ask libportals.so.
-fn in_run() -> bool {
+pub fn in_run() -> bool {
     state::on() && !state::in_guard()
 }
 
@@ -151,7 +152,7 @@ fn node_color(split_type: c_int, constants: &Constants) -> Option<c_int> {
 }
 
 /// Handles are pointers in Open MPI and the standard ABI and ints in MPICH; as a word they pass through unchanged.
-type Handle = *mut c_void;
+pub type Handle = *mut c_void;
 type SplitType = unsafe extern "C" fn(Handle, c_int, c_int, Handle, *mut Handle) -> c_int;
 type Split = unsafe extern "C" fn(Handle, c_int, c_int, *mut Handle) -> c_int;
 

@@ -212,6 +212,15 @@ pub fn find(name: &CStr) -> usize {
     0
 }
 
+/// A variable of the MPI library, 0 if there is none. A program may have a copy of it, which is then the one that counts.
+pub fn variable(name: &CStr) -> usize {
+    // SAFETY: a valid string.
+    match unsafe { crate::trampoline::real_dlsym(libc::RTLD_DEFAULT, name.as_ptr()) } as usize {
+        0 => find(name),
+        found => found,
+    }
+}
+
 /// Loaded libraries whose file names begin in one of these ways.
 struct Libraries {
     family: &'static [&'static [u8]],
@@ -275,6 +284,12 @@ pub struct Constants {
     pub thread_multiple: i32,
     /// MPI_THREAD_SERIALIZED
     pub thread_serialized: i32,
+    /// MPI_PROC_NULL
+    pub proc_null: i32,
+    /// MPI_WIN_CREATE_FLAVOR
+    pub win_create_flavor: i32,
+    /// MPI_WIN_FLAVOR_SHARED, as attributes give it.
+    pub win_flavor_shared: &'static i32,
 }
 
 /// 0: unknown, else 1 + Flavor.
@@ -324,11 +339,36 @@ impl Flavor {
     /// From the mpi.h of Open MPI 4.1.4 and 5.0.11, of MPICH 5.0.2, and its mpi_abi.h.
     pub fn constants(self) -> Constants {
         match self {
-            Flavor::OpenMpi => Constants { any_source: -1, any_tag: -1, comm_type_shared: 0, thread_multiple: 3, thread_serialized: 2 },
-            Flavor::Mpich => Constants { any_source: -2, any_tag: -1, comm_type_shared: 1, thread_multiple: 3, thread_serialized: 2 },
-            Flavor::Standard => {
-                Constants { any_source: -1, any_tag: -2, comm_type_shared: 221, thread_multiple: 4096, thread_serialized: 2048 }
-            }
+            Flavor::OpenMpi => Constants {
+                any_source: -1,
+                any_tag: -1,
+                comm_type_shared: 0,
+                thread_multiple: 3,
+                thread_serialized: 2,
+                proc_null: -2,
+                win_create_flavor: 10,
+                win_flavor_shared: &4,
+            },
+            Flavor::Mpich => Constants {
+                any_source: -2,
+                any_tag: -1,
+                comm_type_shared: 1,
+                thread_multiple: 3,
+                thread_serialized: 2,
+                proc_null: -1,
+                win_create_flavor: 0x6600_0007,
+                win_flavor_shared: &4,
+            },
+            Flavor::Standard => Constants {
+                any_source: -1,
+                any_tag: -2,
+                comm_type_shared: 221,
+                thread_multiple: 4096,
+                thread_serialized: 2048,
+                proc_null: -3,
+                win_create_flavor: 604,
+                win_flavor_shared: &314,
+            },
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 /// First word of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"narrows\0");
 /// Raised with every change of this file or of [`crate::record`].
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Simulated time starts here, ps: one second. What ranks do during MPI_Init lies before it.
 pub const EPOCH_PS: u64 = 1_000_000_000_000;
@@ -176,6 +176,8 @@ pub struct RankHeader {
     pub exit_status: AtomicU32,
     /// Code given to MPI_Abort plus one; 0: it was not called.
     pub abort_code: AtomicU32,
+    /// 1 while other ranks of the node look into memory of this one.
+    pub shares: AtomicU32,
     /// Why the rank could not push a payload (an errno value), 0: it could.
     pub push_error: AtomicU32,
     /// Whose memory it could not write then.

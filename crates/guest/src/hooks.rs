@@ -27,6 +27,7 @@ struct Special {
     finalize: [Option<u32>; 2],
     abort: Option<u32>,
     probe: [Option<u32>; 2],
+    sync: Option<u32>,
     /// By index of the call: [`narrows_mpicalls::Call::agrees`].
     agrees: Vec<bool>,
 }
@@ -40,6 +41,7 @@ fn special() -> &'static Special {
             finalize: [id("MPI_Finalize"), id("MPI_Session_finalize")],
             abort: id("MPI_Abort"),
             probe: [id("MPI_Probe"), id("MPI_Mprobe")],
+            sync: id("MPI_Win_sync"),
             agrees: CALLS.iter().map(narrows_mpicalls::Call::agrees).collect(),
         }
     })
@@ -93,6 +95,8 @@ pub fn mpi_leave(id: u32) {
         ACTIVE.store(true, Ordering::Release);
     } else if special.finalize.contains(&Some(id)) {
         rank.finalized();
+    } else if special.sync == Some(id) {
+        rank.looks_at_memory();
     }
     rank.leave();
     LAST_CLOCK.store(rank.elapsed_ps(), Ordering::Relaxed);
@@ -155,6 +159,13 @@ pub fn instant() -> u64 {
 pub fn sleep(ps: u64) {
     if let Some(mut rank) = try_session() {
         rank.pause(ps);
+    }
+}
+
+/// Other ranks of the node look into memory of this one from now on, or no longer do.
+pub fn shares_memory(shares: bool) {
+    if let Some(mut rank) = try_session() {
+        rank.shares_memory(shares);
     }
 }
 

@@ -77,6 +77,9 @@ struct Run<'a> {
     /// Ranks to wake at the end of this window, once each.
     due: Vec<u32>,
     is_due: Vec<bool>,
+    /// Reused: ranks that wait for their turn, and nodes where one has it.
+    later: Vec<u32>,
+    nodes: BTreeSet<u32>,
     /// When parked ranks want to run again at the latest.
     deadlines: BTreeSet<(u64, u32)>,
     /// Reused: ranks that an event has told something.
@@ -131,6 +134,8 @@ fn watched(mapping: &Mapping, world: World, child: Child, options: Options) -> R
         running: Vec::new(),
         due: Vec::new(),
         is_due: vec![false; count],
+        later: Vec::new(),
+        nodes: BTreeSet::new(),
         deadlines: BTreeSet::new(),
         touched: Vec::new(),
         leftover: Vec::new(),
@@ -351,7 +356,30 @@ impl Run<'_> {
                 // Who finds work must hand over its commands, though nothing else is in flight.
                 horizon = self.world.now() + self.world.lookahead();
             }
-            let mut due = std::mem::take(&mut self.due);
+            self.wake_due(horizon)?;
+            // On a busy host so many windows take seconds: a signal is not left waiting for them.
+            if self.report.windows >= self.next_check || processes::signal().is_some() {
+                self.next_check = self.report.windows + CHECK_EVERY;
+                self.must_go_on()?;
+            }
+        }
+    }
+
+    /// Wakes the ranks that are due, all together. Only those of one node that look into each other's memory take turns, in the order in which
+    /// they became due: which of two sees what the other has written would be the host's affair otherwise.
+    fn wake_due(&mut self, horizon: SimTime) -> Result<(), Failure> {
+        let mut due = std::mem::take(&mut self.due);
+        let mut later = std::mem::take(&mut self.later);
+        loop {
+            self.nodes.clear();
+            due.retain(|&rank| {
+                let header = self.mapping.region(rank).expect("rank numbers come from the mapping").header();
+                let now = header.shares.load(Relaxed) == 0 || self.nodes.insert(header.node);
+                if !now {
+                    later.push(rank);
+                }
+                now
+            });
             // All at once: one that is back before the next is woken must not think that it is the last.
             handover::announce(&self.mapping.header().running, due.len() as u32);
             for rank in due.drain(..) {
@@ -359,13 +387,14 @@ impl Run<'_> {
                 self.header(rank).horizon.store(horizon.as_ps(), Relaxed);
                 self.wake(rank);
             }
-            self.due = due;
-            // On a busy host so many windows take seconds: a signal is not left waiting for them.
-            if self.report.windows >= self.next_check || processes::signal().is_some() {
-                self.next_check = self.report.windows + CHECK_EVERY;
-                self.must_go_on()?;
+            std::mem::swap(&mut due, &mut later);
+            if due.is_empty() {
+                break;
             }
+            self.await_parked()?;
         }
+        (self.due, self.later) = (due, later);
+        Ok(())
     }
 
     /// All ranks are at a barrier that their launcher serves: they go on when the last one has come, and do it then.

@@ -158,6 +158,11 @@ impl Rank {
         self.library_left();
     }
 
+    /// Other ranks of the node look into memory of this one.
+    pub(crate) fn shares_memory(&mut self, shares: bool) {
+        self.header().shares.store(shares.into(), Relaxed);
+    }
+
     pub(crate) fn finalized(&mut self) {
         self.header().finalized.store(1, Release);
     }

@@ -105,6 +105,14 @@ impl Rank {
         }
     }
 
+    /// The end of MPI_Win_sync, by which programs wait for memory to change. That is a poll, also for an MPI library that does not
+    /// look at its queues there (MPICH): others must get on.
+    pub(crate) fn looks_at_memory(&mut self) {
+        if !self.outside && self.empty_polls == 0 {
+            self.empty_poll();
+        }
+    }
+
     fn outside_poll(&mut self) {
         let header = self.header();
         if header.mail.load(Acquire) == 0 && self.deferred.is_empty() {
