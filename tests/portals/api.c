@@ -298,6 +298,14 @@ static void exhaustion(void)
 	while ((code = PtlTriggeredCTInc(ct, (ptl_ct_event_t){ 1, 0 }, ct, 1000000)) == PTL_OK)
 		count++;
 	MUST(code == PTL_NO_SPACE && count == w.limits.max_triggered_ops);
+	/* Another network interface has a limit of its own. */
+	ptl_handle_ni_t other;
+	ptl_handle_ct_t other_ct;
+	CHECK(PtlNIInit(PTL_IFACE_DEFAULT, PTL_NI_NO_MATCHING | PTL_NI_PHYSICAL, PTL_PID_ANY, NULL, NULL, &other));
+	CHECK(PtlCTAlloc(other, &other_ct));
+	CHECK(PtlTriggeredCTInc(other_ct, (ptl_ct_event_t){ 1, 0 }, other_ct, 1000000));
+	CHECK(PtlCTFree(other_ct));
+	CHECK(PtlNIFini(other));
 	CHECK(PtlCTCancelTriggered(ct));
 	CHECK(PtlTriggeredCTInc(ct, (ptl_ct_event_t){ 1, 0 }, ct, 1000000));
 	CHECK(PtlCTCancelTriggered(ct));

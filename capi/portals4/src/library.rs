@@ -39,6 +39,8 @@ pub struct Interface {
     tables: Vec<bool>,
     /// List entries that there may be at most; the NIC knows better, and is asked when this reaches the limit.
     entries: u64,
+    /// The same for triggered operations.
+    triggered: u64,
     /// The same for the priority list and the overflow list of each portal table entry.
     lists: Vec<[u64; 2]>,
 }
@@ -80,8 +82,6 @@ pub struct Library {
     cts: Slots<(usize, Option<u64>)>,
     mds: Slots<Descriptor>,
     next_entry: u64,
-    /// Triggered operations that there may be at most; the NIC knows better, and is asked when this reaches the limit.
-    triggered: u64,
     /// `PtlAbort` was called.
     pub aborted: bool,
     /// The libfabric provider uses the library, and says itself when it has an endpoint.
@@ -181,7 +181,6 @@ impl Library {
             cts: Slots::new(),
             mds: Slots::new(),
             next_entry: 0,
-            triggered: 0,
             aborted: false,
             serves_provider: false,
         }
@@ -251,6 +250,7 @@ impl Library {
                 map: None,
                 tables: vec![false; PT_COUNT as usize],
                 entries: 0,
+                triggered: 0,
                 lists: vec![[0; 2]; PT_COUNT as usize],
             }
         });
@@ -477,8 +477,9 @@ impl Library {
 
     /// Takes a place for a triggered operation, if the NIC has one.
     pub fn reserve_triggered(&mut self, nic: &mut dyn Nic, index: usize) -> Outcome<()> {
-        let most = self.interface(index)?.limits.max_triggered_ops as u64;
-        reserve(nic, &mut self.triggered, most, Register::TriggeredOperations, index as u32)
+        let interface = self.interfaces[index].as_mut().ok_or(abi::ARG_INVALID)?;
+        let most = interface.limits.max_triggered_ops as u64;
+        reserve(nic, &mut interface.triggered, most, Register::TriggeredOperations, index as u32)
     }
 
     /// `PtlEQAlloc`.

@@ -20,7 +20,7 @@ use crate::{call, read_in, write_out};
 fn trigger(nic: &mut dyn Nic, library: &mut Library, index: usize, ct_handle: Handle, threshold: u64, command: Command) -> Outcome<()> {
     let trigger = library.ct_of(ct_handle, index)?;
     library.reserve_triggered(nic, index)?;
-    nic.submit(Command::Triggered { trigger, threshold, command: Box::new(command) });
+    nic.submit(Command::Triggered { interface: index as u32, trigger, threshold, command: Box::new(command) });
     Ok(())
 }
 

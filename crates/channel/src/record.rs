@@ -324,8 +324,9 @@ fn put_command(writer: &mut Writer<'_>, command: &Command) {
             writer.word(*success);
             writer.word(*failure);
         }
-        Command::Triggered { trigger, threshold, command } => {
+        Command::Triggered { interface, trigger, threshold, command } => {
             writer.word(pair(trigger.0, kind_of(command)));
+            writer.word(u64::from(*interface));
             writer.word(*threshold);
             put_command(writer, command);
         }
@@ -421,11 +422,11 @@ fn get_command(kind: u32, reader: &mut Reader<'_>) -> Result<Command, RecordErro
         TRIGGERED => {
             let word = reader.word()?;
             let (trigger, kind) = (CtId((word >> 32) as u32), word as u32);
-            let threshold = reader.word()?;
+            let (interface, threshold) = (reader.word32("interface")?, reader.word()?);
             if kind == TRIGGERED {
                 return Err(RecordError::Field("triggered"));
             }
-            Command::Triggered { trigger, threshold, command: Box::new(get_command(kind, reader)?) }
+            Command::Triggered { interface, trigger, threshold, command: Box::new(get_command(kind, reader)?) }
         }
         QUERY => {
             let word = reader.word()?;
@@ -759,7 +760,7 @@ mod tests {
                 datatype: Datatype::from_number(datatype).unwrap(),
                 operand: [11; 32],
             };
-            let command = Command::Triggered { trigger: CtId(4), threshold, command: Box::new(Command::Atomic(Box::new(atomic))) };
+            let command = Command::Triggered { interface: 2, trigger: CtId(4), threshold, command: Box::new(Command::Atomic(Box::new(atomic))) };
             let mut area = vec![0u8; 1024];
             let mut writer = Writer::new(&mut area, 0);
             encode_command(&mut writer, 77, &command).unwrap();

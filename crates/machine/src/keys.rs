@@ -174,11 +174,11 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         count("nic.max_eqs", &mut m.nic.max_eqs, 1, 1 << 15, "Event queues of a network interface").default("2046"),
         count("nic.max_iovecs", &mut m.nic.max_iovecs, 0, 1 << 20, "Segments of a memory descriptor or list entry").default("16319"),
         count("nic.max_list_size", &mut m.nic.max_list_size, 1, 1 << 24, "Entries of one list, as programs are told").default("65535"),
-        count("nic.max_triggered_ops", &mut m.nic.max_triggered_ops, 0, 1 << 24, "Triggered operations per process that may wait").default("16378"),
+        count("nic.max_triggered_ops", &mut m.nic.max_triggered_ops, 0, 1 << 24, "Triggered operations of a network interface that may wait").default("16378"),
         size("nic.max_atomic_size", &mut m.nic.max_atomic_size, 32, "Longest atomic").default("\"1 KiB\""),
         size("nic.max_fetch_atomic_size", &mut m.nic.max_fetch_atomic_size, 32, "Longest fetching atomic or swap").default("\"64 B\""),
         size("nic.max_waw_ordered_size", &mut m.nic.max_waw_ordered_size, 0, "Longest operations whose writes after writes are in order, and said to be so").default("\"0 B\""),
-        size("nic.max_war_ordered_size", &mut m.nic.max_war_ordered_size, 0, "What programs are told of the order of writes after reads; data of gets are not ordered").default("\"0 B\""),
+        size("nic.max_war_ordered_size", &mut m.nic.max_war_ordered_size, 0, "Writes after reads are not ordered: `\"0 B\"`, and nothing else").default("\"0 B\""),
         key("nic.pcie.detail", Field::Choice(&mut m.nic.pcie_detail), "Commands and events share the bandwidth of PCIe, or only have its latency").default("\"full\""),
 
         key("network.kind", Field::Choice(&mut m.network.kind), "The model, unless `--network` says otherwise").default("\"packet\""),

@@ -376,6 +376,10 @@ fn check(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
         ("nic.inline_limit", machine.nic.inline_limit, "nic.command_size", machine.nic.command_size),
         ("nic.inline_limit", machine.nic.inline_limit, "nic.pio_limit", machine.nic.pio_limit),
     ];
+    if machine.nic.max_war_ordered_size > Bytes(0) {
+        let path = "nic.max_war_ordered_size";
+        errors.push(layers.at(path, format!("`{path}` promises what the NIC does not keep")).label("expected 0 B: writes after reads are not ordered"));
+    }
     for (small_path, small, large_path, large) in order {
         if small > large {
             errors.push(

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use narrows_portals::{Command, CtId, FailType, Notice};
+use narrows_portals::{Command, CtId, FailType, INTERFACES, Notice};
 
 use crate::portal::Sink;
 
@@ -12,8 +12,8 @@ struct Counter {
     failure: u64,
     /// Changes by commands of the process itself; goes back to it with each value.
     commands: u32,
-    /// What waits, by threshold and then in the order of issue.
-    waiting: BTreeMap<(u64, u64), Command>,
+    /// What waits, by threshold and then in the order of issue, with its network interface.
+    waiting: BTreeMap<(u64, u64), (u32, Command)>,
 }
 
 impl Counter {
@@ -27,8 +27,8 @@ impl Counter {
 pub(crate) struct Counters {
     counters: Vec<Option<Counter>>,
     issued: u64,
-    /// Triggered operations that wait, and those on their way to the NIC.
-    triggered: u32,
+    /// Triggered operations that wait, and those on their way to the NIC, of each network interface.
+    triggered: [u32; INTERFACES as usize],
 }
 
 /// Who changes a counting event.
@@ -62,8 +62,11 @@ impl Counters {
     pub fn cancel(&mut self, ct: CtId) -> Vec<Command> {
         let Some(Some(counter)) = self.counters.get_mut(ct.0 as usize) else { return Vec::new() };
         let waiting = std::mem::take(&mut counter.waiting);
-        self.triggered -= waiting.len() as u32;
-        waiting.into_values().collect()
+        let forget = |(interface, command): (u32, Command)| {
+            self.triggered[interface as usize] -= 1;
+            command
+        };
+        waiting.into_values().map(forget).collect()
     }
 
     /// Replaces both fields.
@@ -96,37 +99,36 @@ impl Counters {
         sink.notice(Notice::Count { ct, success: counter.success, failure: counter.failure, commands: counter.commands });
         let reached = counter.reached();
         while let Some(first) = counter.waiting.first_entry().filter(|first| first.key().0 <= reached) {
-            self.triggered -= 1;
-            sink.fire(first.remove());
+            let (interface, command) = first.remove();
+            self.triggered[interface as usize] -= 1;
+            sink.fire(command);
         }
     }
 
-    /// A slot for a triggered operation whose command is on its way to the NIC; false: none is left.
-    pub fn declare(&mut self, max: u32) -> bool {
-        let free = self.triggered < max;
-        self.triggered += u32::from(free);
-        free
+    /// A triggered operation is on its way to the NIC.
+    pub fn declare(&mut self, interface: u32) {
+        self.triggered[interface as usize] += 1;
     }
 
     /// The command is here: it waits, or is done at once. Without its counting event, which was freed on
     /// the way, it comes out again.
-    pub fn wait(&mut self, trigger: CtId, threshold: u64, command: Command, sink: &mut impl Sink) -> Option<Command> {
+    pub fn wait(&mut self, interface: u32, trigger: CtId, threshold: u64, command: Command, sink: &mut impl Sink) -> Option<Command> {
         let Some(Some(counter)) = self.counters.get_mut(trigger.0 as usize) else {
-            self.triggered -= 1;
+            self.triggered[interface as usize] -= 1;
             return Some(command);
         };
         if counter.reached() >= threshold {
-            self.triggered -= 1;
+            self.triggered[interface as usize] -= 1;
             sink.fire(command);
         } else {
-            counter.waiting.insert((threshold, self.issued), command);
+            counter.waiting.insert((threshold, self.issued), (interface, command));
             self.issued += 1;
         }
         None
     }
 
-    /// Triggered operations that wait, or whose command is on its way.
-    pub fn triggered(&self) -> u32 {
-        self.triggered
+    /// Triggered operations of a network interface that wait, or whose command is on its way.
+    pub fn triggered(&self, interface: u32) -> u32 {
+        self.triggered[interface as usize]
     }
 }

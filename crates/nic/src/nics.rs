@@ -275,31 +275,6 @@ impl Nics {
         Ok(())
     }
 
-    /// The same for a caller that hands a command over at `now`, later than it was `written`. A
-    /// command that has passed PCIe by then is worked on at once: an event less than
-    /// [`Nics::command`], and the same result.
-    ///
-    /// # Errors
-    /// As [`Nics::command`].
-    pub fn command_late(
-        &mut self,
-        now: SimTime,
-        written: SimTime,
-        process: Process,
-        command: Command,
-        out: &mut impl Out,
-    ) -> Result<(), CommandError> {
-        let (node, at) = self.admit(written, process, &command)?;
-        let queue = &mut self.nodes[node as usize].commands;
-        if at <= now && queue.is_empty() {
-            self.execute(now, process.0, command, By::Process, out);
-        } else {
-            queue.push_back((process.0, command));
-            out.schedule(at.max(now), node, Due::Command(node).encode());
-        }
-        Ok(())
-    }
-
     /// Checks a command and sends it over PCIe: to which node, and when it is there.
     fn admit(&mut self, written: SimTime, process: Process, command: &Command) -> Result<(u32, SimTime), CommandError> {
         let Some(place) = self.processes.get(process.0 as usize) else { return Err(CommandError::NoProcess(process)) };
@@ -333,16 +308,17 @@ impl Nics {
             Command::CtAlloc { ct } => interface.declared.declare_ct(*ct),
             Command::CtFree { ct } => interface.declared.undeclare_ct(*ct),
             Command::CtSet { ct, .. } | Command::CtIncrement { ct, .. } | Command::CtCancel { ct } => interface.declared.known_ct(*ct),
-            Command::Triggered { trigger, command, .. } => {
+            Command::Triggered { interface: index, .. } if *index >= INTERFACES => Err(CommandError::InterfaceOutOfRange(*index)),
+            Command::Triggered { interface: index, trigger, command, .. } => {
                 interface.declared.known_ct(*trigger)?;
                 if !triggerable(command) {
                     return Err(CommandError::NotTriggerable);
                 }
-                if interface.counters.triggered() >= self.config.max_triggered_ops {
+                if interface.counters.triggered(*index) >= self.config.max_triggered_ops {
                     return Err(CommandError::NoTriggered(self.config.max_triggered_ops));
                 }
                 self.check(process, command)?;
-                self.interfaces[process as usize].counters.declare(self.config.max_triggered_ops);
+                self.interfaces[process as usize].counters.declare(*index);
                 Ok(())
             }
             Command::Query { register: Register::PriorityEntries | Register::OverflowEntries, of, .. } => {
@@ -421,8 +397,8 @@ impl Nics {
             }
             Command::CtSet { ct, success, failure } => interface.counters.set(ct, success, failure, by, &mut port),
             Command::CtIncrement { ct, success, failure } => interface.counters.increment(ct, success, failure, by, &mut port),
-            Command::Triggered { trigger, threshold, command } => {
-                let forgotten = interface.counters.wait(trigger, threshold, *command, &mut port);
+            Command::Triggered { interface: index, trigger, threshold, command } => {
+                let forgotten = interface.counters.wait(index, trigger, threshold, *command, &mut port);
                 interface.forget(forgotten);
             }
             Command::SetLimits { interface: index, limits } => {
@@ -437,7 +413,7 @@ impl Nics {
                     Register::Entries => u64::from(interface.declared.entries(of)),
                     Register::PriorityEntries => u64::from(interface.declared.list_size(of, List::Priority)),
                     Register::OverflowEntries => u64::from(interface.declared.list_size(of, List::Overflow)),
-                    Register::TriggeredOperations => u64::from(interface.counters.triggered()),
+                    Register::TriggeredOperations => u64::from(interface.counters.triggered(of)),
                 };
                 port.notice(Notice::Reply { ticket, code: ReplyCode::Ok, value });
             }

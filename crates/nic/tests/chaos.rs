@@ -84,6 +84,7 @@ fn buffer() -> impl Strategy<Value = LocalBuffer> {
 
 fn command() -> impl Strategy<Value = Command> {
     let triggered = (small(), 0u64..6, simple_command()).prop_map(|(ct, threshold, command)| Command::Triggered {
+        interface: ct % 2,
         trigger: CtId(ct),
         threshold,
         command: Box::new(command),

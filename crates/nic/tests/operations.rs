@@ -24,7 +24,7 @@ fn sim() -> Sim {
 }
 
 fn trigger(trigger: CtId, threshold: u64, command: Command) -> Command {
-    Command::Triggered { trigger, threshold, command: Box::new(command) }
+    Command::Triggered { interface: 0, trigger, threshold, command: Box::new(command) }
 }
 
 fn put(sim: &Sim, to: u32, bits: u64, address: u64, length: u64) -> Command {
@@ -157,6 +157,9 @@ fn item_23_slots_run_out_and_come_back() {
         sim.command(0, trigger(CT, 5, increment(CT, 1)));
     }
     assert_eq!(sim.try_command(0, trigger(CT, 5, increment(CT, 1))), Err(CommandError::NoTriggered(2)));
+    let of = |interface| Command::Triggered { interface, trigger: CT, threshold: 5, command: Box::new(increment(CT, 1)) };
+    sim.command(0, of(1));
+    assert_eq!(sim.try_command(0, of(4)), Err(CommandError::InterfaceOutOfRange(4)));
     sim.run();
     sim.command(0, Command::CtCancel { ct: CT });
     sim.run();

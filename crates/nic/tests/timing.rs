@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use narrows_nic::{NicConfig, Process};
+use narrows_nic::NicConfig;
 use narrows_portals::*;
 use narrows_units::{ByteRate, SimTime};
 
@@ -341,31 +341,6 @@ fn a_network_that_says_source_done_last_changes_no_result() {
     assert_eq!(sim.world.memory[2][..5000], sim.world.memory[1][1 << 19..(1 << 19) + 5000]);
     assert_eq!(sim.events(0).iter().filter(|e| e.kind == EventKind::Ack).count(), 3);
     sim.check_idle();
-}
-
-#[test]
-fn a_command_that_is_handed_over_late_has_the_same_effect() {
-    let run = |late: bool| {
-        let mut sim = sim();
-        for i in 0..20u64 {
-            let target = sim.target(2, 0);
-            let inline = Some(vec![3; 8 * i as usize].into_boxed_slice());
-            let put = Command::Put { local: local(0), length: 8 * i, inline, ack: AckRequest::Full, target, hdr_data: i };
-            let process = (i % 2) as u32;
-            let written = sim.clock + ns(7 * i); // closer than PCIe can carry the longer ones
-            if late {
-                let due = Due::Late(Process(process), written, put);
-                sim.world.queue.schedule(written + sim.nics.lookahead(), 2_000 + process, due);
-            } else {
-                sim.nics.command(written, Process(process), put, &mut sim.world).expect("a correct put");
-            }
-        }
-        sim.run();
-        sim.world.seen
-    };
-    let (early, late) = (run(false), run(true));
-    assert_eq!(early, late);
-    assert!(early.len() >= 60, "PUT, SEND and ACK of each");
 }
 
 /// An atomic needs 200 ns more than a put to be in memory.

@@ -147,6 +147,8 @@ pub enum Command {
     },
     /// Does `command` when successes and failures of a counting event reach a threshold.
     Triggered {
+        /// The network interface whose limit counts it, see [`crate::PT_PER_INTERFACE`].
+        interface: u32,
         /// The counting event.
         trigger: CtId,
         /// Successes plus failures.

@@ -21,8 +21,6 @@ pub const MEMORY: usize = 1 << 20;
 pub enum Due {
     Nic(NicEvent),
     Network(Network),
-    /// A command that is handed over when it arrives: process, when it was written.
-    Late(Process, SimTime, Command),
 }
 
 pub struct World {
@@ -196,10 +194,6 @@ impl Sim {
         match due {
             Due::Nic(event) => self.nics.handle(now, event, &mut self.world),
             Due::Network(notice) => self.nics.network(now, notice, &mut self.world),
-            Due::Late(process, written, command) => {
-                let result = self.nics.command_late(now, written, process, command, &mut self.world);
-                result.expect("the tests give correct commands");
-            }
         }
         true
     }

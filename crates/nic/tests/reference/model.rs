@@ -329,7 +329,7 @@ impl Reference {
                 counter.success = counter.success.wrapping_add(success);
                 counter.failure = counter.failure.wrapping_add(failure);
             }),
-            Command::Triggered { trigger, threshold, command } => {
+            Command::Triggered { trigger, threshold, command, .. } => {
                 if self.side(process).reached(trigger) >= threshold {
                     self.fired.push_back((process, *command));
                 } else {

@@ -187,7 +187,7 @@ fn command(nodes: u32, pt_options: u32) -> impl Strategy<Value = Command> {
     // Messages that come again do so together: in which order they release something is a matter of time.
     let triggers = pt_options & pt::RETRY == 0;
     let triggered = (counter(), 0u64..8, released(nodes)).prop_map(move |(trigger, threshold, command)| match triggers {
-        true => Command::Triggered { trigger, threshold, command: Box::new(command) },
+        true => Command::Triggered { interface: 0, trigger, threshold, command: Box::new(command) },
         false => command,
     });
     let list = || select(vec![List::Priority, List::Overflow]);
