@@ -93,6 +93,13 @@ def main():
     runner.expect("api adaptive n=4", r"^ok$", api, 4, options=["--set", "network.routing=adaptive"])
     runner.expect("api quick_ack n=2", r"^ok$", api, 2, options=["--set", "nic.quick_ack=true", "--set", "nic.pcie.detail=latency"])
 
+    abort = runner.build("tests/portals/abort.c", "-pthread")
+    # Alone: while other ranks are busy, the simulated time at which real time catches up with it is anybody's.
+    runner.expect("abort", r"^ok$", abort, 1)
+    if not options.only or re.search(options.only, "abort that never comes"):
+        run = runner.run(abort, 1, "never")
+        say(run.returncode == 1 and "deadlock" in run.stderr, "abort that never comes", "a deadlock is reported")
+
     pingpong = runner.build("examples/portals/pingpong.c")
     # machines/bxi-v2.toml: post; command of 64 B; two links with a header of 32 B; matching of one entry (longer than 8 B on the
     # wire); write into memory; event of 96 B or count of 16 B.

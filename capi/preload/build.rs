@@ -107,8 +107,8 @@ fn symbols() -> String {
         let public = name.strip_prefix(['P', 'p']).filter(|rest| rest.to_lowercase().starts_with("mpi_")).unwrap_or(name);
         let own = SPECIAL_IN_C.contains(&public)
             || special
-            .iter()
-            .any(|special| public == special || ["_", "_f08_"].iter().any(|ending| public.strip_suffix(ending) == Some(special)));
+                .iter()
+                .any(|special| public == special || ["_", "_f08_"].iter().any(|ending| public.strip_suffix(ending) == Some(special)));
         if !own {
             writeln!(exports, "    {slot} {name}").expect("a string grows");
         }

@@ -16,7 +16,7 @@ use crate::{call, slice_in, write_out};
 pub extern "C" fn PtlInit() -> c_int {
     call(|nic, library| {
         nic.program_starts();
-        library.initialise();
+        library.initialise(nic);
         Ok(())
     })
 }
@@ -62,11 +62,12 @@ pub extern "C" fn PtlNIFini(ni_handle: Handle) -> c_int {
     call(|nic, library| library.release(nic, ni_handle))
 }
 
-/// Ends everything that waits, now and later: it returns `PTL_ABORTED` (4.3).
+/// Ends everything that waits, now and later: it returns `PTL_ABORTED` (4.3). Any thread may call it while others wait.
 #[unsafe(no_mangle)]
 pub extern "C" fn PtlAbort() {
     // Not the NIC's lock: a thread that waits holds it.
     crate::library::library().aborted = true;
+    narrows_guest::interrupt();
 }
 
 /// A status register (section 3.6.7).

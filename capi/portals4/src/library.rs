@@ -187,9 +187,10 @@ impl Library {
     }
 
     /// `PtlInit`.
-    pub fn initialise(&mut self) {
+    pub fn initialise(&mut self, nic: &mut dyn Nic) {
         if self.initialised == 0 {
             self.aborted = false;
+            nic.resume();
         }
         self.initialised += 1;
     }

@@ -60,6 +60,8 @@ pub trait Nic {
     fn endpoint_open(&mut self);
     /// The program has called PtlInit.
     fn program_starts(&mut self) {}
+    /// What waits is not ended by an earlier `PtlAbort`.
+    fn resume(&mut self) {}
     /// Hands a command to the NIC.
     fn submit(&mut self, command: Command);
     /// A number for a command that is answered.
@@ -124,6 +126,9 @@ impl Nic for narrows_guest::Rank {
     }
     fn program_starts(&mut self) {
         self.program_starts();
+    }
+    fn resume(&mut self) {
+        self.resume();
     }
     fn submit(&mut self, command: Command) {
         self.submit(command);

@@ -226,7 +226,15 @@ fn unmap(memory: usize, length: usize) {
 ///
 /// # Safety
 /// Arguments as of MPI_Win_allocate_shared.
-unsafe fn allocate(size: Aint, unit: Aint, info: Handle, comm: Handle, base: *mut *mut c_void, win: *mut c_void, long: bool) -> Option<c_int> {
+unsafe fn allocate(
+    size: Aint,
+    unit: Aint,
+    info: Handle,
+    comm: Handle,
+    base: *mut *mut c_void,
+    win: *mut c_void,
+    long: bool,
+) -> Option<c_int> {
     let (mut inter, mut ranks, mut me) = (0, 0, 0);
     // SAFETY: the caller's communicator and three ints.
     unsafe {

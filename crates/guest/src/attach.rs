@@ -1,7 +1,8 @@
 //! Finding the simulator, once per process.
 
 use crate::rank::Rank;
-use narrows_channel::{Mapping, MappingError};
+use narrows_channel::layout::Header;
+use narrows_channel::{Mapping, MappingError, RankHeader, handover};
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -76,6 +77,19 @@ pub fn attached() -> bool {
     OWNER.load(Ordering::Acquire) == SELF
 }
 
+/// What threads may touch that do not hold the rank.
+static SHARED: OnceLock<(&'static Header, &'static RankHeader)> = OnceLock::new();
+
+/// Ends what any thread of this process waits for, see [`Rank::resume`]. For threads that do not hold the rank, and cannot while another
+/// one waits.
+pub fn interrupt() {
+    if let Some((file, header)) = SHARED.get().filter(|_| attached()) {
+        header.interrupted.store(1, Ordering::Release);
+        file.interrupts.fetch_add(1, Ordering::Release);
+        handover::ring(&file.bell);
+    }
+}
+
 /// The rank of this process, if it is attached and nobody holds it. Never waits.
 pub(crate) fn try_session() -> Option<Session> {
     if !attached() {
@@ -122,9 +136,11 @@ fn attach() -> Result<Rank, AttachError> {
     let (mapping, number) = open_from_environment()?;
     // The mapping lives as long as the process: the kernel takes it back.
     let mapping: &'static Mapping = Box::leak(Box::new(mapping));
-    let taken = mapping.region(number).map_err(AttachError::Mapping)?.header().pid.load(Ordering::Acquire);
+    let header = mapping.region(number).map_err(AttachError::Mapping)?.header();
+    let taken = header.pid.load(Ordering::Acquire);
     if taken != 0 {
         return Err(AttachError::Taken(taken));
     }
+    let _ = SHARED.set((mapping.header(), header));
     Rank::new(mapping, number).map_err(AttachError::Mapping)
 }

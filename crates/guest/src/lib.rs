@@ -14,6 +14,6 @@ pub mod hooks;
 mod output;
 mod rank;
 
-pub use attach::{AttachError, Session, attached, session};
+pub use attach::{AttachError, Session, attached, interrupt, session};
 pub use narrows_channel::Settings;
 pub use rank::{Rank, idle_poll};

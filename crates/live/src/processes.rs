@@ -88,6 +88,11 @@ impl Watched {
         self.pid
     }
 
+    /// How many threads it has; 0 when that cannot be seen.
+    pub fn threads(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/task", self.pid)).map_or(0, Iterator::count)
+    }
+
     /// How it ended, or `None` while it lives.
     pub fn ended(&self) -> Option<End> {
         let Some(fd) = &self.fd else { return Some(End::Unknown) };

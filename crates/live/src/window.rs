@@ -35,6 +35,9 @@ const BUSY_WARNING: Duration = Duration::from_secs(20);
 /// How often in a row all ranks are woken for nothing before that is a deadlock. An MPI library may need many passes of its
 /// progress engine from one message to the next: Open MPI was seen to need 30, which are six rounds.
 const SPURIOUS_ROUNDS: u32 = 64;
+/// How long a deadlock of a Portals program is doubted whose ranks have threads that do not wait for the simulation: what they do in the
+/// meantime takes real time, and may end with PtlAbort. Our own choice; programs were seen to sleep a second.
+const THREAD_PATIENCE: Duration = Duration::from_secs(5);
 /// Windows between looks at processes and signals.
 const CHECK_EVERY: u64 = 4096;
 
@@ -90,6 +93,8 @@ struct Run<'a> {
     started: Instant,
     next_check: u64,
     spurious_rounds: u32,
+    /// Interrupts of waiting that were heeded.
+    interrupts: u32,
     commands_seen: u64,
     cores: Option<Cores>,
 }
@@ -143,6 +148,7 @@ fn watched(mapping: &Mapping, world: World, child: Child, options: Options) -> R
         started: Instant::now(),
         next_check: 0,
         spurious_rounds: 0,
+        interrupts: 0,
         commands_seen: 0,
         cores: None,
     };
@@ -346,6 +352,7 @@ impl Run<'_> {
                 self.release_barrier();
                 continue;
             }
+            self.heed_interrupts();
             self.report.windows += 1;
             let mut horizon = self.run_window();
             self.check_world()?;
@@ -508,7 +515,7 @@ impl Run<'_> {
         }
         let before = std::mem::replace(&mut self.commands_seen, 0);
         self.spurious_rounds = if before == 0 { self.spurious_rounds + 1 } else { 1 };
-        if self.spurious_rounds > SPURIOUS_ROUNDS {
+        if self.spurious_rounds > SPURIOUS_ROUNDS && !self.await_interrupt()? {
             return Err(self.deadlock());
         }
         for rank in 0..self.ranks.len() as u32 {
@@ -517,6 +524,39 @@ impl Run<'_> {
             }
         }
         Ok(true)
+    }
+
+    /// Ranks in which a thread has ended all waiting go on at once; whether there are new ones.
+    fn heed_interrupts(&mut self) -> bool {
+        let interrupts = self.mapping.header().interrupts.load(Acquire);
+        if interrupts == self.interrupts {
+            return false;
+        }
+        self.interrupts = interrupts;
+        let interrupted = |&rank: &u32| self.header(rank).interrupted.load(Acquire) != 0;
+        let ranks: Vec<u32> = (0..self.ranks.len() as u32).filter(interrupted).collect();
+        self.leftover.extend(ranks);
+        true
+    }
+
+    /// Nothing happens any more, unless a thread that the simulation knows nothing of makes it: whether one has.
+    fn await_interrupt(&mut self) -> Result<bool, Failure> {
+        let threads = |rank: &RankState| rank.watched.as_ref().is_some_and(|watched| watched.threads() > 1);
+        if self.mapping.header().settings.portals_program == 0 || !self.ranks.iter().any(threads) {
+            return Ok(false);
+        }
+        let since = Instant::now();
+        while since.elapsed() < THREAD_PATIENCE {
+            let bell = &self.mapping.header().bell;
+            let rung = bell.load(Acquire);
+            if self.heed_interrupts() {
+                self.spurious_rounds = 0;
+                return Ok(true);
+            }
+            handover::await_ring(bell, rung, Some(LIFE_CHECK));
+            self.must_go_on()?;
+        }
+        Ok(false)
     }
 
     fn deadlock(&self) -> Failure {

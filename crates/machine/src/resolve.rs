@@ -378,7 +378,11 @@ fn check(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
     ];
     if machine.nic.max_war_ordered_size > Bytes(0) {
         let path = "nic.max_war_ordered_size";
-        errors.push(layers.at(path, format!("`{path}` promises what the NIC does not keep")).label("expected 0 B: writes after reads are not ordered"));
+        errors.push(
+            layers
+                .at(path, format!("`{path}` promises what the NIC does not keep"))
+                .label("expected 0 B: writes after reads are not ordered"),
+        );
     }
     for (small_path, small, large_path, large) in order {
         if small > large {

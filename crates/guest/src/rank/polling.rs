@@ -7,7 +7,7 @@ use narrows_mpicalls::Class;
 use narrows_portals::{Command, CtId, EqId, Event};
 use narrows_units::SimTime;
 use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// The most that one empty poll outside a blocking call costs, ps. Our own choice: see [`super`].
 const LONGEST_POLL_PS: u64 = 1_000_000;
@@ -125,9 +125,19 @@ impl Rank {
         self.go_out();
     }
 
-    /// Waits for an event of `eqs` as a blocking call does; `None` after `timeout` of simulated time.
+    /// Another thread has ended all waiting ([`crate::interrupt`]).
+    fn interrupted(&self) -> bool {
+        self.header().interrupted.load(Acquire) != 0
+    }
+
+    /// From now on waiting works again.
+    pub fn resume(&mut self) {
+        self.header().interrupted.store(0, Release);
+    }
+
+    /// Waits for an event of `eqs` as a blocking call does; `None` after `timeout` of simulated time, or when the wait is interrupted.
     pub fn eq_wait(&mut self, eqs: &[EqId], timeout: Option<SimTime>) -> Option<(usize, Event)> {
-        self.wait_for(timeout, |rank| rank.pop(eqs))
+        self.wait_for(timeout, |rank| rank.pop(eqs).map(Some).or(rank.interrupted().then_some(None)))?
     }
 
     /// Events of this queue were lost since the last call, for want of room.
@@ -161,14 +171,15 @@ impl Rank {
     }
 
     /// Waits until one of the counting events has successes and failures of at least its test;
-    /// its index, or `None` after `timeout` of simulated time.
+    /// its index, or `None` after `timeout` of simulated time, or when the wait is interrupted.
     pub fn count_wait(&mut self, tests: &[(CtId, u64)], timeout: Option<SimTime>) -> Option<usize> {
         self.wait_for(timeout, |rank| {
-            tests.iter().position(|&(ct, test)| {
+            let reached = tests.iter().position(|&(ct, test)| {
                 let counter = rank.counter(ct);
                 counter.settled() && counter.reached() >= test
-            })
-        })
+            });
+            reached.map(Some).or(rank.interrupted().then_some(None))
+        })?
     }
 
     fn wait_for<T>(&mut self, timeout: Option<SimTime>, mut ready: impl FnMut(&mut Rank) -> Option<T>) -> Option<T> {
@@ -191,6 +202,10 @@ impl Rank {
                 _ if self.clock >= end => return None,
                 _ => {
                     self.park(end, reason::POLL);
+                    if self.interrupted() {
+                        // It was woken before its time.
+                        continue;
+                    }
                     let next = self.notices.front().map_or(u64::MAX, |&(time, _)| time);
                     if next.min(end) != u64::MAX {
                         self.wait_until(next.min(end));
