@@ -13,6 +13,7 @@
 //! * `threads.rs`: which threads belong to the MPI library; `main`, `fork` and `exit`.
 //! * `files.rs`: a file that would only cost time.
 //! * `launcher.rs`: barriers of programs without MPI.
+//! * `windows.rs`: windows of memory that the ranks of a node share.
 //! * `peers.rs`: the launcher's answer to who else is on this node.
 //! * `state.rs`: what this process and this thread are in.
 //! * `portals.rs`: the functions of libportals.so that are called.
@@ -37,6 +38,7 @@
 //! * Code of the program that runs inside an MPI call (reduction functions, attribute callbacks) reads real time, except
 //!   through MPI_Wtime.
 //! * `longjmp` or an exception out of an MPI call ends its mark at the next MPI call of that thread.
+//! * MPI_Win_get_attr says that a shared window was made by MPI_Win_allocate_shared in C only.
 //! * MPI_Comm_split_type answers for MPI_COMM_TYPE_SHARED; other types see the machine that really runs the program. All ranks
 //!   must ask for the same type or MPI_UNDEFINED.
 //! * Variables that the launcher sets (`OMPI_COMM_WORLD_LOCAL_RANK`, `MPI_LOCALRANKID`) and `/proc/cpuinfo` describe the host
