@@ -16,8 +16,12 @@ int main(int argc, char **argv)
             MPI_Win_create(memory, N * sizeof(int), sizeof(int), MPI_INFO_NULL, WORLD, &win);
         }
         static const int lengths[] = {1, 2, 16, 101, 103, 1024, N};
+        /* Of many ranks each length is tried in one of the windows, and fewer ranks are added to: all add to them, one after the other. */
+        int many = ranks > 16, targets = many ? 2 : 16;
         for (unsigned l = 0; l < sizeof lengths / sizeof lengths[0]; l++) {
             int n = lengths[l], wrong = 0;
+            if (many && l % 2 != (unsigned)kind)
+                continue;
             for (int i = 0; i < N; i++) {
                 memory[i] = -1;
                 out[i] = rank * 10000 + i;
@@ -38,11 +42,11 @@ int main(int argc, char **argv)
             for (int i = 0; i < N; i++)
                 memory[i] = i;
             MPI_Win_fence(0, win);
-            for (int r = 0; r < ranks && r < 16; r++) /* all add to the first ranks */
+            for (int r = 0; r < ranks && r < targets; r++) /* all add to the first ranks */
                 MPI_Accumulate(out, n, MPI_INT, r, 0, n, MPI_INT, MPI_SUM, win);
             MPI_Win_fence(MPI_MODE_NOSUCCEED, win);
             for (int i = 0; i < N; i++) {
-                int expected = rank < 16 && i < n ? i + ranks * (ranks - 1) / 2 * 10000 + ranks * i : i;
+                int expected = rank < targets && i < n ? i + ranks * (ranks - 1) / 2 * 10000 + ranks * i : i;
                 wrong += memory[i] != expected;
             }
             CHECK_EQ(wrong, 0);

@@ -56,9 +56,7 @@ pub(crate) fn next_event(handles: &[Handle], patience: Patience, event: *mut Ful
         };
         {
             let library = library();
-            if library.aborted {
-                return Err(abi::ABORTED);
-            }
+            library.may_wait()?;
             for (eq, handle) in eqs.iter_mut().zip(handles) {
                 *eq = library.eq(*handle)?;
             }
@@ -190,9 +188,6 @@ pub unsafe extern "C" fn PtlCTGet(ct_handle: Handle, event: *mut CtEvent) -> c_i
 }
 
 fn wait_counts(nic: &mut dyn Nic, tests: &[(CtId, u64)], timeout: Option<SimTime>) -> Outcome<(usize, CtEvent)> {
-    if library().aborted {
-        return Err(abi::ABORTED);
-    }
     let reached = nic.count_wait(tests, timeout);
     let index = reached.ok_or_else(|| if library().aborted { abi::ABORTED } else { abi::CT_NONE_REACHED })?;
     Ok((index, value(nic, tests[index].0)))
@@ -202,7 +197,11 @@ fn wait_counts(nic: &mut dyn Nic, tests: &[(CtId, u64)], timeout: Option<SimTime
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PtlCTWait(ct_handle: Handle, test: u64, event: *mut CtEvent) -> c_int {
     call_blocking(|nic| {
-        let ct = library().ct(ct_handle)?;
+        let ct = {
+            let library = library();
+            library.may_wait()?;
+            library.ct(ct_handle)?
+        };
         if event.is_null() {
             return Err(abi::ARG_INVALID);
         }
@@ -230,6 +229,7 @@ pub unsafe extern "C" fn PtlCTPoll(
         }
         let pairs: Outcome<Vec<(CtId, u64)>> = {
             let library = library();
+            library.may_wait()?;
             handles.iter().zip(tests).map(|(handle, test)| Ok((library.ct(*handle)?, *test))).collect()
         };
         let timeout = match Patience::from_ms(timeout) {

@@ -298,6 +298,11 @@ impl Library {
         }
     }
 
+    /// Functions that wait ask this before all else: after `PtlAbort` their arguments no longer matter.
+    pub fn may_wait(&self) -> Outcome<()> {
+        if self.aborted { Err(abi::ABORTED) } else { Ok(()) }
+    }
+
     /// The index of an open network interface.
     pub fn interface_index(&self, handle: Handle) -> Outcome<usize> {
         if self.initialised == 0 {
