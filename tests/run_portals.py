@@ -100,6 +100,14 @@ def main():
         run = runner.run(abort, 1, "never")
         say(run.returncode == 1 and "deadlock" in run.stderr, "abort that never comes", "a deadlock is reported")
 
+    threads = runner.build("tests/portals/threads.c", "-pthread")
+    for ranks in (1, 2):
+        if not options.only or re.search(options.only, f"threads n={ranks}"):
+            # No digests: in which order threads come is the host's affair.
+            run = runner.run(threads, ranks, "100", *["partners"][: ranks - 1])
+            good = run.returncode == 0 and run.stdout == "ok\n" * ranks
+            say(good, f"threads n={ranks}", "all served" if good else f"code {run.returncode}\n{run.stdout}{run.stderr}")
+
     pingpong = runner.build("examples/portals/pingpong.c")
     # machines/bxi-v2.toml: post; command of 64 B; two links with a header of 32 B; matching of one entry (longer than 8 B on the
     # wire); write into memory; event of 96 B or count of 16 B.

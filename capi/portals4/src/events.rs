@@ -6,13 +6,14 @@
 use std::ffi::{c_int, c_long, c_uint, c_void};
 use std::sync::Once;
 
+use narrows_guest::{Turn, Waited};
 use narrows_portals::{Command, CtId, EqId, Event};
 use narrows_units::SimTime;
 
 use crate::abi::{self, CtEvent, FullEvent, Handle};
 use crate::library::{Outcome, library};
-use crate::nic::Nic;
-use crate::{call, call_blocking, slice_in, write_out};
+use crate::nic::{Nic, with_nic};
+use crate::{boundary, call, slice_in, write_out};
 
 /// Queues that one poll can name without allocating: our own choice, more than programs use.
 const FEW: usize = 8;
@@ -40,9 +41,36 @@ impl Patience {
     }
 }
 
+/// A C function that may wait. Threads of the process that wait for other things take turns with it: `body` is called again whenever it
+/// had to give way, with the same time up to which it waits.
+fn call_waiting(patience: &Patience, mut body: impl FnMut(&mut dyn Nic, Option<SimTime>) -> Outcome<Waited<()>>) -> c_int {
+    boundary(|| {
+        // Who only looks is not in anybody's way for long.
+        let mut turn = matches!(patience, Patience::Until(_) | Patience::Forever).then(Turn::begin);
+        let mut until = None;
+        loop {
+            let waited = with_nic(|nic| {
+                let until = *until.get_or_insert_with(|| match patience {
+                    Patience::Poll | Patience::Look => Some(nic.now()),
+                    Patience::Until(time) => Some(SimTime(nic.now().as_ps().saturating_add(time.as_ps()))),
+                    Patience::Forever => None,
+                });
+                if let (Some(turn), Some(until)) = (&mut turn, until) {
+                    turn.ends(until);
+                }
+                body(nic, until)
+            });
+            match waited.unwrap_or(Err(abi::FAIL))? {
+                Waited::Wanted => turn.get_or_insert_with(Turn::begin).again(),
+                Waited::Done(()) | Waited::Over => return Ok(()),
+            }
+        }
+    })
+}
+
 /// Looks at some queues. `which` is null or says from which queue the event is.
 pub(crate) fn next_event(handles: &[Handle], patience: Patience, event: *mut FullEvent, which: *mut c_uint) -> c_int {
-    call_blocking(|nic| {
+    call_waiting(&patience, |nic, until| {
         if event.is_null() || handles.is_empty() {
             return Err(abi::ARG_INVALID);
         }
@@ -61,13 +89,15 @@ pub(crate) fn next_event(handles: &[Handle], patience: Patience, event: *mut Ful
                 *eq = library.eq(*handle)?;
             }
         }
-        let found: Option<(usize, Event)> = match patience {
-            Patience::Poll => nic.eq_get(eqs),
-            Patience::Look => nic.eq_wait(eqs, Some(SimTime::ZERO)),
-            Patience::Until(time) => nic.eq_wait(eqs, Some(time)),
-            Patience::Forever => nic.eq_wait(eqs, None),
+        let found: Waited<(usize, Event)> = match patience {
+            Patience::Poll => nic.eq_get(eqs).map_or(Waited::Over, Waited::Done),
+            _ => nic.eq_wait(eqs, until),
         };
-        let (index, found) = found.ok_or_else(|| if library().aborted { abi::ABORTED } else { abi::EQ_EMPTY })?;
+        let (index, found) = match found {
+            Waited::Done(found) => found,
+            Waited::Over => return Err(if library().aborted { abi::ABORTED } else { abi::EQ_EMPTY }),
+            Waited::Wanted => return Ok(Waited::Wanted),
+        };
         let dropped = nic.eq_dropped(eqs[index]);
         let full = library().event_out(handles[index], &found);
         if !which.is_null() {
@@ -76,7 +106,7 @@ pub(crate) fn next_event(handles: &[Handle], patience: Patience, event: *mut Ful
         }
         // SAFETY: not null.
         unsafe { write_out(event, full)? };
-        if dropped { Err(abi::EQ_DROPPED) } else { Ok(()) }
+        if dropped { Err(abi::EQ_DROPPED) } else { Ok(Waited::Done(())) }
     })
 }
 
@@ -187,16 +217,18 @@ pub unsafe extern "C" fn PtlCTGet(ct_handle: Handle, event: *mut CtEvent) -> c_i
     })
 }
 
-fn wait_counts(nic: &mut dyn Nic, tests: &[(CtId, u64)], timeout: Option<SimTime>) -> Outcome<(usize, CtEvent)> {
-    let reached = nic.count_wait(tests, timeout);
-    let index = reached.ok_or_else(|| if library().aborted { abi::ABORTED } else { abi::CT_NONE_REACHED })?;
-    Ok((index, value(nic, tests[index].0)))
+fn wait_counts(nic: &mut dyn Nic, tests: &[(CtId, u64)], until: Option<SimTime>) -> Outcome<Waited<(usize, CtEvent)>> {
+    match nic.count_wait(tests, until) {
+        Waited::Done(index) => Ok(Waited::Done((index, value(nic, tests[index].0)))),
+        Waited::Over => Err(if library().aborted { abi::ABORTED } else { abi::CT_NONE_REACHED }),
+        Waited::Wanted => Ok(Waited::Wanted),
+    }
 }
 
 /// Waits until successes and failures together reach `test`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PtlCTWait(ct_handle: Handle, test: u64, event: *mut CtEvent) -> c_int {
-    call_blocking(|nic| {
+    call_waiting(&Patience::Forever, |nic, until| {
         let ct = {
             let library = library();
             library.may_wait()?;
@@ -205,9 +237,9 @@ pub unsafe extern "C" fn PtlCTWait(ct_handle: Handle, test: u64, event: *mut CtE
         if event.is_null() {
             return Err(abi::ARG_INVALID);
         }
-        let (_, value) = wait_counts(nic, &[(ct, test)], None)?;
+        let Waited::Done((_, value)) = wait_counts(nic, &[(ct, test)], until)? else { return Ok(Waited::Wanted) };
         // SAFETY: not null.
-        unsafe { write_out(event, value) }
+        unsafe { write_out(event, value) }.map(Waited::Done)
     })
 }
 
@@ -221,7 +253,11 @@ pub unsafe extern "C" fn PtlCTPoll(
     event: *mut CtEvent,
     which: *mut c_uint,
 ) -> c_int {
-    call_blocking(|nic| {
+    let patience = match Patience::from_ms(timeout) {
+        Patience::Poll => Patience::Look,
+        patience => patience,
+    };
+    call_waiting(&patience, |nic, until| {
         // SAFETY: `size` values each, as the header says.
         let (handles, tests) = unsafe { (slice_in(ct_handles, size as usize)?, slice_in(tests, size as usize)?) };
         if handles.is_empty() || event.is_null() || which.is_null() {
@@ -232,16 +268,11 @@ pub unsafe extern "C" fn PtlCTPoll(
             library.may_wait()?;
             handles.iter().zip(tests).map(|(handle, test)| Ok((library.ct(*handle)?, *test))).collect()
         };
-        let timeout = match Patience::from_ms(timeout) {
-            Patience::Poll | Patience::Look => Some(SimTime::ZERO),
-            Patience::Until(time) => Some(time),
-            Patience::Forever => None,
-        };
-        let (index, value) = wait_counts(nic, &pairs?, timeout)?;
+        let Waited::Done((index, value)) = wait_counts(nic, &pairs?, until)? else { return Ok(Waited::Wanted) };
         // SAFETY: neither is null.
         unsafe {
             write_out(which, index as c_uint)?;
-            write_out(event, value)
+            write_out(event, value).map(Waited::Done)
         }
     })
 }

@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use narrows_engine::EventQueue;
 use narrows_fabric::{Notice as Network, Transfer};
+use narrows_guest::Waited;
 use narrows_nic::{Combine, Event as NicEvent, Fault, MessageId, NicConfig, Nics, Out, Process};
 use narrows_portals::{Command, CtId, EqId, Event, IOVEC_BYTES, Notice, Place, ProcessId, ReplyCode, apply};
 use narrows_units::SimTime;
@@ -238,6 +239,18 @@ impl Loopback {
     }
 }
 
+impl Loopback {
+    fn pop(&mut self, eqs: &[EqId]) -> Option<(usize, Event)> {
+        let (index, eq, event) =
+            eqs.iter().enumerate().find_map(|(index, eq)| Some((index, *eq, self.queues.get_mut(&eq.0)?.pop_front()?)))?;
+        let now = self.world.queue.now();
+        if self.nics.command(now, Process(0), Command::EqRelease { eq, count: 1 }, &mut self.world).is_ok() {
+            self.settle();
+        }
+        Some((index, event))
+    }
+}
+
 impl Nic for Loopback {
     fn id(&self) -> ProcessId {
         SELF
@@ -277,19 +290,17 @@ impl Nic for Loopback {
     }
 
     fn eq_get(&mut self, eqs: &[EqId]) -> Option<(usize, Event)> {
-        let found = self.eq_wait(eqs, None);
+        let found = self.pop(eqs);
         self.charged.empty_polls += u64::from(found.is_none());
         found
     }
 
-    fn eq_wait(&mut self, eqs: &[EqId], _: Option<SimTime>) -> Option<(usize, Event)> {
-        let (index, eq, event) =
-            eqs.iter().enumerate().find_map(|(index, eq)| Some((index, *eq, self.queues.get_mut(&eq.0)?.pop_front()?)))?;
-        let now = self.world.queue.now();
-        if self.nics.command(now, Process(0), Command::EqRelease { eq, count: 1 }, &mut self.world).is_ok() {
-            self.settle();
-        }
-        Some((index, event))
+    fn now(&self) -> SimTime {
+        self.world.queue.now()
+    }
+
+    fn eq_wait(&mut self, eqs: &[EqId], _: Option<SimTime>) -> Waited<(usize, Event)> {
+        self.pop(eqs).map_or(Waited::Over, Waited::Done)
     }
 
     fn eq_dropped(&mut self, eq: EqId) -> bool {
@@ -306,11 +317,12 @@ impl Nic for Loopback {
         (success, failure)
     }
 
-    fn count_wait(&mut self, tests: &[(CtId, u64)], _: Option<SimTime>) -> Option<usize> {
-        tests.iter().position(|(ct, test)| {
+    fn count_wait(&mut self, tests: &[(CtId, u64)], _: Option<SimTime>) -> Waited<usize> {
+        let reached = tests.iter().position(|(ct, test)| {
             let (success, failure) = self.counts.get(&ct.0).copied().unwrap_or_default();
             success + failure >= *test
-        })
+        });
+        reached.map_or(Waited::Over, Waited::Done)
     }
 
     fn expect_soon(&mut self, _: bool) {}

@@ -3,6 +3,7 @@
 
 use std::sync::Once;
 
+use narrows_guest::Waited;
 use narrows_portals::{Command, CtId, EqId, Event, ProcessId, ReplyCode};
 use narrows_units::SimTime;
 
@@ -70,16 +71,18 @@ pub trait Nic {
     fn wait_reply(&mut self, ticket: u32) -> (ReplyCode, u64);
     /// The next event of these queues, or an empty poll.
     fn eq_get(&mut self, eqs: &[EqId]) -> Option<(usize, Event)>;
-    /// The next event of these queues; `None` when the time is over.
-    fn eq_wait(&mut self, eqs: &[EqId], timeout: Option<SimTime>) -> Option<(usize, Event)>;
+    /// The process's clock.
+    fn now(&self) -> SimTime;
+    /// The next event of these queues, until the clock is `until`.
+    fn eq_wait(&mut self, eqs: &[EqId], until: Option<SimTime>) -> Waited<(usize, Event)>;
     /// Events of this queue were lost since the last call.
     fn eq_dropped(&mut self, eq: EqId) -> bool;
     /// Successes and failures.
     fn count(&mut self, ct: CtId) -> (u64, u64);
     /// As `count`; an empty poll if successes and failures do not reach `test`.
     fn count_poll(&mut self, ct: CtId, test: u64) -> (u64, u64);
-    /// Which of these counting events has reached its value; `None` when the time is over.
-    fn count_wait(&mut self, tests: &[(CtId, u64)], timeout: Option<SimTime>) -> Option<usize>;
+    /// Which of these counting events has reached its value, until the clock is `until`.
+    fn count_wait(&mut self, tests: &[(CtId, u64)], until: Option<SimTime>) -> Waited<usize>;
     /// An answer is on its way: empty polls wait for it.
     fn expect_soon(&mut self, yes: bool);
     /// Time for a copy.
@@ -142,8 +145,11 @@ impl Nic for narrows_guest::Rank {
     fn eq_get(&mut self, eqs: &[EqId]) -> Option<(usize, Event)> {
         self.eq_get(eqs)
     }
-    fn eq_wait(&mut self, eqs: &[EqId], timeout: Option<SimTime>) -> Option<(usize, Event)> {
-        self.eq_wait(eqs, timeout)
+    fn now(&self) -> SimTime {
+        self.now()
+    }
+    fn eq_wait(&mut self, eqs: &[EqId], until: Option<SimTime>) -> Waited<(usize, Event)> {
+        self.eq_wait(eqs, until)
     }
     fn eq_dropped(&mut self, eq: EqId) -> bool {
         self.eq_dropped(eq)
@@ -154,8 +160,8 @@ impl Nic for narrows_guest::Rank {
     fn count_poll(&mut self, ct: CtId, test: u64) -> (u64, u64) {
         self.count_poll(ct, test)
     }
-    fn count_wait(&mut self, tests: &[(CtId, u64)], timeout: Option<SimTime>) -> Option<usize> {
-        self.count_wait(tests, timeout)
+    fn count_wait(&mut self, tests: &[(CtId, u64)], until: Option<SimTime>) -> Waited<usize> {
+        self.count_wait(tests, until)
     }
     fn expect_soon(&mut self, yes: bool) {
         self.expect_soon(yes);

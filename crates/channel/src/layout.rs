@@ -148,7 +148,8 @@ pub struct Header {
     pub running: AtomicU32,
     /// The futex that the simulator sleeps on: rung when nobody runs and when somebody wants in, see [`crate::handover`].
     pub bell: AtomicU32,
-    /// How often a thread has ended the waiting of its process, see [`RankHeader::interrupted`].
+    /// How often a thread has ended or wanted to interrupt the waiting of its process, see [`RankHeader::interrupted`] and
+    /// [`RankHeader::wanted`].
     pub interrupts: AtomicU32,
     /// The machine.
     pub settings: Settings,
@@ -180,6 +181,8 @@ pub struct RankHeader {
     pub abort_code: AtomicU32,
     /// 1 when a thread of the process, which need not own the region, has ended all waiting in it.
     pub interrupted: AtomicU32,
+    /// Threads of the process that want the rank while another one waits with it.
+    pub wanted: AtomicU32,
     /// 1 while other ranks of the node look into memory of this one.
     pub shares: AtomicU32,
     /// Why the rank could not push a payload (an errno value), 0: it could.

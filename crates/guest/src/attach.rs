@@ -1,12 +1,13 @@
 //! Finding the simulator, once per process.
 
 use crate::rank::Rank;
+use crate::turns::Caller;
 use narrows_channel::layout::Header;
 use narrows_channel::{Mapping, MappingError, RankHeader, handover};
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
 /// Why a process is not a rank of a simulated machine.
 #[derive(Debug)]
@@ -90,6 +91,19 @@ pub fn interrupt() {
     }
 }
 
+/// A thread wants the rank from now on, or no longer does: who waits with it is woken to give it up.
+pub(crate) fn ask_to_give_way(yes: bool) {
+    if let Some((file, header)) = SHARED.get() {
+        if yes {
+            header.wanted.fetch_add(1, Ordering::AcqRel);
+            file.interrupts.fetch_add(1, Ordering::Release);
+            handover::ring(&file.bell);
+        } else {
+            header.wanted.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+}
+
 /// The rank of this process, if it is attached and nobody holds it. Never waits.
 pub(crate) fn try_session() -> Option<Session> {
     if !attached() {
@@ -119,7 +133,14 @@ pub fn session() -> Result<Session, AttachError> {
         }
     }
     let rank = RANK.get().ok_or(AttachError::NoChannel)?;
-    Ok(Session(rank.lock().unwrap_or_else(std::sync::PoisonError::into_inner)))
+    match rank.try_lock() {
+        Ok(rank) => Ok(Session(rank)),
+        Err(TryLockError::Poisoned(rank)) => Ok(Session(rank.into_inner())),
+        Err(TryLockError::WouldBlock) => {
+            let _caller = Caller::new();
+            Ok(Session(rank.lock().unwrap_or_else(PoisonError::into_inner)))
+        }
+    }
 }
 
 /// The channel that the environment names, and the rank that the launcher gave this process.

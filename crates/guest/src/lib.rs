@@ -5,6 +5,7 @@
 //! * [`Rank::submit`] — a command for the NIC, stamped with the rank's clock.
 //! * [`Rank::eq_get`] — the next event; an empty poll inside a blocking MPI call *is* the
 //!   blocking call: the rank parks until something happens to it.
+//! * [`Turn`] — threads of one process that wait at the same time.
 //! * [`hooks`] — enter and leave of MPI calls, clock and identity, for the preload library.
 //!
 //! Nothing here prints to standard output, unwinds into the program or needs a thread.
@@ -13,7 +14,9 @@ mod attach;
 pub mod hooks;
 mod output;
 mod rank;
+mod turns;
 
 pub use attach::{AttachError, Session, attached, interrupt, session};
 pub use narrows_channel::Settings;
-pub use rank::{Rank, idle_poll};
+pub use rank::{Rank, Waited, idle_poll};
+pub use turns::Turn;

@@ -15,8 +15,9 @@
 mod calls;
 mod polling;
 
-pub use polling::idle_poll;
+pub use polling::{Waited, idle_poll};
 
+use crate::turns;
 use narrows_channel::handover::{self, Turn};
 use narrows_channel::layout::{EPOCH_PS, reason, state};
 use narrows_channel::map::Region;
@@ -443,6 +444,7 @@ impl Rank {
                 break;
             }
             self.notices.pop_front();
+            turns::changed();
             match notice {
                 Notice::Event { eq, event } => {
                     let Some(queue) = self.queues.get_mut(&eq.0) else { continue };

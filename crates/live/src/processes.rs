@@ -93,6 +93,14 @@ impl Watched {
         std::fs::read_dir(format!("/proc/{}/task", self.pid)).map_or(0, Iterator::count)
     }
 
+    /// Whether one of its threads is running, or would be if it had a core.
+    pub fn computes(&self) -> bool {
+        let Ok(threads) = std::fs::read_dir(format!("/proc/{}/task", self.pid)) else { return false };
+        // The state stands behind the name, which is in parentheses: proc(5).
+        let runs = |stat: String| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R'));
+        threads.flatten().any(|thread| std::fs::read_to_string(thread.path().join("stat")).is_ok_and(runs))
+    }
+
     /// How it ended, or `None` while it lives.
     pub fn ended(&self) -> Option<End> {
         let Some(fd) = &self.fd else { return Some(End::Unknown) };

@@ -35,8 +35,8 @@ const BUSY_WARNING: Duration = Duration::from_secs(20);
 /// How often in a row all ranks are woken for nothing before that is a deadlock. An MPI library may need many passes of its
 /// progress engine from one message to the next: Open MPI was seen to need 30, which are six rounds.
 const SPURIOUS_ROUNDS: u32 = 64;
-/// How long a deadlock of a Portals program is doubted whose ranks have threads that do not wait for the simulation: what they do in the
-/// meantime takes real time, and may end with PtlAbort. Our own choice; programs were seen to sleep a second.
+/// How long a deadlock of a Portals program is doubted whose ranks have threads that neither compute nor wait for the simulation: what they
+/// do in the meantime takes real time. Our own choice; programs were seen to sleep a second.
 const THREAD_PATIENCE: Duration = Duration::from_secs(5);
 /// Windows between looks at processes and signals.
 const CHECK_EVERY: u64 = 4096;
@@ -526,14 +526,18 @@ impl Run<'_> {
         Ok(true)
     }
 
-    /// Ranks in which a thread has ended all waiting go on at once; whether there are new ones.
+    /// Ranks in which a thread has ended all waiting, or wants to do something while another one waits, go on at once; whether there are
+    /// new ones.
     fn heed_interrupts(&mut self) -> bool {
         let interrupts = self.mapping.header().interrupts.load(Acquire);
         if interrupts == self.interrupts {
             return false;
         }
         self.interrupts = interrupts;
-        let interrupted = |&rank: &u32| self.header(rank).interrupted.load(Acquire) != 0;
+        let interrupted = |&rank: &u32| {
+            let header = self.header(rank);
+            header.interrupted.load(Acquire) != 0 || header.wanted.load(Acquire) != 0
+        };
         let ranks: Vec<u32> = (0..self.ranks.len() as u32).filter(interrupted).collect();
         self.leftover.extend(ranks);
         true
@@ -545,8 +549,11 @@ impl Run<'_> {
         if self.mapping.header().settings.portals_program == 0 || !self.ranks.iter().any(threads) {
             return Ok(false);
         }
-        let since = Instant::now();
+        let mut since = Instant::now();
         while since.elapsed() < THREAD_PATIENCE {
+            if self.ranks.iter().any(|rank| rank.watched.as_ref().is_some_and(Watched::computes)) {
+                since = Instant::now();
+            }
             let bell = &self.mapping.header().bell;
             let rung = bell.load(Acquire);
             if self.heed_interrupts() {

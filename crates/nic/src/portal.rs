@@ -300,6 +300,8 @@ impl Interface {
     /// Unexpected headers that a network interface may have from now on.
     pub fn limit_headers(&mut self, interface: u32, most: u32) {
         if let Some((_, place)) = self.unexpected.get_mut(interface as usize) {
+            // There may be a place now for what is held.
+            self.relieved |= most > *place;
             *place = most;
         }
     }

@@ -70,6 +70,21 @@ fn gets_are_held_too() {
 }
 
 #[test]
+fn a_raised_limit_of_headers_ends_the_wait() {
+    let mut sim = sim();
+    let limits = |unexpected_headers| Command::SetLimits { interface: 0, limits: Limits { entries: 9, unexpected_headers, list_size: 9 } };
+    sim.command(2, limits(0));
+    sim.overflow(2, entry(1, 0, 64));
+    sim.put(0, 2, 1, 8, AckRequest::Full);
+    sim.run();
+    assert_eq!(sim.nics.held(), 1, "an entry, but no place for the header");
+    sim.command(2, limits(1));
+    sim.run();
+    assert_eq!(sim.nics.held(), 0);
+    assert_eq!(sim.kinds(0), [Send, Ack]);
+}
+
+#[test]
 fn a_header_slot_that_comes_free_ends_the_wait() {
     let mut sim = Sim::ready(NicConfig { max_unexpected_headers: 2, ..config() }, 2, 1, pt::RETRY);
     sim.overflow(1, entry_with(0, 0, 1000, me::MANAGE_LOCAL | me::EVENT_COMM_DISABLE));

@@ -1,6 +1,7 @@
 //! What a rank finds when it looks, and what looking in vain costs: see the rules in [`super`].
 
 use super::{Counter, LONGEST_NAP_PER_RANK, OUTSIDE_NAP, Rank};
+use crate::turns;
 use narrows_channel::futex;
 use narrows_channel::layout::{COMMAND_PAYLOAD, reason};
 use narrows_mpicalls::Class;
@@ -13,6 +14,17 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 const LONGEST_POLL_PS: u64 = 1_000_000;
 /// Empty polls that may return at once, see [`idle_poll`]. Written with the rank locked.
 static IDLE: AtomicU32 = AtomicU32::new(0);
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waited<T> {
+    /// What was waited for is there.
+    Done(T),
+    /// The time is over, or all waiting was ended ([`crate::interrupt`]).
+    Over,
+    /// Another thread of the process wants the rank: give it up, wait for the next [`crate::Turn`], and wait again.
+    Wanted,
+}
 
 /// An empty poll: true when it returns at once without effect. Asking counts as that poll. Lock-free, for libraries that poll
 /// through several layers.
@@ -130,14 +142,19 @@ impl Rank {
         self.header().interrupted.load(Acquire) != 0
     }
 
+    /// Another thread wants the rank.
+    fn wanted(&self) -> bool {
+        self.header().wanted.load(Acquire) != 0
+    }
+
     /// From now on waiting works again.
     pub fn resume(&mut self) {
         self.header().interrupted.store(0, Release);
     }
 
-    /// Waits for an event of `eqs` as a blocking call does; `None` after `timeout` of simulated time, or when the wait is interrupted.
-    pub fn eq_wait(&mut self, eqs: &[EqId], timeout: Option<SimTime>) -> Option<(usize, Event)> {
-        self.wait_for(timeout, |rank| rank.pop(eqs).map(Some).or(rank.interrupted().then_some(None)))?
+    /// Waits for an event of `eqs` as a blocking call does, until the rank's clock is `until`.
+    pub fn eq_wait(&mut self, eqs: &[EqId], until: Option<SimTime>) -> Waited<(usize, Event)> {
+        self.wait_for(until, true, |rank| rank.pop(eqs).map(Waited::Done).or(rank.interrupted().then_some(Waited::Over)))
     }
 
     /// Events of this queue were lost since the last call, for want of room.
@@ -150,7 +167,7 @@ impl Rank {
     pub fn count(&mut self, ct: CtId) -> (u64, u64) {
         self.take_visible();
         if !self.counter(ct).settled() {
-            self.wait_for(None, |rank| rank.counter(ct).settled().then_some(()));
+            self.wait_for(None, false, |rank| rank.counter(ct).settled().then_some(Waited::Done(())));
         }
         let counter = self.counter(ct);
         (counter.success, counter.failure)
@@ -170,45 +187,56 @@ impl Rank {
         self.count(ct)
     }
 
-    /// Waits until one of the counting events has successes and failures of at least its test;
-    /// its index, or `None` after `timeout` of simulated time, or when the wait is interrupted.
-    pub fn count_wait(&mut self, tests: &[(CtId, u64)], timeout: Option<SimTime>) -> Option<usize> {
-        self.wait_for(timeout, |rank| {
+    /// Waits until one of the counting events has successes and failures of at least its test, and says which, or until the rank's
+    /// clock is `until`.
+    pub fn count_wait(&mut self, tests: &[(CtId, u64)], until: Option<SimTime>) -> Waited<usize> {
+        self.wait_for(until, true, |rank| {
             let reached = tests.iter().position(|&(ct, test)| {
                 let counter = rank.counter(ct);
                 counter.settled() && counter.reached() >= test
             });
-            reached.map(Some).or(rank.interrupted().then_some(None))
-        })?
+            reached.map(Waited::Done).or(rank.interrupted().then_some(Waited::Over))
+        })
     }
 
-    fn wait_for<T>(&mut self, timeout: Option<SimTime>, mut ready: impl FnMut(&mut Rank) -> Option<T>) -> Option<T> {
-        let end = timeout.map_or(u64::MAX, |timeout| self.clock.saturating_add(timeout.as_ps()));
+    /// What waits with a time limit compares this one.
+    pub fn now(&self) -> SimTime {
+        SimTime(self.clock)
+    }
+
+    /// Waits for what `ready` finds. With `gives_way` also for another thread that wants the rank, see [`crate::turns`].
+    fn wait_for<T>(&mut self, until: Option<SimTime>, gives_way: bool, mut ready: impl FnMut(&mut Rank) -> Option<Waited<T>>) -> Waited<T> {
+        let end = until.map_or(u64::MAX, SimTime::as_ps);
         loop {
             self.take_visible();
             if let Some(found) = ready(self) {
                 self.activity();
-                return Some(found);
+                return found;
             }
             if self.outside {
                 self.outside_poll();
-                if timeout.is_some() {
-                    return None;
+                if until.is_some() {
+                    return Waited::Over;
                 }
                 continue;
             }
             match self.notices.front() {
                 Some(&(time, _)) if time <= end => self.wait_until(time),
-                _ if self.clock >= end => return None,
+                _ if self.clock >= end => return Waited::Over,
+                _ if gives_way && (self.wanted() || turns::others_must_look()) => return Waited::Wanted,
                 _ => {
-                    self.park(end, reason::POLL);
-                    if self.interrupted() {
+                    let first = if gives_way { end.min(turns::earliest_end()) } else { end };
+                    self.park(first, reason::POLL);
+                    if self.interrupted() || self.wanted() {
                         // It was woken before its time.
                         continue;
                     }
-                    let next = self.notices.front().map_or(u64::MAX, |&(time, _)| time);
-                    if next.min(end) != u64::MAX {
-                        self.wait_until(next.min(end));
+                    let next = self.notices.front().map_or(u64::MAX, |&(time, _)| time).min(first);
+                    if next != u64::MAX {
+                        self.wait_until(next);
+                    }
+                    if first < end && self.clock >= first {
+                        turns::changed();
                     }
                 }
             }
