@@ -15,6 +15,8 @@ pub struct Output {
     used: usize,
     segments: u64,
     count: u64,
+    /// One-sided operations and their bytes.
+    one_sided: (u64, u64),
 }
 
 // SAFETY: the mappings belong to this value alone.
@@ -30,7 +32,7 @@ impl Output {
         let begin = Header::begin(rank, ranks);
         // SAFETY: the mapping has a page.
         unsafe { ptr::copy_nonoverlapping(begin.as_ptr(), header, begin.len()) };
-        let mut output = Output { file, header, segment: ptr::null_mut(), used: 0, segments: 0, count: 0 };
+        let mut output = Output { file, header, segment: ptr::null_mut(), used: 0, segments: 0, count: 0, one_sided: (0, 0) };
         output.advance()?;
         Ok(output)
     }
@@ -70,6 +72,14 @@ impl Output {
     fn set(&mut self, at: usize, value: u64) {
         // SAFETY: an aligned field inside the page. Volatile: written now, in this order; a reader may come any time.
         unsafe { self.header.add(at).cast::<u64>().write_volatile(value) };
+    }
+
+    /// Counts an operation that is not recorded.
+    pub fn one_sided(&mut self, bytes: u64) {
+        self.one_sided.0 += 1;
+        self.one_sided.1 += bytes;
+        self.set(Header::ONE_SIDED, self.one_sided.0);
+        self.set(Header::ONE_SIDED_BYTES, self.one_sided.1);
     }
 
     /// MPI_Finalize: nothing follows but `rest` nanoseconds of computing.

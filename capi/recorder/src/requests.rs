@@ -43,15 +43,22 @@ pub struct Template {
     pub communicator: u16,
 }
 
+/// A part of a call that becomes more than one operation.
+#[derive(Clone, Copy, Debug)]
+pub enum Step {
+    /// A message with a known peer.
+    Message(Template),
+    /// A collective, as in the record of a call.
+    Collective(narrows_record::Record),
+}
+
 /// What a persistent handle starts.
 #[derive(Clone, Debug)]
 pub enum Persistent {
     /// A message.
     Message(Template),
-    /// A collective, as in the record of a call.
-    Collective(narrows_record::Record),
-    /// Messages with neighbours.
-    Neighbours(Vec<Template>),
+    /// A collective.
+    Steps(Vec<Step>),
 }
 
 /// One that is under way.

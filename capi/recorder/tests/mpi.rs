@@ -106,14 +106,15 @@ fn every_mpi_gives_the_same_program() {
         let row = recording.program.communicators();
         assert_eq!((row.count(), row.members(1).collect::<Vec<_>>(), row.members(2).collect::<Vec<_>>()), (3, vec![2, 0], vec![3, 1]));
         let outcome = ideal::run(&mut recording.program, &mut ideal::Nobody).unwrap();
-        assert_eq!((outcome.messages, outcome.collectives, outcome.problems), (23, 9, Vec::new()), "{}", mpi.bin.display());
+        assert_eq!((outcome.messages, outcome.collectives, outcome.problems), (23, 10, Vec::new()), "{}", mpi.bin.display());
         recording.program.rewind();
         let list = communication(&mut recording, 1);
         // Tags of other communicators are mixed with their number; both sides agree on it.
-        let Kind::Receive { tag: Some(tag), .. } = list[1] else { panic!("{list:?}") };
+        let Kind::Receive { tag: Some(tag), .. } = list[2] else { panic!("{list:?}") };
         use Collective::*;
         let expected = [
             send(0, 8, 1),
+            call(Barrier, 0, 0, 0, 0),
             receive(3, 512, tag),
             send(3, 32, tag),
             receive(0, 8, 5),
@@ -185,6 +186,82 @@ fn neighbours_and_persistent_collectives() {
         assert_eq!((outcome.messages, outcome.collectives), if rest.is_empty() { (6 + 24, 0) } else { (6 + 24 + 12, 2) });
     }
     eprintln!("with MPI 4: {newer}");
+}
+
+/// Collectives between groups become messages and collectives of each group: by the definition of each, what the groups send each other.
+#[test]
+fn between_groups() {
+    for mpi in mpis() {
+        let (output, mut recording) = mpi.record("mpicc", "groups.c", 5).expect("mpicc belongs to an MPI");
+        let name = mpi.bin.display();
+        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+        let outcome = ideal::run(&mut recording.program, &mut ideal::Nobody).unwrap();
+        assert_eq!(outcome.problems, Vec::<String>::new(), "{name}");
+        // Each rank has put 10 doubles and fetched 3.
+        assert_eq!((recording.one_sided, recording.one_sided_bytes), (10, 5 * 13 * 8), "{name}");
+        recording.program.rewind();
+        let mut moved = [0; 2];
+        for rank in 0..5 {
+            for kind in communication(&mut recording, rank) {
+                match kind {
+                    // Not those of the two duplicates.
+                    Kind::Send { to, bytes, .. } if (rank < 2) != (to < 2) => moved[usize::from(rank < 2)] += bytes,
+                    Kind::Send { to, .. } => assert_eq!((rank, to), (0, 1)),
+                    _ => {}
+                }
+            }
+        }
+        // Doubles from the three to the two. The matrix of all-to-all-v and -w: sum of i + j over 3 x 2.
+        let matrix = 2 * (3 * (0 + 1) + 2 * (0 + 1 + 2));
+        let exchanged = 6 + 6 + 6 + 8;
+        let back = 4 + 3 * 2 + (1 + 2 + 3) + 3 * 4 + 2 * (1 + 2 + 3) + 3 * 2 * 2 + matrix + exchanged;
+        let there = 3 + 3 * 5 + (1 + 2 + 3) + 2 * 3 + 3 * (1 + 2) + 3 * 2 * 2 + matrix + exchanged + 7;
+        // And the int of the barrier.
+        assert_eq!(moved, [back * 8 + 4, there * 8 + 4], "{name}");
+        recording.program.rewind();
+        // The root of the first group, and the leader of the second.
+        let list = communication(&mut recording, 1);
+        let part = |kind: &Kind| match *kind {
+            Kind::Receive { from: Some(from), bytes, tag: Some(_) } => ("receive", from, bytes),
+            Kind::Send { to, bytes, .. } => ("send", to, bytes),
+            Kind::Collective(call) => (call.operation.name(), call.communicator, call.send),
+            ref other => panic!("{other:?}"),
+        };
+        let begin: Vec<_> = list.iter().map(part).take(13).collect();
+        let expected = [
+            ("receive", 0, 16),
+            ("receive", 0, 8),
+            ("send", 2, 24),
+            ("receive", 2, 32),
+            ("receive", 2, 48),
+            ("receive", 2, 8),
+            ("receive", 3, 16),
+            ("receive", 4, 24),
+            ("send", 2, 120),
+            ("send", 2, 8),
+            ("send", 3, 16),
+            ("send", 4, 24),
+            ("reduce", 4, 4),
+        ];
+        assert_eq!(begin, expected, "{name}");
+        let begin: Vec<_> = communication(&mut recording, 2).iter().map(part).take(13).collect();
+        let expected = [
+            ("receive", 1, 24),
+            ("bcast", 6, 24),
+            ("reduce", 6, 32),
+            ("send", 1, 32),
+            ("gather", 6, 16),
+            ("send", 1, 48),
+            ("send", 1, 8),
+            ("receive", 1, 120),
+            ("scatter", 6, 120),
+            ("receive", 1, 8),
+            ("reduce", 6, 4),
+            ("receive", 0, 4),
+            ("send", 0, 4),
+        ];
+        assert_eq!(begin, expected, "{name}");
+    }
 }
 
 #[test]

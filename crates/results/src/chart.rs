@@ -11,6 +11,27 @@ pub struct Curve {
     pub dashed: bool,
 }
 
+/// Distributions have more buckets than a picture has room for.
+const CDF_POINTS: usize = 300;
+
+impl Curve {
+    /// A cumulative distribution: `buckets` are the largest values and the counts of its buckets, in rising order.
+    pub fn distribution(name: String, buckets: impl Iterator<Item = (f64, u64)>) -> Curve {
+        let buckets: Vec<_> = buckets.collect();
+        let all: u64 = buckets.iter().map(|bucket| bucket.1).sum();
+        let every = buckets.len().div_ceil(CDF_POINTS).max(1);
+        let mut below = 0;
+        let mut points = Vec::new();
+        for (index, (value, count)) in buckets.iter().enumerate() {
+            below += count;
+            if index.is_multiple_of(every) || below == all {
+                points.push((*value, Some(below as f64 / all as f64)));
+            }
+        }
+        Curve { name, points, dashed: false }
+    }
+}
+
 /// Curves over one axis, as an SVG picture of 720 by 440.
 #[derive(Clone, Debug, Default)]
 pub struct Chart {
@@ -298,6 +319,15 @@ mod tests {
         near(ticks(0.0, 1.0, 6.0), &[0.0, 0.2, 0.4, 0.6, 0.8, 1.0]);
         near(ticks(0.1, 0.5, 8.0), &[0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5]);
         near(ticks(0.0, 4500.0, 6.0), &[0.0, 1000.0, 2000.0, 3000.0, 4000.0]);
+    }
+
+    #[test]
+    fn a_distribution_ends_at_one() {
+        let curve = Curve::distribution(String::new(), (1..=1000).map(|value| (f64::from(value), 3)));
+        assert!(curve.points.len() <= CDF_POINTS + 1, "{}", curve.points.len());
+        assert_eq!(curve.points.first(), Some(&(1.0, Some(0.001))));
+        assert_eq!(curve.points.last(), Some(&(1000.0, Some(1.0))));
+        assert_eq!(Curve::distribution(String::new(), std::iter::empty()).points, []);
     }
 
     #[test]

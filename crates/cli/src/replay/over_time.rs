@@ -98,23 +98,8 @@ fn completion_columns(outcome: &Outcome) -> fabric_tables::Columns {
 
 fn completion_picture(outcome: &Outcome) -> String {
     let curves = outcome.applications.iter().map(|application| {
-        let mut below = 0;
-        let mut all: Vec<_> = application
-            .fct
-            .buckets()
-            .map(|(time, count)| {
-                below += count;
-                (time.as_s_f64() * 1e6, Some(below as f64 / application.fct.count() as f64))
-            })
-            .collect();
-        let every = all.len().div_ceil(POINTS).max(1);
-        let last = all.len().saturating_sub(1);
-        let mut index = 0usize;
-        all.retain(|_| {
-            index += 1;
-            (index - 1).is_multiple_of(every) || index - 1 == last
-        });
-        Curve { name: application.name.clone(), points: all, dashed: false }
+        let buckets = application.fct.buckets().map(|(time, count)| (time.as_s_f64() * 1e6, count));
+        Curve::distribution(application.name.clone(), buckets)
     });
     Chart {
         title: String::from("Completion times"),
