@@ -4,13 +4,10 @@ use crate::calls::{Call, Scratch, Shape};
 use crate::clock::{self, now};
 use crate::mpi::{self, UNDEFINED};
 use crate::output::Output;
-use crate::requests::{Open, Persistent, Step, Table, Template};
+use crate::requests::{NO_HANDLE, Open, Persistent, Requests, Step, Table, Template};
 use narrows_mpilib::{Constants, Flavor};
 use narrows_record::{ANY, Kind, MEMBERS, Record};
 use std::ffi::CStr;
-
-/// A handle that no object has.
-pub const NO_HANDLE: u64 = u64::MAX;
 
 /// A communicator in this rank.
 #[derive(Clone, Copy)]
@@ -36,7 +33,7 @@ pub struct Recorder {
     communicators: Table<Communicator>,
     next_communicator: u16,
     types: Table<u64>,
-    open: Table<Open>,
+    open: Requests,
     wild: usize,
     pub persistent: Table<Persistent>,
     /// Matched messages: communicator, source and tag.
@@ -63,7 +60,7 @@ impl Recorder {
             communicators: Table::default(),
             next_communicator: 1,
             types: Table::default(),
-            open: Table::default(),
+            open: Requests::default(),
             wild: 0,
             persistent: Table::default(),
             messages: Table::default(),
@@ -127,7 +124,7 @@ impl Recorder {
             }
             Shape::RequestFree => {
                 // Nobody waits for it any more.
-                if let Some(open) = own.handles.first().and_then(|handle| self.open.remove(handle)) {
+                if let Some(open) = own.handles.first().and_then(|handle| self.open.remove(*handle)) {
                     self.wild -= usize::from(open.wild);
                 }
                 own.handles.first().map(|handle| self.persistent.remove(handle));
@@ -180,7 +177,7 @@ impl Recorder {
 
     /// Whether one of these requests is a receive from anybody or with any tag.
     pub fn wants_statuses(&self, handles: &[u64]) -> bool {
-        self.wild > 0 && handles.iter().any(|handle| self.open.get(handle).is_some_and(|open| open.wild))
+        self.wild > 0 && handles.iter().any(|handle| self.open.get(*handle).is_some_and(|open| open.wild))
     }
 
     /// Bytes, rank, tag and communicator; `at`: count, type, rank, tag, communicator.
@@ -318,7 +315,7 @@ impl Recorder {
         // Statuses of the indices that are given (MPI_Waitsome) stand one behind the other.
         let dense = call.shape == Shape::WaitSome;
         for (place, index) in which.enumerate() {
-            let Some(open) = own.handles.get(index).and_then(|handle| self.open.remove(handle)) else { continue };
+            let Some(open) = own.handles.get(index).and_then(|handle| self.open.remove(*handle)) else { continue };
             if open.wild {
                 self.wild -= 1;
                 if let Some(address) = statuses {

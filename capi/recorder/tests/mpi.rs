@@ -211,8 +211,8 @@ fn between_groups() {
                 }
             }
         }
-        // Doubles from the three to the two. The matrix of all-to-all-v and -w: sum of i + j over 3 x 2.
-        let matrix = 2 * (3 * (0 + 1) + 2 * (0 + 1 + 2));
+        // In doubles. All-to-all-v and -w: the sum of i + j over 2 x 3, each.
+        let matrix = 2 * (3 + 2 * (1 + 2));
         let exchanged = 6 + 6 + 6 + 8;
         let back = 4 + 3 * 2 + (1 + 2 + 3) + 3 * 4 + 2 * (1 + 2 + 3) + 3 * 2 * 2 + matrix + exchanged;
         let there = 3 + 3 * 5 + (1 + 2 + 3) + 2 * 3 + 3 * (1 + 2) + 3 * 2 * 2 + matrix + exchanged + 7;
