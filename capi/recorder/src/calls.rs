@@ -71,6 +71,7 @@ pub enum Shape {
     /// Makes a communicator; where its handle goes to.
     CommunicatorNew {
         at: usize,
+        how: Maker,
     },
     CommunicatorFree,
     TypeFree,
@@ -84,6 +85,19 @@ pub enum Kinds {
     Blocking,
     Returning,
     Persistent,
+}
+
+/// Who agrees on a new communicator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Maker {
+    /// The members of the one that it is made from, the first argument.
+    Parent,
+    /// The same, after having told each other their colours and keys.
+    Split,
+    /// Its own members.
+    Members,
+    /// Two groups.
+    Groups,
 }
 
 /// Collectives, numbered as the trace library does.

@@ -154,14 +154,7 @@ impl Recorder {
                 let bytes = elements * self.size_of(call.handle(datatype), call.fortran);
                 self.output.one_sided(bytes);
             }
-            // At once and not when it is used first: communicators of the same members are told apart by their order, which is the same in
-            // all ranks when they are made.
-            Shape::CommunicatorNew { at } => {
-                let handle = call.handle_at(call.words[at], 0);
-                if real_communicator(handle, call.fortran) != mpi::null_communicator() {
-                    self.communicator(handle, call.fortran);
-                }
-            }
+            Shape::CommunicatorNew { at, how } => self.made(call, record, at, how),
             Shape::CommunicatorFree => own.handles.iter().for_each(|handle| {
                 self.last_communicator.0 = NO_HANDLE;
                 self.communicators.remove(handle);
