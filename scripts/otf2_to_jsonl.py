@@ -6,14 +6,22 @@
     narrows trace check program.jsonl
 
 What is read: blocking and non-blocking point-to-point messages and blocking collectives of MPI; what a rank does outside of regions of MPI is computing. One
-location (a thread) per rank. Everything is kept in memory. The bytes that OTF2 gives for collectives are read so that both conventions in use give the same: a root that
+location (a thread) per rank. Everything is kept in memory. Receives that never end (cancelled ones) and messages to nobody are left out. The bytes that OTF2 gives for collectives are read so that both conventions in use give the same: a root that
 counts what it sends to all, and one that counts it once.
 """
 import json
+import os
 import sys
 
-import otf2
-from otf2.enums import CollectiveOp, GroupType, Paradigm
+try:
+    import otf2
+    from otf2.enums import CollectiveOp, GroupType, Paradigm
+except ImportError:
+    raise SystemExit("otf2_to_jsonl.py needs OTF2's Python package: pip install otf2") from None
+
+
+class Unreadable(Exception):
+    """The trace is not what it should be."""
 
 # OTF2's names of collectives, and those of the trace.
 COLLECTIVES = {
@@ -86,7 +94,7 @@ def convert(source, target):
         groups = [group for group in trace.definitions.groups if group.group_type == GroupType.COMM_LOCATIONS]
         mpi = next((group for group in groups if group.paradigm == Paradigm.MPI), None)
         if mpi is None:
-            raise SystemExit(f"{source}: no MPI locations: not a trace of an MPI program")
+            raise Unreadable("no MPI locations: not a trace of an MPI program")
         ranks = {location: Rank(number) for number, location in enumerate(mpi.members)}
         world = list(range(len(ranks)))
         # Groups of communicators have positions among the locations of MPI, as numbers or as locations.
@@ -120,27 +128,31 @@ def convert(source, target):
                 else:
                     rank.depth -= 1
                     rank.left = time
-            elif name in ("MpiSend", "MpiIsend"):
-                number, members = communicators[event.communicator]
+                continue
+            # None: between two groups.
+            number, members = communicators.get(getattr(event, "communicator", None), (0, ()))
+            if name in ("MpiSend", "MpiIsend"):
+                if event.receiver >= len(members):
+                    continue  # MPI_PROC_NULL
                 operation = {"op": "send", "to": members[event.receiver], "bytes": event.msg_length, "tag": tag(event.msg_tag, number)}
                 done = rank.push(operation, returns=name == "MpiIsend")
                 if name == "MpiIsend":
                     rank.requests[event.request_id] = done
             elif name == "MpiRecv":
-                number, members = communicators[event.communicator]
+                if event.sender >= len(members):
+                    continue
                 rank.push({"op": "recv", "from": members[event.sender], "bytes": event.msg_length, "tag": tag(event.msg_tag, number)})
             elif name == "MpiIrecvRequest":
-                rank.requests[event.request_id] = rank.push({"op": "recv", "bytes": 0}, returns=True)
+                rank.requests[event.request_id] = rank.push({"op": "compute", "ps": 0}, returns=True)
             elif name == "MpiIrecv":
-                number, members = communicators[event.communicator]
                 done = rank.wait(event.request_id)
-                if done is not None:
-                    found = {"from": members[event.sender], "bytes": event.msg_length, "tag": tag(event.msg_tag, number)}
+                if done is not None and event.sender < len(members):
+                    rank.operations[done].pop("ps", None)
+                    found = {"op": "recv", "from": members[event.sender], "bytes": event.msg_length, "tag": tag(event.msg_tag, number)}
                     rank.operations[done].update(found)
             elif name == "MpiIsendComplete":
                 rank.wait(event.request_id)
-            elif name == "MpiCollectiveEnd" and event.collective_op in kinds:
-                number, members = communicators[event.communicator]
+            elif name == "MpiCollectiveEnd" and event.collective_op in kinds and members:
                 kind = kinds[event.collective_op]
                 rooted = kind in ("bcast", "reduce", "gather", "gatherv", "scatter", "scatterv")
                 operation = {"op": kind, **({"comm": number} if number else {}), **({"root": event.root} if rooted else {})}
@@ -149,12 +161,16 @@ def convert(source, target):
                 count.append((done, kind, event.root if rooted else 0, event.size_sent, event.size_received))
         for number, parts in instances.items():
             members = world if number == 0 else lists[number - 1]
-            for turn in range(min(len(parts.get(rank, [])) for rank in members)):
+            counts = [len(parts.get(rank, [])) for rank in members]
+            if min(counts) != max(counts):
+                few, many = (members[counts.index(count)] for count in (min(counts), max(counts)))
+                raise Unreadable(f"rank {few} takes part in {min(counts)} collectives of a communicator, rank {many} in {max(counts)}")
+            for turn in range(counts[0]):
                 calls = [parts[rank][turn] for rank in members]
                 sizes = collective_sizes(calls[0][1], calls[0][2], [(sent, received) for _, _, _, sent, received in calls])
                 for rank, (done, *_), (sent, received) in zip(members, calls, sizes):
                     by_number[rank].operations[done].update(send=sent, recv=received)
-    with open(target, "w", encoding="utf-8") as out:
+    with open(f"{target}.part", "w", encoding="utf-8") as out:
         header = {"narrows_trace": 1, "ranks": len(ranks), "order": "sequential", "communicators": lists}
         out.write(json.dumps(header) + "\n")
         for rank in ranks.values():
@@ -162,6 +178,7 @@ def convert(source, target):
                 if not operation["after_start"]:
                     del operation["after_start"]
                 out.write(json.dumps(operation) + "\n")
+    os.replace(f"{target}.part", target)
 
 
 def tag(number, communicator):
@@ -169,7 +186,21 @@ def tag(number, communicator):
     return (number ^ (communicator * 0x9E3779B1)) & 0x7FFFFFFF
 
 
-if __name__ == "__main__":
-    if len(sys.argv) != 3:
+def main(arguments):
+    if len(arguments) != 2:
         raise SystemExit(__doc__)
-    convert(sys.argv[1], sys.argv[2])
+    source, target = arguments
+    if not os.path.isfile(source):
+        raise SystemExit(f"{source}: expected the anchor file of a trace (traces.otf2)")
+    try:
+        convert(source, target)
+    except Unreadable as error:
+        raise SystemExit(f"{source}: {error}") from None
+    except OSError as error:
+        raise SystemExit(f"{error.filename or target}: {error.strerror}") from None
+    except Exception as error:  # What the library raises has no common class.
+        raise SystemExit(f"{source}: OTF2's library cannot read this trace: {error}") from None
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -64,6 +64,23 @@ def write(folder, once):
             collective(CollectiveOp.GATHER, 2, 16, 48 if rank == 2 else 0)
 
 
+def refusals():
+    """What is no trace is refused with one line that names it, and leaves no file."""
+    with tempfile.TemporaryDirectory() as folder:
+        traces, out, text = os.path.join(folder, "traces"), os.path.join(folder, "out.jsonl"), os.path.join(folder, "text.otf2")
+        write(traces, True)
+        anchor = os.path.join(traces, "traces.otf2")
+        with open(text, "w", encoding="utf-8") as file:
+            file.write("no trace")
+        with open(os.path.join(traces, "traces.def"), "r+b") as definitions:
+            definitions.truncate(40)
+        for source, message in [(os.path.join(folder, "nothing"), "expected the anchor file"), (text, "cannot read this trace"), (anchor, "cannot read this trace")]:
+            done = subprocess.run([sys.executable, SCRIPT, source, out], capture_output=True, text=True, check=False)
+            last = done.stderr.strip().splitlines()[-1]
+            assert done.returncode == 1 and last.startswith(source) and message in last, done
+            assert not os.path.exists(out), source
+
+
 def main(narrows):
     for once in (True, False):
         with tempfile.TemporaryDirectory() as folder:
@@ -84,6 +101,7 @@ def main(narrows):
             assert (bcast["send"], bcast["recv"]) == (40, 0), bcast
             check = subprocess.run([narrows, "trace", "check", out], capture_output=True, text=True, check=False)
             assert check.returncode == 0 and "4 messages, 3 collectives" in check.stdout + check.stderr, check
+    refusals()
     print("OTF2: ok")
 
 

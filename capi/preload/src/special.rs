@@ -1,9 +1,10 @@
 //! MPI calls whose arguments or results change. In C and Fortran; the Fortran 2008 symbols take the same arguments by address
 //! with an optional ierror (MPI 4.1, section 19.1).
 
-use crate::symbols::{Constants, Flavor, Real};
+use crate::symbols::{self, Real};
 use crate::trampoline::Mark;
 use crate::{clock, portals, state};
+use narrows_mpilib::Constants;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 
@@ -20,9 +21,9 @@ pub fn id(name: &str) -> u32 {
 }
 
 /// Constants of the MPI library that this function belongs to, or whose Fortran binding it is.
-pub fn constants(function: usize) -> Constants {
-    Flavor::learn(function);
-    Flavor::get().constants()
+pub fn constants(function: usize) -> &'static Constants {
+    symbols::learn(function);
+    symbols::constants()
 }
 
 macro_rules! clocks {

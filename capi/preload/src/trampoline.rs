@@ -8,7 +8,7 @@
 //! Only the outermost MPI call of a thread is marked. One that was left by `longjmp` or an exception is noticed by its stack
 //! address at the next call.
 
-use crate::symbols::{self, Flavor, SYMBOLS, Symbol};
+use crate::symbols::{self, SYMBOLS, Symbol};
 use crate::{portals, special, state, threads};
 use narrows_mpicalls::{ABORT, ANY, CALLS, NONE, Role};
 use std::ffi::{CStr, c_char, c_void};
@@ -187,7 +187,7 @@ fn end(id: u32) {
 /// `registers` and `stack` hold the arguments of a call of this symbol.
 unsafe fn partner(symbol: &Symbol, registers: *const u64, stack: *const u64) -> (i64, i64) {
     let call = symbol.call();
-    let constants = Flavor::get().constants();
+    let constants = symbols::constants();
     let argument = |position: u8| {
         let position = usize::from(position);
         // SAFETY: the first six integer arguments are in registers, the others on the stack; MPI passes no others. Fortran
@@ -250,7 +250,7 @@ static DLSYM: AtomicUsize = AtomicUsize::new(0);
 ///
 /// # Safety
 /// As `dlsym`.
-pub unsafe fn real_dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
+pub unsafe extern "C" fn real_dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
     let address = match DLSYM.load(Relaxed) {
         0 => find_dlsym(),
         address => address,

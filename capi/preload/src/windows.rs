@@ -9,10 +9,11 @@
 //! libraries make themselves. A communicator with ranks of several simulated nodes gets the library's own answer: an error.
 
 use crate::special::{Handle, constants, id, in_run};
-use crate::symbols::{self, Flavor, Real};
+use crate::symbols::{self, Real};
 use crate::trampoline::Mark;
 use crate::{portals, state};
 use libc::{c_int, c_void};
+use narrows_mpilib::Flavor;
 use std::ffi::{CStr, CString};
 use std::io::Error;
 use std::mem::size_of;
@@ -83,7 +84,7 @@ fn layout(parts: &[Part]) -> Option<(Vec<usize>, usize)> {
 unsafe fn handle_at(place: *const c_void) -> usize {
     // SAFETY: handles are ints in MPICH's ABI and pointers in the others.
     unsafe {
-        match Flavor::get() {
+        match symbols::flavor() {
             Flavor::Mpich => place.cast::<u32>().read() as usize,
             _ => place.cast::<usize>().read(),
         }
@@ -92,15 +93,15 @@ unsafe fn handle_at(place: *const c_void) -> usize {
 
 /// The same for an argument: the upper half of the register means nothing if handles are ints.
 fn handle_of(argument: Handle) -> usize {
-    match Flavor::get() {
+    match symbols::flavor() {
         Flavor::Mpich => argument as usize & 0xffff_ffff,
         _ => argument as usize,
     }
 }
 
-/// Values of MPI constants that are not numbers everywhere, from the same files as [`Flavor::constants`].
+/// Values of MPI constants that are not numbers everywhere, from the same files as `narrows_mpilib`.
 fn byte() -> Handle {
-    match Flavor::get() {
+    match symbols::flavor() {
         Flavor::OpenMpi => symbols::variable(c"ompi_mpi_byte") as Handle,
         Flavor::Mpich => 0x4c00_010d as Handle,
         Flavor::Standard => 0x247 as Handle,
@@ -108,7 +109,7 @@ fn byte() -> Handle {
 }
 
 fn info_null() -> Handle {
-    match Flavor::get() {
+    match symbols::flavor() {
         Flavor::OpenMpi => symbols::variable(c"ompi_mpi_info_null") as Handle,
         Flavor::Mpich => 0x1c00_0000 as Handle,
         Flavor::Standard => 0x130 as Handle,
@@ -346,7 +347,7 @@ allocate_shared! {
 fn segment(win: Handle, rank: c_int) -> Option<Segment> {
     let windows = windows();
     let window = windows.iter().find(|window| window.handle == handle_of(win))?;
-    if rank == Flavor::get().constants().proc_null {
+    if rank == symbols::constants().proc_null {
         return window.segments.iter().find(|segment| segment.size > 0).or(window.segments.first()).copied();
     }
     window.segments.get(usize::try_from(rank).ok()?).copied()
@@ -427,9 +428,9 @@ macro_rules! get_attr {
                 // SAFETY: the prototype in mpi.h. The value is a pointer to an int that stays.
                 unsafe {
                     let code = REAL.call::<unsafe extern "C" fn(Handle, c_int, *mut c_void, *mut c_int) -> c_int>()(win, key, value, there);
-                    let constants = Flavor::get().constants();
+                    let constants = symbols::constants();
                     if code == 0 && *there != 0 && key == constants.win_create_flavor && segment(win, 0).is_some() {
-                        *value.cast::<*const c_int>() = constants.win_flavor_shared;
+                        *value.cast::<*const c_int>() = &raw const constants.win_flavor_shared;
                     }
                     code
                 }

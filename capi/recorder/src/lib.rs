@@ -5,7 +5,9 @@
 //! written is there when the rank is killed. `NARROWS_RECORD` is the folder; without it every function forwards untouched.
 //!
 //! * `symbols.rs`: the functions, from their names to their shapes.
-//! * `calls.rs`: around a call: what it does, in records.
+//! * `calls.rs`: the shapes of calls, their arguments, and what is done around each.
+//! * `recorder.rs`: what was called, as records.
+//! * `collectives.rs`: the same of collectives, among neighbours and between groups too.
 //! * `guarded.rs`: a lock, where one is needed.
 //! * `mpi.rs`: the MPI library in this process: constants, handles, the real functions.
 //! * `requests.rs`: requests that are under way.
@@ -18,11 +20,15 @@ mod calls;
 #[cfg(not(test))]
 mod clock;
 #[cfg(not(test))]
+mod collectives;
+#[cfg(not(test))]
 mod guarded;
 #[cfg(not(test))]
 mod mpi;
 #[cfg(not(test))]
 mod output;
+#[cfg(not(test))]
+mod recorder;
 #[cfg(not(test))]
 mod requests;
 #[cfg(not(test))]

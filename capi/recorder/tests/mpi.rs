@@ -96,6 +96,25 @@ fn receive(from: u32, bytes: u64, tag: u32) -> Kind {
     Kind::Receive { from: Some(from), bytes, tag: Some(tag) }
 }
 
+/// What a rank does so that its library can give a new communicator its number; `split`: out of so many ranks.
+fn agreement(mpi: &Mpi, made: u32, is_first: bool, is_first_of_new: bool, split: Option<u64>) -> Vec<Kind> {
+    use Collective::*;
+    let bcast = |communicator, is_first| call(Broadcast, communicator, 0, if is_first { 4 } else { 0 }, if is_first { 0 } else { 4 });
+    let mut list: Vec<Kind> = split.map(|n| call(Allgather, 0, 0, 8, 8 * n)).into_iter().collect();
+    if mpi.mpich {
+        list.extend([call(Allreduce, 0, 0, 260, 260), bcast(made, is_first_of_new)]);
+    } else {
+        list.extend([[call(Reduce, 0, 0, 4, if is_first { 4 } else { 0 }), bcast(0, is_first)]; 3].as_flattened());
+    }
+    list
+}
+
+fn is_agreement(kind: &Kind) -> bool {
+    use Collective::*;
+    let sizes = [(Allgather, 8), (Reduce, 4), (Broadcast, 4), (Broadcast, 0), (Allreduce, 260)];
+    matches!(kind, Kind::Collective(call) if sizes.contains(&(call.operation, call.send)) && call.receive <= 260)
+}
+
 #[test]
 fn every_mpi_gives_the_same_program() {
     for mpi in mpis() {
@@ -106,14 +125,23 @@ fn every_mpi_gives_the_same_program() {
         let row = recording.program.communicators();
         assert_eq!((row.count(), row.members(1).collect::<Vec<_>>(), row.members(2).collect::<Vec<_>>()), (3, vec![2, 0], vec![3, 1]));
         let outcome = ideal::run(&mut recording.program, &mut ideal::Nobody).unwrap();
-        assert_eq!((outcome.messages, outcome.collectives, outcome.problems), (23, 9, Vec::new()), "{}", mpi.bin.display());
+        assert_eq!(
+            (outcome.messages, outcome.collectives, outcome.problems),
+            (23, if mpi.mpich { 14 } else { 17 }, Vec::new()),
+            "{}",
+            mpi.bin.display()
+        );
         recording.program.rewind();
-        let list = communication(&mut recording, 1);
+        let mut list = communication(&mut recording, 1);
+        let split = agreement(&mpi, 2, false, false, Some(4));
+        assert_eq!(list[..split.len()], split, "{}", mpi.bin.display());
+        list.drain(..split.len());
         // Tags of other communicators are mixed with their number; both sides agree on it.
-        let Kind::Receive { tag: Some(tag), .. } = list[1] else { panic!("{list:?}") };
+        let Kind::Receive { tag: Some(tag), .. } = list[2] else { panic!("{list:?}") };
         use Collective::*;
         let expected = [
             send(0, 8, 1),
+            call(Barrier, 0, 0, 0, 0),
             receive(3, 512, tag),
             send(3, 32, tag),
             receive(0, 8, 5),
@@ -134,8 +162,10 @@ fn every_mpi_gives_the_same_program() {
         ];
         assert_eq!(list, expected, "{}", mpi.bin.display());
         // Receives from anybody have the sender that they got.
-        let sources: Vec<_> = communication(&mut recording, 0)[..3]
+        let sources: Vec<_> = communication(&mut recording, 0)
             .iter()
+            .filter(|kind| !is_agreement(kind))
+            .take(3)
             .map(|kind| match kind {
                 Kind::Receive { from: Some(from), tag: Some(tag), .. } => (*from, *tag),
                 other => panic!("{other:?}"),
@@ -157,7 +187,8 @@ fn neighbours_and_persistent_collectives() {
         let outcome = ideal::run(&mut recording.program, &mut ideal::Nobody).unwrap();
         recording.program.rewind();
         assert_eq!(outcome.problems, Vec::<String>::new(), "{}", mpi.bin.display());
-        let list = communication(&mut recording, 0);
+        let mut list = communication(&mut recording, 0);
+        list.retain(|kind| !is_agreement(kind));
         // The end of a row has one neighbour; the square four places, two at each of two ranks; then one before and one behind.
         let parts = |kinds: &[Kind]| -> Vec<(char, u32, u64)> {
             let part = |kind: &Kind| match *kind {
@@ -182,9 +213,84 @@ fn neighbours_and_persistent_collectives() {
             let start = [('c', 0, 72), ('r', 3, 16), ('s', 1, 16)];
             assert_eq!(rest, [&[('r', 3, 28), ('s', 1, 28)][..], &start, &start].concat(), "{}", mpi.bin.display());
         }
-        assert_eq!((outcome.messages, outcome.collectives), if rest.is_empty() { (6 + 24, 0) } else { (6 + 24 + 12, 2) });
+        let made = if mpi.mpich { 3 * 2 } else { 3 * 6 };
+        assert_eq!((outcome.messages, outcome.collectives - made), if rest.is_empty() { (6 + 24, 0) } else { (6 + 24 + 12, 2) });
     }
     eprintln!("with MPI 4: {newer}");
+}
+
+/// Collectives between groups become messages and collectives of each group: by the definition of each, what the groups send each other.
+#[test]
+fn between_groups() {
+    for mpi in mpis() {
+        let (output, mut recording) = mpi.record("mpicc", "groups.c", 5).expect("mpicc belongs to an MPI");
+        let name = mpi.bin.display();
+        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+        let outcome = ideal::run(&mut recording.program, &mut ideal::Nobody).unwrap();
+        assert_eq!(outcome.problems, Vec::<String>::new(), "{name}");
+        // Each rank has put 10 doubles and fetched 3.
+        assert_eq!((recording.one_sided, recording.one_sided_bytes), (10, 5 * 13 * 8), "{name}");
+        recording.program.rewind();
+        let mut moved = [0; 2];
+        for rank in 0..5 {
+            for kind in communication(&mut recording, rank) {
+                match kind {
+                    // Not those of the two duplicates.
+                    Kind::Send { to, bytes, .. } if (rank < 2) != (to < 2) => moved[usize::from(rank < 2)] += bytes,
+                    Kind::Send { to, .. } => assert_eq!((rank, to), (0, 1)),
+                    _ => {}
+                }
+            }
+        }
+        // In doubles. All-to-all-v and -w: the sum of i + j over 2 x 3, each.
+        let matrix = 2 * (3 + 2 * (1 + 2));
+        let exchanged = 6 + 6 + 6 + 8;
+        let back = 4 + 3 * 2 + (1 + 2 + 3) + 3 * 4 + 2 * (1 + 2 + 3) + 3 * 2 * 2 + matrix + exchanged;
+        let there = 3 + 3 * 5 + (1 + 2 + 3) + 2 * 3 + 3 * (1 + 2) + 3 * 2 * 2 + matrix + exchanged + 7;
+        // And the int of the barrier.
+        assert_eq!(moved, [back * 8 + 4, there * 8 + 4], "{name}");
+        recording.program.rewind();
+        // The root of the first group, and the leader of the second.
+        let list = communication(&mut recording, 1);
+        let part = |kind: &Kind| match *kind {
+            Kind::Receive { from: Some(from), bytes, tag: Some(_) } => ("receive", from, bytes),
+            Kind::Send { to, bytes, .. } => ("send", to, bytes),
+            Kind::Collective(call) => (call.operation.name(), call.communicator, call.send),
+            ref other => panic!("{other:?}"),
+        };
+        let begin: Vec<_> = list.iter().filter(|kind| !is_agreement(kind)).map(part).take(12).collect();
+        let expected = [
+            ("receive", 0, 16),
+            ("receive", 0, 8),
+            ("send", 2, 24),
+            ("receive", 2, 32),
+            ("receive", 2, 48),
+            ("receive", 2, 8),
+            ("receive", 3, 16),
+            ("receive", 4, 24),
+            ("send", 2, 120),
+            ("send", 2, 8),
+            ("send", 3, 16),
+            ("send", 4, 24),
+        ];
+        assert_eq!(begin, expected, "{name}");
+        let begin: Vec<_> = communication(&mut recording, 2).iter().filter(|kind| !is_agreement(kind)).map(part).take(12).collect();
+        let expected = [
+            ("receive", 1, 24),
+            ("bcast", 6, 24),
+            ("reduce", 6, 32),
+            ("send", 1, 32),
+            ("gather", 6, 16),
+            ("send", 1, 48),
+            ("send", 1, 8),
+            ("receive", 1, 120),
+            ("scatter", 6, 120),
+            ("receive", 1, 8),
+            ("receive", 0, 4),
+            ("send", 0, 4),
+        ];
+        assert_eq!(begin, expected, "{name}");
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `narrows analyse`: what a trace says about a program, as one HTML page and tables.
 
-use crate::svg::{bars, cumulative, escape, heat, short, size};
+use crate::svg::{bars, cumulative, escape, heat, short, size, unit};
 use crate::trace::ReadingArguments;
 use clap::Args;
 use narrows_results::{Column, Table};
@@ -204,12 +204,13 @@ fn per_rank(analysis: &Analysis) -> String {
     let group = analysis.ranks.len().div_ceil(RANK_BARS).max(1);
     let mean = |ranks: &[RankUse], value: &dyn Fn(&RankUse) -> f64| ranks.iter().map(value).sum::<f64>() / ranks.len() as f64;
     let latest = finish(analysis);
-    let computing = |rank: &RankUse| rank.computing.min(rank.finish).as_s_f64() * 1e3;
-    let waiting = |rank: &RankUse| rank.finish.saturating_sub(rank.computing).as_s_f64() * 1e3;
-    let done = |rank: &RankUse| latest.saturating_sub(rank.finish).as_s_f64() * 1e3;
+    let (unit, per_second) = unit(latest);
+    let computing = |rank: &RankUse| rank.computing.min(rank.finish).as_s_f64() * per_second;
+    let waiting = |rank: &RankUse| rank.finish.saturating_sub(rank.computing).as_s_f64() * per_second;
+    let done = |rank: &RankUse| latest.saturating_sub(rank.finish).as_s_f64() * per_second;
     let labels: Vec<String> = (0..analysis.ranks.len()).step_by(group).map(|rank| rank.to_string()).collect();
     let series = |value: &dyn Fn(&RankUse) -> f64| analysis.ranks.chunks(group).map(|ranks| mean(ranks, value)).collect::<Vec<_>>();
-    bars("rank", "ms", &labels, &[("computing", series(&computing)), ("waiting", series(&waiting)), ("done", series(&done))])
+    bars("rank", unit, &labels, &[("computing", series(&computing)), ("waiting", series(&waiting)), ("done", series(&done))])
 }
 
 /// A number to three digits.
@@ -219,11 +220,12 @@ fn three_digits(value: f64) -> f64 {
 }
 
 fn over_time(analysis: &Analysis) -> String {
-    let unit = analysis.interval.as_s_f64() * 1e3;
-    let labels: Vec<String> = (0..analysis.intervals.len()).map(|index| short(three_digits(index as f64 * unit))).collect();
+    let (unit, per_second) = unit(finish(analysis));
+    let step = analysis.interval.as_s_f64() * per_second;
+    let labels: Vec<String> = (0..analysis.intervals.len()).map(|index| short(three_digits(index as f64 * step))).collect();
     let messages = analysis.intervals.iter().map(|interval| interval.messages.count as f64).collect();
     let parts = analysis.intervals.iter().map(|interval| interval.collectives.count as f64).collect();
-    bars("time, ms", "operations", &labels, &[("messages", messages), ("parts of collectives", parts)])
+    bars(&format!("time, {unit}"), "operations", &labels, &[("messages", messages), ("parts of collectives", parts)])
 }
 
 fn collectives(analysis: &Analysis) -> String {

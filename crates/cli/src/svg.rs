@@ -1,5 +1,6 @@
 //! Small pictures for reports: bars, steps and heat maps as SVG.
 
+use narrows_units::SimTime;
 use std::fmt::Write as _;
 
 const WIDTH: f64 = 720.0;
@@ -20,6 +21,16 @@ pub fn short(value: f64) -> String {
     let text = if value >= 100.0 || value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.2}") };
     let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text };
     format!("{text}{unit}")
+}
+
+/// The unit in which a time is a number of one to three digits before the point, and how many of it are a second.
+pub fn unit(time: SimTime) -> (&'static str, f64) {
+    match time.as_ps() {
+        0..1_000_000 => ("ns", 1e9),
+        1_000_000..1_000_000_000 => ("us", 1e6),
+        1_000_000_000..1_000_000_000_000 => ("ms", 1e3),
+        _ => ("s", 1.0),
+    }
 }
 
 /// Text inside HTML and SVG.

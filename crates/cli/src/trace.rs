@@ -167,6 +167,10 @@ pub fn merge(folder: &Path, output: &Path, format: Option<Format>) -> Result<(),
         let count = recording.unfinished.len();
         eprintln!("narrows: warning: {count} ranks (such as {first}) did not reach MPI_Finalize; their programs end where the records end");
     }
+    let (operations, bytes) = (recording.one_sided, recording.one_sided_bytes);
+    if operations > 0 {
+        eprintln!("narrows: warning: the program's {operations} one-sided operations with {bytes} bytes are not in the trace");
+    }
     save(&mut recording.program, output, format)?;
     let calls = recording.records;
     eprintln!("narrows: {}: {} ranks, {calls} records", output.display(), recording.program.ranks());

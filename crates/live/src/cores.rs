@@ -2,7 +2,8 @@
 //!
 //! A hand-over to a process on another core costs an interrupt, and the wake of that core if it sleeps: 4 to 40 us on
 //! virtual machines, where one on the same core costs 1 us. So simulator and ranks stay together on one core while the
-//! ranks of a window have little to do, and are let go to all cores while they have much. Nothing of this can be
+//! ranks of a window have little to do, and are let go to all cores while they have much. Between the two, every other
+//! rank lives on a second core with a thread that wakes it ([`crate::deputy`]), when trials say that this is faster. Nothing of this can be
 //! seen in a result: what a rank does never depends on when or where the host runs it.
 //!
 //! Only the thread that a rank was started with is moved, for that one makes the MPI calls. Threads that it starts
@@ -24,6 +25,10 @@ const AT_LARGE: (u32, u32) = (1024, 1 << 17);
 /// Another core is looked for after this time: the one that the system gives to the simulator when that is left alone for so many windows.
 const STAY: Duration = Duration::from_millis(500);
 const LOOK: u32 = 16;
+/// Stretches of windows between trials of the other number of cores: at first, and at most when trials fail.
+const TRIALS: (u32, u32) = (8, 512);
+/// Two cores must take at most this share of one core's time, for they cost more of the host's.
+const WORTH_IT: f64 = 0.9;
 
 /// A set of cores.
 #[derive(Clone, Copy)]
@@ -46,6 +51,13 @@ impl Set {
         }
     }
 
+    /// The core of this set that follows `core`; the first one follows the last.
+    fn after(&self, core: usize) -> Option<usize> {
+        // SAFETY: CPU_ISSET checks its range.
+        let has = |core: &usize| unsafe { libc::CPU_ISSET(*core, &self.0) };
+        (core + 1..libc::CPU_SETSIZE as usize).find(has).or_else(|| (0..core).find(has))
+    }
+
     fn count(&self) -> i32 {
         // SAFETY: a valid set.
         unsafe { libc::CPU_COUNT(&self.0) }
@@ -61,36 +73,96 @@ impl Set {
 /// Where everybody is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// Simulator and ranks on this core.
-    Together(usize),
+    /// The simulator on the first core, the ranks on that one or on both.
+    Bound(usize, Option<usize>),
     /// The ranks on this core, the simulator wherever the system puts it: a look for a better one.
     Looking(usize),
     /// On all cores.
     AtLarge,
 }
 
-/// Simulator and ranks together on one core, or at large.
+/// Simulator and ranks on one core, on two, or at large.
 pub struct Cores {
     /// What this process may use; `None`: one core only, there is nothing to decide.
     all: Option<Set>,
     ranks: Vec<i32>,
+    /// The thread that wakes the ranks of the second core.
+    deputy: i32,
     place: Place,
     since: Instant,
+    /// The last look for another core.
+    looked: Instant,
     /// In this place.
     windows: u32,
     long: u32,
+    handed: u64,
     /// Windows until ranks at large are bound.
+    patience: u32,
+    ways: Ways,
+}
+
+/// One core or two: what a hand-over took, all in all, when that was last measured, ns.
+#[derive(Clone, Copy, Debug)]
+struct Ways {
+    two: bool,
+    cost: [f64; 2],
+    /// The present way is a trial of [`WINDOWS`] windows.
+    trial: bool,
+    /// Stretches of [`WINDOWS`] windows until the next trial, and how many it will be after that.
+    left: u32,
     patience: u32,
 }
 
+impl Ways {
+    const FIRST: Ways = Ways { two: false, cost: [f64::INFINITY; 2], trial: false, left: 1, patience: TRIALS.0 };
+
+    /// A stretch is over, which took `cost` per hand-over. The way of the next one is in `two`.
+    fn measured(&mut self, cost: f64) {
+        self.cost[usize::from(self.two)] = cost;
+        if self.trial {
+            let two = self.cost[1] < WORTH_IT * self.cost[0];
+            self.patience = if two == self.two { TRIALS.0 } else { (2 * self.patience).min(TRIALS.1) };
+            *self = Ways { two, trial: false, left: self.patience, ..*self };
+        } else {
+            self.left = self.left.saturating_sub(1);
+            if self.left == 0 {
+                *self = Ways { two: !self.two, trial: true, ..*self };
+            }
+        }
+    }
+
+    /// A trial that costs this much need not go on.
+    fn hopeless(&self, time: Duration, handed: u64) -> bool {
+        self.trial && time.as_nanos() as f64 > 1e7 + 4.0 * handed as f64 * self.cost[usize::from(!self.two)]
+    }
+}
+
 impl Cores {
-    /// For these processes, on one core.
-    pub fn new(ranks: impl Iterator<Item = u32>) -> Cores {
+    /// For these processes, on one core. `deputy`: the thread of [`crate::deputy`].
+    pub fn new(ranks: impl Iterator<Item = u32>, deputy: i32) -> Cores {
         let all = Set::of(0).filter(|set| set.count() > 1);
         let ranks = ranks.map(|pid| pid as i32).collect();
-        let mut cores = Cores { all, ranks, place: Place::AtLarge, since: Instant::now(), windows: 0, long: 0, patience: AT_LARGE.0 };
+        let since = Instant::now();
+        let (windows, long, handed) = (0, 0, 0);
+        let (place, patience, ways) = (Place::AtLarge, AT_LARGE.0, Ways::FIRST);
+        let mut cores = Cores { all, ranks, deputy, place, since, looked: since, windows, long, handed, patience, ways };
         cores.bind();
         cores
+    }
+
+    /// Simulator and ranks are where they were told to be.
+    pub fn bound(&self) -> bool {
+        matches!(self.place, Place::Bound(..))
+    }
+
+    /// There are ranks on a second core.
+    pub fn two(&self) -> bool {
+        matches!(self.place, Place::Bound(_, Some(_)))
+    }
+
+    /// Whether `rank` would be on the second one.
+    pub fn is_far(rank: u32) -> bool {
+        rank % 2 == 1
     }
 
     /// `ranks` ranks ran for `time` between their wake and the last one's hand-over.
@@ -99,49 +171,75 @@ impl Cores {
             return;
         }
         self.windows += 1;
+        self.handed += ranks as u64;
         match self.place {
             Place::AtLarge if self.windows >= self.patience => self.bind(),
             Place::AtLarge => {}
             Place::Looking(_) if self.windows >= LOOK => self.bind(),
             Place::Looking(_) => {}
-            Place::Together(core) => {
+            Place::Bound(core, _) => {
                 self.long += u32::from(ranks > 1 && time > LONG);
                 if self.long >= MANY || (ranks > 1 && time > VERY_LONG) {
                     self.patience = (2 * self.patience).min(AT_LARGE.1);
                     self.release();
                 } else if self.windows >= WINDOWS {
-                    (self.windows, self.long, self.patience) = (0, 0, AT_LARGE.0);
-                    if let Some(all) = self.all.filter(|_| self.since.elapsed() > STAY) {
-                        all.give_to(0);
-                        self.place = Place::Looking(core);
-                    }
+                    self.patience = AT_LARGE.0;
+                    self.next_stretch(core, self.since.elapsed());
+                } else if self.ways.trial && self.ways.hopeless(self.since.elapsed(), self.handed) {
+                    self.next_stretch(core, Duration::MAX);
                 }
             }
         }
     }
 
-    /// Everybody to the core that the simulator is on.
+    /// A stretch of windows on these cores is over, or a trial is given up.
+    fn next_stretch(&mut self, core: usize, time: Duration) {
+        let was = self.ways;
+        if self.ranks.len() > 1 {
+            self.ways.measured(time.as_nanos() as f64 / self.handed.max(1) as f64);
+        }
+        if self.ways.two != was.two {
+            self.bind();
+        } else if let Some(all) = self.all.filter(|_| !was.two && self.looked.elapsed() > STAY) {
+            all.give_to(0);
+            self.begin(Place::Looking(core));
+            self.looked = Instant::now();
+        } else {
+            self.begin(self.place);
+        }
+    }
+
+    fn begin(&mut self, place: Place) {
+        self.place = place;
+        self.since = Instant::now();
+        (self.windows, self.long, self.handed) = (0, 0, 0);
+    }
+
+    /// Everybody to the core that the simulator is on, or half of the ranks to the next one.
     fn bind(&mut self) {
         // SAFETY: no arguments.
         let here = usize::try_from(unsafe { libc::sched_getcpu() });
-        let (Some(_), Ok(here)) = (self.all, here) else { return };
+        let (Some(all), Ok(here)) = (self.all, here) else { return };
         let one = Set::only(here);
-        if self.place != Place::Looking(here) {
-            for &pid in &self.ranks {
-                one.give_to(pid);
+        let far = if self.ways.two { all.after(here) } else { None };
+        if self.place != Place::Looking(here) || far.is_some() {
+            let two = far.map_or(one, Set::only);
+            for (rank, &pid) in self.ranks.iter().enumerate() {
+                if Cores::is_far(rank as u32) { two } else { one }.give_to(pid);
+            }
+            if self.deputy != 0 {
+                two.give_to(self.deputy);
             }
         }
         one.give_to(0);
-        self.place = Place::Together(here);
-        self.since = Instant::now();
-        (self.windows, self.long) = (0, 0);
+        self.begin(Place::Bound(here, far));
     }
 
     /// Everybody to all cores.
     pub fn release(&mut self) {
         let Some(all) = self.all.filter(|_| self.place != Place::AtLarge) else { return };
-        self.place = Place::AtLarge;
-        (self.windows, self.long) = (0, 0);
+        self.begin(Place::AtLarge);
+        self.ways = Ways { two: false, trial: false, left: 1, ..self.ways };
         all.give_to(0);
         for &pid in &self.ranks {
             let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
@@ -161,10 +259,61 @@ mod tests {
     use std::process::Command;
 
     #[test]
+    fn two_cores_are_taken_when_they_are_faster_and_tried_less_often_when_not() {
+        let mut ways = Ways::FIRST;
+        // The second core saves a quarter: it is found after one stretch, and confirmed by each trial of one core.
+        let mut on_two = 0;
+        for _ in 0..100 {
+            on_two += u32::from(ways.two);
+            ways.measured(if ways.two { 1500.0 } else { 2000.0 });
+        }
+        assert!(on_two > 80, "{on_two} of 100");
+        // It costs as much from now on.
+        let noticed = (0..1000).find(|_| {
+            ways.measured(2000.0);
+            !ways.two && !ways.trial
+        });
+        assert!(noticed.is_some_and(|after| after < 2 * on_two));
+        let trials = (0..1000).filter(|_| {
+            let two = ways.two;
+            ways.measured(2000.0);
+            two
+        });
+        assert!((2..12).contains(&trials.count()));
+        // Given up early, then stretches that are short again.
+        while !ways.trial {
+            ways.measured(2000.0);
+        }
+        assert!(!ways.hopeless(Duration::from_micros(2000), 1000) && ways.hopeless(Duration::from_millis(30), 1000));
+        ways.measured(f64::INFINITY);
+        assert!(!ways.two && !ways.trial);
+    }
+
+    #[test]
+    fn every_other_rank_goes_to_the_second_core() {
+        let mut children: Vec<_> = (0..4).map(|_| Command::new("sleep").arg("100").spawn().expect("there is a sleep")).collect();
+        let pids: Vec<u32> = children.iter().map(std::process::Child::id).collect();
+        let mut cores = Cores::new(pids.iter().copied(), 0);
+        if cores.all.is_some() {
+            cores.ways.two = true;
+            cores.bind();
+            let core = |id: u32| (0..1024).find(|&core| unsafe { libc::CPU_ISSET(core, &Set::of(id as i32).expect("it lives").0) });
+            assert!(cores.two() && core(0) == core(pids[0]) && core(pids[0]) == core(pids[2]));
+            assert!(core(pids[1]) == core(pids[3]) && core(pids[1]) != core(pids[0]));
+        }
+        cores.release();
+        assert!(!cores.two());
+        for child in &mut children {
+            child.kill().expect("it lives");
+            child.wait().expect("it was not waited for");
+        }
+    }
+
+    #[test]
     fn ranks_are_bound_let_go_when_they_have_much_to_do_and_bound_again() {
         let mut rank = Command::new("sleep").arg("100").spawn().expect("there is a sleep");
         let pid = rank.id();
-        let mut cores = Cores::new([pid].into_iter());
+        let mut cores = Cores::new([pid].into_iter(), 0);
         let bound = |id: u32| Set::of(id as i32).expect("it lives").count() == 1;
         let short = Duration::from_micros(20);
         if cores.all.is_some() {

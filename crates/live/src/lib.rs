@@ -3,6 +3,7 @@
 //! * [`memory`] — payloads between processes, and what waits for a rank's wake.
 //! * [`window`] — the main loop: hand-overs, windows of lookahead, deadlock.
 //! * [`cores`] — which of the host's cores they run on.
+//! * [`deputy`] — who wakes the ranks of a second core.
 //! * [`processes`] — launching, death watch, cleaning up.
 //! * [`report`] — what a run gives back.
 //!
@@ -11,6 +12,7 @@
 //! The way of one message through these files stands in ARCHITECTURE.md.
 
 pub mod cores;
+pub mod deputy;
 pub mod memory;
 pub mod processes;
 pub mod report;

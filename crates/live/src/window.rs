@@ -12,6 +12,7 @@
 //! whoever wants in, and nothing is recorded.
 
 use crate::cores::Cores;
+use crate::deputy::{Deputy, YIELDING};
 use crate::memory::Memory;
 use crate::processes::{self, End, Watched};
 use crate::report::{Failure, RankTimes, Report};
@@ -97,6 +98,9 @@ struct Run<'a> {
     interrupts: u32,
     commands_seen: u64,
     cores: Option<Cores>,
+    deputy: &'a Deputy,
+    /// Reused: ranks that the deputy is to wake.
+    far: Vec<u32>,
 }
 
 /// Runs the program that `launcher` starts, on `world`, until it ends.
@@ -114,20 +118,23 @@ pub fn run(mapping: &Mapping, world: World, launcher: Command, options: Options)
     };
     // Stops when it is dropped: with the scope of this function, whatever happens.
     let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let deputy = Deputy::default();
     std::thread::scope(|scope| {
+        scope.spawn(|| deputy.serve(mapping));
         scope.spawn(move || {
             while stopped.recv_timeout(LIFE_CHECK) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
                 handover::ring(&mapping.header().bell);
             }
         });
-        let report = watched(mapping, world, child, options);
+        let report = watched(mapping, world, child, options, &deputy);
+        deputy.stop();
         drop(stop);
         report
     })
 }
 
 /// As [`run`], with somebody who rings from time to time.
-fn watched(mapping: &Mapping, world: World, child: Child, options: Options) -> Report {
+fn watched(mapping: &Mapping, world: World, child: Child, options: Options, deputy: &Deputy) -> Report {
     let count = mapping.header().ranks as usize;
     let ranks = (0..count).map(|_| RankState { watched: None, running: false, deadline: u64::MAX, reason: 0, warned: false }).collect();
     let mut run = Run {
@@ -151,6 +158,8 @@ fn watched(mapping: &Mapping, world: World, child: Child, options: Options) -> R
         interrupts: 0,
         commands_seen: 0,
         cores: None,
+        deputy,
+        far: Vec::new(),
     };
     if let Err(failure) = run.whole() {
         run.report.failure = Some(failure);
@@ -269,11 +278,16 @@ impl Run<'_> {
 
     /// Hands the region to `rank`, which counts as running already.
     fn wake(&mut self, rank: u32) {
+        self.prepare(rank);
+        handover::hand(&self.header(rank).state);
+    }
+
+    /// Writes what `rank` finds in its region, which is going to be handed to it.
+    fn prepare(&mut self, rank: u32) {
         let region = self.mapping.region(rank).expect("rank numbers come from the mapping");
         self.world.memory.hand_over(rank, &region);
         self.ranks[rank as usize].running = true;
         self.running.push(rank);
-        handover::hand(&region.header().state);
         self.report.crossings += 1;
     }
 
@@ -334,7 +348,7 @@ impl Run<'_> {
         self.world.start_recording();
         self.world.memory.take_touched(&mut Vec::new());
         self.leftover.clear();
-        self.cores = Some(Cores::new(self.ranks.iter().filter_map(|rank| rank.watched.as_ref().map(Watched::pid))));
+        self.cores = Some(Cores::new(self.ranks.iter().filter_map(|rank| rank.watched.as_ref().map(Watched::pid)), self.deputy.thread()));
         let horizon = EPOCH_PS + self.world.lookahead().as_ps();
         for rank in 0..self.ranks.len() as u32 {
             self.header(rank).horizon.store(horizon, Relaxed);
@@ -389,9 +403,21 @@ impl Run<'_> {
             });
             // All at once: one that is back before the next is woken must not think that it is the last.
             handover::announce(&self.mapping.header().running, due.len() as u32);
-            for rank in due.drain(..) {
+            for &rank in &due {
                 self.is_due[rank as usize] = false;
                 self.header(rank).horizon.store(horizon.as_ps(), Relaxed);
+            }
+            if self.cores.as_ref().is_some_and(Cores::two) {
+                for &rank in due.iter().filter(|&&rank| Cores::is_far(rank)) {
+                    self.prepare(rank);
+                    self.far.push(rank);
+                }
+                if !self.far.is_empty() {
+                    self.deputy.hand(&mut self.far);
+                }
+                due.retain(|&rank| !Cores::is_far(rank));
+            }
+            for rank in due.drain(..) {
                 self.wake(rank);
             }
             std::mem::swap(&mut due, &mut later);
@@ -423,6 +449,12 @@ impl Run<'_> {
     fn await_parked(&mut self) -> Result<(), Failure> {
         let header = self.mapping.header();
         let since = Instant::now();
+        if self.cores.as_ref().is_some_and(Cores::bound) {
+            // The ranks run meanwhile, and the last one need not wake anybody.
+            while header.running.load(Acquire) != 0 && since.elapsed() < YIELDING {
+                std::thread::yield_now();
+            }
+        }
         loop {
             // The watchdog rings too: a time limit of its own would cost a timer in every window.
             if handover::await_given(&header.running, &header.bell, None) {

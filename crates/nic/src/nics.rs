@@ -275,6 +275,15 @@ impl Nics {
         Ok(())
     }
 
+    /// Gives back the room in the queues of a process' NIC that is not in use. A machine of many idle ranks keeps what their
+    /// set-up took otherwise.
+    pub fn trim(&mut self, process: Process) {
+        if let Some(node) = self.processes.get(process.0 as usize).and_then(|place| self.nodes.get_mut(place.nid as usize - 1)) {
+            node.commands.shrink_to_fit();
+            node.writes.shrink_to_fit();
+        }
+    }
+
     /// Checks a command and sends it over PCIe: to which node, and when it is there.
     fn admit(&mut self, written: SimTime, process: Process, command: &Command) -> Result<(u32, SimTime), CommandError> {
         let Some(place) = self.processes.get(process.0 as usize) else { return Err(CommandError::NoProcess(process)) };

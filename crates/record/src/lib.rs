@@ -174,6 +174,10 @@ pub struct Header {
     pub finished: bool,
     /// Computing after the last record, ns.
     pub rest: u64,
+    /// One-sided operations, which have no records.
+    pub one_sided: u64,
+    /// Their payload.
+    pub one_sided_bytes: u64,
 }
 
 impl Header {
@@ -183,6 +187,10 @@ impl Header {
     pub const FINISHED: usize = 24;
     /// Where `rest` stands.
     pub const REST: usize = 32;
+    /// Where `one_sided` stands.
+    pub const ONE_SIDED: usize = 40;
+    /// Where `one_sided_bytes` stands.
+    pub const ONE_SIDED_BYTES: usize = 48;
 
     /// The beginning of a new file.
     pub fn begin(rank: u32, ranks: u32) -> [u8; 16] {
@@ -195,7 +203,7 @@ impl Header {
 
     /// From the first bytes of a file, if it is one.
     pub fn read(bytes: &[u8]) -> Option<Header> {
-        if bytes.len() < 40 || bytes[..8] != MAGIC {
+        if bytes.len() < 56 || bytes[..8] != MAGIC {
             return None;
         }
         let half = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
@@ -206,6 +214,8 @@ impl Header {
             count: whole(Header::COUNT),
             finished: half(Header::FINISHED) != 0,
             rest: whole(Header::REST),
+            one_sided: whole(Header::ONE_SIDED),
+            one_sided_bytes: whole(Header::ONE_SIDED_BYTES),
         })
     }
 }

@@ -282,6 +282,7 @@ impl Replay {
             rank.endpoint = Some(Endpoint::tagged(shared.message.clone(), EQ, rank.process, &mut port));
             // One after the other: the commands of all together would take more memory than the ranks.
             shared.world.drain();
+            shared.world.trim(index as u32);
             shared.world.memory.notices.clear();
         }
         shared.epoch = shared.world.now();

@@ -1,9 +1,8 @@
 //! The Portals library of a replayed rank: what [`narrows_message::Portals`] asks for, done by the simulated NIC itself.
 
 use narrows_message::Portals;
-use narrows_nic::{Combine, Fault};
 use narrows_portals::{
-    AckRequest, Command, EntryId, EqId, List, LocalBuffer, MatchEntry, Notice, Place, RemoteTarget, ReplyCode, SearchOperation,
+    AckRequest, Command, EntryId, EqId, List, LocalBuffer, MatchEntry, Notice, RemoteTarget, ReplyCode, SearchOperation,
 };
 use narrows_sim::{Memory, World};
 use narrows_units::{ByteRate, Bytes, SimTime};
@@ -34,23 +33,9 @@ impl Memory for Mailbox {
     fn notify(&mut self, now: SimTime, rank: u32, notice: Notice) {
         self.notices.push((now, rank, notice));
     }
-    fn hold(&mut self, _: u32, _: Box<[u8]>) {}
-    fn capture(&mut self, _: u32, _: u32, _: Place, _: u64) -> Result<(), Fault> {
-        Ok(())
-    }
-    fn fetch(&mut self, _: u32, _: (u32, Place), _: u64, _: (u32, Place)) -> Result<(), Fault> {
-        Ok(())
-    }
-    fn combine(&mut self, _: u32, _: u32, _: Place, _: u64, _: &Combine) -> Result<(), Fault> {
-        Ok(())
-    }
-    fn deliver(&mut self, _: SimTime, _: u32, _: u32, _: Place, _: u64) -> Result<(), Fault> {
-        Ok(())
-    }
     fn alarm(&mut self, _: SimTime, rank: u32) {
         self.alarms.push(rank);
     }
-    fn release(&mut self, _: u32) {}
 }
 
 /// What a rank's Portals library remembers.

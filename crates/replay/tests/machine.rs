@@ -98,9 +98,13 @@ fn collectives_take_as_long_as_live() {
     let open_mpi = narrows_collectives::rules::OPEN_MPI;
     for (operation, bytes, live) in [
         (Collective::Allreduce, 8, 7622),
+        (Collective::Allreduce, 16, 54_325),
+        (Collective::Allreduce, 32, 54_325),
         (Collective::Allreduce, 1024, 11_146),
         (Collective::Allreduce, 65_536, 46_045),
+        (Collective::Alltoall, 1, 10_354),
         (Collective::Alltoall, 16, 7737),
+        (Collective::Alltoall, 64, 10_391),
         (Collective::Alltoall, 4096, 16_496),
         (Collective::Alltoall, 65_536, 104_615),
     ] {

@@ -11,6 +11,27 @@ pub struct Curve {
     pub dashed: bool,
 }
 
+/// Distributions have more buckets than a picture has room for.
+const CDF_POINTS: usize = 300;
+
+impl Curve {
+    /// A cumulative distribution: `buckets` are the largest values and the counts of its buckets, in rising order.
+    pub fn distribution(name: String, buckets: impl Iterator<Item = (f64, u64)>) -> Curve {
+        let buckets: Vec<_> = buckets.collect();
+        let all: u64 = buckets.iter().map(|bucket| bucket.1).sum();
+        let every = buckets.len().div_ceil(CDF_POINTS).max(1);
+        let mut below = 0;
+        let mut points = Vec::new();
+        for (index, (value, count)) in buckets.iter().enumerate() {
+            below += count;
+            if index.is_multiple_of(every) || below == all {
+                points.push((*value, Some(below as f64 / all as f64)));
+            }
+        }
+        Curve { name, points, dashed: false }
+    }
+}
+
 /// Curves over one axis, as an SVG picture of 720 by 440.
 #[derive(Clone, Debug, Default)]
 pub struct Chart {
@@ -177,7 +198,8 @@ impl Chart {
                 fill_below(curve, index, &frame, &mut svg);
             }
         }
-        for (index, curve) in self.curves.iter().enumerate() {
+        // Where areas have no height their lines are at one place: the lowest one has something to show there.
+        for (index, curve) in self.curves.iter().enumerate().rev() {
             draw_curve(curve, index, !filled, &frame, &mut svg);
         }
         if shown.is_empty() {
@@ -262,16 +284,21 @@ fn draw_curve(curve: &Curve, index: usize, dots: bool, frame: &Frame, svg: &mut 
     let dots = dots && curve.points.len() <= MOST_DOTS;
     let mut path = String::new();
     let mut pen_down = false;
-    for &(x, y) in &curve.points {
-        let Some(y) = y.filter(|y| frame.x.shows(x) && frame.y.shows(*y)) else {
+    let shows = |&(x, y): &(f64, Option<f64>)| y.filter(|y| frame.x.shows(x) && frame.y.shows(*y));
+    for (place, point) in curve.points.iter().enumerate() {
+        let Some(y) = shows(point) else {
             pen_down = false;
             continue;
         };
+        // A point between two gaps is no line.
+        let alone = !pen_down && curve.points.get(place + 1).and_then(shows).is_none();
+        let x = point.0;
         let (x, y) = (frame.across(x), frame.up(y));
         let _ = write!(path, "{}{x:.1} {y:.1}", if pen_down { 'L' } else { 'M' });
         pen_down = true;
-        if dots {
-            let _ = writeln!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{colour}\"/>");
+        if dots || alone {
+            let radius = if dots { 3.0 } else { 1.5 };
+            let _ = writeln!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius}\" fill=\"{colour}\"/>");
         }
     }
     let (x, y) = (LEFT + 205.0 * (index % 3) as f64, TOP + LEGEND * (index / 3) as f64);
@@ -301,6 +328,15 @@ mod tests {
     }
 
     #[test]
+    fn a_distribution_ends_at_one() {
+        let curve = Curve::distribution(String::new(), (1..=1000).map(|value| (f64::from(value), 3)));
+        assert!(curve.points.len() <= CDF_POINTS + 1, "{}", curve.points.len());
+        assert_eq!(curve.points.first(), Some(&(1.0, Some(0.001))));
+        assert_eq!(curve.points.last(), Some(&(1000.0, Some(1.0))));
+        assert_eq!(Curve::distribution(String::new(), std::iter::empty()).points, []);
+    }
+
+    #[test]
     fn points_lie_where_the_axes_say() {
         let curve = Curve { name: String::from("a < b"), points: vec![(0.0, Some(0.0)), (1.0, Some(10.0)), (2.0, None)], dashed: false };
         let chart = Chart { y_range: Some((0.0, 10.0)), x_range: Some((0.0, 2.0)), curves: vec![curve], ..Chart::default() };
@@ -319,6 +355,13 @@ mod tests {
         let (high, low) =
             ("<path d=\"M78.0 223.0L698.0 223.0L698.0 384.0L78.0 384.0Z\"", "<path d=\"M78.0 319.6L698.0 319.6L698.0 384.0L78.0 384.0Z\"");
         assert!(svg.find(high).unwrap() < svg.find(low).unwrap(), "{svg}");
+    }
+
+    #[test]
+    fn a_point_between_gaps_is_seen() {
+        let points = (0..200).map(|place| (f64::from(place), (place == 7).then_some(1.0))).collect();
+        let svg = Chart { curves: vec![Curve { points, ..Curve::default() }], ..Chart::default() }.svg();
+        assert_eq!(svg.matches("<circle").count(), 1, "{svg}");
     }
 
     #[test]

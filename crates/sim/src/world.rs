@@ -330,6 +330,11 @@ impl<M: Memory> World<M> {
         }
     }
 
+    /// Gives back the room that the commands of a rank took in its NIC.
+    pub fn trim(&mut self, rank: u32) {
+        self.nics.trim(Process(rank));
+    }
+
     /// From now on events count and enter the digest.
     pub fn start_recording(&mut self) {
         self.network.rest();

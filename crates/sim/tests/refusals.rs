@@ -1,8 +1,8 @@
 //! A command that the NIC takes and refuses when its turn comes is not swallowed.
 
 use narrows_fabric::{Network, NetworkConfig};
-use narrows_nic::{Combine, CommandError, Fault, NicConfig, Nics};
-use narrows_portals::{Command, EqId, Notice, Place, ProcessId};
+use narrows_nic::{CommandError, NicConfig, Nics};
+use narrows_portals::{Command, EqId, Notice, ProcessId};
 use narrows_sim::{Memory, World};
 use narrows_topology::FatTree;
 use narrows_units::SimTime;
@@ -11,20 +11,6 @@ struct Nothing;
 
 impl Memory for Nothing {
     fn notify(&mut self, _: SimTime, _: u32, _: Notice) {}
-    fn hold(&mut self, _: u32, _: Box<[u8]>) {}
-    fn capture(&mut self, _: u32, _: u32, _: Place, _: u64) -> Result<(), Fault> {
-        Ok(())
-    }
-    fn fetch(&mut self, _: u32, _: (u32, Place), _: u64, _: (u32, Place)) -> Result<(), Fault> {
-        Ok(())
-    }
-    fn combine(&mut self, _: u32, _: u32, _: Place, _: u64, _: &Combine) -> Result<(), Fault> {
-        Ok(())
-    }
-    fn deliver(&mut self, _: SimTime, _: u32, _: u32, _: Place, _: u64) -> Result<(), Fault> {
-        Ok(())
-    }
-    fn release(&mut self, _: u32) {}
 }
 
 #[test]

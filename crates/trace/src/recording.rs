@@ -21,6 +21,10 @@ pub struct Recording {
     pub records: u64,
     /// Ranks that did not reach MPI_Finalize: their programs end early.
     pub unfinished: Vec<u32>,
+    /// One-sided operations of all ranks, of which there are no records.
+    pub one_sided: u64,
+    /// Their payload.
+    pub one_sided_bytes: u64,
 }
 
 /// Merges the files `rank.0`, `rank.1`, ... of a folder. Receives from any rank become receives from the rank that they got
@@ -38,15 +42,17 @@ pub fn merge(folder: &Path) -> Result<Recording, TraceError> {
     // By members and how many of those members came before in the same rank.
     let mut known: BTreeMap<(Vec<u32>, u32), u32> = BTreeMap::new();
     let mut spool = Spool::new(ranks)?;
-    let mut merged = Merged { records: 0, unfinished: Vec::new() };
+    let (mut records, mut unfinished, mut one_sided, mut one_sided_bytes) = (0, Vec::new(), 0u64, 0u64);
     for rank in 0..ranks {
         let mut input = Input::open(folder, rank)?;
         if (input.header.rank, input.header.ranks) != (rank, ranks) {
             return Err(input.mistake(format!("expected rank {rank} of {ranks}, found {} of {}", input.header.rank, input.header.ranks)));
         }
-        merged.records += input.header.count;
+        records += input.header.count;
+        one_sided = one_sided.saturating_add(input.header.one_sided);
+        one_sided_bytes = one_sided_bytes.saturating_add(input.header.one_sided_bytes);
         if !input.header.finished {
-            merged.unfinished.push(rank);
+            unfinished.push(rank);
         }
         let matched = input.matched()?;
         let mut state = State {
@@ -96,12 +102,7 @@ pub fn merge(folder: &Path) -> Result<Recording, TraceError> {
         state.sequence.end(rank, &mut spool)?;
     }
     let program = spool.finish(communicators, Order::Sequential)?;
-    Ok(Recording { program, records: merged.records, unfinished: merged.unfinished })
-}
-
-struct Merged {
-    records: u64,
-    unfinished: Vec<u32>,
+    Ok(Recording { program, records, unfinished, one_sided, one_sided_bytes })
 }
 
 /// A communicator of one rank.

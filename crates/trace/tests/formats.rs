@@ -129,6 +129,24 @@ fn vef_collectives_are_told_from_their_sizes() {
     assert_eq!(case(7, [(8, 1), (9, 1), (0, 1)]), [(Alltoallv, 0, 8, 0), (Alltoallv, 0, 9, 0), (Alltoallv, 0, 0, 0)]);
 }
 
+/// Task 0 is in a broadcast that waits for a message, and before that in a reduction, for which it computes longer than the message takes.
+#[test]
+fn vef_collectives_of_a_communicator_start_in_their_order() {
+    let text = "\
+VEF 3 1 2 2 4 TRUE
+C0 0 1 2
+C1 0 1
+0 2 0 64 0 0 -1
+G0 1 1 0 0 8 0 1000 -1
+G0 1 1 1 8 0 0 0 -1
+G1 1 0 0 8 0 2 0 0
+G1 1 0 1 0 8 3 0 G0
+";
+    let file = file("trace.vef", text);
+    let outcome = ideal::run(&mut narrows_trace::open(&file.path, ReadOptions::default()).unwrap().program, &mut ideal::Nobody).unwrap();
+    assert_eq!((outcome.problems, outcome.collectives), (Vec::new(), 2));
+}
+
 #[test]
 fn vef_mistakes_name_their_line_and_what_was_expected() {
     assert_eq!(mistakes(""), ["expected lines of a rank, an action and its arguments, found none"]);

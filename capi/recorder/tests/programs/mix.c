@@ -25,6 +25,8 @@ int main(int argc, char **argv)
             MPI_Recv(a, 64, MPI_DOUBLE, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     else
         MPI_Send(a, rank, MPI_DOUBLE, 0, rank, MPI_COMM_WORLD);
+    /* So that what comes next cannot be received there. */
+    MPI_Barrier(MPI_COMM_WORLD);
 
     MPI_Irecv(b, 64, MPI_DOUBLE, MPI_ANY_SOURCE, 3, row, &pair[0]);
     MPI_Isend(a, 4, MPI_DOUBLE, (row_rank + 1) % row_size, 3, row, &pair[1]);

@@ -1,12 +1,13 @@
 //! A replay over time: tables, pictures, and a page with them.
 
 use crate::fabric_tables::{self, end_ns, integers, numbers};
-use crate::svg::{escape, size};
+use crate::svg::{escape, size, unit};
 use narrows_replay::Outcome;
 use narrows_replay::watch::{Interval, Seen};
 use narrows_results::{Chart, Column, Curve, HeatMap, Table};
 use narrows_topology::{Topology, Vertex};
 use narrows_traffic::stage;
+use narrows_units::SimTime;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -98,23 +99,8 @@ fn completion_columns(outcome: &Outcome) -> fabric_tables::Columns {
 
 fn completion_picture(outcome: &Outcome) -> String {
     let curves = outcome.applications.iter().map(|application| {
-        let mut below = 0;
-        let mut all: Vec<_> = application
-            .fct
-            .buckets()
-            .map(|(time, count)| {
-                below += count;
-                (time.as_s_f64() * 1e6, Some(below as f64 / application.fct.count() as f64))
-            })
-            .collect();
-        let every = all.len().div_ceil(POINTS).max(1);
-        let last = all.len().saturating_sub(1);
-        let mut index = 0usize;
-        all.retain(|_| {
-            index += 1;
-            (index - 1).is_multiple_of(every) || index - 1 == last
-        });
-        Curve { name: application.name.clone(), points: all, dashed: false }
+        let buckets = application.fct.buckets().map(|(time, count)| (time.as_s_f64() * 1e6, count));
+        Curve::distribution(application.name.clone(), buckets)
     });
     Chart {
         title: String::from("Completion times"),
@@ -148,11 +134,21 @@ fn series_columns(outcome: &Outcome, seen: &Seen) -> fabric_tables::Columns {
     ]
 }
 
+/// The unit of the horizontal axis, and how many of it are a second.
+fn axis(seen: &Seen) -> (&'static str, f64) {
+    let periods = seen.applications.iter().map(Vec::len).max().unwrap_or(0);
+    unit(SimTime(seen.period.as_ps().saturating_mul(periods as u64)))
+}
+
+fn time_label(seen: &Seen) -> String {
+    format!("time, {}", axis(seen).0)
+}
+
 /// The mean of `value` over groups of periods, one curve per application.
 fn curves(outcome: &Outcome, seen: &Seen, value: impl Fn(&[Interval]) -> Option<f64>) -> Vec<Curve> {
     let periods = seen.applications.iter().map(Vec::len).max().unwrap_or(0);
     let group = periods.div_ceil(POINTS).max(1);
-    let time = |index: usize| seen.period.as_s_f64() * 1e6 * (index as f64 + 0.5) * group as f64;
+    let time = |index: usize| seen.period.as_s_f64() * axis(seen).1 * (index as f64 + 0.5) * group as f64;
     let named = outcome.applications.iter().zip(&seen.applications);
     let curve = |(application, intervals): (&narrows_replay::Application, &Vec<Interval>)| {
         let mut all = intervals.clone();
@@ -169,7 +165,7 @@ fn throughput(outcome: &Outcome, seen: &Seen) -> String {
     let seconds = seen.period.as_s_f64();
     Chart {
         title: String::from("Throughput"),
-        x: String::from("time, us"),
+        x: time_label(seen),
         y: String::from(if packets { "GB/s, headers included" } else { "GB/s" }),
         curves: curves(outcome, seen, |group| Some(group.iter().map(bytes).sum::<u64>() as f64 / (seconds * group.len() as f64) / 1e9)),
         ..Chart::default()
@@ -189,7 +185,7 @@ fn completion_over_time(outcome: &Outcome, seen: &Seen) -> String {
     let all = [named(curves(outcome, seen, mean), "mean", false), named(curves(outcome, seen, longest), "longest", true)].concat();
     Chart {
         title: String::from("Completion times"),
-        x: String::from("time, us"),
+        x: time_label(seen),
         y: String::from("us"),
         log: true,
         curves: all,
@@ -201,7 +197,7 @@ fn completion_over_time(outcome: &Outcome, seen: &Seen) -> String {
 fn by_application(outcome: &Outcome, seen: &Seen) -> String {
     Chart {
         title: String::from("Queues by application"),
-        x: String::from("time, us"),
+        x: time_label(seen),
         y: String::from("packets"),
         stacked: true,
         curves: curves(outcome, seen, |group| Some(group.iter().map(|one| one.queued).sum::<f64>() / group.len() as f64)),
@@ -221,7 +217,7 @@ fn by_stage(seen: &Seen, topology: &Topology) -> String {
             *sum += f64::from(row.mean_packets) / group as f64;
         }
     }
-    let time = |index: usize| seen.period.as_s_f64() * 1e6 * (index as f64 + 0.5) * group as f64;
+    let time = |index: usize| seen.period.as_s_f64() * axis(seen).1 * (index as f64 + 0.5) * group as f64;
     let curve = |(name, sums): (String, Vec<f64>)| Curve {
         name,
         points: sums.iter().enumerate().map(|(index, sum)| (time(index), Some(*sum))).collect(),
@@ -229,7 +225,7 @@ fn by_stage(seen: &Seen, topology: &Topology) -> String {
     };
     Chart {
         title: String::from("Queues by stage"),
-        x: String::from("time, us"),
+        x: time_label(seen),
         y: String::from("packets"),
         stacked: true,
         curves: stages.into_iter().map(curve).collect(),
@@ -253,10 +249,10 @@ fn switches(seen: &Seen, topology: &Topology) -> String {
     }
     HeatMap {
         title: String::from("Switches over time"),
-        x: String::from("time, us"),
+        x: time_label(seen),
         y: String::from("switch"),
         unit: String::from("packets in the queues of a switch"),
-        x_range: (0.0, seen.period.as_s_f64() * 1e6 * (columns * wide) as f64),
+        x_range: (0.0, seen.period.as_s_f64() * axis(seen).1 * (columns * wide) as f64),
         y_range: (0.0, (rows * high) as f64),
         columns,
         values,

@@ -6,9 +6,6 @@ use narrows_results::{Chart, Curve, Histogram};
 use narrows_traffic::{Point, Times, stage};
 use std::collections::BTreeMap;
 
-/// Histograms have more buckets than a picture has room for.
-const CDF_POINTS: usize = 300;
-
 fn title(setting: &Setting, what: &str) -> String {
     format!("{what}: {} on {} ({} nodes)", setting.pattern, setting.machine.name, setting.setup.topology.hosts())
 }
@@ -84,19 +81,8 @@ pub fn completion(setting: &Setting, points: &[Point]) -> String {
     let shown: Vec<&Point> = points.iter().filter(|point| !point.saturated && point.fct().count() > 0).collect();
     let step = shown.len().div_ceil(6).max(1);
     let curves = shown.iter().step_by(step).map(|point| {
-        let histogram = point.fct();
-        let mut below = 0;
-        let all: Vec<_> = histogram
-            .buckets()
-            .map(|(value, count)| {
-                below += count;
-                (value as f64 / 1e6, Some(below as f64 / histogram.count() as f64))
-            })
-            .collect();
-        let every = all.len().div_ceil(CDF_POINTS).max(1);
-        let mut points: Vec<_> = all.iter().step_by(every).copied().collect();
-        points.extend(all.last().filter(|_| !(all.len() - 1).is_multiple_of(every)));
-        Curve { name: point.load.map_or_else(|| String::from("all"), |load| format!("load {load}")), points, dashed: false }
+        let name = point.load.map_or_else(|| String::from("all"), |load| format!("load {load}"));
+        Curve::distribution(name, point.fct().buckets().map(|(value, count)| (value as f64 / 1e6, count)))
     });
     Chart {
         title: title(setting, "Completion times"),

@@ -20,6 +20,8 @@ use std::path::Path;
 const MAX_TASKS: u64 = 1 << 24;
 /// Largest message: far beyond any memory, and small enough for sums.
 const MAX_BYTES: u64 = 1 << 48;
+/// Collectives of a task on one communicator that are so few operations apart start in their order for sure. Less than what an ideal machine remembers.
+const ORDERED: u64 = 32;
 /// How many collectives of its own a task may refer back over. Keeping all would need memory for records.
 const REMEMBERED: usize = 64;
 /// Tags of MPI are not negative 32-bit numbers.
@@ -64,6 +66,7 @@ pub fn read(path: &Path, input: impl BufRead, complain: &mut Complain<'_>) -> Re
         collectives: HashMap::new(),
         missing: BTreeSet::new(),
         last: HashMap::new(),
+        placed: HashMap::new(),
         next_message: 0,
         next_collective: 0,
         parts: 0,
@@ -216,6 +219,8 @@ struct Reader {
     missing: BTreeSet<u64>,
     /// Last place among the collectives of a communicator, per communicator and task.
     last: HashMap<(u32, u32), u64>,
+    /// The same, its number in the program of the task.
+    placed: HashMap<(u32, u32), u64>,
     next_message: u64,
     next_collective: u64,
     parts: u64,
@@ -446,7 +451,18 @@ impl Reader {
             let (send, receive) = volumes(call.operation, part, call.root, size, gathering.code);
             let kind = Kind::Collective(CollectiveCall { send, receive, ..call });
             let operation = Operation { delay: part.delay, ..Operation::new(kind) };
-            let number = self.spool.push(part.task, &operation, after.as_slice())?;
+            let before = self.placed.get(&(communicator, part.task)).copied();
+            let own = self.spool.operations(part.task);
+            // One dependency does not say that it comes behind the one before: it may start with a message that comes early.
+            let behind = before.filter(|before| own - before <= ORDERED).map(Dependency::started);
+            let number = match (after, behind) {
+                (Some(after), Some(behind)) if after.operation != behind.operation => {
+                    self.spool.push(part.task, &operation, &[after, behind])?
+                }
+                (None, Some(behind)) => self.spool.push(part.task, &operation, &[behind])?,
+                _ => self.spool.push(part.task, &operation, after.as_slice())?,
+            };
+            self.placed.insert((communicator, part.task), number);
             let recent = &mut self.recent[part.task as usize];
             if recent.len() == REMEMBERED {
                 recent.pop_front();

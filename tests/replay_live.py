@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""A program live on a simulated machine, and the replay of its recording: simulated time, messages and bytes.
+
+    tests/replay_live.py            Debian's Open MPI on 16 ranks of bxi-v2, computing free; prints each pair
+
+The bound is 1 %. The collectives of a replay are those of Open MPI's fixed decisions: other libraries choose others.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+NARROWS = ROOT / "target/release/narrows"
+# Stencil with an allreduce in each step, allreduce and all-to-all over all sizes.
+PROGRAMS = [("halo2d", "256", "40"), ("allreduce", "65536", "5"), ("alltoall", "16384", "5")]
+BOUND = 0.01
+
+
+def narrows(*words: object) -> None:
+    line = [str(NARROWS), *map(str, words)]
+    done = subprocess.run(line, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=300)
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(line)}: exit code {done.returncode}\n{done.stderr}")
+
+
+def main() -> int:
+    wrong = 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for source, *words in PROGRAMS:
+            program, trace = folder / source, folder / f"{source}.jsonl"
+            subprocess.run(["mpicc.openmpi", "-O2", str(ROOT / "examples" / f"{source}.c"), "-o", str(program), "-lm"], check=True)
+            for network in ("flow", "packet"):
+                machine = ["--machine", "bxi-v2", "--network", network]
+                live = ["-n", 16, *machine, "--compute", "none"]
+                narrows("record", *live, "-o", trace, "--", program, *words)
+                narrows("run", *live, "--out", folder / "live", "--", program, *words)
+                narrows("replay", trace, *machine, "--out", folder / "replay")
+                one, other = (json.loads((folder / which / "summary.json").read_text()) for which in ("live", "replay"))
+                off = other["simulated_s"] / one["simulated_s"] - 1
+                good = abs(off) < BOUND and one["bytes"] == other["bytes"]
+                wrong += not good
+                print(
+                    f"{'ok  ' if good else 'FAIL'} {source:10} {network:7} live {one['simulated_s'] * 1e6:10.3f} us, replay {other['simulated_s'] * 1e6:10.3f} us ({off * 100:+.3f} %), "
+                    f"{one['bytes']} and {other['bytes']} bytes"
+                )
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
