@@ -45,8 +45,9 @@ use crate::packet::state::{NEVER, Packet};
 use crate::timing::{Costs, Timer};
 use crate::{Arrival, EventKind, Forwarding, Observer, PacketArrival, Statistics, Transfer, TransferId};
 use narrows_engine::{CalendarQueue, Digest};
-use narrows_topology::{LinkClass, Topology};
+use narrows_topology::Topology;
 use narrows_units::SimTime;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError};
 
@@ -504,7 +505,7 @@ impl<A: Agent> Fabric<A> {
 /// How long regions can do without each other: the latency of a link between them, and a bit.
 #[derive(Clone, Debug)]
 struct Lookahead {
-    /// By class of the links between regions: their latency, until the head of a packet asks for an output, and times on the wire.
+    /// By speed of the links between regions: their latency, until the head of a packet asks for an output, and times on the wire.
     links: Vec<(u64, u64, Timer)>,
     /// Stores and forwards.
     whole: bool,
@@ -514,21 +515,17 @@ struct Lookahead {
 
 impl Lookahead {
     fn new(config: &NetworkConfig, layout: &Layout) -> Lookahead {
-        let costs = Costs::new(config);
-        let mut classes: Vec<LinkClass> = Vec::new();
+        let costs = Costs::new(config, &layout.topology);
         let mut most = NEVER;
-        for link in layout.topology.links().iter().filter(|link| layout.home(link.from) != layout.home(link.to)) {
-            if !classes.contains(&link.class) {
-                classes.push(link.class);
-            }
-        }
-        let links = classes.iter().map(|&class| (costs.link(class).latency.as_ps(), costs.switch_latency, *costs.wire(class))).collect();
+        let between = layout.topology.links().iter().filter(|link| layout.home(link.from) != layout.home(link.to));
+        let speeds: BTreeSet<u16> = between.map(|link| link.speed).collect();
+        let links = speeds.iter().map(|&speed| (costs.link(speed).latency.as_ps(), costs.switch_latency, *costs.wire(speed))).collect();
         if let FlowControl::Pause(pause) = &config.flow_control
-            && !classes.is_empty()
+            && !speeds.is_empty()
         {
             most = pause.resend_after.as_ps();
-            for &class in &classes {
-                most = most.min(costs.link(class).latency.as_ps() + costs.wire(class).time(pause.frame.0 as u32));
+            for &speed in &speeds {
+                most = most.min(costs.link(speed).latency.as_ps() + costs.wire(speed).time(pause.frame.0 as u32));
             }
         }
         Lookahead { links, whole: config.forwarding == Forwarding::StoreAndForward, most }

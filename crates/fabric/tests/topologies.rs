@@ -58,7 +58,7 @@ fn the_closed_form_holds_over_links_of_different_rates() {
             config.switch_link.rate = ByteRate(switch * 1_000_000_000);
             config.global_link.rate = ByteRate(global * 1_000_000_000);
             config.global_link.latency = SimTime::from_ns(500);
-            config.buffer_per_channel = Bytes(config.buffer_for_full_rate().0 + 4 * 1040);
+            config.buffer_per_channel = Bytes(config.buffer_for_full_rate(&topology).0 + 4 * 1040);
             let last = topology.hosts() - 1;
             for (source, target) in [(0, 1), (0, last), (3, last / 2), (last, 5)] {
                 for payload in [0, 1000, 5500, 64_000] {

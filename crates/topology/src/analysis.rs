@@ -28,12 +28,12 @@ pub struct ChannelLoads {
 }
 
 impl ChannelLoads {
-    /// What every host can send at most, as a fraction of the rate of its link, and the link that limits it. `rate`: of a class of links, relative to
-    /// host links.
-    pub fn limit(&self, topology: &Topology, rate: impl Fn(LinkClass) -> f64) -> (f64, LinkId) {
+    /// What every host can send at most, as a fraction of the rate of its link, and the link that limits it. `rates`: by [`Link::speed`](crate::Link),
+    /// relative to host links.
+    pub fn limit(&self, topology: &Topology, rates: &[f64]) -> (f64, LinkId) {
         let mut worst = (1.0, 0);
         for (index, (&load, link)) in self.loads.iter().zip(topology.links()).enumerate() {
-            let limit = rate(link.class) / load;
+            let limit = rates[usize::from(link.speed)] / load;
             if limit < worst.0 {
                 worst = (limit, index as LinkId);
             }
@@ -286,7 +286,7 @@ pub fn bisection(topology: &Topology) -> Cut {
         }
         decided.iter().for_each(|&(switch, second)| side[switch as usize] = Some(second));
     }
-    let mut cut = Cut::default();
+    let mut cut = Cut { local: 0, global: 0, speeds: vec![0; topology.speeds().len()] };
     for (index, link) in topology.links().iter().enumerate() {
         if let (Vertex::Switch(one), Vertex::Switch(other)) = (link.from, link.to)
             && one < other
@@ -294,16 +294,19 @@ pub fn bisection(topology: &Topology) -> Cut {
             && side[one as usize].unwrap_or(false) != side[other as usize].unwrap_or(false)
         {
             *(if link.class == LinkClass::Global { &mut cut.global } else { &mut cut.local }) += 1;
+            cut.speeds[usize::from(link.speed)] += 1;
         }
     }
     cut
 }
 
 /// Cables between two halves of a network.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
     /// Of [`LinkClass::Switch`].
     pub local: u32,
     /// Of [`LinkClass::Global`].
     pub global: u32,
+    /// All of them, by [`Link::speed`](crate::Link).
+    pub speeds: Vec<u32>,
 }

@@ -10,8 +10,8 @@
 //!
 //! Links `0..hosts` are the injection links of the hosts, in order; the output ports of switch `s`
 //! follow as one block, [`Topology::outputs`]. An output port and its link are the same number, so
-//! a model of the network can keep its state in plain arrays. The graph holds no rates and no
-//! latencies: a [`LinkClass`] tells which of the machine file's links each one is.
+//! a model of the network can keep its state in plain arrays. Rates and latencies are the machine file's: a [`LinkClass`] tells
+//! which of its links each one is. Only links of a graph file can have their own ([`Topology::speeds`]).
 //!
 //! ```
 //! use narrows_topology::{FatTree, RouteState, Routing, RoutingKind, RoutingOptions};
@@ -46,7 +46,7 @@ pub use dragonfly_plus::{DragonflyPlus, DragonflyPlusParameters};
 pub use failures::{FailedLink, FailureError};
 pub use fat_tree::{FatTree, FatTreeError};
 pub use fat_tree_routing::FatTreeRouting;
-pub use graph::{Counts, GraphBuilder, GraphError, Link, LinkClass, LinkId, Shape, Topology, TopologyError, Vertex};
+pub use graph::{Counts, GraphBuilder, GraphError, Link, LinkClass, LinkId, LinkSpeed, Shape, Topology, TopologyError, Vertex};
 pub use graph_file::GraphFileError;
 pub use guide::Detours;
 pub use hyperx::HyperX;

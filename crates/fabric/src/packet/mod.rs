@@ -294,7 +294,7 @@ impl PacketNetwork {
 
     /// See [`crate::Network::zero_load`].
     pub fn zero_load(&self, transfer: &Transfer) -> ZeroLoad {
-        self.region.costs().zero_load_of(self.region.topology(), transfer)
+        self.region.costs().zero_load(self.region.topology(), transfer)
     }
 
     pub(crate) fn costs(&self) -> &Costs {

@@ -11,6 +11,7 @@ use super::returns::{Enough, Returns};
 use super::state::*;
 use crate::EventKind;
 use crate::config::{FlowControl, NetworkConfig};
+use narrows_topology::Topology;
 
 /// The buffer of a lane, at its receiver.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,9 +44,9 @@ const OFF: u32 = 1;
 
 impl Pauses {
     /// None with credits.
-    pub(super) fn new(config: &NetworkConfig, inputs: usize, outputs: usize) -> Option<Pauses> {
+    pub(super) fn new(config: &NetworkConfig, topology: &Topology, inputs: usize, outputs: usize) -> Option<Pauses> {
         let FlowControl::Pause(pause) = &config.flow_control else { return None };
-        let (xoff, xon) = config.pause_thresholds(pause);
+        let (xoff, xon) = config.pause_thresholds(pause, topology);
         Some(Pauses {
             xoff: xoff.0,
             xon: xon.0,
@@ -146,7 +147,7 @@ impl Region {
         let Region { pauses: Some(pauses), lanes, inputs, outputs, loads, costs, .. } = self else { return };
         let (input, lane) = (place / *lanes, place % *lanes);
         let Input { latency, link, region, output, reverse, .. } = inputs[input as usize];
-        let timer = costs.wire(outputs[reverse as usize].class);
+        let timer = costs.wire(outputs[reverse as usize].speed);
         let free = &mut loads[reverse as usize].free;
         *free = now.max(*free) + timer.time(pauses.frame);
         let at = *free + latency + pauses.response;
@@ -176,7 +177,7 @@ impl Region {
         let Region { pauses: Some(pauses), costs, outputs, .. } = self else { return };
         let until = &mut pauses.until[place];
         if off == OFF {
-            *until = now + costs.wire(outputs[output as usize].class).quanta(pauses.quanta);
+            *until = now + costs.wire(outputs[output as usize].speed).quanta(pauses.quanta);
         } else {
             *until = 0;
             self.serve(output, now, fx);
