@@ -25,8 +25,8 @@ Examples:
   narrows topology show 8-ary-2-tree --set 'topology.failed_switches=[8]' --dot tree.dot
 
 Limits are what every node can send at most, as a fraction of its link, with infinite buffers: at the least quotient of rate and load over
-all links. \"uniform\": every node to every other; \"next group\": every node to the nodes of the next group, pod or plane. UGAL and PAR look
-at loads and have no such limit; they lie between minimal and valiant, or above.")]
+all links. \"uniform\": every node to every other; \"next group\": every node to the nodes of the next group, pod or plane. UGAL, PAR and,
+but for fat trees, adaptive look at loads and have no such limit; UGAL and PAR lie between minimal and valiant, or above.")]
     Show {
         /// A preset (narrows machine list) or a machine file
         #[arg(value_name = "NAME|FILE")]

@@ -1,6 +1,6 @@
 //! What a machine file says about the network, and what makes no sense in it.
 
-use narrows_topology::deadlock::{Deadlock, MAX_CHECKED_SWITCHES};
+use narrows_topology::Deadlock;
 use narrows_topology::{LinkClass, Route, Routing, RoutingError, RoutingKind, RoutingOptions, Topology};
 use narrows_units::{ByteRate, Bytes, SimTime};
 
@@ -516,7 +516,7 @@ impl NetworkConfig {
             return Err(ConfigError::ReadWindow);
         }
         // The other networks have no channels to wait for.
-        if self.kind == NetworkKind::Packet && topology.switches() <= MAX_CHECKED_SWITCHES {
+        if self.kind == NetworkKind::Packet && topology.switches() <= routing.checked_switches() {
             routing.check_deadlock(topology).map_err(|deadlock| ConfigError::Deadlock {
                 routing: self.routing,
                 topology: topology.name().to_owned(),

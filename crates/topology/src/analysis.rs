@@ -87,7 +87,7 @@ impl Offer {
 }
 
 /// Channel loads under a routing that does not look at loads: minimal, D-mod-K, S-mod-K, dimension order, Valiant, tables; and adaptive ways up, taken as
-/// evenly spread. `None` for UGAL and PAR, which have no closed form, and for what would take more than some seconds.
+/// evenly spread. `None` for UGAL, PAR and what else looks at loads, which has no closed form, and for what would take more than some seconds.
 pub fn channel_loads(topology: &Topology, kind: RoutingKind, pattern: Pattern) -> Option<ChannelLoads> {
     let routing = Routing::new(kind, topology, RoutingOptions::default()).ok()?;
     let offer = Offer::new(topology, pattern);
@@ -102,6 +102,7 @@ pub fn channel_loads(topology: &Topology, kind: RoutingKind, pattern: Pattern) -
         (Routing::Torus(routing), _) => detour_loads(&routing.guide, routing.policy, &offer, &mut sum),
         (Routing::HyperX(routing), _) => detour_loads(&routing.guide, routing.policy, &offer, &mut sum),
         (Routing::Table(routing), _) => detour_loads(&routing.guide, routing.policy, &offer, &mut sum),
+        (Routing::AdaptiveTorus(_) | Routing::AdaptiveHyperX(_), _) => None,
         (Routing::FatTree(_), _) => unreachable!("fat trees are routed as fat trees"),
     }?;
     let offered: f64 = sum.loads[..topology.hosts() as usize].iter().sum();

@@ -10,7 +10,9 @@ use crate::routing::{Route, RouteState, Routing};
 use std::fmt;
 
 /// More switches than this are not checked when a machine is put together; the rules of the routings hold for any number.
-pub const MAX_CHECKED_SWITCHES: u32 = 10_000;
+const MAX_CHECKED_SWITCHES: u32 = 10_000;
+/// The same where packets have a choice at every switch: each target has many times as many places to follow, 60 s for a torus of 9,680.
+const MAX_CHECKED_ADAPTIVE: u32 = 2_000;
 
 /// What makes a deadlock possible.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +74,7 @@ pub(crate) struct Flood<'a> {
 }
 
 impl<'a> Flood<'a> {
-    fn new(topology: &'a Topology, channels: u8) -> Flood<'a> {
+    pub(crate) fn new(topology: &'a Topology, channels: u8) -> Flood<'a> {
         let ports = (0..topology.switches()).map(|switch| topology.outputs(switch).len()).max().unwrap_or(0);
         let words = (ports * usize::from(channels)).div_ceil(64);
         let pairs = topology.links().len() * usize::from(channels);
@@ -96,6 +98,10 @@ impl<'a> Flood<'a> {
 
     fn pair(&self, place: Place) -> usize {
         self.arrival[place.link as usize] as usize * usize::from(self.channels) + usize::from(place.channel)
+    }
+
+    pub(crate) fn switches(&self) -> u32 {
+        self.topology.switches()
     }
 
     /// Forgets where packets were, not what they waited for.
@@ -164,7 +170,7 @@ impl<'a> Flood<'a> {
     }
 
     /// Takes away pairs that wait for nothing until none is left, or only rings and what waits for them.
-    fn verdict(self) -> Result<(), Deadlock> {
+    pub(crate) fn verdict(self) -> Result<(), Deadlock> {
         if let Some(channel) = self.beyond {
             return Err(Deadlock::Channel { channel, needed: self.channels });
         }
@@ -420,6 +426,14 @@ impl<G: Guide> Dependencies for Detours<G> {
 }
 
 impl Routing {
+    /// Up to how many switches [`Routing::check_deadlock`] takes no more than some seconds.
+    pub fn checked_switches(&self) -> u32 {
+        match self {
+            Routing::AdaptiveTorus(_) | Routing::AdaptiveHyperX(_) => MAX_CHECKED_ADAPTIVE,
+            _ => MAX_CHECKED_SWITCHES,
+        }
+    }
+
     /// Checks the channel-dependency graph.
     ///
     /// # Errors
@@ -432,6 +446,8 @@ impl Routing {
             Routing::DragonflyPlus(routing) => routing.flood(&mut flood),
             Routing::Torus(routing) => routing.flood(&mut flood),
             Routing::HyperX(routing) => routing.flood(&mut flood),
+            Routing::AdaptiveTorus(routing) => routing.flood(&mut flood),
+            Routing::AdaptiveHyperX(routing) => routing.flood(&mut flood),
             Routing::Table(routing) => routing.flood(&mut flood),
         }
         flood.verdict()

@@ -5,7 +5,7 @@
 //!   [`DragonflyPlus`] dragonfly+ or Megafly ([`dragonfly_plus`]), [`Torus`] tori, meshes and the ExaNeSt hierarchy ([`torus`]), [`HyperX`] ([`hyperx`]);
 //!   [`graph_file`] reads any graph. [`failures`] takes links and switches out.
 //! * [`Routing`] says, switch by switch, which link a packet takes next ([`routing`]): in fat trees `fat_tree_routing.rs`, elsewhere the minimal
-//!   ways of the topology, by its rule or from a [`table`], and detours through way points (`guide.rs`). [`deadlock`] checks it, and
+//!   ways of the topology, by its rule or from a [`table`], detours through way points (`guide.rs`), and the least loaded of several minimal ways (`adaptive.rs`). [`deadlock`] checks it, and
 //!   [`analysis`] says what the two can carry.
 //!
 //! Links `0..hosts` are the injection links of the hosts, in order; the output ports of switch `s`
@@ -24,6 +24,7 @@
 //! assert_eq!(path.len(), 4, "up, up, down, down");
 //! ```
 
+mod adaptive;
 pub mod analysis;
 pub mod deadlock;
 mod divide;
@@ -40,6 +41,7 @@ pub mod routing;
 pub mod table;
 pub mod torus;
 
+pub use adaptive::AdaptiveMinimal;
 pub use deadlock::Deadlock;
 pub use dragonfly::{Arrangement, Dragonfly, DragonflyError};
 pub use dragonfly_plus::{DragonflyPlus, DragonflyPlusParameters};

@@ -140,7 +140,7 @@ fn every_way_ends_at_its_target_within_its_ladder() {
                     let mut classes = 2;
                     topology.links_between(source, target, |_| classes += 1);
                     assert_eq!(classes, minimal);
-                    if matches!(kind, RoutingKind::Minimal | RoutingKind::DimensionOrder) {
+                    if matches!(kind, RoutingKind::Minimal | RoutingKind::DimensionOrder | RoutingKind::Adaptive) {
                         assert_eq!(way.len() as u32, minimal, "{} {kind}: {source} to {target}", topology.name());
                     }
                     assert!(way.len() as u32 >= minimal.min(2 + u32::from(minimal > 2)));
@@ -158,6 +158,38 @@ fn no_cycle_closes_for_any_routing_on_any_topology() {
             routing.check_deadlock(&topology).unwrap_or_else(|error| panic!("{} {kind}: {error}", topology.name()));
         }
     }
+}
+
+#[test]
+fn adaptive_minimal_ways_follow_the_loads_within_their_channels() {
+    // Linder and Harden 1991: 2^(n-1) networks of channels, and once more for every ring; HyperX: a channel for each dimension.
+    for (topology, channels) in [
+        (torus(&[5], true, 1, 1, 1), 2),
+        (torus(&[4, 4], true, 1, 1, 1), 6),
+        (torus(&[8, 8, 8], true, 1, 1, 1), 16),
+        (torus(&[8, 8], false, 1, 1, 1), 2),
+        (torus(&[4, 4, 4], false, 1, 1, 1), 4),
+        (torus(&[4, 4, 2], true, 4, 1, 1), 12),
+        (HyperX::new(&[4, 3, 2], 2, 1, None).unwrap().build(), 3),
+        (HyperX::new(&[6], 3, 1, None).unwrap().build(), 1),
+    ] {
+        assert_eq!(topology.shape().virtual_channels(RoutingKind::Adaptive), Some(channels), "{}", topology.name());
+    }
+    for topology in [torus(&[6, 5], true, 1, 1, 1), torus(&[6, 5], false, 1, 1, 1), HyperX::new(&[6, 5], 1, 1, None).unwrap().build()] {
+        let path = |kind, loaded: Option<u32>| {
+            let mut routing = Routing::new(kind, &topology, RoutingOptions::default()).unwrap();
+            // From (0, 0) to (2, 1).
+            routing.path(&topology, 0, 8, RouteState::default(), |link| u64::from(Some(link) == loaded))
+        };
+        let ordered = path(RoutingKind::DimensionOrder, None);
+        assert_eq!(path(RoutingKind::Adaptive, None), ordered, "{}: the lowest dimension first when all is quiet", topology.name());
+        let around = path(RoutingKind::Adaptive, Some(ordered[1]));
+        assert_eq!(around.len(), ordered.len());
+        let second = topology.links()[around[1] as usize].to;
+        assert_eq!(second, Vertex::Switch(6), "{}: the other dimension first when a packet waits for that one", topology.name());
+    }
+    let two = torus(&[40, 40, 40, 2], true, 1, 1, 1);
+    assert_eq!(two.shape().virtual_channels(RoutingKind::Adaptive), Some(32), "more than a machine can have, and said so");
 }
 
 #[test]
