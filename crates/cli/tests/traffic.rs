@@ -148,10 +148,7 @@ fn mistakes_get_one_line_that_says_what_would_be_right() {
         (&["uniform", "--load", "0.5:0.1:0.1"], "--load 0.5:0.1:0.1: a sweep A:B:STEP goes up"),
         (&["incast:16", "--nodes", "16"], "pattern incast:16: 16 nodes allow 1 to 15 senders"),
         (&["shift:16", "--nodes", "16"], "K from 1 to 15"),
-        (
-            &["adversarial:3", "--nodes", "64"],
-            "pattern adversarial:3: its nodes are in 3 groups of PGFT(2; 24,3; 1,2; 1,12) for 64 hosts; K from 1 to 2",
-        ),
+        (&["adversarial:3", "--nodes", "64"], "pattern adversarial:3: there are 3 groups of 16 to 24 nodes; K from 1 to 2"),
         (&["hotspot:0.1,65", "--nodes", "64"], "64 nodes allow 1 to 64 hot ones"),
         (&["hotspot:1.5,4"], "a fraction above 0 and at most 1"),
         (&["uniform", "--nodes", "1"], "at least 2 nodes"),

@@ -207,15 +207,16 @@ impl Targets {
                     group_of[position as usize] = starts.len() as u32 - 1;
                 }
                 let groups = starts.len() as u32;
-                if groups < 2 || ahead % groups == 0 {
-                    let range = if groups < 2 { String::from("it needs two groups") } else { format!("K from 1 to {}", groups - 1) };
-                    return Err(misfit(format!(
-                        "its nodes are in {groups} group{} of {}; {range}",
-                        if groups == 1 { "" } else { "s" },
-                        topology.name()
-                    )));
-                }
                 starts.push(count);
+                if groups < 2 {
+                    return Err(misfit(String::from("all nodes are in one group; it needs two groups")));
+                }
+                if ahead % groups == 0 {
+                    let sizes = || starts.windows(2).map(|ends| ends[1] - ends[0]);
+                    let (least, most) = (sizes().min().unwrap_or(0), sizes().max().unwrap_or(0));
+                    let sizes = if least == most { most.to_string() } else { format!("{least} to {most}") };
+                    return Err(misfit(format!("there are {groups} groups of {sizes} nodes; K from 1 to {}", groups - 1)));
+                }
                 (Rule::Groups { members, starts, group_of, ahead: ahead % groups }, all())
             }
             Pattern::Flows { .. } => return Err(misfit(String::from("a list of flows has no load, no sizes and no sources of its own"))),
@@ -342,7 +343,7 @@ mod tests {
             ("incast", "expected incast:N with N senders"),
             ("hotspot:2,4", "a fraction above 0 and at most 1"),
             ("hotspot:0.1", "expected hotspot:FRACTION,NODES"),
-            ("adversarial:4", "its nodes are in 4 groups of"),
+            ("adversarial:4", "there are 4 groups of 4 nodes; K from 1 to 3"),
             ("adversarial:0", "K from 1 to 3"),
             ("incast:16", "16 nodes allow 1 to 15 senders"),
             ("incast:0", "16 nodes allow 1 to 15 senders"),
