@@ -188,8 +188,8 @@ pub struct NetworkConfig {
     pub forwarding: Forwarding,
     /// The order within an input buffer.
     pub queueing: Queueing,
-    /// How many times the rate of its link an input with virtual output queues is read by all outputs together; 0: as fast as they ask. FIFO inputs
-    /// feed one output at a time.
+    /// How many times the rate of its link an input with virtual output queues is read by all outputs together; 0: as fast as they ask.
+    /// FIFO inputs feed one output at a time.
     pub speedup: u32,
     /// Credits or pauses.
     pub flow_control: FlowControl,
@@ -387,7 +387,8 @@ impl NetworkConfig {
     }
 
     /// What still arrives at a buffer after it has asked for a pause, at most: what is on the link while the frame is on its way, what
-    /// enters the switch's pipeline, a packet in front of the frame, the frame, the sender's response, and the packet that it has begun (fact sheet 4.1).
+    /// enters the switch's pipeline, a packet in front of the frame, the frame, the sender's response, and the packet that it has begun
+    /// (fact sheet 4.1).
     pub fn headroom(&self, pause: &PauseConfig, topology: &Topology) -> Bytes {
         let of = |link: LinkConfig| {
             let frame = link.rate.time_for(pause.frame) + link.rate.time_for(self.packet());

@@ -1,19 +1,20 @@
 //! The flow network: messages as fluids that share PCIe and links max-min fairly.
 //!
-//! A message larger than [`FlowConfig::direct_up_to`](crate::FlowConfig::direct_up_to) is a flow over the PCIe of both nodes and the links of its path. Its rate
-//! counts payload; on a link it takes more by its headers. When its last byte has drained it still needs what the packet network would need to fill
-//! its stages, so that a message alone takes the same time on both. Smaller messages skip the solver: they pass the gates of the NICs at both ends,
-//! first come, first served, and neither take bandwidth from flows nor lose any to them.
+//! A message larger than [`FlowConfig::direct_up_to`](crate::FlowConfig::direct_up_to) is a flow over the PCIe of both nodes and the links
+//! of its path. Its rate counts payload; on a link it takes more by its headers. When its last byte has drained it still needs what the
+//! packet network would need to fill its stages, so that a message alone takes the same time on both. Smaller messages skip the solver:
+//! they pass the gates of the NICs at both ends, first come, first served, and neither take bandwidth from flows nor lose any to them.
 //!
-//! **The path** is that of the routing. Where a routing spreads the packets of one message over several links (adaptive routing does), these
-//! links are one resource with the sum of their rates: perfect spreading.
+//! **The path** is that of the routing. Where a routing spreads the packets of one message over several links (adaptive routing does),
+//! these links are one resource with the sum of their rates: perfect spreading.
 //!
 //! **A multicast** is one flow over all links of its tree and the PCIe of all its targets: the narrowest of them gives its rate.
 //!
-//! **Rates** are integers (bytes per second), times picoseconds, and what is left of a flow 10^-12 bytes: byte per second times picosecond. Starts
-//! and ends of one instant are solved together, a picosecond later. An allocation is max-min fair when it fits and every flow has a *bottleneck*: a full resource on
-//! which no other flow is faster. So after a change only flows that lost their bottleneck are solved again, with the others fixed, and when a
-//! fixed one is found without a bottleneck after that, it joins them. Equality is judged to 1 in 2^18.
+//! **Rates** are integers (bytes per second), times picoseconds, and what is left of a flow 10^-12 bytes: byte per second times picosecond.
+//! Starts and ends of one instant are solved together, a picosecond later. An allocation is max-min fair when it fits and every flow has a
+//! *bottleneck*: a full resource on which no other flow is faster. So after a change only flows that lost their bottleneck are solved
+//! again, with the others fixed, and when a fixed one is found without a bottleneck after that, it joins them. Equality is judged to 1 in
+//! 2^18.
 
 mod watch;
 

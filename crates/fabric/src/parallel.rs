@@ -1,13 +1,13 @@
 //! The packet network on several threads, with something at its hosts that sends and receives.
 //!
-//! The network is cut into regions: groups of a dragonfly, pods of a fat tree. Each has its own events, packets and [`Agent`]. Nothing that happens in one
-//! reaches another before the latency of a link between them has passed, so all regions can run through a window of that length by
-//! themselves (conservative windows: Chandy and Misra 1979; bounded by the lookahead, Lubachevsky 1989) and hand over what they send each other at
-//! its end. A region's state fits the nearest cache, which is why a single thread does it this way, too.
+//! The network is cut into regions: groups of a dragonfly, pods of a fat tree. Each has its own events, packets and [`Agent`]. Nothing that
+//! happens in one reaches another before the latency of a link between them has passed, so all regions can run through a window of that
+//! length by themselves (conservative windows: Chandy and Misra 1979; bounded by the lookahead, Lubachevsky 1989) and hand over what they
+//! send each other at its end. A region's state fits the nearest cache, which is why a single thread does it this way, too.
 //!
 //! **Order.** Events of a region are ordered by time, then by what they are and by the link or host where they happen: never by who was
-//! first to schedule them. So everything that happens is the same however the network is cut and on any number of threads. [`Fabric::digest`]
-//! puts together one digest per host, in the order of the hosts.
+//! first to schedule them. So everything that happens is the same however the network is cut and on any number of threads.
+//! [`Fabric::digest`] puts together one digest per host, in the order of the hosts.
 //!
 //! ```
 //! use narrows_fabric::parallel::{Agent, Context, Fabric};
@@ -54,8 +54,8 @@ use std::sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError};
 /// What is at the hosts of a region: sources of messages, and whatever counts what arrives. Every function is called in the order of
 /// simulated time; which of several at one time comes first does not depend on the regions.
 pub trait Agent: Observer + Send {
-    /// Of a message, this agent is told only [`Agent::delivered`], as soon as it is known, and neither [`Agent::source_done`] nor [`Agent::head`] nor
-    /// [`Agent::tail`] at their times. Saves three events per message.
+    /// Of a message, this agent is told only [`Agent::delivered`], as soon as it is known, and neither [`Agent::source_done`] nor
+    /// [`Agent::head`] nor [`Agent::tail`] at their times. Saves three events per message.
     const EARLY: bool = false;
 
     /// A timer strikes.
@@ -349,7 +349,8 @@ impl<A: Agent> Fabric<A> {
         Fabric::with_regions(config, topology, regions, agent)
     }
 
-    /// As [`Fabric::new`], with the region of every switch, numbered without a gap. With links without latency between regions there is one region.
+    /// As [`Fabric::new`], with the region of every switch, numbered without a gap. With links without latency between regions there is one
+    /// region.
     ///
     /// # Errors
     /// See [`ConfigError`].
@@ -531,9 +532,9 @@ impl Lookahead {
         Lookahead { links, whole: config.forwarding == Forwarding::StoreAndForward, most }
     }
 
-    /// `least`: no packet that has come over such a link so far was smaller. The head of a packet asks for an output after the link and the switch's
-    /// pipeline; credits are back after the time of the packet and the link. A smaller one that is injected meanwhile has to come over such
-    /// a link before there are credits to give back for it.
+    /// `least`: no packet that has come over such a link so far was smaller. The head of a packet asks for an output after the link and the
+    /// switch's pipeline; credits are back after the time of the packet and the link. A smaller one that is injected meanwhile has to come
+    /// over such a link before there are credits to give back for it.
     fn with(&self, least: u32) -> u64 {
         let link = |&(latency, pipeline, timer): &(u64, u64, Timer)| {
             let first = timer.time(least);

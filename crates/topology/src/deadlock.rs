@@ -1,5 +1,5 @@
-//! The channel-dependency graph (Dally and Seitz, "Deadlock-Free Message Routing in Multiprocessor Interconnection Networks", 1987): a routing is
-//! free of deadlock when no cycle closes among the virtual channels that its packets hold and wait for.
+//! The channel-dependency graph (Dally and Seitz, "Deadlock-Free Message Routing in Multiprocessor Interconnection Networks", 1987): a
+//! routing is free of deadlock when no cycle closes among the virtual channels that its packets hold and wait for.
 //!
 //! Every dependency that the routing could make is found, not a sample: from all switches to every target, over every way point,
 //! whatever the loads. A packet on (link, channel) goes on in the same way whoever sent it, so for each target a pair is followed once.
@@ -59,8 +59,8 @@ pub(crate) struct Flood<'a> {
     channels: u8,
     /// The switch at the end of each link.
     end: Vec<u32>,
-    /// The number of each link at its end: that of the link back. What comes into a switch is side by side then, and the largest networks are
-    /// followed at the speed of the caches.
+    /// The number of each link at its end: that of the link back. What comes into a switch is side by side then, and the largest networks
+    /// are followed at the speed of the caches.
     arrival: Vec<LinkId>,
     /// Words of each pair's set of pairs that it waits for: bit `port * channels + channel` of the next switch.
     words: usize,
@@ -331,7 +331,8 @@ impl<G: Guide> Detours<G> {
     fn to_waypoints(&self, flood: &mut Flood<'_>, sources: &[u32], midway: &[Place]) -> Vec<Place> {
         let mut arrivals = Vec::new();
         let mut known = vec![false; flood.met.len()];
-        // Packets at one switch, on one channel and rung, wait for the same links, whichever links they are on: found once for all way points.
+        // Packets at one switch, on one channel and rung, wait for the same links, whichever links they are on: found once for all way
+        // points.
         let is_same = |one: &Place, other: &Place| {
             let key = |place: &Place| (flood.end(place.link), place.channel, place.phase);
             key(one) == key(other) && !self.guide.by_link()
@@ -377,8 +378,8 @@ fn in_order(flood: &Flood<'_>, places: &mut [Place]) {
     places.sort_unstable_by_key(|place| (flood.end(place.link), place.channel, place.phase, flood.arrival[place.link as usize]));
 }
 
-/// A minimal way to another way point is the way to that one and then on within it, so the two parts are followed one by one: for the dragonfly of
-/// 8,814 switches 3 million steps in place of 80 million, and of 1,000 million with detours.
+/// A minimal way to another way point is the way to that one and then on within it, so the two parts are followed one by one: for the
+/// dragonfly of 8,814 switches 3 million steps in place of 80 million, and of 1,000 million with detours.
 impl<G: Guide> Dependencies for Detours<G> {
     fn flood(&self, flood: &mut Flood<'_>) {
         let switches = flood.topology.switches();

@@ -1,8 +1,9 @@
 //! Which link comes next: one small type per way of routing, behind [`Route`], chosen by [`RoutingKind`].
 //!
 //! A decision is taken when the head of a packet is at a switch. It may look at the load of that switch's outputs and keep state
-//! in the packet ([`RouteState`]), which Valiant, UGAL and the ladders of virtual channels need (`guide.rs`). What a [`Routing`] itself remembers, turns and random
-//! streams, belongs to one switch each: copies of it that serve different switches together do what one would do alone.
+//! in the packet ([`RouteState`]), which Valiant, UGAL and the ladders of virtual channels need (`guide.rs`). What a [`Routing`] itself
+//! remembers, turns and random streams, belongs to one switch each: copies of it that serve different switches together do what one would
+//! do alone.
 
 use crate::adaptive::{AdaptiveMinimal, Productive};
 use crate::dragonfly::Dragonfly;
@@ -26,7 +27,8 @@ pub enum RoutingKind {
     DModK,
     /// Fat trees: the source's number selects the way up.
     SModK,
-    /// Fat trees: up by the least loaded output, ties round robin; down as D-mod-K. Tori, meshes and HyperX: the least loaded link that leads nearer.
+    /// Fat trees: up by the least loaded output, ties round robin; down as D-mod-K. Tori, meshes and HyperX: the least loaded link that
+    /// leads nearer.
     Adaptive,
     /// Tori and meshes: one dimension after the other, with a dateline in every ring.
     DimensionOrder,

@@ -1,9 +1,9 @@
-//! Tori and meshes: k-ary n-cubes with any length per dimension (Dally and Towles, "Principles and Practices of Interconnection Networks", 2004,
-//! chapter 5), and the ExaNeSt hierarchy, a torus whose nodes are boards.
+//! Tori and meshes: k-ary n-cubes with any length per dimension (Dally and Towles, "Principles and Practices of Interconnection Networks",
+//! 2004, chapter 5), and the ExaNeSt hierarchy, a torus whose nodes are boards.
 //!
-//! Nodes are numbered with the first dimension running fastest. In a torus a dimension of 2 has one cable, not two. A node is one switch, or a **board**:
-//! `b` switches, each cabled to each; the first one has the board's torus links. ExaNeSt's QFDB is a board of four MPSoCs, of which the
-//! "network MPSoC" F1 has the torus router (fact sheet 5.1). Host `n` is at switch `n / p`.
+//! Nodes are numbered with the first dimension running fastest. In a torus a dimension of 2 has one cable, not two. A node is one switch,
+//! or a **board**: `b` switches, each cabled to each; the first one has the board's torus links. ExaNeSt's QFDB is a board of four MPSoCs,
+//! of which the "network MPSoC" F1 has the torus router (fact sheet 5.1). Host `n` is at switch `n / p`.
 
 use crate::adaptive::Productive;
 use crate::divide::Divisor;
