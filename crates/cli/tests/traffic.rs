@@ -83,6 +83,22 @@ fn a_sweep_leaves_its_points_behind() {
     std::fs::remove_dir_all(&out).unwrap();
 }
 
+#[test]
+fn other_networks_leave_what_they_have() {
+    for (network, has, has_not) in
+        [("flow", &["series", "links"][..], &["queues", "hops"][..]), ("loggp", &["series"], &["links", "queues", "hops"])]
+    {
+        let out = folder(network);
+        let arguments =
+            ["uniform", "--nodes", "16", "--load", "0.3", "--size", "64KiB", "--time", "200us", "--period", "20us", "--network", network];
+        let output = narrows(&[&arguments[..], &["--out", out.to_str().unwrap()]].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert!(has.iter().all(|name| out.join(name).with_extension("parquet").exists()), "{network}");
+        assert!(!has_not.iter().any(|name| out.join(name).with_extension("parquet").exists()), "{network}");
+        std::fs::remove_dir_all(&out).unwrap();
+    }
+}
+
 /// The digest of a sweep of one point.
 fn first_digest(point: &Value) -> String {
     let mut digest = narrows_engine::Digest::default();
