@@ -3,10 +3,10 @@
 use crate::machine::{OverrideArguments, complain};
 use crate::wiring;
 use clap::Subcommand;
+use narrows_fabric::LinkConfig;
 use narrows_machine::Machine;
 use narrows_topology::analysis::{Pattern, bisection, channel_loads};
 use narrows_topology::{LinkClass, LinkId, RoutingKind, Topology, Vertex};
-use narrows_units::ByteRate;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -25,8 +25,8 @@ Examples:
   narrows topology show 8-ary-2-tree --set 'topology.failed_switches=[8]' --dot tree.dot
 
 Limits are what every node can send at most, as a fraction of its link, with infinite buffers: at the least quotient of rate and load over
-all links. \"uniform\": every node to every other; \"next group\": every node to the nodes of the next group, pod or plane. UGAL and PAR look
-at loads and have no such limit; they lie between minimal and valiant, or above.")]
+all links. \"uniform\": every node to every other; \"next group\": every node to the nodes of the next group, pod or plane. UGAL, PAR and,
+but for fat trees, adaptive look at loads and have no such limit; UGAL and PAR lie between minimal and valiant, or above.")]
     Show {
         /// A preset (narrows machine list) or a machine file
         #[arg(value_name = "NAME|FILE")]
@@ -97,6 +97,8 @@ struct Facts<'a> {
     topology: &'a Topology,
     local: u32,
     global: u32,
+    /// Cables between switches with a rate or a latency of their own: how many of each kind.
+    own: Vec<(LinkClass, LinkConfig, u32)>,
     cut: narrows_topology::analysis::Cut,
     /// What crosses the cut, as a fraction of what half of the nodes can send.
     full: f64,
@@ -106,17 +108,15 @@ struct Facts<'a> {
 impl<'a> Facts<'a> {
     fn new(machine: &'a Machine, topology: &'a Topology) -> Facts<'a> {
         let network = machine.network_config(0);
-        let rate = |class: LinkClass| {
-            let ByteRate(rate) = match class {
-                LinkClass::Host => network.host_link.rate,
-                LinkClass::Switch => network.switch_link.rate,
-                LinkClass::Global => network.global_link.rate,
-            };
-            rate as f64 / network.host_link.rate.0 as f64
-        };
+        let links = network.links(topology);
+        let rates: Vec<f64> = links.iter().map(|link| link.rate.0 as f64 / network.host_link.rate.0 as f64).collect();
         let of_class = |class| topology.links().iter().filter(|link| link.class == class).count() as u32 / 2;
         let cut = bisection(topology);
-        let crossing = f64::from(cut.local) * rate(LinkClass::Switch) + f64::from(cut.global) * rate(LinkClass::Global);
+        let crossing: f64 = cut.speeds.iter().zip(&rates).map(|(&cables, rate)| f64::from(cables) * rate).sum();
+        let mut cables = vec![0; links.len()];
+        topology.links().iter().for_each(|link| cables[usize::from(link.speed)] += 1);
+        let speeds = topology.speeds().iter().zip(&links).zip(&cables).skip(LinkClass::ALL.len());
+        let own = speeds.map(|((speed, &link), directions)| (speed.class, link, directions / 2)).collect();
         let groups = topology.groups();
         let limits = RoutingKind::of(topology.shape()).iter().filter(|&&kind| {
             // A topology's own name for it will do.
@@ -126,7 +126,7 @@ impl<'a> Facts<'a> {
         let limits = limits.map(|&kind| {
             let limit = |pattern| {
                 let loads = channel_loads(topology, kind, pattern)?;
-                let (limit, link) = loads.limit(topology, rate);
+                let (limit, link) = loads.limit(topology, &rates);
                 let what = if limit < 1.0 { name(topology, link) } else { "the nodes' own links".to_owned() };
                 Some((loads.mean_links, (limit, what)))
             };
@@ -141,7 +141,7 @@ impl<'a> Facts<'a> {
         });
         let full = crossing / (f64::from(topology.hosts() / 2)).max(1.0);
         let limits = limits.collect();
-        Facts { machine, topology, local: of_class(LinkClass::Switch), global: of_class(LinkClass::Global), cut, full, limits }
+        Facts { machine, topology, local: of_class(LinkClass::Switch), global: of_class(LinkClass::Global), own, cut, full, limits }
     }
 
     fn text(&self) -> String {
@@ -159,6 +159,10 @@ impl<'a> Facts<'a> {
         line("switches", format!("{}{groups}, the largest of {} ports", counts.switches, counts.radix));
         let global = if self.global > 0 { format!(", {} between groups", self.global) } else { String::new() };
         line("cables", format!("{} to nodes, {} between switches{global}", counts.host_cables, self.local));
+        for (class, link, cables) in &self.own {
+            let kind = if *class == LinkClass::Global { ", between groups" } else { "" };
+            line("of their own", format!("{cables} cables of {}, {}{kind}", link.rate, link.latency));
+        }
         if self.topology.failed_links() > 0 {
             line("failed", format!("{} of the cables", self.topology.failed_links() / 2));
         }
@@ -189,6 +193,14 @@ impl<'a> Facts<'a> {
     fn json(&self) -> Value {
         let counts = self.topology.counts();
         let limit = |limit: &Option<(f64, String)>| limit.as_ref().map(|(value, what)| json!({"limit": value, "limited_by": what}));
+        let own = self.own.iter().map(|(class, link, cables)| {
+            json!({
+                "class": if *class == LinkClass::Global { "global" } else { "switch" },
+                "bytes_per_s": link.rate.0,
+                "latency_ns": link.latency.as_ns_f64(),
+                "cables": cables,
+            })
+        });
         let limits = self.limits.iter().map(|limits| {
             json!({
                 "routing": limits.kind.name(),
@@ -206,6 +218,7 @@ impl<'a> Facts<'a> {
             "groups": self.topology.groups(),
             "radix": counts.radix,
             "cables": {"nodes": counts.host_cables, "local": self.local, "global": self.global, "failed": self.topology.failed_links() / 2},
+            "own_speeds": own.collect::<Vec<_>>(),
             "diameter_links": counts.diameter,
             "bisection": {"local": self.cut.local, "global": self.cut.global, "fraction": self.full},
             "routing": self.machine.network.routing.name(),

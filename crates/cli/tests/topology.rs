@@ -39,7 +39,8 @@ fn show_writes_json_and_pictures() {
     let folder = std::env::temp_dir().join(format!("narrows-topology-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let graph = folder.join("ring.txt");
-    std::fs::write(&graph, "hosts a 2\nhosts b 1\nhosts c 1\nlink a b x2\nlink b c\nlink c a global\n").unwrap();
+    let lines = "hosts a 2\nhosts b 1\nhosts c 1\nlink a b x2 bandwidth=25GB/s\nlink b c\nlink c a global latency=1us\n";
+    std::fs::write(&graph, lines).unwrap();
     let (dot, svg) = (folder.join("ring.dot"), folder.join("ring.svg"));
     let path = format!("topology.path={}", graph.display());
     let set = ["--set", "topology.kind=file", "--set", &path, "--set", "routing=table", "--set", "topology.failed_links=[\"2-0\"]"];
@@ -49,6 +50,15 @@ fn show_writes_json_and_pictures() {
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&json["nodes"], &json["switches"], &json["diameter_links"]), (&4.into(), &3.into(), &4.into()));
     assert_eq!((&json["cables"]["local"], &json["cables"]["global"], &json["cables"]["failed"]), (&3.into(), &1.into(), &1.into()));
+    // bxi-v3: 400 Gbit/s.
+    let own = |class: &str, rate: u64, latency: f64, cables: u32| serde_json::json!({"class": class, "bytes_per_s": rate, "latency_ns": latency, "cables": cables});
+    let latency = json["own_speeds"][0]["latency_ns"].as_f64().unwrap();
+    assert_eq!(
+        json["own_speeds"],
+        serde_json::json!([own("switch", 25_000_000_000, latency, 2), own("global", 50_000_000_000, 1000.0, 1)])
+    );
+    // Nodes a, a to b, c: the global cable has failed; the two of half the rate lead to b, and c is behind it.
+    assert_eq!((&json["bisection"]["local"], &json["bisection"]["fraction"]), (&2.into(), &0.5.into()));
     let dot = std::fs::read_to_string(dot).unwrap();
     assert!(dot.contains("s0 -- s1 [label=\"x2\"];") && dot.contains("s0 -- s2 [color=\"#d55e00\", style=dashed];"), "{dot}");
     let svg = std::fs::read_to_string(svg).unwrap();
@@ -80,6 +90,9 @@ fn what_does_not_fit_is_told_with_what_would() {
     std::fs::write(&file, "hosts a 4\nlink a\n").unwrap();
     let path = format!("topology.path={}", file.display());
     let error = said(&["show", "bxi-v3", "--set", "topology.kind=file", "--set", &path, "--set", "routing=minimal"]);
-    std::fs::remove_file(&file).unwrap();
     assert!(error.contains(":2:7\n") && error.contains("expected the switch at the other end"), "{error}");
+    std::fs::write(&file, "hosts a 4\nhosts b 4\nlink a b bandwidth=200TB/s\n").unwrap();
+    let error = said(&["show", "bxi-v3", "--set", "topology.kind=file", "--set", &path, "--set", "routing=minimal"]);
+    std::fs::remove_file(&file).unwrap();
+    assert!(error.contains(":3:10\n") && error.contains("found `200TB/s`; expected 1 MB/s to 100000 GB/s"), "{error}");
 }

@@ -1,7 +1,7 @@
 //! What a machine file says about the network, and what makes no sense in it.
 
-use narrows_topology::deadlock::{Deadlock, MAX_CHECKED_SWITCHES};
-use narrows_topology::{Route, Routing, RoutingError, RoutingKind, RoutingOptions, Topology};
+use narrows_topology::Deadlock;
+use narrows_topology::{LinkClass, Route, Routing, RoutingError, RoutingKind, RoutingOptions, Topology};
 use narrows_units::{ByteRate, Bytes, SimTime};
 
 /// Which network. All three take the same configuration.
@@ -188,8 +188,8 @@ pub struct NetworkConfig {
     pub forwarding: Forwarding,
     /// The order within an input buffer.
     pub queueing: Queueing,
-    /// How many times the rate of its link an input with virtual output queues is read by all outputs together; 0: as fast as they ask. FIFO inputs
-    /// feed one output at a time.
+    /// How many times the rate of its link an input with virtual output queues is read by all outputs together; 0: as fast as they ask.
+    /// FIFO inputs feed one output at a time.
     pub speedup: u32,
     /// Credits or pauses.
     pub flow_control: FlowControl,
@@ -361,21 +361,35 @@ impl NetworkConfig {
         Bytes(self.mtu.0.saturating_add(self.header.0))
     }
 
+    /// The links of a topology, by [`narrows_topology::Link::speed`].
+    pub fn links(&self, topology: &Topology) -> Vec<LinkConfig> {
+        let own = topology.speeds().iter().map(|speed| {
+            let class = match speed.class {
+                LinkClass::Host => self.host_link,
+                LinkClass::Switch => self.switch_link,
+                LinkClass::Global => self.global_link,
+            };
+            LinkConfig { rate: speed.rate.unwrap_or(class.rate), latency: speed.latency.unwrap_or(class.latency) }
+        });
+        own.collect()
+    }
+
     /// The least `buffer_per_channel` with which one stream of full packets keeps a link busy: what is sent until the credit of a
     /// packet is back (its own time, the latency there and back, the switch), rounded up to whole packets.
-    pub fn buffer_for_full_rate(&self) -> Bytes {
+    pub fn buffer_for_full_rate(&self, topology: &Topology) -> Bytes {
         let packet = self.packet();
         let least = |link: LinkConfig| {
             let turn = link.rate.time_for(packet) + link.latency * 2 + self.switch_latency;
             let packets = turn.as_ps().div_ceil(link.rate.time_for(packet).as_ps().max(1));
             Bytes(packets.saturating_mul(packet.0))
         };
-        least(self.host_link).max(least(self.switch_link)).max(least(self.global_link))
+        self.links(topology).into_iter().map(least).max().unwrap_or(packet)
     }
 
     /// What still arrives at a buffer after it has asked for a pause, at most: what is on the link while the frame is on its way, what
-    /// enters the switch's pipeline, a packet in front of the frame, the frame, the sender's response, and the packet that it has begun (fact sheet 4.1).
-    pub fn headroom(&self, pause: &PauseConfig) -> Bytes {
+    /// enters the switch's pipeline, a packet in front of the frame, the frame, the sender's response, and the packet that it has begun
+    /// (fact sheet 4.1).
+    pub fn headroom(&self, pause: &PauseConfig, topology: &Topology) -> Bytes {
         let of = |link: LinkConfig| {
             let frame = link.rate.time_for(pause.frame) + link.rate.time_for(self.packet());
             let time = link.latency * 2 + self.switch_latency + frame + pause.response;
@@ -383,14 +397,14 @@ impl NetworkConfig {
             let bytes = (u128::from(time.as_ps()) * u128::from(link.rate.0)).div_ceil(1_000_000_000_000);
             Bytes(u64::try_from(bytes).unwrap_or(u64::MAX).saturating_add(self.packet().0))
         };
-        of(self.host_link).max(of(self.switch_link)).max(of(self.global_link))
+        self.links(topology).into_iter().map(of).max().unwrap_or_default()
     }
 
     /// `xoff` and `xon`.
-    pub fn pause_thresholds(&self, pause: &PauseConfig) -> (Bytes, Bytes) {
+    pub fn pause_thresholds(&self, pause: &PauseConfig, topology: &Topology) -> (Bytes, Bytes) {
         let xoff = match pause.xoff {
             Derived::Fixed(xoff) => xoff,
-            Derived::FromPath => Bytes(self.buffer_per_channel.0.saturating_sub(self.headroom(pause).0)),
+            Derived::FromPath => Bytes(self.buffer_per_channel.0.saturating_sub(self.headroom(pause, topology).0)),
         };
         let xon = match pause.xon {
             Derived::Fixed(xon) => xon,
@@ -400,9 +414,9 @@ impl NetworkConfig {
     }
 
     /// Bytes of headroom that are missing above `xoff`, without which packets can be lost; none with credits.
-    pub fn missing_headroom(&self) -> Option<Bytes> {
+    pub fn missing_headroom(&self, topology: &Topology) -> Option<Bytes> {
         let FlowControl::Pause(pause) = &self.flow_control else { return None };
-        let wanted = self.pause_thresholds(pause).0.0.saturating_add(self.headroom(pause).0);
+        let wanted = self.pause_thresholds(pause, topology).0.0.saturating_add(self.headroom(pause, topology).0);
         let missing = wanted.saturating_sub(self.buffer_per_channel.0);
         (missing > 0).then_some(Bytes(missing))
     }
@@ -411,7 +425,7 @@ impl NetworkConfig {
     ///
     /// # Errors
     /// [`ConfigError::PauseValue`], [`ConfigError::Headroom`], [`ConfigError::Pause`].
-    pub fn check_flow_control(&self) -> Result<(), ConfigError> {
+    pub fn check_flow_control(&self, topology: &Topology) -> Result<(), ConfigError> {
         let FlowControl::Pause(pause) = &self.flow_control else { return Ok(()) };
         let value = |what, given, expected| Err(ConfigError::PauseValue { what, given, expected });
         if !(1..=65535).contains(&pause.quanta) {
@@ -426,12 +440,12 @@ impl NetworkConfig {
         if pause.response > SimTime::from_us(1_000_000) {
             return value("pause response", pause.response.to_string(), "at most 1 s");
         }
-        let (buffer, headroom) = (self.buffer_per_channel, self.headroom(pause));
+        let (buffer, headroom) = (self.buffer_per_channel, self.headroom(pause, topology));
         let least = Bytes(headroom.0.saturating_add(3 * self.packet().0));
         if pause.xoff == Derived::FromPath && buffer < least {
             return Err(ConfigError::Headroom { buffer, headroom, least });
         }
-        let (xoff, xon) = self.pause_thresholds(pause);
+        let (xoff, xon) = self.pause_thresholds(pause, topology);
         if xon.0 == 0 || xon > xoff || xoff > buffer {
             return Err(ConfigError::Pause { xoff, xon, buffer });
         }
@@ -453,6 +467,8 @@ impl NetworkConfig {
         if let Derived::Fixed(rate) = self.loggp.rate {
             rates.push(("loggp rate", rate));
         }
+        let own = &self.links(topology)[LinkClass::ALL.len()..];
+        rates.extend(own.iter().map(|link| ("rate of a single link", link.rate)));
         for (what, rate) in rates {
             if rate < MIN_RATE || rate > MAX_RATE {
                 return Err(ConfigError::Rate { what, rate });
@@ -469,6 +485,7 @@ impl NetworkConfig {
         if let Derived::Fixed(latency) = self.loggp.latency {
             latencies.push(("loggp latency", latency));
         }
+        latencies.extend(own.iter().map(|link| ("latency of a single link", link.latency)));
         for (what, latency) in latencies {
             if latency > SimTime::from_us(1_000_000) {
                 return Err(ConfigError::Latency { what, latency });
@@ -488,7 +505,7 @@ impl NetworkConfig {
         {
             return Err(ConfigError::Weight { class });
         }
-        self.check_flow_control()?;
+        self.check_flow_control(topology)?;
         // Loads are times; a threshold that no load reaches may be any long time.
         let threshold = self.switch_link.rate.time_for(Bytes(self.ugal_threshold.0.min(MAX_WIRE))).as_ps();
         let routing = Routing::new(self.routing, topology, RoutingOptions { seed: self.seed, threshold })?;
@@ -500,7 +517,7 @@ impl NetworkConfig {
             return Err(ConfigError::ReadWindow);
         }
         // The other networks have no channels to wait for.
-        if self.kind == NetworkKind::Packet && topology.switches() <= MAX_CHECKED_SWITCHES {
+        if self.kind == NetworkKind::Packet && topology.switches() <= routing.checked_switches() {
             routing.check_deadlock(topology).map_err(|deadlock| ConfigError::Deadlock {
                 routing: self.routing,
                 topology: topology.name().to_owned(),

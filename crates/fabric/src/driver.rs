@@ -76,11 +76,6 @@ impl Driver {
         &self.sink.notices
     }
 
-    /// Takes the notices so far out of the list.
-    pub fn take_notices(&mut self) -> Vec<(SimTime, Notice)> {
-        std::mem::take(&mut self.sink.notices)
-    }
-
     /// The digest of the notices so far.
     pub fn digest(&self) -> u64 {
         self.sink.digest.value()

@@ -1,25 +1,28 @@
 //! The flow network: messages as fluids that share PCIe and links max-min fairly.
 //!
-//! A message larger than [`FlowConfig::direct_up_to`](crate::FlowConfig::direct_up_to) is a flow over the PCIe of both nodes and the links of its path. Its rate
-//! counts payload; on a link it takes more by its headers. When its last byte has drained it still needs what the packet network would need to fill
-//! its stages, so that a message alone takes the same time on both. Smaller messages skip the solver: they pass the gates of the NICs at both ends,
-//! first come, first served, and neither take bandwidth from flows nor lose any to them.
+//! A message larger than [`FlowConfig::direct_up_to`](crate::FlowConfig::direct_up_to) is a flow over the PCIe of both nodes and the links
+//! of its path. Its rate counts payload; on a link it takes more by its headers. When its last byte has drained it still needs what the
+//! packet network would need to fill its stages, so that a message alone takes the same time on both. Smaller messages skip the solver:
+//! they pass the gates of the NICs at both ends, first come, first served, and neither take bandwidth from flows nor lose any to them.
 //!
-//! **The path** is that of the routing. Where a routing spreads the packets of one message over several links (adaptive routing does), these
-//! links are one resource with the sum of their rates: perfect spreading.
+//! **The path** is that of the routing. Where a routing spreads the packets of one message over several links (adaptive routing does),
+//! these links are one resource with the sum of their rates: perfect spreading.
 //!
 //! **A multicast** is one flow over all links of its tree and the PCIe of all its targets: the narrowest of them gives its rate.
 //!
-//! **Rates** are integers (bytes per second), times picoseconds, and what is left of a flow 10^-12 bytes: byte per second times picosecond. Starts
-//! and ends of one instant are solved together, a picosecond later. An allocation is max-min fair when it fits and every flow has a *bottleneck*: a full resource on
-//! which no other flow is faster. So after a change only flows that lost their bottleneck are solved again, with the others fixed, and when a
-//! fixed one is found without a bottleneck after that, it joins them. Equality is judged to 1 in 2^18.
+//! **Rates** are integers (bytes per second), times picoseconds, and what is left of a flow 10^-12 bytes: byte per second times picosecond.
+//! Starts and ends of one instant are solved together, a picosecond later. An allocation is max-min fair when it fits and every flow has a
+//! *bottleneck*: a full resource on which no other flow is faster. So after a change only flows that lost their bottleneck are solved
+//! again, with the others fixed, and when a fixed one is found without a bottleneck after that, it joins them. Equality is judged to 1 in
+//! 2^18.
+
+mod watch;
 
 use crate::config::{ConfigError, NetworkConfig};
 use crate::endpoints::Endpoints;
 use crate::flights::{Flights, NONE};
-use crate::timing::{Costs, ZeroLoad};
-use crate::{Event, EventKind, Out, Statistics, Transfer, Tree};
+use crate::timing::{Alone, Costs, ZeroLoad};
+use crate::{Event, EventKind, Observer, Out, Statistics, Transfer, Tree};
 use narrows_topology::{RouteState, Routing, Topology};
 use narrows_units::{Bytes, SimTime};
 use std::cmp::Reverse;
@@ -114,6 +117,7 @@ pub struct FlowNetwork {
     solving: Vec<u32>,
     touched: Vec<u32>,
     heap: BinaryHeap<Reverse<(u64, u32)>>,
+    eye: Option<watch::Eye>,
 }
 
 fn tolerance(rate: u64) -> u64 {
@@ -127,7 +131,7 @@ impl FlowNetwork {
     /// See [`ConfigError`].
     pub fn new(config: &NetworkConfig, topology: Topology) -> Result<Self, ConfigError> {
         let routing = config.check(&topology)?;
-        let costs = Costs::new(config);
+        let costs = Costs::new(config, &topology);
         let hosts = topology.hosts();
         let resource = |rate: u64| Resource {
             capacity: rate << WEIGHT_BITS,
@@ -146,7 +150,7 @@ impl FlowNetwork {
         let bundles = routing.bundles(&topology);
         for (link, &bundle) in topology.links().iter().zip(&bundles) {
             let capacity = &mut resources[(2 * hosts + bundle) as usize].capacity;
-            *capacity = capacity.saturating_add(costs.link(link.class).rate.0 << WEIGHT_BITS);
+            *capacity = capacity.saturating_add(costs.link(link.speed).rate.0 << WEIGHT_BITS);
         }
         Ok(FlowNetwork {
             direct_up_to: config.flow.direct_up_to.0.max(config.mtu.0),
@@ -163,6 +167,7 @@ impl FlowNetwork {
             solving: Vec::new(),
             touched: Vec::new(),
             heap: BinaryHeap::new(),
+            eye: None,
             costs,
             topology,
             routing,
@@ -176,13 +181,12 @@ impl FlowNetwork {
         }
         let slot = self.flights.open(transfer, out);
         let payload = transfer.payload.0;
-        let way = self.costs.way(&self.topology, transfer.source, transfer.target);
+        let Alone { times: alone, narrowest, links } = self.costs.alone(&self.topology, &transfer);
         let packets = self.costs.packets(payload);
         self.flights.statistics.packets += packets;
-        self.flights.statistics.packet_hops += packets * (u64::from(way.links) + 2);
-        let alone = self.costs.zero_load(way, payload, transfer.source_dma, transfer.target_dma);
-        let narrowest = self.costs.narrowest(way, payload, transfer.source_dma, transfer.target_dma);
+        self.flights.statistics.packet_hops += packets * (u64::from(links) + 2);
         if payload <= self.direct_up_to {
+            self.tell_direct(now, &transfer);
             return self.endpoints.start(now, slot, alone, narrowest, &self.flights, out);
         }
         if self.flows.len() <= slot as usize {
@@ -216,9 +220,7 @@ impl FlowNetwork {
         let mut copies = Vec::with_capacity(transfers.len());
         for &transfer in transfers {
             let slot = self.flights.open(transfer, out);
-            let way = self.costs.way(&self.topology, source, transfer.target);
-            let alone = self.costs.zero_load(way, payload, source_dma, target_dma);
-            let narrowest = self.costs.narrowest(way, payload, source_dma, target_dma);
+            let Alone { times: alone, narrowest, .. } = self.costs.alone(&self.topology, &transfer);
             copies.push((slot, alone.tail.as_ps().saturating_sub(narrowest)));
             out.schedule(now + alone.head, source, Event::new(EventKind::Head, slot));
         }
@@ -248,9 +250,35 @@ impl FlowNetwork {
         &self.topology
     }
 
+    /// See [`crate::Network::observe`].
+    pub(crate) fn observe(&mut self, observer: Box<dyn Observer + Send>) {
+        self.eye = Some(watch::Eye::new(observer, &self.bundles));
+    }
+
+    /// Tells the observer of a message that shares no links.
+    fn tell_direct(&mut self, now: SimTime, transfer: &Transfer) {
+        let FlowNetwork { eye: Some(eye), routing, topology, bundles, costs, .. } = self else { return };
+        let wire = transfer.payload.0 + costs.packets(transfer.payload.0) * u64::from(costs.header);
+        let time = |link: u32| costs.link(topology.links()[link as usize].speed).rate.time_for(Bytes(wire));
+        let mut state = RouteState::default();
+        let tell = |link: u32| eye.begins(bundles[link as usize], wire, now, time);
+        routing.walk(topology, transfer.source, transfer.target, &mut state, |_| 0, tell);
+    }
+
+    /// Tells the observer how much of a resource is taken, if it is a link.
+    fn tell_taken(&mut self, resource: u32, now: SimTime) {
+        if let Some(eye) = &mut self.eye
+            && let Some(bundle) = resource.checked_sub(2 * self.topology.hosts())
+        {
+            let Resource { used, capacity, .. } = self.resources[resource as usize];
+            eye.taken(bundle, used, capacity, now);
+        }
+    }
+
     /// The flow of `slot`, whose path is known, begins.
     fn open(&mut self, now: SimTime, slot: u32, payload: u64, out: &mut impl Out) {
-        let FlowNetwork { costs, resources, flows, .. } = self;
+        let first_link = 2 * self.topology.hosts();
+        let FlowNetwork { costs, resources, flows, eye, .. } = self;
         let flow = &mut flows[slot as usize];
         let wire = payload + costs.packets(payload) * u64::from(costs.header);
         flow.active = true;
@@ -265,6 +293,11 @@ impl FlowNetwork {
             let resource = &mut resources[flow.path[index].resource as usize];
             flow.path[index].position = resource.flows.len() as u32;
             resource.flows.push((slot, index as u32));
+            if let Some(eye) = eye
+                && let Some(bundle) = flow.path[index].resource.checked_sub(first_link)
+            {
+                eye.begins(bundle, wire, now, |_| SimTime::ZERO);
+            }
         }
         self.started.push(slot);
         self.mark(slot);
@@ -294,7 +327,7 @@ impl FlowNetwork {
 
     /// See [`crate::Network::zero_load`].
     pub fn zero_load(&self, transfer: &Transfer) -> ZeroLoad {
-        self.costs.zero_load_of(&self.topology, transfer)
+        self.costs.zero_load(&self.topology, transfer)
     }
 
     pub(crate) fn costs(&self) -> &Costs {
@@ -359,6 +392,10 @@ impl FlowNetwork {
             if let Some(&(moved, place)) = state.flows.get(position as usize) {
                 self.flows[moved as usize].path[place as usize].position = position;
             }
+        }
+        if self.eye.is_some() {
+            (0..self.flows[slot as usize].path.len())
+                .for_each(|index| self.tell_taken(self.flows[slot as usize].path[index].resource, now));
         }
         self.mark(slot);
         let copies = std::mem::take(&mut self.flows[slot as usize].copies);
@@ -543,8 +580,8 @@ impl FlowNetwork {
     }
 
     /// Makes the new rates count from now on.
-    fn apply(&mut self, now: SimTime, out: &mut impl Out) {
-        let now = now.as_ps();
+    fn apply(&mut self, at: SimTime, out: &mut impl Out) {
+        let now = at.as_ps();
         let first_link = 2 * self.topology.hosts();
         for index in 0..self.solving.len() {
             let slot = self.solving[index];
@@ -570,6 +607,9 @@ impl FlowNetwork {
                 flow.event = flow.finish;
                 out.schedule(SimTime(flow.finish), self.flights.transfer(slot).source, Event::new(EventKind::Drain, slot));
             }
+        }
+        if self.eye.is_some() {
+            (0..self.touched.len()).for_each(|index| self.tell_taken(self.touched[index], at));
         }
     }
 }

@@ -126,8 +126,9 @@ pub struct PacketArrival {
     pub wire: u32,
 }
 
-/// Looks at the packet network at work. What is not overridden costs nothing. Links are numbered as in the topology; a lane is
-/// `virtual network x virtual channels + channel`.
+/// Looks at a network at work. What is not overridden costs nothing on the packet network; the flow network tells of [`Observer::sent`]
+/// (messages, with their time on the link if they share it with nobody) and [`Observer::flows`] alone. Links are numbered as in the
+/// topology; a lane is `virtual network x virtual channels + channel`.
 pub trait Observer {
     /// A packet begins to leave on a link.
     #[inline]
@@ -144,6 +145,9 @@ pub trait Observer {
     /// A packet was lost at the end of a link.
     #[inline]
     fn lost(&mut self, _link: u32, _wire: u32) {}
+    /// Flow network: from `at` on, flows take this share of the rate of a link, in units of 2^-32.
+    #[inline]
+    fn flows(&mut self, _link: u32, _share: u64, _at: SimTime) {}
     /// A packet is on its last link; told when it starts there, or when its head arrives.
     #[inline]
     fn packet(&mut self, _packet: &PacketArrival) {}
@@ -326,8 +330,8 @@ impl Network {
         Ok(Tree::new(topology, source, targets))
     }
 
-    /// Sends one message to all targets of a tree, copied by the switches: `transfers` differ in their targets, which are those of the tree in its order, and
-    /// their numbers alone, and each has its notices. The message is read once from the source's memory.
+    /// Sends one message to all targets of a tree, copied by the switches: `transfers` differ in their targets, which are those of the tree
+    /// in its order, and their numbers alone, and each has its notices. The message is read once from the source's memory.
     ///
     /// # Panics
     /// As [`Network::start`], and when the transfers are not as said.
@@ -363,12 +367,13 @@ impl Network {
         }
     }
 
-    /// Shows `observer` the packet network at work from now on; false, and nothing, on the other networks, which have no packets. Without one it costs a
-    /// test per event.
+    /// Shows `observer` the network at work from now on; false, and nothing, on the LogGP network, which has no links. Without one it costs
+    /// a test per event.
     pub fn observe(&mut self, observer: Box<dyn Observer + Send>) -> bool {
         match self {
             Network::Packet(network) => network.observe(observer),
-            Network::Flow(_) | Network::LogGp(_) => return false,
+            Network::Flow(network) => network.observe(observer),
+            Network::LogGp(_) => return false,
         }
         true
     }

@@ -7,7 +7,7 @@
 use crate::config::{ConfigError, Derived, LogGpConfig, NetworkConfig};
 use crate::endpoints::Endpoints;
 use crate::flights::Flights;
-use crate::timing::{Costs, Way, ZeroLoad};
+use crate::timing::{Alone, Costs, ZeroLoad};
 use crate::{Event, EventKind, Out, Statistics, Transfer, Tree};
 use narrows_topology::Topology;
 use narrows_units::{Bytes, SimTime};
@@ -31,7 +31,7 @@ impl LogGpNetwork {
         config.check(&topology)?;
         let hosts = topology.hosts();
         Ok(LogGpNetwork {
-            costs: Costs::new(config),
+            costs: Costs::new(config, &topology),
             config: config.loggp,
             topology,
             flights: Flights::new(hosts, config.virtual_networks, config.mtu),
@@ -39,12 +39,12 @@ impl LogGpNetwork {
         })
     }
 
-    /// What the message costs on an empty network, and how long it holds a NIC.
-    fn alone(&self, transfer: &Transfer, way: Way) -> (ZeroLoad, u64) {
-        let Transfer { payload: Bytes(payload), source_dma, target_dma, .. } = *transfer;
-        let path = self.costs.zero_load(way, payload, source_dma, target_dma);
+    /// What the message costs on an empty network, how long it holds a NIC, and the links between switches on its way.
+    fn alone(&self, transfer: &Transfer) -> (ZeroLoad, u64, u32) {
+        let Transfer { payload: Bytes(payload), source_dma, .. } = *transfer;
+        let Alone { times: path, narrowest, links } = self.costs.alone(&self.topology, transfer);
         let body = match self.config.rate {
-            Derived::FromPath => self.costs.narrowest(way, payload, source_dma, target_dma),
+            Derived::FromPath => narrowest,
             Derived::Fixed(rate) => rate.time_for(Bytes(payload)).as_ps(),
         };
         let head = match self.config.latency {
@@ -60,7 +60,7 @@ impl LogGpNetwork {
             Derived::FromPath => path.source_done,
             Derived::Fixed(_) => SimTime(if source_dma { body } else { 0 }),
         };
-        (ZeroLoad { source_done, head, tail }, body.max(self.config.gap.as_ps()))
+        (ZeroLoad { source_done, head, tail }, body.max(self.config.gap.as_ps()), links)
     }
 
     /// See [`crate::Network::start`].
@@ -69,11 +69,10 @@ impl LogGpNetwork {
             return self.flights.start_intra_node(now, transfer, &self.costs, out);
         }
         let slot = self.flights.open(transfer, out);
-        let way = self.costs.way(&self.topology, transfer.source, transfer.target);
+        let (alone, holds, links) = self.alone(&transfer);
         let packets = self.costs.packets(transfer.payload.0);
         self.flights.statistics.packets += packets;
-        self.flights.statistics.packet_hops += packets * (u64::from(way.links) + 2);
-        let (alone, holds) = self.alone(&transfer, way);
+        self.flights.statistics.packet_hops += packets * (u64::from(links) + 2);
         self.endpoints.start(now, slot, alone, holds, &self.flights, out);
     }
 
@@ -83,11 +82,10 @@ impl LogGpNetwork {
         let packets = self.costs.packets(transfers[0].payload.0);
         self.flights.statistics.packets += packets;
         self.flights.statistics.packet_hops += packets * tree.len();
-        let way = |transfer: &Transfer| self.costs.way(&self.topology, source, transfer.target);
-        let costs: Vec<(ZeroLoad, u64)> = transfers.iter().map(|transfer| self.alone(transfer, way(transfer))).collect();
-        let longest = costs.iter().map(|(_, holds)| *holds).max().unwrap_or_default();
+        let costs: Vec<(ZeroLoad, u64, u32)> = transfers.iter().map(|transfer| self.alone(transfer)).collect();
+        let longest = costs.iter().map(|(_, holds, _)| *holds).max().unwrap_or_default();
         let begin = self.endpoints.pass(now, source, longest);
-        for (&transfer, &(alone, holds)) in transfers.iter().zip(&costs) {
+        for (&transfer, &(alone, holds, _)) in transfers.iter().zip(&costs) {
             let slot = self.flights.open(transfer, out);
             self.endpoints.travel(begin, slot, alone, holds, &self.flights, out);
         }
@@ -119,9 +117,9 @@ impl LogGpNetwork {
     /// See [`crate::Network::zero_load`].
     pub fn zero_load(&self, transfer: &Transfer) -> ZeroLoad {
         if transfer.source == transfer.target {
-            return self.costs.zero_load_of(&self.topology, transfer);
+            return self.costs.zero_load(&self.topology, transfer);
         }
-        self.alone(transfer, self.costs.way(&self.topology, transfer.source, transfer.target)).0
+        self.alone(transfer).0
     }
 
     pub(crate) fn costs(&self) -> &Costs {

@@ -1,13 +1,13 @@
 //! The packet network on several threads, with something at its hosts that sends and receives.
 //!
-//! The network is cut into regions: groups of a dragonfly, pods of a fat tree. Each has its own events, packets and [`Agent`]. Nothing that happens in one
-//! reaches another before the latency of a link between them has passed, so all regions can run through a window of that length by
-//! themselves (conservative windows: Chandy and Misra 1979; bounded by the lookahead, Lubachevsky 1989) and hand over what they send each other at
-//! its end. A region's state fits the nearest cache, which is why a single thread does it this way, too.
+//! The network is cut into regions: groups of a dragonfly, pods of a fat tree. Each has its own events, packets and [`Agent`]. Nothing that
+//! happens in one reaches another before the latency of a link between them has passed, so all regions can run through a window of that
+//! length by themselves (conservative windows: Chandy and Misra 1979; bounded by the lookahead, Lubachevsky 1989) and hand over what they
+//! send each other at its end. A region's state fits the nearest cache, which is why a single thread does it this way, too.
 //!
 //! **Order.** Events of a region are ordered by time, then by what they are and by the link or host where they happen: never by who was
-//! first to schedule them. So everything that happens is the same however the network is cut and on any number of threads. [`Fabric::digest`]
-//! puts together one digest per host, in the order of the hosts.
+//! first to schedule them. So everything that happens is the same however the network is cut and on any number of threads.
+//! [`Fabric::digest`] puts together one digest per host, in the order of the hosts.
 //!
 //! ```
 //! use narrows_fabric::parallel::{Agent, Context, Fabric};
@@ -45,16 +45,17 @@ use crate::packet::state::{NEVER, Packet};
 use crate::timing::{Costs, Timer};
 use crate::{Arrival, EventKind, Forwarding, Observer, PacketArrival, Statistics, Transfer, TransferId};
 use narrows_engine::{CalendarQueue, Digest};
-use narrows_topology::{LinkClass, Topology};
+use narrows_topology::Topology;
 use narrows_units::SimTime;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError};
 
 /// What is at the hosts of a region: sources of messages, and whatever counts what arrives. Every function is called in the order of
 /// simulated time; which of several at one time comes first does not depend on the regions.
 pub trait Agent: Observer + Send {
-    /// Of a message, this agent is told only [`Agent::delivered`], as soon as it is known, and neither [`Agent::source_done`] nor [`Agent::head`] nor
-    /// [`Agent::tail`] at their times. Saves three events per message.
+    /// Of a message, this agent is told only [`Agent::delivered`], as soon as it is known, and neither [`Agent::source_done`] nor
+    /// [`Agent::head`] nor [`Agent::tail`] at their times. Saves three events per message.
     const EARLY: bool = false;
 
     /// A timer strikes.
@@ -348,7 +349,8 @@ impl<A: Agent> Fabric<A> {
         Fabric::with_regions(config, topology, regions, agent)
     }
 
-    /// As [`Fabric::new`], with the region of every switch, numbered without a gap. With links without latency between regions there is one region.
+    /// As [`Fabric::new`], with the region of every switch, numbered without a gap. With links without latency between regions there is one
+    /// region.
     ///
     /// # Errors
     /// See [`ConfigError`].
@@ -504,7 +506,7 @@ impl<A: Agent> Fabric<A> {
 /// How long regions can do without each other: the latency of a link between them, and a bit.
 #[derive(Clone, Debug)]
 struct Lookahead {
-    /// By class of the links between regions: their latency, until the head of a packet asks for an output, and times on the wire.
+    /// By speed of the links between regions: their latency, until the head of a packet asks for an output, and times on the wire.
     links: Vec<(u64, u64, Timer)>,
     /// Stores and forwards.
     whole: bool,
@@ -514,29 +516,25 @@ struct Lookahead {
 
 impl Lookahead {
     fn new(config: &NetworkConfig, layout: &Layout) -> Lookahead {
-        let costs = Costs::new(config);
-        let mut classes: Vec<LinkClass> = Vec::new();
+        let costs = Costs::new(config, &layout.topology);
         let mut most = NEVER;
-        for link in layout.topology.links().iter().filter(|link| layout.home(link.from) != layout.home(link.to)) {
-            if !classes.contains(&link.class) {
-                classes.push(link.class);
-            }
-        }
-        let links = classes.iter().map(|&class| (costs.link(class).latency.as_ps(), costs.switch_latency, *costs.wire(class))).collect();
+        let between = layout.topology.links().iter().filter(|link| layout.home(link.from) != layout.home(link.to));
+        let speeds: BTreeSet<u16> = between.map(|link| link.speed).collect();
+        let links = speeds.iter().map(|&speed| (costs.link(speed).latency.as_ps(), costs.switch_latency, *costs.wire(speed))).collect();
         if let FlowControl::Pause(pause) = &config.flow_control
-            && !classes.is_empty()
+            && !speeds.is_empty()
         {
             most = pause.resend_after.as_ps();
-            for &class in &classes {
-                most = most.min(costs.link(class).latency.as_ps() + costs.wire(class).time(pause.frame.0 as u32));
+            for &speed in &speeds {
+                most = most.min(costs.link(speed).latency.as_ps() + costs.wire(speed).time(pause.frame.0 as u32));
             }
         }
         Lookahead { links, whole: config.forwarding == Forwarding::StoreAndForward, most }
     }
 
-    /// `least`: no packet that has come over such a link so far was smaller. The head of a packet asks for an output after the link and the switch's
-    /// pipeline; credits are back after the time of the packet and the link. A smaller one that is injected meanwhile has to come over such
-    /// a link before there are credits to give back for it.
+    /// `least`: no packet that has come over such a link so far was smaller. The head of a packet asks for an output after the link and the
+    /// switch's pipeline; credits are back after the time of the packet and the link. A smaller one that is injected meanwhile has to come
+    /// over such a link before there are credits to give back for it.
     fn with(&self, least: u32) -> u64 {
         let link = |&(latency, pipeline, timer): &(u64, u64, Timer)| {
             let first = timer.time(least);

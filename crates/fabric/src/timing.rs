@@ -7,6 +7,7 @@
 //! equal packets, stage `i` begins with packet `k` at `c_i + (k - 1) M_i`, where `c_i` is the way of the first packet and `M_i` the
 //! longest service time up to the stage; the last packet, which may be shorter, is then followed by itself.
 
+use crate::Transfer;
 use crate::config::{Forwarding, LinkConfig, NetworkConfig};
 use narrows_topology::{LinkClass, Topology};
 use narrows_units::{ByteRate, Bytes, SimTime};
@@ -55,42 +56,45 @@ impl Timer {
     }
 }
 
-/// The links between switches on a way, in order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Way {
-    /// How many.
-    pub links: u32,
-    /// Bit `i`: link `i` is of [`LinkClass::Global`]; none when that makes no difference.
-    globals: u64,
-}
-
-impl Way {
-    fn is_global(self, index: u32) -> bool {
-        self.globals >> index.min(63) & 1 != 0
-    }
-}
-
-/// Service times of the stages for a packet.
+/// A link of a way: its latency, and the times of a full packet and of the last one on it.
 #[derive(Clone, Copy)]
-struct Services {
-    read: u64,
-    host: u64,
-    switch: u64,
-    global: u64,
-    write: u64,
+struct Stage {
+    latency: u64,
+    full: u64,
+    rest: u64,
 }
 
-impl Services {
-    fn new(costs: &Costs, payload: u32, source_dma: bool, target_dma: bool) -> Services {
-        let wire = payload + costs.header;
-        let pcie = costs.pcie.time(payload);
-        Services {
-            read: if source_dma { pcie } else { 0 },
-            host: costs.host_wire.time(wire),
-            switch: costs.switch_wire.time(wire),
-            global: costs.global_wire.time(wire),
-            write: if target_dma { pcie } else { 0 },
-        }
+/// A message alone between two nodes.
+#[derive(Clone, Copy)]
+pub(crate) struct Alone {
+    pub times: ZeroLoad,
+    /// The time that the narrowest stage spends on it, in picoseconds.
+    pub narrowest: u64,
+    /// Links between switches on its way.
+    pub links: u32,
+}
+
+/// A message on its way through the stages.
+struct Walk {
+    /// Full packets behind the first one.
+    turns: u64,
+    only: bool,
+    /// The way of the first packet so far, and the longest service.
+    first: u64,
+    longest: u64,
+    /// When the stage began with the last packet; stage by stage.
+    last: u64,
+}
+
+impl Walk {
+    /// The next stage: `step` from the beginning of the one before for a full packet, `step_of_last` for the last one.
+    #[inline]
+    fn pass(&mut self, service: u64, step: u64, step_of_last: u64) {
+        self.first += step;
+        self.longest = self.longest.max(service);
+        // When packet n - 1 (packet 1 when there is but one) begins.
+        let begins = self.first + self.turns * self.longest;
+        self.last = if self.only { begins } else { (self.last + step_of_last).max(begins + service) };
     }
 }
 
@@ -99,13 +103,12 @@ impl Services {
 pub struct Costs {
     pub(crate) mtu: u32,
     pub(crate) header: u32,
-    host_link: LinkConfig,
-    switch_link: LinkConfig,
-    global_link: LinkConfig,
+    /// By [`narrows_topology::Link::speed`].
+    links: Vec<LinkConfig>,
+    wires: Vec<Timer>,
+    /// All links between switches are alike.
+    alike: bool,
     pub(crate) switch_latency: u64,
-    host_wire: Timer,
-    switch_wire: Timer,
-    global_wire: Timer,
     pub(crate) pcie: Timer,
     pcie_rate: ByteRate,
     intra_node_latency: u64,
@@ -115,18 +118,16 @@ pub struct Costs {
 
 impl Costs {
     /// From a configuration that [`NetworkConfig::check`] has passed.
-    pub(crate) fn new(config: &NetworkConfig) -> Self {
+    pub(crate) fn new(config: &NetworkConfig, topology: &Topology) -> Self {
         let wire = [config.packet().0, config.header.0];
+        let links = config.links(topology);
         Costs {
             mtu: config.mtu.0 as u32,
             header: config.header.0 as u32,
-            host_link: config.host_link,
-            switch_link: config.switch_link,
-            global_link: config.global_link,
+            wires: links.iter().map(|link| Timer::new(link.rate, wire)).collect(),
+            alike: links[1..].iter().all(|&link| link == config.switch_link),
+            links,
             switch_latency: config.switch_latency.as_ps(),
-            host_wire: Timer::new(config.host_link.rate, wire),
-            switch_wire: Timer::new(config.switch_link.rate, wire),
-            global_wire: Timer::new(config.global_link.rate, wire),
             pcie: Timer::new(config.pcie_rate, [config.mtu.0, 0]),
             pcie_rate: config.pcie_rate,
             intra_node_latency: config.intra_node.latency.as_ps(),
@@ -143,39 +144,25 @@ impl Costs {
 
     /// Links have different rates.
     pub(crate) fn mixed_rates(&self) -> bool {
-        self.host_link.rate != self.switch_link.rate || self.host_link.rate != self.global_link.rate
+        self.links.iter().any(|link| link.rate != self.links[0].rate)
     }
 
-    pub(crate) fn link(&self, class: LinkClass) -> LinkConfig {
-        match class {
-            LinkClass::Host => self.host_link,
-            LinkClass::Switch => self.switch_link,
-            LinkClass::Global => self.global_link,
-        }
-    }
-
-    /// Times on the wire of a class of links.
+    /// Of links with this [`narrows_topology::Link::speed`].
     #[inline]
-    pub(crate) fn wire(&self, class: LinkClass) -> &Timer {
-        match class {
-            LinkClass::Host => &self.host_wire,
-            LinkClass::Switch => &self.switch_wire,
-            LinkClass::Global => &self.global_wire,
-        }
+    pub(crate) fn link(&self, speed: u16) -> LinkConfig {
+        self.links[usize::from(speed)]
     }
 
-    /// The minimal way between two hosts.
-    pub(crate) fn way(&self, topology: &Topology, source: u32, target: u32) -> Way {
-        if self.global_link == self.switch_link {
-            return Way { links: topology.switch_links_between(source, target), globals: 0 };
-        }
-        let mut way = Way { links: 0, globals: 0 };
-        topology.links_between(source, target, |class| {
-            // Beyond 64 links, in no machine that was built, the last kind goes on.
-            way.globals |= u64::from(class == LinkClass::Global) << way.links.min(63);
-            way.links += 1;
-        });
-        way
+    /// Times on their wires.
+    #[inline]
+    pub(crate) fn wire(&self, speed: u16) -> &Timer {
+        &self.wires[usize::from(speed)]
+    }
+
+    /// Times on the wire of a host.
+    #[inline]
+    pub(crate) fn host_wire(&self) -> &Timer {
+        self.wire(LinkClass::Host.speed())
     }
 
     pub(crate) fn pcie_rate(&self) -> ByteRate {
@@ -184,8 +171,8 @@ impl Costs {
 
     /// A header from a host to another on the same switch.
     pub fn least_latency(&self) -> SimTime {
-        let header = self.host_wire.time(self.header);
-        let latency = 2 * self.host_link.latency.as_ps() + self.switch_latency;
+        let header = self.host_wire().time(self.header);
+        let latency = 2 * self.link(LinkClass::Host.speed()).latency.as_ps() + self.switch_latency;
         SimTime(latency + header + if self.store_and_forward { header } else { 0 })
     }
 
@@ -199,63 +186,62 @@ impl Costs {
         self.intra_node_rate.time_for(Bytes(payload)).as_ps()
     }
 
-    /// The time that the narrowest stage spends on a message.
-    pub(crate) fn narrowest(&self, way: Way, payload: u64, source_dma: bool, target_dma: bool) -> u64 {
-        let wire = Bytes(payload + self.packets(payload) * u64::from(self.header));
-        let mut longest = self.host_link.rate.time_for(wire);
-        if way.links > way.globals.count_ones() {
-            longest = longest.max(self.switch_link.rate.time_for(wire));
-        }
-        if way.globals != 0 {
-            longest = longest.max(self.global_link.rate.time_for(wire));
-        }
-        if source_dma || target_dma {
-            longest = longest.max(self.pcie_rate.time_for(Bytes(payload)));
-        }
-        longest.as_ps()
-    }
-
     /// The message alone between two nodes.
-    pub(crate) fn zero_load(&self, way: Way, payload: u64, source_dma: bool, target_dma: bool) -> ZeroLoad {
+    pub(crate) fn alone(&self, topology: &Topology, transfer: &Transfer) -> Alone {
+        let Transfer { source, target, payload: Bytes(payload), source_dma, target_dma, .. } = *transfer;
         let packets = self.packets(payload);
-        let full = Services::new(self, payload.min(u64::from(self.mtu)) as u32, source_dma, target_dma);
-        let rest = match packets {
-            1 => full,
-            _ => Services::new(self, (payload - (packets - 1) * u64::from(self.mtu)) as u32, source_dma, target_dma),
+        let full = payload.min(u64::from(self.mtu)) as u32;
+        let rest = (payload - (packets - 1) * u64::from(self.mtu)) as u32;
+        let stage = |speed: u16| {
+            let wire = self.wire(speed);
+            Stage { latency: self.link(speed).latency.as_ps(), full: wire.time(full + self.header), rest: wire.time(rest + self.header) }
         };
-        let host_latency = self.host_link.latency.as_ps();
-        let turns = packets.saturating_sub(2);
-        // The way of the first packet so far, the longest service so far, and when the stage before began with the last packet. Stage by stage,
-        // begins is when packet n - 1 (packet 1 when there is but one) begins.
-        let (mut first, mut longest) = (0, full.read);
-        let mut begins = turns * longest;
-        let mut last = if packets == 1 { 0 } else { begins + full.read };
-        let source_done = if source_dma { last + rest.read } else { 0 };
-        let mut pass = |service: u64, step: u64, step_of_last: u64| {
-            first += step;
-            longest = longest.max(service);
-            begins = first + turns * longest;
-            last = if packets == 1 { begins } else { (last + step_of_last).max(begins + service) };
-        };
-        pass(full.host, full.read, rest.read);
+        let pcie = |used: bool| if used { (self.pcie.time(full), self.pcie.time(rest)) } else { (0, 0) };
+        let (read, write) = (pcie(source_dma), pcie(target_dma));
+        let host = stage(LinkClass::Host.speed());
+        let mut slowest = self.link(LinkClass::Host.speed()).rate;
+
+        let (only, turns) = (packets == 1, packets.saturating_sub(2));
+        let mut walk = Walk { turns, only, first: 0, longest: read.0, last: if only { 0 } else { turns * read.0 + read.0 } };
+        let source_done = if source_dma { walk.last + read.1 } else { 0 };
+        walk.pass(host.full, read.0, read.1);
         // A head goes on at once, when the next link is faster only so late that it does not run dry, or when its tail is there.
         let wait = |before: u64, after: u64| if self.store_and_forward { before } else { before.saturating_sub(after) };
-        let mut before = (host_latency, full.host, rest.host);
-        for index in 0..way.links {
-            let (latency, service, of_last) = if way.is_global(index) {
-                (self.global_link.latency.as_ps(), full.global, rest.global)
-            } else {
-                (self.switch_link.latency.as_ps(), full.switch, rest.switch)
-            };
-            let head = before.0 + self.switch_latency;
-            pass(service, head + wait(before.1, service), head + wait(before.2, of_last));
-            before = (latency, service, of_last);
+        let mut before = host;
+        let mut go_on = |after: Stage| {
+            let head = before.latency + self.switch_latency;
+            walk.pass(after.full, head + wait(before.full, after.full), head + wait(before.rest, after.rest));
+            before = after;
+        };
+        let mut links = 0;
+        if self.alike {
+            links = topology.switch_links_between(source, target);
+            if links > 0 {
+                let between = stage(LinkClass::Switch.speed());
+                slowest = slowest.min(self.link(LinkClass::Switch.speed()).rate);
+                (0..links).for_each(|_| go_on(between));
+            }
+        } else {
+            let mut last = (LinkClass::Host.speed(), host);
+            topology.links_between(source, target, |speed| {
+                if speed != last.0 {
+                    last = (speed, stage(speed));
+                    slowest = slowest.min(self.link(speed).rate);
+                }
+                links += 1;
+                go_on(last.1);
+            });
         }
-        let head = before.0 + self.switch_latency;
-        pass(full.host, head + wait(before.1, full.host), head + wait(before.2, rest.host));
-        pass(full.write, host_latency + full.host, host_latency + rest.host);
-        let head = first - full.host + self.host_wire.time(self.header);
-        ZeroLoad { source_done: SimTime(source_done), head: SimTime(head), tail: SimTime(last + rest.write) }
+        go_on(host);
+        walk.pass(write.0, host.latency + host.full, host.latency + host.rest);
+        let head = walk.first - host.full + self.host_wire().time(self.header);
+        let times = ZeroLoad { source_done: SimTime(source_done), head: SimTime(head), tail: SimTime(walk.last + write.1) };
+
+        let mut narrowest = slowest.time_for(Bytes(payload + packets * u64::from(self.header)));
+        if source_dma || target_dma {
+            narrowest = narrowest.max(self.pcie_rate.time_for(Bytes(payload)));
+        }
+        Alone { times, narrowest: narrowest.as_ps(), links }
     }
 
     /// The message alone between ranks of one node.
@@ -269,11 +255,10 @@ impl Costs {
     }
 
     /// Either.
-    pub(crate) fn zero_load_of(&self, topology: &Topology, transfer: &crate::Transfer) -> ZeroLoad {
+    pub(crate) fn zero_load(&self, topology: &Topology, transfer: &Transfer) -> ZeroLoad {
         if transfer.source == transfer.target {
             return self.zero_load_intra_node(transfer.payload.0, transfer.source_dma);
         }
-        let way = self.way(topology, transfer.source, transfer.target);
-        self.zero_load(way, transfer.payload.0, transfer.source_dma, transfer.target_dma)
+        self.alone(topology, transfer).times
     }
 }

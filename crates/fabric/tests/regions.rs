@@ -10,7 +10,7 @@ use narrows_fabric::{
     Arbitration, Arrival, Derived, FlowControl, Forwarding, LinkConfig, NetworkConfig, NetworkKind, Observer, PauseConfig, Queueing,
     Statistics, Transfer, TransferId,
 };
-use narrows_topology::{FatTree, RoutingKind};
+use narrows_topology::{FatTree, RoutingKind, Topology, graph_file};
 use narrows_units::{ByteRate, Bytes, SimTime};
 use proptest::prelude::*;
 
@@ -44,13 +44,18 @@ impl Agent for Script {
     }
 }
 
-fn tree(choice: u8) -> FatTree {
-    match choice {
+/// A ring with a tail: every link has a speed of its own.
+const GRAPH: &str = "hosts a 3\nhosts b 2\nhosts c 1\nhosts d 2\nlink a b bandwidth=3GB/s latency=80ns\nlink b c x2 bandwidth=25GB/s latency=400ns\n\
+                     link c a bandwidth=7GB/s\nlink c d global latency=900ns\n";
+
+fn topology(choice: u8) -> Topology {
+    let tree = match choice {
         0 => FatTree::k_ary_n_tree(2, 3),
         1 => FatTree::pgft(&[2, 4], &[1, 1], &[1, 2]),
-        _ => FatTree::k_ary_n_tree(4, 2),
-    }
-    .unwrap()
+        2 => FatTree::k_ary_n_tree(4, 2),
+        _ => return graph_file::parse("ring with a tail", GRAPH, None).unwrap(),
+    };
+    tree.unwrap().build()
 }
 
 prop_compose! {
@@ -109,7 +114,7 @@ struct Outcome {
 /// Runs the transfers to the end; checks all buffers at every step of `check`.
 fn run(
     config: &NetworkConfig,
-    tree: &FatTree,
+    topology: &Topology,
     regions: Vec<u32>,
     list: &[(SimTime, Transfer)],
     threads: usize,
@@ -117,7 +122,7 @@ fn run(
 ) -> Outcome {
     let all: Vec<Transfer> = list.iter().map(|entry| entry.1).collect();
     let make = |_: &[u32]| Script { transfers: all.clone(), ..Script::default() };
-    let mut fabric = Fabric::with_regions(config, tree.clone().build(), regions, make).unwrap();
+    let mut fabric = Fabric::with_regions(config, topology.clone(), regions, make).unwrap();
     for (index, (at, transfer)) in list.iter().enumerate() {
         fabric.timer(*at, transfer.source, index as u32);
     }
@@ -144,12 +149,16 @@ proptest! {
     /// Any cut, any number of threads, any models of switches and links: the same digest, and everything arrives.
     #[test]
     fn the_cut_and_the_threads_make_no_difference(
-        config in config(), list in transfers(60, 30_000), choice in 0u8..3,
+        mut config in config(), list in transfers(60, 30_000), choice in 0u8..4,
         cut in prop::collection::vec(0u32..4, 12), threads in 1usize..5, step in 1u64..700_000
     ) {
-        let tree = tree(choice);
-        let switches = tree.clone().build().switches();
-        let whole = run(&config, &tree, vec![0; switches as usize], &list, 1, Some(SimTime(step)));
+        let topology = topology(choice);
+        if choice == 3 {
+            config.routing = RoutingKind::Table;
+            config.virtual_channels = topology.shape().virtual_channels(RoutingKind::Table).unwrap();
+        }
+        let switches = topology.switches();
+        let whole = run(&config, &topology, vec![0; switches as usize], &list, 1, Some(SimTime(step)));
         prop_assert_eq!(whole.arrived, 2 * list.len() as u64);
         prop_assert_eq!(whole.bytes, list.iter().map(|entry| entry.1.payload.0).sum::<u64>());
         prop_assert_eq!(whole.live, 0);
@@ -160,7 +169,7 @@ proptest! {
         used.dedup();
         regions.iter_mut().for_each(|region| *region = used.binary_search(region).unwrap() as u32);
         for regions in [regions, (0..switches).collect()] {
-            let apart = run(&config, &tree, regions, &list, threads, Some(SimTime(step)));
+            let apart = run(&config, &topology, regions, &list, threads, Some(SimTime(step)));
             prop_assert_eq!(apart.digest, whole.digest);
             prop_assert_eq!(apart.statistics, whole.statistics);
         }
@@ -180,10 +189,10 @@ fn without_latency_there_is_one_region() {
 /// What tells two runs apart shows in the digest.
 #[test]
 fn the_digest_sees_a_picosecond() {
-    let tree = FatTree::k_ary_n_tree(4, 2).unwrap();
+    let topology = topology(2);
     let digest = |at: u64| {
         let list = [(SimTime(at), message(0, 0, 15, 100)), (SimTime(0), message(1, 3, 5, 100))];
-        run(&round_numbers(NetworkKind::Packet), &tree, vec![0; 8], &list, 1, None).digest
+        run(&round_numbers(NetworkKind::Packet), &topology, vec![0; 8], &list, 1, None).digest
     };
     assert_eq!(digest(5), digest(5));
     assert_ne!(digest(5), digest(6));

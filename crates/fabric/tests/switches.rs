@@ -286,13 +286,14 @@ fn the_headroom_is_what_the_fact_sheet_says() {
     // Host links: there and back 400 ns, switch 100 ns, a packet in the way 104 ns, the frame 8.4 ns: 612.4 ns of 10 B, and a packet that was begun.
     let config = paused(4, 32);
     let FlowControl::Pause(pause) = config.flow_control else { unreachable!() };
-    assert_eq!(config.headroom(&pause), Bytes(6124 + 1040));
-    assert_eq!(config.missing_headroom(), None);
-    assert_eq!(paused(30, 32).missing_headroom(), Some(Bytes(30 * 1040 + 7164 - 32 * 1040)));
-    assert_eq!(round_numbers(NetworkKind::Packet).missing_headroom(), None, "credits need none");
+    let topology = FatTree::k_ary_n_tree(4, 2).unwrap().build();
+    assert_eq!(config.headroom(&pause, &topology), Bytes(6124 + 1040));
+    assert_eq!(config.missing_headroom(&topology), None);
+    assert_eq!(paused(30, 32).missing_headroom(&topology), Some(Bytes(30 * 1040 + 7164 - 32 * 1040)));
+    assert_eq!(round_numbers(NetworkKind::Packet).missing_headroom(&topology), None, "credits need none");
     // The thresholds that come of themselves: the buffer less the headroom, and two packets below.
     let derived = PauseConfig { xoff: Derived::FromPath, ..pause };
-    assert_eq!(config.pause_thresholds(&derived), (Bytes(32 * 1040 - 7164), Bytes(30 * 1040 - 7164)));
+    assert_eq!(config.pause_thresholds(&derived, &topology), (Bytes(32 * 1040 - 7164), Bytes(30 * 1040 - 7164)));
 }
 
 #[test]
@@ -310,15 +311,15 @@ fn with_enough_headroom_nothing_is_lost_and_with_too_little_it_is_counted() {
     // Exactly the headroom that is needed above the threshold. Going on at 10 packets leaves more than the 612 ns, 6 packets, until new ones come.
     let config = paused(12, 12);
     let FlowControl::Pause(pause) = config.flow_control else { unreachable!() };
-    let enough = NetworkConfig { buffer_per_channel: Bytes(12 * 1040 + config.headroom(&pause).0), ..config };
-    assert_eq!(enough.missing_headroom(), None);
+    let enough = NetworkConfig { buffer_per_channel: Bytes(12 * 1040 + config.headroom(&pause, &tree.clone().build()).0), ..config };
+    assert_eq!(enough.missing_headroom(&tree.clone().build()), None);
     let (statistics, time) = outcome(&enough);
     assert!(statistics.pauses > 100, "the incast is held up by pauses, got {}", statistics.pauses);
     assert_eq!(statistics.lost_packets, 0);
     // 12 x 200 packets through one link of 104 ns each.
     assert_near("incast under pauses, us", time.as_ns_f64() / 1e3, 12.0 * 200.0 * 0.104, 0.02);
     let (statistics, _) = outcome(&paused(7, 8));
-    assert!(paused(7, 8).missing_headroom().is_some());
+    assert!(paused(7, 8).missing_headroom(&tree.clone().build()).is_some());
     assert!(statistics.lost_packets > 0, "too little headroom loses packets");
 }
 

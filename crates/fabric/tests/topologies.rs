@@ -58,7 +58,7 @@ fn the_closed_form_holds_over_links_of_different_rates() {
             config.switch_link.rate = ByteRate(switch * 1_000_000_000);
             config.global_link.rate = ByteRate(global * 1_000_000_000);
             config.global_link.latency = SimTime::from_ns(500);
-            config.buffer_per_channel = Bytes(config.buffer_for_full_rate().0 + 4 * 1040);
+            config.buffer_per_channel = Bytes(config.buffer_for_full_rate(&topology).0 + 4 * 1040);
             let last = topology.hosts() - 1;
             for (source, target) in [(0, 1), (0, last), (3, last / 2), (last, 5)] {
                 for payload in [0, 1000, 5500, 64_000] {
@@ -99,6 +99,29 @@ fn no_routing_locks_up_with_the_smallest_buffers() {
             assert_eq!(driver.network().in_flight(), 0, "{} {routing}: everything arrives", topology.name());
         }
     }
+}
+
+/// The transpose, (x, y) to (y, x): with dimension order all packets of row y turn at (y, y), and the link into it carries 7 of 8 nodes' messages
+/// (Glass and Ni, "The turn model for adaptive routing", ISCA 1992). Spread over the minimal ways they take less long, and never longer ways.
+#[test]
+fn adaptive_minimal_ways_spread_a_transpose() {
+    let mesh = TorusParameters { lengths: vec![8, 8], wrap: false, board: 1, hosts_per_switch: 1, cables: 1, hosts: None };
+    let topology = Torus::new(mesh).unwrap().build();
+    let pairs: Vec<(u32, u32)> = (0..64).map(|host| (host, host % 8 * 8 + host / 8)).filter(|(host, target)| host != target).collect();
+    let done = |routing| {
+        let config = with_channels(round_numbers(NetworkKind::Packet), &topology, routing);
+        let mut driver = Driver::new(&config, topology.clone()).unwrap();
+        pairs.iter().for_each(|&(host, target)| driver.start(message(host, host, target, 200_000)));
+        driver.run();
+        let hops: u32 = pairs.iter().map(|&(host, target)| 200 * (2 + topology.switch_links_between(host, target))).sum();
+        assert_eq!(driver.network().statistics().packet_hops, u64::from(hops), "{routing}: minimal ways");
+        driver.now().as_ps() as f64 / 1e6
+    };
+    let (ordered, adaptive) = (done(RoutingKind::DimensionOrder), done(RoutingKind::Adaptive));
+    println!("us: dimension order {ordered}, adaptive {adaptive}");
+    // 7 x 200 packets of 104 ns on one link, and a little to fill and drain.
+    assert!((ordered / 145.6 - 1.0).abs() < 0.05, "expected 145.6 us, found {ordered}");
+    assert!(adaptive < 0.75 * ordered, "adaptive {adaptive} us, dimension order {ordered} us");
 }
 
 #[test]

@@ -72,7 +72,7 @@ fn the_closed_form_is_what_the_packet_network_does() {
         config.host_link.rate = ByteRate(host * 1_000_000_000);
         config.switch_link.rate = ByteRate(switch * 1_000_000_000);
         config.pcie_rate = ByteRate(pcie * 1_000_000_000);
-        config.buffer_per_channel = Bytes(config.buffer_for_full_rate().0 + 4 * 1040);
+        config.buffer_per_channel = Bytes(config.buffer_for_full_rate(&three_levels().build()).0 + 4 * 1040);
         for target in [0, 1, 2, 7] {
             for payload in [0, 1, 999, 1000, 1001, 2000, 5500, 64_000, 1_000_001] {
                 for (source_dma, target_dma) in [(false, false), (true, false), (false, true), (true, true)] {
@@ -119,7 +119,7 @@ fn buffers_below_the_round_trip_of_a_credit_limit_the_rate() {
     let payload = 4 << 20;
     let times = run(&config, &three_levels(), &[message(0, 0, 7, payload)]);
     assert_near("one packet per buffer: GB/s", gigabytes_per_s(payload, times[0][2]), 1000.0 / 604.0, 0.01);
-    config.buffer_per_channel = config.buffer_for_full_rate();
+    config.buffer_per_channel = config.buffer_for_full_rate(&three_levels().build());
     assert_eq!(config.buffer_per_channel, Bytes(6 * 1040), "604 ns are 5.8 packets");
     let times = run(&config, &three_levels(), &[message(0, 0, 7, payload)]);
     assert_near("buffers as advised: GB/s", gigabytes_per_s(payload, times[0][2]), 10.0 / 1.04, 0.01);

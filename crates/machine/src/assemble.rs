@@ -99,7 +99,12 @@ impl Machine {
 
     /// What to check before the results are trusted, a line each.
     pub fn warnings(&self) -> Vec<String> {
-        let missing = self.network_config(0).missing_headroom();
+        let network = self.network_config(0);
+        let missing = match network.flow_control {
+            FlowControl::Credits => None,
+            // Reading the machine has tried to make it.
+            FlowControl::Pause(_) => self.topology().ok().and_then(|topology| network.missing_headroom(&topology)),
+        };
         let warning = |missing| {
             format!(
                 "buffers lack {missing} of headroom above network.pfc.xoff: packets can be lost; raise network.buffer or lower network.pfc.xoff"

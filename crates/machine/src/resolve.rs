@@ -408,12 +408,6 @@ fn switch(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
         let label = format!("expected 0 to {}", networks - 1);
         errors.push(layers.at("switch.strict_priority", format!("there is no virtual network {network}")).label(label));
     }
-    if errors.is_empty()
-        && let Err(error) = machine.network_config(0).check_flow_control()
-    {
-        let path = if matches!(error, ConfigError::Headroom { .. }) { "network.buffer" } else { "network.pfc.xoff" };
-        errors.push(layers.at(path, error.to_string()));
-    }
 }
 
 fn topology(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
@@ -506,6 +500,12 @@ fn topology(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
     if shape.radix() > machine.switch.radix {
         let message = format!("this topology needs switches of {} ports, they have {radix} (switch.radix)", shape.radix());
         errors.push(layers.at("topology.kind", message).label("raise switch.radix, or change the topology's numbers"));
+    }
+    if errors.is_empty()
+        && let Err(error) = machine.network_config(0).check_flow_control(&topology)
+    {
+        let path = if matches!(error, ConfigError::Headroom { .. }) { "network.buffer" } else { "network.pfc.xoff" };
+        errors.push(layers.at(path, error.to_string()));
     }
     let routing = machine.network.routing;
     let Some(needed) = shape.virtual_channels(routing) else {

@@ -9,6 +9,13 @@ fn load(name: &str, set: &[&str]) -> Machine {
     Machine::load(name, &overrides).unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// Fact sheet 4.5: InfiniBand QDR has one data virtual lane and FIFO inputs; BXI v3 virtual output queues.
+#[test]
+fn switches_queue_as_their_sources_say() {
+    let queueing = |name| load(name, &[]).network_config(0).queueing;
+    assert_eq!([queueing("ib-qdr"), queueing("bxi-v3")], [Queueing::Fifo, Queueing::VirtualOutput]);
+}
+
 #[test]
 fn every_preset_makes_all_three_networks() {
     for preset in PRESETS {

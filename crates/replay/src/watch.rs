@@ -1,7 +1,7 @@
 //! A replay over time: what each application gets, and what waits in the switches for it.
 //!
 //! Time is cut into periods that begin with simulated time. Messages count in the period in which their receive ends, packets in the one in which they are through.
-//! Packets and queues are seen on the packet network only; they belong to the application of the node that sent them, and to none where several
+//! Packets and queues are seen on the packet network only, and links not with LogGP; packets belong to the application of the node that sent them, and to none where several
 //! applications share it.
 
 use narrows_fabric::{Network, Observer, PacketArrival};
@@ -34,8 +34,10 @@ pub struct Seen {
     pub period: SimTime,
     /// By application and period.
     pub applications: Vec<Vec<Interval>>,
-    /// Queues and links; none of networks without packets.
+    /// Queues and links; none of the LogGP network, and of the flow network no queues.
     pub telemetry: Option<Telemetry>,
+    /// Packets were seen.
+    pub packets: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -86,6 +88,10 @@ impl Observer for Eye {
         lock(&self.0).telemetry.sent(link, duration.as_ps());
     }
 
+    fn flows(&mut self, link: u32, share: u64, at: SimTime) {
+        lock(&self.0).telemetry.flows(link, share, at.as_ps());
+    }
+
     fn queued(&mut self, link: u32, lane: u32, source: u32, wire: u32, at: SimTime, joins: bool) {
         let state = &mut *lock(&self.0);
         state.telemetry.queued(link, lane, wire, at.as_ps(), joins);
@@ -126,6 +132,7 @@ impl Observer for Eye {
 pub struct Watch {
     state: Arc<Mutex<State>>,
     packets: bool,
+    links: bool,
     /// Of messages: bins of their own, so that no lock is taken for them.
     messages: Vec<Vec<Interval>>,
     period: u64,
@@ -157,9 +164,10 @@ impl Watch {
             period: period.as_ps(),
             epoch: 0,
         }));
-        let packets = network.observe(Box::new(Eye(Arc::clone(&state))));
+        let packets = matches!(network, Network::Packet(_));
+        let links = network.observe(Box::new(Eye(Arc::clone(&state))));
         let messages = vec![Vec::new(); nodes.len()];
-        Watch { state, packets, messages, period: period.as_ps(), epoch: 0, next: u64::MAX }
+        Watch { state, packets, links, messages, period: period.as_ps(), epoch: 0, next: u64::MAX }
     }
 
     /// Simulated time starts. What set-up did does not count.
@@ -216,6 +224,6 @@ impl Watch {
         }
         let nothing = Telemetry::new(state.telemetry.topology(), 1);
         let telemetry = std::mem::replace(&mut state.telemetry, nothing);
-        Seen { period: SimTime(self.period), applications, telemetry: self.packets.then_some(telemetry) }
+        Seen { period: SimTime(self.period), applications, telemetry: self.links.then_some(telemetry), packets: self.packets }
     }
 }

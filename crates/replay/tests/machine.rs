@@ -4,7 +4,7 @@
 
 use narrows_collectives::rules::Rules;
 use narrows_collectives::{Algorithm, Operation as CollectiveOperation, Schedule, proof};
-use narrows_fabric::Network;
+use narrows_fabric::{Network, NetworkConfig, NetworkKind};
 use narrows_machine::{Machine, Overrides};
 use narrows_nic::Nics;
 use narrows_replay::Outcome;
@@ -266,9 +266,9 @@ fn periods_add_up() {
     let machine = Machine::load("bxi-v2", &Overrides { nodes: Some(64), set: Vec::new() }).unwrap();
     let nodes = vec![vec![0, 1, 2], vec![40, 41]];
     let processes = mapping::processes(&nodes);
-    let whole = |period: Option<SimTime>| {
+    let whole = |kind: NetworkKind, period: Option<SimTime>| {
         let topology = machine.topology().unwrap();
-        let config = machine.network_config(1);
+        let config = NetworkConfig { kind, ..machine.network_config(1) };
         let mut network = Network::new(&config, topology.clone()).unwrap();
         let lanes = u32::from(config.virtual_networks) * u32::from(config.virtual_channels);
         let watch = period.map(|period| Watch::new(&mut network, Arc::new(topology), lanes, &nodes, period));
@@ -293,9 +293,9 @@ fn periods_add_up() {
         };
         replay.run(&mut |_| true).unwrap()
     };
-    let plain = whole(None);
+    let plain = whole(NetworkKind::Packet, None);
     for period in [SimTime::from_ns(700), SimTime::from_us(10), SimTime::from_us(100_000)] {
-        let outcome = whole(Some(period));
+        let outcome = whole(NetworkKind::Packet, Some(period));
         assert_eq!(outcome.digest, plain.digest, "looking changes nothing");
         let seen = outcome.seen.unwrap();
         for (application, intervals) in outcome.applications.iter().zip(&seen.applications) {
@@ -317,6 +317,19 @@ fn periods_add_up() {
         assert_eq!(seen.applications[1].iter().map(|one| one.queued).sum::<f64>(), 0.0);
         assert!(by_application > 50e-6, "{by_application} packet seconds");
     }
+    // Flows: no packets and no queues, but links.
+    let period = SimTime::from_us(10);
+    let (plain, outcome) = (whole(NetworkKind::Flow, None), whole(NetworkKind::Flow, Some(period)));
+    assert_eq!(outcome.digest, plain.digest, "looking changes nothing");
+    let seen = outcome.seen.unwrap();
+    let telemetry = seen.telemetry.unwrap();
+    assert!(!seen.packets && telemetry.queue_rows.is_empty());
+    let ejection = machine.topology().unwrap().ejection(2);
+    let busy: f64 = telemetry.link_rows.iter().filter(|row| row.link == ejection).map(|row| f64::from(row.utilisation)).sum();
+    let bytes = busy * period.as_s_f64() * machine.link.host.bandwidth.0 as f64;
+    assert!((2_000_000.0..2_200_000.0).contains(&bytes), "two senders of 100 messages of 10,000 B: {bytes} B");
+    // LogGP has no links.
+    assert!(whole(NetworkKind::LogGp, Some(period)).seen.unwrap().telemetry.is_none());
 }
 
 #[test]

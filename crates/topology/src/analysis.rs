@@ -28,12 +28,12 @@ pub struct ChannelLoads {
 }
 
 impl ChannelLoads {
-    /// What every host can send at most, as a fraction of the rate of its link, and the link that limits it. `rate`: of a class of links, relative to
-    /// host links.
-    pub fn limit(&self, topology: &Topology, rate: impl Fn(LinkClass) -> f64) -> (f64, LinkId) {
+    /// What every host can send at most, as a fraction of the rate of its link, and the link that limits it. `rates`: by
+    /// [`Link::speed`](crate::Link), relative to host links.
+    pub fn limit(&self, topology: &Topology, rates: &[f64]) -> (f64, LinkId) {
         let mut worst = (1.0, 0);
         for (index, (&load, link)) in self.loads.iter().zip(topology.links()).enumerate() {
-            let limit = rate(link.class) / load;
+            let limit = rates[usize::from(link.speed)] / load;
             if limit < worst.0 {
                 worst = (limit, index as LinkId);
             }
@@ -86,8 +86,9 @@ impl Offer {
     }
 }
 
-/// Channel loads under a routing that does not look at loads: minimal, D-mod-K, S-mod-K, dimension order, Valiant, tables; and adaptive ways up, taken as
-/// evenly spread. `None` for UGAL and PAR, which have no closed form, and for what would take more than some seconds.
+/// Channel loads under a routing that does not look at loads: minimal, D-mod-K, S-mod-K, dimension order, Valiant, tables; and adaptive
+/// ways up, taken as evenly spread. `None` for UGAL, PAR and what else looks at loads, which has no closed form, and for what would take
+/// more than some seconds.
 pub fn channel_loads(topology: &Topology, kind: RoutingKind, pattern: Pattern) -> Option<ChannelLoads> {
     let routing = Routing::new(kind, topology, RoutingOptions::default()).ok()?;
     let offer = Offer::new(topology, pattern);
@@ -102,6 +103,7 @@ pub fn channel_loads(topology: &Topology, kind: RoutingKind, pattern: Pattern) -
         (Routing::Torus(routing), _) => detour_loads(&routing.guide, routing.policy, &offer, &mut sum),
         (Routing::HyperX(routing), _) => detour_loads(&routing.guide, routing.policy, &offer, &mut sum),
         (Routing::Table(routing), _) => detour_loads(&routing.guide, routing.policy, &offer, &mut sum),
+        (Routing::AdaptiveTorus(_) | Routing::AdaptiveHyperX(_), _) => None,
         (Routing::FatTree(_), _) => unreachable!("fat trees are routed as fat trees"),
     }?;
     let offered: f64 = sum.loads[..topology.hosts() as usize].iter().sum();
@@ -249,8 +251,9 @@ fn tree_loads(routing: &FatTreeRouting, tree: &FatTree, kind: RoutingKind, offer
     Some(())
 }
 
-/// Cables between the first and the second half of the hosts, in their order; switches without hosts stand on the side of most of their cables. For the
-/// topologies of this crate the halves are groups, pods or planes, and the cut is the bisection; for a graph from a file it is an upper bound of it.
+/// Cables between the first and the second half of the hosts, in their order; switches without hosts stand on the side of most of their
+/// cables. For the topologies of this crate the halves are groups, pods or planes, and the cut is the bisection; for a graph from a file it
+/// is an upper bound of it.
 pub fn bisection(topology: &Topology) -> Cut {
     let half = topology.hosts() / 2;
     let mut side: Vec<Option<bool>> = vec![None; topology.switches() as usize];
@@ -286,7 +289,7 @@ pub fn bisection(topology: &Topology) -> Cut {
         }
         decided.iter().for_each(|&(switch, second)| side[switch as usize] = Some(second));
     }
-    let mut cut = Cut::default();
+    let mut cut = Cut { local: 0, global: 0, speeds: vec![0; topology.speeds().len()] };
     for (index, link) in topology.links().iter().enumerate() {
         if let (Vertex::Switch(one), Vertex::Switch(other)) = (link.from, link.to)
             && one < other
@@ -294,16 +297,19 @@ pub fn bisection(topology: &Topology) -> Cut {
             && side[one as usize].unwrap_or(false) != side[other as usize].unwrap_or(false)
         {
             *(if link.class == LinkClass::Global { &mut cut.global } else { &mut cut.local }) += 1;
+            cut.speeds[usize::from(link.speed)] += 1;
         }
     }
     cut
 }
 
 /// Cables between two halves of a network.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
     /// Of [`LinkClass::Switch`].
     pub local: u32,
     /// Of [`LinkClass::Global`].
     pub global: u32,
+    /// All of them, by [`Link::speed`](crate::Link).
+    pub speeds: Vec<u32>,
 }

@@ -1,5 +1,5 @@
-//! The channel-dependency graph (Dally and Seitz, "Deadlock-Free Message Routing in Multiprocessor Interconnection Networks", 1987): a routing is
-//! free of deadlock when no cycle closes among the virtual channels that its packets hold and wait for.
+//! The channel-dependency graph (Dally and Seitz, "Deadlock-Free Message Routing in Multiprocessor Interconnection Networks", 1987): a
+//! routing is free of deadlock when no cycle closes among the virtual channels that its packets hold and wait for.
 //!
 //! Every dependency that the routing could make is found, not a sample: from all switches to every target, over every way point,
 //! whatever the loads. A packet on (link, channel) goes on in the same way whoever sent it, so for each target a pair is followed once.
@@ -10,7 +10,9 @@ use crate::routing::{Route, RouteState, Routing};
 use std::fmt;
 
 /// More switches than this are not checked when a machine is put together; the rules of the routings hold for any number.
-pub const MAX_CHECKED_SWITCHES: u32 = 10_000;
+const MAX_CHECKED_SWITCHES: u32 = 10_000;
+/// The same where packets have a choice at every switch: each target has many times as many places to follow, 60 s for a torus of 9,680.
+const MAX_CHECKED_ADAPTIVE: u32 = 2_000;
 
 /// What makes a deadlock possible.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,8 +59,8 @@ pub(crate) struct Flood<'a> {
     channels: u8,
     /// The switch at the end of each link.
     end: Vec<u32>,
-    /// The number of each link at its end: that of the link back. What comes into a switch is side by side then, and the largest networks are
-    /// followed at the speed of the caches.
+    /// The number of each link at its end: that of the link back. What comes into a switch is side by side then, and the largest networks
+    /// are followed at the speed of the caches.
     arrival: Vec<LinkId>,
     /// Words of each pair's set of pairs that it waits for: bit `port * channels + channel` of the next switch.
     words: usize,
@@ -72,7 +74,7 @@ pub(crate) struct Flood<'a> {
 }
 
 impl<'a> Flood<'a> {
-    fn new(topology: &'a Topology, channels: u8) -> Flood<'a> {
+    pub(crate) fn new(topology: &'a Topology, channels: u8) -> Flood<'a> {
         let ports = (0..topology.switches()).map(|switch| topology.outputs(switch).len()).max().unwrap_or(0);
         let words = (ports * usize::from(channels)).div_ceil(64);
         let pairs = topology.links().len() * usize::from(channels);
@@ -96,6 +98,10 @@ impl<'a> Flood<'a> {
 
     fn pair(&self, place: Place) -> usize {
         self.arrival[place.link as usize] as usize * usize::from(self.channels) + usize::from(place.channel)
+    }
+
+    pub(crate) fn switches(&self) -> u32 {
+        self.topology.switches()
     }
 
     /// Forgets where packets were, not what they waited for.
@@ -164,7 +170,7 @@ impl<'a> Flood<'a> {
     }
 
     /// Takes away pairs that wait for nothing until none is left, or only rings and what waits for them.
-    fn verdict(self) -> Result<(), Deadlock> {
+    pub(crate) fn verdict(self) -> Result<(), Deadlock> {
         if let Some(channel) = self.beyond {
             return Err(Deadlock::Channel { channel, needed: self.channels });
         }
@@ -325,7 +331,8 @@ impl<G: Guide> Detours<G> {
     fn to_waypoints(&self, flood: &mut Flood<'_>, sources: &[u32], midway: &[Place]) -> Vec<Place> {
         let mut arrivals = Vec::new();
         let mut known = vec![false; flood.met.len()];
-        // Packets at one switch, on one channel and rung, wait for the same links, whichever links they are on: found once for all way points.
+        // Packets at one switch, on one channel and rung, wait for the same links, whichever links they are on: found once for all way
+        // points.
         let is_same = |one: &Place, other: &Place| {
             let key = |place: &Place| (flood.end(place.link), place.channel, place.phase);
             key(one) == key(other) && !self.guide.by_link()
@@ -371,8 +378,8 @@ fn in_order(flood: &Flood<'_>, places: &mut [Place]) {
     places.sort_unstable_by_key(|place| (flood.end(place.link), place.channel, place.phase, flood.arrival[place.link as usize]));
 }
 
-/// A minimal way to another way point is the way to that one and then on within it, so the two parts are followed one by one: for the dragonfly of
-/// 8,814 switches 3 million steps in place of 80 million, and of 1,000 million with detours.
+/// A minimal way to another way point is the way to that one and then on within it, so the two parts are followed one by one: for the
+/// dragonfly of 8,814 switches 3 million steps in place of 80 million, and of 1,000 million with detours.
 impl<G: Guide> Dependencies for Detours<G> {
     fn flood(&self, flood: &mut Flood<'_>) {
         let switches = flood.topology.switches();
@@ -420,6 +427,14 @@ impl<G: Guide> Dependencies for Detours<G> {
 }
 
 impl Routing {
+    /// Up to how many switches [`Routing::check_deadlock`] takes no more than some seconds.
+    pub fn checked_switches(&self) -> u32 {
+        match self {
+            Routing::AdaptiveTorus(_) | Routing::AdaptiveHyperX(_) => MAX_CHECKED_ADAPTIVE,
+            _ => MAX_CHECKED_SWITCHES,
+        }
+    }
+
     /// Checks the channel-dependency graph.
     ///
     /// # Errors
@@ -432,6 +447,8 @@ impl Routing {
             Routing::DragonflyPlus(routing) => routing.flood(&mut flood),
             Routing::Torus(routing) => routing.flood(&mut flood),
             Routing::HyperX(routing) => routing.flood(&mut flood),
+            Routing::AdaptiveTorus(routing) => routing.flood(&mut flood),
+            Routing::AdaptiveHyperX(routing) => routing.flood(&mut flood),
             Routing::Table(routing) => routing.flood(&mut flood),
         }
         flood.verdict()

@@ -134,7 +134,8 @@ impl FatTree {
         FatTree::pgft(children, parents, &vec![1; children.len()])
     }
 
-    /// A k-ary n-tree (Petrini and Vanneschi, 1997): `k^n` hosts, `n` levels of `k^(n-1)` switches; those of the top use half of their ports.
+    /// A k-ary n-tree (Petrini and Vanneschi, 1997): `k^n` hosts, `n` levels of `k^(n-1)` switches; those of the top use half of their
+    /// ports.
     ///
     /// # Errors
     /// See [`FatTreeError`].

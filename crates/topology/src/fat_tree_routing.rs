@@ -294,8 +294,8 @@ impl FatTreeRouting {
         }
     }
 
-    /// The outputs that a packet may take at a switch that is not its target's leaf. Adaptive packets may take any cable down, as the targets below
-    /// select among them.
+    /// The outputs that a packet may take at a switch that is not its target's leaf. Adaptive packets may take any cable down, as the
+    /// targets below select among them.
     pub(crate) fn choices(&self, switch: u32, target: u32, key: u32) -> impl Iterator<Item = LinkId> + '_ {
         let (ports, usual, up) = self.ports(switch, target, key);
         let all = self.up == UpPort::LeastLoaded;

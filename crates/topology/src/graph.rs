@@ -9,6 +9,8 @@ use crate::guide::Guide;
 use crate::hyperx::HyperX;
 use crate::table::Table;
 use crate::torus::{Torus, TorusError};
+use narrows_units::{ByteRate, SimTime};
+use std::collections::HashMap;
 use std::ops::Range;
 
 /// More hosts and switches than this are refused: an index of a vertex must stay below 2^22, where the total order of events keeps it.
@@ -37,6 +39,27 @@ pub enum LinkClass {
     Global,
 }
 
+impl LinkClass {
+    /// All of them, in the order of [`LinkClass::speed`].
+    pub const ALL: [LinkClass; 3] = [LinkClass::Host, LinkClass::Switch, LinkClass::Global];
+
+    /// The [`Link::speed`] of links that have nothing of their own.
+    pub const fn speed(self) -> u16 {
+        self as u16
+    }
+}
+
+/// Rate and latency of links. What is missing is that of their class.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct LinkSpeed {
+    /// Their class.
+    pub class: LinkClass,
+    /// A rate of their own.
+    pub rate: Option<ByteRate>,
+    /// A latency of their own.
+    pub latency: Option<SimTime>,
+}
+
 /// One direction of a cable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Link {
@@ -48,8 +71,10 @@ pub struct Link {
     pub from_port: u16,
     /// The port of `to`.
     pub to_port: u16,
-    /// Rate and latency are those of this class.
+    /// What kind of link it is.
     pub class: LinkClass,
+    /// Rate and latency: its place in [`Topology::speeds`].
+    pub speed: u16,
     /// The other direction of the same cable.
     pub reverse: LinkId,
 }
@@ -147,6 +172,8 @@ pub struct Topology {
     /// The group of every switch.
     group_of: Vec<u32>,
     shape: Shape,
+    /// Those of the classes first.
+    speeds: Vec<LinkSpeed>,
     /// Links out of order; empty when all are well.
     failed: Vec<bool>,
 }
@@ -170,6 +197,11 @@ impl Topology {
     /// Every directed link, by its [`LinkId`].
     pub fn links(&self) -> &[Link] {
         &self.links
+    }
+
+    /// What [`Link::speed`] stands for: those of [`LinkClass::ALL`], then those of links with a rate or a latency of their own.
+    pub fn speeds(&self) -> &[LinkSpeed] {
+        &self.speeds
     }
 
     /// The link from `host` to its switch.
@@ -232,13 +264,13 @@ impl Topology {
         self.group_of.iter().max().map_or(0, |last| last + 1)
     }
 
-    /// The links between switches on the minimal way from `source` to `target`, in order; the two host links come on top.
+    /// The speeds of the links between switches on the minimal way from `source` to `target`, in order; the two host links come on top.
     /// A host reaches itself without a link, and this is not asked.
-    pub fn links_between(&self, source: u32, target: u32, visit: impl FnMut(LinkClass)) {
+    pub fn links_between(&self, source: u32, target: u32, visit: impl FnMut(u16)) {
         match &self.shape {
             Shape::FatTree(tree) => {
                 let mut visit = visit;
-                (0..tree.switch_links_between(source, target)).for_each(|_| visit(LinkClass::Switch));
+                (0..tree.switch_links_between(source, target)).for_each(|_| visit(LinkClass::Switch.speed()));
             }
             Shape::Dragonfly(guide) => self.walk_minimal(guide, source, target, visit),
             Shape::DragonflyPlus(guide) => self.walk_minimal(guide, source, target, visit),
@@ -248,11 +280,11 @@ impl Topology {
         }
     }
 
-    fn walk_minimal(&self, guide: &impl Guide, source: u32, target: u32, mut visit: impl FnMut(LinkClass)) {
+    fn walk_minimal(&self, guide: &impl Guide, source: u32, target: u32, mut visit: impl FnMut(u16)) {
         let (mut at, home) = (guide.home(source), guide.home(target));
         while at != home {
             let link = &self.links[guide.toward(at, home, target).link as usize];
-            visit(link.class);
+            visit(link.speed);
             let Vertex::Switch(next) = link.to else { unreachable!("a way between switches") };
             at = next;
         }
@@ -342,6 +374,9 @@ pub enum GraphError {
         /// The switch.
         switch: u32,
     },
+    /// More than a number of them holds.
+    #[error("links have more than {SPEEDS_MAX} different pairs of rate and latency")]
+    TooManySpeeds,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -350,7 +385,11 @@ struct Cable {
     /// The ports at the ends, if they are not simply the next free ones.
     ports: Option<[u16; 2]>,
     class: LinkClass,
+    speed: u16,
 }
+
+/// Most speeds of a graph, those of the classes among them.
+const SPEEDS_MAX: usize = 1 << 16;
 
 /// Collects cables; ports are numbered at each end in the order of the calls.
 #[derive(Clone, Debug)]
@@ -359,35 +398,63 @@ pub struct GraphBuilder {
     switches: u32,
     cables: Vec<Cable>,
     group_of: Vec<u32>,
+    speeds: Vec<LinkSpeed>,
+    speed_of: HashMap<LinkSpeed, u16>,
 }
 
 impl GraphBuilder {
     /// A graph without cables; every switch is in group 0.
     pub fn new(hosts: u32, switches: u32) -> Self {
-        GraphBuilder { hosts, switches, cables: Vec::new(), group_of: vec![0; switches as usize] }
+        let mut graph = GraphBuilder {
+            hosts,
+            switches,
+            cables: Vec::new(),
+            group_of: vec![0; switches as usize],
+            speeds: Vec::new(),
+            speed_of: HashMap::new(),
+        };
+        for class in LinkClass::ALL {
+            graph.speed(LinkSpeed { class, rate: None, latency: None });
+        }
+        graph
+    }
+
+    /// The number of a speed; that of the class when there is no room for more, which [`GraphBuilder::build`] refuses.
+    fn speed(&mut self, speed: LinkSpeed) -> u16 {
+        let GraphBuilder { speeds, speed_of, .. } = self;
+        *speed_of.entry(speed).or_insert_with(|| {
+            speeds.push(speed);
+            u16::try_from(speeds.len() - 1).unwrap_or(speed.class.speed())
+        })
+    }
+
+    fn push(&mut self, ends: [Vertex; 2], ports: Option<[u16; 2]>, class: LinkClass) {
+        self.cables.push(Cable { ends, ports, class, speed: class.speed() });
     }
 
     /// Adds a cable: one link in each direction. Its class is [`LinkClass::Host`] or [`LinkClass::Switch`].
     pub fn cable(&mut self, one: Vertex, other: Vertex) {
         let class = if matches!((one, other), (Vertex::Switch(_), Vertex::Switch(_))) { LinkClass::Switch } else { LinkClass::Host };
-        self.cables.push(Cable { ends: [one, other], ports: None, class });
+        self.push([one, other], None, class);
     }
 
-    /// Adds a cable between two switches of different groups.
-    pub fn global_cable(&mut self, one: u32, other: u32) {
-        self.cables.push(Cable { ends: [Vertex::Switch(one), Vertex::Switch(other)], ports: None, class: LinkClass::Global });
+    /// Adds a cable between two switches, with a speed.
+    pub fn switch_cable(&mut self, one: u32, other: u32, speed: LinkSpeed) {
+        let class = speed.class;
+        let speed = self.speed(speed);
+        self.cables.push(Cable { ends: [Vertex::Switch(one), Vertex::Switch(other)], ports: None, class, speed });
     }
 
     /// Adds a cable between given ports of two switches. Of one switch, either all ports are given or none.
     pub(crate) fn cable_at(&mut self, one: (u32, u32), other: (u32, u32), class: LinkClass) {
         let ports = Some([one.1 as u16, other.1 as u16]);
-        self.cables.push(Cable { ends: [Vertex::Switch(one.0), Vertex::Switch(other.0)], ports, class });
+        self.push([Vertex::Switch(one.0), Vertex::Switch(other.0)], ports, class);
     }
 
     /// Adds the cable of a host to a given port of its switch.
     pub(crate) fn host_at(&mut self, host: u32, switch: (u32, u32)) {
         let ports = Some([0, switch.1 as u16]);
-        self.cables.push(Cable { ends: [Vertex::Host(host), Vertex::Switch(switch.0)], ports, class: LinkClass::Host });
+        self.push([Vertex::Host(host), Vertex::Switch(switch.0)], ports, LinkClass::Host);
     }
 
     /// Puts every switch into a group, numbered from 0 without a gap.
@@ -400,7 +467,10 @@ impl GraphBuilder {
     /// # Errors
     /// See [`GraphError`].
     pub fn build(self, name: String, shape: Shape) -> Result<Topology, GraphError> {
-        let GraphBuilder { hosts, switches, cables, group_of } = self;
+        let GraphBuilder { hosts, switches, cables, group_of, speeds, .. } = self;
+        if speeds.len() > SPEEDS_MAX {
+            return Err(GraphError::TooManySpeeds);
+        }
         let mut host_links = vec![0u32; hosts as usize];
         let mut ports = vec![0u32; switches as usize];
         for &Cable { ends: [from, to], .. } in &cables {
@@ -431,8 +501,15 @@ impl GraphBuilder {
         }
         first_output.push(next);
 
-        let nowhere =
-            Link { from: Vertex::Host(0), to: Vertex::Host(0), from_port: 0, to_port: 0, class: LinkClass::Host, reverse: LinkId::MAX };
+        let nowhere = Link {
+            from: Vertex::Host(0),
+            to: Vertex::Host(0),
+            from_port: 0,
+            to_port: 0,
+            class: LinkClass::Host,
+            speed: 0,
+            reverse: LinkId::MAX,
+        };
         let mut links = vec![nowhere; next as usize];
         let mut used = vec![0u16; switches as usize];
         let mut port_of = |vertex: Vertex, given: Option<u16>| match vertex {
@@ -443,14 +520,14 @@ impl GraphBuilder {
                 (first_output[switch as usize] + u32::from(port), port)
             }
         };
-        for Cable { ends: [one, other], ports, class } in cables {
+        for Cable { ends: [one, other], ports, class, speed } in cables {
             let (forth, one_port) = port_of(one, ports.map(|ports| ports[0]));
             let (back, other_port) = port_of(other, ports.map(|ports| ports[1]));
-            links[forth as usize] = Link { from: one, to: other, from_port: one_port, to_port: other_port, class, reverse: back };
-            links[back as usize] = Link { from: other, to: one, from_port: other_port, to_port: one_port, class, reverse: forth };
+            links[forth as usize] = Link { from: one, to: other, from_port: one_port, to_port: other_port, class, speed, reverse: back };
+            links[back as usize] = Link { from: other, to: one, from_port: other_port, to_port: one_port, class, speed, reverse: forth };
         }
         assert!(links.iter().all(|link| link.reverse != LinkId::MAX), "the given ports of {name} leave no gap and meet none twice");
-        Ok(Topology { name, hosts, links, first_output, group_of, shape, failed: Vec::new() })
+        Ok(Topology { name, hosts, links, first_output, group_of, shape, speeds, failed: Vec::new() })
     }
 }
 

@@ -7,16 +7,26 @@
 //! switch left                # optional: gives a number before the first mention
 //! host a left                # host NAME SWITCH
 //! hosts right 4              # hosts SWITCH COUNT: without names
-//! link left middle x2        # link SWITCH SWITCH [xCABLES] [global]
+//! link left middle x2        # link SWITCH SWITCH [xCABLES] [global] [bandwidth=RATE] [latency=TIME]
 //! link middle right global   # with the rate and latency of [link.global]
+//! link right left bandwidth=25Gbit/s latency=1us      # with its own
 //! route left right middle    # optional: from left to right, go to middle first
 //! ```
 //!
-//! Hosts are numbered in the order of the file, and so are switches by their first mention. Ways are shortest ones, but for those that `route` gives.
+//! Hosts are numbered in the order of the file, and so are switches by their first mention. Ways are shortest ones, but for those that
+//! `route` gives.
 
-use crate::graph::{GraphBuilder, GraphError, MAX_VERTICES, Shape, Topology, Vertex};
+use crate::graph::{GraphBuilder, GraphError, LinkClass, LinkSpeed, MAX_VERTICES, Shape, Topology, Vertex};
 use crate::table::Table;
+use narrows_units::{ByteRate, SimTime};
 use std::collections::HashMap;
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+/// As for the links of a machine file.
+const RATES: RangeInclusive<ByteRate> = ByteRate(1_000_000)..=ByteRate(100_000_000_000_000);
+const LATENCIES: RangeInclusive<SimTime> = SimTime::ZERO..=SimTime::from_us(1_000_000);
 
 /// What is wrong with a graph file, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -90,7 +100,7 @@ pub fn parse(name: &str, text: &str, hosts: Option<u32>) -> Result<Topology, Gra
     let mut switches = Names::default();
     let mut host_names: HashMap<&str, usize> = HashMap::new();
     let mut homes: Vec<u32> = Vec::new();
-    let mut links: Vec<(u32, u32, u32, bool)> = Vec::new();
+    let mut links: Vec<(u32, u32, u32, LinkSpeed)> = Vec::new();
     let mut routes: Vec<(Words<'_>, [u32; 3])> = Vec::new();
     let mut last_line = 1;
     for (index, text) in text.lines().enumerate() {
@@ -123,17 +133,27 @@ pub fn parse(name: &str, text: &str, hosts: Option<u32>) -> Result<Topology, Gra
                 if one == other {
                     return Err(words.error(2, "a link from a switch to itself; expected another switch"));
                 }
-                let (mut cables, mut global) = (1, false);
+                let mut cables = 1;
+                let mut speed = LinkSpeed { class: LinkClass::Switch, rate: None, latency: None };
                 for at in 3..words.words.len() {
-                    match words.words[at].1 {
-                        "global" => global = true,
-                        word => match word.strip_prefix('x').and_then(|count| count.parse::<u32>().ok()) {
+                    let word = words.words[at].1;
+                    if word == "global" {
+                        speed.class = LinkClass::Global;
+                    } else if let Some(text) = word.strip_prefix("bandwidth=") {
+                        speed.rate = Some(quantity(&words, at, text, RATES)?);
+                    } else if let Some(text) = word.strip_prefix("latency=") {
+                        speed.latency = Some(quantity(&words, at, text, LATENCIES)?);
+                    } else {
+                        match word.strip_prefix('x').and_then(|count| count.parse::<u32>().ok()) {
                             Some(count) if (1..=1 << 10).contains(&count) => cables = count,
-                            _ => return Err(words.error(at, format!("unexpected `{word}`; expected x1 to x1024, or `global`"))),
-                        },
+                            _ => {
+                                let expected = "x1 to x1024, `global`, bandwidth=RATE or latency=TIME, without blanks";
+                                return Err(words.error(at, format!("unexpected `{word}`; expected {expected}")));
+                            }
+                        }
                     }
                 }
-                links.push((one, other, cables, global));
+                links.push((one, other, cables, speed));
             }
             "route" => {
                 let mut ends = [0; 3];
@@ -173,10 +193,8 @@ pub fn parse(name: &str, text: &str, hosts: Option<u32>) -> Result<Topology, Gra
     for (host, &home) in homes.iter().enumerate() {
         graph.cable(Vertex::Host(host as u32), Vertex::Switch(home));
     }
-    for &(one, other, cables, global) in &links {
-        for _ in 0..cables {
-            if global { graph.global_cable(one, other) } else { graph.cable(Vertex::Switch(one), Vertex::Switch(other)) }
-        }
+    for &(one, other, cables, speed) in &links {
+        (0..cables).for_each(|_| graph.switch_cable(one, other, speed));
     }
     let mut topology = graph.build(name.to_owned(), Shape::Table(Table::default())).map_err(|error| match error {
         GraphError::TooManyPorts { switch } => {
@@ -208,4 +226,16 @@ fn number(words: &Words<'_>, at: usize, what: &str, most: u32) -> Result<u32, Gr
         Ok(number) if (1..=most).contains(&number) => Ok(number),
         _ => Err(words.error(at, format!("found `{word}`; expected {what}, 1 to {most}"))),
     }
+}
+
+/// The quantity of word `at`, which ends in `text`.
+fn quantity<T>(words: &Words<'_>, at: usize, text: &str, range: RangeInclusive<T>) -> Result<T, GraphFileError>
+where
+    T: FromStr<Err: Display> + PartialOrd + Display,
+{
+    let value: T = text.parse().map_err(|error: T::Err| words.error(at, error.to_string()))?;
+    if range.contains(&value) {
+        return Ok(value);
+    }
+    Err(words.error(at, format!("found `{text}`; expected {} to {}", range.start(), range.end())))
 }

@@ -117,9 +117,9 @@ pub(crate) const PASSED: u8 = 0x40;
 ///
 /// The way point of a packet is drawn, uniformly, from those that hold neither its source nor its target, by the stream of its source's
 /// switch. UGAL (Singh 2005; Kim et al., ISCA 2008) compares at the source: the packet goes minimally when
-/// `q_min H_min <= q_detour H_detour + threshold`, with the number of links `H` of each way and the load `q` of its first output (UGAL-L) or
-/// the sum over its links up to the one that leaves the group (UGAL-G). PAR (Jiang, Kim, Dally, ISCA 2009) compares again at each switch of the
-/// source's group while the packet still goes minimally.
+/// `q_min H_min <= q_detour H_detour + threshold`, with the number of links `H` of each way and the load `q` of its first output (UGAL-L)
+/// or the sum over its links up to the one that leaves the group (UGAL-G). PAR (Jiang, Kim, Dally, ISCA 2009) compares again at each switch
+/// of the source's group while the packet still goes minimally.
 #[derive(Clone, Debug)]
 pub struct Detours<G> {
     pub(crate) guide: G,

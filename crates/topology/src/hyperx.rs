@@ -1,11 +1,13 @@
-//! HyperX (Ahn et al., "HyperX: Topology, Routing, and Packaging of Efficient Large-Scale Networks", SC 2009): switches on a grid, and in every
-//! dimension each is cabled to each. Flattened butterflies and full meshes are special cases.
+//! HyperX (Ahn et al., "HyperX: Topology, Routing, and Packaging of Efficient Large-Scale Networks", SC 2009): switches on a grid, and in
+//! every dimension each is cabled to each. Flattened butterflies and full meshes are special cases.
 //!
 //! Switches are numbered with the first dimension running fastest; host `n` is at switch `n / p`.
 
+use crate::adaptive::Productive;
 use crate::divide::Divisor;
 use crate::graph::{GraphBuilder, GraphError, LinkClass, LinkId, MAX_VERTICES, Shape, Topology};
 use crate::guide::{Guide, Policy, Toward};
+use crate::routing::{RouteState, Step};
 use crate::torus::{MAX_DIMENSIONS, TorusError};
 use std::fmt;
 
@@ -25,7 +27,8 @@ pub struct HyperX {
 }
 
 impl HyperX {
-    /// Switches along each dimension, hosts of each switch, cables between two switches of a line. `hosts`: the first so many places are taken.
+    /// Switches along each dimension, hosts of each switch, cables between two switches of a line. `hosts`: the first so many places are
+    /// taken.
     ///
     /// # Errors
     /// See [`TorusError`].
@@ -186,6 +189,32 @@ impl Guide for HyperX {
     /// Dimensions rise; the way from a way point on begins anew.
     fn channels(&self, policy: Policy) -> u8 {
         if policy == Policy::Minimal { 1 } else { 2 }
+    }
+}
+
+impl Productive for HyperX {
+    fn productive(&self, switch: u32, home: u32, spread: u32, state: &RouteState, mut visit: impl FnMut(Step)) {
+        let (mut rest, mut home_rest, mut offset) = (switch, home, 0);
+        let cable = if self.cables == 1 { 0 } else { self.by_cables.remainder(spread) };
+        let channel = if state.phase == 0 { 0 } else { state.channel + 1 };
+        for (by_length, length) in self.by_length.iter().zip(&self.lengths) {
+            let (at, there);
+            (rest, at) = by_length.divide(rest);
+            (home_rest, there) = by_length.divide(home_rest);
+            if at != there {
+                let peer = there - u32::from(there > at);
+                visit(Step { link: self.first(switch) + offset + peer * self.cables + cable, channel });
+            }
+            offset += (length - 1) * self.cables;
+        }
+    }
+
+    fn phase_behind(&self, _switch: u32, _home: u32) -> u8 {
+        1
+    }
+
+    fn adaptive_channels(&self) -> u8 {
+        self.lengths.iter().filter(|&&length| length > 1).count().max(1) as u8
     }
 }
 

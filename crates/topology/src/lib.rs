@@ -2,16 +2,16 @@
 //!
 //! * [`Topology`] is a graph: hosts, switches, directed links ([`graph`]).
 //! * [`FatTree`] builds one switch, k-ary n-trees and the general PGFT ([`fat_tree`]), [`Dragonfly`] dragonflies ([`dragonfly`]),
-//!   [`DragonflyPlus`] dragonfly+ or Megafly ([`dragonfly_plus`]), [`Torus`] tori, meshes and the ExaNeSt hierarchy ([`torus`]), [`HyperX`] ([`hyperx`]);
-//!   [`graph_file`] reads any graph. [`failures`] takes links and switches out.
-//! * [`Routing`] says, switch by switch, which link a packet takes next ([`routing`]): in fat trees `fat_tree_routing.rs`, elsewhere the minimal
-//!   ways of the topology, by its rule or from a [`table`], and detours through way points (`guide.rs`). [`deadlock`] checks it, and
-//!   [`analysis`] says what the two can carry.
+//!   [`DragonflyPlus`] dragonfly+ or Megafly ([`dragonfly_plus`]), [`Torus`] tori, meshes and the ExaNeSt hierarchy ([`torus`]), [`HyperX`]
+//!   ([`hyperx`]); [`graph_file`] reads any graph. [`failures`] takes links and switches out.
+//! * [`Routing`] says, switch by switch, which link a packet takes next ([`routing`]): in fat trees `fat_tree_routing.rs`, elsewhere the
+//!   minimal ways of the topology, by its rule or from a [`table`], detours through way points (`guide.rs`), and the least loaded of
+//!   several minimal ways (`adaptive.rs`). [`deadlock`] checks it, and [`analysis`] says what the two can carry.
 //!
 //! Links `0..hosts` are the injection links of the hosts, in order; the output ports of switch `s`
 //! follow as one block, [`Topology::outputs`]. An output port and its link are the same number, so
-//! a model of the network can keep its state in plain arrays. The graph holds no rates and no
-//! latencies: a [`LinkClass`] tells which of the machine file's links each one is.
+//! a model of the network can keep its state in plain arrays. Rates and latencies are the machine file's: a [`LinkClass`] tells
+//! which of its links each one is. Only links of a graph file can have their own ([`Topology::speeds`]).
 //!
 //! ```
 //! use narrows_topology::{FatTree, RouteState, Routing, RoutingKind, RoutingOptions};
@@ -24,6 +24,7 @@
 //! assert_eq!(path.len(), 4, "up, up, down, down");
 //! ```
 
+mod adaptive;
 pub mod analysis;
 pub mod deadlock;
 mod divide;
@@ -40,13 +41,14 @@ pub mod routing;
 pub mod table;
 pub mod torus;
 
+pub use adaptive::AdaptiveMinimal;
 pub use deadlock::Deadlock;
 pub use dragonfly::{Arrangement, Dragonfly, DragonflyError};
 pub use dragonfly_plus::{DragonflyPlus, DragonflyPlusParameters};
 pub use failures::{FailedLink, FailureError};
 pub use fat_tree::{FatTree, FatTreeError};
 pub use fat_tree_routing::FatTreeRouting;
-pub use graph::{Counts, GraphBuilder, GraphError, Link, LinkClass, LinkId, Shape, Topology, TopologyError, Vertex};
+pub use graph::{Counts, GraphBuilder, GraphError, Link, LinkClass, LinkId, LinkSpeed, Shape, Topology, TopologyError, Vertex};
 pub use graph_file::GraphFileError;
 pub use guide::Detours;
 pub use hyperx::HyperX;

@@ -1,9 +1,11 @@
 //! Which link comes next: one small type per way of routing, behind [`Route`], chosen by [`RoutingKind`].
 //!
 //! A decision is taken when the head of a packet is at a switch. It may look at the load of that switch's outputs and keep state
-//! in the packet ([`RouteState`]), which Valiant, UGAL and the ladders of virtual channels need (`guide.rs`). What a [`Routing`] itself remembers, turns and random
-//! streams, belongs to one switch each: copies of it that serve different switches together do what one would do alone.
+//! in the packet ([`RouteState`]), which Valiant, UGAL and the ladders of virtual channels need (`guide.rs`). What a [`Routing`] itself
+//! remembers, turns and random streams, belongs to one switch each: copies of it that serve different switches together do what one would
+//! do alone.
 
+use crate::adaptive::{AdaptiveMinimal, Productive};
 use crate::dragonfly::Dragonfly;
 use crate::dragonfly_plus::DragonflyPlus;
 use crate::fat_tree_routing::{FatTreeRouting, UpPort};
@@ -25,7 +27,8 @@ pub enum RoutingKind {
     DModK,
     /// Fat trees: the source's number selects the way up.
     SModK,
-    /// Fat trees: up by the least loaded output, ties round robin; down as D-mod-K.
+    /// Fat trees: up by the least loaded output, ties round robin; down as D-mod-K. Tori, meshes and HyperX: the least loaded link that
+    /// leads nearer.
     Adaptive,
     /// Tori and meshes: one dimension after the other, with a dateline in every ring.
     DimensionOrder,
@@ -71,7 +74,7 @@ impl RoutingKind {
         match shape {
             Shape::FatTree(_) => &[Minimal, DModK, SModK, Adaptive],
             Shape::Dragonfly(_) | Shape::DragonflyPlus(_) => &[Minimal, Valiant, UgalLocal, UgalGlobal, Progressive],
-            Shape::Torus(_) | Shape::HyperX(_) => &[Minimal, DimensionOrder, Valiant, UgalLocal],
+            Shape::Torus(_) | Shape::HyperX(_) => &[Minimal, DimensionOrder, Adaptive, Valiant, UgalLocal],
             Shape::Table(table) if table.is_grouped() => &[Minimal, Table, Valiant, UgalLocal, UgalGlobal, Progressive],
             Shape::Table(_) => &[Minimal, Table, Valiant, UgalLocal],
         }
@@ -89,6 +92,8 @@ impl Shape {
             Shape::FatTree(_) => Some(1),
             Shape::Dragonfly(guide) => Policy::of(kind).map(|policy| guide.channels(policy)),
             Shape::DragonflyPlus(guide) => Policy::of(kind).map(|policy| guide.channels(policy)),
+            Shape::Torus(guide) if kind == RoutingKind::Adaptive => Some(guide.adaptive_channels()),
+            Shape::HyperX(guide) if kind == RoutingKind::Adaptive => Some(guide.adaptive_channels()),
             Shape::Torus(guide) => Policy::of(kind).map(|policy| guide.channels(policy)),
             Shape::HyperX(guide) => Policy::of(kind).map(|policy| guide.channels(policy)),
             Shape::Table(guide) => Policy::of(kind).map(|policy| guide.channels(policy)),
@@ -173,6 +178,10 @@ pub enum Routing {
     Torus(Detours<Torus>),
     /// The same in a HyperX.
     HyperX(Detours<HyperX>),
+    /// The least loaded of the minimal ways of a torus.
+    AdaptiveTorus(AdaptiveMinimal<Torus>),
+    /// Of a HyperX.
+    AdaptiveHyperX(AdaptiveMinimal<HyperX>),
     /// Shortest ways from a table, and detours.
     Table(Detours<Table>),
 }
@@ -186,6 +195,8 @@ macro_rules! each {
             Routing::DragonflyPlus($inner) => $do,
             Routing::Torus($inner) => $do,
             Routing::HyperX($inner) => $do,
+            Routing::AdaptiveTorus($inner) => $do,
+            Routing::AdaptiveHyperX($inner) => $do,
             Routing::Table($inner) => $do,
         }
     };
@@ -221,6 +232,8 @@ impl Routing {
             }
             Shape::Dragonfly(guide) => Routing::Dragonfly(detours(guide, policy?, topology, options)),
             Shape::DragonflyPlus(guide) => Routing::DragonflyPlus(detours(guide, policy?, topology, options)),
+            Shape::Torus(guide) if kind == RoutingKind::Adaptive => Routing::AdaptiveTorus(AdaptiveMinimal::new(guide.clone())),
+            Shape::HyperX(guide) if kind == RoutingKind::Adaptive => Routing::AdaptiveHyperX(AdaptiveMinimal::new(guide.clone())),
             Shape::Torus(guide) => Routing::Torus(detours(guide, policy?, topology, options)),
             Shape::HyperX(guide) => Routing::HyperX(detours(guide, policy?, topology, options)),
             Shape::Table(guide) => Routing::Table(detours(guide, policy?, topology, options)),

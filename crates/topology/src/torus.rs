@@ -1,14 +1,15 @@
-//! Tori and meshes: k-ary n-cubes with any length per dimension (Dally and Towles, "Principles and Practices of Interconnection Networks", 2004,
-//! chapter 5), and the ExaNeSt hierarchy, a torus whose nodes are boards.
+//! Tori and meshes: k-ary n-cubes with any length per dimension (Dally and Towles, "Principles and Practices of Interconnection Networks",
+//! 2004, chapter 5), and the ExaNeSt hierarchy, a torus whose nodes are boards.
 //!
-//! Nodes are numbered with the first dimension running fastest. In a torus a dimension of 2 has one cable, not two. A node is one switch, or a **board**:
-//! `b` switches, each cabled to each; the first one has the board's torus links. ExaNeSt's QFDB is a board of four MPSoCs, of which the
-//! "network MPSoC" F1 has the torus router (fact sheet 5.1). Host `n` is at switch `n / p`.
+//! Nodes are numbered with the first dimension running fastest. In a torus a dimension of 2 has one cable, not two. A node is one switch,
+//! or a **board**: `b` switches, each cabled to each; the first one has the board's torus links. ExaNeSt's QFDB is a board of four MPSoCs,
+//! of which the "network MPSoC" F1 has the torus router (fact sheet 5.1). Host `n` is at switch `n / p`.
 
+use crate::adaptive::Productive;
 use crate::divide::Divisor;
 use crate::graph::{GraphBuilder, GraphError, LinkClass, LinkId, MAX_VERTICES, Shape, Topology};
 use crate::guide::{Guide, PASSED, Policy, Toward};
-use crate::routing::RouteState;
+use crate::routing::{RouteState, Step};
 use std::fmt;
 
 /// Why the numbers of a torus make none.
@@ -73,6 +74,19 @@ struct Dimension {
     ring: bool,
     /// A ring in which a packet may follow a packet all around: it needs a dateline.
     dateline: bool,
+}
+
+impl Dimension {
+    /// Which way is the shorter one between two places.
+    #[inline]
+    fn forth(&self, at: u32, there: u32) -> bool {
+        if !self.ring {
+            return there > at;
+        }
+        let ahead = if there > at { there - at } else { there + self.length - at };
+        // Half around: those at even places go forth.
+        2 * ahead < self.length || (2 * ahead == self.length && at.is_multiple_of(2))
+    }
 }
 
 /// The numbers of a torus, checked, and dimension-order routing.
@@ -192,6 +206,12 @@ impl Torus {
         self.switches() / self.parameters.board
     }
 
+    /// Networks of channels for adaptive routing: one for each combination of directions in all dimensions but the first.
+    fn direction_networks(&self) -> u8 {
+        let dimensions = self.dimensions.iter().filter(|dimension| dimension.length > 1).count();
+        1 << dimensions.saturating_sub(1)
+    }
+
     /// The dimension to go along from node to node, whether forth, and whether the dateline is still ahead.
     #[inline]
     fn turn(&self, node: u32, target: u32) -> (usize, bool, bool) {
@@ -201,12 +221,7 @@ impl Torus {
             (node, at) = dimension.by_length.divide(node);
             (target, there) = dimension.by_length.divide(target);
             if at != there {
-                if !dimension.ring {
-                    return (index, there > at, false);
-                }
-                let ahead = if there > at { there - at } else { there + dimension.length - at };
-                // Half around: those at even places go forth.
-                let forth = 2 * ahead < dimension.length || (2 * ahead == dimension.length && at.is_multiple_of(2));
+                let forth = dimension.forth(at, there);
                 return (index, forth, dimension.dateline && (there < at) == forth);
             }
         }
@@ -350,6 +365,53 @@ impl Guide for Torus {
 
     fn channels(&self, policy: Policy) -> u8 {
         self.channels * if policy == Policy::Minimal { 1 } else { 2 }
+    }
+}
+
+impl Productive for Torus {
+    fn productive(&self, switch: u32, home: u32, spread: u32, state: &RouteState, mut visit: impl FnMut(Step)) {
+        let (node, place) = self.by_board.divide(switch);
+        let (to, there) = self.by_board.divide(home);
+        if node == to || place > 0 {
+            // Links of a board: the first or the last one of a way.
+            let peer = if node == to { there } else { 0 };
+            return visit(Step { link: self.first[switch as usize] + peer - u32::from(peer > place), channel: 0 });
+        }
+        // By dimension with a way to go: its number, the link, and whether that goes around the end of a ring.
+        let mut ways = [(0, 0, false); MAX_DIMENSIONS];
+        let (mut count, mut directions, mut bit) = (0, 0u8, 0u32);
+        let (mut rest, mut home_rest) = (node, to);
+        let cable = if self.parameters.cables == 1 { 0 } else { self.by_cables.remainder(spread) };
+        for (index, dimension) in self.dimensions.iter().enumerate() {
+            let (at, there);
+            (rest, at) = dimension.by_length.divide(rest);
+            (home_rest, there) = dimension.by_length.divide(home_rest);
+            if at != there {
+                let forth = dimension.forth(at, there);
+                let link = self.torus_links[(node as usize * self.dimensions.len() + index) * 2 + usize::from(!forth)] + cable;
+                ways[count] = (index, link, if forth { at + 1 == dimension.length } else { at == 0 });
+                count += 1;
+                // The first dimension goes both ways in each network.
+                directions |= u8::from(!forth && bit > 0) << bit.saturating_sub(1);
+            }
+            bit += u32::from(dimension.length > 1);
+        }
+        let networks = self.direction_networks();
+        let (network, level) = if state.phase == 0 { (directions, 0) } else { (state.channel % networks, state.channel / networks) };
+        for &(_, link, around) in &ways[..count] {
+            visit(Step { link, channel: network + networks * (level + u8::from(around)) });
+        }
+    }
+
+    /// 1 on the torus.
+    fn phase_behind(&self, switch: u32, home: u32) -> u8 {
+        let (node, place) = self.by_board.divide(switch);
+        u8::from(place == 0 && node != self.by_board.quotient(home))
+    }
+
+    fn adaptive_channels(&self) -> u8 {
+        let rings = self.dimensions.iter().filter(|dimension| dimension.ring).count() as u8;
+        self.direction_networks().saturating_mul(rings + 1)
     }
 }
 

@@ -4,9 +4,10 @@
 
 use narrows_topology::analysis::{Pattern, bisection, channel_loads};
 use narrows_topology::{
-    Arrangement, Dragonfly, DragonflyPlus, DragonflyPlusParameters, FailedLink, FailureError, FatTree, HyperX, LinkClass, Route,
+    Arrangement, Dragonfly, DragonflyPlus, DragonflyPlusParameters, FailedLink, FailureError, FatTree, HyperX, LinkClass, LinkSpeed, Route,
     RouteState, Routing, RoutingKind, RoutingOptions, Topology, TopologyError, Torus, TorusParameters, Vertex, graph_file,
 };
+use narrows_units::{ByteRate, SimTime};
 
 fn dragonfly(p: u32, a: u32, h: u32, g: u32, arrangement: Arrangement) -> Topology {
     Dragonfly::new([p, a, h, g], arrangement, None).unwrap().build()
@@ -139,7 +140,7 @@ fn every_way_ends_at_its_target_within_its_ladder() {
                     let mut classes = 2;
                     topology.links_between(source, target, |_| classes += 1);
                     assert_eq!(classes, minimal);
-                    if matches!(kind, RoutingKind::Minimal | RoutingKind::DimensionOrder) {
+                    if matches!(kind, RoutingKind::Minimal | RoutingKind::DimensionOrder | RoutingKind::Adaptive) {
                         assert_eq!(way.len() as u32, minimal, "{} {kind}: {source} to {target}", topology.name());
                     }
                     assert!(way.len() as u32 >= minimal.min(2 + u32::from(minimal > 2)));
@@ -157,6 +158,38 @@ fn no_cycle_closes_for_any_routing_on_any_topology() {
             routing.check_deadlock(&topology).unwrap_or_else(|error| panic!("{} {kind}: {error}", topology.name()));
         }
     }
+}
+
+#[test]
+fn adaptive_minimal_ways_follow_the_loads_within_their_channels() {
+    // Linder and Harden 1991: 2^(n-1) networks of channels, and once more for every ring; HyperX: a channel for each dimension.
+    for (topology, channels) in [
+        (torus(&[5], true, 1, 1, 1), 2),
+        (torus(&[4, 4], true, 1, 1, 1), 6),
+        (torus(&[8, 8, 8], true, 1, 1, 1), 16),
+        (torus(&[8, 8], false, 1, 1, 1), 2),
+        (torus(&[4, 4, 4], false, 1, 1, 1), 4),
+        (torus(&[4, 4, 2], true, 4, 1, 1), 12),
+        (HyperX::new(&[4, 3, 2], 2, 1, None).unwrap().build(), 3),
+        (HyperX::new(&[6], 3, 1, None).unwrap().build(), 1),
+    ] {
+        assert_eq!(topology.shape().virtual_channels(RoutingKind::Adaptive), Some(channels), "{}", topology.name());
+    }
+    for topology in [torus(&[6, 5], true, 1, 1, 1), torus(&[6, 5], false, 1, 1, 1), HyperX::new(&[6, 5], 1, 1, None).unwrap().build()] {
+        let path = |kind, loaded: Option<u32>| {
+            let mut routing = Routing::new(kind, &topology, RoutingOptions::default()).unwrap();
+            // From (0, 0) to (2, 1).
+            routing.path(&topology, 0, 8, RouteState::default(), |link| u64::from(Some(link) == loaded))
+        };
+        let ordered = path(RoutingKind::DimensionOrder, None);
+        assert_eq!(path(RoutingKind::Adaptive, None), ordered, "{}: the lowest dimension first when all is quiet", topology.name());
+        let around = path(RoutingKind::Adaptive, Some(ordered[1]));
+        assert_eq!(around.len(), ordered.len());
+        let second = topology.links()[around[1] as usize].to;
+        assert_eq!(second, Vertex::Switch(6), "{}: the other dimension first when a packet waits for that one", topology.name());
+    }
+    let two = torus(&[40, 40, 40, 2], true, 1, 1, 1);
+    assert_eq!(two.shape().virtual_channels(RoutingKind::Adaptive), Some(32), "more than a machine can have, and said so");
 }
 
 #[test]
@@ -229,7 +262,7 @@ fn near(found: f64, expected: f64, what: &str) {
 fn limits(topology: &Topology, kind: RoutingKind, pattern: Pattern) -> [f64; 3] {
     let loads = channel_loads(topology, kind, pattern).unwrap();
     let [local, global] = [LinkClass::Switch, LinkClass::Global].map(|class| loads.most(topology, class));
-    [loads.limit(topology, |_| 1.0).0, local, global]
+    [loads.limit(topology, &[1.0; 3]).0, local, global]
 }
 
 #[test]
@@ -291,6 +324,7 @@ fn bisections_are_the_textbooks() {
     ] {
         let cut = bisection(&topology);
         assert_eq!(cut.local + cut.global, expected, "{}", topology.name());
+        assert_eq!(cut.speeds, [0, cut.local, cut.global], "{}", topology.name());
     }
 }
 
@@ -356,7 +390,7 @@ fn switches_fail_too() {
     let failed = tree.clone().with_failures(&[], &[5, 6, 7]).unwrap();
     check_failed(&failed);
     let loads = channel_loads(&failed, RoutingKind::DModK, Pattern::Adversarial(1)).unwrap();
-    near(loads.limit(&failed, |_| 1.0).0, 0.25, "4-ary 2-tree with one spine of four");
+    near(loads.limit(&failed, &[1.0; 3]).0, 0.25, "4-ary 2-tree with one spine of four");
     let error = tree.clone().with_failures(&[], &[4, 5, 6, 7]).unwrap_err();
     assert_eq!(error.to_string(), "the failures cut off switch 0 from switch 1, and so host 0 from host 4");
     let error = tree.clone().with_failures(&[], &[1]).unwrap_err();
@@ -403,7 +437,17 @@ fn graph_files_are_read_or_refused_with_the_place() {
         ("hosts s 0\n", "line 1, column 9: found `0`; expected the number of hosts, 1 to 65536"),
         ("  links s t\n", "line 1, column 3: unknown statement `links`; expected switch, host, hosts, link or route"),
         ("link s s\n", "line 1, column 8: a link from a switch to itself; expected another switch"),
-        ("link s t x0\n", "line 1, column 10: unexpected `x0`; expected x1 to x1024, or `global`"),
+        (
+            "link s t x0\n",
+            "line 1, column 10: unexpected `x0`; expected x1 to x1024, `global`, bandwidth=RATE or latency=TIME, without blanks",
+        ),
+        (
+            "link s t bandwidth=5GB\n",
+            "line 1, column 10: unknown unit \"GB\" in \"5GB\"; expected one of a size and /s, such as GB/s, MiB/s, Gbit/s",
+        ),
+        ("link s t x2 bandwidth=1kB/s\n", "line 1, column 13: found `1kB/s`; expected 1 MB/s to 100000 GB/s"),
+        ("link s t latency=\n", "line 1, column 10: expected a number and a unit, such as \"250 ns\"; found \"\""),
+        ("link s t latency=2s\n", "line 1, column 10: found `2s`; expected 0 ps to 1 s"),
         ("hosts s 1\nhosts t 1\n", "line 2, column 1: no way from switch `s` to switch `t`: a link is missing"),
         ("hosts s 1\nlink s t\nroute s u t\n", "line 3, column 9: no switch `u` so far"),
         ("hosts s 1\nhosts t 1\nlink s t\nlink t u\nroute s t u\n", "line 5, column 11: `u` is no neighbour of `s`"),
@@ -418,18 +462,45 @@ fn graph_files_are_read_or_refused_with_the_place() {
     assert_eq!(error.to_string(), "line 1, column 1: 5 hosts asked for (node.count, --nodes); the file has 4");
 }
 
+/// Host, switch, switch (8 cables, one of them at a quarter of the rate), host: what crosses, and what limits.
+#[test]
+fn links_of_their_own_count_with_their_rates() {
+    let text = "hosts a 8\nhosts b 8\nlink a b x7\nlink a b bandwidth=25Gbit/s latency=2us\nlink b a global bandwidth=25Gbit/s\n";
+    let topology = graph_file::parse("own", text, None).unwrap();
+    let own: Vec<LinkSpeed> = topology.speeds()[3..].to_vec();
+    let speed = |class, latency| LinkSpeed { class, rate: Some(ByteRate(3_125_000_000)), latency };
+    assert_eq!(own, [speed(LinkClass::Switch, Some(SimTime::from_us(2))), speed(LinkClass::Global, None)]);
+    for link in topology.links() {
+        let back = topology.links()[link.reverse as usize];
+        assert_eq!((link.speed, link.class), (back.speed, topology.speeds()[usize::from(link.speed)].class));
+    }
+    let cut = bisection(&topology);
+    assert_eq!((cut.local, cut.global, cut.speeds.as_slice()), (8, 1, [0, 7, 0, 1, 1].as_slice()));
+    // Every node of a to b over one of the cables, as the table says; the others are not taken.
+    let loads = channel_loads(&topology, RoutingKind::Table, Pattern::Adversarial(1)).unwrap();
+    let taken: Vec<u16> =
+        topology.outputs(0).filter(|&link| loads.loads[link as usize] > 1.0).map(|link| topology.links()[link as usize].speed).collect();
+    let [speed] = taken[..] else { panic!("one cable for all: {taken:?}") };
+    let mut rates = [1.0; 5];
+    near(loads.limit(&topology, &rates).0, 1.0 / 8.0, "eight nodes on one cable");
+    rates[usize::from(speed)] = 0.25;
+    near(loads.limit(&topology, &rates).0, 1.0 / 32.0, "eight nodes on one cable of a quarter of the rate");
+    let without = topology.clone().with_failures(&[FailedLink { between: [0, 1], cable: Some(7) }], &[]).unwrap();
+    assert_eq!(bisection(&without).speeds, [0, 7, 0, 0, 1], "the eighth cable is out of order");
+}
+
 #[test]
 fn the_graph_file_of_the_documentation_is_one() {
     let document = include_str!("../../../docs/topologies.md");
     let text = document.split("```text\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let topology = graph_file::parse("documentation", text, None).unwrap();
     let counts = topology.counts();
-    assert_eq!((counts.hosts, counts.switches, counts.switch_cables, counts.diameter), (5, 3, 3, 4));
+    assert_eq!((counts.hosts, counts.switches, counts.switch_cables, counts.diameter), (5, 3, 4, 4));
 }
 
 proptest::proptest! {
     #[test]
-    fn no_graph_file_panics(text in "(switch|host|hosts|link|route|#|[ab]|[0-9]|x2|global| |\n){0,60}") {
+    fn no_graph_file_panics(text in "(switch|host|hosts|link|route|#|[ab]|[0-9]|x2|global|bandwidth=|latency=|GB/s|ns| |\n){0,60}") {
         let _ = graph_file::parse("x", &text, None);
     }
 

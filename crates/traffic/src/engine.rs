@@ -8,7 +8,7 @@ use narrows_engine::{Digest, EventQueue};
 use narrows_fabric::parallel::{Agent, Context, Fabric};
 use narrows_fabric::{Arrival, Event, Network, NetworkKind, Notice, Observer, Out, PacketArrival, Statistics, Transfer, TransferId};
 use narrows_units::SimTime;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Sources and telemetry of a region.
 #[derive(Debug)]
@@ -168,10 +168,29 @@ impl<const WATCHES: bool> Engine for Regions<WATCHES> {
 
 // ---- the others ----
 
+/// The observer of a network in one piece.
+struct Eye(Arc<Mutex<Telemetry>>);
+
+fn lock(telemetry: &Mutex<Telemetry>) -> MutexGuard<'_, Telemetry> {
+    telemetry.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Observer for Eye {
+    fn sent(&mut self, link: u32, _lane: u32, _wire: u32, _at: SimTime, duration: SimTime) {
+        lock(&self.0).sent(link, duration.as_ps());
+    }
+
+    fn flows(&mut self, link: u32, share: u64, at: SimTime) {
+        lock(&self.0).flows(link, share, at.as_ps());
+    }
+}
+
 /// A network in one piece, with one queue for it and the timers. A message counts as one packet.
 struct Whole {
     network: Network,
     post: Post,
+    /// With a period, where there are links: what the observer has seen.
+    seen: Option<Arc<Mutex<Telemetry>>>,
     world: World,
     events: u64,
     plan: Arc<Plan>,
@@ -222,7 +241,7 @@ impl Stage for World {
 
 impl Whole {
     fn new(setup: &Setup, plan: &Arc<Plan>) -> Result<Whole, TrafficError> {
-        let network = Network::new(&setup.network, setup.topology.clone())?;
+        let mut network = Network::new(&setup.network, setup.topology.clone())?;
         let mut world = World {
             now: SimTime::ZERO,
             queue: EventQueue::new(),
@@ -234,7 +253,18 @@ impl Whole {
         };
         let hosts: Vec<u32> = (0..setup.topology.hosts()).collect();
         let sources = Sources::new(plan.clone(), &hosts, &mut |at, host, tag| world.timer(at, host, tag));
-        Ok(Whole { network, post: Post { sources, telemetry: None }, world, events: 0, plan: plan.clone() })
+        let nothing = || Telemetry::new(Arc::new(setup.topology.clone()), 1);
+        let seen = setup.period.map(|_| Arc::new(Mutex::new(nothing())));
+        let seen = seen.filter(|seen| network.observe(Box::new(Eye(Arc::clone(seen)))));
+        let telemetry = seen.is_some().then(nothing);
+        Ok(Whole { network, post: Post { sources, telemetry }, seen, world, events: 0, plan: plan.clone() })
+    }
+
+    /// What was seen is in the post while somebody looks at it, and with the observer otherwise.
+    fn exchange_telemetry(&mut self) {
+        if let (Some(seen), Some(telemetry)) = (&self.seen, &mut self.post.telemetry) {
+            std::mem::swap(&mut *lock(seen), telemetry);
+        }
     }
 
     /// Starts what sources want to start, and tells them what has arrived.
@@ -297,6 +327,8 @@ impl Engine for Whole {
     }
 
     fn posts(&mut self, with: &mut dyn FnMut(&mut Post)) {
+        self.exchange_telemetry();
         with(&mut self.post);
+        self.exchange_telemetry();
     }
 }

@@ -12,8 +12,8 @@ pub enum Injection {
     Bernoulli,
     /// Open loop: independent, with exponential gaps.
     Poisson,
-    /// `on-off:MESSAGES` or `on-off:MESSAGES,PEAK`: bursts of a geometrically distributed number of messages with that mean, which follow each
-    /// other at the fraction PEAK (1) of the injection bandwidth, and exponential pauses that make the load.
+    /// `on-off:MESSAGES` or `on-off:MESSAGES,PEAK`: bursts of a geometrically distributed number of messages with that mean, which follow
+    /// each other at the fraction PEAK (1) of the injection bandwidth, and exponential pauses that make the load.
     OnOff {
         /// Mean messages of a burst.
         messages: f64,

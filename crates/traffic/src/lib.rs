@@ -5,8 +5,8 @@
 //! * [`Setup`] — a network, its traffic, how long to look; [`Simulation`] — one point of a load sweep; [`Point`] — its result.
 //! * [`loads`] — the list of loads of a sweep from text.
 //!
-//! Messages enter at the NIC's packetiser: no command, no PCIe, no matching (docs/decisions/0006-synthetic-traffic.md). Loads and accepted traffic are
-//! fractions of the bandwidth of the host link, headers included, so that 1 is what a NIC can send.
+//! Messages enter at the NIC's packetiser: no command, no PCIe, no matching (docs/decisions/0006-synthetic-traffic.md). Loads and accepted
+//! traffic are fractions of the bandwidth of the host link, headers included, so that 1 is what a NIC can send.
 //!
 //! ```
 //! use narrows_fabric::NetworkConfig;

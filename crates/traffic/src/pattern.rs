@@ -12,8 +12,8 @@ use std::sync::Arc;
 pub enum Pattern {
     /// Every message to a node drawn from all others.
     Uniform,
-    /// `adversarial:K`: every node of group `i` to nodes drawn from group `i + K`, groups as [`Topology::group`] has them: in a fat tree the nodes below
-    /// one switch of the level below the top, in a torus planes, in a graph file switches.
+    /// `adversarial:K`: every node of group `i` to nodes drawn from group `i + K`, groups as [`Topology::group`] has them: in a fat tree
+    /// the nodes below one switch of the level below the top, in a torus planes, in a graph file switches.
     Adversarial {
         /// Groups ahead.
         groups: u32,
@@ -27,8 +27,8 @@ pub enum Pattern {
     },
     /// A permutation without fixed points, drawn from the seed.
     Permutation,
-    /// Node `i` of `n` to `i + ceil(n / 2) - 1`, in each dimension of a torus (Dally and Towles, Principles and Practices of Interconnection
-    /// Networks, table 3.1); in a dragonfly over its groups.
+    /// Node `i` of `n` to `i + ceil(n / 2) - 1`, in each dimension of a torus (Dally and Towles, Principles and Practices of
+    /// Interconnection Networks, table 3.1); in a dragonfly over its groups.
     Tornado,
     /// `shift:K`: node `i` to `i + K`.
     Shift {
@@ -207,15 +207,16 @@ impl Targets {
                     group_of[position as usize] = starts.len() as u32 - 1;
                 }
                 let groups = starts.len() as u32;
-                if groups < 2 || ahead % groups == 0 {
-                    let range = if groups < 2 { String::from("it needs two groups") } else { format!("K from 1 to {}", groups - 1) };
-                    return Err(misfit(format!(
-                        "its nodes are in {groups} group{} of {}; {range}",
-                        if groups == 1 { "" } else { "s" },
-                        topology.name()
-                    )));
-                }
                 starts.push(count);
+                if groups < 2 {
+                    return Err(misfit(String::from("all nodes are in one group; it needs two groups")));
+                }
+                if ahead % groups == 0 {
+                    let sizes = || starts.windows(2).map(|ends| ends[1] - ends[0]);
+                    let (least, most) = (sizes().min().unwrap_or(0), sizes().max().unwrap_or(0));
+                    let sizes = if least == most { most.to_string() } else { format!("{least} to {most}") };
+                    return Err(misfit(format!("there are {groups} groups of {sizes} nodes; K from 1 to {}", groups - 1)));
+                }
                 (Rule::Groups { members, starts, group_of, ahead: ahead % groups }, all())
             }
             Pattern::Flows { .. } => return Err(misfit(String::from("a list of flows has no load, no sizes and no sources of its own"))),
@@ -264,7 +265,8 @@ fn spread(some: u32, all: u32) -> Vec<u32> {
     (0..some).map(|index| (u64::from(index) * u64::from(all) / u64::from(some)) as u32).collect()
 }
 
-/// A permutation without fixed points: a shuffle whose fixed points are exchanged in a circle with each other, a single one with its neighbour.
+/// A permutation without fixed points: a shuffle whose fixed points are exchanged in a circle with each other, a single one with its
+/// neighbour.
 fn derangement(count: u32, seed: u64) -> Vec<u32> {
     let mut targets: Vec<u32> = (0..count).collect();
     stream(seed, "permutation", 0).shuffle(&mut targets);
@@ -342,7 +344,7 @@ mod tests {
             ("incast", "expected incast:N with N senders"),
             ("hotspot:2,4", "a fraction above 0 and at most 1"),
             ("hotspot:0.1", "expected hotspot:FRACTION,NODES"),
-            ("adversarial:4", "its nodes are in 4 groups of"),
+            ("adversarial:4", "there are 4 groups of 4 nodes; K from 1 to 3"),
             ("adversarial:0", "K from 1 to 3"),
             ("incast:16", "16 nodes allow 1 to 15 senders"),
             ("incast:0", "16 nodes allow 1 to 15 senders"),

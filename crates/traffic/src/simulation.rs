@@ -24,8 +24,8 @@ const MAX_STRETCHES: u32 = 15;
 const SHORTFALL: f64 = 0.03;
 /// Standard deviations that are no chance.
 const NO_CHANCE: f64 = 4.0;
-/// About as many events between two looks at the caller's wish to go on: half a second. In large networks a slice must be longer than the windows in
-/// which regions work by themselves.
+/// About as many events between two looks at the caller's wish to go on: half a second. In large networks a slice must be longer than the
+/// windows in which regions work by themselves.
 const SLICE: u64 = 1_500_000;
 
 /// A network with its traffic, before its first event.
@@ -171,8 +171,8 @@ impl<'a> Simulation<'a> {
         (true, false)
     }
 
-    /// Whether the backlog of a class grew over the window by more than [`SHORTFALL`] of what was generated, and by more than the messages on
-    /// their way at its two ends can differ by chance (each counted as an independent one of the class).
+    /// Whether the backlog of a class grew over the window by more than [`SHORTFALL`] of what was generated, and by more than the messages
+    /// on their way at its two ends can differ by chance (each counted as an independent one of the class).
     fn falls_short(&self, class: usize, before: &Totals, meter: &ClassMeter) -> bool {
         if self.plan.generators.get(class).is_none_or(|generator| generator.load.is_none()) {
             return false;

@@ -29,9 +29,9 @@ pub struct LinkRow {
     pub period: u32,
     /// The link.
     pub link: LinkId,
-    /// Fraction of the period for which it was busy; a packet counts where it starts.
+    /// Fraction of the period for which it was busy; a packet counts where it starts, flows as long as they last.
     pub utilisation: f32,
-    /// Packets that started on it.
+    /// Packets that started on it; on the flow network messages, which begin on all links of their way at once.
     pub packets: u32,
     /// Times that its output was idle with packets, and lacked credits or was paused.
     pub stalls: u32,
@@ -66,6 +66,16 @@ struct Use {
     stalls: u32,
     pauses: u32,
     lost: u32,
+    /// Flows take this share of it, in units of 2^-32, and what they took counts in `busy` up to `since`.
+    share: u64,
+    since: u64,
+}
+
+impl Use {
+    fn move_to(&mut self, now: u64) {
+        self.busy += ((u128::from(self.share) * u128::from(now - self.since)) >> 32) as u64;
+        self.since = now;
+    }
 }
 
 /// What was seen in a region, or, merged, everywhere.
@@ -153,6 +163,13 @@ impl Telemetry {
         self.uses[place].packets += 1;
     }
 
+    /// See [`Observer::flows`](narrows_fabric::Observer::flows); `now` in picoseconds.
+    pub fn flows(&mut self, link: LinkId, share: u64, now: u64) {
+        let place = self.place(link);
+        self.uses[place].move_to(now);
+        self.uses[place].share = share;
+    }
+
     /// See [`Observer::stalled`](narrows_fabric::Observer::stalled).
     pub fn stalled(&mut self, link: LinkId) {
         let place = self.place(link);
@@ -204,8 +221,10 @@ impl Telemetry {
                 queue.integral = 0;
                 (queue.max_packets, queue.max_bytes) = (queue.packets, queue.bytes);
             }
-            let Use { busy, packets, stalls, pauses, lost } = std::mem::take(&mut self.uses[place as usize]);
-            if packets + stalls + pauses + lost > 0 {
+            self.uses[place as usize].move_to(now);
+            let Use { busy, packets, stalls, pauses, lost, share, since } = self.uses[place as usize];
+            self.uses[place as usize] = Use { share, since, ..Use::default() };
+            if busy > 0 || packets + stalls + pauses + lost > 0 {
                 let utilisation = (busy as f64 / length) as f32;
                 self.link_rows.push(LinkRow { period, link, utilisation, packets, stalls, pauses, lost });
             }
@@ -277,6 +296,21 @@ mod tests {
         let row =
             |period, mean_packets, max_packets, max_bytes| QueueRow { period, link: 3, lane: 1, mean_packets, max_packets, max_bytes };
         assert_eq!(telemetry.queue_rows, [row(0, 1.1, 2, 120), row(1, 0.5, 1, 70)]);
+    }
+
+    #[test]
+    fn flows_take_a_share_of_a_link_while_they_last() {
+        let mut telemetry = Telemetry::new(Arc::new(FatTree::one_switch(2).unwrap().build()), 1);
+        telemetry.flows(1, 1 << 31, 200);
+        telemetry.flows(1, 1 << 32, 600);
+        telemetry.sample(1000);
+        telemetry.sent(1, 100);
+        telemetry.flows(1, 0, 1500);
+        telemetry.sample(2000);
+        telemetry.sample(3000);
+        // Half of it from 200 on, all of it from 600 to 1500; a small message of 100 besides; then nothing.
+        let row = |period, utilisation, packets| LinkRow { period, link: 1, utilisation, packets, stalls: 0, pauses: 0, lost: 0 };
+        assert_eq!(telemetry.link_rows, [row(0, 0.6, 0), row(1, 0.6, 1)]);
     }
 
     #[test]

@@ -212,6 +212,55 @@ fn queues_and_links_obey_little_and_the_load() {
     assert_eq!(telemetry.misrouted.iter().sum::<u64>(), 0);
 }
 
+/// Fraction of the time for which a link was busy, over all periods up to `end`.
+fn utilisation(setup: &Setup, point: &Point, link: u32, end: SimTime) -> f64 {
+    let period = setup.period.unwrap();
+    let rows = point.telemetry.as_ref().unwrap().link_rows.iter().filter(|row| row.link == link);
+    rows.map(|row| f64::from(row.utilisation)).sum::<f64>() * period.as_ps() as f64 / end.as_ps() as f64
+}
+
+#[test]
+fn a_link_of_its_own_is_used_at_its_own_rate() {
+    // Two nodes on either side send to the other side at 0.1 of their links: 0.2 of those, 0.8 of one with a quarter of their rate.
+    let graph = "hosts a 2\nlink a b bandwidth=2.775GB/s\nhosts b 2\n";
+    let topology = || narrows_topology::graph_file::parse("two", graph, None).unwrap();
+    for (kind, size, tolerance) in [(NetworkKind::Packet, "2KiB", 0.02), (NetworkKind::Flow, "16KiB", 0.04)] {
+        let mut setup = setup(topology(), &[&format!("pattern=shift:2 size={size}")], 20_000);
+        setup.network.kind = kind;
+        setup.network.routing = narrows_topology::RoutingKind::Table;
+        setup.period = Some(SimTime::from_us(1000));
+        let point = run(&setup, Some(0.1));
+        let between = setup.topology.links().iter().position(|link| link.speed == 3).unwrap() as u32;
+        let end = SimTime::from_us(20_000);
+        let periods = point.series.iter().map(|row| row.period + 1).max().unwrap();
+        let used = |link| utilisation(&setup, &point, link, end) * 20.0 / f64::from(periods);
+        near(&format!("{kind:?}: the slow link"), used(between), 0.8, tolerance);
+        near(&format!("{kind:?}: a node's link"), used(0), 0.1, 2.0 * tolerance);
+    }
+}
+
+#[test]
+fn flows_use_what_they_carry() {
+    // Two flows of 1 MiB into one link of 11.1 GB/s: all of it until both are through, half of each sender's; then two small messages.
+    let flow = |start_us, source, target, bytes| Flow { start: SimTime::from_us(start_us), source, target, bytes };
+    let flows = vec![flow(0, 1, 0, 1 << 20), flow(0, 2, 0, 1 << 20), flow(400, 3, 0, 4096), flow(700, 3, 0, 8)];
+    let wire = |bytes: u64| bytes + bytes.div_ceil(2048) * 32;
+    let network = NetworkConfig { kind: NetworkKind::Flow, ..NetworkConfig::default() };
+    let plain = run(&Setup::new(network.clone(), one_switch(4), Work::Flows(flows.clone())), None);
+    let setup = Setup { period: Some(SimTime::from_us(50)), ..Setup::new(network, one_switch(4), Work::Flows(flows)) };
+    let point = run(&setup, None);
+    assert_eq!((plain.digest, plain.events), (point.digest, point.events), "looking changes nothing");
+    let all = SimTime::from_us(650);
+    let busy = |link| utilisation(&setup, &point, link, all);
+    let share = |bytes: u64| bytes as f64 / (11.1e9 * 650e-6);
+    near("the target's link", busy(setup.topology.ejection(0)), share(2 * wire(1 << 20) + wire(4096)), 1e-4);
+    near("a sender's link", busy(1), share(wire(1 << 20)), 1e-4);
+    near("those of the small messages", busy(3), share(wire(4096) + wire(8)), 1e-4);
+    let first = point.telemetry.as_ref().unwrap().link_rows.iter().find(|row| row.link == setup.topology.ejection(0)).unwrap();
+    assert!(first.utilisation > 0.999 && first.utilisation <= 1.0 && first.packets == 2, "{first:?}");
+    assert!(point.telemetry.as_ref().unwrap().queue_rows.is_empty(), "flows do not queue");
+}
+
 #[test]
 fn threads_and_regions_change_nothing() {
     let classes = ["name=a pattern=uniform load=0.5 size=uniform:1B,9kB", "name=b pattern=shift:5 injection=closed:2 priority=1"];

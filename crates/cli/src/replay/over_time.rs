@@ -31,8 +31,10 @@ pub fn save(out: &Path, outcome: &Outcome, topology: Option<&Topology>) -> Resul
         pictures.push(("throughput.svg", "What each application receives", throughput(outcome, seen)));
         pictures.push(("fct-over-time.svg", "Completion times of the messages that end in a period", completion_over_time(outcome, seen)));
         if let Some(telemetry) = &seen.telemetry {
-            table("queues.parquet", fabric_tables::queues(topology, seen.period, &telemetry.queue_rows.iter().collect::<Vec<_>>()))?;
             table("links.parquet", fabric_tables::links(topology, seen.period, &telemetry.link_rows.iter().collect::<Vec<_>>()))?;
+        }
+        if let Some(telemetry) = seen.telemetry.as_ref().filter(|_| seen.packets) {
+            table("queues.parquet", fabric_tables::queues(topology, seen.period, &telemetry.queue_rows.iter().collect::<Vec<_>>()))?;
             pictures.push((
                 "queues.svg",
                 "Packets that wait in switches, by the application that sent them",
@@ -120,7 +122,7 @@ fn series_columns(outcome: &Outcome, seen: &Seen) -> fabric_tables::Columns {
         intervals.iter().enumerate().map(move |(period, interval)| (application, period as u32, *interval)).collect::<Vec<_>>()
     };
     let rows: Vec<_> = seen.applications.iter().enumerate().flat_map(of).collect();
-    let packets = seen.telemetry.is_some();
+    let packets = seen.packets;
     let ns = |interval: &Interval| (interval.messages > 0).then(|| interval.fct_sum.as_ns_f64() / interval.messages as f64);
     vec![
         ("application", Column::Text(rows.iter().map(|row| outcome.applications[row.0].name.clone()).collect())),
@@ -160,7 +162,7 @@ fn curves(outcome: &Outcome, seen: &Seen, value: impl Fn(&[Interval]) -> Option<
 }
 
 fn throughput(outcome: &Outcome, seen: &Seen) -> String {
-    let packets = seen.telemetry.is_some();
+    let packets = seen.packets;
     let bytes = |interval: &Interval| if packets { interval.wire_bytes } else { interval.bytes };
     let seconds = seen.period.as_s_f64();
     Chart {

@@ -2,6 +2,7 @@
 
 use super::{Setting, pictures};
 use crate::fabric_tables::{self, integers, numbers};
+use narrows_fabric::NetworkKind;
 use narrows_results::{Column, Histogram, Table, peak_memory};
 use narrows_traffic::{Point, Times, Work};
 use serde_json::{Value, json};
@@ -23,11 +24,15 @@ pub fn save(out: &Path, setting: &Setting, points: &[Point]) -> Result<(), Strin
     }
     if setting.setup.period.is_some() {
         table("series.parquet", series_table(setting, points))?;
-        table("queues.parquet", queues_table(setting, points))?;
-        table("links.parquet", links_table(setting, points))?;
-        table("hops.parquet", hops_table(points))?;
-        write("queues.svg", pictures::queues(setting, points))?;
         write("series.svg", pictures::series(setting, points))?;
+        if setting.setup.network.kind != NetworkKind::LogGp {
+            table("links.parquet", links_table(setting, points))?;
+        }
+        if setting.setup.network.kind == NetworkKind::Packet {
+            table("queues.parquet", queues_table(setting, points))?;
+            table("hops.parquet", hops_table(points))?;
+            write("queues.svg", pictures::queues(setting, points))?;
+        }
     }
     write("throughput.svg", pictures::throughput(setting, points))?;
     write("latency.svg", pictures::latency(setting, points))?;

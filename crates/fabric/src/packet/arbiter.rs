@@ -4,8 +4,9 @@
 //!
 //! * **Round robin**: the lanes with packets and credits in turn, and within a lane the inputs in turn, a packet each.
 //! * **Age**: the packet that its NIC sent first.
-//! * **Weighted round robin**, by packets or by bytes (deficit round robin: Shreedhar and Varghese, SIGCOMM 1995; quantum = weight times a full packet).
-//!   A class that has nothing to send, or may not, is passed over and saves nothing up. Within a class the lanes and inputs take turns.
+//! * **Weighted round robin**, by packets or by bytes (deficit round robin: Shreedhar and Varghese, SIGCOMM 1995; quantum = weight times a
+//!   full packet). A class that has nothing to send, or may not, is passed over and saves nothing up. Within a class the lanes and inputs
+//!   take turns.
 
 use super::inject::Offer;
 use super::region::{Credit, Effects, Region};

@@ -1,6 +1,6 @@
 //! What NICs send. Per node and virtual network, messages that come out of host memory take turns, packet by packet, in reading
-//! over the node's PCIe; up to [`read_window`](crate::NetworkConfig::read_window) packets are read or being read. Messages that the NIC already has take turns among
-//! themselves, and the two kinds alternate on the host link.
+//! over the node's PCIe; up to [`read_window`](crate::NetworkConfig::read_window) packets are read or being read. Messages that the NIC
+//! already has take turns among themselves, and the two kinds alternate on the host link.
 
 use super::region::{Effects, Region};
 use super::state::*;

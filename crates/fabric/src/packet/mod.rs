@@ -2,9 +2,10 @@
 //!
 //! **A lane** is one virtual channel of one virtual network on one link. Its credits are the free bytes of the input buffer at
 //! the far end. A packet starts only with credits for all of it (virtual cut-through), holds its link for its time on the wire, and its
-//! head is at the next switch after the latency of the link. There it is routed after the switch latency (store-and-forward: when all of it is there) and queues, within the lane of
-//! its output, behind the packets of the same input (virtual output queues: a buffer has no head of line; [`front`] has the other kind). An idle output
-//! chooses among the lanes that have packets and credits ([`arbiter`]), and within a lane takes the inputs in turn.
+//! head is at the next switch after the latency of the link. There it is routed after the switch latency (store-and-forward: when all of it
+//! is there) and queues, within the lane of its output, behind the packets of the same input (virtual output queues: a buffer has no head
+//! of line; [`front`] has the other kind). An idle output chooses among the lanes that have packets and credits ([`arbiter`]), and within a
+//! lane takes the inputs in turn.
 //!
 //! **Credits** go back when the tail of the packet has left the buffer, and take the latency of the link. At the target NIC
 //! that is when the packet is through the PCIe, so a slow PCIe holds up the network. Nothing is ever lost. In place of credits
@@ -16,8 +17,8 @@
 //!
 //! **Multicast.** Switches copy packets along a tree ([`copies`]).
 //!
-//! **Regions.** The network is cut into regions ([`layout`]), which share nothing but what they send each other; [`PacketNetwork`] is a single one, driven
-//! from outside together with other models, and [`crate::parallel`] runs many side by side.
+//! **Regions.** The network is cut into regions ([`layout`]), which share nothing but what they send each other; [`PacketNetwork`] is a
+//! single one, driven from outside together with other models, and [`crate::parallel`] runs many side by side.
 
 mod ahead;
 mod arbiter;
@@ -294,7 +295,7 @@ impl PacketNetwork {
 
     /// See [`crate::Network::zero_load`].
     pub fn zero_load(&self, transfer: &Transfer) -> ZeroLoad {
-        self.region.costs().zero_load_of(self.region.topology(), transfer)
+        self.region.costs().zero_load(self.region.topology(), transfer)
     }
 
     pub(crate) fn costs(&self) -> &Costs {

@@ -1,16 +1,18 @@
 //! Priority flow control (IEEE 802.1Qbb; frames and quanta of 802.3 Annex 31B) in place of credits.
 //!
-//! The sender of a link knows nothing of the buffers at its far end and sends unless it is paused, per lane (a priority). The receiver counts what
-//! each lane holds: from the moment that the header has been through the switch's pipeline until the tail has left. At `xoff` and above it
-//! sends a pause frame, which is worth `quanta` times 512 bit times of the link and is repeated at half of that; at `xon` and below it sends
-//! one of no quanta. A frame waits for the packet on the wire in its direction, takes its own time there, the latency of the link and the
-//! response time of the sender. What arrives at a full buffer is lost: counted, and sent again by the source's NIC after `resend_after`.
+//! The sender of a link knows nothing of the buffers at its far end and sends unless it is paused, per lane (a priority). The receiver
+//! counts what each lane holds: from the moment that the header has been through the switch's pipeline until the tail has left. At `xoff`
+//! and above it sends a pause frame, which is worth `quanta` times 512 bit times of the link and is repeated at half of that; at `xon` and
+//! below it sends one of no quanta. A frame waits for the packet on the wire in its direction, takes its own time there, the latency of the
+//! link and the response time of the sender. What arrives at a full buffer is lost: counted, and sent again by the source's NIC after
+//! `resend_after`.
 
 use super::region::{AuditError, Effects, Note, Region};
 use super::returns::{Enough, Returns};
 use super::state::*;
 use crate::EventKind;
 use crate::config::{FlowControl, NetworkConfig};
+use narrows_topology::Topology;
 
 /// The buffer of a lane, at its receiver.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,9 +45,9 @@ const OFF: u32 = 1;
 
 impl Pauses {
     /// None with credits.
-    pub(super) fn new(config: &NetworkConfig, inputs: usize, outputs: usize) -> Option<Pauses> {
+    pub(super) fn new(config: &NetworkConfig, topology: &Topology, inputs: usize, outputs: usize) -> Option<Pauses> {
         let FlowControl::Pause(pause) = &config.flow_control else { return None };
-        let (xoff, xon) = config.pause_thresholds(pause);
+        let (xoff, xon) = config.pause_thresholds(pause, topology);
         Some(Pauses {
             xoff: xoff.0,
             xon: xon.0,
@@ -146,7 +148,7 @@ impl Region {
         let Region { pauses: Some(pauses), lanes, inputs, outputs, loads, costs, .. } = self else { return };
         let (input, lane) = (place / *lanes, place % *lanes);
         let Input { latency, link, region, output, reverse, .. } = inputs[input as usize];
-        let timer = costs.wire(outputs[reverse as usize].class);
+        let timer = costs.wire(outputs[reverse as usize].speed);
         let free = &mut loads[reverse as usize].free;
         *free = now.max(*free) + timer.time(pauses.frame);
         let at = *free + latency + pauses.response;
@@ -176,15 +178,15 @@ impl Region {
         let Region { pauses: Some(pauses), costs, outputs, .. } = self else { return };
         let until = &mut pauses.until[place];
         if off == OFF {
-            *until = now + costs.wire(outputs[output as usize].class).quanta(pauses.quanta);
+            *until = now + costs.wire(outputs[output as usize].speed).quanta(pauses.quanta);
         } else {
             *until = 0;
             self.serve(output, now, fx);
         }
     }
 
-    /// The receivers' counts: what has not begun to leave is there, and there is room for it all. A packet that is still on the link is held, too, and
-    /// not counted yet.
+    /// The receivers' counts: what has not begun to leave is there, and there is room for it all. A packet that is still on the link is
+    /// held, too, and not counted yet.
     pub(super) fn audit_pauses(&self, held: &[u64]) -> Result<(), AuditError> {
         let Some(pauses) = &self.pauses else { return Ok(()) };
         for (place, buffer) in pauses.buffers.iter().enumerate() {

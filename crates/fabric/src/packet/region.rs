@@ -5,9 +5,9 @@ use super::returns::{Enough, ReturnLists, Returns};
 use super::state::*;
 use crate::config::{Forwarding, NetworkConfig, Queueing};
 use crate::flights::NONE;
-use crate::timing::{Costs, Timer};
+use crate::timing::Costs;
 use crate::{Arrival, EventKind, Observer, Statistics};
-use narrows_topology::{LinkClass, Route, Routing, Vertex};
+use narrows_topology::{Route, Routing, Vertex};
 use narrows_units::SimTime;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -19,8 +19,8 @@ pub(crate) trait Effects: Observer {
     const EARLY: bool;
     /// An event for the region itself. At one time, `kind` and then `place` (a link or a host by its number in the topology) say the
     /// order, which is the same however the network is cut; no two events but identical ones have all three in common, except those
-    /// whose `payload` is no index of a record and orders them too. [`EventKind::SourceDone`] with the number of a message comes back to the
-    /// owner of the region, all others to [`Region::handle`].
+    /// whose `payload` is no index of a record and orders them too. [`EventKind::SourceDone`] with the number of a message comes back to
+    /// the owner of the region, all others to [`Region::handle`].
     fn schedule(&mut self, at: u64, kind: EventKind, place: u32, payload: u32);
     /// The head of a packet will be at a switch of another region at `at`, by the input of that region that it names.
     fn fly(&mut self, region: u32, at: u64, packet: &Packet);
@@ -157,8 +157,8 @@ pub(crate) struct Region {
 impl Region {
     /// `routing` and `config` belong together: [`NetworkConfig::check`].
     pub(crate) fn new(number: u32, config: &NetworkConfig, layout: Arc<Layout>, routing: Routing) -> Region {
-        let costs = Costs::new(config);
         let topology = &layout.topology;
+        let costs = Costs::new(config, topology);
         let virtual_networks = u32::from(config.virtual_networks);
         let lanes = virtual_networks * u32::from(config.virtual_channels);
         let (mut outputs, mut inputs, mut hosts) = (Vec::<Output>::new(), Vec::new(), 0u32);
@@ -169,13 +169,13 @@ impl Region {
             outputs.push(Output {
                 wake: NEVER,
                 occupied: 0,
-                latency: costs.link(link.class).latency.as_ps(),
+                latency: costs.link(link.speed).latency.as_ps(),
                 link: index,
                 region: layout.home(link.to),
                 input: layout.input[index as usize],
                 host,
                 to_host: matches!(link.to, Vertex::Host(_)),
-                class: link.class,
+                speed: link.speed,
                 turn: 0,
                 class_turn: 0,
                 stalled: false,
@@ -184,13 +184,13 @@ impl Region {
         for &index in &layout.ending[number as usize] {
             let link = &topology.links()[index as usize];
             inputs.push(Input {
-                latency: costs.link(link.class).latency.as_ps(),
+                latency: costs.link(link.speed).latency.as_ps(),
                 link: index,
                 region: layout.home(link.from),
                 output: layout.output[index as usize],
                 switch: if let Vertex::Switch(switch) = link.to { switch } else { NONE },
                 reverse: layout.output[link.reverse as usize],
-                class: link.class,
+                speed: link.speed,
             });
         }
         let buffer = config.buffer_per_channel.0;
@@ -209,7 +209,7 @@ impl Region {
             queues: Slab::default(),
             packets: Slab::default(),
             returns: ReturnLists::default(),
-            pauses: super::pause::Pauses::new(config, inputs.len() * lanes as usize, outputs.len() * lanes as usize),
+            pauses: super::pause::Pauses::new(config, topology, inputs.len() * lanes as usize, outputs.len() * lanes as usize),
             crossbar: super::crossbar::Crossbar::new(config, inputs.len()),
             fronts: match config.queueing {
                 Queueing::VirtualOutput => None,
@@ -280,8 +280,8 @@ impl Region {
     /// A packet from another region.
     #[inline]
     pub(crate) fn land(&mut self, packet: Packet, fx: &mut impl Effects) {
-        let Input { link, class, .. } = self.inputs[packet.input as usize];
-        let head = if self.store_and_forward { packet.ready } else { packet.ready - self.costs.wire(class).time(packet.wire) };
+        let Input { link, speed, .. } = self.inputs[packet.input as usize];
+        let head = if self.store_and_forward { packet.ready } else { packet.ready - self.costs.wire(speed).time(packet.wire) };
         let index = self.packets.insert(packet);
         fx.schedule(head, EventKind::Ready, link, index);
     }
@@ -360,11 +360,6 @@ impl Region {
         lane as usize * self.outputs.len() + output as usize
     }
 
-    #[inline]
-    pub(super) fn timer(&self, class: LinkClass) -> &Timer {
-        self.costs.wire(class)
-    }
-
     /// The head of a packet is at a switch.
     #[inline]
     fn ready(&mut self, index: u32, now: u64, fx: &mut impl Effects) {
@@ -403,7 +398,7 @@ impl Region {
         let wire = packet.wire;
         if self.mixed_rates {
             // Only an output faster than the input has to wait, so as not to run dry.
-            let time = self.timer(self.outputs[output as usize].class).time(wire);
+            let time = self.costs.wire(self.outputs[output as usize].speed).time(wire);
             let packet = &mut self.packets[index];
             packet.ready = packet.ready.saturating_sub(time);
             if packet.ready > now {
@@ -435,7 +430,7 @@ impl Region {
     /// A packet waits for its output.
     fn enqueue(&mut self, output: u32, lane_index: u32, index: u32, now: u64, fx: &mut impl Effects) {
         let Packet { wire, input, source, .. } = self.packets[index];
-        let time = self.timer(self.outputs[output as usize].class).time(wire);
+        let time = self.costs.wire(self.outputs[output as usize].speed).time(wire);
         self.loads[output as usize].backlog += time;
         self.outputs[output as usize].occupied |= 1 << lane_index;
         self.packets[index].next = NONE;
@@ -495,7 +490,7 @@ impl Region {
             self.queues.remove(turn);
         }
         let Packet { wire, source, .. } = self.packets[index];
-        let time = self.timer(self.outputs[output as usize].class).time(wire);
+        let time = self.costs.wire(self.outputs[output as usize].speed).time(wire);
         self.loads[output as usize].backlog -= time;
         fx.queued(self.outputs[output as usize].link, lane_index, source, wire, SimTime(now), false);
         index
@@ -581,7 +576,7 @@ impl Region {
         let state = &mut self.outputs[output as usize];
         state.stalled = false;
         let (latency, link, to_host, region, far) = (state.latency, state.link, state.to_host, state.region, state.input);
-        let time = self.costs.wire(state.class).time(wire);
+        let time = self.costs.wire(state.speed).time(wire);
         let tail = now + time;
         self.loads[output as usize].free = tail;
         if self.pauses.is_none() {
@@ -592,7 +587,7 @@ impl Region {
         fx.sent(link, lane, wire, SimTime(now), SimTime(time));
         if input != NONE {
             if let Some(crossbar) = &mut self.crossbar {
-                crossbar.read(input, now, self.costs.wire(self.inputs[input as usize].class).time(wire));
+                crossbar.read(input, now, self.costs.wire(self.inputs[input as usize].speed).time(wire));
             }
             if self.packets[index].is_copied() {
                 self.copy_leaves(index, tail, now, fx);
@@ -630,7 +625,8 @@ impl Region {
         self.packets.remove(index);
     }
 
-    /// The head of a packet is, or will be, at its target at `head`; the rest of its way is known. `output`: with credits, that of its last link.
+    /// The head of a packet is, or will be, at its target at `head`; the rest of its way is known. `output`: with credits, that of its last
+    /// link.
     #[inline]
     fn eject<F: Effects>(&mut self, index: u32, output: u32, head: u64, now: u64, fx: &mut F) {
         let packet = self.packets[index];
@@ -660,7 +656,7 @@ impl Region {
             hops: packet.hops(),
             wire: packet.wire,
         });
-        let header_in = head + self.costs.wire(LinkClass::Host).time(self.costs.header);
+        let header_in = head + self.costs.host_wire().time(self.costs.header);
         let all = message.packets_left == 0;
         let through = message.through;
         if all && !first {
@@ -726,8 +722,8 @@ impl Region {
         }
     }
 
-    /// Counts every byte of every buffer at the far ends of this region's outputs; with pauses, of those here. `held`: by link and lane, of all
-    /// regions.
+    /// Counts every byte of every buffer at the far ends of this region's outputs; with pauses, of those here. `held`: by link and lane, of
+    /// all regions.
     pub(crate) fn audit(&self, held: &[u64]) -> Result<(), AuditError> {
         if self.pauses.is_some() {
             return self.audit_pauses(held);

@@ -2,7 +2,7 @@
 
 use super::returns::Returns;
 use crate::flights::NONE;
-use narrows_topology::{LinkClass, RouteState};
+use narrows_topology::RouteState;
 
 pub(crate) const NEVER: u64 = u64::MAX;
 
@@ -122,7 +122,8 @@ pub(crate) struct Output {
     /// The NIC that feeds it, by its number in the region; [`NONE`] for a switch.
     pub host: u32,
     pub to_host: bool,
-    pub class: LinkClass,
+    /// See [`narrows_topology::Link::speed`].
+    pub speed: u16,
     /// The lane whose turn it is.
     pub turn: u8,
     /// The virtual network whose turn it is, where weights count.
@@ -177,7 +178,8 @@ pub(crate) struct Input {
     pub switch: u32,
     /// The link in the other direction, an output of this region.
     pub reverse: u32,
-    pub class: LinkClass,
+    /// See [`narrows_topology::Link::speed`].
+    pub speed: u16,
 }
 
 /// What a NIC sends in one virtual network.
