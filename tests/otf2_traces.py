@@ -1,17 +1,13 @@
 #!/usr/bin/env python3
-"""scripts/otf2_to_jsonl.py on traces that OTF2's own library writes: `python3 tests/otf2_traces.py NARROWS`. Without the package `otf2` it says so and is left out."""
+"""scripts/otf2_to_jsonl.py on traces that OTF2's own library writes: `target/otf2/bin/python tests/otf2_traces.py NARROWS` (make setup installs the package)."""
 import json
 import os
 import subprocess
 import sys
 import tempfile
 
-try:
-    import otf2
-    from otf2.enums import CollectiveOp, GroupType, LocationType, Paradigm
-except ImportError:
-    print("left out: no Python package otf2 (pip install otf2)")
-    raise SystemExit(0)
+import otf2
+from otf2.enums import CollectiveOp, GroupType, LocationType, Paradigm
 
 SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "scripts", "otf2_to_jsonl.py")
 RANKS = 3
