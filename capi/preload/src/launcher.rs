@@ -16,6 +16,7 @@ mod next {
         fn send(socket: c_int, bytes: *const c_void, count: size_t, flags: c_int) -> ssize_t;
         fn PMIx_Init(process: *mut c_void, info: *const c_void, infos: size_t) -> c_int;
         fn PMIx_Fence(processes: *const c_void, count: size_t, info: *const c_void, infos: size_t) -> c_int;
+        fn PMIx_Finalize(info: *const c_void, infos: size_t) -> c_int;
     }
 }
 
@@ -84,4 +85,11 @@ unsafe extern "C" fn PMIx_Fence(processes: *const c_void, count: size_t, info: *
     // As in PMIx_Init.
     // SAFETY: forwarded as it came.
     state::guarded(|| unsafe { next::PMIx_Fence(processes, count, info, infos) })
+}
+
+/// As [`PMIx_Init`]: the answer of the launcher is waited for with a time limit.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMIx_Finalize(info: *const c_void, infos: size_t) -> c_int {
+    // SAFETY: forwarded as it came.
+    state::guarded(|| unsafe { next::PMIx_Finalize(info, infos) })
 }
