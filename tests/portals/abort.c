@@ -2,20 +2,13 @@
  * it does not wait itself; what it does before takes real time, while in simulated time nothing happens any more.
  *
  * With an argument nobody calls PtlAbort: that is a deadlock. */
+#include "must.h"
 #include <portals4.h>
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-#define MUST(condition)                                                   \
-	do {                                                              \
-		if (!(condition)) {                                       \
-			fprintf(stderr, "line %d: %s\n", __LINE__, #condition); \
-			exit(1);                                          \
-		}                                                         \
-	} while (0)
 
 static ptl_handle_eq_t eq;
 static ptl_handle_ct_t ct;

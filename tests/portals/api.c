@@ -2,17 +2,11 @@
  * The Portals API as a program sees it, live: every rank works with the next one. Prints "ok" on rank 0. Items are those of
  * docs/conformance.md.
  */
+#include "must.h"
 #include "../../examples/portals/barrier.h"
 #include <complex.h>
 #include <string.h>
 
-#define MUST(condition)                                                                    \
-	do {                                                                               \
-		if (!(condition)) {                                                        \
-			fprintf(stderr, "%s:%d: not %s\n", __FILE__, __LINE__, #condition); \
-			exit(1);                                                           \
-		}                                                                          \
-	} while (0)
 #define GIVES(code, call)                                                                                            \
 	do {                                                                                                         \
 		int code_ = (call);                                                                                  \

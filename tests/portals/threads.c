@@ -3,20 +3,13 @@
  * limit for what never comes, and the main thread puts to itself what the last one waits for.
  *
  * ./threads ROUNDS [partners]: with the second argument for two ranks, on a node each, otherwise every thread is its own partner. */
+#include "must.h"
 #include <portals4.h>
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-#define MUST(condition)                                                   \
-	do {                                                              \
-		if (!(condition)) {                                       \
-			fprintf(stderr, "line %d: %s\n", __LINE__, #condition); \
-			exit(1);                                          \
-		}                                                         \
-	} while (0)
 
 enum { THREADS = 4 };
 
