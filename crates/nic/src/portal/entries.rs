@@ -193,6 +193,8 @@ impl Interface {
         if let Some(table) = self.table_mut(pt) {
             if list == List::Priority { table.priority.remove(order) } else { table.overflow.remove(order) }
         }
+        // What is held for want of room behind this entry may match another one now.
+        self.relieved = true;
         ReplyCode::Ok
     }
 }

@@ -116,8 +116,14 @@ fn check(nodes: u32, pt_options: u32, steps: Vec<Step>) -> Result<(), TestCaseEr
         if let Command::MeAppend { entry, .. } = inner {
             mine.push(*entry);
         }
-        let relieves =
-            matches!(command, Command::MeAppend { .. } | Command::MeSearch { .. } | Command::PtEnable { .. } | Command::SetLimits { .. });
+        let relieves = matches!(
+            command,
+            Command::MeAppend { .. }
+                | Command::MeSearch { .. }
+                | Command::MeUnlink { .. }
+                | Command::PtEnable { .. }
+                | Command::SetLimits { .. }
+        );
         let taken = sim.try_command(process, command.clone());
         sim.run();
         prop_assert_eq!(taken, reference.command(process, command), "process {}, {}", process, said());
