@@ -121,6 +121,19 @@ def main():
     for size in (0, 400, 4096, 100000):
         runner.expect(f"pingpong {size} B", r"one way", pingpong, 2, "ct-me", str(size), "50")
 
+    spin = runner.build("tests/portals/spin.c")
+    for style in ("plain", "yield", "slow", "clock", "lock", "long"):
+        found = runner.expect(f"spinning {style} n=4", r"(?:([0-9.]+) us from rank to rank\n)?ok$", spin, 4, style)
+        if found and style == "plain":
+            # Memory has changed before the event is written.
+            expected = (stages - 300) / 1000
+            say(abs(float(found[1]) - expected) < 0.001, "spinning closed form", f"{expected:.4f} us expected")
+    runner.expect("spinning plain ppn=2", r"ok$", spin, 7, "plain", options=["--ppn", "2", "--network", "flow"])
+    if not options.only or re.search(options.only, "spinning for ever"):
+        run = runner.run(spin, 3, "never")
+        good = run.returncode == 1 and run.stderr.count("waits for its memory to change") == 3
+        say(good, "spinning for ever", "a deadlock is reported" if good else run.stderr)
+
     rate = runner.build("examples/portals/rate.c")
     runner.expect("rate n=16", r"16000 puts", rate, 16)
     barrier = runner.build("examples/portals/barrier.c")

@@ -45,10 +45,10 @@ pub extern "C" fn narrows_instant() -> u64 {
     catch_unwind(hooks::instant).unwrap_or(0)
 }
 
-/// The program sleeps for `ps` simulated picoseconds.
+/// The program sleeps for `ps` simulated picoseconds. 0 when another thread has the rank, so that its clock cannot be moved.
 #[unsafe(no_mangle)]
-pub extern "C" fn narrows_sleep(ps: u64) {
-    let _ = catch_unwind(|| hooks::sleep(ps));
+pub extern "C" fn narrows_sleep(ps: u64) -> c_int {
+    catch_unwind(|| hooks::sleep(ps)).unwrap_or(false).into()
 }
 
 /// A barrier of all ranks over their launcher begins.

@@ -10,7 +10,7 @@ unsafe extern "C" {
     fn narrows_mpi_leave(id: c_uint);
     fn narrows_clock() -> u64;
     fn narrows_active() -> c_int;
-    fn narrows_sleep(picoseconds: u64);
+    fn narrows_sleep(picoseconds: u64) -> c_int;
     fn narrows_exits(status: c_int);
     fn narrows_barrier();
     fn narrows_host(name: *mut c_char, size: usize) -> c_int;
@@ -54,10 +54,10 @@ pub fn active() -> bool {
     state::guarded(|| unsafe { narrows_active() }) != 0
 }
 
-/// Moves the rank's clock.
-pub fn sleep(picoseconds: u64) {
+/// Moves the rank's clock. False when another thread has the rank.
+pub fn sleep(picoseconds: u64) -> bool {
     // SAFETY: plain number.
-    state::guarded(|| unsafe { narrows_sleep(picoseconds) });
+    state::guarded(|| unsafe { narrows_sleep(picoseconds) }) != 0
 }
 
 /// The rank's process ends by itself with this status.

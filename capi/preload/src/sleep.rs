@@ -48,7 +48,7 @@ enum How {
 
 fn how() -> How {
     match clock::view() {
-        View::Simulated if state::thread(|thread| thread.rank.get()) => How::Move,
+        View::Simulated if state::ranks_thread() => How::Move,
         view => How::Wait(view),
     }
 }
@@ -68,10 +68,8 @@ fn timespec_of(ns: u64) -> timespec {
 fn rest(ns: u64, real: impl FnOnce() -> c_int) -> c_int {
     let ps = ns.saturating_mul(PS_PER_NS);
     match how() {
-        How::Move => {
-            portals::sleep(ps);
-            0
-        }
+        How::Move if portals::sleep(ps) => 0,
+        How::Move => real(),
         How::Wait(view) => {
             if ns < NAP_NS && state::waits_outside() {
                 let nap = portals::longest_nap().max(NAP_NS);
@@ -198,7 +196,7 @@ fn until(
     let left = left.saturating_mul(PS_PER_NS);
     if timed_out(code) {
         match view {
-            View::Simulated if state::thread(|thread| thread.rank.get()) => portals::sleep(left),
+            View::Simulated if state::ranks_thread() => drop(portals::sleep(left)),
             view => clock::pass(view, left),
         }
     }

@@ -29,6 +29,12 @@ pub fn thread<T>(read: impl FnOnce(&Thread) -> T) -> T {
     THREAD.with(read)
 }
 
+/// Whether sleeps of the calling thread move the rank's clock: the one that called MPI_Init, or the first one of a program without MPI.
+pub fn ranks_thread() -> bool {
+    // SAFETY: no arguments.
+    thread(|thread| thread.rank.get()) || (!initialised() && unsafe { libc::gettid() == libc::getpid() })
+}
+
 /// Runs a function of libportals.so; clocks that it reads are real, and errno is as before.
 pub fn guarded<T>(call: impl FnOnce() -> T) -> T {
     thread(|thread| thread.guard.set(thread.guard.get() + 1));

@@ -94,9 +94,10 @@ uint64_t narrows_clock(void) {
 
 int narrows_active(void) { return active; }
 
-void narrows_sleep(uint64_t ps) {
+int narrows_sleep(uint64_t ps) {
     note("sleep %llu\n", (unsigned long long)ps);
     __atomic_add_fetch(&now_ps, ps, __ATOMIC_RELAXED);
+    return 1;
 }
 
 void narrows_exits(int status) { note("exits %d\n", status); }

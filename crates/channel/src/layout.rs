@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 /// First word of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"narrows\0");
 /// Raised with every change of this file or of [`crate::record`].
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Simulated time starts here, ps: one second. What ranks do during MPI_Init lies before it.
 pub const EPOCH_PS: u64 = 1_000_000_000_000;
@@ -52,6 +52,8 @@ pub mod reason {
     pub const REPLY: u32 = 4;
     /// A barrier of all ranks over their launcher (PMI, PMIx): they go on together.
     pub const BARRIER: u32 = 5;
+    /// It did not: the simulator has found that it waits for its memory to change, has stopped it, and has taken the region.
+    pub const SPIN: u32 = 6;
 }
 
 /// Values of [`Header::phase`].
@@ -185,6 +187,8 @@ pub struct RankHeader {
     pub wanted: AtomicU32,
     /// 1 while other ranks of the node look into memory of this one.
     pub shares: AtomicU32,
+    /// 1 when the simulator has given the region back to a rank that it had taken it from, see [`reason::SPIN`].
+    pub resumed: AtomicU32,
     /// Why the rank could not push a payload (an errno value), 0: it could.
     pub push_error: AtomicU32,
     /// Whose memory it could not write then.
@@ -199,6 +203,8 @@ pub struct RankHeader {
     pub tag: AtomicU64,
     /// The rank's clock, ps.
     pub clock: AtomicU64,
+    /// CPU time of the thread up to which work has become simulated time, ns.
+    pub cpu_mark_ns: AtomicU64,
     /// Nothing that is not in the region yet happens before this time, ps.
     pub horizon: AtomicU64,
     /// When a parked rank wants to run again at the latest, ps; `u64::MAX`: at the next notice.

@@ -60,6 +60,13 @@ static ATTACH: Mutex<()> = Mutex::new(());
 /// come back here.
 pub struct Session(MutexGuard<'static, Rank>);
 
+impl Session {
+    fn new(mut rank: MutexGuard<'static, Rank>) -> Session {
+        rank.look_for_resumption();
+        Session(rank)
+    }
+}
+
 impl Deref for Session {
     type Target = Rank;
     fn deref(&self) -> &Rank {
@@ -109,7 +116,7 @@ pub(crate) fn try_session() -> Option<Session> {
     if !attached() {
         return None;
     }
-    RANK.get()?.try_lock().ok().map(Session)
+    RANK.get()?.try_lock().ok().map(Session::new)
 }
 
 /// Locks the rank of this process; the first call attaches it to the simulator.
@@ -134,11 +141,11 @@ pub fn session() -> Result<Session, AttachError> {
     }
     let rank = RANK.get().ok_or(AttachError::NoChannel)?;
     match rank.try_lock() {
-        Ok(rank) => Ok(Session(rank)),
-        Err(TryLockError::Poisoned(rank)) => Ok(Session(rank.into_inner())),
+        Ok(rank) => Ok(Session::new(rank)),
+        Err(TryLockError::Poisoned(rank)) => Ok(Session::new(rank.into_inner())),
         Err(TryLockError::WouldBlock) => {
             let _caller = Caller::new();
-            Ok(Session(rank.lock().unwrap_or_else(PoisonError::into_inner)))
+            Ok(Session::new(rank.lock().unwrap_or_else(PoisonError::into_inner)))
         }
     }
 }

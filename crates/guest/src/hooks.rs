@@ -155,11 +155,9 @@ pub fn instant() -> u64 {
     }
 }
 
-/// The program sleeps.
-pub fn sleep(ps: u64) {
-    if let Some(mut rank) = try_session() {
-        rank.pause(ps);
-    }
+/// The program sleeps. False when another thread has the rank.
+pub fn sleep(ps: u64) -> bool {
+    try_session().map(|mut rank| rank.pause(ps)).is_some()
 }
 
 /// Other ranks of the node look into memory of this one from now on, or no longer do.

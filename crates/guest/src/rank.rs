@@ -81,12 +81,10 @@ pub struct Rank {
     number: u32,
     settings: Settings,
     clock: u64,
-    horizon: u64,
     /// In MPI_Init or MPI_Finalize, or before: the simulator does not wait for this rank.
     outside: bool,
     /// Commands given while outside.
     deferred: Vec<Command>,
-    command_bytes: usize,
     notices: VecDeque<(u64, Notice)>,
     queues: BTreeMap<u32, Queue>,
     counts: BTreeMap<u32, Counter>,
@@ -105,10 +103,11 @@ pub struct Rank {
     /// Length of the next nap outside.
     nap: Duration,
     idle_since: u64,
+    /// Looks at the clock since the last activity.
+    clock_reads: u32,
     entered_at: u64,
     waited_at_entry: u64,
     left_at: u64,
-    cpu_mark_ns: u64,
 }
 
 impl Rank {
@@ -126,10 +125,8 @@ impl Rank {
             number,
             settings,
             clock: 0,
-            horizon: 0,
             outside: true,
             deferred: Vec::new(),
-            command_bytes: 0,
             notices: VecDeque::new(),
             queues: BTreeMap::new(),
             counts: BTreeMap::new(),
@@ -144,10 +141,10 @@ impl Rank {
             door: None,
             nap: OUTSIDE_NAP,
             idle_since: 0,
+            clock_reads: 0,
             entered_at: 0,
             waited_at_entry: 0,
             left_at: 0,
-            cpu_mark_ns: 0,
         };
         rank.ring();
         Ok(rank)
@@ -214,6 +211,7 @@ impl Rank {
         self.empty_polls = 0;
         self.nap = OUTSIDE_NAP;
         self.idle_since = self.clock;
+        self.clock_reads = 0;
     }
 
     // ---- commands -------------------------------------------------------------------------
@@ -290,12 +288,13 @@ impl Rank {
     }
 
     fn write_command(&mut self, command: &Command) {
+        let header = self.header();
         for attempt in 0..2 {
             // SAFETY: the rank runs, so it owns the region; the only other reference was dropped.
             let area = unsafe { self.region.command_area() };
-            let mut writer = Writer::new(area, self.command_bytes);
+            let mut writer = Writer::new(area, header.commands.load(Relaxed) as usize);
             if encode_command(&mut writer, self.clock, command).is_ok() {
-                self.command_bytes = writer.used();
+                header.commands.store(writer.used() as u64, Relaxed);
                 return;
             }
             if attempt == 0 {
@@ -352,9 +351,25 @@ impl Rank {
                 Turn::Late | Turn::Over => exit_now(EXIT_SIMULATOR_GONE),
             }
         }
-        self.command_bytes = 0;
-        self.horizon = header.horizon.load(Relaxed);
         self.collect();
+    }
+
+    /// The simulator may have had the region meanwhile, because the program waited for its memory to change: what it has
+    /// computed since the last look was waiting.
+    pub(crate) fn look_for_resumption(&mut self) {
+        let header = self.header();
+        if header.resumed.load(Relaxed) == 0 {
+            return;
+        }
+        header.resumed.store(0, Relaxed);
+        let waited = header.clock.load(Relaxed).saturating_sub(self.clock);
+        header.wait_ps.fetch_add(waited, Relaxed);
+        self.clock += waited;
+        // Outside MPI calls it was no computing.
+        self.left_at += waited;
+        self.mark_cpu();
+        self.collect();
+        self.activity();
     }
 
     fn give(&self, to: u32) {
@@ -368,7 +383,6 @@ impl Rank {
         header.clock.store(self.clock, Relaxed);
         header.deadline.store(deadline, Relaxed);
         header.reason.store(why, Relaxed);
-        header.commands.store(self.command_bytes as u64, Relaxed);
         self.give(state::PARKED);
         self.sleep(state::PARKED);
     }
@@ -387,7 +401,6 @@ impl Rank {
     fn go_out(&mut self) {
         let header = self.header();
         self.outside = true;
-        header.commands.store(self.command_bytes as u64, Relaxed);
         header.mail.store(0, Relaxed);
         self.give(state::OUTSIDE);
     }

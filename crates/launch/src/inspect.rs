@@ -124,6 +124,10 @@ fn library_of_executable(program: &Path, linker: &str) -> Result<PathBuf, Launch
         let message = message.lines().next().unwrap_or("no reason given");
         if let Some((library, _)) = message.split_once(": cannot open shared object file") {
             let library = library.rsplit(' ').next().unwrap_or(library).to_owned();
+            // Some linkers stop at the first library that is not there.
+            if library.starts_with(PORTALS) {
+                return Ok(PathBuf::from(PORTALS));
+            }
             return Err(LaunchError::LibraryMissing { program: program.to_owned(), library });
         }
         return Err(LaunchError::NotLoadable { program: program.to_owned(), message: message.to_owned() });

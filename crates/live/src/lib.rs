@@ -4,6 +4,7 @@
 //! * [`window`] — the main loop: hand-overs, windows of lookahead, deadlock.
 //! * [`cores`] — which of the host's cores they run on.
 //! * [`deputy`] — who wakes the ranks of a second core.
+//! * [`spin`] — ranks that wait for their memory to change without calling anybody.
 //! * [`processes`] — launching, death watch, cleaning up.
 //! * [`report`] — what a run gives back.
 //!
@@ -16,6 +17,7 @@ pub mod deputy;
 pub mod memory;
 pub mod processes;
 pub mod report;
+pub mod spin;
 pub mod window;
 
 pub use report::{Failure, RankTimes, Report};

@@ -43,6 +43,8 @@ struct RankMemory {
     pid: i32,
     waiting: VecDeque<(SimTime, Waiting)>,
     writes: usize,
+    /// It does nothing itself with what waits for it: see [`Memory::watch`].
+    watched: bool,
 }
 
 /// The first `length` bytes of `buffer`, which may be longer: it is never cleared.
@@ -80,6 +82,8 @@ pub struct Memory {
     pending: Vec<Pending>,
     /// Ranks that got something since the last [`Memory::take_touched`].
     touched: Vec<u32>,
+    /// Watched ranks whose memory has changed since the last [`Memory::take_changed`].
+    changed: Vec<u32>,
     /// The first failure.
     pub error: Option<MemoryError>,
 }
@@ -93,6 +97,7 @@ impl Memory {
             spare: Vec::new(),
             pending: Vec::new(),
             touched: Vec::new(),
+            changed: Vec::new(),
             error: None,
         }
     }
@@ -121,6 +126,33 @@ impl Memory {
     /// Ranks that were notified since the last call, in order, maybe more than once.
     pub fn take_touched(&mut self, into: &mut Vec<u32>) {
         into.append(&mut self.touched);
+    }
+
+    /// From now on what comes for `rank` is written into its memory at once, and [`Memory::take_changed`] tells of it. The rank is
+    /// stopped.
+    pub fn watch(&mut self, rank: u32) {
+        self.flush_writes(rank);
+        self.ranks[rank as usize].watched = true;
+    }
+
+    /// The rank is going to run again.
+    pub fn unwatch(&mut self, rank: u32) {
+        // It is not in our code, where it would push before it changes anything.
+        while let Some(at) = self.pending.iter().position(|push| push.from == rank) {
+            self.push_now(at);
+        }
+        self.ranks[rank as usize].watched = false;
+    }
+
+    /// Watched ranks whose memory was written to since the last call, maybe more than once.
+    pub fn take_changed(&mut self, into: &mut Vec<u32>) {
+        into.append(&mut self.changed);
+    }
+
+    fn note_change(&mut self, rank: u32) {
+        if self.ranks[rank as usize].watched {
+            self.changed.push(rank);
+        }
     }
 
     /// Something waits for `rank`.
@@ -279,6 +311,7 @@ impl narrows_sim::Memory for Memory {
         if combine.fetch {
             *self.slot(message) = Payload { length: old.len(), buffer: old };
         }
+        self.note_change(rank);
         self.access(rank, &mut new, place, true)
     }
 
@@ -301,13 +334,14 @@ impl narrows_sim::Memory for Memory {
     }
 
     fn deliver(&mut self, now: SimTime, message: u32, rank: u32, place: Place, length: u64) -> Result<(), Fault> {
+        self.note_change(rank);
         self.push_of(message);
         let length = (length as usize).min(self.slot(message).length);
         if length == 0 {
             return Ok(());
         }
         // A rank does short writes itself when it wakes. It would die of one into memory that is not there.
-        if length <= INLINE_PAYLOAD && place.segments == 0 && !place.may_fault {
+        if length <= INLINE_PAYLOAD && place.segments == 0 && !place.may_fault && !self.ranks[rank as usize].watched {
             self.settle(rank, place.address, length as u64, true);
             let bytes = Box::from(&self.slot(message).buffer[..length]);
             self.wait(now, rank, Waiting::Write { address: place.address, bytes });

@@ -1,5 +1,6 @@
 //! Real processes: starting the launcher, noticing deaths, leaving nothing behind.
 
+use crate::spin;
 use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -95,10 +96,7 @@ impl Watched {
 
     /// Whether one of its threads is running, or would be if it had a core.
     pub fn computes(&self) -> bool {
-        let Ok(threads) = std::fs::read_dir(format!("/proc/{}/task", self.pid)) else { return false };
-        // The state stands behind the name, which is in parentheses: proc(5).
-        let runs = |stat: String| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R'));
-        threads.flatten().any(|thread| std::fs::read_to_string(thread.path().join("stat")).is_ok_and(runs))
+        !spin::running_threads(self.pid).is_empty()
     }
 
     /// How it ended, or `None` while it lives.

@@ -12,6 +12,7 @@
 //! whoever wants in, and nothing is recorded.
 
 mod looks;
+mod spinning;
 
 use crate::cores::Cores;
 use crate::deputy::{Deputy, YIELDING};
@@ -22,6 +23,7 @@ use narrows_channel::layout::{EPOCH_PS, phase, reason, state};
 use narrows_channel::record::decode_command;
 use narrows_channel::{Mapping, futex, handover};
 use narrows_units::SimTime;
+use spinning::Spin;
 use std::collections::BTreeSet;
 use std::process::{Child, Command};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -60,12 +62,13 @@ struct RankState {
     deadline: u64,
     reason: u32,
     warned: bool,
+    spin: Spin,
 }
 
 impl RankState {
-    /// Nothing that happens wakes it before all others have come as far.
-    fn waits_for_all(&self) -> bool {
-        self.reason == reason::BARRIER
+    /// No notice wakes it: it waits until all others have come as far, or until its memory changes.
+    fn sleeps_through(&self) -> bool {
+        matches!(self.reason, reason::BARRIER | reason::SPIN)
     }
 }
 
@@ -87,6 +90,8 @@ struct Run<'a> {
     deadlines: BTreeSet<(u64, u32)>,
     /// Reused: ranks that an event has told something.
     touched: Vec<u32>,
+    /// Reused: ranks that spin and whose memory has changed.
+    changed: Vec<u32>,
     /// Ranks whose notices did not all fit the last time.
     leftover: Vec<u32>,
     report: Report,
@@ -135,7 +140,15 @@ pub fn run(mapping: &Mapping, world: World, launcher: Command, options: Options)
 /// As [`run`], with somebody who rings from time to time.
 fn watched(mapping: &Mapping, world: World, child: Child, options: Options, deputy: &Deputy) -> Report {
     let count = mapping.header().ranks as usize;
-    let ranks = (0..count).map(|_| RankState { watched: None, running: false, deadline: u64::MAX, reason: 0, warned: false }).collect();
+    let ranks = (0..count).map(|_| RankState {
+        watched: None,
+        running: false,
+        deadline: u64::MAX,
+        reason: 0,
+        warned: false,
+        spin: Spin::default(),
+    });
+    let ranks = ranks.collect();
     let mut run = Run {
         mapping,
         world,
@@ -149,6 +162,7 @@ fn watched(mapping: &Mapping, world: World, child: Child, options: Options, depu
         nodes: BTreeSet::new(),
         deadlines: BTreeSet::new(),
         touched: Vec::new(),
+        changed: Vec::new(),
         leftover: Vec::new(),
         report: Report::default(),
         started: Instant::now(),
@@ -277,8 +291,10 @@ impl Run<'_> {
 
     /// Hands the region to `rank`, which counts as running already.
     fn wake(&mut self, rank: u32) {
+        let stopped = self.let_go(rank);
         self.prepare(rank);
         handover::hand(&self.header(rank).state);
+        drop(stopped);
     }
 
     /// Writes what `rank` finds in its region, which is going to be handed to it.
@@ -286,6 +302,7 @@ impl Run<'_> {
         let region = self.mapping.region(rank).expect("rank numbers come from the mapping");
         self.world.memory.hand_over(rank, &region);
         self.ranks[rank as usize].running = true;
+        self.ranks[rank as usize].spin.begin();
         self.running.push(rank);
         self.report.crossings += 1;
     }
@@ -324,7 +341,7 @@ impl Run<'_> {
             self.deadlines.remove(&(state.deadline, rank));
             state.deadline = header.deadline.load(Relaxed);
             state.reason = header.reason.load(Relaxed);
-            if state.deadline != u64::MAX && !state.waits_for_all() {
+            if state.deadline != u64::MAX && !state.sleeps_through() {
                 self.deadlines.insert((state.deadline, rank));
             }
             if self.world.memory.has_mail(rank) {
@@ -360,6 +377,7 @@ impl Run<'_> {
     fn windows(&mut self) -> Result<(), Failure> {
         loop {
             self.await_parked()?;
+            self.look_at_shared_memory();
             self.collect()?;
             if self.ranks.iter().all(|rank| rank.reason == reason::BARRIER) {
                 self.release_barrier();
@@ -407,14 +425,18 @@ impl Run<'_> {
                 self.header(rank).horizon.store(horizon.as_ps(), Relaxed);
             }
             if self.cores.as_ref().is_some_and(Cores::two) {
-                for &rank in due.iter().filter(|&&rank| Cores::is_far(rank)) {
-                    self.prepare(rank);
-                    self.far.push(rank);
+                // Only this thread can let a stopped one go.
+                let far = |run: &Self, rank: u32| Cores::is_far(rank) && !run.ranks[rank as usize].spin.is_stopped();
+                for &rank in &due {
+                    if far(self, rank) {
+                        self.prepare(rank);
+                        self.far.push(rank);
+                    }
                 }
+                due.retain(|&rank| !far(self, rank));
                 if !self.far.is_empty() {
                     self.deputy.hand(&mut self.far);
                 }
-                due.retain(|&rank| !Cores::is_far(rank));
             }
             for rank in due.drain(..) {
                 self.wake(rank);
@@ -454,16 +476,21 @@ impl Run<'_> {
                 std::thread::yield_now();
             }
         }
+        // The watchdog rings too: a time limit of its own would cost a timer in every window.
+        let often = self.running.iter().any(|&rank| self.ranks[rank as usize].spin.is_known()).then_some(spinning::SOON);
         loop {
-            // The watchdog rings too: a time limit of its own would cost a timer in every window.
-            if handover::await_given(&header.running, &header.bell, None) {
+            if handover::await_given(&header.running, &header.bell, often) {
                 if let Some(cores) = &mut self.cores {
                     cores.ran(self.running.len(), since.elapsed());
                 }
                 return Ok(());
             }
+            if often.is_some() {
+                self.look_for_spinning(since.elapsed());
+            }
             if since.elapsed() >= LIFE_CHECK {
                 self.must_go_on()?;
+                self.look_for_spinning(since.elapsed());
                 if let Some(cores) = &mut self.cores
                     && self.running.len() > 1
                 {
@@ -488,9 +515,9 @@ impl Run<'_> {
     fn run_window(&mut self) -> SimTime {
         let lookahead = self.world.lookahead();
         let mut limit = SimTime::MAX;
-        let mut touched = std::mem::take(&mut self.touched);
+        let (mut touched, mut changed) = (std::mem::take(&mut self.touched), std::mem::take(&mut self.changed));
         for rank in std::mem::take(&mut self.leftover) {
-            if !self.ranks[rank as usize].waits_for_all() {
+            if !self.ranks[rank as usize].sleeps_through() {
                 self.make_due(rank);
                 limit = self.world.now();
             }
@@ -511,7 +538,14 @@ impl Run<'_> {
             self.world.step();
             self.world.memory.take_touched(&mut touched);
             for rank in touched.drain(..) {
-                if !self.ranks[rank as usize].waits_for_all() {
+                if !self.ranks[rank as usize].sleeps_through() {
+                    self.make_due(rank);
+                    limit = limit.min(event + lookahead);
+                }
+            }
+            self.world.memory.take_changed(&mut changed);
+            for rank in changed.drain(..) {
+                if self.has_found(rank, event) {
                     self.make_due(rank);
                     limit = limit.min(event + lookahead);
                 }
@@ -520,7 +554,7 @@ impl Run<'_> {
                 break;
             }
         }
-        self.touched = touched;
+        (self.touched, self.changed) = (touched, changed);
         limit
     }
 
@@ -531,13 +565,18 @@ impl Run<'_> {
         if self.ranks.iter().all(|rank| rank.reason == reason::FINALIZE) {
             return Ok(false);
         }
+        let found = self.any_found(self.world.now());
+        if !found.is_empty() {
+            found.into_iter().for_each(|rank| self.make_due(rank));
+            return Ok(true);
+        }
         let before = std::mem::replace(&mut self.commands_seen, 0);
         self.spurious_rounds = if before == 0 { self.spurious_rounds + 1 } else { 1 };
         if self.spurious_rounds > SPURIOUS_ROUNDS && !self.await_interrupt()? {
             return Err(self.deadlock());
         }
         for rank in 0..self.ranks.len() as u32 {
-            if !self.ranks[rank as usize].waits_for_all() {
+            if !self.ranks[rank as usize].sleeps_through() {
                 self.make_due(rank);
             }
         }
@@ -564,7 +603,9 @@ impl Run<'_> {
     /// Nothing happens any more, unless a thread that the simulation knows nothing of makes it: whether one has.
     fn await_interrupt(&mut self) -> Result<bool, Failure> {
         let threads = |rank: &RankState| rank.watched.as_ref().is_some_and(|watched| watched.threads() > 1);
-        if self.mapping.header().settings.portals_program == 0 || !self.ranks.iter().any(threads) {
+        let program = self.mapping.header().settings.portals_program != 0;
+        let sleepers = self.sleepers() || (program && self.ranks.iter().any(threads));
+        if !sleepers {
             return Ok(false);
         }
         let mut since = Instant::now();
@@ -574,7 +615,9 @@ impl Run<'_> {
             }
             let bell = &self.mapping.header().bell;
             let rung = bell.load(Acquire);
-            if self.heed_interrupts() {
+            let found = self.any_found(self.world.now());
+            self.leftover.extend(&found);
+            if self.heed_interrupts() || !found.is_empty() {
                 self.spurious_rounds = 0;
                 return Ok(true);
             }
@@ -638,6 +681,7 @@ impl Run<'_> {
                     watched.kill();
                 }
             }
+            self.ranks.iter_mut().for_each(|rank| rank.spin.release());
             self.report.exit_code = processes::clean_up(&mut self.child, Duration::from_millis(1500));
         } else {
             processes::kill_descendants();

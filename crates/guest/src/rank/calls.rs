@@ -12,6 +12,9 @@ const AGREEING_PASSES: u32 = 64;
 /// many messages to itself a rank may have sent before it probes.
 const SEARCHES_FOR_ANY: u32 = 1000;
 
+/// After so many looks at the clock and nothing else a program may be waiting for something that others do.
+const READS_IN_VAIN: u32 = 8;
+
 impl Rank {
     /// CPU time since the last look becomes simulated time.
     fn account_compute(&mut self) {
@@ -19,11 +22,17 @@ impl Rank {
             return;
         }
         if self.settings.compute_ppm != 0 {
-            let now = thread_cpu_ns();
-            let ps = u128::from(now.saturating_sub(self.cpu_mark_ns)) * 1000 * u128::from(self.settings.compute_ppm) / 1_000_000;
-            self.cpu_mark_ns = now;
+            let mark = self.header().cpu_mark_ns.load(Relaxed);
+            let ps = u128::from(self.mark_cpu().saturating_sub(mark)) * 1000 * u128::from(self.settings.compute_ppm) / 1_000_000;
             self.advance(ps as u64);
         }
+    }
+
+    /// From now on work becomes simulated time at the next look. Returns the thread's CPU time, ns.
+    pub(super) fn mark_cpu(&self) -> u64 {
+        let now = thread_cpu_ns();
+        self.header().cpu_mark_ns.store(now, Relaxed);
+        now
     }
 
     pub(crate) fn enter(&mut self, id: u32, class: Class, peer: i64, tag: i64) {
@@ -73,7 +82,7 @@ impl Rank {
         self.no_idle_polls();
         self.left_at = self.clock;
         if self.settings.compute_ppm != 0 {
-            self.cpu_mark_ns = thread_cpu_ns();
+            self.mark_cpu();
         }
     }
 
@@ -123,7 +132,7 @@ impl Rank {
         if self.settings.portals_program != 0 && self.header().endpoint.load(Relaxed) == 0 {
             self.endpoint_open();
             self.start_together();
-            self.cpu_mark_ns = thread_cpu_ns();
+            self.mark_cpu();
             crate::hooks::program_started();
         }
     }
@@ -138,7 +147,7 @@ impl Rank {
     /// It goes back to the program.
     pub fn library_left(&mut self) {
         if self.settings.portals_program != 0 && self.settings.compute_ppm != 0 {
-            self.cpu_mark_ns = thread_cpu_ns();
+            self.mark_cpu();
         }
     }
 
@@ -182,6 +191,11 @@ impl Rank {
         }
         if !self.outside {
             self.advance(self.settings.clock_read_ps);
+            self.clock_reads += 1;
+            // Not at once: programs that take times are no slower for it.
+            if self.clock_reads > READS_IN_VAIN {
+                self.let_others_get_on(self.in_a_long_wait(0));
+            }
         }
         self.elapsed_ps()
     }
@@ -191,6 +205,14 @@ impl Rank {
         if !self.outside {
             self.account_compute();
             self.advance(ps);
+            self.let_others_get_on(0);
+        }
+    }
+
+    /// The program may be in a loop that waits for its memory to change; it may look so many ps late.
+    fn let_others_get_on(&mut self, late: u64) {
+        if self.clock >= self.header().horizon.load(Relaxed) + late {
+            self.park(self.clock, reason::POLL);
         }
     }
 }

@@ -107,14 +107,19 @@ impl Rank {
             }
             self.activity();
         } else {
-            let waited = self.clock.saturating_sub(self.idle_since);
-            let cost = self.settings.poll_ps.max((waited / 16).min(LONGEST_POLL_PS));
+            let cost = self.in_a_long_wait(self.settings.poll_ps);
             self.advance(cost);
             self.header().wait_ps.fetch_add(cost, Relaxed);
-            if self.clock >= self.horizon {
+            if self.clock >= self.header().horizon.load(Relaxed) {
                 self.park(self.clock, reason::POLL);
             }
         }
+    }
+
+    /// `usual` ps, or what a rank that has waited for long may take instead.
+    pub(super) fn in_a_long_wait(&self, usual: u64) -> u64 {
+        let waited = self.clock.saturating_sub(self.idle_since);
+        usual.max((waited / 16).min(LONGEST_POLL_PS))
     }
 
     /// The end of MPI_Win_sync, by which programs wait for memory to change. That is a poll, also for an MPI library that does not

@@ -168,7 +168,8 @@ impl Run<'_> {
         const SHOWN: usize = 32;
         let mut message = String::from("deadlock: every rank waits and nothing is in flight\n");
         for rank in 0..(self.ranks.len() as u32).min(SHOWN as u32) {
-            message += &format!("  {}: {}\n", self.name(rank), self.call(rank));
+            let spins = if self.ranks[rank as usize].spin.is_stopped() { ", waits for its memory to change" } else { "" };
+            message += &format!("  {}: {}{spins}\n", self.name(rank), self.call(rank));
         }
         if self.ranks.len() > SHOWN {
             message += &format!("  ... and {} more ranks\n", self.ranks.len() - SHOWN);
