@@ -53,6 +53,14 @@ class Runner:
         say(good, name, first.stdout.strip() if good else why)
         return match if good else None
 
+    def ends(self, name, code, program, ranks, *arguments, options=()):
+        """Rank 0 has the launcher end the job with this code."""
+        if self.only and not re.search(self.only, name):
+            return
+        run = self.run(program, ranks, *arguments, options=options)
+        good = run.returncode == code and f"had the launcher end the job with code {code}, at" in run.stderr
+        say(good, name, "" if good else f"code {run.returncode}\n{run.stdout}{run.stderr}")
+
 
 def launchers(runner):
     """Barriers over the launcher, in the three protocols that there are for them."""
@@ -61,6 +69,8 @@ def launchers(runner):
     if pathlib.Path(hydra).exists():
         for version in ("1", "2"):
             runner.expect(f"barriers over PMI-{version} n=5", r"20 turns of 5", pmi, 5, version, options=["--mpirun", hydra])
+        for code in (0, 3):
+            runner.ends(f"end of the job over PMI-1, code {code}", code, pmi, 5, "1", str(code), options=["--mpirun", hydra])
         # Each of the 21 barriers takes what the machine file says.
         runs = [runner.run(pmi, 5, "1", options=["--mpirun", hydra, "--set", f"software.launcher_barrier={us} us"]) for us in (100, 300)]
         times = [re.search(r"simulated time ([0-9.]+) ms", run.stderr) for run in runs]
@@ -76,6 +86,7 @@ def launchers(runner):
         return
     fences = runner.build("tests/portals/pmix.c", *pmix.stdout.split())
     for name, mpirun in mpiruns.items():
+        runner.ends(f"end of the job over PMIx, code 3 {name}", 3, fences, 5, "3", options=["--mpirun", mpirun])
         runner.expect(f"fences over PMIx n=5 {name}", r"20 turns of 5", fences, 5, options=["--mpirun", mpirun])
 
 

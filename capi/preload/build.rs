@@ -17,6 +17,7 @@ const PORTALS: &[&str] = &[
     "narrows_sleep",
     "narrows_exits",
     "narrows_barrier",
+    "narrows_ends_job",
     "narrows_host",
     "narrows_cores",
     "narrows_longest_nap",

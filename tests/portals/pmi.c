@@ -1,7 +1,8 @@
 /*
  * A program that its launcher serves over PMI-1 or, with the argument 2, over PMI-2: ranks pass a put around a ring and meet at barriers of
  * the launcher in the middle of it. Everybody but one waits at the launcher while the put still travels, so this ends only if the
- * simulation goes on. Not started by a launcher with PMI, it says so and ends well.
+ * simulation goes on. Not started by a launcher with PMI, it says so and ends well. With a second argument rank 0 has the launcher end the
+ * job with that code, while the others sleep.
  */
 #include "ring.h"
 #include <unistd.h>
@@ -74,6 +75,14 @@ int main(int argc, char **argv)
 		request("cmd=init pmi_version=1 pmi_subversion=1", "cmd=response_to_init");
 	}
 	ring(meet);
+	if (argc > 2) {
+		char abort[64];
+		int length = snprintf(abort, sizeof abort, "cmd=abort exitcode=%s\n", argv[2]);
+		if (!strcmp(getenv("PMI_RANK"), "0") && write(socket_of_launcher, abort, (size_t)length) != length)
+			return 3;
+		for (;;)
+			pause();
+	}
 	if (version == 1)
 		request("cmd=finalize", "cmd=finalize_ack");
 	else

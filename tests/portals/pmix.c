@@ -1,8 +1,9 @@
 /*
- * The same over PMIx: fences of all ranks, named by nobody and by the wildcard in turns.
+ * The same over PMIx: fences of all ranks, named by nobody and by the wildcard in turns. With an argument rank 0 ends the job with that code.
  */
 #include "ring.h"
 #include <pmix.h>
+#include <unistd.h>
 
 static pmix_proc_t self;
 
@@ -18,12 +19,18 @@ static void meet(void)
 	}
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	if (PMIx_Init(&self, NULL, 0) != PMIX_SUCCESS) {
 		printf("no PMIx\n");
 		return 0;
 	}
 	ring(meet);
+	if (argc > 1) {
+		if (self.rank == 0)
+			PMIx_Abort(atoi(argv[1]), "enough", NULL, 0);
+		for (;;)
+			pause();
+	}
 	return PMIx_Finalize(NULL, 0) != PMIX_SUCCESS;
 }

@@ -57,6 +57,12 @@ pub extern "C" fn narrows_barrier() {
     let _ = catch_unwind(hooks::barrier);
 }
 
+/// The program has its launcher end the job with `status`.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_ends_job(status: c_int) {
+    let _ = catch_unwind(|| narrows_guest::ends_job(status));
+}
+
 /// The program exits with `status`.
 #[unsafe(no_mangle)]
 pub extern "C" fn narrows_exits(status: c_int) {

@@ -1,11 +1,11 @@
-//! Barriers that a program without MPI has with its launcher: over the socket of PMI-1 and PMI-2, whose number the launcher gives
-//! in `PMI_FD`, or by PMIx. All ranks meet in simulated time before each begins the real one; see `narrows_barrier`.
+//! What a program without MPI has to do with its launcher over the socket of PMI-1 and PMI-2, whose number the launcher gives
+//! in `PMI_FD`, or by PMIx: barriers, before each of which all ranks meet in simulated time (see `narrows_barrier`), and the end of the job.
 
 #![allow(non_snake_case)] // names of C
 
 use crate::symbols::real;
 use crate::{portals, state};
-use libc::{c_int, c_void, size_t, ssize_t};
+use libc::{c_char, c_int, c_void, size_t, ssize_t};
 use std::sync::OnceLock;
 
 #[allow(non_snake_case)]
@@ -17,35 +17,44 @@ mod next {
         fn PMIx_Init(process: *mut c_void, info: *const c_void, infos: size_t) -> c_int;
         fn PMIx_Fence(processes: *const c_void, count: size_t, info: *const c_void, infos: size_t) -> c_int;
         fn PMIx_Finalize(info: *const c_void, infos: size_t) -> c_int;
+        fn PMIx_Abort(status: c_int, message: *const c_char, processes: *mut c_void, count: size_t) -> c_int;
     }
 }
 
-fn is_barrier(file: c_int, bytes: *const c_void, count: size_t) -> bool {
+/// Heeds what the program is about to write, if that is for the launcher.
+fn heed(file: c_int, bytes: *const c_void, count: size_t) {
     static SOCKET: OnceLock<c_int> = OnceLock::new();
     // Not a number of a file unless there is a launcher with a socket.
     if *SOCKET.get_or_init(|| std::env::var("PMI_FD").ok().and_then(|text| text.parse().ok()).unwrap_or(-1)) != file || bytes.is_null() {
-        return false;
+        return;
     }
     // SAFETY: the caller gives so many bytes to write.
     let text = unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), count) };
     // The commands of PMI-1 and PMI-2 (MPICH, doc/wiki PMI wire protocols).
-    [&b"cmd=barrier_in"[..], b"cmd=kvs-fence"].iter().any(|command| text.windows(command.len()).any(|window| window == *command))
+    let find = |word: &[u8]| text.windows(word.len()).position(|window| window == word);
+    if find(b"cmd=barrier_in").is_some() || find(b"cmd=kvs-fence").is_some() {
+        portals::barrier();
+    } else if find(b"cmd=abort").is_some() {
+        const CODE: &[u8] = b"exitcode=";
+        let code = find(CODE).map_or(&[][..], |at| &text[at + CODE.len()..]);
+        let digits = code.iter().take_while(|byte| byte.is_ascii_digit());
+        // The launcher has no code of its own for PMI-2, which sends none.
+        let code =
+            digits.fold(None, |sum: Option<c_int>, byte| Some(sum.unwrap_or(0).saturating_mul(10).saturating_add((byte - b'0').into())));
+        portals::ends_job(code.unwrap_or(1));
+    }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn write(file: c_int, bytes: *const c_void, count: size_t) -> ssize_t {
-    if is_barrier(file, bytes, count) {
-        portals::barrier();
-    }
+    heed(file, bytes, count);
     // SAFETY: forwarded as it came.
     unsafe { next::write(file, bytes, count) }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn send(socket: c_int, bytes: *const c_void, count: size_t, flags: c_int) -> ssize_t {
-    if is_barrier(socket, bytes, count) {
-        portals::barrier();
-    }
+    heed(socket, bytes, count);
     // SAFETY: forwarded as it came.
     unsafe { next::send(socket, bytes, count, flags) }
 }
@@ -92,4 +101,12 @@ unsafe extern "C" fn PMIx_Fence(processes: *const c_void, count: size_t, info: *
 unsafe extern "C" fn PMIx_Finalize(info: *const c_void, infos: size_t) -> c_int {
     // SAFETY: forwarded as it came.
     state::guarded(|| unsafe { next::PMIx_Finalize(info, infos) })
+}
+
+/// The end of the whole job, or of some processes, with `status`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMIx_Abort(status: c_int, message: *const c_char, processes: *mut c_void, count: size_t) -> c_int {
+    portals::ends_job(status);
+    // SAFETY: forwarded as it came.
+    state::guarded(|| unsafe { next::PMIx_Abort(status, message, processes, count) })
 }

@@ -13,6 +13,7 @@ unsafe extern "C" {
     fn narrows_sleep(picoseconds: u64) -> c_int;
     fn narrows_exits(status: c_int);
     fn narrows_barrier();
+    fn narrows_ends_job(status: c_int);
     fn narrows_host(name: *mut c_char, size: usize) -> c_int;
     fn narrows_cores() -> c_uint;
     fn narrows_longest_nap() -> u64;
@@ -70,6 +71,12 @@ pub fn exits(status: c_int) {
 pub fn barrier() {
     // SAFETY: no arguments.
     state::guarded(|| unsafe { narrows_barrier() });
+}
+
+/// The program has its launcher end the job with this status.
+pub fn ends_job(status: c_int) {
+    // SAFETY: plain number.
+    state::guarded(|| unsafe { narrows_ends_job(status) });
 }
 
 /// Name of the simulated host with its length, or `None` while there is none.

@@ -102,6 +102,7 @@ int narrows_sleep(uint64_t ps) {
 
 void narrows_exits(int status) { note("exits %d\n", status); }
 void narrows_barrier(void) { note("barrier\n"); }
+void narrows_ends_job(int status) { note("ends job %d\n", status); }
 
 int narrows_host(char *name, size_t n) {
     snprintf(name, n, "simulated%u", rank() / 2);

@@ -276,7 +276,7 @@ fn save(out: &Path, setting: &Setting<'_>, report: &Report) -> Result<(), String
 fn conclude(setting: &Setting<'_>, report: &Report) -> i32 {
     if let Some(failure) = &report.failure {
         eprintln!("narrows: {}", failure.message);
-        return if failure.exit_code == 0 { 1 } else { failure.exit_code };
+        return failure.exit_code;
     }
     if !report.started {
         if report.exit_code == 0 {

@@ -98,6 +98,15 @@ pub fn interrupt() {
     }
 }
 
+/// A program without MPI has its launcher end the job with `status`. MPI libraries say so by MPI_Abort.
+pub fn ends_job(status: i32) {
+    if let Some((file, header)) = SHARED.get().filter(|_| attached())
+        && file.settings.portals_program != 0
+    {
+        header.abort_code.store((status as u32).wrapping_add(1), Ordering::Release);
+    }
+}
+
 /// A thread wants the rank from now on, or no longer does: who waits with it is woken to give it up.
 pub(crate) fn ask_to_give_way(yes: bool) {
     if let Some((file, header)) = SHARED.get() {

@@ -16,7 +16,7 @@ mod output;
 mod rank;
 mod turns;
 
-pub use attach::{AttachError, Session, attached, interrupt, session};
+pub use attach::{AttachError, Session, attached, ends_job, interrupt, session};
 pub use narrows_channel::Settings;
 pub use rank::{Rank, Waited, idle_poll};
 pub use turns::Turn;

@@ -81,28 +81,32 @@ impl Run<'_> {
         let header = self.header(rank);
         let said = header.exit_status.load(Acquire);
         let aborted = header.abort_code.load(Acquire);
+        let program = self.mapping.header().settings.portals_program != 0;
+        let (before, after) = if program { ("", "") } else { (" before MPI_Finalize", " after MPI_Finalize") };
         let (how, code) = match end {
             _ if aborted != 0 => {
-                (format!("called MPI_Abort with code {}", aborted.wrapping_sub(1) as i32), (aborted.wrapping_sub(1) as i32) & 0xff)
+                let code = aborted.wrapping_sub(1) as i32;
+                (format!("{} with code {code}", if program { "had the launcher end the job" } else { "called MPI_Abort" }), code & 0xff)
             }
             _ if header.finalized.load(Acquire) != 0 => {
                 let code = said.saturating_sub(1) as i32;
-                (format!("exited with code {code} after MPI_Finalize"), code)
+                (format!("exited with code {code}{after}"), code)
             }
             End::Signal(signal) => (format!("was killed by {}", processes::signal_name(signal)), 128 + signal),
-            End::Code(code) => (format!("exited with code {code} before MPI_Finalize"), code),
-            End::Unknown if said != 0 => (format!("exited with code {} before MPI_Finalize", said - 1), said as i32 - 1),
+            End::Code(code) => (format!("exited with code {code}{before}"), code),
+            End::Unknown if said != 0 => (format!("exited with code {}{before}", said - 1), said as i32 - 1),
             End::Unknown => ("died".to_owned(), 1),
         };
         let call = match header.call.load(Acquire) {
             0 => match header.last_call.load(Acquire).checked_sub(1).and_then(|id| CALLS.get(id as usize)) {
-                Some(call) => format!("outside MPI after {}", call.name),
-                None => String::from("before any MPI call"),
+                Some(call) => format!(", outside MPI after {}", call.name),
+                None if program => String::new(),
+                None => String::from(", before any MPI call"),
             },
-            _ => format!("in {}", self.call(rank)),
+            _ => format!(", in {}", self.call(rank)),
         };
         let when = header.clock.load(Relaxed);
-        let mut message = format!("{} {how}, {call}, at simulated time {}", self.name(rank), self.elapsed(SimTime(when)));
+        let mut message = format!("{} {how}{call}, at simulated time {}", self.name(rank), self.elapsed(SimTime(when)));
         let opened = (0..self.ranks.len() as u32).any(|rank| self.header(rank).endpoint.load(Acquire) != 0);
         if call.contains("MPI_Init") && !opened && end != End::Signal(libc::SIGBUS) {
             message += "; no rank has opened the libfabric provider `narrows`: the messages of the MPI library above say why, \
@@ -118,7 +122,9 @@ impl Run<'_> {
                 whole / 1024
             );
         }
-        Failure { message, exit_code: if code == 0 { 1 } else { code } }
+        // Zero is what shmem_global_exit(0) and its like ask for.
+        let wanted = program && aborted != 0;
+        Failure { message, exit_code: if code == 0 && !wanted { 1 } else { code } }
     }
 
     pub(super) fn check_world(&mut self) -> Result<(), Failure> {
