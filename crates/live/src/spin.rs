@@ -12,6 +12,8 @@ use iced_x86::{Code, Decoder, DecoderOptions, Instruction, InstructionInfoFactor
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::MaybeUninit;
 use std::path::Path;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The most instructions that a thread is followed for.
 pub const STEPS: u32 = 2048;
@@ -31,8 +33,8 @@ pub struct Spinning {
 impl Spinning {
     /// Stops process `pid` if it spins: if it has threads that want to run, and each of them can only repeat itself. They are followed for
     /// so many `steps`, of 5 to 50 us; loops of up to half as many instructions are found. Threads that are not in one of the `loops`
-    /// are not followed, if such are given.
-    pub fn find(pid: u32, loops: Option<&BTreeSet<u64>>, steps: u32) -> Option<Spinning> {
+    /// are not followed, if such are given. The CPU time that this takes of the first thread, ns, is added to `spent` while it is stopped.
+    pub fn find(pid: u32, loops: Option<&BTreeSet<u64>>, steps: u32, spent: &AtomicU64) -> Option<Spinning> {
         let mut threads = Vec::new();
         for id in running_threads(pid) {
             let mut thread = Stopped::stop(id, pid as i32)?;
@@ -41,7 +43,17 @@ impl Spinning {
                 continue;
             }
             let known = |at: u64| loops.is_none_or(|loops| loops.contains(&at));
-            if !known(registers.rip) || !thread.repeats(None, steps) {
+            if !known(registers.rip) {
+                return None;
+            }
+            let before = cpu_ns(pid);
+            let repeats = thread.repeats(None, steps);
+            if let (Some(before), Some(after)) = (before, cpu_ns(pid))
+                && id == pid as i32
+            {
+                spent.fetch_add(after.saturating_sub(before), Relaxed);
+            }
+            if !repeats {
                 return None;
             }
             threads.push(thread);
@@ -334,8 +346,8 @@ fn value_of(register: Register, registers: &libc::user_regs_struct) -> Option<u6
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-    use std::sync::atomic::{AtomicU32, AtomicU64};
+    use std::sync::atomic::AtomicU32;
+    use std::sync::atomic::Ordering::SeqCst;
 
     /// Words that parent and child share.
     struct Shared {
@@ -374,7 +386,7 @@ mod tests {
 
         /// What is found in one of many looks: at first it may still be on its way to its loop.
         fn found(&self) -> Option<Spinning> {
-            (0..20).find_map(|_| Spinning::find(self.pid as u32, None, STEPS))
+            (0..20).find_map(|_| look(self.pid, None))
         }
 
         fn ends_with(&self) -> i32 {
@@ -395,6 +407,13 @@ mod tests {
         }
     }
 
+    fn look(pid: i32, loops: Option<&BTreeSet<u64>>) -> Option<Spinning> {
+        let spent = AtomicU64::new(0);
+        let found = Spinning::find(pid as u32, loops, STEPS, &spent);
+        assert!(found.is_none() || spent.load(Relaxed) > 0);
+        found
+    }
+
     /// It is found to spin, also after a change that it does not wait for, and goes on after the one that it does.
     fn spins(work: impl FnOnce(&'static Shared)) {
         let child = Child::new(work);
@@ -403,8 +422,8 @@ mod tests {
         assert!(spinning.still());
         let loops: BTreeSet<u64> = spinning.loops().collect();
         drop(spinning);
-        assert!(Spinning::find(child.pid as u32, Some(&BTreeSet::from([4096])), STEPS).is_none());
-        let mut spinning = Spinning::find(child.pid as u32, Some(&loops), STEPS).expect("it is there again");
+        assert!(look(child.pid, Some(&BTreeSet::from([4096]))).is_none());
+        let mut spinning = look(child.pid, Some(&loops)).expect("it is there again");
         child.shared.ready.store(7, SeqCst);
         assert!(spinning.still());
         child.shared.flag.store(1, SeqCst);
@@ -444,7 +463,7 @@ mod tests {
     fn works(work: impl FnOnce(&'static Shared)) {
         let child = Child::new(work);
         for _ in 0..4 {
-            assert!(Spinning::find(child.pid as u32, None, STEPS).is_none());
+            assert!(look(child.pid, None).is_none());
         }
     }
 

@@ -478,6 +478,7 @@ impl Run<'_> {
         }
         // The watchdog rings too: a time limit of its own would cost a timer in every window.
         let often = self.running.iter().any(|&rank| self.ranks[rank as usize].spin.is_known()).then_some(spinning::SOON);
+        let mut looked = Duration::ZERO;
         loop {
             if handover::await_given(&header.running, &header.bell, often) {
                 if let Some(cores) = &mut self.cores {
@@ -486,11 +487,11 @@ impl Run<'_> {
                 return Ok(());
             }
             if often.is_some() {
-                self.look_for_spinning(since.elapsed());
+                self.look_for_spinning(since.elapsed(), &mut looked);
             }
             if since.elapsed() >= LIFE_CHECK {
                 self.must_go_on()?;
-                self.look_for_spinning(since.elapsed());
+                self.look_for_spinning(since.elapsed(), &mut looked);
                 if let Some(cores) = &mut self.cores
                     && self.running.len() > 1
                 {

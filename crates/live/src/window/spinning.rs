@@ -8,14 +8,16 @@ use narrows_channel::layout::{reason, state};
 use narrows_units::SimTime;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a rank runs before it is looked at that has spun before: whether it is in the same loop again. Our own choice: one look at a
 /// loop costs some 0.1 ms, the search for one may take 100 ms.
 pub(super) const SOON: Duration = Duration::from_micros(200);
 
-/// Instructions that a rank is followed for, per ms that it has run. Our own choice: some 2 to 15 % of that time.
+/// Instructions that a rank is followed for, per ms that it has run. Our own choice: 2 % of that time, on a busy host 15 %.
 const STEPS_PER_MS: u32 = 3;
+/// All looks in vain in one window take at most this, or this share of the time that the ranks have run; then the others' turn comes later.
+const MOST: (Duration, u32) = (Duration::from_millis(1), 32);
 
 /// What is known of a rank that may spin.
 #[derive(Debug, Default)]
@@ -55,8 +57,12 @@ impl Spin {
 
 impl Run<'_> {
     /// Looks whether ranks that have run for `elapsed` only wait for their memory to change. They are stopped then, and count as parked.
-    pub(super) fn look_for_spinning(&mut self, elapsed: Duration) {
+    /// `spent`: the time that looks in vain have taken in this window.
+    pub(super) fn look_for_spinning(&mut self, elapsed: Duration, spent: &mut Duration) {
         for at in 0..self.running.len() {
+            if *spent > MOST.0.max(elapsed / MOST.1) {
+                break;
+            }
             let rank = self.running[at];
             let header = self.mapping.region(rank).expect("rank numbers come from the mapping").header();
             let known = &mut self.ranks[rank as usize];
@@ -65,18 +71,15 @@ impl Run<'_> {
                 continue;
             }
             let quick = elapsed < LIFE_CHECK;
-            // A search must cost little beside the work that it interrupts, and that is not work of the rank's.
+            // A search must cost little beside the work that it interrupts.
             let steps = if quick { spin::STEPS } else { (elapsed.as_millis() as u32 * STEPS_PER_MS).min(spin::STEPS) };
-            let before = spin::cpu_ns(watched.pid());
-            let found = Spinning::find(watched.pid(), quick.then_some(&known.spin.loops), steps);
-            let after = spin::cpu_ns(watched.pid());
-            if let (Some(before), Some(after)) = (before, after) {
-                header.cpu_mark_ns.fetch_add(after.saturating_sub(before), Relaxed);
-            }
+            let begin = Instant::now();
+            let found = Spinning::find(watched.pid(), quick.then_some(&known.spin.loops), steps, &header.cpu_mark_ns);
             // Only now it cannot park any more.
             let Some(spinning) = found.filter(|_| header.state.load(Acquire) == state::RUNNING) else {
+                *spent += begin.elapsed();
                 known.spin.next_look = if quick { (2 * elapsed).min(LIFE_CHECK) } else { 2 * elapsed };
-                known.spin.working_until = after.unwrap_or(0);
+                known.spin.working_until = spin::cpu_ns(watched.pid()).unwrap_or(0);
                 continue;
             };
             // It began to wait after the last look that was in vain.
