@@ -55,7 +55,7 @@ fn main() {
 
     // Tests in C, against libfabric's inline functions. Linked by the unit tests only (src/tests.rs).
     let mut tests = compiler();
-    tests.include("c").file("tests/c/provider.c").cargo_metadata(false);
+    tests.include("c").files(["provider.c", "one_sided.c"].map(|name| Path::new("tests/c").join(name))).cargo_metadata(false);
     tests.compile("narrows_fi_tests");
 
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));

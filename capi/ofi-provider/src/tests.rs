@@ -1,4 +1,4 @@
-//! Runs the tests in C (`tests/c/provider.c`): the provider through libfabric's own functions, on the
+//! Runs the tests in C (`tests/c`): the provider through libfabric's own functions, on the
 //! NIC inside the process that libportals has for tests.
 
 use std::ffi::{CStr, c_char};
