@@ -1,0 +1,180 @@
+"""All cases: each a program with its arguments, and what is expected of it."""
+
+import dataclasses
+import re
+import signal
+from typing import Callable
+
+from .applications import MELT, hpcc, hpcc_files, netpipe, thermo
+from .mpis import MPI_NAMES
+from .outputs import characters, counted_bytes, no_lines, pass_through, sorted_lines, spin_time, time_is_simulated
+from .processes import Outcome
+
+RANKS = (2, 16, 64)
+
+
+@dataclasses.dataclass
+class Case:
+    """One program with its arguments, and what is expected of it."""
+
+    name: str
+    program: str = ""  # source file in tests/mpi, or an absolute path, or a name to look up in PATH
+    arguments: tuple[str, ...] = ()
+    narrows_arguments: tuple[str, ...] | None = None  # instead of `arguments` under Narrows
+    options: tuple[str, ...] = ()  # options of `narrows run`
+    mpis: tuple[str, ...] = MPI_NAMES
+    ranks: tuple[int, ...] = RANKS
+    runners: tuple[str, ...] = ("plain", "narrows")
+    timeout: float = 120
+    stdin: str = ""
+    environment: dict[str, str] = dataclasses.field(default_factory=dict)
+    files: Callable[[int], dict[str, str]] | None = None
+    expected: Callable[[int], str] | None = None  # the wanted stdout, by ranks; default: that of a plain run
+    clean: Callable[[str], str] | None = None  # what of stdout is compared; default all lines, sorted
+    verify: Callable[[Outcome, str], str | None] | None = None  # (outcome, runner) -> what is wrong
+    # Failures.
+    fails: bool = False
+    code: int | None = None  # exact exit code wanted
+    says: tuple[str, ...] = ()  # regular expressions that Narrows' stderr must match
+    within: float | None = None  # seconds from the marker to the end
+    stop_by: signal.Signals | None = None  # sent to the launcher at the marker
+    marker: str | None = None
+
+
+TIME = r"\d[\d.,]*\s*(?:ps|ns|us|µs|ms|s)\b"
+
+
+def fail_case(how: str, says: tuple[str, ...] = (), **more) -> Case:
+    defaults = dict(
+        program="fail.c", arguments=tuple(how.split()), ranks=(4,), fails=True, within=2.0, marker="fail: ", timeout=30, clean=no_lines
+    )
+    return Case(**{"name": "fail_" + how.replace(" ", "_"), "says": says, **defaults, **more})
+
+
+def cases() -> list[Case]:
+    """All cases. The plain runner takes those that can end without Narrows."""
+    both = ("plain", "narrows")
+    narrows = ("narrows",)
+    c = [
+        Case("p2p_modes", "p2p_modes.c"),
+        Case("p2p_synchronous", "p2p_synchronous.c"),
+        Case("p2p_sizes", "p2p_sizes.c"),
+        Case("p2p_large", "p2p_large.c", ranks=(2,)),
+        Case("p2p_probe", "p2p_probe.c"),
+        Case("p2p_any", "p2p_any.c"),
+        Case("p2p_cancel", "p2p_cancel.c"),
+        Case("p2p_truncate", "p2p_truncate.c", narrows_arguments=("strict",)),
+        Case("p2p_self", "p2p_self.c"),
+        Case("p2p_unexpected", "p2p_unexpected.c"),
+        Case("p2p_sendrecv", "p2p_sendrecv.c"),
+        Case("p2p_waits", "p2p_waits.c"),
+        Case("p2p_random", "p2p_random.c"),
+        Case("dtype", "dtype.c"),
+        Case("coll_blocking", "coll_blocking.c"),
+        Case("coll_nonblocking", "coll_nonblocking.c"),
+        Case("coll_ops", "coll_ops.c"),
+        # Open MPI 4.1 has no persistent collectives: its line would differ only in name.
+        Case("coll_persistent", "coll_persistent.c"),
+        Case("neighbor", "neighbor.c"),
+        Case("comm", "comm.c"),
+        Case("comm_steps", "comm_steps.c"),
+        # Under their own launchers MPI libraries may end without the messages.
+        Case("finalize", "finalize.c", runners=narrows, expected=lambda n: f"finalize: ranks={n} checks={n - 1} ok"),
+        Case("comm_shared", "comm_shared.c", narrows_arguments=("1",)),
+        Case("comm_shared_ppn4", "comm_shared.c", narrows_arguments=("4",), options=("--ppn", "4"), ranks=(16, 64), runners=narrows),
+        Case("comm_shared_ppn3", "comm_shared.c", narrows_arguments=("3",), options=("--ppn", "3"), ranks=(16,), runners=narrows),
+        Case("environment", "environment.c", verify=time_is_simulated),
+        *[Case(f"threads_{level}", "threads.c", (str(level),), ranks=(2, 16) if level == 3 else (2,)) for level in (0, 1, 2, 3)],
+        *[Case(name, f"{name}.c") for name in ("rma_fence", "rma_atomic", "rma_lock", "rma_pscw")],
+        # Logical operations as atomics of the network end the process in btl/ofi of Open MPI 4.1.4: "Unknown or unsupported atomic op".
+        Case("rma_types", "rma_types.c", environment={"OMPI_MCA_osc_rdma_acc_use_amo": "0"}),
+        Case("rma_passive", "rma_passive.c", narrows_arguments=("strict",)),
+        *[Case(f"{name}_ppn4", f"{name}.c", options=("--ppn", "4"), ranks=(16,), runners=narrows) for name in ("rma_fence", "rma_lock", "rma_atomic")],
+        Case("rma_shared", "rma_shared.c", ranks=(2, 16), runners=both),
+        *[Case(f"rma_shared_ppn{n}", "rma_shared.c", ranks=(4, 16), options=("--ppn", str(n)), runners=narrows) for n in (2, 4)],
+        # Native MPI libraries need other processes' help for a put, or a core for each rank that spins.
+        *[
+            Case(f"rma_spin_ppn{n}", "rma_spin.c", ranks=(2, 16), options=("--ppn", str(n)), runners=narrows, expected=lambda n: f"rma_spin: ranks={n} checks={3 * n} ok")
+            for n in (1, 4)
+        ],
+        Case("rma_shared_world", "rma_shared.c", ("world",), ranks=(4,), options=("--ppn", "2"), runners=narrows, fails=True, says=("MPI_Win_allocate_shared",)),
+        # Open MPI 4.1.4 deadlocks by itself in MPI_Put on a dynamic window to another node, but not over messages.
+        Case("rma_dynamic", "rma_dynamic.c", mpis=("openmpi", "mpich")),
+        *[
+            Case(f"{name}_messages", f"{name}.c", ranks=(2, 16), mpis=("debian",), runners=narrows, environment={"OMPI_MCA_osc": "pt2pt"})
+            for name in ("rma_fence", "rma_lock", "rma_pscw", "rma_atomic", "rma_types", "rma_dynamic")
+        ],
+        *[
+            Case(f"spin_{how}", "spin.c", (how,), ranks=(2, 16), verify=spin_time)
+            for how in ("test", "iprobe", "testany", "clock", "wtime", "yield", "mutual", "steps")
+        ],
+        Case("bytes", "bytes.c", ("100000", "20"), verify=counted_bytes, ranks=(2, 16)),
+        Case("bytes_short", "bytes.c", ("8", "2000"), verify=counted_bytes, ranks=(2, 16)),
+        Case("bytes_ppn4", "bytes.c", ("10000", "50"), verify=counted_bytes, options=("--ppn", "4"), ranks=(16,)),
+        *[
+            Case(f"bytes_{how}", "bytes_paths.c", (how, "50000"), verify=counted_bytes, ranks=(16,))
+            for how in ("collective", "window", "created", "accumulate")
+        ],
+        Case("stream_print", "stream.c", ("print", "2000"), ranks=(2, 16), clean=characters),
+        # Below 64 KiB: MPICH's launcher gives up when a rank reads its input too slowly.
+        Case("stream_stdin", "stream.c", ("stdin",), stdin="".join(f"{i}\n" for i in range(3000)) + "end\n", ranks=(2, 16)),
+        # The launcher of Open MPI 5.0.11 does not tell rank 0 that its input has ended.
+        Case("stream_empty_stdin", "stream.c", ("stdin",), ranks=(2,), mpis=("debian", "mpich")),
+        Case("stream_args", "stream.c", ("args", "a b", "", "--", "-n", "$HOME", "*", "ü"), ranks=(2,)),
+        Case("stream_stderr", "stream.c", ("stderr",), ranks=(2,), verify=pass_through),
+        Case("stream_environment", "stream.c", ("environment", "NARROWS_TESTS_WORD"), ranks=(2,)),
+        Case("hello_cpp", "hello.cpp"),
+        Case("halo_f08", "halo_f08.f90", mpis=("debian",)),
+        Case("coll_f90", "coll_mpi.f90", mpis=("debian",)),
+        Case("objects_py", "objects.py", mpis=("debian",), ranks=(2, 16)),
+        # Debian's own binaries.
+        Case("netpipe", "NPopenmpi", ("-u", "65536", "-n", "5", "-o", "/dev/null"), mpis=("debian",), ranks=(2,), clean=no_lines, verify=netpipe),
+        Case("hpcc", "hpcc", mpis=("debian",), ranks=(4, 16), files=hpcc_files, clean=no_lines, verify=hpcc, timeout=300),
+        Case("lammps", "lmp", ("-in", "in.melt", "-log", "none"), mpis=("debian",), ranks=(2, 16), files=lambda _: {"in.melt": MELT}, clean=thermo),
+        Case("mpi4py_hello", "/usr/bin/python3", ("-m", "mpi4py.bench", "helloworld"), mpis=("debian",), ranks=(2, 16),
+             clean=lambda text: sorted_lines(re.sub(r" on \S+", "", text))),
+        Case("mpi4py_ring", "/usr/bin/python3", ("-m", "mpi4py.bench", "ringtest", "-n", "1000", "-l", "10"), mpis=("debian",), ranks=(2, 16),
+             clean=lambda text: re.sub(r"= \S+ seconds", "", text)),
+    ]
+    # The same programs on other networks, placements and cost models give the same results.
+    for name, options in {
+        "flow": ("--network", "flow"),
+        "loggp": ("--network", "loggp"),
+        "ppn4": ("--ppn", "4"),
+        "random": ("--placement", "random:7"),
+        "none": ("--compute", "none"),
+        "measured": ("--compute", "measured:2.5"),
+    }.items():
+        for program in ("p2p_random", "coll_blocking"):
+            c.append(Case(f"{program}_{name}", f"{program}.c", options=options, ranks=(16,), runners=narrows, mpis=("debian", "mpich")))
+
+    # What goes wrong. The words that Narrows must say: rank, node, signal or code, last MPI call, simulated time.
+    place = (r"rank 3\b", r"\bnode|\bhost", TIME)
+    c += [
+        fail_case("exit 7", code=7, marker=None, within=None, says=(r"rank 3\b", r"\b7\b"), runners=both),
+        fail_case("before_init", marker=None, within=None, says=(r"\b4\b",), runners=both),
+        fail_case("exit_early", says=(*place, r"(?:code|status)\D{0,8}3\b"), runners=both),
+        fail_case("return_early", says=place, runners=narrows),
+        fail_case("abort", says=(*place, r"MPI_Abort", r"\b5\b"), runners=both),
+        fail_case("segv", says=(*place, r"SIGSEGV|signal 11|segmentation", r"MPI_Barrier"), runners=both),
+        fail_case("kill", says=(*place, r"SIGKILL|signal 9|killed", r"MPI_Barrier"), runners=both),
+        fail_case("c_abort", says=(*place, r"SIGABRT|signal 6|abort"), runners=both),
+        fail_case("fpe", says=(*place, r"SIGFPE|signal 8|floating"), runners=both),
+        fail_case("truncate", says=(r"rank 1\b", r"MPI_Recv"), runners=both),
+        fail_case("both_receive", says=(r"(?i)deadlock", r"rank 0\b.*MPI_Recv.*1\b.*tag 7", r"rank 1\b.*MPI_Recv.*0\b.*tag 7", TIME), runners=narrows),
+        fail_case("wrong_tag", says=(r"(?i)deadlock", r"rank 1\b.*MPI_Recv.*0\b.*tag 8"), runners=narrows),
+        fail_case("missing", says=(r"(?i)deadlock", r"rank 0\b.*MPI_Allreduce", r"rank 3\b.*MPI_Recv.*tag 999"), runners=narrows),
+        fail_case("both_send", says=(r"(?i)deadlock", r"rank 0\b.*MPI_Ssend.*1\b.*tag 7", r"rank 1\b.*MPI_Ssend.*0\b.*tag 7"), runners=narrows),
+        fail_case("probe", says=(r"(?i)deadlock", r"rank 0\b.*MPI_Probe.*1\b.*tag 55"), runners=narrows),
+        fail_case("probe_any", says=(r"(?i)deadlock", r"rank 0\b.*MPI_Probe.*any\b.*tag 55"), runners=narrows),
+        fail_case("mprobe", says=(r"(?i)deadlock", r"rank 0\b.*MPI_Mprobe.*1\b.*tag 55"), runners=narrows),
+        fail_case("wait", says=(r"(?i)deadlock", r"rank 0\b.*MPI_Waitall", r"rank 3\b.*MPI_Waitall"), runners=narrows),
+        fail_case("busy", says=(r"rank 3\b",), options=("--timeout", "6"), within=9, runners=narrows),
+        fail_case("test_forever", options=("--timeout", "4"), within=7, runners=narrows),
+        fail_case("missing 17", name="fail_missing_n64", ranks=(64,), says=(r"(?i)deadlock", r"rank 17\b.*MPI_Recv.*tag 999"), runners=narrows),
+        fail_case("kill 40", name="fail_kill_n64", ranks=(64,), says=(r"rank 40\b", r"SIGKILL|signal 9|killed"), runners=narrows),
+    ]
+    for stop in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+        for how in ("sleep", "compute"):
+            c.append(fail_case(how, name=f"stop_{how}_{stop.name}", stop_by=stop, runners=narrows))
+    return c

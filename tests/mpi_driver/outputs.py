@@ -1,0 +1,64 @@
+"""What of a program's output is compared (str -> str), and checks of what a program and Narrows print: (outcome, runner) -> what is
+wrong, or None."""
+
+import collections
+import re
+
+from .processes import Outcome
+
+
+def sorted_lines(text: str) -> str:
+    return "\n".join(sorted(line.rstrip() for line in text.splitlines() if line.strip()))
+
+
+def characters(text: str) -> str:
+    """How often each character occurs: launchers may cut lines of different ranks and splice them."""
+    counts = collections.Counter(text)
+    return "\n".join(f"{character!r} {counts[character]} times" for character in sorted(counts))
+
+
+def no_lines(_: str) -> str:
+    return ""
+
+
+def counted_bytes(outcome: Outcome, runner: str) -> str | None:
+    """The NICs must have seen at least the bytes that the program sent; and not many times as many."""
+    if runner != "narrows":
+        return None
+    sent = re.search(r"payload=(\d+)", outcome.stdout)
+    messages = re.search(r"messages=(\d+)", outcome.stdout)
+    if not sent:
+        return "the program did not print its payload"
+    summary = outcome.summary
+    if summary["bytes"] < int(sent[1]):
+        return f"the program sent {sent[1]} bytes, the NICs saw {summary['bytes']}: something went around the network"
+    # MPI_Init, MPI_Finalize and headers come on top; twice the payload and 1 MiB per rank are far above them.
+    if summary["bytes"] > 2 * int(sent[1]) + summary["ranks"] * (1 << 20):
+        return f"the program sent {sent[1]} bytes, the NICs saw {summary['bytes']}: counted more than once"
+    if messages and summary["messages"] < int(messages[1]):
+        return f"the program sent {messages[1]} messages, the NICs saw {summary['messages']}"
+    return None
+
+
+def time_is_simulated(outcome: Outcome, runner: str) -> str | None:
+    if runner != "narrows":
+        return None
+    summary = outcome.summary
+    for key in ("simulated_s", "wall_s", "ranks", "nodes", "mpi", "messages", "bytes", "packets", "events", "crossings", "digest", "network", "compute", "machine"):
+        if key not in summary:
+            return f"summary.json has no {key}"
+    return None if summary["simulated_s"] > 0 else "simulated_s is not positive"
+
+
+def spin_time(outcome: Outcome, runner: str) -> str | None:
+    """Polling must not make time run away: the programs need 1.5 ms (five sleeps of 0.3 ms) to 10 ms (five waits of 2 ms)."""
+    if runner != "narrows":
+        return None
+    simulated = outcome.summary["simulated_s"]
+    return None if 0 < simulated < 0.05 else f"a program of some milliseconds took {simulated} s of simulated time"
+
+
+def pass_through(outcome: Outcome, runner: str) -> str | None:
+    if "this goes to stderr" not in outcome.stderr:
+        return "the program's stderr was lost"
+    return "the program's stderr went to stdout" if "this goes to stderr" in outcome.stdout else None
