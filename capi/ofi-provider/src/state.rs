@@ -9,7 +9,10 @@
 //! queue has entries that were not read: the program may be waiting for one of those.
 
 use std::ffi::{c_int, c_long};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicU32, fence};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
 
 use narrows_message::{MessageConfig, Rendezvous};
 
@@ -54,6 +57,71 @@ static STATE: Mutex<State> = Mutex::new(State {
 
 /// The right to take events.
 static POLLER: Mutex<()> = Mutex::new(());
+/// Threads that wait for it, and how often it was given up while there were any.
+static WAITING: AtomicU32 = AtomicU32::new(0);
+static GIVEN_UP: Mutex<u64> = Mutex::new(0);
+static AGAIN: Condvar = Condvar::new();
+
+/// Has the right to take events.
+struct Poller {
+    held: Option<MutexGuard<'static, ()>>,
+}
+
+impl Poller {
+    /// `None` while another thread has it.
+    fn take() -> Option<Poller> {
+        match POLLER.try_lock() {
+            Ok(guard) => Some(Poller { held: Some(guard) }),
+            Err(TryLockError::Poisoned(poisoned)) => Some(Poller { held: Some(poisoned.into_inner()) }),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    fn given_up() -> MutexGuard<'static, u64> {
+        GIVEN_UP.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Poller {
+    fn drop(&mut self) {
+        self.held = None;
+        // Either this thread sees who waits, or that one finds the right free: it says that it waits before it looks.
+        fence(SeqCst);
+        if WAITING.load(SeqCst) != 0 {
+            *Poller::given_up() += 1;
+            AGAIN.notify_all();
+        }
+    }
+}
+
+/// A thread that wants the right to take events when another one gives it up. While it lives, none is missed.
+struct Waiter;
+
+impl Waiter {
+    fn new() -> Waiter {
+        WAITING.fetch_add(1, SeqCst);
+        Waiter
+    }
+
+    /// Waits until another thread gives it up for the `seen`-th time, at most for the time given. False: that is over.
+    fn wait(&self, seen: u64, timeout: Option<Duration>) -> bool {
+        let (given_up, same) = (Poller::given_up(), |now: &mut u64| *now == seen);
+        match timeout {
+            None => drop(AGAIN.wait_while(given_up, same).unwrap_or_else(PoisonError::into_inner)),
+            Some(timeout) => {
+                let (_given_up, over) = AGAIN.wait_timeout_while(given_up, timeout, same).unwrap_or_else(PoisonError::into_inner);
+                return !over.timed_out();
+            }
+        }
+        true
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        WAITING.fetch_sub(1, SeqCst);
+    }
+}
 
 /// The state, locked.
 pub fn state() -> MutexGuard<'static, State> {
@@ -168,31 +236,37 @@ impl State {
     }
 }
 
+/// What a look for events has found.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Found {
+    /// Something for the program.
+    News,
+    /// Nothing.
+    Nothing,
+    /// Another thread is looking, and will hand over what comes.
+    Busy,
+}
+
 /// Takes events until one is of interest to the program, or `ready` holds, or there is none.
-/// `waiting` says how to look when nothing is left for the program to read. False: there was none.
-fn take_events(waiting: Look, ready: impl Fn(&Shared) -> bool) -> bool {
+/// `waiting` says how to look when nothing is left for the program to read.
+fn take_events(waiting: Look, ready: impl Fn(&Shared) -> bool) -> Found {
     loop {
-        // Another thread that polls will hand over what comes.
-        let _poller = match POLLER.try_lock() {
-            Ok(guard) => guard,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return false,
-        };
+        let Some(_poller) = Poller::take() else { return Found::Busy };
         let (queues, unread) = {
             let state = state();
             if ready(&state.shared) {
-                return true;
+                return Found::News;
             }
             (state.event_queues.clone(), state.shared.unread)
         };
-        let Some(queues) = queues else { return false };
+        let Some(queues) = queues else { return Found::Nothing };
         let look = if waiting == Look::Poll && unread > 0 { Look::Check } else { waiting };
-        let Some((queue, event)) = port::next_event(&queues, look) else { return false };
+        let Some((queue, event)) = port::next_event(&queues, look) else { return Found::Nothing };
         let mut state = state();
         let before = state.shared.news;
         state.event(queue, &event);
         if state.shared.news != before {
-            return true;
+            return Found::News;
         }
     }
 }
@@ -239,10 +313,13 @@ pub fn read_counter(index: u32, errors: bool) -> Result<u64, Errno> {
     Ok(if errors { counter.errors } else { counter.value })
 }
 
-/// Waits until a counter reaches a value. A time that is given runs anew with every event.
+/// Waits until a counter reaches a value. A time that is given runs anew with every event. It is simulated time, unless another
+/// thread is looking for events meanwhile: then it is real time.
 pub fn wait_counter(index: u32, threshold: u64, timeout_ms: c_int) -> Result<(), Errno> {
     let errors = state().shared.counters.get(index)?.errors;
+    let waiter = Waiter::new();
     loop {
+        let seen = *Poller::given_up();
         let counter = *state().shared.counters.get(index)?;
         if counter.value >= threshold {
             return Ok(());
@@ -250,7 +327,14 @@ pub fn wait_counter(index: u32, threshold: u64, timeout_ms: c_int) -> Result<(),
         if counter.errors != errors {
             return Err(fi::EAVAIL);
         }
-        if !take_events(Look::Wait(c_long::from(timeout_ms)), |_| false) {
+        let over = match take_events(Look::Wait(c_long::from(timeout_ms)), |shared| {
+            shared.counters.get(index).is_ok_and(|now| now.value >= threshold || now.errors != errors)
+        }) {
+            Found::News => false,
+            Found::Nothing => true,
+            Found::Busy => !waiter.wait(seen, u64::try_from(timeout_ms).ok().map(Duration::from_millis)),
+        };
+        if over {
             return Err(fi::ETIMEDOUT);
         }
     }
