@@ -124,6 +124,7 @@ def refusals(tests: Tests, mpi: Mpi) -> list[tuple[str, Callable[[], None]]]:
         ("refuse_no_machine", refused([narrows, "run", "-n", "2", "--machine", "bxi-v3000", "--", hello], r"bxi-v3000", r"bxi-v2\b")),
         ("refuse_no_launcher", refused([*start, "--mpirun", "/no/such/mpirun", "--", hello], r"/no/such/mpirun")),
         ("refuse_bad_option", refused([*start, "--network", "pigeon", "--", hello], r"pigeon", r"packet")),
+        ("refuse_bad_transport", refused([*start, "--transport", "pigeon", "--", hello], r"pigeon", r"mtl-portals4")),
         ("refuse_file_limit", refused(["sh", "-c", 'ulimit -f 100; exec "$@"', "sh", *start, "--", hello], r"bytes of shared memory.*ulimit -f")),
         ("refuse_machine_syntax", refused([narrows, "run", "-n", "2", "--machine", machine_file("syntax.toml", "[node\ncores = 4\n"), "--", hello], r"syntax\.toml", r":1:|line 1")),
         ("refuse_machine_key", refused([narrows, "machine", "check", machine_file("key.toml", "[node]\ncorse = 4\n")], r"key\.toml", r":2:|line 2", r"cores")),

@@ -152,6 +152,7 @@ fn simulated(args: RecordArgs, recorder: Recorder) -> RunArgs {
         nodes: args.nodes,
         set: args.set,
         mpirun: args.mpirun,
+        transport: launch::Transport::Ofi(launch::PROVIDER),
         ppn: args.ppn,
         placement: String::from("linear"),
         network: args.network,

@@ -40,6 +40,9 @@ pub struct RunArgs {
     /// The launcher; by default the one that belongs to the program's MPI library
     #[arg(long, value_name = "PATH")]
     pub mpirun: Option<PathBuf>,
+    /// What carries the messages of the MPI library: our libfabric provider, or components of an Open MPI that was built with Portals 4
+    #[arg(long, default_value = "ofi", value_name = "ofi|mtl-portals4|btl-portals4", value_parser = parse_transport)]
+    pub transport: launch::Transport<'static>,
     /// Ranks per node [default: 1, or as many as are needed]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub ppn: Option<u32>,
@@ -100,6 +103,16 @@ impl std::fmt::Display for Compute {
             Compute::Measured(factor) if *factor == 1.0 => f.write_str("measured"),
             Compute::Measured(factor) => write!(f, "measured:{factor}"),
         }
+    }
+}
+
+/// What `--transport` names.
+fn parse_transport(text: &str) -> Result<launch::Transport<'static>, String> {
+    match text {
+        "ofi" => Ok(launch::Transport::Ofi(launch::PROVIDER)),
+        "mtl-portals4" => Ok(launch::Transport::MtlPortals4),
+        "btl-portals4" => Ok(launch::Transport::BtlPortals4),
+        _ => Err(String::from("ofi, mtl-portals4 or btl-portals4")),
     }
 }
 
@@ -164,6 +177,10 @@ pub fn whole(args: &RunArgs) -> Result<i32, String> {
         None => launch::inspect(&args.program[0]),
     }
     .map_err(|error| error.to_string())?;
+    let over_portals = !matches!(args.transport, launch::Transport::Ofi(_));
+    if over_portals && !matches!(mpi.kind, launch::Kind::OpenMpi4 | launch::Kind::OpenMpi5) {
+        return Err(format!("--transport chooses among the components of Open MPI, and this is {mpi}; leave it away"));
+    }
     let libraries = libraries()?;
     if let Some(out) = &args.out {
         std::fs::create_dir_all(out).map_err(|error| format!("--out {}: {error}", out.display()))?;
@@ -195,9 +212,12 @@ pub fn whole(args: &RunArgs) -> Result<i32, String> {
     let channel = format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd());
     let mut environment = environment(&libraries, channel, machine.node.cores, args.recorder.as_ref());
     if portals_program {
-        environment.extend(portals_environment(&libraries, &processes));
+        environment.extend(portals_environment(&processes));
     }
-    let mut command = launch::command(&mpi, &scratch, args.ranks, &args.program[0], &args.program[1..], &environment);
+    if portals_program || over_portals {
+        environment.push(("LD_LIBRARY_PATH".to_owned(), library_path(&libraries)));
+    }
+    let mut command = launch::command(args.transport, &mpi, &scratch, args.ranks, &args.program[0], &args.program[1..], &environment);
     if args.no_aslr {
         launch::without_aslr(&mut command);
     }
@@ -247,19 +267,17 @@ fn environment(libraries: &Path, channel: String, cores: u32, recorder: Option<&
 }
 
 /// What ranks of a program without MPI find beside that: how many there are, and where (`nid:pid`, by rank).
-fn portals_environment(libraries: &Path, processes: &[ProcessId]) -> Vec<(String, String)> {
+fn portals_environment(processes: &[ProcessId]) -> [(String, String); 2] {
     let map: Vec<String> = processes.iter().map(|process| format!("{}:{}", process.nid, process.pid)).collect();
-    let mut path = libraries.display().to_string();
-    if let Ok(others) = std::env::var("LD_LIBRARY_PATH")
-        && !others.is_empty()
-    {
-        path = format!("{path}:{others}");
+    [("NARROWS_RANKS".to_owned(), processes.len().to_string()), ("NARROWS_MAP".to_owned(), map.join(","))]
+}
+
+/// Where ranks that need libportals.so find it, before all other folders.
+fn library_path(libraries: &Path) -> String {
+    match std::env::var("LD_LIBRARY_PATH") {
+        Ok(others) if !others.is_empty() => format!("{}:{others}", libraries.display()),
+        _ => libraries.display().to_string(),
     }
-    vec![
-        ("NARROWS_RANKS".to_owned(), processes.len().to_string()),
-        ("NARROWS_MAP".to_owned(), map.join(",")),
-        ("LD_LIBRARY_PATH".to_owned(), path),
-    ]
 }
 
 fn save(out: &Path, setting: &Setting<'_>, report: &Report) -> Result<(), String> {

@@ -10,19 +10,25 @@ const RANKS_PER_PROXY: u32 = 256;
 /// Name of our libfabric provider.
 pub const PROVIDER: &str = "narrows";
 
-/// The command that starts a program on that many ranks with everything going through our provider.
+/// What carries the messages of an MPI library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport<'a> {
+    /// This provider of libfabric: [`PROVIDER`], or one that offers reliable datagrams by itself, such as `sockets`, to tell a
+    /// fault of an MPI installation from one of ours.
+    Ofi(&'a str),
+    /// Open MPI's own matching and one-sided components over Portals 4.
+    MtlPortals4,
+    /// Its byte transfer layer over Portals 4.
+    BtlPortals4,
+}
+
+/// The command that starts a program on that many ranks with everything going through one transport.
 ///
 /// `environment` is what every rank gets on top of the caller's environment: `FI_PROVIDER_PATH` with the folder of the provider,
 /// `LD_PRELOAD`, what the simulator tells its ranks. Values of `LD_PRELOAD` must have no semicolon. The launcher itself is not
 /// preloaded. Standard input goes to rank 0, the exit code is that of the launcher: that of the first rank that fails.
-pub fn command(mpi: &Mpi, scratch: &Scratch, ranks: u32, program: &str, arguments: &[String], environment: &[(String, String)]) -> Command {
-    command_through(PROVIDER, mpi, scratch, ranks, program, arguments, environment)
-}
-
-/// As [`command`], through another provider of libfabric that offers reliable datagrams by itself, such as `sockets`: to
-/// tell a fault of an MPI installation from one of ours.
-pub fn command_through(
-    provider: &str,
+pub fn command(
+    transport: Transport,
     mpi: &Mpi,
     scratch: &Scratch,
     ranks: u32,
@@ -33,12 +39,13 @@ pub fn command_through(
     let mut command = Command::new(&mpi.launcher);
     let mut environment = environment.to_vec();
     // Without this every provider of libfabric is initialised, and may be chosen.
+    let provider = if let Transport::Ofi(provider) = transport { provider } else { PROVIDER };
     environment.push(("FI_PROVIDER".to_owned(), provider.to_owned()));
     // The wheels of MPICH and Open MPI 5 are linked to UCX, which patches the memory functions of every process that loads it: 28 ms
     // of CPU time per rank instead of 3. Nothing here goes through UCX.
     environment.push(("UCX_MEM_MMAP_HOOK_MODE".to_owned(), "none".to_owned()));
     match mpi.kind {
-        Kind::OpenMpi4 | Kind::OpenMpi5 => open_mpi(&mut command, mpi.kind, scratch, provider, &environment),
+        Kind::OpenMpi4 | Kind::OpenMpi5 => open_mpi(&mut command, mpi.kind, scratch, transport, &environment),
         Kind::Mpich => mpich(&mut command, ranks, &environment),
         Kind::Portals if mpi.launcher.ends_with(SHELL) => return spawn(ranks, program, arguments, &environment),
         Kind::Portals => mpich(&mut command, ranks, &environment),
@@ -108,7 +115,7 @@ pub fn without_aslr(command: &mut Command) {
     }
 }
 
-fn open_mpi(command: &mut Command, kind: Kind, scratch: &Scratch, provider: &str, environment: &[(String, String)]) {
+fn open_mpi(command: &mut Command, kind: Kind, scratch: &Scratch, transport: Transport, environment: &[(String, String)]) {
     // More ranks than cores, and none of them bound: the simulator decides who runs.
     command.args(["--oversubscribe", "--bind-to", "none"]);
     // The session's folder, which stays behind when the launcher is killed. By these parameters and not by TMPDIR, because ranks see
@@ -126,39 +133,52 @@ fn open_mpi(command: &mut Command, kind: Kind, scratch: &Scratch, provider: &str
     let mut mca = |name: &str, value: &str| {
         command.args(["--mca", name, value]);
     };
-    // Messages: the matching transport layer over libfabric and nothing beside it. Debian's openmpi-mca-params.conf
-    // switches it off (mtl = ^ofi), the command line has the last word.
-    mca("pml", "cm");
-    mca("mtl", "ofi");
-    mca("mtl_ofi_provider_include", provider);
-    // One-sided operations: the byte transfer layer over libfabric, a second endpoint in the domain of the one above.
-    mca("btl", "self,ofi");
     // Collectives over shared memory, or made for the real node; those of others go around the network altogether. Names that a
     // version does not have are ignored.
-    mca("coll", "^sm,han,xhc,acoll,smdirect,ucc,hcoll,portals4");
+    const OTHER_WAYS: &str = "^sm,han,xhc,acoll,smdirect,ucc,hcoll";
+    let without_portals = format!("{OTHER_WAYS},portals4");
+    // Open MPI's collectives by triggered operations: for those who ask for them, because they crash in MPI_Allgatherv (4.1.4).
+    let asked_for = std::env::var_os("OMPI_MCA_coll_portals4_priority").is_some();
+    let over_portals = if asked_for { OTHER_WAYS } else { &without_portals };
+    match transport {
+        Transport::Ofi(provider) => {
+            // Messages: the matching transport layer over libfabric and nothing beside it. Debian's openmpi-mca-params.conf
+            // switches it off (mtl = ^ofi), the command line has the last word.
+            mca("pml", "cm");
+            mca("mtl", "ofi");
+            mca("mtl_ofi_provider_include", provider);
+            // One-sided operations: the byte transfer layer over libfabric, a second endpoint in the domain of the one above.
+            mca("btl", "self,ofi");
+            mca("coll", &without_portals);
+        }
+        Transport::MtlPortals4 => {
+            mca("pml", "cm");
+            mca("mtl", "portals4");
+            mca("btl", "self");
+            mca("coll", over_portals);
+        }
+        Transport::BtlPortals4 => {
+            mca("pml", "ob1");
+            mca("btl", "self,portals4");
+            mca("coll", over_portals);
+        }
+    }
     // It places ranks by the real node and ends the program when it finds fewer cores than ranks there.
     mca("topo", "^treematch");
     // Shared file pointers in a semaphore of /dev/shm.
     mca("sharedfp", "^sm");
     // Ranks that wait in MPI_Init wait for others to get the processor.
     mca("mpi_yield_when_idle", "1");
-    match kind {
-        Kind::OpenMpi4 => {
-            // osc/rdma takes the byte transfer layer above; osc/sm is for the shared windows of a rank with itself. osc/pt2pt, over
-            // messages, is there for those who ask for it: MPI_Put on a dynamic window of osc/rdma waits for a lock that it holds
-            // itself in Open MPI 4.1.4.
-            let messages = std::env::var_os("OMPI_MCA_osc").is_some_and(|wanted| wanted == "pt2pt");
-            mca("osc", if messages { "pt2pt" } else { "rdma,sm" });
-            // A launcher that is told to end waits a second for each try otherwise.
-            mca("odls_base_sigkill_timeout", "0");
-        }
-        // Here osc/rdma would take shared memory between ranks of one node, but each rank is told that it is alone on its own
-        // (capi/preload/src/peers.rs).
-        _ => mca("osc", "rdma,sm"),
+    match transport {
+        Transport::MtlPortals4 => mca("osc", "portals4"),
+        Transport::BtlPortals4 => mca("osc", "pt2pt,rdma"),
+        Transport::Ofi(_) => mca("osc", one_sided(kind)),
     }
     // All ranks run here, whatever a batch system has to offer elsewhere.
     match kind {
         Kind::OpenMpi4 => {
+            // A launcher that is told to end waits a second for each try otherwise.
+            mca("odls_base_sigkill_timeout", "0");
             mca("ras", "^slurm,gridengine,loadleveler,lsf,tm,alps");
             mca("plm", "isolated");
         }
@@ -171,6 +191,16 @@ fn open_mpi(command: &mut Command, kind: Kind, scratch: &Scratch, provider: &str
         }
     }
     export(command, environment);
+}
+
+/// Open MPI's components for one-sided operations over libfabric.
+fn one_sided(kind: Kind) -> &'static str {
+    // Of version 4 osc/rdma takes the byte transfer layer above; osc/sm is for the shared windows of a rank with itself. osc/pt2pt, over
+    // messages, is there for those who ask for it: MPI_Put on a dynamic window of osc/rdma waits for a lock that it holds
+    // itself in Open MPI 4.1.4. In version 5 osc/rdma would take shared memory between ranks of one node, but each rank is told that
+    // it is alone on its own (capi/preload/src/peers.rs).
+    let messages = kind == Kind::OpenMpi4 && std::env::var_os("OMPI_MCA_osc").is_some_and(|wanted| wanted == "pt2pt");
+    if messages { "pt2pt" } else { "rdma,sm" }
 }
 
 /// Environment of the ranks, for Open MPI.
@@ -219,10 +249,11 @@ fn mpich(command: &mut Command, ranks: u32, environment: &[(String, String)]) {
 mod tests {
     use super::*;
 
-    fn line(kind: Kind) -> (Vec<String>, Vec<(String, String)>) {
+    fn line(transport: Transport, kind: Kind) -> (Vec<String>, Vec<(String, String)>) {
         let mpi = Mpi { kind, version: "1".to_owned(), library: None, launcher: "/x/mpirun".into() };
         let environment = [("LD_PRELOAD", "/n/libp.so"), ("NARROWS_X", "a;b c")].map(|(a, b)| (a.to_owned(), b.to_owned()));
-        let command = command(&mpi, &Scratch::create().unwrap(), 7, "./prog", &["-n".to_owned(), "a b".to_owned()], &environment);
+        let command =
+            command(transport, &mpi, &Scratch::create().unwrap(), 7, "./prog", &["-n".to_owned(), "a b".to_owned()], &environment);
         let text = |text: &std::ffi::OsStr| text.to_string_lossy().into_owned();
         let variables = command.get_envs().map(|(name, value)| (text(name), value.map_or(String::new(), text))).collect();
         (command.get_args().map(text).collect(), variables)
@@ -231,7 +262,7 @@ mod tests {
     #[test]
     fn program_and_environment() {
         for kind in [Kind::OpenMpi4, Kind::OpenMpi5, Kind::Mpich] {
-            let (arguments, variables) = line(kind);
+            let (arguments, variables) = line(Transport::Ofi(PROVIDER), kind);
             assert!(arguments.ends_with(&["-n", "7", "./prog", "-n", "a b"].map(str::to_owned)), "{arguments:?}");
             let pairs: Vec<_> = arguments.windows(2).map(|pair| (&*pair[0], &*pair[1])).collect();
             if kind == Kind::Mpich {
@@ -247,6 +278,21 @@ mod tests {
                 assert!(!variables.iter().any(|(name, _)| name == "LD_PRELOAD"), "the launcher is not preloaded");
                 assert!(pairs.contains(&("mtl_ofi_provider_include", "narrows")));
             }
+        }
+    }
+
+    #[test]
+    fn components_over_portals() {
+        for (transport, own) in [
+            (Transport::MtlPortals4, [["pml", "cm"], ["mtl", "portals4"], ["btl", "self"], ["osc", "portals4"]]),
+            (Transport::BtlPortals4, [["pml", "ob1"], ["btl", "self,portals4"], ["osc", "pt2pt,rdma"], ["topo", "^treematch"]]),
+        ] {
+            let (arguments, _) = line(transport, Kind::OpenMpi4);
+            let triples: Vec<_> = arguments.windows(3).map(|three| [&*three[0], &three[1], &three[2]]).collect();
+            for [name, value] in own {
+                assert!(triples.contains(&["--mca", name, value]), "{triples:?}");
+            }
+            assert!(!arguments.iter().any(|argument| argument.contains("ofi")), "{arguments:?}");
         }
     }
 }

@@ -1,5 +1,5 @@
 //! From a program to the launcher that starts it: which MPI library it uses, which launcher belongs to that library, and the
-//! command line that sends everything through our libfabric provider.
+//! command line that sends everything through our libfabric provider, or through components over Portals 4.
 //!
 //! * `elf.rs`: what can be read from an executable without running it.
 //! * `inspect.rs`: [`inspect`] finds the MPI library of a program, [`inspect_launcher`] takes a launcher by hand (`--mpirun`).
@@ -7,12 +7,13 @@
 //! * `scratch.rs`: [`Scratch`], where a launcher keeps its files.
 //!
 //! ```no_run
+//! use narrows_launch::{PROVIDER, Transport};
 //! let program = "./a.out";
 //! let mpi = narrows_launch::inspect(program)?;
 //! println!("{} {}", mpi.kind, mpi.version); // Open MPI 4.1.4
 //! let environment = [("FI_PROVIDER_PATH".to_owned(), "/opt/narrows/lib".to_owned())];
 //! let scratch = narrows_launch::Scratch::create()?;
-//! let status = narrows_launch::command(&mpi, &scratch, 16, program, &[], &environment).status()?;
+//! let status = narrows_launch::command(Transport::Ofi(PROVIDER), &mpi, &scratch, 16, program, &[], &environment).status()?;
 //! # let _ = status; Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -28,7 +29,7 @@ mod elf;
 mod inspect;
 mod scratch;
 
-pub use command::{PROVIDER, command, command_through, plain, without_aslr};
+pub use command::{PROVIDER, Transport, command, plain, without_aslr};
 pub use elf::{File, classify};
 pub use inspect::{inspect, inspect_launcher};
 pub use scratch::Scratch;

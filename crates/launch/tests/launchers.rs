@@ -5,7 +5,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use narrows_launch::{Kind, LaunchError, Mpi, Scratch, command_through, inspect, inspect_launcher};
+use narrows_launch::{Kind, LaunchError, Mpi, Scratch, Transport, command, inspect, inspect_launcher};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ fn launch(mpi: &Mpi, ranks: u32, program: &str, arguments: &[&str], input: &str)
     let environment = [("NARROWS_TEST".to_owned(), "one;two three".to_owned())];
     let arguments: Vec<_> = arguments.iter().map(|text| text.to_string()).collect();
     let scratch = Scratch::create().unwrap();
-    let mut command = command_through("sockets", mpi, &scratch, ranks, program, &arguments, &environment);
+    let mut command = command(Transport::Ofi("sockets"), mpi, &scratch, ranks, program, &arguments, &environment);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
     child.wait_with_output().unwrap()
