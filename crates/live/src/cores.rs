@@ -235,6 +235,12 @@ impl Cores {
         self.begin(Place::Bound(here, far));
     }
 
+    /// Everybody to all cores, for good: there are ranks that run while the simulator must, too.
+    pub fn let_go(&mut self) {
+        self.release();
+        self.patience = u32::MAX;
+    }
+
     /// Everybody to all cores.
     pub fn release(&mut self) {
         let Some(all) = self.all.filter(|_| self.place != Place::AtLarge) else { return };
@@ -339,7 +345,14 @@ mod tests {
             cores.ran(16, 2 * VERY_LONG);
             assert!(!bound(pid), "at once");
         }
-        cores.release();
+        cores.bind();
+        cores.let_go();
+        if cores.all.is_some() {
+            for _ in 0..2 * AT_LARGE.0 {
+                cores.ran(16, short);
+                assert!(!bound(pid) && !bound(0));
+            }
+        }
         rank.kill().expect("it lives");
         rank.wait().expect("it was not waited for");
     }

@@ -91,6 +91,10 @@ impl Run<'_> {
             known.spin.loops.extend(spinning.loops());
             known.spin.stopped = Some(spinning);
             self.world.memory.watch(rank);
+            // A rank that spins keeps the simulator from its core, for the 3 ms of a time slice.
+            if let Some(cores) = &mut self.cores {
+                cores.let_go();
+            }
             handover::give(&header.state, &self.mapping.header().running, &self.mapping.header().bell, state::PARKED);
         }
     }
