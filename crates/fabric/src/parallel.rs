@@ -48,7 +48,8 @@ use narrows_engine::{CalendarQueue, Digest};
 use narrows_topology::Topology;
 use narrows_units::SimTime;
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError};
 
 /// What is at the hosts of a region: sources of messages, and whatever counts what arrives. Every function is called in the order of
@@ -415,6 +416,7 @@ impl<A: Agent> Fabric<A> {
             next: AtomicU64::new(NEVER),
             shares: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
             barrier: Barrier::new(threads),
+            failed: AtomicBool::new(false),
         };
         std::thread::scope(|scope| {
             for thread in 1..threads {
@@ -508,6 +510,8 @@ impl<A: Agent> Fabric<A> {
 struct Lookahead {
     /// By speed of the links between regions: their latency, until the head of a packet asks for an output, and times on the wire.
     links: Vec<(u64, u64, Timer)>,
+    /// Times on the fastest link of all.
+    fastest: Timer,
     /// Stores and forwards.
     whole: bool,
     /// Beyond this nothing goes.
@@ -520,6 +524,9 @@ impl Lookahead {
         let mut most = NEVER;
         let between = layout.topology.links().iter().filter(|link| layout.home(link.from) != layout.home(link.to));
         let speeds: BTreeSet<u16> = between.map(|link| link.speed).collect();
+        // Over any of them a packet may leave the switch that it has come to.
+        let all: BTreeSet<u16> = layout.topology.links().iter().map(|link| link.speed).collect();
+        let fastest = all.iter().map(|&speed| *costs.wire(speed)).min_by_key(|timer| timer.time(1 << 20)).unwrap_or(*costs.wire(0));
         let links = speeds.iter().map(|&speed| (costs.link(speed).latency.as_ps(), costs.switch_latency, *costs.wire(speed))).collect();
         if let FlowControl::Pause(pause) = &config.flow_control
             && !speeds.is_empty()
@@ -529,16 +536,16 @@ impl Lookahead {
                 most = most.min(costs.link(speed).latency.as_ps() + costs.wire(speed).time(pause.frame.0 as u32));
             }
         }
-        Lookahead { links, whole: config.forwarding == Forwarding::StoreAndForward, most }
+        Lookahead { links, fastest, whole: config.forwarding == Forwarding::StoreAndForward, most }
     }
 
     /// `least`: no packet that has come over such a link so far was smaller. The head of a packet asks for an output after the link and the
-    /// switch's pipeline; credits are back after the time of the packet and the link. A smaller one that is injected meanwhile has to come
+    /// switch's pipeline; credits are back after the time of the packet on the link that it goes on with, and the link. A smaller one that is injected meanwhile has to come
     /// over such a link before there are credits to give back for it.
     fn with(&self, least: u32) -> u64 {
         let link = |&(latency, pipeline, timer): &(u64, u64, Timer)| {
-            let first = timer.time(least);
-            latency + first.min(pipeline + if self.whole { first } else { 0 })
+            let whole = if self.whole { timer.time(least) } else { 0 };
+            latency + self.fastest.time(least).min(pipeline + whole)
         };
         self.links.iter().map(link).min().unwrap_or(NEVER).min(self.most)
     }
@@ -561,11 +568,12 @@ struct Windows<'a, A> {
     /// By thread: how many parts of its share have been begun.
     shares: Vec<AtomicUsize>,
     barrier: Barrier,
+    /// A thread has panicked.
+    failed: AtomicBool,
 }
 
 impl<A: Agent> Windows<'_, A> {
     fn run(&self, thread: usize) {
-        let threads = self.shares.len();
         loop {
             let begin = self.begin.load(Ordering::Relaxed);
             let least = self.least.load(Ordering::Relaxed);
@@ -573,24 +581,37 @@ impl<A: Agent> Windows<'_, A> {
                 return;
             }
             let until = begin.saturating_add(self.lookahead.with(least)).min(self.end);
-            // Its own share first, which its cache may know, then what others have not begun.
-            for turn in 0..threads {
-                let owner = (thread + turn) % threads;
-                let share = owner * self.parts.len() / threads..(owner + 1) * self.parts.len() / threads;
-                loop {
-                    let part = share.start + self.shares[owner].fetch_add(1, Ordering::Relaxed);
-                    if part >= share.end {
-                        break;
-                    }
-                    self.run_part(part, until);
-                }
-            }
+            // The others would wait for a thread that panics.
+            let done = catch_unwind(AssertUnwindSafe(|| self.window(thread, until)));
+            self.failed.fetch_or(done.is_err(), Ordering::Relaxed);
             if self.barrier.wait().is_leader() {
                 self.begin.store(self.next.swap(NEVER, Ordering::Relaxed), Ordering::Relaxed);
                 self.least.store(self.smaller.load(Ordering::Relaxed), Ordering::Relaxed);
                 self.shares.iter().for_each(|share| share.store(0, Ordering::Relaxed));
             }
             self.barrier.wait();
+            if let Err(panic) = done {
+                resume_unwind(panic);
+            }
+            if self.failed.load(Ordering::Relaxed) {
+                return;
+            }
+        }
+    }
+
+    fn window(&self, thread: usize, until: u64) {
+        let threads = self.shares.len();
+        // Its own share first, which its cache may know, then what others have not begun.
+        for turn in 0..threads {
+            let owner = (thread + turn) % threads;
+            let share = owner * self.parts.len() / threads..(owner + 1) * self.parts.len() / threads;
+            loop {
+                let part = share.start + self.shares[owner].fetch_add(1, Ordering::Relaxed);
+                if part >= share.end {
+                    break;
+                }
+                self.run_part(part, until);
+            }
         }
     }
 
