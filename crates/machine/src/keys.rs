@@ -95,6 +95,8 @@ impl Key<'_> {
 pub(crate) const TIME_MAX: SimTime = SimTime(1_000_000_000_000);
 /// Largest size: 1 PiB.
 pub(crate) const SIZE_MAX: Bytes = Bytes(1 << 50);
+/// Lowest bandwidth, 1 MB/s: what the flow network's solver can tell from nothing.
+pub(crate) const RATE_MIN: ByteRate = ByteRate(1_000_000);
 /// Highest bandwidth: 100 TB/s, what the flow network's solver can hold.
 pub(crate) const RATE_MAX: ByteRate = ByteRate(100_000_000_000_000);
 /// Largest packet: 1 GiB, what the packet network can hold.
@@ -129,10 +131,10 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
     let Draft { machine: m, base, topology, k, n, children, parents, parallel, p, a, h, g, arrangement, lengths, board, hosts_per_switch, cables, leaves, spines, path } = draft;
     use TopologyKind::{Dragonfly, DragonflyPlus, ExaNest, File, HyperX, KAryNTree, Mesh, Pgft, SpineLeaf, Torus};
     vec![
-        key("machine.name", Field::Text(&mut m.name), "Short name, for reports"),
+        key("machine.name", Field::Text(&mut m.name), "Short name, for reports: one line"),
         key("machine.description", Field::Text(&mut m.description), "One line on what it stands for").default("\"\""),
         key("machine.source", Field::Text(&mut m.source), "Where its constants come from").default("\"\""),
-        key("machine.base", Field::Text(base), "A preset that gives every key which this file does not").default("\"\""),
+        key("machine.base", Field::Text(base), "A preset, or another machine file (its path from this one), that gives every key which this file does not").default("\"\""),
 
         count("node.count", &mut m.node.count, 1, NODES_MAX, "Number of nodes; `--nodes` overrides it"),
         count("node.cores", &mut m.node.cores, 1, 1 << 16, "Cores of a node: the most ranks that it takes"),

@@ -1,5 +1,6 @@
 //! What can go wrong with a trace.
 
+use narrows_units::Excess;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -20,6 +21,16 @@ pub enum TraceError {
     /// A file has nothing to do with its format as a whole, or a program cannot be written in a format.
     #[error("{0}")]
     Unsuitable(String),
+    /// An operation asks for more than a simulation holds.
+    #[error("rank {rank}, operation {operation}: {excess}")]
+    Excess {
+        /// Of the program.
+        rank: u32,
+        /// Number among the operations of the rank, from 0.
+        operation: u64,
+        /// Of what.
+        excess: Excess,
+    },
 }
 
 impl TraceError {
