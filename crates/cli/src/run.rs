@@ -1,6 +1,6 @@
 //! `narrows run`: from the command line to a report.
 
-use crate::{picture, summary};
+use crate::{picture, resources, summary};
 use clap::Args;
 use narrows_channel::{Mapping, Settings};
 use narrows_launch as launch;
@@ -172,11 +172,16 @@ pub fn whole(args: &RunArgs) -> Result<i32, String> {
     let placement_kind: Placement = args.placement.parse().map_err(|error| format!("--placement: {error}"))?;
     let placement = narrows_machine::placement(&placement_kind, &machine, args.ppn, args.ranks).map_err(|error| error.to_string())?;
 
+    resources::check_temporary()?;
+    resources::check_files(args.ranks, resources::FILES_OF_A_RANK)?;
     let mpi = match &args.mpirun {
         Some(mpirun) => launch::inspect_launcher(mpirun),
         None => launch::inspect(&args.program[0]),
     }
     .map_err(|error| error.to_string())?;
+    if mpi.kind != launch::Kind::Portals {
+        resources::check_files(args.ranks, resources::FILES_OF_AN_MPI_RANK)?;
+    }
     let over_portals = !matches!(args.transport, launch::Transport::Ofi(_));
     if over_portals && !matches!(mpi.kind, launch::Kind::OpenMpi4 | launch::Kind::OpenMpi5) {
         return Err(format!("--transport chooses among the components of Open MPI, and this is {mpi}; leave it away"));

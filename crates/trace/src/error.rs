@@ -15,6 +15,14 @@ pub enum TraceError {
         /// Why.
         error: std::io::Error,
     },
+    /// Operations are kept in temporary files.
+    #[error("temporary files go to {} ($TMPDIR): {error}", folder.display())]
+    Temporary {
+        /// Where they are.
+        folder: PathBuf,
+        /// Why they cannot be.
+        error: std::io::Error,
+    },
     /// A line of a file, or a place in a binary one, is not what the format says.
     #[error("{0}")]
     Malformed(Mistake),
@@ -34,6 +42,11 @@ pub enum TraceError {
 }
 
 impl TraceError {
+    /// Of a temporary file.
+    pub(crate) fn temporary(error: std::io::Error) -> TraceError {
+        TraceError::Temporary { folder: std::env::temp_dir(), error }
+    }
+
     pub(crate) fn file(path: &Path) -> impl FnOnce(std::io::Error) -> TraceError + '_ {
         move |error| TraceError::File { path: path.to_owned(), error }
     }

@@ -42,7 +42,7 @@ impl Spool {
     /// # Errors
     /// No temporary file can be made.
     pub fn new(ranks: u32) -> Result<Spool, TraceError> {
-        let file = tempfile::tempfile().map_err(TraceError::file(&std::env::temp_dir()))?;
+        let file = tempfile::tempfile().map_err(TraceError::temporary)?;
         let tails = (0..ranks).map(|_| Tail { first: NO_CHUNK, chunk: NO_CHUNK, bytes: Vec::new() }).collect();
         Ok(Spool { file, chunks: 0, ranks: tails, limits: Limits::new(ranks) })
     }
@@ -110,7 +110,7 @@ fn write_chunk(file: &File, chunk: u64, next: u64, payload: &[u8]) -> Result<(),
     bytes[..8].copy_from_slice(&next.to_le_bytes());
     bytes[8..HEADER].copy_from_slice(&(payload.len() as u16).to_le_bytes());
     bytes[HEADER..HEADER + payload.len()].copy_from_slice(payload);
-    file.write_all_at(&bytes, chunk * CHUNK as u64).map_err(TraceError::file(&std::env::temp_dir()))
+    file.write_all_at(&bytes, chunk * CHUNK as u64).map_err(TraceError::temporary)
 }
 
 /// A program in a temporary file.
@@ -272,7 +272,7 @@ impl Source<'_> {
         if self.head.position == self.head.bytes.len() {
             self.head.bytes.resize(CHUNK, 0);
             let place = self.head.chunk * CHUNK as u64;
-            self.file.read_exact_at(&mut self.head.bytes, place).map_err(TraceError::file(&std::env::temp_dir()))?;
+            self.file.read_exact_at(&mut self.head.bytes, place).map_err(TraceError::temporary)?;
             let header = &self.head.bytes[..HEADER];
             self.head.chunk = u64::from_le_bytes(header[..8].try_into().expect("eight bytes"));
             let length = u16::from_le_bytes(header[8..].try_into().expect("two bytes"));
