@@ -90,6 +90,43 @@ def launchers(runner):
         runner.expect(f"fences over PMIx n=5 {name}", r"20 turns of 5", fences, 5, options=["--mpirun", mpirun])
 
 
+# Keys of a machine file that only programs see, each with another value. crates/cli/tests/keys.txt has all others.
+LIVE_KEYS = {
+    "nic.count_size": "160 B",
+    "nic.ack_size": "320 B",
+    "nic.buffered_limit": "8 B",
+    "nic.ack_occupancy": "1 us",
+    "nic.quick_ack": "true",
+    "nic.trigger_time": "1 us",
+    "nic.atomic_occupancy": "1 us",
+    "nic.max_mds": "100",
+    "nic.max_cts": "100",
+    "nic.max_eqs": "100",
+    "nic.max_iovecs": "100",
+    "nic.max_list_size": "100",
+    "nic.max_triggered_ops": "100",
+    "nic.max_atomic_size": "512 B",
+    "nic.max_fetch_atomic_size": "32 B",
+    "nic.max_waw_ordered_size": "8 B",
+    "software.poll": "200 ns",
+    "software.clock_read": "200 ns",
+}
+
+
+def keys(runner):
+    """Each of them changes what a program prints, or when its events come."""
+    if runner.only and not re.search(runner.only, "keys"):
+        return
+    program = runner.build("tests/portals/keys.c")
+    seen = lambda run: (run.stdout, re.search(r"digest ([0-9a-f]+)", run.stderr))
+    usual = runner.run(program, 2)
+    say(usual.returncode == 0, "keys", usual.stdout.replace("\n", ", ") or usual.stderr)
+    for key, value in LIVE_KEYS.items():
+        run = runner.run(program, 2, options=["--set", f"{key}={value}"])
+        changed = run.stdout != usual.stdout or seen(run)[1][1] != seen(usual)[1][1]
+        say(run.returncode == 0 and changed, f"key {key}", run.stderr if run.returncode else run.stdout.splitlines()[-1])
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--narrows", default=ROOT / "target/release/narrows")
@@ -158,6 +195,7 @@ def main():
     for ranks in (1, 2, 16):
         runner.expect(f"calls of SHMEM n={ranks}", r"^ok$", shmem, ranks)
     runner.expect("calls of SHMEM ppn=4", r"^ok$", shmem, 16, options=["--ppn", "4", "--network", "flow"])
+    keys(runner)
     launchers(runner)
     return 1 if FAILURES else 0
 

@@ -96,6 +96,11 @@ pub enum MachineError {
     Invalid(Diagnostics),
 }
 
+/// The paths of all keys, in the order of the reference.
+pub fn key_paths() -> impl Iterator<Item = &'static str> {
+    keys::paths()
+}
+
 fn did_you_mean(nearest: &Option<&str>) -> String {
     nearest.map_or_else(String::new, |near| format!("; did you mean \"{near}\"?"))
 }
