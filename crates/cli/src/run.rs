@@ -5,7 +5,7 @@ use clap::Args;
 use narrows_channel::{Mapping, Settings};
 use narrows_launch as launch;
 use narrows_live::memory::Memory;
-use narrows_live::{Options, Report, World};
+use narrows_live::{Launcher, Options, Report, World};
 use narrows_machine::{Machine, NetworkKind, Overrides, Placement, Rendezvous};
 use narrows_portals::ProcessId;
 use narrows_units::Bytes;
@@ -189,12 +189,9 @@ pub fn whole(args: &RunArgs) -> Result<i32, String> {
     // Before any thread.
     let scratch = launch::Scratch::create().map_err(|error| error.to_string())?;
     let processes = processes(&placement);
-    let portals_program = match &args.mpirun {
-        None => mpi.kind == launch::Kind::Portals,
-        Some(_) => launch::inspect(&args.program[0]).is_ok_and(|found| found.kind == launch::Kind::Portals),
-    };
-    let settings = Settings { portals_program: u32::from(portals_program), ..settings(&machine, args.compute) };
-    let (mapping, fd) = Mapping::create(args.ranks, settings).map_err(|error| error.to_string())?;
+    let alive = scratch.path().join("alive");
+    std::fs::create_dir(&alive).map_err(|error| format!("{}: {error}", alive.display()))?;
+    let (mapping, fd) = Mapping::create(args.ranks, settings(&machine, args.compute)).map_err(|error| error.to_string())?;
     let hosts: Vec<String> = placement.iter().map(|&node| machine.node.host_name.name(node)).collect();
     for (rank, ((&node, &id), host)) in placement.iter().zip(&processes).zip(&hosts).enumerate() {
         mapping.place(rank as u32, node, id, host).map_err(|error| error.to_string())?;
@@ -211,12 +208,10 @@ pub fn whole(args: &RunArgs) -> Result<i32, String> {
 
     let channel = format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd());
     let mut environment = environment(&libraries, channel, machine.node.cores, args.recorder.as_ref());
-    if portals_program {
-        environment.extend(portals_environment(&processes));
-    }
-    if portals_program || over_portals {
-        environment.push(("LD_LIBRARY_PATH".to_owned(), library_path(&libraries)));
-    }
+    environment.push(("NARROWS_ALIVE".to_owned(), alive.display().to_string()));
+    // Whether the program uses Portals without MPI is seen when it calls PtlInit.
+    environment.extend(portals_environment(&processes));
+    environment.push(("LD_LIBRARY_PATH".to_owned(), library_path(&libraries)));
     let mut command = launch::command(args.transport, &mpi, &scratch, args.ranks, &args.program[0], &args.program[1..], &environment);
     if args.no_aslr {
         launch::without_aslr(&mut command);
@@ -224,7 +219,16 @@ pub fn whole(args: &RunArgs) -> Result<i32, String> {
     if args.verbose {
         eprintln!("narrows: {mpi}; starting {command:?}");
     }
-    let options = Options { timeout: args.timeout.map(Duration::from_secs), hosts, mpi: mpi.to_string() };
+    let options = Options {
+        timeout: args.timeout.map(Duration::from_secs),
+        hosts,
+        mpi: mpi.to_string(),
+        launcher: Launcher {
+            notices_deaths: mpi.kind.notices_deaths(&mpi.launcher),
+            notices_early_failures: mpi.kind.notices_early_failures(),
+        },
+        alive: Some(alive),
+    };
     let report = narrows_live::run(&mapping, world, command, options);
 
     let setting = Setting {
@@ -357,7 +361,6 @@ fn settings(machine: &Machine, compute: Compute) -> Settings {
         max_fetch_atomic_size: machine.nic.max_fetch_atomic_size.get(),
         max_waw_ordered_size: machine.nic.max_waw_ordered_size.get(),
         max_war_ordered_size: machine.nic.max_war_ordered_size.get(),
-        portals_program: 0,
         cores: machine.node.cores,
     }
 }

@@ -118,7 +118,6 @@ impl Rank {
         // Other ranks write long payloads into this one. Where the system allows that to ancestors only (Yama), it is asked for.
         // SAFETY: plain numbers; an error means that there is no such rule.
         unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) };
-        header.pid.store(std::process::id(), Release);
         header.state.store(state::OUTSIDE, Release);
         let rank = Rank {
             region,

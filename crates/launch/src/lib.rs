@@ -35,7 +35,7 @@ pub use inspect::{inspect, inspect_launcher};
 pub use scratch::Scratch;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Families of MPI libraries that differ in their command lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +61,17 @@ impl fmt::Display for Kind {
 }
 
 impl Kind {
+    /// Whether the launcher ends the job when a rank has been killed by a signal, or has left after MPI_Init and before MPI_Finalize.
+    pub fn notices_deaths(self, launcher: &Path) -> bool {
+        !launcher.ends_with(command::SHELL)
+    }
+
+    /// The same of a rank that has left before MPI_Init with a code that is not 0. (hydra waits for ever, as Open MPI 5.0.11 does for one with
+    /// code 0.)
+    pub fn notices_early_failures(self) -> bool {
+        matches!(self, Kind::OpenMpi4 | Kind::OpenMpi5)
+    }
+
     /// Variable that tells a process its rank, set by the launcher.
     pub fn rank_variable(self) -> &'static str {
         match self {
