@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
   narrows run -n 64 --ppn 4 --machine my.toml --network packet --compute none --out results/ -- python3 app.py
   narrows run -n 128 --machine bxi-v2 --nodes 128 --set network.routing=adaptive -- ./app
 
-The program is any MPI binary (Open MPI 4.1 or 5, MPICH 5); its own launcher starts it. A program that uses Portals 4
-without MPI (see `narrows config`) is started by mpiexec.hydra, the launcher of --mpirun, or directly. Its output,
+The program is any MPI binary (Open MPI 4.1 or 5, MPICH 5), or a wrapper or script that starts one; the launcher of that
+MPI starts it. A program that uses Portals 4 without MPI (see `narrows config`) is started by mpiexec.hydra, the launcher of --mpirun, or directly. Its output,
 input and exit code are its own; what narrows says goes to standard error and to DIR/summary.json.")]
 pub struct RunArgs {
     /// Number of ranks
@@ -172,14 +172,24 @@ pub fn whole(args: &RunArgs) -> Result<i32, String> {
     let placement_kind: Placement = args.placement.parse().map_err(|error| format!("--placement: {error}"))?;
     let placement = narrows_machine::placement(&placement_kind, &machine, args.ppn, args.ranks).map_err(|error| error.to_string())?;
 
-    let mpi = match &args.mpirun {
-        Some(mpirun) => launch::inspect_launcher(mpirun),
-        None => launch::inspect(&args.program[0]),
-    }
-    .map_err(|error| error.to_string())?;
+    let (mpi, program) = launcher(args.mpirun.as_deref(), &args.program).map_err(|error| error.to_string())?;
     let over_portals = !matches!(args.transport, launch::Transport::Ofi(_));
     if over_portals && !matches!(mpi.kind, launch::Kind::OpenMpi4 | launch::Kind::OpenMpi5) {
         return Err(format!("--transport chooses among the components of Open MPI, and this is {mpi}; leave it away"));
+    }
+    let component = match args.transport {
+        launch::Transport::Ofi(_) => None,
+        launch::Transport::MtlPortals4 => Some("mtl_portals4"),
+        launch::Transport::BtlPortals4 => Some("btl_portals4"),
+    };
+    if let Some(component) = component
+        && launch::has_component(&program, &args.program[1..], component) == Some(false)
+    {
+        return Err(format!(
+            "--transport: this {mpi} was built without Portals 4 and has no component {}; leave it away, or use an Open MPI that was \
+             configured --with-portals4",
+            component.replace('_', "/")
+        ));
     }
     let libraries = libraries()?;
     if let Some(out) = &args.out {
@@ -212,7 +222,7 @@ pub fn whole(args: &RunArgs) -> Result<i32, String> {
     // Whether the program uses Portals without MPI is seen when it calls PtlInit.
     environment.extend(portals_environment(&processes));
     environment.push(("LD_LIBRARY_PATH".to_owned(), library_path(&libraries)));
-    let mut command = launch::command(args.transport, &mpi, &scratch, args.ranks, &args.program[0], &args.program[1..], &environment);
+    let mut command = launch::command(args.transport, &mpi, &scratch, args.ranks, &program, &args.program[1..], &environment);
     if args.no_aslr {
         launch::without_aslr(&mut command);
     }
@@ -244,6 +254,18 @@ pub fn whole(args: &RunArgs) -> Result<i32, String> {
         save(out, &setting, &report)?;
     }
     Ok(conclude(&setting, &report))
+}
+
+/// The MPI whose launcher starts `command`, and the program as that launcher is given it.
+pub fn launcher(mpirun: Option<&Path>, command: &[String]) -> Result<(launch::Mpi, String), launch::LaunchError> {
+    let (program, arguments) = (&command[0], &command[1..]);
+    let Some(mpirun) = mpirun else {
+        return Ok((launch::inspect(program, arguments)?, launch::locate(program)?));
+    };
+    let mpi = launch::inspect_launcher(mpirun)?;
+    launch::check_launcher(&mpi, program, arguments)?;
+    // What the launcher finds in its own way it may find.
+    Ok((mpi, launch::locate(program).unwrap_or_else(|_| program.clone())))
 }
 
 /// What every rank finds in its environment.
