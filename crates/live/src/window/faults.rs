@@ -33,10 +33,11 @@ enum Fault {
     Missing(End),
 }
 
-/// A code that the process has said, if the system does not say how it ended.
+/// A code that the process has said, if the system does not say how it ended, or a launcher has killed it in its last instant: it was on its
+/// way out then.
 fn known(end: End, said: u32) -> End {
     match (end, said.checked_sub(1)) {
-        (End::Unknown, Some(code)) => End::Code(code as i32),
+        (End::Unknown | End::Signal(libc::SIGTERM | libc::SIGKILL), Some(code)) => End::Code(code as i32),
         _ => end,
     }
 }
@@ -279,5 +280,22 @@ impl Run<'_> {
             message += &format!("; missing there too: rank {}{more}", names.join(", "));
         }
         message
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Several ranks exit at once: the launcher kills some of them that are about to.
+    #[test]
+    fn who_has_said_its_code_has_exited() {
+        for end in [End::Unknown, End::Signal(libc::SIGKILL), End::Signal(libc::SIGTERM)] {
+            assert_eq!(known(end, 3), End::Code(2));
+            assert_eq!(known(end, 1), End::Code(0));
+            assert_eq!(known(end, 0), end);
+        }
+        assert_eq!(known(End::Signal(libc::SIGSEGV), 1), End::Signal(libc::SIGSEGV));
+        assert_eq!(known(End::Code(5), 1), End::Code(5));
     }
 }
