@@ -28,7 +28,7 @@ from mpi_driver.cases import RANKS, cases
 from mpi_driver.checks import Failure, Tests
 from mpi_driver.mpis import MPI_NAMES, ROOT
 from mpi_driver.processes import open_files, stop_everything, temporary_files
-from mpi_driver.refusals import TROUBLES, refusals, troubles
+from mpi_driver.refusals import STARTS, TROUBLES, refusals, starts, troubles
 from mpi_driver.repeats import repeats
 
 
@@ -84,6 +84,8 @@ def jobs_of(options: argparse.Namespace, tests: Tests, mpis: list[str]) -> list[
         if mpis and not options.list:
             for name in mpis if any(map(selected, TROUBLES)) else ():
                 jobs += [(title, name, 4, True, test) for title, test in troubles(tests, tests.mpis[name]) if selected(title)]
+            for name in mpis if any(map(selected, STARTS)) else ():
+                jobs += [(title, name, 4, False, test) for title, test in starts(tests, tests.mpis[name]) if selected(title)]
             jobs += [(title, mpis[0], 2, True, test) for title, test in refusals(tests, tests.mpis[mpis[0]]) if selected(title)]
     return jobs
 

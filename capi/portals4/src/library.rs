@@ -193,6 +193,7 @@ impl Library {
             nic.resume();
         }
         self.initialised += 1;
+        nic.initialised(self.initialised);
     }
 
     /// `PtlInit` has been called.
@@ -203,6 +204,7 @@ impl Library {
     /// `PtlFini`.
     pub fn finalise(&mut self, nic: &mut dyn Nic) {
         self.initialised = self.initialised.saturating_sub(1);
+        nic.initialised(self.initialised);
         if self.initialised == 0 {
             for index in 0..INTERFACES {
                 self.close(nic, index);

@@ -61,6 +61,8 @@ pub trait Nic {
     fn endpoint_open(&mut self);
     /// The program has called PtlInit.
     fn program_starts(&mut self) {}
+    /// It has called PtlInit so often without PtlFini.
+    fn initialised(&mut self, _times: u32) {}
     /// What waits is not ended by an earlier `PtlAbort`.
     fn resume(&mut self) {}
     /// Hands a command to the NIC.
@@ -129,6 +131,9 @@ impl Nic for narrows_guest::Rank {
     }
     fn program_starts(&mut self) {
         self.program_starts();
+    }
+    fn initialised(&mut self, times: u32) {
+        self.initialised(times);
     }
     fn resume(&mut self) {
         self.resume();

@@ -11,7 +11,10 @@ unsafe extern "C" {
     fn narrows_clock() -> u64;
     fn narrows_active() -> c_int;
     fn narrows_sleep(picoseconds: u64) -> c_int;
+    fn narrows_born();
+    fn narrows_program_ends(status: c_int);
     fn narrows_exits(status: c_int);
+    fn narrows_threads_refused();
     fn narrows_barrier();
     fn narrows_ends_job(status: c_int);
     fn narrows_host(name: *mut c_char, size: usize) -> c_int;
@@ -61,7 +64,25 @@ pub fn sleep(picoseconds: u64) -> bool {
     state::guarded(|| unsafe { narrows_sleep(picoseconds) }) != 0
 }
 
-/// The rank's process ends by itself with this status.
+/// This process begins. Returns when the simulator knows of it.
+pub fn born() {
+    // SAFETY: no arguments.
+    state::guarded(|| unsafe { narrows_born() });
+}
+
+/// The program ends with this status. One without MPI waits for the other ranks.
+pub fn program_ends(status: c_int) {
+    // SAFETY: plain number.
+    state::guarded(|| unsafe { narrows_program_ends(status) });
+}
+
+/// The program asked for MPI_THREAD_MULTIPLE and was given less.
+pub fn threads_refused() {
+    // SAFETY: no arguments.
+    state::guarded(|| unsafe { narrows_threads_refused() });
+}
+
+/// The process ends by itself with this status, now.
 pub fn exits(status: c_int) {
     // SAFETY: plain number.
     state::guarded(|| unsafe { narrows_exits(status) });
@@ -73,7 +94,7 @@ pub fn barrier() {
     state::guarded(|| unsafe { narrows_barrier() });
 }
 
-/// The program has its launcher end the job with this status.
+/// The rank has its launcher end the job with this status.
 pub fn ends_job(status: c_int) {
     // SAFETY: plain number.
     state::guarded(|| unsafe { narrows_ends_job(status) });

@@ -217,7 +217,11 @@ split_type_fortran! {
 /// MPI_THREAD_MULTIPLE is asked for as MPI_THREAD_SERIALIZED, and the MPI library says what it provides: the order in which
 /// threads of a rank get to the network is the host's, so results could not be reproduced.
 fn thread_level(required: c_int, constants: &Constants) -> c_int {
-    if in_run() && required == constants.thread_multiple { constants.thread_serialized } else { required }
+    if !in_run() || required != constants.thread_multiple {
+        return required;
+    }
+    portals::threads_refused();
+    constants.thread_serialized
 }
 
 type InitThread = unsafe extern "C" fn(*mut c_void, *mut c_void, c_int, *mut c_int) -> c_int;

@@ -121,11 +121,7 @@ fn whole(args: RecordArgs) -> Result<i32, String> {
 
 /// Under the plain launcher.
 fn native(args: &RecordArgs, recorder: &Recorder) -> Result<i32, String> {
-    let mpi = match &args.mpirun {
-        Some(mpirun) => launch::inspect_launcher(mpirun),
-        None => launch::inspect(&args.program[0]),
-    }
-    .map_err(|error| error.to_string())?;
+    let (mpi, program) = crate::run::launcher(args.mpirun.as_deref(), &args.program).map_err(|error| error.to_string())?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let shared = args.ranks as usize > cores;
     let clock = args.clock.clone().unwrap_or_else(|| String::from(if shared { "cpu" } else { "real" }));
@@ -135,7 +131,7 @@ fn native(args: &RecordArgs, recorder: &Recorder) -> Result<i32, String> {
     };
     let environment = [("LD_PRELOAD", preload), ("NARROWS_RECORD", recorder.folder.display().to_string()), ("NARROWS_RECORD_CLOCK", clock)];
     let environment = environment.map(|(name, value)| (name.to_owned(), value));
-    let mut command = launch::plain(&mpi, args.ranks, &args.program[0], &args.program[1..], &environment);
+    let mut command = launch::plain(&mpi, args.ranks, &program, &args.program[1..], &environment);
     if args.verbose {
         eprintln!("narrows: {mpi}; starting {command:?}");
     }

@@ -1,11 +1,11 @@
 //! Finding the simulator, once per process.
 
+use crate::life;
 use crate::rank::Rank;
+use crate::shared::{self, shared};
 use crate::turns::Caller;
-use narrows_channel::layout::Header;
-use narrows_channel::{Mapping, MappingError, RankHeader, handover};
+use narrows_channel::MappingError;
 use std::ops::{Deref, DerefMut};
-use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
@@ -85,38 +85,11 @@ pub fn attached() -> bool {
     OWNER.load(Ordering::Acquire) == SELF
 }
 
-/// What threads may touch that do not hold the rank.
-static SHARED: OnceLock<(&'static Header, &'static RankHeader)> = OnceLock::new();
-
 /// Ends what any thread of this process waits for, see [`Rank::resume`]. For threads that do not hold the rank, and cannot while another
 /// one waits.
 pub fn interrupt() {
-    if let Some((file, header)) = SHARED.get().filter(|_| attached()) {
-        header.interrupted.store(1, Ordering::Release);
-        file.interrupts.fetch_add(1, Ordering::Release);
-        handover::ring(&file.bell);
-    }
-}
-
-/// A program without MPI has its launcher end the job with `status`. MPI libraries say so by MPI_Abort.
-pub fn ends_job(status: i32) {
-    if let Some((file, header)) = SHARED.get().filter(|_| attached())
-        && file.settings.portals_program != 0
-    {
-        header.abort_code.store((status as u32).wrapping_add(1), Ordering::Release);
-    }
-}
-
-/// A thread wants the rank from now on, or no longer does: who waits with it is woken to give it up.
-pub(crate) fn ask_to_give_way(yes: bool) {
-    if let Some((file, header)) = SHARED.get() {
-        if yes {
-            header.wanted.fetch_add(1, Ordering::AcqRel);
-            file.interrupts.fetch_add(1, Ordering::Release);
-            handover::ring(&file.bell);
-        } else {
-            header.wanted.fetch_sub(1, Ordering::AcqRel);
-        }
+    if attached() {
+        shared::interrupt();
     }
 }
 
@@ -159,25 +132,12 @@ pub fn session() -> Result<Session, AttachError> {
     }
 }
 
-/// The channel that the environment names, and the rank that the launcher gave this process.
-pub(crate) fn open_from_environment() -> Result<(Mapping, u32), AttachError> {
-    let path = std::env::var_os("NARROWS_CHANNEL").ok_or(AttachError::NoChannel)?;
-    let number = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "NARROWS_RANK"]
-        .iter()
-        .find_map(|name| std::env::var(name).ok()?.parse::<u32>().ok())
-        .ok_or(AttachError::NoRank)?;
-    Ok((Mapping::open(Path::new(&path)).map_err(AttachError::Mapping)?, number))
-}
-
 fn attach() -> Result<Rank, AttachError> {
-    let (mapping, number) = open_from_environment()?;
-    // The mapping lives as long as the process: the kernel takes it back.
-    let mapping: &'static Mapping = Box::leak(Box::new(mapping));
-    let header = mapping.region(number).map_err(AttachError::Mapping)?.header();
-    let taken = header.pid.load(Ordering::Acquire);
+    let shared = shared()?;
+    let taken = shared.rank.pid.load(Ordering::Acquire);
     if taken != 0 {
         return Err(AttachError::Taken(taken));
     }
-    let _ = SHARED.set((mapping.header(), header));
-    Rank::new(mapping, number).map_err(AttachError::Mapping)
+    life::becomes_rank(shared);
+    Rank::new(shared.mapping, shared.number).map_err(AttachError::Mapping)
 }

@@ -1,8 +1,11 @@
 //! What the preload library calls: marks of MPI calls, the simulated clock, the simulated host.
 
-use crate::attach::{attached, open_from_environment, session, try_session};
-use crate::output;
+use crate::attach::{attached, session, try_session};
+use crate::life;
 use crate::rank::LONGEST_NAP_PER_RANK;
+use crate::shared::{Shared, shared};
+use narrows_channel::RankHeader;
+use narrows_channel::layout::mode;
 use narrows_mpicalls::{CALLS, Class};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -56,11 +59,13 @@ pub fn mpi_enter(id: u32, peer: i64, tag: i64) {
     }
     let Ok(mut rank) = session() else { return };
     rank.enter(id, call.class, peer, tag);
-    if special.finalize.contains(&Some(id)) {
+    if special.init.contains(&Some(id)) {
+        rank.first_is(mode::MPI);
+    } else if special.finalize.contains(&Some(id)) {
         ACTIVE.store(false, Ordering::Release);
     } else if special.abort == Some(id) {
-        rank.aborts(tag);
-        output::wait_until_read();
+        drop(rank);
+        life::ends_job(tag as i32);
     } else if special.probe.contains(&Some(id)) {
         rank.probes(peer);
     } else if special.agrees[id as usize] {
@@ -106,18 +111,32 @@ pub fn mpi_leave(id: u32) {
 pub(crate) fn program_started() {
     ACTIVE.store(true, Ordering::Release);
     // SAFETY: the handler never unwinds.
-    unsafe { libc::atexit(program_ends) };
+    unsafe { on_exit(at_exit, std::ptr::null_mut()) };
 }
 
-/// Its NIC serves the others until all ranks have come here.
-extern "C" fn program_ends() {
-    let _ = std::panic::catch_unwind(|| {
-        if let Some(mut rank) = try_session() {
-            ACTIVE.store(false, Ordering::Release);
-            while rank.at_door() {}
-            rank.finalized();
-        }
-    });
+unsafe extern "C" {
+    /// As `atexit`, but the handler learns the status: on_exit(3).
+    fn on_exit(handler: extern "C" fn(libc::c_int, *mut libc::c_void), argument: *mut libc::c_void) -> libc::c_int;
+}
+
+extern "C" fn at_exit(status: libc::c_int, _: *mut libc::c_void) {
+    let _ = std::panic::catch_unwind(|| program_ends(status));
+}
+
+/// The process ends, by exit(3) or without its handlers: if it is a Portals program, its NIC serves the others until all ranks have come
+/// here. One that has failed does not wait for them.
+pub fn program_ends(status: i32) {
+    if status & 0xff == 0
+        && active()
+        && let Ok(shared) = shared()
+        && shared.rank.mode.load(Ordering::Relaxed) == mode::PORTALS
+        && shared.rank.pid.load(Ordering::Relaxed) == std::process::id()
+        && let Some(mut rank) = try_session()
+    {
+        ACTIVE.store(false, Ordering::Release);
+        while rank.at_door() {}
+        rank.finalized();
+    }
 }
 
 /// A barrier of all ranks over their launcher begins.
@@ -167,62 +186,32 @@ pub fn shares_memory(shares: bool) {
     }
 }
 
-/// The process says that it will exit with `status`.
-pub fn exits(status: i32) {
-    if let Some(mut rank) = try_session() {
-        rank.exits(status);
-    }
-}
-
-/// Who this process would be, read without becoming it: helpers that a rank starts (a shell, a
-/// wrapper) inherit its environment and must not take its place.
-struct Identity {
-    host: Vec<u8>,
-    cores: u32,
-    node: u32,
-    rank: u32,
-    ranks: u32,
-}
-
-fn identity() -> Option<&'static Identity> {
-    static IDENTITY: OnceLock<Option<Identity>> = OnceLock::new();
-    IDENTITY
-        .get_or_init(|| {
-            let (mapping, rank) = open_from_environment().ok()?;
-            let region = mapping.region(rank).ok()?;
-            let header = region.header();
-            Some(Identity {
-                host: header.host[..(header.host_length as usize).min(header.host.len())].to_vec(),
-                cores: region.file().settings.cores,
-                node: header.node,
-                rank,
-                ranks: region.file().ranks,
-            })
-        })
-        .as_ref()
+/// The rank that this process belongs to, whether it is that or not: helpers that a rank starts (a shell, a wrapper) see the same host.
+fn belongs_to() -> Option<(&'static Shared, &'static RankHeader)> {
+    shared().ok().map(|shared| (shared, shared.rank))
 }
 
 /// Name of the simulated host; empty when this process belongs to no rank.
 pub fn host() -> &'static [u8] {
-    identity().map_or(&[], |identity| &identity.host)
+    belongs_to().map_or(&[], |(_, rank)| &rank.host[..(rank.host_length as usize).min(rank.host.len())])
 }
 
 /// Cores of the simulated node; zero when this process belongs to no rank.
 pub fn cores() -> u32 {
-    identity().map_or(0, |identity| identity.cores)
+    belongs_to().map_or(0, |(shared, _)| shared.file.settings.cores)
 }
 
 /// The longest sleep between two looks of a rank that waits outside the simulated network; zero when this process belongs to no rank.
 pub fn longest_nap() -> Duration {
-    identity().map_or(Duration::ZERO, |identity| LONGEST_NAP_PER_RANK * identity.ranks)
+    belongs_to().map_or(Duration::ZERO, |(shared, _)| LONGEST_NAP_PER_RANK * shared.file.ranks)
 }
 
 /// Index of the simulated node.
 pub fn node() -> u32 {
-    identity().map_or(0, |identity| identity.node)
+    belongs_to().map_or(0, |(_, rank)| rank.node)
 }
 
 /// Global rank.
 pub fn rank() -> u32 {
-    identity().map_or(0, |identity| identity.rank)
+    belongs_to().map_or(0, |(shared, _)| shared.number)
 }

@@ -1,9 +1,9 @@
 //! MPI calls as the program makes them: their times, the start and the end that all ranks have together, clocks and sleeps.
 
 use super::Rank;
-use narrows_channel::layout::{EPOCH_PS, phase, reason};
+use narrows_channel::layout::{EPOCH_PS, mode, phase, reason};
 use narrows_mpicalls::{ANY, Class};
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 /// The same in calls that create communicators: Open MPI was seen to need 30 passes between two messages there.
 const AGREEING_PASSES: u32 = 64;
@@ -39,10 +39,13 @@ impl Rank {
         self.account_compute();
         let header = self.header();
         header.compute_ps.fetch_add(self.clock - self.left_at.min(self.clock), Relaxed);
-        header.call.store(id + 1, Relaxed);
-        header.last_call.store(id + 1, Relaxed);
-        header.peer.store(peer as u64, Relaxed);
-        header.tag.store(tag as u64, Relaxed);
+        // The call in which a rank ended the job stays the last one that is told of: it goes on until the launcher kills it.
+        if header.abort_code.load(Relaxed) == 0 {
+            header.call.store(id + 1, Relaxed);
+            header.last_call.store(id + 1, Relaxed);
+            header.peer.store(peer as u64, Relaxed);
+            header.tag.store(tag as u64, Relaxed);
+        }
         header.calls.store(header.calls.load(Relaxed) + 1, Relaxed);
         if class == Class::Blocking {
             header.blocking_calls.store(header.blocking_calls.load(Relaxed) + 1, Relaxed);
@@ -77,7 +80,9 @@ impl Rank {
         let waited = header.wait_ps.load(Relaxed) - self.waited_at_entry;
         let inside = (self.clock - self.entered_at.min(self.clock)).saturating_sub(waited);
         header.mpi_ps.fetch_add(inside, Relaxed);
-        header.call.store(0, Relaxed);
+        if header.abort_code.load(Relaxed) == 0 {
+            header.call.store(0, Relaxed);
+        }
         self.class = None;
         self.no_idle_polls();
         self.left_at = self.clock;
@@ -127,9 +132,9 @@ impl Rank {
         false
     }
 
-    /// A Portals program without MPI has called PtlInit: all ranks start together at simulated time zero.
+    /// PtlInit is called. If that comes before any MPI_Init this is a Portals program: all ranks start together at simulated time zero.
     pub fn program_starts(&mut self) {
-        if self.settings.portals_program != 0 && self.header().endpoint.load(Relaxed) == 0 {
+        if self.first_is(mode::PORTALS) {
             self.endpoint_open();
             self.start_together();
             self.mark_cpu();
@@ -137,16 +142,31 @@ impl Rank {
         }
     }
 
+    /// What comes first, MPI_Init or PtlInit, makes this process a rank, and says which time is simulated. True if this is the first.
+    pub(crate) fn first_is(&mut self, mode: u32) -> bool {
+        self.header().mode.compare_exchange(mode::NONE, mode, AcqRel, Acquire).is_ok()
+    }
+
+    /// It runs in simulated time from PtlInit to its end.
+    fn is_portals_program(&self) -> bool {
+        self.header().mode.load(Relaxed) == mode::PORTALS
+    }
+
+    /// PtlInit has been called so often without PtlFini.
+    pub fn initialised(&mut self, times: u32) {
+        self.header().initialised.store(times, Relaxed);
+    }
+
     /// A Portals program calls the library: what it has computed since the last call takes time.
     pub fn library_entered(&mut self) {
-        if self.settings.portals_program != 0 && self.settings.compute_ppm != 0 {
+        if self.settings.compute_ppm != 0 && self.is_portals_program() {
             self.account_compute();
         }
     }
 
     /// It goes back to the program.
     pub fn library_left(&mut self) {
-        if self.settings.portals_program != 0 && self.settings.compute_ppm != 0 {
+        if self.settings.compute_ppm != 0 && self.is_portals_program() {
             self.mark_cpu();
         }
     }
@@ -154,7 +174,7 @@ impl Rank {
     /// A barrier of all ranks over their launcher begins. They meet here first, in simulated time, so that nobody waits outside
     /// while another one needs the simulation to go on.
     pub(crate) fn barrier(&mut self) {
-        if self.settings.portals_program == 0 || self.outside {
+        if self.outside || !self.is_portals_program() {
             return;
         }
         self.library_entered();
@@ -174,14 +194,6 @@ impl Rank {
 
     pub(crate) fn finalized(&mut self) {
         self.header().finalized.store(1, Release);
-    }
-
-    pub(crate) fn aborts(&mut self, code: i64) {
-        self.header().abort_code.store((code as u32).wrapping_add(1), Release);
-    }
-
-    pub(crate) fn exits(&mut self, status: i32) {
-        self.header().exit_status.store((status as u32 & 0xff) + 1, Release);
     }
 
     /// The program reads the clock: CPU time so far, and the cost of the reading.
