@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 /// First word of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"narrows\0");
 /// Raised with every change of this file or of [`crate::record`].
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// Simulated time starts here, ps: one second. What ranks do during MPI_Init lies before it.
 pub const EPOCH_PS: u64 = 1_000_000_000_000;
@@ -207,6 +207,8 @@ pub struct RankHeader {
     pub cpu_mark_ns: AtomicU64,
     /// Nothing that is not in the region yet happens before this time, ps.
     pub horizon: AtomicU64,
+    /// As `horizon`, if the rank gives no command; 0 when it has given one.
+    pub quiet_until: AtomicU64,
     /// When a parked rank wants to run again at the latest, ps; `u64::MAX`: at the next notice.
     pub deadline: AtomicU64,
     /// Bytes of commands.

@@ -1,7 +1,7 @@
 //! Finding the simulator, once per process.
 
 use crate::rank::Rank;
-use crate::turns::Caller;
+use crate::turns::{self, Caller};
 use narrows_channel::layout::Header;
 use narrows_channel::{Mapping, MappingError, RankHeader, handover};
 use std::ops::{Deref, DerefMut};
@@ -62,8 +62,15 @@ pub struct Session(MutexGuard<'static, Rank>);
 
 impl Session {
     fn new(mut rank: MutexGuard<'static, Rank>) -> Session {
+        rank.take_clock();
         rank.look_for_resumption();
         Session(rank)
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.0.leave_clock();
     }
 }
 
@@ -87,6 +94,23 @@ pub fn attached() -> bool {
 
 /// What threads may touch that do not hold the rank.
 static SHARED: OnceLock<(&'static Header, &'static RankHeader)> = OnceLock::new();
+static MAPPING: OnceLock<&'static Mapping> = OnceLock::new();
+
+/// The shared file and this rank's part of it, once attached.
+pub(crate) fn shared() -> Option<(&'static Header, &'static RankHeader)> {
+    SHARED.get().copied()
+}
+
+/// Cores of the node that are this rank's: all ranks of the node have the same share.
+pub(crate) fn cores_of_rank() -> u64 {
+    static CORES: OnceLock<u64> = OnceLock::new();
+    let (Some(mapping), Some((file, header))) = (MAPPING.get(), SHARED.get()) else { return u64::MAX };
+    *CORES.get_or_init(|| {
+        let node = |rank: u32| mapping.region(rank).is_ok_and(|region| region.header().node == header.node);
+        let here = (0..file.ranks).filter(|&rank| node(rank)).count() as u64;
+        (u64::from(file.settings.cores) / here.max(1)).max(1)
+    })
+}
 
 /// Ends what any thread of this process waits for, see [`Rank::resume`]. For threads that do not hold the rank, and cannot while another
 /// one waits.
@@ -149,6 +173,8 @@ pub fn session() -> Result<Session, AttachError> {
         }
     }
     let rank = RANK.get().ok_or(AttachError::NoChannel)?;
+    // The lock is not a fair one: a thread that polls would have it again before one that waits for it has woken.
+    turns::let_callers_in();
     match rank.try_lock() {
         Ok(rank) => Ok(Session::new(rank)),
         Err(TryLockError::Poisoned(rank)) => Ok(Session::new(rank.into_inner())),
@@ -179,5 +205,6 @@ fn attach() -> Result<Rank, AttachError> {
         return Err(AttachError::Taken(taken));
     }
     let _ = SHARED.set((mapping.header(), header));
+    let _ = MAPPING.set(mapping);
     Rank::new(mapping, number).map_err(AttachError::Mapping)
 }

@@ -14,6 +14,7 @@ mod attach;
 pub mod hooks;
 mod output;
 mod rank;
+mod threads;
 mod turns;
 
 pub use attach::{AttachError, Session, attached, ends_job, interrupt, session};
