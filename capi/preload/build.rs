@@ -14,6 +14,7 @@ const PORTALS: &[&str] = &[
     "narrows_mpi_leave",
     "narrows_clock",
     "narrows_calibrate",
+    "narrows_thread_makes",
     "narrows_thread_begins",
     "narrows_thread_ends",
     "narrows_thread_clock",

@@ -45,6 +45,12 @@ pub extern "C" fn narrows_thread_begins(ps: u64, idle: c_int) {
     let _ = catch_unwind(|| hooks::thread_begins(ps, idle != 0));
 }
 
+/// The calling thread makes another one: the clock of both. 0: it could not be made.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_thread_makes(yes: c_int) -> u64 {
+    catch_unwind(|| hooks::thread_makes(yes != 0)).unwrap_or(0)
+}
+
 /// The calling thread ends: its clock.
 #[unsafe(no_mangle)]
 pub extern "C" fn narrows_thread_ends() -> u64 {

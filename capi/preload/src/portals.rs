@@ -11,6 +11,7 @@ unsafe extern "C" {
     fn narrows_mpi_leave(id: c_uint);
     fn narrows_clock(yields: c_int) -> u64;
     fn narrows_calibrate(begin: c_int);
+    fn narrows_thread_makes(yes: c_int) -> u64;
     fn narrows_thread_begins(picoseconds: u64, idle: c_int);
     fn narrows_thread_ends() -> u64;
     fn narrows_thread_clock() -> u64;
@@ -81,6 +82,12 @@ pub fn yields() {
 fn look(yields: bool) -> u64 {
     // SAFETY: a plain number.
     state::guarded(|| unsafe { narrows_clock(c_int::from(yields)) })
+}
+
+/// The calling thread makes another one: the clock of both. False: it could not be made.
+pub fn thread_makes(yes: bool) -> u64 {
+    // SAFETY: a plain number.
+    state::guarded(|| unsafe { narrows_thread_makes(c_int::from(yes)) })
 }
 
 /// A thread of the program begins. See `narrows_thread_begins`.

@@ -37,11 +37,12 @@ unsafe extern "C" fn pthread_create(
         // SAFETY: forwarded as it came.
         return unsafe { next::pthread_create(thread, attributes, start, argument) };
     }
-    let (begins, clock): (Start, u64) = if state::starts_runtime_threads() {
-        (runtime_thread, 0)
-    } else {
+    let programs = !state::starts_runtime_threads();
+    let (begins, clock): (Start, u64) = if programs {
         meet::note_thread();
-        (programs_thread, portals::thread_clock())
+        (programs_thread, portals::thread_makes(true))
+    } else {
+        (runtime_thread, 0)
     };
     let begin = Box::into_raw(Box::new(Begin { start, argument, clock, idle: openmp::makes_team() }));
     // SAFETY: the new thread takes the record over; if there is none, it comes back.
@@ -49,6 +50,9 @@ unsafe extern "C" fn pthread_create(
         let code = next::pthread_create(thread, attributes, begins, begin.cast());
         if code != 0 {
             drop(Box::from_raw(begin));
+            if programs {
+                portals::thread_makes(false);
+            }
         }
         code
     }

@@ -183,6 +183,11 @@ pub fn thread_begins(clock: u64, idle: bool) {
     threads::begin(clock, idle);
 }
 
+/// The calling thread makes another one: the clock of both, ps. `false`: it could not be made.
+pub fn thread_makes(yes: bool) -> u64 {
+    if active() { threads::makes(yes) } else { 0 }
+}
+
 /// The calling thread ends. Its clock, for who waits for that.
 pub fn thread_ends() -> u64 {
     threads::end()

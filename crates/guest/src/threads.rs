@@ -79,6 +79,8 @@ static WORK_PS: AtomicU64 = AtomicU64::new(0);
 
 struct All {
     threads: Vec<&'static Thread>,
+    /// Clocks of threads that have been made and have not begun.
+    made: Vec<u64>,
     /// Records of threads that have ended.
     free: Vec<&'static Thread>,
     /// Who sleeps in simulated time, and until when.
@@ -101,6 +103,7 @@ struct Phase {
 
 static ALL: Mutex<All> = Mutex::new(All {
     threads: Vec::new(),
+    made: Vec::new(),
     free: Vec::new(),
     sleepers: Vec::new(),
     parked: None,
@@ -309,8 +312,23 @@ impl All {
     /// The least clock of the threads that run, but for `but`.
     fn least(&self, but: Option<&Thread>) -> Option<u64> {
         let ppm = compute_ppm();
-        let others = self.threads.iter().filter(|thread| thread.runs.load(Relaxed) && but.is_none_or(|but| !std::ptr::eq(**thread, but)));
-        others.filter_map(|thread| thread.least_clock(ppm)).min()
+        let others = self.others(but).filter(|thread| thread.runs.load(Relaxed));
+        others.filter_map(|thread| thread.least_clock(ppm)).chain(self.made.iter().copied()).min()
+    }
+
+    /// The least clock of those that have waited, and have just been woken: they have not come as far as to say so.
+    fn least_waking(&self, but: Option<&Thread>) -> Option<u64> {
+        let sleeps = |thread: &Thread| self.sleepers.iter().any(|(_, sleeper)| std::ptr::eq(*sleeper, thread));
+        let waking = |thread: &&&Thread| !thread.runs.load(Relaxed) && !sleeps(thread) && is_runnable(thread.id.load(Relaxed));
+        self.others(but).filter(waking).map(|thread| thread.clock()).min()
+    }
+
+    fn others<'a>(&'a self, but: Option<&'a Thread>) -> impl Iterator<Item = &'a &'static Thread> {
+        self.threads.iter().filter(move |thread| but.is_none_or(|but| !std::ptr::eq(**thread, but)))
+    }
+
+    fn count(&self) {
+        COUNT.store((self.threads.len() + self.made.len()) as u32, Relaxed);
     }
 
     fn running(&self) -> usize {
@@ -350,8 +368,11 @@ pub(crate) fn begin(clock: u64, idle: bool) -> &'static Thread {
     thread.in_call.store(false, Relaxed);
     thread.runs.store(false, Relaxed);
     thread.worker.store(idle, Relaxed);
+    if let Some(at) = all.made.iter().position(|made| *made == clock) {
+        all.made.swap_remove(at);
+    }
     all.threads.push(thread);
-    COUNT.store(all.threads.len() as u32, Relaxed);
+    all.count();
     if !idle {
         all.starts(thread, clock);
     }
@@ -363,6 +384,19 @@ pub(crate) fn begin(clock: u64, idle: bool) -> &'static Thread {
     thread
 }
 
+/// The calling thread makes another one: its clock, ps, is the new one's, which counts as running from now on. `false`: it could not be made.
+pub(crate) fn makes(yes: bool) -> u64 {
+    let clock = now();
+    let mut all = all();
+    if yes {
+        all.made.push(clock);
+    } else if let Some(at) = all.made.iter().position(|made| *made <= clock) {
+        all.made.swap_remove(at);
+    }
+    all.count();
+    clock
+}
+
 /// The calling thread ends. Its clock, ps.
 pub(crate) fn end() -> u64 {
     let Some(thread) = CURRENT.take() else { return 0 };
@@ -371,7 +405,7 @@ pub(crate) fn end() -> u64 {
     let mut all = all();
     all.threads.retain(|other| !std::ptr::eq(*other, thread));
     all.free.push(thread);
-    COUNT.store(all.threads.len() as u32, Relaxed);
+    all.count();
     drop(all);
     note_change();
     clock
@@ -465,9 +499,13 @@ pub(crate) fn look(thread: &'static Thread, cost: u64, long: impl Fn(u64) -> u64
 /// After so many looks at the clock and nothing else a program may be waiting for something that others do.
 const LOOKS_IN_VAIN: u32 = 8;
 
-/// Whether another thread runs whose clock may be less than `clock` ps.
+/// Whether another thread runs, or is about to, whose clock may be less than `clock` ps.
 pub(crate) fn others_are_behind(clock: u64) -> bool {
-    many() && all().least(current()).is_some_and(|least| least < clock)
+    many() && {
+        let all = all();
+        let behind = |least: Option<u64>| least.is_some_and(|least| least < clock);
+        behind(all.least(current())) || behind(all.least_waking(current()))
+    }
 }
 
 /// The least clock of other threads that run, ps; `u64::MAX`: none does.
