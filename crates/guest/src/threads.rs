@@ -650,10 +650,11 @@ pub(crate) fn reached(clock: u64) {
         thread.clock.store(end.max(thread.clock()), Relaxed);
         guard.starts(thread, end);
     }
-    drop(guard);
     if !woken.is_empty() {
+        // Before anybody else can look at them: until the kernel has been told, they look like threads that sleep for reasons of their own.
         note_change();
     }
+    drop(guard);
 }
 
 /// Measures what it costs to come here: `true`, then calls between which nothing happens, then `false`. That much of every stretch between
@@ -675,7 +676,8 @@ fn is_runnable(id: i32) -> bool {
     // The state stands behind the name, which is in parentheses: proc(5).
     let stat = std::fs::read(format!("/proc/self/task/{id}/stat")).unwrap_or_default();
     let end = stat.iter().rposition(|&byte| byte == b')').unwrap_or(0);
-    stat.get(end + 2) == Some(&b'R')
+    // A page fault is no reason of its own.
+    matches!(stat.get(end + 2), Some(b'R' | b'D'))
 }
 
 /// CPU time on a clock, ns, from the kernel itself: the library function is the simulated one.
