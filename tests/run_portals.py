@@ -156,6 +156,13 @@ def main():
             good = run.returncode == 0 and run.stdout == "ok\n" * ranks
             say(good, f"threads n={ranks}", "all served" if good else f"code {run.returncode}\n{run.stdout}{run.stderr}")
 
+    sleepers = runner.build("tests/portals/sleepers.c", "-pthread")
+    if not options.only or re.search(options.only, "sleepers"):
+        # Rounds of 130 ms: the longest of three threads. What others do takes 10 us at most.
+        run = runner.run(sleepers, 1, "10")
+        good = run.returncode == 0 and 1300 <= float(run.stdout or 0) < 1300.2
+        say(good, "sleepers", "in time" if good else f"code {run.returncode}\n{run.stdout}{run.stderr}")
+
     pingpong = runner.build("examples/portals/pingpong.c")
     # machines/bxi-v2.toml: post; command of 64 B; two links with a header of 32 B; matching of one entry (longer than 8 B on the
     # wire); write into memory; event of 96 B or count of 16 B.

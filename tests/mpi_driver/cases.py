@@ -7,10 +7,13 @@ from typing import Callable
 
 from .applications import MELT, hpcc, hpcc_files, netpipe, thermo
 from .mpis import MPI_NAMES
-from .outputs import characters, counted_bytes, no_lines, pass_through, sorted_lines, spin_time, time_is_simulated
+from .outputs import characters, counted_bytes, looks, no_lines, pass_through, sorted_lines, spin_time, thread_times, time_is_simulated
 from .processes import Outcome
 
 RANKS = (2, 16, 64)
+# Parts of thread_time.c.
+THREAD_PARTS = ("join", "helper", "barriers", "mutex", "semaphore", "progress", "sleeper", "time_limit")
+OPENMP_PARTS = ("region", "regions", "omp_barriers", "critical", "reduction", "tasks")
 
 
 @dataclasses.dataclass
@@ -37,8 +40,13 @@ class Case:
     code: int | dict[str, tuple[int, ...]] | None = None  # exact exit code wanted, or those wanted by MPI
     says: tuple[str, ...] = ()  # regular expressions that Narrows' stderr must match
     within: float | None = None  # seconds from the marker to the end
+    one_core: bool = False  # of the host
     stop_by: signal.Signals | None = None  # sent to the launcher at the marker
     marker: str | None = None
+
+
+def nothing(_: int) -> str:
+    return ""
 
 
 TIME = r"\d[\d.,]*\s*(?:ps|ns|us|µs|ms|s)\b"
@@ -85,6 +93,16 @@ def cases() -> list[Case]:
         Case("comm_shared_ppn3", "comm_shared.c", narrows_arguments=("3",), options=("--ppn", "3"), ranks=(16,), runners=narrows),
         Case("environment", "environment.c", verify=time_is_simulated),
         *[Case(f"threads_{level}", "threads.c", (str(level),), ranks=(2, 16) if level == 3 else (2,)) for level in (0, 1, 2, 3)],
+        # The second time with LLVM's runtime for OpenMP in the place of GNU's.
+        Case("thread_time", "thread_time.c", THREAD_PARTS + OPENMP_PARTS, ranks=(2,), runners=narrows, verify=thread_times, clean=no_lines, expected=nothing),
+        Case("thread_time_one_core", "thread_time.c", THREAD_PARTS + OPENMP_PARTS, ranks=(2,), runners=narrows, verify=thread_times, clean=no_lines, expected=nothing, one_core=True),
+        Case("thread_time_llvm", "thread_time.c", OPENMP_PARTS, ranks=(2,), runners=narrows, verify=thread_times, clean=no_lines, expected=nothing, environment={"LD_PRELOAD": "libomp.so.5"}),
+        Case("thread_time_active", "thread_time.c", OPENMP_PARTS, ranks=(2,), runners=narrows, verify=thread_times, clean=no_lines, expected=nothing, environment={"OMP_WAIT_POLICY": "active"}),
+        # Eight units of work on two cores.
+        Case("thread_time_cores", "thread_time.c", ("share",), options=("--set", "node.cores=2"), ranks=(2,), runners=narrows, verify=thread_times, clean=no_lines, expected=nothing),
+        # software.clock_read is 41 ns; what the host does meanwhile may be found between two looks.
+        Case("clock_looks", "clock_looks.c", ("many", "411675"), ranks=(1, 2), runners=narrows, verify=looks(40.9, 82, 411675), clean=no_lines, expected=nothing),
+        Case("clock_wait", "clock_looks.c", ("wait", "0.01"), options=("--compute", "none"), ranks=(1, 2), runners=narrows, verify=looks(41, 1000, 20000), clean=no_lines, expected=nothing),
         *[Case(name, f"{name}.c") for name in ("rma_fence", "rma_atomic", "rma_lock", "rma_pscw")],
         # Logical operations as atomics of the network end the process in btl/ofi of Open MPI 4.1.4: "Unknown or unsupported atomic op".
         Case("rma_types", "rma_types.c", environment={"OMPI_MCA_osc_rdma_acc_use_amo": "0"}),

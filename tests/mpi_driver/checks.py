@@ -51,7 +51,8 @@ class Tests:
             flags = ["-O1", "-g", "-Wall", "-Wno-unused-function", "-Wno-stringop-overread"]
             match path.suffix:
                 case ".c":
-                    command = [mpi.tool("mpicc"), *flags]
+                    openmp = ["-fopenmp"] if "#include <omp.h>" in path.read_text() else []
+                    command = [mpi.tool("mpicc"), *flags, *openmp]
                 case ".cpp":
                     command = [mpi.tool("mpicxx"), "-std=c++17", *flags]
                 case ".f90":
@@ -79,7 +80,8 @@ class Tests:
             return mpi.plain(ranks, [*program, *case.arguments])
         arguments = case.arguments if case.narrows_arguments is None else case.narrows_arguments
         machine = ["--machine", self.options.machine]
-        return [str(self.narrows), "run", "-n", str(ranks), *machine, "--out", "{folder}/out", *case.options, "--", *program, *arguments]
+        host = ["taskset", "-c", str(min(os.sched_getaffinity(0)))] if case.one_core else []
+        return [*host, str(self.narrows), "run", "-n", str(ranks), *machine, "--out", "{folder}/out", *case.options, "--", *program, *arguments]
 
     # --- One case
 

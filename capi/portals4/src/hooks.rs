@@ -33,10 +33,82 @@ pub extern "C" fn narrows_active() -> c_int {
     catch_unwind(hooks::active).unwrap_or(false).into()
 }
 
-/// Simulated picoseconds since MPI_Init returned.
+/// Simulated picoseconds since MPI_Init returned. `yields`: the thread lets others run, and may be waiting for them.
 #[unsafe(no_mangle)]
-pub extern "C" fn narrows_clock() -> u64 {
-    catch_unwind(hooks::clock).unwrap_or(0)
+pub extern "C" fn narrows_clock(yields: c_int) -> u64 {
+    catch_unwind(|| hooks::clock(yields != 0)).unwrap_or(0)
+}
+
+/// A thread of the program begins; the clock of the one that made it was `ps`. With `idle` not 0 it does nothing yet.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_thread_begins(ps: u64, idle: c_int) {
+    let _ = catch_unwind(|| hooks::thread_begins(ps, idle != 0));
+}
+
+/// The calling thread makes another one: the clock of both. 0: it could not be made.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_thread_makes(yes: c_int) -> u64 {
+    catch_unwind(|| hooks::thread_makes(yes != 0)).unwrap_or(0)
+}
+
+/// The calling thread ends: its clock.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_thread_ends() -> u64 {
+    catch_unwind(hooks::thread_ends).unwrap_or(0)
+}
+
+/// The clock of the calling thread, for one that will wait for it; 0 where there is none.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_thread_clock() -> u64 {
+    catch_unwind(hooks::thread_clock).unwrap_or(0)
+}
+
+/// The calling thread is going to let others go on: to be called now and then.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_thread_meets() {
+    let _ = catch_unwind(hooks::thread_meets);
+}
+
+/// The calling thread is going to wait for another one.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_thread_waits() {
+    let _ = catch_unwind(hooks::thread_waits);
+}
+
+/// It goes on, after another one whose clock was `ps`; 0: nobody's.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_thread_goes_on(ps: u64) {
+    let _ = catch_unwind(|| hooks::thread_goes_on(ps));
+}
+
+/// The latest clock of all threads that were idle when they began.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_threads_latest() -> u64 {
+    catch_unwind(hooks::threads_latest).unwrap_or(0)
+}
+
+/// The calling thread is going to wait for another one, for `ps` at most. 0: simulated time does not say when that is over.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_doze(ps: u64) -> c_int {
+    catch_unwind(|| hooks::doze(ps)).unwrap_or(false).into()
+}
+
+/// 1 when that is over.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_dozed() -> c_int {
+    catch_unwind(hooks::dozed).unwrap_or(true).into()
+}
+
+/// It no longer waits, after another one whose clock was `ps`; 0: nobody's.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_doze_ends(ps: u64) {
+    let _ = catch_unwind(|| hooks::doze_ends(ps));
+}
+
+/// Between 1 and 0 the caller does nothing but look at the clock, to measure what that costs.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_calibrate(begin: c_int) {
+    let _ = catch_unwind(|| hooks::calibrate(begin != 0));
 }
 
 /// The same for a recorder inside an MPI call: reading takes no simulated time.
@@ -45,7 +117,7 @@ pub extern "C" fn narrows_instant() -> u64 {
     catch_unwind(hooks::instant).unwrap_or(0)
 }
 
-/// The program sleeps for `ps` simulated picoseconds. 0 when another thread has the rank, so that its clock cannot be moved.
+/// The calling thread sleeps for `ps` simulated picoseconds. 0 when it has no clock.
 #[unsafe(no_mangle)]
 pub extern "C" fn narrows_sleep(ps: u64) -> c_int {
     catch_unwind(|| hooks::sleep(ps)).unwrap_or(false).into()

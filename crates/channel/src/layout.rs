@@ -229,6 +229,8 @@ pub struct RankHeader {
     pub cpu_mark_ns: AtomicU64,
     /// Nothing that is not in the region yet happens before this time, ps.
     pub horizon: AtomicU64,
+    /// As `horizon`, if the rank gives no command; 0 when it has given one.
+    pub quiet_until: AtomicU64,
     /// When a parked rank wants to run again at the latest, ps; `u64::MAX`: at the next notice.
     pub deadline: AtomicU64,
     /// Bytes of commands.

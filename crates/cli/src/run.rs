@@ -292,6 +292,11 @@ fn environment(libraries: &Path, channel: String, cores: u32, recorder: Option<&
         // The simulated node. Without it the hwloc of every rank explores this computer, PCI and displays included: half of the
         // CPU time that Open MPI 4.1 needs to start.
         ("HWLOC_SYNTHETIC", format!("core:{cores} pu:1")),
+        // Threads of OpenMP that have nothing to do sleep at once, whatever the user's policy: spinning ones would take the cores of those that compute,
+        // and on the simulated machine it costs nobody time (docs/decisions/0007-threads.md).
+        ("OMP_WAIT_POLICY", "passive".to_owned()),
+        ("GOMP_SPINCOUNT", "0".to_owned()),
+        ("KMP_BLOCKTIME", "0".to_owned()),
     ];
     variables.extend(recorder.map(|recorder| ("NARROWS_RECORD", recorder.folder.display().to_string())));
     variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()

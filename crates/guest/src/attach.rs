@@ -2,11 +2,12 @@
 
 use crate::life;
 use crate::rank::Rank;
-use crate::shared::{self, shared};
-use crate::turns::Caller;
-use narrows_channel::MappingError;
+use crate::shared::{self, Shared};
+use crate::turns::{self, Caller};
+use narrows_channel::layout::Header;
+use narrows_channel::{MappingError, RankHeader};
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
 /// Why a process is not a rank of a simulated machine.
@@ -62,8 +63,15 @@ pub struct Session(MutexGuard<'static, Rank>);
 
 impl Session {
     fn new(mut rank: MutexGuard<'static, Rank>) -> Session {
+        rank.take_clock();
         rank.look_for_resumption();
         Session(rank)
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.0.leave_clock();
     }
 }
 
@@ -83,6 +91,29 @@ impl DerefMut for Session {
 /// This process is attached (and is not a child of one that is).
 pub fn attached() -> bool {
     OWNER.load(Ordering::Acquire) == SELF
+}
+
+/// This process is the rank that the environment names.
+static MINE: AtomicBool = AtomicBool::new(false);
+
+/// The shared file and this rank's part of it, once attached.
+pub(crate) fn shared() -> Option<(&'static Header, &'static RankHeader)> {
+    mine().map(|shared| (shared.file, shared.rank))
+}
+
+fn mine() -> Option<&'static Shared> {
+    shared::opened().filter(|_| MINE.load(Ordering::Acquire))
+}
+
+/// Cores of the node that are this rank's: all ranks of the node have the same share.
+pub(crate) fn cores_of_rank() -> u64 {
+    static CORES: OnceLock<u64> = OnceLock::new();
+    let Some(Shared { mapping, file, rank, .. }) = mine() else { return u64::MAX };
+    *CORES.get_or_init(|| {
+        let node = |number: u32| mapping.region(number).is_ok_and(|region| region.header().node == rank.node);
+        let here = (0..file.ranks).filter(|&number| node(number)).count() as u64;
+        (u64::from(file.settings.cores) / here.max(1)).max(1)
+    })
 }
 
 /// Ends what any thread of this process waits for, see [`Rank::resume`]. For threads that do not hold the rank, and cannot while another
@@ -122,6 +153,8 @@ pub fn session() -> Result<Session, AttachError> {
         }
     }
     let rank = RANK.get().ok_or(AttachError::NoChannel)?;
+    // The lock is not a fair one: a thread that polls would have it again before one that waits for it has woken.
+    turns::let_callers_in();
     match rank.try_lock() {
         Ok(rank) => Ok(Session::new(rank)),
         Err(TryLockError::Poisoned(rank)) => Ok(Session::new(rank.into_inner())),
@@ -133,11 +166,12 @@ pub fn session() -> Result<Session, AttachError> {
 }
 
 fn attach() -> Result<Rank, AttachError> {
-    let shared = shared()?;
+    let shared = shared::shared()?;
     let taken = shared.rank.pid.load(Ordering::Acquire);
     if taken != 0 {
         return Err(AttachError::Taken(taken));
     }
     life::becomes_rank(shared);
+    MINE.store(true, Ordering::Release);
     Rank::new(shared.mapping, shared.number).map_err(AttachError::Mapping)
 }

@@ -1,11 +1,11 @@
 //! What the preload library calls: marks of MPI calls, the simulated clock, the simulated host.
 
 use crate::attach::{attached, session, try_session};
-use crate::life;
 use crate::rank::LONGEST_NAP_PER_RANK;
 use crate::shared::{Shared, shared};
+use crate::{attach, life, threads};
 use narrows_channel::RankHeader;
-use narrows_channel::layout::mode;
+use narrows_channel::layout::{EPOCH_PS, mode};
 use narrows_mpicalls::{CALLS, Class};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -154,16 +154,124 @@ pub fn active() -> bool {
     ACTIVE.load(Ordering::Acquire) && attached()
 }
 
-/// Simulated time since the return of MPI_Init, ps; the reading itself costs a little.
-pub fn clock() -> u64 {
-    match try_session() {
-        Some(mut rank) => {
-            let now = rank.read_clock();
-            LAST_CLOCK.store(now, Ordering::Relaxed);
-            now
-        }
-        None => LAST_CLOCK.load(Ordering::Relaxed),
+/// Longest step of a program that does nothing but look at the clock, ps: without a cost of computing a look may take so long, and with one
+/// the others get on so late. Our own choice.
+const LONGEST_LOOK_PS: u64 = 1_000_000;
+const LATEST_PS: u64 = 10 * LONGEST_LOOK_PS;
+
+/// The simulated clock of the calling thread since the return of MPI_Init, ps; the reading itself costs a little. `yields`: the thread lets
+/// others run, and may be waiting for them.
+pub fn clock(yields: bool) -> u64 {
+    let Some((file, header)) = attach::shared().filter(|_| active()) else { return LAST_CLOCK.load(Ordering::Relaxed) };
+    let thread = threads::current().unwrap_or_else(|| threads::begin(EPOCH_PS + LAST_CLOCK.load(Ordering::Relaxed), false));
+    if thread.waits() {
+        // The library in which it waits does.
+        return thread.clock().saturating_sub(EPOCH_PS);
     }
+    let settings = &file.settings;
+    // A program that waits for the clock would look at it millions of times. Where computing costs nothing, its looks may cost more.
+    let long = |waited: u64| if settings.compute_ppm == 0 { (waited / 1024).min(LONGEST_LOOK_PS) } else { 0 };
+    let (mut now, idle) = threads::look(thread, settings.clock_read_ps, long);
+    if threads::many() {
+        threads::pace(now);
+        if yields {
+            now = thread.catch_up(now);
+        }
+    } else {
+        header.clock.store(now, Ordering::Relaxed);
+    }
+    // Not at once: programs that take times are no slower for it.
+    if let Some(since) = idle {
+        let late = (now.saturating_sub(since) / 64).min(LATEST_PS);
+        let horizon = header.horizon.load(Ordering::Relaxed).max(header.quiet_until.load(Ordering::Relaxed));
+        if now >= horizon.saturating_add(late)
+            && let Some(mut rank) = try_session()
+        {
+            rank.let_others_get_on(late);
+        }
+    }
+    let elapsed = thread.clock().saturating_sub(EPOCH_PS);
+    LAST_CLOCK.store(elapsed, Ordering::Relaxed);
+    thread.mark();
+    elapsed
+}
+
+/// A thread of the program begins; the clock of the one that made it was `clock` ps. It is `idle` until it is said that it goes on.
+pub fn thread_begins(clock: u64, idle: bool) {
+    threads::begin(clock, idle);
+}
+
+/// The calling thread makes another one: the clock of both, ps. `false`: it could not be made.
+pub fn thread_makes(yes: bool) -> u64 {
+    if active() { threads::makes(yes) } else { 0 }
+}
+
+/// The calling thread ends. Its clock, for who waits for that.
+pub fn thread_ends() -> u64 {
+    threads::end()
+}
+
+/// The clock of the calling thread, for one that will wait for it, ps; 0 where there is none.
+pub fn thread_clock() -> u64 {
+    if active() { threads::now() } else { 0 }
+}
+
+/// The calling thread is going to let others go on.
+pub fn thread_meets() {
+    if active() && threads::many() {
+        threads::meets();
+    }
+}
+
+/// The calling thread is going to wait for another one, in a way that is none of the library's.
+pub fn thread_waits() {
+    if active() {
+        threads::waits();
+    }
+}
+
+/// It goes on, after another one whose clock was `clock` ps; 0: nobody's.
+pub fn thread_goes_on(clock: u64) {
+    if active() {
+        threads::goes_on(clock);
+    }
+}
+
+/// The latest clock of all threads that were idle when they began, ps.
+pub fn threads_latest() -> u64 {
+    if active() { threads::latest_worker() } else { 0 }
+}
+
+/// The calling thread is going to wait for another one, but at most for `ps`. False where simulated time does not say when that is over.
+pub fn doze(ps: u64) -> bool {
+    let Some(thread) = threads::current().filter(|_| active() && threads::many()) else { return false };
+    threads::lie_down(thread, threads::now().saturating_add(ps));
+    true
+}
+
+/// Whether that time is over.
+pub fn dozed() -> bool {
+    threads::current().is_none_or(|thread| threads::sleeps_on(thread).is_none())
+}
+
+/// It no longer waits, after another thread whose clock was `clock` ps; 0: nobody's.
+pub fn doze_ends(clock: u64) {
+    if let Some(thread) = threads::current() {
+        threads::get_up(thread, clock);
+    }
+}
+
+/// Measures what marks cost: between `true` and `false` the caller does nothing but look at the clock. Simulated time stands still.
+pub fn calibrate(begin: bool) {
+    static BEFORE: AtomicU64 = AtomicU64::new(0);
+    let Some(thread) = threads::current().filter(|_| active()) else { return };
+    if begin {
+        BEFORE.store(thread.clock(), Ordering::Relaxed);
+    } else {
+        thread.set_clock(BEFORE.load(Ordering::Relaxed));
+        threads::activity();
+    }
+    threads::calibrate(begin);
 }
 
 /// The rank's clock as it is, for a recorder inside an MPI call: reading takes no simulated time.
@@ -174,8 +282,17 @@ pub fn instant() -> u64 {
     }
 }
 
-/// The program sleeps. False when another thread has the rank.
+/// The calling thread sleeps for `ps`. False when it has no clock.
 pub fn sleep(ps: u64) -> bool {
+    let Some(thread) = threads::current().filter(|_| active()) else { return false };
+    if threads::many() {
+        let end = threads::now().saturating_add(ps);
+        threads::sleep_until(thread, end);
+        if let Some(mut rank) = try_session() {
+            rank.let_others_get_on(0);
+        }
+        return true;
+    }
     try_session().map(|mut rank| rank.pause(ps)).is_some()
 }
 

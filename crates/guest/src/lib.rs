@@ -17,6 +17,7 @@ pub mod life;
 mod output;
 mod rank;
 mod shared;
+mod threads;
 mod turns;
 
 pub use attach::{AttachError, Session, attached, interrupt, session};

@@ -17,7 +17,7 @@ mod polling;
 
 pub use polling::{Waited, idle_poll};
 
-use crate::turns;
+use crate::{threads, turns};
 use narrows_channel::handover::{self, Turn};
 use narrows_channel::layout::{EPOCH_PS, reason, state};
 use narrows_channel::map::Region;
@@ -105,8 +105,6 @@ pub struct Rank {
     /// Length of the next nap outside.
     nap: Duration,
     idle_since: u64,
-    /// Looks at the clock since the last activity.
-    clock_reads: u32,
     entered_at: u64,
     waited_at_entry: u64,
     left_at: u64,
@@ -142,7 +140,6 @@ impl Rank {
             door: None,
             nap: OUTSIDE_NAP,
             idle_since: 0,
-            clock_reads: 0,
             entered_at: 0,
             waited_at_entry: 0,
             left_at: 0,
@@ -202,9 +199,33 @@ impl Rank {
         self.header().endpoint.store(1, Relaxed);
     }
 
+    /// The calling thread has taken the rank: the rank's clock is the thread's.
+    pub(crate) fn take_clock(&mut self) {
+        if !self.outside
+            && let Some(thread) = threads::current()
+        {
+            self.clock = thread.clock();
+        }
+    }
+
+    /// It gives it back.
+    pub(crate) fn leave_clock(&self) {
+        if !self.outside
+            && let Some(thread) = threads::current()
+        {
+            thread.set_clock(self.clock);
+        }
+    }
+
     fn advance(&mut self, ps: u64) {
         self.clock += ps;
         self.header().clock.store(self.clock, Relaxed);
+    }
+
+    /// The time before which nothing can happen that is not in the region yet, ps.
+    fn horizon(&self) -> u64 {
+        let header = self.header();
+        header.horizon.load(Relaxed).max(header.quiet_until.load(Relaxed))
     }
 
     fn activity(&mut self) {
@@ -212,7 +233,7 @@ impl Rank {
         self.empty_polls = 0;
         self.nap = OUTSIDE_NAP;
         self.idle_since = self.clock;
-        self.clock_reads = 0;
+        threads::activity();
     }
 
     // ---- commands -------------------------------------------------------------------------
@@ -296,6 +317,7 @@ impl Rank {
             let mut writer = Writer::new(area, header.commands.load(Relaxed) as usize);
             if encode_command(&mut writer, self.clock, command).is_ok() {
                 header.commands.store(writer.used() as u64, Relaxed);
+                header.quiet_until.store(0, Relaxed);
                 return;
             }
             if attempt == 0 {
@@ -386,6 +408,21 @@ impl Rank {
         header.reason.store(why, Relaxed);
         self.give(state::PARKED);
         self.sleep(state::PARKED);
+    }
+
+    /// As [`Rank::park`], while other threads of the rank sleep or wait: returns when the first of them must wake, too. Time passes.
+    fn park_with_others(&mut self, deadline: u64) {
+        let deadline = threads::parks(deadline);
+        self.park(deadline, reason::POLL);
+        threads::unparked();
+        if self.interrupted() || self.wanted() {
+            // It was woken before its time.
+            return;
+        }
+        let next = self.notices.front().map_or(u64::MAX, |&(time, _)| time).min(deadline);
+        if next != u64::MAX {
+            self.wait_until(next);
+        }
     }
 
     /// From outside to running; writes what was deferred.
@@ -487,14 +524,7 @@ impl Rank {
             header.wait_ps.fetch_add(time - self.clock, Relaxed);
             self.clock = time;
             header.clock.store(time, Relaxed);
-        }
-    }
-
-    /// Parks and accounts the time until the wake as waiting.
-    fn park_until_notice(&mut self) {
-        self.park(u64::MAX, reason::POLL);
-        if let Some(&(time, _)) = self.notices.front() {
-            self.wait_until(time);
+            threads::reached(time);
         }
     }
 }

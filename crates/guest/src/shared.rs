@@ -41,7 +41,7 @@ pub(crate) fn shared() -> Result<&'static Shared, AttachError> {
 }
 
 /// The same if it is open.
-fn opened() -> Option<&'static Shared> {
+pub(crate) fn opened() -> Option<&'static Shared> {
     SHARED.get()
 }
 

@@ -43,6 +43,8 @@ const SPURIOUS_ROUNDS: u32 = 64;
 /// How long a deadlock of a Portals program is doubted whose ranks have threads that neither compute nor wait for the simulation: what they
 /// do in the meantime takes real time. Our own choice; programs were seen to sleep a second.
 const THREAD_PATIENCE: Duration = Duration::from_secs(5);
+/// A rank that runs alone and gives no command comes back at least so often, for threads of other ranks may want something. Our own choice.
+const LONGEST_QUIET: SimTime = SimTime::from_us(1_000);
 /// Windows between looks at processes and signals.
 const CHECK_EVERY: u64 = 4096;
 
@@ -452,9 +454,10 @@ impl Run<'_> {
         }
     }
 
-    /// Wakes the ranks that are due, all together. Only those of one node that look into each other's memory take turns, in the order in which
-    /// they became due: which of two sees what the other has written would be the host's affair otherwise.
+    /// Wakes the ranks that are due, all together. Only those of one node that look into each other's memory take turns, in the order in
+    /// which they became due: which of two sees what the other has written would be the host's affair otherwise.
     fn wake_due(&mut self, horizon: SimTime) -> Result<(), Failure> {
+        let quiet_until = self.quiet_until(horizon);
         let mut due = std::mem::take(&mut self.due);
         let mut later = std::mem::take(&mut self.later);
         loop {
@@ -472,6 +475,7 @@ impl Run<'_> {
             for &rank in &due {
                 self.is_due[rank as usize] = false;
                 self.header(rank).horizon.store(horizon.as_ps(), Relaxed);
+                self.header(rank).quiet_until.store(quiet_until.as_ps(), Relaxed);
             }
             if self.cores.as_ref().is_some_and(Cores::two) {
                 // Only this thread can let a stopped one go.
@@ -500,6 +504,19 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// How long nothing happens if the rank that is due, alone, gives no command: looks at the clock need not bring it back here.
+    fn quiet_until(&self, horizon: SimTime) -> SimTime {
+        match self.due[..] {
+            // What it stores into memory that others look at is no command.
+            [rank] if self.mode(rank) != mode::PORTALS && self.header(rank).shares.load(Relaxed) == 0 => {
+                let event = self.world.next_time().unwrap_or(SimTime::MAX);
+                let deadline = self.deadlines.first().map_or(SimTime::MAX, |&(time, _)| SimTime(time));
+                event.min(deadline).min(horizon + LONGEST_QUIET).max(horizon)
+            }
+            _ => horizon,
+        }
+    }
+
     /// All ranks are at a barrier that their launcher serves: they go on when the last one has come, and do it then.
     fn release_barrier(&mut self) {
         let ranks = 0..self.ranks.len() as u32;
@@ -508,6 +525,7 @@ impl Run<'_> {
         for rank in ranks.clone() {
             self.header(rank).clock.store(latest, Relaxed);
             self.header(rank).horizon.store(horizon, Relaxed);
+            self.header(rank).quiet_until.store(0, Relaxed);
             self.ranks[rank as usize].reason = reason::POLL;
         }
         for rank in ranks {

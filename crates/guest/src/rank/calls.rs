@@ -1,6 +1,7 @@
 //! MPI calls as the program makes them: their times, the start and the end that all ranks have together, clocks and sleeps.
 
 use super::Rank;
+use crate::threads;
 use narrows_channel::layout::{EPOCH_PS, mode, phase, reason};
 use narrows_mpicalls::{ANY, Class};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -12,31 +13,33 @@ const AGREEING_PASSES: u32 = 64;
 /// many messages to itself a rank may have sent before it probes.
 const SEARCHES_FOR_ANY: u32 = 1000;
 
-/// After so many looks at the clock and nothing else a program may be waiting for something that others do.
-const READS_IN_VAIN: u32 = 8;
-
 impl Rank {
-    /// CPU time since the last look becomes simulated time.
+    /// What the thread has computed since the last look becomes simulated time.
     fn account_compute(&mut self) {
-        if self.outside {
-            return;
-        }
-        if self.settings.compute_ppm != 0 {
-            let mark = self.header().cpu_mark_ns.load(Relaxed);
-            let ps = u128::from(self.mark_cpu().saturating_sub(mark)) * 1000 * u128::from(self.settings.compute_ppm) / 1_000_000;
-            self.advance(ps as u64);
+        if !self.outside
+            && let Some(thread) = threads::current()
+        {
+            self.advance(thread.work_ps());
         }
     }
 
-    /// From now on work becomes simulated time at the next look. Returns the thread's CPU time, ns.
-    pub(super) fn mark_cpu(&self) -> u64 {
-        let now = thread_cpu_ns();
-        self.header().cpu_mark_ns.store(now, Relaxed);
-        now
+    /// From now on work becomes simulated time at the next look.
+    pub(super) fn mark_cpu(&self) {
+        if let Some(thread) = threads::current() {
+            thread.mark();
+        }
     }
 
     pub(crate) fn enter(&mut self, id: u32, class: Class, peer: i64, tag: i64) {
         self.account_compute();
+        if !self.outside && threads::many() {
+            // Threads call one after the other, and what they have computed side by side needs cores.
+            self.advance(self.left_at.max(threads::floor()).saturating_sub(self.clock));
+        }
+        threads::activity();
+        if let Some(thread) = threads::current() {
+            thread.in_call.store(true, Relaxed);
+        }
         let header = self.header();
         header.compute_ps.fetch_add(self.clock - self.left_at.min(self.clock), Relaxed);
         // The call in which a rank ended the job stays the last one that is told of: it goes on until the launcher kills it.
@@ -86,9 +89,10 @@ impl Rank {
         self.class = None;
         self.no_idle_polls();
         self.left_at = self.clock;
-        if self.settings.compute_ppm != 0 {
-            self.mark_cpu();
+        if let Some(thread) = threads::current() {
+            thread.in_call.store(false, Relaxed);
         }
+        self.mark_cpu();
     }
 
     /// The end of MPI_Init: all ranks start together at simulated time zero.
@@ -98,6 +102,7 @@ impl Rank {
         }
         self.come_in();
         self.park(u64::MAX, reason::INIT);
+        threads::start();
         self.clock = EPOCH_PS;
         self.header().clock.store(self.clock, Relaxed);
         self.left_at = self.clock;
@@ -159,14 +164,14 @@ impl Rank {
 
     /// A Portals program calls the library: what it has computed since the last call takes time.
     pub fn library_entered(&mut self) {
-        if self.settings.compute_ppm != 0 && self.is_portals_program() {
+        if self.is_portals_program() {
             self.account_compute();
         }
     }
 
     /// It goes back to the program.
     pub fn library_left(&mut self) {
-        if self.settings.compute_ppm != 0 && self.is_portals_program() {
+        if self.is_portals_program() {
             self.mark_cpu();
         }
     }
@@ -196,43 +201,20 @@ impl Rank {
         self.header().finalized.store(1, Release);
     }
 
-    /// The program reads the clock: CPU time so far, and the cost of the reading.
-    pub(crate) fn read_clock(&mut self) -> u64 {
-        if self.class.is_none() {
-            self.account_compute();
-        }
-        if !self.outside {
-            self.advance(self.settings.clock_read_ps);
-            self.clock_reads += 1;
-            // Not at once: programs that take times are no slower for it.
-            if self.clock_reads > READS_IN_VAIN {
-                self.let_others_get_on(self.in_a_long_wait(0));
-            }
-        }
-        self.elapsed_ps()
-    }
-
     /// The program sleeps for `ps` of simulated time.
     pub(crate) fn pause(&mut self, ps: u64) {
         if !self.outside {
             self.account_compute();
             self.advance(ps);
             self.let_others_get_on(0);
+            self.mark_cpu();
         }
     }
 
     /// The program may be in a loop that waits for its memory to change; it may look so many ps late.
-    fn let_others_get_on(&mut self, late: u64) {
-        if self.clock >= self.header().horizon.load(Relaxed) + late {
-            self.park(self.clock, reason::POLL);
+    pub(crate) fn let_others_get_on(&mut self, late: u64) {
+        if !self.outside && self.clock >= self.horizon().saturating_add(late) {
+            self.park_with_others(self.clock);
         }
     }
-}
-
-/// CPU time of this thread, ns, from the kernel itself: the library function is the simulated one.
-fn thread_cpu_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is valid for writing.
-    unsafe { libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
