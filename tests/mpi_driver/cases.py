@@ -51,8 +51,8 @@ def fail_case(how: str, says: tuple[str, ...] = (), **more) -> Case:
     return Case(**{"name": "fail_" + how.replace(" ", "_"), "says": says, **defaults, **more})
 
 
-def cases() -> list[Case]:
-    """All cases. The plain runner takes those that can end without Narrows."""
+def cases(programs: int = 400) -> list[Case]:
+    """All cases, with that many random programs. The plain runner takes those that can end without Narrows."""
     both = ("plain", "narrows")
     narrows = ("narrows",)
     c = [
@@ -69,6 +69,11 @@ def cases() -> list[Case]:
         Case("p2p_sendrecv", "p2p_sendrecv.c"),
         Case("p2p_waits", "p2p_waits.c"),
         Case("p2p_random", "p2p_random.c"),
+        *[
+            Case(f"p2p_programs_{compute}", "p2p_programs.c", (str(programs), "1"), narrows_arguments=(str(programs), "1", "strict"),
+                 options=("--compute", compute), ranks=(2, 4, 7), runners=both if compute == "measured" else narrows, timeout=120 + programs / 10)
+            for compute in ("measured", "none")
+        ],
         Case("dtype", "dtype.c"),
         Case("coll_blocking", "coll_blocking.c"),
         Case("coll_nonblocking", "coll_nonblocking.c"),

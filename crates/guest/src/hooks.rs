@@ -2,6 +2,7 @@
 
 use crate::attach::{attached, open_from_environment, session, try_session};
 use crate::output;
+use crate::own_queue;
 use crate::rank::LONGEST_NAP_PER_RANK;
 use narrows_mpicalls::{CALLS, Class};
 use std::sync::OnceLock;
@@ -49,6 +50,7 @@ fn special() -> &'static Special {
 
 /// The program calls MPI function `id` (index into `narrows_mpicalls::CALLS`).
 pub fn mpi_enter(id: u32, peer: i64, tag: i64) {
+    own_queue::call_begins();
     let special = special();
     let Some(call) = CALLS.get(id as usize) else { return };
     if !attached() && !special.init.contains(&Some(id)) {
