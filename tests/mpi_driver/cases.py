@@ -71,7 +71,7 @@ def cases(programs: int = 400) -> list[Case]:
         Case("p2p_random", "p2p_random.c"),
         *[
             Case(f"p2p_programs_{compute}", "p2p_programs.c", (str(programs), "1"), narrows_arguments=(str(programs), "1", "strict"),
-                 options=("--compute", compute), ranks=(2, 4, 7), runners=both if compute == "measured" else narrows, timeout=120 + programs / 10)
+                 options=("--compute", compute), ranks=(2, 4), runners=both if compute == "measured" else narrows, timeout=120 + programs / 10)
             for compute in ("measured", "none")
         ],
         Case("dtype", "dtype.c"),
@@ -89,6 +89,7 @@ def cases(programs: int = 400) -> list[Case]:
         Case("comm_shared_ppn4", "comm_shared.c", narrows_arguments=("4",), options=("--ppn", "4"), ranks=(16, 64), runners=narrows),
         Case("comm_shared_ppn3", "comm_shared.c", narrows_arguments=("3",), options=("--ppn", "3"), ranks=(16,), runners=narrows),
         Case("environment", "environment.c", verify=time_is_simulated),
+        Case("optional", "optional.c", ranks=(2,)),
         *[Case(f"threads_{level}", "threads.c", (str(level),), ranks=(2, 16) if level == 3 else (2,)) for level in (0, 1, 2, 3)],
         *[Case(name, f"{name}.c") for name in ("rma_fence", "rma_atomic", "rma_lock", "rma_pscw")],
         # Logical operations as atomics of the network end the process in btl/ofi of Open MPI 4.1.4: "Unknown or unsupported atomic op".

@@ -4,6 +4,7 @@
 //! * `elf.rs`: what can be read from an executable without running it.
 //! * `inspect.rs`: [`inspect`] finds the MPI library of a program, [`inspect_launcher`] takes a launcher by hand (`--mpirun`).
 //! * `command.rs`: [`command`], the flags of each MPI.
+//! * `preload.rs`: [`Preload`], a preload library without what the MPI library lacks.
 //! * `scratch.rs`: [`Scratch`], where a launcher keeps its files.
 //!
 //! ```no_run
@@ -27,11 +28,13 @@
 mod command;
 mod elf;
 mod inspect;
+mod preload;
 mod scratch;
 
 pub use command::{PROVIDER, Transport, command, plain, without_aslr};
 pub use elf::{File, classify};
 pub use inspect::{inspect, inspect_launcher};
+pub use preload::Preload;
 pub use scratch::Scratch;
 
 use std::fmt;
@@ -78,7 +81,7 @@ pub struct Mpi {
     pub kind: Kind,
     /// Version as the launcher says it: "4.1.4".
     pub version: String,
-    /// The library that the program uses; `None` if only the launcher is known.
+    /// The library that the program uses, or the one beside a launcher that was given by hand; `None` if there is none.
     pub library: Option<PathBuf>,
     /// `mpirun` or `mpiexec`.
     pub launcher: PathBuf,
