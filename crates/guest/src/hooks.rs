@@ -31,6 +31,8 @@ struct Special {
     sync: Option<u32>,
     /// By index of the call: [`narrows_mpicalls::Call::agrees`].
     agrees: Vec<bool>,
+    /// By index of the call: [`narrows_mpicalls::Call::is_one_sided`].
+    one_sided: Vec<bool>,
 }
 
 fn special() -> &'static Special {
@@ -44,6 +46,7 @@ fn special() -> &'static Special {
             probe: [id("MPI_Probe"), id("MPI_Mprobe")],
             sync: id("MPI_Win_sync"),
             agrees: CALLS.iter().map(narrows_mpicalls::Call::agrees).collect(),
+            one_sided: CALLS.iter().map(narrows_mpicalls::Call::is_one_sided).collect(),
         }
     })
 }
@@ -58,6 +61,7 @@ pub fn mpi_enter(id: u32, peer: i64, tag: i64) {
     }
     let Ok(mut rank) = session() else { return };
     rank.enter(id, call.class, peer, tag);
+    rank.may_talk_to_itself(special.one_sided[id as usize]);
     if special.finalize.contains(&Some(id)) {
         ACTIVE.store(false, Ordering::Release);
     } else if special.abort == Some(id) {
@@ -93,6 +97,7 @@ pub fn mpi_leave(id: u32) {
     }
     let Ok(mut rank) = session() else { return };
     if init {
+        own_queue::find();
         rank.start_together();
         ACTIVE.store(true, Ordering::Release);
     } else if special.finalize.contains(&Some(id)) {

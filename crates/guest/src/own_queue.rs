@@ -8,11 +8,15 @@
 //! The network therefore answers a look for any source with "nothing" until the library has found its own queue empty. Its engine
 //! comes to the network only when it has (`MPIDI_progress_test`, MPICH 4.0 to 5.0): a poll of a completion queue between two such looks is
 //! that sign. Twice, because a long message is put into the queue piece by piece, and the pass that puts the first one in comes here too.
+//!
+//! One-sided operations on a rank's own memory, and locks of it, are active messages through that queue, several for each call. The engine
+//! of these calls comes to the network in each pass, whatever it finds in the queue (`MPIDI_progress_test_vci`). Such a rank does not wait
+//! for the network as long as the memory of the queue changes from one look to the next.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
 
-/// Set by the launcher for MPI libraries that have such a queue.
+/// Set by the launcher for MPI libraries that have such a queue: part of the name of the file that it is in.
 const VARIABLE: &str = "NARROWS_OWN_QUEUE";
 /// How often it must be found empty.
 const LOOKS: u32 = 2;
@@ -22,6 +26,40 @@ thread_local! {
     static EMPTY: Cell<u32> = const { Cell::new(0) };
     /// The network waits for such a look.
     static WANTED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Start and bytes of the memory that the queue is in.
+static MEMORY: OnceLock<(usize, usize)> = OnceLock::new();
+
+/// The end of MPI_Init: the queue is there.
+pub(crate) fn find() {
+    let Some(name) = std::env::var(VARIABLE).ok().filter(|_| MEMORY.get().is_none()) else { return };
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    if let Some(memory) = maps.lines().filter(|line| line.contains(&name)).find_map(range) {
+        let _ = MEMORY.set(memory);
+    }
+}
+
+/// Start and bytes of a line of `/proc/self/maps`.
+fn range(line: &str) -> Option<(usize, usize)> {
+    let (start, rest) = line.split_once('-')?;
+    let number = |text| usize::from_str_radix(text, 16).ok();
+    let start = number(start)?;
+    Some((start, number(rest.split_once(' ')?.0)?.checked_sub(start)?))
+}
+
+/// Stands for what is in the memory of the queue, if that is known. Between MPI_Init and MPI_Finalize only: later it is gone.
+pub(crate) fn content() -> Option<u64> {
+    let &(start, bytes) = MEMORY.get()?;
+    // SAFETY: mapped until MPI_Finalize. It is this rank's alone, and the thread that works on it is the one that asks.
+    let words = unsafe { std::slice::from_raw_parts(start as *const u64, bytes / size_of::<u64>()) };
+    Some(fingerprint(words))
+}
+
+/// Differs where one word does, or two have changed places: handles that go from one list to another.
+fn fingerprint(words: &[u64]) -> u64 {
+    // Two steps that the compiler makes for several words at a time.
+    words.iter().zip(1u64..).fold(0, |sum, (word, place)| sum.wrapping_add(word ^ place.wrapping_mul(0x9e37_79b9)))
 }
 
 /// An MPI call of this thread begins: it may have sent something to itself since the last one.
@@ -61,6 +99,19 @@ pub fn look_again() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn changes_of_memory_are_seen() {
+        let mut words = [7u64, 0, 0, 9, 0];
+        let before = fingerprint(&words);
+        words.swap(0, 3);
+        assert_ne!(fingerprint(&words), before);
+        words.swap(0, 3);
+        assert_eq!(fingerprint(&words), before);
+        words[4] = 1;
+        assert_ne!(fingerprint(&words), before);
+        assert_eq!(range("7fa5-7fb5 rw-s 00000000 00:1b 649   /dev/shm/mpich_shm_0 (deleted)"), Some((0x7fa5, 16)));
+    }
 
     #[test]
     fn a_message_of_the_network_is_found_when_the_own_queue_was_empty_twice() {
