@@ -59,8 +59,8 @@ def fail_case(how: str, says: tuple[str, ...] = (), **more) -> Case:
     return Case(**{"name": "fail_" + how.replace(" ", "_"), "says": says, **defaults, **more})
 
 
-def cases() -> list[Case]:
-    """All cases. The plain runner takes those that can end without Narrows."""
+def cases(programs: int = 400) -> list[Case]:
+    """All cases, with that many random programs. The plain runner takes those that can end without Narrows."""
     both = ("plain", "narrows")
     narrows = ("narrows",)
     c = [
@@ -77,6 +77,11 @@ def cases() -> list[Case]:
         Case("p2p_sendrecv", "p2p_sendrecv.c"),
         Case("p2p_waits", "p2p_waits.c"),
         Case("p2p_random", "p2p_random.c"),
+        *[
+            Case(f"p2p_programs_{compute}", "p2p_programs.c", (str(programs), "1"), narrows_arguments=(str(programs), "1", "strict"),
+                 options=("--compute", compute), ranks=(2, 4), runners=both if compute == "measured" else narrows, timeout=120 + programs / 10)
+            for compute in ("measured", "none")
+        ],
         Case("dtype", "dtype.c"),
         Case("coll_blocking", "coll_blocking.c"),
         Case("coll_nonblocking", "coll_nonblocking.c"),
@@ -92,6 +97,7 @@ def cases() -> list[Case]:
         Case("comm_shared_ppn4", "comm_shared.c", narrows_arguments=("4",), options=("--ppn", "4"), ranks=(16, 64), runners=narrows),
         Case("comm_shared_ppn3", "comm_shared.c", narrows_arguments=("3",), options=("--ppn", "3"), ranks=(16,), runners=narrows),
         Case("environment", "environment.c", verify=time_is_simulated),
+        Case("optional", "optional.c", ranks=(2,)),
         *[Case(f"threads_{level}", "threads.c", (str(level),), ranks=(2, 16) if level == 3 else (2,)) for level in (0, 1, 2, 3)],
         # The second time with LLVM's runtime for OpenMP in the place of GNU's.
         Case("thread_time", "thread_time.c", THREAD_PARTS + OPENMP_PARTS, ranks=(2,), runners=narrows, verify=thread_times, clean=no_lines, expected=nothing),
@@ -107,6 +113,7 @@ def cases() -> list[Case]:
         # Logical operations as atomics of the network end the process in btl/ofi of Open MPI 4.1.4: "Unknown or unsupported atomic op".
         Case("rma_types", "rma_types.c", environment={"OMPI_MCA_osc_rdma_acc_use_amo": "0"}),
         Case("rma_passive", "rma_passive.c", narrows_arguments=("strict",)),
+        Case("rma_self", "rma_self.c", narrows_arguments=("strict",), options=("--compute", "none"), ranks=(2, 5)),
         *[Case(f"{name}_ppn4", f"{name}.c", options=("--ppn", "4"), ranks=(16,), runners=narrows) for name in ("rma_fence", "rma_lock", "rma_atomic")],
         Case("rma_shared", "rma_shared.c", ranks=(2, 16), runners=both),
         *[Case(f"rma_shared_ppn{n}", "rma_shared.c", ranks=(4, 16), options=("--ppn", str(n)), runners=narrows) for n in (2, 4)],

@@ -27,6 +27,12 @@ pub extern "C" fn narrows_mpi_leave(id: c_uint) {
     let _ = catch_unwind(|| hooks::mpi_leave(id));
 }
 
+/// 1 if the MPI library was told that there is no message to be found, and must look once more before the program is told so.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_look_again() -> c_int {
+    narrows_guest::own_queue::look_again().into()
+}
+
 /// 1 while this process runs in simulated time.
 #[unsafe(no_mangle)]
 pub extern "C" fn narrows_active() -> c_int {

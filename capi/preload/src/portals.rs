@@ -36,6 +36,7 @@ unsafe extern "C" {
     fn narrows_node_color() -> c_uint;
     fn narrows_rank() -> u32;
     fn narrows_shares_memory(shares: c_int);
+    fn narrows_look_again() -> c_int;
 }
 
 /// Longest host name with its zero byte: `HOST_NAME_MAX` of Linux is 64 (gethostname(2)).
@@ -240,4 +241,10 @@ pub fn node() -> c_int {
 pub fn shares_memory(shares: bool) {
     // SAFETY: a plain number.
     state::guarded(|| unsafe { narrows_shares_memory(c_int::from(shares)) });
+}
+
+/// Whether the MPI library must look for a message once more, before the program is told that there is none. Asking forgets it.
+pub fn look_again() -> bool {
+    // SAFETY: no arguments.
+    state::guarded(|| unsafe { narrows_look_again() }) != 0
 }

@@ -222,7 +222,15 @@ pub fn whole(args: &RunArgs) -> Result<i32, String> {
     let world = World::new(network, nics, Memory::new(placement.len()));
 
     let channel = format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd());
-    let mut environment = environment(&libraries, channel, machine.node.cores, args.recorder.as_ref());
+    let fitted = |library: &Path| launch::Preload::fitted(library, mpi.library.as_deref()).map_err(|error| error.to_string());
+    let preload = fitted(&libraries.join("libnarrows-preload.so"))?;
+    let recording = args.recorder.as_ref().map(|recorder| fitted(&recorder.library)).transpose()?;
+    // What a copy needs is not beside it.
+    let mut preloads = vec![preload.path().to_owned(), libraries.join("libportals.so")];
+    // Behind ours: inside an MPI call the rank's clock is up to date.
+    preloads.extend(recording.iter().map(|recorder| recorder.path().to_owned()));
+    let mut environment = environment(&libraries, &preloads, channel, machine.node.cores);
+    environment.extend(args.recorder.iter().map(|recorder| ("NARROWS_RECORD".to_owned(), recorder.folder.display().to_string())));
     environment.push(("NARROWS_ALIVE".to_owned(), alive.display().to_string()));
     // Whether the program uses Portals without MPI is seen when it calls PtlInit.
     environment.extend(portals_environment(&processes));
@@ -274,19 +282,9 @@ pub fn launcher(mpirun: Option<&Path>, command: &[String]) -> Result<(launch::Mp
 }
 
 /// What every rank finds in its environment.
-fn environment(libraries: &Path, channel: String, cores: u32, recorder: Option<&Recorder>) -> Vec<(String, String)> {
-    let mut preload = libraries.join("libnarrows-preload.so").display().to_string();
-    if let Some(recorder) = recorder {
-        // Behind ours: inside an MPI call the rank's clock is up to date.
-        preload = format!("{preload}:{}", recorder.library.display());
-    }
-    // A preload of the user's own stays, behind ours.
-    let preload = match std::env::var("LD_PRELOAD") {
-        Ok(others) if !others.is_empty() => format!("{preload}:{others}"),
-        _ => preload,
-    };
-    let mut variables = vec![
-        ("LD_PRELOAD", preload),
+fn environment(libraries: &Path, preloads: &[PathBuf], channel: String, cores: u32) -> Vec<(String, String)> {
+    let variables = [
+        ("LD_PRELOAD", preload_list(preloads)),
         ("NARROWS_CHANNEL", channel),
         ("FI_PROVIDER_PATH", libraries.display().to_string()),
         // The simulated node. Without it the hwloc of every rank explores this computer, PCI and displays included: half of the
@@ -298,8 +296,14 @@ fn environment(libraries: &Path, channel: String, cores: u32, recorder: Option<&
         ("GOMP_SPINCOUNT", "0".to_owned()),
         ("KMP_BLOCKTIME", "0".to_owned()),
     ];
-    variables.extend(recorder.map(|recorder| ("NARROWS_RECORD", recorder.folder.display().to_string())));
     variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// Libraries of ours in front of a preload of the user's own.
+pub fn preload_list(ours: &[PathBuf]) -> String {
+    let ours = ours.iter().map(|path| path.display().to_string());
+    let others = std::env::var("LD_PRELOAD").ok().filter(|others| !others.is_empty());
+    ours.chain(others).collect::<Vec<_>>().join(":")
 }
 
 /// What ranks of a program without MPI find beside that: how many there are, and where (`nid:pid`, by rank).

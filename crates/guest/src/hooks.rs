@@ -3,7 +3,7 @@
 use crate::attach::{attached, session, try_session};
 use crate::rank::LONGEST_NAP_PER_RANK;
 use crate::shared::{Shared, shared};
-use crate::{attach, life, threads};
+use crate::{attach, life, own_queue, threads};
 use narrows_channel::RankHeader;
 use narrows_channel::layout::{EPOCH_PS, mode};
 use narrows_mpicalls::{CALLS, Class};
@@ -33,6 +33,8 @@ struct Special {
     sync: Option<u32>,
     /// By index of the call: [`narrows_mpicalls::Call::agrees`].
     agrees: Vec<bool>,
+    /// By index of the call: [`narrows_mpicalls::Call::is_one_sided`].
+    one_sided: Vec<bool>,
 }
 
 fn special() -> &'static Special {
@@ -46,12 +48,14 @@ fn special() -> &'static Special {
             probe: [id("MPI_Probe"), id("MPI_Mprobe")],
             sync: id("MPI_Win_sync"),
             agrees: CALLS.iter().map(narrows_mpicalls::Call::agrees).collect(),
+            one_sided: CALLS.iter().map(narrows_mpicalls::Call::is_one_sided).collect(),
         }
     })
 }
 
 /// The program calls MPI function `id` (index into `narrows_mpicalls::CALLS`).
 pub fn mpi_enter(id: u32, peer: i64, tag: i64) {
+    own_queue::call_begins();
     let special = special();
     let Some(call) = CALLS.get(id as usize) else { return };
     if !attached() && !special.init.contains(&Some(id)) {
@@ -59,6 +63,7 @@ pub fn mpi_enter(id: u32, peer: i64, tag: i64) {
     }
     let Ok(mut rank) = session() else { return };
     rank.enter(id, call.class, peer, tag);
+    rank.may_talk_to_itself(special.one_sided[id as usize]);
     if special.init.contains(&Some(id)) {
         rank.first_is(mode::MPI);
     } else if special.finalize.contains(&Some(id)) {
@@ -96,6 +101,7 @@ pub fn mpi_leave(id: u32) {
     }
     let Ok(mut rank) = session() else { return };
     if init {
+        own_queue::find();
         rank.start_together();
         ACTIVE.store(true, Ordering::Release);
     } else if special.finalize.contains(&Some(id)) {

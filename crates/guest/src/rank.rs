@@ -95,6 +95,10 @@ pub struct Rank {
     class: Option<Class>,
     /// In MPI_Probe or MPI_Mprobe: how many more searches are answered at once.
     probes: Option<u32>,
+    /// See [`crate::own_queue`].
+    talks_to_itself: bool,
+    /// What was in that queue when this wait could have begun.
+    own_queue: Option<u64>,
     expect_soon: bool,
     empty_polls: u32,
     /// Empty polls that may return at once in the present call, and in calls to come.
@@ -133,6 +137,8 @@ impl Rank {
             next_ticket: 0,
             class: None,
             probes: None,
+            talks_to_itself: false,
+            own_queue: None,
             expect_soon: false,
             empty_polls: 0,
             passes: IDLE_PASSES,
@@ -231,6 +237,7 @@ impl Rank {
     fn activity(&mut self) {
         self.no_idle_polls();
         self.empty_polls = 0;
+        self.own_queue = None;
         self.nap = OUTSIDE_NAP;
         self.idle_since = self.clock;
         threads::activity();

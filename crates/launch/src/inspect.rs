@@ -40,7 +40,23 @@ pub fn inspect_launcher(launcher: &Path) -> Result<Mpi, LaunchError> {
         launcher = folder.join(name);
     }
     let (kind, version) = ask_launcher(&launcher)?;
-    Ok(Mpi { kind, version, library: None, launcher })
+    Ok(Mpi { kind, version, library: library_beside(&launcher, kind), launcher })
+}
+
+/// The library in the installation of a launcher.
+fn library_beside(launcher: &Path, kind: Kind) -> Option<PathBuf> {
+    let (name, family) = match kind {
+        Kind::OpenMpi4 | Kind::OpenMpi5 => ("libmpi.so.40", Family::OpenMpi),
+        Kind::Mpich => ("libmpi.so.12", Family::Mpich),
+        Kind::Portals => return None,
+    };
+    let real = launcher.canonicalize().ok();
+    let prefixes = [Some(launcher), real.as_deref()].into_iter().flatten().filter_map(|path| path.parent()?.parent());
+    let triplet = format!("{}-linux-gnu", env::consts::ARCH);
+    let folders = prefixes.flat_map(|prefix| ["lib", "lib64", &format!("lib/{triplet}")].map(|folder| prefix.join(folder)));
+    // libmpich.so.12: Debian.
+    let mut files = folders.flat_map(|folder| [name, "libmpich.so.12"].map(|name| folder.join(name)));
+    files.find(|file| file.exists() && family_of(file).is_ok_and(|found| found == Some(family)))
 }
 
 /// A launcher that was named by hand must be that of the program's library, as far as that can be found.
@@ -238,7 +254,7 @@ fn library_of_python(interpreter: &Path) -> Result<PathBuf, LaunchError> {
 }
 
 /// Whose library or launcher, before the version is known.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Family {
     OpenMpi,
     Mpich,

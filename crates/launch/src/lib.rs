@@ -5,6 +5,7 @@
 //! * `inspect.rs`: [`inspect`] finds the MPI library of a program, [`inspect_launcher`] takes a launcher by hand (`--mpirun`).
 //! * `starts.rs`: what wrappers and scripts start.
 //! * `command.rs`: [`command`], the flags of each MPI.
+//! * `preload.rs`: [`Preload`], a preload library without what the MPI library lacks.
 //! * `scratch.rs`: [`Scratch`], where a launcher keeps its files.
 //!
 //! ```no_run
@@ -28,12 +29,14 @@
 mod command;
 mod elf;
 mod inspect;
+mod preload;
 mod scratch;
 mod starts;
 
 pub use command::{PROVIDER, Transport, command, plain, without_aslr};
 pub use elf::{File, classify};
 pub use inspect::{check_launcher, has_component, inspect, inspect_launcher, locate};
+pub use preload::Preload;
 pub use scratch::Scratch;
 
 use std::fmt;
@@ -91,7 +94,7 @@ pub struct Mpi {
     pub kind: Kind,
     /// Version as the launcher says it: "4.1.4".
     pub version: String,
-    /// The library that the program uses; `None` if only the launcher is known.
+    /// The library that the program uses, or the one beside a launcher that was given by hand; `None` if there is none.
     pub library: Option<PathBuf>,
     /// `mpirun` or `mpiexec`.
     pub launcher: PathBuf,

@@ -130,6 +130,8 @@ struct Run<'a> {
     /// Interrupts of waiting that were heeded.
     interrupts: u32,
     commands_seen: u64,
+    /// MPI calls of all ranks when they were woken for nothing last.
+    calls_seen: u64,
     cores: Option<Cores>,
     deputy: &'a Deputy,
     /// Reused: ranks that the deputy is to wake.
@@ -196,6 +198,7 @@ fn watched(mapping: &Mapping, world: World, child: Child, options: Options, depu
         report: Report::default(),
         started: Instant::now(),
         next_check: 0,
+        calls_seen: 0,
         spurious_rounds: 0,
         interrupts: 0,
         commands_seen: 0,
@@ -628,7 +631,7 @@ impl Run<'_> {
 
     /// No rank has anything to wait for. All done: `false`. Else every rank that waits is woken
     /// once for nothing, in case its MPI library finds work of its own; [`SPURIOUS_ROUNDS`] in a row without a
-    /// new command are a deadlock.
+    /// new command or MPI call are a deadlock.
     fn nothing_due(&mut self) -> Result<bool, Failure> {
         if self.ranks.iter().all(|rank| rank.reason == reason::FINALIZE) {
             return Ok(false);
@@ -639,7 +642,9 @@ impl Run<'_> {
             return Ok(true);
         }
         let before = std::mem::replace(&mut self.commands_seen, 0);
-        self.spurious_rounds = if before == 0 { self.spurious_rounds + 1 } else { 1 };
+        let calls = (0..self.ranks.len() as u32).map(|rank| self.header(rank).calls.load(Relaxed)).sum();
+        let calls_before = std::mem::replace(&mut self.calls_seen, calls);
+        self.spurious_rounds = if before == 0 && calls_before == calls { self.spurious_rounds + 1 } else { 1 };
         if self.spurious_rounds > SPURIOUS_ROUNDS && !self.await_interrupt()? {
             return Err(self.deadlock());
         }

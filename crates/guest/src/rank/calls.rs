@@ -76,8 +76,16 @@ impl Rank {
         }
     }
 
+    /// The call that was entered may send to the rank itself on a way of the MPI library's own, and its engine comes to the network
+    /// first in each pass.
+    pub(crate) fn may_talk_to_itself(&mut self, yes: bool) {
+        self.talks_to_itself = yes;
+        self.own_queue = None;
+    }
+
     pub(crate) fn leave(&mut self) {
         self.probes = None;
+        self.talks_to_itself = false;
         self.passes = self.usual_passes;
         let header = self.header();
         let waited = header.wait_ps.load(Relaxed) - self.waited_at_entry;
