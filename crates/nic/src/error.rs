@@ -21,8 +21,8 @@ pub enum CommandError {
     /// Flow control needs an event queue (`PTL_PT_EQ_NEEDED`).
     #[error("portal table entry {0} asks for flow control but has no event queue")]
     EqNeeded(u32),
-    /// The identifier is beyond [`crate::MAX_HANDLE`].
-    #[error("event queue {} is beyond the limit of {max}", .0.0, max = crate::MAX_HANDLE)]
+    /// The identifier is [`EqId::NONE`].
+    #[error("event queue {} is none", .0.0)]
     EqOutOfRange(EqId),
     /// Not allocated.
     #[error("event queue {} is not allocated", .0.0)]
@@ -30,8 +30,8 @@ pub enum CommandError {
     /// Allocated already.
     #[error("event queue {} is allocated already", .0.0)]
     EqInUse(EqId),
-    /// The identifier is beyond [`crate::MAX_HANDLE`].
-    #[error("counting event {} is beyond the limit of {max}", .0.0, max = crate::MAX_HANDLE)]
+    /// The identifier is [`CtId::NONE`].
+    #[error("counting event {} is none", .0.0)]
     CtOutOfRange(CtId),
     /// Not allocated.
     #[error("counting event {} is not allocated", .0.0)]

@@ -119,5 +119,5 @@ pub use error::{CommandError, Refusal};
 pub use message::HeldMessage;
 pub use nics::{MAX_LENGTH, Nics};
 pub use out::{Combine, Event, Fault, MessageId, Out, Process};
-pub use portal::{MAX_HANDLE, MAX_PT_INDEX, Status};
+pub use portal::{MAX_PT_INDEX, Status};
 pub use statistics::Statistics;

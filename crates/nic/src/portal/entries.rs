@@ -120,15 +120,16 @@ impl Interface {
         if claim.what == Claimed::Look {
             return;
         }
-        if claim.what == Claimed::TakeAndUnlink && claim.options & me::EVENT_UNLINK_DISABLE == 0 {
-            let event = Event { pt: operation.pt, user_ptr: claim.user_ptr, ..Event::blank(EventKind::AutoUnlink) };
-            self.post(eq, event, sink);
-        }
         self.remove_header(slot);
         self.relieved = true;
         if let Some(entry) = self.entries.get_mut(landing.entry) {
             entry.headers -= 1;
             self.settle(landing.entry, sink);
+        }
+        // Behind the AUTO_FREE of the entry that had caught the message, as the reference implementation has it.
+        if claim.what == Claimed::TakeAndUnlink && claim.options & me::EVENT_UNLINK_DISABLE == 0 {
+            let event = Event { pt: operation.pt, user_ptr: claim.user_ptr, ..Event::blank(EventKind::AutoUnlink) };
+            self.post(eq, event, sink);
         }
     }
 
