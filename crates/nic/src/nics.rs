@@ -430,7 +430,7 @@ impl Nics {
                 let visited = interface.me_append(entry, pt, list, &me, &mut port);
                 port.node.stages.matched(now, visited, &self.config);
             }
-            Command::MeUnlink { entry, ticket } => reply(ticket, interface.me_unlink(entry), &mut port),
+            Command::MeUnlink { entry, ticket } => interface.me_unlink(entry, ticket, &mut port),
             Command::MeSearch { pt, operation, me } => {
                 let visited = interface.me_search(pt, operation, &me, &mut port);
                 if me.options & me::EVENT_CT_OVERFLOW != 0 {

@@ -130,6 +130,8 @@ struct Entry {
     linked: bool,
     /// AUTO_UNLINK was posted (or would have been).
     announced: bool,
+    /// Who waits for the end of its operations: the process has unlinked it.
+    unlinks: Option<u32>,
     local_offset: u64,
     /// Operations that matched and are not complete.
     active: u32,
@@ -707,6 +709,12 @@ impl Interface {
         let Some(entry) = self.entries.get_mut(slot) else { return };
         if entry.linked || entry.active > 0 {
             return;
+        }
+        if let Some(ticket) = entry.unlinks {
+            let (id, pt) = (entry.id, entry.pt);
+            self.entries.remove(slot);
+            self.forget_entry(id, pt);
+            return reply(ticket, ReplyCode::Ok, sink);
         }
         let silent = entry.has(me::EVENT_UNLINK_DISABLE);
         let (user_ptr, pt, list) = (entry.me.user_ptr, entry.pt, entry.list);
