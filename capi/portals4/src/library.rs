@@ -122,21 +122,22 @@ const FEATURES: c_uint = abi::TARGET_BIND_INACCESSIBLE | abi::COHERENT_ATOMICS;
 /// The most that a network interface offers, as the machine file says.
 fn offered(limits: Limits) -> NiLimits {
     let count = |limit: u32| c_int::try_from(limit).unwrap_or(c_int::MAX);
+    let most = limits.interface;
     NiLimits {
-        max_entries: count(limits.max_entries),
-        max_unexpected_headers: count(limits.max_unexpected),
-        max_mds: count(limits.max_mds),
-        max_cts: count(limits.max_cts),
-        max_eqs: count(limits.max_eqs),
+        max_entries: count(most.max_entries),
+        max_unexpected_headers: count(most.max_unexpected_headers),
+        max_mds: count(most.max_mds),
+        max_cts: count(most.max_cts),
+        max_eqs: count(most.max_eqs),
         max_pt_index: PT_COUNT as c_int - 1,
-        max_iovecs: count(limits.max_iovecs),
-        max_list_size: count(limits.max_list_size),
-        max_triggered_ops: count(limits.max_triggered_ops),
+        max_iovecs: count(most.max_iovecs),
+        max_list_size: count(most.max_list_size),
+        max_triggered_ops: count(most.max_triggered_ops),
         max_msg_size: limits.max_portals_message.min(abi::SIZE_MAX),
-        max_atomic_size: limits.max_atomic_size,
-        max_fetch_atomic_size: limits.max_fetch_atomic_size,
-        max_waw_ordered_size: limits.max_waw_ordered_size,
-        max_war_ordered_size: limits.max_war_ordered_size,
+        max_atomic_size: most.max_atomic_size.get(),
+        max_fetch_atomic_size: most.max_fetch_atomic_size.get(),
+        max_waw_ordered_size: most.max_waw_ordered_size.get(),
+        max_war_ordered_size: most.max_war_ordered_size.get(),
         max_volatile_size: limits.pio_limit,
         features: FEATURES,
     }

@@ -9,7 +9,7 @@ use narrows_engine::EventQueue;
 use narrows_fabric::{Notice as Network, Transfer};
 use narrows_guest::Waited;
 use narrows_nic::{Combine, Event as NicEvent, Fault, MessageId, NicConfig, Nics, Out, Process};
-use narrows_portals::{Command, CtId, EqId, Event, IOVEC_BYTES, Notice, Place, ProcessId, ReplyCode, apply};
+use narrows_portals::{Command, CtId, EqId, Event, IOVEC_BYTES, NiLimits, Notice, Place, ProcessId, ReplyCode, apply};
 use narrows_units::SimTime;
 
 pub use crate::nic::Limits;
@@ -27,18 +27,7 @@ pub const DEFAULT_LIMITS: Limits = Limits {
     overflow_blocks: 2,
     max_portals_message: 1 << 16,
     pio_limit: 256,
-    max_entries: 16_319,
-    max_unexpected: 16_319,
-    max_mds: 8_191,
-    max_cts: 2_047,
-    max_eqs: 2_046,
-    max_iovecs: 16_319,
-    max_list_size: 65_535,
-    max_triggered_ops: 16_378,
-    max_atomic_size: 1_024,
-    max_fetch_atomic_size: 64,
-    max_waw_ordered_size: 0,
-    max_war_ordered_size: 0,
+    interface: NiLimits::BXI_V2,
 };
 
 static INSTALLED: Mutex<Option<Loopback>> = Mutex::new(None);
@@ -214,13 +203,7 @@ impl Out for World {
 
 impl Loopback {
     fn new(limits: Limits) -> Loopback {
-        let config = NicConfig {
-            max_entries: limits.max_entries,
-            max_list_size: limits.max_list_size,
-            max_unexpected_headers: limits.max_unexpected,
-            max_triggered_ops: limits.max_triggered_ops,
-            ..NicConfig::bxi_v2()
-        };
+        let config = NicConfig { limits: limits.interface, ..NicConfig::bxi_v2() };
         let mut nics = Nics::new(config, 1, &[SELF]);
         nics.set_users(|_| crate::library::own_uid());
         Loopback {

@@ -10,6 +10,7 @@ use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
 
+use narrows_portals::NiLimits as Offered;
 use narrows_portals::ProcessId;
 use narrows_units::SimTime;
 use portals::abi::{self, CtEvent, FullEvent, Handle, Iovec, ListEntry, MatchListEntry, MemoryDescriptor, NiLimits, Process};
@@ -593,7 +594,8 @@ proptest! {
     #[test]
     fn no_sequence_of_calls_is_refused_later(calls in calls()) {
         assert_eq!(loopback::SELF, ProcessId { nid: 1, pid: 1 });
-        loopback::install(loopback::Limits { max_entries: ENTRIES, max_triggered_ops: 6, max_eqs: 8, max_cts: 8, ..loopback::DEFAULT_LIMITS });
+        let interface = Offered { max_entries: ENTRIES, max_triggered_ops: 6, max_eqs: 8, max_cts: 8, ..Offered::BXI_V2 };
+        loopback::install(loopback::Limits { interface, ..loopback::DEFAULT_LIMITS });
         loopback::pace(SimTime::from_ns(50), SimTime::from_ns(700));
         run(&calls);
     }

@@ -1,12 +1,13 @@
 //! What lies where in the shared file. Both sides are built from the same sources;
 //! [`Header::magic`] and [`Header::version`] refuse a mixture.
 
+use narrows_portals::NiLimits;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// First word of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"narrows\0");
 /// Raised with every change of this file or of [`crate::record`].
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// Simulated time starts here, ps: one second. What ranks do during MPI_Init lies before it.
 pub const EPOCH_PS: u64 = 1_000_000_000_000;
@@ -98,30 +99,8 @@ pub struct Settings {
     pub rendezvous_put: u32,
     /// Largest volatile put, bytes (PIO).
     pub pio_limit: u32,
-    /// Limits of a network interface, see `ptl_ni_limits_t`.
-    pub max_entries: u32,
-    /// Idem.
-    pub max_unexpected_headers: u32,
-    /// Idem.
-    pub max_mds: u32,
-    /// Idem.
-    pub max_cts: u32,
-    /// Idem.
-    pub max_eqs: u32,
-    /// Idem.
-    pub max_iovecs: u32,
-    /// Idem.
-    pub max_list_size: u32,
-    /// Idem.
-    pub max_triggered_ops: u32,
-    /// Idem.
-    pub max_atomic_size: u64,
-    /// Idem.
-    pub max_fetch_atomic_size: u64,
-    /// Idem.
-    pub max_waw_ordered_size: u64,
-    /// Idem.
-    pub max_war_ordered_size: u64,
+    /// Limits of a network interface.
+    pub limits: NiLimits,
     /// 1: the program uses Portals without MPI; it runs in simulated time from PtlInit on.
     pub portals_program: u32,
     /// Cores of a simulated node.

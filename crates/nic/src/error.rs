@@ -42,10 +42,10 @@ pub enum CommandError {
     /// The identifier belongs to an entry that still exists.
     #[error("list entry {} exists already", .0.0)]
     EntryInUse(EntryId),
-    /// `NicConfig::max_list_size`, or what the network interface asked for, is reached (`PTL_LIST_TOO_LONG`).
+    /// `NiLimits::max_list_size`, or what the network interface asked for, is reached (`PTL_LIST_TOO_LONG`).
     #[error("no room for another entry of the list: the limit is {0}")]
     ListTooLong(u32),
-    /// `NicConfig::max_entries`, or what the network interface asked for, is reached (`PTL_NO_SPACE`).
+    /// `NiLimits::max_entries`, or what the network interface asked for, is reached (`PTL_NO_SPACE`).
     #[error("no room for another list entry: the limit is {0}")]
     NoSpace(u32),
     /// Longer than [`crate::MAX_LENGTH`].
@@ -84,7 +84,7 @@ pub enum CommandError {
     /// A command that no counting event can release.
     #[error("this command cannot be triggered")]
     NotTriggerable,
-    /// `NicConfig::max_triggered_ops` is reached (`PTL_NO_SPACE`).
+    /// `NiLimits::max_triggered_ops` is reached (`PTL_NO_SPACE`).
     #[error("no room for another triggered operation: the limit is {0}")]
     NoTriggered(u32),
     /// A process has [`narrows_portals::INTERFACES`] network interfaces.

@@ -71,7 +71,7 @@ fn wrong_commands_are_refused_by_name_and_change_nothing() {
 
 #[test]
 fn entries_are_limited_and_identifiers_come_back() {
-    let mut sim = Sim::ready(NicConfig { max_entries: 3, ..config() }, 2, 1, 0);
+    let mut sim = Sim::ready(NicConfig { limits: NiLimits { max_entries: 3, ..NiLimits::BXI_V2 }, ..config() }, 2, 1, 0);
     let ids: Vec<EntryId> = (0..3).map(|_| sim.append(0, entry_with(0, 0, 8, me::USE_ONCE))).collect();
     assert_eq!(sim.try_command(0, append(99, PT, MatchEntry::default())), Err(CommandError::NoSpace(3)));
     sim.put(1, 0, 0, 1, AckRequest::None); // uses one

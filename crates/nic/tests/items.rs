@@ -649,7 +649,12 @@ fn item_32_flow_control_disables_and_says_so_once() {
 #[test]
 fn item_32_exhausted_unexpected_headers_disable_with_flow_control_and_drop_without() {
     for (options, fail) in [(pt::FLOWCTRL, FailType::PtDisabled), (0, FailType::Dropped)] {
-        let mut sim = Sim::ready(narrows_nic::NicConfig { max_unexpected_headers: 2, ..config() }, 2, 2, options);
+        let mut sim = Sim::ready(
+            narrows_nic::NicConfig { limits: NiLimits { max_unexpected_headers: 2, ..NiLimits::BXI_V2 }, ..config() },
+            2,
+            2,
+            options,
+        );
         sim.overflow(2, entry_with(0, 0, 1000, me::MANAGE_LOCAL | me::EVENT_COMM_DISABLE));
         for expected in [FailType::Ok, FailType::Ok, fail] {
             sim.put(0, 2, 0, 8, AckRequest::Full);

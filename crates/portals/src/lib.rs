@@ -15,15 +15,18 @@
 //! * `lib.rs`: identifiers, options, entries, buffers.
 //! * `command.rs`: [`Command`].
 //! * `event.rs`: [`Notice`] and [`Event`].
+//! * `limits.rs`: [`NiLimits`].
 //! * `atomic.rs`: operations and types of atomics, and [`apply`].
 
 mod atomic;
 mod command;
 mod event;
+mod limits;
 
 pub use atomic::{AtomicOperation, Datatype, apply};
 pub use command::{Atomic, Command, Limits, NO_TICKET, Register};
 pub use event::{Event, EventKind, FailType, Notice, ReplyCode};
+pub use limits::NiLimits;
 
 /// A process on the simulated machine. `nid` is the node's index plus one, `pid` the place among
 /// the processes of that node plus one: zero means "any" for both.
