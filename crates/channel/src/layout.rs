@@ -1,6 +1,7 @@
 //! What lies where in the shared file. Both sides are built from the same sources;
 //! [`Header::magic`] and [`Header::version`] refuse a mixture.
 
+use narrows_portals::NiLimits;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// First word of the file.
@@ -108,30 +109,8 @@ pub struct Settings {
     pub rendezvous_put: u32,
     /// Largest volatile put, bytes (PIO).
     pub pio_limit: u32,
-    /// Limits of a network interface, see `ptl_ni_limits_t`.
-    pub max_entries: u32,
-    /// Idem.
-    pub max_unexpected_headers: u32,
-    /// Idem.
-    pub max_mds: u32,
-    /// Idem.
-    pub max_cts: u32,
-    /// Idem.
-    pub max_eqs: u32,
-    /// Idem.
-    pub max_iovecs: u32,
-    /// Idem.
-    pub max_list_size: u32,
-    /// Idem.
-    pub max_triggered_ops: u32,
-    /// Idem.
-    pub max_atomic_size: u64,
-    /// Idem.
-    pub max_fetch_atomic_size: u64,
-    /// Idem.
-    pub max_waw_ordered_size: u64,
-    /// Idem.
-    pub max_war_ordered_size: u64,
+    /// Limits of a network interface.
+    pub limits: NiLimits,
     /// Cores of a simulated node.
     pub cores: u32,
 }

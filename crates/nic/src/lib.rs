@@ -92,7 +92,7 @@
 //! * With `EVENT_CT_BYTES` SEND counts what was sent, ACK and REPLY what the target accepted.
 //! * An ACK leaves the target when the payload is written into memory.
 //! * One process's messages to another match in the order in which they were issued. Their writes are ordered up to
-//!   [`NicConfig::max_waw_ordered_size`] (BXI: 0), what gets read is not (`max_war_ordered_size` is 0).
+//!   [`narrows_portals::NiLimits::max_waw_ordered_size`] (BXI: 0), what gets read is not (`max_war_ordered_size` is 0).
 //! * End-to-end acknowledgements take no room on the wire (S4BXI can send 32 bytes for each message
 //!   that has no other answer), and the networks lose nothing, so nothing is sent again.
 //! * A portal table entry with [`narrows_portals::pt::RETRY`] refuses what finds no entry, and all
@@ -119,5 +119,5 @@ pub use error::{CommandError, Refusal};
 pub use message::HeldMessage;
 pub use nics::{MAX_LENGTH, Nics};
 pub use out::{Combine, Event, Fault, MessageId, Out, Process};
-pub use portal::{MAX_HANDLE, MAX_PT_INDEX, Status};
+pub use portal::{MAX_PT_INDEX, Status};
 pub use statistics::Statistics;

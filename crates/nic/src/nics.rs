@@ -155,7 +155,7 @@ impl Nics {
             durations: Durations::new(&config),
             nodes: by_node,
             processes: processes.to_vec(),
-            interfaces: processes.iter().map(|_| Interface::new(config.limits())).collect(),
+            interfaces: processes.iter().map(|_| Interface::new(config.limits.counted())).collect(),
             starting: vec![Vec::new(); processes.len()],
             landed: vec![SimTime::ZERO; processes.len()],
             written: WordMap::default(),
@@ -323,8 +323,8 @@ impl Nics {
                 if !triggerable(command) {
                     return Err(CommandError::NotTriggerable);
                 }
-                if interface.counters.triggered(*index) >= self.config.max_triggered_ops {
-                    return Err(CommandError::NoTriggered(self.config.max_triggered_ops));
+                if interface.counters.triggered(*index) >= self.config.limits.max_triggered_ops {
+                    return Err(CommandError::NoTriggered(self.config.limits.max_triggered_ops));
                 }
                 self.check(process, command)?;
                 self.interfaces[process as usize].counters.declare(*index);
@@ -341,7 +341,7 @@ impl Nics {
                 Err(CommandError::InterfaceOutOfRange(*index))
             }
             Command::SetLimits { interface: index, limits } => {
-                interface.declared.limit(*index, at_most(*limits, self.config.limits()));
+                interface.declared.limit(*index, at_most(*limits, self.config.limits.counted()));
                 Ok(())
             }
             Command::Query { .. } | Command::MeUnlink { .. } => Ok(()),
@@ -411,7 +411,7 @@ impl Nics {
                 interface.forget(forgotten);
             }
             Command::SetLimits { interface: index, limits } => {
-                interface.limit_headers(index, at_most(limits, self.config.limits()).unexpected_headers);
+                interface.limit_headers(index, at_most(limits, self.config.limits.counted()).unexpected_headers);
             }
             Command::Query { register, of, ticket } => {
                 let status = interface.status(of);
@@ -430,7 +430,7 @@ impl Nics {
                 let visited = interface.me_append(entry, pt, list, &me, &mut port);
                 port.node.stages.matched(now, visited, &self.config);
             }
-            Command::MeUnlink { entry, ticket } => reply(ticket, interface.me_unlink(entry), &mut port),
+            Command::MeUnlink { entry, ticket } => interface.me_unlink(entry, ticket, &mut port),
             Command::MeSearch { pt, operation, me } => {
                 let visited = interface.me_search(pt, operation, &me, &mut port);
                 if me.options & me::EVENT_CT_OVERFLOW != 0 {

@@ -62,7 +62,7 @@ impl Nics {
         }
         // Section 3.15: an atomic takes longer than a put that comes behind it.
         let (kind, length) = (this.operation.kind, this.operation.rlength);
-        if kind != Kind::Get && length > 0 && length <= self.config.max_waw_ordered_size.get() {
+        if kind != Kind::Get && length > 0 && length <= self.config.limits.max_waw_ordered_size.get() {
             let last = self.written.entry((this.operation.from, this.target)).or_default();
             at = at.max(*last);
             *last = at;
