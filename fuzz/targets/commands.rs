@@ -7,7 +7,7 @@ use narrows_channel::record::decode_command;
 use narrows_engine::EventQueue;
 use narrows_fabric::Notice as Network;
 use narrows_nic::{Combine, Departure, Event, Fault, Header, NicConfig, Nics, Out, PayloadId, Portals, Process, Wire, Wired};
-use narrows_portals::{Command, LocalBuffer, Notice, Place, ProcessId};
+use narrows_portals::{Command, LocalBuffer, NiLimits, Notice, Place, ProcessId};
 use narrows_units::SimTime;
 use std::collections::BTreeMap;
 
@@ -117,7 +117,7 @@ impl Out<Portals> for World {
 
 fuzz_target!(|bytes: &[u8]| {
     let places: Vec<ProcessId> = (0..PROCESSES).map(|p| ProcessId { nid: p / 2 + 1, pid: p % 2 + 1 }).collect();
-    let config = NicConfig { max_unexpected_headers: 3, max_entries: 20, max_outstanding: 3, max_triggered_ops: 5, ..NicConfig::bxi_v2() };
+    let config = NicConfig { limits: NiLimits { max_unexpected_headers: 3, max_entries: 20, max_triggered_ops: 5, ..NiLimits::BXI_V2 }, max_outstanding: 3, ..NicConfig::bxi_v2() };
     let mut nics = Nics::new(config, 2, &places);
     let mut world = World::default();
     let mut rest = bytes;

@@ -139,7 +139,7 @@ fn rank_main() {
         }
         "exit" => {
             if rank == 0 {
-                hooks::exits(3);
+                narrows_guest::life::exits(3);
                 std::process::exit(3);
             }
             await_put();

@@ -101,6 +101,11 @@ impl Call {
         waits && (self.name == "MPI_File_open" || creates.iter().any(|begin| self.name.starts_with(begin)))
     }
 
+    /// Belongs to one-sided communication.
+    pub fn is_one_sided(&self) -> bool {
+        self.name.starts_with("MPI_Win_") || self.peer.is_some_and(|peer| peer.role == Role::Target)
+    }
+
     /// Whether the function has Fortran bindings under its own name: all but the tools interface, handle conversions and
     /// large-count functions.
     pub fn has_fortran(&self) -> bool {

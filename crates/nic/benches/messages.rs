@@ -86,7 +86,7 @@ fn processor_time() -> f64 {
 
 fn machine() -> (Nics, World, RemoteTarget) {
     let places = [ProcessId { nid: 1, pid: 1 }, ProcessId { nid: 2, pid: 1 }];
-    let config = NicConfig { max_entries: 1 << 20, ..NicConfig::bxi_v2() };
+    let config = NicConfig { limits: NiLimits { max_entries: 1 << 20, ..NiLimits::BXI_V2 }, ..NicConfig::bxi_v2() };
     let mut nics = Nics::new(config, 2, &places);
     let mut world = World { queue: EventQueue::new(), wire: Wire::default(), notices: 0 };
     for process in 0..2 {

@@ -100,7 +100,7 @@
 //! * With `EVENT_CT_BYTES` SEND counts what was sent, ACK and REPLY what the target accepted.
 //! * An ACK leaves the target when the payload is written into memory.
 //! * One process's messages to another match in the order in which they were issued. Their writes are ordered up to
-//!   [`NicConfig::max_waw_ordered_size`] (BXI: 0), what gets read is not (`max_war_ordered_size` is 0).
+//!   [`narrows_portals::NiLimits::max_waw_ordered_size`] (BXI: 0), what gets read is not (`max_war_ordered_size` is 0).
 //! * A request has a place in the end-to-end window ([`NicConfig::max_outstanding`]) until its answer is back: an ACK, the data of a get,
 //!   or, where there is no other or none yet, the 32 bytes of the target's end-to-end layer (facts.md 4.3), which are sent as soon as all of
 //!   the request is there. The networks lose nothing, so nothing is sent again.
@@ -130,7 +130,7 @@ pub use error::{CommandError, Refusal};
 pub use kind::{Directory, Nic};
 pub use nics::Nics;
 pub use out::{Combine, Departure, Event, Fault, Out, PayloadId, Process};
-pub use portal::{MAX_HANDLE, MAX_PT_INDEX, Status};
+pub use portal::{MAX_PT_INDEX, Status};
 pub use portals::{Header, HeldMessage, MAX_LENGTH, Portals, Received, Request, Response};
 pub use statistics::Statistics;
 pub use wire::{Step, Wire, Wired};

@@ -397,7 +397,12 @@ fn a_network_that_says_source_done_last_changes_no_result() {
 #[test]
 fn short_writes_of_one_process_to_another_keep_their_order_where_that_is_promised() {
     let last = |waw: u64, length: u64| {
-        let mut sim = Sim::ready(NicConfig { max_waw_ordered_size: narrows_units::Bytes(waw), ..config() }, 2, 1, 0);
+        let mut sim = Sim::ready(
+            NicConfig { limits: NiLimits { max_waw_ordered_size: narrows_units::Bytes(waw), ..NiLimits::BXI_V2 }, ..config() },
+            2,
+            1,
+            0,
+        );
         sim.append(1, entry(0, 4096, 64));
         sim.run();
         sim.fill(0, 0, 64, 1);

@@ -63,6 +63,22 @@ pub enum FailType {
     NoMatch = 7,
 }
 
+impl FailType {
+    /// For messages: its name in the specification.
+    pub const fn name(self) -> &'static str {
+        match self {
+            FailType::Ok => "PTL_NI_OK",
+            FailType::Undeliverable => "PTL_NI_UNDELIVERABLE",
+            FailType::Dropped => "PTL_NI_DROPPED",
+            FailType::PtDisabled => "PTL_NI_PT_DISABLED",
+            FailType::PermViolation => "PTL_NI_PERM_VIOLATION",
+            FailType::OpViolation => "PTL_NI_OP_VIOLATION",
+            FailType::Segv => "PTL_NI_SEGV",
+            FailType::NoMatch => "PTL_NI_NO_MATCH",
+        }
+    }
+}
+
 /// A full event (`ptl_event_t`, section 3.13.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {

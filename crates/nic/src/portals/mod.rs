@@ -175,7 +175,7 @@ impl Portals {
         Portals {
             node,
             engine: Engine::default(),
-            interfaces: locals.iter().map(|_| Interface::new(common.config.limits())).collect(),
+            interfaces: locals.iter().map(|_| Interface::new(common.config.limits.counted())).collect(),
             locals,
             written: WordMap::default(),
             outgoing: Slab::default(),
@@ -312,8 +312,8 @@ impl Portals {
                 if !triggerable(command) {
                     return Err(CommandError::NotTriggerable);
                 }
-                if interface.counters.triggered(*index) >= self.common.config.max_triggered_ops {
-                    return Err(CommandError::NoTriggered(self.common.config.max_triggered_ops));
+                if interface.counters.triggered(*index) >= self.common.config.limits.max_triggered_ops {
+                    return Err(CommandError::NoTriggered(self.common.config.limits.max_triggered_ops));
                 }
                 self.check(process, command)?;
                 self.interfaces[process as usize].counters.declare(*index);
@@ -330,7 +330,7 @@ impl Portals {
                 Err(CommandError::InterfaceOutOfRange(*index))
             }
             Command::SetLimits { interface: index, limits } => {
-                interface.declared.limit(*index, at_most(*limits, self.common.config.limits()));
+                interface.declared.limit(*index, at_most(*limits, self.common.config.limits.counted()));
                 Ok(())
             }
             Command::Query { .. } | Command::MeUnlink { .. } => Ok(()),
@@ -400,7 +400,7 @@ impl Portals {
                 interface.forget(forgotten);
             }
             Command::SetLimits { interface: index, limits } => {
-                interface.limit_headers(index, at_most(limits, self.common.config.limits()).unexpected_headers);
+                interface.limit_headers(index, at_most(limits, self.common.config.limits.counted()).unexpected_headers);
             }
             Command::Query { register, of, ticket } => {
                 let status = interface.status(of);
@@ -419,7 +419,7 @@ impl Portals {
                 let visited = interface.me_append(entry, pt, list, &me, &mut port);
                 port.engine.stages.matched(now, visited, &self.common.config);
             }
-            Command::MeUnlink { entry, ticket } => reply(ticket, interface.me_unlink(entry), &mut port),
+            Command::MeUnlink { entry, ticket } => interface.me_unlink(entry, ticket, &mut port),
             Command::MeSearch { pt, operation, me } => {
                 let visited = interface.me_search(pt, operation, &me, &mut port);
                 if me.options & me::EVENT_CT_OVERFLOW != 0 {

@@ -93,7 +93,7 @@ impl Portals {
         }
         // Section 3.15: an atomic takes longer than a put that comes behind it.
         let length = this.request.operation.rlength;
-        if kind != Kind::Get && length > 0 && length <= config.max_waw_ordered_size.get() {
+        if kind != Kind::Get && length > 0 && length <= config.limits.max_waw_ordered_size.get() {
             let last = self.written.entry((this.request.operation.initiator, process)).or_default();
             at = at.max(*last);
             *last = at;
