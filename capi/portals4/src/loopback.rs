@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use narrows_engine::EventQueue;
-use narrows_fabric::{Notice as Network, Transfer};
+use narrows_fabric::Notice as Network;
 use narrows_guest::Waited;
-use narrows_nic::{Combine, Event as NicEvent, Fault, MessageId, NicConfig, Nics, Out, Process};
+use narrows_nic::{Combine, Departure, Event as NicEvent, Fault, Header, NicConfig, Nics, Out, PayloadId, Portals, Process, Wire, Wired};
 use narrows_portals::{Command, CtId, EqId, Event, IOVEC_BYTES, Notice, Place, ProcessId, ReplyCode, apply};
 use narrows_units::SimTime;
 
@@ -88,14 +88,17 @@ impl std::ops::DerefMut for Guard {
 }
 
 enum Due {
-    Nic(NicEvent),
+    Nic(u32, NicEvent),
+    Shortcut(u32, Header),
     Network(Network),
 }
 
 /// What surrounds the NIC.
 struct World {
     queue: EventQueue<Due>,
-    payloads: BTreeMap<MessageId, Vec<u8>>,
+    wire: Wire<Header>,
+    payloads: BTreeMap<PayloadId, Vec<u8>>,
+    reserved: u32,
     notices: Vec<Notice>,
 }
 
@@ -146,48 +149,59 @@ fn access(place: Place, bytes: &mut [u8], write: bool) -> Result<(), Fault> {
     if done == bytes.len() { Ok(()) } else { Err(Fault) }
 }
 
-impl Out for World {
-    fn schedule(&mut self, at: SimTime, source: u32, event: NicEvent) {
-        self.queue.schedule(at, source, Due::Nic(event));
+impl Wired<Portals> for World {
+    fn wire(&mut self) -> &mut Wire<Header> {
+        &mut self.wire
     }
-    fn transfer(&mut self, transfer: Transfer) {
+}
+
+impl Out<Portals> for World {
+    fn schedule(&mut self, at: SimTime, node: u32, event: NicEvent) {
+        self.queue.schedule(at, node, Due::Nic(node, event));
+    }
+    fn depart(&mut self, node: u32, departure: Departure<Header>) {
         let at = self.queue.now() + SimTime::from_ns(1);
-        for notice in [Network::SourceDone(transfer.id), Network::HeadArrived(transfer.id), Network::TailArrived(transfer.id)] {
+        let id = self.wire.depart(node, departure).id;
+        for notice in [Network::SourceDone(id), Network::HeadArrived(id), Network::TailArrived(id)] {
             self.queue.schedule(at, 1, Due::Network(notice));
         }
+    }
+    fn shortcut(&mut self, at: SimTime, to: u32, header: Header) {
+        self.queue.schedule(at, 2, Due::Shortcut(to, header));
+    }
+    fn reserve(&mut self) -> PayloadId {
+        self.reserved = self.reserved.wrapping_add(1);
+        PayloadId(self.reserved)
     }
     fn notify(&mut self, _: Process, notice: Notice) {
         self.notices.push(notice);
     }
-    fn capture(&mut self, message: MessageId, _: Process, place: Place, length: u64) -> Result<(), Fault> {
+    fn capture(&mut self, payload: PayloadId, _: Process, place: Place, length: u64) -> Result<(), Fault> {
         let mut bytes = vec![0; length as usize];
         access(place, &mut bytes, false)?;
-        self.payloads.insert(message, bytes);
+        self.payloads.insert(payload, bytes);
         Ok(())
     }
-    fn inline(&mut self, message: MessageId, payload: Box<[u8]>) {
-        self.payloads.insert(message, payload.into_vec());
+    fn inline(&mut self, payload: PayloadId, bytes: Box<[u8]>) {
+        self.payloads.insert(payload, bytes.into_vec());
     }
-    fn deliver(&mut self, message: MessageId, _: Process, place: Place, length: u64) -> Result<(), Fault> {
-        match self.payloads.get_mut(&message) {
-            Some(bytes) => access(place, &mut bytes[..length as usize], true),
-            None => Ok(()),
-        }
+    fn deliver(&mut self, payload: PayloadId, _: Process, place: Place, length: u64) -> Result<(), Fault> {
+        let bytes = self.payloads.get_mut(&payload).ok_or(Fault)?;
+        access(place, &mut bytes[..length as usize], true)
     }
-    fn combine(&mut self, message: MessageId, _: Process, place: Place, length: u64, combine: &Combine) -> Result<(), Fault> {
+    fn combine(&mut self, payload: PayloadId, _: Process, place: Place, length: u64, combine: &Combine) -> Result<(), Fault> {
+        let payload = self.payloads.get_mut(&payload).ok_or(Fault)?;
         let mut old = vec![0; length as usize];
         access(place, &mut old, false)?;
         let mut new = old.clone();
-        if let Some(payload) = self.payloads.get_mut(&message) {
-            apply(combine.operation, combine.datatype, &mut new, payload, &combine.operand);
-            if combine.fetch {
-                *payload = old;
-            }
+        apply(combine.operation, combine.datatype, &mut new, payload, &combine.operand);
+        if combine.fetch {
+            *payload = old;
         }
         access(place, &mut new, true)
     }
-    fn release(&mut self, message: MessageId) {
-        self.payloads.remove(&message);
+    fn release(&mut self, payload: PayloadId) {
+        self.payloads.remove(&payload);
     }
 }
 
@@ -205,7 +219,7 @@ impl Loopback {
         Loopback {
             limits,
             nics,
-            world: World { queue: EventQueue::new(), payloads: BTreeMap::new(), notices: Vec::new() },
+            world: World { queue: EventQueue::new(), wire: Wire::default(), payloads: BTreeMap::new(), reserved: 0, notices: Vec::new() },
             queues: BTreeMap::new(),
             capacities: BTreeMap::new(),
             counts: BTreeMap::new(),
@@ -219,7 +233,8 @@ impl Loopback {
     fn settle(&mut self) {
         while let Some((now, due)) = self.world.queue.pop() {
             match due {
-                Due::Nic(event) => self.nics.handle(now, event, &mut self.world),
+                Due::Nic(node, event) => self.nics.handle(now, node, event, &mut self.world),
+                Due::Shortcut(node, header) => self.nics.arrive(now, node, &header, &mut self.world),
                 Due::Network(notice) => self.nics.network(now, notice, &mut self.world),
             }
         }

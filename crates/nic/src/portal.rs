@@ -71,8 +71,6 @@ impl Kind {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operation {
     pub kind: Kind,
-    /// Index of the initiator among all processes.
-    pub from: u32,
     pub initiator: ProcessId,
     /// The initiator's user.
     pub uid: u32,
@@ -220,7 +218,7 @@ struct Table {
     /// Searches that wait for a header ([`me::SEARCH_WAITS`]), oldest first.
     searches: Vec<(MatchEntry, Claim)>,
     /// Refused messages ([`pt::RETRY`]) by initiator, in order of arrival: (arrival, message).
-    held: BTreeMap<u32, VecDeque<(u64, u32)>>,
+    held: BTreeMap<ProcessId, VecDeque<(u64, u32)>>,
     arrivals: u64,
     /// A repetition is scheduled.
     retry: bool,
@@ -527,7 +525,7 @@ impl Interface {
         if table.options & pt::FLOWCTRL != 0 && self.crowded(table) {
             return (self.exhausted(operation, None, sink), 0);
         }
-        if table.held.contains_key(&operation.from) {
+        if table.held.contains_key(&operation.initiator) {
             return (Arrival::Hold, 0); // behind what the same initiator sent before
         }
         self.match_lists(operation, sink)

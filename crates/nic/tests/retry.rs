@@ -114,7 +114,7 @@ fn a_message_that_is_still_arriving_can_be_held_and_taken() {
     assert_eq!(sim.nics.held(), 1);
     sim.append(2, entry(1, 0, 100_000));
     sim.run_until(sim.clock + SimTime::from_us(10));
-    assert_eq!((sim.nics.held(), sim.nics.in_flight()), (0, 1));
+    assert_eq!((sim.nics.held(), sim.nics.in_flight()), (0, 2), "both halves: the end-to-end layer waits for all of it");
     assert_eq!(sim.kinds(2), [Put]);
     sim.check(2, 0, 100_000, 2);
     sim.check_idle();
