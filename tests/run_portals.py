@@ -12,12 +12,12 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FAILURES = 0
+PASSES = FAILURES = 0
 
 
 def say(good, name, text=""):
-    global FAILURES
-    FAILURES += not good
+    global PASSES, FAILURES
+    PASSES, FAILURES = PASSES + bool(good), FAILURES + (not good)
     print(f"{'ok  ' if good else 'FAIL'}  {name:32} {text}", flush=True)
 
 
@@ -205,6 +205,7 @@ def main():
         runner.expect(f"calls of SHMEM n={ranks}", r"^ok$", shmem, ranks)
     runner.expect("calls of SHMEM ppn=4", r"^ok$", shmem, 16, options=["--ppn", "4", "--network", "flow"])
     launchers(runner)
+    print(f"\n{PASSES} passed, {FAILURES} failed")
     return 1 if FAILURES else 0
 
 

@@ -86,6 +86,8 @@ struct RankState {
     deadline: u64,
     reason: u32,
     warned: bool,
+    /// Its NIC has refused a command, which was said.
+    refused: bool,
     spin: Spin,
 }
 
@@ -174,6 +176,7 @@ fn watched(mapping: &Mapping, world: World, child: Child, options: Options, depu
         deadline: u64::MAX,
         reason: 0,
         warned: false,
+        refused: false,
         spin: Spin::default(),
     });
     let ranks = ranks.collect();
@@ -621,6 +624,7 @@ impl Run<'_> {
                     limit = limit.min(event + lookahead);
                 }
             }
+            self.leaves_out_refused();
             if self.world.memory.error.is_some() || self.world.error.is_some() {
                 break;
             }

@@ -3,7 +3,7 @@
 use super::Run;
 use crate::processes;
 use crate::report::Failure;
-use narrows_channel::layout::{EPOCH_PS, state};
+use narrows_channel::layout::{EPOCH_PS, mode, state};
 use narrows_mpicalls::CALLS;
 use narrows_units::SimTime;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -50,7 +50,23 @@ impl Run<'_> {
         }
     }
 
+    /// What a Portals program is refused by its NIC is left out: no call of one rank ends the run of all. An MPI program gives no commands
+    /// itself: what is refused there is a fault of ours.
+    pub(super) fn leaves_out_refused(&mut self) {
+        let Some((rank, _)) = &self.world.error else { return };
+        let rank = *rank;
+        if self.mode(rank) != mode::PORTALS {
+            return;
+        }
+        if let Some((_, error)) = self.world.error.take()
+            && !std::mem::replace(&mut self.ranks[rank as usize].refused, true)
+        {
+            eprintln!("narrows: warning: the NIC refused a command of {}, which is left out: {error}", self.name(rank));
+        }
+    }
+
     pub(super) fn check_world(&mut self) -> Result<(), Failure> {
+        self.leaves_out_refused();
         if let Some((rank, error)) = self.world.error.take() {
             return Err(self.failure(1, format!("the NIC refused a command of {}: {error}", self.name(rank))));
         }
