@@ -422,10 +422,8 @@ impl Rank {
         let deadline = threads::parks(deadline);
         self.park(deadline, reason::POLL);
         threads::unparked();
-        if self.interrupted() || self.wanted() {
-            // It was woken before its time.
-            return;
-        }
+        // It may have been woken before its time, for another thread, which may have what it wanted by now.
+        let deadline = if self.header().horizon.load(Relaxed) > deadline { deadline } else { u64::MAX };
         let next = self.notices.front().map_or(u64::MAX, |&(time, _)| time).min(deadline);
         if next != u64::MAX {
             self.wait_until(next);

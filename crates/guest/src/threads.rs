@@ -499,18 +499,14 @@ pub(crate) fn look(thread: &'static Thread, cost: u64, long: impl Fn(u64) -> u64
 /// After so many looks at the clock and nothing else a program may be waiting for something that others do.
 const LOOKS_IN_VAIN: u32 = 8;
 
-/// Whether another thread runs, or is about to, whose clock may be less than `clock` ps.
-pub(crate) fn others_are_behind(clock: u64) -> bool {
-    many() && {
-        let all = all();
-        let behind = |least: Option<u64>| least.is_some_and(|least| least < clock);
-        behind(all.least(current())) || behind(all.least_waking(current()))
-    }
-}
-
-/// The least clock of other threads that run, ps; `u64::MAX`: none does.
+/// The least clock of other threads that run, or are about to, ps; `u64::MAX`: none does.
 pub(crate) fn least() -> u64 {
-    if many() { all().least(current()).unwrap_or(u64::MAX) } else { u64::MAX }
+    if !many() {
+        return u64::MAX;
+    }
+    let all = all();
+    let (running, waking) = (all.least(current()), all.least_waking(current()));
+    running.into_iter().chain(waking).min().unwrap_or(u64::MAX)
 }
 
 /// Waits in real time while another thread runs whose clock may be less than `clock` ps.
@@ -584,6 +580,7 @@ pub(crate) fn sleeps_on(thread: &'static Thread) -> Option<Duration> {
         None if first && behind.is_none() => {
             all.sleepers.retain(|(_, sleeper)| !std::ptr::eq(*sleeper, thread));
             thread.clock.store(end.max(thread.clock()), Relaxed);
+            all.starts(thread, end);
             return None;
         }
         // It does not know yet that this one must be woken first.
@@ -676,8 +673,8 @@ fn is_runnable(id: i32) -> bool {
     // The state stands behind the name, which is in parentheses: proc(5).
     let stat = std::fs::read(format!("/proc/self/task/{id}/stat")).unwrap_or_default();
     let end = stat.iter().rposition(|&byte| byte == b')').unwrap_or(0);
-    // A page fault is no reason of its own.
-    matches!(stat.get(end + 2), Some(b'R' | b'D'))
+    // A page fault, or the simulator that has stopped it for a look, is no reason of its own.
+    matches!(stat.get(end + 2), Some(b'R' | b'D' | b't' | b'T'))
 }
 
 /// CPU time on a clock, ns, from the kernel itself: the library function is the simulated one.

@@ -151,12 +151,12 @@ impl Rank {
     }
 
     /// Another thread has ended all waiting ([`crate::interrupt`]).
-    pub(super) fn interrupted(&self) -> bool {
+    fn interrupted(&self) -> bool {
         self.header().interrupted.load(Acquire) != 0
     }
 
     /// Another thread wants the rank.
-    pub(super) fn wanted(&self) -> bool {
+    fn wanted(&self) -> bool {
         self.header().wanted.load(Acquire) != 0
     }
 
@@ -237,11 +237,15 @@ impl Rank {
                 Some(&(time, _)) if time <= end => self.wait_until(time),
                 _ if self.clock >= end => return Waited::Over,
                 _ if gives_way && (self.wanted() || turns::others_must_look()) => return Waited::Wanted,
-                // What they do may still come before this: it takes no simulated time to wait for that.
-                _ if gives_way && threads::others_are_behind(self.clock + 1) => threads::rest(),
                 _ => {
+                    let least = if gives_way { threads::least() } else { u64::MAX };
+                    if least <= self.clock {
+                        // What they do may still come before this: it takes no simulated time to wait for that.
+                        threads::rest();
+                        continue;
+                    }
                     let first = if gives_way { end.min(turns::earliest_end()) } else { end };
-                    self.park_with_others(first.min(if gives_way { threads::least() } else { u64::MAX }));
+                    self.park_with_others(first.min(least));
                     if first < end && self.clock >= first {
                         turns::changed();
                     }
