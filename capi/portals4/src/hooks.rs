@@ -63,6 +63,12 @@ pub extern "C" fn narrows_barrier() {
     let _ = catch_unwind(hooks::barrier);
 }
 
+/// The MPI library makes a group of so many ranks over their launcher.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_group(processes: usize) {
+    let _ = catch_unwind(|| hooks::group(processes));
+}
+
 /// The program has its launcher end the job with `status`.
 #[unsafe(no_mangle)]
 pub extern "C" fn narrows_ends_job(status: c_int) {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 /// First word of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"narrows\0");
 /// Raised with every change of this file or of [`crate::record`].
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// Simulated time starts here, ps: one second. What ranks do during MPI_Init lies before it.
 pub const EPOCH_PS: u64 = 1_000_000_000_000;
@@ -153,6 +153,8 @@ pub struct Header {
     /// How often a thread has ended or wanted to interrupt the waiting of its process, see [`RankHeader::interrupted`] and
     /// [`RankHeader::wanted`].
     pub interrupts: AtomicU32,
+    /// 1: a rank has said that a call of the program is not simulated.
+    pub refused: AtomicU32,
     /// The machine.
     pub settings: Settings,
 }

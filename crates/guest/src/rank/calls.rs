@@ -162,7 +162,7 @@ impl Rank {
     /// A barrier of all ranks over their launcher begins. They meet here first, in simulated time, so that nobody waits outside
     /// while another one needs the simulation to go on.
     pub(crate) fn barrier(&mut self) {
-        if self.settings.portals_program == 0 || self.outside {
+        if self.outside {
             return;
         }
         self.library_entered();
@@ -173,6 +173,11 @@ impl Rank {
         self.header().wait_ps.fetch_add(self.clock - before, Relaxed);
         self.activity();
         self.library_left();
+    }
+
+    /// Whether the program is one for Portals without MPI.
+    pub(crate) fn portals_program(&self) -> bool {
+        self.settings.portals_program != 0
     }
 
     /// Other ranks of the node look into memory of this one.
@@ -186,6 +191,11 @@ impl Rank {
 
     pub(crate) fn aborts(&mut self, code: i64) {
         self.header().abort_code.store((code as u32).wrapping_add(1), Release);
+    }
+
+    /// The program calls what is not simulated. True for the rank that is to say so.
+    pub(crate) fn refuses(&mut self) -> bool {
+        self.region.file().refused.swap(1, Relaxed) == 0
     }
 
     pub(crate) fn exits(&mut self, status: i32) {
