@@ -5,6 +5,7 @@
 #   make test      unit tests, then stock MPI programs under three MPIs
 #   make lint      formatting and lints
 #   make fuzz      the fuzz targets, a short run each; FUZZ_TIMES=100 for a long one
+#   make conformance MPICH_TESTS=DIR   MPICH's own suite, as built for each MPI by who runs this: tests/conformance.py --help
 #   make bench     wall time beside SimGrid's SMPI
 #   make setup     all system packages and MPIs that tests and benches need
 
@@ -18,7 +19,7 @@ FUZZ_TIMES ?= 1
 # The parts of test-mpi.
 MPI_TESTS := test-programs test-closed-forms test-replay test-portals test-otf2
 
-.PHONY: all demo build test test-rust test-mpi $(MPI_TESTS) fuzz lint bench setup setup-demo setup-test setup-bench clean
+.PHONY: all demo build test test-rust test-mpi $(MPI_TESTS) conformance fuzz lint bench setup setup-demo setup-test setup-bench clean
 
 all: build
 
@@ -78,6 +79,10 @@ test-portals: build
 
 test-otf2: build
 	target/otf2/bin/python tests/otf2_traces.py target/release/narrows
+
+conformance: build
+	@test -n "$(MPICH_TESTS)" || { echo 'make conformance MPICH_TESTS=DIR: the folder that holds debian, openmpi, mpich (tests/conformance.py)' >&2; exit 2; }
+	$(PYTHON) tests/conformance.py $(MPICH_TESTS) $(TEST_OPTIONS)
 
 fuzz: setup-test
 	fuzz/run.sh $(FUZZ_TIMES)

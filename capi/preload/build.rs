@@ -40,6 +40,7 @@ const PORTALS: &[&str] = &[
     "narrows_rank",
     "narrows_shares_memory",
     "narrows_look_again",
+    "narrows_group",
 ];
 
 /// Symbols with code of their own in `src/special.rs`.

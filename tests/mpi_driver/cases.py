@@ -98,6 +98,13 @@ def cases(programs: int = 400) -> list[Case]:
         Case("comm_shared_ppn3", "comm_shared.c", narrows_arguments=("3",), options=("--ppn", "3"), ranks=(16,), runners=narrows),
         Case("environment", "environment.c", verify=time_is_simulated),
         Case("optional", "optional.c", ranks=(2,)),
+        *[Case(f"sessions_{how}", "sessions.c", (how,), ranks=(2, 5), mpis=("openmpi", "mpich")) for how in ("inside", "alone")],
+        Case("sessions_again", "sessions.c", ("again",), ranks=(2,), mpis=("openmpi", "mpich"), runners=narrows, fails=True, timeout=30,
+             says=(r"MPI_Session_init is not simulated.*does not begin again", r"in MPI_Session_init")),
+        *[
+            Case(f"refused_{how}", "sessions.c", (how,), ranks=(4,), runners=narrows, fails=True, timeout=30, says=(f"MPI_Comm_{how} is not simulated",))
+            for how in ("spawn", "accept", "connect")
+        ],
         *[Case(f"threads_{level}", "threads.c", (str(level),), ranks=(2, 16) if level == 3 else (2,)) for level in (0, 1, 2, 3)],
         # The second time with LLVM's runtime for OpenMP in the place of GNU's.
         Case("thread_time", "thread_time.c", THREAD_PARTS + OPENMP_PARTS, ranks=(2,), runners=narrows, verify=thread_times, clean=no_lines, expected=nothing),

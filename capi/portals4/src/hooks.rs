@@ -135,6 +135,12 @@ pub extern "C" fn narrows_barrier() {
     let _ = catch_unwind(hooks::barrier);
 }
 
+/// The MPI library makes a group of so many ranks over their launcher.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_group(processes: usize) {
+    let _ = catch_unwind(|| hooks::group(processes));
+}
+
 /// A process begins, which may be a rank: returns when the simulator watches it.
 #[unsafe(no_mangle)]
 pub extern "C" fn narrows_born() {

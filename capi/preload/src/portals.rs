@@ -29,6 +29,7 @@ unsafe extern "C" {
     fn narrows_exits(status: c_int);
     fn narrows_threads_refused();
     fn narrows_barrier();
+    fn narrows_group(processes: usize);
     fn narrows_ends_job(status: c_int);
     fn narrows_host(name: *mut c_char, size: usize) -> c_int;
     fn narrows_cores() -> c_uint;
@@ -194,6 +195,12 @@ pub fn exits(status: c_int) {
 pub fn barrier() {
     // SAFETY: no arguments.
     state::guarded(|| unsafe { narrows_barrier() });
+}
+
+/// The MPI library makes a group of so many ranks over their launcher.
+pub fn group(processes: usize) {
+    // SAFETY: a plain number.
+    state::guarded(|| unsafe { narrows_group(processes) });
 }
 
 /// The rank has its launcher end the job with this status.

@@ -140,6 +140,8 @@ pub struct Header {
     /// How often a thread has ended or wanted to interrupt the waiting of its process, see [`RankHeader::interrupted`] and
     /// [`RankHeader::wanted`].
     pub interrupts: AtomicU32,
+    /// 1: a rank has said that a call of the program is not simulated.
+    pub refused: AtomicU32,
     /// The machine.
     pub settings: Settings,
 }

@@ -1,20 +1,25 @@
 //! What the preload library calls: marks of MPI calls, the simulated clock, the simulated host.
 
-use crate::attach::{attached, session, try_session};
+use crate::attach::{Session, attached, session, try_session};
 use crate::rank::LONGEST_NAP_PER_RANK;
 use crate::shared::{Shared, shared};
-use crate::{attach, life, own_queue, threads};
+use crate::{attach, life, output, own_queue, threads};
 use narrows_channel::RankHeader;
 use narrows_channel::layout::{EPOCH_PS, mode};
 use narrows_mpicalls::{CALLS, Class};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The rank runs in simulated time: MPI_Init has returned, MPI_Finalize has not been called.
 static ACTIVE: AtomicBool = AtomicBool::new(false);
 /// The last known simulated time, for threads that find the rank busy, ps.
 static LAST_CLOCK: AtomicU64 = AtomicU64::new(0);
+
+/// Times that the program has initialised MPI and not finalised it: a world, sessions.
+static OPEN: AtomicU32 = AtomicU32::new(0);
+/// The last of them is being finalised, or was: simulated time is over.
+static OVER: AtomicBool = AtomicBool::new(false);
 
 /// What to do at the end of MPI_Init, see [`before_start`].
 static BEFORE_START: OnceLock<extern "C" fn()> = OnceLock::new();
@@ -24,6 +29,11 @@ static BEFORE_START: OnceLock<extern "C" fn()> = OnceLock::new();
 pub fn before_start(prepare: extern "C" fn()) {
     let _ = BEFORE_START.set(prepare);
 }
+
+/// What a process exits with whose program calls what is not simulated. Our choice.
+const REFUSED: i32 = 1;
+/// How long the others leave the one alone that says so. Our choice: launchers take 10 ms to hear of it.
+const SPEAKER_FIRST_MS: u32 = 2000;
 
 struct Special {
     init: [Option<u32>; 3],
@@ -64,10 +74,17 @@ pub fn mpi_enter(id: u32, peer: i64, tag: i64) {
     let Ok(mut rank) = session() else { return };
     rank.enter(id, call.class, peer, tag);
     rank.may_talk_to_itself(special.one_sided[id as usize]);
-    if special.init.contains(&Some(id)) {
+    if call.adds_processes() {
+        refuse(rank, call.name, "a run has the ranks that it began with");
+    } else if OVER.load(Ordering::Acquire) && special.init.contains(&Some(id)) {
+        refuse(rank, call.name, "simulated time ends with the last MPI_Finalize or MPI_Session_finalize, and does not begin again");
+    } else if special.init.contains(&Some(id)) {
         rank.first_is(mode::MPI);
     } else if special.finalize.contains(&Some(id)) {
-        ACTIVE.store(false, Ordering::Release);
+        if OPEN.fetch_sub(1, Ordering::AcqRel) == 1 {
+            OVER.store(true, Ordering::Release);
+            ACTIVE.store(false, Ordering::Release);
+        }
     } else if special.abort == Some(id) {
         drop(rank);
         life::ends_job(tag as i32);
@@ -78,15 +95,33 @@ pub fn mpi_enter(id: u32, peer: i64, tag: i64) {
     }
 }
 
+/// Ends the process, and so the run: the program calls what is not simulated.
+fn refuse(mut rank: Session, name: &str, why: &str) -> ! {
+    if rank.refuses() {
+        // At once: another rank may be ended by the launcher at any time.
+        let text = format!("narrows: {name} is not simulated: {why} (docs/limits.md)\n");
+        // SAFETY: a valid buffer; what cannot be written is lost.
+        unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len()) };
+        output::wait_until_read();
+    } else {
+        // The launcher ends the others when the first one exits.
+        output::nap(SPEAKER_FIRST_MS);
+    }
+    drop(rank);
+    life::exits(REFUSED);
+    // SAFETY: ends the process; handlers of the MPI library would wait for others.
+    unsafe { libc::_exit(REFUSED) }
+}
+
 /// The program calls MPI_Finalize, and [`mpi_enter`] has been told: waits for the other ranks. True when the MPI library should
 /// look at what has come, and then ask again.
 pub fn at_door() -> bool {
     try_session().is_some_and(|mut rank| rank.at_door())
 }
 
-/// Whether MPI function `id` is MPI_Finalize or its like.
+/// Whether MPI function `id` is the last MPI_Finalize or its like.
 pub fn finalizes(id: u32) -> bool {
-    attached() && special().finalize.contains(&Some(id))
+    attached() && OVER.load(Ordering::Acquire) && special().finalize.contains(&Some(id))
 }
 
 /// It returns.
@@ -95,7 +130,7 @@ pub fn mpi_leave(id: u32) {
         return;
     }
     let special = special();
-    let init = special.init.contains(&Some(id));
+    let init = special.init.contains(&Some(id)) && OPEN.fetch_add(1, Ordering::AcqRel) == 0;
     if init && let Some(prepare) = BEFORE_START.get() {
         prepare();
     }
@@ -104,7 +139,7 @@ pub fn mpi_leave(id: u32) {
         own_queue::find();
         rank.start_together();
         ACTIVE.store(true, Ordering::Release);
-    } else if special.finalize.contains(&Some(id)) {
+    } else if finalizes(id) {
         rank.finalized();
     } else if special.sync == Some(id) {
         rank.looks_at_memory();
@@ -145,13 +180,33 @@ pub fn program_ends(status: i32) {
     }
 }
 
-/// A barrier of all ranks over their launcher begins.
+/// A barrier of all ranks of a program without MPI over their launcher begins.
 pub fn barrier() {
     if active()
-        && let Some(mut rank) = try_session()
+        && let Some(rank) = try_session()
+        && rank.is_portals_program()
     {
-        rank.barrier();
-        LAST_CLOCK.store(rank.elapsed_ps(), Ordering::Relaxed);
+        meet(rank);
+    }
+}
+
+fn meet(mut rank: Session) {
+    rank.barrier();
+    LAST_CLOCK.store(rank.elapsed_ps(), Ordering::Relaxed);
+}
+
+/// The MPI library makes a group of so many ranks over their launcher, in a call of the program.
+pub fn group(processes: usize) {
+    if processes > 1
+        && active()
+        && let Some(rank) = try_session()
+    {
+        if processes == rank.ranks() as usize {
+            meet(rank);
+        } else {
+            let name = format!("a group of {processes} of the {} ranks that Open MPI makes over its launcher", rank.ranks());
+            refuse(rank, &name, "MPI_Comm_create_from_group works with a group of all; MPI_Comm_create and MPI_Comm_split with any");
+        }
     }
 }
 

@@ -161,7 +161,7 @@ impl Rank {
     }
 
     /// It runs in simulated time from PtlInit to its end.
-    fn is_portals_program(&self) -> bool {
+    pub(crate) fn is_portals_program(&self) -> bool {
         self.header().mode.load(Relaxed) == mode::PORTALS
     }
 
@@ -187,7 +187,7 @@ impl Rank {
     /// A barrier of all ranks over their launcher begins. They meet here first, in simulated time, so that nobody waits outside
     /// while another one needs the simulation to go on.
     pub(crate) fn barrier(&mut self) {
-        if self.outside || !self.is_portals_program() {
+        if self.outside {
             return;
         }
         self.library_entered();
@@ -207,6 +207,11 @@ impl Rank {
 
     pub(crate) fn finalized(&mut self) {
         self.header().finalized.store(1, Release);
+    }
+
+    /// The program calls what is not simulated. True for the rank that is to say so.
+    pub(crate) fn refuses(&mut self) -> bool {
+        self.region.file().refused.swap(1, Relaxed) == 0
     }
 
     /// The program sleeps for `ps` of simulated time.
