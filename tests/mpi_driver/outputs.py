@@ -3,6 +3,7 @@ wrong, or None."""
 
 import collections
 import re
+from typing import Callable
 
 from .processes import Outcome
 
@@ -56,6 +57,31 @@ def spin_time(outcome: Outcome, runner: str) -> str | None:
         return None
     simulated = outcome.summary["simulated_s"]
     return None if 0 < simulated < 0.05 else f"a program of some milliseconds took {simulated} s of simulated time"
+
+
+def thread_times(outcome: Outcome, runner: str) -> str | None:
+    """Each part of thread_time.c takes as long as it says. CPU time of the same work varies on a busy host, so the bounds are wide;
+    threads whose clocks do not meet, or whose times add up, are beyond them."""
+    if runner != "narrows":
+        return None
+    parts = re.findall(r"^(\w+) (\d+\.\d\d) (\d+\.\d+)$", outcome.stdout, re.M)
+    wrong = [f"{name}: {measured} instead of {expected}" for name, expected, measured in parts if not 0.75 < float(measured) / float(expected) < 2.2]
+    return ", ".join(wrong) or (None if parts else "no times in the output")
+
+
+def looks(at_least_ns: float, at_most_ns: float, most_looks: int) -> Callable[[Outcome, str], str | None]:
+    """A look at the clock costs so much simulated time, and there are at most so many."""
+
+    def verify(outcome: Outcome, runner: str) -> str | None:
+        found = re.search(r"^looks (\d+) (\d+\.\d+)$", outcome.stdout, re.M)
+        if not found:
+            return "no looks in the output"
+        count, cost = int(found[1]), float(found[2])
+        if not at_least_ns <= cost <= at_most_ns:
+            return f"a look cost {cost} ns, not {at_least_ns} to {at_most_ns}"
+        return None if count <= most_looks else f"{count} looks, at most {most_looks} were expected"
+
+    return verify
 
 
 def pass_through(outcome: Outcome, runner: str) -> str | None:

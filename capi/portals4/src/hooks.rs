@@ -1,7 +1,7 @@
 //! C entry points for the preload library: marks of MPI calls, the simulated clock and host.
 //! None of them fails, unwinds or prints.
 
-use narrows_guest::hooks;
+use narrows_guest::{hooks, life};
 use std::ffi::{c_char, c_int, c_long, c_uint};
 use std::panic::catch_unwind;
 
@@ -27,16 +27,94 @@ pub extern "C" fn narrows_mpi_leave(id: c_uint) {
     let _ = catch_unwind(|| hooks::mpi_leave(id));
 }
 
+/// 1 if the MPI library was told that there is no message to be found, and must look once more before the program is told so.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_look_again() -> c_int {
+    narrows_guest::own_queue::look_again().into()
+}
+
 /// 1 while this process runs in simulated time.
 #[unsafe(no_mangle)]
 pub extern "C" fn narrows_active() -> c_int {
     catch_unwind(hooks::active).unwrap_or(false).into()
 }
 
-/// Simulated picoseconds since MPI_Init returned.
+/// Simulated picoseconds since MPI_Init returned. `yields`: the thread lets others run, and may be waiting for them.
 #[unsafe(no_mangle)]
-pub extern "C" fn narrows_clock() -> u64 {
-    catch_unwind(hooks::clock).unwrap_or(0)
+pub extern "C" fn narrows_clock(yields: c_int) -> u64 {
+    catch_unwind(|| hooks::clock(yields != 0)).unwrap_or(0)
+}
+
+/// A thread of the program begins; the clock of the one that made it was `ps`. With `idle` not 0 it does nothing yet.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_thread_begins(ps: u64, idle: c_int) {
+    let _ = catch_unwind(|| hooks::thread_begins(ps, idle != 0));
+}
+
+/// The calling thread makes another one: the clock of both. 0: it could not be made.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_thread_makes(yes: c_int) -> u64 {
+    catch_unwind(|| hooks::thread_makes(yes != 0)).unwrap_or(0)
+}
+
+/// The calling thread ends: its clock.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_thread_ends() -> u64 {
+    catch_unwind(hooks::thread_ends).unwrap_or(0)
+}
+
+/// The clock of the calling thread, for one that will wait for it; 0 where there is none.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_thread_clock() -> u64 {
+    catch_unwind(hooks::thread_clock).unwrap_or(0)
+}
+
+/// The calling thread is going to let others go on: to be called now and then.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_thread_meets() {
+    let _ = catch_unwind(hooks::thread_meets);
+}
+
+/// The calling thread is going to wait for another one.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_thread_waits() {
+    let _ = catch_unwind(hooks::thread_waits);
+}
+
+/// It goes on, after another one whose clock was `ps`; 0: nobody's.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_thread_goes_on(ps: u64) {
+    let _ = catch_unwind(|| hooks::thread_goes_on(ps));
+}
+
+/// The latest clock of all threads that were idle when they began.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_threads_latest() -> u64 {
+    catch_unwind(hooks::threads_latest).unwrap_or(0)
+}
+
+/// The calling thread is going to wait for another one, for `ps` at most. 0: simulated time does not say when that is over.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_doze(ps: u64) -> c_int {
+    catch_unwind(|| hooks::doze(ps)).unwrap_or(false).into()
+}
+
+/// 1 when that is over.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_dozed() -> c_int {
+    catch_unwind(hooks::dozed).unwrap_or(true).into()
+}
+
+/// It no longer waits, after another one whose clock was `ps`; 0: nobody's.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_doze_ends(ps: u64) {
+    let _ = catch_unwind(|| hooks::doze_ends(ps));
+}
+
+/// Between 1 and 0 the caller does nothing but look at the clock, to measure what that costs.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_calibrate(begin: c_int) {
+    let _ = catch_unwind(|| hooks::calibrate(begin != 0));
 }
 
 /// The same for a recorder inside an MPI call: reading takes no simulated time.
@@ -45,7 +123,7 @@ pub extern "C" fn narrows_instant() -> u64 {
     catch_unwind(hooks::instant).unwrap_or(0)
 }
 
-/// The program sleeps for `ps` simulated picoseconds. 0 when another thread has the rank, so that its clock cannot be moved.
+/// The calling thread sleeps for `ps` simulated picoseconds. 0 when it has no clock.
 #[unsafe(no_mangle)]
 pub extern "C" fn narrows_sleep(ps: u64) -> c_int {
     catch_unwind(|| hooks::sleep(ps)).unwrap_or(false).into()
@@ -57,16 +135,40 @@ pub extern "C" fn narrows_barrier() {
     let _ = catch_unwind(hooks::barrier);
 }
 
-/// The program has its launcher end the job with `status`.
+/// The MPI library makes a group of so many ranks over their launcher.
 #[unsafe(no_mangle)]
-pub extern "C" fn narrows_ends_job(status: c_int) {
-    let _ = catch_unwind(|| narrows_guest::ends_job(status));
+pub extern "C" fn narrows_group(processes: usize) {
+    let _ = catch_unwind(|| hooks::group(processes));
 }
 
-/// The program exits with `status`.
+/// A process begins, which may be a rank: returns when the simulator watches it.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_born() {
+    let _ = catch_unwind(life::born);
+}
+
+/// The rank has its launcher end the job with `status`.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_ends_job(status: c_int) {
+    let _ = catch_unwind(|| life::ends_job(status));
+}
+
+/// The program ends with `status`: one without MPI waits for the others.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_program_ends(status: c_int) {
+    let _ = catch_unwind(|| hooks::program_ends(status));
+}
+
+/// The process exits with `status`, now.
 #[unsafe(no_mangle)]
 pub extern "C" fn narrows_exits(status: c_int) {
-    let _ = catch_unwind(|| hooks::exits(status));
+    let _ = catch_unwind(|| life::exits(status));
+}
+
+/// The program asked for MPI_THREAD_MULTIPLE and was given less.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_threads_refused() {
+    let _ = catch_unwind(life::threads_refused);
 }
 
 /// Writes the name of the simulated host and a zero; its length, or -1 when this process belongs

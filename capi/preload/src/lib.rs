@@ -11,7 +11,8 @@
 //! * `clock.rs`: reading clocks, `sleep.rs`: sleeping and waiting with a deadline.
 //! * `machine.rs`: host name and number of cores.
 //! * `threads.rs`: which threads belong to the MPI library; `main`, `fork` and `exit`.
-//! * `files.rs`: a file that would only cost time.
+//! * `meet.rs`: clocks of threads that wait for each other; `pthreads.rs`: by POSIX' means, `openmp.rs`: by those of OpenMP.
+//! * `files.rs`: a file that would only cost time, and one that would stay behind.
 //! * `launcher.rs`: barriers of programs without MPI.
 //! * `windows.rs`: windows of memory that the ranks of a node share.
 //! * `peers.rs`: the launcher's answer to who else is on this node.
@@ -25,16 +26,16 @@
 //! | thread of the MPI library (started inside an MPI call), code of the MPI library inside a call | real |
 //! | constructors of libraries before the program begins | real |
 //! | program before MPI_Init has returned | starts at 2026-01-01 00:00:00 UTC, each read takes 100 us; sleeping is real and moves it |
-//! | program until MPI_Finalize | that, plus the rank's simulated clock |
+//! | program until MPI_Finalize | that, plus the thread's simulated clock |
 //! | program afterwards | goes on from there, each read takes 1 us; sleeping is real and moves it |
 //! | child of `fork` without `exec`; destructors in `exit` | goes on from there at real speed |
 //!
 //! # Limits
 //!
 //! * `rdtsc`, direct system calls and reads of `/proc` and `/sys` are not seen.
-//! * A sleep, or a wait with a deadline that runs out, moves the rank's clock only in the thread that called MPI_Init; other
-//!   threads of the program wait in real time. Timers (`alarm`, `timer_create`, `timerfd_create`) and time-outs of `poll` and
-//!   `select` with descriptors run in real time.
+//! * Timers (`alarm`, `timer_create`, `timerfd_create`) and time-outs of `poll` and `select` with descriptors run in real time.
+//! * A thread made by C11's `thrd_create` has a clock from its first look at it on, and joining it is not seen. Nor are waits by
+//!   a futex of the program's own (`std::atomic::wait`), spin locks, and loops that wait for memory.
 //! * Code of the program that runs inside an MPI call (reduction functions, attribute callbacks) reads real time, except
 //!   through MPI_Wtime.
 //! * `longjmp` or an exception out of an MPI call ends its mark at the next MPI call of that thread.
@@ -56,11 +57,17 @@ mod launcher;
 #[cfg(not(test))]
 mod machine;
 #[cfg(not(test))]
+mod meet;
+#[cfg(not(test))]
+mod openmp;
+#[cfg(not(test))]
 mod peers;
 #[cfg(not(test))]
 mod portals;
 #[cfg(not(test))]
 mod progress;
+#[cfg(not(test))]
+mod pthreads;
 #[cfg(not(test))]
 mod sleep;
 #[cfg(not(test))]

@@ -3,16 +3,33 @@
 
 use crate::{progress, state};
 use std::ffi::{c_char, c_int, c_long, c_uint};
+use std::sync::Once;
 
 unsafe extern "C" {
     fn narrows_mpi_enter(id: c_uint, peer: c_long, tag: c_long) -> c_int;
     fn narrows_mpi_door() -> c_int;
     fn narrows_mpi_leave(id: c_uint);
-    fn narrows_clock() -> u64;
+    fn narrows_clock(yields: c_int) -> u64;
+    fn narrows_calibrate(begin: c_int);
+    fn narrows_thread_makes(yes: c_int) -> u64;
+    fn narrows_thread_begins(picoseconds: u64, idle: c_int);
+    fn narrows_thread_ends() -> u64;
+    fn narrows_thread_clock() -> u64;
+    fn narrows_thread_meets();
+    fn narrows_thread_waits();
+    fn narrows_thread_goes_on(picoseconds: u64);
+    fn narrows_threads_latest() -> u64;
+    fn narrows_doze(picoseconds: u64) -> c_int;
+    fn narrows_dozed() -> c_int;
+    fn narrows_doze_ends(picoseconds: u64);
     fn narrows_active() -> c_int;
     fn narrows_sleep(picoseconds: u64) -> c_int;
+    fn narrows_born();
+    fn narrows_program_ends(status: c_int);
     fn narrows_exits(status: c_int);
+    fn narrows_threads_refused();
     fn narrows_barrier();
+    fn narrows_group(processes: usize);
     fn narrows_ends_job(status: c_int);
     fn narrows_host(name: *mut c_char, size: usize) -> c_int;
     fn narrows_cores() -> c_uint;
@@ -20,6 +37,7 @@ unsafe extern "C" {
     fn narrows_node_color() -> c_uint;
     fn narrows_rank() -> u32;
     fn narrows_shares_memory(shares: c_int);
+    fn narrows_look_again() -> c_int;
 }
 
 /// Longest host name with its zero byte: `HOST_NAME_MAX` of Linux is 64 (gethostname(2)).
@@ -43,10 +61,98 @@ pub fn leave(id: u32) {
     state::guarded(|| unsafe { narrows_mpi_leave(id) });
 }
 
-/// The rank's clock in ps since MPI_Init returned. Reading costs a little virtual time.
+/// The thread's clock in ps since MPI_Init returned. Reading costs a little virtual time.
 pub fn clock() -> u64 {
+    static CALIBRATED: Once = Once::new();
+    CALIBRATED.call_once(|| {
+        // SAFETY: a plain number. Marks of libportals.so that have nothing but the way from here to there and back between them.
+        state::guarded(|| unsafe { narrows_calibrate(1) });
+        for _ in 0..CALIBRATION {
+            look(false);
+        }
+        // SAFETY: a plain number.
+        state::guarded(|| unsafe { narrows_calibrate(0) });
+    });
+    look(false)
+}
+
+/// Looks to find out what one costs: our own choice; the least counts.
+const CALIBRATION: u32 = 200;
+
+/// As [`clock`], by a thread that lets others run and may be waiting for them.
+pub fn yields() {
+    look(true);
+}
+
+fn look(yields: bool) -> u64 {
+    // SAFETY: a plain number.
+    state::guarded(|| unsafe { narrows_clock(c_int::from(yields)) })
+}
+
+/// The calling thread makes another one: the clock of both. False: it could not be made.
+pub fn thread_makes(yes: bool) -> u64 {
+    // SAFETY: a plain number.
+    state::guarded(|| unsafe { narrows_thread_makes(c_int::from(yes)) })
+}
+
+/// A thread of the program begins. See `narrows_thread_begins`.
+pub fn thread_begins(picoseconds: u64, idle: bool) {
+    // SAFETY: plain numbers.
+    state::guarded(|| unsafe { narrows_thread_begins(picoseconds, c_int::from(idle)) });
+}
+
+/// It ends: its clock.
+pub fn thread_ends() -> u64 {
     // SAFETY: no arguments.
-    state::guarded(|| unsafe { narrows_clock() })
+    state::guarded(|| unsafe { narrows_thread_ends() })
+}
+
+/// The calling thread's clock, for one that will wait for it.
+pub fn thread_clock() -> u64 {
+    // SAFETY: no arguments.
+    state::guarded(|| unsafe { narrows_thread_clock() })
+}
+
+/// The calling thread is going to let others go on.
+pub fn thread_meets() {
+    // SAFETY: no arguments.
+    state::guarded(|| unsafe { narrows_thread_meets() });
+}
+
+/// The calling thread is going to wait for another one.
+pub fn thread_waits() {
+    // SAFETY: no arguments.
+    state::guarded(|| unsafe { narrows_thread_waits() });
+}
+
+/// It goes on, after another one whose clock was that, 0: nobody's.
+pub fn thread_goes_on(picoseconds: u64) {
+    // SAFETY: a plain number.
+    state::guarded(|| unsafe { narrows_thread_goes_on(picoseconds) });
+}
+
+/// The latest clock of all idle threads, with what they have computed although they are idle.
+pub fn threads_latest() -> u64 {
+    // SAFETY: no arguments.
+    state::guarded(|| unsafe { narrows_threads_latest() })
+}
+
+/// The calling thread is going to wait for another one, so long at most. False: the simulation does not say when that is over.
+pub fn doze(picoseconds: u64) -> bool {
+    // SAFETY: a plain number.
+    state::guarded(|| unsafe { narrows_doze(picoseconds) }) != 0
+}
+
+/// Whether that time is over.
+pub fn dozed() -> bool {
+    // SAFETY: no arguments.
+    state::guarded(|| unsafe { narrows_dozed() }) != 0
+}
+
+/// It no longer waits, after another one whose clock was that, 0: nobody's.
+pub fn doze_ends(picoseconds: u64) {
+    // SAFETY: a plain number.
+    state::guarded(|| unsafe { narrows_doze_ends(picoseconds) });
 }
 
 /// Whether the rank runs in virtual time: MPI_Init has returned.
@@ -55,13 +161,31 @@ pub fn active() -> bool {
     state::guarded(|| unsafe { narrows_active() }) != 0
 }
 
-/// Moves the rank's clock. False when another thread has the rank.
+/// Sleeps in simulated time. False when the thread has no clock.
 pub fn sleep(picoseconds: u64) -> bool {
     // SAFETY: plain number.
     state::guarded(|| unsafe { narrows_sleep(picoseconds) }) != 0
 }
 
-/// The rank's process ends by itself with this status.
+/// This process begins. Returns when the simulator knows of it.
+pub fn born() {
+    // SAFETY: no arguments.
+    state::guarded(|| unsafe { narrows_born() });
+}
+
+/// The program ends with this status. One without MPI waits for the other ranks.
+pub fn program_ends(status: c_int) {
+    // SAFETY: plain number.
+    state::guarded(|| unsafe { narrows_program_ends(status) });
+}
+
+/// The program asked for MPI_THREAD_MULTIPLE and was given less.
+pub fn threads_refused() {
+    // SAFETY: no arguments.
+    state::guarded(|| unsafe { narrows_threads_refused() });
+}
+
+/// The process ends by itself with this status, now.
 pub fn exits(status: c_int) {
     // SAFETY: plain number.
     state::guarded(|| unsafe { narrows_exits(status) });
@@ -73,7 +197,13 @@ pub fn barrier() {
     state::guarded(|| unsafe { narrows_barrier() });
 }
 
-/// The program has its launcher end the job with this status.
+/// The MPI library makes a group of so many ranks over their launcher.
+pub fn group(processes: usize) {
+    // SAFETY: a plain number.
+    state::guarded(|| unsafe { narrows_group(processes) });
+}
+
+/// The rank has its launcher end the job with this status.
 pub fn ends_job(status: c_int) {
     // SAFETY: plain number.
     state::guarded(|| unsafe { narrows_ends_job(status) });
@@ -118,4 +248,10 @@ pub fn node() -> c_int {
 pub fn shares_memory(shares: bool) {
     // SAFETY: a plain number.
     state::guarded(|| unsafe { narrows_shares_memory(c_int::from(shares)) });
+}
+
+/// Whether the MPI library must look for a message once more, before the program is told that there is none. Asking forgets it.
+pub fn look_again() -> bool {
+    // SAFETY: no arguments.
+    state::guarded(|| unsafe { narrows_look_again() }) != 0
 }

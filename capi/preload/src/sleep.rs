@@ -5,7 +5,7 @@
 
 use crate::clock::{self, NS_PER_S, PS_PER_NS, View};
 use crate::symbols::real;
-use crate::{portals, state};
+use crate::{meet, portals, state};
 use libc::{
     c_int, c_uint, clockid_t, fd_set, pollfd, pthread_cond_t, pthread_mutex_t, pthread_rwlock_t, sem_t, timespec, timeval, useconds_t,
 };
@@ -38,6 +38,10 @@ mod next {
 /// its launcher in steps of 100 us (`OMPI_LAZY_WAIT_FOR_COMPLETION`), which keeps a few hundred ranks on few cores busy with waking up.
 const NAP_NS: u64 = 1_000_000;
 
+/// How long a thread waits for another one, in real time, before it looks what the clocks say: at first, and at most. Our own choice.
+const SHORTEST_SLICE_NS: u64 = 50_000;
+const LONGEST_SLICE_NS: u64 = 2_000_000;
+
 /// How to wait for a while.
 enum How {
     /// Nobody waits: the rank's clock moves.
@@ -48,7 +52,7 @@ enum How {
 
 fn how() -> How {
     match clock::view() {
-        View::Simulated if state::ranks_thread() => How::Move,
+        View::Simulated => How::Move,
         view => How::Wait(view),
     }
 }
@@ -142,7 +146,7 @@ unsafe extern "C" fn sched_yield() -> c_int {
         return 0;
     }
     if clock::view() == View::Simulated {
-        portals::clock();
+        portals::yields();
     }
     // SAFETY: no arguments.
     unsafe { next::sched_yield() }
@@ -178,9 +182,10 @@ unsafe extern "C" fn poll(files: *mut pollfd, n: libc::nfds_t, timeout_ms: c_int
 /// Waits until a virtual deadline. `clock` is the one that the program read, `wait` the real function with a real deadline
 /// on the same clock. The result of a wait that ran out is `timed_out()`.
 fn until(
+    places: &[usize],
     clock: Option<clockid_t>,
     deadline: *const timespec,
-    wait: impl FnOnce(*const timespec) -> c_int,
+    wait: impl Fn(*const timespec) -> c_int,
     timed_out: impl Fn(c_int) -> bool,
 ) -> c_int {
     // SAFETY: null or valid by the contract of all these functions.
@@ -190,13 +195,24 @@ fn until(
     let (Some(elapsed), Some(end)) = (clock::elapsed_in(view), length(wanted)) else { return wait(deadline) };
     let clock = clock.unwrap_or_else(|| clock::clock_of(wanted));
     let left = end.saturating_sub(length(&clock::on_clock(clock, elapsed)).unwrap_or(0));
+    if view == View::Simulated && meet::threads() && portals::doze(left.saturating_mul(PS_PER_NS)) {
+        // Another thread may end the wait, so this one looks from time to time what the clocks say; less and less often.
+        let (mut slice, mut code) = (SHORTEST_SLICE_NS, 0);
+        meet::wait_until(places, || {
+            let now = length(&clock::real_now(clock)).unwrap_or(0);
+            code = wait(&timespec_of(now + slice));
+            slice = (2 * slice).min(LONGEST_SLICE_NS);
+            (!timed_out(code)).then_some(())
+        });
+        return code;
+    }
     let now = clock::real_now(clock);
     let real = length(&now).unwrap_or(0).saturating_add(left);
     let code = wait(&timespec_of(real));
     let left = left.saturating_mul(PS_PER_NS);
     if timed_out(code) {
         match view {
-            View::Simulated if state::ranks_thread() => drop(portals::sleep(left)),
+            View::Simulated => drop(portals::sleep(left)),
             view => clock::pass(view, left),
         }
     }
@@ -215,24 +231,26 @@ fn by_errno(code: c_int) -> bool {
 /// Waits by the clock that the function is documented for (`REALTIME`), one that is an argument (`clock`), or one that is a
 /// property of the object (`None`: guessed from the size of the deadline).
 macro_rules! waits {
-    ($($name:ident($($argument:ident: $type:ty),*), $clock:expr, $timed_out:ident;)*) => {
+    ($($name:ident($($argument:ident: $type:ty),*), $places:expr, $clock:expr, $timed_out:ident;)*) => {
         $(
             #[unsafe(no_mangle)]
             unsafe extern "C" fn $name($($argument: $type,)* deadline: *const timespec) -> c_int {
                 // SAFETY: forwarded; only the deadline is another one.
-                until($clock, deadline, |deadline| unsafe { next::$name($($argument,)* deadline) }, $timed_out)
+                let wait = |deadline| unsafe { next::$name($($argument,)* deadline) };
+                until(&$places.map(|place| place as usize), $clock, deadline, wait, $timed_out)
             }
         )*
     };
 }
 
 waits! {
-    sem_timedwait(semaphore: *mut sem_t), Some(libc::CLOCK_REALTIME), by_errno;
-    sem_clockwait(semaphore: *mut sem_t, clock: clockid_t), Some(clock), by_errno;
-    pthread_cond_timedwait(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t), None, by_code;
-    pthread_cond_clockwait(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, clock: clockid_t), Some(clock), by_code;
-    pthread_mutex_timedlock(mutex: *mut pthread_mutex_t), Some(libc::CLOCK_REALTIME), by_code;
-    pthread_mutex_clocklock(mutex: *mut pthread_mutex_t, clock: clockid_t), Some(clock), by_code;
-    pthread_rwlock_timedrdlock(lock: *mut pthread_rwlock_t), Some(libc::CLOCK_REALTIME), by_code;
-    pthread_rwlock_timedwrlock(lock: *mut pthread_rwlock_t), Some(libc::CLOCK_REALTIME), by_code;
+    sem_timedwait(semaphore: *mut sem_t), [semaphore], Some(libc::CLOCK_REALTIME), by_errno;
+    sem_clockwait(semaphore: *mut sem_t, clock: clockid_t), [semaphore], Some(clock), by_errno;
+    pthread_cond_timedwait(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t), [cond as *mut (), mutex as *mut ()], None, by_code;
+    pthread_cond_clockwait(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, clock: clockid_t),
+        [cond as *mut (), mutex as *mut ()], Some(clock), by_code;
+    pthread_mutex_timedlock(mutex: *mut pthread_mutex_t), [mutex], Some(libc::CLOCK_REALTIME), by_code;
+    pthread_mutex_clocklock(mutex: *mut pthread_mutex_t, clock: clockid_t), [mutex], Some(clock), by_code;
+    pthread_rwlock_timedrdlock(lock: *mut pthread_rwlock_t), [lock], Some(libc::CLOCK_REALTIME), by_code;
+    pthread_rwlock_timedwrlock(lock: *mut pthread_rwlock_t), [lock], Some(libc::CLOCK_REALTIME), by_code;
 }

@@ -14,7 +14,7 @@ pub struct Thread {
     guard: Cell<u32>,
     /// Started by the MPI library for itself.
     pub runtime: Cell<bool>,
-    /// Called MPI_Init: its sleeps move the rank's clock.
+    /// Has called MPI_Init.
     pub rank: Cell<bool>,
 }
 
@@ -27,12 +27,6 @@ thread_local! {
 /// The calling thread. Constant initialisation and no destructor: this is a plain access to static thread-local memory.
 pub fn thread<T>(read: impl FnOnce(&Thread) -> T) -> T {
     THREAD.with(read)
-}
-
-/// Whether sleeps of the calling thread move the rank's clock: the one that called MPI_Init, or the first one of a program without MPI.
-pub fn ranks_thread() -> bool {
-    // SAFETY: no arguments.
-    thread(|thread| thread.rank.get()) || (!initialised() && unsafe { libc::gettid() == libc::getpid() })
 }
 
 /// Runs a function of libportals.so; clocks that it reads are real, and errno is as before.

@@ -1,7 +1,9 @@
 //! Threads of the MPI library, and the beginning and end of the process: `main`, `fork`, `exit`.
 
 use crate::symbols::real;
-use crate::{clock, portals, state};
+use crate::{clock, meet, openmp, portals, pthreads, state};
+use std::sync::OnceLock;
+
 use libc::{c_char, c_int, c_void, pthread_attr_t, pthread_t};
 
 type Start = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
@@ -16,10 +18,14 @@ mod next {
 struct Begin {
     start: Start,
     argument: *mut c_void,
+    /// Of the thread that made it.
+    clock: u64,
+    /// It is one of OpenMP's, which waits for work.
+    idle: bool,
 }
 
 /// Threads that are started inside an MPI call belong to the MPI library and live in real time (PMIx and libevent have
-/// time-outs of their own); so do the threads that these start.
+/// time-outs of their own); so do the threads that these start. All others have a clock.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_create(
     thread: *mut pthread_t,
@@ -27,16 +33,26 @@ unsafe extern "C" fn pthread_create(
     start: Start,
     argument: *mut c_void,
 ) -> c_int {
-    if !state::starts_runtime_threads() {
+    if !state::on() || state::left() {
         // SAFETY: forwarded as it came.
         return unsafe { next::pthread_create(thread, attributes, start, argument) };
     }
-    let begin = Box::into_raw(Box::new(Begin { start, argument }));
+    let programs = !state::starts_runtime_threads();
+    let (begins, clock): (Start, u64) = if programs {
+        meet::note_thread();
+        (programs_thread, portals::thread_makes(true))
+    } else {
+        (runtime_thread, 0)
+    };
+    let begin = Box::into_raw(Box::new(Begin { start, argument, clock, idle: openmp::makes_team() }));
     // SAFETY: the new thread takes the record over; if there is none, it comes back.
     unsafe {
-        let code = next::pthread_create(thread, attributes, runtime_thread, begin.cast());
+        let code = next::pthread_create(thread, attributes, begins, begin.cast());
         if code != 0 {
             drop(Box::from_raw(begin));
+            if programs {
+                portals::thread_makes(false);
+            }
         }
         code
     }
@@ -45,9 +61,33 @@ unsafe extern "C" fn pthread_create(
 unsafe extern "C" fn runtime_thread(begin: *mut c_void) -> *mut c_void {
     state::thread(|thread| thread.runtime.set(true));
     // SAFETY: `pthread_create` above made this record for this thread alone.
-    let Begin { start, argument } = *unsafe { Box::from_raw(begin.cast::<Begin>()) };
+    let Begin { start, argument, .. } = *unsafe { Box::from_raw(begin.cast::<Begin>()) };
     // SAFETY: as the MPI library asked. A thread that ends by pthread_exit unwinds through here without harm: nothing is held.
     unsafe { start(argument) }
+}
+
+/// Other threads are the program's: each has a clock of its own, which begins where that of its maker is.
+unsafe extern "C" fn programs_thread(begin: *mut c_void) -> *mut c_void {
+    // SAFETY: as in `runtime_thread`.
+    let Begin { start, argument, clock, idle } = *unsafe { Box::from_raw(begin.cast::<Begin>()) };
+    pthreads::note_begin();
+    portals::thread_begins(clock, idle);
+    // However it ends: return, pthread_exit or pthread_cancel.
+    static KEY: OnceLock<libc::pthread_key_t> = OnceLock::new();
+    let key = KEY.get_or_init(|| {
+        let mut key = 0;
+        // SAFETY: a valid place; the destructor lives as long as this library, which is never unloaded.
+        unsafe { libc::pthread_key_create(&mut key, Some(thread_ends)) };
+        key
+    });
+    // SAFETY: the key was made above; any value but null calls the destructor.
+    unsafe { libc::pthread_setspecific(*key, programs_thread as *const c_void) };
+    // SAFETY: as the program asked; see `runtime_thread`.
+    unsafe { start(argument) }
+}
+
+unsafe extern "C" fn thread_ends(_: *mut c_void) {
+    pthreads::note_end();
 }
 
 extern "C" fn leave() {
@@ -59,11 +99,14 @@ unsafe extern "C" fn in_child() {
     leave();
 }
 
-extern "C" fn at_exit(status: c_int, _: *mut c_void) {
+extern "C" fn at_exit() {
     if state::is_rank() && !state::left() {
-        portals::exits(status);
         leave();
     }
+}
+
+extern "C" fn at_the_very_end(status: c_int, _: *mut c_void) {
+    portals::exits(status);
 }
 
 unsafe extern "C" {
@@ -76,7 +119,7 @@ unsafe extern "C" {
 pub fn note_init() {
     state::now_initialised();
     // SAFETY: the handler lives as long as this library, which is never unloaded.
-    unsafe { on_exit(at_exit, std::ptr::null_mut()) };
+    unsafe { libc::atexit(at_exit) };
 }
 
 /// Ends without handlers.
@@ -85,7 +128,11 @@ macro_rules! ends {
         $(
             #[unsafe(no_mangle)]
             unsafe extern "C" fn $name(status: c_int) -> ! {
-                at_exit(status, std::ptr::null_mut());
+                if state::on() {
+                    portals::program_ends(status);
+                    at_exit();
+                    portals::exits(status);
+                }
                 // SAFETY: a plain number.
                 unsafe { end::$name(status) }
             }
@@ -108,6 +155,10 @@ unsafe extern "C" fn constructor() {
     if state::on() {
         // SAFETY: the handler lives as long as this library, which is never unloaded.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+        // The first of all handlers is the last to run, after the destructors of libraries.
+        // SAFETY: as above.
+        unsafe { on_exit(at_the_very_end, std::ptr::null_mut()) };
+        portals::born();
     }
 }
 

@@ -13,6 +13,7 @@
 static __thread int inside;
 static int active, file = -1;
 static uint64_t now_ps;
+static int calibrating;
 
 static void note(const char *format, ...) {
     char line[200];
@@ -87,10 +88,27 @@ void narrows_mpi_leave(unsigned id) {
     clobber();
 }
 
-uint64_t narrows_clock(void) {
+uint64_t narrows_clock(int yields) {
+    (void)yields;
+    if (calibrating)
+        return now_ps;
     read_real_clock();
     return __atomic_add_fetch(&now_ps, 20000, __ATOMIC_RELAXED); /* 20 ns for each read */
 }
+
+void narrows_calibrate(int begin) { calibrating = begin; }
+
+uint64_t narrows_thread_makes(int yes) { (void)yes; return 0; }
+void narrows_thread_begins(uint64_t ps, int idle) { (void)ps, (void)idle; }
+uint64_t narrows_thread_ends(void) { return 0; }
+uint64_t narrows_thread_clock(void) { return 0; }
+void narrows_thread_meets(void) {}
+void narrows_thread_waits(void) {}
+void narrows_thread_goes_on(uint64_t ps) { (void)ps; }
+uint64_t narrows_threads_latest(void) { return 0; }
+int narrows_doze(uint64_t ps) { (void)ps; return 0; }
+int narrows_dozed(void) { return 1; }
+void narrows_doze_ends(uint64_t ps) { (void)ps; }
 
 int narrows_active(void) { return active; }
 
@@ -100,6 +118,9 @@ int narrows_sleep(uint64_t ps) {
     return 1;
 }
 
+void narrows_born(void) {}
+void narrows_program_ends(int status) { (void)status; }
+void narrows_threads_refused(void) { note("threads refused\n"); }
 void narrows_exits(int status) { note("exits %d\n", status); }
 void narrows_barrier(void) { note("barrier\n"); }
 void narrows_ends_job(int status) { note("ends job %d\n", status); }

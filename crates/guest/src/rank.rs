@@ -17,11 +17,11 @@ mod polling;
 
 pub use polling::{Waited, idle_poll};
 
-use crate::turns;
+use crate::{threads, turns};
 use narrows_channel::handover::{self, Turn};
 use narrows_channel::layout::{EPOCH_PS, reason, state};
 use narrows_channel::map::Region;
-use narrows_channel::record::{Delivery, Push, Writer, decode_delivery, encode_command};
+use narrows_channel::record::{Delivery, Push, Writer, each_delivery, encode_command};
 use narrows_channel::{Mapping, MappingError, RankHeader, Settings};
 use narrows_mpicalls::Class;
 use narrows_portals::{Command, Event, EventKind, NO_TICKET, Notice, ProcessId, ReplyCode, me, pt};
@@ -42,6 +42,8 @@ const OUTSIDE_NAP: Duration = Duration::from_micros(200);
 pub(crate) const LONGEST_NAP_PER_RANK: Duration = Duration::from_micros(50);
 /// Ends a rank whose simulator is gone.
 const EXIT_SIMULATOR_GONE: i32 = 121;
+/// Ends a rank whose region holds what is no notice.
+const EXIT_BROKEN_NOTICE: i32 = 122;
 
 /// An event queue as the program sees it.
 #[derive(Default)]
@@ -93,6 +95,10 @@ pub struct Rank {
     class: Option<Class>,
     /// In MPI_Probe or MPI_Mprobe: how many more searches are answered at once.
     probes: Option<u32>,
+    /// See [`crate::own_queue`].
+    talks_to_itself: bool,
+    /// What was in that queue when this wait could have begun.
+    own_queue: Option<u64>,
     expect_soon: bool,
     empty_polls: u32,
     /// Empty polls that may return at once in the present call, and in calls to come.
@@ -103,8 +109,6 @@ pub struct Rank {
     /// Length of the next nap outside.
     nap: Duration,
     idle_since: u64,
-    /// Looks at the clock since the last activity.
-    clock_reads: u32,
     entered_at: u64,
     waited_at_entry: u64,
     left_at: u64,
@@ -118,7 +122,6 @@ impl Rank {
         // Other ranks write long payloads into this one. Where the system allows that to ancestors only (Yama), it is asked for.
         // SAFETY: plain numbers; an error means that there is no such rule.
         unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) };
-        header.pid.store(std::process::id(), Release);
         header.state.store(state::OUTSIDE, Release);
         let rank = Rank {
             region,
@@ -134,6 +137,8 @@ impl Rank {
             next_ticket: 0,
             class: None,
             probes: None,
+            talks_to_itself: false,
+            own_queue: None,
             expect_soon: false,
             empty_polls: 0,
             passes: IDLE_PASSES,
@@ -141,7 +146,6 @@ impl Rank {
             door: None,
             nap: OUTSIDE_NAP,
             idle_since: 0,
-            clock_reads: 0,
             entered_at: 0,
             waited_at_entry: 0,
             left_at: 0,
@@ -201,17 +205,42 @@ impl Rank {
         self.header().endpoint.store(1, Relaxed);
     }
 
+    /// The calling thread has taken the rank: the rank's clock is the thread's.
+    pub(crate) fn take_clock(&mut self) {
+        if !self.outside
+            && let Some(thread) = threads::current()
+        {
+            self.clock = thread.clock();
+        }
+    }
+
+    /// It gives it back.
+    pub(crate) fn leave_clock(&self) {
+        if !self.outside
+            && let Some(thread) = threads::current()
+        {
+            thread.set_clock(self.clock);
+        }
+    }
+
     fn advance(&mut self, ps: u64) {
         self.clock += ps;
         self.header().clock.store(self.clock, Relaxed);
     }
 
+    /// The time before which nothing can happen that is not in the region yet, ps.
+    fn horizon(&self) -> u64 {
+        let header = self.header();
+        header.horizon.load(Relaxed).max(header.quiet_until.load(Relaxed))
+    }
+
     fn activity(&mut self) {
         self.no_idle_polls();
         self.empty_polls = 0;
+        self.own_queue = None;
         self.nap = OUTSIDE_NAP;
         self.idle_since = self.clock;
-        self.clock_reads = 0;
+        threads::activity();
     }
 
     // ---- commands -------------------------------------------------------------------------
@@ -295,6 +324,7 @@ impl Rank {
             let mut writer = Writer::new(area, header.commands.load(Relaxed) as usize);
             if encode_command(&mut writer, self.clock, command).is_ok() {
                 header.commands.store(writer.used() as u64, Relaxed);
+                header.quiet_until.store(0, Relaxed);
                 return;
             }
             if attempt == 0 {
@@ -387,6 +417,19 @@ impl Rank {
         self.sleep(state::PARKED);
     }
 
+    /// As [`Rank::park`], while other threads of the rank sleep or wait: returns when the first of them must wake, too. Time passes.
+    fn park_with_others(&mut self, deadline: u64) {
+        let deadline = threads::parks(deadline);
+        self.park(deadline, reason::POLL);
+        threads::unparked();
+        // It may have been woken before its time, for another thread, which may have what it wanted by now.
+        let deadline = if self.header().horizon.load(Relaxed) > deadline { deadline } else { u64::MAX };
+        let next = self.notices.front().map_or(u64::MAX, |&(time, _)| time).min(deadline);
+        if next != u64::MAX {
+            self.wait_until(next);
+        }
+    }
+
     /// From outside to running; writes what was deferred.
     fn come_in(&mut self) {
         handover::ask(&self.header().state, &self.region.file().bell);
@@ -410,18 +453,20 @@ impl Rank {
         let used = self.region.notice_bytes();
         // SAFETY: the rank runs, so it owns the region.
         let area = unsafe { self.region.notice_area() };
-        let mut rest = &area[..used];
-        while let Ok((time, delivery, length)) = decode_delivery(rest) {
-            match delivery {
-                Delivery::Notice(notice) => self.notices.push_back((time, notice)),
-                // SAFETY: the address and its extent come from an entry or a get that this
-                // process itself gave to the NIC, which never writes beyond them.
-                Delivery::Write { address, bytes } => unsafe {
-                    std::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len());
-                },
-                Delivery::Push(push) => self.push(&push),
-            }
-            rest = &rest[length..];
+        let taken = each_delivery(&area[..used], |time, delivery| match delivery {
+            Delivery::Notice(notice) => self.notices.push_back((time, notice)),
+            // SAFETY: the address and its extent come from an entry or a get that this
+            // process itself gave to the NIC, which never writes beyond them.
+            Delivery::Write { address, bytes } => unsafe {
+                std::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len());
+            },
+            Delivery::Push(push) => self.push(&push),
+        });
+        if let Err(error) = taken {
+            // What comes after it is lost: the rank would wait for it for ever.
+            eprintln!("narrows: rank {} was given a broken notice: {error}", self.number);
+            crate::life::exits(EXIT_BROKEN_NOTICE);
+            exit_now(EXIT_BROKEN_NOTICE);
         }
         self.header().notices.store(0, Relaxed);
     }
@@ -484,14 +529,7 @@ impl Rank {
             header.wait_ps.fetch_add(time - self.clock, Relaxed);
             self.clock = time;
             header.clock.store(time, Relaxed);
-        }
-    }
-
-    /// Parks and accounts the time until the wake as waiting.
-    fn park_until_notice(&mut self) {
-        self.park(u64::MAX, reason::POLL);
-        if let Some(&(time, _)) = self.notices.front() {
-            self.wait_until(time);
+            threads::reached(time);
         }
     }
 }

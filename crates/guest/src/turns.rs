@@ -4,7 +4,8 @@
 //! when something has come that may be for another one that waits: those stand in a queue, and the rank parks again when
 //! all in it have looked in vain.
 
-use crate::attach::ask_to_give_way;
+use crate::shared::ask_to_give_way;
+use crate::threads;
 use narrows_units::SimTime;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -23,6 +24,10 @@ static SERVED: Condvar = Condvar::new();
 static FRUITLESS: AtomicU64 = AtomicU64::new(0);
 /// Threads that want the rank while another one holds it, and do not wait in the queue.
 static CALLERS: AtomicU32 = AtomicU32::new(0);
+
+/// How often a thread yields to those that want the rank before it tries to take it. Our own choice: a yield is 1 us where nobody else
+/// runs.
+const MOST_YIELDS: u32 = 100;
 
 fn queue() -> MutexGuard<'static, Queue> {
     QUEUE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -62,6 +67,17 @@ impl Drop for Caller {
     }
 }
 
+/// Threads that want the rank are about to take it: lets them.
+pub(crate) fn let_callers_in() {
+    // One that sleeps may take its time: who polls comes here again.
+    for _ in 0..MOST_YIELDS {
+        if CALLERS.load(SeqCst) == 0 {
+            break;
+        }
+        std::thread::yield_now();
+    }
+}
+
 /// A thread's place among those that wait. It may hold the rank while it is the first.
 pub struct Turn {
     number: u64,
@@ -83,7 +99,10 @@ impl Turn {
     }
 
     fn served(queue: MutexGuard<'_, Queue>, number: u64) -> MutexGuard<'_, Queue> {
-        SERVED.wait_while(queue, |queue| queue.serving != number).unwrap_or_else(PoisonError::into_inner)
+        threads::runs(false);
+        let queue = SERVED.wait_while(queue, |queue| queue.serving != number).unwrap_or_else(PoisonError::into_inner);
+        threads::runs(true);
+        queue
     }
 
     /// Gives way, without holding the rank, and returns when it is this thread's turn again.

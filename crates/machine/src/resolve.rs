@@ -179,7 +179,7 @@ fn fill(
             let span = problem.span.unwrap_or_else(|| leaf.value_span.clone());
             layers.layers[layer].diagnostic(span, format!("`{}`: {}", key.path, problem.message)).label(problem.label).help(problem.help)
         }),
-        None => match key.default {
+        None => match &key.default {
             Some(default) => {
                 let value = match default.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
                     Some(text) => Value::Text(text.to_owned()),
@@ -436,7 +436,7 @@ fn check(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
         ("nic.inline_limit", machine.nic.inline_limit, "nic.command_size", machine.nic.command_size),
         ("nic.inline_limit", machine.nic.inline_limit, "nic.pio_limit", machine.nic.pio_limit),
     ];
-    if machine.nic.max_war_ordered_size > Bytes(0) {
+    if machine.nic.limits.max_war_ordered_size > Bytes(0) {
         let path = "nic.max_war_ordered_size";
         errors.push(
             layers

@@ -151,7 +151,7 @@ prop_compose! {
         machine.nic.match_base = times[6];
         machine.nic.match_per_entry = times[7];
         machine.nic.retry_interval = SimTime(times[8].0.max(1));
-        machine.nic.max_entries = counts.2;
+        machine.nic.limits.max_entries = counts.2;
         machine.network.kind = kind;
         machine.network.mtu = Bytes(mtu);
         machine.network.buffer = Bytes(buffer + mtu + machine.network.header.0);

@@ -170,6 +170,7 @@ impl fmt::Display for SimTime {
 }
 
 /// A size in bytes.
+#[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Bytes(pub u64);
 

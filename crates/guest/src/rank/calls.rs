@@ -1,9 +1,10 @@
 //! MPI calls as the program makes them: their times, the start and the end that all ranks have together, clocks and sleeps.
 
 use super::Rank;
-use narrows_channel::layout::{EPOCH_PS, phase, reason};
+use crate::threads;
+use narrows_channel::layout::{EPOCH_PS, mode, phase, reason};
 use narrows_mpicalls::{ANY, Class};
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 /// The same in calls that create communicators: Open MPI was seen to need 30 passes between two messages there.
 const AGREEING_PASSES: u32 = 64;
@@ -12,37 +13,42 @@ const AGREEING_PASSES: u32 = 64;
 /// many messages to itself a rank may have sent before it probes.
 const SEARCHES_FOR_ANY: u32 = 1000;
 
-/// After so many looks at the clock and nothing else a program may be waiting for something that others do.
-const READS_IN_VAIN: u32 = 8;
-
 impl Rank {
-    /// CPU time since the last look becomes simulated time.
+    /// What the thread has computed since the last look becomes simulated time.
     fn account_compute(&mut self) {
-        if self.outside {
-            return;
-        }
-        if self.settings.compute_ppm != 0 {
-            let mark = self.header().cpu_mark_ns.load(Relaxed);
-            let ps = u128::from(self.mark_cpu().saturating_sub(mark)) * 1000 * u128::from(self.settings.compute_ppm) / 1_000_000;
-            self.advance(ps as u64);
+        if !self.outside
+            && let Some(thread) = threads::current()
+        {
+            self.advance(thread.work_ps());
         }
     }
 
-    /// From now on work becomes simulated time at the next look. Returns the thread's CPU time, ns.
-    pub(super) fn mark_cpu(&self) -> u64 {
-        let now = thread_cpu_ns();
-        self.header().cpu_mark_ns.store(now, Relaxed);
-        now
+    /// From now on work becomes simulated time at the next look.
+    pub(super) fn mark_cpu(&self) {
+        if let Some(thread) = threads::current() {
+            thread.mark();
+        }
     }
 
     pub(crate) fn enter(&mut self, id: u32, class: Class, peer: i64, tag: i64) {
         self.account_compute();
+        if !self.outside && threads::many() {
+            // Threads call one after the other, and what they have computed side by side needs cores.
+            self.advance(self.left_at.max(threads::floor()).saturating_sub(self.clock));
+        }
+        threads::activity();
+        if let Some(thread) = threads::current() {
+            thread.in_call.store(true, Relaxed);
+        }
         let header = self.header();
         header.compute_ps.fetch_add(self.clock - self.left_at.min(self.clock), Relaxed);
-        header.call.store(id + 1, Relaxed);
-        header.last_call.store(id + 1, Relaxed);
-        header.peer.store(peer as u64, Relaxed);
-        header.tag.store(tag as u64, Relaxed);
+        // The call in which a rank ended the job stays the last one that is told of: it goes on until the launcher kills it.
+        if header.abort_code.load(Relaxed) == 0 {
+            header.call.store(id + 1, Relaxed);
+            header.last_call.store(id + 1, Relaxed);
+            header.peer.store(peer as u64, Relaxed);
+            header.tag.store(tag as u64, Relaxed);
+        }
         header.calls.store(header.calls.load(Relaxed) + 1, Relaxed);
         if class == Class::Blocking {
             header.blocking_calls.store(header.blocking_calls.load(Relaxed) + 1, Relaxed);
@@ -70,20 +76,31 @@ impl Rank {
         }
     }
 
+    /// The call that was entered may send to the rank itself on a way of the MPI library's own, and its engine comes to the network
+    /// first in each pass.
+    pub(crate) fn may_talk_to_itself(&mut self, yes: bool) {
+        self.talks_to_itself = yes;
+        self.own_queue = None;
+    }
+
     pub(crate) fn leave(&mut self) {
         self.probes = None;
+        self.talks_to_itself = false;
         self.passes = self.usual_passes;
         let header = self.header();
         let waited = header.wait_ps.load(Relaxed) - self.waited_at_entry;
         let inside = (self.clock - self.entered_at.min(self.clock)).saturating_sub(waited);
         header.mpi_ps.fetch_add(inside, Relaxed);
-        header.call.store(0, Relaxed);
+        if header.abort_code.load(Relaxed) == 0 {
+            header.call.store(0, Relaxed);
+        }
         self.class = None;
         self.no_idle_polls();
         self.left_at = self.clock;
-        if self.settings.compute_ppm != 0 {
-            self.mark_cpu();
+        if let Some(thread) = threads::current() {
+            thread.in_call.store(false, Relaxed);
         }
+        self.mark_cpu();
     }
 
     /// The end of MPI_Init: all ranks start together at simulated time zero.
@@ -93,6 +110,7 @@ impl Rank {
         }
         self.come_in();
         self.park(u64::MAX, reason::INIT);
+        threads::start();
         self.clock = EPOCH_PS;
         self.header().clock.store(self.clock, Relaxed);
         self.left_at = self.clock;
@@ -127,9 +145,9 @@ impl Rank {
         false
     }
 
-    /// A Portals program without MPI has called PtlInit: all ranks start together at simulated time zero.
+    /// PtlInit is called. If that comes before any MPI_Init this is a Portals program: all ranks start together at simulated time zero.
     pub fn program_starts(&mut self) {
-        if self.settings.portals_program != 0 && self.header().endpoint.load(Relaxed) == 0 {
+        if self.first_is(mode::PORTALS) {
             self.endpoint_open();
             self.start_together();
             self.mark_cpu();
@@ -137,16 +155,31 @@ impl Rank {
         }
     }
 
+    /// What comes first, MPI_Init or PtlInit, makes this process a rank, and says which time is simulated. True if this is the first.
+    pub(crate) fn first_is(&mut self, mode: u32) -> bool {
+        self.header().mode.compare_exchange(mode::NONE, mode, AcqRel, Acquire).is_ok()
+    }
+
+    /// It runs in simulated time from PtlInit to its end.
+    pub(crate) fn is_portals_program(&self) -> bool {
+        self.header().mode.load(Relaxed) == mode::PORTALS
+    }
+
+    /// PtlInit has been called so often without PtlFini.
+    pub fn initialised(&mut self, times: u32) {
+        self.header().initialised.store(times, Relaxed);
+    }
+
     /// A Portals program calls the library: what it has computed since the last call takes time.
     pub fn library_entered(&mut self) {
-        if self.settings.portals_program != 0 && self.settings.compute_ppm != 0 {
+        if self.is_portals_program() {
             self.account_compute();
         }
     }
 
     /// It goes back to the program.
     pub fn library_left(&mut self) {
-        if self.settings.portals_program != 0 && self.settings.compute_ppm != 0 {
+        if self.is_portals_program() {
             self.mark_cpu();
         }
     }
@@ -154,7 +187,7 @@ impl Rank {
     /// A barrier of all ranks over their launcher begins. They meet here first, in simulated time, so that nobody waits outside
     /// while another one needs the simulation to go on.
     pub(crate) fn barrier(&mut self) {
-        if self.settings.portals_program == 0 || self.outside {
+        if self.outside {
             return;
         }
         self.library_entered();
@@ -176,28 +209,9 @@ impl Rank {
         self.header().finalized.store(1, Release);
     }
 
-    pub(crate) fn aborts(&mut self, code: i64) {
-        self.header().abort_code.store((code as u32).wrapping_add(1), Release);
-    }
-
-    pub(crate) fn exits(&mut self, status: i32) {
-        self.header().exit_status.store((status as u32 & 0xff) + 1, Release);
-    }
-
-    /// The program reads the clock: CPU time so far, and the cost of the reading.
-    pub(crate) fn read_clock(&mut self) -> u64 {
-        if self.class.is_none() {
-            self.account_compute();
-        }
-        if !self.outside {
-            self.advance(self.settings.clock_read_ps);
-            self.clock_reads += 1;
-            // Not at once: programs that take times are no slower for it.
-            if self.clock_reads > READS_IN_VAIN {
-                self.let_others_get_on(self.in_a_long_wait(0));
-            }
-        }
-        self.elapsed_ps()
+    /// The program calls what is not simulated. True for the rank that is to say so.
+    pub(crate) fn refuses(&mut self) -> bool {
+        self.region.file().refused.swap(1, Relaxed) == 0
     }
 
     /// The program sleeps for `ps` of simulated time.
@@ -206,21 +220,14 @@ impl Rank {
             self.account_compute();
             self.advance(ps);
             self.let_others_get_on(0);
+            self.mark_cpu();
         }
     }
 
     /// The program may be in a loop that waits for its memory to change; it may look so many ps late.
-    fn let_others_get_on(&mut self, late: u64) {
-        if self.clock >= self.header().horizon.load(Relaxed) + late {
-            self.park(self.clock, reason::POLL);
+    pub(crate) fn let_others_get_on(&mut self, late: u64) {
+        if !self.outside && self.clock >= self.horizon().saturating_add(late) {
+            self.park_with_others(self.clock);
         }
     }
-}
-
-/// CPU time of this thread, ns, from the kernel itself: the library function is the simulated one.
-fn thread_cpu_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is valid for writing.
-    unsafe { libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

@@ -1,9 +1,9 @@
 //! What a rank finds when it looks, and what looking in vain costs: see the rules in [`super`].
 
 use super::{Counter, LONGEST_NAP_PER_RANK, OUTSIDE_NAP, Rank};
-use crate::turns;
+use crate::{own_queue, threads, turns};
 use narrows_channel::futex;
-use narrows_channel::layout::{COMMAND_PAYLOAD, reason};
+use narrows_channel::layout::COMMAND_PAYLOAD;
 use narrows_mpicalls::Class;
 use narrows_portals::{Command, CtId, EqId, Event};
 use narrows_units::SimTime;
@@ -100,18 +100,26 @@ impl Rank {
                     self.empty_polls = passes;
                     return;
                 }
+                if self.talks_to_itself {
+                    let content = own_queue::content();
+                    if std::mem::replace(&mut self.own_queue, content) != content {
+                        self.empty_polls = 0;
+                        return;
+                    }
+                }
             }
             match self.notices.front() {
                 Some(&(time, _)) => self.wait_until(time),
-                None => self.park_until_notice(),
+                None => self.park_with_others(u64::MAX),
             }
             self.activity();
         } else {
             let cost = self.in_a_long_wait(self.settings.poll_ps);
             self.advance(cost);
             self.header().wait_ps.fetch_add(cost, Relaxed);
-            if self.clock >= self.header().horizon.load(Relaxed) {
-                self.park(self.clock, reason::POLL);
+            threads::pace(self.clock);
+            if self.clock >= self.horizon() {
+                self.park_with_others(self.clock);
             }
         }
     }
@@ -230,16 +238,14 @@ impl Rank {
                 _ if self.clock >= end => return Waited::Over,
                 _ if gives_way && (self.wanted() || turns::others_must_look()) => return Waited::Wanted,
                 _ => {
-                    let first = if gives_way { end.min(turns::earliest_end()) } else { end };
-                    self.park(first, reason::POLL);
-                    if self.interrupted() || self.wanted() {
-                        // It was woken before its time.
+                    let least = if gives_way { threads::least() } else { u64::MAX };
+                    if least <= self.clock {
+                        // What they do may still come before this: it takes no simulated time to wait for that.
+                        threads::rest();
                         continue;
                     }
-                    let next = self.notices.front().map_or(u64::MAX, |&(time, _)| time).min(first);
-                    if next != u64::MAX {
-                        self.wait_until(next);
-                    }
+                    let first = if gives_way { end.min(turns::earliest_end()) } else { end };
+                    self.park_with_others(first.min(least));
                     if first < end && self.clock >= first {
                         turns::changed();
                     }

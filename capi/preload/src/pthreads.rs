@@ -1,0 +1,253 @@
+//! Threads of the program wait for each other: what POSIX has for that.
+
+use crate::meet::{self, Rounds};
+use crate::symbols::real;
+use crate::{portals, state};
+use libc::{
+    EBUSY, c_int, c_uint, c_void, clockid_t, pthread_barrier_t, pthread_barrierattr_t, pthread_cond_t, pthread_mutex_t, pthread_rwlock_t,
+    pthread_t, sem_t, timespec,
+};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+// Locks are taken before this library is ready, by a malloc that looks a symbol up among others: so these are no symbols to be looked up,
+// but the names under which the C library exports the same functions for itself.
+core::arch::global_asm!(
+    ".symver narrows_libc_mutex_lock, __pthread_mutex_lock@GLIBC_2.2.5",
+    ".symver narrows_libc_mutex_trylock, __pthread_mutex_trylock@GLIBC_2.2.5",
+    ".symver narrows_libc_mutex_unlock, __pthread_mutex_unlock@GLIBC_2.2.5",
+    ".symver narrows_libc_rdlock, __pthread_rwlock_rdlock@GLIBC_2.2.5",
+    ".symver narrows_libc_tryrdlock, __pthread_rwlock_tryrdlock@GLIBC_2.2.5",
+    ".symver narrows_libc_wrlock, __pthread_rwlock_wrlock@GLIBC_2.2.5",
+    ".symver narrows_libc_trywrlock, __pthread_rwlock_trywrlock@GLIBC_2.2.5",
+    ".symver narrows_libc_rwlock_unlock, __pthread_rwlock_unlock@GLIBC_2.2.5",
+    ".text",
+    "narrows_mutex_lock: jmp *narrows_libc_mutex_lock@GOTPCREL(%rip)",
+    "narrows_mutex_trylock: jmp *narrows_libc_mutex_trylock@GOTPCREL(%rip)",
+    "narrows_mutex_unlock: jmp *narrows_libc_mutex_unlock@GOTPCREL(%rip)",
+    "narrows_rdlock: jmp *narrows_libc_rdlock@GOTPCREL(%rip)",
+    "narrows_tryrdlock: jmp *narrows_libc_tryrdlock@GOTPCREL(%rip)",
+    "narrows_wrlock: jmp *narrows_libc_wrlock@GOTPCREL(%rip)",
+    "narrows_trywrlock: jmp *narrows_libc_trywrlock@GOTPCREL(%rip)",
+    "narrows_rwlock_unlock: jmp *narrows_libc_rwlock_unlock@GOTPCREL(%rip)",
+    ".globl narrows_mutex_lock, narrows_mutex_trylock, narrows_mutex_unlock",
+    ".globl narrows_rdlock, narrows_tryrdlock, narrows_wrlock, narrows_trywrlock, narrows_rwlock_unlock",
+    ".hidden narrows_mutex_lock, narrows_mutex_trylock, narrows_mutex_unlock",
+    ".hidden narrows_rdlock, narrows_tryrdlock, narrows_wrlock, narrows_trywrlock, narrows_rwlock_unlock",
+    options(att_syntax)
+);
+
+mod next {
+    use super::*;
+    unsafe extern "C" {
+        pub fn narrows_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int;
+        pub fn narrows_mutex_trylock(mutex: *mut pthread_mutex_t) -> c_int;
+        pub fn narrows_mutex_unlock(mutex: *mut pthread_mutex_t) -> c_int;
+        pub fn narrows_rdlock(lock: *mut pthread_rwlock_t) -> c_int;
+        pub fn narrows_tryrdlock(lock: *mut pthread_rwlock_t) -> c_int;
+        pub fn narrows_wrlock(lock: *mut pthread_rwlock_t) -> c_int;
+        pub fn narrows_trywrlock(lock: *mut pthread_rwlock_t) -> c_int;
+        pub fn narrows_rwlock_unlock(lock: *mut pthread_rwlock_t) -> c_int;
+    }
+    real! {
+        fn pthread_join(thread: pthread_t, result: *mut *mut c_void) -> c_int;
+        fn pthread_tryjoin_np(thread: pthread_t, result: *mut *mut c_void) -> c_int;
+        fn pthread_timedjoin_np(thread: pthread_t, result: *mut *mut c_void, deadline: *const timespec) -> c_int;
+        fn pthread_clockjoin_np(thread: pthread_t, result: *mut *mut c_void, clock: clockid_t, deadline: *const timespec) -> c_int;
+        #[version = c"GLIBC_2.3.2"]
+        fn pthread_cond_wait(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t) -> c_int;
+        #[version = c"GLIBC_2.3.2"]
+        fn pthread_cond_signal(cond: *mut pthread_cond_t) -> c_int;
+        #[version = c"GLIBC_2.3.2"]
+        fn pthread_cond_broadcast(cond: *mut pthread_cond_t) -> c_int;
+        fn pthread_barrier_init(barrier: *mut pthread_barrier_t, attributes: *const pthread_barrierattr_t, count: c_uint) -> c_int;
+        fn pthread_barrier_wait(barrier: *mut pthread_barrier_t) -> c_int;
+        fn sem_wait(semaphore: *mut sem_t) -> c_int;
+        fn sem_trywait(semaphore: *mut sem_t) -> c_int;
+        fn sem_post(semaphore: *mut sem_t) -> c_int;
+    }
+}
+
+/// Clocks of threads that have ended, until they are joined.
+static ENDED: Mutex<BTreeMap<pthread_t, u64>> = Mutex::new(BTreeMap::new());
+
+fn ended() -> MutexGuard<'static, BTreeMap<pthread_t, u64>> {
+    ENDED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The calling thread ends.
+pub fn note_end() {
+    let clock = portals::thread_ends();
+    // SAFETY: no arguments.
+    ended().insert(unsafe { libc::pthread_self() }, clock);
+}
+
+/// A thread of that number begins: one that had it before was never joined.
+pub fn note_begin() {
+    // SAFETY: no arguments.
+    ended().remove(&unsafe { libc::pthread_self() });
+}
+
+fn join(thread: pthread_t, join: impl FnOnce() -> c_int) -> c_int {
+    if !meet::threads() {
+        return join();
+    }
+    portals::thread_waits();
+    let code = join();
+    portals::thread_goes_on(if code == 0 { ended().remove(&thread).unwrap_or(0) } else { 0 });
+    code
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_join(thread: pthread_t, result: *mut *mut c_void) -> c_int {
+    // SAFETY: forwarded as it came.
+    join(thread, || unsafe { next::pthread_join(thread, result) })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_tryjoin_np(thread: pthread_t, result: *mut *mut c_void) -> c_int {
+    // SAFETY: forwarded as it came.
+    join(thread, || unsafe { next::pthread_tryjoin_np(thread, result) })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_timedjoin_np(thread: pthread_t, result: *mut *mut c_void, deadline: *const timespec) -> c_int {
+    // SAFETY: forwarded as it came.
+    join(thread, || unsafe { next::pthread_timedjoin_np(thread, result, deadline) })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_clockjoin_np(
+    thread: pthread_t,
+    result: *mut *mut c_void,
+    clock: clockid_t,
+    deadline: *const timespec,
+) -> c_int {
+    // SAFETY: forwarded as it came.
+    join(thread, || unsafe { next::pthread_clockjoin_np(thread, result, clock, deadline) })
+}
+
+/// Functions that wait if trying to do the same says `busy`.
+macro_rules! locks {
+    ($($name:ident($lock:ident: $type:ty), $real:ident, $try:ident;)*) => {
+        $(
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn $name($lock: *mut $type) -> c_int {
+                // SAFETY: forwarded as it came. A lock that was free is taken at once.
+                unsafe {
+                    if !meet::threads() {
+                        return next::$real($lock);
+                    }
+                    match next::$try($lock) {
+                        EBUSY => meet::wait(&[$lock as usize], || next::$real($lock)),
+                        code => code,
+                    }
+                }
+            }
+        )*
+    };
+}
+
+locks! {
+    pthread_mutex_lock(mutex: pthread_mutex_t), narrows_mutex_lock, narrows_mutex_trylock;
+    pthread_rwlock_rdlock(lock: pthread_rwlock_t), narrows_rdlock, narrows_tryrdlock;
+    pthread_rwlock_wrlock(lock: pthread_rwlock_t), narrows_wrlock, narrows_trywrlock;
+}
+
+/// Functions that let others go on.
+macro_rules! releases {
+    ($($name:ident($place:ident: $type:ty), $real:ident;)*) => {
+        $(
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn $name($place: *mut $type) -> c_int {
+                meet::release($place as usize);
+                // SAFETY: forwarded as it came.
+                unsafe { next::$real($place) }
+            }
+        )*
+    };
+}
+
+releases! {
+    pthread_mutex_unlock(mutex: pthread_mutex_t), narrows_mutex_unlock;
+    pthread_rwlock_unlock(lock: pthread_rwlock_t), narrows_rwlock_unlock;
+    pthread_cond_signal(cond: pthread_cond_t), pthread_cond_signal;
+    pthread_cond_broadcast(cond: pthread_cond_t), pthread_cond_broadcast;
+    sem_post(semaphore: sem_t), sem_post;
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_cond_wait(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t) -> c_int {
+    if !meet::threads() {
+        // SAFETY: forwarded as it came.
+        return unsafe { next::pthread_cond_wait(cond, mutex) };
+    }
+    meet::release(mutex as usize);
+    // It has the mutex again when its last owner has given it back.
+    // SAFETY: forwarded as it came.
+    meet::wait(&[cond as usize, mutex as usize], || unsafe { next::pthread_cond_wait(cond, mutex) })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn sem_wait(semaphore: *mut sem_t) -> c_int {
+    // SAFETY: forwarded as it came; errno is this thread's.
+    unsafe {
+        if !meet::threads() {
+            return next::sem_wait(semaphore);
+        }
+        let errno = *libc::__errno_location();
+        if next::sem_trywait(semaphore) == 0 {
+            return 0;
+        }
+        *libc::__errno_location() = errno;
+        meet::wait(&[semaphore as usize], || next::sem_wait(semaphore))
+    }
+}
+
+struct Barrier {
+    count: u64,
+    arrived: u64,
+    rounds: Rounds,
+}
+
+/// By address. What is known of one stays when it is destroyed: threads that have just left it may not have looked yet.
+static BARRIERS: Mutex<BTreeMap<usize, Barrier>> = Mutex::new(BTreeMap::new());
+
+fn barriers() -> MutexGuard<'static, BTreeMap<usize, Barrier>> {
+    BARRIERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_barrier_init(
+    barrier: *mut pthread_barrier_t,
+    attributes: *const pthread_barrierattr_t,
+    count: c_uint,
+) -> c_int {
+    // SAFETY: forwarded as it came.
+    let code = unsafe { next::pthread_barrier_init(barrier, attributes, count) };
+    if code == 0 && state::on() && state::in_program() {
+        barriers().insert(barrier as usize, Barrier { count: u64::from(count), arrived: 0, rounds: Rounds::default() });
+    }
+    code
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_barrier_wait(barrier: *mut pthread_barrier_t) -> c_int {
+    if !meet::threads() {
+        // SAFETY: forwarded as it came.
+        return unsafe { next::pthread_barrier_wait(barrier) };
+    }
+    let clock = portals::thread_clock();
+    let round = barriers().get_mut(&(barrier as usize)).map(|known| {
+        let round = known.arrived / known.count;
+        known.arrived += 1;
+        known.rounds.come(round, clock);
+        round
+    });
+    portals::thread_waits();
+    // SAFETY: forwarded as it came.
+    let code = unsafe { next::pthread_barrier_wait(barrier) };
+    let latest = round.and_then(|round| barriers().get(&(barrier as usize)).map(|known| known.rounds.latest(round)));
+    portals::thread_goes_on(latest.unwrap_or(0));
+    code
+}

@@ -1,0 +1,784 @@
+//! The threads of a rank, each with a clock of its own (docs/decisions/0007-threads.md).
+//!
+//! A thread's clock moves by what the thread computes, looks at, sleeps and waits for. While it holds the rank ([`crate::Session`]), the
+//! rank's clock is its clock. Clocks meet where one thread waits for another one: who knows of such a place calls [`waits`] and [`goes_on`]
+//! around the wait, and says there what the other one's clock was.
+//!
+//! A thread that only looks around (polls, looks at the clock, sleeps) does not get ahead of one that computes, see [`pace`]: time passes
+//! for it as fast as the other one uses its core.
+
+use crate::{attach, shared};
+use narrows_channel::futex;
+use narrows_channel::layout::EPOCH_PS;
+use std::cell::Cell;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// So long between two marks is taken for CPU time without asking the kernel: a thread that has lost its core meanwhile was away for
+/// longer.
+const SHORT_NS: u64 = 20_000;
+/// The kernel is asked at least so often, so that such guesses do not add up.
+const LONGEST_GUESS_NS: u64 = 1_000_000;
+/// How long a thread sleeps that must not get ahead of another one, before it looks how far that one is: at least, and at most.
+const NAP: Duration = Duration::from_micros(50);
+const LONGEST_NAP: Duration = Duration::from_millis(5);
+/// Without a cost of computing, a thread that has used so much CPU time since it last met another one is not waited for. Our own choice: it
+/// may be spinning for the one that waits.
+const LONGEST_STRETCH_NS: u64 = 100_000_000;
+/// How far a thread that lets others go on may be ahead of one that runs. Our own choice: less means more naps.
+const LEAD_PS: u64 = 50_000_000;
+
+/// One thread.
+pub(crate) struct Thread {
+    id: AtomicI32,
+    /// Its clock while it does not hold the rank, ps.
+    clock: AtomicU64,
+    /// CPU time up to which work has become simulated time, ns: the rank's word for the first thread, which the simulator knows.
+    mark: &'static AtomicU64,
+    /// Time of the host at that mark, and when the kernel was last asked for the CPU time, ns.
+    wall: AtomicU64,
+    asked: AtomicU64,
+    /// It runs, as far as is known: it neither waits for another thread nor for the simulation.
+    runs: AtomicBool,
+    /// Inside an MPI call, where only modelled costs count.
+    pub in_call: AtomicBool,
+    /// It may sleep because another one has the list of threads: who finds it asleep has it.
+    takes_lock: AtomicBool,
+    /// It works for teams of OpenMP.
+    worker: AtomicBool,
+    /// It sleeps, and has asked the thread that has parked the rank for that time to come back; 0: it has not.
+    asked_to_give_way: AtomicU64,
+    /// How often it has come here.
+    turns: AtomicU64,
+    /// For those that wait for it: its turns and CPU time when they saw it first in this turn, and the CPU time when they saw it last.
+    seen_turn: AtomicU64,
+    seen_first: AtomicU64,
+    seen_last: AtomicU64,
+    /// Looks at the clock since something happened (see [`ACTIVITY`]), and the clock then.
+    looks: AtomicU32,
+    activity: AtomicU64,
+    idle_since: AtomicU64,
+}
+
+/// Something has happened to the rank since the number was last read.
+static ACTIVITY: AtomicU64 = AtomicU64::new(0);
+/// CPU time between two marks in which the program does nothing, ns: see [`calibrate`].
+static OVERHEAD_NS: AtomicU64 = AtomicU64::new(0);
+/// While that is measured: what was.
+static SAMPLES: Mutex<Option<Vec<u64>>> = Mutex::new(None);
+static SAMPLING: AtomicBool = AtomicBool::new(false);
+/// Threads in [`All`].
+static COUNT: AtomicU32 = AtomicU32::new(0);
+/// Raised with every change of [`All`] that somebody may wait for, and how many do.
+static CHANGES: AtomicU32 = AtomicU32::new(0);
+static WATCHERS: AtomicU32 = AtomicU32::new(0);
+/// Work of all threads that has become simulated time, ps.
+static WORK_PS: AtomicU64 = AtomicU64::new(0);
+
+struct All {
+    threads: Vec<&'static Thread>,
+    /// Clocks of threads that have been made and have not begun.
+    made: Vec<u64>,
+    /// Records of threads that have ended.
+    free: Vec<&'static Thread>,
+    /// Who sleeps in simulated time, and until when.
+    sleepers: Vec<(u64, &'static Thread)>,
+    /// A thread has parked the rank, until then at the latest.
+    parked: Option<u64>,
+    /// How often the rank was parked.
+    parks: u64,
+    phase: Phase,
+}
+
+/// A time in which several threads run.
+struct Phase {
+    /// The clock when it began, ps, and [`WORK_PS`].
+    start: u64,
+    work: u64,
+    /// The most threads that have run in it.
+    threads: u64,
+}
+
+static ALL: Mutex<All> = Mutex::new(All {
+    threads: Vec::new(),
+    made: Vec::new(),
+    free: Vec::new(),
+    sleepers: Vec::new(),
+    parked: None,
+    parks: 0,
+    phase: Phase { start: 0, work: 0, threads: 0 },
+});
+
+fn all() -> MutexGuard<'static, All> {
+    let takes = |yes| {
+        if let Some(thread) = current() {
+            thread.takes_lock.store(yes, Relaxed);
+        }
+    };
+    takes(true);
+    let all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+    takes(false);
+    all
+}
+
+thread_local! {
+    static CURRENT: Cell<Option<&'static Thread>> = const { Cell::new(None) };
+}
+
+/// The calling thread, if it is one of the program's.
+pub(crate) fn current() -> Option<&'static Thread> {
+    CURRENT.get()
+}
+
+/// The rank has more than one thread.
+pub(crate) fn many() -> bool {
+    COUNT.load(Relaxed) > 1
+}
+
+/// Something has happened to the rank: what its threads do next is not in vain.
+pub(crate) fn activity() {
+    // Written by who holds the rank.
+    ACTIVITY.store(ACTIVITY.load(Relaxed) + 1, Relaxed);
+}
+
+fn compute_ppm() -> u64 {
+    attach::shared().map_or(0, |(file, _)| file.settings.compute_ppm)
+}
+
+fn to_ps(ns: u64, ppm: u64) -> u64 {
+    (u128::from(ns) * 1000 * u128::from(ppm) / 1_000_000) as u64
+}
+
+fn note_change() {
+    CHANGES.fetch_add(1, Release);
+    if WATCHERS.load(Acquire) != 0 {
+        futex::wake(&CHANGES);
+    }
+}
+
+/// Waits for a change of [`All`], which must not be locked, or for a little while.
+fn nap(seen: u32, longest: Duration) {
+    WATCHERS.fetch_add(1, AcqRel);
+    futex::wait(&CHANGES, seen, Some(longest));
+    WATCHERS.fetch_sub(1, AcqRel);
+}
+
+impl Thread {
+    fn new(first: bool) -> &'static Thread {
+        let mark = match attach::shared() {
+            Some((_, header)) if first => &header.cpu_mark_ns,
+            _ => Box::leak(Box::new(AtomicU64::new(0))),
+        };
+        Box::leak(Box::new(Thread {
+            id: AtomicI32::new(0),
+            clock: AtomicU64::new(0),
+            mark,
+            wall: AtomicU64::new(0),
+            asked: AtomicU64::new(0),
+            runs: AtomicBool::new(true),
+            in_call: AtomicBool::new(false),
+            takes_lock: AtomicBool::new(false),
+            worker: AtomicBool::new(false),
+            asked_to_give_way: AtomicU64::new(0),
+            turns: AtomicU64::new(0),
+            seen_turn: AtomicU64::new(u64::MAX),
+            seen_first: AtomicU64::new(0),
+            seen_last: AtomicU64::new(u64::MAX),
+            looks: AtomicU32::new(0),
+            activity: AtomicU64::new(0),
+            idle_since: AtomicU64::new(0),
+        }))
+    }
+
+    /// Its clock while it does not hold the rank, ps.
+    pub fn clock(&self) -> u64 {
+        self.clock.load(Relaxed)
+    }
+
+    /// Sets it.
+    pub fn set_clock(&self, ps: u64) {
+        self.clock.store(ps, Relaxed);
+    }
+
+    /// It lets others run, and may be waiting for one of them by looking at memory: its clock, `now`, is not behind theirs.
+    pub fn catch_up(&self, now: u64) -> u64 {
+        let least = all().least(Some(self)).unwrap_or(0);
+        let clock = now.max(least);
+        self.clock.store(clock, Relaxed);
+        clock
+    }
+
+    /// It has said that it waits for another one.
+    pub fn waits(&self) -> bool {
+        !self.runs.load(Relaxed)
+    }
+
+    fn no_longer_asks(&self) {
+        if self.asked_to_give_way.swap(0, Relaxed) != 0 {
+            shared::ask_to_give_way(false);
+        }
+    }
+
+    fn turn(&self) {
+        self.turns.store(self.turns.load(Relaxed) + 1, Relaxed);
+    }
+
+    /// CPU time since the last mark, ns, without what it costs to ask; and a mark.
+    fn used_ns(&self) -> u64 {
+        let now = wall_ns();
+        let elapsed = now.saturating_sub(self.wall.swap(now, Relaxed));
+        let mark = self.mark.load(Relaxed);
+        let used = if elapsed < SHORT_NS && now - self.asked.load(Relaxed) < LONGEST_GUESS_NS {
+            self.mark.store(mark + elapsed, Relaxed);
+            elapsed
+        } else {
+            let cpu = cpu_ns(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or(mark);
+            self.mark.store(cpu, Relaxed);
+            self.asked.store(now, Relaxed);
+            cpu.saturating_sub(mark)
+        };
+        if SAMPLING.load(Relaxed) {
+            SAMPLES.lock().unwrap_or_else(PoisonError::into_inner).iter_mut().for_each(|samples| samples.push(used));
+            return 0;
+        }
+        // What it costs to ask varies by as much: between two looks in a row there is nothing.
+        let overhead = OVERHEAD_NS.load(Relaxed);
+        if used < 2 * overhead { 0 } else { used - overhead }
+    }
+
+    /// What the calling thread has computed since the last mark, ps; and a mark.
+    pub fn work_ps(&self) -> u64 {
+        self.turn();
+        let ppm = compute_ppm();
+        if ppm == 0 {
+            return 0;
+        }
+        let work = to_ps(self.used_ns(), ppm);
+        if many() {
+            WORK_PS.fetch_add(work, Relaxed);
+        }
+        work
+    }
+
+    /// What the calling thread has done since the last mark was no computing.
+    pub fn mark(&self) {
+        if compute_ppm() != 0 {
+            self.used_ns();
+        }
+    }
+
+    /// It has computed since the last mark, and its clock moves by that.
+    fn account(&self) {
+        let work = if self.in_call.load(Relaxed) { 0 } else { self.work_ps() };
+        self.clock.store(self.clock() + work, Relaxed);
+    }
+
+    /// The earliest that its clock can be now, ps; `None`: it does not run, whatever is known of it.
+    fn least_clock(&self, ppm: u64) -> Option<u64> {
+        let id = self.id.load(Relaxed);
+        // The mark first: it moves before the clock does.
+        let (mark, turn) = (self.mark.load(Relaxed), self.turns.load(Relaxed));
+        // CPU clock of a thread by its number, as pthread_getcpuclockid(3) makes it: per thread, time on a core.
+        let cpu = cpu_ns((!id << 3) | 6)?;
+        if self.seen_last.swap(cpu, Relaxed) == cpu && !self.takes_lock.load(Relaxed) && !is_runnable(id) {
+            return None;
+        }
+        if self.seen_turn.swap(turn, Relaxed) != turn {
+            self.seen_first.store(cpu, Relaxed);
+        }
+        if ppm == 0 && cpu.saturating_sub(self.seen_first.load(Relaxed)) > LONGEST_STRETCH_NS {
+            return None;
+        }
+        let work = if self.in_call.load(Relaxed) { 0 } else { to_ps(cpu.saturating_sub(mark), ppm) };
+        Some(self.clock() + work)
+    }
+
+    /// Looks at the clock since something happened, this one included; and since when, ps.
+    fn count_look(&self) -> (u32, u64) {
+        let activity = ACTIVITY.load(Relaxed);
+        if self.activity.swap(activity, Relaxed) != activity {
+            self.looks.store(0, Relaxed);
+            self.idle_since.store(self.clock(), Relaxed);
+        }
+        let looks = self.looks.load(Relaxed).saturating_add(1);
+        self.looks.store(looks, Relaxed);
+        (looks, self.idle_since.load(Relaxed))
+    }
+}
+
+impl All {
+    /// The least clock of the threads that run, but for `but`.
+    fn least(&self, but: Option<&Thread>) -> Option<u64> {
+        let ppm = compute_ppm();
+        let others = self.others(but).filter(|thread| thread.runs.load(Relaxed));
+        others.filter_map(|thread| thread.least_clock(ppm)).chain(self.made.iter().copied()).min()
+    }
+
+    /// The least clock of those that have waited, and have just been woken: they have not come as far as to say so.
+    fn least_waking(&self, but: Option<&Thread>) -> Option<u64> {
+        let sleeps = |thread: &Thread| self.sleepers.iter().any(|(_, sleeper)| std::ptr::eq(*sleeper, thread));
+        let waking = |thread: &&&Thread| !thread.runs.load(Relaxed) && !sleeps(thread) && is_runnable(thread.id.load(Relaxed));
+        self.others(but).filter(waking).map(|thread| thread.clock()).min()
+    }
+
+    fn others<'a>(&'a self, but: Option<&'a Thread>) -> impl Iterator<Item = &'a &'static Thread> {
+        self.threads.iter().filter(move |thread| but.is_none_or(|but| !std::ptr::eq(**thread, but)))
+    }
+
+    fn count(&self) {
+        COUNT.store((self.threads.len() + self.made.len()) as u32, Relaxed);
+    }
+
+    fn running(&self) -> usize {
+        self.threads.iter().filter(|thread| thread.runs.load(Relaxed)).count()
+    }
+
+    /// `thread` runs from now on, at `clock`.
+    fn starts(&mut self, thread: &Thread, clock: u64) {
+        if thread.runs.swap(true, Relaxed) {
+            return;
+        }
+        let running = self.running() as u64;
+        if running == 2 {
+            self.phase = Phase { start: clock, work: WORK_PS.load(Relaxed), threads: 0 };
+        }
+        self.phase.threads = self.phase.threads.max(running);
+    }
+
+    /// No thread that waited for others comes before this: so much work on so few cores takes so long.
+    fn floor(&self) -> u64 {
+        let cores = attach::cores_of_rank();
+        if self.phase.threads <= cores { 0 } else { self.phase.start + (WORK_PS.load(Relaxed) - self.phase.work) / cores }
+    }
+}
+
+/// The calling thread begins, its clock at `clock` ps. One that is `idle` runs only when it is said that it goes on.
+pub(crate) fn begin(clock: u64, idle: bool) -> &'static Thread {
+    if let Some(thread) = current() {
+        return thread;
+    }
+    // SAFETY: no arguments.
+    let (id, process) = unsafe { (libc::gettid(), libc::getpid()) };
+    let mut all = all();
+    let thread = if id == process { Thread::new(true) } else { all.free.pop().unwrap_or_else(|| Thread::new(false)) };
+    thread.id.store(id, Relaxed);
+    thread.clock.store(clock, Relaxed);
+    thread.in_call.store(false, Relaxed);
+    thread.runs.store(false, Relaxed);
+    thread.worker.store(idle, Relaxed);
+    if let Some(at) = all.made.iter().position(|made| *made == clock) {
+        all.made.swap_remove(at);
+    }
+    all.threads.push(thread);
+    all.count();
+    if !idle {
+        all.starts(thread, clock);
+    }
+    drop(all);
+    CURRENT.set(Some(thread));
+    thread.turn();
+    thread.mark();
+    note_change();
+    thread
+}
+
+/// The calling thread makes another one: its clock, ps, is the new one's, which counts as running from now on. `false`: it could not be made.
+pub(crate) fn makes(yes: bool) -> u64 {
+    let clock = now();
+    let mut all = all();
+    if yes {
+        all.made.push(clock);
+    } else if let Some(at) = all.made.iter().position(|made| *made <= clock) {
+        all.made.swap_remove(at);
+    }
+    all.count();
+    clock
+}
+
+/// The calling thread ends. Its clock, ps.
+pub(crate) fn end() -> u64 {
+    let Some(thread) = CURRENT.take() else { return 0 };
+    thread.account();
+    let clock = thread.clock();
+    let mut all = all();
+    all.threads.retain(|other| !std::ptr::eq(*other, thread));
+    all.free.push(thread);
+    all.count();
+    drop(all);
+    note_change();
+    clock
+}
+
+/// Simulated time begins, for all threads alike.
+pub(crate) fn start() {
+    begin(EPOCH_PS, false);
+    for thread in &all().threads {
+        thread.clock.store(EPOCH_PS, Relaxed);
+        if let Some(cpu) = cpu_ns((!thread.id.load(Relaxed) << 3) | 6) {
+            thread.mark.store(cpu, Relaxed);
+            thread.wall.store(0, Relaxed);
+        }
+    }
+}
+
+/// What the calling thread's clock is, for one that will wait for it, ps.
+pub(crate) fn now() -> u64 {
+    let Some(thread) = current() else { return 0 };
+    thread.account();
+    thread.clock()
+}
+
+/// The calling thread is going to wait for another one.
+pub(crate) fn waits() {
+    let Some(thread) = current() else { return };
+    thread.account();
+    let all = all();
+    thread.runs.store(false, Relaxed);
+    drop(all);
+    note_change();
+}
+
+/// It waits no longer; the clock of the one that it has waited for was `clock` ps, 0 for nobody.
+pub(crate) fn goes_on(clock: u64) {
+    let Some(thread) = current() else { return };
+    let mut all = all();
+    let floor = all.floor();
+    let clock = clock.max(thread.clock()).max(floor);
+    thread.clock.store(clock, Relaxed);
+    all.starts(thread, clock);
+    drop(all);
+    thread.turn();
+    thread.mark();
+}
+
+/// The calling thread stands in a queue inside the library, or no longer does.
+pub(crate) fn runs(yes: bool) {
+    if many()
+        && let Some(thread) = current()
+    {
+        let mut all = all();
+        if yes {
+            all.starts(thread, thread.clock());
+        } else {
+            thread.runs.store(false, Relaxed);
+        }
+        drop(all);
+        note_change();
+    }
+}
+
+/// The latest clock of all threads that work for teams, ps, with what they have computed although nothing was said of it.
+pub(crate) fn latest_worker() -> u64 {
+    let ppm = compute_ppm();
+    let latest = |thread: &&Thread| {
+        let work = cpu_ns((!thread.id.load(Relaxed) << 3) | 6).map_or(0, |cpu| cpu.saturating_sub(thread.mark.load(Relaxed)));
+        thread.clock() + to_ps(work, ppm)
+    };
+    all().threads.iter().copied().filter(|thread| thread.worker.load(Relaxed)).map(|thread| latest(&thread)).max().unwrap_or(0)
+}
+
+/// What more threads than cores have computed takes its time, ps.
+pub(crate) fn floor() -> u64 {
+    if many() { all().floor() } else { 0 }
+}
+
+/// A look at the clock by the calling thread: it costs `cost` ps, and its own time is nobody's computing. `long` says how much a look may
+/// cost instead after a while of nothing else, ps. Returns the clock, and since when the thread has done nothing but look, if that is for
+/// some time.
+pub(crate) fn look(thread: &'static Thread, cost: u64, long: impl Fn(u64) -> u64) -> (u64, Option<u64>) {
+    thread.account();
+    let (looks, since) = thread.count_look();
+    let idle = (looks > LOOKS_IN_VAIN).then_some(since);
+    let clock = thread.clock() + idle.map_or(cost, |since| cost.max(long(thread.clock() - since.min(thread.clock()))));
+    thread.clock.store(clock, Relaxed);
+    (clock, idle)
+}
+
+/// After so many looks at the clock and nothing else a program may be waiting for something that others do.
+const LOOKS_IN_VAIN: u32 = 8;
+
+/// The least clock of other threads that run, or are about to, ps; `u64::MAX`: none does.
+pub(crate) fn least() -> u64 {
+    if !many() {
+        return u64::MAX;
+    }
+    let all = all();
+    let (running, waking) = (all.least(current()), all.least_waking(current()));
+    running.into_iter().chain(waking).min().unwrap_or(u64::MAX)
+}
+
+/// Waits in real time while another thread runs whose clock may be less than `clock` ps.
+pub(crate) fn pace(clock: u64) {
+    while many() {
+        let seen = CHANGES.load(Acquire);
+        match all().least(current()) {
+            Some(least) if least < clock => nap(seen, time_to(clock - least)),
+            _ => break,
+        }
+    }
+}
+
+/// How long a thread computes at least until its clock has moved by `ps`.
+fn time_to(ps: u64) -> Duration {
+    match compute_ppm() {
+        0 => NAP,
+        ppm => Duration::from_nanos((u128::from(ps) * 1000 / u128::from(ppm)) as u64).clamp(NAP, LONGEST_NAP),
+    }
+}
+
+/// The calling thread is going to let others go on: none of those that run may be far behind, or it would find what comes too early.
+pub(crate) fn meets() {
+    if let Some(thread) = current() {
+        thread.account();
+        pace(thread.clock().saturating_sub(LEAD_PS));
+        thread.mark();
+    }
+}
+
+/// A little while, or until the threads' states change.
+pub(crate) fn rest() {
+    nap(CHANGES.load(Acquire), NAP);
+}
+
+/// The calling thread sleeps until its clock is `end` ps: until all others that run have come as far, and the simulation too if another
+/// thread has parked the rank.
+pub(crate) fn sleep_until(thread: &'static Thread, end: u64) {
+    lie_down(thread, end);
+    loop {
+        let seen = CHANGES.load(Acquire);
+        match sleeps_on(thread) {
+            Some(while_) => nap(seen, while_),
+            None => break,
+        }
+    }
+    get_up(thread, 0);
+}
+
+/// The first part of [`sleep_until`]: the thread begins to sleep.
+pub(crate) fn lie_down(thread: &'static Thread, end: u64) {
+    let mut all = all();
+    all.sleepers.push((end, thread));
+    thread.runs.store(false, Relaxed);
+    drop(all);
+    note_change();
+}
+
+/// The second part: `None` when its time is over; otherwise ask again after so long.
+pub(crate) fn sleeps_on(thread: &'static Thread) -> Option<Duration> {
+    let mut all = all();
+    let &(end, _) = all.sleepers.iter().find(|(_, sleeper)| std::ptr::eq(*sleeper, thread))?;
+    let key = |end, thread: &Thread| (end, thread.id.load(Relaxed));
+    let first = all.sleepers.iter().all(|&(other, sleeper)| key(end, thread) <= key(other, sleeper));
+    let behind = all.least(Some(thread)).filter(|least| *least < end);
+    let asked = thread.asked_to_give_way.load(Relaxed);
+    if asked != 0 && (asked != all.parks || all.parked.is_none()) {
+        thread.no_longer_asks();
+    }
+    match all.parked {
+        None if first && behind.is_none() => {
+            all.sleepers.retain(|(_, sleeper)| !std::ptr::eq(*sleeper, thread));
+            thread.clock.store(end.max(thread.clock()), Relaxed);
+            all.starts(thread, end);
+            return None;
+        }
+        // It does not know yet that this one must be woken first.
+        Some(parked) if parked > end && thread.asked_to_give_way.load(Relaxed) == 0 => {
+            thread.asked_to_give_way.store(all.parks, Relaxed);
+            shared::ask_to_give_way(true);
+        }
+        _ => {}
+    }
+    Some(behind.map_or(LONGEST_NAP, |least| time_to(end - least)))
+}
+
+/// The last part: it sleeps no longer, because its time is over, or because of another thread whose clock was `clock` ps.
+pub(crate) fn get_up(thread: &'static Thread, clock: u64) {
+    let mut all = all();
+    all.sleepers.retain(|(_, sleeper)| !std::ptr::eq(*sleeper, thread));
+    thread.no_longer_asks();
+    drop(all);
+    goes_on(clock);
+    note_change();
+}
+
+/// The rank is going to be parked until `deadline`, ps: until when, with the threads that sleep.
+pub(crate) fn parks(deadline: u64) -> u64 {
+    if !many() {
+        return deadline;
+    }
+    let mut all = all();
+    let deadline = all.sleepers.iter().map(|&(end, _)| end).fold(deadline, u64::min);
+    all.parked = Some(deadline);
+    all.parks += 1;
+    if let Some(thread) = current() {
+        thread.runs.store(false, Relaxed);
+    }
+    drop(all);
+    note_change();
+    deadline
+}
+
+/// It is no longer parked.
+pub(crate) fn unparked() {
+    if !many() {
+        return;
+    }
+    let mut all = all();
+    all.parked = None;
+    if let Some(thread) = current() {
+        let clock = thread.clock();
+        all.starts(thread, clock);
+    }
+    drop(all);
+    note_change();
+}
+
+/// While it was parked its clock has come to `clock` ps: threads that sleep until then wake.
+pub(crate) fn reached(clock: u64) {
+    if !many() {
+        return;
+    }
+    let mut guard = all();
+    let (woken, others): (Vec<_>, Vec<_>) = guard.sleepers.drain(..).partition(|&(end, _)| end <= clock);
+    guard.sleepers = others;
+    for &(end, thread) in &woken {
+        thread.clock.store(end.max(thread.clock()), Relaxed);
+        guard.starts(thread, end);
+    }
+    if !woken.is_empty() {
+        // Before anybody else can look at them: until the kernel has been told, they look like threads that sleep for reasons of their own.
+        note_change();
+    }
+    drop(guard);
+}
+
+/// Measures what it costs to come here: `true`, then calls between which nothing happens, then `false`. That much of every stretch between
+/// two marks is nobody's computing.
+pub(crate) fn calibrate(begin: bool) {
+    let mut samples = SAMPLES.lock().unwrap_or_else(PoisonError::into_inner);
+    SAMPLING.store(begin, Relaxed);
+    if begin {
+        *samples = Some(Vec::new());
+    } else if let Some(mut measured) = samples.take() {
+        measured.sort_unstable();
+        let median = measured.get(measured.len() / 2).copied().unwrap_or(0);
+        OVERHEAD_NS.store(if median < SHORT_NS { median } else { 0 }, Relaxed);
+    }
+}
+
+/// Whether a thread of this process runs or would if it had a core; not if it sleeps in a way that nobody has told of.
+fn is_runnable(id: i32) -> bool {
+    // The state stands behind the name, which is in parentheses: proc(5).
+    let stat = std::fs::read(format!("/proc/self/task/{id}/stat")).unwrap_or_default();
+    let end = stat.iter().rposition(|&byte| byte == b')').unwrap_or(0);
+    // A page fault, or the simulator that has stopped it for a look, is no reason of its own.
+    matches!(stat.get(end + 2), Some(b'R' | b'D' | b't' | b'T'))
+}
+
+/// CPU time on a clock, ns, from the kernel itself: the library function is the simulated one.
+fn cpu_ns(clock: libc::clockid_t) -> Option<u64> {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is valid for writing.
+    let code = unsafe { libc::syscall(libc::SYS_clock_gettime, clock, &raw mut time) };
+    (code == 0).then_some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+/// Time of the host, ns.
+fn wall_ns() -> u64 {
+    type ClockGettime = unsafe extern "C" fn(libc::clockid_t, *mut libc::timespec) -> libc::c_int;
+    static REAL: OnceLock<Option<ClockGettime>> = OnceLock::new();
+    // The function of this name is the simulated one; the one behind this library is not, and needs no system call.
+    let real = REAL.get_or_init(|| {
+        // SAFETY: a constant string; the type is that of the manual page.
+        unsafe {
+            let found = libc::dlsym(libc::RTLD_NEXT, c"clock_gettime".as_ptr());
+            (!found.is_null()).then(|| std::mem::transmute::<*mut libc::c_void, ClockGettime>(found))
+        }
+    });
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    match real {
+        // SAFETY: `time` is valid for writing.
+        Some(real) => unsafe {
+            real(libc::CLOCK_MONOTONIC, &raw mut time);
+            time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+        },
+        None => cpu_ns(libc::CLOCK_MONOTONIC).unwrap_or(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    /// The threads are the process's: one test at a time.
+    static ALONE: Mutex<()> = Mutex::new(());
+
+    fn thread(clock: u64, both: &std::sync::Barrier, work: impl FnOnce(&'static Thread)) -> u64 {
+        let thread = begin(clock, false);
+        both.wait();
+        work(thread);
+        end()
+    }
+
+    /// Runs `first` and `second` as two threads of a rank whose clocks begin at 100 and 200 ps; what their clocks are at the end.
+    fn two(first: impl FnOnce(&'static Thread) + Send, second: impl FnOnce(&'static Thread) + Send) -> (u64, u64) {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let both = &std::sync::Barrier::new(2);
+        std::thread::scope(|scope| {
+            let first = scope.spawn(move || thread(100, both, first));
+            let second = scope.spawn(move || thread(200, both, second));
+            (first.join().unwrap(), second.join().unwrap())
+        })
+    }
+
+    #[test]
+    fn the_woken_one_has_the_wakers_clock() {
+        let (send, receive) = mpsc::channel();
+        let clocks = two(
+            move |_| {
+                waits();
+                goes_on(receive.recv().unwrap());
+            },
+            move |_| send.send(now()).unwrap(),
+        );
+        assert_eq!(clocks, (200, 200));
+    }
+
+    #[test]
+    fn sleepers_wake_in_the_order_of_their_ends() {
+        let order = Mutex::new(Vec::new());
+        let sleep = |thread: &'static Thread, step: u64| {
+            for _ in 0..100 {
+                let end = now() + step;
+                sleep_until(thread, end);
+                order.lock().unwrap().push(end);
+            }
+        };
+        let clocks = two(|thread| sleep(thread, 70), |thread| sleep(thread, 50));
+        assert_eq!(clocks, (100 + 70 * 100, 200 + 50 * 100));
+        let order = order.into_inner().unwrap();
+        assert!(order.is_sorted(), "{order:?}");
+    }
+
+    #[test]
+    fn who_looks_around_does_not_get_ahead_of_who_runs() {
+        let (send, receive) = mpsc::channel::<u64>();
+        let clocks = two(
+            move |thread| {
+                // It runs, its clock at 100; the other one must wait although it only looks.
+                assert!((0..100_000).all(|_| receive.try_recv().is_err()), "the other thread went on");
+                thread.set_clock(500);
+                assert_eq!(receive.recv(), Ok(300));
+            },
+            move |thread| {
+                thread.set_clock(300);
+                pace(300);
+                send.send(300).unwrap();
+            },
+        );
+        assert_eq!(clocks, (500, 300));
+    }
+}

@@ -1,0 +1,337 @@
+/* Simulated time of programs with threads. Each part says how long it should take in units of a fixed piece of work, and how long it took in
+ * simulated time by the rank's clock: threads compute side by side on the cores of the simulated node, whatever the host has.
+ *
+ * Arguments: the parts to do. The first rank prints one line for each: "PART EXPECTED MEASURED", both in units.
+ * LLVM's runtime for OpenMP has the functions of GNU's too, and may stand in its place. */
+#include "check.h"
+#include <omp.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { UNIT = 1000000 }; /* some 4 ms */
+enum { STEPS = 10 };
+
+static double unit; /* s */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static pthread_barrier_t barrier;
+static int turn;
+static volatile int stop;
+
+static void work(double units)
+{
+    volatile double x = 1;
+    for (long i = 0; i < (long)(units * UNIT); i++)
+        x = x * 1.0000001 + 1e-9;
+}
+
+static void *compute(void *units)
+{
+    work((double)(intptr_t)units);
+    return NULL;
+}
+
+/* A thread is made for something, and waited for. */
+static double join(void)
+{
+    pthread_t threads[4];
+    for (intptr_t i = 0; i < 4; i++)
+        pthread_create(&threads[i], NULL, compute, (void *)(i + 1));
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    return 4;
+}
+
+/* More threads than the two cores of the node: they share them. */
+static double share(void)
+{
+    pthread_t threads[8];
+    for (int i = 0; i < 8; i++)
+        pthread_create(&threads[i], NULL, compute, (void *)1);
+    for (int i = 0; i < 8; i++)
+        pthread_join(threads[i], NULL);
+    return 4;
+}
+
+static void *look_around(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < STEPS; i++) {
+        pthread_mutex_lock(&lock);
+        while (turn != 1)
+            pthread_cond_wait(&changed, &lock);
+        MPI_Wtime();
+        turn = 0;
+        pthread_cond_broadcast(&changed);
+        pthread_mutex_unlock(&lock);
+    }
+    return NULL;
+}
+
+/* A helper looks at the clock once a step, and computes nothing. */
+static double helper(void)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, look_around, NULL);
+    for (int i = 0; i < STEPS; i++) {
+        work(0.5);
+        pthread_mutex_lock(&lock);
+        turn = 1;
+        pthread_cond_broadcast(&changed);
+        while (turn != 0)
+            pthread_cond_wait(&changed, &lock);
+        pthread_mutex_unlock(&lock);
+    }
+    pthread_join(thread, NULL);
+    return STEPS * 0.5;
+}
+
+static void *alternate(void *self)
+{
+    for (int i = 0; i < STEPS; i++) {
+        work(i % 2 == (int)(intptr_t)self ? 1 : 0.25);
+        pthread_barrier_wait(&barrier);
+    }
+    return NULL;
+}
+
+/* Two threads are the slower one in turns. */
+static double barriers(void)
+{
+    pthread_t thread;
+    pthread_barrier_init(&barrier, NULL, 2);
+    pthread_create(&thread, NULL, alternate, (void *)1);
+    alternate((void *)0);
+    pthread_join(thread, NULL);
+    return STEPS;
+}
+
+static void *in_turn(void *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&lock);
+    work(1);
+    pthread_mutex_unlock(&lock);
+    return NULL;
+}
+
+/* Threads compute under one lock. */
+static double mutex(void)
+{
+    pthread_t threads[4];
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < 4; i++)
+        pthread_create(&threads[i], NULL, in_turn, NULL);
+    work(1);
+    pthread_mutex_unlock(&lock);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    return 5;
+}
+
+static sem_t full, taken;
+
+static void *consume(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < STEPS; i++) {
+        sem_wait(&full);
+        work(0.5);
+        sem_post(&taken);
+    }
+    return NULL;
+}
+
+/* One computes, then the other one. */
+static double semaphore(void)
+{
+    pthread_t thread;
+    sem_init(&full, 0, 0);
+    sem_init(&taken, 0, 0);
+    pthread_create(&thread, NULL, consume, NULL);
+    for (int i = 0; i < STEPS; i++) {
+        work(0.5);
+        sem_post(&full);
+        sem_wait(&taken);
+    }
+    pthread_join(thread, NULL);
+    return STEPS;
+}
+
+static void *progress(void *unused)
+{
+    (void)unused;
+    int flag = 0;
+    while (!stop) {
+        pthread_mutex_lock(&lock);
+        MPI_Iprobe(MPI_ANY_SOURCE, 99, WORLD, &flag, MPI_STATUS_IGNORE);
+        pthread_mutex_unlock(&lock);
+        sched_yield();
+    }
+    return NULL;
+}
+
+/* A thread polls all the time while the main one computes and sends messages. */
+static double progress_thread(void)
+{
+    pthread_t thread;
+    stop = 0;
+    pthread_create(&thread, NULL, progress, NULL);
+    for (int i = 0; i < STEPS; i++) {
+        work(0.5);
+        pthread_mutex_lock(&lock);
+        MPI_Sendrecv(NULL, 0, MPI_INT, rank ^ 1, 1, NULL, 0, MPI_INT, rank ^ 1, 1, WORLD, MPI_STATUS_IGNORE);
+        pthread_mutex_unlock(&lock);
+    }
+    stop = 1;
+    pthread_join(thread, NULL);
+    return STEPS * 0.5;
+}
+
+static void *doze(void *unused)
+{
+    (void)unused;
+    while (!stop)
+        usleep(500);
+    return NULL;
+}
+
+/* A thread sleeps all the time. */
+static double sleeper(void)
+{
+    pthread_t thread;
+    stop = 0;
+    pthread_create(&thread, NULL, doze, NULL);
+    work(STEPS * 0.5);
+    MPI_Barrier(WORLD);
+    stop = 1;
+    pthread_join(thread, NULL);
+    return STEPS * 0.5;
+}
+
+static void *wait_in_vain(void *unused)
+{
+    (void)unused;
+    struct timespec end;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_nsec += (long)(2 * unit * 1e9);
+    end.tv_sec += end.tv_nsec / 1000000000;
+    end.tv_nsec %= 1000000000;
+    static pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER;
+    static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
+    pthread_mutex_lock(&own);
+    while (pthread_cond_timedwait(&never, &own, &end) == 0)
+        ;
+    pthread_mutex_unlock(&own);
+    return NULL;
+}
+
+/* A thread waits with a time limit while the main one computes for less, or for more. */
+static double time_limit(void)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, wait_in_vain, NULL);
+    work(1);
+    pthread_join(thread, NULL);
+    pthread_create(&thread, NULL, wait_in_vain, NULL);
+    work(4);
+    pthread_join(thread, NULL);
+    return 2 + 4;
+}
+
+static double region(void)
+{
+#pragma omp parallel num_threads(4)
+    work(1 + omp_get_thread_num());
+    return 4;
+}
+
+static double many_regions(void)
+{
+    for (int i = 0; i < 100; i++) {
+#pragma omp parallel num_threads(4)
+        work(0.04);
+    }
+    return 4;
+}
+
+static double omp_barriers(void)
+{
+#pragma omp parallel num_threads(2)
+    for (int i = 0; i < STEPS; i++) {
+        work(omp_get_thread_num() == i % 2 ? 1 : 0.25);
+#pragma omp barrier
+    }
+    return STEPS;
+}
+
+static double omp_critical(void)
+{
+#pragma omp parallel num_threads(4)
+    for (int i = 0; i < 2; i++) {
+#pragma omp critical
+        work(0.5);
+    }
+    return 4;
+}
+
+static double omp_reduction(void)
+{
+    double sum = 0;
+#pragma omp parallel for num_threads(4) schedule(static) reduction(+ : sum)
+    for (int i = 0; i < 16; i++) {
+        work(0.5);
+        sum += i;
+    }
+    CHECK(sum == 120);
+    return 2;
+}
+
+/* Who executes a task may do so while it waits. */
+static double omp_tasks(void)
+{
+#pragma omp parallel num_threads(4)
+#pragma omp single nowait
+    {
+#pragma omp task
+        work(4);
+    }
+    return 4;
+}
+
+static const struct {
+    const char *name;
+    double (*run)(void);
+} parts[] = {
+    {"join", join}, {"share", share}, {"helper", helper}, {"barriers", barriers}, {"mutex", mutex}, {"semaphore", semaphore},
+    {"progress", progress_thread}, {"sleeper", sleeper}, {"time_limit", time_limit},
+    {"region", region}, {"regions", many_regions}, {"omp_barriers", omp_barriers}, {"critical", omp_critical},
+    {"reduction", omp_reduction}, {"tasks", omp_tasks},
+};
+
+int main(int argc, char **argv)
+{
+    int provided;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
+    MPI_Comm_rank(WORLD, &rank);
+    MPI_Comm_size(WORLD, &ranks);
+    CHECK(provided >= MPI_THREAD_SERIALIZED);
+    for (int i = 1; i < argc; i++) {
+        for (size_t p = 0; p < sizeof parts / sizeof *parts; p++) {
+            if (strcmp(argv[i], parts[p].name) != 0)
+                continue;
+            MPI_Barrier(WORLD);
+            double start = MPI_Wtime();
+            work(2);
+            double between = MPI_Wtime();
+            unit = (between - start) / 2;
+            double expected = parts[p].run();
+            double end = MPI_Wtime();
+            if (rank == 0)
+                printf("%s %.2f %.3f\n", parts[p].name, expected, (end - between) / unit);
+        }
+    }
+    return finish("thread_time");
+}
