@@ -5,6 +5,7 @@
 #   make test      unit tests, then stock MPI programs under three MPIs
 #   make lint      formatting and lints
 #   make fuzz      the fuzz targets, a short run each; FUZZ_TIMES=100 for a long one
+#   make conformance MPICH_TESTS=DIR   MPICH's own suite, as built for each MPI by who runs this: tests/conformance.py --help
 #   make bench     wall time beside SimGrid's SMPI
 #   make setup     all system packages and MPIs that tests and benches need
 
@@ -15,7 +16,10 @@ TEST_OPTIONS ?=
 BENCH_OPTIONS ?=
 FUZZ_TIMES ?= 1
 
-.PHONY: all demo build test test-rust test-mpi fuzz lint bench setup setup-demo setup-test setup-bench clean
+# The parts of test-mpi.
+MPI_TESTS := test-programs test-closed-forms test-replay test-portals test-otf2
+
+.PHONY: all demo build test test-rust test-mpi $(MPI_TESTS) conformance fuzz lint bench setup setup-demo setup-test setup-bench clean
 
 all: build
 
@@ -51,17 +55,34 @@ demo: setup-demo
 	@echo
 	@echo 'The results are in $(DEMO)/pingpong.out and $(DEMO)/halo2d.out.'
 
-test: setup-test test-rust test-mpi
+# One line at the end has the sum of all parts, and those that failed stand above it.
+test: setup-test
+	@scripts/test.sh test-rust $(MPI_TESTS)
 
 test-rust:
 	$(CARGO) test --workspace --no-fail-fast
 
 test-mpi: build
+	@scripts/test.sh $(MPI_TESTS)
+
+test-programs: build
 	$(PYTHON) tests/run_mpi.py --runner narrows --require debian,openmpi,mpich $(TEST_OPTIONS)
+
+test-closed-forms: build
 	$(PYTHON) tests/closed_forms.py
+
+test-replay: build
 	$(PYTHON) tests/replay_live.py
+
+test-portals: build
 	$(PYTHON) tests/run_portals.py
+
+test-otf2: build
 	target/otf2/bin/python tests/otf2_traces.py target/release/narrows
+
+conformance: build
+	@test -n "$(MPICH_TESTS)" || { echo 'make conformance MPICH_TESTS=DIR: the folder that holds debian, openmpi, mpich (tests/conformance.py)' >&2; exit 2; }
+	$(PYTHON) tests/conformance.py $(MPICH_TESTS) $(TEST_OPTIONS)
 
 fuzz: setup-test
 	fuzz/run.sh $(FUZZ_TIMES)

@@ -27,7 +27,7 @@ def narrows(*words: object) -> None:
 
 
 def main() -> int:
-    wrong = 0
+    right = wrong = 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for source, *words in PROGRAMS:
@@ -42,11 +42,12 @@ def main() -> int:
                 one, other = (json.loads((folder / which / "summary.json").read_text()) for which in ("live", "replay"))
                 off = other["simulated_s"] / one["simulated_s"] - 1
                 good = abs(off) < BOUND and one["bytes"] == other["bytes"]
-                wrong += not good
+                right, wrong = right + good, wrong + (not good)
                 print(
                     f"{'ok  ' if good else 'FAIL'} {source:10} {network:7} live {one['simulated_s'] * 1e6:10.3f} us, replay {other['simulated_s'] * 1e6:10.3f} us ({off * 100:+.3f} %), "
                     f"{one['bytes']} and {other['bytes']} bytes"
                 )
+    print(f"{right} passed, {wrong} failed")
     return 1 if wrong else 0
 
 

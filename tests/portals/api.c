@@ -272,6 +272,52 @@ static void item_42_queues(void)
 	CHECK(PtlEQFree(small));
 }
 
+/* What is freed while a descriptor, an entry or a triggered operation names it: operations go on, and nobody hears of them. */
+static void freed_in_use(void)
+{
+	ptl_handle_eq_t gone, later;
+	ptl_handle_ct_t counter, trigger;
+	ptl_handle_md_t user;
+	ptl_handle_me_t entry;
+	ptl_pt_index_t index;
+	ptl_event_t event;
+	ptl_ct_event_t value;
+	ptl_process_t self = { .rank = w.rank };
+	CHECK(PtlEQAlloc(w.ni, 16, &gone));
+	CHECK(PtlCTAlloc(w.ni, &counter));
+	CHECK(PtlCTAlloc(w.ni, &trigger));
+	ptl_md_t m = { .start = mine, .length = 64, .options = PTL_MD_EVENT_CT_SEND | PTL_MD_EVENT_CT_ACK, .eq_handle = gone, .ct_handle = counter };
+	CHECK(PtlMDBind(w.ni, &m, &user));
+	CHECK(PtlPTAlloc(w.ni, 0, gone, PTL_PT_ANY, &index));
+	ptl_me_t me = { .start = window, .length = 64, .ct_handle = counter, .uid = PTL_UID_ANY, .options = PTL_ME_OP_PUT | PTL_ME_EVENT_CT_COMM, .match_id.rank = PTL_RANK_ANY };
+	CHECK(PtlMEAppend(w.ni, index, &me, PTL_PRIORITY_LIST, NULL, &entry));
+	CHECK(PtlTriggeredPut(user, 0, 8, PTL_ACK_REQ, self, index, 0, 0, NULL, 0, trigger, 1));
+	CHECK(PtlPut(user, 0, 8, PTL_ACK_REQ, self, index, 0, 0, NULL, 0));
+	CHECK(PtlEQFree(gone));
+	CHECK(PtlCTFree(counter));
+	GIVES(PTL_ARG_INVALID, PtlEQFree(gone));
+	GIVES(PTL_ARG_INVALID, PtlCTFree(counter));
+	/* These take their places. */
+	CHECK(PtlEQAlloc(w.ni, 16, &later));
+	CHECK(PtlCTAlloc(w.ni, &counter));
+	CHECK(PtlPut(user, 0, 8, PTL_ACK_REQ, self, index, 0, 0, NULL, 0));
+	CHECK(PtlCTInc(trigger, (ptl_ct_event_t){ 1, 0 }));
+	/* The way of all of them is over when this one's is: the pair is in order. */
+	CHECK(PtlPut(md, 0, 8, PTL_ACK_REQ, self, index, 0, 0, NULL, 0));
+	wait_event(PTL_EVENT_SEND, PTL_NI_OK);
+	wait_event(PTL_EVENT_ACK, PTL_NI_OK);
+	CHECK(PtlPTDisable(w.ni, index));
+	GIVES(PTL_EQ_EMPTY, PtlEQGet(later, &event));
+	CHECK(PtlCTGet(counter, &value));
+	MUST(value.success == 0 && value.failure == 0);
+	CHECK(PtlMEUnlink(entry));
+	CHECK(PtlPTFree(w.ni, index));
+	CHECK(PtlMDRelease(user));
+	CHECK(PtlEQFree(later));
+	CHECK(PtlCTFree(counter));
+	CHECK(PtlCTFree(trigger));
+}
+
 static void exhaustion(void)
 {
 	ptl_handle_me_t *entries = calloc((size_t)w.limits.max_entries + 1, sizeof *entries);
@@ -356,6 +402,7 @@ int main(void)
 	item_19_to_25_counting();
 	item_40_scatter_and_faults();
 	item_42_queues();
+	freed_in_use();
 	barrier_wait(&b, &w);
 	exhaustion();
 

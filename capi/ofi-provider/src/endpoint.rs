@@ -9,7 +9,7 @@ use narrows_message::{
 use narrows_portals::{EqId, ProcessId};
 
 use crate::fi::{self, Errno};
-use crate::port::{Port, abi::FullEvent, abi::Handle, charge_copy};
+use crate::port::{self, Port, abi::FullEvent, abi::Handle, charge_copy};
 use crate::queues::{Address, Entry, Origin, Shared};
 use crate::rma::{self, OneSided};
 
@@ -392,6 +392,10 @@ impl Endpoint {
 
     fn peek(&mut self, shared: &Shared, operation: &Operation, claim: bool, discard: bool) -> Result<(), Errno> {
         let source = self.source_wanted(shared, operation)?;
+        // A message that is claimed is the one that is received, wherever it came from.
+        if source.is_none() && !claim && !discard && port::own_queue_first() {
+            return Err(fi::ENOMSG);
+        }
         let (queue, context) = (operation.queue(), operation.context as usize);
         // A peek is only made for its result.
         let index = self.operations.insert(Open { kind: Kind::Peek { claim, discard }, queue, context, report: true, bounce: None });
@@ -435,6 +439,7 @@ impl Endpoint {
         let receives = |open: &Open| matches!(open.kind, Kind::Receive | Kind::MultiReceive) && open.context == context;
         let posted: Vec<(u64, Queue)> =
             self.operations.find(receives).filter_map(|index| Some((index, self.operations.get(index)?.queue))).collect();
+        shared.cancel(context, !posted.is_empty());
         let messages = self.messages.as_mut().ok_or(fi::EOPBADSTATE)?;
         let cancelled = posted.into_iter().any(|(index, queue)| messages.cancel(&mut self.port, queue, index));
         self.drain(shared);
@@ -520,7 +525,12 @@ impl Endpoint {
                     debug_assert!(discarded.is_ok(), "the search has just claimed it");
                 }
             }
-            _ => drop(self.operations.remove(completion.context)),
+            _ => {
+                self.operations.remove(completion.context);
+                if completion.status == Status::Ok {
+                    port::network_first();
+                }
+            }
         }
         let found = self.received(shared, context, completion);
         shared.push(self.bound.rx_cq.map(|(cq, _)| cq), with_status(found, completion), Origin::Event);

@@ -115,6 +115,9 @@ unsafe extern "C" {
     fn narrows_charge_completion();
     fn narrows_expect_soon(yes: c_int);
     fn narrows_idle_poll() -> c_int;
+    fn narrows_own_queue_first() -> c_int;
+    fn narrows_own_queue_empty() -> c_int;
+    fn narrows_network_first();
     fn narrows_eq_check(eqs: *const Handle, size: c_uint, event: *mut FullEvent, which: *mut c_uint) -> c_int;
 }
 
@@ -160,6 +163,24 @@ pub fn expect_soon(yes: bool) {
 pub fn idle_poll() -> bool {
     // SAFETY: no preconditions.
     unsafe { narrows_idle_poll() != 0 }
+}
+
+/// The MPI library looks for a message of any source, and must look into its own queue of messages to itself first.
+pub fn own_queue_first() -> bool {
+    // SAFETY: no preconditions.
+    unsafe { narrows_own_queue_first() != 0 }
+}
+
+/// It polls a completion queue in vain, which was only waited for because it shows that its own queue is empty.
+pub fn own_queue_empty() -> bool {
+    // SAFETY: no preconditions.
+    unsafe { narrows_own_queue_empty() != 0 }
+}
+
+/// It has found a message of any source on the network.
+pub fn network_first() {
+    // SAFETY: no preconditions.
+    unsafe { narrows_network_first() }
 }
 
 /// How long to look for an event.

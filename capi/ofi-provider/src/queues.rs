@@ -214,12 +214,14 @@ pub struct Shared {
     pub unread: usize,
     /// Rises with every entry and every count: whether an event was of interest to the program.
     pub news: u64,
+    /// Contexts of receives that are being cancelled, until their entries are read.
+    pub cancelling: Vec<usize>,
 }
 
 impl Shared {
     /// Nothing.
     pub const fn new() -> Shared {
-        Shared { avs: Table::new(), cqs: Table::new(), counters: Table::new(), unread: 0, news: 0 }
+        Shared { avs: Table::new(), cqs: Table::new(), counters: Table::new(), unread: 0, news: 0, cancelling: Vec::new() }
     }
 
     /// Adds an entry to a queue, if there is one.
@@ -239,12 +241,21 @@ impl Shared {
         }
     }
 
+    /// The program takes a receive back: its library may poll until it is told how that ended, if it has not been told already.
+    pub fn cancel(&mut self, context: usize, open: bool) {
+        let unread = || self.cqs.iter().flatten().any(|(entry, _)| entry.op_context as usize == context);
+        if open || unread() {
+            self.cancelling.push(context);
+        }
+    }
+
     /// The next entry of a queue that is an error, or that is none.
     pub fn pop(&mut self, cq: u32, error: bool) -> Result<Option<(Entry, Origin)>, Errno> {
         let queue = self.cqs.get_mut(cq)?;
         match queue.front() {
             Some((entry, _)) if (entry.err != 0) == error => {
                 self.unread -= 1;
+                self.cancelling.retain(|context| *context != entry.op_context as usize);
                 Ok(queue.pop_front())
             }
             Some(_) if !error => Err(fi::EAVAIL),

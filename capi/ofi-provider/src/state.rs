@@ -282,6 +282,10 @@ pub fn next_entry(cq: u32, poll: bool) -> Result<Option<Entry>, Errno> {
     let first = {
         let mut state = state();
         let first = state.shared.pop(cq, false)?;
+        // While a search is on its way, or a receive is being cancelled, the MPI library looks at nothing else.
+        if first.is_none() && poll && !state.expecting && state.shared.cancelling.is_empty() && port::own_queue_empty() {
+            return Ok(None);
+        }
         // Most polls: nothing is here, and it is too early to wait.
         if first.is_none() && poll && state.shared.unread == 0 && port::idle_poll() {
             return Ok(None);

@@ -42,6 +42,15 @@ void narrows_charge_completion(void);
 /* 1: an answer is on its way, so that an empty poll waits for it; 0: no more. */
 void narrows_expect_soon(int yes);
 
+/* The MPI library looks for a message of any source. 1: it must look into its own queue of messages to itself first. */
+int narrows_own_queue_first(void);
+
+/* It polls a completion queue in vain. 1 if that was only waited for because it shows that its own queue is empty. */
+int narrows_own_queue_empty(void);
+
+/* It has found a message of any source on the network. */
+void narrows_network_first(void);
+
 /* As PtlEQPoll without a timeout, but an empty queue neither parks the rank nor costs a poll. */
 int narrows_eq_check(const ptl_handle_eq_t *eq_handles, unsigned int size, ptl_event_t *event, unsigned int *which);
 

@@ -96,6 +96,7 @@ typedef union ptl_process {
 #define PTL_NI_NO_MATCHING (1u << 1)
 #define PTL_NI_LOGICAL (1u << 2)
 #define PTL_NI_PHYSICAL (1u << 3)
+#define PTL_NI_INIT_OPTIONS_MASK (PTL_NI_MATCHING | PTL_NI_NO_MATCHING | PTL_NI_LOGICAL | PTL_NI_PHYSICAL)
 
 #define PTL_TARGET_BIND_INACCESSIBLE (1u << 0)
 #define PTL_TOTAL_DATA_ORDERING (1u << 1)
@@ -141,6 +142,7 @@ typedef uint32_t ptl_ni_fail_t;
 #define PTL_PT_FLOWCTRL (1u << 1)
 #define PTL_PT_ONLY_TRUNCATE (1u << 2)
 #define PTL_PT_ALLOC_DISABLED (1u << 3)
+#define PTL_PT_ALLOC_OPTIONS_MASK ((1u << 4) - 1)
 
 /* ---- Scatter-gather lists (3.11.2, 3.12.1): with PTL_IOVEC `start` is an array, `length` its length -- */
 
@@ -170,6 +172,7 @@ typedef struct ptl_md {
 #define PTL_MD_UNORDERED (1u << 7)
 #define PTL_MD_VOLATILE (1u << 8)
 #define PTL_MD_UNRELIABLE (1u << 9)
+#define PTL_MD_OPTIONS_MASK (((1u << 10) - 2) | PTL_IOVEC)
 
 /* ---- List entries and match list entries (3.12) ------------------------------------------------- */
 
@@ -224,6 +227,8 @@ typedef ptl_me_t ptl_le_t; /* the members from match_id on are ignored */
 #define PTL_ME_NO_TRUNCATE (1u << 17)
 #define PTL_ME_MAY_ALIGN (1u << 18)
 #define PTL_ME_LOCAL_INC_UH_RLENGTH (1u << 19)
+#define PTL_LE_APPEND_OPTIONS_MASK ((((1u << 16) - 1) & ~(1u << 5)) | PTL_IOVEC)
+#define PTL_ME_APPEND_OPTIONS_MASK (PTL_LE_APPEND_OPTIONS_MASK | 15u << 16)
 
 /* ---- Counting events (3.14) --------------------------------------------------------------------- */
 

@@ -57,7 +57,7 @@ pub(crate) fn atomic(
     if operation.swaps() {
         return Err(abi::ARG_INVALID);
     }
-    let local = region(&md, local_offset, length, remote.user_ptr, limits.max_atomic_size)?;
+    let local = region(library, &md, local_offset, length, remote.user_ptr, limits.max_atomic_size)?;
     let ack = acknowledgement(&md, ack_req)?;
     let target = target(library, &md, remote.target_id, remote.pt_index, remote.match_bits, remote.remote_offset)?;
     let inline = if now { taken(nic, &md, &local, length, limits.max_volatile_size) } else { None };
@@ -97,8 +97,8 @@ pub(crate) fn fetching(
         // SAFETY: the program gives an operand of the type, at most 32 bytes.
         bytes[..size].copy_from_slice(unsafe { std::slice::from_raw_parts(operand.cast::<u8>(), size) });
     }
-    let local = region(&put_md, local_put_offset, length, remote.user_ptr, most)?;
-    let fetched = Some(region(&get_md, local_get_offset, length, remote.user_ptr, most)?);
+    let local = region(library, &put_md, local_put_offset, length, remote.user_ptr, most)?;
+    let fetched = Some(region(library, &get_md, local_get_offset, length, remote.user_ptr, most)?);
     let target = target(library, &put_md, remote.target_id, remote.pt_index, remote.match_bits, remote.remote_offset)?;
     let inline = if now { taken(nic, &put_md, &local, length, limits.max_volatile_size) } else { None };
     let (hdr_data, ack) = (remote.hdr_data, AckRequest::None);

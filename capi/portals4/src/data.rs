@@ -6,7 +6,7 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use narrows_portals::{AckRequest, Command, CtId, EqId, LocalBuffer, RemoteTarget, md};
+use narrows_portals::{AckRequest, Command, LocalBuffer, RemoteTarget, md};
 
 use crate::abi::{self, Handle, MemoryDescriptor, Process};
 use crate::library::{Descriptor, Library, Outcome, is_matching, table_index};
@@ -34,13 +34,21 @@ pub extern "C" fn PtlMDRelease(md_handle: Handle) -> c_int {
 }
 
 /// The region of an operation.
-pub(crate) fn region(md: &Descriptor, offset: u64, length: u64, user_ptr: *mut c_void, most: u64) -> Outcome<LocalBuffer> {
+pub(crate) fn region(
+    library: &Library,
+    md: &Descriptor,
+    offset: u64,
+    length: u64,
+    user_ptr: *mut c_void,
+    most: u64,
+) -> Outcome<LocalBuffer> {
     let inside = offset.checked_add(length).is_some_and(|end| end <= md.length);
     if !inside || length > most {
         return Err(abi::ARG_INVALID);
     }
     let (address, offset) = if md.segments == 0 { (md.start.wrapping_add(offset), 0) } else { (md.start, offset) };
-    Ok(LocalBuffer { address, offset, segments: md.segments, options: md.options, eq: md.eq, ct: md.ct, user_ptr: user_ptr as u64 })
+    let (eq, ct) = library.listeners(md);
+    Ok(LocalBuffer { address, offset, segments: md.segments, options: md.options, eq, ct, user_ptr: user_ptr as u64 })
 }
 
 pub(crate) fn target(library: &Library, md: &Descriptor, process: Process, pt_index: u32, bits: u64, offset: u64) -> Outcome<RemoteTarget> {
@@ -55,9 +63,9 @@ pub(crate) fn target(library: &Library, md: &Descriptor, process: Process, pt_in
 pub(crate) fn acknowledgement(md: &Descriptor, ack_req: c_uint) -> Outcome<AckRequest> {
     match ack_req {
         abi::NO_ACK_REQ => Ok(AckRequest::None),
-        abi::ACK_REQ if md.eq != EqId::NONE => Ok(AckRequest::Full),
-        abi::CT_ACK_REQ if md.ct != CtId::NONE => Ok(AckRequest::Counting),
-        abi::OC_ACK_REQ if md.ct != CtId::NONE => Ok(AckRequest::OperationCompleted),
+        abi::ACK_REQ if md.queue.is_some() => Ok(AckRequest::Full),
+        abi::CT_ACK_REQ if md.counter.is_some() => Ok(AckRequest::Counting),
+        abi::OC_ACK_REQ if md.counter.is_some() => Ok(AckRequest::OperationCompleted),
         _ => Err(abi::ARG_INVALID),
     }
 }
@@ -90,7 +98,7 @@ pub unsafe extern "C" fn PtlPut(
     call(|nic, library| {
         let md = library.md(md_handle)?;
         let limits = library.interface(md.interface)?.limits;
-        let local = region(&md, local_offset, length, user_ptr, limits.max_msg_size)?;
+        let local = region(library, &md, local_offset, length, user_ptr, limits.max_msg_size)?;
         let ack = acknowledgement(&md, ack_req)?;
         let target = target(library, &md, target_id, pt_index, match_bits, remote_offset)?;
         let inline = taken(nic, &md, &local, length, limits.max_volatile_size);
@@ -114,7 +122,7 @@ pub unsafe extern "C" fn PtlGet(
     call(|nic, library| {
         let md = library.md(md_handle)?;
         let limits = library.interface(md.interface)?.limits;
-        let local = region(&md, local_offset, length, user_ptr, limits.max_msg_size)?;
+        let local = region(library, &md, local_offset, length, user_ptr, limits.max_msg_size)?;
         let target = target(library, &md, target_id, pt_index, match_bits, remote_offset)?;
         nic.submit(Command::Get { local, length, target });
         Ok(())

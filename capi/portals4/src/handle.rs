@@ -9,6 +9,8 @@
 
 use std::ffi::c_int;
 
+use narrows_portals::{CtId, EqId};
+
 use crate::abi::Handle;
 
 /// What a handle stands for.
@@ -127,9 +129,24 @@ impl<T> Slots<T> {
     }
 }
 
-/// The slot in a number: an identifier that stays small.
-pub fn slot(number: u64) -> u32 {
+/// The slot in a number.
+fn slot(number: u64) -> u32 {
     (number & SLOT_MASK) as u32
+}
+
+/// How many values had the slot before.
+fn generation(number: u64) -> u32 {
+    (number >> SLOT_BITS) as u32
+}
+
+/// The event queue of a number, as the NIC knows it.
+pub fn eq_id(number: u64) -> EqId {
+    EqId::at(slot(number), generation(number))
+}
+
+/// The counting event of a number, as the NIC knows it.
+pub fn ct_id(number: u64) -> CtId {
+    CtId::at(slot(number), generation(number))
 }
 
 #[cfg(test)]
@@ -151,6 +168,8 @@ mod tests {
         assert_eq!(slots.remove(first), Some("first"));
         let second = slots.insert("second");
         assert_eq!(slot(first), slot(second), "the slot is used again");
+        assert_eq!(eq_id(first).slot(), eq_id(second).slot());
+        assert_ne!((eq_id(first), ct_id(first)), (eq_id(second), ct_id(second)));
         assert_eq!(slots.get(first), None);
         assert_eq!(slots.remove(first), None);
         assert_eq!(slots.get(second), Some(&"second"));

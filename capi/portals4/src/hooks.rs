@@ -1,7 +1,7 @@
 //! C entry points for the preload library: marks of MPI calls, the simulated clock and host.
 //! None of them fails, unwinds or prints.
 
-use narrows_guest::hooks;
+use narrows_guest::{hooks, life};
 use std::ffi::{c_char, c_int, c_long, c_uint};
 use std::panic::catch_unwind;
 
@@ -25,6 +25,12 @@ pub extern "C" fn narrows_mpi_door() -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn narrows_mpi_leave(id: c_uint) {
     let _ = catch_unwind(|| hooks::mpi_leave(id));
+}
+
+/// 1 if the MPI library was told that there is no message to be found, and must look once more before the program is told so.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_look_again() -> c_int {
+    narrows_guest::own_queue::look_again().into()
 }
 
 /// 1 while this process runs in simulated time.
@@ -129,16 +135,40 @@ pub extern "C" fn narrows_barrier() {
     let _ = catch_unwind(hooks::barrier);
 }
 
-/// The program has its launcher end the job with `status`.
+/// The MPI library makes a group of so many ranks over their launcher.
 #[unsafe(no_mangle)]
-pub extern "C" fn narrows_ends_job(status: c_int) {
-    let _ = catch_unwind(|| narrows_guest::ends_job(status));
+pub extern "C" fn narrows_group(processes: usize) {
+    let _ = catch_unwind(|| hooks::group(processes));
 }
 
-/// The program exits with `status`.
+/// A process begins, which may be a rank: returns when the simulator watches it.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_born() {
+    let _ = catch_unwind(life::born);
+}
+
+/// The rank has its launcher end the job with `status`.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_ends_job(status: c_int) {
+    let _ = catch_unwind(|| life::ends_job(status));
+}
+
+/// The program ends with `status`: one without MPI waits for the others.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_program_ends(status: c_int) {
+    let _ = catch_unwind(|| hooks::program_ends(status));
+}
+
+/// The process exits with `status`, now.
 #[unsafe(no_mangle)]
 pub extern "C" fn narrows_exits(status: c_int) {
-    let _ = catch_unwind(|| hooks::exits(status));
+    let _ = catch_unwind(|| life::exits(status));
+}
+
+/// The program asked for MPI_THREAD_MULTIPLE and was given less.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_threads_refused() {
+    let _ = catch_unwind(life::threads_refused);
 }
 
 /// Writes the name of the simulated host and a zero; its length, or -1 when this process belongs

@@ -15,7 +15,9 @@ use crate::{call, slice_in, write_out};
 #[unsafe(no_mangle)]
 pub extern "C" fn PtlInit() -> c_int {
     call(|nic, library| {
-        nic.program_starts();
+        if !library.serves_provider {
+            nic.program_starts();
+        }
         library.initialise(nic);
         Ok(())
     })

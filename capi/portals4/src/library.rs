@@ -10,7 +10,7 @@ use narrows_portals::{
 };
 
 use crate::abi::{self, FullEvent, Handle, NiLimits, Process};
-use crate::handle::{Kind, Slots, pack, slot, unpack};
+use crate::handle::{Kind, Slots, ct_id, eq_id, pack, unpack};
 use crate::nic::{Limits, Nic};
 
 /// A result, or the return code of the call.
@@ -22,7 +22,7 @@ pub const PT_COUNT: u32 = PT_PER_INTERFACE;
 pub const INTERFACES: usize = 4;
 
 /// Options that a portal table entry may have.
-const PT_OPTIONS: u32 = pt::ONLY_USE_ONCE | pt::FLOWCTRL | pt::ONLY_TRUNCATE | pt::ALLOC_DISABLED | pt::RETRY;
+const PT_OPTIONS: u32 = pt::ONLY_USE_ONCE | pt::FLOWCTRL | pt::ONLY_TRUNCATE | pt::ALLOC_DISABLED;
 /// Options of list entries that need matching (section 3.12.1).
 const ME_ONLY: u32 = me::MANAGE_LOCAL | me::NO_TRUNCATE | me::MAY_ALIGN | me::LOCAL_INC_UH_RLENGTH;
 const ENTRY_OPTIONS: u32 = ((1 << 16) - 1) & !(1 << 5) | me::IOVEC | ME_ONLY;
@@ -37,13 +37,16 @@ pub struct Interface {
     limited: bool,
     map: Option<Map>,
     tables: Vec<bool>,
-    /// List entries that there may be at most; the NIC knows better, and is asked when this reaches the limit.
+    /// List entries that there may be at most; the NIC knows better, and is asked when this reaches the limit. [`UNKNOWN`] at first
+    /// in a network interface that is opened again: what the NIC had of it may not be gone yet.
     entries: u64,
     /// The same for triggered operations.
     triggered: u64,
     /// The same for the priority list and the overflow list of each portal table entry.
     lists: Vec<[u64; 2]>,
 }
+
+const UNKNOWN: u64 = u64::MAX;
 
 /// Ranks of a logical network interface.
 #[derive(Debug)]
@@ -65,10 +68,11 @@ pub struct Descriptor {
     pub segments: u32,
     /// See [`narrows_portals::md`].
     pub options: u32,
-    /// Full events.
-    pub eq: EqId,
-    /// Counting events.
-    pub ct: CtId,
+    /// Of full events, the number of the queue. It may be freed while it is named here (section 3.13.5 leaves that to the program):
+    /// operations go on, and nobody hears of them.
+    pub queue: Option<u64>,
+    /// The same of counting events.
+    pub counter: Option<u64>,
 }
 
 /// Everything the library knows.
@@ -76,6 +80,8 @@ pub struct Descriptor {
 pub struct Library {
     initialised: u32,
     interfaces: [Option<Interface>; INTERFACES],
+    /// Network interfaces that have been closed.
+    closed: [bool; INTERFACES],
     /// Event queues, with their network interface.
     eqs: Slots<usize>,
     /// Counting events, with their network interface and the last value that the program was shown.
@@ -116,48 +122,57 @@ const FEATURES: c_uint = abi::TARGET_BIND_INACCESSIBLE | abi::COHERENT_ATOMICS;
 /// The most that a network interface offers, as the machine file says.
 fn offered(limits: Limits) -> NiLimits {
     let count = |limit: u32| c_int::try_from(limit).unwrap_or(c_int::MAX);
+    let most = limits.interface;
     NiLimits {
-        max_entries: count(limits.max_entries),
-        max_unexpected_headers: count(limits.max_unexpected),
-        max_mds: count(limits.max_mds),
-        max_cts: count(limits.max_cts),
-        max_eqs: count(limits.max_eqs),
+        max_entries: count(most.max_entries),
+        max_unexpected_headers: count(most.max_unexpected_headers),
+        max_mds: count(most.max_mds),
+        max_cts: count(most.max_cts),
+        max_eqs: count(most.max_eqs),
         max_pt_index: PT_COUNT as c_int - 1,
-        max_iovecs: count(limits.max_iovecs),
-        max_list_size: count(limits.max_list_size),
-        max_triggered_ops: count(limits.max_triggered_ops),
-        max_msg_size: limits.max_portals_message,
-        max_atomic_size: limits.max_atomic_size,
-        max_fetch_atomic_size: limits.max_fetch_atomic_size,
-        max_waw_ordered_size: limits.max_waw_ordered_size,
-        max_war_ordered_size: limits.max_war_ordered_size,
+        max_iovecs: count(most.max_iovecs),
+        max_list_size: count(most.max_list_size),
+        max_triggered_ops: count(most.max_triggered_ops),
+        max_msg_size: limits.max_portals_message.min(abi::SIZE_MAX),
+        max_atomic_size: most.max_atomic_size.get(),
+        max_fetch_atomic_size: most.max_fetch_atomic_size.get(),
+        max_waw_ordered_size: most.max_waw_ordered_size.get(),
+        max_war_ordered_size: most.max_war_ordered_size.get(),
         max_volatile_size: limits.pio_limit,
         features: FEATURES,
     }
 }
 
-/// The smaller of what is asked and what is offered (section 3.6.1: limits are negotiated down).
+/// The smaller of what is asked and what is offered (section 3.6.1: limits are negotiated down). Nobody asks for operations of zero bytes
+/// only, for a table of one entry or for no triggered operations: there 0 is no wish, as in a structure of which a program has filled in
+/// what it cares about.
 fn negotiate(offered: NiLimits, desired: Option<&NiLimits>) -> NiLimits {
     // Access to memory that is not there has its price, so it must be asked for.
     let Some(desired) = desired else { return NiLimits { features: abi::COHERENT_ATOMICS, ..offered } };
     let count = |offered: c_int, desired: c_int| if desired < 0 { offered } else { offered.min(desired) };
+    let wished = |offered: c_int, desired: c_int| if desired == 0 { offered } else { count(offered, desired) };
+    let size = |offered: u64, desired: u64| if desired == 0 { offered } else { offered.min(desired) };
+    let max_atomic_size = size(offered.max_atomic_size, desired.max_atomic_size);
     NiLimits {
         max_entries: count(offered.max_entries, desired.max_entries),
         max_unexpected_headers: count(offered.max_unexpected_headers, desired.max_unexpected_headers),
         max_mds: count(offered.max_mds, desired.max_mds),
         max_cts: count(offered.max_cts, desired.max_cts),
         max_eqs: count(offered.max_eqs, desired.max_eqs),
-        // Ranks agree on indices beforehand, so the table never shrinks.
-        max_pt_index: offered.max_pt_index,
+        max_pt_index: wished(offered.max_pt_index, desired.max_pt_index),
         max_iovecs: count(offered.max_iovecs, desired.max_iovecs),
         max_list_size: count(offered.max_list_size, desired.max_list_size),
-        max_triggered_ops: count(offered.max_triggered_ops, desired.max_triggered_ops),
-        max_msg_size: offered.max_msg_size.min(desired.max_msg_size),
-        max_atomic_size: offered.max_atomic_size.min(desired.max_atomic_size),
-        max_fetch_atomic_size: offered.max_fetch_atomic_size.min(desired.max_fetch_atomic_size),
-        max_waw_ordered_size: offered.max_waw_ordered_size.min(desired.max_waw_ordered_size),
-        max_war_ordered_size: offered.max_war_ordered_size.min(desired.max_war_ordered_size),
-        max_volatile_size: offered.max_volatile_size.min(desired.max_volatile_size),
+        max_triggered_ops: wished(offered.max_triggered_ops, desired.max_triggered_ops),
+        max_msg_size: size(offered.max_msg_size, desired.max_msg_size),
+        max_atomic_size,
+        // Who says nothing of those that fetch means all atomics by the other limit.
+        max_fetch_atomic_size: match desired.max_fetch_atomic_size {
+            0 => offered.max_fetch_atomic_size.min(max_atomic_size),
+            wish => offered.max_fetch_atomic_size.min(wish),
+        },
+        max_waw_ordered_size: size(offered.max_waw_ordered_size, desired.max_waw_ordered_size),
+        max_war_ordered_size: size(offered.max_war_ordered_size, desired.max_war_ordered_size),
+        max_volatile_size: size(offered.max_volatile_size, desired.max_volatile_size),
         features: offered.features & desired.features,
     }
 }
@@ -177,6 +192,7 @@ impl Library {
         Library {
             initialised: 0,
             interfaces: [const { None }; INTERFACES],
+            closed: [false; INTERFACES],
             eqs: Slots::new(),
             cts: Slots::new(),
             mds: Slots::new(),
@@ -193,6 +209,7 @@ impl Library {
             nic.resume();
         }
         self.initialised += 1;
+        nic.initialised(self.initialised);
     }
 
     /// `PtlInit` has been called.
@@ -203,6 +220,7 @@ impl Library {
     /// `PtlFini`.
     pub fn finalise(&mut self, nic: &mut dyn Nic) {
         self.initialised = self.initialised.saturating_sub(1);
+        nic.initialised(self.initialised);
         if self.initialised == 0 {
             for index in 0..INTERFACES {
                 self.close(nic, index);
@@ -238,6 +256,7 @@ impl Library {
             nic.endpoint_open();
         }
         let offered = offered(nic.limits());
+        let so_far = if self.closed[index] { UNKNOWN } else { 0 };
         let interface = self.interfaces[index].get_or_insert_with(|| {
             let limits = negotiate(offered, desired);
             let limited = counted(&limits) != counted(&offered);
@@ -249,10 +268,10 @@ impl Library {
                 limits,
                 limited,
                 map: None,
-                tables: vec![false; PT_COUNT as usize],
-                entries: 0,
-                triggered: 0,
-                lists: vec![[0; 2]; PT_COUNT as usize],
+                tables: vec![false; limits.max_pt_index as usize + 1],
+                entries: so_far,
+                triggered: so_far,
+                lists: vec![[so_far; 2]; PT_COUNT as usize],
             }
         });
         interface.references += 1;
@@ -274,6 +293,7 @@ impl Library {
 
     fn close(&mut self, nic: &mut dyn Nic, index: usize) {
         let Some(interface) = self.interfaces[index].take() else { return };
+        self.closed[index] = true;
         for (table, _) in interface.tables.iter().enumerate().filter(|(_, used)| **used) {
             let pt = index as u32 * PT_COUNT + table as u32;
             // What is under way ends first.
@@ -287,11 +307,11 @@ impl Library {
         }
         for number in self.eqs.numbers(|of| *of == index) {
             self.eqs.remove(number);
-            nic.submit(Command::EqFree { eq: EqId(slot(number)) });
+            nic.submit(Command::EqFree { eq: eq_id(number) });
         }
         for number in self.cts.numbers(|(of, _)| *of == index) {
             self.cts.remove(number);
-            nic.submit(Command::CtFree { ct: CtId(slot(number)) });
+            nic.submit(Command::CtFree { ct: ct_id(number) });
         }
         for number in self.mds.numbers(|md| md.interface == index) {
             self.mds.remove(number);
@@ -321,6 +341,7 @@ impl Library {
 
     /// `PtlNIHandle`.
     pub fn interface_of(&self, handle: Handle) -> Outcome<Handle> {
+        self.ready()?;
         let (kind, index, number) = unpack(handle).ok_or(abi::ARG_INVALID)?;
         let known = match kind {
             Kind::Interface => number == 0,
@@ -416,8 +437,9 @@ impl Library {
     /// `PtlPTAlloc`.
     pub fn table_alloc(&mut self, nic: &mut dyn Nic, handle: Handle, options: c_uint, eq: Handle, wish: u32) -> Outcome<u32> {
         let index = self.interface_index(handle)?;
-        let eq = self.eq_or_none(eq)?;
-        if options & !PT_OPTIONS != 0 {
+        let eq = self.queue_of(eq, index)?.map_or(EqId::NONE, eq_id);
+        let known = if self.serves_provider { PT_OPTIONS | pt::RETRY } else { PT_OPTIONS };
+        if options & !known != 0 {
             return Err(abi::ARG_INVALID);
         }
         if options & pt::FLOWCTRL != 0 && eq == EqId::NONE {
@@ -426,9 +448,11 @@ impl Library {
         let tables = &mut self.interfaces[index].as_mut().ok_or(abi::ARG_INVALID)?.tables;
         let table = match wish {
             abi::PT_ANY => tables.iter().position(|used| !used).ok_or(abi::PT_FULL)? as u32,
-            wish if wish >= PT_COUNT => return Err(abi::ARG_INVALID),
-            wish if tables[wish as usize] => return Err(abi::PT_IN_USE),
-            wish => wish,
+            wish => match tables.get(wish as usize) {
+                None => return Err(abi::ARG_INVALID),
+                Some(true) => return Err(abi::PT_IN_USE),
+                Some(false) => wish,
+            },
         };
         tables[table as usize] = true;
         nic.submit(Command::PtAlloc { pt: table_index(index, table)?, options, eq });
@@ -495,7 +519,7 @@ impl Library {
             return Err(abi::NO_SPACE);
         }
         let number = self.eqs.insert(index);
-        nic.submit(Command::EqAlloc { eq: EqId(slot(number)), count: u32::try_from(count).unwrap_or(u32::MAX) });
+        nic.submit(Command::EqAlloc { eq: eq_id(number), count: u32::try_from(count).unwrap_or(u32::MAX) });
         Ok(pack(Kind::Eq, index, number))
     }
 
@@ -515,13 +539,21 @@ impl Library {
             return Err(abi::NO_INIT);
         }
         match unpack(handle) {
-            Some((Kind::Eq, index, number)) if self.eqs.get(number) == Some(&index) => Ok(EqId(slot(number))),
+            Some((Kind::Eq, index, number)) if self.eqs.get(number) == Some(&index) => Ok(eq_id(number)),
             _ => Err(abi::ARG_INVALID),
         }
     }
 
-    fn eq_or_none(&self, handle: Handle) -> Outcome<EqId> {
-        if handle == abi::HANDLE_NONE { Ok(EqId::NONE) } else { self.eq(handle) }
+    /// The number of an event queue of this network interface, or none.
+    fn queue_of(&self, handle: Handle, index: usize) -> Outcome<Option<u64>> {
+        if handle == abi::HANDLE_NONE {
+            return Ok(None);
+        }
+        self.eq(handle)?;
+        match unpack(handle) {
+            Some((_, of, number)) if of == index => Ok(Some(number)),
+            _ => Err(abi::ARG_INVALID),
+        }
     }
 
     /// `PtlCTAlloc`.
@@ -531,7 +563,7 @@ impl Library {
             return Err(abi::NO_SPACE);
         }
         let number = self.cts.insert((index, None));
-        nic.submit(Command::CtAlloc { ct: CtId(slot(number)) });
+        nic.submit(Command::CtAlloc { ct: ct_id(number) });
         Ok(pack(Kind::Ct, index, number))
     }
 
@@ -551,7 +583,7 @@ impl Library {
             return Err(abi::NO_INIT);
         }
         match unpack(handle) {
-            Some((Kind::Ct, index, number)) if self.cts.get(number).is_some_and(|(of, _)| *of == index) => Ok(CtId(slot(number))),
+            Some((Kind::Ct, index, number)) if self.cts.get(number).is_some_and(|(of, _)| *of == index) => Ok(ct_id(number)),
             _ => Err(abi::ARG_INVALID),
         }
     }
@@ -582,8 +614,13 @@ impl Library {
         if of == index { Ok(ct) } else { Err(abi::ARG_INVALID) }
     }
 
-    fn ct_or_none(&self, handle: Handle) -> Outcome<CtId> {
-        if handle == abi::HANDLE_NONE { Ok(CtId::NONE) } else { self.ct(handle) }
+    /// The number of a counting event of this network interface, or none.
+    fn counter_of(&self, handle: Handle, index: usize) -> Outcome<Option<u64>> {
+        if handle == abi::HANDLE_NONE {
+            return Ok(None);
+        }
+        self.ct_of(handle, index)?;
+        Ok(unpack(handle).map(|(_, _, number)| number))
     }
 
     /// `PtlMDBind`.
@@ -596,22 +633,30 @@ impl Library {
         if self.mds.full(self.interface(interface)?.limits.max_mds, |md| md.interface == interface) {
             return Err(abi::NO_SPACE);
         }
-        let (eq, ct) = (self.eq_or_none(md.eq_handle)?, self.ct_or_none(md.ct_handle)?);
+        let (queue, counter) = (self.queue_of(md.eq_handle, interface)?, self.counter_of(md.ct_handle, interface)?);
         let counts = md::EVENT_CT_SEND | md::EVENT_CT_REPLY | md::EVENT_CT_ACK;
-        if md.options & counts != 0 && ct == CtId::NONE {
+        if md.options & counts != 0 && counter.is_none() {
             return Err(abi::ARG_INVALID);
         }
         let start = md.start as u64;
         let (length, segments) = self.extent(interface, start, md.length, md.options & md::IOVEC != 0)?;
         let options = md.options | if self.may_fault(interface) { md::MAY_FAULT } else { 0 };
-        let number = self.mds.insert(Descriptor { interface, start, length, segments, options, eq, ct });
+        let number = self.mds.insert(Descriptor { interface, start, length, segments, options, queue, counter });
         Ok(pack(Kind::Md, interface, number))
+    }
+
+    /// Who hears of the operations of a memory descriptor: those of its event queue and counting event that have not been freed.
+    pub fn listeners(&self, md: &Descriptor) -> (EqId, CtId) {
+        let eq = md.queue.filter(|number| self.eqs.get(*number).is_some()).map_or(EqId::NONE, eq_id);
+        let ct = md.counter.filter(|number| self.cts.get(*number).is_some()).map_or(CtId::NONE, ct_id);
+        (eq, ct)
     }
 
     /// Bytes and segments of a region: with segments (`PTL_IOVEC`) its length is their number.
     fn extent(&self, index: usize, start: u64, length: u64, segmented: bool) -> Outcome<(u64, u32)> {
         if !segmented {
-            return Ok((length, 0));
+            // It does not pass the end of the address space.
+            return start.checked_add(length).map(|_| (length, 0)).ok_or(abi::ARG_INVALID);
         }
         let most = self.interface(index)?.limits.max_iovecs as u64;
         if length == 0 || length > most || start == 0 {
@@ -654,7 +699,7 @@ impl Library {
         if entry.options & forbidden != 0 || entry.options & local_only != 0 && entry.options & me::MANAGE_LOCAL == 0 {
             return Err(abi::ARG_INVALID);
         }
-        let ct = self.ct_or_none(entry.ct_handle)?;
+        let ct = self.counter_of(entry.ct_handle, index)?.map_or(CtId::NONE, ct_id);
         if entry.options & (me::EVENT_CT_COMM | me::EVENT_CT_OVERFLOW) != 0 && ct == CtId::NONE {
             return Err(abi::ARG_INVALID);
         }
@@ -693,14 +738,14 @@ impl Library {
         self.next_entry - 1
     }
 
-    /// The number in the handle of an entry.
-    pub fn entry_number(&self, handle: Handle) -> Outcome<u64> {
-        if self.initialised == 0 {
-            return Err(abi::NO_INIT);
-        }
+    /// The number in the handle of an entry, and its network interface. Whether there still is such an entry only the NIC knows.
+    pub fn entry_number(&self, handle: Handle, matching: bool) -> Outcome<(u64, usize)> {
         match unpack(handle) {
-            Some((Kind::Entry, _, number)) if number < self.next_entry => Ok(number),
-            _ => Err(abi::ARG_INVALID),
+            Some((Kind::Entry, index, number)) if number < self.next_entry && is_matching(index) == matching => {
+                self.interface_index(pack(Kind::Interface, index, 0))?;
+                Ok((number, index))
+            }
+            _ => self.ready().and(Err(abi::ARG_INVALID)),
         }
     }
 }

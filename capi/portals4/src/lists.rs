@@ -92,9 +92,9 @@ fn search(
 }
 
 /// Unlinks and waits for the NIC's answer.
-fn unlink(handle: Handle) -> c_int {
+fn unlink(handle: Handle, matching: bool) -> c_int {
     call_blocking(|nic| {
-        let number = library().entry_number(handle)?;
+        let (number, _) = library().entry_number(handle, matching)?;
         let ticket = nic.ticket();
         nic.submit(Command::MeUnlink { entry: EntryId(number), ticket });
         match nic.wait_reply(ticket).0 {
@@ -132,7 +132,7 @@ pub unsafe extern "C" fn PtlLEAppend(
 /// Unlinks a list entry.
 #[unsafe(no_mangle)]
 pub extern "C" fn PtlLEUnlink(le_handle: Handle) -> c_int {
-    unlink(le_handle)
+    unlink(le_handle, false)
 }
 
 /// Searches the unexpected headers.
@@ -178,7 +178,7 @@ pub unsafe extern "C" fn PtlMEAppend(
 /// Unlinks a match list entry.
 #[unsafe(no_mangle)]
 pub extern "C" fn PtlMEUnlink(me_handle: Handle) -> c_int {
-    unlink(me_handle)
+    unlink(me_handle, true)
 }
 
 /// Searches the unexpected headers.

@@ -1,18 +1,19 @@
 //! The NIC of `narrows-nic` inside the process, with a network that takes no time worth mentioning: every
 //! command is done when it returns, and only the process itself can be reached. For tests of libportals and
-//! of what stands on it, without a simulator.
+//! of what stands on it, without a simulator. With a [`pace`] commands and messages are under way while the program goes on.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use narrows_engine::EventQueue;
-use narrows_fabric::{Notice as Network, Transfer};
+use narrows_fabric::Notice as Network;
 use narrows_guest::Waited;
-use narrows_nic::{Combine, Event as NicEvent, Fault, MessageId, NicConfig, Nics, Out, Process};
-use narrows_portals::{Command, CtId, EqId, Event, IOVEC_BYTES, Notice, Place, ProcessId, ReplyCode, apply};
+use narrows_nic::{Combine, Departure, Event as NicEvent, Fault, Header, NicConfig, Nics, Out, PayloadId, Portals, Process, Wire, Wired};
+use narrows_portals::{Command, CtId, EqId, Event, IOVEC_BYTES, NiLimits, Notice, Place, ProcessId, ReplyCode, apply};
 use narrows_units::SimTime;
 
-use crate::nic::{Limits, Nic};
+pub use crate::nic::Limits;
+use crate::nic::Nic;
 
 /// The process of the NIC.
 pub const SELF: ProcessId = ProcessId { nid: 1, pid: 1 };
@@ -26,18 +27,7 @@ pub const DEFAULT_LIMITS: Limits = Limits {
     overflow_blocks: 2,
     max_portals_message: 1 << 16,
     pio_limit: 256,
-    max_entries: 16_319,
-    max_unexpected: 16_319,
-    max_mds: 8_191,
-    max_cts: 2_047,
-    max_eqs: 2_046,
-    max_iovecs: 16_319,
-    max_list_size: 65_535,
-    max_triggered_ops: 16_378,
-    max_atomic_size: 1_024,
-    max_fetch_atomic_size: 64,
-    max_waw_ordered_size: 0,
-    max_war_ordered_size: 0,
+    interface: NiLimits::BXI_V2,
 };
 
 static INSTALLED: Mutex<Option<Loopback>> = Mutex::new(None);
@@ -46,6 +36,21 @@ static INSTALLED: Mutex<Option<Loopback>> = Mutex::new(None);
 pub fn install(limits: Limits) {
     let mut place = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
     place.get_or_insert_with(|| Loopback::new(limits));
+}
+
+/// From now on each command takes the program `post`, each empty poll ten times as much, and each message `network` on its way.
+pub fn pace(post: SimTime, network: SimTime) {
+    if let Some(mut nic) = installed() {
+        nic.post = Some(post);
+        nic.world.network = network;
+    }
+}
+
+/// Lets everything happen that is under way. Messages that are still not complete then.
+pub fn rest() -> u64 {
+    let Some(mut nic) = installed() else { return 0 };
+    nic.settle(SimTime::MAX);
+    nic.nics.in_flight()
 }
 
 /// The installed NIC, locked.
@@ -88,15 +93,19 @@ impl std::ops::DerefMut for Guard {
 }
 
 enum Due {
-    Nic(NicEvent),
+    Nic(u32, NicEvent),
+    Shortcut(u32, Header),
     Network(Network),
 }
 
 /// What surrounds the NIC.
 struct World {
     queue: EventQueue<Due>,
-    payloads: BTreeMap<MessageId, Vec<u8>>,
+    wire: Wire<Header>,
+    payloads: BTreeMap<PayloadId, Vec<u8>>,
+    reserved: u32,
     notices: Vec<Notice>,
+    network: SimTime,
 }
 
 /// The NIC.
@@ -110,6 +119,10 @@ pub(crate) struct Loopback {
     replies: BTreeMap<u32, (ReplyCode, u64)>,
     next_ticket: u32,
     charged: Charged,
+    /// The process's clock.
+    clock: SimTime,
+    /// See [`pace`]; none: all is done at once.
+    post: Option<SimTime>,
 }
 
 /// Copies between `bytes` and memory of this very process, or says that it is not there. The kernel does it, so that
@@ -146,83 +159,122 @@ fn access(place: Place, bytes: &mut [u8], write: bool) -> Result<(), Fault> {
     if done == bytes.len() { Ok(()) } else { Err(Fault) }
 }
 
-impl Out for World {
-    fn schedule(&mut self, at: SimTime, source: u32, event: NicEvent) {
-        self.queue.schedule(at, source, Due::Nic(event));
+impl Wired<Portals> for World {
+    fn wire(&mut self) -> &mut Wire<Header> {
+        &mut self.wire
     }
-    fn transfer(&mut self, transfer: Transfer) {
-        let at = self.queue.now() + SimTime::from_ns(1);
-        for notice in [Network::SourceDone(transfer.id), Network::HeadArrived(transfer.id), Network::TailArrived(transfer.id)] {
+}
+
+impl Out<Portals> for World {
+    fn schedule(&mut self, at: SimTime, node: u32, event: NicEvent) {
+        self.queue.schedule(at, node, Due::Nic(node, event));
+    }
+    fn depart(&mut self, node: u32, departure: Departure<Header>) {
+        let at = self.queue.now() + self.network;
+        let id = self.wire.depart(node, departure).id;
+        for notice in [Network::SourceDone(id), Network::HeadArrived(id), Network::TailArrived(id)] {
             self.queue.schedule(at, 1, Due::Network(notice));
         }
+    }
+    fn shortcut(&mut self, at: SimTime, to: u32, header: Header) {
+        self.queue.schedule(at, 2, Due::Shortcut(to, header));
+    }
+    fn reserve(&mut self) -> PayloadId {
+        self.reserved = self.reserved.wrapping_add(1);
+        PayloadId(self.reserved)
     }
     fn notify(&mut self, _: Process, notice: Notice) {
         self.notices.push(notice);
     }
-    fn capture(&mut self, message: MessageId, _: Process, place: Place, length: u64) -> Result<(), Fault> {
+    fn capture(&mut self, payload: PayloadId, _: Process, place: Place, length: u64) -> Result<(), Fault> {
         let mut bytes = vec![0; length as usize];
         access(place, &mut bytes, false)?;
-        self.payloads.insert(message, bytes);
+        self.payloads.insert(payload, bytes);
         Ok(())
     }
-    fn inline(&mut self, message: MessageId, payload: Box<[u8]>) {
-        self.payloads.insert(message, payload.into_vec());
+    fn inline(&mut self, payload: PayloadId, bytes: Box<[u8]>) {
+        self.payloads.insert(payload, bytes.into_vec());
     }
-    fn deliver(&mut self, message: MessageId, _: Process, place: Place, length: u64) -> Result<(), Fault> {
-        match self.payloads.get_mut(&message) {
-            Some(bytes) => access(place, &mut bytes[..length as usize], true),
-            None => Ok(()),
-        }
+    fn deliver(&mut self, payload: PayloadId, _: Process, place: Place, length: u64) -> Result<(), Fault> {
+        let bytes = self.payloads.get_mut(&payload).ok_or(Fault)?;
+        access(place, &mut bytes[..length as usize], true)
     }
-    fn combine(&mut self, message: MessageId, _: Process, place: Place, length: u64, combine: &Combine) -> Result<(), Fault> {
+    fn combine(&mut self, payload: PayloadId, _: Process, place: Place, length: u64, combine: &Combine) -> Result<(), Fault> {
+        let payload = self.payloads.get_mut(&payload).ok_or(Fault)?;
         let mut old = vec![0; length as usize];
         access(place, &mut old, false)?;
         let mut new = old.clone();
-        if let Some(payload) = self.payloads.get_mut(&message) {
-            apply(combine.operation, combine.datatype, &mut new, payload, &combine.operand);
-            if combine.fetch {
-                *payload = old;
-            }
+        apply(combine.operation, combine.datatype, &mut new, payload, &combine.operand);
+        if combine.fetch {
+            *payload = old;
         }
         access(place, &mut new, true)
     }
-    fn release(&mut self, message: MessageId) {
-        self.payloads.remove(&message);
+    fn release(&mut self, payload: PayloadId) {
+        self.payloads.remove(&payload);
     }
 }
 
 impl Loopback {
     fn new(limits: Limits) -> Loopback {
-        let config = NicConfig {
-            max_entries: limits.max_entries,
-            max_list_size: limits.max_list_size,
-            max_unexpected_headers: limits.max_unexpected,
-            max_triggered_ops: limits.max_triggered_ops,
-            ..NicConfig::bxi_v2()
-        };
+        let config = NicConfig { limits: limits.interface, ..NicConfig::bxi_v2() };
         let mut nics = Nics::new(config, 1, &[SELF]);
         nics.set_users(|_| crate::library::own_uid());
         Loopback {
             limits,
             nics,
-            world: World { queue: EventQueue::new(), payloads: BTreeMap::new(), notices: Vec::new() },
+            world: World {
+                queue: EventQueue::new(),
+                wire: Wire::default(),
+                payloads: BTreeMap::new(),
+                reserved: 0,
+                notices: Vec::new(),
+                network: SimTime::from_ns(1),
+            },
             queues: BTreeMap::new(),
             capacities: BTreeMap::new(),
             counts: BTreeMap::new(),
             replies: BTreeMap::new(),
             next_ticket: 0,
             charged: Charged::default(),
+            clock: SimTime::ZERO,
+            post: None,
         }
     }
 
-    /// Until nothing happens any more.
-    fn settle(&mut self) {
-        while let Some((now, due)) = self.world.queue.pop() {
-            match due {
-                Due::Nic(event) => self.nics.handle(now, event, &mut self.world),
-                Due::Network(notice) => self.nics.network(now, notice, &mut self.world),
-            }
+    /// The program goes on for so many posts.
+    fn advance(&mut self, posts: u64) {
+        match self.post {
+            None => self.settle(SimTime::MAX),
+            Some(post) => self.settle(self.clock + SimTime(post.as_ps() * posts)),
         }
+    }
+
+    /// Up to `until`, or until nothing happens any more.
+    fn settle(&mut self, until: SimTime) {
+        while self.world.queue.next_time().is_some_and(|next| next <= until) {
+            self.step();
+        }
+        let end = if until == SimTime::MAX { self.world.queue.now() } else { until };
+        self.clock = self.clock.max(end);
+        self.take_notices();
+    }
+
+    /// The next event; false: there is none.
+    fn step(&mut self) -> bool {
+        let Some((now, due)) = self.world.queue.pop() else { return false };
+        match due {
+            Due::Nic(node, event) => self.nics.handle(now, node, event, &mut self.world),
+            Due::Shortcut(node, header) => self.nics.arrive(now, node, &header, &mut self.world),
+            Due::Network(notice) => self.nics.network(now, notice, &mut self.world),
+        }
+        self.clock = self.clock.max(now);
+        true
+    }
+
+    fn take_notices(&mut self) {
+        let refusals = self.nics.take_refusals();
+        assert!(refusals.is_empty(), "the NIC refused what it had accepted: {refusals:?}");
         for notice in self.world.notices.drain(..) {
             match notice {
                 Notice::Event { eq, event } => {
@@ -243,9 +295,8 @@ impl Loopback {
     fn pop(&mut self, eqs: &[EqId]) -> Option<(usize, Event)> {
         let (index, eq, event) =
             eqs.iter().enumerate().find_map(|(index, eq)| Some((index, *eq, self.queues.get_mut(&eq.0)?.pop_front()?)))?;
-        let now = self.world.queue.now();
-        if self.nics.command(now, Process(0), Command::EqRelease { eq, count: 1 }, &mut self.world).is_ok() {
-            self.settle();
+        if self.nics.command(self.clock, Process(0), Command::EqRelease { eq, count: 1 }, &mut self.world).is_ok() {
+            self.advance(0);
         }
         Some((index, event))
     }
@@ -273,11 +324,10 @@ impl Nic for Loopback {
             Command::CtAlloc { ct } => drop(self.counts.remove(&ct.0)),
             _ => {}
         }
-        let now = self.world.queue.now();
-        if let Err(error) = self.nics.command(now, Process(0), command, &mut self.world) {
+        if let Err(error) = self.nics.command(self.clock, Process(0), command, &mut self.world) {
             panic!("the NIC refused a command: {error}");
         }
-        self.settle();
+        self.advance(1);
     }
 
     fn ticket(&mut self) -> u32 {
@@ -286,20 +336,35 @@ impl Nic for Loopback {
     }
 
     fn wait_reply(&mut self, ticket: u32) -> (ReplyCode, u64) {
-        self.replies.remove(&ticket).unwrap_or((ReplyCode::Unknown, 0))
+        loop {
+            if let Some(reply) = self.replies.remove(&ticket) {
+                return reply;
+            }
+            if !self.step() {
+                return (ReplyCode::Unknown, 0);
+            }
+            self.take_notices();
+        }
     }
 
     fn eq_get(&mut self, eqs: &[EqId]) -> Option<(usize, Event)> {
         let found = self.pop(eqs);
-        self.charged.empty_polls += u64::from(found.is_none());
+        if found.is_none() {
+            self.charged.empty_polls += 1;
+            self.advance(10);
+        }
         found
     }
 
     fn now(&self) -> SimTime {
-        self.world.queue.now()
+        self.clock
     }
 
-    fn eq_wait(&mut self, eqs: &[EqId], _: Option<SimTime>) -> Waited<(usize, Event)> {
+    fn eq_wait(&mut self, eqs: &[EqId], until: Option<SimTime>) -> Waited<(usize, Event)> {
+        if let Some(found) = self.pop(eqs) {
+            return Waited::Done(found);
+        }
+        self.settle(until.unwrap_or(SimTime::MAX));
         self.pop(eqs).map_or(Waited::Over, Waited::Done)
     }
 
@@ -317,7 +382,8 @@ impl Nic for Loopback {
         (success, failure)
     }
 
-    fn count_wait(&mut self, tests: &[(CtId, u64)], _: Option<SimTime>) -> Waited<usize> {
+    fn count_wait(&mut self, tests: &[(CtId, u64)], until: Option<SimTime>) -> Waited<usize> {
+        self.settle(until.unwrap_or(SimTime::MAX));
         let reached = tests.iter().position(|(ct, test)| {
             let (success, failure) = self.counts.get(&ct.0).copied().unwrap_or_default();
             success + failure >= *test

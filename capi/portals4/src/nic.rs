@@ -4,8 +4,8 @@
 use std::sync::Once;
 
 use narrows_guest::Waited;
-use narrows_portals::{Command, CtId, EqId, Event, ProcessId, ReplyCode};
-use narrows_units::SimTime;
+use narrows_portals::{Command, CtId, EqId, Event, NiLimits, ProcessId, ReplyCode};
+use narrows_units::{Bytes, SimTime};
 
 /// What the library needs to know of the machine file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,30 +24,8 @@ pub struct Limits {
     pub max_portals_message: u64,
     /// Longest put whose data travel with the command, bytes.
     pub pio_limit: u64,
-    /// List entries that the NIC keeps.
-    pub max_entries: u32,
-    /// Unexpected headers that the NIC keeps.
-    pub max_unexpected: u32,
-    /// Memory descriptors of a network interface.
-    pub max_mds: u32,
-    /// Counting events of a network interface.
-    pub max_cts: u32,
-    /// Event queues of a network interface.
-    pub max_eqs: u32,
-    /// Segments of a memory descriptor or list entry.
-    pub max_iovecs: u32,
-    /// Entries of one list.
-    pub max_list_size: u32,
-    /// Triggered operations that wait.
-    pub max_triggered_ops: u32,
-    /// Longest atomic, bytes.
-    pub max_atomic_size: u64,
-    /// Longest fetching atomic or swap, bytes.
-    pub max_fetch_atomic_size: u64,
-    /// Longest operations whose writes after writes are in order, bytes.
-    pub max_waw_ordered_size: u64,
-    /// Longest operations whose writes after reads are in order, bytes.
-    pub max_war_ordered_size: u64,
+    /// What a network interface may have.
+    pub interface: NiLimits,
 }
 
 /// What the library asks of the rank that it lives in. The methods are those of
@@ -61,6 +39,8 @@ pub trait Nic {
     fn endpoint_open(&mut self);
     /// The program has called PtlInit.
     fn program_starts(&mut self) {}
+    /// It has called PtlInit so often without PtlFini.
+    fn initialised(&mut self, _times: u32) {}
     /// What waits is not ended by an earlier `PtlAbort`.
     fn resume(&mut self) {}
     /// Hands a command to the NIC.
@@ -101,6 +81,7 @@ impl Nic for narrows_guest::Rank {
         let settings = self.settings();
         // Data that must be taken at once travel in the command, so no limit may exceed its room.
         let room = self.inline_payload() as u64;
+        let offered = settings.limits;
         Limits {
             eager_limit: settings.eager_limit,
             inject_limit: settings.inject_limit.min(room),
@@ -109,19 +90,12 @@ impl Nic for narrows_guest::Rank {
             overflow_blocks: settings.overflow_blocks,
             max_portals_message: settings.max_portals_message,
             pio_limit: u64::from(settings.pio_limit).min(room),
-            max_entries: settings.max_entries,
-            max_unexpected: settings.max_unexpected_headers,
-            max_mds: settings.max_mds,
-            max_cts: settings.max_cts,
-            max_eqs: settings.max_eqs,
-            max_iovecs: settings.max_iovecs,
-            max_list_size: settings.max_list_size,
-            max_triggered_ops: settings.max_triggered_ops,
             // The data of short ones travel in the command.
-            max_atomic_size: settings.max_atomic_size.min(room),
-            max_fetch_atomic_size: settings.max_fetch_atomic_size.min(room),
-            max_waw_ordered_size: settings.max_waw_ordered_size,
-            max_war_ordered_size: settings.max_war_ordered_size,
+            interface: NiLimits {
+                max_atomic_size: offered.max_atomic_size.min(Bytes(room)),
+                max_fetch_atomic_size: offered.max_fetch_atomic_size.min(Bytes(room)),
+                ..offered
+            },
         }
     }
     fn endpoint_open(&mut self) {
@@ -129,6 +103,9 @@ impl Nic for narrows_guest::Rank {
     }
     fn program_starts(&mut self) {
         self.program_starts();
+    }
+    fn initialised(&mut self, times: u32) {
+        self.initialised(times);
     }
     fn resume(&mut self) {
         self.resume();

@@ -5,6 +5,8 @@
 
 use std::ffi::{c_int, c_uint};
 
+use narrows_guest::own_queue;
+
 use crate::abi::{FullEvent, Handle, PrivateSettings};
 use crate::events::{Patience, next_event};
 use crate::library::library;
@@ -69,6 +71,24 @@ pub extern "C" fn narrows_expect_soon(yes: c_int) {
         nic.expect_soon(yes != 0);
         Ok(())
     });
+}
+
+/// The MPI library looks for a message of any source. 1: it must look into its queue of messages to itself first.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_own_queue_first() -> c_int {
+    own_queue::comes_first().into()
+}
+
+/// It polls a completion queue in vain. 1 if that was only waited for because it shows that the other queue is empty.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_own_queue_empty() -> c_int {
+    own_queue::is_empty().into()
+}
+
+/// It has found a message of any source on the network.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_network_first() {
+    own_queue::network_is_first();
 }
 
 /// As `PtlEQPoll` without a timeout, but an empty queue neither parks the rank nor costs a poll.

@@ -42,7 +42,7 @@ pub unsafe extern "C" fn PtlTriggeredPut(
 ) -> c_int {
     call(|nic, library| {
         let md = library.md(md_handle)?;
-        let local = region(&md, local_offset, length, user_ptr, library.interface(md.interface)?.limits.max_msg_size)?;
+        let local = region(library, &md, local_offset, length, user_ptr, library.interface(md.interface)?.limits.max_msg_size)?;
         let ack = acknowledgement(&md, ack_req)?;
         let target = target(library, &md, target_id, pt_index, match_bits, remote_offset)?;
         let put = Command::Put { local, length, inline: None, ack, target, hdr_data };
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn PtlTriggeredGet(
 ) -> c_int {
     call(|nic, library| {
         let md = library.md(md_handle)?;
-        let local = region(&md, local_offset, length, user_ptr, library.interface(md.interface)?.limits.max_msg_size)?;
+        let local = region(library, &md, local_offset, length, user_ptr, library.interface(md.interface)?.limits.max_msg_size)?;
         let target = target(library, &md, target_id, pt_index, match_bits, remote_offset)?;
         trigger(nic, library, md.interface, trig_ct_handle, threshold, Command::Get { local, length, target })
     })
@@ -241,22 +241,22 @@ pub unsafe extern "C" fn PtlTriggeredLEAppend(
     })
 }
 
-fn unlink(handle: Handle, trig_ct_handle: Handle, threshold: u64) -> c_int {
+fn unlink(handle: Handle, matching: bool, trig_ct_handle: Handle, threshold: u64) -> c_int {
     call(|nic, library| {
-        let entry = EntryId(library.entry_number(handle)?);
-        let (_, index) = library.ct_and_interface(trig_ct_handle)?;
-        trigger(nic, library, index, trig_ct_handle, threshold, Command::MeUnlink { entry, ticket: NO_TICKET })
+        let (number, index) = library.entry_number(handle, matching)?;
+        let command = Command::MeUnlink { entry: EntryId(number), ticket: NO_TICKET };
+        trigger(nic, library, index, trig_ct_handle, threshold, command)
     })
 }
 
 /// An unlink of a match list entry that waits. An entry that is in use then stays.
 #[unsafe(no_mangle)]
 pub extern "C" fn PtlTriggeredMEUnlink(me_handle: Handle, trig_ct_handle: Handle, threshold: u64) -> c_int {
-    unlink(me_handle, trig_ct_handle, threshold)
+    unlink(me_handle, true, trig_ct_handle, threshold)
 }
 
 /// An unlink of a list entry that waits. An entry that is in use then stays.
 #[unsafe(no_mangle)]
 pub extern "C" fn PtlTriggeredLEUnlink(le_handle: Handle, trig_ct_handle: Handle, threshold: u64) -> c_int {
-    unlink(le_handle, trig_ct_handle, threshold)
+    unlink(le_handle, false, trig_ct_handle, threshold)
 }

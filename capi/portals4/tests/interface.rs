@@ -7,7 +7,7 @@ use std::ptr::{null, null_mut};
 
 use narrows_portals::{md, me, pt};
 use portals::abi::{self, CtEvent, FullEvent, Handle, ListEntry, MatchListEntry, MemoryDescriptor, NiLimits, Process};
-use portals::{data::*, events::*, interfaces::*, lists::*, loopback};
+use portals::{data::*, events::*, interfaces::*, lists::*, loopback, triggered};
 
 const PUT: u32 = 2;
 const PUT_OVERFLOW: u32 = 3;
@@ -43,6 +43,13 @@ fn table(ni: Handle, options: u32, eq: Handle) -> u32 {
     let mut index = 0;
     assert_eq!(unsafe { PtlPTAlloc(ni, options, eq, abi::PT_ANY, &mut index) }, abi::OK);
     index
+}
+
+/// A table entry that drops nothing: only the libfabric provider has those, and says who it is.
+fn retrying(ni: Handle, eq: Handle) -> u32 {
+    let mut settings = abi::PrivateSettings::default();
+    assert_eq!(unsafe { portals::private::narrows_get_settings(&mut settings) }, abi::OK);
+    table(ni, pt::RETRY, eq)
 }
 
 fn counter(ni: Handle) -> Handle {
@@ -164,7 +171,7 @@ fn an_early_message_waits_in_the_overflow_list() {
     let taken = next(eq).unwrap();
     assert_eq!((taken.kind, taken.user_ptr as usize, taken.hdr_data, taken.rlength), (PUT_OVERFLOW, 6, 44, 100));
     assert_eq!(taken.start, block.as_mut_ptr().cast());
-    assert_eq!(kinds(eq), [AUTO_UNLINK, AUTO_FREE], "the entry was never linked, and the block is free");
+    assert_eq!(kinds(eq), [AUTO_FREE, AUTO_UNLINK], "the entry was never linked, and the block is free");
     assert_eq!(PtlMEUnlink(handle), abi::ARG_INVALID, "it is not in a list");
 }
 
@@ -208,7 +215,7 @@ fn a_get_fetches() {
 fn a_retry_table_never_drops_and_keeps_the_order() {
     let ni = matching();
     let eq = queue(ni);
-    let pt = table(ni, pt::RETRY, eq);
+    let pt = retrying(ni, eq);
     let mut outbox = [0u8; 4];
     let md = bind(ni, &mut outbox, 0, 0, 0);
     for hdr_data in 0..3 {
@@ -377,7 +384,7 @@ fn nothing_leaves_the_descriptor() {
 fn volatile_data_may_change_after_the_call() {
     let ni = matching();
     let eq = queue(ni);
-    let pt = table(ni, pt::RETRY, eq);
+    let pt = retrying(ni, eq);
     let mut outbox = [1u8; 192];
     let md = bind(ni, &mut outbox, md::VOLATILE, 0, 0);
     assert_eq!(put(ni, md, 192, abi::NO_ACK_REQ, pt, 0, 0), abi::OK);
@@ -481,5 +488,131 @@ fn smaller_limits_hold_and_every_exhaustion_says_which() {
     let le = ListEntry { ct_handle: 0, ..le(quiet) };
     for _ in 0..10 {
         assert_eq!(unsafe { PtlLEAppend(ni, pt, &le, abi::PRIORITY_LIST, null_mut(), &mut handle) }, abi::OK);
+    }
+}
+
+/// A network interface without matching of another test is the same one: this test has the logical one to itself.
+#[test]
+fn a_limit_of_zero_is_no_wish_where_none_makes_no_sense() {
+    loopback::install(loopback::DEFAULT_LIMITS);
+    let options = abi::NI_MATCHING | abi::NI_LOGICAL;
+    let (mut ni, mut actual) = (0, MaybeUninit::<NiLimits>::uninit());
+    let desired = NiLimits {
+        max_entries: 15,
+        max_mds: 10,
+        max_cts: 10,
+        max_eqs: 10,
+        max_iovecs: 4,
+        max_list_size: 10,
+        max_atomic_size: 16,
+        ..unsafe { std::mem::zeroed() }
+    };
+    let (given, offered) = unsafe {
+        assert_eq!(PtlInit(), abi::OK);
+        assert_eq!(PtlNIInit(0, options, abi::PID_ANY, &desired, actual.as_mut_ptr(), &mut ni), abi::OK);
+        let given = actual.assume_init();
+        assert_eq!(PtlNIFini(ni), abi::OK);
+        assert_eq!(PtlNIInit(0, options, abi::PID_ANY, null(), actual.as_mut_ptr(), &mut ni), abi::OK);
+        (given, actual.assume_init())
+    };
+    // Sizes, table entries and triggered operations; a program may do without unexpected headers.
+    assert_eq!(
+        given,
+        NiLimits {
+            max_unexpected_headers: 0,
+            features: 0,
+            max_atomic_size: 16,
+            // Those that fetch are atomics too.
+            max_fetch_atomic_size: 16,
+            ..NiLimits { max_entries: 15, max_mds: 10, max_cts: 10, max_eqs: 10, max_iovecs: 4, max_list_size: 10, ..offered }
+        }
+    );
+    assert!(given.max_triggered_ops > 0 && given.max_fetch_atomic_size > 0 && given.max_volatile_size > 0);
+}
+
+#[test]
+fn what_is_freed_while_it_is_in_use_hears_nothing_more() {
+    let ni = matching();
+    let (eq, ct) = (queue(ni), counter(ni));
+    let target = queue(ni);
+    let pt = table(ni, 0, target);
+    let mut inbox = [0u8; 64];
+    let mut outbox = [7u8; 16];
+    let counting = MatchListEntry { ct_handle: ct, ..entry(&mut inbox, me::OP_PUT | me::EVENT_CT_COMM | me::EVENT_LINK_DISABLE, 1, 0) };
+    append(ni, pt, &counting, abi::PRIORITY_LIST, 1);
+    let md = bind(ni, &mut outbox, md::EVENT_CT_SEND | md::EVENT_CT_ACK, eq, ct);
+    let later = counter(ni);
+    assert_eq!(unsafe { triggered::PtlTriggeredPut(md, 0, 16, abi::ACK_REQ, own(ni), pt, 1, 0, null_mut(), 0, later, 1) }, abi::OK);
+
+    assert_eq!((PtlEQFree(eq), PtlCTFree(ct)), (abi::OK, abi::OK));
+    assert_eq!((PtlEQFree(eq), PtlCTFree(ct)), (abi::ARG_INVALID, abi::ARG_INVALID));
+    // Others take their places, and must not hear of it.
+    let (new_eq, new_ct) = (queue(ni), counter(ni));
+    for _ in 0..2 {
+        assert_eq!(put(ni, md, 16, abi::ACK_REQ, pt, 1, 0), abi::OK);
+        assert_eq!(PtlCTInc(later, CtEvent { success: 1, failure: 0 }), abi::OK);
+        assert_eq!(inbox[..16], outbox);
+        inbox.fill(0);
+        assert!(kinds(target).contains(&PUT), "the operation itself goes on");
+    }
+    let mut count = CtEvent { success: 9, failure: 9 };
+    assert_eq!(unsafe { PtlCTGet(new_ct, &mut count) }, abi::OK);
+    assert_eq!((kinds(new_eq), count), (vec![], CtEvent::default()));
+
+    // The queue of a table entry.
+    assert_eq!(PtlEQFree(target), abi::OK);
+    let newer = queue(ni);
+    assert_eq!(put(ni, md, 16, abi::NO_ACK_REQ, pt, 1, 0), abi::OK);
+    assert_eq!((inbox[..16] == outbox, kinds(newer)), (true, vec![]));
+}
+
+#[test]
+fn queues_and_counters_of_another_interface_are_refused() {
+    let ni = matching();
+    let other = open(abi::NI_NO_MATCHING | abi::NI_LOGICAL);
+    let (eq, ct) = (queue(other), counter(other));
+    let mut memory = [0u8; 8];
+    let mut handle = 0;
+    for (eq_handle, ct_handle) in [(eq, 0), (0, ct)] {
+        let md = MemoryDescriptor { start: memory.as_mut_ptr().cast(), length: 8, options: 0, eq_handle, ct_handle };
+        assert_eq!(unsafe { PtlMDBind(ni, &md, &mut handle) }, abi::ARG_INVALID);
+        assert_eq!(unsafe { PtlMDBind(other, &md, &mut handle) }, abi::OK);
+    }
+    let mut index = 0;
+    assert_eq!(unsafe { PtlPTAlloc(ni, 0, eq, abi::PT_ANY, &mut index) }, abi::ARG_INVALID);
+    let pt = table(ni, 0, 0);
+    let me = MatchListEntry { ct_handle: ct, ..entry(&mut memory, me::OP_PUT, 0, 0) };
+    let mine = counter(ni);
+    let value = CtEvent { success: 1, failure: 0 };
+    unsafe {
+        assert_eq!(PtlMEAppend(ni, pt, &me, abi::PRIORITY_LIST, null_mut(), &mut handle), abi::ARG_INVALID);
+        assert_eq!(PtlMESearch(ni, pt, &me, abi::SEARCH_ONLY, null_mut()), abi::ARG_INVALID);
+        assert_eq!(triggered::PtlTriggeredMEAppend(ni, pt, &me, abi::PRIORITY_LIST, null_mut(), &mut handle, mine, 1), abi::ARG_INVALID);
+    }
+    assert_eq!(triggered::PtlTriggeredCTInc(mine, value, ct, 1), abi::ARG_INVALID);
+    let me = MatchListEntry { ct_handle: 0, ..me };
+    let linked = append(ni, pt, &me, abi::PRIORITY_LIST, 0);
+    assert_eq!(triggered::PtlTriggeredMEUnlink(linked, ct, 1), abi::ARG_INVALID);
+    assert_eq!(PtlLEUnlink(linked), abi::ARG_INVALID, "a match list entry");
+    assert_eq!(PtlMEUnlink(linked), abi::OK);
+}
+
+#[test]
+fn options_of_our_own_are_not_for_programs() {
+    loopback::install(loopback::DEFAULT_LIMITS);
+    let ni = matching();
+    let mut memory = [0u8; 8];
+    let md = MemoryDescriptor { start: memory.as_mut_ptr().cast(), length: 8, options: md::MAY_FAULT, eq_handle: 0, ct_handle: 0 };
+    let pt = table(ni, 0, 0);
+    let mut handle = 0;
+    unsafe {
+        assert_eq!(PtlMDBind(ni, &md, &mut handle), abi::ARG_INVALID);
+        // Nor regions that pass the end of the address space.
+        let md = MemoryDescriptor { start: (usize::MAX - 7) as *mut c_void, length: 9, options: 0, ..md };
+        assert_eq!(PtlMDBind(ni, &md, &mut handle), abi::ARG_INVALID);
+        for options in [me::MAY_FAULT, me::SEARCH_WAITS] {
+            let me = entry(&mut memory, options, 0, 0);
+            assert_eq!(PtlMEAppend(ni, pt, &me, abi::PRIORITY_LIST, null_mut(), &mut handle), abi::ARG_INVALID);
+        }
     }
 }

@@ -1,8 +1,8 @@
-//! A file that the MPI library need not read.
+//! A file that the MPI library need not read, and one that must not stay behind.
 
 use crate::state;
 use crate::symbols::real;
-use libc::{FILE, c_char};
+use libc::{FILE, c_char, c_int, mode_t};
 use std::ffi::CStr;
 
 mod next {
@@ -10,6 +10,7 @@ mod next {
     real! {
         fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE;
         fn fopen64(path: *const c_char, mode: *const c_char) -> *mut FILE;
+        fn shm_open(name: *const c_char, flags: c_int, mode: mode_t) -> c_int;
     }
 }
 
@@ -37,4 +38,21 @@ fn refuse() -> *mut FILE {
     // SAFETY: errno of this thread.
     unsafe { *libc::__errno_location() = libc::EACCES };
     std::ptr::null_mut()
+}
+
+/// MPICH gives its shared memory a name (`/dev/shm/mpich_shm_*`), by which the ranks of a node find it, and takes it away in MPI_Finalize: a
+/// rank that is killed before that leaves it behind. Here each rank is a node of its own, so nobody looks for the name, and it gets none.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn shm_open(name: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+    // SAFETY: the caller passes a string.
+    let own = unsafe { state::in_mpi() && !name.is_null() && CStr::from_ptr(name).to_bytes().starts_with(b"/mpich_shm_") };
+    if own && flags & libc::O_CREAT != 0 {
+        // SAFETY: a constant string.
+        let file = unsafe { libc::open(c"/dev/shm".as_ptr(), libc::O_TMPFILE | libc::O_RDWR | libc::O_EXCL | libc::O_CLOEXEC, mode) };
+        if file >= 0 {
+            return file;
+        }
+    }
+    // SAFETY: forwarded as it came.
+    unsafe { next::shm_open(name, flags, mode) }
 }

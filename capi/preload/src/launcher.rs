@@ -1,4 +1,4 @@
-//! What a program without MPI has to do with its launcher over the socket of PMI-1 and PMI-2, whose number the launcher gives
+//! What a program without MPI, or an MPI library in the middle of a run, has to do with its launcher over the socket of PMI-1 and PMI-2, whose number the launcher gives
 //! in `PMI_FD`, or by PMIx: barriers, before each of which all ranks meet in simulated time (see `narrows_barrier`), and the end of the job.
 
 #![allow(non_snake_case)] // names of C
@@ -17,6 +17,9 @@ mod next {
         fn PMIx_Init(process: *mut c_void, info: *const c_void, infos: size_t) -> c_int;
         fn PMIx_Fence(processes: *const c_void, count: size_t, info: *const c_void, infos: size_t) -> c_int;
         fn PMIx_Finalize(info: *const c_void, infos: size_t) -> c_int;
+        fn PMIx_Group_construct(
+            name: *const c_char, processes: *const c_void, count: size_t, info: *const c_void, infos: size_t, results: *mut c_void, number: *mut size_t,
+        ) -> c_int;
         fn PMIx_Abort(status: c_int, message: *const c_char, processes: *mut c_void, count: size_t) -> c_int;
     }
 }
@@ -94,6 +97,22 @@ unsafe extern "C" fn PMIx_Fence(processes: *const c_void, count: size_t, info: *
     // As in PMIx_Init.
     // SAFETY: forwarded as it came.
     state::guarded(|| unsafe { next::PMIx_Fence(processes, count, info, infos) })
+}
+
+/// Open MPI 5 makes communicators of sessions so (MPI_Comm_create_from_group). Who waits here waits outside, so all meet first.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMIx_Group_construct(
+    name: *const c_char,
+    processes: *const c_void,
+    count: size_t,
+    info: *const c_void,
+    infos: size_t,
+    results: *mut c_void,
+    number: *mut size_t,
+) -> c_int {
+    portals::group(count);
+    // SAFETY: forwarded as it came.
+    state::guarded(|| unsafe { next::PMIx_Group_construct(name, processes, count, info, infos, results, number) })
 }
 
 /// As [`PMIx_Init`]: the answer of the launcher is waited for with a time limit.

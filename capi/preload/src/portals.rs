@@ -24,8 +24,12 @@ unsafe extern "C" {
     fn narrows_doze_ends(picoseconds: u64);
     fn narrows_active() -> c_int;
     fn narrows_sleep(picoseconds: u64) -> c_int;
+    fn narrows_born();
+    fn narrows_program_ends(status: c_int);
     fn narrows_exits(status: c_int);
+    fn narrows_threads_refused();
     fn narrows_barrier();
+    fn narrows_group(processes: usize);
     fn narrows_ends_job(status: c_int);
     fn narrows_host(name: *mut c_char, size: usize) -> c_int;
     fn narrows_cores() -> c_uint;
@@ -33,6 +37,7 @@ unsafe extern "C" {
     fn narrows_node_color() -> c_uint;
     fn narrows_rank() -> u32;
     fn narrows_shares_memory(shares: c_int);
+    fn narrows_look_again() -> c_int;
 }
 
 /// Longest host name with its zero byte: `HOST_NAME_MAX` of Linux is 64 (gethostname(2)).
@@ -162,7 +167,25 @@ pub fn sleep(picoseconds: u64) -> bool {
     state::guarded(|| unsafe { narrows_sleep(picoseconds) }) != 0
 }
 
-/// The rank's process ends by itself with this status.
+/// This process begins. Returns when the simulator knows of it.
+pub fn born() {
+    // SAFETY: no arguments.
+    state::guarded(|| unsafe { narrows_born() });
+}
+
+/// The program ends with this status. One without MPI waits for the other ranks.
+pub fn program_ends(status: c_int) {
+    // SAFETY: plain number.
+    state::guarded(|| unsafe { narrows_program_ends(status) });
+}
+
+/// The program asked for MPI_THREAD_MULTIPLE and was given less.
+pub fn threads_refused() {
+    // SAFETY: no arguments.
+    state::guarded(|| unsafe { narrows_threads_refused() });
+}
+
+/// The process ends by itself with this status, now.
 pub fn exits(status: c_int) {
     // SAFETY: plain number.
     state::guarded(|| unsafe { narrows_exits(status) });
@@ -174,7 +197,13 @@ pub fn barrier() {
     state::guarded(|| unsafe { narrows_barrier() });
 }
 
-/// The program has its launcher end the job with this status.
+/// The MPI library makes a group of so many ranks over their launcher.
+pub fn group(processes: usize) {
+    // SAFETY: a plain number.
+    state::guarded(|| unsafe { narrows_group(processes) });
+}
+
+/// The rank has its launcher end the job with this status.
 pub fn ends_job(status: c_int) {
     // SAFETY: plain number.
     state::guarded(|| unsafe { narrows_ends_job(status) });
@@ -219,4 +248,10 @@ pub fn node() -> c_int {
 pub fn shares_memory(shares: bool) {
     // SAFETY: a plain number.
     state::guarded(|| unsafe { narrows_shares_memory(c_int::from(shares)) });
+}
+
+/// Whether the MPI library must look for a message once more, before the program is told that there is none. Asking forgets it.
+pub fn look_again() -> bool {
+    // SAFETY: no arguments.
+    state::guarded(|| unsafe { narrows_look_again() }) != 0
 }

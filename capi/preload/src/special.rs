@@ -2,7 +2,7 @@
 //! with an optional ierror (MPI 4.1, section 19.1).
 
 use crate::symbols::{self, Real};
-use crate::trampoline::Mark;
+use crate::trampoline::{Mark, number};
 use crate::{clock, portals, state};
 use narrows_mpilib::Constants;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -214,10 +214,43 @@ split_type_fortran! {
     pmpi_comm_split_type_f08_ c"pmpi_comm_split_type_f08_" c"pmpi_comm_split_f08_";
 }
 
+type Iprobe = unsafe extern "C" fn(c_int, c_int, Handle, *mut c_int, *mut c_void) -> c_int;
+
+macro_rules! iprobe {
+    ($($name:ident $text:literal;)*) => {
+        $(
+            /// Until the library has looked everywhere: see `own_queue.rs` of narrows-guest. The Fortran functions call this one.
+            #[unsafe(no_mangle)]
+            #[allow(non_snake_case)]
+            unsafe extern "C" fn $name(source: c_int, tag: c_int, comm: Handle, flag: *mut c_int, status: *mut c_void) -> c_int {
+                static REAL: Real = Real::new($text);
+                // SAFETY: the prototype in mpi.h; arguments as they came.
+                unsafe {
+                    let real: Iprobe = REAL.call();
+                    let constants = constants(real as usize);
+                    let (peer, label) = (number(source, constants.any_source), number(tag, constants.any_tag));
+                    let _mark = Mark::begin_with(id("MPI_Iprobe"), peer, label);
+                    loop {
+                        let code = real(source, tag, comm, flag, status);
+                        if code != 0 || flag.is_null() || *flag != 0 || !portals::look_again() {
+                            return code;
+                        }
+                    }
+                }
+            }
+        )*
+    };
+}
+iprobe! { MPI_Iprobe c"MPI_Iprobe"; PMPI_Iprobe c"PMPI_Iprobe"; }
+
 /// MPI_THREAD_MULTIPLE is asked for as MPI_THREAD_SERIALIZED, and the MPI library says what it provides: the order in which
 /// threads of a rank get to the network is the host's, so results could not be reproduced.
 fn thread_level(required: c_int, constants: &Constants) -> c_int {
-    if in_run() && required == constants.thread_multiple { constants.thread_serialized } else { required }
+    if !in_run() || required != constants.thread_multiple {
+        return required;
+    }
+    portals::threads_refused();
+    constants.thread_serialized
 }
 
 type InitThread = unsafe extern "C" fn(*mut c_void, *mut c_void, c_int, *mut c_int) -> c_int;

@@ -99,11 +99,14 @@ unsafe extern "C" fn in_child() {
     leave();
 }
 
-extern "C" fn at_exit(status: c_int, _: *mut c_void) {
+extern "C" fn at_exit() {
     if state::is_rank() && !state::left() {
-        portals::exits(status);
         leave();
     }
+}
+
+extern "C" fn at_the_very_end(status: c_int, _: *mut c_void) {
+    portals::exits(status);
 }
 
 unsafe extern "C" {
@@ -116,7 +119,7 @@ unsafe extern "C" {
 pub fn note_init() {
     state::now_initialised();
     // SAFETY: the handler lives as long as this library, which is never unloaded.
-    unsafe { on_exit(at_exit, std::ptr::null_mut()) };
+    unsafe { libc::atexit(at_exit) };
 }
 
 /// Ends without handlers.
@@ -125,7 +128,11 @@ macro_rules! ends {
         $(
             #[unsafe(no_mangle)]
             unsafe extern "C" fn $name(status: c_int) -> ! {
-                at_exit(status, std::ptr::null_mut());
+                if state::on() {
+                    portals::program_ends(status);
+                    at_exit();
+                    portals::exits(status);
+                }
                 // SAFETY: a plain number.
                 unsafe { end::$name(status) }
             }
@@ -148,6 +155,10 @@ unsafe extern "C" fn constructor() {
     if state::on() {
         // SAFETY: the handler lives as long as this library, which is never unloaded.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+        // The first of all handlers is the last to run, after the destructors of libraries.
+        // SAFETY: as above.
+        unsafe { on_exit(at_the_very_end, std::ptr::null_mut()) };
+        portals::born();
     }
 }
 

@@ -203,17 +203,24 @@ unsafe fn partner(symbol: &Symbol, registers: *const u64, stack: *const u64) -> 
     };
     // Negative ranks and tags are constants (MPI 4.1, section 2.5.4): MPI_PROC_NULL, MPI_ROOT and the wildcards.
     let peer = call.peer.map_or(NONE, |peer| match argument(peer.argument) {
-        any if any == constants.any_source && peer.role == Role::From => ANY,
+        source if peer.role == Role::From => number(source, constants.any_source),
         rank if rank < 0 => NONE,
         rank => i64::from(rank),
     });
     let tag = call.tag.map_or(NONE, |tag| match argument(tag) {
         code if call.name == ABORT => i64::from(if code < 0 { code & 0xff } else { code }),
-        any if any == constants.any_tag => ANY,
-        tag if tag < 0 => NONE,
-        tag => i64::from(tag),
+        tag => number(tag, constants.any_tag),
     });
     (peer, tag)
+}
+
+/// A source or tag as in `narrows_mpicalls`.
+pub fn number(value: i32, wildcard: i32) -> i64 {
+    match value {
+        _ if value == wildcard => ANY,
+        _ if value < 0 => NONE,
+        _ => i64::from(value),
+    }
 }
 
 /// A mark around code in Rust: the calls of `special.rs`.
@@ -224,11 +231,17 @@ impl Mark {
     /// are below it.
     #[inline(always)]
     pub fn begin(id: u32) -> Mark {
+        Mark::begin_with(id, NONE, NONE)
+    }
+
+    /// The same with the partner of the call.
+    #[inline(always)]
+    pub fn begin_with(id: u32, peer: i64, tag: i64) -> Mark {
         let here = 0u8;
         // One more: a call inside may have its frame exactly here.
         let marked = begin(&raw const here as usize + 1, id);
         if marked {
-            portals::enter(id, NONE, NONE);
+            portals::enter(id, peer, tag);
         }
         Mark(marked.then_some(id))
     }

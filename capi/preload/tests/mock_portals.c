@@ -118,6 +118,9 @@ int narrows_sleep(uint64_t ps) {
     return 1;
 }
 
+void narrows_born(void) {}
+void narrows_program_ends(int status) { (void)status; }
+void narrows_threads_refused(void) { note("threads refused\n"); }
 void narrows_exits(int status) { note("exits %d\n", status); }
 void narrows_barrier(void) { note("barrier\n"); }
 void narrows_ends_job(int status) { note("ends job %d\n", status); }

@@ -1,6 +1,7 @@
 //! What lies where in the shared file. Both sides are built from the same sources;
 //! [`Header::magic`] and [`Header::version`] refuse a mixture.
 
+use narrows_portals::NiLimits;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// First word of the file.
@@ -66,6 +67,16 @@ pub mod phase {
     pub const EPILOGUE: u32 = 2;
 }
 
+/// Values of [`RankHeader::mode`]: what made the process a rank.
+pub mod mode {
+    /// Nothing yet: it has neither called MPI_Init nor PtlInit.
+    pub const NONE: u32 = 0;
+    /// MPI_Init: simulated time runs from its return to MPI_Finalize.
+    pub const MPI: u32 = 1;
+    /// PtlInit, before any MPI_Init: simulated time runs from its return to the end of the process.
+    pub const PORTALS: u32 = 2;
+}
+
 /// What every rank must know of the machine; written once before the ranks start.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
@@ -98,32 +109,8 @@ pub struct Settings {
     pub rendezvous_put: u32,
     /// Largest volatile put, bytes (PIO).
     pub pio_limit: u32,
-    /// Limits of a network interface, see `ptl_ni_limits_t`.
-    pub max_entries: u32,
-    /// Idem.
-    pub max_unexpected_headers: u32,
-    /// Idem.
-    pub max_mds: u32,
-    /// Idem.
-    pub max_cts: u32,
-    /// Idem.
-    pub max_eqs: u32,
-    /// Idem.
-    pub max_iovecs: u32,
-    /// Idem.
-    pub max_list_size: u32,
-    /// Idem.
-    pub max_triggered_ops: u32,
-    /// Idem.
-    pub max_atomic_size: u64,
-    /// Idem.
-    pub max_fetch_atomic_size: u64,
-    /// Idem.
-    pub max_waw_ordered_size: u64,
-    /// Idem.
-    pub max_war_ordered_size: u64,
-    /// 1: the program uses Portals without MPI; it runs in simulated time from PtlInit on.
-    pub portals_program: u32,
+    /// Limits of a network interface.
+    pub limits: NiLimits,
     /// Cores of a simulated node.
     pub cores: u32,
 }
@@ -153,6 +140,8 @@ pub struct Header {
     /// How often a thread has ended or wanted to interrupt the waiting of its process, see [`RankHeader::interrupted`] and
     /// [`RankHeader::wanted`].
     pub interrupts: AtomicU32,
+    /// 1: a rank has said that a call of the program is not simulated.
+    pub refused: AtomicU32,
     /// The machine.
     pub settings: Settings,
 }
@@ -163,8 +152,20 @@ pub struct Header {
 pub struct RankHeader {
     /// See [`state`]; the futex of the rank.
     pub state: AtomicU32,
-    /// The rank's process.
+    /// The rank's process: the one that has called MPI_Init or PtlInit.
     pub pid: AtomicU32,
+    /// The process that the launcher has started for this rank: the same, or a wrapper that has started it.
+    pub root: AtomicU32,
+    /// The last one of these two that the simulator watches; it waits for that, because nobody would notice its death before.
+    pub watched: AtomicU32,
+    /// See [`mode`].
+    pub mode: AtomicU32,
+    /// How often PtlInit was called without PtlFini.
+    pub initialised: AtomicU32,
+    /// 1 when the rank's process has become another program (execve(2)), which is no rank.
+    pub replaced: AtomicU32,
+    /// 1 when the program asked for MPI_THREAD_MULTIPLE and was given less.
+    pub threads_refused: AtomicU32,
     /// There is something for a rank that is outside.
     pub mail: AtomicU32,
     /// 1 when the libfabric provider has an enabled endpoint.
@@ -179,7 +180,9 @@ pub struct RankHeader {
     pub finalized: AtomicU32,
     /// Exit status plus one, when the process said it; 0: it did not.
     pub exit_status: AtomicU32,
-    /// Code given to MPI_Abort plus one; 0: it was not called.
+    /// The same of `root`, if that is another process.
+    pub root_status: AtomicU32,
+    /// Code plus one with which the rank has ended the job, by MPI_Abort or by asking the launcher; 0: it has not.
     pub abort_code: AtomicU32,
     /// 1 when a thread of the process, which need not own the region, has ended all waiting in it.
     pub interrupted: AtomicU32,

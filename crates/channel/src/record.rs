@@ -450,12 +450,7 @@ fn get_command(kind: u32, reader: &mut Reader<'_>) -> Result<Command, RecordErro
         ME_APPEND => {
             let entry = EntryId(reader.word()?);
             let word = reader.word()?;
-            let list = match word as u32 {
-                0 => List::Priority,
-                1 => List::Overflow,
-                _ => return Err(RecordError::Field("list")),
-            };
-            Command::MeAppend { entry, pt: (word >> 32) as u32, list, me: get_entry(reader)? }
+            Command::MeAppend { entry, pt: (word >> 32) as u32, list: list_of(word as u32)?, me: get_entry(reader)? }
         }
         ME_UNLINK => Command::MeUnlink { entry: EntryId(reader.word()?), ticket: reader.word32("ticket")? },
         ME_SEARCH => {
@@ -609,7 +604,7 @@ pub fn decode_delivery(bytes: &[u8]) -> Result<(u64, Delivery<'_>, usize), Recor
                 event: Event {
                     kind: event_kind(word as u32)?,
                     fail: fail_type((fail_list >> 32) as u32)?,
-                    list: if fail_list as u32 == 0 { List::Priority } else { List::Overflow },
+                    list: list_of(fail_list as u32)?,
                     pt: pt as u32,
                     initiator: ProcessId { nid: (id >> 32) as u32, pid: id as u32 },
                     start: reader.word()?,
@@ -659,9 +654,33 @@ pub fn decode_delivery(bytes: &[u8]) -> Result<(u64, Delivery<'_>, usize), Recor
     Ok((time, delivery, length))
 }
 
+/// All records of `bytes`, in order, each with its time.
+///
+/// # Errors
+/// The first of them that is none; those before it have been given to `take`.
+pub fn each_delivery(bytes: &[u8], mut take: impl FnMut(u64, Delivery<'_>)) -> Result<(), RecordError> {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let (time, delivery, length) = decode_delivery(rest)?;
+        take(time, delivery);
+        rest = &rest[length..];
+    }
+    Ok(())
+}
+
+fn list_of(value: u32) -> Result<List, RecordError> {
+    match value {
+        0 => Ok(List::Priority),
+        1 => Ok(List::Overflow),
+        _ => Err(RecordError::Field("list")),
+    }
+}
+
 fn atomic_of(value: u32) -> Result<Option<(AtomicOperation, Datatype)>, RecordError> {
-    let Some(operation) = (value >> 8).checked_sub(1) else { return Ok(None) };
-    let operation = AtomicOperation::from_number(operation).ok_or(RecordError::Field("operation"))?;
+    if value == 0 {
+        return Ok(None);
+    }
+    let operation = (value >> 8).checked_sub(1).and_then(AtomicOperation::from_number).ok_or(RecordError::Field("operation"))?;
     Ok(Some((operation, Datatype::from_number(value & 0xff).ok_or(RecordError::Field("datatype"))?)))
 }
 
@@ -728,6 +747,55 @@ mod tests {
         encode_command(&mut writer, 1, &put(65, Some(vec![1; 64]))).unwrap();
         let used = writer.used();
         assert_eq!(decode_command(&area[..used]), Err(RecordError::Field("inline")));
+    }
+
+    fn event() -> Notice {
+        let event = Event {
+            kind: EventKind::Put,
+            fail: FailType::Ok,
+            list: List::Overflow,
+            pt: 3,
+            initiator: ProcessId { nid: 1, pid: 2 },
+            start: 1,
+            user_ptr: 2,
+            hdr_data: 3,
+            match_bits: 4,
+            rlength: 5,
+            mlength: 6,
+            remote_offset: 7,
+            atomic: None,
+        };
+        Notice::Event { eq: EqId(1), event }
+    }
+
+    #[test]
+    fn a_list_that_does_not_exist_is_refused() {
+        let mut area = [0u8; 256];
+        let mut writer = Writer::new(&mut area, 0);
+        encode_notice(&mut writer, 5, &event()).unwrap();
+        assert_eq!(decode_delivery(&area).unwrap().1, Delivery::Notice(event()));
+        // The fourth word: how it failed, and the list.
+        area[24] = 2;
+        assert_eq!(decode_delivery(&area), Err(RecordError::Field("list")));
+    }
+
+    #[test]
+    fn a_corrupt_record_is_not_the_end() {
+        let mut area = [0u8; 1024];
+        let mut writer = Writer::new(&mut area, 0);
+        let mut ends = Vec::new();
+        for time in 0..3 {
+            encode_notice(&mut writer, time, &event()).unwrap();
+            ends.push(writer.used());
+        }
+        let count = |bytes: &[u8]| {
+            let mut times = Vec::new();
+            (each_delivery(bytes, |time, _| times.push(time)), times.len())
+        };
+        assert_eq!(count(&area[..ends[2]]), (Ok(()), 3));
+        assert_eq!(count(&area[..ends[2] - 8]), (Err(RecordError::Short), 2));
+        area[ends[0]] = 99;
+        assert_eq!(count(&area[..ends[2]]), (Err(RecordError::Kind(99)), 1));
     }
 
     proptest! {

@@ -1,11 +1,12 @@
 //! `narrows analyse`: what a trace says about a program, as one HTML page and tables.
 
-use crate::svg::{bars, cumulative, escape, heat, short, size, unit};
+use crate::svg::{bars, cumulative, escape, heat, unit};
 use crate::trace::ReadingArguments;
 use clap::Args;
 use narrows_results::{Column, Table};
 use narrows_trace::analysis::{Analysis, RankUse, Volume};
 use narrows_units::SimTime;
+use narrows_units::show::{self, size};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -222,7 +223,7 @@ fn three_digits(value: f64) -> f64 {
 fn over_time(analysis: &Analysis) -> String {
     let (unit, per_second) = unit(finish(analysis));
     let step = analysis.interval.as_s_f64() * per_second;
-    let labels: Vec<String> = (0..analysis.intervals.len()).map(|index| short(three_digits(index as f64 * step))).collect();
+    let labels: Vec<String> = (0..analysis.intervals.len()).map(|index| show::count(three_digits(index as f64 * step))).collect();
     let messages = analysis.intervals.iter().map(|interval| interval.messages.count as f64).collect();
     let parts = analysis.intervals.iter().map(|interval| interval.collectives.count as f64).collect();
     bars(&format!("time, {unit}"), "operations", &labels, &[("messages", messages), ("parts of collectives", parts)])
@@ -234,7 +235,7 @@ fn collectives(analysis: &Analysis) -> String {
     rows.sort_by_key(|(key, count)| (std::cmp::Reverse(**count), **key));
     for (key, count) in rows.iter().take(40) {
         let calls = **count as f64 / f64::from(key.size.max(1));
-        let row = [cell(key.operation.name()), cell(key.size), cell(size(key.bytes)), cell(count), cell(short(calls))];
+        let row = [cell(key.operation.name()), cell(key.size), cell(size(key.bytes)), cell(count), cell(show::count(calls))];
         let _ = write!(table, "<tr>{}</tr>", row.concat());
     }
     table += "</table>";

@@ -1,7 +1,7 @@
 //! Columns about queues and links over time, for whatever watched them.
 
 use narrows_results::Column;
-use narrows_topology::{Topology, Vertex};
+use narrows_topology::Topology;
 use narrows_traffic::{LinkRow, QueueRow, stage};
 use narrows_units::SimTime;
 
@@ -23,20 +23,13 @@ pub fn end_ns(length: SimTime, period: u32) -> f64 {
     length.as_ns_f64() * f64::from(period + 1)
 }
 
-fn vertex(vertex: Vertex) -> String {
-    match vertex {
-        Vertex::Host(index) => format!("host {index}"),
-        Vertex::Switch(index) => format!("switch {index}"),
-    }
-}
-
 /// The columns that say which link a row is about.
 fn link_columns(topology: &Topology, links: impl Iterator<Item = u32> + Clone) -> Columns {
     let of = |link: u32| topology.links()[link as usize];
     vec![
         ("link", integers(links.clone().map(u64::from))),
-        ("from", Column::Text(links.clone().map(|link| vertex(of(link).from)).collect())),
-        ("to", Column::Text(links.clone().map(|link| vertex(of(link).to)).collect())),
+        ("from", Column::Text(links.clone().map(|link| of(link).from.to_string()).collect())),
+        ("to", Column::Text(links.clone().map(|link| of(link).to.to_string()).collect())),
         ("stage", Column::Text(links.map(|link| stage(topology, &of(link))).collect())),
     ]
 }

@@ -63,10 +63,12 @@ pub fn run(command: MachineCommand) -> ExitCode {
     let text = match command {
         MachineCommand::List => list(),
         MachineCommand::Show { machine, overrides } => Machine::load(&machine, &overrides.into()).map(|machine| machine.to_toml()),
-        MachineCommand::Check { machine, overrides } => Machine::load(&machine, &overrides.into()).map(|resolved| {
-            resolved.warnings().iter().for_each(|warning| eprintln!("narrows: warning: {warning}"));
-            format!("{machine}: ok, {}\n", summary(&resolved))
-        }),
+        MachineCommand::Check { machine, overrides } => {
+            Machine::load(&machine, &overrides.into()).and_then(|resolved| resolved.check().map(|()| resolved)).map(|resolved| {
+                resolved.warnings().iter().for_each(|warning| eprintln!("narrows: warning: {warning}"));
+                format!("{machine}: ok, {}\n", summary(&resolved))
+            })
+        }
     };
     match text {
         Ok(text) => match io::stdout().write_all(text.as_bytes()) {

@@ -9,6 +9,7 @@ mod machine;
 mod picture;
 mod record;
 mod replay;
+mod resources;
 mod run;
 mod summary;
 mod svg;
@@ -65,7 +66,14 @@ enum Command {
     Generate(generate::GenerateArgs),
 }
 
+#[global_allocator]
+static ALLOCATOR: resources::Allocator = resources::Allocator;
+
 fn main() -> ExitCode {
+    resources::with_stack(command)
+}
+
+fn command() -> ExitCode {
     match Cli::parse().command {
         Command::Run(args) => run::run(args),
         Command::Replay(args) => replay::run(args),

@@ -121,21 +121,15 @@ fn whole(args: RecordArgs) -> Result<i32, String> {
 
 /// Under the plain launcher.
 fn native(args: &RecordArgs, recorder: &Recorder) -> Result<i32, String> {
-    let mpi = match &args.mpirun {
-        Some(mpirun) => launch::inspect_launcher(mpirun),
-        None => launch::inspect(&args.program[0]),
-    }
-    .map_err(|error| error.to_string())?;
+    let (mpi, program) = crate::run::launcher(args.mpirun.as_deref(), &args.program).map_err(|error| error.to_string())?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let shared = args.ranks as usize > cores;
     let clock = args.clock.clone().unwrap_or_else(|| String::from(if shared { "cpu" } else { "real" }));
-    let preload = match std::env::var("LD_PRELOAD") {
-        Ok(others) if !others.is_empty() => format!("{}:{others}", recorder.library.display()),
-        _ => recorder.library.display().to_string(),
-    };
+    let library = launch::Preload::fitted(&recorder.library, mpi.library.as_deref()).map_err(|error| error.to_string())?;
+    let preload = run::preload_list(&[library.path().to_owned()]);
     let environment = [("LD_PRELOAD", preload), ("NARROWS_RECORD", recorder.folder.display().to_string()), ("NARROWS_RECORD_CLOCK", clock)];
     let environment = environment.map(|(name, value)| (name.to_owned(), value));
-    let mut command = launch::plain(&mpi, args.ranks, &args.program[0], &args.program[1..], &environment);
+    let mut command = launch::plain(&mpi, args.ranks, &program, &args.program[1..], &environment);
     if args.verbose {
         eprintln!("narrows: {mpi}; starting {command:?}");
     }

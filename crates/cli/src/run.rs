@@ -1,11 +1,11 @@
 //! `narrows run`: from the command line to a report.
 
-use crate::{picture, summary};
+use crate::{picture, resources, summary};
 use clap::Args;
 use narrows_channel::{Mapping, Settings};
 use narrows_launch as launch;
 use narrows_live::memory::Memory;
-use narrows_live::{Options, Report, World};
+use narrows_live::{Launcher, Options, Report, World};
 use narrows_machine::{Machine, NetworkKind, Overrides, Placement, Rendezvous};
 use narrows_portals::ProcessId;
 use narrows_units::Bytes;
@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
   narrows run -n 64 --ppn 4 --machine my.toml --network packet --compute none --out results/ -- python3 app.py
   narrows run -n 128 --machine bxi-v2 --nodes 128 --set network.routing=adaptive -- ./app
 
-The program is any MPI binary (Open MPI 4.1 or 5, MPICH 5); its own launcher starts it. A program that uses Portals 4
-without MPI (see `narrows config`) is started by mpiexec.hydra, the launcher of --mpirun, or directly. Its output,
+The program is any MPI binary (Open MPI 4.1 or 5, MPICH 5), or a wrapper or script that starts one; the launcher of that
+MPI starts it. A program that uses Portals 4 without MPI (see `narrows config`) is started by mpiexec.hydra, the launcher of --mpirun, or directly. Its output,
 input and exit code are its own; what narrows says goes to standard error and to DIR/summary.json.")]
 pub struct RunArgs {
     /// Number of ranks
@@ -172,14 +172,29 @@ pub fn whole(args: &RunArgs) -> Result<i32, String> {
     let placement_kind: Placement = args.placement.parse().map_err(|error| format!("--placement: {error}"))?;
     let placement = narrows_machine::placement(&placement_kind, &machine, args.ppn, args.ranks).map_err(|error| error.to_string())?;
 
-    let mpi = match &args.mpirun {
-        Some(mpirun) => launch::inspect_launcher(mpirun),
-        None => launch::inspect(&args.program[0]),
+    resources::check_temporary()?;
+    resources::check_files(args.ranks, resources::FILES_OF_A_RANK)?;
+    let (mpi, program) = launcher(args.mpirun.as_deref(), &args.program).map_err(|error| error.to_string())?;
+    if mpi.kind != launch::Kind::Portals {
+        resources::check_files(args.ranks, resources::FILES_OF_AN_MPI_RANK)?;
     }
-    .map_err(|error| error.to_string())?;
     let over_portals = !matches!(args.transport, launch::Transport::Ofi(_));
     if over_portals && !matches!(mpi.kind, launch::Kind::OpenMpi4 | launch::Kind::OpenMpi5) {
         return Err(format!("--transport chooses among the components of Open MPI, and this is {mpi}; leave it away"));
+    }
+    let component = match args.transport {
+        launch::Transport::Ofi(_) => None,
+        launch::Transport::MtlPortals4 => Some("mtl_portals4"),
+        launch::Transport::BtlPortals4 => Some("btl_portals4"),
+    };
+    if let Some(component) = component
+        && launch::has_component(&program, &args.program[1..], component) == Some(false)
+    {
+        return Err(format!(
+            "--transport: this {mpi} was built without Portals 4 and has no component {}; leave it away, or use an Open MPI that was \
+             configured --with-portals4",
+            component.replace('_', "/")
+        ));
     }
     let libraries = libraries()?;
     if let Some(out) = &args.out {
@@ -189,12 +204,9 @@ pub fn whole(args: &RunArgs) -> Result<i32, String> {
     // Before any thread.
     let scratch = launch::Scratch::create().map_err(|error| error.to_string())?;
     let processes = processes(&placement);
-    let portals_program = match &args.mpirun {
-        None => mpi.kind == launch::Kind::Portals,
-        Some(_) => launch::inspect(&args.program[0]).is_ok_and(|found| found.kind == launch::Kind::Portals),
-    };
-    let settings = Settings { portals_program: u32::from(portals_program), ..settings(&machine, args.compute) };
-    let (mapping, fd) = Mapping::create(args.ranks, settings).map_err(|error| error.to_string())?;
+    let alive = scratch.path().join("alive");
+    std::fs::create_dir(&alive).map_err(|error| format!("{}: {error}", alive.display()))?;
+    let (mapping, fd) = Mapping::create(args.ranks, settings(&machine, args.compute)).map_err(|error| error.to_string())?;
     let hosts: Vec<String> = placement.iter().map(|&node| machine.node.host_name.name(node)).collect();
     for (rank, ((&node, &id), host)) in placement.iter().zip(&processes).zip(&hosts).enumerate() {
         mapping.place(rank as u32, node, id, host).map_err(|error| error.to_string())?;
@@ -210,21 +222,36 @@ pub fn whole(args: &RunArgs) -> Result<i32, String> {
     let world = World::new(network, nics, Memory::new(placement.len()));
 
     let channel = format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd());
-    let mut environment = environment(&libraries, channel, machine.node.cores, args.recorder.as_ref());
-    if portals_program {
-        environment.extend(portals_environment(&processes));
-    }
-    if portals_program || over_portals {
-        environment.push(("LD_LIBRARY_PATH".to_owned(), library_path(&libraries)));
-    }
-    let mut command = launch::command(args.transport, &mpi, &scratch, args.ranks, &args.program[0], &args.program[1..], &environment);
+    let fitted = |library: &Path| launch::Preload::fitted(library, mpi.library.as_deref()).map_err(|error| error.to_string());
+    let preload = fitted(&libraries.join("libnarrows-preload.so"))?;
+    let recording = args.recorder.as_ref().map(|recorder| fitted(&recorder.library)).transpose()?;
+    // What a copy needs is not beside it.
+    let mut preloads = vec![preload.path().to_owned(), libraries.join("libportals.so")];
+    // Behind ours: inside an MPI call the rank's clock is up to date.
+    preloads.extend(recording.iter().map(|recorder| recorder.path().to_owned()));
+    let mut environment = environment(&libraries, &preloads, channel, machine.node.cores);
+    environment.extend(args.recorder.iter().map(|recorder| ("NARROWS_RECORD".to_owned(), recorder.folder.display().to_string())));
+    environment.push(("NARROWS_ALIVE".to_owned(), alive.display().to_string()));
+    // Whether the program uses Portals without MPI is seen when it calls PtlInit.
+    environment.extend(portals_environment(&processes));
+    environment.push(("LD_LIBRARY_PATH".to_owned(), library_path(&libraries)));
+    let mut command = launch::command(args.transport, &mpi, &scratch, args.ranks, &program, &args.program[1..], &environment);
     if args.no_aslr {
         launch::without_aslr(&mut command);
     }
     if args.verbose {
         eprintln!("narrows: {mpi}; starting {command:?}");
     }
-    let options = Options { timeout: args.timeout.map(Duration::from_secs), hosts, mpi: mpi.to_string() };
+    let options = Options {
+        timeout: args.timeout.map(Duration::from_secs),
+        hosts,
+        mpi: mpi.to_string(),
+        launcher: Launcher {
+            notices_deaths: mpi.kind.notices_deaths(&mpi.launcher),
+            notices_early_failures: mpi.kind.notices_early_failures(),
+        },
+        alive: Some(alive),
+    };
     let report = narrows_live::run(&mapping, world, command, options);
 
     let setting = Setting {
@@ -242,20 +269,22 @@ pub fn whole(args: &RunArgs) -> Result<i32, String> {
     Ok(conclude(&setting, &report))
 }
 
-/// What every rank finds in its environment.
-fn environment(libraries: &Path, channel: String, cores: u32, recorder: Option<&Recorder>) -> Vec<(String, String)> {
-    let mut preload = libraries.join("libnarrows-preload.so").display().to_string();
-    if let Some(recorder) = recorder {
-        // Behind ours: inside an MPI call the rank's clock is up to date.
-        preload = format!("{preload}:{}", recorder.library.display());
-    }
-    // A preload of the user's own stays, behind ours.
-    let preload = match std::env::var("LD_PRELOAD") {
-        Ok(others) if !others.is_empty() => format!("{preload}:{others}"),
-        _ => preload,
+/// The MPI whose launcher starts `command`, and the program as that launcher is given it.
+pub fn launcher(mpirun: Option<&Path>, command: &[String]) -> Result<(launch::Mpi, String), launch::LaunchError> {
+    let (program, arguments) = (&command[0], &command[1..]);
+    let Some(mpirun) = mpirun else {
+        return Ok((launch::inspect(program, arguments)?, launch::locate(program)?));
     };
-    let mut variables = vec![
-        ("LD_PRELOAD", preload),
+    let mpi = launch::inspect_launcher(mpirun)?;
+    launch::check_launcher(&mpi, program, arguments)?;
+    // What the launcher finds in its own way it may find.
+    Ok((mpi, launch::locate(program).unwrap_or_else(|_| program.clone())))
+}
+
+/// What every rank finds in its environment.
+fn environment(libraries: &Path, preloads: &[PathBuf], channel: String, cores: u32) -> Vec<(String, String)> {
+    let variables = [
+        ("LD_PRELOAD", preload_list(preloads)),
         ("NARROWS_CHANNEL", channel),
         ("FI_PROVIDER_PATH", libraries.display().to_string()),
         // The simulated node. Without it the hwloc of every rank explores this computer, PCI and displays included: half of the
@@ -267,8 +296,14 @@ fn environment(libraries: &Path, channel: String, cores: u32, recorder: Option<&
         ("GOMP_SPINCOUNT", "0".to_owned()),
         ("KMP_BLOCKTIME", "0".to_owned()),
     ];
-    variables.extend(recorder.map(|recorder| ("NARROWS_RECORD", recorder.folder.display().to_string())));
     variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// Libraries of ours in front of a preload of the user's own.
+pub fn preload_list(ours: &[PathBuf]) -> String {
+    let ours = ours.iter().map(|path| path.display().to_string());
+    let others = std::env::var("LD_PRELOAD").ok().filter(|others| !others.is_empty());
+    ours.chain(others).collect::<Vec<_>>().join(":")
 }
 
 /// What ranks of a program without MPI find beside that: how many there are, and where (`nid:pid`, by rank).
@@ -350,19 +385,7 @@ fn settings(machine: &Machine, compute: Compute) -> Settings {
         max_portals_message: message.max_portals_message.get(),
         rendezvous_put: u32::from(message.rendezvous == Rendezvous::Put),
         pio_limit: machine.nic.pio_limit.get() as u32,
-        max_entries: machine.nic.max_entries,
-        max_unexpected_headers: machine.nic.max_unexpected_headers,
-        max_mds: machine.nic.max_mds,
-        max_cts: machine.nic.max_cts,
-        max_eqs: machine.nic.max_eqs,
-        max_iovecs: machine.nic.max_iovecs,
-        max_list_size: machine.nic.max_list_size,
-        max_triggered_ops: machine.nic.max_triggered_ops,
-        max_atomic_size: machine.nic.max_atomic_size.get(),
-        max_fetch_atomic_size: machine.nic.max_fetch_atomic_size.get(),
-        max_waw_ordered_size: machine.nic.max_waw_ordered_size.get(),
-        max_war_ordered_size: machine.nic.max_war_ordered_size.get(),
-        portals_program: 0,
+        limits: machine.nic.limits,
         cores: machine.node.cores,
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::run::Setting;
 use narrows_live::Report;
-use narrows_units::{Bytes, SimTime};
+use narrows_units::{SimTime, show};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -107,7 +107,7 @@ pub fn text(setting: &Setting<'_>, report: &Report) -> String {
     line(format!(
         "{} messages, {}, {} packets; digest {:016x}",
         report.totals.messages,
-        human(report.totals.bytes),
+        show::size(report.totals.bytes),
         report.totals.packets,
         report.digest
     ));
@@ -117,14 +117,4 @@ pub fn text(setting: &Setting<'_>, report: &Report) -> String {
     let crossings = crossings_per_call(report).map_or(String::new(), |ratio| format!(", {ratio:.2} per blocking MPI call"));
     line(format!("{} events, {} hand-overs to ranks{crossings}", report.totals.events, report.crossings));
     text
-}
-
-fn human(bytes: u64) -> String {
-    let value = bytes as f64;
-    match bytes {
-        0..10_240 => Bytes(bytes).to_string(),
-        10_240..10_485_760 => format!("{:.1} KiB", value / 1024.0),
-        10_485_760..10_737_418_240 => format!("{:.1} MiB", value / 1_048_576.0),
-        _ => format!("{:.1} GiB", value / 1_073_741_824.0),
-    }
 }

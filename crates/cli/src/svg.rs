@@ -1,6 +1,6 @@
 //! Small pictures for reports: bars, steps and heat maps as SVG.
 
-use narrows_units::SimTime;
+use narrows_units::{SimTime, show};
 use std::fmt::Write as _;
 
 const WIDTH: f64 = 720.0;
@@ -13,15 +13,6 @@ const BOTTOM: f64 = 46.0;
 
 /// Colours that colour-blind readers tell apart (Okabe and Ito 2008).
 pub const COLOURS: [&str; 4] = ["#0072b2", "#e69f00", "#009e73", "#cc79a7"];
-
-/// A number as people write it: 12.3 M.
-pub fn short(value: f64) -> String {
-    const UNITS: [(f64, &str); 5] = [(1e15, " P"), (1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")];
-    let (value, unit) = UNITS.into_iter().find(|(size, _)| value >= *size).map_or((value, ""), |(size, unit)| (value / size, unit));
-    let text = if value >= 100.0 || value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.2}") };
-    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text };
-    format!("{text}{unit}")
-}
 
 /// The unit in which a time is a number of one to three digits before the point, and how many of it are a second.
 pub fn unit(time: SimTime) -> (&'static str, f64) {
@@ -63,7 +54,7 @@ impl Frame {
                 WIDTH - RIGHT,
                 LEFT - 6.0,
                 at + 4.0,
-                short(value)
+                show::count(value)
             );
         }
         let _ = write!(
@@ -133,7 +124,7 @@ pub fn bars(x: &str, y: &str, labels: &[String], series: &[(&str, Vec<f64>)]) ->
                     (right - left).max(0.5),
                     low - high,
                     escape(&labels[bar]),
-                    short(value)
+                    show::count(value)
                 );
             }
             below += value;
@@ -164,18 +155,10 @@ pub fn cumulative(x: &str, y: &str, curves: &[(&str, Vec<(f64, f64)>)]) -> Strin
     }
     let every = (span / 10.0).ceil().max(1.0) as usize;
     for power in (low as u32..=(low + span) as u32).step_by(every) {
-        frame.label((f64::from(power) - low) / span, &size(1u64 << power.min(63)));
+        frame.label((f64::from(power) - low) / span, &show::size(1u64 << power.min(63)));
     }
     frame.legend(&curves.iter().map(|(name, _)| *name).collect::<Vec<_>>());
     frame.end()
-}
-
-/// 64 KiB, 12.3 MiB
-pub fn size(bytes: u64) -> String {
-    const UNITS: [(u64, &str); 4] = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    let Some((unit, name)) = UNITS.into_iter().find(|(unit, _)| bytes >= *unit) else { return format!("{bytes} B") };
-    let text = format!("{:.1}", bytes as f64 / unit as f64);
-    format!("{} {name}", text.trim_end_matches(".0"))
 }
 
 /// A square of cells, row by row: white is nothing, then from light to dark on a logarithmic scale.
@@ -255,7 +238,7 @@ pub fn heat(side: usize, values: &[u64], ranks: u32) -> String {
         );
     }
     for (at, value) in [(10.0, most), (240.0, least)] {
-        let _ = write!(svg, "<text x=\"{}\" y=\"{at}\">{}</text>", EDGE + SIDE + 38.0, size(value));
+        let _ = write!(svg, "<text x=\"{}\" y=\"{at}\">{}</text>", EDGE + SIDE + 38.0, show::size(value));
     }
     svg.push_str("</svg>");
     svg
@@ -264,12 +247,6 @@ pub fn heat(side: usize, values: &[u64], ranks: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_as_people_write_them() {
-        assert_eq!([0.0, 12.0, 1500.0, 12_340_000.0].map(short), ["0", "12", "1.5 k", "12.34 M"]);
-        assert_eq!([0, 512, 65_536, 12_857_520].map(size), ["0 B", "512 B", "64 KiB", "12.3 MiB"]);
-    }
 
     #[test]
     fn one_rectangle_per_value() {

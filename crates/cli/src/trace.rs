@@ -5,7 +5,7 @@ use narrows_collectives::rules::{MPICH, OPEN_MPI, Rules};
 use narrows_replay::collectives::ByRules;
 use narrows_replay::expand::Expanded;
 use narrows_trace::{Anonymous, Format, Kind, Program, ReadOptions, Scaled, Trace, TraceError, ideal};
-use narrows_units::{Bytes, SimTime};
+use narrows_units::{SimTime, show};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -169,7 +169,7 @@ pub fn merge(folder: &Path, output: &Path, format: Option<Format>) -> Result<(),
     }
     let (operations, bytes) = (recording.one_sided, recording.one_sided_bytes);
     if operations > 0 {
-        eprintln!("narrows: warning: the program's {operations} one-sided operations with {bytes} bytes are not in the trace");
+        eprintln!("narrows: warning: the program's {operations} one-sided operations with {} are not in the trace", show::size(bytes));
     }
     save(&mut recording.program, output, format)?;
     let calls = recording.records;
@@ -213,11 +213,12 @@ fn convert(source: &Path, options: ReadOptions, target: &Path, format: Option<Fo
 #[derive(Default)]
 struct Contents {
     messages: u64,
-    bytes: u64,
+    bytes: u128,
     receives: u64,
     parts: u64,
     operations: u64,
-    work: SimTime,
+    /// Of all ranks together, in picoseconds.
+    work: u128,
 }
 
 fn info(path: &Path, options: ReadOptions) -> Result<(), TraceError> {
@@ -227,12 +228,12 @@ fn info(path: &Path, options: ReadOptions) -> Result<(), TraceError> {
     for rank in 0..program.ranks() {
         while let Some(operation) = program.next(rank, &mut after)? {
             contents.operations += 1;
-            contents.work += operation.delay;
+            contents.work += u128::from(operation.delay.0);
             match operation.kind {
-                Kind::Compute { duration } => contents.work += duration,
+                Kind::Compute { duration } => contents.work += u128::from(duration.0),
                 Kind::Send { bytes, .. } => {
                     contents.messages += 1;
-                    contents.bytes += bytes;
+                    contents.bytes += u128::from(bytes);
                 }
                 Kind::Receive { .. } => contents.receives += 1,
                 Kind::Collective(_) => contents.parts += 1,
@@ -249,9 +250,9 @@ fn info(path: &Path, options: ReadOptions) -> Result<(), TraceError> {
     }
     text += &format!("ranks           {ranks}\ncommunicators   {}\n", program.communicators().count());
     text += &format!("operations      {} ({} in the longest rank)\n", contents.operations, program.longest());
-    text += &format!("messages        {}, {} in total\n", contents.messages, Bytes(contents.bytes));
+    text += &format!("messages        {}, {} in total\n", contents.messages, show::size(u64::try_from(contents.bytes).unwrap_or(u64::MAX)));
     text += &format!("receives        {}\ncollectives     {} parts\n", contents.receives, contents.parts);
-    text += &format!("computing       {} per rank\n", contents.work / u64::from(ranks));
+    text += &format!("computing       {} per rank\n", SimTime((contents.work / u128::from(ranks)) as u64));
     print(&text)
 }
 
@@ -276,7 +277,14 @@ fn check(path: &Path, options: ReadOptions) -> Result<bool, TraceError> {
         eprintln!("{}: {mistakes} mistakes", path.display());
         return Ok(false);
     }
-    let outcome = ideal::run(&mut trace.program, &mut ideal::Nobody)?;
+    let outcome = match ideal::run(&mut trace.program, &mut ideal::Nobody) {
+        Ok(outcome) => outcome,
+        Err(error @ TraceError::Excess { .. }) => {
+            eprintln!("{}: {error}", path.display());
+            return Ok(false);
+        }
+        Err(error) => return Err(error),
+    };
     for problem in &outcome.problems {
         eprintln!("{}: {problem}", path.display());
     }

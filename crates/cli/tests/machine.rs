@@ -48,6 +48,40 @@ fn mistakes_go_to_standard_error_with_exit_code_1() {
     assert!(text(&output.stderr).starts_with("error: no machine \"bxi-v4\""), "{}", text(&output.stderr));
 }
 
+/// A machine file with a mistake, and everybody who reads it: check, run and replay say the same.
+#[test]
+fn check_accepts_what_replays_accept() {
+    let folder = std::env::temp_dir().join(format!("narrows-machine-test-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let write = |name: &str, text: &str| {
+        std::fs::write(folder.join(name), text).unwrap();
+        folder.join(name).to_str().unwrap().to_owned()
+    };
+    let trace = write("a.goal", "num_ranks 2\nrank 0 {\nsend 8b to 1\n}\nrank 1 {\nrecv 8b from 0\n}\n");
+    let table = write("table.txt", "bcast *: binomial\nbcast *: ring\n");
+    let base = "[machine]\nname = \"a\"\nbase = \"bxi-v2\"\n[node]\ncount = 4\n";
+    let cases = [
+        (format!("{base}[collectives]\ntable = \"nowhere.txt\"\n"), "cannot read the collectives table nowhere.txt"),
+        (format!("{base}[collectives]\ntable = \"{table}\"\n"), "line 2: "),
+        (format!("{base}[collectives]\nrules = [\"bcast *: binary\", \"bcast *: ring\"]\n"), "a.toml:7:29"),
+        (format!("{base}[message]\nmax_portals_message = \"256 TiB\"\n"), "no NIC takes so long a message"),
+        (format!("{base}[link.host]\nbandwidth = \"1 B/s\"\n"), "1 B/s is out of range"),
+        (base.replace("\"a\"", "\"\""), "the name of the machine is empty"),
+        (base.replace("\"a\"", "\"a\\u0007\""), "the name of the machine has control characters"),
+        (format!("{base}[network]\nkind = \"packet\"\n"), ""),
+    ];
+    for (text_of_file, expected) in cases {
+        let file = write("a.toml", &text_of_file);
+        for arguments in [&["machine", "check", &file][..], &["replay", &trace, "--machine", &file]] {
+            let output = Command::new(env!("CARGO_BIN_EXE_narrows")).args(arguments).output().unwrap();
+            let message = text(&output.stderr);
+            assert_eq!(output.status.success(), expected.is_empty(), "{arguments:?}: {text_of_file}{message}");
+            assert!(message.contains(expected), "{arguments:?}: {message}");
+        }
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 #[test]
 fn help_has_examples() {
     for command in ["list", "show", "check"] {

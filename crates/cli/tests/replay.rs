@@ -79,21 +79,77 @@ fn says_what_to_do() {
     let trace = folder.join("a.goal");
     std::fs::write(&trace, GOAL).unwrap();
     let path = trace.to_str().unwrap();
+    let nodes = folder.join("nodes.txt");
+    std::fs::write(&nodes, "0\n1\n2\n").unwrap();
+    let nodes = nodes.to_str().unwrap();
     for (arguments, part) in [
         (vec!["replay", path, "--loggp", "L=1us"], "--loggp goes with --network loggp"),
         (vec!["replay", path, "--network", "loggp", "--loggp", "l=1us"], "the parameters are L, o, g, G, O and S"),
-        (vec!["replay", path, "--collectives", "none.txt"], "collectives none.txt"),
+        (vec!["replay", path, "--collectives", "none.txt"], "cannot read the collectives table none.txt"),
         (vec!["replay", path, "--set", "collectives.rules=[\"bcast *: ring\"]"], "ring does no bcast"),
         (vec!["replay", path, "--compute-scale", "1@5-2"], "a range of nodes"),
         (vec!["replay", path, "--period", "1us"], "--out"),
         (vec!["replay", path, "--period", "0ns", "--out", "."], "a period takes time"),
-        (vec!["replay", path, "--period", "1us", "--out", ".", "--network", "loggp", "--loggp", "L=1us"], "leave out --loggp"),
+        (vec!["replay", path, "--period", "1us", "--out", ".", "--network", "loggp", "--loggp", "L=1us"], "leave out one of the two"),
+        (vec!["replay", path, "--machine", "bxi-v2", "--network", "loggp", "--loggp", "L=1us"], "--machine is about a machine"),
+        (vec!["replay", path, "--mapping", "node", "--network", "loggp", "--loggp", "L=1us"], "--mapping is about a machine"),
+        (vec!["replay", path, "--network", "loggp", "--loggp", ""], "expected NAME=VALUE"),
+        (vec!["replay", path, "--network", "loggp", "--loggp", "L=1us,L=2us"], "L is given twice"),
+        (vec!["replay", path, "--nodes", "4", "--compute-scale", "2@0-4"], "--compute-scale 2@0-4: the machine has the nodes 0 to 3"),
+        (vec!["replay", path, "--nodes", "4", "--mapping", nodes], "nodes.txt:3: places rank 2, but the run has 2 ranks"),
         (vec!["replay", "missing.goal"], "missing.goal"),
     ] {
         let output = narrows(&arguments);
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{error}");
         assert!(error.contains(part), "{arguments:?}: {error}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// What takes a line in place of a panic or a deadlock message.
+#[test]
+fn contradictions_and_endless_times_get_one_line() {
+    let folder = folder("contradiction");
+    let write = |name: &str, text: String| {
+        let path = folder.join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let header = "{\"narrows_trace\":1,\"ranks\":2,\"order\":\"sequential\"}\n";
+    let bcast = write(
+        "bcast.jsonl",
+        format!("{header}{{\"rank\":0,\"op\":\"bcast\",\"send\":8}}\n{{\"rank\":1,\"op\":\"bcast\",\"recv\":800000}}\n"),
+    );
+    let huge = write("huge.jsonl", format!("{header}{{\"rank\":0,\"op\":\"send\",\"to\":1,\"bytes\":9000000000000000,\"tag\":0}}\n"));
+    let year = "{\"rank\":0,\"op\":\"compute\",\"ps\":15000000000000000000}\n";
+    let long = write("long.jsonl", format!("{header}{year}{year}"));
+    let sizes = "VEF 2 0 1 1 2 TRUE\nC0 0 1\nG0 0 2 0 8 8 0 0 -1\nG0 0 2 1 1000000 1000000 0 0 -1\n";
+    let vef = write("sizes.vef", String::from(sizes));
+    for (trace, parts) in [
+        (&bcast, &["rank 0, operation 0, calls bcast of 8 B with root 0, but rank 1, operation 0, calls bcast of 800000 B"][..]),
+        (&huge, &["huge.jsonl:2: ", "281474976710656"]),
+        (&long, &["long.jsonl:3: ", "200 days"]),
+        (&vef, &["sizes.vef:4: ", "allreduce of 8 B", "allreduce of 1000000 B"]),
+    ] {
+        for command in [
+            &["replay", trace, "--nodes", "4"][..],
+            &["replay", trace, "--network", "loggp", "--loggp", "L=1us"],
+            &["trace", "check", trace],
+        ] {
+            let output = narrows(command);
+            let error = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(matches!(output.status.code(), Some(1 | 2)), "{command:?}: {error}");
+            assert!(parts.iter().all(|part| error.contains(part)), "{command:?}: {error}");
+            assert!(error.lines().count() <= 2 && !error.contains("panicked"), "{command:?}: {error}");
+        }
+    }
+    // Twice as slow is too slow for what fits by itself.
+    let half = write("half.jsonl", format!("{header}{year}"));
+    for more in [&["--nodes", "4"][..], &["--network", "loggp", "--loggp", "L=1us"]] {
+        let output = narrows(&[&["replay", &half, "--compute-scale", "2"], more].concat());
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && error.contains("rank 0, operation 0: the times add up to more than 200 days"), "{error}");
     }
     std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -179,11 +179,52 @@ fn mistakes_get_one_line_that_says_what_would_be_right() {
         (&["uniform", "--injection", "closed:4", "--load", "0.5"], "leave out --load"),
         (&["uniform", "--class", "pattern=shift:1 load=0.6 name=b", "--load", "0.5"], "classes uniform-0 and b together offer 1.100"),
         (&["uniform", "--class", "patern=shift:1"], "unknown key \"patern\"; expected one of name, pattern"),
+        (&["uniform", "--load", "1e-300"], "load 1e-300: expected at least 1e-9"),
+        (&["uniform", "--load", "0.5", "--class", "pattern=shift:1 load=1e-300 name=b"], "load 1e-300: expected at least 1e-9"),
+        (&["uniform", "--load", "0.1", "--class", "pattern=shift:1 name=a", "--class", "pattern=shift:2 name=a"], "have the name \"a\""),
+        (&["uniform", "--class", "pattern=shift:1 name="], "a name is one line of text"),
         (&["flows"], "flows needs a file"),
         (&["flows", "/nowhere/flows.csv"], "cannot read /nowhere/flows.csv: No such file"),
     ] {
         refused(arguments, expected);
     }
+}
+
+/// A load at which nobody sends within the time: said in words, in the summary, and by the exit code.
+#[test]
+fn a_point_in_which_nothing_was_measured_says_so() {
+    for network in ["packet", "flow", "loggp"] {
+        let out = folder(&format!("nothing-{network}"));
+        let arguments = ["uniform", "--nodes", "4", "--load", "1e-9", "--time", "1us", "--network", network];
+        let output = narrows(&[&arguments[..], &["--out", out.to_str().unwrap()]].concat());
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{message}");
+        assert!(message.contains("nothing was measured at load 1e-9: no message was sent and received within 1 us"), "{message}");
+        let summary = summary(&out);
+        assert_eq!((&summary["exit_code"], &summary["points"][0]["nothing_measured"]), (&1.into(), &true.into()));
+        std::fs::remove_dir_all(&out).unwrap();
+    }
+}
+
+/// A victim beside a background: latencies of each under its name, and none that mixes the two.
+#[test]
+fn classes_have_their_own_latencies() {
+    let out = folder("classes");
+    let class = "name=victim pattern=shift:1 sources=1 load=0.05 priority=1";
+    let arguments = ["incast:3", "--nodes", "8", "--load", "0.1", "--time", "200us", "--class", class, "--out", out.to_str().unwrap()];
+    let output = narrows(&arguments);
+    let message = text(&output.stderr);
+    assert!(output.status.success(), "{message}");
+    let victim = message.lines().find(|line| line.ends_with("victim")).unwrap();
+    let words: Vec<&str> = victim.split_whitespace().collect();
+    let summary = summary(&out);
+    let point = &summary["points"][0];
+    assert!(point["latency_ns"].is_null() && point["fct_ns"].is_null(), "classes together say nothing");
+    let latency = &point["classes"][1]["latency_ns"];
+    assert_eq!((words[1], words[3]), ("0.050", format!("{:.0}", latency["mean"].as_f64().unwrap()).as_str()), "{victim}");
+    let picture = std::fs::read_to_string(out.join("latency.svg")).unwrap();
+    assert!(picture.contains("victim, packet latency, 99 %") && picture.contains("incast:3-0, packet latency, mean"));
+    std::fs::remove_dir_all(&out).unwrap();
 }
 
 #[test]

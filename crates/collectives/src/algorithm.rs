@@ -1,5 +1,6 @@
 //! The operations of MPI and the algorithms for each.
 
+use narrows_units::Excess;
 use std::fmt;
 use std::str::FromStr;
 
@@ -260,6 +261,16 @@ pub enum ScheduleError {
         root: u32,
         /// Of the communicator.
         ranks: u32,
+    },
+    /// More than a simulation holds.
+    #[error("{ranks} ranks with {bytes} B each: {excess}")]
+    Size {
+        /// Of the communicator.
+        ranks: u32,
+        /// Of each rank.
+        bytes: u64,
+        /// Of what.
+        excess: Excess,
     },
     /// The tree belongs to another broadcast.
     #[error("the tree is of {ranks} ranks with rank {root} at its root")]

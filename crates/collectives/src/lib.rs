@@ -39,6 +39,7 @@ pub use algorithm::{Algorithm, Operation, ScheduleError};
 pub use tree::CustomTree;
 
 use exchange::Fold;
+use narrows_units::Bytes;
 use std::sync::Arc;
 use tree::Tree;
 
@@ -164,11 +165,15 @@ impl Schedule {
     /// * of a barrier: nothing.
     ///
     /// # Errors
-    /// When the algorithm does not do this operation, or not on so many ranks; when the root is not there.
+    /// When the algorithm does not do this operation, or not on so many ranks; when the root is not there; when the blocks of all ranks
+    /// are more than [`Bytes::MESSAGE_MAX`].
     pub fn new(operation: Operation, algorithm: Algorithm, ranks: u32, root: u32, bytes: u64) -> Result<Schedule, ScheduleError> {
         algorithm.check(operation, ranks)?;
         if root >= ranks {
             return Err(ScheduleError::Root { root, ranks });
+        }
+        if matches!(operation, Operation::Gather | Operation::Scatter | Operation::Allgather | Operation::Alltoall) {
+            Bytes(bytes).checked_mul(u64::from(ranks)).map_err(|excess| ScheduleError::Size { ranks, bytes, excess })?;
         }
         let split = Lengths::Split { each: bytes / u64::from(ranks), remainder: (bytes % u64::from(ranks)) as u32 };
         let (blocks, lengths) = match (operation, algorithm) {

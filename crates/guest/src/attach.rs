@@ -1,12 +1,13 @@
 //! Finding the simulator, once per process.
 
+use crate::life;
 use crate::rank::Rank;
+use crate::shared::{self, Shared};
 use crate::turns::{self, Caller};
 use narrows_channel::layout::Header;
-use narrows_channel::{Mapping, MappingError, RankHeader, handover};
+use narrows_channel::{MappingError, RankHeader};
 use std::ops::{Deref, DerefMut};
-use std::path::Path;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
 /// Why a process is not a rank of a simulated machine.
@@ -92,22 +93,25 @@ pub fn attached() -> bool {
     OWNER.load(Ordering::Acquire) == SELF
 }
 
-/// What threads may touch that do not hold the rank.
-static SHARED: OnceLock<(&'static Header, &'static RankHeader)> = OnceLock::new();
-static MAPPING: OnceLock<&'static Mapping> = OnceLock::new();
+/// This process is the rank that the environment names.
+static MINE: AtomicBool = AtomicBool::new(false);
 
 /// The shared file and this rank's part of it, once attached.
 pub(crate) fn shared() -> Option<(&'static Header, &'static RankHeader)> {
-    SHARED.get().copied()
+    mine().map(|shared| (shared.file, shared.rank))
+}
+
+fn mine() -> Option<&'static Shared> {
+    shared::opened().filter(|_| MINE.load(Ordering::Acquire))
 }
 
 /// Cores of the node that are this rank's: all ranks of the node have the same share.
 pub(crate) fn cores_of_rank() -> u64 {
     static CORES: OnceLock<u64> = OnceLock::new();
-    let (Some(mapping), Some((file, header))) = (MAPPING.get(), SHARED.get()) else { return u64::MAX };
+    let Some(Shared { mapping, file, rank, .. }) = mine() else { return u64::MAX };
     *CORES.get_or_init(|| {
-        let node = |rank: u32| mapping.region(rank).is_ok_and(|region| region.header().node == header.node);
-        let here = (0..file.ranks).filter(|&rank| node(rank)).count() as u64;
+        let node = |number: u32| mapping.region(number).is_ok_and(|region| region.header().node == rank.node);
+        let here = (0..file.ranks).filter(|&number| node(number)).count() as u64;
         (u64::from(file.settings.cores) / here.max(1)).max(1)
     })
 }
@@ -115,32 +119,8 @@ pub(crate) fn cores_of_rank() -> u64 {
 /// Ends what any thread of this process waits for, see [`Rank::resume`]. For threads that do not hold the rank, and cannot while another
 /// one waits.
 pub fn interrupt() {
-    if let Some((file, header)) = SHARED.get().filter(|_| attached()) {
-        header.interrupted.store(1, Ordering::Release);
-        file.interrupts.fetch_add(1, Ordering::Release);
-        handover::ring(&file.bell);
-    }
-}
-
-/// A program without MPI has its launcher end the job with `status`. MPI libraries say so by MPI_Abort.
-pub fn ends_job(status: i32) {
-    if let Some((file, header)) = SHARED.get().filter(|_| attached())
-        && file.settings.portals_program != 0
-    {
-        header.abort_code.store((status as u32).wrapping_add(1), Ordering::Release);
-    }
-}
-
-/// A thread wants the rank from now on, or no longer does: who waits with it is woken to give it up.
-pub(crate) fn ask_to_give_way(yes: bool) {
-    if let Some((file, header)) = SHARED.get() {
-        if yes {
-            header.wanted.fetch_add(1, Ordering::AcqRel);
-            file.interrupts.fetch_add(1, Ordering::Release);
-            handover::ring(&file.bell);
-        } else {
-            header.wanted.fetch_sub(1, Ordering::AcqRel);
-        }
+    if attached() {
+        shared::interrupt();
     }
 }
 
@@ -185,26 +165,13 @@ pub fn session() -> Result<Session, AttachError> {
     }
 }
 
-/// The channel that the environment names, and the rank that the launcher gave this process.
-pub(crate) fn open_from_environment() -> Result<(Mapping, u32), AttachError> {
-    let path = std::env::var_os("NARROWS_CHANNEL").ok_or(AttachError::NoChannel)?;
-    let number = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "NARROWS_RANK"]
-        .iter()
-        .find_map(|name| std::env::var(name).ok()?.parse::<u32>().ok())
-        .ok_or(AttachError::NoRank)?;
-    Ok((Mapping::open(Path::new(&path)).map_err(AttachError::Mapping)?, number))
-}
-
 fn attach() -> Result<Rank, AttachError> {
-    let (mapping, number) = open_from_environment()?;
-    // The mapping lives as long as the process: the kernel takes it back.
-    let mapping: &'static Mapping = Box::leak(Box::new(mapping));
-    let header = mapping.region(number).map_err(AttachError::Mapping)?.header();
-    let taken = header.pid.load(Ordering::Acquire);
+    let shared = shared::shared()?;
+    let taken = shared.rank.pid.load(Ordering::Acquire);
     if taken != 0 {
         return Err(AttachError::Taken(taken));
     }
-    let _ = SHARED.set((mapping.header(), header));
-    let _ = MAPPING.set(mapping);
-    Rank::new(mapping, number).map_err(AttachError::Mapping)
+    life::becomes_rank(shared);
+    MINE.store(true, Ordering::Release);
+    Rank::new(shared.mapping, shared.number).map_err(AttachError::Mapping)
 }

@@ -1,18 +1,25 @@
 //! What the preload library calls: marks of MPI calls, the simulated clock, the simulated host.
 
-use crate::attach::{attached, open_from_environment, session, shared, try_session};
+use crate::attach::{Session, attached, session, try_session};
 use crate::rank::LONGEST_NAP_PER_RANK;
-use crate::{output, threads};
-use narrows_channel::layout::EPOCH_PS;
+use crate::shared::{Shared, shared};
+use crate::{attach, life, output, own_queue, threads};
+use narrows_channel::RankHeader;
+use narrows_channel::layout::{EPOCH_PS, mode};
 use narrows_mpicalls::{CALLS, Class};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The rank runs in simulated time: MPI_Init has returned, MPI_Finalize has not been called.
 static ACTIVE: AtomicBool = AtomicBool::new(false);
 /// The last known simulated time, for threads that find the rank busy, ps.
 static LAST_CLOCK: AtomicU64 = AtomicU64::new(0);
+
+/// Times that the program has initialised MPI and not finalised it: a world, sessions.
+static OPEN: AtomicU32 = AtomicU32::new(0);
+/// The last of them is being finalised, or was: simulated time is over.
+static OVER: AtomicBool = AtomicBool::new(false);
 
 /// What to do at the end of MPI_Init, see [`before_start`].
 static BEFORE_START: OnceLock<extern "C" fn()> = OnceLock::new();
@@ -23,6 +30,11 @@ pub fn before_start(prepare: extern "C" fn()) {
     let _ = BEFORE_START.set(prepare);
 }
 
+/// What a process exits with whose program calls what is not simulated. Our choice.
+const REFUSED: i32 = 1;
+/// How long the others leave the one alone that says so. Our choice: launchers take 10 ms to hear of it.
+const SPEAKER_FIRST_MS: u32 = 2000;
+
 struct Special {
     init: [Option<u32>; 3],
     finalize: [Option<u32>; 2],
@@ -31,6 +43,8 @@ struct Special {
     sync: Option<u32>,
     /// By index of the call: [`narrows_mpicalls::Call::agrees`].
     agrees: Vec<bool>,
+    /// By index of the call: [`narrows_mpicalls::Call::is_one_sided`].
+    one_sided: Vec<bool>,
 }
 
 fn special() -> &'static Special {
@@ -44,12 +58,14 @@ fn special() -> &'static Special {
             probe: [id("MPI_Probe"), id("MPI_Mprobe")],
             sync: id("MPI_Win_sync"),
             agrees: CALLS.iter().map(narrows_mpicalls::Call::agrees).collect(),
+            one_sided: CALLS.iter().map(narrows_mpicalls::Call::is_one_sided).collect(),
         }
     })
 }
 
 /// The program calls MPI function `id` (index into `narrows_mpicalls::CALLS`).
 pub fn mpi_enter(id: u32, peer: i64, tag: i64) {
+    own_queue::call_begins();
     let special = special();
     let Some(call) = CALLS.get(id as usize) else { return };
     if !attached() && !special.init.contains(&Some(id)) {
@@ -57,16 +73,44 @@ pub fn mpi_enter(id: u32, peer: i64, tag: i64) {
     }
     let Ok(mut rank) = session() else { return };
     rank.enter(id, call.class, peer, tag);
-    if special.finalize.contains(&Some(id)) {
-        ACTIVE.store(false, Ordering::Release);
+    rank.may_talk_to_itself(special.one_sided[id as usize]);
+    if call.adds_processes() {
+        refuse(rank, call.name, "a run has the ranks that it began with");
+    } else if OVER.load(Ordering::Acquire) && special.init.contains(&Some(id)) {
+        refuse(rank, call.name, "simulated time ends with the last MPI_Finalize or MPI_Session_finalize, and does not begin again");
+    } else if special.init.contains(&Some(id)) {
+        rank.first_is(mode::MPI);
+    } else if special.finalize.contains(&Some(id)) {
+        if OPEN.fetch_sub(1, Ordering::AcqRel) == 1 {
+            OVER.store(true, Ordering::Release);
+            ACTIVE.store(false, Ordering::Release);
+        }
     } else if special.abort == Some(id) {
-        rank.aborts(tag);
-        output::wait_until_read();
+        drop(rank);
+        life::ends_job(tag as i32);
     } else if special.probe.contains(&Some(id)) {
         rank.probes(peer);
     } else if special.agrees[id as usize] {
         rank.agrees(call.class != Class::Blocking);
     }
+}
+
+/// Ends the process, and so the run: the program calls what is not simulated.
+fn refuse(mut rank: Session, name: &str, why: &str) -> ! {
+    if rank.refuses() {
+        // At once: another rank may be ended by the launcher at any time.
+        let text = format!("narrows: {name} is not simulated: {why} (docs/limits.md)\n");
+        // SAFETY: a valid buffer; what cannot be written is lost.
+        unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len()) };
+        output::wait_until_read();
+    } else {
+        // The launcher ends the others when the first one exits.
+        output::nap(SPEAKER_FIRST_MS);
+    }
+    drop(rank);
+    life::exits(REFUSED);
+    // SAFETY: ends the process; handlers of the MPI library would wait for others.
+    unsafe { libc::_exit(REFUSED) }
 }
 
 /// The program calls MPI_Finalize, and [`mpi_enter`] has been told: waits for the other ranks. True when the MPI library should
@@ -75,9 +119,9 @@ pub fn at_door() -> bool {
     try_session().is_some_and(|mut rank| rank.at_door())
 }
 
-/// Whether MPI function `id` is MPI_Finalize or its like.
+/// Whether MPI function `id` is the last MPI_Finalize or its like.
 pub fn finalizes(id: u32) -> bool {
-    attached() && special().finalize.contains(&Some(id))
+    attached() && OVER.load(Ordering::Acquire) && special().finalize.contains(&Some(id))
 }
 
 /// It returns.
@@ -86,15 +130,16 @@ pub fn mpi_leave(id: u32) {
         return;
     }
     let special = special();
-    let init = special.init.contains(&Some(id));
+    let init = special.init.contains(&Some(id)) && OPEN.fetch_add(1, Ordering::AcqRel) == 0;
     if init && let Some(prepare) = BEFORE_START.get() {
         prepare();
     }
     let Ok(mut rank) = session() else { return };
     if init {
+        own_queue::find();
         rank.start_together();
         ACTIVE.store(true, Ordering::Release);
-    } else if special.finalize.contains(&Some(id)) {
+    } else if finalizes(id) {
         rank.finalized();
     } else if special.sync == Some(id) {
         rank.looks_at_memory();
@@ -107,27 +152,61 @@ pub fn mpi_leave(id: u32) {
 pub(crate) fn program_started() {
     ACTIVE.store(true, Ordering::Release);
     // SAFETY: the handler never unwinds.
-    unsafe { libc::atexit(program_ends) };
+    unsafe { on_exit(at_exit, std::ptr::null_mut()) };
 }
 
-/// Its NIC serves the others until all ranks have come here.
-extern "C" fn program_ends() {
-    let _ = std::panic::catch_unwind(|| {
-        if let Some(mut rank) = try_session() {
-            ACTIVE.store(false, Ordering::Release);
-            while rank.at_door() {}
-            rank.finalized();
-        }
-    });
+unsafe extern "C" {
+    /// As `atexit`, but the handler learns the status: on_exit(3).
+    fn on_exit(handler: extern "C" fn(libc::c_int, *mut libc::c_void), argument: *mut libc::c_void) -> libc::c_int;
 }
 
-/// A barrier of all ranks over their launcher begins.
-pub fn barrier() {
-    if active()
+extern "C" fn at_exit(status: libc::c_int, _: *mut libc::c_void) {
+    let _ = std::panic::catch_unwind(|| program_ends(status));
+}
+
+/// The process ends, by exit(3) or without its handlers: if it is a Portals program, its NIC serves the others until all ranks have come
+/// here. One that has failed does not wait for them.
+pub fn program_ends(status: i32) {
+    if status & 0xff == 0
+        && active()
+        && let Ok(shared) = shared()
+        && shared.rank.mode.load(Ordering::Relaxed) == mode::PORTALS
+        && shared.rank.pid.load(Ordering::Relaxed) == std::process::id()
         && let Some(mut rank) = try_session()
     {
-        rank.barrier();
-        LAST_CLOCK.store(rank.elapsed_ps(), Ordering::Relaxed);
+        ACTIVE.store(false, Ordering::Release);
+        while rank.at_door() {}
+        rank.finalized();
+    }
+}
+
+/// A barrier of all ranks of a program without MPI over their launcher begins.
+pub fn barrier() {
+    if active()
+        && let Some(rank) = try_session()
+        && rank.is_portals_program()
+    {
+        meet(rank);
+    }
+}
+
+fn meet(mut rank: Session) {
+    rank.barrier();
+    LAST_CLOCK.store(rank.elapsed_ps(), Ordering::Relaxed);
+}
+
+/// The MPI library makes a group of so many ranks over their launcher, in a call of the program.
+pub fn group(processes: usize) {
+    if processes > 1
+        && active()
+        && let Some(rank) = try_session()
+    {
+        if processes == rank.ranks() as usize {
+            meet(rank);
+        } else {
+            let name = format!("a group of {processes} of the {} ranks that Open MPI makes over its launcher", rank.ranks());
+            refuse(rank, &name, "MPI_Comm_create_from_group works with a group of all; MPI_Comm_create and MPI_Comm_split with any");
+        }
     }
 }
 
@@ -144,7 +223,7 @@ const LATEST_PS: u64 = 10 * LONGEST_LOOK_PS;
 /// The simulated clock of the calling thread since the return of MPI_Init, ps; the reading itself costs a little. `yields`: the thread lets
 /// others run, and may be waiting for them.
 pub fn clock(yields: bool) -> u64 {
-    let Some((file, header)) = shared().filter(|_| active()) else { return LAST_CLOCK.load(Ordering::Relaxed) };
+    let Some((file, header)) = attach::shared().filter(|_| active()) else { return LAST_CLOCK.load(Ordering::Relaxed) };
     let thread = threads::current().unwrap_or_else(|| threads::begin(EPOCH_PS + LAST_CLOCK.load(Ordering::Relaxed), false));
     if thread.waits() {
         // The library in which it waits does.
@@ -289,62 +368,32 @@ pub fn shares_memory(shares: bool) {
     }
 }
 
-/// The process says that it will exit with `status`.
-pub fn exits(status: i32) {
-    if let Some(mut rank) = try_session() {
-        rank.exits(status);
-    }
-}
-
-/// Who this process would be, read without becoming it: helpers that a rank starts (a shell, a
-/// wrapper) inherit its environment and must not take its place.
-struct Identity {
-    host: Vec<u8>,
-    cores: u32,
-    node: u32,
-    rank: u32,
-    ranks: u32,
-}
-
-fn identity() -> Option<&'static Identity> {
-    static IDENTITY: OnceLock<Option<Identity>> = OnceLock::new();
-    IDENTITY
-        .get_or_init(|| {
-            let (mapping, rank) = open_from_environment().ok()?;
-            let region = mapping.region(rank).ok()?;
-            let header = region.header();
-            Some(Identity {
-                host: header.host[..(header.host_length as usize).min(header.host.len())].to_vec(),
-                cores: region.file().settings.cores,
-                node: header.node,
-                rank,
-                ranks: region.file().ranks,
-            })
-        })
-        .as_ref()
+/// The rank that this process belongs to, whether it is that or not: helpers that a rank starts (a shell, a wrapper) see the same host.
+fn belongs_to() -> Option<(&'static Shared, &'static RankHeader)> {
+    shared().ok().map(|shared| (shared, shared.rank))
 }
 
 /// Name of the simulated host; empty when this process belongs to no rank.
 pub fn host() -> &'static [u8] {
-    identity().map_or(&[], |identity| &identity.host)
+    belongs_to().map_or(&[], |(_, rank)| &rank.host[..(rank.host_length as usize).min(rank.host.len())])
 }
 
 /// Cores of the simulated node; zero when this process belongs to no rank.
 pub fn cores() -> u32 {
-    identity().map_or(0, |identity| identity.cores)
+    belongs_to().map_or(0, |(shared, _)| shared.file.settings.cores)
 }
 
 /// The longest sleep between two looks of a rank that waits outside the simulated network; zero when this process belongs to no rank.
 pub fn longest_nap() -> Duration {
-    identity().map_or(Duration::ZERO, |identity| LONGEST_NAP_PER_RANK * identity.ranks)
+    belongs_to().map_or(Duration::ZERO, |(shared, _)| LONGEST_NAP_PER_RANK * shared.file.ranks)
 }
 
 /// Index of the simulated node.
 pub fn node() -> u32 {
-    identity().map_or(0, |identity| identity.node)
+    belongs_to().map_or(0, |(_, rank)| rank.node)
 }
 
 /// Global rank.
 pub fn rank() -> u32 {
-    identity().map_or(0, |identity| identity.rank)
+    belongs_to().map_or(0, |(shared, _)| shared.number)
 }

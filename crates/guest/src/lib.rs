@@ -6,18 +6,23 @@
 //! * [`Rank::eq_get`] — the next event; an empty poll inside a blocking MPI call *is* the
 //!   blocking call: the rank parks until something happens to it.
 //! * [`Turn`] — threads of one process that wait at the same time.
+//! * [`life`] — the beginning and the end of a process, in an order that the simulator can see.
+//! * [`own_queue`] — what an MPI library sends to itself on a way of its own.
 //! * [`hooks`] — enter and leave of MPI calls, clock and identity, for the preload library.
 //!
 //! Nothing here prints to standard output, unwinds into the program or needs a thread.
 
 mod attach;
 pub mod hooks;
+pub mod life;
 mod output;
+pub mod own_queue;
 mod rank;
+mod shared;
 mod threads;
 mod turns;
 
-pub use attach::{AttachError, Session, attached, ends_job, interrupt, session};
+pub use attach::{AttachError, Session, attached, interrupt, session};
 pub use narrows_channel::Settings;
 pub use rank::{Rank, Waited, idle_poll};
 pub use turns::Turn;

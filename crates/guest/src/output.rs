@@ -10,10 +10,15 @@ pub fn wait_until_read() {
         if unread(libc::STDOUT_FILENO) == 0 && unread(libc::STDERR_FILENO) == 0 {
             return;
         }
-        let nap = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
-        // SAFETY: a valid time; the system call itself, since nanosleep of this process lives in simulated time.
-        unsafe { libc::syscall(libc::SYS_nanosleep, &raw const nap, std::ptr::null_mut::<libc::timespec>()) };
+        nap(1);
     }
+}
+
+/// Sleeps in real time.
+pub fn nap(ms: u32) {
+    let nap = libc::timespec { tv_sec: i64::from(ms / 1000), tv_nsec: i64::from(ms % 1000) * 1_000_000 };
+    // SAFETY: a valid time; the system call itself, since nanosleep of this process lives in simulated time.
+    unsafe { libc::syscall(libc::SYS_nanosleep, &raw const nap, std::ptr::null_mut::<libc::timespec>()) };
 }
 
 /// Bytes that nobody has read yet from the pipe behind `file`; 0 for what is not a pipe.

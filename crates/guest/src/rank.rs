@@ -21,7 +21,7 @@ use crate::{threads, turns};
 use narrows_channel::handover::{self, Turn};
 use narrows_channel::layout::{EPOCH_PS, reason, state};
 use narrows_channel::map::Region;
-use narrows_channel::record::{Delivery, Push, Writer, decode_delivery, encode_command};
+use narrows_channel::record::{Delivery, Push, Writer, each_delivery, encode_command};
 use narrows_channel::{Mapping, MappingError, RankHeader, Settings};
 use narrows_mpicalls::Class;
 use narrows_portals::{Command, Event, EventKind, NO_TICKET, Notice, ProcessId, ReplyCode, me, pt};
@@ -42,6 +42,8 @@ const OUTSIDE_NAP: Duration = Duration::from_micros(200);
 pub(crate) const LONGEST_NAP_PER_RANK: Duration = Duration::from_micros(50);
 /// Ends a rank whose simulator is gone.
 const EXIT_SIMULATOR_GONE: i32 = 121;
+/// Ends a rank whose region holds what is no notice.
+const EXIT_BROKEN_NOTICE: i32 = 122;
 
 /// An event queue as the program sees it.
 #[derive(Default)]
@@ -96,6 +98,10 @@ pub struct Rank {
     class: Option<Class>,
     /// In MPI_Probe or MPI_Mprobe: how many more searches are answered at once.
     probes: Option<u32>,
+    /// See [`crate::own_queue`].
+    talks_to_itself: bool,
+    /// What was in that queue when this wait could have begun.
+    own_queue: Option<u64>,
     expect_soon: bool,
     empty_polls: u32,
     /// Empty polls that may return at once in the present call, and in calls to come.
@@ -119,7 +125,6 @@ impl Rank {
         // Other ranks write long payloads into this one. Where the system allows that to ancestors only (Yama), it is asked for.
         // SAFETY: plain numbers; an error means that there is no such rule.
         unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) };
-        header.pid.store(std::process::id(), Release);
         header.state.store(state::OUTSIDE, Release);
         let rank = Rank {
             region,
@@ -135,6 +140,8 @@ impl Rank {
             next_ticket: 0,
             class: None,
             probes: None,
+            talks_to_itself: false,
+            own_queue: None,
             expect_soon: false,
             empty_polls: 0,
             passes: IDLE_PASSES,
@@ -233,6 +240,7 @@ impl Rank {
     fn activity(&mut self) {
         self.no_idle_polls();
         self.empty_polls = 0;
+        self.own_queue = None;
         self.nap = OUTSIDE_NAP;
         self.idle_since = self.clock;
         threads::activity();
@@ -448,18 +456,20 @@ impl Rank {
         let used = self.region.notice_bytes();
         // SAFETY: the rank runs, so it owns the region.
         let area = unsafe { self.region.notice_area() };
-        let mut rest = &area[..used];
-        while let Ok((time, delivery, length)) = decode_delivery(rest) {
-            match delivery {
-                Delivery::Notice(notice) => self.notices.push_back((time, notice)),
-                // SAFETY: the address and its extent come from an entry or a get that this
-                // process itself gave to the NIC, which never writes beyond them.
-                Delivery::Write { address, bytes } => unsafe {
-                    std::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len());
-                },
-                Delivery::Push(push) => self.push(&push),
-            }
-            rest = &rest[length..];
+        let taken = each_delivery(&area[..used], |time, delivery| match delivery {
+            Delivery::Notice(notice) => self.notices.push_back((time, notice)),
+            // SAFETY: the address and its extent come from an entry or a get that this
+            // process itself gave to the NIC, which never writes beyond them.
+            Delivery::Write { address, bytes } => unsafe {
+                std::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len());
+            },
+            Delivery::Push(push) => self.push(&push),
+        });
+        if let Err(error) = taken {
+            // What comes after it is lost: the rank would wait for it for ever.
+            eprintln!("narrows: rank {} was given a broken notice: {error}", self.number);
+            crate::life::exits(EXIT_BROKEN_NOTICE);
+            exit_now(EXIT_BROKEN_NOTICE);
         }
         self.header().notices.store(0, Relaxed);
     }

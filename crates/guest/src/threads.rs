@@ -7,7 +7,7 @@
 //! A thread that only looks around (polls, looks at the clock, sleeps) does not get ahead of one that computes, see [`pace`]: time passes
 //! for it as fast as the other one uses its core.
 
-use crate::attach;
+use crate::{attach, shared};
 use narrows_channel::futex;
 use narrows_channel::layout::EPOCH_PS;
 use std::cell::Cell;
@@ -217,7 +217,7 @@ impl Thread {
 
     fn no_longer_asks(&self) {
         if self.asked_to_give_way.swap(0, Relaxed) != 0 {
-            attach::ask_to_give_way(false);
+            shared::ask_to_give_way(false);
         }
     }
 
@@ -591,7 +591,7 @@ pub(crate) fn sleeps_on(thread: &'static Thread) -> Option<Duration> {
         // It does not know yet that this one must be woken first.
         Some(parked) if parked > end && thread.asked_to_give_way.load(Relaxed) == 0 => {
             thread.asked_to_give_way.store(all.parks, Relaxed);
-            attach::ask_to_give_way(true);
+            shared::ask_to_give_way(true);
         }
         _ => {}
     }

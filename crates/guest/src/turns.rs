@@ -4,7 +4,7 @@
 //! when something has come that may be for another one that waits: those stand in a queue, and the rank parks again when
 //! all in it have looked in vain.
 
-use crate::attach::ask_to_give_way;
+use crate::shared::ask_to_give_way;
 use crate::threads;
 use narrows_units::SimTime;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};

@@ -33,6 +33,53 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<usize> {
     integer(bytes, at).map(u64::from_le_bytes).and_then(|value| usize::try_from(value).ok())
 }
 
+/// An entry of the dynamic symbol table.
+pub struct Symbol<'a> {
+    /// Its name.
+    pub name: &'a [u8],
+    /// Not only wanted.
+    pub defined: bool,
+    /// Where the entry begins in the file.
+    pub entry: usize,
+}
+
+const SECTION_HEADER: usize = 64;
+const SHT_DYNSYM: u32 = 11;
+const SYMBOL: usize = 24;
+/// Where the section's index, 16 bits, and the value, 64 bits, are in an entry.
+const SYMBOL_SECTION: usize = 6;
+const SYMBOL_VALUE: usize = 8;
+
+/// The dynamic symbol table; of a file that has none, or a broken one, nothing.
+pub fn dynamic_symbols(bytes: &[u8]) -> impl Iterator<Item = Symbol<'_>> {
+    let (start, length, names) = symbol_table(bytes).unwrap_or_default();
+    (start..start.saturating_add(length)).step_by(SYMBOL).map_while(move |entry| {
+        let name = names.checked_add(integer(bytes, entry).map(u32::from_le_bytes)? as usize)?;
+        let name = bytes.get(name..)?.split(|byte| *byte == 0).next()?;
+        let defined = u16_at(bytes, entry + SYMBOL_SECTION)? != 0 && u64_at(bytes, entry + SYMBOL_VALUE)? != 0;
+        Some(Symbol { name, defined, entry })
+    })
+}
+
+/// Start and length of the dynamic symbol table, and the start of its names.
+fn symbol_table(bytes: &[u8]) -> Option<(usize, usize, usize)> {
+    let table = u64_at(bytes, 40)?;
+    let section = |index: usize| table.checked_add(index.checked_mul(SECTION_HEADER)?);
+    for index in 0..usize::from(u16_at(bytes, 60)?) {
+        let header = section(index)?;
+        if integer(bytes, header.checked_add(4)?).map(u32::from_le_bytes)? == SHT_DYNSYM {
+            let names = section(integer(bytes, header + 40).map(u32::from_le_bytes)? as usize)?;
+            return Some((u64_at(bytes, header + 24)?, u64_at(bytes, header + 32)?, u64_at(bytes, names.checked_add(24)?)?));
+        }
+    }
+    None
+}
+
+/// Makes an entry of the symbol table one that is only wanted.
+pub fn empty_symbol(entry: &mut [u8]) {
+    entry[SYMBOL_SECTION..SYMBOL_VALUE + 8].fill(0);
+}
+
 /// Looks at the content of a file.
 pub fn classify(bytes: &[u8]) -> File {
     if let Some(rest) = bytes.strip_prefix(b"#!") {

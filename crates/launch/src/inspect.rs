@@ -2,6 +2,7 @@
 
 use crate::command::SHELL;
 use crate::elf::{self, File};
+use crate::starts::library_of_command;
 use crate::{Kind, LaunchError, Mpi};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -9,11 +10,20 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs};
 
+/// The program as it is given to a launcher: one that is not in `PATH` but in this folder has a name with a slash then.
+pub fn locate(program: &str) -> Result<String, LaunchError> {
+    match find(program) {
+        Ok(_) => Ok(program.to_owned()),
+        Err(error) => find_here(program).map(|here| here.to_string_lossy().into_owned()).ok_or(error),
+    }
+}
+
 /// Finds the MPI library of a program and the launcher that belongs to it. The program is a path, or a name to be looked up in
-/// `PATH`. Python is asked which library mpi4py uses; of other scripts nothing can be known.
-pub fn inspect(program: &str) -> Result<Mpi, LaunchError> {
-    let library = library_of(&find(program)?)?;
-    if library.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PORTALS)) {
+/// `PATH`, or else in this folder, as launchers do. Python is asked which library mpi4py uses; what other scripts and
+/// wrappers start is read in them and in the arguments.
+pub fn inspect(program: &str, arguments: &[String]) -> Result<Mpi, LaunchError> {
+    let library = library_of_command(&find(&locate(program)?)?, arguments)?;
+    if is_portals(&library) {
         let launcher = find("mpiexec.hydra").unwrap_or_else(|_| PathBuf::from(SHELL));
         return Ok(Mpi { kind: Kind::Portals, version: String::from("4"), library: Some(library), launcher });
     }
@@ -30,11 +40,82 @@ pub fn inspect_launcher(launcher: &Path) -> Result<Mpi, LaunchError> {
         launcher = folder.join(name);
     }
     let (kind, version) = ask_launcher(&launcher)?;
-    Ok(Mpi { kind, version, library: None, launcher })
+    Ok(Mpi { kind, version, library: library_beside(&launcher, kind), launcher })
+}
+
+/// The library in the installation of a launcher.
+fn library_beside(launcher: &Path, kind: Kind) -> Option<PathBuf> {
+    let (name, family) = match kind {
+        Kind::OpenMpi4 | Kind::OpenMpi5 => ("libmpi.so.40", Family::OpenMpi),
+        Kind::Mpich => ("libmpi.so.12", Family::Mpich),
+        Kind::Portals => return None,
+    };
+    let real = launcher.canonicalize().ok();
+    let prefixes = [Some(launcher), real.as_deref()].into_iter().flatten().filter_map(|path| path.parent()?.parent());
+    let triplet = format!("{}-linux-gnu", env::consts::ARCH);
+    let folders = prefixes.flat_map(|prefix| ["lib", "lib64", &format!("lib/{triplet}")].map(|folder| prefix.join(folder)));
+    // libmpich.so.12: Debian.
+    let mut files = folders.flat_map(|folder| [name, "libmpich.so.12"].map(|name| folder.join(name)));
+    files.find(|file| file.exists() && family_of(file).is_ok_and(|found| found == Some(family)))
+}
+
+/// A launcher that was named by hand must be that of the program's library, as far as that can be found.
+pub fn check_launcher(mpi: &Mpi, program: &str, arguments: &[String]) -> Result<(), LaunchError> {
+    let Ok(library) = locate(program).and_then(|program| library_of_command(&find(&program)?, arguments)) else { return Ok(()) };
+    let Some(family) = (if is_portals(&library) { None } else { family_of(&library)? }) else { return Ok(()) };
+    let wrong = |library, name: String| LaunchError::WrongLauncher { launcher: mpi.launcher.clone(), mpi: mpi.to_string(), library, name };
+    if (family == Family::Mpich) != (mpi.kind == Kind::Mpich) {
+        let name = if family == Family::Mpich { Kind::Mpich } else { Kind::OpenMpi4 };
+        return Err(wrong(library, name.to_string()));
+    }
+    match launcher_of(family, library.clone()) {
+        Ok(own) if own.kind != mpi.kind => Err(wrong(library, own.to_string())),
+        _ => Ok(()),
+    }
+}
+
+/// Whether an Open MPI has a component, such as `mtl_portals4`: in a file of its own, or in its libraries. `None`: nobody knows.
+pub fn has_component(program: &str, arguments: &[String], component: &str) -> Option<bool> {
+    // They may be anywhere then.
+    if env::var_os("OMPI_MCA_mca_base_component_path").is_some() {
+        return None;
+    }
+    let library = library_of_command(&find(&locate(program).ok()?).ok()?, arguments).ok()?;
+    let folder = library.canonicalize().ok()?.parent()?.to_owned();
+    let names: Vec<PathBuf> = fs::read_dir(&folder).ok()?.flatten().map(|entry| entry.path()).collect();
+    let starts = |path: &Path, text: &str| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(text));
+    let (folders, files): (Vec<_>, Vec<_>) = names.into_iter().partition(|path| path.is_dir());
+    let has = |component: &str| {
+        let (file, symbol) = (format!("mca_{component}.so"), format!("mca_{component}_component"));
+        // Debian has them in openmpi/lib/openmpi3.
+        folders.iter().filter(|path| starts(path, "openmpi")).any(|path| is_below(path, &file, 3))
+            || files
+                .iter()
+                .filter(|path| starts(path, "libmpi.so") || starts(path, "libopen-pal.so"))
+                .any(|path| fs::read(path).is_ok_and(|bytes| bytes.windows(symbol.len()).any(|window| window == symbol.as_bytes())))
+    };
+    // Every Open MPI has the second one.
+    if has(component) { Some(true) } else { has("pml_ob1").then_some(false) }
+}
+
+/// Whether there is a file of that name in `folder`, or so deep below it.
+fn is_below(folder: &Path, name: &str, depth: u32) -> bool {
+    let entries = || fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    folder.join(name).exists() || (depth > 0 && entries().any(|path| path.is_dir() && is_below(&path, name, depth - 1)))
+}
+
+fn is_portals(library: &Path) -> bool {
+    library.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PORTALS))
+}
+
+/// In this folder.
+pub(crate) fn find_here(program: &str) -> Option<PathBuf> {
+    let here = Path::new(".").join(program);
+    (!program.is_empty() && !program.contains('/') && executable(&here)).then_some(here)
 }
 
 /// As a shell finds it.
-fn find(program: &str) -> Result<PathBuf, LaunchError> {
+pub(crate) fn find(program: &str) -> Result<PathBuf, LaunchError> {
     if program.contains('/') {
         let path = PathBuf::from(program);
         return match fs::metadata(&path) {
@@ -58,7 +139,7 @@ fn executable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|data| data.is_file()) && unsafe { libc::access(name.as_ptr(), libc::X_OK) } == 0
 }
 
-fn library_of(program: &Path) -> Result<PathBuf, LaunchError> {
+pub(crate) fn library_of(program: &Path) -> Result<PathBuf, LaunchError> {
     if is_python(program) {
         return library_of_python(program);
     }
@@ -97,7 +178,7 @@ fn interpreter_of(line: &str) -> String {
 
 /// The dynamic linker itself says which files it would load: search paths of the executable, of its libraries and of the
 /// environment, and the cache, need not be written a second time. Nothing of the program runs.
-fn library_of_executable(program: &Path, linker: &str) -> Result<PathBuf, LaunchError> {
+pub(crate) fn library_of_executable(program: &Path, linker: &str) -> Result<PathBuf, LaunchError> {
     // ld.so(8): --list. Under a name with a slash, or it would search for it as a library.
     let path = program.canonicalize().map_err(|error| LaunchError::Io { path: program.to_owned(), error })?;
     let output = Command::new(linker)
@@ -173,7 +254,7 @@ fn library_of_python(interpreter: &Path) -> Result<PathBuf, LaunchError> {
 }
 
 /// Whose library or launcher, before the version is known.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Family {
     OpenMpi,
     Mpich,

@@ -3,13 +3,15 @@
 //!
 //! * `elf.rs`: what can be read from an executable without running it.
 //! * `inspect.rs`: [`inspect`] finds the MPI library of a program, [`inspect_launcher`] takes a launcher by hand (`--mpirun`).
+//! * `starts.rs`: what wrappers and scripts start.
 //! * `command.rs`: [`command`], the flags of each MPI.
+//! * `preload.rs`: [`Preload`], a preload library without what the MPI library lacks.
 //! * `scratch.rs`: [`Scratch`], where a launcher keeps its files.
 //!
 //! ```no_run
 //! use narrows_launch::{PROVIDER, Transport};
 //! let program = "./a.out";
-//! let mpi = narrows_launch::inspect(program)?;
+//! let mpi = narrows_launch::inspect(program, &[])?;
 //! println!("{} {}", mpi.kind, mpi.version); // Open MPI 4.1.4
 //! let environment = [("FI_PROVIDER_PATH".to_owned(), "/opt/narrows/lib".to_owned())];
 //! let scratch = narrows_launch::Scratch::create()?;
@@ -20,22 +22,25 @@
 //! What cannot be launched has an error of one line that says what to do:
 //!
 //! ```
-//! let error = narrows_launch::inspect("/no/such/program").unwrap_err();
+//! let error = narrows_launch::inspect("/no/such/program", &[]).unwrap_err();
 //! assert_eq!(error.to_string(), "/no/such/program: not found");
 //! ```
 
 mod command;
 mod elf;
 mod inspect;
+mod preload;
 mod scratch;
+mod starts;
 
 pub use command::{PROVIDER, Transport, command, plain, without_aslr};
 pub use elf::{File, classify};
-pub use inspect::{inspect, inspect_launcher};
+pub use inspect::{check_launcher, has_component, inspect, inspect_launcher, locate};
+pub use preload::Preload;
 pub use scratch::Scratch;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Families of MPI libraries that differ in their command lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +66,17 @@ impl fmt::Display for Kind {
 }
 
 impl Kind {
+    /// Whether the launcher ends the job when a rank has been killed by a signal, or has left after MPI_Init and before MPI_Finalize.
+    pub fn notices_deaths(self, launcher: &Path) -> bool {
+        !launcher.ends_with(command::SHELL)
+    }
+
+    /// The same of a rank that has left before MPI_Init with a code that is not 0. (hydra waits for ever, as Open MPI 5.0.11 does for one with
+    /// code 0.)
+    pub fn notices_early_failures(self) -> bool {
+        matches!(self, Kind::OpenMpi4 | Kind::OpenMpi5)
+    }
+
     /// Variable that tells a process its rank, set by the launcher.
     pub fn rank_variable(self) -> &'static str {
         match self {
@@ -78,7 +94,7 @@ pub struct Mpi {
     pub kind: Kind,
     /// Version as the launcher says it: "4.1.4".
     pub version: String,
-    /// The library that the program uses; `None` if only the launcher is known.
+    /// The library that the program uses, or the one beside a launcher that was given by hand; `None` if there is none.
     pub library: Option<PathBuf>,
     /// `mpirun` or `mpiexec`.
     pub launcher: PathBuf,
@@ -125,10 +141,14 @@ pub enum LaunchError {
         message: String,
     },
     /// No MPI library among the libraries of the program.
-    #[error("{0}: uses no MPI library; if it starts an MPI program itself, name the launcher of that MPI with --mpirun PATH")]
+    #[error(
+        "{0}: uses no MPI library; if it starts an MPI program in a way that cannot be read, name the launcher of that MPI with --mpirun PATH"
+    )]
     NoMpi(PathBuf),
-    /// A script in a language that says nothing about MPI.
-    #[error("{program}: a script for {interpreter}; name the launcher of the MPI that it uses with --mpirun PATH")]
+    /// A script in which no program with MPI is named.
+    #[error(
+        "{program}: a script for {interpreter} that names no program with MPI; name the launcher of the MPI that it uses with --mpirun PATH"
+    )]
     Script {
         /// The script.
         program: PathBuf,
@@ -163,6 +183,18 @@ pub enum LaunchError {
         launcher: PathBuf,
         /// What it said.
         message: String,
+    },
+    /// A launcher of another MPI than the program's.
+    #[error("{launcher}: the launcher of {mpi}, but the program uses {library}, which is {name}; leave --mpirun away, or name its own")]
+    WrongLauncher {
+        /// The launcher.
+        launcher: PathBuf,
+        /// Its MPI.
+        mpi: String,
+        /// The MPI library of the program.
+        library: PathBuf,
+        /// What that is.
+        name: String,
     },
     /// A version that is too old.
     #[error("{launcher}: {name} {version} is too old; Open MPI 4 or 5 or MPICH 4 or 5 is needed")]

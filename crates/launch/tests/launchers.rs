@@ -5,7 +5,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use narrows_launch::{Kind, LaunchError, Mpi, Scratch, Transport, command, inspect, inspect_launcher};
+use narrows_launch::{Kind, LaunchError, Mpi, Scratch, Transport, check_launcher, command, has_component, inspect, inspect_launcher};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -96,7 +96,7 @@ fn every_installed_mpi() {
         let program = folder.join(format!("program{index}"));
         build(&prefix.join("bin/mpicc"), PROGRAM, &program, &[]);
         let program = program.to_str().unwrap();
-        let mpi = inspect(program).unwrap();
+        let mpi = inspect(program, &[]).unwrap();
         // It is the launcher of that installation.
         assert_eq!(mpi.launcher.parent().unwrap().canonicalize().unwrap(), prefix.join("bin").canonicalize().unwrap(), "{mpi:?}");
         let library = mpi.library.as_ref().unwrap().canonicalize().unwrap();
@@ -130,16 +130,64 @@ fn python() {
         eprintln!("left out: /usr/bin/python3 has no mpi4py");
         return;
     }
-    let mpi = inspect("/usr/bin/python3").unwrap();
+    let mpi = inspect("/usr/bin/python3", &[]).unwrap();
     assert_eq!(mpi.kind, Kind::OpenMpi4);
     assert_eq!(mpi.launcher.parent(), Some(Path::new("/usr/bin")));
     let folder = folder("python");
     let script = script(&folder.join("script"), "#!/usr/bin/python3 -u\nprint('hello')\n");
-    assert_eq!(inspect(&script).unwrap(), mpi);
+    assert_eq!(inspect(&script, &[]).unwrap(), mpi);
+}
+
+/// Wrappers and scripts have the MPI of what they start, and nothing of them runs.
+#[test]
+fn what_wrappers_start() {
+    let folder = folder("wrappers");
+    let prefixes = prefixes();
+    let mut found = Vec::new();
+    for (index, prefix) in prefixes.iter().enumerate() {
+        let program = folder.join(format!("program{index}"));
+        build(&prefix.join("bin/mpicc"), PROGRAM, &program, &[]);
+        let program = program.to_str().unwrap();
+        let mpi = inspect(program, &[]).unwrap();
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let inspected = |command: &str| inspect(command.split(' ').next().unwrap(), &words(command)[1..]).unwrap();
+        assert_eq!(inspected(&format!("env A=1 {program} x")), mpi);
+        assert_eq!(inspected(&format!("nice env {program}")), mpi);
+        assert_eq!(inspect("bash", &["-c".to_owned(), format!("cd / && exec {program} \"$@\"")]).unwrap(), mpi);
+        let beside =
+            script(&folder.join("beside.sh"), &format!("#!/bin/sh\nrm -rf \"$HOME\" # never runs\n\"$(dirname \"$0\")/program{index}\"\n"));
+        assert_eq!(inspected(&beside), mpi);
+        let variable = script(&folder.join("variable.sh"), &format!("#!/bin/bash\nP={program}\nif true; then exec \"$P\"; fi\n"));
+        assert_eq!(inspected(&variable), mpi);
+        let outer = script(&folder.join("outer.sh"), &format!("#!/bin/sh\n{variable}\n"));
+        assert_eq!(inspected(&outer), mpi);
+        let any = script(&folder.join("any.sh"), "#!/bin/sh\nexec \"$@\"\n");
+        assert_eq!(inspected(&format!("{any} {program} y")), mpi);
+        // A script for R: R says where the libraries of a package are.
+        let libraries = folder.join(format!("libs{index}"));
+        fs::create_dir_all(&libraries).unwrap();
+        build(&prefix.join("bin/mpicc"), PROGRAM, &libraries.join("Rmpi.so"), &["-shared", "-fPIC"]);
+        let r = script(&folder.join("Rscript"), &format!("#!/bin/sh\necho '{} '\n", libraries.display()));
+        fs::write(folder.join("app.R"), "library(Rmpi)\nmpi.bcast(1)\n").unwrap();
+        assert_eq!(inspected(&format!("{r} --vanilla {}", folder.join("app.R").display())), mpi);
+        found.push((mpi, program.to_owned()));
+    }
+    // The launcher of another MPI is refused, also in front of a wrapper.
+    for (mpi, _) in &found {
+        for (other, program) in &found {
+            let refused = check_launcher(mpi, "env", std::slice::from_ref(program)).map_err(|error| error.to_string());
+            assert_eq!(refused.is_ok(), mpi.kind == other.kind, "{refused:?}");
+            assert_eq!(check_launcher(mpi, program, &[]).is_ok(), mpi.kind == other.kind);
+        }
+    }
+    for (mpi, program) in found.iter().filter(|(mpi, _)| mpi.kind != Kind::Mpich) {
+        assert_eq!(has_component(program, &[], "mtl_ofi"), Some(true), "{mpi}");
+        assert_eq!(has_component(program, &[], "mtl_pigeon"), Some(false), "{mpi}");
+    }
 }
 
 fn refused(program: &str) -> String {
-    let error = inspect(program).unwrap_err();
+    let error = inspect(program, &[]).unwrap_err();
     let text = error.to_string();
     assert!(!text.contains('\n'), "{text}");
     text
@@ -155,10 +203,13 @@ fn what_cannot_be_launched() {
     assert_eq!(refused(folder.to_str().unwrap()), format!("{}: not an executable file (chmod +x?)", folder.display()));
     assert_eq!(
         refused("/bin/true"),
-        "/bin/true: uses no MPI library; if it starts an MPI program itself, name the launcher of that MPI with --mpirun PATH"
+        "/bin/true: uses no MPI library; if it starts an MPI program in a way that cannot be read, name the launcher of that MPI with --mpirun PATH"
     );
     let shell = script(&folder.join("run.sh"), "#!/bin/bash -e\n./a.out\n");
-    assert_eq!(refused(&shell), format!("{shell}: a script for bash; name the launcher of the MPI that it uses with --mpirun PATH"));
+    assert_eq!(
+        refused(&shell),
+        format!("{shell}: a script for bash that names no program with MPI; name the launcher of the MPI that it uses with --mpirun PATH")
+    );
     let text = script(&folder.join("text"), "hello\n");
     assert_eq!(refused(&text), format!("{text}: neither an executable for this machine nor a script"));
     fs::write(path("plain"), "#!/bin/sh\n").unwrap();

@@ -5,7 +5,8 @@
 //! * [`cores`] — which of the host's cores they run on.
 //! * [`deputy`] — who wakes the ranks of a second core.
 //! * [`spin`] — ranks that wait for their memory to change without calling anybody.
-//! * [`processes`] — launching, death watch, cleaning up.
+//! * [`processes`] — launching, cleaning up.
+//! * [`watch`] — which processes have ended, how, and in which order.
 //! * [`report`] — what a run gives back.
 //!
 //! Event queue, network and NICs as one simulation are the crate `narrows-sim`.
@@ -18,7 +19,8 @@ pub mod memory;
 pub mod processes;
 pub mod report;
 pub mod spin;
+pub mod watch;
 pub mod window;
 
 pub use report::{Failure, RankTimes, Report};
-pub use window::{Options, World, run};
+pub use window::{Launcher, Options, World, run};

@@ -35,7 +35,7 @@ pub struct MemoryError {
 enum Waiting {
     Notice(Notice),
     Write { address: u64, bytes: Box<[u8]> },
-    Push { message: u32, push: Push },
+    Push { payload: u32, push: Push },
 }
 
 #[derive(Debug, Default)]
@@ -52,12 +52,14 @@ struct RankMemory {
 struct Payload {
     buffer: Vec<u8>,
     length: usize,
+    /// It is there, or needs no delivery.
+    known: bool,
 }
 
 /// A payload that stays where it is until its rank wakes.
 #[derive(Debug)]
 struct Pending {
-    message: u32,
+    payload: u32,
     from: u32,
     push: Push,
 }
@@ -74,8 +76,9 @@ impl Pending {
 #[derive(Debug)]
 pub struct Memory {
     ranks: Vec<RankMemory>,
-    /// By message slot.
+    /// By number, and the numbers that are free.
     payloads: Vec<Payload>,
+    free: Vec<u32>,
     /// Buffers to use again: a fresh megabyte costs more in page faults than in copying.
     spare: Vec<Vec<u8>>,
     /// What ranks will push when they wake, in the order in which the NICs asked for it.
@@ -94,6 +97,7 @@ impl Memory {
         Memory {
             ranks: (0..ranks).map(|_| RankMemory::default()).collect(),
             payloads: Vec::new(),
+            free: Vec::new(),
             spare: Vec::new(),
             pending: Vec::new(),
             touched: Vec::new(),
@@ -107,12 +111,8 @@ impl Memory {
         self.ranks[rank as usize].pid = pid as i32;
     }
 
-    fn slot(&mut self, message: u32) -> &mut Payload {
-        let index = message as usize;
-        if index >= self.payloads.len() {
-            self.payloads.resize_with(index + 1, Payload::default);
-        }
-        &mut self.payloads[index]
+    fn slot(&mut self, payload: u32) -> &mut Payload {
+        &mut self.payloads[payload as usize]
     }
 
     fn wait(&mut self, now: SimTime, rank: u32, what: Waiting) {
@@ -218,9 +218,9 @@ impl Memory {
     /// Copies a payload that its rank would have pushed, in pieces that stay in the cache.
     fn push_now(&mut self, at: usize) {
         const PIECE: u64 = 128 * 1024;
-        let Pending { message, from, push } = self.pending.remove(at);
+        let Pending { payload, from, push } = self.pending.remove(at);
         let Push { to, source, destination, length, .. } = push;
-        self.ranks[from as usize].waiting.retain(|(_, what)| !matches!(what, Waiting::Push { message: other, .. } if *other == message));
+        self.ranks[from as usize].waiting.retain(|(_, what)| !matches!(what, Waiting::Push { payload: other, .. } if *other == payload));
         let mut buffer = self.spare.pop().unwrap_or_default();
         if buffer.len() < PIECE as usize {
             buffer.resize(PIECE as usize, 0);
@@ -242,9 +242,9 @@ impl Memory {
         self.spare.push(buffer);
     }
 
-    /// Does the push of `message`, if it still waits.
-    fn push_of(&mut self, message: u32) {
-        if let Some(at) = self.pending.iter().position(|push| push.message == message) {
+    /// Does the push of `payload`, if it still waits.
+    fn push_of(&mut self, payload: u32) {
+        if let Some(at) = self.pending.iter().position(|push| push.payload == payload) {
             self.push_now(at);
         }
     }
@@ -273,7 +273,7 @@ impl Memory {
             }
             match memory.waiting.pop_front() {
                 Some((_, Waiting::Write { .. })) => memory.writes -= 1,
-                Some((_, Waiting::Push { message, .. })) => pending.retain(|push| push.message != message),
+                Some((_, Waiting::Push { payload, .. })) => pending.retain(|push| push.payload != payload),
                 _ => {}
             }
         }
@@ -286,78 +286,92 @@ impl Memory {
 }
 
 impl narrows_sim::Memory for Memory {
-    fn hold(&mut self, message: u32, bytes: Box<[u8]>) {
-        *self.slot(message) = Payload { length: bytes.len(), buffer: bytes.into_vec() };
+    fn reserve(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            self.payloads.push(Payload::default());
+            self.payloads.len() as u32 - 1
+        })
     }
 
-    fn capture(&mut self, message: u32, rank: u32, place: Place, length: u64) -> Result<(), Fault> {
+    fn hold(&mut self, payload: u32, bytes: Box<[u8]>) {
+        *self.slot(payload) = Payload { length: bytes.len(), buffer: bytes.into_vec(), known: true };
+    }
+
+    fn capture(&mut self, payload: u32, rank: u32, place: Place, length: u64) -> Result<(), Fault> {
         self.flush_writes(rank);
         let mut buffer = self.spare.pop().unwrap_or_default();
         if buffer.len() < length as usize {
             buffer.resize(length as usize, 0);
         }
         self.access(rank, &mut buffer[..length as usize], place, false)?;
-        *self.slot(message) = Payload { length: length as usize, buffer };
+        *self.slot(payload) = Payload { length: length as usize, buffer, known: true };
         Ok(())
     }
 
-    fn combine(&mut self, message: u32, rank: u32, place: Place, length: u64, combine: &Combine) -> Result<(), Fault> {
+    fn combine(&mut self, payload: u32, rank: u32, place: Place, length: u64, combine: &Combine) -> Result<(), Fault> {
+        if !self.slot(payload).known {
+            return Err(Fault);
+        }
         self.flush_writes(rank);
         let mut old = vec![0; length as usize];
         self.access(rank, &mut old, place, false)?;
         let mut new = old.clone();
-        let Payload { buffer, length: known } = self.slot(message);
-        apply(combine.operation, combine.datatype, &mut new, &buffer[..*known], &combine.operand);
+        let Payload { buffer, length: size, .. } = self.slot(payload);
+        apply(combine.operation, combine.datatype, &mut new, &buffer[..*size], &combine.operand);
         if combine.fetch {
-            *self.slot(message) = Payload { length: old.len(), buffer: old };
+            *self.slot(payload) = Payload { length: old.len(), buffer: old, known: true };
         }
         self.note_change(rank);
         self.access(rank, &mut new, place, true)
     }
 
     /// Long payloads are pushed, if both places are simple.
-    fn fetch(&mut self, message: u32, (from, source): (u32, Place), length: u64, (to, destination): (u32, Place)) -> Result<(), Fault> {
+    fn fetch(&mut self, payload: u32, (from, source): (u32, Place), length: u64, (to, destination): (u32, Place)) -> Result<(), Fault> {
         let simple = |place: Place| place.segments == 0 && !place.may_fault;
         if length <= INLINE_PAYLOAD as u64 || !simple(source) || !simple(destination) {
-            return self.capture(message, from, source, length);
+            return self.capture(payload, from, source, length);
         }
         let (source, destination) = (source.address, destination.address);
         self.settle(from, source, length, false);
         self.flush_writes(to);
         self.settle(to, destination, length, true);
         let push = Push { to, pid: self.ranks[to as usize].pid as u32, source, destination, length };
-        self.pending.push(Pending { message, from, push });
-        self.wait(SimTime::ZERO, from, Waiting::Push { message, push });
+        self.pending.push(Pending { payload, from, push });
+        self.wait(SimTime::ZERO, from, Waiting::Push { payload, push });
         // Nothing is left to deliver.
-        *self.slot(message) = Payload::default();
+        *self.slot(payload) = Payload { known: true, ..Payload::default() };
         Ok(())
     }
 
-    fn deliver(&mut self, now: SimTime, message: u32, rank: u32, place: Place, length: u64) -> Result<(), Fault> {
+    fn deliver(&mut self, now: SimTime, payload: u32, rank: u32, place: Place, length: u64) -> Result<(), Fault> {
+        if !self.slot(payload).known {
+            return Err(Fault);
+        }
         self.note_change(rank);
-        self.push_of(message);
-        let length = (length as usize).min(self.slot(message).length);
+        self.push_of(payload);
+        let length = (length as usize).min(self.slot(payload).length);
         if length == 0 {
             return Ok(());
         }
         // A rank does short writes itself when it wakes. It would die of one into memory that is not there.
         if length <= INLINE_PAYLOAD && place.segments == 0 && !place.may_fault && !self.ranks[rank as usize].watched {
             self.settle(rank, place.address, length as u64, true);
-            let bytes = Box::from(&self.slot(message).buffer[..length]);
+            let bytes = Box::from(&self.slot(payload).buffer[..length]);
             self.wait(now, rank, Waiting::Write { address: place.address, bytes });
             self.ranks[rank as usize].writes += 1;
             return Ok(());
         }
         self.flush_writes(rank);
-        let mut buffer = std::mem::take(&mut self.slot(message).buffer);
+        let mut buffer = std::mem::take(&mut self.slot(payload).buffer);
         let written = self.access(rank, &mut buffer[..length], place, true);
-        self.slot(message).buffer = buffer;
+        self.slot(payload).buffer = buffer;
         written
     }
 
-    fn release(&mut self, message: u32) {
-        self.push_of(message);
-        let buffer = std::mem::take(self.slot(message)).buffer;
+    fn release(&mut self, payload: u32) {
+        self.push_of(payload);
+        let buffer = std::mem::take(self.slot(payload)).buffer;
+        self.free.push(payload);
         if buffer.len() > INLINE_PAYLOAD && self.spare.len() < 256 {
             self.spare.push(buffer);
         }
@@ -425,6 +439,7 @@ mod tests {
     fn own_memory() -> Memory {
         let mut memory = Memory::new(1);
         memory.set_pid(0, std::process::id());
+        (0..4).for_each(|number| assert_eq!(memory.reserve(), number));
         memory
     }
 
@@ -454,10 +469,25 @@ mod tests {
     }
 
     /// Two ranks, both this process.
+    #[test]
+    fn a_payload_that_could_not_be_read_is_a_fault_where_it_arrives() {
+        let mut memory = own_memory();
+        let mut target = [0u8; 16];
+        let address = target.as_mut_ptr() as u64;
+        let nowhere = Place { may_fault: true, ..Place::at(8) };
+        assert_eq!(memory.capture(0, 0, nowhere, 16), Err(Fault));
+        assert_eq!(memory.deliver(SimTime(1), 0, 0, Place::at(address), 16), Err(Fault));
+        memory.release(0);
+        assert_eq!(memory.reserve(), 0, "its number is free again, and nothing of it is left");
+        assert_eq!(memory.deliver(SimTime(2), 0, 0, Place::at(address), 16), Err(Fault));
+        assert_eq!(std::hint::black_box(&target), &[0; 16]);
+    }
+
     fn twins() -> Memory {
         let mut memory = Memory::new(2);
         memory.set_pid(0, std::process::id());
         memory.set_pid(1, std::process::id());
+        (0..4).for_each(|number| assert_eq!(memory.reserve(), number));
         memory
     }
 

@@ -11,20 +11,23 @@
 //! (epilogue) they talk to each other through the launcher too; then the simulator serves
 //! whoever wants in, and nothing is recorded.
 
+mod faults;
 mod looks;
 mod spinning;
 
 use crate::cores::Cores;
 use crate::deputy::{Deputy, YIELDING};
 use crate::memory::Memory;
-use crate::processes::{self, Watched};
+use crate::processes;
 use crate::report::{Failure, RankTimes, Report};
-use narrows_channel::layout::{EPOCH_PS, phase, reason, state};
+use crate::watch::Watch;
+use narrows_channel::layout::{EPOCH_PS, mode, phase, reason, state};
 use narrows_channel::record::decode_command;
 use narrows_channel::{Mapping, futex, handover};
 use narrows_units::SimTime;
 use spinning::Spin;
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
@@ -45,6 +48,16 @@ const LONGEST_QUIET: SimTime = SimTime::from_us(1_000);
 /// Windows between looks at processes and signals.
 const CHECK_EVERY: u64 = 4096;
 
+/// Which deaths of a rank make a launcher end the job by itself. It is left to do so, because its way is what users know: its message, its
+/// exit code.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Launcher {
+    /// Those by a signal, and those after MPI_Init and before MPI_Finalize.
+    pub notices_deaths: bool,
+    /// An exit before MPI_Init with a code that is not 0.
+    pub notices_early_failures: bool,
+}
+
 /// How to run.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -54,23 +67,34 @@ pub struct Options {
     pub hosts: Vec<String>,
     /// Name of the MPI, for messages.
     pub mpi: String,
+    /// What its launcher does.
+    pub launcher: Launcher,
+    /// The folder in which each process has a file open while it lives, see [`crate::watch`].
+    pub alive: Option<PathBuf>,
 }
 
 #[derive(Debug)]
 struct RankState {
-    watched: Option<Watched>,
+    /// The process that the launcher has started for it.
+    root: Option<u32>,
+    /// The one that has called MPI_Init or PtlInit.
+    process: Option<u32>,
+    /// It has left before PtlInit, or become another program after PtlFini: the others get on without it.
+    gone: bool,
     /// The simulator let it run and has not seen it parked since.
     running: bool,
     deadline: u64,
     reason: u32,
     warned: bool,
+    /// Its NIC has refused a command, which was said.
+    refused: bool,
     spin: Spin,
 }
 
 impl RankState {
-    /// No notice wakes it: it waits until all others have come as far, or until its memory changes.
+    /// No notice wakes it: it waits until all others have come as far, or until its memory changes, or is not there.
     fn sleeps_through(&self) -> bool {
-        matches!(self.reason, reason::BARRIER | reason::SPIN)
+        self.gone || matches!(self.reason, reason::BARRIER | reason::SPIN)
     }
 }
 
@@ -79,6 +103,11 @@ struct Run<'a> {
     world: World,
     options: Options,
     child: Child,
+    /// The launcher's exit code, once it has ended.
+    launcher_code: Option<i32>,
+    watch: &'a Watch,
+    /// Ends of processes that were looked at.
+    ends_seen: u64,
     ranks: Vec<RankState>,
     /// Ranks that run in this window.
     running: Vec<u32>,
@@ -103,6 +132,8 @@ struct Run<'a> {
     /// Interrupts of waiting that were heeded.
     interrupts: u32,
     commands_seen: u64,
+    /// MPI calls of all ranks when they were woken for nothing last.
+    calls_seen: u64,
     cores: Option<Cores>,
     deputy: &'a Deputy,
     /// Reused: ranks that the deputy is to wake.
@@ -122,32 +153,30 @@ pub fn run(mapping: &Mapping, world: World, launcher: Command, options: Options)
             return Report { failure: Some(Failure { message, exit_code: 127 }), ..Report::default() };
         }
     };
-    // Stops when it is dropped: with the scope of this function, whatever happens.
-    let (stop, stopped) = std::sync::mpsc::channel::<()>();
     let deputy = Deputy::default();
+    let watch = Watch::new(options.alive.as_deref());
     std::thread::scope(|scope| {
         scope.spawn(|| deputy.serve(mapping));
-        scope.spawn(move || {
-            while stopped.recv_timeout(LIFE_CHECK) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
-                handover::ring(&mapping.header().bell);
-            }
-        });
-        let report = watched(mapping, world, child, options, &deputy);
+        scope.spawn(|| watch.serve(&mapping.header().bell, LIFE_CHECK));
+        let report = watched(mapping, world, child, options, &deputy, &watch);
         deputy.stop();
-        drop(stop);
+        watch.stop();
         report
     })
 }
 
 /// As [`run`], with somebody who rings from time to time.
-fn watched(mapping: &Mapping, world: World, child: Child, options: Options, deputy: &Deputy) -> Report {
+fn watched(mapping: &Mapping, world: World, child: Child, options: Options, deputy: &Deputy, watch: &Watch) -> Report {
     let count = mapping.header().ranks as usize;
     let ranks = (0..count).map(|_| RankState {
-        watched: None,
+        root: None,
+        process: None,
+        gone: false,
         running: false,
         deadline: u64::MAX,
         reason: 0,
         warned: false,
+        refused: false,
         spin: Spin::default(),
     });
     let ranks = ranks.collect();
@@ -156,6 +185,9 @@ fn watched(mapping: &Mapping, world: World, child: Child, options: Options, depu
         world,
         options,
         child,
+        launcher_code: None,
+        watch,
+        ends_seen: 0,
         ranks,
         running: Vec::new(),
         due: Vec::new(),
@@ -169,6 +201,7 @@ fn watched(mapping: &Mapping, world: World, child: Child, options: Options, depu
         report: Report::default(),
         started: Instant::now(),
         next_check: 0,
+        calls_seen: 0,
         spurious_rounds: 0,
         interrupts: 0,
         commands_seen: 0,
@@ -187,7 +220,8 @@ impl Run<'_> {
         if !self.serve_outside(phase::PROLOGUE)? {
             return Ok(());
         }
-        if let Some(rank) = (0..self.ranks.len() as u32).find(|&rank| self.header(rank).endpoint.load(Acquire) == 0) {
+        let unconnected = |&rank: &u32| !self.ranks[rank as usize].gone && self.header(rank).endpoint.load(Acquire) == 0;
+        if let Some(rank) = (0..self.ranks.len() as u32).find(unconnected) {
             let message = format!(
                 "{} has left MPI_Init, but its MPI library ({}) did not load the libfabric provider `narrows`, so nothing would go \
                  through the simulated network; run again with FI_LOG_LEVEL=warn to see why, and check that the MPI was built with libfabric",
@@ -200,7 +234,10 @@ impl Run<'_> {
         self.windows()?;
         self.end();
         self.serve_outside(phase::EPILOGUE)?;
-        Ok(())
+        match self.report.exit_code {
+            0 => Ok(()),
+            code => Err(self.failure(code, format!("the launcher ended with code {code}, though all ranks had left MPI_Finalize"))),
+        }
     }
 
     fn header(&self, rank: u32) -> &narrows_channel::RankHeader {
@@ -220,6 +257,7 @@ impl Run<'_> {
         }
         loop {
             let bell = self.mapping.header().bell.load(Acquire);
+            self.look_for_births();
             for rank in 0..self.ranks.len() as u32 {
                 // What a rank gave the last time is taken before it comes in again.
                 if !self.ranks[rank as usize].running && self.header(rank).state.load(Acquire) == state::WANTS_IN {
@@ -254,8 +292,32 @@ impl Run<'_> {
     }
 
     fn all_ready(&self) -> bool {
-        (0..self.ranks.len() as u32)
-            .all(|rank| self.header(rank).state.load(Acquire) == state::PARKED && self.header(rank).reason.load(Relaxed) == reason::INIT)
+        let waits = |rank| self.header(rank).state.load(Acquire) == state::PARKED && self.header(rank).reason.load(Relaxed) == reason::INIT;
+        let mut ranks = 0..self.ranks.len() as u32;
+        ranks.all(|rank| self.ranks[rank as usize].gone || waits(rank)) && !self.ranks.iter().all(|rank| rank.gone)
+    }
+
+    /// Processes that have begun are watched from now on, and go on.
+    fn look_for_births(&mut self) {
+        for rank in 0..self.ranks.len() as u32 {
+            let header = self.mapping.region(rank).expect("rank numbers come from the mapping").header();
+            let known = &mut self.ranks[rank as usize];
+            let begun = |pid: u32| {
+                self.watch.add(pid);
+                header.watched.store(pid, Release);
+                futex::wake(&header.watched);
+                Some(pid)
+            };
+            if known.root.is_none() {
+                known.root = Some(header.root.load(Acquire)).filter(|&pid| pid != 0).and_then(begun);
+            }
+            if known.process.is_none() {
+                known.process = Some(header.pid.load(Acquire)).filter(|&pid| pid != 0).and_then(begun);
+                if let Some(pid) = known.process {
+                    self.world.memory.set_pid(rank, pid);
+                }
+            }
+        }
     }
 
     /// Tells ranks that are outside that something waits for them, and wakes those that wait
@@ -276,16 +338,9 @@ impl Run<'_> {
 
     /// Hands the region to `rank` and lets it run.
     fn let_in(&mut self, rank: u32) {
-        let region = self.mapping.region(rank).expect("rank numbers come from the mapping");
-        let header = region.header();
-        let watched = &mut self.ranks[rank as usize].watched;
-        if watched.is_none() {
-            let pid = header.pid.load(Acquire);
-            if pid == 0 {
-                return;
-            }
-            *watched = Some(Watched::new(pid));
-            self.world.memory.set_pid(rank, pid);
+        let known = &self.ranks[rank as usize];
+        if known.gone || known.process.is_none() {
+            return;
         }
         handover::announce(&self.mapping.header().running, 1);
         self.wake(rank);
@@ -340,6 +395,8 @@ impl Run<'_> {
             }
             let state = &mut self.ranks[rank as usize];
             state.running = false;
+            // It was taken out of the simulation by the program that is in its place.
+            state.gone |= header.replaced.load(Acquire) != 0 && header.finalized.load(Acquire) != 0;
             self.deadlines.remove(&(state.deadline, rank));
             state.deadline = header.deadline.load(Relaxed);
             state.reason = header.reason.load(Relaxed);
@@ -358,15 +415,13 @@ impl Run<'_> {
     // ---- the run --------------------------------------------------------------------------
 
     fn begin(&mut self) {
-        let ranks = self.ranks.iter().filter_map(|rank| rank.watched.as_ref().map(Watched::pid));
-        processes::unname_shared_memory(ranks);
         self.report.started = true;
         self.report.crossings = 0;
         self.mapping.header().phase.store(phase::RUN, Release);
         self.world.start_recording();
         self.world.memory.take_touched(&mut Vec::new());
         self.leftover.clear();
-        self.cores = Some(Cores::new(self.ranks.iter().filter_map(|rank| rank.watched.as_ref().map(Watched::pid)), self.deputy.thread()));
+        self.cores = Some(Cores::new(self.ranks.iter().filter_map(|rank| rank.process), self.deputy.thread()));
         let horizon = EPOCH_PS + self.world.lookahead().as_ps();
         for rank in 0..self.ranks.len() as u32 {
             self.header(rank).horizon.store(horizon, Relaxed);
@@ -457,10 +512,9 @@ impl Run<'_> {
 
     /// How long nothing happens if the rank that is due, alone, gives no command: looks at the clock need not bring it back here.
     fn quiet_until(&self, horizon: SimTime) -> SimTime {
-        let program = self.mapping.header().settings.portals_program != 0;
         match self.due[..] {
             // What it stores into memory that others look at is no command.
-            [rank] if !program && self.header(rank).shares.load(Relaxed) == 0 => {
+            [rank] if self.mode(rank) != mode::PORTALS && self.header(rank).shares.load(Relaxed) == 0 => {
                 let event = self.world.next_time().unwrap_or(SimTime::MAX);
                 let deadline = self.deadlines.first().map_or(SimTime::MAX, |&(time, _)| SimTime(time));
                 event.min(deadline).min(horizon + LONGEST_QUIET).max(horizon)
@@ -570,6 +624,7 @@ impl Run<'_> {
                     limit = limit.min(event + lookahead);
                 }
             }
+            self.leaves_out_refused();
             if self.world.memory.error.is_some() || self.world.error.is_some() {
                 break;
             }
@@ -580,7 +635,7 @@ impl Run<'_> {
 
     /// No rank has anything to wait for. All done: `false`. Else every rank that waits is woken
     /// once for nothing, in case its MPI library finds work of its own; [`SPURIOUS_ROUNDS`] in a row without a
-    /// new command are a deadlock.
+    /// new command or MPI call are a deadlock.
     fn nothing_due(&mut self) -> Result<bool, Failure> {
         if self.ranks.iter().all(|rank| rank.reason == reason::FINALIZE) {
             return Ok(false);
@@ -591,7 +646,9 @@ impl Run<'_> {
             return Ok(true);
         }
         let before = std::mem::replace(&mut self.commands_seen, 0);
-        self.spurious_rounds = if before == 0 { self.spurious_rounds + 1 } else { 1 };
+        let calls = (0..self.ranks.len() as u32).map(|rank| self.header(rank).calls.load(Relaxed)).sum();
+        let calls_before = std::mem::replace(&mut self.calls_seen, calls);
+        self.spurious_rounds = if before == 0 && calls_before == calls { self.spurious_rounds + 1 } else { 1 };
         if self.spurious_rounds > SPURIOUS_ROUNDS && !self.await_interrupt()? {
             return Err(self.deadlock());
         }
@@ -622,15 +679,16 @@ impl Run<'_> {
 
     /// Nothing happens any more, unless a thread that the simulation knows nothing of makes it: whether one has.
     fn await_interrupt(&mut self) -> Result<bool, Failure> {
-        let threads = |rank: &RankState| rank.watched.as_ref().is_some_and(|watched| watched.threads() > 1);
-        let program = self.mapping.header().settings.portals_program != 0;
-        let sleepers = self.sleepers() || (program && self.ranks.iter().any(threads));
+        let threads = |rank: u32| {
+            self.mode(rank) == mode::PORTALS && self.ranks[rank as usize].process.is_some_and(|pid| processes::threads(pid) > 1)
+        };
+        let sleepers = self.sleepers() || (0..self.ranks.len() as u32).any(threads);
         if !sleepers {
             return Ok(false);
         }
         let mut since = Instant::now();
         while since.elapsed() < THREAD_PATIENCE {
-            if self.ranks.iter().any(|rank| rank.watched.as_ref().is_some_and(Watched::computes)) {
+            if self.ranks.iter().any(|rank| rank.process.is_some_and(processes::computes)) {
                 since = Instant::now();
             }
             let bell = &self.mapping.header().bell;
@@ -690,22 +748,18 @@ impl Run<'_> {
         if self.report.ranks.is_empty() {
             self.record();
         }
-        let failed = self.report.failure.is_some();
-        if failed {
+        self.ranks.iter_mut().for_each(|rank| rank.spin.release());
+        if self.launcher_code.is_none() {
             for rank in 0..self.ranks.len() as u32 {
                 self.header(rank).state.store(state::KILLED, Release);
                 futex::wake(&self.header(rank).state);
             }
-            for rank in &self.ranks {
-                if let Some(watched) = &rank.watched {
-                    watched.kill();
-                }
+            for pid in self.ranks.iter().flat_map(|rank| [rank.process, rank.root]).flatten() {
+                self.watch.kill(pid);
             }
-            self.ranks.iter_mut().for_each(|rank| rank.spin.release());
-            self.report.exit_code = processes::clean_up(&mut self.child, Duration::from_millis(1500));
-        } else {
-            processes::kill_descendants();
+            self.report.exit_code = processes::end_launcher(&mut self.child, Duration::from_millis(1500));
         }
+        processes::kill_descendants();
         self.report
     }
 }

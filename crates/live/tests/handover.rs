@@ -56,6 +56,23 @@ fn await_put() {
 #[test]
 fn rank_main() {
     let Ok(scenario) = std::env::var("NARROWS_SCENARIO") else { return };
+    let own = std::env::var("NARROWS_RANK").unwrap();
+    // It leaves before MPI_Init.
+    if scenario == "missing" {
+        narrows_guest::life::born();
+        if own == "1" {
+            narrows_guest::life::exits(0);
+            std::process::exit(0);
+        }
+    }
+    // A Portals program, one rank of which asks its NIC for what there is not.
+    if scenario == "refused" {
+        session().unwrap().program_starts();
+        if own == "0" {
+            session().unwrap().submit(Command::EqFree { eq: EqId(7) });
+        }
+        return;
+    }
     let buffer = Box::leak(Box::new([0u8; 64]));
     hooks::mpi_enter(call("MPI_Init"), -1, -1);
     let (rank, ranks, next, previous) = {
@@ -139,7 +156,7 @@ fn rank_main() {
         }
         "exit" => {
             if rank == 0 {
-                hooks::exits(3);
+                narrows_guest::life::exits(3);
                 std::process::exit(3);
             }
             await_put();
@@ -198,6 +215,14 @@ fn whole_runs() {
 
     let killed = run("killed", 2).failure.expect("rank 1 is dead").message;
     assert!(killed.contains("rank 1 on node1 was killed by SIGKILL"), "{killed}");
+
+    let missing = run("missing", 3).failure.expect("rank 1 is not there");
+    assert_eq!(missing.message, "rank 1 on node1 exited with code 0 before MPI_Init, where others wait for it");
+    assert_eq!(missing.exit_code, 1);
+
+    let refused = run("refused", 2);
+    assert_eq!(refused.failure, None);
+    assert!(refused.started);
 
     let exited = run("exit", 2).failure.expect("rank 0 has left");
     assert!(exited.message.contains("rank 0 on node0 exited with code 3 before MPI_Finalize"), "{}", exited.message);

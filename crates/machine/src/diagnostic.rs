@@ -80,7 +80,7 @@ impl fmt::Display for Diagnostic {
         let indent = " ".repeat(self.column - 1 - skip);
         let underline = "^".repeat(self.underline.min(AFTER));
         writeln!(f, "{margin} |")?;
-        writeln!(f, "{number} | {}", shown.trim_end())?;
+        writeln!(f, "{}", format!("{number} | {shown}").trim_end())?;
         writeln!(f, "{margin} | {}", format!("{indent}{underline} {}", self.label).trim_end())?;
         if !self.help.is_empty() {
             writeln!(f, "{margin} = help: {}", self.help)?;

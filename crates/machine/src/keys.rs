@@ -4,7 +4,10 @@
 
 use crate::host::HostPattern;
 use crate::model::*;
+use crate::quantity;
+use narrows_portals::NiLimits;
 use narrows_units::{ByteRate, Bytes, SimTime};
+use std::borrow::Cow;
 use std::sync::OnceLock;
 
 /// What the keys of a file fill, before it is checked as a whole. Starts with placeholders; a
@@ -59,14 +62,14 @@ pub(crate) struct Key<'a> {
     pub field: Field<'a>,
     pub doc: &'static str,
     /// As a file would give it, strings with their quotes.
-    pub default: Option<&'static str>,
+    pub default: Option<Cow<'static, str>>,
     /// The values of `topology.kind` that have this key; none: all.
     pub only: &'static [TopologyKind],
 }
 
 impl Key<'_> {
-    fn default(mut self, text: &'static str) -> Self {
-        self.default = Some(text);
+    fn default(mut self, text: impl Into<Cow<'static, str>>) -> Self {
+        self.default = Some(text.into());
         self
     }
 
@@ -95,6 +98,8 @@ impl Key<'_> {
 pub(crate) const TIME_MAX: SimTime = SimTime(1_000_000_000_000);
 /// Largest size: 1 PiB.
 pub(crate) const SIZE_MAX: Bytes = Bytes(1 << 50);
+/// Lowest bandwidth, 1 MB/s: what the flow network's solver can tell from nothing.
+pub(crate) const RATE_MIN: ByteRate = ByteRate(1_000_000);
 /// Highest bandwidth: 100 TB/s, what the flow network's solver can hold.
 pub(crate) const RATE_MAX: ByteRate = ByteRate(100_000_000_000_000);
 /// Largest packet: 1 GiB, what the packet network can hold.
@@ -122,6 +127,13 @@ fn count<'a>(path: &'static str, field: &'a mut u32, least: u32, most: u32, doc:
     key(path, Field::Count(field, least, most), doc)
 }
 
+/// Limits of a NIC of which a file says nothing.
+const NIC: NiLimits = NiLimits::BXI_V2;
+
+fn quoted(value: Bytes) -> String {
+    format!("\"{}\"", quantity::size(value))
+}
+
 /// The table. Defaults of `[nic]` are those of BXI v2 (portals4.md section 5; `machines/bxi-v2.toml`
 /// has the source of each); the others are our own choices, explained in that file too.
 #[rustfmt::skip]
@@ -129,10 +141,10 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
     let Draft { machine: m, base, topology, k, n, children, parents, parallel, p, a, h, g, arrangement, lengths, board, hosts_per_switch, cables, leaves, spines, path } = draft;
     use TopologyKind::{Dragonfly, DragonflyPlus, ExaNest, File, HyperX, KAryNTree, Mesh, Pgft, SpineLeaf, Torus};
     vec![
-        key("machine.name", Field::Text(&mut m.name), "Short name, for reports"),
+        key("machine.name", Field::Text(&mut m.name), "Short name, for reports: one line"),
         key("machine.description", Field::Text(&mut m.description), "One line on what it stands for").default("\"\""),
         key("machine.source", Field::Text(&mut m.source), "Where its constants come from").default("\"\""),
-        key("machine.base", Field::Text(base), "A preset that gives every key which this file does not").default("\"\""),
+        key("machine.base", Field::Text(base), "A preset, or another machine file (its path from this one), that gives every key which this file does not").default("\"\""),
 
         count("node.count", &mut m.node.count, 1, NODES_MAX, "Number of nodes; `--nodes` overrides it"),
         count("node.cores", &mut m.node.cores, 1, 1 << 16, "Cores of a node: the most ranks that it takes"),
@@ -162,23 +174,23 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         time("nic.ack_occupancy", &mut m.nic.ack_occupancy, "... per acknowledgement").default("\"200 ns\""),
         time("nic.match_base", &mut m.nic.match_base, "Matching a message: constant part").default("\"0 ns\""),
         time("nic.match_per_entry", &mut m.nic.match_per_entry, "Matching a message: per list entry visited").default("\"2 ns\""),
-        count("nic.max_unexpected_headers", &mut m.nic.max_unexpected_headers, 1, 1 << 24, "Unexpected headers per process").default("16319"),
-        count("nic.max_entries", &mut m.nic.max_entries, 1, 1 << 24, "Matching entries per process").default("16319"),
+        count("nic.max_unexpected_headers", &mut m.nic.limits.max_unexpected_headers, 1, 1 << 24, "Unexpected headers per process").default(NIC.max_unexpected_headers.to_string()),
+        count("nic.max_entries", &mut m.nic.limits.max_entries, 1, 1 << 24, "Matching entries per process").default(NIC.max_entries.to_string()),
         count("nic.max_outstanding", &mut m.nic.max_outstanding, 1, 1 << 24, "Messages of a NIC that may wait for their end-to-end acknowledgement").default("8192"),
         key("nic.retry_interval", Field::Time(&mut m.nic.retry_interval, SimTime(1)), "Pause before a refused message is sent again").default("\"2 us\""),
         time("nic.trigger_time", &mut m.nic.trigger_time, "A triggered operation: from its counting event to its start").default("\"20 ns\""),
         time("nic.atomic_occupancy", &mut m.nic.atomic_occupancy, "The atomic unit begins one operation in this time").default("\"10 ns\""),
         key("nic.quick_ack", Field::Flag(&mut m.nic.quick_ack), "Acknowledgements load neither NIC nor network: fewer events, less exact").default("false"),
-        count("nic.max_mds", &mut m.nic.max_mds, 1, 1 << 20, "Memory descriptors of a network interface").default("8191"),
-        count("nic.max_cts", &mut m.nic.max_cts, 1, 1 << 15, "Counting events of a network interface").default("2047"),
-        count("nic.max_eqs", &mut m.nic.max_eqs, 1, 1 << 15, "Event queues of a network interface").default("2046"),
-        count("nic.max_iovecs", &mut m.nic.max_iovecs, 0, 1 << 20, "Segments of a memory descriptor or list entry").default("16319"),
-        count("nic.max_list_size", &mut m.nic.max_list_size, 1, 1 << 24, "Entries of one list, as programs are told").default("65535"),
-        count("nic.max_triggered_ops", &mut m.nic.max_triggered_ops, 0, 1 << 24, "Triggered operations of a network interface that may wait").default("16378"),
-        size("nic.max_atomic_size", &mut m.nic.max_atomic_size, 32, "Longest atomic").default("\"1 KiB\""),
-        size("nic.max_fetch_atomic_size", &mut m.nic.max_fetch_atomic_size, 32, "Longest fetching atomic or swap").default("\"64 B\""),
-        size("nic.max_waw_ordered_size", &mut m.nic.max_waw_ordered_size, 0, "Longest operations whose writes after writes are in order, and said to be so").default("\"0 B\""),
-        size("nic.max_war_ordered_size", &mut m.nic.max_war_ordered_size, 0, "Writes after reads are not ordered: `\"0 B\"`, and nothing else").default("\"0 B\""),
+        count("nic.max_mds", &mut m.nic.limits.max_mds, 1, 1 << 20, "Memory descriptors of a network interface").default(NIC.max_mds.to_string()),
+        count("nic.max_cts", &mut m.nic.limits.max_cts, 1, 1 << 15, "Counting events of a network interface").default(NIC.max_cts.to_string()),
+        count("nic.max_eqs", &mut m.nic.limits.max_eqs, 1, 1 << 15, "Event queues of a network interface").default(NIC.max_eqs.to_string()),
+        count("nic.max_iovecs", &mut m.nic.limits.max_iovecs, 0, 1 << 20, "Segments of a memory descriptor or list entry").default(NIC.max_iovecs.to_string()),
+        count("nic.max_list_size", &mut m.nic.limits.max_list_size, 1, 1 << 24, "Entries of one list, as programs are told").default(NIC.max_list_size.to_string()),
+        count("nic.max_triggered_ops", &mut m.nic.limits.max_triggered_ops, 0, 1 << 24, "Triggered operations of a network interface that may wait").default(NIC.max_triggered_ops.to_string()),
+        size("nic.max_atomic_size", &mut m.nic.limits.max_atomic_size, 32, "Longest atomic").default(quoted(NIC.max_atomic_size)),
+        size("nic.max_fetch_atomic_size", &mut m.nic.limits.max_fetch_atomic_size, 32, "Longest fetching atomic or swap").default(quoted(NIC.max_fetch_atomic_size)),
+        size("nic.max_waw_ordered_size", &mut m.nic.limits.max_waw_ordered_size, 0, "Longest operations whose writes after writes are in order, and said to be so").default(quoted(NIC.max_waw_ordered_size)),
+        size("nic.max_war_ordered_size", &mut m.nic.limits.max_war_ordered_size, 0, "Writes after reads are not ordered: `\"0 B\"`, and nothing else").default(quoted(NIC.max_war_ordered_size)),
         key("nic.pcie.detail", Field::Choice(&mut m.nic.pcie_detail), "Commands and events share the bandwidth of PCIe, or only have its latency").default("\"full\""),
 
         key("network.kind", Field::Choice(&mut m.network.kind), "The model, unless `--network` says otherwise").default("\"packet\""),
@@ -295,24 +307,13 @@ impl Draft {
                 ack_occupancy: zero,
                 match_base: zero,
                 match_per_entry: zero,
-                max_unexpected_headers: 0,
-                max_entries: 0,
+                limits: NIC,
                 max_outstanding: 0,
                 retry_interval: zero,
                 trigger_time: zero,
                 atomic_occupancy: zero,
                 quick_ack: false,
                 pcie_detail: PcieDetail::Full,
-                max_mds: 0,
-                max_cts: 0,
-                max_eqs: 0,
-                max_iovecs: 0,
-                max_list_size: 0,
-                max_triggered_ops: 0,
-                max_atomic_size: none,
-                max_fetch_atomic_size: none,
-                max_waw_ordered_size: none,
-                max_war_ordered_size: none,
             },
             network: Network {
                 kind: NetworkKind::Packet,

@@ -12,6 +12,7 @@
 //! | `write` | [`Machine::to_toml`], [`Machine::to_json`] |
 //! | `presets` | the machines inside the binary (`machines/*.toml`) |
 //! | `placement` | which rank runs on which node |
+//! | `collectives` | the rules of a replay's collectives |
 //! | `assemble` | configurations of the NIC, message, network and topology models |
 //!
 //! `docs/machine-files.md` is the reference of the keys.
@@ -31,6 +32,7 @@
 //! ```
 
 mod assemble;
+mod collectives;
 mod diagnostic;
 mod host;
 mod keys;
@@ -43,6 +45,7 @@ mod resolve;
 mod source;
 mod write;
 
+pub use collectives::{RulesError, collectives_table};
 pub use diagnostic::Diagnostic;
 pub use host::{HostPattern, HostPatternError};
 pub use model::{
@@ -85,6 +88,9 @@ pub enum MachineError {
         /// Why.
         error: std::io::Error,
     },
+    /// The parts do not make a network.
+    #[error("no network: {0}")]
+    Network(String),
     /// Complaints about the file's text or about overrides.
     #[error("{0}")]
     Invalid(Diagnostics),
@@ -134,6 +140,13 @@ impl Machine {
             Ok(text) => Machine::parse(name_or_path, &text, overrides),
             Err(error) => Err(MachineError::Read { path: name_or_path.to_owned(), error }),
         }
+    }
+
+    /// What a run finds out only when it puts the network together: its routing, and whether that can deadlock. For
+    /// `narrows machine check`; a run does the same on its way.
+    pub fn check(&self) -> Result<(), MachineError> {
+        let topology = self.topology().map_err(|error| MachineError::Network(error.to_string()))?;
+        self.network_config(0).check(&topology).map(|_| ()).map_err(|error| MachineError::Network(error.to_string()))
     }
 
     /// The machine of a file's text; `name` stands for the file in messages.

@@ -1,6 +1,7 @@
 //! The resolved machine: plain structs, nothing optional. Units live in the types.
 
 use crate::host::HostPattern;
+use narrows_portals::NiLimits;
 pub use narrows_topology::{Arrangement, RoutingKind};
 use narrows_units::{ByteRate, Bytes, SimTime};
 
@@ -107,10 +108,8 @@ pub struct Nic {
     pub match_base: SimTime,
     /// Matching: per list entry visited.
     pub match_per_entry: SimTime,
-    /// Unexpected headers per process.
-    pub max_unexpected_headers: u32,
-    /// Matching entries per process.
-    pub max_entries: u32,
+    /// What a network interface may have.
+    pub limits: NiLimits,
     /// Messages of one NIC without their end-to-end acknowledgement.
     pub max_outstanding: u32,
     /// Pause before a refused message is sent again.
@@ -123,26 +122,6 @@ pub struct Nic {
     pub quick_ack: bool,
     /// How exactly PCIe is modelled.
     pub pcie_detail: PcieDetail,
-    /// Memory descriptors of a network interface.
-    pub max_mds: u32,
-    /// Counting events of a network interface.
-    pub max_cts: u32,
-    /// Event queues of a network interface.
-    pub max_eqs: u32,
-    /// Segments of a descriptor or entry.
-    pub max_iovecs: u32,
-    /// Entries of one list.
-    pub max_list_size: u32,
-    /// Triggered operations per process.
-    pub max_triggered_ops: u32,
-    /// Longest atomic.
-    pub max_atomic_size: Bytes,
-    /// Longest fetching atomic.
-    pub max_fetch_atomic_size: Bytes,
-    /// Writes after writes are ordered up to here.
-    pub max_waw_ordered_size: Bytes,
-    /// Writes after reads are ordered up to here.
-    pub max_war_ordered_size: Bytes,
 }
 
 /// `[network]`

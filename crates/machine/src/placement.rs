@@ -96,6 +96,16 @@ pub enum PlacementError {
         /// What is wrong with it.
         problem: String,
     },
+    /// Too many lines.
+    #[error("{path}:{line}: places rank {ranks}, but the run has {ranks} ranks (0 to {}): give one node per rank", ranks - 1)]
+    Long {
+        /// The file.
+        path: String,
+        /// The first line too many, from 1.
+        line: usize,
+        /// Ranks asked for.
+        ranks: u32,
+    },
     /// Too few lines.
     #[error("{path} places {lines} ranks, the run has {ranks}: give one node per rank")]
     Short {
@@ -109,7 +119,7 @@ pub enum PlacementError {
 }
 
 /// The node of each rank. `ppn`: most ranks on one node; without it, one rank per node, or as few
-/// more as all `ranks` need. Lines of a placement file beyond `ranks` are not used.
+/// more as all `ranks` need. A placement file has one line per rank.
 ///
 /// # Errors
 /// See [`PlacementError`]; each says what to do.
@@ -162,7 +172,7 @@ fn by_list(machine: &Machine, path: &str, text: &str, most: u32, ranks: u32) -> 
             continue;
         }
         if result.len() == ranks as usize {
-            break;
+            return Err(PlacementError::Long { path: path.to_owned(), line: at + 1, ranks });
         }
         let index = host.parse().ok().or_else(|| machine.node.host_name.index(host));
         let Some(node) = index.filter(|&node| node < machine.node.count) else {
@@ -235,7 +245,9 @@ mod tests {
     fn lists_hold_indices_and_names() {
         let machine = machine();
         let list = |text, ranks| by_list(&machine, "hosts", text, 2, ranks).map_err(|error| error.to_string());
-        assert_eq!(list("3\nnode001 # second\n\n# none\n3\n0\n", 3), Ok(vec![3, 1, 3]), "the fourth line is not needed");
+        assert_eq!(list("3\nnode001 # second\n\n# none\n3\n# end\n", 3), Ok(vec![3, 1, 3]));
+        let long = "hosts:6: places rank 3, but the run has 3 ranks (0 to 2): give one node per rank";
+        assert_eq!(list("3\nnode001 # second\n\n# none\n3\n0\n", 3), Err(long.to_owned()));
         assert_eq!(list("3\n3\n3\n", 3), Err("hosts:3: rank 2 is one too many for node 3, which takes 2".to_owned()));
         assert_eq!(list("0\n", 2), Err("hosts places 1 ranks, the run has 2: give one node per rank".to_owned()));
         let unknown = "hosts:1: no node \"node009\"; expected an index from 0 to 3, or a name from node000 to node003";

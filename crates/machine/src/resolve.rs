@@ -2,19 +2,20 @@
 
 use crate::assemble::VIRTUAL_NETWORKS;
 use crate::diagnostic::{Diagnostic, nearest};
-use crate::keys::{self, Draft, Field, Key, PACKET_MAX, RATE_MAX, SIZE_MAX, TIME_MAX, table};
+use crate::keys::{self, Draft, Field, Key, PACKET_MAX, RATE_MAX, RATE_MIN, SIZE_MAX, TIME_MAX, table};
 use crate::model::{Choice, Machine, PathOr, RoutingKind, SwitchOr, Topology, TopologyKind};
 use crate::presets::{PRESETS, preset};
 use crate::source::{Layer, Layers, Value};
-use crate::{Overrides, quantity};
+use crate::{Overrides, RulesError, quantity};
 use narrows_fabric::ConfigError;
 use narrows_topology::TopologyError;
 use narrows_units::parse::QuantityError;
 use narrows_units::{ByteRate, Bytes, SimTime};
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 
-/// Bases of bases are followed this far (a preset that named itself would never end).
-const BASES_MAX: usize = 8;
+/// A file without a base that lacks more keys than this was not meant to give them all.
+const FORGOTTEN_MAX: usize = 20;
 
 /// The machine of a file's text.
 pub(crate) fn resolve(name: &str, text: &str, overrides: &Overrides) -> Result<Machine, Vec<Diagnostic>> {
@@ -35,9 +36,22 @@ fn build(layers: &Layers, errors: &mut Vec<Diagnostic>) -> Option<Machine> {
     let mut draft = Draft::blank();
     // Which keys apply depends on the kind of topology, so that comes first.
     let kind = topology_kind(layers);
+    let mut missing = Vec::new();
     for key in table(&mut draft) {
-        fill(key, kind, layers, errors);
+        fill(key, kind, layers, errors, &mut missing);
     }
+    let file = &layers.layers[layers.file];
+    if missing.len() > FORGOTTEN_MAX && layers.layers.len() == layers.file + 1 && errors.is_empty() {
+        let what = match file.is_empty() {
+            true => String::from("the file is empty"),
+            false => format!("{} keys are missing, and there is no machine.base to give them", missing.len()),
+        };
+        let names: Vec<&str> = PRESETS.iter().map(|preset| preset.name).collect();
+        let label = "expected base = \"bxi-v2\" in [machine], or another machine to start from";
+        errors.push(layers.missing("machine.base", what).label(label).help(format!("presets: {}", names.join(", "))));
+        return None;
+    }
+    errors.extend(missing);
     if !errors.is_empty() {
         return None;
     }
@@ -63,34 +77,69 @@ fn read(name: &str, text: &str, overrides: &Overrides, errors: &mut Vec<Diagnost
     layers.push(Layer::file(name, text, errors));
     let mut layers = Layers { layers, file };
     let mut from = 0;
-    for _ in 0..BASES_MAX {
+    // Files by their real paths, presets by their names.
+    let mut seen = vec![identity(name)];
+    loop {
         // Overrides and the file may each name a base; below them, each base its own.
         let base = layers.layers[from..].iter().find_map(|layer| {
             let found = layer.leaf("machine.base")?;
-            match &found.value {
-                Value::Text(text) if text.is_empty() => None,
-                Value::Text(text) => Some((layer, found.value_span.clone(), text.clone())),
-                _ => None,
-            }
+            (!matches!(&found.value, Value::Text(text) if text.is_empty())).then(|| (layer, found.value_span.clone(), found.value.clone()))
         });
         let Some((layer, span, base)) = base else { break };
-        let Some(preset) = preset(&base) else {
-            errors.push(unknown_base(layer, span, &base));
+        let Value::Text(base) = base else {
+            let message = format!("`machine.base`: found {}", base.describe());
+            errors.push(layer.diagnostic(span, message).label("expected the name of a preset, or the path of a machine file"));
             break;
         };
+        let (name, text) = match preset(&base) {
+            Some(preset) => (format!("preset {}", preset.name), preset.text.to_owned()),
+            None if is_path(&base) => {
+                // From the file that names it; an override starts where the program was started.
+                let path = Path::new(&layer.name).parent().map_or_else(|| PathBuf::from(&base), |folder| folder.join(&base));
+                match std::fs::read_to_string(&path) {
+                    Ok(text) => (path.display().to_string(), text),
+                    Err(error) => {
+                        errors.push(layer.diagnostic(span, format!("cannot read the base {}: {error}", path.display())));
+                        break;
+                    }
+                }
+            }
+            None => {
+                errors.push(unknown_base(layer, span, &base));
+                break;
+            }
+        };
+        let identity = identity(&name);
+        if let Some(first) = seen.iter().position(|other| *other == identity) {
+            let names = seen[first..].iter().chain([&identity]).map(|one| one.display().to_string());
+            let circle = names.collect::<Vec<_>>().join(", then ");
+            errors.push(layer.diagnostic(span, format!("the bases go round in a circle: {circle}")));
+            break;
+        }
+        seen.push(identity);
         from = layers.layers.len();
-        layers.layers.push(Layer::file(&format!("preset {}", preset.name), preset.text, errors));
+        layers.layers.push(Layer::file(&name, &text, errors));
     }
     layers
+}
+
+/// Whether a base is meant as a file.
+fn is_path(base: &str) -> bool {
+    base.contains('/') || Path::new(base).extension().is_some_and(|extension| extension == "toml")
+}
+
+/// What tells a file or a preset from others.
+fn identity(name: &str) -> PathBuf {
+    std::fs::canonicalize(name).unwrap_or_else(|_| PathBuf::from(name))
 }
 
 fn unknown_base(layer: &Layer, span: Range<usize>, base: &str) -> Diagnostic {
     let names: Vec<&str> = PRESETS.iter().map(|preset| preset.name).collect();
     let label = match nearest(base, names.iter().copied()) {
         Some(near) => format!("did you mean \"{near}\"?"),
-        None => "expected the name of a preset".to_owned(),
+        None => "expected the name of a preset, or the path of a machine file, such as \"./base.toml\"".to_owned(),
     };
-    layer.diagnostic(span, "no preset of this name").label(label).help(format!("presets: {}", names.join(", ")))
+    layer.diagnostic(span, format!("no preset \"{}\"", base.escape_debug())).label(label).help(format!("presets: {}", names.join(", ")))
 }
 
 /// The layer that says which kind of topology, and the kind if it is one.
@@ -103,7 +152,13 @@ fn topology_kind(layers: &Layers) -> Option<(usize, TopologyKind)> {
     Some((layer, kind))
 }
 
-fn fill(mut key: Key<'_>, kind: Option<(usize, TopologyKind)>, layers: &Layers, errors: &mut Vec<Diagnostic>) {
+fn fill(
+    mut key: Key<'_>,
+    kind: Option<(usize, TopologyKind)>,
+    layers: &Layers,
+    errors: &mut Vec<Diagnostic>,
+    missing: &mut Vec<Diagnostic>,
+) {
     let mut found = layers.find(key.path);
     if !key.only.is_empty() {
         // Without a kind there is one complaint already.
@@ -124,7 +179,7 @@ fn fill(mut key: Key<'_>, kind: Option<(usize, TopologyKind)>, layers: &Layers, 
             let span = problem.span.unwrap_or_else(|| leaf.value_span.clone());
             layers.layers[layer].diagnostic(span, format!("`{}`: {}", key.path, problem.message)).label(problem.label).help(problem.help)
         }),
-        None => match key.default {
+        None => match &key.default {
             Some(default) => {
                 let value = match default.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
                     Some(text) => Value::Text(text.to_owned()),
@@ -141,7 +196,8 @@ fn fill(mut key: Key<'_>, kind: Option<(usize, TopologyKind)>, layers: &Layers, 
             None => {
                 let section = key.section();
                 let message = format!("missing key `{}` in [{section}]", key.name());
-                Some(layers.missing(key.path, message).label(expected(&key.field)).help(format!("{}: {}", key.path, key.doc)))
+                missing.push(layers.missing(key.path, message).label(expected(&key.field)).help(format!("{}: {}", key.path, key.doc)));
+                None
             }
         },
     };
@@ -226,7 +282,7 @@ fn set(field: &mut Field<'_>, value: &Value) -> Result<(), Problem> {
         }
         Field::Rate(field) => {
             **field = quantity_of(value, &label)?;
-            range(**field, ByteRate(1), RATE_MAX, quantity::rate)?;
+            range(**field, RATE_MIN, RATE_MAX, quantity::rate)?;
         }
         Field::Flag(field) => match value {
             Value::Boolean(flag) => **field = *flag,
@@ -264,7 +320,7 @@ fn set(field: &mut Field<'_>, value: &Value) -> Result<(), Problem> {
             Value::Text(text) if text == "switch" => **field = SwitchOr::Switch,
             _ => {
                 let rate: ByteRate = quantity_of(value, &label)?;
-                range(rate, ByteRate(1), RATE_MAX, quantity::rate)?;
+                range(rate, RATE_MIN, RATE_MAX, quantity::rate)?;
                 **field = SwitchOr::Own(rate);
             }
         },
@@ -272,7 +328,7 @@ fn set(field: &mut Field<'_>, value: &Value) -> Result<(), Problem> {
             Value::Text(text) if text == "path" => **field = PathOr::Path,
             _ => {
                 let rate: ByteRate = quantity_of(value, &label)?;
-                range(rate, ByteRate(1), RATE_MAX, quantity::rate)?;
+                range(rate, RATE_MIN, RATE_MAX, quantity::rate)?;
                 **field = PathOr::Fixed(rate);
             }
         },
@@ -356,6 +412,10 @@ fn finish(draft: Draft) -> Machine {
 
 /// What no key alone shows.
 fn check(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
+    if machine.name.is_empty() || machine.name.chars().any(char::is_control) {
+        let what = if machine.name.is_empty() { "is empty" } else { "has control characters" };
+        errors.push(layers.at("machine.name", format!("the name of the machine {what}")).label("expected a short name in one line"));
+    }
     let packet = Bytes(machine.network.mtu.0 + machine.network.header.0);
     if machine.network.buffer < packet {
         errors.push(
@@ -376,7 +436,7 @@ fn check(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
         ("nic.inline_limit", machine.nic.inline_limit, "nic.command_size", machine.nic.command_size),
         ("nic.inline_limit", machine.nic.inline_limit, "nic.pio_limit", machine.nic.pio_limit),
     ];
-    if machine.nic.max_war_ordered_size > Bytes(0) {
+    if machine.nic.limits.max_war_ordered_size > Bytes(0) {
         let path = "nic.max_war_ordered_size";
         errors.push(
             layers
@@ -393,8 +453,32 @@ fn check(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
             );
         }
     }
+    if machine.nic.pio_limit > PACKET_MAX {
+        let label = format!("expected at most {}", quantity::size(PACKET_MAX));
+        errors.push(layers.at("nic.pio_limit", "the CPU does not write so much behind a command").label(label));
+    }
+    if message.max_portals_message.0 > narrows_nic::MAX_LENGTH {
+        let label = format!("expected at most {} B", narrows_nic::MAX_LENGTH);
+        errors.push(layers.at("message.max_portals_message", "no NIC takes so long a message").label(label));
+    }
+    collectives(machine, layers, errors);
     switch(machine, layers, errors);
     topology(machine, layers, errors);
+}
+
+fn collectives(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
+    errors.extend(machine.collective_rules(None).err().map(|error| match &error {
+        RulesError::Rule { index, problem, .. } => {
+            let found = layers.find("collectives.rules");
+            let (layer, leaf) = found.expect("a rule that is there comes from somewhere");
+            let span = match &leaf.value {
+                Value::Array(items) => items[*index].1.clone(),
+                _ => leaf.value_span.clone(),
+            };
+            layers.layers[layer].diagnostic(span, format!("no rule for collectives: {problem}"))
+        }
+        _ => layers.at("collectives.table", error.to_string()),
+    }));
 }
 
 fn switch(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {

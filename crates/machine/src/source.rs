@@ -201,6 +201,11 @@ impl Layer {
         diagnostic.help(keys::help(section))
     }
 
+    /// No key and no section, right or wrong.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.leaves.is_empty() && self.sections.is_empty()
+    }
+
     /// The value of `path` in this text.
     pub(crate) fn leaf(&self, path: &str) -> Option<&Leaf> {
         self.leaves.iter().find(|leaf| leaf.path == path)

@@ -136,6 +136,65 @@ error: missing key `cores` in [node]
 }
 
 #[test]
+fn an_empty_file_is_one_complaint() {
+    golden(
+        &message("", &Overrides::default()),
+        r#"
+error: the file is empty
+ --> my.toml:1:1
+  |
+1 |
+  | ^ expected base = "bxi-v2" in [machine], or another machine to start from
+  = help: presets: 8-ary-2-tree, bxi-v2, bxi-v3, dragonfly-114k, dragonfly-342, example-cluster, fattree-16k, fattree-256, ib-qdr, megafly-288
+"#,
+    );
+}
+
+#[test]
+fn no_base_and_a_wrong_base_are_one_complaint_each() {
+    let first = |text: &str| {
+        let message = message(text, &Overrides::default());
+        assert_eq!(message.matches("error: ").count(), 1, "{message}");
+        message.lines().next().unwrap_or_default().to_owned()
+    };
+    assert!(first("[machine]\nname = \"my\"\n").ends_with("keys are missing, and there is no machine.base to give them"));
+    assert!(first("[machine]\nname = \"my\"\nbase = \"\"\n[node]\ncount = 4\n").ends_with("there is no machine.base to give them"));
+    assert_eq!(first("[machine]\nname = \"my\"\nbase = 5\n"), "error: `machine.base`: found the number 5");
+    assert_eq!(first("[machine]\nname = \"my\"\nbase = \"bxi-v9\"\n"), "error: no preset \"bxi-v9\"");
+    assert_eq!(
+        first("[machine]\nname = \"my\"\nbase = \"./nowhere.toml\"\n"),
+        "error: cannot read the base ./nowhere.toml: No such file or directory (os error 2)"
+    );
+}
+
+#[test]
+fn a_base_may_be_another_file_and_no_circle() {
+    let folder = std::env::temp_dir().join(format!("narrows-base-test-{}", std::process::id()));
+    std::fs::create_dir_all(folder.join("inner")).unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
+    write("top.toml", "[machine]\nname = \"top\"\nbase = \"inner/middle.toml\"\n");
+    write("inner/middle.toml", "[machine]\nname = \"middle\"\nbase = \"../bottom.toml\"\n[node]\ncount = 5\ncores = 3\n");
+    write("bottom.toml", "[machine]\nname = \"bottom\"\nbase = \"bxi-v2\"\n[node]\ncores = 2\n[nic]\nput_occupancy = \"123 ns\"\n");
+    let top = folder.join("top.toml");
+    let load = || Machine::load(top.to_str().unwrap(), &Overrides::default());
+    let machine = load().unwrap();
+    assert_eq!((machine.name.as_str(), machine.node.count, machine.node.cores), ("top", 5, 3), "the nearest file counts");
+    assert_eq!(machine.nic.put_occupancy, "123 ns".parse().unwrap());
+    // A mistake in a base is shown there.
+    write("bottom.toml", "[machine]\nbase = \"bxi-v2\"\n[nic]\nput_ocupancy = \"123 ns\"\n");
+    let error = load().unwrap_err().to_string();
+    assert!(error.contains("bottom.toml:4:1"), "{error}");
+    write("bottom.toml", "[machine]\nbase = \"top.toml\"\n");
+    let error = load().unwrap_err().to_string();
+    assert!(error.starts_with("error: the bases go round in a circle: ") && error.matches("error: ").count() == 1, "{error}");
+    let text = "[machine]\nname = \"my\"\nbase = \"bxi-v2\"\n";
+    let set = vec![format!("machine.base={}", top.display())];
+    write("bottom.toml", "[machine]\nbase = \"bxi-v2\"\n");
+    assert_eq!(Machine::parse("my.toml", text, &Overrides { nodes: None, set }).unwrap().node.count, 5, "an override names one too");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
 fn wrong_types() {
     golden(
         &complaint("node.cores = \"many\"\n[node.pcie]\nlatency = 250\n[topology]\nkind = [1]\n[nic]\nmax_entries = 1.5\n"),
@@ -295,7 +354,7 @@ fn unknown_preset_with_its_nearest() {
     golden(
         &message("[machine]\nname = \"my\"\nbase = \"bxi2\"\n", &Overrides::default()),
         r#"
-error: no preset of this name
+error: no preset "bxi2"
  --> my.toml:3:8
   |
 3 | base = "bxi2"

@@ -98,7 +98,7 @@ fn time() -> impl Strategy<Value = SimTime> {
 }
 
 fn rate() -> impl Strategy<Value = ByteRate> {
-    prop_oneof![1..2_000u64, 1..=100_000_000_000_000u64].prop_map(ByteRate)
+    prop_oneof![1_000_000..1_002_000u64, 1_000_000..=100_000_000_000_000u64].prop_map(ByteRate)
 }
 
 fn link() -> impl Strategy<Value = Link> {
@@ -121,7 +121,7 @@ fn topology() -> impl Strategy<Value = Topology> {
 prop_compose! {
     /// Any machine that keeps the rules, far from the presets.
     fn machine()(
-        texts in (".{0,20}", ".{0,20}", ".{0,20}"),
+        texts in ("[^\\pC]{1,20}", ".{0,20}", ".{0,20}"),
         host in "[a-z]{1,8}\\{(:0[1-9])?\\}[a-z]{0,4}",
         times in prop::collection::vec(time(), 16),
         links in (link(), link(), link()),
@@ -151,7 +151,7 @@ prop_compose! {
         machine.nic.match_base = times[6];
         machine.nic.match_per_entry = times[7];
         machine.nic.retry_interval = SimTime(times[8].0.max(1));
-        machine.nic.max_entries = counts.2;
+        machine.nic.limits.max_entries = counts.2;
         machine.network.kind = kind;
         machine.network.mtu = Bytes(mtu);
         machine.network.buffer = Bytes(buffer + mtu + machine.network.header.0);

@@ -101,6 +101,16 @@ impl Call {
         waits && (self.name == "MPI_File_open" || creates.iter().any(|begin| self.name.starts_with(begin)))
     }
 
+    /// Brings in processes that the run did not begin with.
+    pub fn adds_processes(&self) -> bool {
+        ["MPI_Comm_spawn", "MPI_Comm_spawn_multiple", "MPI_Comm_accept", "MPI_Comm_connect", "MPI_Comm_join"].contains(&self.name)
+    }
+
+    /// Belongs to one-sided communication.
+    pub fn is_one_sided(&self) -> bool {
+        self.name.starts_with("MPI_Win_") || self.peer.is_some_and(|peer| peer.role == Role::Target)
+    }
+
     /// Whether the function has Fortran bindings under its own name: all but the tools interface, handle conversions and
     /// large-count functions.
     pub fn has_fortran(&self) -> bool {

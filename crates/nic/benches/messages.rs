@@ -6,53 +6,69 @@
 use std::hint::black_box;
 
 use narrows_engine::{EventQueue, stream};
-use narrows_fabric::{Notice as Network, Transfer};
-use narrows_nic::{Combine, Event, Fault, MessageId, NicConfig, Nics, Out, Process};
+use narrows_fabric::Notice as Network;
+use narrows_nic::{Combine, Departure, Event, Fault, Header, NicConfig, Nics, Out, PayloadId, Portals, Process, Wire, Wired};
 use narrows_portals::*;
 use narrows_units::SimTime;
 
 enum Due {
-    Nic(Event),
+    Nic(u32, Event),
+    Shortcut(u32, Header),
     Network(Network),
 }
 
 /// A network of fixed latency, and no memory.
 struct World {
     queue: EventQueue<Due>,
+    wire: Wire<Header>,
     notices: u64,
 }
 
-impl Out for World {
-    fn schedule(&mut self, at: SimTime, source: u32, event: Event) {
-        self.queue.schedule(at, source, Due::Nic(event));
+impl Wired<Portals> for World {
+    fn wire(&mut self) -> &mut Wire<Header> {
+        &mut self.wire
     }
-    fn transfer(&mut self, transfer: Transfer) {
+}
+
+impl Out<Portals> for World {
+    fn schedule(&mut self, at: SimTime, node: u32, event: Event) {
+        self.queue.schedule(at, node, Due::Nic(node, event));
+    }
+    fn depart(&mut self, node: u32, departure: Departure<Header>) {
         let at = self.queue.now() + SimTime::from_ns(400);
-        for notice in [Network::SourceDone(transfer.id), Network::HeadArrived(transfer.id), Network::TailArrived(transfer.id)] {
-            self.queue.schedule(at, 100 + transfer.source, Due::Network(notice));
+        let id = self.wire.depart(node, departure).id;
+        for notice in [Network::SourceDone(id), Network::HeadArrived(id), Network::TailArrived(id)] {
+            self.queue.schedule(at, 100 + node, Due::Network(notice));
         }
+    }
+    fn shortcut(&mut self, at: SimTime, to: u32, header: Header) {
+        self.queue.schedule(at, 200 + to, Due::Shortcut(to, header));
+    }
+    fn reserve(&mut self) -> PayloadId {
+        PayloadId(0)
     }
     fn notify(&mut self, _: Process, notice: Notice) {
         black_box(&notice);
         self.notices += 1;
     }
-    fn capture(&mut self, _: MessageId, _: Process, _: Place, _: u64) -> Result<(), Fault> {
+    fn capture(&mut self, _: PayloadId, _: Process, _: Place, _: u64) -> Result<(), Fault> {
         Ok(())
     }
-    fn inline(&mut self, _: MessageId, _: Box<[u8]>) {}
-    fn deliver(&mut self, _: MessageId, _: Process, _: Place, _: u64) -> Result<(), Fault> {
+    fn inline(&mut self, _: PayloadId, _: Box<[u8]>) {}
+    fn deliver(&mut self, _: PayloadId, _: Process, _: Place, _: u64) -> Result<(), Fault> {
         Ok(())
     }
-    fn combine(&mut self, _: MessageId, _: Process, _: Place, _: u64, _: &Combine) -> Result<(), Fault> {
+    fn combine(&mut self, _: PayloadId, _: Process, _: Place, _: u64, _: &Combine) -> Result<(), Fault> {
         Ok(())
     }
-    fn release(&mut self, _: MessageId) {}
+    fn release(&mut self, _: PayloadId) {}
 }
 
 fn run(nics: &mut Nics, world: &mut World) {
     while let Some((now, due)) = world.queue.pop() {
         match due {
-            Due::Nic(event) => nics.handle(now, event, world),
+            Due::Nic(node, event) => nics.handle(now, node, event, world),
+            Due::Shortcut(node, header) => nics.arrive(now, node, &header, world),
             Due::Network(notice) => nics.network(now, notice, world),
         }
     }
@@ -70,9 +86,9 @@ fn processor_time() -> f64 {
 
 fn machine() -> (Nics, World, RemoteTarget) {
     let places = [ProcessId { nid: 1, pid: 1 }, ProcessId { nid: 2, pid: 1 }];
-    let config = NicConfig { max_entries: 1 << 20, ..NicConfig::bxi_v2() };
+    let config = NicConfig { limits: NiLimits { max_entries: 1 << 20, ..NiLimits::BXI_V2 }, ..NicConfig::bxi_v2() };
     let mut nics = Nics::new(config, 2, &places);
-    let mut world = World { queue: EventQueue::new(), notices: 0 };
+    let mut world = World { queue: EventQueue::new(), wire: Wire::default(), notices: 0 };
     for process in 0..2 {
         for command in [Command::EqAlloc { eq: EQ, count: 1 << 20 }, Command::PtAlloc { pt: PT, options: 0, eq: EQ }] {
             nics.command(SimTime::ZERO, Process(process), command, &mut world).expect("nothing is allocated yet");

@@ -1,4 +1,4 @@
-use narrows_portals::Limits;
+use narrows_portals::NiLimits;
 use narrows_units::{ByteRate, Bytes, SimTime};
 
 /// Timings and sizes of a NIC, resolved: nothing here is optional.
@@ -78,16 +78,8 @@ pub struct NicConfig {
     pub match_base: SimTime,
     /// Matching: per list element visited.
     pub match_per_entry: SimTime,
-    /// Unexpected headers that a network interface of a process may have.
-    pub max_unexpected_headers: u32,
-    /// List entries that a network interface of a process may have.
-    pub max_entries: u32,
-    /// Entries that one list may have.
-    pub max_list_size: u32,
-    /// Triggered operations of a process that may wait.
-    pub max_triggered_ops: u32,
-    /// Puts and atomics up to here that one process sends to another change memory in the order in which they were issued.
-    pub max_waw_ordered_size: Bytes,
+    /// What a network interface of a process may have.
+    pub limits: NiLimits,
     /// A triggered operation: from the change of its counting event to its start; the NIC starts one after the other.
     pub trigger_time: SimTime,
     /// The atomic unit takes an operation in this interval.
@@ -118,11 +110,6 @@ pub enum PcieDetail {
 }
 
 impl NicConfig {
-    /// What a network interface may have that asks for no less.
-    pub(crate) fn limits(&self) -> Limits {
-        Limits { entries: self.max_entries, unexpected_headers: self.max_unexpected_headers, list_size: self.max_list_size }
-    }
-
     /// BXI v2 as S4BXI models it (facts.md 4.3; portals4.md section 5, platform `vix`).
     ///
     /// Some values have no public source and are our own choice: matching takes 2 ns per
@@ -148,11 +135,7 @@ impl NicConfig {
             ack_occupancy: SimTime::from_ns(200),
             match_base: SimTime::ZERO,
             match_per_entry: SimTime::from_ns(2),
-            max_unexpected_headers: 16_319,
-            max_entries: 16_319,
-            max_list_size: 65_535,
-            max_triggered_ops: 16_378,
-            max_waw_ordered_size: Bytes(0),
+            limits: NiLimits::BXI_V2,
             trigger_time: SimTime::from_ns(20),
             atomic_occupancy: SimTime::from_ns(10),
             quick_ack: false,

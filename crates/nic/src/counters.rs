@@ -6,8 +6,9 @@ use narrows_portals::{Command, CtId, FailType, INTERFACES, Notice};
 
 use crate::portal::Sink;
 
-#[derive(Default, Debug)]
+#[derive(Debug)]
 struct Counter {
+    id: CtId,
     success: u64,
     failure: u64,
     /// Changes by commands of the process itself; goes back to it with each value.
@@ -42,25 +43,29 @@ pub(crate) enum By {
 
 impl Counters {
     pub fn alloc(&mut self, ct: CtId) {
-        let index = ct.0 as usize;
-        if index >= self.counters.len() {
-            self.counters.resize_with(index + 1, || None);
+        let slot = ct.slot();
+        if slot >= self.counters.len() {
+            self.counters.resize_with(slot + 1, || None);
         }
-        self.counters[index] = Some(Counter::default());
+        self.counters[slot] = Some(Counter { id: ct, success: 0, failure: 0, commands: 0, waiting: BTreeMap::new() });
+    }
+
+    fn get_mut(counters: &mut [Option<Counter>], ct: CtId) -> Option<&mut Counter> {
+        counters.get_mut(ct.slot())?.as_mut().filter(|counter| counter.id == ct)
     }
 
     /// Frees it; what waits for it is forgotten, and comes out.
     pub fn free(&mut self, ct: CtId) -> Vec<Command> {
         let forgotten = self.cancel(ct);
-        if let Some(place) = self.counters.get_mut(ct.0 as usize) {
-            *place = None;
+        if Counters::get_mut(&mut self.counters, ct).is_some() {
+            self.counters[ct.slot()] = None;
         }
         forgotten
     }
 
     /// Forgets what waits for it; that comes out.
     pub fn cancel(&mut self, ct: CtId) -> Vec<Command> {
-        let Some(Some(counter)) = self.counters.get_mut(ct.0 as usize) else { return Vec::new() };
+        let Some(counter) = Counters::get_mut(&mut self.counters, ct) else { return Vec::new() };
         let waiting = std::mem::take(&mut counter.waiting);
         let forget = |(interface, command): (u32, Command)| {
             self.triggered[interface as usize] -= 1;
@@ -91,7 +96,7 @@ impl Counters {
     }
 
     fn change(&mut self, ct: CtId, by: By, sink: &mut impl Sink, change: impl FnOnce(&mut Counter)) {
-        let Some(Some(counter)) = self.counters.get_mut(ct.0 as usize) else { return };
+        let Some(counter) = Counters::get_mut(&mut self.counters, ct) else { return };
         change(counter);
         if by == By::Process {
             counter.commands = counter.commands.wrapping_add(1);
@@ -113,7 +118,7 @@ impl Counters {
     /// The command is here: it waits, or is done at once. Without its counting event, which was freed on
     /// the way, it comes out again.
     pub fn wait(&mut self, interface: u32, trigger: CtId, threshold: u64, command: Command, sink: &mut impl Sink) -> Option<Command> {
-        let Some(Some(counter)) = self.counters.get_mut(trigger.0 as usize) else {
+        let Some(counter) = Counters::get_mut(&mut self.counters, trigger) else {
             self.triggered[interface as usize] -= 1;
             return Some(command);
         };

@@ -4,13 +4,14 @@
 use narrows_portals::{CtId, EqId, INTERFACES, Limits, List, PT_PER_INTERFACE, pt};
 
 use crate::error::CommandError;
-use crate::portal::{MAX_HANDLE, MAX_PT_INDEX};
+use crate::portal::MAX_PT_INDEX;
 
 #[derive(Debug)]
 pub(crate) struct Declared {
-    eqs: Vec<bool>,
-    cts: Vec<bool>,
-    pts: Vec<bool>,
+    /// By slot: which queue is there.
+    eqs: Vec<Option<EqId>>,
+    cts: Vec<Option<CtId>>,
+    pts: Vec<Option<()>>,
     /// By network interface.
     limits: [Limits; INTERFACES as usize],
     /// By network interface: entries from their append to their end, which may be after they have left their list.
@@ -24,16 +25,15 @@ pub(crate) fn interface_of(pt: u32) -> usize {
     (pt / PT_PER_INTERFACE % INTERFACES) as usize
 }
 
-fn set(bits: &mut Vec<bool>, index: u32, value: bool) {
-    let index = index as usize;
-    if index >= bits.len() {
-        bits.resize(index + 1, false);
+fn set<T: Clone>(places: &mut Vec<Option<T>>, slot: usize, value: Option<T>) {
+    if slot >= places.len() {
+        places.resize(slot + 1, None);
     }
-    bits[index] = value;
+    places[slot] = value;
 }
 
-fn is_set(bits: &[bool], index: u32) -> bool {
-    bits.get(index as usize).copied().unwrap_or(false)
+fn get<T: Copy>(places: &[Option<T>], slot: usize) -> Option<T> {
+    places.get(slot).copied().flatten()
 }
 
 impl Declared {
@@ -88,52 +88,52 @@ impl Declared {
     }
 
     pub fn declare_eq(&mut self, eq: EqId) -> Result<(), CommandError> {
-        if eq.0 > MAX_HANDLE {
+        if eq == EqId::NONE {
             return Err(CommandError::EqOutOfRange(eq));
         }
-        if is_set(&self.eqs, eq.0) {
+        if get(&self.eqs, eq.slot()).is_some() {
             return Err(CommandError::EqInUse(eq));
         }
-        set(&mut self.eqs, eq.0, true);
+        set(&mut self.eqs, eq.slot(), Some(eq));
         Ok(())
     }
 
     pub fn undeclare_eq(&mut self, eq: EqId) -> Result<(), CommandError> {
         self.known_eq(eq)?;
-        set(&mut self.eqs, eq.0, false);
+        set(&mut self.eqs, eq.slot(), None);
         Ok(())
     }
 
     pub fn known_eq(&self, eq: EqId) -> Result<(), CommandError> {
-        if is_set(&self.eqs, eq.0) { Ok(()) } else { Err(CommandError::EqUnknown(eq)) }
+        if get(&self.eqs, eq.slot()) == Some(eq) { Ok(()) } else { Err(CommandError::EqUnknown(eq)) }
     }
 
     pub fn declare_ct(&mut self, ct: CtId) -> Result<(), CommandError> {
-        if ct.0 > MAX_HANDLE {
+        if ct == CtId::NONE {
             return Err(CommandError::CtOutOfRange(ct));
         }
-        if is_set(&self.cts, ct.0) {
+        if get(&self.cts, ct.slot()).is_some() {
             return Err(CommandError::CtInUse(ct));
         }
-        set(&mut self.cts, ct.0, true);
+        set(&mut self.cts, ct.slot(), Some(ct));
         Ok(())
     }
 
     pub fn undeclare_ct(&mut self, ct: CtId) -> Result<(), CommandError> {
         self.known_ct(ct)?;
-        set(&mut self.cts, ct.0, false);
+        set(&mut self.cts, ct.slot(), None);
         Ok(())
     }
 
     pub fn known_ct(&self, ct: CtId) -> Result<(), CommandError> {
-        if is_set(&self.cts, ct.0) { Ok(()) } else { Err(CommandError::CtUnknown(ct)) }
+        if get(&self.cts, ct.slot()) == Some(ct) { Ok(()) } else { Err(CommandError::CtUnknown(ct)) }
     }
 
     pub fn declare_pt(&mut self, index: u32, options: u32, eq: EqId) -> Result<(), CommandError> {
         if index > MAX_PT_INDEX {
             return Err(CommandError::PtOutOfRange(index));
         }
-        if is_set(&self.pts, index) {
+        if get(&self.pts, index as usize).is_some() {
             return Err(CommandError::PtInUse(index));
         }
         if eq != EqId::NONE {
@@ -141,22 +141,22 @@ impl Declared {
         } else if options & pt::FLOWCTRL != 0 {
             return Err(CommandError::EqNeeded(index));
         }
-        set(&mut self.pts, index, true);
+        set(&mut self.pts, index as usize, Some(()));
         Ok(())
     }
 
     pub fn undeclare_pt(&mut self, index: u32) -> Result<(), CommandError> {
         self.known_pt(index)?;
-        set(&mut self.pts, index, false);
+        set(&mut self.pts, index as usize, None);
         Ok(())
     }
 
     /// A freeing that the NIC refused.
     pub fn redeclare_pt(&mut self, index: u32) {
-        set(&mut self.pts, index, true);
+        set(&mut self.pts, index as usize, Some(()));
     }
 
     pub fn known_pt(&self, index: u32) -> Result<(), CommandError> {
-        if is_set(&self.pts, index) { Ok(()) } else { Err(CommandError::PtUnknown(index)) }
+        if get(&self.pts, index as usize).is_some() { Ok(()) } else { Err(CommandError::PtUnknown(index)) }
     }
 }

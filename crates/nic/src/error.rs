@@ -21,8 +21,8 @@ pub enum CommandError {
     /// Flow control needs an event queue (`PTL_PT_EQ_NEEDED`).
     #[error("portal table entry {0} asks for flow control but has no event queue")]
     EqNeeded(u32),
-    /// The identifier is beyond [`crate::MAX_HANDLE`].
-    #[error("event queue {} is beyond the limit of {max}", .0.0, max = crate::MAX_HANDLE)]
+    /// The identifier is [`EqId::NONE`].
+    #[error("event queue {} is none", .0.0)]
     EqOutOfRange(EqId),
     /// Not allocated.
     #[error("event queue {} is not allocated", .0.0)]
@@ -30,8 +30,8 @@ pub enum CommandError {
     /// Allocated already.
     #[error("event queue {} is allocated already", .0.0)]
     EqInUse(EqId),
-    /// The identifier is beyond [`crate::MAX_HANDLE`].
-    #[error("counting event {} is beyond the limit of {max}", .0.0, max = crate::MAX_HANDLE)]
+    /// The identifier is [`CtId::NONE`].
+    #[error("counting event {} is none", .0.0)]
     CtOutOfRange(CtId),
     /// Not allocated.
     #[error("counting event {} is not allocated", .0.0)]
@@ -42,10 +42,10 @@ pub enum CommandError {
     /// The identifier belongs to an entry that still exists.
     #[error("list entry {} exists already", .0.0)]
     EntryInUse(EntryId),
-    /// `NicConfig::max_list_size`, or what the network interface asked for, is reached (`PTL_LIST_TOO_LONG`).
+    /// `NiLimits::max_list_size`, or what the network interface asked for, is reached (`PTL_LIST_TOO_LONG`).
     #[error("no room for another entry of the list: the limit is {0}")]
     ListTooLong(u32),
-    /// `NicConfig::max_entries`, or what the network interface asked for, is reached (`PTL_NO_SPACE`).
+    /// `NiLimits::max_entries`, or what the network interface asked for, is reached (`PTL_NO_SPACE`).
     #[error("no room for another list entry: the limit is {0}")]
     NoSpace(u32),
     /// Longer than [`crate::MAX_LENGTH`].
@@ -84,7 +84,7 @@ pub enum CommandError {
     /// A command that no counting event can release.
     #[error("this command cannot be triggered")]
     NotTriggerable,
-    /// `NicConfig::max_triggered_ops` is reached (`PTL_NO_SPACE`).
+    /// `NiLimits::max_triggered_ops` is reached (`PTL_NO_SPACE`).
     #[error("no room for another triggered operation: the limit is {0}")]
     NoTriggered(u32),
     /// A process has [`narrows_portals::INTERFACES`] network interfaces.

@@ -1,11 +1,13 @@
-//! Portals 4 NICs of a whole machine as one state machine: commands of processes and notices of
-//! the network in, actions out. No clock, no thread, no memory access inside.
+//! NICs as state machines: commands of processes and headers from the network in, actions out. No clock, no thread, no memory access
+//! inside. The NIC at one end of a message knows of the other end what its header says.
 //!
 //! | module | what |
 //! |---|---|
-//! | `nics` | [`Nics`]: commands; in `initiator` and `target` the way of a message through the stages |
-//! | `out` | [`Out`]: what the state machine asks of its surroundings |
-//! | `message` | a message on its way, and the events that move it |
+//! | `kind` | [`Nic`]: what a kind of NIC is; [`Directory`]: where processes are |
+//! | `out` | [`Out`]: what a NIC asks of its surroundings |
+//! | `portals` | [`Portals`], the Portals 4 NIC: commands; in `initiator` and `target` the way of a message through the stages, in `message` its two halves and what travels between them |
+//! | `nics` | [`Nics`]: those of all nodes of a machine |
+//! | `wire` | [`Wire`]: the headers under way, beside a network that knows numbers only |
 //! | `portal` | the semantics without time, list entries in `entries`: lists, matching, unexpected headers, events |
 //! | `counters` | counting events and the triggered operations that wait for them |
 //! | `declared` | what a process has allocated, checked when a command is written |
@@ -23,30 +25,35 @@
 //!
 //! ```
 //! use narrows_engine::EventQueue;
-//! use narrows_fabric::{Notice as Network, Transfer};
-//! use narrows_nic::{Combine, Event, Fault, MessageId, NicConfig, Nics, Out, Process};
+//! use narrows_fabric::Notice as Network;
+//! use narrows_nic::{Combine, Departure, Event, Fault, Header, NicConfig, Nics, Out, PayloadId, Portals, Process, Wire, Wired};
 //! use narrows_portals::*;
 //! use narrows_units::SimTime;
 //!
-//! enum Due { Nic(Event), Network(Network) }
+//! enum Due { Nic(u32, Event), Network(Network), Shortcut(u32, Header) }
 //!
 //! #[derive(Default)]
-//! struct World { queue: EventQueue<Due>, seen: Vec<(SimTime, Process, Notice)>, memory: Vec<u8> }
+//! struct World { queue: EventQueue<Due>, wire: Wire<Header>, seen: Vec<(SimTime, Process, Notice)>, memory: Vec<u8> }
 //!
-//! impl Out for World {
-//!     fn schedule(&mut self, at: SimTime, source: u32, event: Event) { self.queue.schedule(at, source, Due::Nic(event)); }
-//!     fn transfer(&mut self, t: Transfer) {
-//!         let at = self.queue.now() + SimTime::from_ns(400);
-//!         for notice in [Network::SourceDone(t.id), Network::HeadArrived(t.id), Network::TailArrived(t.id)] {
+//! impl Out<Portals> for World {
+//!     fn schedule(&mut self, at: SimTime, node: u32, event: Event) { self.queue.schedule(at, node, Due::Nic(node, event)); }
+//!     fn depart(&mut self, node: u32, departure: Departure<Header>) {
+//!         let (id, at) = (self.wire.depart(node, departure).id, self.queue.now() + SimTime::from_ns(400));
+//!         for notice in [Network::SourceDone(id), Network::HeadArrived(id), Network::TailArrived(id)] {
 //!             self.queue.schedule(at, 100, Due::Network(notice));
 //!         }
 //!     }
+//!     fn shortcut(&mut self, at: SimTime, to: u32, header: Header) { self.queue.schedule(at, 200 + to, Due::Shortcut(to, header)); }
 //!     fn notify(&mut self, process: Process, notice: Notice) { self.seen.push((self.queue.now(), process, notice)); }
-//!     fn capture(&mut self, _: MessageId, _: Process, _: Place, _: u64) -> Result<(), Fault> { Ok(()) }
-//!     fn inline(&mut self, _: MessageId, payload: Box<[u8]>) { self.memory = payload.into_vec(); }
-//!     fn deliver(&mut self, _: MessageId, _: Process, _: Place, _: u64) -> Result<(), Fault> { Ok(()) }
-//!     fn combine(&mut self, _: MessageId, _: Process, _: Place, _: u64, _: &Combine) -> Result<(), Fault> { Ok(()) }
-//!     fn release(&mut self, _: MessageId) {}
+//!     fn reserve(&mut self) -> PayloadId { PayloadId(0) }
+//!     fn capture(&mut self, _: PayloadId, _: Process, _: Place, _: u64) -> Result<(), Fault> { Ok(()) }
+//!     fn inline(&mut self, _: PayloadId, payload: Box<[u8]>) { self.memory = payload.into_vec(); }
+//!     fn deliver(&mut self, _: PayloadId, _: Process, _: Place, _: u64) -> Result<(), Fault> { Ok(()) }
+//!     fn combine(&mut self, _: PayloadId, _: Process, _: Place, _: u64, _: &Combine) -> Result<(), Fault> { Ok(()) }
+//!     fn release(&mut self, _: PayloadId) {}
+//! }
+//! impl Wired<Portals> for World {
+//!     fn wire(&mut self) -> &mut Wire<Header> { &mut self.wire }
 //! }
 //!
 //! let places = [ProcessId { nid: 1, pid: 1 }, ProcessId { nid: 2, pid: 1 }];
@@ -66,7 +73,8 @@
 //! }
 //! while let Some((now, due)) = world.queue.pop() {
 //!     match due {
-//!         Due::Nic(event) => nics.handle(now, event, &mut world),
+//!         Due::Nic(node, event) => nics.handle(now, node, event, &mut world),
+//!         Due::Shortcut(node, header) => nics.arrive(now, node, &header, &mut world),
 //!         Due::Network(notice) => nics.network(now, notice, &mut world),
 //!     }
 //! }
@@ -92,9 +100,10 @@
 //! * With `EVENT_CT_BYTES` SEND counts what was sent, ACK and REPLY what the target accepted.
 //! * An ACK leaves the target when the payload is written into memory.
 //! * One process's messages to another match in the order in which they were issued. Their writes are ordered up to
-//!   [`NicConfig::max_waw_ordered_size`] (BXI: 0), what gets read is not (`max_war_ordered_size` is 0).
-//! * End-to-end acknowledgements take no room on the wire (S4BXI can send 32 bytes for each message
-//!   that has no other answer), and the networks lose nothing, so nothing is sent again.
+//!   [`narrows_portals::NiLimits::max_waw_ordered_size`] (BXI: 0), what gets read is not (`max_war_ordered_size` is 0).
+//! * A request has a place in the end-to-end window ([`NicConfig::max_outstanding`]) until its answer is back: an ACK, the data of a get,
+//!   or, where there is no other or none yet, the 32 bytes of the target's end-to-end layer (facts.md 4.3), which are sent as soon as all of
+//!   the request is there. The networks lose nothing, so nothing is sent again.
 //! * A portal table entry with [`narrows_portals::pt::RETRY`] refuses what finds no entry, and all
 //!   that the same initiator sends to it afterwards. `retry_interval` after an append, a freed
 //!   header slot or an enabling, the initiators try again, oldest message first. The repetition
@@ -105,19 +114,23 @@ mod config;
 mod counters;
 mod declared;
 mod error;
+mod kind;
 mod list;
-mod message;
 mod nics;
 mod out;
 mod pipeline;
 mod portal;
+mod portals;
 mod slab;
 mod statistics;
+mod wire;
 
 pub use config::{NicConfig, PcieDetail};
 pub use error::{CommandError, Refusal};
-pub use message::HeldMessage;
-pub use nics::{MAX_LENGTH, Nics};
-pub use out::{Combine, Event, Fault, MessageId, Out, Process};
-pub use portal::{MAX_HANDLE, MAX_PT_INDEX, Status};
+pub use kind::{Directory, Nic};
+pub use nics::Nics;
+pub use out::{Combine, Departure, Event, Fault, Out, PayloadId, Process};
+pub use portal::{MAX_PT_INDEX, Status};
+pub use portals::{Header, HeldMessage, MAX_LENGTH, Portals, Received, Request, Response};
 pub use statistics::Statistics;
+pub use wire::{Step, Wire, Wired};

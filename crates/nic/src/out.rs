@@ -1,18 +1,20 @@
-//! What goes out of the state machine.
+//! What goes out of the state machines.
 
-use narrows_fabric::Transfer;
-use narrows_portals::{AtomicOperation, Datatype, Notice, Place};
-use narrows_units::SimTime;
+use narrows_portals::{AtomicOperation, Datatype, Place};
+use narrows_units::{Bytes, SimTime};
 
-/// A message inside the NICs: a slot, reused when the message has come to its end.
+use crate::kind::Nic;
+
+/// A payload on its way, by the number that [`Out::reserve`] gave.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
-pub struct MessageId(pub u32);
+pub struct PayloadId(pub u32);
 
 /// A process: index over all processes of the machine (its global rank).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Process(pub u32);
 
-/// Memory that may not be there was not there ([`Place::may_fault`]). Nothing was read or written.
+/// Memory that may not be there was not there ([`Place::may_fault`]), or the payload is one that could not be read. Nothing was read or
+/// written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fault;
 
@@ -29,21 +31,43 @@ pub struct Combine {
     pub fetch: bool,
 }
 
-/// Where the NICs' effects go. Accesses to memory fail only where [`Place::may_fault`] says so; where memory
+/// What a NIC gives the network.
+#[derive(Clone, Copy, Debug)]
+pub struct Departure<H> {
+    /// Node index of the receiver; may be the sender's own.
+    pub to: u32,
+    /// Virtual network.
+    pub virtual_network: u8,
+    /// Payload bytes on the wire.
+    pub payload: Bytes,
+    /// The payload is read from host memory over PCIe; the network says when it has all (`source_done`, with `token`).
+    pub source_dma: bool,
+    /// The payload is written to host memory over PCIe at the target.
+    pub target_dma: bool,
+    /// The sender's name for it.
+    pub token: u32,
+    /// What travels with it.
+    pub header: H,
+}
+
+/// Where a NIC's effects go. Accesses to memory fail only where [`Place::may_fault`] says so; where memory
 /// is missing otherwise, the caller's world is broken, and it must see to that itself.
-pub trait Out {
-    /// Schedule an event of the NICs' own. `source` is the ordering key (node index).
-    fn schedule(&mut self, at: SimTime, source: u32, event: Event);
-    /// Start a transfer on the network now. The network says each of its three notices once,
-    /// `HeadArrived` in start order for one (source, target, virtual network).
-    fn transfer(&mut self, transfer: Transfer);
+pub trait Out<K: Nic> {
+    /// Schedule an event of the NIC of `node`.
+    fn schedule(&mut self, at: SimTime, node: u32, event: Event);
+    /// The NIC of `node` starts a transfer on the network now. Headers of one (source, target, virtual network) arrive in this order.
+    fn depart(&mut self, node: u32, departure: Departure<K::Header>);
+    /// All of a message of nothing but `header` will be in the NIC of node `to` at `at`, without any load on the network.
+    fn shortcut(&mut self, at: SimTime, to: u32, header: K::Header);
     /// Visible in the memory of `process` now.
-    fn notify(&mut self, process: Process, notice: Notice);
-    /// Read `length` bytes at `place` of `process` now: they are the payload of `message`.
+    fn notify(&mut self, process: Process, notice: K::Notice);
+    /// A number for a payload. Each is given back by [`Out::release`], once, wherever its message ends.
+    fn reserve(&mut self) -> PayloadId;
+    /// Read `length` bytes at `place` of `process` now: they are the payload.
     ///
     /// # Errors
-    /// [`Fault`].
-    fn capture(&mut self, message: MessageId, process: Process, place: Place, length: u64) -> Result<(), Fault>;
+    /// [`Fault`]; delivering this payload is one, too.
+    fn capture(&mut self, payload: PayloadId, process: Process, place: Place, length: u64) -> Result<(), Fault>;
     /// The target of a get gives its data: read `length` bytes at `place` of `process` now, as by [`Out::capture`]. They
     /// will be delivered to `destination` of `initiator`, whose buffer belongs to the get until then, so that an
     /// implementation may as well write them there at once and do nothing at [`Out::deliver`].
@@ -52,7 +76,7 @@ pub trait Out {
     /// [`Fault`] of the target's memory.
     fn fetch(
         &mut self,
-        message: MessageId,
+        payload: PayloadId,
         process: Process,
         place: Place,
         length: u64,
@@ -60,26 +84,24 @@ pub trait Out {
         destination: Place,
     ) -> Result<(), Fault> {
         let _ = (initiator, destination);
-        self.capture(message, process, place, length)
+        self.capture(payload, process, place, length)
     }
-    /// The library already took the payload of `message`.
-    fn inline(&mut self, message: MessageId, payload: Box<[u8]>);
-    /// Write the first `length` payload bytes of `message` to `place` of `process` now.
+    /// The library already took the payload.
+    fn inline(&mut self, payload: PayloadId, bytes: Box<[u8]>);
+    /// Write the first `length` payload bytes to `place` of `process` now.
     ///
     /// # Errors
     /// [`Fault`].
-    fn deliver(&mut self, message: MessageId, process: Process, place: Place, length: u64) -> Result<(), Fault>;
-    /// Combine the first `length` payload bytes of `message`, whole items, with those at `place` of `process` now
-    /// ([`narrows_portals::apply`]).
+    fn deliver(&mut self, payload: PayloadId, process: Process, place: Place, length: u64) -> Result<(), Fault>;
+    /// Combine the first `length` payload bytes, whole items, with those at `place` of `process` now ([`narrows_portals::apply`]).
     ///
     /// # Errors
     /// [`Fault`].
-    fn combine(&mut self, message: MessageId, process: Process, place: Place, length: u64, combine: &Combine) -> Result<(), Fault>;
-    /// The payload of `message` is no longer needed. Called once for each message that had one
-    /// ([`Out::capture`] or [`Out::inline`]).
-    fn release(&mut self, message: MessageId);
+    fn combine(&mut self, payload: PayloadId, process: Process, place: Place, length: u64, combine: &Combine) -> Result<(), Fault>;
+    /// The payload is no longer needed.
+    fn release(&mut self, payload: PayloadId);
 }
 
-/// An event of the NICs' own; opaque to others, small and Copy.
+/// An event of a NIC's own; opaque to others, small and Copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Event(pub u64);

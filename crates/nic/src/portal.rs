@@ -71,8 +71,6 @@ impl Kind {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operation {
     pub kind: Kind,
-    /// Index of the initiator among all processes.
-    pub from: u32,
     pub initiator: ProcessId,
     /// The initiator's user.
     pub uid: u32,
@@ -130,6 +128,8 @@ struct Entry {
     linked: bool,
     /// AUTO_UNLINK was posted (or would have been).
     announced: bool,
+    /// Who waits for the end of its operations: the process has unlinked it.
+    unlinks: Option<u32>,
     local_offset: u64,
     /// Operations that matched and are not complete.
     active: u32,
@@ -220,7 +220,7 @@ struct Table {
     /// Searches that wait for a header ([`me::SEARCH_WAITS`]), oldest first.
     searches: Vec<(MatchEntry, Claim)>,
     /// Refused messages ([`pt::RETRY`]) by initiator, in order of arrival: (arrival, message).
-    held: BTreeMap<u32, VecDeque<(u64, u32)>>,
+    held: BTreeMap<ProcessId, VecDeque<(u64, u32)>>,
     arrivals: u64,
     /// A repetition is scheduled.
     retry: bool,
@@ -246,6 +246,7 @@ impl Table {
 /// An event queue.
 #[derive(Clone, Copy, Debug)]
 struct Queue {
+    id: EqId,
     capacity: u32,
     /// Events that the process has not taken, when flow control depends on it.
     used: Option<u32>,
@@ -275,8 +276,6 @@ pub(crate) struct Interface {
 
 /// Largest portal table index of a process, over all its network interfaces.
 pub const MAX_PT_INDEX: u32 = PT_PER_INTERFACE * INTERFACES - 1;
-/// Largest identifier of an event queue or counting event: our own bound, well above BXI's 2,047.
-pub const MAX_HANDLE: u32 = 65_535;
 
 impl Interface {
     pub fn new(limits: Limits) -> Interface {
@@ -368,7 +367,7 @@ impl Interface {
 
     pub fn pt_alloc(&mut self, index: u32, options: u32, eq: EqId) -> Result<(), CommandError> {
         if options & pt::FLOWCTRL != 0
-            && let Some(Some(queue)) = self.eqs.get_mut(eq.0 as usize)
+            && let Some(queue) = self.queue_mut(eq)
         {
             queue.used.get_or_insert(0);
         }
@@ -467,23 +466,31 @@ impl Interface {
     }
 
     pub fn eq_alloc(&mut self, eq: EqId, capacity: u32) {
-        let index = eq.0 as usize;
-        if index >= self.eqs.len() {
-            self.eqs.resize(index + 1, None);
+        let slot = eq.slot();
+        if slot >= self.eqs.len() {
+            self.eqs.resize(slot + 1, None);
         }
-        self.eqs[index] = Some(Queue { capacity, used: None });
+        self.eqs[slot] = Some(Queue { id: eq, capacity, used: None });
+    }
+
+    fn queue(&self, eq: EqId) -> Option<&Queue> {
+        self.eqs.get(eq.slot())?.as_ref().filter(|queue| queue.id == eq)
+    }
+
+    fn queue_mut(&mut self, eq: EqId) -> Option<&mut Queue> {
+        self.eqs.get_mut(eq.slot())?.as_mut().filter(|queue| queue.id == eq)
     }
 
     /// The process has taken events.
     pub fn eq_release(&mut self, eq: EqId, count: u32) {
-        if let Some(Some(Queue { used: Some(used), .. })) = self.eqs.get_mut(eq.0 as usize) {
+        if let Some(Queue { used: Some(used), .. }) = self.queue_mut(eq) {
             *used = used.saturating_sub(count);
         }
     }
 
     pub fn eq_free(&mut self, eq: EqId) {
-        if let Some(place) = self.eqs.get_mut(eq.0 as usize) {
-            *place = None;
+        if self.queue(eq).is_some() {
+            self.eqs[eq.slot()] = None;
         }
     }
 
@@ -494,14 +501,14 @@ impl Interface {
         if eq == EqId::NONE {
             return;
         }
-        match self.eqs.get_mut(eq.0 as usize) {
-            Some(Some(queue)) => {
+        match self.queue_mut(eq) {
+            Some(queue) => {
                 if let Some(used) = &mut queue.used {
                     *used += 1;
                 }
                 sink.notice(Notice::Event { eq, event });
             }
-            _ => self.lost_events += 1,
+            None => self.lost_events += 1,
         }
     }
 
@@ -527,7 +534,7 @@ impl Interface {
         if table.options & pt::FLOWCTRL != 0 && self.crowded(table) {
             return (self.exhausted(operation, None, sink), 0);
         }
-        if table.held.contains_key(&operation.from) {
+        if table.held.contains_key(&operation.initiator) {
             return (Arrival::Hold, 0); // behind what the same initiator sent before
         }
         self.match_lists(operation, sink)
@@ -536,8 +543,8 @@ impl Interface {
     /// Whether the event queue of a table entry has no room for another message beside those that are active: one
     /// raises two events at most before the process acts (PUT and AUTO_UNLINK), and PT_DISABLED needs a place.
     fn crowded(&self, table: &Table) -> bool {
-        match self.eqs.get(table.eq.0 as usize) {
-            Some(Some(Queue { capacity, used: Some(used) })) => {
+        match self.queue(table.eq) {
+            Some(Queue { capacity, used: Some(used), .. }) => {
                 u64::from(*used) + 2 * u64::from(table.active) + 2 >= u64::from((*capacity).max(4))
             }
             _ => false,
@@ -700,6 +707,12 @@ impl Interface {
         let Some(entry) = self.entries.get_mut(slot) else { return };
         if entry.linked || entry.active > 0 {
             return;
+        }
+        if let Some(ticket) = entry.unlinks {
+            let (id, pt) = (entry.id, entry.pt);
+            self.entries.remove(slot);
+            self.forget_entry(id, pt);
+            return reply(ticket, ReplyCode::Ok, sink);
         }
         let silent = entry.has(me::EVENT_UNLINK_DISABLE);
         let (user_ptr, pt, list) = (entry.me.user_ptr, entry.pt, entry.list);

@@ -5,6 +5,8 @@ pub(crate) struct Slab<T> {
     free: Vec<u32>,
 }
 
+const LIVE: &str = "a half of a message stays until its last event";
+
 impl<T> Default for Slab<T> {
     fn default() -> Self {
         Slab { items: Vec::new(), free: Vec::new() }
@@ -30,6 +32,19 @@ impl<T> Slab<T> {
 
     pub fn get(&self, slot: u32) -> Option<&T> {
         self.items.get(slot as usize)?.as_ref()
+    }
+
+    /// What is there.
+    pub fn at(&self, slot: u32) -> &T {
+        self.get(slot).expect(LIVE)
+    }
+
+    pub fn at_mut(&mut self, slot: u32) -> &mut T {
+        self.get_mut(slot).expect(LIVE)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.items.iter().flatten()
     }
 
     pub fn get_mut(&mut self, slot: u32) -> Option<&mut T> {

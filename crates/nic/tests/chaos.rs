@@ -154,7 +154,11 @@ fn simple_command() -> impl Strategy<Value = Command> {
 }
 
 fn run(steps: &[(u32, u64, Command)], slow: bool, late: bool) -> (Vec<String>, Sim) {
-    let config = NicConfig { max_unexpected_headers: 3, max_entries: 20, max_outstanding: 3, max_triggered_ops: 4, ..config() };
+    let config = NicConfig {
+        limits: NiLimits { max_unexpected_headers: 3, max_entries: 20, max_triggered_ops: 4, ..NiLimits::BXI_V2 },
+        max_outstanding: 3,
+        ..config()
+    };
     let mut sim = Sim::new(config, 2, 2);
     sim.world.wild = true;
     sim.world.late_source = late;

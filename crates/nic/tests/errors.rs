@@ -4,7 +4,7 @@
 mod common;
 
 use common::*;
-use narrows_nic::{CommandError, MAX_HANDLE, MAX_LENGTH, MAX_PT_INDEX, NicConfig, Process};
+use narrows_nic::{CommandError, MAX_LENGTH, MAX_PT_INDEX, NicConfig, Process};
 use narrows_portals::EventKind::*;
 use narrows_portals::*;
 
@@ -25,7 +25,7 @@ fn put(local: LocalBuffer, length: u64, inline: Option<Box<[u8]>>) -> Command {
 fn wrong_commands_are_refused_by_name_and_change_nothing() {
     let mut sim = sim();
     sim.command(0, append(7, PT, MatchEntry::default()));
-    let far = MAX_HANDLE + 1;
+    let (next_eq, next_ct) = (EqId::at(EQ.0, 1), CtId::at(CT.0, 1));
     let unknown_eq = LocalBuffer { eq: EqId(9), ..local(0) };
     let unknown_ct = LocalBuffer { ct: CtId(9), ..local(0) };
     let iovec = LocalBuffer { options: md::IOVEC, ..local(0) };
@@ -38,11 +38,14 @@ fn wrong_commands_are_refused_by_name_and_change_nothing() {
         (Command::PtFree { pt: 77, ticket: NO_TICKET }, CommandError::PtUnknown(77)),
         (Command::PtEnable { pt: u32::MAX }, CommandError::PtUnknown(u32::MAX)),
         (Command::PtDisable { pt: 3, ticket: NO_TICKET }, CommandError::PtUnknown(3)),
-        (Command::EqAlloc { eq: EqId(far), count: 1 }, CommandError::EqOutOfRange(EqId(far))),
+        (Command::EqAlloc { eq: next_eq, count: 1 }, CommandError::EqInUse(next_eq)),
+        (Command::EqFree { eq: next_eq }, CommandError::EqUnknown(next_eq)),
         (Command::EqAlloc { eq: NO_EQ, count: 1 }, CommandError::EqOutOfRange(NO_EQ)),
         (Command::EqAlloc { eq: EQ, count: 1 }, CommandError::EqInUse(EQ)),
         (Command::EqFree { eq: EqId(3) }, CommandError::EqUnknown(EqId(3))),
-        (Command::CtAlloc { ct: CtId(far) }, CommandError::CtOutOfRange(CtId(far))),
+        (Command::CtAlloc { ct: next_ct }, CommandError::CtInUse(next_ct)),
+        (Command::CtFree { ct: next_ct }, CommandError::CtUnknown(next_ct)),
+        (Command::CtAlloc { ct: NO_CT }, CommandError::CtOutOfRange(NO_CT)),
         (Command::CtAlloc { ct: CT }, CommandError::CtInUse(CT)),
         (Command::CtFree { ct: CtId(3) }, CommandError::CtUnknown(CtId(3))),
         (Command::CtSet { ct: NO_CT, success: 0, failure: 0 }, CommandError::CtUnknown(NO_CT)),
@@ -68,7 +71,7 @@ fn wrong_commands_are_refused_by_name_and_change_nothing() {
 
 #[test]
 fn entries_are_limited_and_identifiers_come_back() {
-    let mut sim = Sim::ready(NicConfig { max_entries: 3, ..config() }, 2, 1, 0);
+    let mut sim = Sim::ready(NicConfig { limits: NiLimits { max_entries: 3, ..NiLimits::BXI_V2 }, ..config() }, 2, 1, 0);
     let ids: Vec<EntryId> = (0..3).map(|_| sim.append(0, entry_with(0, 0, 8, me::USE_ONCE))).collect();
     assert_eq!(sim.try_command(0, append(99, PT, MatchEntry::default())), Err(CommandError::NoSpace(3)));
     sim.put(1, 0, 0, 1, AckRequest::None); // uses one

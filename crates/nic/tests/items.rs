@@ -649,7 +649,12 @@ fn item_32_flow_control_disables_and_says_so_once() {
 #[test]
 fn item_32_exhausted_unexpected_headers_disable_with_flow_control_and_drop_without() {
     for (options, fail) in [(pt::FLOWCTRL, FailType::PtDisabled), (0, FailType::Dropped)] {
-        let mut sim = Sim::ready(narrows_nic::NicConfig { max_unexpected_headers: 2, ..config() }, 2, 2, options);
+        let mut sim = Sim::ready(
+            narrows_nic::NicConfig { limits: NiLimits { max_unexpected_headers: 2, ..NiLimits::BXI_V2 }, ..config() },
+            2,
+            2,
+            options,
+        );
         sim.overflow(2, entry_with(0, 0, 1000, me::MANAGE_LOCAL | me::EVENT_COMM_DISABLE));
         for expected in [FailType::Ok, FailType::Ok, fail] {
             sim.put(0, 2, 0, 8, AckRequest::Full);
@@ -737,16 +742,37 @@ fn item_35_hints_refuse_nothing_and_an_index_is_used_once() {
 }
 
 #[test]
-fn item_36_unlink_is_refused_while_an_operation_or_a_header_uses_the_entry() {
+fn item_36_unlink_waits_for_operations_and_is_refused_while_a_header_uses_the_entry() {
     let mut sim = sim();
     sim.world.rate = narrows_units::ByteRate(1_000_000_000);
     let id = sim.append(2, entry(1, 0, 200_000));
     sim.run();
     sim.put(0, 2, 1, 100_000, AckRequest::None);
     sim.run_until(sim.clock + SimTime::from_us(10));
-    assert_eq!(sim.unlink(2, id), ReplyCode::InUse, "while the message arrives");
-    assert_eq!(sim.unlink(2, id), ReplyCode::Ok, "afterwards");
+    let asked = sim.clock;
+    assert_eq!(sim.unlink(2, id), ReplyCode::Ok, "when the message that was arriving is there");
+    assert!(sim.clock > asked + SimTime::from_us(80));
+    assert_eq!(sim.kinds(2), [Put], "no AUTO_UNLINK");
     assert_eq!(sim.unlink(2, id), ReplyCode::Unknown);
+
+    // Nothing matches it meanwhile.
+    let id = sim.append(2, entry(1, 0, 200_000));
+    sim.put(0, 2, 1, 100_000, AckRequest::Full);
+    sim.run_until(sim.clock + SimTime::from_us(10));
+    sim.command(2, Command::MeUnlink { entry: id, ticket: NO_TICKET });
+    sim.run_until(sim.clock + SimTime::from_us(1));
+    sim.put(0, 2, 1, 8, AckRequest::Full);
+    assert_eq!(sim.unlink(2, id), ReplyCode::InUse, "it is unlinked already");
+    sim.run();
+    let fails: Vec<_> = sim.events(0).into_iter().filter(|event| event.kind == Ack).map(|event| event.fail).collect();
+    assert_eq!(fails, [FailType::Dropped, FailType::Ok]);
+
+    // An entry that the NIC has unlinked for an operation is gone, which AUTO_UNLINK says.
+    let id = sim.append(2, entry_with(1, 0, 200_000, me::USE_ONCE));
+    sim.run();
+    sim.put(0, 2, 1, 100_000, AckRequest::None);
+    sim.run_until(sim.clock + SimTime::from_us(10));
+    assert_eq!(sim.unlink(2, id), ReplyCode::InUse, "while the message arrives");
 
     let id = sim.overflow(2, entry_with(2, 0, 1000, me::MANAGE_LOCAL));
     sim.put(0, 2, 2, 8, AckRequest::None);

@@ -152,7 +152,7 @@ fn item_23_the_buffer_is_read_when_the_operation_fires() {
 
 #[test]
 fn item_23_slots_run_out_and_come_back() {
-    let mut sim = Sim::ready(NicConfig { max_triggered_ops: 2, ..config() }, 2, 2, 0);
+    let mut sim = Sim::ready(NicConfig { limits: NiLimits { max_triggered_ops: 2, ..NiLimits::BXI_V2 }, ..config() }, 2, 2, 0);
     for _ in 0..2 {
         sim.command(0, trigger(CT, 5, increment(CT, 1)));
     }

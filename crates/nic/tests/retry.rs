@@ -86,7 +86,7 @@ fn a_raised_limit_of_headers_ends_the_wait() {
 
 #[test]
 fn a_header_slot_that_comes_free_ends_the_wait() {
-    let mut sim = Sim::ready(NicConfig { max_unexpected_headers: 2, ..config() }, 2, 1, pt::RETRY);
+    let mut sim = Sim::ready(NicConfig { limits: NiLimits { max_unexpected_headers: 2, ..NiLimits::BXI_V2 }, ..config() }, 2, 1, pt::RETRY);
     sim.overflow(1, entry_with(0, 0, 1000, me::MANAGE_LOCAL | me::EVENT_COMM_DISABLE));
     for data in 0..5 {
         sim.put_from(0, 1, 0, local(0), 8, AckRequest::None, data);
@@ -114,7 +114,7 @@ fn a_message_that_is_still_arriving_can_be_held_and_taken() {
     assert_eq!(sim.nics.held(), 1);
     sim.append(2, entry(1, 0, 100_000));
     sim.run_until(sim.clock + SimTime::from_us(10));
-    assert_eq!((sim.nics.held(), sim.nics.in_flight()), (0, 1));
+    assert_eq!((sim.nics.held(), sim.nics.in_flight()), (0, 2), "both halves: the end-to-end layer waits for all of it");
     assert_eq!(sim.kinds(2), [Put]);
     sim.check(2, 0, 100_000, 2);
     sim.check_idle();
@@ -154,7 +154,8 @@ fn disable_and_free_refuse_what_is_held() {
 
 #[test]
 fn ten_thousand_unexpected_messages_arrive_in_order_through_small_blocks() {
-    let mut sim = Sim::ready(NicConfig { max_unexpected_headers: 100, ..config() }, 2, 1, pt::RETRY);
+    let mut sim =
+        Sim::ready(NicConfig { limits: NiLimits { max_unexpected_headers: 100, ..NiLimits::BXI_V2 }, ..config() }, 2, 1, pt::RETRY);
     let block = MatchEntry { min_free: 64, ..entry_with(0, 0, 64 * 64, me::MANAGE_LOCAL | me::EVENT_COMM_DISABLE) };
     sim.overflow(1, block);
     for data in 0..10_000 {

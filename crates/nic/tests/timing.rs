@@ -145,7 +145,7 @@ fn a_longer_put_is_read_by_dma_first() {
         // Buffered: SEND when the payload is in the NIC; else when its last byte left the memory.
         let left = if length <= 64 { start } else { start + time_for(s.wire, length) };
         assert_eq!(seen(&sim, 0, EventKind::Send, begin), left + s.event(), "{length} bytes");
-        assert!(sim.world.transfers.last().is_some_and(|(_, t)| t.source_dma && t.target_dma && t.payload.get() == length));
+        assert!(sim.world.requests().last().is_some_and(|(_, t)| t.source_dma && t.target_dma && t.payload.get() == length));
         sim.clock += SimTime::from_us(5);
     }
 }
@@ -249,7 +249,7 @@ fn occupancy_limits_the_message_rate_of_a_node_and_not_the_latency() {
         sim.put(i % 2, 2, 0, 8, AckRequest::None); // two processes, one NIC
     }
     sim.run();
-    let starts: Vec<SimTime> = sim.world.transfers.iter().filter(|(at, _)| *at >= begin).map(|(at, _)| *at).collect();
+    let starts: Vec<SimTime> = sim.world.requests().filter(|(at, _)| *at >= begin).map(|(at, _)| *at).collect();
     assert_eq!(starts.len(), messages as usize);
     assert_eq!(starts[0] - begin, sim.nics.lookahead(), "the first finds an idle pipeline");
     let gaps: Vec<SimTime> = starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
@@ -302,11 +302,61 @@ fn requests_beyond_the_end_to_end_window_wait() {
     let mut most = 0;
     while sim.step() {
         let now = sim.world.queue.now();
-        let under_way = sim.world.transfers.iter().filter(|(at, _)| *at + ns(NETWORK_NS) > now).count();
+        let under_way = sim.world.requests().filter(|(at, _)| *at + ns(NETWORK_NS) > now).count();
         most = most.max(under_way);
     }
     assert_eq!(most as u32, limit);
     assert_eq!(sim.kinds(1).len(), 10, "all arrive in the end");
+    sim.check_idle();
+}
+
+/// A window of one message: the next one starts when the acknowledgement of the last is back, which has the size and the way of a packet.
+#[test]
+fn the_end_to_end_acknowledgement_takes_its_way() {
+    let mut sim = Sim::ready(NicConfig { max_outstanding: 1, put_occupancy: SimTime::ZERO, ..config() }, 2, 1, 0);
+    sim.world.latency = ns(2_000);
+    sim.append(1, entry(0, 0, 64));
+    sim.run();
+    let (wire, ack) = (sim.world.rate, sim.nics.config().ack_size.get());
+    let answers: [(AckRequest, u64); 2] = [
+        // Network, 8 bytes behind the header, network, the 32 bytes.
+        (AckRequest::None, 2 * ns(2_000).as_ps() + time_for(wire, 8).as_ps() + time_for(wire, ack).as_ps()),
+        // The ACK of Portals is the acknowledgement, and leaves when the payload is in memory.
+        (AckRequest::Full, {
+            let landed = sim.nics.config().dma_latency + sim.nics.config().match_per_entry.max(time_for(wire, 8));
+            2 * ns(2_000).as_ps() + landed.as_ps() + time_for(wire, ack).as_ps()
+        }),
+    ];
+    for (ack, expected) in answers {
+        sim.world.transfers.clear();
+        for _ in 0..4 {
+            sim.put(0, 1, 0, 8, ack);
+        }
+        sim.run();
+        let starts: Vec<SimTime> = sim.world.requests().map(|(at, _)| *at).collect();
+        assert_eq!(starts.len(), 4);
+        let gaps: Vec<u64> = starts.windows(2).map(|pair| (pair[1] - pair[0]).as_ps()).collect();
+        assert_eq!(gaps, [expected; 3], "{ack:?}");
+    }
+    sim.check_idle();
+}
+
+/// Gets, too: their window was without limit as long as a request's arrival freed its place.
+#[test]
+fn a_get_keeps_its_place_in_the_window_until_its_data_are_back() {
+    let mut sim = Sim::ready(NicConfig { max_outstanding: 2, ..config() }, 2, 1, 0);
+    sim.append(1, entry(0, 0, 4096));
+    sim.run();
+    sim.world.transfers.clear();
+    for number in 0..6 {
+        sim.get(0, 1, 0, local(number * 4096), 4096);
+    }
+    let mut most = 0;
+    while sim.step() {
+        let count = |vn: u8| sim.world.transfers.iter().filter(|(_, t)| t.virtual_network == vn).count();
+        most = most.max(count(0) - count(1));
+    }
+    assert_eq!(most, 2);
     sim.check_idle();
 }
 
@@ -322,7 +372,7 @@ fn a_short_put_does_not_overtake_a_long_one_to_the_same_process_but_may_to_anoth
     sim.put(0, 1, 0, 8, AckRequest::None);
     sim.put(0, 2, 0, 8, AckRequest::None);
     sim.run();
-    let order: Vec<(u32, u64)> = sim.world.transfers.iter().map(|(_, t)| (t.target, t.payload.get())).collect();
+    let order: Vec<(u32, u64)> = sim.world.requests().map(|(_, t)| (t.target, t.payload.get())).collect();
     assert_eq!(order, [(2, 8), (1, 4096), (1, 8)]);
 }
 
@@ -347,7 +397,12 @@ fn a_network_that_says_source_done_last_changes_no_result() {
 #[test]
 fn short_writes_of_one_process_to_another_keep_their_order_where_that_is_promised() {
     let last = |waw: u64, length: u64| {
-        let mut sim = Sim::ready(NicConfig { max_waw_ordered_size: narrows_units::Bytes(waw), ..config() }, 2, 1, 0);
+        let mut sim = Sim::ready(
+            NicConfig { limits: NiLimits { max_waw_ordered_size: narrows_units::Bytes(waw), ..NiLimits::BXI_V2 }, ..config() },
+            2,
+            1,
+            0,
+        );
         sim.append(1, entry(0, 4096, 64));
         sim.run();
         sim.fill(0, 0, 64, 1);

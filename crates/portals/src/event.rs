@@ -63,6 +63,22 @@ pub enum FailType {
     NoMatch = 7,
 }
 
+impl FailType {
+    /// For messages: its name in the specification.
+    pub const fn name(self) -> &'static str {
+        match self {
+            FailType::Ok => "PTL_NI_OK",
+            FailType::Undeliverable => "PTL_NI_UNDELIVERABLE",
+            FailType::Dropped => "PTL_NI_DROPPED",
+            FailType::PtDisabled => "PTL_NI_PT_DISABLED",
+            FailType::PermViolation => "PTL_NI_PERM_VIOLATION",
+            FailType::OpViolation => "PTL_NI_OP_VIOLATION",
+            FailType::Segv => "PTL_NI_SEGV",
+            FailType::NoMatch => "PTL_NI_NO_MATCH",
+        }
+    }
+}
+
 /// A full event (`ptl_event_t`, section 3.13.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
@@ -157,4 +173,65 @@ pub enum Notice {
         /// What a query asked for; else 0.
         value: u64,
     },
+}
+
+impl Notice {
+    /// All that it says, a word per field, but for what belongs to the process that runs: `start` and `user_ptr` are addresses of its memory.
+    pub fn words(&self, mut word: impl FnMut(u64)) {
+        match *self {
+            Notice::Event { eq, event } => {
+                let Event { kind, fail, list, pt, initiator, hdr_data, match_bits, rlength, mlength, remote_offset, atomic, .. } = event;
+                for small in [eq.0, kind as u32, fail as u32, list as u32, pt, initiator.nid, initiator.pid] {
+                    word(u64::from(small));
+                }
+                [hdr_data, match_bits, rlength, mlength, remote_offset].into_iter().for_each(&mut word);
+                word(atomic.map_or(0, |(operation, datatype)| (1 + operation as u64) << 32 | datatype as u64));
+            }
+            Notice::Count { ct, success, failure, commands } => {
+                [u64::from(ct.0), success, failure, u64::from(commands)].into_iter().for_each(word);
+            }
+            Notice::Reply { ticket, code, value } => [u64::from(ticket), code as u64, value].into_iter().for_each(word),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(notice: Notice) -> Vec<u64> {
+        let mut words = Vec::new();
+        notice.words(|word| words.push(word));
+        words
+    }
+
+    /// Two events that differ in one field have different words, whatever the field.
+    #[test]
+    fn every_field_has_a_word_of_its_own() {
+        let blank = Event::blank(EventKind::Put);
+        let others = [
+            Event { kind: EventKind::Ack, ..blank },
+            Event { fail: FailType::Segv, ..blank },
+            Event { list: List::Overflow, ..blank },
+            Event { pt: 1, ..blank },
+            Event { initiator: ProcessId { nid: 1, pid: 0 }, ..blank },
+            Event { initiator: ProcessId { nid: 0, pid: 1 }, ..blank },
+            Event { hdr_data: 1, ..blank },
+            Event { match_bits: 1, ..blank },
+            Event { rlength: 1, ..blank },
+            Event { mlength: 1, ..blank },
+            Event { remote_offset: 1, ..blank },
+            Event { atomic: Some((AtomicOperation::Min, Datatype::Int8)), ..blank },
+        ];
+        let mut all: Vec<_> = others.into_iter().chain([blank]).map(|event| words(Notice::Event { eq: EqId(0), event })).collect();
+        all.push(words(Notice::Event { eq: EqId(1), event: blank }));
+        let count = all.len();
+        all.sort();
+        all.dedup();
+        assert_eq!(all.len(), count);
+        assert!(all.iter().all(|words| words.len() == all[0].len()));
+        // Addresses of the process say nothing of the simulation.
+        let addressed = Event { start: 8, user_ptr: 9, ..blank };
+        assert_eq!(words(Notice::Event { eq: EqId(0), event: addressed }), words(Notice::Event { eq: EqId(0), event: blank }));
+    }
 }

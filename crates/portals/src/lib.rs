@@ -15,15 +15,18 @@
 //! * `lib.rs`: identifiers, options, entries, buffers.
 //! * `command.rs`: [`Command`].
 //! * `event.rs`: [`Notice`] and [`Event`].
+//! * `limits.rs`: [`NiLimits`].
 //! * `atomic.rs`: operations and types of atomics, and [`apply`].
 
 mod atomic;
 mod command;
 mod event;
+mod limits;
 
 pub use atomic::{AtomicOperation, Datatype, apply};
 pub use command::{Atomic, Command, Limits, NO_TICKET, Register};
 pub use event::{Event, EventKind, FailType, Notice, ReplyCode};
+pub use limits::NiLimits;
 
 /// A process on the simulated machine. `nid` is the node's index plus one, `pid` the place among
 /// the processes of that node plus one: zero means "any" for both.
@@ -48,17 +51,38 @@ pub const PT_PER_INTERFACE: u32 = 256;
 /// Network interfaces of a process: matching or not, logical or physical (section 3.6).
 pub const INTERFACES: u32 = 4;
 
+/// The low bits of the identifier of an event queue or counting event say where the NIC keeps it. The others tell its users of that place
+/// apart, one after the other: an operation may still be under way when what it names has been freed, and must not reach what came after.
+pub const SLOT_BITS: u32 = 17;
+const MAX_SLOT: u32 = (1 << SLOT_BITS) - 1;
+/// One less than there are, so that no identifier is that of none.
+const GENERATIONS: u32 = (1 << (32 - SLOT_BITS)) - 1;
+
+fn identifier(slot: u32, generation: u32) -> u32 {
+    ((generation % GENERATIONS) << SLOT_BITS) | (slot & MAX_SLOT)
+}
+
 /// A list entry (ME or LE): unique within its process for the whole run, chosen by the process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct EntryId(pub u64);
 
-/// An event queue of a process, or [`EqId::NONE`].
+/// An event queue of a process, or [`EqId::NONE`]. See [`SLOT_BITS`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct EqId(pub u32);
 
 impl EqId {
     /// No event queue.
     pub const NONE: EqId = EqId(u32::MAX);
+
+    /// The queue that has this place after `generation` others.
+    pub fn at(slot: u32, generation: u32) -> EqId {
+        EqId(identifier(slot, generation))
+    }
+
+    /// Where it is kept.
+    pub fn slot(self) -> usize {
+        (self.0 & MAX_SLOT) as usize
+    }
 }
 
 impl Default for EqId {
@@ -67,13 +91,23 @@ impl Default for EqId {
     }
 }
 
-/// A counting event of a process, or [`CtId::NONE`].
+/// A counting event of a process, or [`CtId::NONE`]. See [`SLOT_BITS`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct CtId(pub u32);
 
 impl CtId {
     /// No counting event.
     pub const NONE: CtId = CtId(u32::MAX);
+
+    /// The counting event that has this place after `generation` others.
+    pub fn at(slot: u32, generation: u32) -> CtId {
+        CtId(identifier(slot, generation))
+    }
+
+    /// Where it is kept.
+    pub fn slot(self) -> usize {
+        (self.0 & MAX_SLOT) as usize
+    }
 }
 
 impl Default for CtId {

@@ -2,7 +2,9 @@
 
 use crate::graph::Collectives;
 use narrows_collectives::Action;
-use narrows_trace::{Collective, CollectiveCall, Communicators, Dependency, Event, Kind, Operation, Order, Program, TraceError};
+use narrows_trace::{
+    Collective, CollectiveCall, Communicators, Dependency, Event, Kind, Meetings, Operation, Order, Part, Program, TraceError,
+};
 use narrows_units::SimTime;
 use std::collections::VecDeque;
 
@@ -14,6 +16,7 @@ pub struct Expanded<P> {
     program: P,
     collectives: Box<dyn Collectives>,
     communicators: Communicators,
+    meetings: Meetings,
     ranks: Vec<State>,
 }
 
@@ -38,13 +41,16 @@ impl<P: Program> Expanded<P> {
     pub fn new(program: P, collectives: Box<dyn Collectives>) -> Expanded<P> {
         let ranks = (0..program.ranks()).map(|_| State::default()).collect();
         let communicators = program.communicators().clone();
-        Expanded { program, collectives, communicators, ranks }
+        Expanded { program, collectives, communicators, meetings: Meetings::default(), ranks }
     }
 
     fn spell_out(&mut self, rank: u32, call: &CollectiveCall, start: Operation, after: Vec<Dependency>) -> Result<(), TraceError> {
         let failed = |why: String| TraceError::Unsuitable(format!("rank {rank}: {}: {why}", call.operation.name()));
         let member = |position| self.communicators.member(call.communicator, position);
         let position = self.communicators.position(call.communicator, rank).ok_or_else(|| failed(String::from("not a member")))?;
+        let size = self.communicators.size(call.communicator).unwrap_or(0);
+        let part = Part { rank, operation: self.ranks[rank as usize].numbers.len() as u64, call: *call };
+        self.meetings.join(part, size).map_err(|contradiction| TraceError::Unsuitable(contradiction.to_string()))?;
         let schedule = self.collectives.schedule(call, &self.communicators).map_err(|error| failed(error.to_string()))?;
         let tag = TAG | call.communicator & (TAG - 1);
         let nothing = Operation { cpu: start.cpu, ..Operation::new(Kind::Compute { duration: SimTime::ZERO }) };

@@ -3,8 +3,9 @@
 //! Collectives are spelled out into the messages of their schedules as they are read.
 
 use narrows_collectives::{Action, Schedule, ScheduleError};
-use narrows_trace::{CollectiveCall, Communicators, Dependency, Event, Kind, Program, TraceError};
-use narrows_units::SimTime;
+use narrows_portals::FailType;
+use narrows_trace::{CollectiveCall, Communicators, Contradiction, Dependency, Event, Kind, Meetings, Part, Program, TraceError};
+use narrows_units::{Excess, SimTime};
 
 /// No operation.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -92,6 +93,20 @@ pub enum GraphError {
         /// As in the trace.
         communicator: u32,
     },
+    /// A collective has a partner that its communicator has not.
+    #[error(
+        "rank {rank}, operation {operation}: its partner is number {position} of communicator {communicator}, which has no such member"
+    )]
+    Position {
+        /// Of the trace.
+        rank: u32,
+        /// Number among the operations of the rank, from 0.
+        operation: u64,
+        /// As in the trace.
+        communicator: u32,
+        /// In the communicator.
+        position: u32,
+    },
     /// A message to or from a rank that is not there.
     #[error("rank {rank}, operation {operation}: the other rank is {peer}, but the trace has {ranks} ranks")]
     Peer {
@@ -113,6 +128,49 @@ pub enum GraphError {
         operation: u64,
         /// Why.
         error: narrows_fabric::TreeError,
+    },
+    /// Two ranks say different things of one collective.
+    #[error(transparent)]
+    Contradiction(#[from] Contradiction),
+    /// Times or sizes beyond what a simulation holds.
+    #[error("rank {rank}, operation {operation}: {excess}")]
+    Excess {
+        /// Of the trace.
+        rank: u32,
+        /// Number among the operations of the rank, from 0.
+        operation: u64,
+        /// Of what.
+        excess: Excess,
+    },
+    /// A message is longer than its receive.
+    #[error("rank {rank}, operation {operation}: a message of {bytes} B for {receive}")]
+    Truncated {
+        /// Of the trace.
+        rank: u32,
+        /// Number among the operations of the rank, from 0.
+        operation: u64,
+        /// Of the message.
+        bytes: u64,
+        /// The receive.
+        receive: Kind,
+    },
+    /// A message did not arrive.
+    #[error("rank {rank}, operation {operation}: the network gave its message up ({})", fail.name())]
+    Transport {
+        /// Of the trace.
+        rank: u32,
+        /// Number among the operations of the rank, from 0.
+        operation: u64,
+        /// What the NIC said.
+        fail: FailType,
+    },
+    /// Of one of several traces.
+    #[error("{name}: {error}")]
+    Of {
+        /// The trace.
+        name: String,
+        /// Why.
+        error: Box<GraphError>,
     },
     /// The LogGP replay keeps all operations in memory.
     #[error("more than {} operations: too many for the LogGP replay, which keeps them in memory; use --network packet or flow", NONE / 2)]
@@ -173,8 +231,7 @@ impl Graph {
         let base = self.ranks();
         self.applications.push((name.to_owned(), base));
         let communicators = program.communicators().clone();
-        let scaled = |time: SimTime| if scale == 1.0 { time } else { SimTime((time.as_ps() as f64 * scale).round() as u64) };
-        let mut after = Vec::new();
+        let (mut after, mut meetings) = (Vec::new(), Meetings::default());
         for rank in 0..program.ranks() {
             let mut reader = Rank { number: rank, first: self.ops.len() as u32, ..Rank::default() };
             while let Some(operation) = program.next(rank, &mut after)? {
@@ -188,6 +245,7 @@ impl Graph {
                         Err(GraphError::Peer { rank, operation: number, peer, ranks: program.ranks() })
                     }
                 };
+                let scaled = |time: SimTime| time.scaled(scale).map_err(|excess| GraphError::Excess { rank, operation: number, excess });
                 let mut op = Op {
                     amount: 0,
                     start: 0,
@@ -203,17 +261,20 @@ impl Graph {
                     collective: false,
                 };
                 match operation.kind {
-                    Kind::Compute { duration } => (op.what, op.amount) = (What::Compute, scaled(duration).as_ps()),
+                    Kind::Compute { duration } => (op.what, op.amount) = (What::Compute, scaled(duration)?.as_ps()),
                     Kind::Send { to, bytes, tag } => (op.what, op.amount, op.peer, op.tag) = (What::Send, bytes, peer(to)?, tag),
                     Kind::Receive { from, bytes, tag } => {
                         let from = from.map_or(Ok(ANY), peer)?;
                         (op.what, op.amount, op.peer, op.tag) = (What::Receive, bytes, from, tag.unwrap_or(ANY));
                     }
-                    Kind::Collective(_) => {}
+                    Kind::Collective(call) => {
+                        let size = communicators.size(call.communicator).unwrap_or(0);
+                        meetings.join(Part { rank, operation: number, call }, size)?;
+                    }
                 }
                 let node = self.push(op)?;
                 if operation.delay > SimTime::ZERO {
-                    self.delays.push((node, scaled(operation.delay)));
+                    self.delays.push((node, scaled(operation.delay)?));
                 }
                 for dependency in &after {
                     reader.depend(dependency, node);

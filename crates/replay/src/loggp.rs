@@ -19,7 +19,7 @@ use crate::graph::{AFTER_START, ANY, Graph, NONE, What};
 use crate::queue::Queue;
 use crate::report::{Application, Outcome, Progress};
 use narrows_engine::Digest;
-use narrows_units::{Bytes, SimTime};
+use narrows_units::{Bytes, Excess, SimTime};
 use std::str::FromStr;
 
 /// The parameters, with the names and defaults of LogGOPSim.
@@ -58,9 +58,14 @@ impl FromStr for Parameters {
 
     fn from_str(text: &str) -> Result<Parameters, String> {
         let mut parameters = Parameters::default();
-        for part in text.split(',').filter(|part| !part.trim().is_empty()) {
-            let (name, value) = part.split_once('=').ok_or_else(|| format!("{part:?}: expected NAME=VALUE, as in L=2500ns"))?;
+        let mut given: Vec<&str> = Vec::new();
+        for part in text.split(',') {
+            let (name, value) = part.split_once('=').ok_or_else(|| format!("\"{part}\": expected NAME=VALUE, as in L=2500ns"))?;
             let (name, value) = (name.trim(), value.trim());
+            if given.contains(&name) {
+                return Err(format!("{name} is given twice"));
+            }
+            given.push(name);
             let time = |value: &str| value.parse::<SimTime>().map_err(|error| format!("{name}={value}: {error}"));
             let per_byte = || match value.strip_suffix("/B") {
                 Some(per_byte) => time(per_byte.trim()),
@@ -176,6 +181,9 @@ impl Simulation<'_> {
         }
         let known = self.graph.operations();
         while let Some(entry) = self.queue.pop() {
+            if entry.at > SimTime::END.as_ps() {
+                return Err(format!("rank {}: {}", entry.event.rank, Excess::Time));
+            }
             self.now = entry.at;
             self.events += 1;
             self.look_ahead();
@@ -186,15 +194,21 @@ impl Simulation<'_> {
             match self.graph.ops[op as usize].what {
                 What::Compute => self.compute(rank, op, entry.order),
                 What::Send => self.send(rank, op, entry.order),
-                What::Receive => self.receive(rank, op, starts),
-                What::Message | What::Arrived => self.message(rank, op, entry.order, starts),
+                What::Receive => self.receive(rank, op, starts)?,
+                What::Message | What::Arrived => self.message(rank, op, entry.order, starts)?,
                 What::Join => self.join(rank, op),
             }
             if !self.ready.is_empty() {
                 self.start_ready();
             }
         }
-        if self.done < known { Err(self.stuck()) } else { Ok(()) }
+        // What a rank does last has no event at its end.
+        let late = self.units.iter().position(|unit| unit.cpu > SimTime::END.as_ps());
+        match late {
+            Some(unit) => Err(format!("rank {}: {}", unit / self.units_per_rank, Excess::Time)),
+            None if self.done < known => Err(self.stuck()),
+            None => Ok(()),
+        }
     }
 
     /// Asks for the memory of events that come soon. With 65,536 ranks nearly every access is to another rank's memory: see the numbers
@@ -432,31 +446,34 @@ impl Simulation<'_> {
         }
     }
 
-    fn receive(&mut self, rank: u32, op: u32, starts: &[u32]) {
+    fn receive(&mut self, rank: u32, op: u32, starts: &[u32]) -> Result<(), String> {
         self.passed(rank, op, false);
         let unit = self.first_unit(rank);
         match self.take_match(unit, |unit| &mut unit.unexpected, op) {
             Some(message) => {
                 self.matched(message);
-                self.arrived(rank, message, starts);
+                self.arrived(rank, message, op, starts)?;
                 self.end(rank, op, false);
             }
             None => {
                 self.append(unit, |unit| &mut unit.posted, op);
             }
         }
+        Ok(())
     }
 
-    fn message(&mut self, rank: u32, op: u32, order: u64, starts: &[u32]) {
+    fn message(&mut self, rank: u32, op: u32, order: u64, starts: &[u32]) -> Result<(), String> {
         let (cpu, nic, line) = self.places(rank, op);
         let first_time = self.graph.ops[op as usize].what == What::Message;
         let free = self.units[cpu].cpu.max(self.units[nic].nic[1]);
         if first_time && (free > self.now || self.units[line].lines[RECEIVING].first != NONE) {
             self.graph.ops[op as usize].what = What::Arrived;
-            return self.stand_in_line(RECEIVING, rank, op, order, line, free);
+            self.stand_in_line(RECEIVING, rank, op, order, line, free);
+            return Ok(());
         }
         if free > self.now {
-            return self.push(free, order, rank, op);
+            self.push(free, order, rank, op);
+            return Ok(());
         }
         let Parameters { overhead, gap, gap_per_byte, overhead_per_byte, .. } = self.parameters;
         let bytes = self.graph.ops[op as usize].amount;
@@ -471,13 +488,14 @@ impl Simulation<'_> {
         match self.take_match(unit, |unit| &mut unit.posted, op) {
             Some(receive) => {
                 self.matched(op);
-                self.arrived(rank, op, starts);
+                self.arrived(rank, op, receive, starts)?;
                 self.end(rank, receive, false);
             }
             None => {
                 self.append(unit, |unit| &mut unit.unexpected, op);
             }
         }
+        Ok(())
     }
 
     /// A message and its receive have met: the end of a rendezvous for the sender, which waited until now.
@@ -493,17 +511,23 @@ impl Simulation<'_> {
     }
 
     /// A message is received, `rank` is busy with it until its CPU is free.
-    fn arrived(&mut self, rank: u32, message: u32, starts: &[u32]) {
+    fn arrived(&mut self, rank: u32, message: u32, receive: u32, starts: &[u32]) -> Result<(), String> {
         let (cpu, ..) = self.places(rank, message);
         let entry = &self.graph.ops[message as usize];
+        let room = self.graph.ops[receive as usize].amount;
+        // What a member of a vector collective gets is not in the trace.
+        if entry.amount > room && !entry.collective {
+            return Err(format!("rank {rank}: a message of {} B from rank {} for a receive of {room} B", entry.amount, entry.peer));
+        }
         let index = if starts.len() == 2 { 0 } else { starts.partition_point(|&first| first <= rank) - 1 };
         let until = self.units[cpu].cpu.max(self.now);
         let (application, digest) = &mut self.applications[index];
         application.messages += 1;
-        application.bytes += entry.amount;
+        application.bytes = application.bytes.checked_add(entry.amount).ok_or_else(|| format!("rank {rank}: {}", Excess::Bytes))?;
         application.fct.add(SimTime(until - entry.start));
         let what = u64::from(rank) << 32 | u64::from(entry.peer);
         digest.event(SimTime(until), what);
+        Ok(())
     }
 
     fn finish(self, starts: &[u32], failure: Option<String>) -> Outcome {
@@ -591,10 +615,20 @@ mod tests {
     #[test]
     fn reads_parameters_and_says_what_is_wrong() {
         assert_eq!("L=2500ns,o=1500ns,g=1000ns,G=6ns/B,S=65535".parse(), Ok(Parameters::default()));
-        assert_eq!("".parse(), Ok(Parameters::default()));
+        assert_eq!("L=2500ns".parse(), Ok(Parameters::default()));
         let parameters: Parameters = "G=0.04ns/B, S=8KiB, O = 1ps/B".parse().unwrap();
         assert_eq!((parameters.gap_per_byte, parameters.eager, parameters.overhead_per_byte), (SimTime(40), Bytes(8192), SimTime(1)));
-        for (text, part) in [("L", "NAME=VALUE"), ("l=1ns", "L, o, g, G, O and S"), ("L=1", "L=1"), ("G=6ns", "6ns/B"), ("S=x", "S=x")] {
+        for (text, part) in [
+            ("L", "NAME=VALUE"),
+            ("l=1ns", "L, o, g, G, O and S"),
+            ("L=1", "L=1"),
+            ("G=6ns", "6ns/B"),
+            ("S=x", "S=x"),
+            ("", "NAME=VALUE"),
+            ("L=1ns,,g=1ns", "NAME=VALUE"),
+            ("L=1ns,", "NAME=VALUE"),
+            ("L=1ns,o=1ns,L=1ns", "L is given twice"),
+        ] {
             assert!(text.parse::<Parameters>().unwrap_err().contains(part), "{text}");
         }
     }

@@ -12,17 +12,17 @@ use crate::report::{Application, Outcome, Progress};
 use crate::watch::Watch;
 use narrows_collectives::{Action, Schedule};
 use narrows_engine::Digest;
-use narrows_message::{Completes, CompletionKind, Endpoint, MessageConfig, Queue, Receive, Send, Status, portal_table};
+use narrows_message::{Completes, Completion, CompletionKind, Endpoint, MessageConfig, Queue, Receive, Send, Status, portal_table};
 use narrows_portals::{Command, Event as NicEvent, Notice, ProcessId};
 use narrows_sim::{Told, World};
-use narrows_trace::{Communicators, Dependency, Event, Kind, Operation, Order, Program};
-use narrows_units::{Bytes, SimTime};
+use narrows_trace::{Communicators, Dependency, Event, Kind, Meetings, Operation, Order, Program};
+use narrows_units::{Bytes, Excess, SimTime};
 use std::collections::VecDeque;
 
 /// Operations of a rank that wait at most, for programs in causal order. Our own choice: see docs/replay.md.
 const CAUSAL_WINDOW: usize = 64;
-/// Room of every receive: longer than any message.
-const ROOM: u64 = 1 << 40;
+/// Room of the receives of collectives: longer than any message. All members agree on the sizes.
+const ROOM: u64 = Bytes::MESSAGE_MAX.0;
 /// Tags of collectives have this bit; the communicator stands in the bits below.
 const COLLECTIVE_TAG: u64 = 1 << 59;
 /// Completions of the messages of a collective carry this bit in their context.
@@ -104,6 +104,7 @@ struct Rank {
 struct PartState {
     part: Part,
     communicators: Communicators,
+    meetings: Meetings,
     first_rank: u32,
     unfinished: u32,
     report: Application,
@@ -169,15 +170,22 @@ pub struct Replay {
 
 impl Replay {
     /// `world` has a process for every rank of the parts, one part after the other, as their `processes` say.
+    ///
+    /// # Panics
+    /// When a part has not one process, and one scale or the same for all, per rank.
     pub fn new(world: World<Mailbox>, parts: Vec<Part>, message: MessageConfig, costs: Costs) -> Replay {
         let mut ranks = Vec::new();
         let mut states = Vec::new();
         for (index, part) in parts.into_iter().enumerate() {
+            let count = part.program.ranks() as usize;
+            assert_eq!(part.processes.len(), count, "{}: every rank has its place", part.name);
+            assert!([1, count].contains(&part.scale.len()), "{}: every rank has its speed", part.name);
             let report = Application { name: part.name.clone(), ranks: part.program.ranks(), ..Application::default() };
             let first_rank = ranks.len() as u32;
             ranks.extend(part.processes.iter().enumerate().map(|(number, &process)| Rank::new(index, number as u32, process)));
             states.push(PartState {
                 communicators: part.program.communicators().clone(),
+                meetings: Meetings::default(),
                 first_rank,
                 unfinished: part.program.ranks(),
                 report,
@@ -217,19 +225,23 @@ impl Replay {
         self.set_up();
         for rank in 0..self.ranks.len() {
             self.ranks[rank].clock = self.shared.epoch;
-            self.ranks[rank].advance(rank as u32, &mut self.shared)?;
+            self.advance(rank as u32)?;
         }
         let mut unfinished: u32 = self.shared.parts.iter().map(|part| part.unfinished).sum();
         let mut steps = 0;
         let (mut notices, mut alarms, mut told, mut touched) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut failure = None;
         while unfinished > 0 {
-            if let Some(watch) = &mut self.shared.watch {
-                watch.reach(self.shared.world.next_time().unwrap_or_default());
-            }
-            if self.shared.world.next_time().is_none() {
+            let Some(next) = self.shared.world.next_time() else {
                 failure = Some(self.stuck());
                 break;
+            };
+            if next > SimTime::END {
+                failure = Some(format!("the next event lies beyond 200 days, where simulated time ends{}", self.waiting()));
+                break;
+            }
+            if let Some(watch) = &mut self.shared.watch {
+                watch.reach(next);
             }
             self.shared.world.step();
             steps += 1;
@@ -253,7 +265,7 @@ impl Replay {
             }
             touched.append(&mut alarms);
             for rank in touched.drain(..) {
-                self.ranks[rank as usize].advance(rank, &mut self.shared)?;
+                self.advance(rank)?;
             }
             if let Some((rank, error)) = self.shared.world.error.take() {
                 failure = Some(format!("rank {rank}: the NIC refused a command: {error}"));
@@ -262,6 +274,15 @@ impl Replay {
             unfinished = self.shared.parts.iter().map(|part| part.unfinished).sum();
         }
         Ok(self.finish(failure))
+    }
+
+    /// Lets a rank do what it can do now.
+    fn advance(&mut self, rank: u32) -> Result<(), GraphError> {
+        let of = &mut self.ranks[rank as usize];
+        of.advance(rank, &mut self.shared).map_err(|error| match self.shared.parts.as_slice() {
+            [_] => error,
+            parts => GraphError::Of { name: parts[of.part].report.name.clone(), error: Box::new(error) },
+        })
     }
 
     /// Opens the NICs of all ranks, before simulated time starts.
@@ -324,14 +345,20 @@ impl Replay {
 
     /// Nothing can happen any more.
     fn stuck(&self) -> String {
+        let count = self.ranks.iter().filter(|rank| rank.finish.is_none()).count();
+        format!("deadlock: nothing can happen any more, {count} ranks have not ended{}", self.waiting())
+    }
+
+    /// What ranks wait for, a line each.
+    fn waiting(&self) -> String {
         const SHOWN: usize = 10;
         let waiting: Vec<&Rank> = self.ranks.iter().filter(|rank| rank.finish.is_none()).collect();
-        let mut text = format!("deadlock: nothing can happen any more, {} ranks have not ended", waiting.len());
+        let mut text = String::new();
         for rank in waiting.iter().take(SHOWN) {
             let part = &self.shared.parts[rank.part];
             let open = rank.window.iter().enumerate().find(|(_, node)| node.started && !node.done);
             let what = match open {
-                Some((index, node)) => format!("operation {} does not end: {:?}", rank.first + index as u64, node.operation.kind),
+                Some((index, node)) => format!("operation {} does not end: {}", rank.first + index as u64, node.operation.kind),
                 None => String::from("its operations wait for others that do not start"),
             };
             text += &format!("\n  {} rank {}: {what}", part.report.name, rank.number);
@@ -445,7 +472,7 @@ impl Rank {
             self.unstarted += 1;
             shared.started += 1;
             if free {
-                self.enqueue(number, shared_scale(state, self.number), &mut shared.world, state.first_rank + self.number);
+                self.enqueue(number, shared_scale(state, self.number), &mut shared.world, state.first_rank + self.number)?;
             }
         }
         Ok(())
@@ -456,10 +483,11 @@ impl Rank {
     }
 
     /// Nothing holds it back but its delay.
-    fn enqueue(&mut self, number: u64, scale: f64, world: &mut World<Mailbox>, index: u32) {
+    fn enqueue(&mut self, number: u64, scale: f64, world: &mut World<Mailbox>, index: u32) -> Result<(), GraphError> {
+        let beyond = self.beyond(number);
         let node = self.node(number);
-        let delay = scaled(node.operation.delay, scale);
-        let at = node.after + delay;
+        let delay = node.operation.delay.scaled(scale).map_err(&beyond)?;
+        let at = node.after.checked_add(delay).map_err(&beyond)?;
         if delay > SimTime::ZERO && at > world.now() {
             node.after = at;
             self.delayed.push((at, number));
@@ -467,10 +495,17 @@ impl Rank {
         } else {
             self.ready.push_back(number);
         }
+        Ok(())
+    }
+
+    /// The error of an operation whose times or sizes are too large.
+    fn beyond(&self, operation: u64) -> impl Fn(Excess) -> GraphError + use<> {
+        let rank = self.number;
+        move |excess| GraphError::Excess { rank, operation, excess }
     }
 
     /// What waited for `event` of `number` does not any more.
-    fn passed(&mut self, number: u64, event: Event, index: u32, shared: &mut Shared) {
+    fn passed(&mut self, number: u64, event: Event, index: u32, shared: &mut Shared) -> Result<(), GraphError> {
         let clock = self.clock;
         let mut dependents = std::mem::take(&mut self.node(number).dependents);
         for &(dependent, _) in dependents.iter().filter(|(_, wanted)| *wanted == event) {
@@ -479,27 +514,29 @@ impl Rank {
             node.after = node.after.max(clock);
             if node.waits == 0 {
                 let scale = shared_scale(&shared.parts[self.part], self.number);
-                self.enqueue(dependent, scale, &mut shared.world, index);
+                self.enqueue(dependent, scale, &mut shared.world, index)?;
             }
         }
         dependents.retain(|(_, wanted)| *wanted != event);
         self.node(number).dependents = dependents;
+        Ok(())
     }
 
-    fn started(&mut self, number: u64, index: u32, shared: &mut Shared) {
+    fn started(&mut self, number: u64, index: u32, shared: &mut Shared) -> Result<(), GraphError> {
         self.node(number).started = true;
         self.unstarted -= 1;
-        self.passed(number, Event::Started, index, shared);
+        self.passed(number, Event::Started, index, shared)
     }
 
-    fn done(&mut self, number: u64, index: u32, shared: &mut Shared) {
+    fn done(&mut self, number: u64, index: u32, shared: &mut Shared) -> Result<(), GraphError> {
         self.node(number).done = true;
         shared.done += 1;
-        self.passed(number, Event::Done, index, shared);
+        self.passed(number, Event::Done, index, shared)?;
         while self.window.front().is_some_and(|node| node.done) {
             self.window.pop_front();
             self.first += 1;
         }
+        Ok(())
     }
 
     fn start(&mut self, index: u32, number: u64, shared: &mut Shared) -> Result<(), GraphError> {
@@ -514,27 +551,30 @@ impl Rank {
         };
         match kind {
             Kind::Compute { duration } => {
-                self.started(number, index, shared);
-                self.clock += scaled(duration, shared_scale(&shared.parts[self.part], self.number));
-                self.done(number, index, shared);
+                self.started(number, index, shared)?;
+                let duration = duration.scaled(shared_scale(&shared.parts[self.part], self.number));
+                self.clock = duration.and_then(|duration| self.clock.checked_add(duration)).map_err(self.beyond(number))?;
+                self.done(number, index, shared)?;
             }
             Kind::Send { to, bytes, tag } => {
                 let injected = self.send(index, check(to)?, u64::from(tag), bytes, number, shared);
-                self.started(number, index, shared);
+                self.started(number, index, shared)?;
                 if injected {
-                    self.done(number, index, shared);
+                    self.done(number, index, shared)?;
                 }
             }
-            Kind::Receive { from, tag, .. } => {
+            Kind::Receive { from, bytes, tag } => {
                 let from = from.map(check).transpose()?;
                 let (tag, ignore) = tag.map_or((0, u64::from(u32::MAX)), |tag| (u64::from(tag), 0));
-                self.receive(index, from, tag, ignore, number, shared);
-                self.started(number, index, shared);
+                self.receive(index, from, tag, ignore, (bytes, number), shared);
+                self.started(number, index, shared)?;
             }
             Kind::Collective(call) => {
                 let state = &mut shared.parts[self.part];
                 let no_member = || GraphError::Member { rank: number_in_trace, operation: number, communicator: call.communicator };
                 let position = state.communicators.position(call.communicator, self.number).ok_or_else(no_member)?;
+                let size = state.communicators.size(call.communicator).unwrap_or(0);
+                state.meetings.join(narrows_trace::Part { rank: number_in_trace, operation: number, call }, size)?;
                 let schedule = state.part.collectives.schedule(&call, &state.communicators);
                 let schedule = schedule.map_err(|error| GraphError::Schedule { rank: self.number, operation: number, error })?;
                 self.running.push(Running {
@@ -547,7 +587,7 @@ impl Rank {
                     open_receives: 0,
                     ahead: NOT_POSTED,
                 });
-                self.started(number, index, shared);
+                self.started(number, index, shared)?;
                 self.rounds(index, self.running.len() - 1, shared)?;
             }
         }
@@ -561,7 +601,7 @@ impl Rank {
             let running = &mut self.running[place];
             if running.round == running.schedule.rounds(running.position) {
                 let number = self.running.swap_remove(place).number;
-                self.done(number, index, shared);
+                self.done(number, index, shared)?;
                 break;
             }
             running.schedule.round(running.position, running.round, &mut actions);
@@ -575,11 +615,10 @@ impl Rank {
                 open += self.copied_round(index, place, &mut actions, shared)?;
             }
             // Receives first, as MPI libraries do: a message that finds its receive is not copied.
-            let receives = if posted == NOT_POSTED { self.post_receives(index, communicator, context, &actions, shared) } else { posted };
+            let receives = if posted == NOT_POSTED { self.post_receives(index, communicator, context, &actions, shared)? } else { posted };
             for action in &actions {
                 if let Action::Send { to, piece } = *action {
-                    let state = &shared.parts[self.part];
-                    let to = state.first_rank + state.communicators.member(communicator, to).unwrap_or(to);
+                    let to = self.member(communicator, to, context, shared)?;
                     let bytes = self.running[place].schedule.bytes(piece);
                     open += u32::from(!self.send(index, to, tag, bytes, context, shared));
                 }
@@ -588,7 +627,7 @@ impl Rank {
             (running.open, running.open_receives) = (open + receives, receives);
             if running.schedule.posts_ahead(running.round) {
                 running.schedule.round(running.position, running.round, &mut actions);
-                let ahead = self.post_receives(index, communicator, context, &actions, shared);
+                let ahead = self.post_receives(index, communicator, context, &actions, shared)?;
                 self.running[place].ahead = ahead;
             }
             if self.running[place].open > 0 {
@@ -600,26 +639,39 @@ impl Rank {
     }
 
     /// Posts the receives of a round; how many.
-    fn post_receives(&mut self, index: u32, communicator: u32, context: u64, actions: &[Action], shared: &mut Shared) -> u32 {
+    fn post_receives(
+        &mut self,
+        index: u32,
+        communicator: u32,
+        context: u64,
+        actions: &[Action],
+        shared: &mut Shared,
+    ) -> Result<u32, GraphError> {
         let mut count = 0;
         for action in actions {
             if let Action::Receive { from, .. } = *action {
-                let state = &shared.parts[self.part];
-                let from = state.first_rank + state.communicators.member(communicator, from).unwrap_or(from);
-                self.receive(index, Some(from), COLLECTIVE_TAG | u64::from(communicator), 0, context, shared);
+                let from = self.member(communicator, from, context, shared)?;
+                self.receive(index, Some(from), COLLECTIVE_TAG | u64::from(communicator), 0, (ROOM, context), shared);
                 count += 1;
             }
         }
-        count
+        Ok(count)
+    }
+
+    /// The rank, among all, at a position of a communicator; `context` is the collective's.
+    fn member(&self, communicator: u32, position: u32, context: u64, shared: &Shared) -> Result<u32, GraphError> {
+        let state = &shared.parts[self.part];
+        let member = state.communicators.member(communicator, position);
+        let operation = context & !COLLECTIVE_CONTEXT;
+        let rank = member.ok_or(GraphError::Position { rank: self.number, operation, communicator, position })?;
+        Ok(state.first_rank + rank)
     }
 
     /// Takes the messages that switches copy out of a round and sees to them; how many of them are open.
     fn copied_round(&mut self, index: u32, place: usize, actions: &mut Vec<Action>, shared: &mut Shared) -> Result<u32, GraphError> {
         let Running { number, ref schedule, communicator, position, .. } = self.running[place];
         let (root, context) = (schedule.root(), COLLECTIVE_CONTEXT | number);
-        let state = &shared.parts[self.part];
-        let global = |member: u32| state.first_rank + state.communicators.member(communicator, member).unwrap_or(member);
-        let root_rank = global(root);
+        let root_rank = self.member(communicator, root, context, shared)?;
         let mut open = 0;
         if position == root {
             let copied = |action: &Action| matches!(*action, Action::Send { to, .. } if schedule.copied().binary_search(&to).is_ok());
@@ -629,7 +681,8 @@ impl Rank {
             let way = match shared.copied.ways.get(&(self.part, communicator, root)) {
                 Some(way) => way.clone(),
                 None => {
-                    let targets: Vec<u32> = schedule.copied().iter().map(|&member| global(member)).collect();
+                    let targets = schedule.copied().iter().map(|&member| self.member(communicator, member, context, shared));
+                    let targets: Vec<u32> = targets.collect::<Result<_, _>>()?;
                     let way = shared.world.tree(index, &targets);
                     let way = way.map_err(|error| GraphError::Multicast { rank: self.number, operation: number, error })?;
                     shared.copied.ways.insert((self.part, communicator, root), way.clone());
@@ -651,7 +704,7 @@ impl Rank {
             for _ in actions.len()..before {
                 let key = self.copied.next(communicator, root_rank);
                 match self.copied.ask(key, context, self.clock) {
-                    Some(token) => self.received_copy(index, token, true, shared),
+                    Some(token) => self.received_copy(index, (token, number), true, shared)?,
                     None => open += 1,
                 }
             }
@@ -671,28 +724,28 @@ impl Rank {
             message.context
         } else {
             let Some((context, early)) = self.copied.arrive(message.key, told.token, told.at) else { return Ok(()) };
-            self.received_copy(index, told.token, early, shared);
+            self.received_copy(index, (told.token, context & !COLLECTIVE_CONTEXT), early, shared)?;
             context
         };
         self.part_done(context & !COLLECTIVE_CONTEXT, false, index, shared)
     }
 
     /// A rank takes a message; one that came before it was asked for is copied.
-    fn received_copy(&mut self, index: u32, token: u32, early: bool, shared: &mut Shared) {
+    fn received_copy(&mut self, index: u32, (token, number): (u32, u64), early: bool, shared: &mut Shared) -> Result<(), GraphError> {
         let message = shared.copied.get(token);
         self.clock += shared.costs.completion;
         if early {
             self.clock += shared.costs.copy.time_for(Bytes(message.bytes));
         }
         shared.copied.settle(token);
-        self.count(index, message.bytes, Flight { start: message.start, from: message.key.1 }, shared);
+        self.count(index, message.bytes, Flight { start: message.start, from: message.key.1 }, number, shared)
     }
 
-    /// A message has been received.
-    fn count(&mut self, index: u32, bytes: u64, flight: Flight, shared: &mut Shared) {
+    /// A message has been received, by an operation.
+    fn count(&mut self, index: u32, bytes: u64, flight: Flight, number: u64, shared: &mut Shared) -> Result<(), GraphError> {
         let state = &mut shared.parts[self.part];
         state.report.messages += 1;
-        state.report.bytes += bytes;
+        state.report.bytes = state.report.bytes.checked_add(bytes).ok_or_else(|| self.beyond(number)(Excess::Bytes))?;
         let fct = self.clock.saturating_sub(flight.start);
         state.report.fct.add(fct);
         let since = SimTime(self.clock.as_ps() - shared.epoch.as_ps());
@@ -700,6 +753,7 @@ impl Rank {
             watch.received(self.part, bytes, since, fct);
         }
         state.digest.event(since, u64::from(index) << 32 | u64::from(flight.from));
+        Ok(())
     }
 
     /// A message of a collective is complete: of the current round, or a receive of the next one when all of this one are.
@@ -741,14 +795,14 @@ impl Rank {
         inject
     }
 
-    fn receive(&mut self, index: u32, from: Option<u32>, tag: u64, ignore: u64, context: u64, shared: &mut Shared) {
+    fn receive(&mut self, index: u32, from: Option<u32>, tag: u64, ignore: u64, (length, context): (u64, u64), shared: &mut Shared) {
         let receive = Receive {
             queue: Queue::Tagged,
             source: from.map(|from| process_of(shared, from)),
             tag,
             ignore,
             buffer: 0,
-            length: ROOM,
+            length,
             context,
             completion: true,
             multi: None,
@@ -759,19 +813,32 @@ impl Rank {
         }
     }
 
+    /// The error of an operation whose message did not end well.
+    fn refused(&mut self, completion: &Completion) -> GraphError {
+        let (rank, operation) = (self.number, completion.context & !COLLECTIVE_CONTEXT);
+        let kind = self.node(operation).operation.kind;
+        match completion.status {
+            Status::Failed(fail) => GraphError::Transport { rank, operation, fail },
+            // Nothing here peeks or cancels.
+            _ => GraphError::Truncated { rank, operation, bytes: completion.full_length, receive: kind },
+        }
+    }
+
     /// Hands completions to the program.
     fn complete(&mut self, index: u32, shared: &mut Shared) -> Result<(), GraphError> {
         while let Some(completion) = self.endpoint.as_mut().and_then(Endpoint::next_completion) {
             self.clock += shared.costs.completion;
-            debug_assert_eq!(completion.status, Status::Ok);
+            if completion.status != Status::Ok {
+                return Err(self.refused(&completion));
+            }
             if completion.kind == CompletionKind::Receive
                 && let Some(slot) = completion.data
             {
                 let flight = shared.flights.end(slot);
-                self.count(index, completion.full_length, flight, shared);
+                self.count(index, completion.full_length, flight, completion.context & !COLLECTIVE_CONTEXT, shared)?;
             }
             if completion.context & COLLECTIVE_CONTEXT == 0 {
-                self.done(completion.context, index, shared);
+                self.done(completion.context, index, shared)?;
             } else {
                 let receive = completion.kind == CompletionKind::Receive;
                 self.part_done(completion.context & !COLLECTIVE_CONTEXT, receive, index, shared)?;
@@ -788,9 +855,8 @@ fn process_of(shared: &Shared, rank: u32) -> ProcessId {
 }
 
 fn shared_scale(state: &PartState, rank: u32) -> f64 {
-    state.part.scale.get(rank as usize).or(state.part.scale.first()).copied().unwrap_or(1.0)
-}
-
-fn scaled(time: SimTime, scale: f64) -> SimTime {
-    if scale == 1.0 { time } else { SimTime((time.as_ps() as f64 * scale).round() as u64) }
+    match state.part.scale.as_slice() {
+        [one] => *one,
+        each => each[rank as usize],
+    }
 }

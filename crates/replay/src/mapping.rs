@@ -36,12 +36,17 @@ impl FromStr for Mapping {
 /// # Errors
 /// They do not fit; the message says what to do.
 pub fn nodes(mapping: &Mapping, machine: &Machine, topology: &Topology, ppn: Option<u32>, ranks: &[u32]) -> Result<Vec<Vec<u32>>, String> {
-    let all: u32 = ranks.iter().sum();
+    let all = ranks.iter().try_fold(0u32, |sum, count| sum.checked_add(*count));
+    let all = all.ok_or_else(|| String::from("the traces have more than 2^32 ranks together"))?;
     match mapping {
         Mapping::Placed(kind) => {
             let placed = placement(kind, machine, ppn, all).map_err(|error| error.to_string())?;
-            let mut rest = &placed[..];
-            Ok(ranks.iter().map(|&count| rest.split_off(..count as usize).unwrap_or_default().to_vec()).collect())
+            let (mut shares, mut rest) = (Vec::with_capacity(ranks.len()), &placed[..]);
+            for &count in ranks {
+                let share = rest.split_off(..count as usize).ok_or_else(|| format!("{} places for {all} ranks", placed.len()))?;
+                shares.push(share.to_vec());
+            }
+            Ok(shares)
         }
         Mapping::Switch | Mapping::Node => {
             let turn = |node: u32| match (mapping, topology.links()[topology.injection(node) as usize].to) {
@@ -109,7 +114,7 @@ fn groups(topology: &Topology, nodes: &[u32]) -> Option<Groups> {
         Vertex::Switch(switch) => (topology.group(switch), switch),
         Vertex::Host(host) => (0, host),
     });
-    let gateway = move |from, to| gateways.get(&(from, to)).copied().unwrap_or_default();
+    let gateway = move |from, to| gateways[&(from, to)];
     Some(Groups { places: places.collect(), gateway: Box::new(gateway) })
 }
 

@@ -9,6 +9,8 @@ use narrows_machine::{Machine, Overrides};
 use narrows_nic::Nics;
 use narrows_replay::Outcome;
 use narrows_replay::collectives::ByRules;
+use narrows_replay::graph::Graph;
+use narrows_replay::loggp;
 use narrows_replay::machine::{Part, Replay};
 use narrows_replay::mapping::{self, Mapping};
 use narrows_replay::port::{Costs, Mailbox};
@@ -337,7 +339,7 @@ fn a_deadlock_is_found() {
     let mut program = Recorded::new(2, Communicators::world(2), Order::Sequential);
     program.push(0, Operation::new(Kind::Receive { from: Some(1), bytes: 8, tag: Some(0) }), &[]);
     let failure = replay("flow", "linear", "", vec![program]).failure.unwrap();
-    assert!(failure.contains("deadlock") && failure.contains("test rank 0: operation 0 does not end: Receive"), "{failure}");
+    assert!(failure.contains("deadlock") && failure.contains("test rank 0: operation 0 does not end: a receive"), "{failure}");
 }
 
 /// Broadcasts of 1 MB on the dragonfly of 342 nodes, with a barrier after each (RED-SEA D1.4, section 12.2): LLF in less than half the time of the
@@ -376,4 +378,107 @@ fn topology_aware_broadcasts_keep_their_published_order() {
     assert!(hardware < llf && llf < glf && glf < binary, "expected LLF < GLF < binary: {llf} {glf} {binary} ms");
     assert!(binary / llf >= 2.3, "expected LLF at least 2.3 times as fast as the binary tree, found {}", binary / llf);
     assert!(binary / hardware >= 5.0, "expected hardware at least 5 times as fast as the binary tree, found {}", binary / hardware);
+}
+
+fn refused(programs: Vec<Recorded>) -> String {
+    // The longest messages go in two pieces.
+    let set = ["network.kind=flow", "message.max_portals_message=128TiB"].map(String::from).to_vec();
+    let machine = Machine::load("bxi-v2", &Overrides { nodes: Some(4), set }).unwrap();
+    let nodes: Vec<Vec<u32>> = programs.iter().map(|program| (0..program.ranks()).collect()).collect();
+    let processes = mapping::processes(&nodes);
+    let parts = programs.into_iter().zip(&processes).enumerate().map(|(index, (program, processes))| Part {
+        name: format!("trace{index}"),
+        program: Box::new(program),
+        collectives: Box::new(ByRules::new(Rules::default(), None)),
+        scale: vec![1.0],
+        processes: processes.clone(),
+    });
+    let network = Network::new(&machine.network_config(1), machine.topology().unwrap()).unwrap();
+    let nics = Nics::new(machine.nic_config(), machine.node.count, &processes.concat());
+    let costs = Costs {
+        post: machine.software.post,
+        completion: machine.software.completion,
+        copy: machine.software.copy_bandwidth,
+        pio_limit: machine.nic.pio_limit.get(),
+    };
+    let replay = Replay::new(World::new(network, nics, Mailbox::default()), parts.collect(), machine.message_config(), costs);
+    match replay.run(&mut |_| true) {
+        Ok(outcome) => outcome.failure.unwrap(),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// The same, as the LogGP replay says it.
+fn refused_by_loggp(program: &mut Recorded) -> String {
+    let mut graph = Graph::new();
+    match graph.add("trace", program, 1.0, &mut ByRules::new(Rules::default(), None)) {
+        Ok(()) => loggp::run(&mut graph, loggp::Parameters::default(), &mut |_| true).failure.unwrap(),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn ranks_that_contradict_each_other_in_a_collective_are_named() {
+    let call = |operation, root, send, receive| CollectiveCall { operation, communicator: 0, root, send, receive };
+    let cases = [
+        (Collective::Allreduce, [0, 0], [(8, 8), (1_000_000, 1_000_000)], "allreduce of 8 B", "allreduce of 1000000 B"),
+        (Collective::Broadcast, [0, 0], [(8, 0), (0, 800_000)], "bcast of 8 B with root 0", "bcast of 800000 B with root 0"),
+        (Collective::Broadcast, [0, 1], [(8, 0), (8, 0)], "bcast of 8 B with root 0", "bcast of 8 B with root 1"),
+        (Collective::Allgather, [0, 0], [(8, 16), (16, 32)], "allgather of 8 B", "allgather of 16 B"),
+    ];
+    for (operation, roots, sizes, one, other) in cases {
+        let mut program = collective(2, 1, |rank| {
+            let (send, receive) = sizes[rank as usize];
+            call(operation, roots[rank as usize], send, receive)
+        });
+        let expected =
+            format!("rank 0, operation 0, calls {one}, but rank 1, operation 0, calls {other} on the same communicator (0) at this point");
+        assert_eq!(refused(vec![program.clone()]), expected);
+        assert_eq!(refused(vec![pingpong(8, 1), program.clone()]), format!("trace1: {expected}"));
+        assert_eq!(refused_by_loggp(&mut program), expected);
+    }
+}
+
+#[test]
+fn times_beyond_the_end_of_simulated_time_are_refused() {
+    // 104 days each, one after the other: rank 1 waits for rank 0.
+    let long = Kind::Compute { duration: SimTime::from_us(9_000_000_000_000) };
+    let mut program = Recorded::new(2, Communicators::world(2), Order::Sequential);
+    program.push(0, Operation::new(long), &[]);
+    program.push(0, Operation::new(Kind::Send { to: 1, bytes: 8, tag: 0 }), &[Dependency::done(0)]);
+    program.push(1, Operation::new(Kind::Receive { from: Some(0), bytes: 8, tag: Some(0) }), &[]);
+    program.push(1, Operation::new(long), &[Dependency::done(0)]);
+    let what = "the times add up to more than 200 days, where simulated time ends";
+    assert_eq!(refused(vec![program.clone()]), format!("rank 1, operation 1: {what}"));
+    assert_eq!(refused_by_loggp(&mut program), format!("rank 1: {what}"));
+    // Delays, on a slow core.
+    let mut program = pingpong(8, 1);
+    let delay = SimTime::from_us(9_000_000_000_000);
+    program.push(0, Operation { delay, ..Operation::new(long) }, &[]);
+    assert!(refused(vec![program]).ends_with(what));
+    // 2^48 bytes at 11 GB/s are seven hours; eight hundred times that is too much.
+    let failure = refused(vec![pingpong(1 << 48, 400)]);
+    assert!(failure.contains("200 days"), "{failure}");
+}
+
+#[test]
+fn a_message_longer_than_its_receive_is_refused() {
+    let mut program = Recorded::new(2, Communicators::world(2), Order::Sequential);
+    program.push(0, Operation::new(Kind::Send { to: 1, bytes: 100_000, tag: 7 }), &[]);
+    program.push(1, Operation::new(Kind::Receive { from: Some(0), bytes: 99_999, tag: None }), &[]);
+    let expected = "rank 1, operation 0: a message of 100000 B for a receive of up to 99999 B from rank 0, any tag";
+    assert_eq!(refused(vec![program.clone()]), expected);
+    assert_eq!(refused_by_loggp(&mut program), "rank 1: a message of 100000 B from rank 0 for a receive of 99999 B");
+}
+
+#[test]
+fn a_deadlock_is_told_in_words() {
+    let mut program = Recorded::new(2, Communicators::world(2), Order::Sequential);
+    program.push(0, Operation::new(Kind::Receive { from: None, bytes: 8, tag: Some(3) }), &[]);
+    let call = CollectiveCall { operation: Collective::Broadcast, communicator: 0, root: 0, send: 0, receive: 8 };
+    program.push(1, Operation::new(Kind::Collective(call)), &[]);
+    let expected = "deadlock: nothing can happen any more, 2 ranks have not ended\n  \
+        trace0 rank 0: operation 0 does not end: a receive of up to 8 B from any rank, tag 3\n  \
+        trace0 rank 1: operation 0 does not end: bcast of 8 B with root 0 on communicator 0";
+    assert_eq!(refused(vec![program]), expected);
 }

@@ -1,4 +1,5 @@
 use indicatif::{ProgressBar, ProgressStyle};
+use narrows_units::show;
 use std::io::IsTerminal;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -80,7 +81,7 @@ fn describe(done: u64, total: u64, events: u64, elapsed: Duration) -> String {
         Some(left) if left < 5400.0 => format!("{:.0} min", left / 60.0),
         Some(left) => format!("{:.1} h", left / 3600.0),
     };
-    format!("{:.2} M events/s, {left} left", events as f64 / seconds / 1e6)
+    format!("{} events/s, {left} left", show::count(events as f64 / seconds))
 }
 
 #[cfg(test)]

@@ -14,54 +14,58 @@ use narrows_nic::{Combine, Fault};
 use narrows_portals::{Notice, Place};
 use narrows_units::SimTime;
 
-/// What the NICs do to the memory of processes. `message` is a slot: it names a payload from [`Memory::hold`],
+/// What the NICs do to the memory of processes. `payload` is a number from [`Memory::reserve`]: it names what came by [`Memory::hold`],
 /// [`Memory::capture`] or [`Memory::fetch`] until [`Memory::release`]. A simulation without payloads (replay) has [`Memory::notify`] only.
 pub trait Memory {
     /// The process `rank` sees `notice` from `now` on.
     fn notify(&mut self, now: SimTime, rank: u32, notice: Notice);
-    /// The payload of `message` is `bytes`.
-    fn hold(&mut self, message: u32, bytes: Box<[u8]>) {
-        let _ = (message, bytes);
+    /// A number for a payload to come.
+    fn reserve(&mut self) -> u32 {
+        0
     }
-    /// The payload of `message` is what `rank` has at `place`.
+    /// The payload is `bytes`.
+    fn hold(&mut self, payload: u32, bytes: Box<[u8]>) {
+        let _ = (payload, bytes);
+    }
+    /// The payload is what `rank` has at `place`.
     ///
     /// # Errors
-    /// [`Fault`] for a place that may not be there and is not. Elsewhere missing memory is an error of the run.
-    fn capture(&mut self, message: u32, rank: u32, place: Place, length: u64) -> Result<(), Fault> {
-        let _ = (message, rank, place, length);
+    /// [`Fault`] for a place that may not be there and is not, and for a payload that could not be read. Elsewhere missing memory is an error of the run.
+    fn capture(&mut self, payload: u32, rank: u32, place: Place, length: u64) -> Result<(), Fault> {
+        let _ = (payload, rank, place, length);
         Ok(())
     }
-    /// The payload of `message` is what one rank has at a place, and will go to that of another one, which may be
+    /// The payload is what one rank has at a place, and will go to that of another one, which may be
     /// overwritten from now on.
     ///
     /// # Errors
     /// As [`Memory::capture`].
-    fn fetch(&mut self, message: u32, from: (u32, Place), length: u64, to: (u32, Place)) -> Result<(), Fault> {
-        let _ = (message, from, length, to);
+    fn fetch(&mut self, payload: u32, from: (u32, Place), length: u64, to: (u32, Place)) -> Result<(), Fault> {
+        let _ = (payload, from, length, to);
         Ok(())
     }
-    /// Combines the payload of `message` with what `rank` has at `place`; a fetching one keeps the old value as its payload.
+    /// Combines the payload with what `rank` has at `place`; a fetching one keeps the old value as its payload.
     ///
     /// # Errors
     /// As [`Memory::capture`].
-    fn combine(&mut self, message: u32, rank: u32, place: Place, length: u64, combine: &Combine) -> Result<(), Fault> {
-        let _ = (message, rank, place, length, combine);
+    fn combine(&mut self, payload: u32, rank: u32, place: Place, length: u64, combine: &Combine) -> Result<(), Fault> {
+        let _ = (payload, rank, place, length, combine);
         Ok(())
     }
-    /// Writes the first `length` payload bytes of `message` to `rank`.
+    /// Writes the first `length` payload bytes to `rank`.
     ///
     /// # Errors
     /// As [`Memory::capture`].
-    fn deliver(&mut self, now: SimTime, message: u32, rank: u32, place: Place, length: u64) -> Result<(), Fault> {
-        let _ = (now, message, rank, place, length);
+    fn deliver(&mut self, now: SimTime, payload: u32, rank: u32, place: Place, length: u64) -> Result<(), Fault> {
+        let _ = (now, payload, rank, place, length);
         Ok(())
     }
     /// The time that [`World::set_alarm`] was given has come.
     fn alarm(&mut self, now: SimTime, rank: u32) {
         let _ = (now, rank);
     }
-    /// The payload of `message` is not needed any more.
-    fn release(&mut self, message: u32) {
-        let _ = message;
+    /// The payload is not needed any more.
+    fn release(&mut self, payload: u32) {
+        let _ = payload;
     }
 }

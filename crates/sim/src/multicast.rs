@@ -103,12 +103,12 @@ impl Multicasts {
         match step {
             Step::Written(slot) => {
                 let Some(message) = &self.messages[slot as usize] else { return Next::Nothing };
-                let at = nics.multicast_command(message.written, Process(message.rank));
+                let at = nics.nic_of(Process(message.rank)).multicast_command(message.written);
                 Next::At(at.max(now), message.rank, Step::Known(slot))
             }
             Step::Known(slot) => {
                 let Some(message) = &self.messages[slot as usize] else { return Next::Nothing };
-                let at = nics.multicast_start(now, Process(message.rank), message.bytes);
+                let at = nics.nic_of(Process(message.rank)).multicast_start(now, message.bytes);
                 Next::At(at, message.rank, Step::Starts(slot))
             }
             Step::Starts(slot) => {
@@ -118,7 +118,7 @@ impl Multicasts {
             }
             Step::Landed(slot) => {
                 let rank = self.copies[slot as usize].rank;
-                Next::At(nics.multicast_event(now, Process(rank)), rank, Step::Visible(slot))
+                Next::At(nics.nic_of(Process(rank)).multicast_event(now), rank, Step::Visible(slot))
             }
             Step::Visible(slot) => {
                 let Copy { rank, token, sent, .. } = self.copies[slot as usize];
@@ -163,7 +163,7 @@ impl Multicasts {
                 }
                 None => Next::Nothing,
             },
-            Notice::TailArrived(_) => Next::At(nics.multicast_landed(now, Process(rank), bytes), rank, Step::Landed(slot)),
+            Notice::TailArrived(_) => Next::At(nics.nic_of(Process(rank)).multicast_landed(now, bytes), rank, Step::Landed(slot)),
         })
     }
 }

@@ -4,7 +4,7 @@ use crate::Memory;
 use crate::multicast::{Multicasts, Next, Step, Told};
 use narrows_engine::{Digest, EventQueue};
 use narrows_fabric::{self as fabric, Network, Tree, TreeError};
-use narrows_nic::{self as nic, Combine, Fault, Nics, Process};
+use narrows_nic::{self as nic, Combine, Departure, Fault, Header, Nics, PayloadId, Portals, Process, Wire, Wired};
 use narrows_portals::{Command, Notice, Place};
 use narrows_units::SimTime;
 use std::sync::Arc;
@@ -16,7 +16,10 @@ const PROCESS_SOURCES: u32 = 1 << 23;
 #[derive(Debug)]
 enum Ev {
     Network(fabric::Event),
-    Nic(nic::Event),
+    /// Of the NIC of a node.
+    Nic(u32, nic::Event),
+    /// A header that takes no part of the network.
+    Shortcut(u32, Box<Header>),
     Command(u32),
     Alarm(u32),
     Multicast(Step),
@@ -65,6 +68,7 @@ pub struct World<M> {
     transfers: Vec<fabric::Transfer>,
     notices: Vec<fabric::Notice>,
     multicasts: Multicasts,
+    wire: Wire<Header>,
 }
 
 struct NicOut<'a, M> {
@@ -74,62 +78,70 @@ struct NicOut<'a, M> {
     transfers: &'a mut Vec<fabric::Transfer>,
     digest: &'a mut Digest,
     recording: bool,
+    wire: &'a mut Wire<Header>,
 }
 
-impl<M: Memory> nic::Out for NicOut<'_, M> {
-    fn schedule(&mut self, at: SimTime, source: u32, event: nic::Event) {
-        self.queue.schedule(at, NIC_SOURCES + source, Ev::Nic(event));
+impl<M: Memory> Wired<Portals> for NicOut<'_, M> {
+    fn wire(&mut self) -> &mut Wire<Header> {
+        self.wire
+    }
+}
+
+impl<M: Memory> nic::Out<Portals> for NicOut<'_, M> {
+    fn schedule(&mut self, at: SimTime, node: u32, event: nic::Event) {
+        self.queue.schedule(at, NIC_SOURCES + node, Ev::Nic(node, event));
     }
 
-    fn transfer(&mut self, transfer: fabric::Transfer) {
-        self.transfers.push(transfer);
+    fn depart(&mut self, node: u32, departure: Departure<Header>) {
+        self.transfers.push(self.wire.depart(node, departure));
+    }
+
+    fn shortcut(&mut self, at: SimTime, to: u32, header: Header) {
+        self.queue.schedule(at, NIC_SOURCES + to, Ev::Shortcut(to, Box::new(header)));
+    }
+
+    fn reserve(&mut self) -> PayloadId {
+        PayloadId(self.memory.reserve())
     }
 
     fn notify(&mut self, process: Process, notice: Notice) {
         if self.recording {
-            let what = match notice {
-                Notice::Event { event, .. } => {
-                    ((event.kind as u64) << 56) ^ (event.mlength << 8) ^ event.hdr_data.rotate_left(32) ^ event.match_bits
-                }
-                Notice::Count { ct, success, failure, .. } => (u64::from(ct.0) << 48) ^ success ^ (failure << 24),
-                Notice::Reply { ticket, code, value } => (u64::from(ticket) << 8) ^ code as u64 ^ value.rotate_left(40),
-            };
-            self.digest.event(self.now, what);
-            self.digest.word(u64::from(process.0));
+            self.digest.event(self.now, u64::from(process.0));
+            notice.words(|word| self.digest.word(word));
         }
         self.memory.notify(self.now, process.0, notice);
     }
 
-    fn capture(&mut self, message: nic::MessageId, process: Process, place: Place, length: u64) -> Result<(), Fault> {
-        self.memory.capture(message.0, process.0, place, length)
+    fn capture(&mut self, payload: PayloadId, process: Process, place: Place, length: u64) -> Result<(), Fault> {
+        self.memory.capture(payload.0, process.0, place, length)
     }
 
     fn fetch(
         &mut self,
-        message: nic::MessageId,
+        payload: PayloadId,
         process: Process,
         place: Place,
         length: u64,
         initiator: Process,
         destination: Place,
     ) -> Result<(), Fault> {
-        self.memory.fetch(message.0, (process.0, place), length, (initiator.0, destination))
+        self.memory.fetch(payload.0, (process.0, place), length, (initiator.0, destination))
     }
 
-    fn inline(&mut self, message: nic::MessageId, payload: Box<[u8]>) {
-        self.memory.hold(message.0, payload);
+    fn inline(&mut self, payload: PayloadId, bytes: Box<[u8]>) {
+        self.memory.hold(payload.0, bytes);
     }
 
-    fn deliver(&mut self, message: nic::MessageId, process: Process, place: Place, length: u64) -> Result<(), Fault> {
-        self.memory.deliver(self.now, message.0, process.0, place, length)
+    fn deliver(&mut self, payload: PayloadId, process: Process, place: Place, length: u64) -> Result<(), Fault> {
+        self.memory.deliver(self.now, payload.0, process.0, place, length)
     }
 
-    fn combine(&mut self, message: nic::MessageId, process: Process, place: Place, length: u64, combine: &Combine) -> Result<(), Fault> {
-        self.memory.combine(message.0, process.0, place, length, combine)
+    fn combine(&mut self, payload: PayloadId, process: Process, place: Place, length: u64, combine: &Combine) -> Result<(), Fault> {
+        self.memory.combine(payload.0, process.0, place, length, combine)
     }
 
-    fn release(&mut self, message: nic::MessageId) {
-        self.memory.release(message.0);
+    fn release(&mut self, payload: PayloadId) {
+        self.memory.release(payload.0);
     }
 }
 
@@ -168,6 +180,7 @@ impl<M: Memory> World<M> {
             transfers: Vec::new(),
             notices: Vec::new(),
             multicasts: Multicasts::default(),
+            wire: Wire::default(),
         }
     }
 
@@ -268,14 +281,16 @@ impl<M: Memory> World<M> {
             transfers: &mut self.transfers,
             digest: &mut self.digest,
             recording: self.recording,
+            wire: &mut self.wire,
         };
         match event {
             Ev::Network(event) => {
                 let mut out = NetworkOut { queue: &mut self.queue, notices: &mut self.notices };
                 self.network.handle(now, event, &mut out);
             }
-            Ev::Nic(event) => {
-                self.nics.handle(now, event, &mut nic_out);
+            Ev::Shortcut(node, header) => self.nics.arrive(now, node, &header, &mut nic_out),
+            Ev::Nic(node, event) => {
+                self.nics.handle(now, node, event, &mut nic_out);
                 if let Some(refusal) = self.nics.take_refusals().into_iter().next() {
                     self.error.get_or_insert((refusal.process.0, refusal.error));
                 }
@@ -314,6 +329,7 @@ impl<M: Memory> World<M> {
                     transfers: &mut self.transfers,
                     digest: &mut self.digest,
                     recording: self.recording,
+                    wire: &mut self.wire,
                 };
                 self.nics.network(now, notice, &mut out);
             }

@@ -34,7 +34,7 @@ impl fmt::Display for Deadlock {
             Deadlock::Cycle(links) => {
                 write!(f, "packets can wait for each other in a ring of {} links:", links.len())?;
                 for (from, to, channel) in links.iter().take(8) {
-                    write!(f, " {from:?} to {to:?} on channel {channel};")?;
+                    write!(f, " {from} to {to} on channel {channel};")?;
                 }
                 Ok(())
             }

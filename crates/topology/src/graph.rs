@@ -28,6 +28,15 @@ pub enum Vertex {
     Switch(u32),
 }
 
+impl std::fmt::Display for Vertex {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Vertex::Host(host) => write!(f, "host {host}"),
+            Vertex::Switch(switch) => write!(f, "switch {switch}"),
+        }
+    }
+}
+
 /// Which of the machine file's links this one is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum LinkClass {
@@ -351,7 +360,7 @@ pub enum GraphError {
         links: u32,
     },
     /// A link names something that is not there.
-    #[error("a link ends at {vertex:?}, but there are {hosts} hosts and {switches} switches")]
+    #[error("a link ends at {vertex}, but there are {hosts} hosts and {switches} switches")]
     NoSuchVertex {
         /// The end that is missing.
         vertex: Vertex,
@@ -361,7 +370,7 @@ pub enum GraphError {
         switches: u32,
     },
     /// Two hosts cabled to each other, or a link from a switch to itself.
-    #[error("a link from {from:?} to {to:?} is not possible")]
+    #[error("a link from {from} to {to} is not possible")]
     BadLink {
         /// One end.
         from: Vertex,

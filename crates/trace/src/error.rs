@@ -1,5 +1,6 @@
 //! What can go wrong with a trace.
 
+use narrows_units::Excess;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -14,15 +15,38 @@ pub enum TraceError {
         /// Why.
         error: std::io::Error,
     },
+    /// Operations are kept in temporary files.
+    #[error("temporary files go to {} ($TMPDIR): {error}", folder.display())]
+    Temporary {
+        /// Where they are.
+        folder: PathBuf,
+        /// Why they cannot be.
+        error: std::io::Error,
+    },
     /// A line of a file, or a place in a binary one, is not what the format says.
     #[error("{0}")]
     Malformed(Mistake),
     /// A file has nothing to do with its format as a whole, or a program cannot be written in a format.
     #[error("{0}")]
     Unsuitable(String),
+    /// An operation asks for more than a simulation holds.
+    #[error("rank {rank}, operation {operation}: {excess}")]
+    Excess {
+        /// Of the program.
+        rank: u32,
+        /// Number among the operations of the rank, from 0.
+        operation: u64,
+        /// Of what.
+        excess: Excess,
+    },
 }
 
 impl TraceError {
+    /// Of a temporary file.
+    pub(crate) fn temporary(error: std::io::Error) -> TraceError {
+        TraceError::Temporary { folder: std::env::temp_dir(), error }
+    }
+
     pub(crate) fn file(path: &Path) -> impl FnOnce(std::io::Error) -> TraceError + '_ {
         move |error| TraceError::File { path: path.to_owned(), error }
     }

@@ -1,6 +1,7 @@
 //! Traces as files: which format, reading, writing.
 
 use crate::error::TraceError;
+use crate::limits::Limited;
 use crate::lines::{Complain, strict};
 use crate::operation::Program;
 use crate::spool::Stored;
@@ -149,6 +150,8 @@ pub fn write(path: &Path, format: Format, program: &mut dyn Program) -> Result<V
     if format == Format::TimeIndependent {
         return Err(TraceError::Unsuitable(String::from("time-independent traces are read only; write vef, goal, goal-binary or jsonl")));
     }
+    // Products of a generator or of a scaling may be too large.
+    let program = &mut Limited::new(program);
     // Written beside the target, which stays as it was if anything goes wrong.
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let temporary = tempfile::NamedTempFile::new_in(folder).map_err(TraceError::file(path))?;

@@ -5,7 +5,7 @@
 use crate::operation::{Collective, CollectiveCall, Dependency, Kind, Operation, Order, Program};
 use crate::sequence::{Sequence, Sink};
 use crate::{Communicators, TraceError};
-use narrows_units::SimTime;
+use narrows_units::{Bytes, Excess, SimTime};
 use std::collections::VecDeque;
 
 /// The patterns.
@@ -74,9 +74,6 @@ pub struct Parameters {
     pub compute: Option<SimTime>,
 }
 
-/// Largest message.
-const MAX_BYTES: u64 = 1 << 48;
-
 // LAMMPS, bench/in.lj and the logs beside it: reduced density, cutoff with skin, 32,000 atoms.
 const ATOMS: f64 = 32_000.0;
 const DENSITY: f64 = 0.8442;
@@ -142,8 +139,8 @@ impl Generated {
         if ranks == 0 || ranks > 1 << 24 {
             return refuse(format!("expected 1 to {} ranks, found {ranks}", 1 << 24));
         }
-        if parameters.bytes.is_some_and(|bytes| bytes > MAX_BYTES) {
-            return refuse(format!("expected at most {MAX_BYTES} bytes"));
+        if parameters.bytes.is_some_and(|bytes| Bytes(bytes) > Bytes::MESSAGE_MAX) {
+            return refuse(Excess::Message.to_string());
         }
         if parameters.bytes.is_some() && matches!(pattern, Pattern::LammpsLike | Pattern::HpcgLike) {
             return refuse(format!("the sizes of {} follow from its grid: leave out the bytes", pattern.name()));

@@ -4,8 +4,9 @@
 //! who waits for whom for good. VEF files are written in that order, and the static analysis draws its times.
 
 use crate::TraceError;
+use crate::meetings::{Contradiction, Part};
 use crate::operation::{CollectiveCall, Dependency, Event, Kind, Operation, Order, Program};
-use narrows_units::SimTime;
+use narrows_units::{Excess, SimTime};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
@@ -125,8 +126,8 @@ struct Anchor {
 impl Anchor {
     const RUN: Anchor = Anchor { time: SimTime::ZERO, origin: Origin::Run, since: SimTime::ZERO };
 
-    fn later(self, delay: SimTime) -> Anchor {
-        Anchor { time: self.time + delay, origin: self.origin, since: self.since + delay }
+    fn later(self, delay: SimTime) -> Result<Anchor, Excess> {
+        Ok(Anchor { time: self.time.checked_add(delay)?, origin: self.origin, since: self.since + delay })
     }
 
     /// The one that holds up longer; at the same time, a message received before a message sent.
@@ -190,7 +191,7 @@ enum Step {
 #[derive(Debug)]
 struct Meeting {
     number: u64,
-    first: CollectiveCall,
+    first: Part,
     parts: Vec<(u32, u64)>,
 }
 
@@ -269,7 +270,7 @@ impl Run<'_> {
             }
             let ready = slot.missing == 0;
             if ready {
-                slot.start = slot.start.later(slot.operation.delay);
+                slot.start = slot.start.later(slot.operation.delay).map_err(|excess| beyond(index, number, excess))?;
                 self.queue.push(Reverse((slot.start.time, index, number, Step::Start)));
             }
             rank.slots.push_back(slot);
@@ -288,11 +289,11 @@ impl Run<'_> {
                 rank.cpus.resize(cpu + 1, SimTime::ZERO);
             }
             if rank.cpus[cpu] > time {
-                slot.start = slot.start.later(rank.cpus[cpu].saturating_sub(time));
+                slot.start = slot.start.later(rank.cpus[cpu].saturating_sub(time)).map_err(|excess| beyond(index, number, excess))?;
                 self.queue.push(Reverse((rank.cpus[cpu], index, number, Step::Start)));
                 return Ok(());
             }
-            rank.cpus[cpu] = time + duration;
+            rank.cpus[cpu] = time.checked_add(duration).map_err(|excess| beyond(index, number, excess))?;
         }
         slot.started = true;
         let Anchor { origin, since, .. } = slot.start;
@@ -306,7 +307,7 @@ impl Run<'_> {
             _ => 0,
         };
         self.observer.start(&Start { time, rank: index, operation: &operation, number: count, origin, since })?;
-        self.release(index, number, Event::Started);
+        self.release(index, number, Event::Started)?;
         match operation.kind {
             Kind::Compute { duration } => self.queue.push(Reverse((time + duration, index, number, Step::End))),
             Kind::Send { to, bytes, tag } => {
@@ -334,7 +335,7 @@ impl Run<'_> {
     fn end(&mut self, rank: u32, number: u64, anchor: Anchor) -> Result<(), TraceError> {
         self.slot(rank, number).done = Some(anchor);
         self.ranks[rank as usize].open -= 1;
-        self.release(rank, number, Event::Done);
+        self.release(rank, number, Event::Done)?;
         let finish = &mut self.outcome.finish[rank as usize];
         *finish = (*finish).max(anchor.time);
         self.finish_check(rank);
@@ -349,28 +350,26 @@ impl Run<'_> {
     }
 
     /// Tells those that waited for it.
-    fn release(&mut self, rank: u32, number: u64, event: Event) {
+    fn release(&mut self, rank: u32, number: u64, event: Event) -> Result<(), TraceError> {
         let slot = self.slot(rank, number);
         let anchor = match event {
             Event::Started => slot.after_start(),
             Event::Done => slot.done.unwrap_or(slot.start),
         };
-        let mut waiting = std::mem::take(&mut slot.waiting);
-        waiting.retain(|&(wanted, next)| {
-            if wanted != event {
-                return true;
-            }
+        let waiting = std::mem::take(&mut slot.waiting);
+        let (now, later): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|(wanted, _)| *wanted == event);
+        self.slot(rank, number).waiting = later;
+        for (_, next) in now {
             let slot = self.slot(rank, next);
             slot.start = slot.start.max(anchor);
             slot.missing -= 1;
             if slot.missing == 0 {
-                slot.start = slot.start.later(slot.operation.delay);
+                slot.start = slot.start.later(slot.operation.delay).map_err(|excess| beyond(rank, next, excess))?;
                 let time = slot.start.time;
                 self.queue.push(Reverse((time, rank, next, Step::Start)));
             }
-            false
-        });
-        self.slot(rank, number).waiting = waiting;
+        }
+        Ok(())
     }
 
     fn arrive(&mut self, from: u32, to: u32, tag: u32, message: Message) -> Result<(), TraceError> {
@@ -435,19 +434,13 @@ impl Run<'_> {
         *place += 1;
         let key = (call.communicator, *place);
         let next = self.outcome.collectives;
-        let meeting = self.collectives.entry(key).or_insert_with(|| Meeting { number: next, first: call, parts: Vec::new() });
+        let part = Part { rank: index, operation: number, call };
+        let meeting = self.collectives.entry(key).or_insert_with(|| Meeting { number: next, first: part, parts: Vec::new() });
         self.outcome.collectives = next.max(meeting.number + 1);
         meeting.parts.push((index, number));
         let (count, first) = (meeting.number, meeting.first);
-        if (first.operation, first.root) != (call.operation, call.root) {
-            self.problem(format!(
-                "rank {index}, operation {number}: {} root {} meets {} root {} on communicator {}",
-                call.operation.name(),
-                call.root,
-                first.operation.name(),
-                first.root,
-                call.communicator
-            ));
+        if let Some(contradiction) = Contradiction::between(first, part) {
+            self.problem(contradiction.to_string());
         }
         count
     }
@@ -502,6 +495,10 @@ impl Run<'_> {
             self.problem(text);
         }
     }
+}
+
+fn beyond(rank: u32, operation: u64, excess: Excess) -> TraceError {
+    TraceError::Excess { rank, operation, excess }
 }
 
 impl Slot {

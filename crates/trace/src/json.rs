@@ -1,18 +1,21 @@
 //! Rank programs as JSON Lines: the format that says all that a program can say, for scripts.
 //!
 //! ```text
-//! {"narrows_trace":1,"ranks":2,"order":"sequential","communicators":[[0,1]]}
+//! {"narrows_trace":1,"ranks":2,"order":"sequential","communicators":[[0,1]],"closed":true}
 //! {"rank":0,"op":"compute","ps":1000000}
 //! {"rank":0,"op":"send","to":1,"bytes":8,"tag":7}
 //! {"rank":0,"op":"allreduce","comm":1,"send":8,"recv":8,"after":[0],"after_start":[1]}
 //! {"rank":1,"op":"recv","from":0,"bytes":8,"tag":7}
 //! {"rank":1,"op":"allreduce","comm":1,"send":8,"recv":8}
+//! {"operations":5}
 //! ```
 //!
 //! One line per operation, those of a rank in order, the ranks in any order. `after`: numbers of operations of the same rank, from
 //! 0, whose end it waits for; `after_start`: whose start. Without both it waits for the end of the operation before; `"after":[]`
 //! waits for nothing. No `from` or `tag` of a `recv`: any. Also: `delay_ps`, `cpu`, `nic`, and `root` (a position in the
 //! communicator) of collectives, which have MPI's names in lower case. `communicators` are number 1 and up; 0 has all ranks.
+//! `"closed":true` promises a last line with the number of operations, so that a file that was cut is told from a whole one; a script
+//! may leave out both.
 
 use crate::Communicators;
 use crate::error::{Mistake, TraceError};
@@ -36,6 +39,15 @@ struct Header {
     order: String,
     #[serde(default)]
     communicators: Vec<Vec<u32>>,
+    #[serde(default)]
+    closed: bool,
+}
+
+/// The last line.
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Close {
+    operations: u64,
 }
 
 #[derive(Default, Deserialize, Serialize)]
@@ -82,24 +94,48 @@ pub fn read(path: &Path, input: impl BufRead, complain: &mut Complain<'_>) -> Re
     if !lines.advance()? {
         return Err(TraceError::Malformed(lines.whole("expected a line with \"narrows_trace\", but the file is empty")));
     }
-    let (ranks, order, communicators) = header(&lines).map_err(TraceError::Malformed)?;
+    let (ranks, order, communicators, mut open) = header(&lines).map_err(TraceError::Malformed)?;
+    let is_counted = open;
     let mut spool = Spool::new(ranks)?;
     let mut after = Vec::new();
+    let mut records = 0u64;
     while lines.advance()? {
         if lines.line().is_empty() {
             continue;
         }
-        match record(&lines, &spool, &communicators, order, &mut after) {
-            Ok((rank, operation)) => {
-                spool.push(rank, &operation, &after)?;
+        if is_counted && lines.line().starts_with(b"{\"operations\"") {
+            match serde_json::from_slice::<Close>(lines.line()) {
+                Ok(Close { operations }) if operations == records && open => {}
+                Ok(Close { operations }) => {
+                    complain(lines.mistake(format!("expected {operations} operations before this line, once; found {records}")))?
+                }
+                Err(error) => complain(lines.mistake(json(&error)))?,
             }
+            open = false;
+            continue;
+        }
+        records += 1;
+        if is_counted && !open {
+            complain(lines.mistake("expected the end of the file behind the number of operations"))?;
+        }
+        match record(&lines, &spool, &communicators, order, &mut after) {
+            Ok((rank, operation)) => match spool.push(rank, &operation, &after) {
+                Ok(_) => {}
+                Err(error @ TraceError::Excess { .. }) => complain(lines.mistake(error.to_string()))?,
+                Err(error) => return Err(error),
+            },
             Err(message) => complain(lines.mistake(message))?,
         }
+    }
+    if open {
+        complain(lines.whole("expected a last line with the number of operations, as the first line says, but the file ends: it was cut"))?;
+    } else if !is_counted && records == 0 {
+        complain(lines.whole("expected operations behind the first line, but the file ends"))?;
     }
     spool.finish(communicators, order)
 }
 
-fn header(lines: &Lines<'_>) -> Result<(u32, Order, Communicators), Mistake> {
+fn header(lines: &Lines<'_>) -> Result<(u32, Order, Communicators, bool), Mistake> {
     let header: Header = serde_json::from_slice(lines.line()).map_err(|error| lines.mistake(json(&error)))?;
     if header.narrows_trace != VERSION {
         return Err(lines.mistake(format!("expected \"narrows_trace\":{VERSION}, found {}", header.narrows_trace)));
@@ -120,7 +156,7 @@ fn header(lines: &Lines<'_>) -> Result<(u32, Order, Communicators), Mistake> {
             return Err(lines.mistake(format!("expected communicator {number} to have ranks below {}, each once", header.ranks)));
         }
     }
-    Ok((header.ranks, order, communicators))
+    Ok((header.ranks, order, communicators, header.closed))
 }
 
 /// serde_json counts lines of its own.
@@ -218,9 +254,9 @@ pub fn write(path: &Path, output: &mut impl Write, program: &mut dyn Program) ->
     };
     let known = program.communicators();
     let communicators = (1..known.count()).map(|number| known.members(number).collect()).collect();
-    let header = Header { narrows_trace: VERSION, ranks: program.ranks(), order: order.to_owned(), communicators };
+    let header = Header { narrows_trace: VERSION, ranks: program.ranks(), order: order.to_owned(), communicators, closed: true };
     put(output, &header).map_err(fail)?;
-    let mut after = Vec::new();
+    let (mut after, mut operations) = (Vec::new(), 0);
     if program.order() == Order::Causal {
         // Rank by rank would lose nothing, but a reader of the lines would wait for the last rank's first one.
         let mut live: Vec<(u32, u64)> = (0..program.ranks()).map(|rank| (rank, 0)).collect();
@@ -230,19 +266,22 @@ pub fn write(path: &Path, output: &mut impl Write, program: &mut dyn Program) ->
                 if let Some(operation) = program.next(rank, &mut after)? {
                     put(output, &line(rank, number, &operation, &after)).map_err(fail)?;
                     next.push((rank, number + 1));
+                    operations += 1;
                 }
             }
             live = next;
         }
-        return output.flush().map_err(fail);
-    }
-    for rank in 0..program.ranks() {
-        let mut number = 0;
-        while let Some(operation) = program.next(rank, &mut after)? {
-            put(output, &line(rank, number, &operation, &after)).map_err(fail)?;
-            number += 1;
+    } else {
+        for rank in 0..program.ranks() {
+            let mut number = 0;
+            while let Some(operation) = program.next(rank, &mut after)? {
+                put(output, &line(rank, number, &operation, &after)).map_err(fail)?;
+                number += 1;
+            }
+            operations += number;
         }
     }
+    put(output, &Close { operations }).map_err(fail)?;
     output.flush().map_err(fail)
 }
 

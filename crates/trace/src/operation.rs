@@ -14,6 +14,7 @@
 use crate::{Communicators, TraceError};
 use narrows_units::SimTime;
 use std::collections::VecDeque;
+use std::fmt;
 
 /// One operation of one rank. It starts [`Operation::delay`] after the last of its dependencies, or after the start of the run
 /// if it has none.
@@ -81,6 +82,60 @@ pub struct CollectiveCall {
     pub send: u64,
     /// Bytes that this rank gets; see [`Collective`].
     pub receive: u64,
+}
+
+impl CollectiveCall {
+    /// The size that all members of a communicator must agree on, for the collectives that have one.
+    pub fn common_size(&self) -> Option<u64> {
+        match self.operation {
+            Collective::Barrier | Collective::Gatherv | Collective::Scatterv | Collective::Alltoallv => None,
+            Collective::Broadcast | Collective::Reduce => Some(self.send.max(self.receive)),
+            Collective::Scatter | Collective::Allgatherv => Some(self.receive),
+            Collective::Allreduce
+            | Collective::Gather
+            | Collective::Allgather
+            | Collective::Alltoall
+            | Collective::ReduceScatterBlock
+            | Collective::ReduceScatter
+            | Collective::Scan
+            | Collective::Exscan => Some(self.send),
+        }
+    }
+}
+
+/// For messages: `bcast of 8 B with root 0`.
+impl fmt::Display for CollectiveCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.operation.name())?;
+        match self.common_size() {
+            Some(bytes) => write!(f, " of {bytes} B")?,
+            None if self.operation == Collective::Barrier => {}
+            None => write!(f, " (sends {} B, gets {} B)", self.send, self.receive)?,
+        }
+        if self.operation.has_root() { write!(f, " with root {}", self.root) } else { Ok(()) }
+    }
+}
+
+/// For messages: `a send of 8 B to rank 1, tag 0`.
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Kind::Compute { duration } => write!(f, "computing for {duration}"),
+            Kind::Send { to, bytes, tag } => write!(f, "a send of {bytes} B to rank {to}, tag {tag}"),
+            Kind::Receive { from, bytes, tag } => {
+                write!(f, "a receive of up to {bytes} B from ")?;
+                match from {
+                    Some(from) => write!(f, "rank {from}, ")?,
+                    None => f.write_str("any rank, ")?,
+                }
+                match tag {
+                    Some(tag) => write!(f, "tag {tag}"),
+                    None => f.write_str("any tag"),
+                }
+            }
+            Kind::Collective(call) => write!(f, "{call} on communicator {}", call.communicator),
+        }
+    }
 }
 
 /// Collective operations, with what `send` and `receive` mean: the bytes in this rank's send and receive buffer, its own part

@@ -99,7 +99,10 @@ pub fn merge(folder: &Path) -> Result<Recording, TraceError> {
             })?;
         }
         state.sequence.compute(SimTime::from_ns(input.header.rest));
-        state.sequence.end(rank, &mut spool)?;
+        state.sequence.end(rank, &mut spool).map_err(|error| match error {
+            TraceError::Excess { .. } => input.mistake(error.to_string()),
+            error => error,
+        })?;
     }
     let program = spool.finish(communicators, Order::Sequential)?;
     Ok(Recording { program, records, unfinished, one_sided, one_sided_bytes })
@@ -122,7 +125,10 @@ enum Refusal {
 
 impl From<TraceError> for Refusal {
     fn from(error: TraceError) -> Refusal {
-        Refusal::Fatal(error)
+        match error {
+            TraceError::Excess { .. } => Refusal::Text(error.to_string()),
+            error => Refusal::Fatal(error),
+        }
     }
 }
 

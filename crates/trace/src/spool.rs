@@ -4,6 +4,7 @@
 //! `$TMPDIR`, without a name) of chunks, each with operations of one rank and the number of that rank's next chunk. Writing and
 //! reading keep one chunk per rank in memory: 1 KiB. An operation takes 4 to 20 bytes.
 
+use crate::limits::Limits;
 use crate::operation::{Collective, CollectiveCall, Dependency, Event, Kind, Operation, Order, Program};
 use crate::{Communicators, TraceError};
 use narrows_units::SimTime;
@@ -24,6 +25,7 @@ pub struct Spool {
     file: File,
     chunks: u64,
     ranks: Vec<Tail>,
+    limits: Limits,
 }
 
 #[derive(Debug)]
@@ -32,7 +34,6 @@ struct Tail {
     /// Where `bytes` will go.
     chunk: u64,
     bytes: Vec<u8>,
-    operations: u64,
 }
 
 impl Spool {
@@ -41,27 +42,27 @@ impl Spool {
     /// # Errors
     /// No temporary file can be made.
     pub fn new(ranks: u32) -> Result<Spool, TraceError> {
-        let file = tempfile::tempfile().map_err(TraceError::file(&std::env::temp_dir()))?;
-        let tails = (0..ranks).map(|_| Tail { first: NO_CHUNK, chunk: NO_CHUNK, bytes: Vec::new(), operations: 0 }).collect();
-        Ok(Spool { file, chunks: 0, ranks: tails })
+        let file = tempfile::tempfile().map_err(TraceError::temporary)?;
+        let tails = (0..ranks).map(|_| Tail { first: NO_CHUNK, chunk: NO_CHUNK, bytes: Vec::new() }).collect();
+        Ok(Spool { file, chunks: 0, ranks: tails, limits: Limits::new(ranks) })
     }
 
     /// How many operations this rank has so far: the number of the next one.
     pub fn operations(&self, rank: u32) -> u64 {
-        self.ranks[rank as usize].operations
+        self.limits.operations(rank)
     }
 
     /// Appends an operation; its number.
     ///
     /// # Errors
-    /// The temporary file cannot be written.
+    /// [`TraceError::Excess`], after which the operation is not in it; or the temporary file cannot be written.
     ///
     /// # Panics
     /// If there is no such rank, or a dependency is not an earlier operation.
     pub fn push(&mut self, rank: u32, operation: &Operation, after: &[Dependency]) -> Result<u64, TraceError> {
+        let number = self.limits.operations(rank);
+        self.limits.add(rank, operation)?;
         let tail = &mut self.ranks[rank as usize];
-        let number = tail.operations;
-        tail.operations += 1;
         encode(&mut tail.bytes, number, operation, after);
         while tail.bytes.len() > CHUNK - HEADER {
             if tail.chunk == NO_CHUNK {
@@ -83,7 +84,7 @@ impl Spool {
     /// # Errors
     /// The temporary file cannot be written.
     pub fn finish(self, communicators: Communicators, order: Order) -> Result<Stored, TraceError> {
-        let Spool { file, mut chunks, mut ranks } = self;
+        let Spool { file, mut chunks, mut ranks, limits } = self;
         for tail in &mut ranks {
             if tail.bytes.is_empty() {
                 continue;
@@ -97,7 +98,8 @@ impl Spool {
             tail.bytes = Vec::new();
         }
         let mut stored = Stored { file, communicators, order, starts: Vec::new(), ranks: Vec::new() };
-        stored.starts = ranks.iter().map(|tail| Start { chunk: tail.first, operations: tail.operations }).collect();
+        let starts = ranks.iter().zip(0..).map(|(tail, rank)| Start { chunk: tail.first, operations: limits.operations(rank) });
+        stored.starts = starts.collect();
         stored.rewind();
         Ok(stored)
     }
@@ -108,7 +110,7 @@ fn write_chunk(file: &File, chunk: u64, next: u64, payload: &[u8]) -> Result<(),
     bytes[..8].copy_from_slice(&next.to_le_bytes());
     bytes[8..HEADER].copy_from_slice(&(payload.len() as u16).to_le_bytes());
     bytes[HEADER..HEADER + payload.len()].copy_from_slice(payload);
-    file.write_all_at(&bytes, chunk * CHUNK as u64).map_err(TraceError::file(&std::env::temp_dir()))
+    file.write_all_at(&bytes, chunk * CHUNK as u64).map_err(TraceError::temporary)
 }
 
 /// A program in a temporary file.
@@ -270,7 +272,7 @@ impl Source<'_> {
         if self.head.position == self.head.bytes.len() {
             self.head.bytes.resize(CHUNK, 0);
             let place = self.head.chunk * CHUNK as u64;
-            self.file.read_exact_at(&mut self.head.bytes, place).map_err(TraceError::file(&std::env::temp_dir()))?;
+            self.file.read_exact_at(&mut self.head.bytes, place).map_err(TraceError::temporary)?;
             let header = &self.head.bytes[..HEADER];
             self.head.chunk = u64::from_le_bytes(header[..8].try_into().expect("eight bytes"));
             let length = u16::from_le_bytes(header[8..].try_into().expect("two bytes"));

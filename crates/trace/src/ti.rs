@@ -13,14 +13,15 @@ use crate::lines::{self, Complain, Lines, Words, show};
 use crate::operation::{Collective, CollectiveCall, Kind, Order};
 use crate::sequence::Sequence;
 use crate::spool::{Spool, Stored};
-use narrows_units::{PS_PER_S, SimTime};
+use narrows_units::{Bytes, Excess, PS_PER_S, SimTime};
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 const MAX_RANKS: u64 = 1 << 24;
-const MAX_COUNT: u64 = 1 << 44;
+/// Largest count of elements: of the largest type more than the longest message, so that the product is what is checked.
+const MAX_COUNT: u64 = Bytes::MESSAGE_MAX.0;
 
 /// Bytes of the datatypes 0 to 29 of SimGrid (smpi_datatype.cpp, sizes of x86-64 Linux).
 const TYPES: [u64; 30] = [8, 4, 1, 2, 8, 4, 1, 8, 1, 1, 2, 4, 8, 8, 16, 4, 1, 1, 2, 4, 8, 1, 2, 4, 8, 8, 16, 32, 8, 8];
@@ -101,7 +102,10 @@ impl From<String> for Refusal {
 
 impl From<TraceError> for Refusal {
     fn from(error: TraceError) -> Refusal {
-        Refusal::Fatal(error)
+        match error {
+            TraceError::Excess { .. } => Refusal::Text(error.to_string()),
+            error => Refusal::Fatal(error),
+        }
     }
 }
 
@@ -112,6 +116,16 @@ struct State {
     requests: HashMap<(u32, u32, u32), VecDeque<u64>>,
     /// Bytes of the default type.
     unit: u64,
+    /// Computing so far.
+    work: SimTime,
+}
+
+impl State {
+    fn compute(&mut self, duration: SimTime) -> Result<(), Refusal> {
+        self.work = self.work.checked_add(duration).map_err(|excess| excess.to_string())?;
+        self.sequence.compute(duration);
+        Ok(())
+    }
 }
 
 struct Reader {
@@ -133,8 +147,8 @@ impl Reader {
         match action {
             b"init" => state.unit = if words.is_empty() { 1 } else { 8 },
             b"finalize" | b"comm_size" | b"comm_split" | b"comm_dup" | b"location" | b"test" => {}
-            b"compute" => state.sequence.compute(arguments.work(0, self.flops_per_s)?),
-            b"sleep" => state.sequence.compute(arguments.work(0, 1.0)?),
+            b"compute" => state.compute(arguments.work(0, self.flops_per_s)?)?,
+            b"sleep" => state.compute(arguments.work(0, 1.0)?)?,
             b"send" | b"isend" | b"recv" | b"irecv" => {
                 let kind = message(action, &arguments)?;
                 let key = match kind {
@@ -180,7 +194,7 @@ impl Reader {
             _ => {
                 let (call, work) = collective(action, rank, &arguments, self.flops_per_s)?;
                 state.sequence.call(rank, &mut self.spool, Kind::Collective(call))?;
-                state.sequence.compute(work);
+                state.compute(work)?;
             }
         }
         Ok(())
@@ -204,8 +218,13 @@ fn message(action: &[u8], arguments: &Arguments<'_>) -> Result<Kind, String> {
 fn collective(action: &[u8], rank: u32, arguments: &Arguments<'_>, flops_per_s: f64) -> Result<(CollectiveCall, SimTime), String> {
     let n = u64::from(arguments.ranks);
     let ranks = arguments.ranks as usize;
-    let sum =
-        |first: usize, datatype| (first..first + ranks).try_fold(0u64, |sum, at| Ok::<u64, String>(sum + arguments.bytes(at, datatype)?));
+    let sum = |first: usize, datatype| {
+        (first..first + ranks).try_fold(0u64, |sum, at| {
+            let sum = Bytes(sum + arguments.bytes(at, datatype)?);
+            if sum > Bytes::MESSAGE_MAX { Err(Excess::Message.to_string()) } else { Ok(sum.0) }
+        })
+    };
+    let times_n = |bytes: u64| Bytes(bytes).checked_mul(n).map(Bytes::get).map_err(|excess| excess.to_string());
     let root = |at: usize| arguments.optional(at, n - 1).map(|root| root as u32);
     let mut work = SimTime::ZERO;
     let (operation, root, send, receive) = match action {
@@ -229,18 +248,18 @@ fn collective(action: &[u8], rank: u32, arguments: &Arguments<'_>, flops_per_s: 
             };
             (operation, 0, bytes, bytes)
         }
-        b"alltoall" => (Collective::Alltoall, 0, n * arguments.bytes(0, Some(2))?, n * arguments.bytes(1, Some(3))?),
+        b"alltoall" => (Collective::Alltoall, 0, times_n(arguments.bytes(0, Some(2))?)?, times_n(arguments.bytes(1, Some(3))?)?),
         b"gather" => {
             let (root, send) = (root(2)?, arguments.bytes(0, Some(3))?);
-            (Collective::Gather, root, send, if rank == root { n * send } else { 0 })
+            (Collective::Gather, root, send, if rank == root { times_n(send)? } else { 0 })
         }
         b"scatter" => {
             let (root, receive) = (root(2)?, arguments.bytes(1, Some(4))?);
-            (Collective::Scatter, root, if rank == root { n * receive } else { 0 }, receive)
+            (Collective::Scatter, root, if rank == root { times_n(receive)? } else { 0 }, receive)
         }
         b"allgather" => {
             let send = arguments.bytes(0, Some(2))?;
-            (Collective::Allgather, 0, send, n * send)
+            (Collective::Allgather, 0, send, times_n(send)?)
         }
         b"gatherv" => {
             let root = root(1 + ranks)?;
@@ -311,13 +330,14 @@ impl Arguments<'_> {
                 *known.ok_or_else(|| format!("expected a datatype from 0 to {}, found {number}", TYPES.len() - 1))?
             }
         };
-        Ok(self.number(at, MAX_COUNT)? * unit)
+        Bytes(self.number(at, MAX_COUNT)?).checked_mul(unit).map(Bytes::get).map_err(|excess| excess.to_string())
     }
 
     fn work(&self, at: usize, per_s: f64) -> Result<SimTime, String> {
         let word = self.word(at)?;
         let ps = decimal(word).map(|value| (value / per_s * PS_PER_S as f64).round());
-        ps.filter(|ps| *ps < 1e19).map(|ps| SimTime(ps as u64)).ok_or_else(|| format!("expected an amount of work, found {}", show(word)))
+        let time = ps.map(|ps| SimTime(ps as u64)).ok_or_else(|| format!("expected an amount of work, found {}", show(word)))?;
+        if time > SimTime::END { Err(Excess::Time.to_string()) } else { Ok(time) }
     }
 }
 

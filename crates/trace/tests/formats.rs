@@ -461,3 +461,119 @@ fn files_that_are_not_there() {
     let error = narrows_trace::open(Path::new("/nonexistent/a.vef"), ReadOptions::default()).unwrap_err();
     assert_eq!(error.to_string(), "/nonexistent/a.vef: No such file or directory (os error 2)");
 }
+
+/// 9,000,000 s are 104 days: one is possible, two in one rank are not.
+#[test]
+fn times_that_add_up_to_more_than_a_simulation_holds_have_their_place() {
+    let days = "the times add up to more than 200 days";
+    let long = 9_000_000_000_000_000u64;
+    let vef = format!("VEF 2 2 1 0 0 TRUE\nC0 0 1\n0 0 1 8 0 {long} -1\n1 0 1 8 1 {long} 0\n");
+    let json = format!(
+        "{{\"narrows_trace\":1,\"ranks\":1,\"order\":\"sequential\"}}\n\
+         {{\"rank\":0,\"op\":\"compute\",\"ps\":{long}000}}\n{{\"rank\":0,\"op\":\"compute\",\"ps\":1,\"delay_ps\":{long}000}}\n"
+    );
+    let goal = format!("num_ranks 1\nrank 0 {{\ncalc {long}\ncalc {long}\n}}\n");
+    let simgrid = "0 init\n0 compute 9e15\n0 barrier\n0 sleep 9e6\n0 finalize\n";
+    let places = [(vef, "4"), (json, "3"), (goal, "4"), (simgrid.to_owned(), "4")];
+    for (text, line) in places {
+        let found = mistakes(&text);
+        assert!(found[0].starts_with(&format!("{line}: ")) && found[0].contains(days), "{found:?}");
+    }
+}
+
+/// Each rank for itself is within the limit, one after the other they are not.
+#[test]
+fn times_of_ranks_that_wait_for_each_other_add_up_too() {
+    let mut program = Recorded::new(3, Communicators::world(3), Order::Sequential);
+    for rank in 0..3 {
+        let mut number = 0;
+        if rank > 0 {
+            program.push(rank, receive(rank - 1, 8, 0), &[]);
+            number += 1;
+        }
+        let compute = Operation::new(Kind::Compute { duration: SimTime::from_us(9_000_000_000_000) });
+        let after: Vec<Dependency> = (0..number).map(Dependency::done).collect();
+        program.push(rank, compute, &after);
+        program.push(rank, send((rank + 1) % 3, 8, 0, 0), &[Dependency::done(number)]);
+    }
+    let error = ideal::run(&mut program, &mut ideal::Nobody).unwrap_err();
+    assert_eq!(error.to_string(), "rank 1, operation 1: the times add up to more than 200 days, where simulated time ends");
+}
+
+/// One cap on sizes in every reader, and in what is written.
+#[test]
+fn sizes_have_one_limit_in_every_format() {
+    let most = 1u64 << 48;
+    for (bytes, fits) in [(most, true), (most + 1, false), (9_000_000_000_000_000, false), (u64::MAX, false)] {
+        let texts = [
+            format!("VEF 2 1 1 0 0 TRUE\nC0 0 1\n0 0 1 {bytes} 0 0 -1\n"),
+            format!(
+                "{{\"narrows_trace\":1,\"ranks\":2,\"order\":\"sequential\"}}\n{{\"rank\":0,\"op\":\"send\",\"to\":1,\"tag\":0,\"bytes\":{bytes}}}\n"
+            ),
+            format!("num_ranks 2\nrank 0 {{\nsend {bytes}b to 1\n}}\nrank 1 {{\nrecv {bytes}b from 0\n}}\n"),
+            format!("0 send 1 0 {bytes}\n1 barrier\n"),
+        ];
+        for text in texts {
+            let found = mistakes(&text);
+            assert_eq!(found.is_empty(), fits, "{bytes}: {found:?}");
+            assert!(found.iter().all(|line| line.contains("281474976710656")), "{found:?}");
+        }
+        let mut program = Recorded::new(2, Communicators::world(2), Order::Sequential);
+        program.push(0, send(1, bytes, 0, 0), &[]);
+        let folder = tempfile::tempdir().unwrap();
+        for format in [Format::JsonLines, Format::Goal, Format::GoalBinary] {
+            assert_eq!(narrows_trace::write(&folder.path().join("out"), format, &mut program.clone()).is_ok(), fits, "{format}");
+        }
+    }
+    // Products: a rank's part in an all-to-all of many, in VEF and in SimGrid's lines.
+    let vef = format!("VEF 2 0 1 1 2 TRUE\nC0 0 1\nG0 0 7 0 {most} 0 0 0 -1\nG0 0 7 1 {most} 0 0 0 -1\n");
+    assert!(mistakes(&vef)[0].starts_with("3: expected at most") || mistakes(&vef)[0].starts_with("3: more than"), "{:?}", mistakes(&vef));
+    assert!(mistakes(format!("0 alltoall {most} {most}\n1 alltoall {most} {most}\n"))[0].starts_with("1: "));
+}
+
+/// What ranks say of one collective: told at the line where it is known, with both ranks, the operation and both values.
+#[test]
+fn contradictions_in_a_collective_name_both_ranks_and_both_values() {
+    let vef = "VEF 2 0 1 1 2 TRUE\nC0 0 1\nG0 0 2 0 8 8 0 0 -1\nG0 0 2 1 1000000 1000000 0 0 -1\n";
+    assert_eq!(
+        mistakes(vef),
+        ["4: G0: rank 0, operation 0, calls allreduce of 8 B, but rank 1, operation 0, calls allreduce of 1000000 B \
+          on the same communicator (0) at this point"]
+    );
+    let mut program = Recorded::new(2, Communicators::world(2), Order::Sequential);
+    program.push(0, collective(Collective::Broadcast, 0, 8, 0, 0), &[]);
+    program.push(1, collective(Collective::Broadcast, 0, 0, 800_000, 0), &[]);
+    assert_eq!(
+        ideal::run(&mut program, &mut ideal::Nobody).unwrap().problems,
+        ["rank 0, operation 0, calls bcast of 8 B with root 0, but rank 1, operation 0, calls bcast of 800000 B with root 0 \
+          on the same communicator (0) at this point"]
+    );
+}
+
+/// A file that ends too early, or too late.
+#[test]
+fn a_file_that_was_cut_or_has_more_behind_its_end_is_refused() {
+    let (file, _) = written(&mut sample(), Format::JsonLines);
+    let text = std::fs::read_to_string(&file.path).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    for kept in 1..lines.len() {
+        let found = mistakes(lines[..kept].join("\n"));
+        assert!(found.last().unwrap().ends_with("the file ends: it was cut"), "{kept} lines: {found:?}");
+    }
+    let found = mistakes(format!("{text}{}\n", lines[1]));
+    assert!(!found.is_empty(), "an operation behind the end");
+    // A script's file without a count may be cut behind its first line only.
+    let bare = "{\"narrows_trace\":1,\"ranks\":2,\"order\":\"sequential\"}\n";
+    assert_eq!(mistakes(bare), ["expected operations behind the first line, but the file ends"]);
+    let mut binary = {
+        let mut program = Recorded::new(1, Communicators::world(1), Order::Graph);
+        program.push(0, Operation::new(Kind::Compute { duration: SimTime::from_us(1) }), &[]);
+        std::fs::read(&written(&mut program, Format::GoalBinary).0.path).unwrap()
+    };
+    let length = binary.len();
+    binary.extend([0; 5]);
+    assert_eq!(
+        mistakes(binary),
+        [format!("byte {length}: expected the end of the file behind the parts of all ranks, found 5 more bytes")]
+    );
+}

@@ -143,6 +143,11 @@ impl RawClass {
         let pattern = pattern.ok_or_else(|| complain(usize::MAX, String::from("needs a pattern, such as pattern = \"uniform\"")))?;
         let injection = read(self.injection.as_ref(), &complain)?.unwrap_or(Injection::Bernoulli);
         let mut class = Class::new("", pattern);
+        if let Some(name) = &self.name
+            && (name.get_ref().is_empty() || name.get_ref().chars().any(char::is_control))
+        {
+            return Err(complain(name.span().start, String::from("a name is one line of text, or left out")));
+        }
         class.name = self.name.map_or_else(String::new, Spanned::into_inner);
         if let Some(load) = self.load {
             injection.check(*load.get_ref()).map_err(|error| complain(load.span().start, error.to_string()))?;
@@ -264,6 +269,8 @@ mod tests {
             ("pattern=uniform prio=1", "unknown key \"prio\"; expected one of name, pattern"),
             ("pattern=uniform pattern=tornado", "pattern is given twice"),
             ("pattern=uniform load=x", "expected a number"),
+            ("pattern=uniform name=", "a name is one line of text"),
+            ("pattern=uniform name=a\u{7}b", "a name is one line of text"),
             ("load=0.5", "needs a pattern"),
         ] {
             let message = Class::parse(text).unwrap_err().to_string();

@@ -43,6 +43,14 @@ pub enum TrafficError {
         /// The load.
         load: f64,
     },
+    /// A load whose messages nobody will live to see.
+    #[error("load {load:e}: expected at least {least:e}")]
+    TooLittle {
+        /// The load.
+        load: f64,
+        /// Smallest.
+        least: f64,
+    },
     /// Bursts cannot make this load.
     #[error("load {load}: bursts at a peak of {peak} make a load of at most {peak}")]
     LoadAbovePeak {

@@ -5,6 +5,9 @@ use narrows_engine::random::Stream;
 use std::fmt;
 use std::str::FromStr;
 
+/// A message in a minute or more: its gaps are beyond any measurement. Much smaller loads are no probabilities in floating point any more.
+pub const LEAST_LOAD: f64 = 1e-9;
+
 /// How the messages of a source follow each other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Injection {
@@ -78,7 +81,8 @@ impl Injection {
             }
             Injection::Closed { .. } => 0.0,
         };
-        (gap * slot) as u64
+        // Two messages of one source at one time would be followed by any number of others.
+        ((gap * slot) as u64).max(1)
     }
 
     /// Checks a load against it.
@@ -88,6 +92,9 @@ impl Injection {
     pub fn check(&self, load: f64) -> Result<(), TrafficError> {
         if !(load > 0.0 && load <= 1.0) {
             return Err(TrafficError::Load { load });
+        }
+        if load < LEAST_LOAD {
+            return Err(TrafficError::TooLittle { load, least: LEAST_LOAD });
         }
         match *self {
             Injection::OnOff { peak, .. } if load > peak => Err(TrafficError::LoadAbovePeak { load, peak }),

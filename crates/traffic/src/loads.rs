@@ -1,4 +1,5 @@
 use crate::TrafficError;
+use crate::injection::LEAST_LOAD;
 
 /// More points than this are a slip of the pen.
 const MAX_POINTS: usize = 10_000;
@@ -35,6 +36,9 @@ pub fn loads(text: &str) -> Result<Vec<f64>, TrafficError> {
     if let Some(&load) = list.iter().find(|load| !(**load > 0.0 && **load <= 1.0)) {
         return Err(TrafficError::Load { load });
     }
+    if let Some(&load) = list.iter().find(|load| **load < LEAST_LOAD) {
+        return Err(TrafficError::TooLittle { load, least: LEAST_LOAD });
+    }
     Ok(list)
 }
 
@@ -55,6 +59,8 @@ mod tests {
         for (text, expected) in [
             ("1.2", "load 1.2: a load is a fraction of the injection bandwidth, above 0 and at most 1"),
             ("0:1:0.1", "load 0: a load is"),
+            ("1e-300", "load 1e-300: expected at least 1e-9"),
+            ("0.5,1e-10", "load 1e-10: expected at least 1e-9"),
             ("0.1:1.2:0.1", "load 1.1: a load is"),
             ("0.1:0.5", "three numbers"),
             ("0.5:0.1:0.1", "goes up from A to B"),

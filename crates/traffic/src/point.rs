@@ -124,6 +124,11 @@ impl Point {
         merged(self.classes.iter().map(|class| &class.fct))
     }
 
+    /// Whether anything at all was seen in the window.
+    pub fn is_empty(&self) -> bool {
+        self.accepted == 0.0 && self.classes.iter().all(|class| class.latency.count() + class.fct.count() == 0)
+    }
+
     /// Messages generated within the window that were not done at the end.
     pub fn unfinished(&self) -> u64 {
         self.classes.iter().map(|class| class.unfinished).sum()

@@ -94,6 +94,10 @@ impl Setup {
         if classes.len() > MAX_CLASSES {
             return Err(TrafficError::Contradiction(format!("{} classes of traffic; at most {MAX_CLASSES}", classes.len())));
         }
+        let names = || classes.iter().map(|class| class.name.as_str());
+        if let Some((_, name)) = names().enumerate().find(|&(index, name)| names().take(index).any(|other| other == name)) {
+            return Err(TrafficError::Contradiction(format!("two classes of traffic have the name \"{name}\": results go by it")));
+        }
         if load.is_some() && !self.needs_load() {
             let why = "every class has its own load or is a closed loop: leave out --load";
             return Err(TrafficError::Contradiction(String::from(why)));

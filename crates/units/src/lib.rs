@@ -6,7 +6,8 @@
 //! | [`Bytes`] | a size | bytes, `u64` |
 //! | [`ByteRate`] | a bandwidth | bytes per second, `u64` |
 //!
-//! [`parse`] reads them from text with units (`"250 ns"`, `"9 KiB"`, `"100 Gbit/s"`).
+//! [`parse`] reads them from text with units (`"250 ns"`, `"9 KiB"`, `"100 Gbit/s"`); [`show`] writes sizes and counts for people. What users give is
+//! added and multiplied by the checked operations, which say [`Excess`] where a simulation holds no more.
 //!
 //! ```
 //! use narrows_units::{ByteRate, Bytes, SimTime};
@@ -16,6 +17,7 @@
 //! ```
 
 pub mod parse;
+pub mod show;
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
@@ -24,6 +26,20 @@ use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
 pub const PS_PER_NS: u64 = 1_000;
 /// Picoseconds in one second.
 pub const PS_PER_S: u64 = 1_000_000_000_000;
+
+/// A sum or a product of quantities that a user gave is beyond what a simulation holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Excess {
+    /// Of times.
+    #[error("the times add up to more than 200 days, where simulated time ends")]
+    Time,
+    /// Of a message or of one rank's part in a collective.
+    #[error("more than {} bytes, the most that a message or a rank's part in a collective may have", Bytes::MESSAGE_MAX.0)]
+    Message,
+    /// Of all messages together.
+    #[error("the messages add up to more than 2^64 bytes")]
+    Bytes,
+}
 
 /// An instant or a duration of simulated time, in integer picoseconds.
 ///
@@ -36,6 +52,8 @@ impl SimTime {
     pub const ZERO: SimTime = SimTime(0);
     /// "Never".
     pub const MAX: SimTime = SimTime(u64::MAX);
+    /// The last instant of a simulation: 200 days. What is left up to 2^64 ps (13 days) is room for what a model adds to "now".
+    pub const END: SimTime = SimTime(200 * 86_400 * PS_PER_S);
 
     /// `ns` nanoseconds.
     pub const fn from_ns(ns: u64) -> SimTime {
@@ -60,6 +78,23 @@ impl SimTime {
     /// Seconds, for printing.
     pub fn as_s_f64(self) -> f64 {
         self.0 as f64 / PS_PER_S as f64
+    }
+
+    /// The sum, for times that a user gave.
+    ///
+    /// # Errors
+    /// It lies beyond [`SimTime::END`].
+    pub fn checked_add(self, other: SimTime) -> Result<SimTime, Excess> {
+        self.0.checked_add(other.0).map(SimTime).filter(|sum| *sum <= SimTime::END).ok_or(Excess::Time)
+    }
+
+    /// The product, rounded, for times and factors that a user gave.
+    ///
+    /// # Errors
+    /// It lies beyond [`SimTime::END`], or the factor is negative or no number.
+    pub fn scaled(self, factor: f64) -> Result<SimTime, Excess> {
+        let product = if factor == 1.0 { self } else { SimTime((self.0 as f64 * factor).round() as u64) };
+        if product <= SimTime::END && factor >= 0.0 { Ok(product) } else { Err(Excess::Time) }
     }
 
     /// `self - earlier`, or zero when `earlier` is later.
@@ -135,10 +170,22 @@ impl fmt::Display for SimTime {
 }
 
 /// A size in bytes.
+#[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Bytes(pub u64);
 
 impl Bytes {
+    /// The longest message, and the most that a rank has in one collective: 256 TiB, far beyond any memory and small enough for sums.
+    pub const MESSAGE_MAX: Bytes = Bytes(1 << 48);
+
+    /// The product, for a message that consists of `parts` of this size.
+    ///
+    /// # Errors
+    /// It is more than [`Bytes::MESSAGE_MAX`].
+    pub fn checked_mul(self, parts: u64) -> Result<Bytes, Excess> {
+        self.0.checked_mul(parts).map(Bytes).filter(|product| *product <= Bytes::MESSAGE_MAX).ok_or(Excess::Message)
+    }
+
     /// The number of bytes.
     pub const fn get(self) -> u64 {
         self.0
@@ -218,6 +265,22 @@ mod tests {
         for bytes in [0, 1, 63, 64, 4096, u64::MAX / PS_PER_S - 1, u64::MAX / PS_PER_S, 1 << 40] {
             let wide = (bytes as u128 * PS_PER_S as u128).div_ceil(rate.0 as u128);
             assert_eq!(rate.time_for(Bytes(bytes)).0 as u128, wide, "{bytes} B");
+        }
+    }
+
+    #[test]
+    fn sums_and_products_of_what_users_give_are_checked() {
+        let day = SimTime(86_400 * PS_PER_S);
+        assert_eq!((day * 199).checked_add(day), Ok(SimTime::END));
+        assert_eq!((day * 199).checked_add(day + SimTime(1)), Err(Excess::Time));
+        assert_eq!(SimTime::END.checked_add(SimTime::MAX), Err(Excess::Time));
+        assert_eq!(day.scaled(200.0), Ok(SimTime::END));
+        for factor in [201.0, f64::INFINITY, -1.0, f64::NAN] {
+            assert_eq!(day.scaled(factor), Err(Excess::Time), "{factor}");
+        }
+        assert_eq!(Bytes(1 << 24).checked_mul(1 << 24), Ok(Bytes::MESSAGE_MAX));
+        for (bytes, parts) in [((1 << 24) + 1, 1 << 24), (u64::MAX, 2)] {
+            assert_eq!(Bytes(bytes).checked_mul(parts), Err(Excess::Message), "{bytes} x {parts}");
         }
     }
 

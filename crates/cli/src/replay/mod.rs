@@ -3,7 +3,6 @@
 mod over_time;
 
 use clap::Args;
-use narrows_collectives::rules::{MPICH, OPEN_MPI, Rules};
 use narrows_fabric::Network;
 use narrows_machine::{Machine, Overrides};
 use narrows_nic::Nics;
@@ -18,7 +17,7 @@ use narrows_replay::{Graph, Outcome, Times};
 use narrows_sim::World;
 use narrows_topology::Topology;
 use narrows_trace::{Program, ReadOptions, Trace};
-use narrows_units::SimTime;
+use narrows_units::{SimTime, show};
 use serde_json::{Value, json};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -38,9 +37,9 @@ pub struct ReplayArgs {
     /// Traces; several run at the same time
     #[arg(required = true, value_name = "FILE")]
     traces: Vec<PathBuf>,
-    /// A preset (see `narrows machine list`) or a machine file
-    #[arg(long, default_value = "bxi-v2", value_name = "NAME|FILE")]
-    machine: String,
+    /// A preset (see `narrows machine list`) or a machine file [default: bxi-v2]
+    #[arg(long, value_name = "NAME|FILE")]
+    machine: Option<String>,
     /// Number of nodes, instead of the machine's
     #[arg(long, value_name = "N")]
     nodes: Option<u32>,
@@ -52,8 +51,9 @@ pub struct ReplayArgs {
     ppn: Option<u32>,
     /// Which nodes each trace runs on: consecutive ones, those of every other switch, every other one, random, or a file with one node
     /// per line
-    #[arg(long, default_value = "linear", value_name = "linear|switch|node|random:SEED|FILE")]
-    mapping: String,
+    /// [default: linear]
+    #[arg(long, value_name = "linear|switch|node|random:SEED|FILE")]
+    mapping: Option<String>,
     /// Network model [default: the machine's]
     #[arg(long, value_name = "packet|flow|loggp", value_parser = ["packet", "flow", "loggp"])]
     network: Option<String>,
@@ -89,13 +89,13 @@ fn scale(text: &str) -> Result<Scale, String> {
     let (factor, nodes) = text.split_once('@').map_or((text, None), |(factor, nodes)| (factor, Some(nodes)));
     let factor = match factor.parse::<f64>() {
         Ok(factor) if factor.is_finite() && (0.0..=1e6).contains(&factor) => factor,
-        _ => return Err(format!("{factor:?}: expected a number from 0 to 1000000")),
+        _ => return Err(format!("\"{factor}\": expected a number from 0 to 1000000")),
     };
     let Some(nodes) = nodes else { return Ok(Scale { factor, first: 0, last: u32::MAX }) };
     let (first, last) = nodes.split_once('-').unwrap_or((nodes, nodes));
     match (first.parse(), last.parse()) {
         (Ok(first), Ok(last)) if first <= last => Ok(Scale { factor, first, last }),
-        _ => Err(format!("{nodes:?}: expected a node or a range of nodes, as in 0.5@0-31")),
+        _ => Err(format!("\"{nodes}\": expected a node or a range of nodes, as in 0.5@0-31")),
     }
 }
 
@@ -138,11 +138,19 @@ fn whole(args: &ReplayArgs) -> Result<u8, String> {
 
 /// The LogGP replay.
 fn alone(args: &ReplayArgs, parameters: Parameters, start: Instant) -> Result<u8, String> {
-    if args.period.is_some() {
-        return Err(String::from("--period looks at a machine over time: leave out --loggp"));
+    let of_machine = [
+        ("--machine", args.machine.is_some()),
+        ("--nodes", args.nodes.is_some()),
+        ("--set", !args.set.is_empty()),
+        ("--ppn", args.ppn.is_some()),
+        ("--mapping", args.mapping.is_some()),
+        ("--period", args.period.is_some()),
+    ];
+    if let Some((option, _)) = of_machine.into_iter().find(|(_, given)| *given) {
+        return Err(format!("{option} is about a machine, and --loggp takes the place of one: leave out one of the two"));
     }
     let table = args.collectives.as_deref().unwrap_or("openmpi");
-    let rules = rules(table, &[])?;
+    let rules = narrows_machine::collectives_table(table).map_err(|error| error.to_string())?;
     if let Some(scale) = args.compute_scale.iter().find(|scale| scale.last != u32::MAX) {
         return Err(format!("--compute-scale {}@{}-{}: --loggp has no nodes", scale.factor, scale.first, scale.last));
     }
@@ -174,11 +182,18 @@ fn on_machine(args: &ReplayArgs, start: Instant) -> Result<u8, String> {
     if let Some(network) = &args.network {
         set.push(format!("network.kind={network}"));
     }
-    let machine = Machine::load(&args.machine, &Overrides { nodes: args.nodes, set }).map_err(|error| error.to_string())?;
+    let machine = args.machine.as_deref().unwrap_or("bxi-v2");
+    let machine = Machine::load(machine, &Overrides { nodes: args.nodes, set }).map_err(|error| error.to_string())?;
+    let nodes = machine.node.count;
+    if let Some(scale) = args.compute_scale.iter().find(|scale| scale.last != u32::MAX && scale.last >= nodes) {
+        let Scale { factor, first, last } = scale;
+        return Err(format!("--compute-scale {factor}@{first}-{last}: the machine has the nodes 0 to {}", nodes - 1));
+    }
     machine.warnings().iter().for_each(|warning| eprintln!("narrows: warning: {warning}"));
     let table = args.collectives.as_deref().unwrap_or(&machine.collectives.table);
-    let rules = rules(table, &machine.collectives.rules)?;
-    let mapping: Mapping = args.mapping.parse().map_err(|error| format!("--mapping: {error}"))?;
+    let rules = machine.collective_rules(args.collectives.as_deref()).map_err(|error| error.to_string())?;
+    let mapping_text = args.mapping.as_deref().unwrap_or("linear");
+    let mapping: Mapping = mapping_text.parse().map_err(|error| format!("--mapping: {error}"))?;
     let topology = machine.topology().map_err(|error| error.to_string())?;
     let programs: Vec<(String, Trace)> = args.traces.iter().map(|path| Ok((name(path), open(path)?))).collect::<Result<_, String>>()?;
     let ranks: Vec<u32> = programs.iter().map(|(_, trace)| trace.program.ranks()).collect();
@@ -215,7 +230,7 @@ fn on_machine(args: &ReplayArgs, start: Instant) -> Result<u8, String> {
         "network": machine.network.kind.name(),
         "nodes": machine.node.count,
         "collectives": table,
-        "mapping": args.mapping,
+        "mapping": mapping_text,
         "seed": args.seed,
         "machine": machine.to_json(),
     });
@@ -233,21 +248,6 @@ fn open(path: &Path) -> Result<Trace, String> {
 
 fn name(path: &Path) -> String {
     path.file_stem().map_or_else(|| path.display().to_string(), |stem| stem.to_string_lossy().into_owned())
-}
-
-/// The rules of a table, behind those in `first`.
-fn rules(table: &str, first: &[String]) -> Result<Rules, String> {
-    let text = match table {
-        "openmpi" => OPEN_MPI.to_owned(),
-        "mpich" => MPICH.to_owned(),
-        path => std::fs::read_to_string(path).map_err(|error| format!("collectives {path}: {error} (known: openmpi, mpich, or a file)"))?,
-    };
-    let own = first.iter().map(|rule| Rules::parse(rule).map_err(|error| format!("collectives.rules, {rule:?}: {}", error.problem)));
-    own.collect::<Result<Vec<_>, _>>()?;
-    let lines: String = first.iter().map(|rule| format!("{rule}\n")).collect();
-    // The lines of a file keep their numbers in messages.
-    Rules::parse(&text).map_err(|error| format!("collectives {table}: {error}"))?;
-    Rules::parse(&(lines + &text)).map_err(|error| error.to_string())
 }
 
 /// Shows progress once a second on a terminal, every ten seconds elsewhere; says no after Ctrl-C.
@@ -279,23 +279,23 @@ fn conclude(args: &ReplayArgs, outcome: &Outcome, setting: &Setting, topology: O
     }
     for application in &outcome.applications {
         eprintln!(
-            "narrows: {}: {} ranks, finished at {}, {} messages, {} bytes, mean completion time {}",
+            "narrows: {}: {} ranks, finished at {}, {} messages, {}, mean completion time {}",
             application.name,
             application.ranks,
             application.finish,
             application.messages,
-            application.bytes,
+            show::size(application.bytes),
             application.fct.mean()
         );
     }
     let rate = outcome.messages() as f64 / setting.running.as_secs_f64().max(1e-9);
     eprintln!(
-        "narrows: simulated time {}, digest {:016x}; read in {:.2} s, replayed in {:.2} s ({:.2} M messages/s)",
+        "narrows: simulated time {}, digest {:016x}; read in {:.2} s, replayed in {:.2} s ({} messages/s)",
         outcome.finish,
         outcome.digest,
         setting.reading.as_secs_f64(),
         setting.running.as_secs_f64(),
-        rate / 1e6
+        show::count(rate)
     );
     match &outcome.failure {
         Some(failure) => {

@@ -1,13 +1,14 @@
 //! A replay over time: tables, pictures, and a page with them.
 
 use crate::fabric_tables::{self, end_ns, integers, numbers};
-use crate::svg::{escape, size, unit};
+use crate::svg::{escape, unit};
 use narrows_replay::Outcome;
 use narrows_replay::watch::{Interval, Seen};
 use narrows_results::{Chart, Column, Curve, HeatMap, Table};
 use narrows_topology::{Topology, Vertex};
 use narrows_traffic::stage;
 use narrows_units::SimTime;
+use narrows_units::show::size;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;

@@ -160,8 +160,7 @@ fn whole(args: &TrafficArgs) -> Result<ExitCode, String> {
     if let Some(out) = &args.out {
         output::save(out, &setting, &done)?;
     }
-    // As a shell reports a program that SIGINT ended.
-    Ok(if setting.interrupted { ExitCode::from(130) } else { ExitCode::SUCCESS })
+    Ok(ExitCode::from(output::exit_code(&setting, &done)))
 }
 
 /// What the command line asks to send, and how reports call it.

@@ -4,7 +4,8 @@ use super::{Setting, pictures};
 use crate::fabric_tables::{self, integers, numbers};
 use narrows_fabric::NetworkKind;
 use narrows_results::{Column, Histogram, Table, peak_memory};
-use narrows_traffic::{Point, Times, Work};
+use narrows_traffic::{ClassPoint, Point, Times, Work};
+use narrows_units::show;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::Path;
@@ -82,8 +83,10 @@ fn summary(setting: &Setting, points: &[Point]) -> Value {
                 "saturated": point.saturated,
                 "partial": point.partial,
                 "steady": point.steady,
-                "latency_ns": times(&point.latency(), point.saturated),
-                "fct_ns": times(&point.fct(), point.saturated),
+                // Of several classes together they would be those of whichever sends most: see `classes`.
+                "latency_ns": times(&point.latency(), point.saturated || point.classes.len() > 1),
+                "fct_ns": times(&point.fct(), point.saturated || point.classes.len() > 1),
+                "nothing_measured": point.is_empty(),
                 "messages": point.fct().count(),
                 "unfinished": point.unfinished(),
                 "warmup_s": point.warmup.as_s_f64(),
@@ -118,12 +121,33 @@ fn summary(setting: &Setting, points: &[Point]) -> Value {
         "assembly_s": setting.assembly.as_secs_f64(),
         "peak_rss_bytes": peak_memory(),
         "digest": format!("{:016x}", digest(points)),
-        "exit_code": if setting.interrupted { 130 } else { 0 },
-        "failure": setting.interrupted.then_some("ended by a signal"),
+        "exit_code": exit_code(setting, points),
+        "failure": failure(setting, points),
         "partial": setting.interrupted,
         "points": listed,
         "machine": setting.machine.to_json(),
     })
+}
+
+/// Why the sweep is not what was asked for.
+fn failure(setting: &Setting, points: &[Point]) -> Option<String> {
+    let empty = || points.iter().find(|point| point.is_empty());
+    match setting.interrupted {
+        true => Some(String::from("ended by a signal")),
+        false => empty().map(|point| {
+            let load = point.load.map_or_else(String::new, |load| format!(" at load {}", show_load(load)));
+            format!("nothing was measured{load}: no message was sent and received within {}; a longer --time measures more", point.measured)
+        }),
+    }
+}
+
+/// 130 as a shell reports a program that SIGINT ended, 1 when there is a point without a result.
+pub fn exit_code(setting: &Setting, points: &[Point]) -> u8 {
+    match failure(setting, points) {
+        Some(_) if setting.interrupted => 130,
+        Some(_) => 1,
+        None => 0,
+    }
 }
 
 /// Of all points.
@@ -148,50 +172,67 @@ pub fn text(setting: &Setting, points: &[Point]) -> String {
     );
     let _ = writeln!(text, "narrows:   load  accepted   latency ns: mean      p99       fct ns: mean       p99");
     for point in points {
-        let load = point.load.map_or_else(|| String::from("-"), |load| format!("{load:.3}"));
-        let _ = write!(text, "narrows:  {load:>5}    {:6.4}", point.accepted);
+        let load = |load: Option<f64>| load.map_or_else(|| String::from("-"), show_load);
         let mut remarks = Vec::new();
         if point.saturated {
             remarks.push(String::from("saturated"));
-        } else {
-            for (width, times) in [(16, Times::of(&point.latency())), (14, Times::of(&point.fct()))] {
-                match times {
-                    Some(times) => {
-                        let _ = write!(text, "  {:width$.0} {:9.0}", times.mean, times.p99);
-                    }
-                    None => {
-                        let _ = write!(text, "  {:>width$} {:>9}", "-", "-");
-                    }
-                }
-            }
-            if point.unfinished() > 0 {
-                remarks.push(format!("{} messages not done", point.unfinished()));
-            }
+        } else if point.is_empty() {
+            remarks.push(String::from("nothing was measured"));
+        } else if point.unfinished() > 0 {
+            remarks.push(format!("{} messages not done", point.unfinished()));
         }
         if point.partial {
             remarks.push(String::from("partial"));
         } else if !point.steady {
             remarks.push(String::from("warm-up found nothing steady"));
         }
-        let _ = writeln!(text, "  {}", remarks.join(", "));
-        if point.classes.len() > 1 {
-            for class in &point.classes {
-                let state = if class.saturated { "saturated" } else { "" };
-                let _ = writeln!(text, "narrows:           {:6.4}  {} {state}", class.accepted, class.name);
-            }
+        // Times of classes together would be those of whichever sends most.
+        let alone = match point.classes.as_slice() {
+            [class] => times_text(class),
+            _ => String::new(),
+        };
+        let _ = writeln!(
+            text,
+            "{}",
+            format!("narrows:  {:>5}    {:6.4}{alone}  {}", load(point.load), point.accepted, remarks.join(", ")).trim_end()
+        );
+        for class in point.classes.iter().filter(|_| point.classes.len() > 1) {
+            let state = if class.saturated { "  saturated" } else { "" };
+            let _ =
+                writeln!(text, "narrows:  {:>5}    {:6.4}{}  {}{state}", load(class.load), class.accepted, times_text(class), class.name);
         }
     }
     let hops: u64 = points.iter().map(|point| point.statistics.packet_hops).sum();
     let _ = writeln!(
         text,
-        "narrows: {} packet-hops, {:.2} M/s; assembly {:.2} s, wall time {:.2} s; digest {:016x}{}",
+        "narrows: {} packet-hops, {}/s; assembly {:.2} s, wall time {:.2} s; digest {:016x}{}",
         hops,
-        hops as f64 / setting.simulation.as_secs_f64().max(1e-9) / 1e6,
+        show::count(hops as f64 / setting.simulation.as_secs_f64().max(1e-9)),
         setting.assembly.as_secs_f64(),
         setting.wall.as_secs_f64(),
         digest(points),
         if setting.interrupted { "; ended by a signal, partial" } else { "" },
     );
+    if let Some(failure) = failure(setting, points).filter(|_| !setting.interrupted) {
+        let _ = writeln!(text, "narrows: {failure}");
+    }
+    text
+}
+
+/// A load in three digits behind the point, or as few as it takes.
+fn show_load(load: f64) -> String {
+    if load >= 0.001 { format!("{load:.3}") } else { format!("{load:e}") }
+}
+
+/// Packet latency and completion time of a class, as columns; nothing of a saturated one, whose times only say how long one has looked.
+fn times_text(class: &ClassPoint) -> String {
+    let mut text = String::new();
+    for (width, histogram) in [(16, &class.latency), (14, &class.fct)] {
+        let _ = match Times::of(histogram).filter(|_| !class.saturated) {
+            Some(times) => write!(text, "  {:width$.0} {:9.0}", times.mean, times.p99),
+            None => write!(text, "  {:>width$} {:>9}", "-", "-"),
+        };
+    }
     text
 }
 

@@ -3,7 +3,7 @@
 use super::Setting;
 use super::output::period_end_ns;
 use narrows_results::{Chart, Curve, Histogram};
-use narrows_traffic::{Point, Times, stage};
+use narrows_traffic::{ClassPoint, Point, Times, stage};
 use std::collections::BTreeMap;
 
 fn title(setting: &Setting, what: &str) -> String {
@@ -50,26 +50,36 @@ pub fn throughput(setting: &Setting, points: &[Point]) -> String {
 
 /// Packet latency and message completion time against load, up to saturation.
 pub fn latency(setting: &Setting, points: &[Point]) -> String {
-    let curve = |name: &str, histogram: fn(&Point) -> Histogram, value: fn(Times) -> f64, dashed: bool| Curve {
-        name: name.to_owned(),
-        points: points
-            .iter()
-            .map(|point| (load(point), Times::of(&histogram(point)).filter(|_| !point.saturated).map(|times| value(times) / 1e3)))
-            .collect(),
-        dashed,
-    };
+    let classes = points.first().map_or(0, |point| point.classes.len());
+    // Each class for itself: together they would be those of whichever sends most.
+    let curves = (0..classes).flat_map(|index| {
+        let name = |what: &str| match classes {
+            1 => what.to_owned(),
+            _ => format!("{}, {what}", points[0].classes[index].name),
+        };
+        let curve = |what: &str, histogram: fn(&ClassPoint) -> &Histogram, value: fn(Times) -> f64, dashed: bool| Curve {
+            name: name(what),
+            points: points
+                .iter()
+                .map(|point| (load(point), &point.classes[index]))
+                .map(|(load, class)| (load, Times::of(histogram(class)).filter(|_| !class.saturated).map(|times| value(times) / 1e3)))
+                .collect(),
+            dashed,
+        };
+        [
+            curve("packet latency, mean", |class| &class.latency, |times| times.mean, false),
+            curve("packet latency, 99 %", |class| &class.latency, |times| times.p99, false),
+            curve("completion time, mean", |class| &class.fct, |times| times.mean, true),
+            curve("completion time, 99 %", |class| &class.fct, |times| times.p99, true),
+        ]
+    });
     Chart {
         title: title(setting, "Latency"),
         x: String::from("load, fraction of injection bandwidth"),
         y: String::from("us"),
         log: true,
         x_range: Some((0.0, 1.0)),
-        curves: vec![
-            curve("packet latency, mean", Point::latency, |times| times.mean, false),
-            curve("packet latency, 99 %", Point::latency, |times| times.p99, false),
-            curve("completion time, mean", Point::fct, |times| times.mean, true),
-            curve("completion time, 99 %", Point::fct, |times| times.p99, true),
-        ],
+        curves: curves.collect(),
         marks: saturation(points),
         ..Chart::default()
     }
@@ -78,11 +88,20 @@ pub fn latency(setting: &Setting, points: &[Point]) -> String {
 
 /// The distribution of completion times at up to six loads.
 pub fn completion(setting: &Setting, points: &[Point]) -> String {
-    let shown: Vec<&Point> = points.iter().filter(|point| !point.saturated && point.fct().count() > 0).collect();
-    let step = shown.len().div_ceil(6).max(1);
-    let curves = shown.iter().step_by(step).map(|point| {
-        let name = point.load.map_or_else(|| String::from("all"), |load| format!("load {load}"));
-        Curve::distribution(name, point.fct().buckets().map(|(value, count)| (value as f64 / 1e6, count)))
+    let measured = |class: &&ClassPoint| !class.saturated && class.fct.count() > 0;
+    let shown: Vec<&Point> = points.iter().filter(|point| point.classes.iter().any(|class| measured(&class))).collect();
+    // About six curves, each of one class.
+    let step = (shown.len() * shown.first().map_or(1, |point| point.classes.len())).div_ceil(6).max(1);
+    let curves = shown.iter().step_by(step).flat_map(|point| {
+        let at = point.load.map(|load| format!("load {load}"));
+        point.classes.iter().filter(measured).map(move |class| {
+            let name = match (&at, point.classes.len()) {
+                (Some(at), 1) => at.clone(),
+                (Some(at), _) => format!("{}, {at}", class.name),
+                (None, _) => class.name.clone(),
+            };
+            Curve::distribution(name, class.fct.buckets().map(|(value, count)| (value as f64 / 1e6, count)))
+        })
     });
     Chart {
         title: title(setting, "Completion times"),

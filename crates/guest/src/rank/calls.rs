@@ -2,9 +2,9 @@
 
 use super::Rank;
 use crate::threads;
-use narrows_channel::layout::{EPOCH_PS, phase, reason};
+use narrows_channel::layout::{EPOCH_PS, mode, phase, reason};
 use narrows_mpicalls::{ANY, Class};
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 /// The same in calls that create communicators: Open MPI was seen to need 30 passes between two messages there.
 const AGREEING_PASSES: u32 = 64;
@@ -42,10 +42,13 @@ impl Rank {
         }
         let header = self.header();
         header.compute_ps.fetch_add(self.clock - self.left_at.min(self.clock), Relaxed);
-        header.call.store(id + 1, Relaxed);
-        header.last_call.store(id + 1, Relaxed);
-        header.peer.store(peer as u64, Relaxed);
-        header.tag.store(tag as u64, Relaxed);
+        // The call in which a rank ended the job stays the last one that is told of: it goes on until the launcher kills it.
+        if header.abort_code.load(Relaxed) == 0 {
+            header.call.store(id + 1, Relaxed);
+            header.last_call.store(id + 1, Relaxed);
+            header.peer.store(peer as u64, Relaxed);
+            header.tag.store(tag as u64, Relaxed);
+        }
         header.calls.store(header.calls.load(Relaxed) + 1, Relaxed);
         if class == Class::Blocking {
             header.blocking_calls.store(header.blocking_calls.load(Relaxed) + 1, Relaxed);
@@ -73,14 +76,24 @@ impl Rank {
         }
     }
 
+    /// The call that was entered may send to the rank itself on a way of the MPI library's own, and its engine comes to the network
+    /// first in each pass.
+    pub(crate) fn may_talk_to_itself(&mut self, yes: bool) {
+        self.talks_to_itself = yes;
+        self.own_queue = None;
+    }
+
     pub(crate) fn leave(&mut self) {
         self.probes = None;
+        self.talks_to_itself = false;
         self.passes = self.usual_passes;
         let header = self.header();
         let waited = header.wait_ps.load(Relaxed) - self.waited_at_entry;
         let inside = (self.clock - self.entered_at.min(self.clock)).saturating_sub(waited);
         header.mpi_ps.fetch_add(inside, Relaxed);
-        header.call.store(0, Relaxed);
+        if header.abort_code.load(Relaxed) == 0 {
+            header.call.store(0, Relaxed);
+        }
         self.class = None;
         self.no_idle_polls();
         self.left_at = self.clock;
@@ -132,9 +145,9 @@ impl Rank {
         false
     }
 
-    /// A Portals program without MPI has called PtlInit: all ranks start together at simulated time zero.
+    /// PtlInit is called. If that comes before any MPI_Init this is a Portals program: all ranks start together at simulated time zero.
     pub fn program_starts(&mut self) {
-        if self.settings.portals_program != 0 && self.header().endpoint.load(Relaxed) == 0 {
+        if self.first_is(mode::PORTALS) {
             self.endpoint_open();
             self.start_together();
             self.mark_cpu();
@@ -142,16 +155,31 @@ impl Rank {
         }
     }
 
+    /// What comes first, MPI_Init or PtlInit, makes this process a rank, and says which time is simulated. True if this is the first.
+    pub(crate) fn first_is(&mut self, mode: u32) -> bool {
+        self.header().mode.compare_exchange(mode::NONE, mode, AcqRel, Acquire).is_ok()
+    }
+
+    /// It runs in simulated time from PtlInit to its end.
+    pub(crate) fn is_portals_program(&self) -> bool {
+        self.header().mode.load(Relaxed) == mode::PORTALS
+    }
+
+    /// PtlInit has been called so often without PtlFini.
+    pub fn initialised(&mut self, times: u32) {
+        self.header().initialised.store(times, Relaxed);
+    }
+
     /// A Portals program calls the library: what it has computed since the last call takes time.
     pub fn library_entered(&mut self) {
-        if self.settings.portals_program != 0 {
+        if self.is_portals_program() {
             self.account_compute();
         }
     }
 
     /// It goes back to the program.
     pub fn library_left(&mut self) {
-        if self.settings.portals_program != 0 {
+        if self.is_portals_program() {
             self.mark_cpu();
         }
     }
@@ -159,7 +187,7 @@ impl Rank {
     /// A barrier of all ranks over their launcher begins. They meet here first, in simulated time, so that nobody waits outside
     /// while another one needs the simulation to go on.
     pub(crate) fn barrier(&mut self) {
-        if self.settings.portals_program == 0 || self.outside {
+        if self.outside {
             return;
         }
         self.library_entered();
@@ -181,12 +209,9 @@ impl Rank {
         self.header().finalized.store(1, Release);
     }
 
-    pub(crate) fn aborts(&mut self, code: i64) {
-        self.header().abort_code.store((code as u32).wrapping_add(1), Release);
-    }
-
-    pub(crate) fn exits(&mut self, status: i32) {
-        self.header().exit_status.store((status as u32 & 0xff) + 1, Release);
+    /// The program calls what is not simulated. True for the rank that is to say so.
+    pub(crate) fn refuses(&mut self) -> bool {
+        self.region.file().refused.swap(1, Relaxed) == 0
     }
 
     /// The program sleeps for `ps` of simulated time.

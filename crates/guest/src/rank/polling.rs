@@ -1,7 +1,7 @@
 //! What a rank finds when it looks, and what looking in vain costs: see the rules in [`super`].
 
 use super::{Counter, LONGEST_NAP_PER_RANK, OUTSIDE_NAP, Rank};
-use crate::{threads, turns};
+use crate::{own_queue, threads, turns};
 use narrows_channel::futex;
 use narrows_channel::layout::COMMAND_PAYLOAD;
 use narrows_mpicalls::Class;
@@ -107,6 +107,13 @@ impl Rank {
                     IDLE.store(passes - self.empty_polls, Relaxed);
                     self.empty_polls = passes;
                     return;
+                }
+                if self.talks_to_itself {
+                    let content = own_queue::content();
+                    if std::mem::replace(&mut self.own_queue, content) != content {
+                        self.empty_polls = 0;
+                        return;
+                    }
                 }
             }
             match self.notices.front() {

@@ -1,9 +1,9 @@
 //! Looks at the processes in the middle of a run, and what is said of a run that goes wrong.
 
 use super::Run;
-use crate::processes::{self, End, Watched};
+use crate::processes;
 use crate::report::Failure;
-use narrows_channel::layout::{EPOCH_PS, state};
+use narrows_channel::layout::{EPOCH_PS, mode, state};
 use narrows_mpicalls::CALLS;
 use narrows_units::SimTime;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -28,32 +28,15 @@ impl Run<'_> {
             }
             return Err(self.failure(124, message));
         }
-        let mut dead = Vec::new();
-        for rank in 0..self.ranks.len() as u32 {
-            if self.ranks[rank as usize].watched.is_none() {
-                let pid = self.header(rank).pid.load(Acquire);
-                if pid == 0 {
-                    continue;
-                }
-                self.ranks[rank as usize].watched = Some(Watched::new(pid));
-                self.world.memory.set_pid(rank, pid);
-            }
-            let ended = self.ranks[rank as usize].watched.as_ref().and_then(Watched::ended);
-            // A rank that has finalized may go, but a code other than zero makes its launcher kill the others.
-            if let Some(end) = ended
-                && (self.header(rank).finalized.load(Acquire) == 0 || self.header(rank).exit_status.load(Acquire) > 1)
-            {
-                dead.push((self.innocence(rank, end), rank, end));
-            }
-        }
-        // Launchers kill the other ranks at once: name the one that began.
-        if let Some(&(_, rank, end)) = dead.iter().min_by_key(|&&(innocence, rank, _)| (innocence, rank)) {
-            return Err(self.death(rank, end));
-        }
+        self.look_for_births();
+        self.look_for_faults()?;
         if let Ok(Some(status)) = self.child.try_wait() {
-            return Ok(Some(processes::shell_code(status)));
+            // All that it has waited for is dead by now.
+            self.launcher_code = Some(processes::shell_code(status));
+            self.watch.look(Duration::ZERO);
+            self.look_for_faults()?;
         }
-        Ok(None)
+        Ok(self.launcher_code)
     }
 
     /// As [`Run::look_around`], in the middle of a run: the launcher must not have ended.
@@ -67,67 +50,23 @@ impl Run<'_> {
         }
     }
 
-    /// How unlikely it is that this death was the first: a rank that aborted or crashed is guilty, one that a
-    /// launcher could have killed less so, one that was asleep when it was killed least.
-    pub(super) fn innocence(&self, rank: u32, end: End) -> u32 {
-        let header = self.header(rank);
-        let killed = matches!(end, End::Signal(libc::SIGTERM | libc::SIGKILL));
-        let asleep = header.state.load(Acquire) == state::PARKED;
-        let left = header.finalized.load(Acquire) != 0;
-        if left || header.abort_code.load(Acquire) != 0 { 0 } else { 1 + u32::from(killed) + 2 * u32::from(asleep) }
-    }
-
-    pub(super) fn death(&self, rank: u32, end: End) -> Failure {
-        let header = self.header(rank);
-        let said = header.exit_status.load(Acquire);
-        let aborted = header.abort_code.load(Acquire);
-        let program = self.mapping.header().settings.portals_program != 0;
-        let (before, after) = if program { ("", "") } else { (" before MPI_Finalize", " after MPI_Finalize") };
-        let (how, code) = match end {
-            _ if aborted != 0 => {
-                let code = aborted.wrapping_sub(1) as i32;
-                (format!("{} with code {code}", if program { "had the launcher end the job" } else { "called MPI_Abort" }), code & 0xff)
-            }
-            _ if header.finalized.load(Acquire) != 0 => {
-                let code = said.saturating_sub(1) as i32;
-                (format!("exited with code {code}{after}"), code)
-            }
-            End::Signal(signal) => (format!("was killed by {}", processes::signal_name(signal)), 128 + signal),
-            End::Code(code) => (format!("exited with code {code}{before}"), code),
-            End::Unknown if said != 0 => (format!("exited with code {}{before}", said - 1), said as i32 - 1),
-            End::Unknown => ("died".to_owned(), 1),
-        };
-        let call = match header.call.load(Acquire) {
-            0 => match header.last_call.load(Acquire).checked_sub(1).and_then(|id| CALLS.get(id as usize)) {
-                Some(call) => format!(", outside MPI after {}", call.name),
-                None if program => String::new(),
-                None => String::from(", before any MPI call"),
-            },
-            _ => format!(", in {}", self.call(rank)),
-        };
-        let when = header.clock.load(Relaxed);
-        let mut message = format!("{} {how}{call}, at simulated time {}", self.name(rank), self.elapsed(SimTime(when)));
-        let opened = (0..self.ranks.len() as u32).any(|rank| self.header(rank).endpoint.load(Acquire) != 0);
-        if call.contains("MPI_Init") && !opened && end != End::Signal(libc::SIGBUS) {
-            message += "; no rank has opened the libfabric provider `narrows`: the messages of the MPI library above say why, \
-                        FI_LOG_LEVEL=warn makes libfabric say more";
+    /// What a Portals program is refused by its NIC is left out: no call of one rank ends the run of all. An MPI program gives no commands
+    /// itself: what is refused there is a fault of ours.
+    pub(super) fn leaves_out_refused(&mut self) {
+        let Some((rank, _)) = &self.world.error else { return };
+        let rank = *rank;
+        if self.mode(rank) != mode::PORTALS {
+            return;
         }
-        if end == End::Signal(libc::SIGBUS)
-            && let Some((left, whole)) = processes::shared_memory_full()
+        if let Some((_, error)) = self.world.error.take()
+            && !std::mem::replace(&mut self.ranks[rank as usize].refused, true)
         {
-            message += &format!(
-                "; /dev/shm is full ({} KiB of {} KiB are left), and MPI libraries put memory there: delete what was left there, or make it \
-                 larger (mount -o remount,size=4G /dev/shm; docker run --shm-size=4g)",
-                left / 1024,
-                whole / 1024
-            );
+            eprintln!("narrows: warning: the NIC refused a command of {}, which is left out: {error}", self.name(rank));
         }
-        // Zero is what shmem_global_exit(0) and its like ask for.
-        let wanted = program && aborted != 0;
-        Failure { message, exit_code: if code == 0 && !wanted { 1 } else { code } }
     }
 
     pub(super) fn check_world(&mut self) -> Result<(), Failure> {
+        self.leaves_out_refused();
         if let Some((rank, error)) = self.world.error.take() {
             return Err(self.failure(1, format!("the NIC refused a command of {}: {error}", self.name(rank))));
         }

@@ -66,7 +66,7 @@ impl Run<'_> {
             let rank = self.running[at];
             let header = self.mapping.region(rank).expect("rank numbers come from the mapping").header();
             let known = &mut self.ranks[rank as usize];
-            let (Some(watched), state::RUNNING) = (&known.watched, header.state.load(Acquire)) else { continue };
+            let (Some(pid), state::RUNNING) = (known.process, header.state.load(Acquire)) else { continue };
             if elapsed < known.spin.next_look {
                 continue;
             }
@@ -74,12 +74,12 @@ impl Run<'_> {
             // A search must cost little beside the work that it interrupts.
             let steps = if quick { spin::STEPS } else { (elapsed.as_millis() as u32 * STEPS_PER_MS).min(spin::STEPS) };
             let begin = Instant::now();
-            let found = Spinning::find(watched.pid(), quick.then_some(&known.spin.loops), steps, &header.cpu_mark_ns);
+            let found = Spinning::find(pid, quick.then_some(&known.spin.loops), steps, &header.cpu_mark_ns);
             // Only now it cannot park any more.
             let Some(spinning) = found.filter(|_| header.state.load(Acquire) == state::RUNNING) else {
                 *spent += begin.elapsed();
                 known.spin.next_look = if quick { (2 * elapsed).min(LIFE_CHECK) } else { 2 * elapsed };
-                known.spin.working_until = spin::cpu_ns(watched.pid()).unwrap_or(0);
+                known.spin.working_until = spin::cpu_ns(pid).unwrap_or(0);
                 continue;
             };
             // It began to wait after the last look that was in vain.
@@ -143,8 +143,8 @@ impl Run<'_> {
 
     /// A rank spins, and has threads that are asleep.
     pub(super) fn sleepers(&self) -> bool {
-        self.ranks.iter().any(|rank| match (&rank.spin.stopped, &rank.watched) {
-            (Some(spinning), Some(watched)) => spinning.others(watched.pid()) > 0,
+        self.ranks.iter().any(|rank| match (&rank.spin.stopped, rank.process) {
+            (Some(spinning), Some(pid)) => spinning.others(pid) > 0,
             _ => false,
         })
     }

@@ -2,7 +2,7 @@
 
 use narrows_portals::{EntryId, EqId, Event, EventKind, FailType, List, MatchEntry, ReplyCode, SearchOperation, me};
 
-use super::{Claim, Claimed, Entry, Interface, Sink, target_event};
+use super::{Claim, Claimed, Entry, Interface, NONE, Sink, reply, target_event};
 
 impl Interface {
     /// Searches the unexpected headers, else links (section 3.12.2). Returns the elements visited.
@@ -14,8 +14,19 @@ impl Interface {
         };
         let eq = table.eq;
         let once = me.options & me::USE_ONCE != 0;
-        let mut entry =
-            Entry { id, me: *me, pt: index, list, order: 0, linked: true, announced: false, local_offset: 0, active: 0, headers: 0 };
+        let mut entry = Entry {
+            id,
+            me: *me,
+            pt: index,
+            list,
+            order: 0,
+            linked: true,
+            announced: false,
+            unlinks: None,
+            local_offset: 0,
+            active: 0,
+            headers: 0,
+        };
         let mut visited = 0;
         if list == List::Priority {
             let claim = Claim {
@@ -120,15 +131,16 @@ impl Interface {
         if claim.what == Claimed::Look {
             return;
         }
-        if claim.what == Claimed::TakeAndUnlink && claim.options & me::EVENT_UNLINK_DISABLE == 0 {
-            let event = Event { pt: operation.pt, user_ptr: claim.user_ptr, ..Event::blank(EventKind::AutoUnlink) };
-            self.post(eq, event, sink);
-        }
         self.remove_header(slot);
         self.relieved = true;
         if let Some(entry) = self.entries.get_mut(landing.entry) {
             entry.headers -= 1;
             self.settle(landing.entry, sink);
+        }
+        // Behind the AUTO_FREE of the entry that had caught the message, as the reference implementation has it.
+        if claim.what == Claimed::TakeAndUnlink && claim.options & me::EVENT_UNLINK_DISABLE == 0 {
+            let event = Event { pt: operation.pt, user_ptr: claim.user_ptr, ..Event::blank(EventKind::AutoUnlink) };
+            self.post(eq, event, sink);
         }
     }
 
@@ -176,25 +188,24 @@ impl Interface {
         visited
     }
 
-    /// `PtlMEUnlink` (section 3.12.3): no event; in use while an operation or a header needs it.
-    pub fn me_unlink(&mut self, id: EntryId) -> ReplyCode {
-        let Some(&slot) = self.ids.get(&id.0) else { return ReplyCode::Unknown };
-        let Some(entry) = self.entries.get(slot) else { return ReplyCode::Unknown };
-        if entry.active > 0 || entry.headers > 0 {
-            return ReplyCode::InUse;
+    /// `PtlMEUnlink` (section 3.12.3): no event. In use while a header needs the entry, or an operation for which the NIC itself has
+    /// unlinked it. Other operations that have matched are waited for, while nothing more matches: a program whose peers still send
+    /// could ask again for long.
+    pub fn me_unlink(&mut self, id: EntryId, ticket: u32, sink: &mut impl Sink) {
+        let slot = self.ids.get(&id.0).copied().unwrap_or(NONE);
+        let Some(entry) = self.entries.get_mut(slot) else { return reply(ticket, ReplyCode::Unknown, sink) };
+        if entry.headers > 0 || !entry.linked {
+            return reply(ticket, ReplyCode::InUse, sink);
         }
+        entry.linked = false;
+        entry.unlinks = Some(ticket);
         let (pt, list, order) = (entry.pt, entry.list, entry.order);
-        let linked = entry.linked;
-        self.entries.remove(slot);
-        self.forget_entry(id, pt);
-        if linked {
-            self.declared.left_list(pt, list);
-        }
+        self.declared.left_list(pt, list);
         if let Some(table) = self.table_mut(pt) {
             if list == List::Priority { table.priority.remove(order) } else { table.overflow.remove(order) }
         }
         // What is held for want of room behind this entry may match another one now.
         self.relieved = true;
-        ReplyCode::Ok
+        self.settle(slot, sink);
     }
 }

@@ -4,10 +4,11 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::Interface;
+use narrows_portals::ProcessId;
 
 impl Interface {
     /// Keeps a message that [`Arrival::Hold`] was said of.
-    pub fn hold(&mut self, index: u32, from: u32, message: u32) {
+    pub fn hold(&mut self, index: u32, from: ProcessId, message: u32) {
         if let Some(table) = self.table_mut(index) {
             table.held.entry(from).or_default().push_back((table.arrivals, message));
             table.arrivals += 1;
@@ -34,7 +35,7 @@ impl Interface {
 
     /// The initiators repeat what table entry `index` refused: for each initiator, when its first
     /// message arrived, and the initiator.
-    pub fn begin_retry(&mut self, index: u32, firsts: &mut BinaryHeap<Reverse<(u64, u32)>>) {
+    pub fn begin_retry(&mut self, index: u32, firsts: &mut BinaryHeap<Reverse<(u64, ProcessId)>>) {
         let Some(table) = self.table_mut(index) else { return };
         table.retry = false;
         firsts.extend(table.held.iter().filter_map(|(&from, messages)| Some(Reverse((messages.front()?.0, from)))));
@@ -47,12 +48,12 @@ impl Interface {
     }
 
     /// The first message that is held of `from`.
-    pub fn first_held(&self, index: u32, from: u32) -> Option<u32> {
+    pub fn first_held(&self, index: u32, from: ProcessId) -> Option<u32> {
         Some(self.table(index)?.held.get(&from)?.front()?.1)
     }
 
     /// Takes that message out; says when the next of `from` arrived, if there is one.
-    pub fn take_held(&mut self, index: u32, from: u32) -> Option<u64> {
+    pub fn take_held(&mut self, index: u32, from: ProcessId) -> Option<u64> {
         let table = self.tables.get_mut(index as usize)?.as_mut()?;
         let messages = table.held.get_mut(&from)?;
         if messages.pop_front().is_some() {

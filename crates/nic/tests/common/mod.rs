@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 
 use narrows_engine::EventQueue;
 use narrows_fabric::{Notice as Network, Transfer};
-use narrows_nic::{Combine, CommandError, Event as NicEvent, Fault, MessageId, NicConfig, Nics, Out, Process};
+use narrows_nic::{
+    Combine, CommandError, Departure, Event as NicEvent, Fault, Header, NicConfig, Nics, Out, PayloadId, Portals, Process, Wire, Wired,
+};
 use narrows_portals::*;
 use narrows_units::{ByteRate, Bytes, SimTime};
 
@@ -19,7 +21,8 @@ pub const PT: u32 = 4;
 pub const MEMORY: usize = 1 << 20;
 
 pub enum Due {
-    Nic(NicEvent),
+    Nic(u32, NicEvent),
+    Shortcut(u32, Header),
     Network(Network),
 }
 
@@ -28,7 +31,10 @@ pub struct World {
     pub latency: SimTime,
     pub rate: ByteRate,
     pub memory: Vec<Vec<u8>>,
-    pub payloads: BTreeMap<MessageId, Vec<u8>>,
+    pub wire: Wire<Header>,
+    /// Those that are reserved; without bytes: not captured, or a fault.
+    pub payloads: BTreeMap<PayloadId, Option<Vec<u8>>>,
+    next_payload: u32,
     pub seen: Vec<(SimTime, Process, Notice)>,
     pub transfers: Vec<(SimTime, Transfer)>,
     pub delivered: u64,
@@ -38,12 +44,19 @@ pub struct World {
     pub wild: bool,
 }
 
-impl Out for World {
-    fn schedule(&mut self, at: SimTime, source: u32, event: NicEvent) {
-        self.queue.schedule(at, source, Due::Nic(event));
+impl Wired<Portals> for World {
+    fn wire(&mut self) -> &mut Wire<Header> {
+        &mut self.wire
     }
-    fn transfer(&mut self, transfer: Transfer) {
+}
+
+impl Out<Portals> for World {
+    fn schedule(&mut self, at: SimTime, node: u32, event: NicEvent) {
+        self.queue.schedule(at, node, Due::Nic(node, event));
+    }
+    fn depart(&mut self, node: u32, departure: Departure<Header>) {
         let now = self.queue.now();
+        let transfer = self.wire.depart(node, departure);
         self.transfers.push((now, transfer));
         let busy = self.rate.time_for(transfer.payload);
         let source = 1_000 + transfer.source;
@@ -52,19 +65,30 @@ impl Out for World {
         self.queue.schedule(now + self.latency, source, Due::Network(Network::HeadArrived(transfer.id)));
         self.queue.schedule(now + self.latency + busy, source, Due::Network(Network::TailArrived(transfer.id)));
     }
+    fn shortcut(&mut self, at: SimTime, to: u32, header: Header) {
+        self.queue.schedule(at, 2_000 + to, Due::Shortcut(to, header));
+    }
+    fn reserve(&mut self) -> PayloadId {
+        let payload = PayloadId(self.next_payload);
+        self.next_payload += 1;
+        self.payloads.insert(payload, None);
+        payload
+    }
     fn notify(&mut self, process: Process, notice: Notice) {
         self.seen.push((self.queue.now(), process, notice));
     }
-    fn capture(&mut self, message: MessageId, process: Process, place: Place, length: u64) -> Result<(), Fault> {
+    fn capture(&mut self, payload: PayloadId, process: Process, place: Place, length: u64) -> Result<(), Fault> {
         let bytes = if self.wild { Vec::new() } else { self.read(process, place, length).ok_or(Fault)? };
-        assert!(self.payloads.insert(message, bytes).is_none(), "the payload of {message:?} was taken twice");
+        let before = self.payloads.get_mut(&payload).expect("a payload is reserved").replace(bytes);
+        assert!(before.is_none(), "{payload:?} was taken twice");
         Ok(())
     }
-    fn inline(&mut self, message: MessageId, payload: Box<[u8]>) {
-        assert!(self.payloads.insert(message, payload.into_vec()).is_none(), "the payload of {message:?} was taken twice");
+    fn inline(&mut self, payload: PayloadId, bytes: Box<[u8]>) {
+        let before = self.payloads.get_mut(&payload).expect("a payload is reserved").replace(bytes.into_vec());
+        assert!(before.is_none(), "{payload:?} was taken twice");
     }
-    fn deliver(&mut self, message: MessageId, process: Process, place: Place, length: u64) -> Result<(), Fault> {
-        let payload = &self.payloads[&message];
+    fn deliver(&mut self, payload: PayloadId, process: Process, place: Place, length: u64) -> Result<(), Fault> {
+        let payload = self.payloads[&payload].as_ref().ok_or(Fault)?;
         if self.wild {
             return Ok(());
         }
@@ -73,25 +97,30 @@ impl Out for World {
         self.delivered += length;
         self.write(process, place, &bytes)
     }
-    fn combine(&mut self, message: MessageId, process: Process, place: Place, length: u64, combine: &Combine) -> Result<(), Fault> {
+    fn combine(&mut self, payload: PayloadId, process: Process, place: Place, length: u64, combine: &Combine) -> Result<(), Fault> {
         if self.wild {
             return Ok(());
         }
         let old = self.read(process, place, length).ok_or(Fault)?;
         let mut new = old.clone();
-        let payload = self.payloads.get_mut(&message).expect("an atomic has a payload");
+        let payload = self.payloads.get_mut(&payload).expect("an atomic has a payload").as_mut().ok_or(Fault)?;
         apply(combine.operation, combine.datatype, &mut new, payload, &combine.operand);
         if combine.fetch {
             *payload = old;
         }
         self.write(process, place, &new)
     }
-    fn release(&mut self, message: MessageId) {
-        assert!(self.payloads.remove(&message).is_some(), "{message:?} has no payload to release");
+    fn release(&mut self, payload: PayloadId) {
+        assert!(self.payloads.remove(&payload).is_some(), "{payload:?} is not reserved");
     }
 }
 
 impl World {
+    /// The transfers that are puts, gets and atomics, not what answers them.
+    pub fn requests(&self) -> impl Iterator<Item = &(SimTime, Transfer)> {
+        self.transfers.iter().filter(|(_, transfer)| transfer.virtual_network == 0)
+    }
+
     /// The pieces of a place: a list of segments stands in memory as pairs of address and length.
     fn pieces(&self, process: Process, place: Place, length: u64) -> Vec<(usize, usize)> {
         if place.segments == 0 {
@@ -154,7 +183,9 @@ impl Sim {
                 latency: SimTime::from_ns(400),
                 rate: ByteRate(10_000_000_000),
                 memory: vec![vec![0; MEMORY]; places.len()],
+                wire: Wire::default(),
                 payloads: BTreeMap::new(),
+                next_payload: 0,
                 seen: Vec::new(),
                 transfers: Vec::new(),
                 delivered: 0,
@@ -192,7 +223,8 @@ impl Sim {
     pub fn step(&mut self) -> bool {
         let Some((now, due)) = self.world.queue.pop() else { return false };
         match due {
-            Due::Nic(event) => self.nics.handle(now, event, &mut self.world),
+            Due::Nic(node, event) => self.nics.handle(now, node, event, &mut self.world),
+            Due::Shortcut(node, header) => self.nics.arrive(now, node, &header, &mut self.world),
             Due::Network(notice) => self.nics.network(now, notice, &mut self.world),
         }
         true

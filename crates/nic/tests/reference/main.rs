@@ -78,10 +78,13 @@ fn sorted(mut notices: Vec<Notice>) -> Vec<String> {
 /// released by one operation comes in the same order as in the reference, which knows no time.
 fn config() -> NicConfig {
     NicConfig {
-        max_unexpected_headers: HEADERS as u32,
-        max_entries: ENTRIES as u32,
-        max_list_size: LIST as u32,
-        max_triggered_ops: TRIGGERED as u32,
+        limits: NiLimits {
+            max_unexpected_headers: HEADERS as u32,
+            max_entries: ENTRIES as u32,
+            max_list_size: LIST as u32,
+            max_triggered_ops: TRIGGERED as u32,
+            ..NiLimits::BXI_V2
+        },
         trigger_time: SimTime::from_us(1000),
         ..common::config()
     }

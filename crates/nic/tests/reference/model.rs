@@ -467,11 +467,11 @@ impl Reference {
             Kind::Fetch => EventKind::FetchAtomicOverflow,
         };
         self.report(process, kind, &header, me);
+        self.side(process).entry(header.entry).headers -= 1;
+        self.retire(process, header.entry, false);
         if auto_unlink && !on(me.options, me::EVENT_UNLINK_DISABLE) {
             self.event(process, Event { pt: PT, user_ptr: me.user_ptr, ..blank(EventKind::AutoUnlink) });
         }
-        self.side(process).entry(header.entry).headers -= 1;
-        self.retire(process, header.entry, false);
         header.message.length
     }
 

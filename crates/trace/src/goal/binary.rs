@@ -40,16 +40,23 @@ pub fn read(path: &Path, file: &File) -> Result<Stored, TraceError> {
     let table = BASE + 6;
     input.check(table, u64::from(ranks) * 16)?;
     let mut spool = Spool::new(ranks)?;
+    let mut last = table + u64::from(ranks) * 16;
     for rank in 0..ranks {
         let entry = input.bytes(table + u64::from(rank) * 16, 16)?;
         let (begin, end) = (whole(&entry, 0).saturating_add(BASE), whole(&entry, 8).saturating_add(BASE));
         if begin < table || end < begin || end > length {
             return Err(input.mistake(table + u64::from(rank) * 16, format!("expected the part of rank {rank} inside the file")));
         }
+        last = last.max(end);
         let graph = part(&input, begin, end, ranks)?;
         if !graph.store(rank, &mut spool)? {
             return Err(input.mistake(begin, format!("expected requirements without a circle in rank {rank}")));
         }
+    }
+    if last < length {
+        return Err(
+            input.mistake(last, format!("expected the end of the file behind the parts of all ranks, found {} more bytes", length - last))
+        );
     }
     spool.finish(Communicators::world(ranks), Order::Graph)
 }
@@ -74,7 +81,7 @@ fn part(input: &Input<'_>, begin: u64, end: u64, ranks: u32) -> Result<Graph, Tr
         let at = &bytes[place as usize..];
         promised[number as usize] = u64::from(half(at, 0));
         let operation = node(at[4], half(at, 5), whole(at, 9), half(at, 17), at[21], at[22], ranks);
-        graph.nodes.push(operation.map_err(|message| wrong(place, &message))?);
+        operation.and_then(|operation| graph.push(operation)).map_err(|message| wrong(place, &message))?;
         for (position, event) in [(23, Event::Done), (31, Event::Started)] {
             let (length, first) = (u64::from(half(at, position)), u64::from(half(at, position + 4)));
             if length > 0 && first + length > entries {

@@ -2,9 +2,10 @@
 
 use super::ANY;
 use crate::TraceError;
+use crate::limits;
 use crate::operation::{Dependency, Event, Kind, Operation, Program};
 use crate::spool::Spool;
-use narrows_units::{PS_PER_NS, SimTime};
+use narrows_units::{Excess, PS_PER_NS, SimTime};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -14,9 +15,19 @@ pub struct Graph {
     pub nodes: Vec<Operation>,
     /// (waits, is waited for, event)
     pub edges: Vec<(u32, u32, Event)>,
+    /// Computing of all nodes.
+    work: SimTime,
 }
 
 impl Graph {
+    /// Appends a node; its number, or what is wrong with it.
+    pub fn push(&mut self, operation: Operation) -> Result<u32, String> {
+        self.work = limits::add_work(self.work, &operation).map_err(|excess| excess.to_string())?;
+        limits::check_size(&operation).map_err(|excess| excess.to_string())?;
+        self.nodes.push(operation);
+        u32::try_from(self.nodes.len() - 1).map_err(|_| String::from("expected fewer operations of a rank"))
+    }
+
     /// Appends the nodes to a program, each behind those that it waits for, otherwise in the order of the file. `false` if they
     /// wait for each other in a circle.
     pub fn store(&self, rank: u32, spool: &mut Spool) -> Result<bool, TraceError> {
@@ -105,7 +116,7 @@ pub fn node(code: u8, peer: u32, size: u64, tag: u32, cpu: u8, nic: u8, ranks: u
         1 => Kind::Send { to: peer, bytes: size, tag },
         2 => Kind::Receive { from: any(peer), bytes: size, tag: any(tag) },
         3 => {
-            let ps = size.checked_mul(PS_PER_NS).ok_or_else(|| format!("expected a time of less than 213 days, found {size} ns"))?;
+            let ps = size.checked_mul(PS_PER_NS).ok_or_else(|| Excess::Time.to_string())?;
             Kind::Compute { duration: SimTime(ps) }
         }
         _ => return Err(format!("expected 1 (send), 2 (recv) or 3 (calc) as kind, found {code}")),

@@ -205,8 +205,7 @@ impl Reader {
                 other => return Err(format!("expected tag, cpu, nic or the end of the line, found {}", show(other))),
             }
         }
-        self.graph.nodes.push(node(code, peer, size, tag, cpu, nic, self.ranks)?);
-        u32::try_from(self.graph.nodes.len() - 1).map_err(|_| String::from("expected fewer operations of a rank"))
+        self.graph.push(node(code, peer, size, tag, cpu, nic, self.ranks)?)
     }
 
     fn store(&mut self, rank: u32, lines: &Lines<'_>) -> Result<Result<(), Mistake>, TraceError> {

@@ -9,17 +9,16 @@ use super::table::{Entry, Table};
 use crate::Communicators;
 use crate::error::TraceError;
 use crate::lines::{self, Complain, Lines, Words, show};
+use crate::meetings::{self, Contradiction};
 use crate::operation::{Collective, CollectiveCall, Dependency, Kind, Operation, Order};
 use crate::spool::{Spool, Stored};
-use narrows_units::{PS_PER_NS, SimTime};
+use narrows_units::{Bytes, Excess, PS_PER_NS, SimTime};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io::BufRead;
 use std::path::Path;
 
 /// Most tasks.
 const MAX_TASKS: u64 = 1 << 24;
-/// Largest message: far beyond any memory, and small enough for sums.
-const MAX_BYTES: u64 = 1 << 48;
 /// Collectives of a task on one communicator that are so few operations apart start in their order for sure. Less than what an ideal machine remembers.
 const ORDERED: u64 = 32;
 /// How many collectives of its own a task may refer back over. Keeping all would need memory for records.
@@ -201,7 +200,10 @@ impl From<String> for Refusal {
 
 impl From<TraceError> for Refusal {
     fn from(error: TraceError) -> Refusal {
-        Refusal::Fatal(error)
+        match error {
+            TraceError::Excess { .. } => Refusal::Text(error.to_string()),
+            error => Refusal::Fatal(error),
+        }
     }
 }
 
@@ -271,7 +273,7 @@ impl Reader {
         let max = self.recent.len() as u64 - 1;
         let source = words.number("the source task", max)? as u32;
         let destination = words.number("the destination task", max)? as u32;
-        let bytes = words.number("bytes", MAX_BYTES)?;
+        let bytes = words.number("bytes", Bytes::MESSAGE_MAX.0)?;
         let (need, delay) = dependency(&mut words)?;
         if matches!(need, Need::Sent(other) | Need::Received(other) if other == id) {
             return Err(format!("expected a dependency on another message than {id} itself").into());
@@ -284,8 +286,8 @@ impl Reader {
         let communicator = words.number("a communicator", (self.queues.len() as u64).saturating_sub(1))? as u32;
         let code = words.number("the operation", 7)? as u8;
         let task = words.number("a task", self.recent.len() as u64 - 1)? as u32;
-        let send = words.number("bytes to send", MAX_BYTES)?;
-        let receive = words.number("bytes to receive", MAX_BYTES)?;
+        let send = words.number("bytes to send", Bytes::MESSAGE_MAX.0)?;
+        let receive = words.number("bytes to receive", Bytes::MESSAGE_MAX.0)?;
         let (need, delay) = dependency(&mut words)?;
         if self.queues.is_empty() {
             return Err(String::from("expected no collective in a trace without communicators").into());
@@ -447,20 +449,34 @@ impl Reader {
             self.mistakes.push((gathering.parts[0].line, text));
             CollectiveCall { operation: Collective::Barrier, communicator, root: 0, send: 0, receive: 0 }
         });
+        let mut first = None;
         for (part, after) in gathering.parts.iter().zip(after) {
-            let (send, receive) = volumes(call.operation, part, call.root, size, gathering.code);
-            let kind = Kind::Collective(CollectiveCall { send, receive, ..call });
-            let operation = Operation { delay: part.delay, ..Operation::new(kind) };
+            let (send, receive) = volumes(call.operation, part, call.root, size, gathering.code).unwrap_or_else(|excess| {
+                self.mistakes.push((part.line, excess.to_string()));
+                (0, 0)
+            });
+            let call = CollectiveCall { send, receive, ..call };
+            let said = meetings::Part { rank: part.task, operation: self.spool.operations(part.task), call };
+            if let Some(contradiction) = Contradiction::between(*first.get_or_insert(said), said) {
+                self.mistakes.push((part.line, format!("G{id}: {contradiction}")));
+            }
+            let operation = Operation { delay: part.delay, ..Operation::new(Kind::Collective(call)) };
             let before = self.placed.get(&(communicator, part.task)).copied();
             let own = self.spool.operations(part.task);
             // One dependency does not say that it comes behind the one before: it may start with a message that comes early.
             let behind = before.filter(|before| own - before <= ORDERED).map(Dependency::started);
-            let number = match (after, behind) {
-                (Some(after), Some(behind)) if after.operation != behind.operation => {
-                    self.spool.push(part.task, &operation, &[after, behind])?
+            let after = match (after, behind) {
+                (Some(after), Some(behind)) if after.operation != behind.operation => vec![after, behind],
+                (None, Some(behind)) => vec![behind],
+                _ => after.into_iter().collect(),
+            };
+            let number = match self.spool.push(part.task, &operation, &after) {
+                Ok(number) => number,
+                Err(error @ TraceError::Excess { .. }) => {
+                    self.mistakes.push((part.line, error.to_string()));
+                    continue;
                 }
-                (None, Some(behind)) => self.spool.push(part.task, &operation, &[behind])?,
-                _ => self.spool.push(part.task, &operation, after.as_slice())?,
+                Err(error) => return Err(error.into()),
             };
             self.placed.insert((communicator, part.task), number);
             let recent = &mut self.recent[part.task as usize];
@@ -563,7 +579,7 @@ fn call(id: u64, gathering: &Gathering, size: u32) -> Result<CollectiveCall, Str
         2 => (Collective::Allreduce, 0),
         3 => {
             let root = single(&|part| part.receive > 0)?;
-            let even = all(&|part| part.send == first.send && (part.position != root || part.receive == n * first.send));
+            let even = all(&|part| part.send == first.send && (part.position != root || Some(part.receive) == n.checked_mul(first.send)));
             (if even { Collective::Gather } else { Collective::Gatherv }, root)
         }
         4 => {
@@ -579,7 +595,7 @@ fn call(id: u64, gathering: &Gathering, size: u32) -> Result<CollectiveCall, Str
             (if even { Collective::Scatter } else { Collective::Scatterv }, root)
         }
         5 => {
-            let even = all(&|part| part.send == first.send && part.receive == n * first.send);
+            let even = all(&|part| part.send == first.send && Some(part.receive) == n.checked_mul(first.send));
             (if even { Collective::Allgather } else { Collective::Allgatherv }, 0)
         }
         6 => (Collective::Barrier, 0),
@@ -598,15 +614,16 @@ fn call(id: u64, gathering: &Gathering, size: u32) -> Result<CollectiveCall, Str
 }
 
 /// Bytes in the send and receive buffers ([`Collective`]) from those of a line.
-fn volumes(operation: Collective, part: &Part, root: u32, size: u32, code: u8) -> (u64, u64) {
+fn volumes(operation: Collective, part: &Part, root: u32, size: u32, code: u8) -> Result<(u64, u64), Excess> {
     let n = u64::from(size);
-    match operation {
+    let all = || Bytes(part.send).checked_mul(n).map(Bytes::get);
+    Ok(match operation {
         Collective::Barrier => (0, 0),
         Collective::Reduce if part.position == root => (part.receive, part.receive),
         Collective::Scatter if part.position == root => (part.send, part.send / n),
-        Collective::Alltoall => (part.send * n, part.send * n),
+        Collective::Alltoall => (all()?, all()?),
         // The total, or the same to each beside others that send something else. What comes in is not written.
-        Collective::Alltoallv if code == 7 => (if part.receive == 0 { part.send * n } else { part.send }, 0),
+        Collective::Alltoallv if code == 7 => (if part.receive == 0 { all()? } else { part.send }, 0),
         _ => (part.send, part.receive),
-    }
+    })
 }

@@ -42,7 +42,7 @@ impl Table {
         }
         let (Some(file), true) = (&self.file, id < self.file_end) else { return Ok(None) };
         let mut bytes = [0; SIZE];
-        file.read_exact_at(&mut bytes, id * SIZE as u64).map_err(TraceError::file(&std::env::temp_dir()))?;
+        file.read_exact_at(&mut bytes, id * SIZE as u64).map_err(TraceError::temporary)?;
         Ok(unpack(&bytes))
     }
 
@@ -55,7 +55,7 @@ impl Table {
         }
         if id < self.file_end {
             let Some(file) = &self.file else { unreachable!("what has an end is there") };
-            return file.write_all_at(&pack(Some(entry)), id * SIZE as u64).map_err(TraceError::file(&std::env::temp_dir()));
+            return file.write_all_at(&pack(Some(entry)), id * SIZE as u64).map_err(TraceError::temporary);
         }
         if self.blocks.len() == BLOCKS {
             self.evict()?;
@@ -69,7 +69,7 @@ impl Table {
 
     /// Writes the block with the lowest IDs.
     fn evict(&mut self) -> Result<(), TraceError> {
-        let fail = |error| TraceError::file(&std::env::temp_dir())(error);
+        let fail = TraceError::temporary;
         let (first, block) = self.blocks.remove(0);
         let bytes: Vec<u8> = block.iter().flat_map(|entry| pack(*entry)).collect();
         if self.file.is_none() {

@@ -1,0 +1,104 @@
+//! What a kind of NIC is, and where processes are.
+
+use narrows_portals::ProcessId;
+use narrows_units::SimTime;
+
+use crate::error::{CommandError, Refusal};
+use crate::out::{Event, Out, Process};
+
+/// The NIC at one port of a node, as a state machine: no clock, no thread, no memory access inside.
+pub trait Nic: Sized {
+    /// What a process writes to it.
+    type Command;
+    /// What it writes to a process.
+    type Notice;
+    /// What travels from NIC to NIC with a message.
+    type Header: Copy;
+
+    /// The least time from writing a command to its first effect of any kind.
+    fn lookahead(&self) -> SimTime;
+
+    /// The library of `process`, which lives on this node, wrote `command` at `now`. Nothing happens before `now` + [`Nic::lookahead`].
+    /// Commands of one node pass PCIe in the order of the calls.
+    ///
+    /// # Errors
+    /// See [`CommandError`].
+    fn command(&mut self, now: SimTime, process: Process, command: Self::Command, out: &mut impl Out<Self>) -> Result<(), CommandError>;
+
+    /// An event that it scheduled is due.
+    fn handle(&mut self, now: SimTime, event: Event, out: &mut impl Out<Self>);
+
+    /// The network has read all of a departure with `source_dma` and a payload.
+    fn source_done(&mut self, now: SimTime, token: u32, out: &mut impl Out<Self>);
+
+    /// The header of a message is here. Returns its own name for the message.
+    fn head(&mut self, now: SimTime, header: &Self::Header, out: &mut impl Out<Self>) -> u32;
+
+    /// All of the message `arrival` is here.
+    fn tail(&mut self, now: SimTime, arrival: u32, header: &Self::Header, out: &mut impl Out<Self>);
+
+    /// Commands that were refused after [`Nic::command`] had accepted them, since the last call.
+    fn take_refusals(&mut self) -> Vec<Refusal>;
+}
+
+/// Where the processes of a machine are. All NICs know it, as a NIC has a table that maps ranks to nodes.
+#[derive(Debug)]
+pub struct Directory {
+    /// By process.
+    places: Vec<ProcessId>,
+    /// By node: (pid, process), sorted.
+    nodes: Vec<Vec<(u32, Process)>>,
+}
+
+impl Directory {
+    /// `processes[i]` is where process i lives (its nid is node index + 1).
+    ///
+    /// # Panics
+    /// When a process lives on a node that is not there, or two in the same place: the caller
+    /// placed them.
+    pub fn new(nodes: u32, processes: &[ProcessId]) -> Directory {
+        let mut by_node: Vec<Vec<(u32, Process)>> = vec![Vec::new(); nodes as usize];
+        for (index, process) in processes.iter().enumerate() {
+            let node = process.nid.checked_sub(1).and_then(|node| by_node.get_mut(node as usize));
+            let node = node.unwrap_or_else(|| panic!("process {index} is placed on nid {}, but there are {nodes} nodes", process.nid));
+            node.push((process.pid, Process(index as u32)));
+        }
+        for node in &mut by_node {
+            node.sort_unstable();
+            assert!(node.windows(2).all(|pair| pair[0].0 != pair[1].0), "two processes of one node have the same pid");
+        }
+        Directory { places: processes.to_vec(), nodes: by_node }
+    }
+
+    /// Nodes.
+    pub fn nodes(&self) -> u32 {
+        self.nodes.len() as u32
+    }
+
+    /// What Portals calls the node of this index.
+    pub fn nid(&self, node: u32) -> u32 {
+        node + 1
+    }
+
+    /// The index of the node that Portals calls so.
+    pub fn node(&self, nid: u32) -> Option<u32> {
+        nid.checked_sub(1).filter(|&node| node < self.nodes())
+    }
+
+    /// Where a process is.
+    pub fn place(&self, process: Process) -> Option<ProcessId> {
+        self.places.get(process.0 as usize).copied()
+    }
+
+    /// The processes of a node: pid and process, sorted.
+    pub fn processes_of(&self, node: u32) -> &[(u32, Process)] {
+        self.nodes.get(node as usize).map_or(&[], Vec::as_slice)
+    }
+
+    /// The process in a place.
+    pub fn process_at(&self, place: ProcessId) -> Option<Process> {
+        let node = self.processes_of(self.node(place.nid)?);
+        let index = node.binary_search_by_key(&place.pid, |&(pid, _)| pid).ok()?;
+        Some(node[index].1)
+    }
+}

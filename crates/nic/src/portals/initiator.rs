@@ -1,0 +1,429 @@
+//! The initiator's side: from a command to a transfer, and what comes back.
+
+use narrows_portals::{AckRequest, Event as FullEvent, EventKind, FailType, List, LocalBuffer, ProcessId, md};
+use narrows_units::{Bytes, SimTime};
+
+use super::message::{Accepted, AtomicPart, Due, Handle, Header, Outgoing, Received, Request, Response, Role, Source};
+use super::{COMPUTE_REQUEST, COMPUTE_RESPONSE, Port, Portals, interface, token};
+use crate::out::{Departure, Out};
+use crate::portal::{Kind, Operation};
+
+/// What a command asks to be sent.
+pub(super) struct Order {
+    pub operation: Operation,
+    pub to: ProcessId,
+    pub local: LocalBuffer,
+    pub inline: Option<Box<[u8]>>,
+    pub ack: AckRequest,
+    pub atomic: Option<AtomicPart>,
+    /// Nothing came with the command: the NIC reads all of the payload.
+    pub triggered: bool,
+}
+
+impl Portals {
+    pub(super) fn request(&mut self, now: SimTime, process: u32, order: Order, out: &mut impl Out<Portals>) {
+        let Order { operation, to, local, inline, ack, atomic, triggered } = order;
+        let (kind, length) = (operation.kind, operation.rlength);
+        let statistics = &mut self.engine.statistics;
+        statistics.messages += 1;
+        match kind {
+            Kind::Put => statistics.puts += 1,
+            Kind::Get => statistics.gets += 1,
+            Kind::Atomic | Kind::FetchAtomic => statistics.atomics += 1,
+        }
+        match kind {
+            Kind::Get => statistics.get_bytes += length,
+            _ => statistics.put_bytes += length,
+        }
+        if self.common.directory.process_at(to).is_none() {
+            return self.stillborn(now, process, &operation, &local, ack, atomic.as_ref(), FailType::Undeliverable, out);
+        }
+        let config = &self.common.config;
+        let brings = kind != Kind::Get && length > 0;
+        let pushed = inline.is_some() && length <= config.pio_limit.get();
+        let dma = brings && !pushed && (triggered || length > config.inline_limit.get());
+        let source = match dma {
+            false => Source::Done,
+            true if length <= config.buffered_limit.get() => Source::AtStart,
+            true => Source::AtSourceDone,
+        };
+        let payload = brings.then(|| out.reserve());
+        let mut taken = false;
+        if let Some(payload) = payload {
+            if let Some(bytes) = inline {
+                out.inline(payload, bytes);
+                taken = true;
+            } else if !dma && out.capture(payload, self.locals[process as usize].process, local.place(), length).is_err() {
+                out.release(payload);
+                return self.stillborn(now, process, &operation, &local, ack, atomic.as_ref(), FailType::Segv, out);
+            }
+        }
+        self.serial = self.serial.wrapping_add(1);
+        let message = self.outgoing.insert(Outgoing {
+            serial: self.serial,
+            operation,
+            process,
+            target: to,
+            ack,
+            local,
+            dma,
+            source,
+            payload,
+            taken,
+            unread: false,
+            outstanding: false,
+            open: true,
+            fault: false,
+            answer: None,
+        });
+        if let Some(part) = atomic {
+            self.atomics.insert(message, part);
+        }
+        if kind != Kind::Get && !dma {
+            self.sent(now, process, &local, length, FailType::Ok, out);
+        }
+        self.launch(now, message, out);
+    }
+
+    /// An operation that never leaves the NIC.
+    #[allow(clippy::too_many_arguments)]
+    fn stillborn(
+        &mut self,
+        now: SimTime,
+        process: u32,
+        operation: &Operation,
+        local: &LocalBuffer,
+        ack: AckRequest,
+        atomic: Option<&AtomicPart>,
+        fail: FailType,
+        out: &mut impl Out<Portals>,
+    ) {
+        let sent = if fail == FailType::Segv { fail } else { FailType::Undeliverable };
+        if operation.kind != Kind::Get {
+            self.sent(now, process, local, operation.rlength, sent, out);
+        }
+        match operation.kind {
+            Kind::Put | Kind::Atomic => self.acknowledged(now, process, local, ack, operation, Err(fail), out),
+            Kind::Get => self.replied(now, process, local, operation, Err(fail), out),
+            Kind::FetchAtomic => {
+                let fetched = atomic.and_then(|part| part.fetched).unwrap_or(*local);
+                self.replied(now, process, &fetched, operation, Err(fail), out);
+            }
+        }
+    }
+
+    /// Forgets the initiator's half if nothing will come for it any more.
+    fn close(&mut self, message: u32) {
+        let this = self.outgoing.at(message);
+        if !this.open && !this.unread {
+            self.outgoing.remove(message);
+            if !self.atomics.is_empty() {
+                self.atomics.remove(&message);
+            }
+        }
+    }
+
+    /// End-to-end window, then the transmit pipeline.
+    fn launch(&mut self, now: SimTime, message: u32, out: &mut impl Out<Portals>) {
+        self.outgoing.at_mut(message).outstanding = true;
+        if self.engine.outstanding < self.common.config.max_outstanding.max(1) {
+            self.engine.outstanding += 1;
+            self.transmit(now, message, Role::Request, out);
+        } else {
+            self.engine.waiting.push_back(message);
+        }
+    }
+
+    /// The initiator's half that an answer names; its place in the end-to-end window is free for the next one.
+    fn settle_window(&mut self, now: SimTime, handle: Handle, out: &mut impl Out<Portals>) -> Option<Outgoing> {
+        let this = self.outgoing.get_mut(handle.slot).filter(|this| this.serial == handle.serial)?;
+        let outstanding = std::mem::take(&mut this.outstanding);
+        let this = *this;
+        if outstanding {
+            match self.engine.waiting.pop_front() {
+                Some(next) => self.transmit(now, next, Role::Request, out),
+                None => self.engine.outstanding -= 1,
+            }
+        }
+        Some(this)
+    }
+
+    /// The target's end-to-end layer has all of a request.
+    pub(super) fn received(&mut self, now: SimTime, received: &Received, out: &mut impl Out<Portals>) {
+        let slot = received.handle.slot;
+        if self.settle_window(now, received.handle, out).is_some() && received.last {
+            self.outgoing.at_mut(slot).open = false;
+            self.close(slot);
+        }
+    }
+
+    pub(super) fn transmit(&mut self, now: SimTime, message: u32, role: Role, out: &mut impl Out<Portals>) {
+        let config = &self.common.config;
+        let occupancy = match role {
+            Role::Request => match self.outgoing.at(message).operation.kind {
+                Kind::Get => config.get_occupancy,
+                _ => config.put_occupancy,
+            },
+            Role::Response => match self.incoming.at(message).request.operation.kind {
+                Kind::Put | Kind::Atomic => config.ack_occupancy,
+                Kind::Get | Kind::FetchAtomic => config.response_occupancy,
+            },
+        };
+        let at = self.engine.stages.transmit[role.index()].begin(now, occupancy);
+        if at > now {
+            out.schedule(at, self.node, Due::Transmit(message, role).encode());
+        } else {
+            self.read(now, message, role, out);
+        }
+    }
+
+    /// The pipeline has the message: DMA read, when there is something to read.
+    pub(super) fn read(&mut self, now: SimTime, message: u32, role: Role, out: &mut impl Out<Portals>) {
+        let dma = match role {
+            Role::Request => self.outgoing.at(message).dma,
+            Role::Response => {
+                let this = self.incoming.at(message);
+                this.request.operation.kind == Kind::Get && this.mlength() > 0
+            }
+        };
+        let mut at = now;
+        if dma {
+            at = self.engine.stages.read(now, &self.common.config, &self.common.durations);
+        }
+        if role == Role::Request {
+            let this = self.outgoing.at(message);
+            let starting = &mut self.locals[this.process as usize].starting;
+            starting.retain(|&(_, start)| start > now);
+            at = starting.iter().filter(|&&(of, _)| of == this.target).fold(at, |at, &(_, start)| at.max(start));
+            if at > now {
+                starting.push((this.target, at));
+            }
+        }
+        if at > now {
+            out.schedule(at, self.node, Due::Start(message, role).encode());
+        } else {
+            self.start(now, message, role, out);
+        }
+    }
+
+    /// The message starts on the network.
+    pub(super) fn start(&mut self, now: SimTime, message: u32, role: Role, out: &mut impl Out<Portals>) {
+        match role {
+            Role::Request => self.start_request(now, message, out),
+            Role::Response => self.start_response(now, message, out),
+        }
+    }
+
+    fn start_request(&mut self, now: SimTime, message: u32, out: &mut impl Out<Portals>) {
+        if self.outgoing.at(message).source == Source::AtStart {
+            self.capture(now, message, out);
+        }
+        let combine = if self.atomics.is_empty() { None } else { self.atomics.get(&message).map(|part| part.combine) };
+        let this = self.outgoing.at_mut(message);
+        let Outgoing { serial, operation, target, dma, payload, .. } = *this;
+        let data = if operation.kind == Kind::Get { 0 } else { operation.rlength };
+        this.unread = dma;
+        self.engine.statistics.bytes_sent += data;
+        // A swap's operand travels beside its data.
+        let operand = combine.filter(|combine| combine.operation.has_operand()).map_or(0, |combine| combine.datatype.size());
+        let header = Header::Request(Request {
+            operation,
+            target,
+            handle: Handle { slot: message, serial },
+            ack: matches!(operation.kind, Kind::Put | Kind::Atomic) && this.ack != AckRequest::None,
+            combine,
+            payload,
+            started: now,
+            destination: this.local.place(),
+        });
+        let departure = Departure {
+            to: self.common.directory.node(target.nid).expect("the target was found when the request was made"),
+            virtual_network: COMPUTE_REQUEST,
+            payload: Bytes(data + operand),
+            source_dma: dma,
+            target_dma: data > 0,
+            token: token(message, Role::Request),
+            header,
+        };
+        out.depart(self.node, departure);
+    }
+
+    /// The end-to-end layer has all of a request that has no answer, or none yet.
+    pub(super) fn send_received(&mut self, now: SimTime, message: u32, last: bool, out: &mut impl Out<Portals>) {
+        let this = self.incoming.at_mut(message);
+        if std::mem::replace(&mut this.acknowledged, true) && !last {
+            return;
+        }
+        let (request, transit) = (this.request, this.transit);
+        self.send_small(now, &request, transit, Header::Received(Received { handle: request.handle, last }), out);
+    }
+
+    /// Sends what is nothing but a header to the initiator of a request.
+    pub(super) fn send_small(&mut self, now: SimTime, request: &Request, transit: SimTime, header: Header, out: &mut impl Out<Portals>) {
+        let to = self.common.directory.node(request.operation.initiator.nid).expect("it came from there");
+        if self.common.config.quick_ack {
+            // As long as the request's header needed, and no load on anything.
+            return out.shortcut(now + transit, to, header);
+        }
+        let departure = Departure {
+            to,
+            virtual_network: COMPUTE_RESPONSE,
+            payload: self.common.config.ack_size,
+            source_dma: false,
+            target_dma: false,
+            token: u32::MAX,
+            header,
+        };
+        out.depart(self.node, departure);
+    }
+
+    /// The network has read all of a request's payload.
+    pub(super) fn request_read(&mut self, now: SimTime, message: u32, out: &mut impl Out<Portals>) {
+        self.outgoing.at_mut(message).unread = false;
+        self.capture(now, message, out);
+        self.close(message);
+    }
+
+    /// The payload of a request has left the memory that it comes from.
+    fn capture(&mut self, now: SimTime, message: u32, out: &mut impl Out<Portals>) {
+        let this = self.outgoing.at_mut(message);
+        if std::mem::replace(&mut this.source, Source::Done) == Source::Done {
+            return;
+        }
+        let Outgoing { process, local, operation, payload, taken, .. } = *this;
+        let mut fail = FailType::Ok;
+        if let Some(payload) = payload.filter(|_| !taken)
+            && out.capture(payload, self.locals[process as usize].process, local.place(), operation.rlength).is_err()
+        {
+            self.outgoing.at_mut(message).fault = true;
+            fail = FailType::Segv;
+        }
+        self.sent(now, process, &local, operation.rlength, fail, out);
+    }
+
+    /// SEND.
+    fn sent(&mut self, now: SimTime, process: u32, local: &LocalBuffer, length: u64, fail: FailType, out: &mut impl Out<Portals>) {
+        let (interface, mut port) = interface!(self, now, process, out);
+        let silent = local.options & md::EVENT_SEND_DISABLE != 0;
+        if !silent && !quiet(local, fail) {
+            let mlength = if fail == FailType::Ok { length } else { 0 };
+            let event = FullEvent { fail, user_ptr: local.user_ptr, rlength: length, mlength, ..FullEvent::blank(EventKind::Send) };
+            interface.post(local.eq, event, &mut port);
+        }
+        if local.options & md::EVENT_CT_SEND != 0 {
+            interface.counters.count(local.ct, fail, bytes(local, length), &mut port);
+        }
+    }
+
+    /// ACK.
+    #[allow(clippy::too_many_arguments)]
+    fn acknowledged(
+        &mut self,
+        now: SimTime,
+        process: u32,
+        local: &LocalBuffer,
+        ack: AckRequest,
+        operation: &Operation,
+        result: Result<Accepted, FailType>,
+        out: &mut impl Out<Portals>,
+    ) {
+        if ack == AckRequest::None {
+            return;
+        }
+        let (interface, mut port) = interface!(self, now, process, out);
+        let fail = result.err().unwrap_or(FailType::Ok);
+        if ack == AckRequest::Full && !quiet(local, fail) {
+            interface.post(local.eq, initiator_event(EventKind::Ack, local, operation, result), &mut port);
+        }
+        if local.options & md::EVENT_CT_ACK != 0 {
+            interface.counters.count(local.ct, fail, bytes(local, result.map_or(0, |accepted| accepted.mlength)), &mut port);
+        }
+    }
+
+    /// REPLY.
+    fn replied(
+        &mut self,
+        now: SimTime,
+        process: u32,
+        local: &LocalBuffer,
+        operation: &Operation,
+        result: Result<Accepted, FailType>,
+        out: &mut impl Out<Portals>,
+    ) {
+        let (interface, mut port) = interface!(self, now, process, out);
+        let fail = result.err().unwrap_or(FailType::Ok);
+        if !quiet(local, fail) {
+            interface.post(local.eq, initiator_event(EventKind::Reply, local, operation, result), &mut port);
+        }
+        if local.options & md::EVENT_CT_REPLY != 0 {
+            interface.counters.count(local.ct, fail, bytes(local, result.map_or(0, |accepted| accepted.mlength)), &mut port);
+        }
+    }
+
+    /// All of an answer is in the NIC.
+    pub(super) fn tail_of_response(&mut self, now: SimTime, response: &Response, out: &mut impl Out<Portals>) {
+        let slot = response.handle.slot;
+        let Some(this) = self.settle_window(now, response.handle, out) else { return };
+        match this.operation.kind {
+            Kind::Get | Kind::FetchAtomic => {
+                let mlength = response.result.map_or(0, |accepted| accepted.mlength);
+                let at = if mlength > 0 { now + self.common.config.dma_latency } else { now };
+                self.outgoing.at_mut(slot).answer = Some(*response);
+                self.landed_at(now, at, slot, Role::Response, out);
+            }
+            Kind::Put | Kind::Atomic => {
+                let result = if this.fault && response.result.is_ok() { Err(FailType::Segv) } else { response.result };
+                self.acknowledged(now, this.process, &this.local, this.ack, &this.operation, result, out);
+                self.outgoing.at_mut(slot).open = false;
+                self.close(slot);
+            }
+        }
+    }
+
+    /// The answer of a get or fetching atomic is in memory.
+    pub(super) fn answered(&mut self, now: SimTime, message: u32, out: &mut impl Out<Portals>) {
+        let this = *self.outgoing.at(message);
+        let Some(Response { result, payload, .. }) = this.answer else { return };
+        let destination = match this.operation.kind {
+            Kind::FetchAtomic => self.atomics.get(&message).and_then(|part| part.fetched).unwrap_or(this.local),
+            _ => this.local,
+        };
+        let mut result = if this.fault && result.is_ok() { Err(FailType::Segv) } else { result };
+        if let Ok(accepted) = result
+            && let Some(payload) = payload
+            && accepted.mlength > 0
+        {
+            self.engine.statistics.bytes_received += accepted.mlength;
+            let process = self.locals[this.process as usize].process;
+            if out.deliver(payload, process, destination.place(), accepted.mlength).is_err() {
+                result = Err(FailType::Segv);
+            }
+        }
+        if let Some(payload) = payload {
+            out.release(payload);
+        }
+        self.replied(now, this.process, &destination, &this.operation, result, out);
+        let this = self.outgoing.at_mut(message);
+        (this.open, this.answer) = (false, None);
+        self.close(message);
+    }
+}
+
+/// `EVENT_SUCCESS_DISABLE` of an MD: only failures raise events.
+fn quiet(local: &LocalBuffer, fail: FailType) -> bool {
+    fail == FailType::Ok && local.options & md::EVENT_SUCCESS_DISABLE != 0
+}
+
+/// `EVENT_CT_BYTES` of an MD: what a success counts. SEND counts what was sent, ACK and REPLY what
+/// the target accepted.
+fn bytes(local: &LocalBuffer, length: u64) -> Option<u64> {
+    (local.options & md::EVENT_CT_BYTES != 0).then_some(length)
+}
+
+fn initiator_event(kind: EventKind, local: &LocalBuffer, operation: &Operation, result: Result<Accepted, FailType>) -> FullEvent {
+    let (fail, list, mlength, remote_offset) = match result {
+        Ok(accepted) => (FailType::Ok, accepted.list, accepted.mlength, accepted.offset),
+        Err(fail) => (fail, List::Priority, 0, operation.offset),
+    };
+    FullEvent { fail, list, mlength, remote_offset, rlength: operation.rlength, user_ptr: local.user_ptr, ..FullEvent::blank(kind) }
+}

@@ -1,0 +1,262 @@
+//! The two halves of a message, what travels between them, and the events that move them.
+
+use narrows_portals::{AckRequest, FailType, List, LocalBuffer, Place, ProcessId};
+use narrows_units::SimTime;
+
+use crate::out::{Combine, Event, PayloadId, Process};
+use crate::portal::{Kind, Landing, Operation};
+
+/// What an [`Event`] means: kind in the top byte, then 24 bits, then 32 bits. Slots of requests are those of the initiator's halves at the
+/// initiator, and of the target's halves at the target; of responses the other way round.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Due {
+    /// The first command in the queue is in the NIC.
+    Command,
+    /// The first write in the queue is in the host's memory.
+    Write,
+    /// The transmit pipeline takes a message.
+    Transmit(u32, Role),
+    /// A message starts on the network.
+    Start(u32, Role),
+    /// The data of a message are in memory.
+    Landed(u32, Role),
+    /// Initiators repeat what a portal table entry refused: process, entry.
+    Retry(u32, u32),
+    /// The first triggered operation in the queue is done.
+    Fired,
+}
+
+/// The two ways of a message over the network.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Role {
+    /// Put, get or atomic.
+    Request,
+    /// ACK, data of a get, or what an atomic fetched.
+    Response,
+}
+
+impl Role {
+    pub fn index(self) -> usize {
+        self as usize
+    }
+}
+
+impl Due {
+    pub fn encode(self) -> Event {
+        let (kind, middle, low) = match self {
+            Due::Command => (0, 0, 0),
+            Due::Write => (1, 0, 0),
+            Due::Transmit(message, role) => (2, role as u32, message),
+            Due::Start(message, role) => (3, role as u32, message),
+            Due::Landed(message, role) => (4, role as u32, message),
+            Due::Retry(process, pt) => (5, pt, process),
+            Due::Fired => (6, 0, 0),
+        };
+        Event((kind << 56) | (u64::from(middle) << 32) | u64::from(low))
+    }
+
+    pub fn decode(event: Event) -> Option<Due> {
+        let low = event.0 as u32;
+        let middle = (event.0 >> 32) as u32 & 0xff_ffff;
+        let role = if middle == 0 { Role::Request } else { Role::Response };
+        Some(match event.0 >> 56 {
+            0 => Due::Command,
+            1 => Due::Write,
+            2 => Due::Transmit(low, role),
+            3 => Due::Start(low, role),
+            4 => Due::Landed(low, role),
+            5 => Due::Retry(low, middle),
+            6 => Due::Fired,
+            _ => return None,
+        })
+    }
+}
+
+/// What travels from NIC to NIC. Nothing at one end of a message looks into the other.
+#[derive(Clone, Copy, Debug)]
+#[allow(clippy::large_enum_variant, reason = "most of what travels are requests")]
+pub enum Header {
+    /// A put, get or atomic.
+    Request(Request),
+    /// Its answer: an ACK, the data of a get, or what an atomic fetched.
+    Response(Response),
+    /// The end-to-end layer of the target has all of a request that has no answer, or none yet.
+    Received(Received),
+}
+
+/// Names the initiator's half of a message in what comes back: its slot, which is used again, and its number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Handle {
+    pub slot: u32,
+    pub serial: u32,
+}
+
+/// See [`Header::Request`].
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    pub(super) operation: Operation,
+    pub(super) target: ProcessId,
+    /// The initiator's half: comes back in answers.
+    pub(super) handle: Handle,
+    /// An ACK is wanted.
+    pub(super) ack: bool,
+    pub(super) combine: Option<Combine>,
+    pub(super) payload: Option<PayloadId>,
+    pub(super) started: SimTime,
+    /// Where the data of a get go: a hint for [`crate::Out::fetch`].
+    pub(super) destination: Place,
+}
+
+/// See [`Header::Response`].
+#[derive(Clone, Copy, Debug)]
+pub struct Response {
+    pub(super) handle: Handle,
+    pub(super) result: Result<Accepted, FailType>,
+    pub(super) payload: Option<PayloadId>,
+}
+
+/// See [`Header::Received`].
+#[derive(Clone, Copy, Debug)]
+pub struct Received {
+    pub(super) handle: Handle,
+    /// Nothing more will come.
+    pub(super) last: bool,
+}
+
+/// What an answer says of a request that found its place.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Accepted {
+    pub list: List,
+    pub mlength: u64,
+    /// The offset that was used.
+    pub offset: u64,
+}
+
+impl From<Landing> for Accepted {
+    fn from(landing: Landing) -> Accepted {
+        Accepted { list: landing.list, mlength: landing.mlength, offset: landing.offset }
+    }
+}
+
+/// When the payload of a transfer is read from memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Source {
+    /// Nothing to read, or read.
+    Done,
+    /// When the transfer starts (buffered puts).
+    AtStart,
+    /// When the network says that it has all.
+    AtSourceDone,
+}
+
+/// The initiator's half of a message.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outgoing {
+    /// Of all of this NIC, which may wrap.
+    pub serial: u32,
+    pub operation: Operation,
+    /// The initiator, by its number on this node.
+    pub process: u32,
+    pub target: ProcessId,
+    pub ack: AckRequest,
+    pub local: LocalBuffer,
+    /// The payload of a put or atomic comes over PCIe.
+    pub dma: bool,
+    pub source: Source,
+    pub payload: Option<PayloadId>,
+    /// The library already took the payload.
+    pub taken: bool,
+    /// The network reads the payload and has not said that it has all.
+    pub unread: bool,
+    /// It takes a place in the end-to-end window.
+    pub outstanding: bool,
+    /// The last answer is not here.
+    pub open: bool,
+    /// Its own memory was not there.
+    pub fault: bool,
+    /// What the answer said, while its data go to memory.
+    pub answer: Option<Response>,
+}
+
+impl Outgoing {
+    /// The messages that it waits for are those of others only: its target refuses it for now.
+    pub fn is_held(&self) -> bool {
+        !self.outstanding && !self.unread && self.answer.is_none()
+    }
+}
+
+/// What an atomic has beside the rest.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AtomicPart {
+    pub combine: Combine,
+    /// Where the old value goes.
+    pub fetched: Option<LocalBuffer>,
+}
+
+/// How far the target's half is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Phase {
+    /// Matched or refused for good.
+    Matched,
+    /// Refused by a portal table entry with RETRY.
+    Held,
+    /// The answer is on its way.
+    Response,
+}
+
+/// The target's half of a message.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Incoming {
+    pub request: Request,
+    pub phase: Phase,
+    /// The target, by its number on this node.
+    pub process: u32,
+    /// All of it is in the NIC.
+    pub tail: bool,
+    /// The initiator knows that ([`Received`]).
+    pub acknowledged: bool,
+    /// The answer's data are read from memory, and the network has not said that it has all.
+    pub unread: bool,
+    /// They are this payload.
+    pub response: Option<PayloadId>,
+    /// When the result of matching is known.
+    pub ready: SimTime,
+    pub result: Result<Landing, FailType>,
+    /// How long its header was on the network.
+    pub transit: SimTime,
+    /// Memory of the target was not there, or that of the initiator ([`crate::Fault`] of its payload).
+    pub fault: bool,
+}
+
+impl Incoming {
+    /// The initiator gets an ACK or data.
+    pub fn answers(&self) -> bool {
+        self.request.ack || matches!(self.request.operation.kind, Kind::Get | Kind::FetchAtomic)
+    }
+
+    pub fn mlength(&self) -> u64 {
+        self.result.map_or(0, |landing| landing.mlength)
+    }
+
+    /// What the initiator is told.
+    pub fn outcome(&self) -> Result<Accepted, FailType> {
+        if self.fault && self.result.is_ok() { Err(FailType::Segv) } else { self.result.map(Accepted::from) }
+    }
+}
+
+/// A message that its target refuses for now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HeldMessage {
+    /// The initiator.
+    pub from: Process,
+    /// The target.
+    pub to: Process,
+    /// It brings data (put or atomic); else it is a get.
+    pub put: bool,
+    /// Portal table entry.
+    pub pt: u32,
+    /// What no entry of it matches, or what has no room.
+    pub match_bits: u64,
+    /// Bytes.
+    pub length: u64,
+}

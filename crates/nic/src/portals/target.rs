@@ -1,0 +1,291 @@
+//! The target's side: matching, memory, acknowledgements, and what is refused and comes again.
+
+use std::cmp::Reverse;
+
+use narrows_portals::FailType;
+use narrows_units::{Bytes, SimTime};
+
+use super::message::{Due, Header, Incoming, Phase, Request, Response, Role};
+use super::{COMPUTE_RESPONSE, Port, Portals, interface, token};
+use crate::out::{Departure, Fault, Out};
+use crate::portal::{Arrival, Kind};
+
+impl Portals {
+    /// The header of a request is here.
+    pub(super) fn head_of_request(&mut self, now: SimTime, request: &Request, out: &mut impl Out<Portals>) -> u32 {
+        let process = self.locals.binary_search_by_key(&request.target.pid, |local| local.place.pid);
+        let message = self.incoming.insert(Incoming {
+            request: *request,
+            phase: Phase::Matched,
+            process: process.expect("the initiator found the target in the directory") as u32,
+            tail: false,
+            acknowledged: false,
+            unread: false,
+            response: None,
+            ready: SimTime::ZERO,
+            result: Err(FailType::Dropped),
+            transit: now.saturating_sub(request.started),
+            fault: false,
+        });
+        self.matching(now, message, false, out);
+        message
+    }
+
+    /// Matching of a request, `again` after a refusal.
+    fn matching(&mut self, now: SimTime, message: u32, again: bool, out: &mut impl Out<Portals>) {
+        let this = self.incoming.at(message);
+        let (process, operation) = (this.process, this.request.operation);
+        let (interface, mut port) = interface!(self, now, process, out);
+        let (arrival, visited) = match again {
+            false => interface.arrive(&operation, &mut port),
+            true => interface.match_lists(&operation, &mut port),
+        };
+        let ready = port.engine.stages.matched(now, visited, &port.common.config);
+        if matches!(arrival, Arrival::Refused(_)) {
+            port.engine.statistics.drops += 1;
+        }
+        let this = self.incoming.at_mut(message);
+        this.ready = ready;
+        this.phase = Phase::Matched;
+        match arrival {
+            Arrival::Matched(landing) => this.result = Ok(landing),
+            Arrival::Refused(fail) => this.result = Err(fail),
+            Arrival::Hold => {
+                this.phase = Phase::Held;
+                if !again {
+                    interface.hold(operation.pt, operation.initiator, message);
+                }
+            }
+        }
+    }
+
+    /// All of a request is here.
+    pub(super) fn tail_of_request(&mut self, now: SimTime, message: u32, out: &mut impl Out<Portals>) {
+        let this = self.incoming.at_mut(message);
+        this.tail = true;
+        let (held, answers) = (this.phase == Phase::Held, this.answers());
+        if held || !answers {
+            self.send_received(now, message, !answers, out);
+        }
+        if !held {
+            self.land(now, message, out);
+        }
+    }
+
+    /// All of a request is here, and matched.
+    fn land(&mut self, now: SimTime, message: u32, out: &mut impl Out<Portals>) {
+        let this = self.incoming.at(message);
+        let (kind, process) = (this.request.operation.kind, this.process);
+        let config = &self.common.config;
+        let mut at = now.max(this.ready);
+        if this.mlength() > 0 {
+            match kind {
+                Kind::Put => at += config.dma_latency,
+                Kind::Get => {}
+                Kind::Atomic | Kind::FetchAtomic => at = self.engine.stages.atomic(at, config, &self.common.durations),
+            }
+        }
+        // Posted writes over PCIe stay in order: an event does not pass data that were written before it.
+        if kind == Kind::Put {
+            let last = &mut self.locals[process as usize].landed;
+            at = at.max(*last);
+            *last = at;
+        }
+        // Section 3.15: an atomic takes longer than a put that comes behind it.
+        let length = this.request.operation.rlength;
+        if kind != Kind::Get && length > 0 && length <= config.limits.max_waw_ordered_size.get() {
+            let last = self.written.entry((this.request.operation.initiator, process)).or_default();
+            at = at.max(*last);
+            *last = at;
+        }
+        self.landed_at(now, at, message, Role::Request, out);
+    }
+
+    pub(super) fn landed_at(&mut self, now: SimTime, at: SimTime, message: u32, role: Role, out: &mut impl Out<Portals>) {
+        if at > now {
+            return out.schedule(at, self.node, Due::Landed(message, role).encode());
+        }
+        match role {
+            Role::Request => self.landed(now, message, out),
+            Role::Response => self.answered(now, message, out),
+        }
+    }
+
+    /// The data of a request are in memory.
+    pub(super) fn landed(&mut self, now: SimTime, message: u32, out: &mut impl Out<Portals>) {
+        let this = *self.incoming.at(message);
+        match this.request.operation.kind {
+            Kind::Get => self.respond(now, message, out),
+            Kind::FetchAtomic => {
+                self.settle_data(now, message, out);
+                self.respond(now, message, out);
+            }
+            Kind::Put | Kind::Atomic => {
+                let wanted = this.request.ack;
+                let allowed = match this.result {
+                    Ok(landing) => self.interfaces[this.process as usize].acknowledges(&landing),
+                    Err(_) => true,
+                };
+                self.settle_data(now, message, out);
+                if wanted && allowed {
+                    return self.send_ack(now, message, out);
+                }
+                if wanted {
+                    self.send_received(now, message, true, out);
+                }
+                self.finish(message, out);
+            }
+        }
+    }
+
+    /// Forgets the target's half.
+    fn finish(&mut self, message: u32, out: &mut impl Out<Portals>) {
+        if let Some(payload) = self.incoming.remove(message).and_then(|this| this.request.payload) {
+            out.release(payload);
+        }
+    }
+
+    /// Writes or combines the data of a put or atomic, and completes the operation at the target.
+    fn settle_data(&mut self, now: SimTime, message: u32, out: &mut impl Out<Portals>) {
+        let this = *self.incoming.at(message);
+        let Ok(landing) = this.result else { return };
+        if let Some(payload) = this.request.payload
+            && landing.mlength > 0
+        {
+            self.engine.statistics.bytes_received += landing.mlength;
+            let process = self.locals[this.process as usize].process;
+            let written: Result<(), Fault> = match &this.request.combine {
+                None => out.deliver(payload, process, landing.place, landing.mlength),
+                Some(combine) => out.combine(payload, process, landing.place, landing.mlength, combine),
+            };
+            self.incoming.at_mut(message).fault |= written.is_err();
+        }
+        self.complete(now, message, out);
+    }
+
+    /// Events and counts at the target.
+    fn complete(&mut self, now: SimTime, message: u32, out: &mut impl Out<Portals>) {
+        let this = *self.incoming.at(message);
+        let Ok(landing) = this.result else { return };
+        let fail = if this.fault { FailType::Segv } else { FailType::Ok };
+        let (interface, mut port) = interface!(self, now, this.process, out);
+        interface.complete(&this.request.operation, &landing, fail, &mut port);
+        self.schedule_retries(now, this.process, out);
+    }
+
+    /// The answer of a get or fetching atomic is ready to go.
+    fn respond(&mut self, now: SimTime, message: u32, out: &mut impl Out<Portals>) {
+        self.incoming.at_mut(message).phase = Phase::Response;
+        self.transmit(now, message, Role::Response, out);
+    }
+
+    fn send_ack(&mut self, now: SimTime, message: u32, out: &mut impl Out<Portals>) {
+        self.engine.statistics.acks += 1;
+        if !self.common.config.quick_ack {
+            return self.respond(now, message, out);
+        }
+        let this = *self.incoming.at(message);
+        let response = Response { handle: this.request.handle, result: this.outcome(), payload: None };
+        self.send_small(now, &this.request, this.transit, Header::Response(response), out);
+        self.finish(message, out);
+    }
+
+    /// An answer starts on the network.
+    pub(super) fn start_response(&mut self, now: SimTime, message: u32, out: &mut impl Out<Portals>) {
+        let this = *self.incoming.at(message);
+        let (kind, handle, result) = (this.request.operation.kind, this.request.handle, this.outcome());
+        if matches!(kind, Kind::Put | Kind::Atomic) {
+            let header = Header::Response(Response { handle, result, payload: None });
+            self.send_small(now, &this.request, this.transit, header, out);
+            return self.finish(message, out);
+        }
+        let length = result.map_or(0, |accepted| accepted.mlength);
+        // What an atomic fetched is in the NIC already.
+        let read = kind == Kind::Get && length > 0;
+        let payload = match kind {
+            Kind::Get => read.then(|| out.reserve()),
+            _ => this.request.payload,
+        };
+        if length > 0 {
+            self.engine.statistics.bytes_sent += length;
+        }
+        let half = self.incoming.at_mut(message);
+        (half.unread, half.request.payload) = (read, None);
+        half.response = payload;
+        let departure = Departure {
+            to: self.common.directory.node(this.request.operation.initiator.nid).expect("it came from there"),
+            virtual_network: COMPUTE_RESPONSE,
+            payload: Bytes(length),
+            source_dma: read,
+            target_dma: length > 0,
+            token: token(message, Role::Response),
+            header: Header::Response(Response { handle, result, payload }),
+        };
+        out.depart(self.node, departure);
+        if !read {
+            if kind == Kind::Get {
+                self.complete(now, message, out);
+            }
+            self.finish(message, out);
+        }
+    }
+
+    /// The network has read all of what a get asked for.
+    pub(super) fn response_read(&mut self, now: SimTime, message: u32, out: &mut impl Out<Portals>) {
+        let this = *self.incoming.at(message);
+        if !this.unread {
+            return;
+        }
+        if let (Ok(landing), Some(payload)) = (this.result, this.response) {
+            let process = self.locals[this.process as usize].process;
+            let initiator = self.common.directory.process_at(this.request.operation.initiator).expect("it came from there");
+            let read = out.fetch(payload, process, landing.place, landing.mlength, initiator, this.request.destination);
+            self.incoming.at_mut(message).fault |= read.is_err();
+        }
+        self.complete(now, message, out);
+        self.finish(message, out);
+    }
+
+    /// What `process` holds is repeated a while after there is a place for it.
+    pub(super) fn schedule_retries(&mut self, now: SimTime, process: u32, out: &mut impl Out<Portals>) {
+        let at = now + self.common.config.retry_interval;
+        self.interfaces[process as usize].take_relieved(|pt| out.schedule(at, self.node, Due::Retry(process, pt).encode()));
+    }
+
+    /// All initiators repeat what table entry `pt` of `process` refused, in order of arrival; an
+    /// initiator that is refused again repeats nothing more.
+    pub(super) fn retry(&mut self, now: SimTime, process: u32, pt: u32, out: &mut impl Out<Portals>) {
+        let mut firsts = std::mem::take(&mut self.firsts);
+        self.interfaces[process as usize].begin_retry(pt, &mut firsts);
+        while let Some(Reverse((_, from))) = firsts.pop() {
+            let Some(message) = self.interfaces[process as usize].first_held(pt, from) else { continue };
+            self.matching(now, message, true, out);
+            let this = *self.incoming.at(message);
+            if this.phase == Phase::Held {
+                continue;
+            }
+            if let Some(next) = self.interfaces[process as usize].take_held(pt, from) {
+                firsts.push(Reverse((next, from)));
+            }
+            self.engine.statistics.retries += u64::from(this.result.is_ok());
+            if this.tail {
+                self.land(now, message, out);
+            }
+        }
+        self.firsts = firsts;
+    }
+
+    /// Messages that were held are refused for good.
+    pub(super) fn refuse(&mut self, now: SimTime, messages: &mut Vec<u32>, fail: FailType, out: &mut impl Out<Portals>) {
+        for message in messages.drain(..) {
+            let this = self.incoming.at_mut(message);
+            this.phase = Phase::Matched;
+            this.result = Err(fail);
+            let tail = this.tail;
+            self.engine.statistics.drops += 1;
+            if tail {
+                self.land(now, message, out);
+            }
+        }
+    }
+}

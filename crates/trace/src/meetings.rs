@@ -1,0 +1,73 @@
+//! Whether the members of a communicator say the same of a collective.
+
+use crate::operation::CollectiveCall;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// One member's part in a collective.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Of the program.
+    pub rank: u32,
+    /// Number among the operations of the rank, from 0.
+    pub operation: u64,
+    /// What it says.
+    pub call: CollectiveCall,
+}
+
+/// Two members whose calls belong together say different things.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct Contradiction {
+    /// The first member that came.
+    pub first: Part,
+    /// Another one.
+    pub second: Part,
+}
+
+impl fmt::Display for Contradiction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Contradiction { first, second } = self;
+        write!(
+            f,
+            "rank {}, operation {}, calls {}, but rank {}, operation {}, calls {} on the same communicator ({}) at this point",
+            first.rank, first.operation, first.call, second.rank, second.operation, second.call, first.call.communicator
+        )
+    }
+}
+
+impl Contradiction {
+    /// Between two parts of one collective, if there is one.
+    pub fn between(first: Part, second: Part) -> Option<Contradiction> {
+        let said = |call: &CollectiveCall| (call.operation, call.root, call.common_size());
+        (said(&first.call) != said(&second.call)).then_some(Contradiction { first, second })
+    }
+}
+
+/// The collectives of a program that not all members have joined. The n-th ones of the members of a communicator belong together.
+#[derive(Clone, Debug, Default)]
+pub struct Meetings {
+    /// By communicator and number: the first part, and how many there are.
+    open: BTreeMap<(u32, u64), (Part, u32)>,
+    /// By communicator and rank.
+    counts: BTreeMap<(u32, u32), u64>,
+}
+
+impl Meetings {
+    /// A member of a communicator of `size` joins its next collective.
+    ///
+    /// # Errors
+    /// It says something else than those before.
+    pub fn join(&mut self, part: Part, size: u32) -> Result<(), Contradiction> {
+        let communicator = part.call.communicator;
+        let count = self.counts.entry((communicator, part.rank)).or_default();
+        *count += 1;
+        let key = (communicator, *count);
+        let (first, joined) = self.open.entry(key).or_insert((part, 0));
+        *joined += 1;
+        let contradiction = Contradiction::between(*first, part);
+        if *joined >= size {
+            self.open.remove(&key);
+        }
+        contradiction.map_or(Ok(()), Err)
+    }
+}
