@@ -229,6 +229,10 @@ pub fn clock(yields: bool) -> u64 {
         // The library in which it waits does.
         return thread.clock().saturating_sub(EPOCH_PS);
     }
+    if header.resumed.load(Ordering::Relaxed) != 0 {
+        // The simulator has moved the rank's clock meanwhile.
+        drop(try_session());
+    }
     let settings = &file.settings;
     // A program that waits for the clock would look at it millions of times. Where computing costs nothing, its looks may cost more.
     let long = |waited: u64| if settings.compute_ppm == 0 { (waited / 1024).min(LONGEST_LOOK_PS) } else { 0 };

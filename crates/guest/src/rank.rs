@@ -48,7 +48,8 @@ const EXIT_BROKEN_NOTICE: i32 = 122;
 /// An event queue as the program sees it.
 #[derive(Default)]
 struct Queue {
-    events: VecDeque<Event>,
+    /// With their times: another thread's clock may have reached them.
+    events: VecDeque<(u64, Event)>,
     /// Events that it holds; more are lost (section 3.13.4).
     capacity: usize,
     dropped: bool,
@@ -62,6 +63,8 @@ struct Queue {
 struct Counter {
     success: u64,
     failure: u64,
+    /// When it changed last, ps.
+    time: u64,
     /// Changes that the program has asked for, and those that are in the value.
     asked: u32,
     done: u32,
@@ -508,14 +511,14 @@ impl Rank {
                     let Some(queue) = self.queues.get_mut(&eq.0) else { continue };
                     // PT_DISABLED always has a place: without it a program could not recover.
                     if queue.events.len() < queue.capacity || event.kind == EventKind::PtDisabled {
-                        queue.events.push_back(event);
+                        queue.events.push_back((time, event));
                     } else {
                         queue.dropped = true;
                     }
                 }
                 Notice::Count { ct, success, failure, commands } => {
                     if let Some(counter) = self.counts.get_mut(&ct.0) {
-                        *counter = Counter { success, failure, done: commands, ..*counter };
+                        *counter = Counter { success, failure, done: commands, time, ..*counter };
                     }
                 }
                 Notice::Reply { ticket, code, value } => self.replies.push((ticket, code, value)),
@@ -529,6 +532,8 @@ impl Rank {
             header.wait_ps.fetch_add(time - self.clock, Relaxed);
             self.clock = time;
             header.clock.store(time, Relaxed);
+            // Other threads look at it although this one has the rank.
+            self.leave_clock();
             threads::reached(time);
         }
     }

@@ -44,8 +44,8 @@ pub(crate) struct Thread {
     runs: AtomicBool,
     /// Inside an MPI call, where only modelled costs count.
     pub in_call: AtomicBool,
-    /// It may sleep because another one has the list of threads: who finds it asleep has it.
-    takes_lock: AtomicBool,
+    /// It may be asleep in here: it takes the lock of the list of threads, or waits for others to come as far as it is.
+    paused: AtomicBool,
     /// It works for teams of OpenMP.
     worker: AtomicBool,
     /// It sleeps, and has asked the thread that has parked the rank for that time to come back; 0: it has not.
@@ -114,7 +114,7 @@ static ALL: Mutex<All> = Mutex::new(All {
 fn all() -> MutexGuard<'static, All> {
     let takes = |yes| {
         if let Some(thread) = current() {
-            thread.takes_lock.store(yes, Relaxed);
+            thread.paused.store(yes, Relaxed);
         }
     };
     takes(true);
@@ -179,7 +179,7 @@ impl Thread {
             asked: AtomicU64::new(0),
             runs: AtomicBool::new(true),
             in_call: AtomicBool::new(false),
-            takes_lock: AtomicBool::new(false),
+            paused: AtomicBool::new(false),
             worker: AtomicBool::new(false),
             asked_to_give_way: AtomicU64::new(0),
             turns: AtomicU64::new(0),
@@ -282,7 +282,7 @@ impl Thread {
         let (mark, turn) = (self.mark.load(Relaxed), self.turns.load(Relaxed));
         // CPU clock of a thread by its number, as pthread_getcpuclockid(3) makes it: per thread, time on a core.
         let cpu = cpu_ns((!id << 3) | 6)?;
-        if self.seen_last.swap(cpu, Relaxed) == cpu && !self.takes_lock.load(Relaxed) && !is_runnable(id) {
+        if self.seen_last.swap(cpu, Relaxed) == cpu && !self.paused.load(Relaxed) && !is_runnable(id) {
             return None;
         }
         if self.seen_turn.swap(turn, Relaxed) != turn {
@@ -514,7 +514,12 @@ pub(crate) fn pace(clock: u64) {
     while many() {
         let seen = CHANGES.load(Acquire);
         match all().least(current()) {
-            Some(least) if least < clock => nap(seen, time_to(clock - least)),
+            Some(least) if least < clock => {
+                let pauses = |yes| current().into_iter().for_each(|thread| thread.paused.store(yes, Relaxed));
+                pauses(true);
+                nap(seen, time_to(clock - least));
+                pauses(false);
+            }
             _ => break,
         }
     }

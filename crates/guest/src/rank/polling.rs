@@ -45,7 +45,7 @@ impl Rank {
     fn pop(&mut self, eqs: &[EqId]) -> Option<(usize, Event)> {
         for (index, eq) in eqs.iter().enumerate() {
             let Some(queue) = self.queues.get_mut(&eq.0) else { continue };
-            let Some(event) = queue.events.pop_front() else { continue };
+            let Some((time, event)) = queue.events.pop_front() else { continue };
             if queue.watched {
                 queue.taken += 1;
                 // Not for every event: a quarter of the queue may be told late.
@@ -54,9 +54,17 @@ impl Rank {
                     self.submit(Command::EqRelease { eq: *eq, count });
                 }
             }
+            self.comes_after(time);
             return Some((index, event));
         }
         None
+    }
+
+    /// The thread has found what happened at `time`, which another thread's clock has reached.
+    fn comes_after(&mut self, time: u64) {
+        if !self.outside {
+            self.wait_until(time);
+        }
     }
 
     /// The next event of the first of `eqs` that has one, or `None` when nothing is there *now*.
@@ -183,6 +191,7 @@ impl Rank {
             self.wait_for(None, false, |rank| rank.counter(ct).settled().then_some(Waited::Done(())));
         }
         let counter = self.counter(ct);
+        self.comes_after(counter.time);
         (counter.success, counter.failure)
     }
 
@@ -208,6 +217,9 @@ impl Rank {
                 let counter = rank.counter(ct);
                 counter.settled() && counter.reached() >= test
             });
+            if let Some(index) = reached {
+                rank.comes_after(rank.counter(tests[index].0).time);
+            }
             reached.map(Waited::Done).or(rank.interrupted().then_some(Waited::Over))
         })
     }
