@@ -23,7 +23,8 @@ const HIGH: [libc::c_int; 3] = [900, 200, 100];
 /// How often a process that waits for the simulator looks whether that still lives.
 const LIFE_CHECK: Duration = Duration::from_secs(1);
 
-/// This process begins. The first one that is started for a rank is what the launcher takes for the rank. Returns when the simulator watches it.
+/// This process begins. The first one that is started for a rank is what the launcher takes for the rank. Returns when
+/// the simulator watches it.
 pub fn born() {
     let Ok(shared) = shared() else { return };
     let (rank, own) = (shared.rank, std::process::id());

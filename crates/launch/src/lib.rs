@@ -71,8 +71,8 @@ impl Kind {
         !launcher.ends_with(command::SHELL)
     }
 
-    /// The same of a rank that has left before MPI_Init with a code that is not 0. (hydra waits for ever, as Open MPI 5.0.11 does for one with
-    /// code 0.)
+    /// The same of a rank that has left before MPI_Init with a code that is not 0. (hydra waits for ever, as Open MPI 5.0.11
+    /// does for one with code 0.)
     pub fn notices_early_failures(self) -> bool {
         matches!(self, Kind::OpenMpi4 | Kind::OpenMpi5)
     }

@@ -11,7 +11,8 @@ use narrows_units::SimTime;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::{Duration, Instant};
 
-/// How long a launcher that ends the job may take from one death of a rank to the next, or to its own. Open MPI 5 takes 0.3 s on an idle host.
+/// How long a launcher that ends the job may take from one death of a rank to the next, or to its own. Open MPI 5 takes
+/// 0.3 s on an idle host.
 const LAUNCHER_PATIENCE: Duration = Duration::from_secs(10);
 /// How long it is doubted that a launcher of which that is not known does not care.
 const DOUBT: Duration = Duration::from_secs(1);
@@ -33,8 +34,8 @@ enum Fault {
     Missing(End),
 }
 
-/// A code that the process has said, if the system does not say how it ended, or a launcher has killed it in its last instant: it was on its
-/// way out then.
+/// A code that the process has said, if the system does not say how it ended, or a launcher has killed it in its last
+/// instant: it was on its way out then.
 fn known(end: End, said: u32) -> End {
     match (end, said.checked_sub(1)) {
         (End::Unknown | End::Signal(libc::SIGTERM | libc::SIGKILL), Some(code)) => End::Code(code as i32),
@@ -137,8 +138,8 @@ impl Run<'_> {
         if notices { LAUNCHER_PATIENCE } else { Duration::ZERO }
     }
 
-    /// A rank has ended too early: lets the launcher end the job in its own way if it is about to, and then says which was the first. Nothing
-    /// is simulated any more.
+    /// A rank has ended too early: lets the launcher end the job in its own way if it is about to, and then says which
+    /// was the first. Nothing is simulated any more.
     fn first_fault(&mut self, seen: Fault) -> Failure {
         self.ranks.iter_mut().for_each(|rank| rank.spin.release());
         let rank = (0..self.ranks.len() as u32).find(|&rank| self.fault(rank) == Some(seen)).unwrap_or(0);
@@ -175,7 +176,8 @@ impl Run<'_> {
         if self.watch.knows_order() {
             return (0, order);
         }
-        // A rank that aborted or crashed is guilty, one that a launcher could have killed less so, one that was asleep when it was killed least.
+        // A rank that aborted or crashed is guilty, one that a launcher could have killed less so, one that was asleep
+        // when it was killed least.
         let innocence = match fault {
             Fault::Aborted(_) | Fault::Replaced => 0,
             Fault::Died(End::Signal(libc::SIGTERM | libc::SIGKILL)) => {
