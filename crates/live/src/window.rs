@@ -22,10 +22,12 @@ use crate::report::{Failure, RankTimes, Report};
 use narrows_channel::layout::{EPOCH_PS, phase, reason, state};
 use narrows_channel::record::decode_command;
 use narrows_channel::{Mapping, futex, handover};
+use narrows_output::{Meter, exit};
 use narrows_units::SimTime;
 use spinning::Spin;
 use std::collections::BTreeSet;
 use std::process::{Child, Command};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
@@ -52,6 +54,8 @@ pub struct Options {
     pub hosts: Vec<String>,
     /// Name of the MPI, for messages.
     pub mpi: String,
+    /// How far the run is, in picoseconds of simulated time; nobody knows how far it goes.
+    pub progress: Arc<Meter>,
 }
 
 #[derive(Debug)]
@@ -117,7 +121,7 @@ pub fn run(mapping: &Mapping, world: World, launcher: Command, options: Options)
         Ok(child) => child,
         Err(error) => {
             let message = format!("the launcher {program} cannot be started: {error}");
-            return Report { failure: Some(Failure { message, exit_code: 127 }), ..Report::default() };
+            return Report { failure: Some(Failure { message, exit_code: exit::NO_LAUNCHER.into() }), ..Report::default() };
         }
     };
     // Stops when it is dropped: with the scope of this function, whatever happens.

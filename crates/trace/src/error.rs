@@ -1,5 +1,6 @@
 //! What can go wrong with a trace.
 
+use narrows_output::OutputError;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -7,13 +8,16 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The operating system says no.
-    #[error("{}: {error}", path.display())]
+    #[error("{}: {error}", display(path))]
     File {
         /// Which file.
         path: PathBuf,
         /// Why.
         error: std::io::Error,
     },
+    /// A file cannot be written.
+    #[error(transparent)]
+    Output(#[from] OutputError),
     /// A line of a file, or a place in a binary one, is not what the format says.
     #[error("{0}")]
     Malformed(Mistake),
@@ -22,8 +26,17 @@ pub enum TraceError {
     Unsuitable(String),
 }
 
+/// A file in a message.
+fn display(path: &Path) -> std::path::Display<'_> {
+    if narrows_output::is_standard(path) { Path::new("standard input").display() } else { path.display() }
+}
+
 impl TraceError {
-    pub(crate) fn file(path: &Path) -> impl FnOnce(std::io::Error) -> TraceError + '_ {
+    pub(crate) fn output(path: &Path) -> impl Fn(std::io::Error) -> TraceError + '_ {
+        move |error| TraceError::Output(OutputError::of(path)(error))
+    }
+
+    pub(crate) fn file(path: &Path) -> impl Fn(std::io::Error) -> TraceError + '_ {
         move |error| TraceError::File { path: path.to_owned(), error }
     }
 }
@@ -53,9 +66,9 @@ pub enum Place {
 impl fmt::Display for Mistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.place {
-            Place::Line(line) => write!(f, "{}:{line}: {}", self.path.display(), self.message),
-            Place::Byte(offset) => write!(f, "{}: byte {offset}: {}", self.path.display(), self.message),
-            Place::Whole => write!(f, "{}: {}", self.path.display(), self.message),
+            Place::Line(line) => write!(f, "{}:{line}: {}", display(&self.path), self.message),
+            Place::Byte(offset) => write!(f, "{}: byte {offset}: {}", display(&self.path), self.message),
+            Place::Whole => write!(f, "{}: {}", display(&self.path), self.message),
         }
     }
 }

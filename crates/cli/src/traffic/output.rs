@@ -3,19 +3,16 @@
 use super::{Setting, pictures};
 use crate::fabric_tables::{self, integers, numbers};
 use narrows_fabric::NetworkKind;
-use narrows_results::{Column, Histogram, Table, peak_memory};
+use narrows_results::{Column, Histogram, Table, TableError, peak_memory};
 use narrows_traffic::{Point, Times, Work};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::Path;
 
 /// Writes everything into the folder `out`.
-pub fn save(out: &Path, setting: &Setting, points: &[Point]) -> Result<(), String> {
-    let write = |name: &str, text: String| {
-        let path = out.join(name);
-        std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
-    };
-    let table = |name: &str, table: Table| table.write(&out.join(name)).map_err(|error| error.to_string());
+pub fn save(out: &Path, setting: &Setting, points: &[Point]) -> Result<(), TableError> {
+    let write = |name: &str, text: String| narrows_output::write(&out.join(name), text);
+    let table = |name: &str, table: Table| table.write(&out.join(name));
     write("machine.toml", setting.machine.to_toml())?;
     table("points.parquet", points_table(points))?;
     table("histograms.parquet", histograms_table(points))?;
@@ -40,7 +37,7 @@ pub fn save(out: &Path, setting: &Setting, points: &[Point]) -> Result<(), Strin
     // Last: where it is, the rest is too.
     let mut text = serde_json::to_string_pretty(&summary(setting, points)).expect("numbers and strings always serialise");
     text.push('\n');
-    write("summary.json", text)
+    Ok(write("summary.json", text)?)
 }
 
 /// Times of a point; nothing when they would only say how long one has looked.
@@ -51,7 +48,7 @@ fn times(histogram: &Histogram, saturated: bool) -> Value {
     }
 }
 
-fn summary(setting: &Setting, points: &[Point]) -> Value {
+pub fn summary(setting: &Setting, points: &[Point]) -> Value {
     let sum = |part: fn(&Point) -> u64| points.iter().map(part).sum::<u64>();
     let packet_hops = sum(|point| point.statistics.packet_hops);
     let listed: Vec<Value> = points
@@ -139,17 +136,17 @@ pub fn text(setting: &Setting, points: &[Point]) -> String {
     let setup = &setting.setup;
     let _ = writeln!(
         text,
-        "narrows: {} on {} nodes of {} ({}, {} network)",
+        "{} on {} nodes of {} ({}, {} network)",
         setting.pattern,
         setup.topology.hosts(),
         setting.machine.name,
         setup.topology.name(),
         setting.machine.network.kind.name(),
     );
-    let _ = writeln!(text, "narrows:   load  accepted   latency ns: mean      p99       fct ns: mean       p99");
+    let _ = writeln!(text, "  load  accepted   latency ns: mean      p99       fct ns: mean       p99");
     for point in points {
         let load = point.load.map_or_else(|| String::from("-"), |load| format!("{load:.3}"));
-        let _ = write!(text, "narrows:  {load:>5}    {:6.4}", point.accepted);
+        let _ = write!(text, " {load:>5}    {:6.4}", point.accepted);
         let mut remarks = Vec::new();
         if point.saturated {
             remarks.push(String::from("saturated"));
@@ -177,14 +174,14 @@ pub fn text(setting: &Setting, points: &[Point]) -> String {
         if point.classes.len() > 1 {
             for class in &point.classes {
                 let state = if class.saturated { "saturated" } else { "" };
-                let _ = writeln!(text, "narrows:           {:6.4}  {} {state}", class.accepted, class.name);
+                let _ = writeln!(text, "          {:6.4}  {} {state}", class.accepted, class.name);
             }
         }
     }
     let hops: u64 = points.iter().map(|point| point.statistics.packet_hops).sum();
     let _ = writeln!(
         text,
-        "narrows: {} packet-hops, {:.2} M/s; assembly {:.2} s, wall time {:.2} s; digest {:016x}{}",
+        "{} packet-hops, {:.2} M/s; assembly {:.2} s, wall time {:.2} s; digest {:016x}{}",
         hops,
         hops as f64 / setting.simulation.as_secs_f64().max(1e-9) / 1e6,
         setting.assembly.as_secs_f64(),
@@ -196,7 +193,7 @@ pub fn text(setting: &Setting, points: &[Point]) -> String {
 }
 
 /// A row per point and class.
-fn points_table(points: &[Point]) -> Table {
+pub fn points_table(points: &[Point]) -> Table {
     let rows: Vec<_> = points.iter().flat_map(|point| point.classes.iter().map(move |class| (point, class))).collect();
     let time = |part: fn(&narrows_traffic::ClassPoint) -> &Histogram, value: fn(Times) -> f64| {
         numbers(rows.iter().map(|(_, class)| Times::of(part(class)).filter(|_| !class.saturated).map(value)))
