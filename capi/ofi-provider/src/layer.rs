@@ -1,6 +1,7 @@
 //! What C calls: `struct nw_layer` of `c/narrows_fi.h`, one function per place. Results are zero, a
 //! count, or a negative error number; nothing unwinds into C.
 
+use narrows_output::say;
 use std::ffi::{c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
@@ -117,7 +118,7 @@ pub static LAYER: Layer = Layer {
 fn value<R>(body: impl FnOnce() -> Result<R, Errno>) -> Result<R, Errno> {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
         static TOLD: Once = Once::new();
-        TOLD.call_once(|| eprintln!("narrows: a fault inside the libfabric provider; its calls return FI_EOTHER"));
+        TOLD.call_once(|| say!("a fault inside the libfabric provider; its calls return FI_EOTHER"));
         Err(fi::EOTHER)
     })
 }

@@ -5,6 +5,7 @@
 //! *base*, is part of the endpoint's address; endpoints talk to those of the same base, which is what
 //! ranks get that open their endpoints in the same order.
 
+use narrows_output::say;
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_long, c_uint, c_void};
 use std::mem::MaybeUninit;
@@ -410,7 +411,7 @@ fn check(call: &str, code: c_int) -> Result<(), Errno> {
         abi::OK => Ok(()),
         abi::NO_SPACE | abi::PT_FULL | abi::PT_IN_USE => Err(fi::ENOSPC),
         _ => {
-            eprintln!("narrows: {call} fails with {code}");
+            say!("{call} fails with {code}");
             Err(fi::EOTHER)
         }
     }

@@ -8,6 +8,7 @@
 //! A poll may put the rank to sleep until its next event. So there is none while any completion
 //! queue has entries that were not read: the program may be waiting for one of those.
 
+use narrows_output::say;
 use std::ffi::{c_int, c_long};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicU32, fence};
@@ -145,7 +146,7 @@ impl State {
             max_portals_message: settings.max_portals_message,
         };
         if let Err(error) = config.check() {
-            eprintln!("narrows: the machine's protocol thresholds cannot work: {error}");
+            say!("the machine's protocol thresholds cannot work: {error}");
             return Err(fi::ENODATA);
         }
         self.config = Some(config.clone());

@@ -3,6 +3,7 @@
 //! Safety of all functions here: pointer arguments are null or valid, as `portals4.h` says.
 #![allow(non_snake_case, clippy::missing_safety_doc)]
 
+use narrows_output::say;
 use std::ffi::{c_int, c_long, c_uint, c_void};
 use std::sync::Once;
 
@@ -134,7 +135,7 @@ pub unsafe extern "C" fn PtlEQAllocAsync(
 ) -> c_int {
     if callback.is_some() {
         static TOLD: Once = Once::new();
-        TOLD.call_once(|| eprintln!("narrows: PtlEQAllocAsync: callbacks are not called; events wait in their queue"));
+        TOLD.call_once(|| say!("PtlEQAllocAsync: callbacks are not called; events wait in their queue"));
     }
     // SAFETY: the caller's promise is that of PtlEQAlloc.
     unsafe { PtlEQAlloc(ni_handle, count, eq_handle) }

@@ -51,6 +51,7 @@ pub mod private;
 pub mod text;
 pub mod triggered;
 
+use narrows_output::say;
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
@@ -65,7 +66,7 @@ fn boundary(body: impl FnOnce() -> Outcome<()>) -> c_int {
         Ok(Err(code)) => code,
         Err(_) => {
             static TOLD: Once = Once::new();
-            TOLD.call_once(|| eprintln!("narrows: a fault inside libportals; calls return PTL_FAIL"));
+            TOLD.call_once(|| say!("a fault inside libportals; calls return PTL_FAIL"));
             abi::FAIL
         }
     }

@@ -1,6 +1,7 @@
 //! Where commands go: to the simulator through `narrows-guest`, or, in tests, to a NIC inside the
 //! process (feature `loopback`).
 
+use narrows_output::say;
 use std::sync::Once;
 
 use narrows_guest::Waited;
@@ -171,7 +172,7 @@ pub fn with_nic<R>(work: impl FnOnce(&mut dyn Nic) -> R) -> Result<R, NotAttache
         }
         Err(error) => {
             static TOLD: Once = Once::new();
-            TOLD.call_once(|| eprintln!("narrows: {error}"));
+            TOLD.call_once(|| say!("{error}"));
             Err(NotAttached)
         }
     }

@@ -14,6 +14,7 @@ use crate::trampoline::Mark;
 use crate::{portals, state};
 use libc::{c_int, c_void};
 use narrows_mpilib::Flavor;
+use narrows_output::say;
 use std::ffi::{CStr, CString};
 use std::io::Error;
 use std::mem::size_of;
@@ -279,8 +280,8 @@ unsafe fn allocate(
         (mapped, errors) => {
             match mapped {
                 Ok(memory) => unmap(memory, length),
-                Err(error) => eprintln!(
-                    "narrows: a shared window of {bytes} bytes cannot be made: {error}; it needs memory of this computer, and /proc of the \
+                Err(error) => say!(
+                    "a shared window of {bytes} bytes cannot be made: {error}; it needs memory of this computer, and /proc of the \
                      other ranks"
                 ),
             }

@@ -3,9 +3,10 @@
 use crate::clock::now;
 use crate::guarded::Guarded;
 use crate::mpi;
-use crate::output::Output;
+use crate::output::{Output, tell};
 use crate::recorder::Recorder;
 use narrows_mpilib::Flavor;
+use narrows_output::say;
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::CStr;
 use std::mem::ManuallyDrop;
@@ -168,7 +169,7 @@ impl Real {
 }
 
 fn missing(name: &CStr) -> ! {
-    eprintln!("narrows: the program calls {}, which no loaded MPI library has", name.to_string_lossy());
+    say!("the program calls {}, which no loaded MPI library has", name.to_string_lossy());
     std::process::abort()
 }
 
@@ -326,7 +327,7 @@ fn begin() {
             RECORDER.with(|recorder| *recorder = Some(Recorder::new(output, ranks.max(1) as u32)));
             READY.store(true, Release);
         }
-        Err(error) => eprintln!("narrows: rank {rank} is not recorded: {}: {error}", Path::new(&folder).display()),
+        Err(error) => tell(Path::new(&folder), &format!("nothing is recorded, at rank {rank}"), &error),
     }
 }
 

@@ -3,7 +3,7 @@
 //! Which MPI libraries: Debian's in /usr, and the wheels in `target/mpis`; or the prefixes in `NARROWS_TEST_MPIS`, separated by
 //! colons. One that is not there is left out with a line; if there is none at all, the test fails.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::print_stderr, clippy::unwrap_used)]
 
 use narrows_trace::operation::{Collective, CollectiveCall};
 use narrows_trace::{Kind, Program, Recording, ideal, merge};

@@ -1,16 +1,21 @@
 //! `narrows analyse`: what a trace says about a program, as one HTML page and tables.
 
+use crate::failure::Failure;
+use crate::form::{Form, keys_and_values};
 use crate::svg::{bars, cumulative, escape, heat, unit};
-use crate::trace::ReadingArguments;
+use crate::trace::{self, ReadingArguments, shown};
 use clap::Args;
-use narrows_results::{Column, Table};
+use narrows_output::{Meter, create_folder, exit, say, warn, write};
+use narrows_results::{Column, Progress, Table, TableError};
+use narrows_trace::Metered;
 use narrows_trace::analysis::{Analysis, RankUse, Volume};
 use narrows_units::SimTime;
 use narrows_units::show::{self, size};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::sync::Arc;
 
 /// Arguments of `narrows analyse`.
 #[derive(Args)]
@@ -21,53 +26,51 @@ Example:
 Writes out/report.html (one file, no network needed), out/summary.json and the tables as Parquet: ranks, pairs, sizes,
 collectives, intervals. Times are those of an ideal machine, on which messages take no time.")]
 pub struct AnalyseArgs {
-    /// The trace
+    /// The trace; - is standard input
     file: PathBuf,
     #[command(flatten)]
     reading: ReadingArguments,
     /// The folder for the report
     #[arg(long, value_name = "DIR")]
     report: PathBuf,
+    #[command(flatten)]
+    form: Form,
 }
 
 /// Runs `narrows analyse`.
-pub fn run(args: AnalyseArgs) -> ExitCode {
-    match whole(&args) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            eprintln!("narrows: error: {message}");
-            ExitCode::FAILURE
-        }
+pub fn run(args: AnalyseArgs) -> Result<u8, Failure> {
+    let name = shown(&args.file, "standard input");
+    let program = trace::open(&args.file, args.reading.into())?.program;
+    let meter = Arc::new(Meter::new(program.total()));
+    let progress = Progress::start("running it on an ideal machine", &meter);
+    let analysis = Analysis::new(&mut Metered::new(program, meter)).map_err(Failure::from)?;
+    drop(progress);
+    for problem in analysis.outcome.problems.iter().take(10) {
+        warn!("{name}: {problem}");
     }
+    let value = summary(&args.file, &analysis);
+    args.form.print(|| lines(&analysis), || value.clone(), || keys_and_values(&value))?;
+    create_folder(&args.report)?;
+    write(&args.report.join("report.html"), html(&args.file, &analysis))?;
+    write(&args.report.join("summary.json"), format!("{value:#}\n"))?;
+    tables(&args.report, &analysis)?;
+    say!("the report is {}", args.report.join("report.html").display());
+    Ok(exit::DONE)
 }
 
-fn whole(args: &AnalyseArgs) -> Result<(), String> {
-    let mut trace = narrows_trace::open(&args.file, args.reading.into()).map_err(|error| error.to_string())?;
-    let analysis = Analysis::new(&mut trace.program).map_err(|error| error.to_string())?;
-    for problem in analysis.outcome.problems.iter().take(10) {
-        eprintln!("narrows: warning: {}: {problem}", args.file.display());
-    }
-    std::fs::create_dir_all(&args.report).map_err(|error| format!("--report {}: {error}", args.report.display()))?;
-    let write = |name: &str, text: String| {
-        let path = args.report.join(name);
-        std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
-    };
-    write("report.html", html(&args.file, &analysis))?;
-    write("summary.json", summary(&args.file, &analysis))?;
-    tables(&args.report, &analysis)?;
-    let Volume { count, bytes } = analysis.messages();
-    eprintln!("narrows: {}: {} ranks, {count} messages, {}", args.report.join("report.html").display(), analysis.ranks.len(), size(bytes));
-    Ok(())
+/// The overview as text.
+fn lines(analysis: &Analysis) -> String {
+    overview(analysis).into_iter().map(|(name, value)| format!("{name:25} {value}\n")).collect()
 }
 
 fn finish(analysis: &Analysis) -> SimTime {
     analysis.outcome.finish.iter().max().copied().unwrap_or(SimTime::ZERO)
 }
 
-fn summary(file: &Path, analysis: &Analysis) -> String {
+fn summary(file: &Path, analysis: &Analysis) -> Value {
     let Volume { count, bytes } = analysis.messages();
     let computing: SimTime = analysis.ranks.iter().fold(SimTime::ZERO, |sum, rank| sum + rank.computing);
-    let value = serde_json::json!({
+    serde_json::json!({
         "trace": file.display().to_string(),
         "version": env!("CARGO_PKG_VERSION"),
         "ranks": analysis.ranks.len(),
@@ -78,8 +81,7 @@ fn summary(file: &Path, analysis: &Analysis) -> String {
         "computing_s_mean": computing.as_s_f64() / analysis.ranks.len().max(1) as f64,
         "ideal_finish_s": finish(analysis).as_s_f64(),
         "problems": analysis.outcome.problems.len(),
-    });
-    format!("{value:#}\n")
+    })
 }
 
 /// A cell of a table.
@@ -93,7 +95,7 @@ fn html(file: &Path, analysis: &Analysis) -> String {
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0}</title><style>{STYLE}</style></head><body>\n<h1>{0}</h1>\n",
         escape(&name)
     );
-    page += &overview(analysis);
+    page += &overview_table(analysis);
     let mut section = |title: &str, note: &str, body: String| {
         let _ = writeln!(page, "<section><h2>{}</h2><p>{}</p>{body}</section>", escape(title), escape(note));
     };
@@ -129,21 +131,24 @@ h1{font-size:1.5em}h2{font-size:1.15em;margin-bottom:.2em}p{margin:.2em 0 .6em;c
 svg text{font-size:12px;fill:#444}.grid{stroke:#ddd}.frame{stroke:#999}table{border-collapse:collapse}\
 td,th{padding:.2em .9em .2em 0;text-align:right;border-bottom:1px solid #eee}td:first-child,th:first-child{text-align:left}section{margin-top:2em}";
 
-fn overview(analysis: &Analysis) -> String {
+fn overview(analysis: &Analysis) -> [(&'static str, String); 6] {
     let Volume { count, bytes } = analysis.messages();
     let ranks = analysis.ranks.len().max(1);
     let computing: SimTime = analysis.ranks.iter().fold(SimTime::ZERO, |sum, rank| sum + rank.computing);
     let parts: u64 = analysis.collectives.values().sum();
-    let rows = [
+    [
         ("Ranks", analysis.ranks.len().to_string()),
         ("Messages", format!("{count} ({} on average)", size(bytes / count.max(1)))),
         ("Bytes in messages", size(bytes)),
         ("Collectives", format!("{} ({parts} parts)", analysis.outcome.collectives)),
         ("Computing per rank", format!("{} on average", computing / ranks as u64)),
         ("Time on an ideal machine", finish(analysis).to_string()),
-    ];
+    ]
+}
+
+fn overview_table(analysis: &Analysis) -> String {
     let mut table = String::from("<table>");
-    for (name, value) in rows {
+    for (name, value) in overview(analysis) {
         let _ = write!(table, "<tr>{}{}</tr>", cell(name), cell(value));
     }
     table += "</table>\n";
@@ -246,9 +251,8 @@ fn collectives(analysis: &Analysis) -> String {
 }
 
 /// The numbers behind the pictures.
-fn tables(folder: &Path, analysis: &Analysis) -> Result<(), String> {
-    let write =
-        |name: &str, columns: Vec<(&'static str, Column)>| Table::new(columns).write(&folder.join(name)).map_err(|error| error.to_string());
+fn tables(folder: &Path, analysis: &Analysis) -> Result<(), TableError> {
+    let write = |name: &str, columns: Vec<(&'static str, Column)>| Table::new(columns).write(&folder.join(name));
     let ranks = &analysis.ranks;
     let whole = |value: &dyn Fn(&RankUse) -> u64| Column::Integer(ranks.iter().map(|rank| value(rank) as i64).collect());
     write(

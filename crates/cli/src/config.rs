@@ -1,9 +1,10 @@
 //! `narrows config`: flags for programs that use Portals.
 
+use crate::failure::Failure;
 use crate::run::libraries;
 use clap::Args;
+use narrows_output::{exit, print};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 /// Arguments of `narrows config`.
 #[derive(Args)]
@@ -19,26 +20,20 @@ pub struct ConfigArgs {
 }
 
 /// Prints what was asked for, all of it without an option.
-pub fn run(args: ConfigArgs) -> ExitCode {
+pub fn run(args: ConfigArgs) -> Result<u8, Failure> {
     let all = !args.cflags && !args.libs;
-    match libraries().and_then(|libraries| Ok((include(&libraries)?, libraries))) {
-        Ok((include, libraries)) => {
-            let (include, libraries) = (include.display(), libraries.display());
-            let mut flags = Vec::new();
-            if args.cflags || all {
-                flags.push(format!("-I{include}"));
-            }
-            if args.libs || all {
-                flags.push(format!("-L{libraries} -Wl,-rpath,{libraries} -lportals"));
-            }
-            println!("{}", flags.join(" "));
-            ExitCode::SUCCESS
-        }
-        Err(message) => {
-            eprintln!("narrows: {message}");
-            ExitCode::from(2)
-        }
+    let libraries = libraries()?;
+    let include = include(&libraries)?;
+    let (include, libraries) = (include.display(), libraries.display());
+    let mut flags = Vec::new();
+    if args.cflags || all {
+        flags.push(format!("-I{include}"));
     }
+    if args.libs || all {
+        flags.push(format!("-L{libraries} -Wl,-rpath,{libraries} -lportals"));
+    }
+    print(&format!("{}\n", flags.join(" ")))?;
+    Ok(exit::DONE)
 }
 
 /// The folder of `portals4.h`: beside the libraries, after `make build` and in an installation.

@@ -1,12 +1,13 @@
 //! `narrows generate PATTERN`
 
+use crate::failure::Failure;
 use crate::trace;
 use clap::Args;
-use narrows_trace::Format;
+use narrows_output::exit;
 use narrows_trace::generate::{Generated, Parameters, Pattern};
+use narrows_trace::{Format, Program};
 use narrows_units::{Bytes, SimTime};
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 /// Arguments of `narrows generate`.
 #[derive(Args)]
@@ -34,7 +35,7 @@ pub struct GenerateArgs {
     /// Computing of a rank per step, such as 100us [default: the pattern's]
     #[arg(long, value_name = "TIME")]
     compute: Option<SimTime>,
-    /// The new file
+    /// The new file; - is standard output
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// Format of the new file [default: as its name says: .vef .goal .bin .jsonl]
@@ -51,13 +52,20 @@ fn format(text: &str) -> Result<Format, String> {
 }
 
 /// Runs `narrows generate`.
-pub fn run(args: GenerateArgs) -> ExitCode {
+pub fn run(args: GenerateArgs) -> Result<u8, Failure> {
     let parameters = Parameters {
         ranks: args.ranks,
         steps: args.steps.unwrap_or(args.pattern.steps()),
         bytes: args.bytes.map(|bytes| bytes.0),
         compute: args.compute,
     };
-    let result = Generated::new(args.pattern, parameters).and_then(|mut program| trace::save(&mut program, &args.output, args.format));
-    trace::finish(result.map(|()| true))
+    // Ranks are alike: what the first one does says how much there is.
+    let mut first = Generated::new(args.pattern, parameters)?;
+    let (mut operations, mut after) = (0, Vec::new());
+    while first.next(0, &mut after)?.is_some() {
+        operations += u64::from(args.ranks);
+    }
+    drop(first);
+    trace::save(Generated::new(args.pattern, parameters)?, operations, &args.output, args.format)?;
+    Ok(exit::DONE)
 }

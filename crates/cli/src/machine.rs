@@ -1,16 +1,22 @@
 //! `narrows machine list | show NAME | check FILE`
 
+use crate::failure::Failure;
+use crate::form::{Form, keys_and_values};
 use clap::{Args, Subcommand};
-use narrows_machine::{Machine, MachineError, Overrides, PRESETS};
-use std::io::{self, Write};
-use std::process::ExitCode;
+use narrows_machine::{Diagnostic, Machine, MachineError, Overrides, PRESETS};
+use narrows_output::{exit, warn};
+use narrows_results::{Column, Table};
+use serde_json::json;
 
 /// What `narrows machine` does.
 #[derive(Debug, Subcommand)]
 pub enum MachineCommand {
     /// List the machines that come with Narrows
     #[command(after_help = "Example:\n  narrows machine list")]
-    List,
+    List {
+        #[command(flatten)]
+        form: Form,
+    },
     /// Print a machine with every key resolved, as a machine file
     #[command(after_help = "\
 Examples:
@@ -24,6 +30,8 @@ Examples:
         machine: String,
         #[command(flatten)]
         overrides: OverrideArguments,
+        #[command(flatten)]
+        form: Form,
     },
     /// Check a machine file: file, line and column of every mistake
     #[command(after_help = "\
@@ -31,13 +39,15 @@ Examples:
   narrows machine check my.toml
   narrows machine check my.toml --nodes 4096
 
-Exit code 0: a run would take this machine. 1: it would not.")]
+Exit code 0: a run would take this machine. 1: it would not. 2: there is no such file.")]
     Check {
         /// A machine file (or a preset)
         #[arg(value_name = "FILE")]
         machine: String,
         #[command(flatten)]
         overrides: OverrideArguments,
+        #[command(flatten)]
+        form: Form,
     },
 }
 
@@ -59,52 +69,71 @@ impl From<OverrideArguments> for Overrides {
 }
 
 /// Runs `narrows machine ...`: results on standard output, complaints on standard error.
-pub fn run(command: MachineCommand) -> ExitCode {
-    let text = match command {
-        MachineCommand::List => list(),
-        MachineCommand::Show { machine, overrides } => Machine::load(&machine, &overrides.into()).map(|machine| machine.to_toml()),
-        MachineCommand::Check { machine, overrides } => {
-            Machine::load(&machine, &overrides.into()).and_then(|resolved| resolved.check().map(|()| resolved)).map(|resolved| {
-                resolved.warnings().iter().for_each(|warning| eprintln!("narrows: warning: {warning}"));
-                format!("{machine}: ok, {}\n", summary(&resolved))
-            })
+pub fn run(command: MachineCommand) -> Result<u8, Failure> {
+    match command {
+        MachineCommand::List { form } => list(form),
+        MachineCommand::Show { machine, overrides, form } => {
+            let machine = load(&machine, overrides)?;
+            form.print(|| machine.to_toml(), || machine.to_json(), || keys_and_values(&machine.to_json()))?;
+            Ok(exit::DONE)
         }
+        MachineCommand::Check { machine, overrides, form } => check(&machine, overrides, form),
+    }
+}
+
+fn load(machine: &str, overrides: OverrideArguments) -> Result<Machine, MachineError> {
+    let found = Machine::load(machine, &overrides.into())?;
+    found.warnings().iter().for_each(|warning| warn!("{warning}"));
+    Ok(found)
+}
+
+fn list(form: Form) -> Result<u8, Failure> {
+    let machines = PRESETS.iter().map(|preset| Machine::load(preset.name, &Overrides::default())).collect::<Result<Vec<_>, _>>()?;
+    let text = || {
+        let width = PRESETS.iter().map(|preset| preset.name.len()).max().unwrap_or(0);
+        let entry = |machine: &Machine| format!("{:width$}  {}\n{:width$}  {}\n", machine.name, machine.description, "", summary(machine));
+        machines.iter().map(entry).collect()
     };
-    match text {
-        Ok(text) => match io::stdout().write_all(text.as_bytes()) {
-            Ok(()) => ExitCode::SUCCESS,
-            // The reader has seen enough (narrows machine show | head).
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("narrows: cannot write: {error}");
-                ExitCode::FAILURE
-            }
-        },
-        Err(error) => {
-            complain(&error);
-            ExitCode::FAILURE
-        }
-    }
+    let column = |value: &dyn Fn(&Machine) -> String| Column::Text(machines.iter().map(value).collect());
+    let table = || {
+        Table::new(vec![
+            ("name", column(&|machine| machine.name.clone())),
+            ("description", column(&|machine| machine.description.clone())),
+            ("nodes", Column::Integer(machines.iter().map(|machine| i64::from(machine.node.count)).collect())),
+            ("cores", Column::Integer(machines.iter().map(|machine| i64::from(machine.node.cores)).collect())),
+            ("nic", column(&|machine| machine.nic.kind.name().to_owned())),
+            ("topology", column(&|machine| machine.topology.kind().name().to_owned())),
+            ("host_link", column(&|machine| machine.link.host.bandwidth.to_string())),
+        ])
+    };
+    form.print(text, || table().json(), table)?;
+    Ok(exit::DONE)
 }
 
-/// Prints why there is no machine.
-pub fn complain(error: &MachineError) {
-    let text = error.to_string();
-    match error {
-        // Diagnostics start with "error:" and end with their own line.
-        MachineError::Invalid(_) => eprint!("{text}"),
-        _ => eprintln!("error: {text}"),
+/// Whether a run would take the machine. What is wrong is told on standard error; as JSON or CSV, on standard output too.
+fn check(name: &str, overrides: OverrideArguments, form: Form) -> Result<u8, Failure> {
+    let result = load(name, overrides);
+    let mistakes: &[Diagnostic] = match &result {
+        Ok(_) => &[],
+        Err(MachineError::Invalid(diagnostics)) => &diagnostics.0,
+        Err(error) => return Err(Failure::from(error.to_string())),
+    };
+    let text = |value: fn(&Diagnostic) -> &str| Column::Text(mistakes.iter().map(|mistake| value(mistake).to_owned()).collect());
+    let table = || {
+        Table::new(vec![
+            ("file", text(|mistake| &mistake.file)),
+            ("line", Column::Integer(mistakes.iter().map(|mistake| mistake.line as i64).collect())),
+            ("column", Column::Integer(mistakes.iter().map(|mistake| mistake.column as i64).collect())),
+            ("message", text(|mistake| &mistake.message)),
+            ("help", text(|mistake| &mistake.help)),
+        ])
+    };
+    let words = || result.as_ref().map_or_else(|_| String::new(), |machine| format!("{name}: ok, {}\n", summary(machine)));
+    form.print(words, || json!({ "machine": name, "ok": result.is_ok(), "mistakes": table().json() }), table)?;
+    match &result {
+        Ok(_) => Ok(exit::DONE),
+        Err(error) => Err(Failure { code: exit::NO, message: error.to_string() }),
     }
-}
-
-fn list() -> Result<String, MachineError> {
-    let width = PRESETS.iter().map(|preset| preset.name.len()).max().unwrap_or(0);
-    let mut text = String::new();
-    for preset in PRESETS {
-        let machine = Machine::load(preset.name, &Overrides::default())?;
-        text += &format!("{:width$}  {}\n{:width$}  {}\n", preset.name, machine.description, "", summary(&machine));
-    }
-    Ok(text)
 }
 
 /// "64 nodes of 64 cores, fat-tree, 11.1 GB/s links"

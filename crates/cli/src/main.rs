@@ -1,9 +1,10 @@
 //! `narrows`: MPI programs on a simulated machine.
 
 mod analyse;
-
 mod config;
 mod fabric_tables;
+mod failure;
+mod form;
 mod generate;
 mod machine;
 mod picture;
@@ -19,6 +20,7 @@ mod traffic;
 mod wiring;
 
 use clap::{Parser, Subcommand};
+use narrows_output::{exit, print};
 use std::process::ExitCode;
 
 /// Shows how an MPI program runs on a network that you do not have.
@@ -59,7 +61,6 @@ enum Command {
     Record(record::RecordArgs),
     /// Write a report about a trace
     Analyse(analyse::AnalyseArgs),
-
     /// Print the flags that compile and link Portals programs
     Config(config::ConfigArgs),
     /// Make up a trace of a well-known pattern
@@ -74,7 +75,15 @@ fn main() -> ExitCode {
 }
 
 fn command() -> ExitCode {
-    match Cli::parse().command {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        // --help and --version.
+        Err(wanted) if !wanted.use_stderr() => {
+            return failure::end(print(&wanted.render().to_string()).map(|()| exit::DONE).map_err(Into::into));
+        }
+        Err(wrong) => return failure::end(Err(wrong.render().to_string().into())),
+    };
+    failure::end(match cli.command {
         Command::Run(args) => run::run(args),
         Command::Replay(args) => replay::run(args),
         Command::Traffic(args) => traffic::run(args),
@@ -83,8 +92,7 @@ fn command() -> ExitCode {
         Command::Trace(command) => trace::run(command),
         Command::Record(args) => record::run(args),
         Command::Analyse(args) => analyse::run(args),
-
         Command::Config(args) => config::run(args),
         Command::Generate(args) => generate::run(args),
-    }
+    })
 }

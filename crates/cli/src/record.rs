@@ -1,12 +1,13 @@
 //! `narrows record`: an MPI program with the recorder library in its ranks, natively or on a simulated machine.
 
+use crate::failure::Failure;
 use crate::run::{self, Compute, Recorder, RunArgs};
 use crate::trace;
 use clap::Args;
 use narrows_launch as launch;
+use narrows_output::{exit, is_standard, say};
 use narrows_trace::Format;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 /// Arguments of `narrows record`.
 #[derive(Args)]
@@ -20,7 +21,7 @@ pub struct RecordArgs {
     /// Number of ranks
     #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     ranks: u32,
-    /// The new trace
+    /// The new trace; - is standard output, where the program writes too
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// Format of the trace [default: as its name says: .vef .goal .bin .jsonl]
@@ -64,30 +65,16 @@ fn format(text: &str) -> Result<Format, String> {
 }
 
 /// Runs the program and merges what its ranks have written; the exit code is the program's, or that of what went wrong.
-pub fn run(args: RecordArgs) -> ExitCode {
-    match whole(args) {
-        Ok(code) => ExitCode::from(code.clamp(0, 255) as u8),
-        Err(message) => {
-            match message.strip_prefix("error: ") {
-                Some(diagnostic) => eprint!("narrows: error: {diagnostic}"),
-                None => eprintln!("narrows: {message}"),
-            }
-            ExitCode::from(2)
-        }
-    }
-}
-
-fn whole(args: RecordArgs) -> Result<i32, String> {
+pub fn run(args: RecordArgs) -> Result<u8, Failure> {
     if args.format.or_else(|| Format::by_extension(&args.output)).is_none() {
-        return Err(format!("{}: expected a name that ends in .vef, .goal, .bin or .jsonl, or --to FORMAT", args.output.display()));
+        let name = trace::shown(&args.output, "standard output");
+        return Err(Failure::from(format!("{name}: expected a name that ends in .vef, .goal, .bin or .jsonl, or --to FORMAT")));
     }
     let library = run::libraries()?.join("libnarrows-recorder.so");
     if !library.exists() {
-        return Err(format!("{} is not there: run `make build`", library.display()));
+        return Err(Failure::from(format!("{} is not there: run `make build`", library.display())));
     }
-    // Beside the result: there is room for it.
-    let parent = args.output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let parent = parent.canonicalize().map_err(|error| format!("{}: {error}", parent.display()))?;
+    let parent = place_of_records(&args.output)?;
     let folder =
         tempfile::Builder::new().prefix(".records-").tempdir_in(&parent).map_err(|error| format!("{}: {error}", parent.display()))?;
     let recorder = Recorder { library, folder: folder.path().to_owned() };
@@ -96,27 +83,53 @@ fn whole(args: RecordArgs) -> Result<i32, String> {
         Some(_) => run::whole(&simulated(args, recorder))?,
         None => native(&args, &recorder)?,
     };
+    let recorded = narrows_trace::recorded(folder.path())?;
     if code != 0 {
-        if !folder.path().join("rank.0").exists() {
-            return Ok(code);
+        if recorded > 0 {
+            let place = keep(folder, &output);
+            say!(
+                "the program ended with code {code}; what its ranks have recorded is in {place}: narrows trace merge {place} -o FILE.jsonl"
+            );
         }
-        let kept = folder.keep();
-        let mut place = output.into_os_string();
-        place.push(".records");
-        let place = PathBuf::from(place);
-        // An older one of that name is not ours to remove.
-        let place = if std::fs::rename(&kept, &place).is_ok() { place } else { kept };
-        eprintln!(
-            "narrows: the program ended with code {code}; what its ranks have recorded is in {}: narrows trace merge {0} -o FILE.jsonl",
-            place.display()
-        );
-        return Ok(code);
+        return Ok(run::byte(code));
     }
-    if !folder.path().join("rank.0").exists() {
-        return Err(String::from("the program ended without calling MPI_Init: nothing was recorded"));
+    if recorded == 0 {
+        return Err(Failure::from(String::from("the program ended without calling MPI_Init: nothing was recorded")));
     }
-    trace::merge(folder.path(), &output, format).map_err(|error| error.to_string())?;
-    Ok(0)
+    match trace::merge(folder.path(), &output, format) {
+        Ok(ended_early) => Ok(if ended_early > 0 { exit::UNWRITTEN } else { exit::DONE }),
+        Err(failure) => {
+            let place = keep(folder, &output);
+            let message = format!(
+                "{}; what the ranks have recorded is kept in {place}: narrows trace merge {place} -o FILE.jsonl",
+                failure.message.trim_end()
+            );
+            Err(Failure { code: exit::UNWRITTEN, message })
+        }
+    }
+}
+
+/// The folder in which ranks write: that of the result, which has room for it; of what is no ordinary file, that of temporary files.
+fn place_of_records(output: &Path) -> Result<PathBuf, String> {
+    let special = is_standard(output) || std::fs::metadata(output).is_ok_and(|there| !there.is_file());
+    let parent = match special {
+        true => std::env::temp_dir(),
+        false => output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned(),
+    };
+    parent.canonicalize().map_err(|error| format!("{}: {error}; make the folder first", parent.display()))
+}
+
+/// Leaves the files of the ranks where the user finds them; the place as a word for a shell.
+fn keep(folder: tempfile::TempDir, output: &Path) -> String {
+    let kept = folder.keep();
+    let mut place = match is_standard(output) {
+        true => kept.with_file_name("narrows").into_os_string(),
+        false => output.to_owned().into_os_string(),
+    };
+    place.push(".records");
+    let place = PathBuf::from(place);
+    // An older one of that name is not ours to remove.
+    if std::fs::rename(&kept, &place).is_ok() { place } else { kept }.display().to_string()
 }
 
 /// Under the plain launcher.
@@ -131,7 +144,7 @@ fn native(args: &RecordArgs, recorder: &Recorder) -> Result<i32, String> {
     let environment = environment.map(|(name, value)| (name.to_owned(), value));
     let mut command = launch::plain(&mpi, args.ranks, &program, &args.program[1..], &environment);
     if args.verbose {
-        eprintln!("narrows: {mpi}; starting {command:?}");
+        say!("{mpi}; starting {command:?}");
     }
     let status = command.status().map_err(|error| format!("{}: {error}", mpi.launcher.display()))?;
     Ok(status.code().unwrap_or(1))

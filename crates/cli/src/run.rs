@@ -1,5 +1,6 @@
 //! `narrows run`: from the command line to a report.
 
+use crate::failure::Failure;
 use crate::{picture, resources, summary};
 use clap::Args;
 use narrows_channel::{Mapping, Settings};
@@ -7,11 +8,13 @@ use narrows_launch as launch;
 use narrows_live::memory::Memory;
 use narrows_live::{Launcher, Options, Report, World};
 use narrows_machine::{Machine, NetworkKind, Overrides, Placement, Rendezvous};
+use narrows_output::{Meter, OutputError, complain, create_folder, say, warn};
 use narrows_portals::ProcessId;
-use narrows_units::Bytes;
+use narrows_results::Progress;
+use narrows_units::{Bytes, SimTime};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Arguments of `narrows run`.
@@ -147,21 +150,17 @@ pub struct Setting<'a> {
 }
 
 /// Runs the program; the exit code is the program's, or that of what went wrong.
-pub fn run(args: RunArgs) -> ExitCode {
-    match whole(&args) {
-        Ok(code) => ExitCode::from(code.clamp(0, 255) as u8),
-        Err(message) => {
-            match message.strip_prefix("error: ") {
-                Some(diagnostic) => eprint!("narrows: error: {diagnostic}"),
-                None => eprintln!("narrows: {message}"),
-            }
-            ExitCode::from(2)
-        }
-    }
+pub fn run(args: RunArgs) -> Result<u8, Failure> {
+    whole(&args).map(byte)
+}
+
+/// An exit code as the system hands it on.
+pub fn byte(code: i32) -> u8 {
+    code.clamp(0, 255) as u8
 }
 
 /// The exit code, or why there is none.
-pub fn whole(args: &RunArgs) -> Result<i32, String> {
+pub fn whole(args: &RunArgs) -> Result<i32, Failure> {
     let start = Instant::now();
     let mut sets = args.set.clone();
     if let Some(network) = &args.network {
@@ -180,7 +179,7 @@ pub fn whole(args: &RunArgs) -> Result<i32, String> {
     }
     let over_portals = !matches!(args.transport, launch::Transport::Ofi(_));
     if over_portals && !matches!(mpi.kind, launch::Kind::OpenMpi4 | launch::Kind::OpenMpi5) {
-        return Err(format!("--transport chooses among the components of Open MPI, and this is {mpi}; leave it away"));
+        return Err(Failure::from(format!("--transport chooses among the components of Open MPI, and this is {mpi}; leave it away")));
     }
     let component = match args.transport {
         launch::Transport::Ofi(_) => None,
@@ -190,15 +189,15 @@ pub fn whole(args: &RunArgs) -> Result<i32, String> {
     if let Some(component) = component
         && launch::has_component(&program, &args.program[1..], component) == Some(false)
     {
-        return Err(format!(
+        return Err(Failure::from(format!(
             "--transport: this {mpi} was built without Portals 4 and has no component {}; leave it away, or use an Open MPI that was \
              configured --with-portals4",
             component.replace('_', "/")
-        ));
+        )));
     }
     let libraries = libraries()?;
     if let Some(out) = &args.out {
-        std::fs::create_dir_all(out).map_err(|error| format!("--out {}: {error}", out.display()))?;
+        create_folder(out)?;
     }
 
     // Before any thread.
@@ -211,7 +210,7 @@ pub fn whole(args: &RunArgs) -> Result<i32, String> {
     for (rank, ((&node, &id), host)) in placement.iter().zip(&processes).zip(&hosts).enumerate() {
         mapping.place(rank as u32, node, id, host).map_err(|error| error.to_string())?;
     }
-    machine.warnings().iter().for_each(|warning| eprintln!("narrows: warning: {warning}"));
+    machine.warnings().iter().for_each(|warning| warn!("{warning}"));
     let topology = machine.topology().map_err(|error| error.to_string())?;
     let network = narrows_fabric::Network::new(&machine.network_config(args.seed), topology).map_err(|error| error.to_string())?;
     let mut nics = narrows_nic::Nics::new(machine.nic_config(), machine.node.count, &processes);
@@ -240,8 +239,9 @@ pub fn whole(args: &RunArgs) -> Result<i32, String> {
         launch::without_aslr(&mut command);
     }
     if args.verbose {
-        eprintln!("narrows: {mpi}; starting {command:?}");
+        say!("{mpi}; starting {command:?}");
     }
+    let meter = Arc::new(Meter::default());
     let options = Options {
         timeout: args.timeout.map(Duration::from_secs),
         hosts,
@@ -251,8 +251,12 @@ pub fn whole(args: &RunArgs) -> Result<i32, String> {
             notices_early_failures: mpi.kind.notices_early_failures(),
         },
         alive: Some(alive),
+        progress: Arc::clone(&meter),
     };
+    let now = Arc::clone(&meter);
+    let progress = Progress::lines("running", &meter, move || format!("simulated {}", SimTime(now.done())));
     let report = narrows_live::run(&mapping, world, command, options);
+    drop(progress);
 
     let setting = Setting {
         machine: &machine,
@@ -263,10 +267,20 @@ pub fn whole(args: &RunArgs) -> Result<i32, String> {
         wall: start.elapsed(),
         program: &args.program,
     };
-    if let Some(out) = &args.out {
-        save(out, &setting, &report)?;
+    let code = conclude(&setting, &report);
+    if let Some(out) = &args.out
+        && let Err(error) = save(out, &setting, &report)
+    {
+        let failure = Failure::from(error);
+        // What the program says about itself matters more.
+        return if code == 0 {
+            Err(failure)
+        } else {
+            complain!("{}", failure.message);
+            Ok(code)
+        };
     }
-    Ok(conclude(&setting, &report))
+    Ok(code)
 }
 
 /// The MPI whose launcher starts `command`, and the program as that launcher is given it.
@@ -320,11 +334,8 @@ fn library_path(libraries: &Path) -> String {
     }
 }
 
-fn save(out: &Path, setting: &Setting<'_>, report: &Report) -> Result<(), String> {
-    let write = |name: &str, text: String| {
-        let path = out.join(name);
-        std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
-    };
+fn save(out: &Path, setting: &Setting<'_>, report: &Report) -> Result<(), OutputError> {
+    let write = |name: &str, text: String| narrows_output::write(&out.join(name), text);
     write("summary.json", summary::json(setting, report))?;
     write("machine.toml", setting.machine.to_toml())?;
     write("ranks.svg", picture::ranks(report))
@@ -333,22 +344,25 @@ fn save(out: &Path, setting: &Setting<'_>, report: &Report) -> Result<(), String
 /// Says how it went; the exit code.
 fn conclude(setting: &Setting<'_>, report: &Report) -> i32 {
     if let Some(failure) = &report.failure {
-        eprintln!("narrows: {}", failure.message);
+        say!("{}", failure.message);
         return failure.exit_code;
     }
     if !report.started {
         if report.exit_code == 0 {
-            eprintln!("narrows: the program ended without calling MPI_Init (or PtlInit): nothing was simulated");
+            say!("the program ended without calling MPI_Init (or PtlInit): nothing was simulated");
         } else {
-            eprintln!(
-                "narrows: {} ended with code {} before all ranks had left MPI_Init; its messages are above, `-v` shows the command; if it \
+            say!(
+                "{} ended with code {} before all ranks had left MPI_Init; its messages are above, `-v` shows the command; if it \
                  could not open the libfabric provider `narrows`, FI_LOG_LEVEL=warn makes libfabric say why",
-                setting.mpi, report.exit_code
+                setting.mpi,
+                report.exit_code
             );
         }
         return report.exit_code;
     }
-    eprint!("{}", summary::text(setting, report));
+    for line in summary::lines(setting, report) {
+        say!("{line}");
+    }
     report.exit_code
 }
 

@@ -5,7 +5,6 @@ use narrows_live::Report;
 use narrows_units::{SimTime, show};
 use serde_json::json;
 use std::collections::BTreeSet;
-use std::fmt::Write;
 
 /// The content of `summary.json`. Times in seconds, sizes in bytes.
 pub fn json(setting: &Setting<'_>, report: &Report) -> String {
@@ -73,11 +72,9 @@ fn crossings_per_call(report: &Report) -> Option<f64> {
 }
 
 /// The lines that follow the program's output on standard error.
-pub fn text(setting: &Setting<'_>, report: &Report) -> String {
-    let mut text = String::new();
-    let mut line = |content: String| {
-        let _ = writeln!(text, "narrows: {content}");
-    };
+pub fn lines(setting: &Setting<'_>, report: &Report) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = |content: String| lines.push(content);
     line(format!(
         "{} ranks on {} of {} nodes of {} ({} network, compute {}), {}",
         setting.placement.len(),
@@ -116,5 +113,5 @@ pub fn text(setting: &Setting<'_>, report: &Report) -> String {
     }
     let crossings = crossings_per_call(report).map_or(String::new(), |ratio| format!(", {ratio:.2} per blocking MPI call"));
     line(format!("{} events, {} hand-overs to ranks{crossings}", report.totals.events, report.crossings));
-    text
+    lines
 }

@@ -1,17 +1,20 @@
 //! `narrows topology show NAME|FILE`: what a network is made of and what it can carry.
 
-use crate::machine::{OverrideArguments, complain};
+use crate::failure::Failure;
+use crate::form::Form;
+use crate::machine::OverrideArguments;
 use crate::wiring;
 use clap::Subcommand;
 use narrows_fabric::LinkConfig;
 use narrows_machine::Machine;
+use narrows_output::{Meter, exit, warn, write};
+use narrows_results::{Column, Progress, Table};
 use narrows_topology::analysis::{Pattern, bisection, channel_loads};
 use narrows_topology::{LinkClass, LinkId, RoutingKind, Topology, Vertex};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::sync::Arc;
 
 /// What `narrows topology` does.
 #[derive(Debug, Subcommand)]
@@ -33,53 +36,35 @@ but for fat trees, adaptive look at loads and have no such limit; UGAL and PAR l
         machine: String,
         #[command(flatten)]
         overrides: OverrideArguments,
-        /// Write JSON instead of text
-        #[arg(long)]
-        json: bool,
-        /// Write the graph for Graphviz
+        #[command(flatten)]
+        form: Form,
+        /// Write the graph for Graphviz; - is standard output
         #[arg(long, value_name = "FILE")]
         dot: Option<PathBuf>,
-        /// Draw the network
+        /// Draw the network; - is standard output
         #[arg(long, value_name = "FILE")]
         svg: Option<PathBuf>,
     },
 }
 
 /// Runs `narrows topology ...`: results on standard output, complaints on standard error.
-pub fn run(command: TopologyCommand) -> ExitCode {
-    let TopologyCommand::Show { machine, overrides, json, dot, svg } = command;
-    let machine = match Machine::load(&machine, &overrides.into()) {
-        Ok(machine) => machine,
-        Err(error) => {
-            complain(&error);
-            return ExitCode::FAILURE;
-        }
-    };
-    match show(&machine, json, dot, svg) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("narrows: {error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn show(machine: &Machine, as_json: bool, dot: Option<PathBuf>, svg: Option<PathBuf>) -> Result<(), String> {
+pub fn run(command: TopologyCommand) -> Result<u8, Failure> {
+    let TopologyCommand::Show { machine, overrides, form, dot, svg } = command;
+    let machine = Machine::load(&machine, &overrides.into())?;
+    machine.warnings().iter().for_each(|warning| warn!("{warning}"));
     let topology = machine.topology().map_err(|error| error.to_string())?;
-    let write =
-        |path: PathBuf, text: String| std::fs::write(&path, text).map_err(|error| format!("cannot write {}: {error}", path.display()));
     if let Some(path) = dot {
-        write(path, wiring::dot(&topology))?;
+        write(&path, wiring::dot(&topology))?;
     }
     if let Some(path) = svg {
-        write(path, wiring::svg(&topology, &machine.name))?;
+        write(&path, wiring::svg(&topology, &machine.name))?;
     }
-    let facts = Facts::new(machine, &topology);
-    let text = if as_json { format!("{:#}\n", facts.json()) } else { facts.text() };
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(format!("cannot write: {error}")),
-        _ => Ok(()),
-    }
+    let meter = Arc::new(Meter::default());
+    let progress = Progress::start("adding up the loads of all links", &meter);
+    let facts = Facts::new(&machine, &topology, &meter);
+    drop(progress);
+    form.print(|| facts.text(), || facts.json(), || facts.table())?;
+    Ok(exit::DONE)
 }
 
 /// A routing and what it can carry.
@@ -106,7 +91,7 @@ struct Facts<'a> {
 }
 
 impl<'a> Facts<'a> {
-    fn new(machine: &'a Machine, topology: &'a Topology) -> Facts<'a> {
+    fn new(machine: &'a Machine, topology: &'a Topology, meter: &Meter) -> Facts<'a> {
         let network = machine.network_config(0);
         let links = network.links(topology);
         let rates: Vec<f64> = links.iter().map(|link| link.rate.0 as f64 / network.host_link.rate.0 as f64).collect();
@@ -123,8 +108,13 @@ impl<'a> Facts<'a> {
             let named = [RoutingKind::DModK, RoutingKind::DimensionOrder, RoutingKind::Table];
             kind != RoutingKind::Minimal || !RoutingKind::of(topology.shape()).iter().any(|kind| named.contains(kind))
         });
-        let limits = limits.map(|&kind| {
+        let kinds: Vec<RoutingKind> = limits.copied().collect();
+        // Each under two patterns, and the cut.
+        let steps = 2 * kinds.len() as u64 + 1;
+        meter.set(1, steps);
+        let limits = kinds.into_iter().map(|kind| {
             let limit = |pattern| {
+                meter.add(1);
                 let loads = channel_loads(topology, kind, pattern)?;
                 let (limit, link) = loads.limit(topology, &rates);
                 let what = if limit < 1.0 { name(topology, link) } else { "the nodes' own links".to_owned() };
@@ -188,6 +178,23 @@ impl<'a> Facts<'a> {
             );
         }
         text
+    }
+
+    /// The limits, a row per routing.
+    fn table(&self) -> Table {
+        let number = |value: &dyn Fn(&Limits) -> Option<f64>| Column::Number(self.limits.iter().map(value).collect());
+        let words = |value: &dyn Fn(&Limits) -> String| Column::Text(self.limits.iter().map(value).collect());
+        let what = |limit: &Option<(f64, String)>| limit.as_ref().map_or_else(String::new, |(_, what)| what.clone());
+        let value = |limit: &Option<(f64, String)>| limit.as_ref().map(|(value, _)| *value);
+        Table::new(vec![
+            ("routing", words(&|limits| limits.kind.name().to_owned())),
+            ("virtual_channels", Column::Integer(self.limits.iter().map(|limits| i64::from(limits.channels)).collect())),
+            ("mean_links", number(&|limits| limits.mean_links)),
+            ("uniform", number(&|limits| value(&limits.uniform))),
+            ("uniform_limited_by", words(&|limits| what(&limits.uniform))),
+            ("next_group", number(&|limits| value(&limits.adversarial))),
+            ("next_group_limited_by", words(&|limits| what(&limits.adversarial))),
+        ])
     }
 
     fn json(&self) -> Value {

@@ -37,15 +37,18 @@ fn show_prints_a_file_that_shows_the_same() {
 }
 
 #[test]
-fn mistakes_go_to_standard_error_with_exit_code_1() {
-    let output = narrows(&["show", "bxi-v2", "--set", "switch.ports=3"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(output.stdout.is_empty());
-    assert!(text(&output.stderr).starts_with("error: unknown key `ports` in [switch]\n --> --set:1:8\n"), "{}", text(&output.stderr));
+fn mistakes_go_to_standard_error() {
+    for (command, code) in [("show", 2), ("check", 1)] {
+        let output = narrows(&[command, "bxi-v2", "--set", "switch.ports=3"]);
+        assert_eq!(output.status.code(), Some(code));
+        assert!(output.stdout.is_empty());
+        let start = "narrows: error: unknown key `ports` in [switch]\n --> --set:1:8\n";
+        assert!(text(&output.stderr).starts_with(start), "{}", text(&output.stderr));
+    }
 
     let output = narrows(&["check", "bxi-v4"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).starts_with("error: no machine \"bxi-v4\""), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).starts_with("narrows: error: no machine \"bxi-v4\""), "{}", text(&output.stderr));
 }
 
 /// A machine file with a mistake, and everybody who reads it: check, run and replay say the same.

@@ -70,7 +70,7 @@ fn show_writes_json_and_pictures() {
 fn what_does_not_fit_is_told_with_what_would() {
     let said = |arguments: &[&str]| {
         let output = narrows(arguments);
-        assert_eq!(output.status.code(), Some(1));
+        assert_eq!(output.status.code(), Some(2));
         text(&output.stderr).to_owned()
     };
     let error = said(&["show", "dragonfly-342", "--set", "routing=d-mod-k"]);

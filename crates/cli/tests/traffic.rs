@@ -30,7 +30,7 @@ fn swept(name: &str, arguments: &[&str]) -> Value {
     let out = folder(name);
     let output = narrows(&[arguments, &["--out", out.to_str().unwrap()]].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
-    assert!(output.stdout.is_empty());
+    assert!(output.stderr.is_empty() && !output.stdout.is_empty(), "results on standard output: {}", text(&output.stderr));
     let summary = summary(&out);
     std::fs::remove_dir_all(&out).unwrap();
     summary
@@ -42,7 +42,7 @@ fn a_sweep_leaves_its_points_behind() {
     let sweep = ["incast:5", "--nodes", "16", "--load", "0.1:0.5:0.2", "--warmup", "20us", "--time", "100us", "--period", "5us", "--out"];
     let output = narrows(&[&sweep[..], &[out.to_str().unwrap()]].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
-    let report = text(&output.stderr);
+    let report = text(&output.stdout);
     assert_eq!(report.lines().filter(|line| line.ends_with("saturated")).count(), 2, "0.3 and 0.5 are above a fifth: {report}");
 
     let summary = summary(&out);
@@ -79,7 +79,7 @@ fn a_sweep_leaves_its_points_behind() {
     }
     // What was run can be run again from what is there.
     let again = narrows(&["incast:5", "--machine", out.join("machine.toml").to_str().unwrap(), "--load", "0.1", "--warmup", "20us"]);
-    assert!(text(&again.stderr).contains(&format!("digest {}", first_digest(low))), "{}", text(&again.stderr));
+    assert!(text(&again.stdout).contains(&format!("digest {}", first_digest(low))), "{}", text(&again.stdout));
     std::fs::remove_dir_all(&out).unwrap();
 }
 

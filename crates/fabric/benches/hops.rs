@@ -1,7 +1,7 @@
 //! Packet-hops per second of the packet network in regions: `cargo bench -p narrows-fabric --bench hops [-- FILTER]`. For measuring only;
 //! prints one line per case and number of threads, with CPU time per hop, wall time and the peak of resident memory.
 
-#![allow(clippy::unwrap_used, reason = "a bench stops where its input is wrong")]
+#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench stops where its input is wrong")]
 
 use narrows_engine::{random::Stream, stream};
 use narrows_fabric::parallel::{Agent, Context, Fabric};

@@ -2,7 +2,7 @@
 //!
 //! Beside each time stands that of copying the same payload once in memory.
 
-#![allow(clippy::unwrap_used, reason = "a bench stops where its input is wrong")]
+#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench stops where its input is wrong")]
 
 use narrows_engine::stream;
 use narrows_fabric::driver::Driver;

@@ -1,6 +1,8 @@
 //! Throughput and latency against load of an 8 x 8 mesh with dimension order, virtual output queues and packets of one flit: the case that
 //! `docs/validation.md` compares with BookSim2. Prints load, accepted load (both packets per host and cycle) and mean latency in cycles.
 
+#![allow(clippy::print_stdout)] // people read it
+
 use narrows_engine::random::Stream;
 use narrows_engine::stream;
 use narrows_fabric::parallel::{Agent, Context, Fabric};

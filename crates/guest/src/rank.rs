@@ -24,6 +24,7 @@ use narrows_channel::map::Region;
 use narrows_channel::record::{Delivery, Push, Writer, each_delivery, encode_command};
 use narrows_channel::{Mapping, MappingError, RankHeader, Settings};
 use narrows_mpicalls::Class;
+use narrows_output::say;
 use narrows_portals::{Command, Event, EventKind, NO_TICKET, Notice, ProcessId, ReplyCode, me, pt};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering::{Relaxed, Release};
@@ -467,7 +468,7 @@ impl Rank {
         });
         if let Err(error) = taken {
             // What comes after it is lost: the rank would wait for it for ever.
-            eprintln!("narrows: rank {} was given a broken notice: {error}", self.number);
+            say!("rank {} was given a broken notice: {error}", self.number);
             crate::life::exits(EXIT_BROKEN_NOTICE);
             exit_now(EXIT_BROKEN_NOTICE);
         }

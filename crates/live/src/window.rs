@@ -24,11 +24,13 @@ use crate::watch::Watch;
 use narrows_channel::layout::{EPOCH_PS, mode, phase, reason, state};
 use narrows_channel::record::decode_command;
 use narrows_channel::{Mapping, futex, handover};
+use narrows_output::{Meter, exit};
 use narrows_units::SimTime;
 use spinning::Spin;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::{Child, Command};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
@@ -71,6 +73,8 @@ pub struct Options {
     pub launcher: Launcher,
     /// The folder in which each process has a file open while it lives, see [`crate::watch`].
     pub alive: Option<PathBuf>,
+    /// How far the run is, in picoseconds of simulated time; nobody knows how far it goes.
+    pub progress: Arc<Meter>,
 }
 
 #[derive(Debug)]
@@ -150,7 +154,7 @@ pub fn run(mapping: &Mapping, world: World, launcher: Command, options: Options)
         Ok(child) => child,
         Err(error) => {
             let message = format!("the launcher {program} cannot be started: {error}");
-            return Report { failure: Some(Failure { message, exit_code: 127 }), ..Report::default() };
+            return Report { failure: Some(Failure { message, exit_code: exit::NO_LAUNCHER.into() }), ..Report::default() };
         }
     };
     let deputy = Deputy::default();

@@ -134,14 +134,18 @@ impl Machine {
             return Machine::parse(&format!("preset {}", preset.name), preset.text, overrides);
         }
         let path = Path::new(name_or_path);
-        if !path.exists() && !name_or_path.contains('/') && path.extension().is_none_or(|extension| extension != "toml") {
+        if !path.exists()
+            && !narrows_output::is_standard(path)
+            && !name_or_path.contains('/')
+            && path.extension().is_none_or(|extension| extension != "toml")
+        {
             return Err(MachineError::Unknown {
                 name: name_or_path.to_owned(),
                 nearest: diagnostic::nearest(name_or_path, PRESETS.iter().map(|preset| preset.name)),
                 known: PRESETS.iter().map(|preset| preset.name).collect::<Vec<_>>().join(", "),
             });
         }
-        match std::fs::read_to_string(path) {
+        match narrows_output::read_to_string(path) {
             Ok(text) => Machine::parse(name_or_path, &text, overrides),
             Err(error) => Err(MachineError::Read { path: name_or_path.to_owned(), error }),
         }

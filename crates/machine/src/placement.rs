@@ -154,7 +154,7 @@ pub fn placement(placement: &Placement, machine: &Machine, ppn: Option<u32>, ran
         }
         Placement::File(path) => {
             let name = path.display().to_string();
-            match std::fs::read_to_string(path) {
+            match narrows_output::read_to_string(path) {
                 Ok(text) => by_list(machine, &name, &text, ppn.unwrap_or(cores), ranks),
                 Err(error) => Err(PlacementError::Read { path: name, error }),
             }

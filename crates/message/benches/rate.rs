@@ -1,6 +1,8 @@
 //! What the message layer itself costs per message, in nanoseconds of this machine: a Portals
 //! library that does nothing, and events made by hand. `cargo bench -p narrows-message`.
 
+#![allow(clippy::print_stdout)] // people read it
+
 use narrows_message::{Completes, Endpoint, MessageConfig, Portals, Queue, Receive, Rendezvous, Send};
 use narrows_portals::{
     AckRequest, EntryId, EqId, Event, EventKind, FailType, List, LocalBuffer, MatchEntry, ProcessId, RemoteTarget, ReplyCode,

@@ -1,7 +1,12 @@
 //! Matching lists beside plain lists that are walked: `cargo bench -p narrows-nic --bench matching`. One operation is what a message
 //! does to a list of use-once entries that stays as long as it is: find its entry, unlink it, append another. CPU time per operation.
 
-#![allow(clippy::unwrap_used, dead_code, reason = "a bench stops where its input is wrong, and uses a part of the module")]
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    dead_code,
+    reason = "a bench stops where its input is wrong, and uses a part of the module"
+)]
 
 #[path = "../src/list.rs"]
 mod list;

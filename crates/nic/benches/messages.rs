@@ -3,6 +3,8 @@
 //!
 //! `cargo bench -p narrows-nic --bench messages`
 
+#![allow(clippy::print_stdout)] // people read it
+
 use std::hint::black_box;
 
 use narrows_engine::{EventQueue, stream};

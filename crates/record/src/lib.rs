@@ -172,6 +172,8 @@ pub struct Header {
     pub count: u64,
     /// Whether MPI_Finalize was called.
     pub finished: bool,
+    /// There was no room for more records.
+    pub full: bool,
     /// Computing after the last record, ns.
     pub rest: u64,
     /// One-sided operations, which have no records.
@@ -183,8 +185,12 @@ pub struct Header {
 impl Header {
     /// Where the count stands.
     pub const COUNT: usize = 16;
-    /// Where `finished` stands (4 bytes).
+    /// Where it stands how the records end (4 bytes): 0 while they go on, or the process was killed.
     pub const FINISHED: usize = 24;
+    /// ... with MPI_Finalize.
+    pub const YES: u32 = 1;
+    /// ... for lack of room.
+    pub const NO_ROOM: u32 = 2;
     /// Where `rest` stands.
     pub const REST: usize = 32;
     /// Where `one_sided` stands.
@@ -212,7 +218,8 @@ impl Header {
             rank: half(8),
             ranks: half(12),
             count: whole(Header::COUNT),
-            finished: half(Header::FINISHED) != 0,
+            finished: half(Header::FINISHED) == Header::YES,
+            full: half(Header::FINISHED) == Header::NO_ROOM,
             rest: whole(Header::REST),
             one_sided: whole(Header::ONE_SIDED),
             one_sided_bytes: whole(Header::ONE_SIDED_BYTES),

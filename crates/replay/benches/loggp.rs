@@ -2,6 +2,8 @@
 //!
 //! `cargo bench -p narrows-replay --bench loggp [RANKS]`
 
+#![allow(clippy::print_stdout)] // people read it
+
 use narrows_replay::graph::{Graph, NoCollectives};
 use narrows_replay::loggp::{self, Parameters};
 use narrows_trace::{Communicators, Dependency, Kind, Operation, Order, Program, TraceError};

@@ -138,6 +138,8 @@ struct Simulation<'a> {
     /// Rank, kind, operation.
     ready: Vec<(u32, What, u32)>,
     done: u64,
+    /// Operations of each rank that have not ended.
+    left: Vec<u32>,
     events: u64,
     applications: Vec<(Application, Digest)>,
 }
@@ -161,6 +163,7 @@ pub fn run(graph: &mut Graph, parameters: Parameters, progress: &mut dyn FnMut(P
         units: vec![Unit { cpu: 0, nic: [0; 2], lines: [EMPTY; 3], posted: EMPTY, unexpected: EMPTY }; ranks * cpus * nics],
         ready: Vec::new(),
         done: 0,
+        left: graph.first.windows(2).map(|span| span[1] - span[0]).collect(),
         events: 0,
         applications: applications.map(|application| (application, Digest::default())).collect(),
         graph,
@@ -403,6 +406,7 @@ impl Simulation<'_> {
     #[inline]
     fn end(&mut self, rank: u32, op: u32, started: bool) {
         self.done += 1;
+        self.left[rank as usize] -= 1;
         if started {
             self.passed(rank, op, false);
         }
@@ -538,6 +542,8 @@ impl Simulation<'_> {
         let applications = self.applications.into_iter().zip(starts.windows(2)).map(|((mut application, digest), span)| {
             let ranks = &rank_finish[span[0] as usize..span[1] as usize];
             application.finish = ranks.iter().copied().max().unwrap_or_default();
+            let left = &self.left[span[0] as usize..span[1] as usize];
+            application.unfinished = left.iter().filter(|left| **left > 0).count() as u32;
             application.digest = digest.value();
             application
         });

@@ -323,6 +323,7 @@ impl Replay {
             let first = state.first_rank as usize;
             let ends = &rank_finish[first..first + state.report.ranks as usize];
             state.report.finish = ends.iter().copied().max().unwrap_or_default();
+            state.report.unfinished = state.unfinished;
             state.report.digest = state.digest.value();
             digest.word(state.report.digest);
             state.report

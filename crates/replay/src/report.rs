@@ -11,8 +11,10 @@ pub struct Application {
     pub name: String,
     /// Its ranks.
     pub ranks: u32,
-    /// When its last rank ended.
+    /// When its last rank ended, or how far it came.
     pub finish: SimTime,
+    /// Ranks that did not come to their end.
+    pub unfinished: u32,
     /// Messages received.
     pub messages: u64,
     /// Their bytes.

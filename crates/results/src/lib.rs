@@ -1,7 +1,7 @@
 //! What runs leave behind, and what they show while they go on.
 //!
 //! * [`Histogram`] — times with all their percentiles in a few kilobytes (HDR).
-//! * [`Table`] — columns that become a Parquet file.
+//! * [`Table`] — columns that become a Parquet file, CSV or JSON.
 //! * [`Chart`], [`HeatMap`] — curves, areas and coloured cells as SVG pictures.
 //! * [`Progress`] — a bar on a terminal, plain lines elsewhere.
 //! * [`peak_memory`] — of this process.

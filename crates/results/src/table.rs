@@ -1,9 +1,11 @@
+use narrows_output::{OutputError, OutputFile};
 use parquet::basic::{Compression, LogicalType, Repetition, Type as PhysicalType};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::Type;
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -37,15 +39,10 @@ pub struct Table {
 /// Why a table was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
-    /// The file cannot be made.
-    #[error("{}: {error}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        error: std::io::Error,
-    },
-    /// It cannot be filled.
+    /// The file cannot be written.
+    #[error(transparent)]
+    Output(#[from] OutputError),
+    /// The table cannot be encoded.
     #[error("{}: {error}", path.display())]
     Write {
         /// The file.
@@ -53,6 +50,14 @@ pub enum TableError {
         /// Why.
         error: ParquetError,
     },
+}
+
+/// A field of CSV, quoted where it has to be.
+fn field(text: &str) -> String {
+    match text.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text.to_owned(),
+    }
 }
 
 /// Rows of a row group: what a reader must hold at once.
@@ -81,11 +86,49 @@ impl Table {
     /// # Errors
     /// What the file system says.
     pub fn write(&self, path: &Path) -> Result<(), TableError> {
-        let file = std::fs::File::create(path).map_err(|error| TableError::File { path: path.to_owned(), error })?;
-        self.fill(file).map_err(|error| TableError::Write { path: path.to_owned(), error })
+        let mut file = OutputFile::create(path)?;
+        match self.fill(&mut file) {
+            Ok(()) => Ok(file.commit()?),
+            Err(ParquetError::External(error)) if error.is::<std::io::Error>() => {
+                let error = error.downcast::<std::io::Error>().expect("it has just been looked at");
+                Err(OutputError::of(path)(*error).into())
+            }
+            Err(error) => Err(TableError::Write { path: path.to_owned(), error }),
+        }
     }
 
-    fn fill(&self, file: std::fs::File) -> Result<(), ParquetError> {
+    /// As CSV (RFC 4180): names, then rows; a gap is an empty field.
+    pub fn csv(&self) -> String {
+        let mut text = self.columns.iter().map(|(name, _)| field(name)).collect::<Vec<_>>().join(",") + "\n";
+        for row in 0..self.rows() {
+            let fields = self.columns.iter().map(|(_, column)| match column {
+                Column::Integer(values) => values[row].to_string(),
+                Column::Number(values) => values[row].map_or_else(String::new, |value| value.to_string()),
+                Column::Text(values) => field(&values[row]),
+            });
+            text += &fields.collect::<Vec<_>>().join(",");
+            text.push('\n');
+        }
+        text
+    }
+
+    /// As an array of objects, one per row; a gap is `null`.
+    pub fn json(&self) -> Value {
+        let row = |row: usize| {
+            let fields = self.columns.iter().map(|(name, column)| {
+                let value = match column {
+                    Column::Integer(values) => Value::from(values[row]),
+                    Column::Number(values) => values[row].map_or(Value::Null, Value::from),
+                    Column::Text(values) => Value::from(values[row].clone()),
+                };
+                ((*name).to_owned(), value)
+            });
+            Value::Object(fields.collect())
+        };
+        (0..self.rows()).map(row).collect()
+    }
+
+    fn fill(&self, file: &mut OutputFile) -> Result<(), ParquetError> {
         let fields = self.columns.iter().map(|(name, column)| {
             let field = match column {
                 Column::Integer(_) => Type::primitive_type_builder(name, PhysicalType::INT64).with_repetition(Repetition::REQUIRED),
@@ -159,8 +202,22 @@ mod tests {
     }
 
     #[test]
+    fn a_table_as_text() {
+        let table = Table::new(vec![
+            ("link", Column::Integer(vec![-1, 2])),
+            ("load", Column::Number(vec![None, Some(0.25)])),
+            ("class", Column::Text(vec![String::from("a, \"b\""), String::from("c")])),
+        ]);
+        assert_eq!(table.csv(), "link,load,class\n-1,,\"a, \"\"b\"\"\"\n2,0.25,c\n");
+        assert_eq!(table.json().to_string(), r#"[{"class":"a, \"b\"","link":-1,"load":null},{"class":"c","link":2,"load":0.25}]"#);
+        assert_eq!(Table::new(vec![]).csv(), "\n");
+    }
+
+    #[test]
     fn a_folder_that_is_not_there_is_named() {
         let error = Table::new(vec![]).write(Path::new("/nowhere/at/all.parquet")).unwrap_err().to_string();
         assert!(error.starts_with("/nowhere/at/all.parquet: "), "{error}");
+        let error = Table::new(vec![("a", Column::Integer(vec![1]))]).write(Path::new("/dev/full")).unwrap_err();
+        assert!(matches!(&error, TableError::Output(_)), "{error:?}");
     }
 }

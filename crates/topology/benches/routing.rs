@@ -2,7 +2,7 @@
 //!
 //! `cargo bench -p narrows-topology --bench routing`
 
-#![allow(clippy::unwrap_used, reason = "a bench stops where its input is wrong")]
+#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench stops where its input is wrong")]
 
 use narrows_topology::{Arrangement, Dragonfly, FatTree, Route, RouteState, Routing, RoutingKind, RoutingOptions, Topology, Vertex};
 

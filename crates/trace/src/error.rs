@@ -1,5 +1,6 @@
 //! What can go wrong with a trace.
 
+use narrows_output::OutputError;
 use narrows_units::Excess;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The operating system says no.
-    #[error("{}: {error}", path.display())]
+    #[error("{}: {error}", display(path))]
     File {
         /// Which file.
         path: PathBuf,
@@ -23,6 +24,9 @@ pub enum TraceError {
         /// Why they cannot be.
         error: std::io::Error,
     },
+    /// A file cannot be written.
+    #[error(transparent)]
+    Output(#[from] OutputError),
     /// A line of a file, or a place in a binary one, is not what the format says.
     #[error("{0}")]
     Malformed(Mistake),
@@ -41,13 +45,22 @@ pub enum TraceError {
     },
 }
 
+/// A file in a message.
+fn display(path: &Path) -> std::path::Display<'_> {
+    if narrows_output::is_standard(path) { Path::new("standard input").display() } else { path.display() }
+}
+
 impl TraceError {
     /// Of a temporary file.
     pub(crate) fn temporary(error: std::io::Error) -> TraceError {
         TraceError::Temporary { folder: std::env::temp_dir(), error }
     }
 
-    pub(crate) fn file(path: &Path) -> impl FnOnce(std::io::Error) -> TraceError + '_ {
+    pub(crate) fn output(path: &Path) -> impl Fn(std::io::Error) -> TraceError + '_ {
+        move |error| TraceError::Output(OutputError::of(path)(error))
+    }
+
+    pub(crate) fn file(path: &Path) -> impl Fn(std::io::Error) -> TraceError + '_ {
         move |error| TraceError::File { path: path.to_owned(), error }
     }
 }
@@ -77,9 +90,9 @@ pub enum Place {
 impl fmt::Display for Mistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.place {
-            Place::Line(line) => write!(f, "{}:{line}: {}", self.path.display(), self.message),
-            Place::Byte(offset) => write!(f, "{}: byte {offset}: {}", self.path.display(), self.message),
-            Place::Whole => write!(f, "{}: {}", self.path.display(), self.message),
+            Place::Line(line) => write!(f, "{}:{line}: {}", display(&self.path), self.message),
+            Place::Byte(offset) => write!(f, "{}: byte {offset}: {}", display(&self.path), self.message),
+            Place::Whole => write!(f, "{}: {}", display(&self.path), self.message),
         }
     }
 }

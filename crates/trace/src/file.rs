@@ -6,9 +6,11 @@ use crate::lines::{Complain, strict};
 use crate::operation::Program;
 use crate::spool::Stored;
 use crate::{goal, json, ti, vef};
+use narrows_output::{Meter, OutputError, OutputFile};
 use std::fmt;
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Read, Write};
+use std::io::{BufReader, BufWriter, Read};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// The formats.
@@ -120,57 +122,85 @@ pub fn open(path: &Path, options: ReadOptions) -> Result<Trace, TraceError> {
 /// # Errors
 /// As [`open`], and what `complain` returns.
 pub fn read(path: &Path, options: ReadOptions, complain: &mut Complain<'_>) -> Result<Trace, TraceError> {
-    let open = || File::open(path).map_err(TraceError::file(path));
-    let mut beginning = Vec::new();
-    if options.format.is_none() {
-        open()?.take(4096).read_to_end(&mut beginning).map_err(TraceError::file(path))?;
-    }
-    let format = options.format.unwrap_or_else(|| Format::detect(&beginning));
-    let input = || open().map(|file| BufReader::with_capacity(1 << 18, file));
+    read_metered(path, options, complain, &Meter::default())
+}
+
+/// The same; `meter` counts the bytes that have been read. `-` is standard input.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_metered(path: &Path, options: ReadOptions, complain: &mut Complain<'_>, meter: &Meter) -> Result<Trace, TraceError> {
+    let file = narrows_output::input(path).map_err(TraceError::file(path))?;
+    let mut beginning = [0; 4096];
+    let length = beginning_of(&file, &mut beginning).map_err(TraceError::file(path))?;
+    let format = options.format.unwrap_or_else(|| Format::detect(&beginning[..length]));
+    meter.set(0, file.metadata().map_or(0, |metadata| metadata.len()));
+    let input = || BufReader::with_capacity(1 << 18, Metered { file: &file, meter });
     let mut header = None;
     let program = match format {
         Format::Vef => {
-            let (first, program) = vef::read(path, input()?, complain)?;
+            let (first, program) = vef::read(path, input(), complain)?;
             header = Some(first);
             program
         }
-        Format::Goal => goal::read_text(path, input()?, complain)?,
-        Format::GoalBinary => goal::read_binary(path, &open()?)?,
-        Format::JsonLines => json::read(path, input()?, complain)?,
-        Format::TimeIndependent => ti::read(path, options.flops_per_s, complain)?,
+        Format::Goal => goal::read_text(path, input(), complain)?,
+        Format::GoalBinary => goal::read_binary(path, &file)?,
+        Format::JsonLines => json::read(path, input(), complain)?,
+        Format::TimeIndependent => ti::read(path, &file, options.flops_per_s, complain)?,
     };
     Ok(Trace { format, vef: header, program })
 }
 
-/// Writes a program into a file; notes about what the format cannot say.
+/// The first bytes, without moving on; how many there are.
+fn beginning_of(file: &File, bytes: &mut [u8]) -> std::io::Result<usize> {
+    let mut length = 0;
+    while length < bytes.len() {
+        match file.read_at(&mut bytes[length..], length as u64)? {
+            0 => break,
+            read => length += read,
+        }
+    }
+    Ok(length)
+}
+
+/// Counts what is read.
+struct Metered<'a> {
+    file: &'a File,
+    meter: &'a Meter,
+}
+
+impl Read for Metered<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.file.read(buffer)?;
+        self.meter.add(read as u64);
+        Ok(read)
+    }
+}
+
+/// Writes a program into a file; notes about what the format cannot say. `-` is standard output.
 ///
 /// # Errors
 /// The file cannot be written, the program cannot be read, or the format cannot hold it.
 pub fn write(path: &Path, format: Format, program: &mut dyn Program) -> Result<Vec<String>, TraceError> {
-    if format == Format::TimeIndependent {
-        return Err(TraceError::Unsuitable(String::from("time-independent traces are read only; write vef, goal, goal-binary or jsonl")));
-    }
+    let file = match format {
+        Format::TimeIndependent => {
+            let message = "time-independent traces are read only; write vef, goal, goal-binary or jsonl";
+            return Err(TraceError::Unsuitable(String::from(message)));
+        }
+        // Both come back to their beginning.
+        Format::Vef | Format::GoalBinary => OutputFile::create_seekable(path)?,
+        Format::Goal | Format::JsonLines => OutputFile::create(path)?,
+    };
     // Products of a generator or of a scaling may be too large.
     let program = &mut Limited::new(program);
-    // Written beside the target, which stays as it was if anything goes wrong.
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let temporary = tempfile::NamedTempFile::new_in(folder).map_err(TraceError::file(path))?;
-    let mut output = BufWriter::with_capacity(1 << 18, temporary.as_file());
+    let mut output = BufWriter::with_capacity(1 << 18, file);
     let notes = match format {
         Format::Vef => vef::write(path, &mut output, program)?.notes,
         Format::Goal => goal::write_text(path, &mut output, program).map(|()| Vec::new())?,
-        Format::GoalBinary => goal::write_binary(path, temporary.as_file(), program).map(|()| Vec::new())?,
+        Format::GoalBinary => goal::write_binary(path, output.get_ref().file(), program).map(|()| Vec::new())?,
         Format::JsonLines | Format::TimeIndependent => json::write(path, &mut output, program).map(|()| Vec::new())?,
     };
-    output.flush().map_err(TraceError::file(path))?;
-    drop(output);
-    readable(temporary.as_file()).map_err(TraceError::file(path))?;
-    temporary.persist(path).map_err(|error| TraceError::file(path)(error.error))?;
+    let fail = OutputError::of(path);
+    output.into_inner().map_err(|error| fail(error.into_error()))?.commit()?;
     Ok(notes)
-}
-
-/// Temporary files are private; a trace is a file like any other.
-fn readable(file: &File) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    file.set_permissions(std::fs::Permissions::from_mode(0o644))
 }

@@ -246,7 +246,7 @@ fn record(
 /// # Errors
 /// The program cannot be read or the output cannot be written.
 pub fn write(path: &Path, output: &mut impl Write, program: &mut dyn Program) -> Result<(), TraceError> {
-    let fail = |error| TraceError::file(path)(error);
+    let fail = &TraceError::output(path);
     let order = match program.order() {
         Order::Sequential => "sequential",
         Order::Causal => "causal",

@@ -41,10 +41,10 @@ pub mod vef;
 
 pub use communicators::Communicators;
 pub use error::{Mistake, Place, TraceError};
-pub use file::{Format, ReadOptions, Trace, open, read, write};
+pub use file::{Format, ReadOptions, Trace, open, read, read_metered, write};
 pub use meetings::{Contradiction, Meetings, Part};
 pub use operation::{Collective, CollectiveCall, Dependency, Event, Kind, Operation, Order, Program, Recorded};
-pub use recording::{Recording, merge};
+pub use recording::{Recording, merge, recorded};
 pub use sequence::{Sequence, Sink};
 pub use spool::{Spool, Stored};
-pub use transform::{Anonymous, Scaled};
+pub use transform::{Anonymous, Metered, Scaled};

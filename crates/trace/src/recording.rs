@@ -21,6 +21,8 @@ pub struct Recording {
     pub records: u64,
     /// Ranks that did not reach MPI_Finalize: their programs end early.
     pub unfinished: Vec<u32>,
+    /// Ranks for whose records there was no room: their programs end early too.
+    pub full: Vec<u32>,
     /// One-sided operations of all ranks, of which there are no records.
     pub one_sided: u64,
     /// Their payload.
@@ -31,28 +33,36 @@ pub struct Recording {
 /// their message from.
 ///
 /// # Errors
-/// A file is missing or is no recording.
+/// There are no files, or one is no recording.
 pub fn merge(folder: &Path) -> Result<Recording, TraceError> {
-    let first = Input::open(folder, 0)?;
-    let ranks = first.header.ranks;
-    if ranks == 0 || ranks > 1 << 24 {
-        return Err(first.mistake(format!("expected 1 to {} ranks, found {ranks}", 1 << 24)));
+    let ranks = recorded(folder)?;
+    if ranks == 0 {
+        let message = String::from("expected files rank.0, rank.1, ... of a recording, found none with a record in it");
+        return Err(TraceError::Malformed(Mistake { path: folder.to_owned(), place: Place::Whole, message }));
     }
     let mut communicators = Communicators::world(ranks);
     // By members and how many of those members came before in the same rank.
     let mut known: BTreeMap<(Vec<u32>, u32), u32> = BTreeMap::new();
     let mut spool = Spool::new(ranks)?;
-    let (mut records, mut unfinished, mut one_sided, mut one_sided_bytes) = (0, Vec::new(), 0u64, 0u64);
+    let (mut records, mut unfinished, mut full) = (0, Vec::new(), Vec::new());
+    let (mut one_sided, mut one_sided_bytes) = (0u64, 0u64);
     for rank in 0..ranks {
-        let mut input = Input::open(folder, rank)?;
+        let Some(mut input) = Input::open(folder, rank)? else {
+            full.push(rank);
+            Sequence::default().end(rank, &mut spool)?;
+            continue;
+        };
         if (input.header.rank, input.header.ranks) != (rank, ranks) {
             return Err(input.mistake(format!("expected rank {rank} of {ranks}, found {} of {}", input.header.rank, input.header.ranks)));
         }
         records += input.header.count;
         one_sided = one_sided.saturating_add(input.header.one_sided);
         one_sided_bytes = one_sided_bytes.saturating_add(input.header.one_sided_bytes);
-        if !input.header.finished {
-            unfinished.push(rank);
+        let cut = !input.header.finished;
+        match (input.header.full, cut) {
+            (true, _) => full.push(rank),
+            (false, true) => unfinished.push(rank),
+            (false, false) => {}
         }
         let matched = input.matched()?;
         let mut state = State {
@@ -70,7 +80,11 @@ pub fn merge(folder: &Path) -> Result<Recording, TraceError> {
                 return Err(input.mistake(format!("expected a record of a known kind, found {}", record.kind)));
             };
             if entry == Entry::Communicator {
-                let members = input.members(record.bytes, ranks)?;
+                let members = match input.members(record.bytes, ranks) {
+                    // The end came between its records.
+                    Err(_) if cut && input.left == 0 => break,
+                    members => members?,
+                };
                 let local = if record.peer != 0 {
                     Local::Remote { members }
                 } else if members.len() == 1 {
@@ -105,7 +119,28 @@ pub fn merge(folder: &Path) -> Result<Recording, TraceError> {
         })?;
     }
     let program = spool.finish(communicators, Order::Sequential)?;
-    Ok(Recording { program, records, unfinished, one_sided, one_sided_bytes })
+    Ok(Recording { program, records, unfinished, full, one_sided, one_sided_bytes })
+}
+
+/// The number of ranks of the recording in a folder; 0 if no rank has recorded anything.
+///
+/// # Errors
+/// A file is no recording.
+pub fn recorded(folder: &Path) -> Result<u32, TraceError> {
+    let mut rank = 0;
+    // Most often the first file is there. One that could not be filled may be empty, or not be there at all.
+    let places = std::fs::read_dir(folder).map_err(TraceError::file(folder))?.count() as u32;
+    while rank <= places {
+        if let Some(input) = Input::open(folder, rank)? {
+            let ranks = input.header.ranks;
+            if ranks == 0 || ranks > 1 << 24 {
+                return Err(input.mistake(format!("expected 1 to {} ranks, found {ranks}", 1 << 24)));
+            }
+            return Ok(ranks);
+        }
+        rank += 1;
+    }
+    Ok(0)
 }
 
 /// A communicator of one rank.
@@ -256,19 +291,26 @@ struct Input {
 }
 
 impl Input {
-    fn open(folder: &Path, rank: u32) -> Result<Input, TraceError> {
+    /// `None` for a rank that could not write its first page.
+    fn open(folder: &Path, rank: u32) -> Result<Option<Input>, TraceError> {
         let path = folder.join(format!("rank.{rank}"));
-        let mut file = File::open(&path).map_err(TraceError::file(&path))?;
+        let mut file = match File::open(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(TraceError::file(&path))?,
+        };
         let mut page = Vec::new();
         file.by_ref().take(FIRST as u64).read_to_end(&mut page).map_err(TraceError::file(&path))?;
         let length = file.metadata().map_err(TraceError::file(&path))?.len();
+        if page.is_empty() {
+            return Ok(None);
+        }
         let wrong =
             |message: &str| TraceError::Malformed(Mistake { path: path.clone(), place: Place::Byte(0), message: message.to_owned() });
         let header = Header::read(&page).ok_or_else(|| wrong("expected a recording of this version of Narrows"))?;
         if header.count.checked_mul(SIZE as u64).is_none_or(|bytes| bytes > length.saturating_sub(FIRST as u64)) {
             return Err(wrong("expected as many records as the header says"));
         }
-        Ok(Input { path, file: BufReader::with_capacity(1 << 16, file), left: header.count, header })
+        Ok(Some(Input { path, file: BufReader::with_capacity(1 << 16, file), left: header.count, header }))
     }
 
     fn next(&mut self) -> Result<Option<[u8; SIZE]>, TraceError> {

@@ -150,6 +150,11 @@ impl Stored {
         self.starts[rank as usize].operations
     }
 
+    /// The operations of all ranks.
+    pub fn total(&self) -> u64 {
+        self.starts.iter().map(|start| start.operations).sum()
+    }
+
     /// The largest number of operations of a rank.
     pub fn longest(&self) -> u64 {
         self.starts.iter().map(|start| start.operations).max().unwrap_or(0)

@@ -16,7 +16,7 @@ use crate::spool::{Spool, Stored};
 use narrows_units::{Bytes, Excess, PS_PER_S, SimTime};
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufReader, Seek};
 use std::path::{Path, PathBuf};
 
 const MAX_RANKS: u64 = 1 << 24;
@@ -26,15 +26,15 @@ const MAX_COUNT: u64 = Bytes::MESSAGE_MAX.0;
 /// Bytes of the datatypes 0 to 29 of SimGrid (smpi_datatype.cpp, sizes of x86-64 Linux).
 const TYPES: [u64; 30] = [8, 4, 1, 2, 8, 4, 1, 8, 1, 1, 2, 4, 8, 8, 16, 4, 1, 1, 2, 4, 8, 1, 2, 4, 8, 8, 16, 32, 8, 8];
 
-/// Reads a trace: a file with the lines of all ranks, or a list of files, one per rank.
+/// Reads a trace: a file with the lines of all ranks, or a list of files, one per rank. `file` has been opened as `path`.
 ///
 /// # Errors
 /// Whatever `complain` makes of mistakes, or a file that cannot be read.
-pub fn read(path: &Path, flops_per_s: f64, complain: &mut Complain<'_>) -> Result<Stored, TraceError> {
+pub fn read(path: &Path, file: &File, flops_per_s: f64, complain: &mut Complain<'_>) -> Result<Stored, TraceError> {
     // The arguments of some collectives depend on the number of ranks.
     let mut files = Vec::new();
     let mut ranks = 0;
-    let mut lines = open(path)?;
+    let mut lines = from_beginning(path, file)?;
     while lines.advance()? {
         let mut words = Words::new(lines.line());
         let Some(first) = words.next().filter(|word| !word.starts_with(b"#")) else { continue };
@@ -55,9 +55,7 @@ pub fn read(path: &Path, flops_per_s: f64, complain: &mut Complain<'_>) -> Resul
     if !files.is_empty() && ranks > 0 {
         return Err(TraceError::Malformed(lines.whole("expected either actions or names of files with actions, found both")));
     }
-    if files.is_empty() {
-        files.push(path.to_owned());
-    } else {
+    if !files.is_empty() {
         ranks = files.len() as u64;
     }
     if ranks == 0 {
@@ -67,15 +65,12 @@ pub fn read(path: &Path, flops_per_s: f64, complain: &mut Complain<'_>) -> Resul
     let spool = Spool::new(ranks)?;
     let states = (0..ranks).map(|_| State { unit: 1, ..State::default() }).collect();
     let mut reader = Reader { ranks, flops_per_s, spool, states };
-    for file in files {
-        let mut lines = open(&file)?;
-        while lines.advance()? {
-            match reader.line(lines.line()) {
-                Ok(()) => {}
-                Err(Refusal::Text(message)) => complain(lines.mistake(message))?,
-                Err(Refusal::Fatal(error)) => return Err(error),
-            }
-        }
+    if files.is_empty() {
+        reader.all(from_beginning(path, file)?, complain)?;
+    }
+    for path in files {
+        let file = File::open(&path).map_err(TraceError::file(&path))?;
+        reader.all(from_beginning(&path, &file)?, complain)?;
     }
     let Reader { mut spool, mut states, .. } = reader;
     for (rank, state) in states.iter_mut().enumerate() {
@@ -84,8 +79,8 @@ pub fn read(path: &Path, flops_per_s: f64, complain: &mut Complain<'_>) -> Resul
     spool.finish(Communicators::world(ranks), Order::Sequential)
 }
 
-fn open(path: &Path) -> Result<Lines<'static>, TraceError> {
-    let file = File::open(path).map_err(TraceError::file(path))?;
+fn from_beginning<'a>(path: &Path, mut file: &'a File) -> Result<Lines<'a>, TraceError> {
+    file.rewind().map_err(TraceError::file(path))?;
     Ok(Lines::new(path, BufReader::with_capacity(1 << 16, file)))
 }
 
@@ -136,6 +131,17 @@ struct Reader {
 }
 
 impl Reader {
+    fn all(&mut self, mut lines: Lines<'_>, complain: &mut Complain<'_>) -> Result<(), TraceError> {
+        while lines.advance()? {
+            match self.line(lines.line()) {
+                Ok(()) => {}
+                Err(Refusal::Text(message)) => complain(lines.mistake(message))?,
+                Err(Refusal::Fatal(error)) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
     fn line(&mut self, line: &[u8]) -> Result<(), Refusal> {
         let mut words = Words::new(line);
         let Some(first) = words.next().filter(|word| !word.starts_with(b"#")) else { return Ok(()) };

@@ -2,7 +2,43 @@
 
 use crate::operation::{Dependency, Kind, Operation, Order, Program};
 use crate::{Communicators, TraceError};
+use narrows_output::Meter;
 use narrows_units::SimTime;
+use std::sync::Arc;
+
+/// A program that counts the operations that are taken from it.
+#[derive(Debug)]
+pub struct Metered<P> {
+    program: P,
+    meter: Arc<Meter>,
+}
+
+impl<P: Program> Metered<P> {
+    /// The same program; `meter` counts its operations.
+    pub fn new(program: P, meter: Arc<Meter>) -> Metered<P> {
+        Metered { program, meter }
+    }
+}
+
+impl<P: Program> Program for Metered<P> {
+    fn ranks(&self) -> u32 {
+        self.program.ranks()
+    }
+
+    fn communicators(&self) -> &Communicators {
+        self.program.communicators()
+    }
+
+    fn order(&self) -> Order {
+        self.program.order()
+    }
+
+    fn next(&mut self, rank: u32, after: &mut Vec<Dependency>) -> Result<Option<Operation>, TraceError> {
+        let operation = self.program.next(rank, after)?;
+        self.meter.add(u64::from(operation.is_some()));
+        Ok(operation)
+    }
+}
 
 /// A program with its computing times and message sizes multiplied.
 #[derive(Debug)]

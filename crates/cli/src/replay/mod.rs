@@ -2,27 +2,30 @@
 
 mod over_time;
 
+use crate::failure::Failure;
+use crate::form::Form;
 use clap::Args;
 use narrows_fabric::Network;
 use narrows_machine::{Machine, Overrides};
 use narrows_nic::Nics;
+use narrows_output::{Meter, create_folder, exit, say, warn, write};
 use narrows_replay::collectives::ByRules;
 use narrows_replay::loggp::{self, Parameters};
 use narrows_replay::machine::{Part, Replay};
 use narrows_replay::mapping::{self, Mapping};
 use narrows_replay::port::{Costs, Mailbox};
-use narrows_replay::report::Progress;
+use narrows_replay::report::{Application, Progress};
 use narrows_replay::watch::Watch;
 use narrows_replay::{Graph, Outcome, Times};
+use narrows_results::{Column, Progress as ShownProgress, Table, peak_memory};
 use narrows_sim::World;
 use narrows_topology::Topology;
 use narrows_trace::{Program, ReadOptions, Trace};
 use narrows_units::{SimTime, show};
 use serde_json::{Value, json};
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Arguments of `narrows replay`.
@@ -34,7 +37,7 @@ use std::time::{Duration, Instant};
 
 Traces are VEF, GOAL (text or binary), JSON Lines or SimGrid's; see docs/replay.md.")]
 pub struct ReplayArgs {
-    /// Traces; several run at the same time
+    /// Traces; several run at the same time; - is standard input
     #[arg(required = true, value_name = "FILE")]
     traces: Vec<PathBuf>,
     /// A preset (see `narrows machine list`) or a machine file [default: bxi-v2]
@@ -75,6 +78,8 @@ pub struct ReplayArgs {
     /// Shows applications, queues and links over time, in periods of this length
     #[arg(long, value_name = "TIME", requires = "out")]
     period: Option<SimTime>,
+    #[command(flatten)]
+    form: Form,
 }
 
 /// A factor for the computing time on some nodes.
@@ -104,17 +109,6 @@ fn scale_on(scales: &[Scale], node: u32) -> f64 {
     scales.iter().rev().find(|scale| (scale.first..=scale.last).contains(&node)).map_or(1.0, |scale| scale.factor)
 }
 
-/// Runs it; 0, or 1 when the replay did not come to its end, or 2 when it could not start.
-pub fn run(args: ReplayArgs) -> ExitCode {
-    match whole(&args) {
-        Ok(code) => ExitCode::from(code),
-        Err(message) => {
-            eprintln!("narrows: {message}");
-            ExitCode::from(2)
-        }
-    }
-}
-
 /// What the summary says about the run besides the outcome.
 struct Setting {
     wall: Duration,
@@ -123,21 +117,23 @@ struct Setting {
     about: Value,
 }
 
-fn whole(args: &ReplayArgs) -> Result<u8, String> {
+/// Runs it; the exit code.
+pub fn run(args: ReplayArgs) -> Result<u8, Failure> {
+    let args = &args;
     let start = Instant::now();
     if let Some(out) = &args.out {
-        std::fs::create_dir_all(out).map_err(|error| format!("--out {}: {error}", out.display()))?;
+        create_folder(out)?;
     }
     match (&args.network, args.loggp) {
         (Some(network), Some(parameters)) if network == "loggp" => alone(args, parameters, start),
-        (_, Some(_)) => Err(String::from("--loggp goes with --network loggp")),
-        _ if args.period == Some(SimTime::ZERO) => Err(String::from("--period 0: a period takes time")),
+        (_, Some(_)) => Err(Failure::from(String::from("--loggp goes with --network loggp"))),
+        _ if args.period == Some(SimTime::ZERO) => Err(Failure::from(String::from("--period 0: a period takes time"))),
         _ => on_machine(args, start),
     }
 }
 
 /// The LogGP replay.
-fn alone(args: &ReplayArgs, parameters: Parameters, start: Instant) -> Result<u8, String> {
+fn alone(args: &ReplayArgs, parameters: Parameters, start: Instant) -> Result<u8, Failure> {
     let of_machine = [
         ("--machine", args.machine.is_some()),
         ("--nodes", args.nodes.is_some()),
@@ -147,12 +143,13 @@ fn alone(args: &ReplayArgs, parameters: Parameters, start: Instant) -> Result<u8
         ("--period", args.period.is_some()),
     ];
     if let Some((option, _)) = of_machine.into_iter().find(|(_, given)| *given) {
-        return Err(format!("{option} is about a machine, and --loggp takes the place of one: leave out one of the two"));
+        let message = format!("{option} is about a machine, and --loggp takes the place of one: leave out one of the two");
+        return Err(Failure::from(message));
     }
     let table = args.collectives.as_deref().unwrap_or("openmpi");
     let rules = narrows_machine::collectives_table(table).map_err(|error| error.to_string())?;
     if let Some(scale) = args.compute_scale.iter().find(|scale| scale.last != u32::MAX) {
-        return Err(format!("--compute-scale {}@{}-{}: --loggp has no nodes", scale.factor, scale.first, scale.last));
+        return Err(Failure::from(format!("--compute-scale {}@{}-{}: --loggp has no nodes", scale.factor, scale.first, scale.last)));
     }
     let mut graph = Graph::new();
     for path in &args.traces {
@@ -162,7 +159,9 @@ fn alone(args: &ReplayArgs, parameters: Parameters, start: Instant) -> Result<u8
         added.map_err(|error| format!("{}: {error}", path.display()))?;
     }
     let reading = start.elapsed();
-    let outcome = loggp::run(&mut graph, parameters, &mut watch());
+    let (shown, mut count) = watch();
+    let outcome = loggp::run(&mut graph, parameters, &mut count);
+    drop(shown);
     let about = json!({
         "network": "loggp",
         "collectives": table,
@@ -177,7 +176,7 @@ fn alone(args: &ReplayArgs, parameters: Parameters, start: Instant) -> Result<u8
 }
 
 /// The replay through message layer, NICs and network.
-fn on_machine(args: &ReplayArgs, start: Instant) -> Result<u8, String> {
+fn on_machine(args: &ReplayArgs, start: Instant) -> Result<u8, Failure> {
     let mut set = args.set.clone();
     if let Some(network) = &args.network {
         set.push(format!("network.kind={network}"));
@@ -187,9 +186,10 @@ fn on_machine(args: &ReplayArgs, start: Instant) -> Result<u8, String> {
     let nodes = machine.node.count;
     if let Some(scale) = args.compute_scale.iter().find(|scale| scale.last != u32::MAX && scale.last >= nodes) {
         let Scale { factor, first, last } = scale;
-        return Err(format!("--compute-scale {factor}@{first}-{last}: the machine has the nodes 0 to {}", nodes - 1));
+        let message = format!("--compute-scale {factor}@{first}-{last}: the machine has the nodes 0 to {}", nodes - 1);
+        return Err(Failure::from(message));
     }
-    machine.warnings().iter().for_each(|warning| eprintln!("narrows: warning: {warning}"));
+    machine.warnings().iter().for_each(|warning| warn!("{warning}"));
     let table = args.collectives.as_deref().unwrap_or(&machine.collectives.table);
     let rules = machine.collective_rules(args.collectives.as_deref()).map_err(|error| error.to_string())?;
     let mapping_text = args.mapping.as_deref().unwrap_or("linear");
@@ -225,7 +225,9 @@ fn on_machine(args: &ReplayArgs, start: Instant) -> Result<u8, String> {
         None => replay,
     };
     let reading = start.elapsed();
-    let outcome = replay.run(&mut watch()).map_err(|error| error.to_string())?;
+    let (shown, mut count) = watch();
+    let outcome = replay.run(&mut count).map_err(|error| error.to_string())?;
+    drop(shown);
     let about = json!({
         "network": machine.network.kind.name(),
         "nodes": machine.node.count,
@@ -234,76 +236,101 @@ fn on_machine(args: &ReplayArgs, start: Instant) -> Result<u8, String> {
         "seed": args.seed,
         "machine": machine.to_json(),
     });
-    if let Some(out) = &args.out {
-        let path = out.join("machine.toml");
-        std::fs::write(&path, machine.to_toml()).map_err(|error| format!("{}: {error}", path.display()))?;
-    }
     let setting = Setting { wall: start.elapsed(), reading, running: start.elapsed() - reading, about };
-    conclude(args, &outcome, &setting, seen.as_ref().map(|(_, topology)| &**topology))
+    conclude(args, &outcome, &setting, Some((&machine, seen.as_ref().map(|(_, topology)| &**topology))))
 }
 
 fn open(path: &Path) -> Result<Trace, String> {
-    narrows_trace::open(path, ReadOptions::default()).map_err(|error| error.to_string())
+    crate::trace::open(path, ReadOptions::default()).map_err(|error| error.to_string())
 }
 
 fn name(path: &Path) -> String {
+    if narrows_output::is_standard(path) {
+        return String::from("standard input");
+    }
     path.file_stem().map_or_else(|| path.display().to_string(), |stem| stem.to_string_lossy().into_owned())
 }
 
-/// Shows progress once a second on a terminal, every ten seconds elsewhere; says no after Ctrl-C.
-fn watch() -> impl FnMut(Progress) -> bool {
+/// Counts for who shows the progress; says no after Ctrl-C.
+fn watch() -> (ShownProgress, impl FnMut(Progress) -> bool) {
     narrows_live::processes::prepare();
-    let terminal = std::io::stderr().is_terminal();
-    let interval = Duration::from_secs(if terminal { 1 } else { 10 });
-    let (start, mut last) = (Instant::now(), Instant::now());
-    move |progress: Progress| {
-        if last.elapsed() >= interval {
-            last = Instant::now();
-            let part = 100.0 * progress.done as f64 / progress.known.max(1) as f64;
-            let seconds = start.elapsed().as_secs();
-            let line = format!("narrows: {part:.0} % of {} operations, simulated {}, {seconds} s", progress.known, progress.now);
-            if terminal { eprint!("\r{line}\x1b[K") } else { eprintln!("{line}") }
-        }
+    let (meter, now) = (Arc::new(Meter::default()), Arc::new(AtomicU64::new(0)));
+    let seen = Arc::clone(&now);
+    let shown = ShownProgress::with("replaying", &meter, move || format!("simulated {}", SimTime(seen.load(Ordering::Relaxed))));
+    let count = move |progress: Progress| {
+        meter.set(progress.done, progress.known);
+        now.store(progress.now.as_ps(), Ordering::Relaxed);
         narrows_live::processes::signal().is_none()
+    };
+    (shown, count)
+}
+
+/// Says how it went and saves; the exit code.
+fn conclude(
+    args: &ReplayArgs,
+    outcome: &Outcome,
+    setting: &Setting,
+    machine: Option<(&Machine, Option<&Topology>)>,
+) -> Result<u8, Failure> {
+    let summary = summary(args, outcome, setting);
+    args.form.print(|| text(outcome, setting), || summary.clone(), || table(outcome))?;
+    if let Some(failure) = &outcome.failure {
+        say!("{failure}");
+    }
+    if let Some(out) = &args.out {
+        if let Some((machine, _)) = machine {
+            write(&out.join("machine.toml"), machine.to_toml())?;
+        }
+        write(&out.join("summary.json"), format!("{summary:#}\n"))?;
+        over_time::save(out, outcome, machine.and_then(|(_, topology)| topology))?;
+    }
+    Ok(if outcome.failure.is_some() { exit::NO } else { exit::DONE })
+}
+
+/// When an application ended, if it did.
+fn end(application: &Application) -> String {
+    match application.unfinished {
+        0 => format!("finished at {}", application.finish),
+        unfinished => format!("stopped at {}, {unfinished} ranks not finished", application.finish),
     }
 }
 
-/// Saves and says how it went; the exit code.
-fn conclude(args: &ReplayArgs, outcome: &Outcome, setting: &Setting, topology: Option<&Topology>) -> Result<u8, String> {
-    let summary = summary(args, outcome, setting);
-    if let Some(out) = &args.out {
-        let path = out.join("summary.json");
-        let text = serde_json::to_string_pretty(&summary).expect("numbers and strings always serialise");
-        std::fs::write(&path, text + "\n").map_err(|error| format!("{}: {error}", path.display()))?;
-        over_time::save(out, outcome, topology)?;
-    }
+/// The lines on standard output.
+fn text(outcome: &Outcome, setting: &Setting) -> String {
+    let mut text = String::new();
     for application in &outcome.applications {
-        eprintln!(
-            "narrows: {}: {} ranks, finished at {}, {} messages, {}, mean completion time {}",
-            application.name,
-            application.ranks,
-            application.finish,
-            application.messages,
-            show::size(application.bytes),
-            application.fct.mean()
-        );
+        let Application { name, ranks, messages, bytes, fct, .. } = application;
+        let (end, bytes, fct) = (end(application), show::size(*bytes), fct.mean());
+        text += &format!("{name}: {ranks} ranks, {end}, {messages} messages, {bytes}, mean completion time {fct}\n");
     }
     let rate = outcome.messages() as f64 / setting.running.as_secs_f64().max(1e-9);
-    eprintln!(
-        "narrows: simulated time {}, digest {:016x}; read in {:.2} s, replayed in {:.2} s ({} messages/s)",
+    text += &format!(
+        "simulated time {}, digest {:016x}; read in {:.2} s, replayed in {:.2} s ({} messages/s)\n",
         outcome.finish,
         outcome.digest,
         setting.reading.as_secs_f64(),
         setting.running.as_secs_f64(),
         show::count(rate)
     );
-    match &outcome.failure {
-        Some(failure) => {
-            eprintln!("narrows: {failure}");
-            Ok(1)
-        }
-        None => Ok(0),
-    }
+    text
+}
+
+/// A row per application.
+fn table(outcome: &Outcome) -> Table {
+    let integer = |value: &dyn Fn(&Application) -> u64| Column::Integer(outcome.applications.iter().map(|a| value(a) as i64).collect());
+    let number = |value: &dyn Fn(&Application) -> f64| Column::Number(outcome.applications.iter().map(|a| Some(value(a))).collect());
+    Table::new(vec![
+        ("application", Column::Text(outcome.applications.iter().map(|application| application.name.clone()).collect())),
+        ("ranks", integer(&|application| u64::from(application.ranks))),
+        ("unfinished_ranks", integer(&|application| u64::from(application.unfinished))),
+        ("finish_s", number(&|application| application.finish.as_s_f64())),
+        ("messages", integer(&|application| application.messages)),
+        ("bytes", integer(&|application| application.bytes)),
+        ("fct_mean_ns", number(&|application| application.fct.mean().as_ns_f64())),
+        ("fct_p50_ns", number(&|application| application.fct.quantile(0.5).as_ns_f64())),
+        ("fct_p99_ns", number(&|application| application.fct.quantile(0.99).as_ns_f64())),
+        ("fct_max_ns", number(&|application| application.fct.max().as_ns_f64())),
+    ])
 }
 
 fn summary(args: &ReplayArgs, outcome: &Outcome, setting: &Setting) -> Value {
@@ -314,6 +341,7 @@ fn summary(args: &ReplayArgs, outcome: &Outcome, setting: &Setting) -> Value {
             "name": application.name,
             "ranks": application.ranks,
             "finish_s": application.finish.as_s_f64(),
+            "unfinished_ranks": application.unfinished,
             "messages": application.messages,
             "bytes": application.bytes,
             "fct_ns": fct(&application.fct),
@@ -334,7 +362,7 @@ fn summary(args: &ReplayArgs, outcome: &Outcome, setting: &Setting) -> Value {
         "messages_per_s": outcome.messages() as f64 / running.max(1e-9),
         "bytes": outcome.bytes(),
         "events": outcome.events,
-        "peak_rss_bytes": peak_rss_bytes(),
+        "peak_rss_bytes": peak_memory(),
         "digest": format!("{:016x}", outcome.digest),
         "failure": outcome.failure,
         "compute_scale": args.compute_scale.iter().map(|scale| scale.factor).collect::<Vec<_>>(),
@@ -352,11 +380,4 @@ fn summary(args: &ReplayArgs, outcome: &Outcome, setting: &Setting) -> Value {
         summary.extend(about.clone());
     }
     summary
-}
-
-/// The most memory that this process has had.
-fn peak_rss_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
 }

@@ -4,7 +4,7 @@ use crate::fabric_tables::{self, end_ns, integers, numbers};
 use crate::svg::{escape, unit};
 use narrows_replay::Outcome;
 use narrows_replay::watch::{Interval, Seen};
-use narrows_results::{Chart, Column, Curve, HeatMap, Table};
+use narrows_results::{Chart, Column, Curve, HeatMap, Table, TableError};
 use narrows_topology::{Topology, Vertex};
 use narrows_traffic::stage;
 use narrows_units::SimTime;
@@ -19,12 +19,9 @@ const CELLS: usize = 160;
 const POINTS: usize = 400;
 
 /// Writes the distribution of completion times, and with a period all that was seen, into `out`.
-pub fn save(out: &Path, outcome: &Outcome, topology: Option<&Topology>) -> Result<(), String> {
-    let table = |name: &str, columns| Table::new(columns).write(&out.join(name)).map_err(|error| error.to_string());
-    let write = |name: &str, text: &str| {
-        let path = out.join(name);
-        std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
-    };
+pub fn save(out: &Path, outcome: &Outcome, topology: Option<&Topology>) -> Result<(), TableError> {
+    let table = |name: &str, columns| Table::new(columns).write(&out.join(name));
+    let write = |name: &str, text: &str| narrows_output::write(&out.join(name), text);
     table("fct.parquet", completion_columns(outcome))?;
     let mut pictures = vec![("fct.svg", "How long messages take", completion_picture(outcome))];
     if let (Some(seen), Some(topology)) = (&outcome.seen, topology) {
@@ -48,13 +45,13 @@ pub fn save(out: &Path, outcome: &Outcome, topology: Option<&Topology>) -> Resul
     for (name, _, picture) in &pictures {
         write(name, picture)?;
     }
-    write("report.html", &page(outcome, &pictures))
+    Ok(write("report.html", &page(outcome, &pictures))?)
 }
 
 fn page(outcome: &Outcome, pictures: &[(&str, &str, String)]) -> String {
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Replay</title><style>{}</style></head><body>\n<h1>Replay</h1>\n\
-         <table><tr><th>application</th><th>ranks</th><th>finished at</th><th>messages</th><th>bytes</th><th>completion: mean</th><th>99 %</th><th>longest</th></tr>",
+         <table><tr><th>application</th><th>ranks</th><th>end</th><th>messages</th><th>bytes</th><th>completion: mean</th><th>99 %</th><th>longest</th></tr>",
         crate::analyse::STYLE
     );
     for application in &outcome.applications {
@@ -62,7 +59,7 @@ fn page(outcome: &Outcome, pictures: &[(&str, &str, String)]) -> String {
         let cells = [
             application.name.clone(),
             application.ranks.to_string(),
-            application.finish.to_string(),
+            super::end(application),
             application.messages.to_string(),
             size(application.bytes),
             fct.mean().to_string(),

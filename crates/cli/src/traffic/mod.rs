@@ -3,14 +3,16 @@
 mod output;
 mod pictures;
 
+use crate::failure::Failure;
+use crate::form::Form;
 use clap::Args;
 use narrows_machine::{Machine, Overrides};
+use narrows_output::{Meter, create_folder, warn};
 use narrows_results::Progress;
 use narrows_traffic::{Class, Injection, Pattern, Point, Setup, Simulation, Sizes, TrafficError, Work, class, flows, loads};
 use narrows_units::SimTime;
 use std::path::PathBuf;
-use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -77,6 +79,8 @@ pub struct TrafficArgs {
     /// Writes summary.json, the resolved machine, tables and pictures into this folder
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    form: Form,
 }
 
 /// What a sweep was, for its results.
@@ -96,25 +100,13 @@ struct Setting {
 }
 
 /// Runs the sweep; the exit code.
-pub fn run(args: TrafficArgs) -> ExitCode {
-    match whole(&args) {
-        Ok(code) => code,
-        Err(message) => {
-            match message.strip_prefix("error: ") {
-                Some(diagnostic) => eprint!("narrows: error: {diagnostic}"),
-                None => eprintln!("narrows: {message}"),
-            }
-            ExitCode::from(2)
-        }
-    }
-}
-
-fn whole(args: &TrafficArgs) -> Result<ExitCode, String> {
+pub fn run(args: TrafficArgs) -> Result<u8, Failure> {
+    let args = &args;
     let start = Instant::now();
     let overrides: Overrides = args.overrides.clone().into();
     let sets = overrides.set.into_iter().chain(args.network.iter().map(|network| format!("network.kind={network}"))).collect();
-    let machine = Machine::load(&args.machine, &Overrides { nodes: overrides.nodes, set: sets }).map_err(|error| error.to_string())?;
-    machine.warnings().iter().for_each(|warning| eprintln!("narrows: warning: {warning}"));
+    let machine = Machine::load(&args.machine, &Overrides { nodes: overrides.nodes, set: sets })?;
+    machine.warnings().iter().for_each(|warning| warn!("{warning}"));
     let topology = machine.topology().map_err(|error| error.to_string())?;
     let (work, pattern) = work(args, topology.hosts()).map_err(|error| error.to_string())?;
     let time = |option: &str, text: &Option<String>| {
@@ -135,10 +127,12 @@ fn whole(args: &TrafficArgs) -> Result<ExitCode, String> {
     let at_once = (args.threads as usize).min(points.len());
     setup.threads = (args.threads as usize / at_once).max(1);
     if let Some(out) = &args.out {
-        std::fs::create_dir_all(out).map_err(|error| format!("--out {}: {error}", out.display()))?;
+        create_folder(out)?;
     }
     // Mistakes in any point show before the first is run.
+    let progress = Progress::start("assembling the network", &Arc::default());
     let first = Simulation::new(&setup, points[0]).map_err(|error| error.to_string())?;
+    drop(progress);
     let assembly = start.elapsed();
     for load in points.iter().skip(1) {
         setup.check(*load).map_err(|error| error.to_string())?;
@@ -156,11 +150,11 @@ fn whole(args: &TrafficArgs) -> Result<ExitCode, String> {
         machine,
         setup,
     };
-    eprint!("{}", output::text(&setting, &done));
+    args.form.print(|| output::text(&setting, &done), || output::summary(&setting, &done), || output::points_table(&done))?;
     if let Some(out) = &args.out {
         output::save(out, &setting, &done)?;
     }
-    Ok(ExitCode::from(output::exit_code(&setting, &done)))
+    Ok(output::exit_code(&setting, &done))
 }
 
 /// What the command line asks to send, and how reports call it.
@@ -170,7 +164,7 @@ fn work(args: &TrafficArgs, nodes: u32) -> Result<(Work, String), TrafficError> 
         None => Err(TrafficError::Contradiction(format!("{what} needs a file: narrows traffic {what} FILE"))),
         Some(path) => {
             let file = path.display().to_string();
-            match std::fs::read_to_string(path) {
+            match narrows_output::read_to_string(path) {
                 Ok(text) => Ok((file, text)),
                 Err(error) => Err(TrafficError::Read { file, why: error.to_string() }),
             }
@@ -235,7 +229,12 @@ fn interruption() -> Result<Arc<AtomicBool>, String> {
 fn sweep(setup: &Setup, first: Simulation<'_>, loads: &[Option<f64>], at_once: usize, stop: &AtomicBool) -> Result<Vec<Point>, String> {
     // Two fifths of the measurement is what a warm-up takes at least; a given one is known.
     let nominal = setup.warmup.unwrap_or(setup.measured() * 2 / 5) + setup.measured();
-    let progress = Progress::new(nominal.as_ps().saturating_mul(loads.len() as u64));
+    let meter = Arc::new(Meter::new(nominal.as_ps().saturating_mul(loads.len() as u64)));
+    let counted = Arc::new(AtomicU64::new(0));
+    let (start, seen) = (Instant::now(), Arc::clone(&counted));
+    let rate = move || format!("{:.2} M events/s", seen.load(Ordering::Relaxed) as f64 / start.elapsed().as_secs_f64().max(1e-9) / 1e6);
+    let what = if loads.len() == 1 { String::from("simulating") } else { format!("simulating {} loads", loads.len()) };
+    let progress = Progress::with(what, &meter, rate);
     let next = AtomicUsize::new(0);
     let first = Mutex::new(Some(first));
     let done: Mutex<Vec<Option<Result<Point, TrafficError>>>> = Mutex::new(loads.iter().map(|_| None).collect());
@@ -250,18 +249,18 @@ fn sweep(setup: &Setup, first: Simulation<'_>, loads: &[Option<f64>], at_once: u
                 0 => first.lock().unwrap_or_else(PoisonError::into_inner).take().map(Ok),
                 _ => None,
             };
-            let name = || load.map_or_else(String::new, |load| format!("load {load}, "));
             let mut told = SimTime::ZERO;
             let point = assembled.unwrap_or_else(|| Simulation::new(setup, load)).map(|simulation| {
                 simulation.run(&mut |now, events| {
                     // What goes beyond the nominal length does not count, or the bar would run ahead.
                     let (before, after) = (told.min(nominal), now.min(nominal));
                     told = now;
-                    progress.advance((after - before).as_ps(), events, || format!("{}{now} simulated", name()));
+                    meter.add((after - before).as_ps());
+                    counted.fetch_add(events, Ordering::Relaxed);
                     !stop.load(Ordering::Relaxed)
                 })
             });
-            progress.advance(nominal.saturating_sub(told).as_ps(), 0, || format!("{}done", name()));
+            meter.add(nominal.saturating_sub(told).as_ps());
             done.lock().unwrap_or_else(PoisonError::into_inner)[index] = Some(point);
         }
     };
@@ -271,7 +270,7 @@ fn sweep(setup: &Setup, first: Simulation<'_>, loads: &[Option<f64>], at_once: u
         }
         worker();
     });
-    progress.finish();
+    drop(progress);
     let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.into_iter().flatten().map(|point| point.map_err(|error| error.to_string())).collect()
 }

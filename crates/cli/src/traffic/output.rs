@@ -3,7 +3,8 @@
 use super::{Setting, pictures};
 use crate::fabric_tables::{self, integers, numbers};
 use narrows_fabric::NetworkKind;
-use narrows_results::{Column, Histogram, Table, peak_memory};
+use narrows_output::exit;
+use narrows_results::{Column, Histogram, Table, TableError, peak_memory};
 use narrows_traffic::{ClassPoint, Point, Times, Work};
 use narrows_units::show;
 use serde_json::{Value, json};
@@ -11,12 +12,9 @@ use std::fmt::Write;
 use std::path::Path;
 
 /// Writes everything into the folder `out`.
-pub fn save(out: &Path, setting: &Setting, points: &[Point]) -> Result<(), String> {
-    let write = |name: &str, text: String| {
-        let path = out.join(name);
-        std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
-    };
-    let table = |name: &str, table: Table| table.write(&out.join(name)).map_err(|error| error.to_string());
+pub fn save(out: &Path, setting: &Setting, points: &[Point]) -> Result<(), TableError> {
+    let write = |name: &str, text: String| narrows_output::write(&out.join(name), text);
+    let table = |name: &str, table: Table| table.write(&out.join(name));
     write("machine.toml", setting.machine.to_toml())?;
     table("points.parquet", points_table(points))?;
     table("histograms.parquet", histograms_table(points))?;
@@ -41,7 +39,7 @@ pub fn save(out: &Path, setting: &Setting, points: &[Point]) -> Result<(), Strin
     // Last: where it is, the rest is too.
     let mut text = serde_json::to_string_pretty(&summary(setting, points)).expect("numbers and strings always serialise");
     text.push('\n');
-    write("summary.json", text)
+    Ok(write("summary.json", text)?)
 }
 
 /// Times of a point; nothing when they would only say how long one has looked.
@@ -52,7 +50,7 @@ fn times(histogram: &Histogram, saturated: bool) -> Value {
     }
 }
 
-fn summary(setting: &Setting, points: &[Point]) -> Value {
+pub fn summary(setting: &Setting, points: &[Point]) -> Value {
     let sum = |part: fn(&Point) -> u64| points.iter().map(part).sum::<u64>();
     let packet_hops = sum(|point| point.statistics.packet_hops);
     let listed: Vec<Value> = points
@@ -144,9 +142,10 @@ fn failure(setting: &Setting, points: &[Point]) -> Option<String> {
 /// 130 as a shell reports a program that SIGINT ended, 1 when there is a point without a result.
 pub fn exit_code(setting: &Setting, points: &[Point]) -> u8 {
     match failure(setting, points) {
-        Some(_) if setting.interrupted => 130,
-        Some(_) => 1,
-        None => 0,
+        // As a shell reports a program that SIGINT ended.
+        Some(_) if setting.interrupted => exit::SIGNAL + signal_hook::consts::SIGINT as u8,
+        Some(_) => exit::NO,
+        None => exit::DONE,
     }
 }
 
@@ -163,14 +162,14 @@ pub fn text(setting: &Setting, points: &[Point]) -> String {
     let setup = &setting.setup;
     let _ = writeln!(
         text,
-        "narrows: {} on {} nodes of {} ({}, {} network)",
+        "{} on {} nodes of {} ({}, {} network)",
         setting.pattern,
         setup.topology.hosts(),
         setting.machine.name,
         setup.topology.name(),
         setting.machine.network.kind.name(),
     );
-    let _ = writeln!(text, "narrows:   load  accepted   latency ns: mean      p99       fct ns: mean       p99");
+    let _ = writeln!(text, "  load  accepted   latency ns: mean      p99       fct ns: mean       p99");
     for point in points {
         let load = |load: Option<f64>| load.map_or_else(|| String::from("-"), show_load);
         let mut remarks = Vec::new();
@@ -191,21 +190,18 @@ pub fn text(setting: &Setting, points: &[Point]) -> String {
             [class] => times_text(class),
             _ => String::new(),
         };
-        let _ = writeln!(
-            text,
-            "{}",
-            format!("narrows:  {:>5}    {:6.4}{alone}  {}", load(point.load), point.accepted, remarks.join(", ")).trim_end()
-        );
+        let line = format!("  {:>5}    {:6.4}{alone}  {}", load(point.load), point.accepted, remarks.join(", "));
+        let _ = writeln!(text, "{}", line.trim_end());
         for class in point.classes.iter().filter(|_| point.classes.len() > 1) {
             let state = if class.saturated { "  saturated" } else { "" };
-            let _ =
-                writeln!(text, "narrows:  {:>5}    {:6.4}{}  {}{state}", load(class.load), class.accepted, times_text(class), class.name);
+            let (load, times) = (load(class.load), times_text(class));
+            let _ = writeln!(text, "  {load:>5}    {:6.4}{times}  {}{state}", class.accepted, class.name);
         }
     }
     let hops: u64 = points.iter().map(|point| point.statistics.packet_hops).sum();
     let _ = writeln!(
         text,
-        "narrows: {} packet-hops, {}/s; assembly {:.2} s, wall time {:.2} s; digest {:016x}{}",
+        "{} packet-hops, {}/s; assembly {:.2} s, wall time {:.2} s; digest {:016x}{}",
         hops,
         show::count(hops as f64 / setting.simulation.as_secs_f64().max(1e-9)),
         setting.assembly.as_secs_f64(),
@@ -237,7 +233,7 @@ fn times_text(class: &ClassPoint) -> String {
 }
 
 /// A row per point and class.
-fn points_table(points: &[Point]) -> Table {
+pub fn points_table(points: &[Point]) -> Table {
     let rows: Vec<_> = points.iter().flat_map(|point| point.classes.iter().map(move |class| (point, class))).collect();
     let time = |part: fn(&narrows_traffic::ClassPoint) -> &Histogram, value: fn(Times) -> f64| {
         numbers(rows.iter().map(|(_, class)| Times::of(part(class)).filter(|_| !class.saturated).map(value)))

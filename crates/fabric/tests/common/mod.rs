@@ -1,6 +1,11 @@
 //! A network with round numbers, and shorthands.
 
-#![allow(clippy::unwrap_used, dead_code, reason = "a test stops where its input is wrong; each test file uses its share")]
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    dead_code,
+    reason = "a test stops where its input is wrong; each test file uses its share"
+)]
 
 use narrows_fabric::driver::Driver;
 use narrows_fabric::{IntraNodeConfig, LinkConfig, NetworkConfig, NetworkKind, Notice, Transfer, TransferId};

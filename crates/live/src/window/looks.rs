@@ -5,6 +5,7 @@ use crate::processes;
 use crate::report::Failure;
 use narrows_channel::layout::{EPOCH_PS, mode, state};
 use narrows_mpicalls::CALLS;
+use narrows_output::{exit, warn};
 use narrows_units::SimTime;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Duration;
@@ -16,8 +17,9 @@ impl Run<'_> {
     /// Looks for signals, dead ranks, the launcher's end and the time limit. `Some(code)`: the
     /// launcher has ended and no rank was lost.
     pub(super) fn look_around(&mut self) -> Result<Option<i32>, Failure> {
+        self.options.progress.set(self.elapsed(self.world.now()).as_ps(), 0);
         if let Some(signal) = processes::signal() {
-            return Err(self.failure(128 + signal, format!("interrupted by {}", processes::signal_name(signal))));
+            return Err(self.failure(i32::from(exit::SIGNAL) + signal, format!("interrupted by {}", processes::signal_name(signal))));
         }
         if let Some(limit) = self.options.timeout
             && self.started.elapsed() > limit
@@ -26,7 +28,7 @@ impl Run<'_> {
             for rank in 0..(self.ranks.len() as u32).min(8) {
                 message += &format!("\n  {}: {}", self.name(rank), self.call(rank));
             }
-            return Err(self.failure(124, message));
+            return Err(self.failure(exit::TIMEOUT.into(), message));
         }
         self.look_for_births();
         self.look_for_faults()?;
@@ -61,7 +63,7 @@ impl Run<'_> {
         if let Some((_, error)) = self.world.error.take()
             && !std::mem::replace(&mut self.ranks[rank as usize].refused, true)
         {
-            eprintln!("narrows: warning: the NIC refused a command of {}, which is left out: {error}", self.name(rank));
+            warn!("the NIC refused a command of {}, which is left out: {error}", self.name(rank));
         }
     }
 
@@ -124,15 +126,15 @@ impl Run<'_> {
             message += &format!("  {held} messages are refused by their receivers for lack of room for unexpected messages\n");
         }
         message += &format!("  at simulated time {}", self.elapsed(self.world.now()));
-        Failure { message, exit_code: 1 }
+        Failure { message, exit_code: exit::NO.into() }
     }
 
     pub(super) fn warn_busy(&mut self) {
         for rank in 0..self.ranks.len() as u32 {
             if self.header(rank).state.load(Acquire) == state::RUNNING && !self.ranks[rank as usize].warned {
                 self.ranks[rank as usize].warned = true;
-                eprintln!(
-                    "narrows: warning: {} has been running for {} s without waiting in an MPI call; the others wait for it",
+                warn!(
+                    "{} has been running for {} s without waiting in an MPI call; the others wait for it",
                     self.name(rank),
                     BUSY_WARNING.as_secs()
                 );

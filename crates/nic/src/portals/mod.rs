@@ -546,7 +546,7 @@ fn token(message: u32, role: Role) -> u32 {
 }
 
 fn role_of(token: u32) -> (u32, Role) {
-    (token / 2, if token % 2 == 0 { Role::Request } else { Role::Response })
+    (token / 2, if token.is_multiple_of(2) { Role::Request } else { Role::Response })
 }
 
 fn at_most(limits: Limits, offered: Limits) -> Limits {

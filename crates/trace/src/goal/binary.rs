@@ -154,7 +154,7 @@ fn whole(bytes: &[u8], at: usize) -> u64 {
 /// # Errors
 /// The program has collectives or cannot be read, or the output cannot be written.
 pub fn write(path: &Path, file: &File, program: &mut dyn Program) -> Result<(), TraceError> {
-    let fail = |error| TraceError::file(path)(error);
+    let fail = &TraceError::output(path);
     let ranks = program.ranks();
     let mut output = BufWriter::new(file);
     let mut table = Vec::with_capacity(ranks as usize * 16);

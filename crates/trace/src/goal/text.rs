@@ -242,7 +242,7 @@ fn is_label(word: &[u8]) -> bool {
 /// # Errors
 /// The program has collectives or cannot be read, or the output cannot be written.
 pub fn write(path: &Path, output: &mut impl Write, program: &mut dyn Program) -> Result<(), TraceError> {
-    let fail = |error| TraceError::file(path)(error);
+    let fail = &TraceError::output(path);
     writeln!(output, "num_ranks {}", program.ranks()).map_err(fail)?;
     for rank in 0..program.ranks() {
         let mut graph = Graph::load(rank, program)?;

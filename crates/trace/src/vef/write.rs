@@ -31,7 +31,7 @@ pub struct Written {
 /// # Errors
 /// The program cannot be read, its operations do not fit together, or the output cannot be written.
 pub fn write(path: &Path, output: &mut (impl Write + Seek), program: &mut dyn Program) -> Result<Written, TraceError> {
-    let fail = |error| TraceError::file(path)(error);
+    let fail = &TraceError::output(path);
     let ranks = program.ranks();
     let communicators = program.communicators().clone();
     output.write_all(header(ranks, communicators.count(), &Written::default()).as_bytes()).map_err(fail)?;
@@ -87,7 +87,7 @@ impl<W: Write> Writer<'_, W> {
             Origin::Received(message) => writeln!(self.output, "{record} 2 {time} {message}"),
             Origin::Collective(number) => writeln!(self.output, "{record} 3 {time} G{}", self.id(number)),
         };
-        result.map_err(TraceError::file(self.path))
+        result.map_err(TraceError::output(self.path))
     }
 
     fn collective(&mut self, start: &Start<'_>, call: &CollectiveCall) -> Result<(), TraceError> {
@@ -132,7 +132,8 @@ impl<W: Write> Writer<'_, W> {
         let (send, receive) = if first { (0, call.send) } else { (call.send, 0) };
         self.line(start, format_args!("G{reduce} {communicator} {code} {rank} {send} {receive}"))?;
         let (send, receive) = if first { (call.send, 0) } else { (0, call.receive) };
-        writeln!(self.output, "G{scatter} {communicator} {next} {rank} {send} {receive} 3 0 G{reduce}").map_err(TraceError::file(self.path))
+        writeln!(self.output, "G{scatter} {communicator} {next} {rank} {send} {receive} 3 0 G{reduce}")
+            .map_err(TraceError::output(self.path))
     }
 
     fn note(&mut self, text: &'static str) {

@@ -1,0 +1,58 @@
+//! How commands end: an exit code, or why there is no result.
+
+use narrows_machine::MachineError;
+use narrows_output::{OutputError, complain, exit};
+use narrows_results::TableError;
+use narrows_trace::TraceError;
+use std::process::ExitCode;
+
+/// Why a command ends early.
+#[derive(Debug)]
+pub struct Failure {
+    /// One of [`exit`].
+    pub code: u8,
+    /// What to tell.
+    pub message: String,
+}
+
+/// Wrong arguments, or a file that cannot be read: most errors are of this kind, and many libraries tell them as text.
+impl From<String> for Failure {
+    fn from(message: String) -> Failure {
+        Failure { code: exit::REFUSED, message }
+    }
+}
+
+impl From<MachineError> for Failure {
+    fn from(error: MachineError) -> Failure {
+        Failure::from(error.to_string())
+    }
+}
+
+impl From<OutputError> for Failure {
+    fn from(error: OutputError) -> Failure {
+        Failure { code: exit::UNWRITTEN, message: error.to_string() }
+    }
+}
+
+impl From<TableError> for Failure {
+    fn from(error: TableError) -> Failure {
+        Failure { code: exit::UNWRITTEN, message: error.to_string() }
+    }
+}
+
+impl From<TraceError> for Failure {
+    fn from(error: TraceError) -> Failure {
+        match error {
+            TraceError::Output(error) => Failure::from(error),
+            error => Failure::from(error.to_string()),
+        }
+    }
+}
+
+/// The exit code of the process; tells what went wrong.
+pub fn end(result: Result<u8, Failure>) -> ExitCode {
+    ExitCode::from(result.unwrap_or_else(|failure| {
+        complain!("{}", failure.message);
+        failure.code
+    }))
+}
