@@ -123,6 +123,8 @@ void narrows_program_ends(int status) { (void)status; }
 void narrows_threads_refused(void) { note("threads refused\n"); }
 void narrows_exits(int status) { note("exits %d\n", status); }
 void narrows_barrier(void) { note("barrier\n"); }
+int narrows_look_again(void) { return 0; }
+void narrows_group(unsigned long processes) { note("group of %lu\n", processes); }
 void narrows_ends_job(int status) { note("ends job %d\n", status); }
 
 int narrows_host(char *name, size_t n) {

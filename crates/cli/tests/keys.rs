@@ -10,7 +10,8 @@ use std::process::Command;
 /// What a command comes to: its code, and the fingerprint of all that happened, or the refusal.
 fn result(folder: &Path, words: &[String]) -> (Option<i32>, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_narrows")).current_dir(folder).args(words).output().unwrap();
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    // Results are on standard output, complaints on standard error.
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     match text.split("digest ").nth(1) {
         Some(rest) if output.status.success() => (output.status.code(), rest[..16].to_owned()),
         _ => (output.status.code(), text),

@@ -67,7 +67,7 @@ fn check_accepts_what_replays_accept() {
         (format!("{base}[collectives]\ntable = \"nowhere.txt\"\n"), "cannot read the collectives table nowhere.txt"),
         (format!("{base}[collectives]\ntable = \"{table}\"\n"), "line 2: "),
         (format!("{base}[collectives]\nrules = [\"bcast *: binary\", \"bcast *: ring\"]\n"), "a.toml:7:29"),
-        (format!("{base}[message]\nmax_portals_message = \"256 TiB\"\n"), "no NIC takes so long a message"),
+        (format!("{base}[message]\nmax_portals_message = \"256 TiB\"\n"), "no network takes so long a message"),
         (format!("{base}[link.host]\nbandwidth = \"1 B/s\"\n"), "1 B/s is out of range"),
         (base.replace("\"a\"", "\"\""), "the name of the machine is empty"),
         (base.replace("\"a\"", "\"a\\u0007\""), "the name of the machine has control characters"),

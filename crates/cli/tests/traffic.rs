@@ -213,7 +213,7 @@ fn classes_have_their_own_latencies() {
     let class = "name=victim pattern=shift:1 sources=1 load=0.05 priority=1";
     let arguments = ["incast:3", "--nodes", "8", "--load", "0.1", "--time", "200us", "--class", class, "--out", out.to_str().unwrap()];
     let output = narrows(&arguments);
-    let message = text(&output.stderr);
+    let message = text(&output.stdout);
     assert!(output.status.success(), "{message}");
     let victim = message.lines().find(|line| line.ends_with("victim")).unwrap();
     let words: Vec<&str> = victim.split_whitespace().collect();
@@ -221,7 +221,7 @@ fn classes_have_their_own_latencies() {
     let point = &summary["points"][0];
     assert!(point["latency_ns"].is_null() && point["fct_ns"].is_null(), "classes together say nothing");
     let latency = &point["classes"][1]["latency_ns"];
-    assert_eq!((words[1], words[3]), ("0.050", format!("{:.0}", latency["mean"].as_f64().unwrap()).as_str()), "{victim}");
+    assert_eq!((words[0], words[2]), ("0.050", format!("{:.0}", latency["mean"].as_f64().unwrap()).as_str()), "{victim}");
     let picture = std::fs::read_to_string(out.join("latency.svg")).unwrap();
     assert!(picture.contains("victim, packet latency, 99 %") && picture.contains("incast:3-0, packet latency, mean"));
     std::fs::remove_dir_all(&out).unwrap();

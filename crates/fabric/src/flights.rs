@@ -10,8 +10,8 @@ use narrows_units::{Bytes, SimTime};
 
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Largest message: 1 TiB. Its time fits 64 bits of picoseconds at the lowest rate that a configuration may have.
-const MAX_PAYLOAD: u64 = 1 << 40;
+/// Largest transfer: 1 TiB. Its time fits 64 bits of picoseconds at the lowest rate that a configuration may have.
+pub const MAX_PAYLOAD: u64 = 1 << 40;
 
 /// A transfer in flight. Its slot is free again when its tail has been noticed and its source is done.
 #[derive(Clone, Debug)]

@@ -50,6 +50,7 @@ pub use config::{
     Arbitration, ConfigError, Derived, FlowConfig, FlowControl, Forwarding, IntraNodeConfig, LinkConfig, LogGpConfig, NetworkConfig,
     NetworkKind, PauseConfig, Queueing,
 };
+pub use flights::MAX_PAYLOAD;
 pub use multicast::{Tree, TreeError};
 pub use timing::ZeroLoad;
 

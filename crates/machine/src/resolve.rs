@@ -457,9 +457,10 @@ fn check(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
         let label = format!("expected at most {}", quantity::size(PACKET_MAX));
         errors.push(layers.at("nic.pio_limit", "the CPU does not write so much behind a command").label(label));
     }
-    if message.max_portals_message.0 > narrows_nic::MAX_LENGTH {
-        let label = format!("expected at most {} B", narrows_nic::MAX_LENGTH);
-        errors.push(layers.at("message.max_portals_message", "no NIC takes so long a message").label(label));
+    let longest = Bytes(narrows_nic::MAX_LENGTH.min(narrows_fabric::MAX_PAYLOAD));
+    if message.max_portals_message > longest {
+        let label = format!("expected at most {}", quantity::size(longest));
+        errors.push(layers.at("message.max_portals_message", "no network takes so long a message").label(label));
     }
     collectives(machine, layers, errors);
     switch(machine, layers, errors);

@@ -381,8 +381,8 @@ fn topology_aware_broadcasts_keep_their_published_order() {
 }
 
 fn refused(programs: Vec<Recorded>) -> String {
-    // The longest messages go in two pieces.
-    let set = ["network.kind=flow", "message.max_portals_message=128TiB"].map(String::from).to_vec();
+    // The longest messages go in 256 pieces.
+    let set = ["network.kind=flow", "message.max_portals_message=1TiB"].map(String::from).to_vec();
     let machine = Machine::load("bxi-v2", &Overrides { nodes: Some(4), set }).unwrap();
     let nodes: Vec<Vec<u32>> = programs.iter().map(|program| (0..program.ranks()).collect()).collect();
     let processes = mapping::processes(&nodes);

@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::form::Form;
 use clap::Args;
 use narrows_machine::{Machine, Overrides};
-use narrows_output::{Meter, create_folder, warn};
+use narrows_output::{Meter, complain, create_folder, warn};
 use narrows_results::Progress;
 use narrows_traffic::{Class, Injection, Pattern, Point, Setup, Simulation, Sizes, TrafficError, Work, class, flows, loads};
 use narrows_units::SimTime;
@@ -153,6 +153,9 @@ pub fn run(args: TrafficArgs) -> Result<u8, Failure> {
     args.form.print(|| output::text(&setting, &done), || output::summary(&setting, &done), || output::points_table(&done))?;
     if let Some(out) = &args.out {
         output::save(out, &setting, &done)?;
+    }
+    if let Some(failure) = output::failure(&setting, &done).filter(|_| !setting.interrupted) {
+        complain!("{failure}");
     }
     Ok(output::exit_code(&setting, &done))
 }

@@ -128,7 +128,7 @@ pub fn summary(setting: &Setting, points: &[Point]) -> Value {
 }
 
 /// Why the sweep is not what was asked for.
-fn failure(setting: &Setting, points: &[Point]) -> Option<String> {
+pub fn failure(setting: &Setting, points: &[Point]) -> Option<String> {
     let empty = || points.iter().find(|point| point.is_empty());
     match setting.interrupted {
         true => Some(String::from("ended by a signal")),
@@ -209,9 +209,6 @@ pub fn text(setting: &Setting, points: &[Point]) -> String {
         digest(points),
         if setting.interrupted { "; ended by a signal, partial" } else { "" },
     );
-    if let Some(failure) = failure(setting, points).filter(|_| !setting.interrupted) {
-        let _ = writeln!(text, "narrows: {failure}");
-    }
     text
 }
 
