@@ -46,7 +46,7 @@ fn refuse() -> *mut FILE {
 unsafe extern "C" fn shm_open(name: *const c_char, flags: c_int, mode: mode_t) -> c_int {
     // SAFETY: the caller passes a string.
     let own = unsafe { state::in_mpi() && !name.is_null() && CStr::from_ptr(name).to_bytes().starts_with(b"/mpich_shm_") };
-    if own && flags & libc::O_CREAT != 0 {
+    if own && flags & libc::O_CREAT != 0 && each_rank_is_a_node() {
         // SAFETY: a constant string.
         let file = unsafe { libc::open(c"/dev/shm".as_ptr(), libc::O_TMPFILE | libc::O_RDWR | libc::O_EXCL | libc::O_CLOEXEC, mode) };
         if file >= 0 {
@@ -55,4 +55,13 @@ unsafe extern "C" fn shm_open(name: *const c_char, flags: c_int, mode: mode_t) -
     }
     // SAFETY: forwarded as it came.
     unsafe { next::shm_open(name, flags, mode) }
+}
+
+/// What `narrows run` tells MPICH. Without it ranks look for each other's memory by its name.
+fn each_rank_is_a_node() -> bool {
+    // SAFETY: a constant name; nobody changes this variable.
+    unsafe {
+        let value = libc::getenv(c"MPIR_CVAR_NOLOCAL".as_ptr());
+        !value.is_null() && CStr::from_ptr(value) == c"1"
+    }
 }
