@@ -259,8 +259,7 @@ unsafe extern "C" fn cq_open(place: *mut u32) -> c_int {
 extern "C" fn cq_close(cq: u32) -> c_int {
     code(|| {
         let mut state = state();
-        let left = state.shared.cqs.remove(cq)?;
-        state.shared.unread -= left.len();
+        state.shared.cqs.remove(cq)?;
         Ok(0)
     })
 }

@@ -183,6 +183,30 @@ pub enum Origin {
 // SAFETY: the pointers are the program's, carried from one of its calls to another and never followed.
 unsafe impl Send for Entry {}
 
+/// How often others are read in vain before a queue with entries counts as one that the program does not look at. Open MPI looks at some
+/// queues in every eighth pass only, and at that of its byte transfer layer not at all while no one-sided operation is under way.
+const PASSED_OVER: u32 = 1000;
+
+/// A completion queue.
+#[derive(Debug, Default)]
+pub struct CompletionQueue {
+    entries: VecDeque<(Entry, Origin)>,
+    /// How often others were read in vain since this one was read, or got an entry.
+    passed_over: u32,
+}
+
+impl CompletionQueue {
+    /// It has nothing to be read.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// It has something that the program may be about to read.
+    fn awaits_reader(&self) -> bool {
+        !self.entries.is_empty() && self.passed_over < PASSED_OVER
+    }
+}
+
 /// A counter.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counter {
@@ -207,11 +231,9 @@ pub struct Shared {
     /// Address vectors.
     pub avs: Table<AddressVector>,
     /// Completion queues.
-    pub cqs: Table<VecDeque<(Entry, Origin)>>,
+    pub cqs: Table<CompletionQueue>,
     /// Counters.
     pub counters: Table<Counter>,
-    /// Entries in all completion queues.
-    pub unread: usize,
     /// Rises with every entry and every count: whether an event was of interest to the program.
     pub news: u64,
     /// Contexts of receives that are being cancelled, until their entries are read.
@@ -221,14 +243,14 @@ pub struct Shared {
 impl Shared {
     /// Nothing.
     pub const fn new() -> Shared {
-        Shared { avs: Table::new(), cqs: Table::new(), counters: Table::new(), unread: 0, news: 0, cancelling: Vec::new() }
+        Shared { avs: Table::new(), cqs: Table::new(), counters: Table::new(), news: 0, cancelling: Vec::new() }
     }
 
     /// Adds an entry to a queue, if there is one.
     pub fn push(&mut self, cq: Option<u32>, entry: Entry, origin: Origin) {
         if let Some(Ok(queue)) = cq.map(|cq| self.cqs.get_mut(cq)) {
-            queue.push_back((entry, origin));
-            self.unread += 1;
+            queue.entries.push_back((entry, origin));
+            queue.passed_over = 0;
             self.news += 1;
         }
     }
@@ -243,20 +265,29 @@ impl Shared {
 
     /// The program takes a receive back: its library may poll until it is told how that ended, if it has not been told already.
     pub fn cancel(&mut self, context: usize, open: bool) {
-        let unread = || self.cqs.iter().flatten().any(|(entry, _)| entry.op_context as usize == context);
+        let unread = || self.cqs.iter().flat_map(|queue| &queue.entries).any(|(entry, _)| entry.op_context as usize == context);
         if open || unread() {
             self.cancelling.push(context);
         }
     }
 
+    /// Some queue has entries that the program may be about to read. Asked when it has read one in vain.
+    pub fn unread(&mut self) -> bool {
+        self.cqs.iter_mut().fold(false, |any, queue| {
+            let awaits = queue.awaits_reader();
+            queue.passed_over += u32::from(awaits);
+            any || awaits
+        })
+    }
+
     /// The next entry of a queue that is an error, or that is none.
     pub fn pop(&mut self, cq: u32, error: bool) -> Result<Option<(Entry, Origin)>, Errno> {
         let queue = self.cqs.get_mut(cq)?;
-        match queue.front() {
+        queue.passed_over = 0;
+        match queue.entries.front() {
             Some((entry, _)) if (entry.err != 0) == error => {
-                self.unread -= 1;
                 self.cancelling.retain(|context| *context != entry.op_context as usize);
-                Ok(queue.pop_front())
+                Ok(queue.entries.pop_front())
             }
             Some(_) if !error => Err(fi::EAVAIL),
             _ => Ok(None),
@@ -270,6 +301,25 @@ mod tests {
 
     fn address(nid: u32, base: u32) -> Address {
         Address { process: ProcessId { nid, pid: 1 }, base, domain: 3 }
+    }
+
+    #[test]
+    fn a_queue_that_nobody_reads_keeps_nobody_awake() {
+        let mut shared = Shared::new();
+        let queue = shared.cqs.insert(CompletionQueue::default());
+        // SAFETY: numbers and null pointers.
+        let entry: Entry = unsafe { std::mem::zeroed() };
+        assert!(!shared.unread());
+        shared.push(Some(queue), entry, Origin::Event);
+        assert!((0..PASSED_OVER).all(|_| shared.unread()));
+        assert!(!shared.unread());
+        shared.push(Some(queue), entry, Origin::Event);
+        assert!(shared.unread(), "something new");
+        assert!((1..PASSED_OVER).all(|_| shared.unread()) && !shared.unread());
+        assert!(shared.pop(queue, false).unwrap().is_some());
+        assert!(shared.unread(), "it is being read");
+        assert!(shared.pop(queue, false).unwrap().is_some());
+        assert!(!shared.unread());
     }
 
     #[test]

@@ -254,14 +254,14 @@ fn take_events(waiting: Look, ready: impl Fn(&Shared) -> bool) -> Found {
     loop {
         let Some(_poller) = Poller::take() else { return Found::Busy };
         let (queues, unread) = {
-            let state = state();
+            let mut state = state();
             if ready(&state.shared) {
                 return Found::News;
             }
-            (state.event_queues.clone(), state.shared.unread)
+            (state.event_queues.clone(), state.shared.unread())
         };
         let Some(queues) = queues else { return Found::Nothing };
-        let look = if waiting == Look::Poll && unread > 0 { Look::Check } else { waiting };
+        let look = if waiting == Look::Poll && unread { Look::Check } else { waiting };
         let Some((queue, event)) = port::next_event(&queues, look) else { return Found::Nothing };
         let mut state = state();
         let before = state.shared.news;
@@ -288,7 +288,7 @@ pub fn next_entry(cq: u32, poll: bool) -> Result<Option<Entry>, Errno> {
             return Ok(None);
         }
         // Most polls: nothing is here, and it is too early to wait.
-        if first.is_none() && poll && state.shared.unread == 0 && port::idle_poll() {
+        if first.is_none() && poll && !state.shared.unread() && port::idle_poll() {
             return Ok(None);
         }
         first
