@@ -233,8 +233,8 @@ fn mpich(command: &mut Command, ranks: u32, environment: &[(String, String)]) {
     if std::env::var_os("MPIR_CVAR_CH4_SHM_POSIX_IQUEUE_NUM_CELLS").is_none() {
         command.args(["-genv", "MPIR_CVAR_CH4_SHM_POSIX_IQUEUE_NUM_CELLS", "4"]);
     }
-    // crates/guest/src/own_queue.rs.
-    command.args(["-genv", "NARROWS_OWN_QUEUE", "mpich_shm"]);
+    // crates/guest/src/own_queue.rs. The file itself may have no name there.
+    command.args(["-genv", "NARROWS_OWN_QUEUE", "/dev/shm/"]);
     // Builds may have UCX as well.
     command.args(["-genv", "MPIR_CVAR_CH4_NETMOD", "ofi"]);
     // Hydra writes the topology of this host to /tmp/hydra_hwloc_xmlfile_* for its ranks, unless there is such a file already, and leaves
