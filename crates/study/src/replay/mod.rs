@@ -374,6 +374,11 @@ impl ReplayOutcome {
         summary
     }
 
+    /// Of the machine, where something was seen over time.
+    pub fn topology(&self) -> Option<&Topology> {
+        self.topology.as_deref()
+    }
+
     /// The code that a command ends with.
     pub fn exit_code(&self) -> u8 {
         if self.replay.failure.is_some() { exit::NO } else { exit::DONE }
