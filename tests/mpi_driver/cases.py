@@ -120,6 +120,7 @@ def cases(programs: int = 400) -> list[Case]:
         # Logical operations as atomics of the network end the process in btl/ofi of Open MPI 4.1.4: "Unknown or unsupported atomic op".
         Case("rma_types", "rma_types.c", environment={"OMPI_MCA_osc_rdma_acc_use_amo": "0"}),
         Case("rma_passive", "rma_passive.c", narrows_arguments=("strict",)),
+        Case("file_nonblocking", "file_nonblocking.c", options=("--compute", "none"), ranks=(2, 5)),
         Case("rma_windows", "rma_windows.c", ranks=(3, 5)),
         Case("rma_self", "rma_self.c", narrows_arguments=("strict",), options=("--compute", "none"), ranks=(2, 5)),
         *[Case(f"{name}_ppn4", f"{name}.c", options=("--ppn", "4"), ranks=(16,), runners=narrows) for name in ("rma_fence", "rma_lock", "rma_atomic")],
