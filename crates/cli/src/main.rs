@@ -2,7 +2,6 @@
 
 mod analyse;
 mod config;
-mod fabric_tables;
 mod failure;
 mod form;
 mod generate;
@@ -17,6 +16,7 @@ mod svg;
 mod topology;
 mod trace;
 mod traffic;
+mod watching;
 mod wiring;
 
 use clap::{Parser, Subcommand};
