@@ -3,7 +3,7 @@
 #   make demo      sets up what is missing, builds, runs two MPI programs on a simulated 64-node BXI cluster
 #   make build     target/release/narrows and the libraries that enter the programs
 #   make test      unit tests, then stock MPI programs under three MPIs
-#   make lint      formatting and lints
+#   make lint      formatting, lints, the width of lines
 #   make fuzz      the fuzz targets, a short run each; FUZZ_TIMES=100 for a long one
 #   make conformance MPICH_TESTS=DIR MPI4PY_TESTS=DIR
 #                  the suites of MPICH and of mpi4py (one or both), as built for each MPI by who runs this:
@@ -19,7 +19,7 @@ BENCH_OPTIONS ?=
 FUZZ_TIMES ?= 1
 
 # The parts of test-mpi.
-MPI_TESTS := test-figures test-programs test-closed-forms test-replay test-portals test-otf2
+MPI_TESTS := test-figures test-programs test-closed-forms test-replay test-record test-portals test-otf2 test-docs
 
 .PHONY: all demo build test test-rust test-mpi $(MPI_TESTS) conformance fuzz lint bench setup setup-demo setup-test setup-bench clean
 
@@ -79,6 +79,12 @@ test-closed-forms: build
 
 test-replay: build
 	$(PYTHON) tests/replay_live.py
+
+test-record: build
+	$(PYTHON) tests/record.py
+
+test-docs: build
+	$(PYTHON) tests/docs_commands.py
 
 test-portals: build
 	$(PYTHON) tests/run_portals.py

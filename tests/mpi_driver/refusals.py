@@ -96,7 +96,7 @@ def troubles(tests: Tests, mpi: Mpi) -> list[tuple[str, Callable[[], None]]]:
     return found
 
 
-STARTS = ("start_here", "start_env", "start_shell", "start_script")
+STARTS = ("start_here", "start_env", "start_shell", "start_script", "start_path")
 
 
 def starts(tests: Tests, mpi: Mpi) -> list[tuple[str, Callable[[], None]]]:
@@ -106,11 +106,16 @@ def starts(tests: Tests, mpi: Mpi) -> list[tuple[str, Callable[[], None]]]:
     script = tests.build_folder / mpi.name / "start.sh"
     script.write_text('#!/bin/sh\nexport A=1 # a wrapper\n"$(dirname "$0")/environment" "$@"\n')
     script.chmod(0o755)
+    # In front of another program of this name, in a folder that launchers put in front of PATH.
+    first = here / "first"
+    first.mkdir(exist_ok=True)
+    (first / "hostname").unlink(missing_ok=True)
+    (first / "hostname").symlink_to(hello)
     options = f"{tests.narrows} run -n 4 --machine {tests.options.machine} --compute none --"
 
     def start(command: str) -> Callable[[], None]:
         def test() -> None:
-            outcome = run(["sh", "-c", f"cd {shlex.quote(str(here))} && {options} {command}"], timeout=60, environment=mpi.environment, leftovers_of=mpi.name)
+            outcome = run(["sh", "-c", f"cd {shlex.quote(str(here))} && PATH=$PWD/first:$PATH {options} {command}"], timeout=60, environment=mpi.environment, leftovers_of=mpi.name)
             tests.keep_log("start-" + hashlib.sha256(repr((mpi.name, command)).encode()).hexdigest()[:8], outcome)
             shutil.rmtree(outcome.folder, ignore_errors=True)
             if outcome.code != 0 or "narrows: simulated time" not in outcome.stderr:
@@ -120,7 +125,7 @@ def starts(tests: Tests, mpi: Mpi) -> list[tuple[str, Callable[[], None]]]:
 
         return test
 
-    commands = ("environment", "env A=1 ./environment", "bash -c './environment; exit $?'", shlex.quote(str(script)))
+    commands = ("environment", "env A=1 ./environment", "bash -c './environment; exit $?'", shlex.quote(str(script)), "hostname")
     return [(name, start(command)) for name, command in zip(STARTS, commands)]
 
 

@@ -53,13 +53,13 @@ enum Command {
     /// Simulate published figures and compare
     Reproduce(reproduce::ReproduceArgs),
     /// Look at machine files
-    #[command(subcommand)]
+    #[command(subcommand, after_help = "Example:\n  narrows machine show bxi-v2 --nodes 16")]
     Machine(machine::MachineCommand),
     /// Look at the network of a machine
-    #[command(subcommand)]
+    #[command(subcommand, after_help = "Example:\n  narrows topology show megafly-288")]
     Topology(topology::TopologyCommand),
     /// Look at traces, convert and change them
-    #[command(subcommand)]
+    #[command(subcommand, after_help = "Example:\n  narrows trace check halo.vef")]
     Trace(trace::TraceCommand),
     /// Record the communication of an MPI program as a trace
     Record(record::RecordArgs),

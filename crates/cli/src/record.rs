@@ -93,6 +93,11 @@ pub fn run(args: RecordArgs) -> Result<u8, Failure> {
         }
         return Ok(run::byte(code));
     }
+    let begun = || std::fs::read_dir(folder.path()).is_ok_and(|mut files| files.next().is_some());
+    if recorded == 0 && begun() {
+        let message = format!("{}: no rank found room for its recording; free some space, or write to another disk", parent.display());
+        return Err(Failure { code: exit::UNWRITTEN, message });
+    }
     if recorded == 0 {
         return Err(Failure::from(String::from("the program ended without calling MPI_Init: nothing was recorded")));
     }
@@ -142,12 +147,11 @@ fn native(args: &RecordArgs, recorder: &Recorder) -> Result<i32, String> {
     let preload = run::preload_list(&[library.path().to_owned()]);
     let environment = [("LD_PRELOAD", preload), ("NARROWS_RECORD", recorder.folder.display().to_string()), ("NARROWS_RECORD_CLOCK", clock)];
     let environment = environment.map(|(name, value)| (name.to_owned(), value));
-    let mut command = launch::plain(&mpi, args.ranks, &program, &args.program[1..], &environment);
+    let command = launch::plain(&mpi, args.ranks, &program, &args.program[1..], &environment);
     if args.verbose {
         say!("{mpi}; starting {command:?}");
     }
-    let status = command.status().map_err(|error| format!("{}: {error}", mpi.launcher.display()))?;
-    Ok(status.code().unwrap_or(1))
+    narrows_live::processes::attend(command).map_err(|error| format!("{}: {error}", mpi.launcher.display()))
 }
 
 /// As `narrows run` would.

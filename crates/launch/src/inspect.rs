@@ -10,12 +10,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs};
 
-/// The program as it is given to a launcher: one that is not in `PATH` but in this folder has a name with a slash then.
+/// The program as it is given to a launcher: where it is in `PATH` or, if it is not there, in this folder. A launcher would look it up once more,
+/// and Open MPI's puts its own folder in front of `PATH`: another program of the same name.
 pub fn locate(program: &str) -> Result<String, LaunchError> {
-    match find(program) {
-        Ok(_) => Ok(program.to_owned()),
-        Err(error) => find_here(program).map(|here| here.to_string_lossy().into_owned()).ok_or(error),
-    }
+    let found = find(program).or_else(|error| find_here(program).ok_or(error))?;
+    Ok(found.to_string_lossy().into_owned())
 }
 
 /// Finds the MPI library of a program and the launcher that belongs to it. The program is a path, or a name to be looked up in

@@ -54,6 +54,39 @@ pub fn launch(mut command: Command) -> io::Result<Child> {
     command.spawn()
 }
 
+/// Runs a command to its end and returns its exit code, as a shell shows it. A signal that asks this process to end ends the command first,
+/// with all that it has started: what it leaves behind can still be kept.
+///
+/// # Errors
+/// It cannot be started.
+pub fn attend(command: Command) -> io::Result<i32> {
+    prepare();
+    let mut child = launch(command)?;
+    // SAFETY: a plain system call; the child has not been waited for.
+    let handle = unsafe { libc::syscall(libc::SYS_pidfd_open, child.id(), 0) } as i32;
+    let end = loop {
+        if let Some(status) = child.try_wait()? {
+            break Ok(shell_code(status));
+        }
+        if let Some(signal) = signal() {
+            break Err(signal);
+        }
+        let mut ended = libc::pollfd { fd: handle, events: libc::POLLIN, revents: 0 };
+        // The time is for a signal that came just before. SAFETY: one entry, and a kernel without these handles is one that ignores the entry.
+        unsafe { libc::poll(&raw mut ended, 1, 100) };
+    };
+    if handle >= 0 {
+        // SAFETY: ours, and not used any more.
+        unsafe { libc::close(handle) };
+    }
+    Ok(end.unwrap_or_else(|signal| {
+        // A terminal has told the launcher too, and a signal to us alone has not.
+        end_launcher(&mut child, Duration::from_millis(1500));
+        kill_descendants();
+        128 + signal
+    }))
+}
+
 /// How many threads a process has; 0 when that cannot be seen.
 pub fn threads(pid: u32) -> usize {
     std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count)
