@@ -19,7 +19,7 @@ BENCH_OPTIONS ?=
 FUZZ_TIMES ?= 1
 
 # The parts of test-mpi.
-MPI_TESTS := test-programs test-closed-forms test-replay test-portals test-otf2
+MPI_TESTS := test-figures test-programs test-closed-forms test-replay test-portals test-otf2
 
 .PHONY: all demo build test test-rust test-mpi $(MPI_TESTS) conformance fuzz lint bench setup setup-demo setup-test setup-bench clean
 
@@ -66,6 +66,10 @@ test-rust:
 
 test-mpi: build
 	@scripts/test.sh $(MPI_TESTS)
+
+# Published figures that take seconds.
+test-figures: build
+	target/release/narrows reproduce all --quick
 
 test-programs: build
 	$(PYTHON) tests/run_mpi.py --runner narrows --require debian,openmpi,mpich $(TEST_OPTIONS)

@@ -2,15 +2,15 @@
 
 use crate::failure::Failure;
 use crate::form::{Form, keys_and_values};
-use crate::svg::{bars, cumulative, escape, heat, unit};
+use crate::svg::{bars, cumulative, heat};
 use crate::trace::{self, ReadingArguments, shown};
 use clap::Args;
 use narrows_output::{Meter, create_folder, exit, say, warn, write};
-use narrows_results::{Column, Progress, Table, TableError};
+use narrows_results::{Column, Progress, STYLE, Table, TableError, escape};
 use narrows_trace::Metered;
 use narrows_trace::analysis::{Analysis, RankUse, Volume};
 use narrows_units::SimTime;
-use narrows_units::show::{self, size};
+use narrows_units::show::{self, size, time_unit};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -126,11 +126,6 @@ fn html(file: &Path, analysis: &Analysis) -> String {
 }
 
 /// Of pages.
-pub const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;max-width:800px;margin:2em auto;padding:0 1em;color:#222}\
-h1{font-size:1.5em}h2{font-size:1.15em;margin-bottom:.2em}p{margin:.2em 0 .6em;color:#555}svg{width:100%;height:auto}\
-svg text{font-size:12px;fill:#444}.grid{stroke:#ddd}.frame{stroke:#999}table{border-collapse:collapse}\
-td,th{padding:.2em .9em .2em 0;text-align:right;border-bottom:1px solid #eee}td:first-child,th:first-child{text-align:left}section{margin-top:2em}";
-
 fn overview(analysis: &Analysis) -> [(&'static str, String); 6] {
     let Volume { count, bytes } = analysis.messages();
     let ranks = analysis.ranks.len().max(1);
@@ -210,7 +205,7 @@ fn per_rank(analysis: &Analysis) -> String {
     let group = analysis.ranks.len().div_ceil(RANK_BARS).max(1);
     let mean = |ranks: &[RankUse], value: &dyn Fn(&RankUse) -> f64| ranks.iter().map(value).sum::<f64>() / ranks.len() as f64;
     let latest = finish(analysis);
-    let (unit, per_second) = unit(latest);
+    let (unit, per_second) = time_unit(latest);
     let computing = |rank: &RankUse| rank.computing.min(rank.finish).as_s_f64() * per_second;
     let waiting = |rank: &RankUse| rank.finish.saturating_sub(rank.computing).as_s_f64() * per_second;
     let done = |rank: &RankUse| latest.saturating_sub(rank.finish).as_s_f64() * per_second;
@@ -226,7 +221,7 @@ fn three_digits(value: f64) -> f64 {
 }
 
 fn over_time(analysis: &Analysis) -> String {
-    let (unit, per_second) = unit(finish(analysis));
+    let (unit, per_second) = time_unit(finish(analysis));
     let step = analysis.interval.as_s_f64() * per_second;
     let labels: Vec<String> = (0..analysis.intervals.len()).map(|index| show::count(three_digits(index as f64 * step))).collect();
     let messages = analysis.intervals.iter().map(|interval| interval.messages.count as f64).collect();

@@ -3,6 +3,7 @@
 use narrows_machine::MachineError;
 use narrows_output::{OutputError, complain, exit};
 use narrows_results::TableError;
+use narrows_study::StudyError;
 use narrows_trace::TraceError;
 use std::process::ExitCode;
 
@@ -44,6 +45,15 @@ impl From<TraceError> for Failure {
     fn from(error: TraceError) -> Failure {
         match error {
             TraceError::Output(error) => Failure::from(error),
+            error => Failure::from(error.to_string()),
+        }
+    }
+}
+
+impl From<StudyError> for Failure {
+    fn from(error: StudyError) -> Failure {
+        match error {
+            StudyError::Trace(error) => Failure::from(error),
             error => Failure::from(error.to_string()),
         }
     }

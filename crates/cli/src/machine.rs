@@ -2,8 +2,9 @@
 
 use crate::failure::Failure;
 use crate::form::{Form, keys_and_values};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
-use narrows_machine::{Diagnostic, Machine, MachineError, Overrides, PRESETS};
+use narrows_machine::{Diagnostic, Machine, MachineError, NetworkKind, Overrides, PRESETS};
 use narrows_output::{exit, warn};
 use narrows_results::{Column, Table};
 use serde_json::json;
@@ -49,6 +50,12 @@ Exit code 0: a run would take this machine. 1: it would not. 2: there is no such
         #[command(flatten)]
         form: Form,
     },
+}
+
+/// A network model by name.
+pub fn network() -> impl TypedValueParser<Value = NetworkKind> {
+    let by_name = |name: String| *NetworkKind::ALL.iter().find(|kind| kind.name() == name).expect("clap has just checked the name");
+    PossibleValuesParser::new(NetworkKind::NAMES).map(by_name)
 }
 
 /// Options that change a machine file; `narrows run` has them too.

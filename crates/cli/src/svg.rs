@@ -1,6 +1,7 @@
 //! Small pictures for reports: bars, steps and heat maps as SVG.
 
-use narrows_units::{SimTime, show};
+use narrows_results::escape;
+use narrows_units::show;
 use std::fmt::Write as _;
 
 const WIDTH: f64 = 720.0;
@@ -13,21 +14,6 @@ const BOTTOM: f64 = 46.0;
 
 /// Colours that colour-blind readers tell apart (Okabe and Ito 2008).
 pub const COLOURS: [&str; 4] = ["#0072b2", "#e69f00", "#009e73", "#cc79a7"];
-
-/// The unit in which a time is a number of one to three digits before the point, and how many of it are a second.
-pub fn unit(time: SimTime) -> (&'static str, f64) {
-    match time.as_ps() {
-        0..1_000_000 => ("ns", 1e9),
-        1_000_000..1_000_000_000 => ("us", 1e6),
-        1_000_000_000..1_000_000_000_000 => ("ms", 1e3),
-        _ => ("s", 1.0),
-    }
-}
-
-/// Text inside HTML and SVG.
-pub fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
 
 /// Axes of a picture, the vertical one from 0 to `top`; what belongs inside follows, then `</svg>`.
 struct Frame {

@@ -9,8 +9,9 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
 fn narrows(folder: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_narrows"));
-    command.current_dir(folder).args(arguments);
+    // Tests may run in the background, where shells have SIGINT ignored; a user's commands do not.
+    let mut command = Command::new("env");
+    command.arg("--default-signal=INT").arg(env!("CARGO_BIN_EXE_narrows")).current_dir(folder).args(arguments);
     command
 }
 

@@ -73,6 +73,11 @@ pub struct RuleError {
 }
 
 impl Rules {
+    /// One of them may choose `algorithm`.
+    pub fn use_algorithm(&self, algorithm: Algorithm) -> bool {
+        self.rules.values().flatten().flat_map(|rule| &rule.choices).any(|(choice, _)| choice.algorithm == algorithm)
+    }
+
     /// Reads a table.
     ///
     /// # Errors

@@ -3,6 +3,8 @@
 //! * [`EventQueue`] — events ordered by (time, who scheduled it, that one's sequence number).
 //! * [`CalendarQueue`] — the queue below it, for those who give every event a key of their own.
 //! * [`Digest`] — a 64-bit fingerprint of the event history.
+//! * [`Slab`] — things at places that are reused.
+//! * [`WordMap`] — tables whose keys are numbers.
 //! * [`prefetch`] — for those who know what an event will need.
 //! * [`stream`] — named random streams from one seed.
 //!
@@ -20,9 +22,13 @@ mod digest;
 mod prefetch;
 mod queue;
 pub mod random;
+mod slab;
+mod words;
 
 pub use calendar::CalendarQueue;
 pub use digest::Digest;
 pub use prefetch::prefetch;
 pub use queue::EventQueue;
 pub use random::stream;
+pub use slab::Slab;
+pub use words::{WordHasher, WordMap};

@@ -47,7 +47,10 @@ impl Source {
 impl Agent for Source {
     const EARLY: bool = true;
 
-    fn timer(&mut self, host: u32, _: u32, fabric: &mut Context<'_>) {
+    type Event = ();
+    type Letter = ();
+
+    fn timer(&mut self, host: u32, _: u32, (): (), fabric: &mut Context<'_>) {
         let index = self.index(host);
         let (hosts, mean) = (self.hosts, self.mean);
         let (_, random, count) = &mut self.streams[index];
@@ -59,7 +62,7 @@ impl Agent for Source {
                 let target = random.below(u64::from(hosts) - 1) as u32;
                 let uniform = (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
                 let gap = -(1.0 - uniform).ln() * mean;
-                fabric.timer(fabric.now() + SimTime(gap as u64), host, 0);
+                fabric.timer(fabric.now() + SimTime(gap as u64), host, 0, ());
                 target + u32::from(target >= host)
             }
         };
@@ -113,7 +116,7 @@ fn run(name: &str, config: &NetworkConfig, topology: impl FnOnce() -> Topology, 
     let assembly = begin.elapsed().as_secs_f64();
     for host in 0..hosts {
         let at = if mean > 0.0 { stream(3, "first", u64::from(host)).below(mean as u64) } else { 0 };
-        fabric.timer(SimTime(at), host, 0);
+        fabric.timer(SimTime(at), host, 0, ());
     }
     let (begin, cpu) = (Instant::now(), cpu_time());
     match traffic {

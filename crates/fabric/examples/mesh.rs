@@ -29,7 +29,10 @@ impl Observer for Bernoulli {}
 impl Agent for Bernoulli {
     const EARLY: bool = true;
 
-    fn timer(&mut self, host: u32, _: u32, fabric: &mut Context<'_>) {
+    type Event = ();
+    type Letter = ();
+
+    fn timer(&mut self, host: u32, _: u32, (): (), fabric: &mut Context<'_>) {
         let Ok(index) = self.streams.binary_search_by_key(&host, |entry| entry.0) else { return };
         let (_, random, count) = &mut self.streams[index];
         // The number of cycles until the next packet has the geometric distribution.
@@ -38,7 +41,7 @@ impl Agent for Bernoulli {
         let target = random.below(u64::from(HOSTS)) as u32;
         *count += 1;
         let id = TransferId(*count);
-        fabric.timer(fabric.now() + SimTime(gap * CYCLE), host, 0);
+        fabric.timer(fabric.now() + SimTime(gap * CYCLE), host, 0, ());
         // BookSim2 sends packets to their own source through its router; here they are left out on both sides of the ratio.
         if target != host {
             fabric.start(Transfer {
@@ -90,7 +93,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             packets: 0,
             latency: 0,
         })?;
-        (0..HOSTS).for_each(|host| fabric.timer(SimTime::ZERO, host, 0));
+        (0..HOSTS).for_each(|host| fabric.timer(SimTime::ZERO, host, 0, ()));
         fabric.run_until(SimTime(CYCLES * CYCLE), 1);
         let (packets, latency) = fabric.agents().fold((0, 0), |sum, agent| (sum.0 + agent.packets, sum.1 + agent.latency));
         // Packets to their own source, one in 64, are missing.

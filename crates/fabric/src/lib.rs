@@ -45,6 +45,7 @@ pub mod multicast;
 pub mod packet;
 pub mod parallel;
 pub mod timing;
+mod whole;
 
 pub use config::{
     Arbitration, ConfigError, Derived, FlowConfig, FlowControl, Forwarding, IntraNodeConfig, LinkConfig, LogGpConfig, NetworkConfig,

@@ -44,6 +44,9 @@ pub enum TreeError {
         /// What there are.
         given: u8,
     },
+    /// A tree is walked as a whole.
+    #[error("hardware multicast needs the network in one region")]
+    Regions,
 }
 
 impl Tree {

@@ -1,9 +1,12 @@
-//! The packet network on several threads, with something at its hosts that sends and receives.
+//! The event loop: a network with something at its hosts that sends and receives, on several threads.
 //!
-//! The network is cut into regions: groups of a dragonfly, pods of a fat tree. Each has its own events, packets and [`Agent`]. Nothing that
+//! The packet network is cut into regions: groups of a dragonfly, pods of a fat tree. Each has its own events, packets and [`Agent`]. Nothing that
 //! happens in one reaches another before the latency of a link between them has passed, so all regions can run through a window of that
 //! length by themselves (conservative windows: Chandy and Misra 1979; bounded by the lookahead, Lubachevsky 1989) and hand over what they
 //! send each other at its end. A region's state fits the nearest cache, which is why a single thread does it this way, too.
+//!
+//! What travels with a message beside its bytes is a [`Agent::Letter`]: it is with the agent of the target before anything of the message is.
+//! The flow and the LogGP network have one region.
 //!
 //! **Order.** Events of a region are ordered by time, then by what they are and by the link or host where they happen: never by who was
 //! first to schedule them. So everything that happens is the same however the network is cut and on any number of threads.
@@ -19,7 +22,9 @@
 //! struct Ring { hosts: u32, received: u64 }
 //! impl Observer for Ring {}
 //! impl Agent for Ring {
-//!     fn timer(&mut self, host: u32, _tag: u32, fabric: &mut Context<'_>) {
+//!     type Event = ();
+//!     type Letter = ();
+//!     fn timer(&mut self, host: u32, _order: u32, _event: (), fabric: &mut Context<'_>) {
 //!         let target = (host + 1) % self.hosts;
 //!         fabric.start(Transfer {
 //!             id: TransferId(0), source: host, target, virtual_network: 0, payload: Bytes(10_000), source_dma: true, target_dma: true,
@@ -32,7 +37,7 @@
 //!
 //! let tree = FatTree::k_ary_n_tree(4, 2).unwrap().build();
 //! let mut fabric = Fabric::new(&NetworkConfig::default(), tree, |_hosts| Ring { hosts: 16, received: 0 }).unwrap();
-//! (0..16).for_each(|host| fabric.timer(SimTime::ZERO, host, 0));
+//! (0..16).for_each(|host| fabric.timer(SimTime::ZERO, host, 0, ()));
 //! fabric.run_until(SimTime::from_us(100), 2);
 //! assert_eq!(fabric.agents().map(|ring| ring.received).sum::<u64>(), 160_000);
 //! ```
@@ -43,7 +48,10 @@ use crate::packet::layout::Layout;
 use crate::packet::region::{Effects, Note, Region};
 use crate::packet::state::{NEVER, Packet};
 use crate::timing::{Costs, Timer};
-use crate::{Arrival, EventKind, Forwarding, Observer, PacketArrival, Statistics, Transfer, TransferId};
+use crate::whole::Whole;
+use crate::{
+    Arrival, EventKind, Forwarding, Network, NetworkKind, Observer, PacketArrival, Statistics, Transfer, TransferId, Tree, TreeError,
+};
 use narrows_engine::{CalendarQueue, Digest};
 use narrows_topology::Topology;
 use narrows_units::SimTime;
@@ -54,74 +62,150 @@ use std::sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError};
 
 /// What is at the hosts of a region: sources of messages, and whatever counts what arrives. Every function is called in the order of
 /// simulated time; which of several at one time comes first does not depend on the regions.
-pub trait Agent: Observer + Send {
+pub trait Agent: Observer + Send + Sized {
     /// Of a message, this agent is told only [`Agent::delivered`], as soon as it is known, and neither [`Agent::source_done`] nor
-    /// [`Agent::head`] nor [`Agent::tail`] at their times. Saves three events per message.
+    /// [`Agent::head`] nor [`Agent::tail`] at their times. Saves three events per message. On the packet network only.
     const EARLY: bool = false;
+    /// [`Fabric::digest`] is asked for.
+    const DIGEST: bool = true;
+    /// What a timer carries.
+    type Event: Copy + Default + Send + std::fmt::Debug;
+    /// What goes to the agent of another host beside the network.
+    type Letter: Send;
 
     /// A timer strikes.
-    fn timer(&mut self, host: u32, tag: u32, fabric: &mut Context<'_>);
+    fn timer(&mut self, host: u32, order: u32, event: Self::Event, fabric: &mut Context<'_, Self::Event, Self::Letter>);
+    /// A letter for a host of the region; see [`Context::post`].
+    fn letter(&mut self, _host: u32, _letter: Self::Letter, _fabric: &mut Context<'_, Self::Event, Self::Letter>) {}
     /// The last payload byte of a transfer has left the memory of `host`; only for those with [`Transfer::source_dma`] and a payload.
-    fn source_done(&mut self, _host: u32, _id: TransferId, _fabric: &mut Context<'_>) {}
+    fn source_done(&mut self, _host: u32, _id: TransferId, _fabric: &mut Context<'_, Self::Event, Self::Letter>) {}
     /// The header of a message is in the target's NIC. Messages between two hosts may overtake each other.
-    fn head(&mut self, _arrival: &Arrival, _fabric: &mut Context<'_>) {}
+    fn head(&mut self, _arrival: &Arrival, _fabric: &mut Context<'_, Self::Event, Self::Letter>) {}
     /// The last byte of a message is through.
-    fn tail(&mut self, _arrival: &Arrival, _fabric: &mut Context<'_>) {}
+    fn tail(&mut self, _arrival: &Arrival, _fabric: &mut Context<'_, Self::Event, Self::Letter>) {}
     /// With [`Agent::EARLY`]: the last byte of a message will be through at `through`, not before now.
-    fn delivered(&mut self, _arrival: &Arrival, _through: SimTime, _fabric: &mut Context<'_>) {}
+    fn delivered(&mut self, _arrival: &Arrival, _through: SimTime, _fabric: &mut Context<'_, Self::Event, Self::Letter>) {}
+}
+
+/// What an [`Agent`] asks for, until it is done.
+#[derive(Debug)]
+struct Wishes<E, L> {
+    starts: Vec<Transfer>,
+    copied: Vec<(Arc<Tree>, Transfer)>,
+    /// Time, host, order and what.
+    timers: Vec<(u64, u32, u32, E)>,
+    /// For a host; the earliest effect.
+    letters: Vec<(u32, u64, L)>,
+}
+
+impl<E, L> Wishes<E, L> {
+    const NONE: Wishes<E, L> = Wishes { starts: Vec::new(), copied: Vec::new(), timers: Vec::new(), letters: Vec::new() };
+
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.starts.is_empty() && self.timers.is_empty() && self.letters.is_empty() && self.copied.is_empty()
+    }
 }
 
 /// What an [`Agent`] can do.
-pub struct Context<'a> {
+pub struct Context<'a, E = (), L = ()> {
     now: u64,
-    region: &'a Region,
-    starts: &'a mut Vec<Transfer>,
-    timers: &'a mut Vec<(u64, u32, u32)>,
+    model: &'a Model,
+    wishes: &'a mut Wishes<E, L>,
 }
 
-impl Context<'_> {
+impl<E, L> Context<'_, E, L> {
     /// The time.
+    #[inline]
     pub fn now(&self) -> SimTime {
         SimTime(self.now)
     }
 
     /// Starts a transfer now. Its source must be a host of the region; its number unique among those of that source in flight.
+    #[inline]
     pub fn start(&mut self, transfer: Transfer) {
-        self.starts.push(transfer);
+        self.wishes.starts.push(transfer);
     }
 
-    /// Sets a timer of a host of the region. At one time timers strike by host, then tag.
-    pub fn timer(&mut self, at: SimTime, host: u32, tag: u32) {
-        self.timers.push((at.as_ps().max(self.now), host, tag));
+    /// Sends one message to all targets of a tree, copied by the switches; `transfer` has the first target, its number is below 2^31. It
+    /// arrives at every target, under this number. Where there are several regions there is no [`Context::tree`].
+    pub fn multicast(&mut self, tree: &Arc<Tree>, transfer: Transfer) {
+        self.wishes.copied.push((Arc::clone(tree), transfer));
+    }
+
+    /// The tree from `source` to `targets`, which are in rising order, without the source.
+    ///
+    /// # Errors
+    /// See [`TreeError`].
+    pub fn tree(&self, source: u32, targets: &[u32]) -> Result<Tree, TreeError> {
+        match self.model {
+            Model::Packet(region) if !region.is_whole() => Err(TreeError::Regions),
+            Model::Packet(region) => {
+                region.check_multicast()?;
+                Ok(Tree::new(region.topology(), source, targets))
+            }
+            Model::Whole(whole) => whole.network.tree(source, targets),
+        }
+    }
+
+    /// Sets a timer of a host of the region. At one time timers strike by host, then `order`: no two of one host have both in common.
+    #[inline]
+    pub fn timer(&mut self, at: SimTime, host: u32, order: u32, event: E) {
+        self.wishes.timers.push((at.as_ps().max(self.now), host, order, event));
+    }
+
+    /// Gives the agent of `host` a letter: at once if it is this one, else before the next window, which is before anything that is started now
+    /// can arrive. `effect`: nothing comes of it before that time, which is at least that of the way there; [`SimTime::MAX`] where nothing does.
+    #[inline]
+    pub fn post(&mut self, host: u32, effect: SimTime, letter: L) {
+        self.wishes.letters.push((host, effect.as_ps(), letter));
     }
 
     /// The time that `link`, which must start in the region, needs for what waits for it and what it is sending.
     pub fn load(&self, link: u32) -> SimTime {
-        self.region.load(link, self.now)
+        match self.model {
+            Model::Packet(region) => region.load(link, self.now),
+            Model::Whole(_) => SimTime::ZERO,
+        }
     }
 
     /// The links that start in the region.
     pub fn links(&self) -> &[u32] {
-        self.region.links()
+        match self.model {
+            Model::Packet(region) => region.links(),
+            Model::Whole(_) => &[],
+        }
     }
 }
 
 /// What regions send each other.
-#[derive(Debug, Default)]
-struct Mailbox {
+#[derive(Debug)]
+struct Mailbox<L> {
     packets: Vec<Packet>,
     notes: Vec<Note>,
+    /// With the host.
+    letters: Vec<(u32, L)>,
+}
+
+impl<L> Default for Mailbox<L> {
+    fn default() -> Self {
+        Mailbox { packets: Vec::new(), notes: Vec::new(), letters: Vec::new() }
+    }
 }
 
 /// The same before it is posted, with the region that it is for.
-#[derive(Debug, Default)]
-struct Outbox {
+#[derive(Debug)]
+struct Outbox<L> {
     packets: Vec<(u32, Packet)>,
     notes: Vec<(u32, Note)>,
+    /// With region and host.
+    letters: Vec<(u32, u32, L)>,
 }
 
 #[derive(Debug)]
-enum Told {
+pub(crate) enum Told {
+    /// Source and number.
+    SourceDone(u32, TransferId),
     Head(Arrival),
     Tail(Arrival),
     Delivered(Arrival, u64),
@@ -129,12 +213,12 @@ enum Told {
 
 /// Where the effects of a region go.
 #[derive(Debug)]
-struct Desk<A> {
-    agent: A,
+pub(crate) struct Desk<A: Agent> {
+    pub(crate) agent: A,
     /// The key of an event: its kind, its place, its payload.
-    queue: CalendarQueue<()>,
-    outbox: Outbox,
-    told: Vec<Told>,
+    queue: CalendarQueue<A::Event>,
+    outbox: Outbox<A::Letter>,
+    pub(crate) told: Vec<Told>,
     /// The earliest effect of what is in the outbox.
     sent: u64,
 }
@@ -151,14 +235,14 @@ fn parts(key: u64) -> (EventKind, u32, u32) {
 /// How many events ahead the caches are told of what they need, by step.
 const AHEAD: [usize; 3] = [8, 5, 2];
 
-impl<A> Desk<A> {
+impl<A: Agent> Desk<A> {
     #[inline]
-    fn insert(&mut self, at: u64, kind: EventKind, place: u32, payload: u32) {
-        self.queue.insert(at, (kind as u64) << (32 + PLACE_BITS) | u64::from(place) << 32 | u64::from(payload), ());
+    fn insert(&mut self, at: u64, kind: EventKind, place: u32, payload: u32, event: A::Event) {
+        self.queue.insert(at, (kind as u64) << (32 + PLACE_BITS) | u64::from(place) << 32 | u64::from(payload), event);
     }
 }
 
-impl<A: Observer> Observer for Desk<A> {
+impl<A: Agent> Observer for Desk<A> {
     #[inline]
     fn sent(&mut self, link: u32, lane: u32, wire: u32, at: SimTime, duration: SimTime) {
         self.agent.sent(link, lane, wire, at, duration);
@@ -190,7 +274,7 @@ impl<A: Agent> Effects for Desk<A> {
 
     #[inline]
     fn schedule(&mut self, at: u64, kind: EventKind, place: u32, payload: u32) {
-        self.insert(at, kind, place, payload);
+        self.insert(at, kind, place, payload, A::Event::default());
     }
 
     #[inline]
@@ -218,14 +302,45 @@ impl<A: Agent> Effects for Desk<A> {
     }
 }
 
+/// What carries the messages of a region.
+#[derive(Debug)]
+enum Model {
+    Packet(Box<Region>),
+    /// Knows of no regions.
+    Whole(Box<Whole>),
+}
+
+impl Model {
+    fn statistics(&self) -> Statistics {
+        match self {
+            Model::Packet(region) => region.statistics(),
+            Model::Whole(whole) => whole.network.statistics(),
+        }
+    }
+}
+
+/// A message that switches copy, on the packet network.
+#[derive(Clone, Copy, Debug, Default)]
+struct Copied {
+    id: u32,
+    /// Tails to come, and one if its source is read.
+    open: u32,
+}
+
+/// In the region, numbers from here on are those of messages that switches copy.
+const FIRST_COPIED: u32 = 1 << 31;
+
 /// A region with all that belongs to it.
 #[derive(Debug)]
-struct Part<A> {
-    region: Region,
+struct Part<A: Agent> {
+    model: Model,
+    layout: Arc<Layout>,
+    number: u32,
     desk: Desk<A>,
-    mail: Mailbox,
-    starts: Vec<Transfer>,
-    timers: Vec<(u64, u32, u32)>,
+    mail: Mailbox<A::Letter>,
+    wishes: Wishes<A::Event, A::Letter>,
+    copied: Vec<Copied>,
+    free_copied: Vec<u32>,
     /// By host of the region.
     digests: Vec<Digest>,
     events: u64,
@@ -233,64 +348,71 @@ struct Part<A> {
 }
 
 impl<A: Agent> Part<A> {
-    /// Everything before `end`.
-    fn run(&mut self, end: u64) {
+    /// Everything before `end`, but not more than `most` events.
+    fn run(&mut self, end: u64, most: u64) {
+        let last = self.events.saturating_add(most);
         while let Some((at, _)) = self.desk.queue.peek()
             && at < end
+            && self.events < last
         {
-            let Some((at, key, ())) = self.desk.queue.pop() else { return };
-            self.now = at;
-            self.events += 1;
-            self.prefetch::<0>();
-            self.prefetch::<1>();
-            self.prefetch::<2>();
-            let (kind, place, payload) = parts(key);
-            match kind {
-                EventKind::Timer => self.tell(|agent, context| agent.timer(place, payload, context)),
-                EventKind::SourceDone => {
-                    self.digests[self.region.host(place) as usize].event(SimTime(at), u64::from(payload));
-                    self.tell(|agent, context| agent.source_done(place, TransferId(payload), context));
-                }
-                _ => self.region.handle(at, kind, payload, &mut self.desk),
-            }
-            self.settle();
+            self.step();
         }
+    }
+
+    /// The next event.
+    #[inline]
+    fn step(&mut self) {
+        let Some((at, key, event)) = self.desk.queue.pop() else { return };
+        self.now = at;
+        self.events += 1;
+        self.prefetch::<0>();
+        self.prefetch::<1>();
+        self.prefetch::<2>();
+        let (kind, place, payload) = parts(key);
+        match (kind, &mut self.model) {
+            (EventKind::Timer, _) => self.tell(|agent, context| agent.timer(place, payload, event, context)),
+            (EventKind::SourceDone, Model::Packet(_)) => self.desk.told.push(Told::SourceDone(place, TransferId(payload))),
+            (_, Model::Packet(region)) => region.handle(at, kind, payload, &mut self.desk),
+            (_, Model::Whole(whole)) => whole.handle(SimTime(at), kind, payload, &mut self.desk),
+        }
+        self.settle();
     }
 
     #[inline]
     fn prefetch<const STEP: u32>(&self) {
-        if let Some(key) = self.desk.queue.ahead(AHEAD[STEP as usize]) {
+        if let Some(key) = self.desk.queue.ahead(AHEAD[STEP as usize])
+            && let Model::Packet(region) = &self.model
+        {
             let (kind, place, payload) = parts(key);
-            self.region.prefetch::<STEP>(kind, place, payload);
+            region.prefetch::<STEP>(kind, place, payload);
         }
     }
 
     #[inline]
-    fn tell(&mut self, what: impl FnOnce(&mut A, &mut Context<'_>)) {
-        let Part { region, desk, starts, timers, now, .. } = self;
-        what(&mut desk.agent, &mut Context { now: *now, region, starts, timers });
+    fn tell<R>(&mut self, what: impl FnOnce(&mut A, &mut Context<'_, A::Event, A::Letter>) -> R) -> R {
+        let Part { model, desk, wishes, now, .. } = self;
+        what(&mut desk.agent, &mut Context { now: *now, model, wishes })
     }
 
     /// Tells the agent and does what it says until both are quiet.
     #[inline]
     fn settle(&mut self) {
-        while !(self.desk.told.is_empty() && self.starts.is_empty() && self.timers.is_empty()) {
+        while !(self.desk.told.is_empty() && self.wishes.is_empty()) {
             self.settle_once();
         }
     }
 
     fn settle_once(&mut self) {
         let mut told = std::mem::take(&mut self.desk.told);
-        for told in told.drain(..) {
-            let (at, kind, arrival) = match &told {
-                Told::Head(arrival) => (self.now, 1, arrival),
-                Told::Tail(arrival) => (self.now, 2, arrival),
-                Told::Delivered(arrival, through) => (*through, 2, arrival),
-            };
-            let digest = &mut self.digests[self.region.host(arrival.target) as usize];
-            digest.event(SimTime(at), kind << 32 | u64::from(arrival.id.0));
-            digest.word(u64::from(arrival.source));
+        for mut told in told.drain(..) {
+            if !self.copied.is_empty() {
+                self.name_copied(&mut told);
+            }
+            if A::DIGEST {
+                self.digest(&told);
+            }
             self.tell(|agent, context| match &told {
+                Told::SourceDone(host, id) => agent.source_done(*host, *id, context),
                 Told::Head(arrival) => agent.head(arrival, context),
                 Told::Tail(arrival) => agent.tail(arrival, context),
                 Told::Delivered(arrival, through) => agent.delivered(arrival, SimTime(*through), context),
@@ -299,31 +421,118 @@ impl<A: Agent> Part<A> {
         if self.desk.told.is_empty() {
             self.desk.told = told;
         }
-        for (at, host, tag) in self.timers.drain(..) {
-            self.desk.insert(at, EventKind::Timer, host, tag);
+        for (at, host, order, event) in self.wishes.timers.drain(..) {
+            self.desk.insert(at, EventKind::Timer, host, order, event);
         }
-        for transfer in self.starts.drain(..) {
-            self.region.start(self.now, &transfer, &mut self.desk);
+        if !self.wishes.letters.is_empty() {
+            self.send_letters();
+        }
+        for transfer in self.wishes.starts.drain(..) {
+            match &mut self.model {
+                Model::Packet(region) => region.start(self.now, &transfer, &mut self.desk),
+                Model::Whole(whole) => whole.start(SimTime(self.now), transfer, &mut self.desk),
+            }
+        }
+        if !self.wishes.copied.is_empty() {
+            self.start_copied();
+        }
+    }
+
+    fn digest(&mut self, told: &Told) {
+        let (at, kind, host, id, source) = match told {
+            Told::SourceDone(host, id) => (self.now, 0, *host, *id, *host),
+            Told::Head(arrival) => (self.now, 1, arrival.target, arrival.id, arrival.source),
+            Told::Tail(arrival) => (self.now, 2, arrival.target, arrival.id, arrival.source),
+            Told::Delivered(arrival, through) => (*through, 2, arrival.target, arrival.id, arrival.source),
+        };
+        let digest = &mut self.digests[self.layout.hosts[host as usize].1 as usize];
+        digest.event(SimTime(at), kind << 32 | u64::from(id.0));
+        if kind > 0 {
+            digest.word(u64::from(source));
+        }
+    }
+
+    /// Letters within the region arrive now, before what is started now.
+    fn send_letters(&mut self) {
+        let mut letters = std::mem::take(&mut self.wishes.letters);
+        for (host, effect, letter) in letters.drain(..) {
+            let region = self.layout.hosts[host as usize].0;
+            if region == self.number {
+                self.tell(|agent, context| agent.letter(host, letter, context));
+            } else {
+                self.desk.sent = self.desk.sent.min(effect);
+                self.desk.outbox.letters.push((region, host, letter));
+            }
+        }
+        if self.wishes.letters.is_empty() {
+            self.wishes.letters = letters;
+        }
+    }
+
+    fn start_copied(&mut self) {
+        for (tree, transfer) in std::mem::take(&mut self.wishes.copied) {
+            match &mut self.model {
+                Model::Whole(whole) => whole.multicast(SimTime(self.now), &tree, transfer, &mut self.desk),
+                Model::Packet(region) => {
+                    let open = tree.targets().len() as u32 + u32::from(transfer.source_dma && transfer.payload.0 > 0);
+                    let copied = Copied { id: transfer.id.0, open };
+                    let index = self.free_copied.pop().unwrap_or_else(|| {
+                        self.copied.push(copied);
+                        self.copied.len() as u32 - 1
+                    });
+                    self.copied[index as usize] = copied;
+                    let transfer = Transfer { id: TransferId(FIRST_COPIED + index), ..transfer };
+                    region.start_copied(self.now, index, &tree, &transfer, &mut self.desk);
+                }
+            }
+        }
+    }
+
+    /// Gives a message that switches copy the number that the agent knows.
+    fn name_copied(&mut self, told: &mut Told) {
+        let (id, ends) = match told {
+            Told::SourceDone(_, id) => (id, true),
+            Told::Head(arrival) => (&mut arrival.id, false),
+            Told::Tail(arrival) | Told::Delivered(arrival, _) => (&mut arrival.id, true),
+        };
+        let Some(index) = id.0.checked_sub(FIRST_COPIED) else { return };
+        let copied = &mut self.copied[index as usize];
+        *id = TransferId(copied.id);
+        copied.open -= u32::from(ends);
+        if copied.open == 0 {
+            self.free_copied.push(index);
         }
     }
 
     /// Takes in what other regions sent.
     fn open(&mut self) {
-        for packet in self.mail.packets.drain(..) {
-            self.region.land(packet, &mut self.desk);
+        if let Model::Packet(region) = &mut self.model {
+            for packet in self.mail.packets.drain(..) {
+                region.land(packet, &mut self.desk);
+            }
+            for note in self.mail.notes.drain(..) {
+                region.hear(note, self.now, &mut self.desk);
+            }
         }
-        for note in self.mail.notes.drain(..) {
-            self.region.hear(note, self.now, &mut self.desk);
+        if !self.mail.letters.is_empty() {
+            let mut letters = std::mem::take(&mut self.mail.letters);
+            for (host, letter) in letters.drain(..) {
+                self.tell(|agent, context| agent.letter(host, letter, context));
+            }
+            self.mail.letters = letters;
+            self.settle();
         }
     }
 }
 
+pub use crate::packet::layout::regions as along_groups;
+
 /// See the module's page.
 #[derive(Debug)]
-pub struct Fabric<A> {
+pub struct Fabric<A: Agent> {
     parts: Vec<Mutex<Part<A>>>,
     /// What has been sent to each region since it last looked.
-    boxes: Vec<Mutex<Mailbox>>,
+    boxes: Vec<Mutex<Mailbox<A::Letter>>>,
     layout: Arc<Layout>,
     lookahead: Lookahead,
     /// The smallest packet so far.
@@ -341,17 +550,18 @@ fn inner<T>(mutex: &mut Mutex<T>) -> &mut T {
 }
 
 impl<A: Agent> Fabric<A> {
-    /// The packet network of `config` on `topology`, cut along its groups. `agent` makes that of a region for a list of its hosts.
+    /// The network of `config` on `topology`: that of packets cut along its groups, the others whole. `agent` makes that of a region for a
+    /// list of its hosts.
     ///
     /// # Errors
     /// See [`ConfigError`].
     pub fn new(config: &NetworkConfig, topology: Topology, agent: impl FnMut(&[u32]) -> A) -> Result<Self, ConfigError> {
-        let regions = crate::packet::layout::regions(&topology);
+        let regions = along_groups(&topology);
         Fabric::with_regions(config, topology, regions, agent)
     }
 
-    /// As [`Fabric::new`], with the region of every switch, numbered without a gap. With links without latency between regions there is one
-    /// region.
+    /// As [`Fabric::new`], with the region of every switch, numbered without a gap. With links without latency between regions, and on the
+    /// networks that are not of packets, there is one region.
     ///
     /// # Errors
     /// See [`ConfigError`].
@@ -361,10 +571,26 @@ impl<A: Agent> Fabric<A> {
         region_of: Vec<u32>,
         mut agent: impl FnMut(&[u32]) -> A,
     ) -> Result<Self, ConfigError> {
+        Fabric::with_agents(config, topology, region_of, |regions| regions.iter().map(|hosts| agent(hosts)).collect())
+    }
+
+    /// As [`Fabric::with_regions`], with all agents at once: `agents` gets the hosts of every region.
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    ///
+    /// # Panics
+    /// When there is not one agent for each.
+    pub fn with_agents(
+        config: &NetworkConfig,
+        topology: Topology,
+        region_of: Vec<u32>,
+        agents: impl FnOnce(&[Vec<u32>]) -> Vec<A>,
+    ) -> Result<Self, ConfigError> {
         let routing = config.check(&topology)?;
         let mut layout = Layout::new(topology, region_of);
         let mut lookahead = Lookahead::new(config, &layout);
-        if lookahead.with(config.header.0 as u32) == 0 {
+        if lookahead.with(config.header.0 as u32) == 0 || config.kind != NetworkKind::Packet {
             layout = Layout::whole(layout.topology);
             lookahead = Lookahead::new(config, &layout);
         }
@@ -374,33 +600,50 @@ impl<A: Agent> Fabric<A> {
         for (host, home) in layout.hosts.iter().enumerate() {
             hosts[home.0 as usize].push(host as u32);
         }
-        let parts = (0..regions)
-            .map(|number| {
+        let agents = agents(&hosts);
+        assert_eq!(agents.len(), hosts.len(), "an agent for each region");
+        let parts: Result<Vec<_>, ConfigError> = (0..regions)
+            .zip(agents)
+            .map(|(number, agent)| {
                 let desk = Desk {
-                    agent: agent(&hosts[number as usize]),
+                    agent,
                     queue: CalendarQueue::new(),
-                    outbox: Outbox::default(),
+                    outbox: Outbox { packets: Vec::new(), notes: Vec::new(), letters: Vec::new() },
                     told: Vec::new(),
                     sent: NEVER,
                 };
-                Mutex::new(Part {
-                    region: Region::new(number, config, Arc::clone(&layout), routing.clone()),
+                let model = match config.kind {
+                    NetworkKind::Packet => Model::Packet(Box::new(Region::new(number, config, Arc::clone(&layout), routing.clone()))),
+                    _ => Model::Whole(Box::new(Whole::new(Network::new(config, layout.topology.clone())?))),
+                };
+                Ok(Mutex::new(Part {
+                    model,
+                    layout: Arc::clone(&layout),
+                    number,
                     desk,
                     mail: Mailbox::default(),
-                    starts: Vec::new(),
-                    timers: Vec::new(),
+                    wishes: Wishes::NONE,
+                    copied: Vec::new(),
+                    free_copied: Vec::new(),
                     digests: vec![Digest::default(); hosts[number as usize].len()],
                     events: 0,
                     now: 0,
-                })
+                }))
             })
             .collect();
+        let parts = parts?;
         let boxes = (0..regions).map(|_| Mutex::default()).collect();
         Ok(Fabric { parts, boxes, layout, lookahead, least: config.packet().0 as u32, now: 0 })
     }
 
     /// Runs until `time`, everything at it included, on up to `threads` threads.
     pub fn run_until(&mut self, time: SimTime, threads: usize) {
+        self.run_while(time, threads, &mut |_| true);
+    }
+
+    /// As [`Fabric::run_until`], for as long as `go_on`, asked now and then with the time that has been reached, says so: at moments that do
+    /// not depend on the threads. False if it did not.
+    pub fn run_while(&mut self, time: SimTime, threads: usize, go_on: &mut (dyn FnMut(SimTime) -> bool + Send)) -> bool {
         let end = time.as_ps().saturating_add(1);
         let threads = threads.clamp(1, self.parts.len());
         self.open();
@@ -417,6 +660,8 @@ impl<A: Agent> Fabric<A> {
             shares: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
             barrier: Barrier::new(threads),
             failed: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
+            go_on: Mutex::new(go_on),
         };
         std::thread::scope(|scope| {
             for thread in 1..threads {
@@ -425,8 +670,75 @@ impl<A: Agent> Fabric<A> {
             }
             windows.run(0);
         });
+        let stopped = windows.stopped.into_inner();
         self.least = windows.smaller.into_inner();
-        self.now = self.now.max(time.as_ps());
+        if !stopped {
+            self.now = self.now.max(time.as_ps());
+        }
+        !stopped
+    }
+
+    /// The time of the next event.
+    pub fn next_time(&mut self) -> Option<SimTime> {
+        if let [part] = self.parts.as_mut_slice() {
+            let part = inner(part);
+            part.settle();
+            return part.desk.queue.peek().map(|(at, _)| SimTime(at));
+        }
+        self.open();
+        self.parts.iter_mut().filter_map(|part| inner(part).desk.queue.peek()).map(|(at, _)| SimTime(at)).min()
+    }
+
+    /// The only region's next event: for those who look at what happened after each.
+    ///
+    /// # Panics
+    /// When there are several regions.
+    pub fn step(&mut self) {
+        let [part] = self.parts.as_mut_slice() else { panic!("events of several regions have no order") };
+        let part = inner(part);
+        part.step();
+        self.now = part.now;
+    }
+
+    /// Everything in one region, as far as it does not concern others, and the time of the last event.
+    pub fn drain(&mut self, region: u32) -> SimTime {
+        let part = inner(&mut self.parts[region as usize]);
+        part.settle();
+        part.run(NEVER, u64::MAX);
+        SimTime(part.now)
+    }
+
+    /// Does something with the agent of a region, at the time of its last event.
+    #[inline]
+    pub fn act<R>(&mut self, region: u32, what: impl FnOnce(&mut A, &mut Context<'_, A::Event, A::Letter>) -> R) -> R {
+        let part = inner(&mut self.parts[region as usize]);
+        let result = part.tell(what);
+        part.settle();
+        result
+    }
+
+    /// Shows `observer` a network that is not of packets at work, which only agents see; false, and nothing, where there are no links.
+    pub fn observe(&mut self, observer: Box<dyn Observer + Send>) -> bool {
+        match &mut inner(&mut self.parts[0]).model {
+            Model::Packet(_) => false,
+            Model::Whole(whole) => whole.network.observe(observer),
+        }
+    }
+
+    /// The region of a host.
+    pub fn region_of(&self, host: u32) -> u32 {
+        self.layout.hosts[host as usize].0
+    }
+
+    /// Forgets whose turn it is at outputs and injectors, which is all that earlier traffic leaves behind. Meant for a
+    /// network without anything in flight.
+    pub fn rest(&mut self) {
+        for part in &mut self.parts {
+            // The state of the others is that of the transfers under way.
+            if let Model::Packet(region) = &mut inner(part).model {
+                region.rest();
+            }
+        }
     }
 
     /// Brings everything that is under way between regions, and all that was asked for, into their queues.
@@ -435,21 +747,28 @@ impl<A: Agent> Fabric<A> {
             let part = inner(part);
             part.mail.packets.append(&mut inner(mail).packets);
             part.mail.notes.append(&mut inner(mail).notes);
+            part.mail.letters.append(&mut inner(mail).letters);
             part.open();
             part.settle();
         }
     }
 
     /// Sets a timer of a host, not before the time that [`Fabric::run_until`] has reached.
-    pub fn timer(&mut self, at: SimTime, host: u32, tag: u32) {
+    pub fn timer(&mut self, at: SimTime, host: u32, order: u32, event: A::Event) {
         let at = at.as_ps().max(self.now);
         let region = self.layout.hosts[host as usize].0;
-        inner(&mut self.parts[region as usize]).timers.push((at, host, tag));
+        inner(&mut self.parts[region as usize]).wishes.timers.push((at, host, order, event));
     }
 
     /// The time that [`Fabric::run_until`] has reached.
     pub fn now(&self) -> SimTime {
         SimTime(self.now)
+    }
+
+    /// The agent of a region.
+    #[inline]
+    pub fn agent(&mut self, region: u32) -> &mut A {
+        &mut inner(&mut self.parts[region as usize]).desk.agent
     }
 
     /// The agents, by region.
@@ -464,7 +783,7 @@ impl<A: Agent> Fabric<A> {
 
     /// What went over the network so far.
     pub fn statistics(&self) -> Statistics {
-        self.parts.iter().fold(Statistics::default(), |sum, part| sum + lock(part).region.statistics())
+        self.parts.iter().fold(Statistics::default(), |sum, part| sum + lock(part).model.statistics())
     }
 
     /// Events handled so far; depends on the regions.
@@ -490,18 +809,29 @@ impl<A: Agent> Fabric<A> {
     /// Packets in NICs, switches and on links.
     pub fn live_packets(&self) -> usize {
         let mail = self.boxes.iter().map(|mail| lock(mail).packets.len()).sum::<usize>();
-        mail + self.parts.iter().map(|part| lock(part).region.live_packets()).sum::<usize>()
+        let packets = |part: &Mutex<Part<A>>| match &lock(part).model {
+            Model::Packet(region) => region.live_packets(),
+            Model::Whole(_) => 0,
+        };
+        mail + self.parts.iter().map(packets).sum::<usize>()
     }
 
-    /// Counts every byte of every buffer: free, on its way back, or held by a packet. Slow.
+    /// Counts every byte of every buffer: free, on its way back, or held by a packet. Slow. The networks without packets have no buffers.
     ///
     /// # Errors
     /// The first lane where they do not add up to its buffer.
     pub fn audit(&mut self) -> Result<(), AuditError> {
-        let mut held = inner(&mut self.parts[0]).region.no_bytes_held();
         self.open();
-        self.parts.iter_mut().for_each(|part| inner(part).region.count_held(&mut held));
-        self.parts.iter_mut().try_for_each(|part| inner(part).region.audit(&held))
+        let mut regions: Vec<&mut Region> = Vec::new();
+        for part in &mut self.parts {
+            if let Model::Packet(region) = &mut inner(part).model {
+                regions.push(region);
+            }
+        }
+        let Some(first) = regions.first() else { return Ok(()) };
+        let mut held = first.no_bytes_held();
+        regions.iter_mut().for_each(|region| region.count_held(&mut held));
+        regions.iter_mut().try_for_each(|region| region.audit(&held))
     }
 }
 
@@ -552,9 +882,9 @@ impl Lookahead {
 }
 
 /// A run of windows, shared by its threads.
-struct Windows<'a, A> {
+struct Windows<'a, A: Agent> {
     parts: &'a [Mutex<Part<A>>],
-    boxes: &'a [Mutex<Mailbox>],
+    boxes: &'a [Mutex<Mailbox<A::Letter>>],
     lookahead: &'a Lookahead,
     /// The smallest packet before this window.
     least: AtomicU32,
@@ -570,7 +900,13 @@ struct Windows<'a, A> {
     barrier: Barrier,
     /// A thread has panicked.
     failed: AtomicBool,
+    /// `go_on` has said no.
+    stopped: AtomicBool,
+    go_on: Mutex<&'a mut (dyn FnMut(SimTime) -> bool + Send)>,
 }
+
+/// Where there is one region, and so no end of a window: events between two questions whether to go on.
+const EVENTS_AT_ONCE: u64 = 1 << 16;
 
 impl<A: Agent> Windows<'_, A> {
     fn run(&self, thread: usize) {
@@ -585,6 +921,8 @@ impl<A: Agent> Windows<'_, A> {
             let done = catch_unwind(AssertUnwindSafe(|| self.window(thread, until)));
             self.failed.fetch_or(done.is_err(), Ordering::Relaxed);
             if self.barrier.wait().is_leader() {
+                let stops = !lock(&self.go_on)(SimTime(begin));
+                self.stopped.fetch_or(stops, Ordering::Relaxed);
                 self.begin.store(self.next.swap(NEVER, Ordering::Relaxed), Ordering::Relaxed);
                 self.least.store(self.smaller.load(Ordering::Relaxed), Ordering::Relaxed);
                 self.shares.iter().for_each(|share| share.store(0, Ordering::Relaxed));
@@ -593,7 +931,7 @@ impl<A: Agent> Windows<'_, A> {
             if let Err(panic) = done {
                 resume_unwind(panic);
             }
-            if self.failed.load(Ordering::Relaxed) {
+            if self.failed.load(Ordering::Relaxed) || self.stopped.load(Ordering::Relaxed) {
                 return;
             }
         }
@@ -621,16 +959,21 @@ impl<A: Agent> Windows<'_, A> {
         // What is sent in this window may be among it: it is for later ones, and does no harm.
         std::mem::swap(&mut part.mail, &mut lock(&self.boxes[number]));
         part.open();
-        part.run(until);
+        part.run(until, if self.parts.len() == 1 { EVENTS_AT_ONCE } else { u64::MAX });
         let next = part.desk.queue.peek().map_or(NEVER, |(at, _)| at).min(part.desk.sent);
         self.next.fetch_min(next, Ordering::Relaxed);
-        self.smaller.fetch_min(part.region.least_wire(), Ordering::Relaxed);
+        if let Model::Packet(region) = &part.model {
+            self.smaller.fetch_min(region.least_wire(), Ordering::Relaxed);
+        }
         part.desk.sent = NEVER;
         for (region, packet) in part.desk.outbox.packets.drain(..) {
             lock(&self.boxes[region as usize]).packets.push(packet);
         }
         for (region, note) in part.desk.outbox.notes.drain(..) {
             lock(&self.boxes[region as usize]).notes.push(note);
+        }
+        for (region, host, letter) in part.desk.outbox.letters.drain(..) {
+            lock(&self.boxes[region as usize]).letters.push((host, letter));
         }
     }
 }

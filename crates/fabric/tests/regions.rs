@@ -27,7 +27,10 @@ const ANSWER: u32 = 1 << 20;
 impl Observer for Script {}
 
 impl Agent for Script {
-    fn timer(&mut self, _: u32, tag: u32, fabric: &mut Context<'_>) {
+    type Event = ();
+    type Letter = ();
+
+    fn timer(&mut self, _: u32, tag: u32, (): (), fabric: &mut Context<'_>) {
         fabric.start(self.transfers[tag as usize]);
     }
 
@@ -124,7 +127,7 @@ fn run(
     let make = |_: &[u32]| Script { transfers: all.clone(), ..Script::default() };
     let mut fabric = Fabric::with_regions(config, topology.clone(), regions, make).unwrap();
     for (index, (at, transfer)) in list.iter().enumerate() {
-        fabric.timer(*at, transfer.source, index as u32);
+        fabric.timer(*at, transfer.source, index as u32, ());
     }
     if let Some(step) = check {
         for turn in 0..100 {

@@ -36,7 +36,10 @@ impl Saturated {
 }
 
 impl Agent for Saturated {
-    fn timer(&mut self, host: u32, _: u32, fabric: &mut Context<'_>) {
+    type Event = ();
+    type Letter = ();
+
+    fn timer(&mut self, host: u32, _: u32, (): (), fabric: &mut Context<'_>) {
         self.send(host, fabric);
     }
 
@@ -59,7 +62,7 @@ fn saturation(config: &NetworkConfig, topology: Topology, packets: u64) -> (f64,
         arrived: 0,
     })
     .unwrap();
-    (0..hosts).for_each(|host| fabric.timer(SimTime::ZERO, host, 0));
+    (0..hosts).for_each(|host| fabric.timer(SimTime::ZERO, host, 0, ()));
     let arrived = |fabric: &mut Fabric<Saturated>, time: u64| {
         fabric.run_until(SimTime::from_ns(time * 104), 1);
         fabric.agents().map(|agent| agent.arrived).sum::<u64>()
@@ -99,8 +102,11 @@ impl Observer for Carried {
 }
 
 impl Agent for Carried {
-    fn timer(&mut self, host: u32, tag: u32, fabric: &mut Context<'_>) {
-        self.saturated.timer(host, tag, fabric);
+    type Event = ();
+    type Letter = ();
+
+    fn timer(&mut self, host: u32, tag: u32, (): (), fabric: &mut Context<'_>) {
+        self.saturated.timer(host, tag, (), fabric);
     }
 
     fn source_done(&mut self, host: u32, id: TransferId, fabric: &mut Context<'_>) {
@@ -123,7 +129,7 @@ fn a_crossbar_without_speedup_reads_an_input_once_at_a_time() {
             spans: vec![Vec::new(); 16],
         })
         .unwrap();
-        (0..16).for_each(|host| fabric.timer(SimTime::ZERO, host, 0));
+        (0..16).for_each(|host| fabric.timer(SimTime::ZERO, host, 0, ()));
         fabric.run_until(SimTime::from_us(100), 1);
         let agent = fabric.agents().next().unwrap();
         let mut count = 0;

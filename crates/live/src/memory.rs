@@ -285,7 +285,9 @@ impl Memory {
     }
 }
 
-impl narrows_sim::Memory for Memory {
+impl narrows_sim::Processes for Memory {
+    type Letter = ();
+
     fn reserve(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| {
             self.payloads.push(Payload::default());
@@ -434,7 +436,7 @@ fn transfer(pid: i32, local: *mut u8, address: u64, length: u64, write: bool) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use narrows_sim::Memory as _;
+    use narrows_sim::Processes as _;
 
     fn own_memory() -> Memory {
         let mut memory = Memory::new(1);

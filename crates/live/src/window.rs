@@ -271,11 +271,11 @@ impl Run<'_> {
             if self.mapping.header().running.load(Acquire) == 0 {
                 let collected = !self.running.is_empty();
                 self.collect()?;
-                self.world.drain();
+                self.world.drain(0);
                 if phase == phase::EPILOGUE {
                     // Ranks tear their endpoints down: what their NICs refuse now harms nobody.
-                    self.world.error = None;
-                    self.world.memory.error = None;
+                    self.world.take_error();
+                    self.world.processes().error = None;
                 } else {
                     self.check_world()?;
                 }
@@ -318,7 +318,7 @@ impl Run<'_> {
             if known.process.is_none() {
                 known.process = Some(header.pid.load(Acquire)).filter(|&pid| pid != 0).and_then(begun);
                 if let Some(pid) = known.process {
-                    self.world.memory.set_pid(rank, pid);
+                    self.world.processes().set_pid(rank, pid);
                 }
             }
         }
@@ -328,9 +328,9 @@ impl Run<'_> {
     /// for a reply.
     fn post_mail(&mut self) {
         for rank in 0..self.ranks.len() as u32 {
+            let mail = self.world.processes().has_mail(rank);
             let header = self.header(rank);
             let (now, why) = (header.state.load(Acquire), header.reason.load(Relaxed));
-            let mail = self.world.memory.has_mail(rank);
             if now == state::OUTSIDE && mail {
                 header.mail.store(1, Release);
                 futex::wake(&header.mail);
@@ -361,7 +361,7 @@ impl Run<'_> {
     /// Writes what `rank` finds in its region, which is going to be handed to it.
     fn prepare(&mut self, rank: u32) {
         let region = self.mapping.region(rank).expect("rank numbers come from the mapping");
-        self.world.memory.hand_over(rank, &region);
+        self.world.processes().hand_over(rank, &region);
         self.ranks[rank as usize].running = true;
         self.ranks[rank as usize].spin.begin();
         self.running.push(rank);
@@ -395,7 +395,7 @@ impl Run<'_> {
             let error = header.push_error.swap(0, Relaxed);
             if error != 0 {
                 let (address, length) = (header.push_address.load(Relaxed), header.push_length.load(Relaxed));
-                self.world.memory.push_failed(header.push_to.load(Relaxed), address, length, error as i32);
+                self.world.processes().push_failed(header.push_to.load(Relaxed), address, length, error as i32);
             }
             let state = &mut self.ranks[rank as usize];
             state.running = false;
@@ -407,7 +407,7 @@ impl Run<'_> {
             if state.deadline != u64::MAX && !state.sleeps_through() {
                 self.deadlines.insert((state.deadline, rank));
             }
-            if self.world.memory.has_mail(rank) {
+            if self.world.processes().has_mail(rank) {
                 self.leftover.push(rank);
             }
         }
@@ -422,8 +422,8 @@ impl Run<'_> {
         self.report.started = true;
         self.report.crossings = 0;
         self.mapping.header().phase.store(phase::RUN, Release);
-        self.world.start_recording();
-        self.world.memory.take_touched(&mut Vec::new());
+        self.world.start_recording(SimTime(EPOCH_PS));
+        self.world.processes().take_touched(&mut Vec::new());
         self.leftover.clear();
         self.cores = Some(Cores::new(self.ranks.iter().filter_map(|rank| rank.process), self.deputy.thread()));
         let horizon = EPOCH_PS + self.world.lookahead().as_ps();
@@ -515,7 +515,7 @@ impl Run<'_> {
     }
 
     /// How long nothing happens if the rank that is due, alone, gives no command: looks at the clock need not bring it back here.
-    fn quiet_until(&self, horizon: SimTime) -> SimTime {
+    fn quiet_until(&mut self, horizon: SimTime) -> SimTime {
         match self.due[..] {
             // What it stores into memory that others look at is no command.
             [rank] if self.mode(rank) != mode::PORTALS && self.header(rank).shares.load(Relaxed) == 0 => {
@@ -614,14 +614,14 @@ impl Run<'_> {
                 continue;
             }
             self.world.step();
-            self.world.memory.take_touched(&mut touched);
+            self.world.processes().take_touched(&mut touched);
             for rank in touched.drain(..) {
                 if !self.ranks[rank as usize].sleeps_through() {
                     self.make_due(rank);
                     limit = limit.min(event + lookahead);
                 }
             }
-            self.world.memory.take_changed(&mut changed);
+            self.world.processes().take_changed(&mut changed);
             for rank in changed.drain(..) {
                 if self.has_found(rank, event) {
                     self.make_due(rank);
@@ -629,7 +629,7 @@ impl Run<'_> {
                 }
             }
             self.leaves_out_refused();
-            if self.world.memory.error.is_some() || self.world.error.is_some() {
+            if self.world.processes().error.is_some() || self.world.error().is_some() {
                 break;
             }
         }

@@ -408,8 +408,10 @@ macro_rules! choice {
         pub enum $type { $($(#[$variant_doc])* $variant),+ }
 
         impl $type {
-            const ALL: &'static [$type] = &[$($type::$variant),+];
-            const NAMES: &'static [&'static str] = &[$($name),+];
+            /// All of them.
+            pub const ALL: &'static [$type] = &[$($type::$variant),+];
+            /// Their names, in the same order.
+            pub const NAMES: &'static [&'static str] = &[$($name),+];
 
             /// As machine files spell it.
             pub fn name(self) -> &'static str {

@@ -110,6 +110,11 @@ pub enum PcieDetail {
 }
 
 impl NicConfig {
+    /// The least time from writing a command to its first effect of any kind.
+    pub fn lookahead(&self) -> SimTime {
+        self.pcie_latency + crate::pipeline::Durations::new(self).command
+    }
+
     /// BXI v2 as S4BXI models it (facts.md 4.3; portals4.md section 5, platform `vix`).
     ///
     /// Some values have no public source and are our own choice: matching takes 2 ns per

@@ -12,7 +12,6 @@
 //! | `counters` | counting events and the triggered operations that wait for them |
 //! | `declared` | what a process has allocated, checked when a command is written |
 //! | `list` | ordered lists with matching |
-//! | `slab` | places that are reused |
 //! | `pipeline` | what is busy until when: PCIe, transmit pipelines, matching unit |
 //! | `config` | [`NicConfig`]: timings and sizes, and the stages of a put added up |
 //! | `statistics` | [`Statistics`] |
@@ -43,7 +42,7 @@
 //!             self.queue.schedule(at, 100, Due::Network(notice));
 //!         }
 //!     }
-//!     fn shortcut(&mut self, at: SimTime, to: u32, header: Header) { self.queue.schedule(at, 200 + to, Due::Shortcut(to, header)); }
+//!     fn shortcut(&mut self, at: SimTime, _: u32, to: u32, header: Header) { self.queue.schedule(at, 200 + to, Due::Shortcut(to, header)); }
 //!     fn notify(&mut self, process: Process, notice: Notice) { self.seen.push((self.queue.now(), process, notice)); }
 //!     fn reserve(&mut self) -> PayloadId { PayloadId(0) }
 //!     fn capture(&mut self, _: PayloadId, _: Process, _: Place, _: u64) -> Result<(), Fault> { Ok(()) }
@@ -121,7 +120,6 @@ mod out;
 mod pipeline;
 mod portal;
 mod portals;
-mod slab;
 mod statistics;
 mod wire;
 

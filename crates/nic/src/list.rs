@@ -7,9 +7,7 @@
 //! stands first in the list. The NIC that is modelled walks the list, so a find also says how many
 //! entries stand before its result.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-
+use narrows_engine::WordMap;
 use narrows_portals::{MatchEntry, NID_ANY, PID_ANY, ProcessId};
 
 /// A list in the order of insertion. An item is known by its order number, which only grows;
@@ -87,32 +85,6 @@ impl<T> Ordered<T> {
         items[begin..].iter().filter_map(|(order, item)| item.as_ref().map(|item| (*order, item)))
     }
 }
-
-/// Hashes words. For tables that are looked up and never walked, so that their order cannot reach
-/// a result.
-#[derive(Default, Clone, Copy)]
-pub(crate) struct WordHasher(u64);
-
-impl Hasher for WordHasher {
-    fn finish(&self) -> u64 {
-        self.0 ^ (self.0 >> 32)
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(u64::from(byte));
-        }
-    }
-    fn write_u32(&mut self, word: u32) {
-        self.write_u64(u64::from(word));
-    }
-    fn write_u64(&mut self, word: u64) {
-        self.0 = (self.0.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 ^= self.0 >> 29;
-    }
-}
-
-/// A table with that hash.
-pub(crate) type WordMap<K, V> = HashMap<K, V, BuildHasherDefault<WordHasher>>;
 
 /// No slot.
 const END: u32 = u32::MAX;

@@ -15,12 +15,14 @@ use crate::portals::{Header, HeldMessage, Portals};
 use crate::statistics::Statistics;
 use crate::wire::{Step, Wire, Wired};
 
-/// All NICs of the machine: commands of processes and notices of the network in, actions out.
+/// The NICs of all nodes of a machine, or of some: commands of processes and notices of the network in, actions out.
 ///
 /// See the [crate] page for an example.
 #[derive(Debug)]
 pub struct Nics {
     nics: Vec<Portals>,
+    /// By node: the place of its NIC here.
+    locals: Arc<[u32]>,
     config: NicConfig,
     directory: Arc<Directory>,
     /// What they refused since [`Nics::take_refusals`].
@@ -33,8 +35,19 @@ impl Nics {
     /// # Panics
     /// See [`Directory::new`].
     pub fn new(config: NicConfig, nodes: u32, processes: &[ProcessId]) -> Nics {
-        let directory = Arc::new(Directory::new(nodes, processes));
-        Nics { nics: Portals::machine(config.clone(), Arc::clone(&directory)), config, directory, refused: Vec::new() }
+        let all: Vec<u32> = (0..nodes).collect();
+        Nics::of(config, Arc::new(Directory::new(nodes, processes)), &all, all.clone().into())
+    }
+
+    /// Those of `nodes` alone; `locals` says of each node of the machine which one of its part it is.
+    pub fn of(config: NicConfig, directory: Arc<Directory>, nodes: &[u32], locals: Arc<[u32]>) -> Nics {
+        let nics = Portals::of(config.clone(), Arc::clone(&directory), nodes);
+        Nics { nics, locals, config, directory, refused: Vec::new() }
+    }
+
+    #[inline]
+    fn nic(&mut self, node: u32) -> &mut Portals {
+        &mut self.nics[self.locals[node as usize] as usize]
     }
 
     /// The users of the processes, which entries may ask for ([`narrows_portals::MatchEntry::uid`]); 0 until then.
@@ -75,7 +88,7 @@ impl Nics {
     /// When there is no such process.
     pub fn nic_of(&mut self, process: Process) -> &mut Portals {
         let node = self.node_of(process);
-        &mut self.nics[node as usize]
+        self.nic(node)
     }
 
     /// Messages that a portal table entry with RETRY refuses for now.
@@ -85,7 +98,7 @@ impl Nics {
 
     /// Messages that `process` refuses for now.
     pub fn held_by(&self, process: Process) -> u64 {
-        self.place(process).map_or(0, |node| self.nics[node as usize].held_by(process))
+        self.place(process).map_or(0, |node| self.nics[self.locals[node as usize] as usize].held_by(process))
     }
 
     /// Halves of messages that are neither complete nor held.
@@ -95,7 +108,7 @@ impl Nics {
 
     /// The status registers of a process, all its network interfaces together.
     pub fn status(&self, process: Process) -> Status {
-        self.place(process).map_or_else(Status::default, |node| self.nics[node as usize].status(process))
+        self.place(process).map_or_else(Status::default, |node| self.nics[self.locals[node as usize] as usize].status(process))
     }
 
     /// The messages that are held, by target, table entry and initiator: for reports.
@@ -105,7 +118,8 @@ impl Nics {
 
     /// What the NIC of `node` has done.
     pub fn node_statistics(&self, node: u32) -> Statistics {
-        self.nics.get(node as usize).map_or_else(Statistics::default, Portals::statistics)
+        let local = self.locals.get(node as usize);
+        local.and_then(|&local| self.nics.get(local as usize)).map_or_else(Statistics::default, Portals::statistics)
     }
 
     /// What all NICs have done.
@@ -126,35 +140,50 @@ impl Nics {
     /// See [`CommandError`].
     pub fn command(&mut self, now: SimTime, process: Process, command: Command, out: &mut impl Out<Portals>) -> Result<(), CommandError> {
         let Some(node) = self.place(process) else { return Err(CommandError::NoProcess(process)) };
-        self.nics[node as usize].command(now, process, command, out)
+        self.nic(node).command(now, process, command, out)
     }
 
     /// Gives back the room in the queues of a process' NIC that is not in use. A machine of many idle ranks keeps what their
     /// set-up took otherwise.
     pub fn trim(&mut self, process: Process) {
         if let Some(node) = self.place(process) {
-            self.nics[node as usize].trim();
+            self.nic(node).trim();
         }
     }
 
     /// An event of the NIC of `node` is due.
     pub fn handle(&mut self, now: SimTime, node: u32, event: Event, out: &mut impl Out<Portals>) {
-        let nic = &mut self.nics[node as usize];
+        let nic = &mut self.nics[self.locals[node as usize] as usize];
         nic.handle(now, event, out);
         self.refused.append(&mut nic.take_refusals());
     }
 
     /// All of a message that is nothing but a header is at the NIC of `node` ([`Out::shortcut`]).
     pub fn arrive(&mut self, now: SimTime, node: u32, header: &Header, out: &mut impl Out<Portals>) {
-        let nic = &mut self.nics[node as usize];
+        let nic = self.nic(node);
         let arrival = nic.head(now, header, out);
         nic.tail(now, arrival, header, out);
+    }
+
+    /// See [`Nic::source_done`].
+    pub fn source_done(&mut self, now: SimTime, node: u32, token: u32, out: &mut impl Out<Portals>) {
+        self.nic(node).source_done(now, token, out);
+    }
+
+    /// See [`Nic::head`].
+    pub fn head(&mut self, now: SimTime, node: u32, header: &Header, out: &mut impl Out<Portals>) -> u32 {
+        self.nic(node).head(now, header, out)
+    }
+
+    /// See [`Nic::tail`].
+    pub fn tail(&mut self, now: SimTime, node: u32, arrival: u32, header: &Header, out: &mut impl Out<Portals>) {
+        self.nic(node).tail(now, arrival, header, out);
     }
 
     /// The network reports.
     pub fn network<O: Wired<Portals>>(&mut self, now: SimTime, notice: NetworkNotice, out: &mut O) {
         Wire::notice(notice, out, |node, step, out| {
-            let nic = &mut self.nics[node as usize];
+            let nic = self.nic(node);
             match step {
                 Step::SourceDone(token) => nic.source_done(now, token, out),
                 Step::Head(header) => return nic.head(now, header, out),

@@ -57,8 +57,8 @@ pub trait Out<K: Nic> {
     fn schedule(&mut self, at: SimTime, node: u32, event: Event);
     /// The NIC of `node` starts a transfer on the network now. Headers of one (source, target, virtual network) arrive in this order.
     fn depart(&mut self, node: u32, departure: Departure<K::Header>);
-    /// All of a message of nothing but `header` will be in the NIC of node `to` at `at`, without any load on the network.
-    fn shortcut(&mut self, at: SimTime, to: u32, header: K::Header);
+    /// All of a message of nothing but `header` from node `from` will be in the NIC of node `to` at `at`, without any load on the network.
+    fn shortcut(&mut self, at: SimTime, from: u32, to: u32, header: K::Header);
     /// Visible in the memory of `process` now.
     fn notify(&mut self, process: Process, notice: K::Notice);
     /// A number for a payload. Each is given back by [`Out::release`], once, wherever its message ends.

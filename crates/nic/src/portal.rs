@@ -11,6 +11,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use narrows_engine::{Slab, WordMap};
 use narrows_portals::{
     AtomicOperation, Command, CtId, Datatype, EntryId, EqId, Event, EventKind, FailType, INTERFACES, Limits, List, MatchEntry, NO_TICKET,
     Notice, PT_PER_INTERFACE, Place, ProcessId, ReplyCode, UID_ANY, me, pt,
@@ -19,8 +20,7 @@ use narrows_portals::{
 use crate::counters::Counters;
 use crate::declared::{Declared, interface_of};
 use crate::error::CommandError;
-use crate::list::{MatchList, Ordered, WordMap};
-use crate::slab::Slab;
+use crate::list::{MatchList, Ordered};
 
 mod entries;
 mod held;

@@ -1,10 +1,10 @@
 //! What is under way between NICs, for networks that know a transfer by its number only.
 
+use narrows_engine::Slab;
 use narrows_fabric::{Notice, Transfer, TransferId};
 
 use crate::kind::Nic;
 use crate::out::{Departure, Out};
-use crate::slab::Slab;
 
 #[derive(Clone, Copy, Debug)]
 struct Flight<H> {

@@ -14,3 +14,5 @@ pub const TIMEOUT: u8 = 124;
 pub const NO_LAUNCHER: u8 = 127;
 /// Plus the number of the signal that ended the command or a rank.
 pub const SIGNAL: u8 = 128;
+/// Ctrl-C (SIGINT), as a shell reports it.
+pub const INTERRUPTED: u8 = SIGNAL + 2;

@@ -389,7 +389,10 @@ mod tests {
         for signal in SIGNALS {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("a");
-            let mut child = Command::new(std::env::current_exe().unwrap())
+            // Tests may run in the background, where shells have SIGINT ignored.
+            let mut child = Command::new("env")
+                .arg("--default-signal")
+                .arg(std::env::current_exe().unwrap())
                 .args(["--exact", "file::tests::killed", "--nocapture"])
                 .env("NARROWS_OUTPUT_KILLED", &path)
                 .stdout(std::process::Stdio::piped())

@@ -21,7 +21,7 @@ pub struct Groups {
     /// Group and router of each rank.
     pub places: Vec<(u32, u32)>,
     /// See [`Places::gateway`].
-    pub gateway: Box<dyn Fn(u32, u32) -> (u32, u32)>,
+    pub gateway: Box<dyn Fn(u32, u32) -> (u32, u32) + Send>,
 }
 
 /// Schedules by a table of rules.
@@ -62,6 +62,10 @@ impl ByRules {
 impl Collectives for ByRules {
     /// All members must come to the same schedule, so that what only one of them knows (the bytes of a vector variant) chooses nothing.
     /// Vector variants of gather and scatter are linear, as in both libraries; those of all-to-all are done as for long messages.
+    fn copies(&self) -> bool {
+        self.layout.is_some() && self.rules.use_algorithm(Algorithm::Hardware)
+    }
+
     fn schedule(&mut self, call: &CollectiveCall, communicators: &Communicators) -> Result<Schedule, ScheduleError> {
         let ranks = communicators.size(call.communicator).unwrap_or(0);
         let (send, receive, root) = (call.send, call.receive, call.root);

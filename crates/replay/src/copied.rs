@@ -2,10 +2,9 @@
 //!
 //! The receivers' buffers are always ready: what comes before its receive lies in one and is copied when the receive comes, as an unexpected message is.
 
-use narrows_fabric::Tree;
+use narrows_sim::Way;
 use narrows_units::SimTime;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// One of the messages of a root on a communicator: communicator, root among all ranks, number.
 pub(crate) type Key = (u32, u32, u64);
@@ -22,9 +21,6 @@ pub(crate) struct Message {
     /// Ranks that have not received it, and the root while its buffer is in use.
     open: u32,
 }
-
-/// A tree and the ranks at its targets.
-pub(crate) type Way = (Arc<Tree>, Arc<[u32]>);
 
 /// All messages under way, by their tokens.
 #[derive(Debug, Default)]

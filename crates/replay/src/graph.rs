@@ -184,6 +184,11 @@ pub trait Collectives {
     /// # Errors
     /// See [`ScheduleError`].
     fn schedule(&mut self, call: &CollectiveCall, communicators: &Communicators) -> Result<Schedule, ScheduleError>;
+
+    /// Some may be copied by switches.
+    fn copies(&self) -> bool {
+        false
+    }
 }
 
 /// For programs without collectives.

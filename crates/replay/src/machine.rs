@@ -4,20 +4,28 @@
 //! when there is none, it looks at the events of its NIC. So a message makes no progress while its rank computes, as with an MPI library
 //! without a progress thread. A rank's clock may be ahead of the simulation (it computes, posts, ...): what it then does is stamped with
 //! its clock and reaches the NIC at that time.
+//!
+//! Ranks live in the region of the network in which their node is ([`Ranks`]); what all of them read is [`Shared`].
 
+use crate::Times;
 use crate::copied::{Inbox as CopiedInbox, Messages};
 use crate::graph::{Collectives, GraphError};
-use crate::port::{Costs, EQ, Library, Mailbox, Port};
-use crate::report::{Application, Outcome, Progress};
+use crate::port::{Costs, EQ, Library, Port};
+use crate::report::{Application as Report, Outcome, Progress};
 use crate::watch::Watch;
 use narrows_collectives::{Action, Schedule};
-use narrows_engine::Digest;
-use narrows_message::{Completes, Completion, CompletionKind, Endpoint, MessageConfig, Queue, Receive, Send, Status, portal_table};
+use narrows_engine::{Digest, WordMap};
+use narrows_fabric::{ConfigError, NetworkConfig};
+use narrows_message::{Completes, Completion, CompletionKind, Endpoint, MessageConfig, Queue, Receive, Status, portal_table};
+use narrows_nic::{Directory, NicConfig, Process};
 use narrows_portals::{Command, Event as NicEvent, Notice, ProcessId};
-use narrows_sim::{Told, World};
+use narrows_sim::{Processes, Requests, Setup, Told, World};
+use narrows_topology::Topology;
 use narrows_trace::{Communicators, Dependency, Event, Kind, Meetings, Operation, Order, Program};
 use narrows_units::{Bytes, Excess, SimTime};
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Operations of a rank that wait at most, for programs in causal order. Our own choice: see docs/replay.md.
 const CAUSAL_WINDOW: usize = 64;
@@ -27,17 +35,19 @@ const ROOM: u64 = Bytes::MESSAGE_MAX.0;
 const COLLECTIVE_TAG: u64 = 1 << 59;
 /// Completions of the messages of a collective carry this bit in their context.
 const COLLECTIVE_CONTEXT: u64 = 1 << 63;
-/// Events of the engine between two looks at progress.
-const LOOK_EVERY: u64 = 1 << 16;
+/// Where simulated time starts; later by whole ones of these where opening the NICs takes longer. What is simulated does not depend on it.
+const EPOCH: SimTime = SimTime::from_us(1_000_000);
+/// Windows of the regions between two looks at progress.
+const LOOK_EVERY: u32 = 16;
 
 /// A trace that takes part.
 pub struct Part {
     /// For reports.
     pub name: String,
     /// What its ranks do.
-    pub program: Box<dyn Program>,
+    pub program: Box<dyn Program + Send>,
     /// How collectives are done.
-    pub collectives: Box<dyn Collectives>,
+    pub collectives: Box<dyn Collectives + Send>,
     /// Computing time and delays of each rank, times this; one number for all or one per rank.
     pub scale: Vec<f64>,
     /// Where its ranks are.
@@ -98,243 +108,451 @@ struct Rank {
     /// Operations that become ready at a time.
     delayed: Vec<(SimTime, u64)>,
     running: Vec<Running>,
+    /// Messages that it has started.
+    sent: u32,
+    /// Of the messages that it has received, and when.
+    digest: Digest,
     finish: Option<SimTime>,
 }
 
-struct PartState {
-    part: Part,
-    communicators: Communicators,
+/// What a trace says, for one at a time.
+struct Source {
+    program: Box<dyn Program + Send>,
+    collectives: Box<dyn Collectives + Send>,
     meetings: Meetings,
+}
+
+/// A trace, as all of its ranks know it.
+struct Application {
+    name: String,
+    ranks: u32,
+    /// Its first one, among those of all traces.
     first_rank: u32,
-    unfinished: u32,
-    report: Application,
-    digest: Digest,
+    order: Order,
+    communicators: Communicators,
+    scale: Vec<f64>,
+    source: Mutex<Source>,
 }
 
-/// A message under way, for its completion time.
-#[derive(Clone, Copy, Default)]
-struct Flight {
-    start: SimTime,
-    from: u32,
-}
+impl Application {
+    fn source(&self) -> MutexGuard<'_, Source> {
+        self.source.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 
-/// Messages under way, by the number that travels with them.
-#[derive(Default)]
-struct Flights {
-    all: Vec<Flight>,
-    free: Vec<u32>,
-}
-
-impl Flights {
-    fn start(&mut self, flight: Flight) -> u32 {
-        match self.free.pop() {
-            Some(slot) => {
-                self.all[slot as usize] = flight;
-                slot
-            }
-            None => {
-                self.all.push(flight);
-                self.all.len() as u32 - 1
-            }
+    fn scale(&self, rank: u32) -> f64 {
+        match self.scale.as_slice() {
+            [one] => *one,
+            each => each[rank as usize],
         }
     }
-
-    fn end(&mut self, slot: u32) -> Flight {
-        self.free.push(slot);
-        self.all[slot as usize]
-    }
 }
 
-/// What all ranks share.
+/// What a region's ranks did for a trace.
+#[derive(Default)]
+struct Tally {
+    unfinished: u32,
+    messages: u64,
+    bytes: u64,
+    fct: Times,
+}
+
+/// How far the ranks of a region are: read by whoever shows progress.
+#[derive(Default)]
+struct Count {
+    known: AtomicU64,
+    done: AtomicU64,
+}
+
+/// What the ranks of all regions share.
 struct Shared {
-    world: World<Mailbox>,
-    parts: Vec<PartState>,
+    applications: Vec<Application>,
     message: MessageConfig,
     costs: Costs,
-    flights: Flights,
+    /// An error has been found.
+    failed: AtomicBool,
+}
+
+/// A message has been started: its sender and number, and when.
+#[derive(Clone, Copy)]
+pub struct Started {
+    from: u32,
+    number: u32,
+    start: SimTime,
+}
+
+/// What the ranks of a region share.
+struct State {
+    shared: Arc<Shared>,
+    directory: Option<Arc<Directory>>,
+    tallies: Vec<Tally>,
+    count: Arc<Count>,
+    /// Messages under way to ranks here: by sender and number.
+    flights: WordMap<(u32, u32), SimTime>,
     copied: Messages,
     watch: Option<Watch>,
     /// The start of simulated time.
     epoch: SimTime,
-    started: u64,
+    known: u64,
     done: u64,
     after: Vec<Dependency>,
     actions: Vec<Action>,
 }
 
+/// What a rank works with.
+struct Desk<'a> {
+    world: &'a mut dyn Requests<Started>,
+    state: &'a mut State,
+}
+
+impl Desk<'_> {
+    fn directory(&self) -> &Directory {
+        self.state.directory.as_ref().expect("ranks are placed before they run")
+    }
+
+    fn process(&self, rank: u32) -> ProcessId {
+        self.directory().place(Process(rank)).expect("a rank of this replay")
+    }
+
+    fn sender(&self, process: ProcessId) -> u32 {
+        self.directory().process_at(process).expect("a rank of this replay").0
+    }
+}
+
+/// The ranks of a region.
+pub struct Ranks {
+    ranks: Vec<Rank>,
+    /// Their numbers among all, rising.
+    numbers: Vec<u32>,
+    state: State,
+    /// Ranks that were told something; nothing is told before simulated time starts.
+    touched: Vec<u32>,
+    runs: bool,
+    error: Option<(SimTime, u32, GraphError)>,
+}
+
+impl Ranks {
+    /// The place of a rank here.
+    #[inline]
+    fn place(&self, rank: u32) -> usize {
+        let first = self.numbers.first().copied().unwrap_or(0);
+        if self.numbers.len() as u32 - 1 == self.numbers[self.numbers.len() - 1] - first {
+            return (rank - first) as usize;
+        }
+        self.numbers.binary_search(&rank).expect("a rank of this region")
+    }
+
+    fn touch(&mut self, rank: u32, what: impl FnOnce(&mut Rank)) {
+        if self.runs {
+            let place = self.place(rank);
+            what(&mut self.ranks[place]);
+            self.touched.push(rank);
+        }
+    }
+}
+
+impl Processes for Ranks {
+    type Letter = Started;
+
+    fn notify(&mut self, now: SimTime, rank: u32, notice: Notice) {
+        self.touch(rank, |of| of.notice(now, notice));
+    }
+
+    fn told(&mut self, told: Told) {
+        self.touch(told.rank, |of| of.inbox.push_back((told.at, News::Copied(told))));
+    }
+
+    fn alarm(&mut self, _: SimTime, rank: u32) {
+        self.touch(rank, |_| {});
+    }
+
+    fn letter(&mut self, _: u32, letter: Started) {
+        self.state.flights.insert((letter.from, letter.number), letter.start);
+    }
+
+    fn proceed(&mut self, world: &mut dyn Requests<Started>) {
+        if self.touched.is_empty() || self.error.is_some() {
+            return;
+        }
+        let mut touched = std::mem::take(&mut self.touched);
+        for rank in touched.drain(..) {
+            let place = self.place(rank);
+            let now = world.now();
+            let mut desk = Desk { world: &mut *world, state: &mut self.state };
+            if let Err(error) = self.ranks[place].advance(rank, &mut desk) {
+                self.state.shared.failed.store(true, Ordering::Relaxed);
+                self.error = Some((now, rank, error));
+                break;
+            }
+        }
+        self.touched = touched;
+        self.state.count.known.store(self.state.known, Ordering::Relaxed);
+        self.state.count.done.store(self.state.done, Ordering::Relaxed);
+    }
+}
+
+/// The hardware that a replay runs on.
+#[derive(Debug)]
+pub struct Hardware<'a> {
+    /// The network.
+    pub network: &'a NetworkConfig,
+    /// Its graph.
+    pub topology: Topology,
+    /// The NICs.
+    pub nic: NicConfig,
+}
+
 /// A replay on a machine, ready to run.
 pub struct Replay {
-    shared: Shared,
-    ranks: Vec<Rank>,
+    world: World<Ranks>,
+    shared: Arc<Shared>,
+    counts: Vec<Arc<Count>>,
+    ranks: u32,
+    threads: usize,
 }
 
 impl Replay {
-    /// `world` has a process for every rank of the parts, one part after the other, as their `processes` say.
+    /// The parts' ranks, one part after the other, where their `processes` say.
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
     ///
     /// # Panics
     /// When a part has not one process, and one scale or the same for all, per rank.
-    pub fn new(world: World<Mailbox>, parts: Vec<Part>, message: MessageConfig, costs: Costs) -> Replay {
-        let mut ranks = Vec::new();
-        let mut states = Vec::new();
-        for (index, part) in parts.into_iter().enumerate() {
-            let count = part.program.ranks() as usize;
-            assert_eq!(part.processes.len(), count, "{}: every rank has its place", part.name);
-            assert!([1, count].contains(&part.scale.len()), "{}: every rank has its speed", part.name);
-            let report = Application { name: part.name.clone(), ranks: part.program.ranks(), ..Application::default() };
-            let first_rank = ranks.len() as u32;
-            ranks.extend(part.processes.iter().enumerate().map(|(number, &process)| Rank::new(index, number as u32, process)));
-            states.push(PartState {
-                communicators: part.program.communicators().clone(),
-                meetings: Meetings::default(),
-                first_rank,
-                unfinished: part.program.ranks(),
-                report,
-                digest: Digest::default(),
-                part,
-            });
-        }
-        let shared = Shared {
-            world,
-            parts: states,
-            message,
-            costs,
-            flights: Flights::default(),
-            copied: Messages::default(),
-            watch: None,
-            epoch: SimTime::ZERO,
-            started: 0,
-            done: 0,
-            after: Vec::new(),
-            actions: Vec::new(),
-        };
-        Replay { shared, ranks }
+    pub fn new(hardware: Hardware<'_>, parts: Vec<Part>, message: MessageConfig, costs: Costs) -> Result<Replay, ConfigError> {
+        let whole = parts.iter().any(|part| part.collectives.copies());
+        Replay::assemble(hardware, parts, message, costs, whole)
     }
 
-    /// Looks at the replay over time; the outcome has it.
+    /// The same, looked at over time, in steps of `period`; the outcome has it.
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    ///
+    /// # Panics
+    /// As [`Replay::new`], and when the period is zero.
+    pub fn watched(
+        hardware: Hardware<'_>,
+        parts: Vec<Part>,
+        message: MessageConfig,
+        costs: Costs,
+        period: SimTime,
+    ) -> Result<Replay, ConfigError> {
+        let topology = Arc::new(hardware.topology.clone());
+        let lanes = u32::from(hardware.network.virtual_networks) * u32::from(hardware.network.virtual_channels);
+        let node = |process: &ProcessId| process.nid - 1;
+        let nodes: Vec<Vec<u32>> = parts.iter().map(|part| part.processes.iter().map(node).collect()).collect();
+        let mut replay = Replay::assemble(hardware, parts, message, costs, true)?;
+        let watch = Watch::new(&mut replay.world, topology, lanes, &nodes, period);
+        replay.world.processes().state.watch = Some(watch);
+        Ok(replay)
+    }
+
+    fn assemble(
+        hardware: Hardware<'_>,
+        parts: Vec<Part>,
+        message: MessageConfig,
+        costs: Costs,
+        whole: bool,
+    ) -> Result<Replay, ConfigError> {
+        let (mut applications, mut places, mut all) = (Vec::new(), Vec::new(), Vec::new());
+        for (index, part) in parts.into_iter().enumerate() {
+            let ranks = part.program.ranks();
+            assert_eq!(part.processes.len(), ranks as usize, "{}: every rank has its place", part.name);
+            assert!([1, ranks as usize].contains(&part.scale.len()), "{}: every rank has its speed", part.name);
+            let first_rank = all.len() as u32;
+            all.extend(part.processes.iter().enumerate().map(|(number, &process)| (index, number as u32, process)));
+            places.extend(part.processes);
+            applications.push(Application {
+                name: part.name,
+                ranks,
+                first_rank,
+                order: part.program.order(),
+                communicators: part.program.communicators().clone(),
+                scale: part.scale,
+                source: Mutex::new(Source { program: part.program, collectives: part.collectives, meetings: Meetings::default() }),
+            });
+        }
+        let shared = Arc::new(Shared { applications, message, costs, failed: AtomicBool::new(false) });
+        let mut counts = Vec::new();
+        let of_region = |numbers: &[u32]| {
+            let count = Arc::new(Count::default());
+            counts.push(Arc::clone(&count));
+            let mut tallies: Vec<Tally> = shared.applications.iter().map(|_| Tally::default()).collect();
+            let ranks = numbers.iter().map(|&rank| {
+                let (part, number, process) = all[rank as usize];
+                tallies[part].unfinished += 1;
+                Rank::new(part, number, process)
+            });
+            Ranks {
+                ranks: ranks.collect(),
+                numbers: numbers.to_vec(),
+                state: State {
+                    shared: Arc::clone(&shared),
+                    directory: None,
+                    tallies,
+                    count,
+                    flights: WordMap::default(),
+                    copied: Messages::default(),
+                    watch: None,
+                    epoch: SimTime::ZERO,
+                    known: 0,
+                    done: 0,
+                    after: Vec::new(),
+                    actions: Vec::new(),
+                },
+                touched: Vec::new(),
+                runs: false,
+                error: None,
+            }
+        };
+        let Hardware { network, topology, nic } = hardware;
+        let setup = Setup { network, topology, nic, places: &places };
+        let mut world = if whole { World::whole(setup, of_region)? } else { World::regions(setup, of_region)? };
+        let directory = Arc::clone(world.directory());
+        world.all().for_each(|ranks| ranks.state.directory = Some(Arc::clone(&directory)));
+        Ok(Replay { world, shared, counts, ranks: places.len() as u32, threads: 1 })
+    }
+
+    /// On up to so many threads. The outcome does not depend on their number.
     #[must_use]
-    pub fn watched(mut self, watch: Watch) -> Replay {
-        self.shared.watch = Some(watch);
+    pub fn on_threads(mut self, threads: usize) -> Replay {
+        self.threads = threads;
         self
+    }
+
+    /// Parts of the network that run by themselves: as many threads are of use.
+    pub fn regions(&self) -> u32 {
+        self.world.cut()
     }
 
     /// Runs to the end, or until `progress` says no.
     ///
     /// # Errors
     /// A trace cannot be read, or says something impossible. A deadlock is no error: see [`Outcome::failure`].
-    pub fn run(mut self, progress: &mut dyn FnMut(Progress) -> bool) -> Result<Outcome, GraphError> {
-        self.set_up();
-        for rank in 0..self.ranks.len() {
-            self.ranks[rank].clock = self.shared.epoch;
-            self.advance(rank as u32)?;
-        }
-        let mut unfinished: u32 = self.shared.parts.iter().map(|part| part.unfinished).sum();
-        let mut steps = 0;
-        let (mut notices, mut alarms, mut told, mut touched) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    pub fn run(mut self, progress: &mut (dyn FnMut(Progress) -> bool + Send)) -> Result<Outcome, GraphError> {
+        let epoch = self.set_up();
         let mut failure = None;
-        while unfinished > 0 {
-            let Some(next) = self.shared.world.next_time() else {
-                failure = Some(self.stuck());
-                break;
+        let mut interrupted = None;
+        loop {
+            let period = self.world.processes().state.watch.as_ref().map(Watch::next);
+            let (shared, counts, mut looks) = (&self.shared, &self.counts, 0);
+            let every = if counts.len() > 1 { LOOK_EVERY } else { 1 };
+            let mut go_on = |now: SimTime| {
+                looks += 1;
+                if looks % every == 0 {
+                    let sum = |of: fn(&Count) -> &AtomicU64| counts.iter().map(|count| of(count).load(Ordering::Relaxed)).sum();
+                    let now = now.saturating_sub(epoch);
+                    if !progress(Progress { now, done: sum(|count| &count.done), known: sum(|count| &count.known) }) {
+                        interrupted = Some(now);
+                    }
+                }
+                interrupted.is_none() && !shared.failed.load(Ordering::Relaxed)
             };
-            if next > SimTime::END {
-                failure = Some(format!("the next event lies beyond 200 days, where simulated time ends{}", self.waiting()));
+            let goes_on = self.world.run_while(period.unwrap_or(SimTime::END).min(SimTime::END), self.threads, &mut go_on);
+            if let Some(now) = interrupted {
+                failure = Some(format!("interrupted at simulated time {now}"));
+            }
+            if !goes_on {
                 break;
             }
-            if let Some(watch) = &mut self.shared.watch {
-                watch.reach(next);
-            }
-            self.shared.world.step();
-            steps += 1;
-            if steps % LOOK_EVERY == 0 {
-                let now = SimTime(self.shared.world.now().as_ps() - self.shared.epoch.as_ps());
-                if !progress(Progress { now, done: self.shared.done, known: self.shared.started }) {
-                    failure = Some(format!("interrupted at simulated time {now}"));
+            match self.world.next_time() {
+                None => break,
+                Some(next) if next > SimTime::END => {
+                    failure = Some(format!("the next event lies beyond 200 days, where simulated time ends{}", self.waiting()));
                     break;
                 }
+                Some(next) => {
+                    if let Some(watch) = &mut self.world.processes().state.watch {
+                        watch.reach(next);
+                    }
+                }
             }
-            std::mem::swap(&mut notices, &mut self.shared.world.memory.notices);
-            std::mem::swap(&mut alarms, &mut self.shared.world.memory.alarms);
-            for (time, rank, notice) in notices.drain(..) {
-                self.ranks[rank as usize].notice(time, notice);
-                touched.push(rank);
-            }
-            self.shared.world.take_told(&mut told);
-            for told in told.drain(..) {
-                self.ranks[told.rank as usize].inbox.push_back((told.at, News::Copied(told)));
-                touched.push(told.rank);
-            }
-            touched.append(&mut alarms);
-            for rank in touched.drain(..) {
-                self.advance(rank)?;
-            }
-            if let Some((rank, error)) = self.shared.world.error.take() {
-                failure = Some(format!("rank {rank}: the NIC refused a command: {error}"));
-                break;
-            }
-            unfinished = self.shared.parts.iter().map(|part| part.unfinished).sum();
         }
-        Ok(self.finish(failure))
+        if let Some((_, rank, error)) = self.world.all().filter_map(|ranks| ranks.error.take()).min_by_key(|&(at, rank, _)| (at, rank)) {
+            return Err(match self.shared.applications.as_slice() {
+                [_] => error,
+                applications => {
+                    let of = applications.partition_point(|application| application.first_rank <= rank) - 1;
+                    GraphError::Of { name: applications[of].name.clone(), error: Box::new(error) }
+                }
+            });
+        }
+        if let Some((rank, error)) = self.world.take_error() {
+            failure = Some(format!("rank {rank}: the NIC refused a command: {error}"));
+        }
+        if failure.is_none() && self.world.all().any(|ranks| ranks.state.tallies.iter().any(|tally| tally.unfinished > 0)) {
+            failure = Some(self.stuck());
+        }
+        Ok(self.finish(epoch, failure))
     }
 
-    /// Lets a rank do what it can do now.
-    fn advance(&mut self, rank: u32) -> Result<(), GraphError> {
-        let of = &mut self.ranks[rank as usize];
-        of.advance(rank, &mut self.shared).map_err(|error| match self.shared.parts.as_slice() {
-            [_] => error,
-            parts => GraphError::Of { name: parts[of.part].report.name.clone(), error: Box::new(error) },
-        })
-    }
-
-    /// Opens the NICs of all ranks, before simulated time starts.
-    fn set_up(&mut self) {
-        let shared = &mut self.shared;
-        for (index, rank) in self.ranks.iter_mut().enumerate() {
-            let mut port = Port {
-                world: &mut shared.world,
-                rank: index as u32,
-                clock: &mut rank.clock,
-                library: &mut rank.library,
-                costs: &shared.costs,
-            };
-            port.submit(Command::EqAlloc { eq: EQ, count: 1 << 20 });
-            for (pt, options) in portal_table() {
-                port.submit(Command::PtAlloc { pt, options, eq: EQ });
-            }
-            rank.endpoint = Some(Endpoint::tagged(shared.message.clone(), EQ, rank.process, &mut port));
+    /// Opens the NICs of all ranks, before simulated time starts, and has all of them begin at its start.
+    fn set_up(&mut self) -> SimTime {
+        let mut opened = SimTime::ZERO;
+        for rank in 0..self.ranks {
+            self.world.request(rank, |ranks, requests| {
+                let place = ranks.place(rank);
+                let (of, shared) = (&mut ranks.ranks[place], &ranks.state.shared);
+                let mut port = Port { world: requests, rank, clock: &mut of.clock, library: &mut of.library, costs: &shared.costs };
+                port.submit(Command::EqAlloc { eq: EQ, count: 1 << 20 });
+                for (pt, options) in portal_table() {
+                    port.submit(Command::PtAlloc { pt, options, eq: EQ });
+                }
+                of.endpoint = Some(Endpoint::tagged(shared.message.clone(), EQ, of.process, &mut port));
+            });
             // One after the other: the commands of all together would take more memory than the ranks.
-            shared.world.drain();
-            shared.world.trim(index as u32);
-            shared.world.memory.notices.clear();
+            opened = opened.max(self.world.drain(rank));
+            self.world.trim(rank);
         }
-        shared.epoch = shared.world.now();
-        if let Some(watch) = &mut shared.watch {
-            watch.begin(shared.epoch);
+        let epoch = SimTime(opened.as_ps().max(1).div_ceil(EPOCH.as_ps()) * EPOCH.as_ps());
+        self.world.start_recording(epoch);
+        for ranks in self.world.all() {
+            ranks.state.epoch = epoch;
+            ranks.runs = true;
+            ranks.ranks.iter_mut().for_each(|rank| rank.clock = epoch);
+            if let Some(watch) = &mut ranks.state.watch {
+                watch.begin(epoch);
+            }
         }
-        shared.world.start_recording();
+        for rank in 0..self.ranks {
+            self.world.request(rank, |_, requests| requests.set_alarm(rank, epoch));
+        }
+        epoch
     }
 
-    fn finish(self, failure: Option<String>) -> Outcome {
-        let Replay { shared, ranks } = self;
-        let epoch = shared.epoch;
+    fn finish(mut self, epoch: SimTime, failure: Option<String>) -> Outcome {
         let since = |time: SimTime| time.saturating_sub(epoch);
-        let rank_finish: Vec<SimTime> = ranks.iter().map(|rank| since(rank.finish.unwrap_or(rank.clock))).collect();
+        let mut rank_finish = vec![SimTime::ZERO; self.ranks as usize];
+        let mut digests = vec![Digest::default(); self.ranks as usize];
+        let report = |application: &Application| Report { name: application.name.clone(), ranks: application.ranks, ..Report::default() };
+        let mut applications: Vec<Report> = self.shared.applications.iter().map(report).collect();
+        for ranks in self.world.all() {
+            for (rank, &number) in ranks.ranks.iter().zip(&ranks.numbers) {
+                rank_finish[number as usize] = since(rank.finish.unwrap_or(rank.clock));
+                digests[number as usize] = rank.digest;
+            }
+            for (application, tally) in applications.iter_mut().zip(&ranks.state.tallies) {
+                application.unfinished += tally.unfinished;
+                application.messages += tally.messages;
+                application.bytes = application.bytes.saturating_add(tally.bytes);
+                application.fct.merge(&tally.fct);
+            }
+        }
         let mut digest = Digest::default();
-        let applications = shared.parts.into_iter().map(|mut state| {
-            let first = state.first_rank as usize;
-            let ends = &rank_finish[first..first + state.report.ranks as usize];
-            state.report.finish = ends.iter().copied().max().unwrap_or_default();
-            state.report.unfinished = state.unfinished;
-            state.report.digest = state.digest.value();
-            digest.word(state.report.digest);
-            state.report
-        });
-        let applications: Vec<Application> = applications.collect();
-        digest.word(shared.world.digest());
-        let totals = shared.world.recorded();
+        for (report, application) in applications.iter_mut().zip(&self.shared.applications) {
+            let ranks = application.first_rank as usize..(application.first_rank + application.ranks) as usize;
+            report.finish = rank_finish[ranks.clone()].iter().copied().max().unwrap_or_default();
+            let mut of_ranks = Digest::default();
+            digests[ranks].iter().for_each(|digest| of_ranks.word(digest.value()));
+            report.digest = of_ranks.value();
+            digest.word(report.digest);
+        }
+        digest.word(self.world.digest());
+        let totals = self.world.recorded();
         let finish = rank_finish.iter().copied().max().unwrap_or_default();
         Outcome {
             finish,
-            seen: shared.watch.map(|watch| watch.finish(finish)),
+            seen: self.world.processes().state.watch.take().map(|watch| watch.finish(finish)),
             applications,
             rank_finish,
             events: totals.events,
@@ -345,27 +563,30 @@ impl Replay {
     }
 
     /// Nothing can happen any more.
-    fn stuck(&self) -> String {
-        let count = self.ranks.iter().filter(|rank| rank.finish.is_none()).count();
+    fn stuck(&mut self) -> String {
+        let count: usize = self.world.all().map(|ranks| ranks.ranks.iter().filter(|rank| rank.finish.is_none()).count()).sum();
         format!("deadlock: nothing can happen any more, {count} ranks have not ended{}", self.waiting())
     }
 
     /// What ranks wait for, a line each.
-    fn waiting(&self) -> String {
+    fn waiting(&mut self) -> String {
         const SHOWN: usize = 10;
-        let waiting: Vec<&Rank> = self.ranks.iter().filter(|rank| rank.finish.is_none()).collect();
-        let mut text = String::new();
-        for rank in waiting.iter().take(SHOWN) {
-            let part = &self.shared.parts[rank.part];
-            let open = rank.window.iter().enumerate().find(|(_, node)| node.started && !node.done);
-            let what = match open {
-                Some((index, node)) => format!("operation {} does not end: {}", rank.first + index as u64, node.operation.kind),
-                None => String::from("its operations wait for others that do not start"),
-            };
-            text += &format!("\n  {} rank {}: {what}", part.report.name, rank.number);
+        let mut lines = Vec::new();
+        for ranks in self.world.all() {
+            for (rank, &number) in ranks.ranks.iter().zip(&ranks.numbers).filter(|(rank, _)| rank.finish.is_none()) {
+                let open = rank.window.iter().enumerate().find(|(_, node)| node.started && !node.done);
+                let what = match open {
+                    Some((index, node)) => format!("operation {} does not end: {}", rank.first + index as u64, node.operation.kind),
+                    None => String::from("its operations wait for others that do not start"),
+                };
+                let name = &ranks.state.shared.applications[rank.part].name;
+                lines.push((number, format!("\n  {name} rank {}: {what}", rank.number)));
+            }
         }
-        if waiting.len() > SHOWN {
-            text += &format!("\n  ... and {} more", waiting.len() - SHOWN);
+        lines.sort_unstable();
+        let mut text: String = lines.iter().take(SHOWN).map(|(_, line)| line.as_str()).collect();
+        if lines.len() > SHOWN {
+            text += &format!("\n  ... and {} more", lines.len() - SHOWN);
         }
         text
     }
@@ -389,6 +610,8 @@ impl Rank {
             ready: VecDeque::new(),
             delayed: Vec::new(),
             running: Vec::new(),
+            sent: 0,
+            digest: Digest::default(),
             finish: None,
         }
     }
@@ -401,13 +624,13 @@ impl Rank {
         }
     }
 
-    fn port<'a>(clock: &'a mut SimTime, library: &'a mut Library, index: u32, world: &'a mut World<Mailbox>, costs: &'a Costs) -> Port<'a> {
-        Port { world, rank: index, clock, library, costs }
+    fn port<'a>(clock: &'a mut SimTime, library: &'a mut Library, rank: u32, desk: &'a mut Desk<'_>) -> Port<'a> {
+        Port { world: &mut *desk.world, rank, clock, library, costs: &desk.state.shared.costs }
     }
 
     /// Does what can be done now. `index` is the rank among all.
-    fn advance(&mut self, index: u32, shared: &mut Shared) -> Result<(), GraphError> {
-        let now = shared.world.now();
+    fn advance(&mut self, index: u32, desk: &mut Desk<'_>) -> Result<(), GraphError> {
+        let now = desk.world.now();
         if !self.delayed.is_empty() {
             // The order in which they became ready.
             self.delayed.sort_unstable();
@@ -415,51 +638,52 @@ impl Rank {
             self.ready.extend(self.delayed.drain(..due).map(|(_, number)| number));
         }
         loop {
-            self.refill(shared)?;
+            self.refill(desk)?;
             if let Some(number) = self.ready.pop_front() {
-                self.start(index, number, shared)?;
+                self.start(index, number, desk)?;
             } else if let Some((time, news)) = self.inbox.pop_front() {
                 self.clock = self.clock.max(time);
                 let event = match news {
                     News::Event(event) => event,
                     News::Copied(told) => {
-                        self.told(index, told, shared)?;
+                        self.told(index, told, desk)?;
                         continue;
                     }
                 };
                 if let Some(endpoint) = &mut self.endpoint {
-                    endpoint.event(&mut Self::port(&mut self.clock, &mut self.library, index, &mut shared.world, &shared.costs), event);
+                    endpoint.event(&mut Self::port(&mut self.clock, &mut self.library, index, desk), event);
                 }
-                self.complete(index, shared)?;
+                self.complete(index, desk)?;
             } else {
                 break;
             }
         }
         if self.finish.is_none() && self.exhausted && self.window.is_empty() {
             self.finish = Some(self.clock);
-            shared.parts[self.part].unfinished -= 1;
+            desk.state.tallies[self.part].unfinished -= 1;
         }
         Ok(())
     }
 
     /// Takes operations from the program, as many as it has to look ahead.
-    fn refill(&mut self, shared: &mut Shared) -> Result<(), GraphError> {
-        let state = &mut shared.parts[self.part];
-        let limit = match state.part.program.order() {
+    fn refill(&mut self, desk: &mut Desk<'_>) -> Result<(), GraphError> {
+        let State { shared, after: dependencies, known, epoch, .. } = &mut *desk.state;
+        let application = &shared.applications[self.part];
+        let limit = match application.order {
             Order::Sequential => 1,
             Order::Causal => CAUSAL_WINDOW,
             Order::Graph => usize::MAX,
         };
         while !self.exhausted && self.unstarted < limit {
-            let Some(operation) = state.part.program.next(self.number, &mut shared.after)? else {
+            let Some(operation) = application.source().program.next(self.number, dependencies)? else {
                 self.exhausted = true;
                 break;
             };
             let number = self.first + self.window.len() as u64;
             // Without dependencies: from the start. What is over has been seen by now.
-            let after = if shared.after.is_empty() { shared.epoch } else { self.clock };
+            let after = if dependencies.is_empty() { *epoch } else { self.clock };
             let mut node = Node { operation, waits: 0, after, started: false, done: false, dependents: Vec::new() };
-            for dependency in &shared.after {
+            for dependency in &*dependencies {
                 // Operations before the window are over.
                 let Some(place) = dependency.operation.checked_sub(self.first) else { continue };
                 let Some(other) = self.window.get_mut(place as usize) else { continue };
@@ -471,9 +695,9 @@ impl Rank {
             let free = node.waits == 0;
             self.window.push_back(node);
             self.unstarted += 1;
-            shared.started += 1;
+            *known += 1;
             if free {
-                self.enqueue(number, shared_scale(state, self.number), &mut shared.world, state.first_rank + self.number)?;
+                self.enqueue(number, application.scale(self.number), &mut *desk.world, application.first_rank + self.number)?;
             }
         }
         Ok(())
@@ -484,7 +708,7 @@ impl Rank {
     }
 
     /// Nothing holds it back but its delay.
-    fn enqueue(&mut self, number: u64, scale: f64, world: &mut World<Mailbox>, index: u32) -> Result<(), GraphError> {
+    fn enqueue(&mut self, number: u64, scale: f64, world: &mut dyn Requests<Started>, index: u32) -> Result<(), GraphError> {
         let beyond = self.beyond(number);
         let node = self.node(number);
         let delay = node.operation.delay.scaled(scale).map_err(&beyond)?;
@@ -506,7 +730,7 @@ impl Rank {
     }
 
     /// What waited for `event` of `number` does not any more.
-    fn passed(&mut self, number: u64, event: Event, index: u32, shared: &mut Shared) -> Result<(), GraphError> {
+    fn passed(&mut self, number: u64, event: Event, index: u32, desk: &mut Desk<'_>) -> Result<(), GraphError> {
         let clock = self.clock;
         let mut dependents = std::mem::take(&mut self.node(number).dependents);
         for &(dependent, _) in dependents.iter().filter(|(_, wanted)| *wanted == event) {
@@ -514,8 +738,8 @@ impl Rank {
             node.waits -= 1;
             node.after = node.after.max(clock);
             if node.waits == 0 {
-                let scale = shared_scale(&shared.parts[self.part], self.number);
-                self.enqueue(dependent, scale, &mut shared.world, index)?;
+                let scale = desk.state.shared.applications[self.part].scale(self.number);
+                self.enqueue(dependent, scale, &mut *desk.world, index)?;
             }
         }
         dependents.retain(|(_, wanted)| *wanted != event);
@@ -523,16 +747,16 @@ impl Rank {
         Ok(())
     }
 
-    fn started(&mut self, number: u64, index: u32, shared: &mut Shared) -> Result<(), GraphError> {
+    fn started(&mut self, number: u64, index: u32, desk: &mut Desk<'_>) -> Result<(), GraphError> {
         self.node(number).started = true;
         self.unstarted -= 1;
-        self.passed(number, Event::Started, index, shared)
+        self.passed(number, Event::Started, index, desk)
     }
 
-    fn done(&mut self, number: u64, index: u32, shared: &mut Shared) -> Result<(), GraphError> {
+    fn done(&mut self, number: u64, index: u32, desk: &mut Desk<'_>) -> Result<(), GraphError> {
         self.node(number).done = true;
-        shared.done += 1;
-        self.passed(number, Event::Done, index, shared)?;
+        desk.state.done += 1;
+        self.passed(number, Event::Done, index, desk)?;
         while self.window.front().is_some_and(|node| node.done) {
             self.window.pop_front();
             self.first += 1;
@@ -540,43 +764,45 @@ impl Rank {
         Ok(())
     }
 
-    fn start(&mut self, index: u32, number: u64, shared: &mut Shared) -> Result<(), GraphError> {
+    fn start(&mut self, index: u32, number: u64, desk: &mut Desk<'_>) -> Result<(), GraphError> {
         let node = self.node(number);
         let (kind, after) = (node.operation.kind, node.after);
         self.clock = self.clock.max(after);
-        let base = shared.parts[self.part].first_rank;
-        let ranks = shared.parts[self.part].report.ranks;
+        let &Application { first_rank: base, ranks, .. } = &desk.state.shared.applications[self.part];
         let number_in_trace = self.number;
         let check = |peer: u32| {
             if peer < ranks { Ok(base + peer) } else { Err(GraphError::Peer { rank: number_in_trace, operation: number, peer, ranks }) }
         };
         match kind {
             Kind::Compute { duration } => {
-                self.started(number, index, shared)?;
-                let duration = duration.scaled(shared_scale(&shared.parts[self.part], self.number));
+                self.started(number, index, desk)?;
+                let duration = duration.scaled(desk.state.shared.applications[self.part].scale(self.number));
                 self.clock = duration.and_then(|duration| self.clock.checked_add(duration)).map_err(self.beyond(number))?;
-                self.done(number, index, shared)?;
+                self.done(number, index, desk)?;
             }
             Kind::Send { to, bytes, tag } => {
-                let injected = self.send(index, check(to)?, u64::from(tag), bytes, number, shared);
-                self.started(number, index, shared)?;
+                let injected = self.send(index, check(to)?, u64::from(tag), bytes, number, desk);
+                self.started(number, index, desk)?;
                 if injected {
-                    self.done(number, index, shared)?;
+                    self.done(number, index, desk)?;
                 }
             }
             Kind::Receive { from, bytes, tag } => {
                 let from = from.map(check).transpose()?;
                 let (tag, ignore) = tag.map_or((0, u64::from(u32::MAX)), |tag| (u64::from(tag), 0));
-                self.receive(index, from, tag, ignore, (bytes, number), shared);
-                self.started(number, index, shared)?;
+                self.receive(index, from, tag, ignore, (bytes, number), desk);
+                self.started(number, index, desk)?;
             }
             Kind::Collective(call) => {
-                let state = &mut shared.parts[self.part];
+                let application = &desk.state.shared.applications[self.part];
+                let communicators = &application.communicators;
                 let no_member = || GraphError::Member { rank: number_in_trace, operation: number, communicator: call.communicator };
-                let position = state.communicators.position(call.communicator, self.number).ok_or_else(no_member)?;
-                let size = state.communicators.size(call.communicator).unwrap_or(0);
-                state.meetings.join(narrows_trace::Part { rank: number_in_trace, operation: number, call }, size)?;
-                let schedule = state.part.collectives.schedule(&call, &state.communicators);
+                let position = communicators.position(call.communicator, self.number).ok_or_else(no_member)?;
+                let size = communicators.size(call.communicator).unwrap_or(0);
+                let mut source = application.source();
+                source.meetings.join(narrows_trace::Part { rank: number_in_trace, operation: number, call }, size)?;
+                let schedule = source.collectives.schedule(&call, communicators);
+                drop(source);
                 let schedule = schedule.map_err(|error| GraphError::Schedule { rank: self.number, operation: number, error })?;
                 self.running.push(Running {
                     number,
@@ -588,21 +814,21 @@ impl Rank {
                     open_receives: 0,
                     ahead: NOT_POSTED,
                 });
-                self.started(number, index, shared)?;
-                self.rounds(index, self.running.len() - 1, shared)?;
+                self.started(number, index, desk)?;
+                self.rounds(index, self.running.len() - 1, desk)?;
             }
         }
-        self.complete(index, shared)
+        self.complete(index, desk)
     }
 
     /// Starts rounds of a collective until one has messages, or it is over.
-    fn rounds(&mut self, index: u32, place: usize, shared: &mut Shared) -> Result<(), GraphError> {
-        let mut actions = std::mem::take(&mut shared.actions);
+    fn rounds(&mut self, index: u32, place: usize, desk: &mut Desk<'_>) -> Result<(), GraphError> {
+        let mut actions = std::mem::take(&mut desk.state.actions);
         loop {
             let running = &mut self.running[place];
             if running.round == running.schedule.rounds(running.position) {
                 let number = self.running.swap_remove(place).number;
-                self.done(number, index, shared)?;
+                self.done(number, index, desk)?;
                 break;
             }
             running.schedule.round(running.position, running.round, &mut actions);
@@ -613,29 +839,29 @@ impl Rank {
             let posted = std::mem::replace(&mut running.ahead, NOT_POSTED);
             let mut open = 0;
             if is_copied {
-                open += self.copied_round(index, place, &mut actions, shared)?;
+                open += self.copied_round(index, place, &mut actions, desk)?;
             }
             // Receives first, as MPI libraries do: a message that finds its receive is not copied.
-            let receives = if posted == NOT_POSTED { self.post_receives(index, communicator, context, &actions, shared)? } else { posted };
+            let receives = if posted == NOT_POSTED { self.post_receives(index, communicator, context, &actions, desk)? } else { posted };
             for action in &actions {
                 if let Action::Send { to, piece } = *action {
-                    let to = self.member(communicator, to, context, shared)?;
+                    let to = self.member(communicator, to, context, desk)?;
                     let bytes = self.running[place].schedule.bytes(piece);
-                    open += u32::from(!self.send(index, to, tag, bytes, context, shared));
+                    open += u32::from(!self.send(index, to, tag, bytes, context, desk));
                 }
             }
             let running = &mut self.running[place];
             (running.open, running.open_receives) = (open + receives, receives);
             if running.schedule.posts_ahead(running.round) {
                 running.schedule.round(running.position, running.round, &mut actions);
-                let ahead = self.post_receives(index, communicator, context, &actions, shared)?;
+                let ahead = self.post_receives(index, communicator, context, &actions, desk)?;
                 self.running[place].ahead = ahead;
             }
             if self.running[place].open > 0 {
                 break;
             }
         }
-        shared.actions = actions;
+        desk.state.actions = actions;
         Ok(())
     }
 
@@ -646,13 +872,13 @@ impl Rank {
         communicator: u32,
         context: u64,
         actions: &[Action],
-        shared: &mut Shared,
+        desk: &mut Desk<'_>,
     ) -> Result<u32, GraphError> {
         let mut count = 0;
         for action in actions {
             if let Action::Receive { from, .. } = *action {
-                let from = self.member(communicator, from, context, shared)?;
-                self.receive(index, Some(from), COLLECTIVE_TAG | u64::from(communicator), 0, (ROOM, context), shared);
+                let from = self.member(communicator, from, context, desk)?;
+                self.receive(index, Some(from), COLLECTIVE_TAG | u64::from(communicator), 0, (ROOM, context), desk);
                 count += 1;
             }
         }
@@ -660,52 +886,52 @@ impl Rank {
     }
 
     /// The rank, among all, at a position of a communicator; `context` is the collective's.
-    fn member(&self, communicator: u32, position: u32, context: u64, shared: &Shared) -> Result<u32, GraphError> {
-        let state = &shared.parts[self.part];
-        let member = state.communicators.member(communicator, position);
+    fn member(&self, communicator: u32, position: u32, context: u64, desk: &Desk<'_>) -> Result<u32, GraphError> {
+        let application = &desk.state.shared.applications[self.part];
+        let member = application.communicators.member(communicator, position);
         let operation = context & !COLLECTIVE_CONTEXT;
         let rank = member.ok_or(GraphError::Position { rank: self.number, operation, communicator, position })?;
-        Ok(state.first_rank + rank)
+        Ok(application.first_rank + rank)
     }
 
     /// Takes the messages that switches copy out of a round and sees to them; how many of them are open.
-    fn copied_round(&mut self, index: u32, place: usize, actions: &mut Vec<Action>, shared: &mut Shared) -> Result<u32, GraphError> {
+    fn copied_round(&mut self, index: u32, place: usize, actions: &mut Vec<Action>, desk: &mut Desk<'_>) -> Result<u32, GraphError> {
         let Running { number, ref schedule, communicator, position, .. } = self.running[place];
         let (root, context) = (schedule.root(), COLLECTIVE_CONTEXT | number);
-        let root_rank = self.member(communicator, root, context, shared)?;
+        let root_rank = self.member(communicator, root, context, desk)?;
         let mut open = 0;
         if position == root {
             let copied = |action: &Action| matches!(*action, Action::Send { to, .. } if schedule.copied().binary_search(&to).is_ok());
             let Some(&Action::Send { piece, .. }) = actions.iter().find(|action| copied(action)) else { return Ok(0) };
             actions.retain(|action| !copied(action));
             let bytes = schedule.bytes(piece);
-            let way = match shared.copied.ways.get(&(self.part, communicator, root)) {
+            let way = match desk.state.copied.ways.get(&(self.part, communicator, root)) {
                 Some(way) => way.clone(),
                 None => {
-                    let targets = schedule.copied().iter().map(|&member| self.member(communicator, member, context, shared));
+                    let targets = schedule.copied().iter().map(|&member| self.member(communicator, member, context, desk));
                     let targets: Vec<u32> = targets.collect::<Result<_, _>>()?;
-                    let way = shared.world.tree(index, &targets);
+                    let way = desk.world.tree(index, &targets);
                     let way = way.map_err(|error| GraphError::Multicast { rank: self.number, operation: number, error })?;
-                    shared.copied.ways.insert((self.part, communicator, root), way.clone());
+                    desk.state.copied.ways.insert((self.part, communicator, root), way.clone());
                     way
                 }
             };
             let key = self.copied.next(communicator, root_rank);
-            let token = shared.copied.start(key, bytes, self.clock, context, way.1.len() as u32);
-            self.clock += shared.costs.post;
-            shared.world.multicast(index, self.clock, (&way.0, &way.1), bytes, token);
+            let token = desk.state.copied.start(key, bytes, self.clock, context, way.1.len() as u32);
+            self.clock += desk.state.shared.costs.post;
+            desk.world.multicast(index, self.clock, &way, bytes, token);
             // A short message is copied as it is posted, and then over.
-            if bytes <= shared.message.inject_limit && bytes > shared.costs.pio_limit {
-                self.clock += shared.costs.copy.time_for(Bytes(bytes));
+            if bytes <= desk.state.shared.message.inject_limit && bytes > desk.state.shared.costs.pio_limit {
+                self.clock += desk.state.shared.costs.copy.time_for(Bytes(bytes));
             }
-            open += u32::from(bytes > shared.message.inject_limit);
+            open += u32::from(bytes > desk.state.shared.message.inject_limit);
         } else if schedule.copied().binary_search(&position).is_ok() {
             let before = actions.len();
             actions.retain(|action| !matches!(action, Action::Receive { .. }));
             for _ in actions.len()..before {
                 let key = self.copied.next(communicator, root_rank);
                 match self.copied.ask(key, context, self.clock) {
-                    Some(token) => self.received_copy(index, (token, number), true, shared)?,
+                    Some(token) => self.received_copy((token, number), true, desk)?,
                     None => open += 1,
                 }
             }
@@ -714,51 +940,51 @@ impl Rank {
     }
 
     /// News of a broadcast that switches copy.
-    fn told(&mut self, index: u32, told: Told, shared: &mut Shared) -> Result<(), GraphError> {
-        let message = shared.copied.get(told.token);
+    fn told(&mut self, index: u32, told: Told, desk: &mut Desk<'_>) -> Result<(), GraphError> {
+        let message = desk.state.copied.get(told.token);
         let context = if told.sent {
-            shared.copied.settle(told.token);
-            if message.bytes <= shared.message.inject_limit {
+            desk.state.copied.settle(told.token);
+            if message.bytes <= desk.state.shared.message.inject_limit {
                 return Ok(());
             }
-            self.clock += shared.costs.completion;
+            self.clock += desk.state.shared.costs.completion;
             message.context
         } else {
             let Some((context, early)) = self.copied.arrive(message.key, told.token, told.at) else { return Ok(()) };
-            self.received_copy(index, (told.token, context & !COLLECTIVE_CONTEXT), early, shared)?;
+            self.received_copy((told.token, context & !COLLECTIVE_CONTEXT), early, desk)?;
             context
         };
-        self.part_done(context & !COLLECTIVE_CONTEXT, false, index, shared)
+        self.part_done(context & !COLLECTIVE_CONTEXT, false, index, desk)
     }
 
     /// A rank takes a message; one that came before it was asked for is copied.
-    fn received_copy(&mut self, index: u32, (token, number): (u32, u64), early: bool, shared: &mut Shared) -> Result<(), GraphError> {
-        let message = shared.copied.get(token);
-        self.clock += shared.costs.completion;
+    fn received_copy(&mut self, (token, number): (u32, u64), early: bool, desk: &mut Desk<'_>) -> Result<(), GraphError> {
+        let message = desk.state.copied.get(token);
+        self.clock += desk.state.shared.costs.completion;
         if early {
-            self.clock += shared.costs.copy.time_for(Bytes(message.bytes));
+            self.clock += desk.state.shared.costs.copy.time_for(Bytes(message.bytes));
         }
-        shared.copied.settle(token);
-        self.count(index, message.bytes, Flight { start: message.start, from: message.key.1 }, number, shared)
+        desk.state.copied.settle(token);
+        self.count(message.bytes, (message.key.1, message.start), number, desk)
     }
 
-    /// A message has been received, by an operation.
-    fn count(&mut self, index: u32, bytes: u64, flight: Flight, number: u64, shared: &mut Shared) -> Result<(), GraphError> {
-        let state = &mut shared.parts[self.part];
-        state.report.messages += 1;
-        state.report.bytes = state.report.bytes.checked_add(bytes).ok_or_else(|| self.beyond(number)(Excess::Bytes))?;
-        let fct = self.clock.saturating_sub(flight.start);
-        state.report.fct.add(fct);
-        let since = SimTime(self.clock.as_ps() - shared.epoch.as_ps());
-        if let Some(watch) = &mut shared.watch {
+    /// A message that `from` started at `start` has been received, by an operation.
+    fn count(&mut self, bytes: u64, (from, start): (u32, SimTime), number: u64, desk: &mut Desk<'_>) -> Result<(), GraphError> {
+        let tally = &mut desk.state.tallies[self.part];
+        tally.messages += 1;
+        tally.bytes = tally.bytes.checked_add(bytes).ok_or_else(|| self.beyond(number)(Excess::Bytes))?;
+        let fct = self.clock.saturating_sub(start);
+        tally.fct.add(fct);
+        let since = SimTime(self.clock.as_ps() - desk.state.epoch.as_ps());
+        if let Some(watch) = &mut desk.state.watch {
             watch.received(self.part, bytes, since, fct);
         }
-        state.digest.event(since, u64::from(index) << 32 | u64::from(flight.from));
+        self.digest.event(since, u64::from(from));
         Ok(())
     }
 
     /// A message of a collective is complete: of the current round, or a receive of the next one when all of this one are.
-    fn part_done(&mut self, number: u64, receive: bool, index: u32, shared: &mut Shared) -> Result<(), GraphError> {
+    fn part_done(&mut self, number: u64, receive: bool, index: u32, desk: &mut Desk<'_>) -> Result<(), GraphError> {
         if let Some(place) = self.running.iter().position(|running| running.number == number) {
             let running = &mut self.running[place];
             if receive && running.ahead != NOT_POSTED && running.open_receives == 0 {
@@ -768,38 +994,40 @@ impl Rank {
             running.open_receives -= u32::from(receive && running.open_receives > 0);
             running.open -= 1;
             if self.running[place].open == 0 {
-                return self.rounds(index, place, shared);
+                return self.rounds(index, place, desk);
             }
         }
         Ok(())
     }
 
     /// True when the send is over: short messages are copied as they are posted.
-    fn send(&mut self, index: u32, to: u32, tag: u64, length: u64, context: u64, shared: &mut Shared) -> bool {
-        let inject = length <= shared.message.inject_limit;
-        let flight = shared.flights.start(Flight { start: self.clock, from: index });
-        let send = Send {
+    fn send(&mut self, index: u32, to: u32, tag: u64, length: u64, context: u64, desk: &mut Desk<'_>) -> bool {
+        let inject = length <= desk.state.shared.message.inject_limit;
+        let number = self.sent;
+        self.sent = self.sent.wrapping_add(1);
+        desk.world.post(to, Started { from: index, number, start: self.clock });
+        let send = narrows_message::Send {
             queue: Queue::Tagged,
-            target: process_of(shared, to),
+            target: desk.process(to),
             tag,
-            data: Some(flight),
+            data: Some(number),
             buffer: 0,
             length,
             context,
             inject,
             completes: if inject { Completes::Never } else { Completes::BufferFree },
         };
-        let mut port = Self::port(&mut self.clock, &mut self.library, index, &mut shared.world, &shared.costs);
+        let mut port = Self::port(&mut self.clock, &mut self.library, index, desk);
         if let Some(endpoint) = &mut self.endpoint {
             endpoint.send(&mut port, send).expect("a rank with a million open requests is far beyond what MPI programs have");
         }
         inject
     }
 
-    fn receive(&mut self, index: u32, from: Option<u32>, tag: u64, ignore: u64, (length, context): (u64, u64), shared: &mut Shared) {
+    fn receive(&mut self, index: u32, from: Option<u32>, tag: u64, ignore: u64, (length, context): (u64, u64), desk: &mut Desk<'_>) {
         let receive = Receive {
             queue: Queue::Tagged,
-            source: from.map(|from| process_of(shared, from)),
+            source: from.map(|from| desk.process(from)),
             tag,
             ignore,
             buffer: 0,
@@ -808,7 +1036,7 @@ impl Rank {
             completion: true,
             multi: None,
         };
-        let mut port = Self::port(&mut self.clock, &mut self.library, index, &mut shared.world, &shared.costs);
+        let mut port = Self::port(&mut self.clock, &mut self.library, index, desk);
         if let Some(endpoint) = &mut self.endpoint {
             endpoint.receive(&mut port, receive).expect("a rank with a million open requests is far beyond what MPI programs have");
         }
@@ -826,38 +1054,26 @@ impl Rank {
     }
 
     /// Hands completions to the program.
-    fn complete(&mut self, index: u32, shared: &mut Shared) -> Result<(), GraphError> {
+    fn complete(&mut self, index: u32, desk: &mut Desk<'_>) -> Result<(), GraphError> {
         while let Some(completion) = self.endpoint.as_mut().and_then(Endpoint::next_completion) {
-            self.clock += shared.costs.completion;
+            self.clock += desk.state.shared.costs.completion;
             if completion.status != Status::Ok {
                 return Err(self.refused(&completion));
             }
             if completion.kind == CompletionKind::Receive
-                && let Some(slot) = completion.data
+                && let Some(number) = completion.data
             {
-                let flight = shared.flights.end(slot);
-                self.count(index, completion.full_length, flight, completion.context & !COLLECTIVE_CONTEXT, shared)?;
+                let from = desk.sender(completion.source);
+                let start = desk.state.flights.remove(&(from, number)).expect("a message that is here has been started");
+                self.count(completion.full_length, (from, start), completion.context & !COLLECTIVE_CONTEXT, desk)?;
             }
             if completion.context & COLLECTIVE_CONTEXT == 0 {
-                self.done(completion.context, index, shared)?;
+                self.done(completion.context, index, desk)?;
             } else {
                 let receive = completion.kind == CompletionKind::Receive;
-                self.part_done(completion.context & !COLLECTIVE_CONTEXT, receive, index, shared)?;
+                self.part_done(completion.context & !COLLECTIVE_CONTEXT, receive, index, desk)?;
             }
         }
         Ok(())
-    }
-}
-
-fn process_of(shared: &Shared, rank: u32) -> ProcessId {
-    let part = shared.parts.partition_point(|part| part.first_rank <= rank) - 1;
-    let state = &shared.parts[part];
-    state.part.processes[(rank - state.first_rank) as usize]
-}
-
-fn shared_scale(state: &PartState, rank: u32) -> f64 {
-    match state.part.scale.as_slice() {
-        [one] => *one,
-        each => each[rank as usize],
     }
 }

@@ -1,10 +1,9 @@
 //! The Portals library of a replayed rank: what [`narrows_message::Portals`] asks for, done by the simulated NIC itself.
 
+use crate::machine::Started;
 use narrows_message::Portals;
-use narrows_portals::{
-    AckRequest, Command, EntryId, EqId, List, LocalBuffer, MatchEntry, Notice, RemoteTarget, ReplyCode, SearchOperation,
-};
-use narrows_sim::{Memory, World};
+use narrows_portals::{AckRequest, Command, EntryId, EqId, List, LocalBuffer, MatchEntry, RemoteTarget, ReplyCode, SearchOperation};
+use narrows_sim::Requests;
 use narrows_units::{ByteRate, Bytes, SimTime};
 
 /// Costs of the software on a rank's core: those that a live rank is charged.
@@ -18,24 +17,6 @@ pub struct Costs {
     pub copy: ByteRate,
     /// Longest put whose payload goes with the command.
     pub pio_limit: u64,
-}
-
-/// What the NICs tell ranks. Payloads do not exist.
-#[derive(Debug, Default)]
-pub struct Mailbox {
-    /// Time, rank, what.
-    pub notices: Vec<(SimTime, u32, Notice)>,
-    /// Ranks whose alarm went off.
-    pub alarms: Vec<u32>,
-}
-
-impl Memory for Mailbox {
-    fn notify(&mut self, now: SimTime, rank: u32, notice: Notice) {
-        self.notices.push((now, rank, notice));
-    }
-    fn alarm(&mut self, _: SimTime, rank: u32) {
-        self.alarms.push(rank);
-    }
 }
 
 /// What a rank's Portals library remembers.
@@ -60,7 +41,7 @@ impl Library {
 /// A rank at its library, for as long as a call takes.
 pub struct Port<'a> {
     /// The simulation.
-    pub world: &'a mut World<Mailbox>,
+    pub world: &'a mut dyn Requests<Started>,
     /// Which rank.
     pub rank: u32,
     /// Its clock.

@@ -42,6 +42,14 @@ impl Times {
         self.max = self.max.max(time);
     }
 
+    /// Adds those of another one.
+    pub fn merge(&mut self, other: &Times) {
+        self.counts.iter_mut().zip(&other.counts).for_each(|(count, other)| *count += other);
+        self.count += other.count;
+        self.sum_ps += other.sum_ps;
+        self.max = self.max.max(other.max);
+    }
+
     /// Every bucket with something in it: its longest duration and its count, in rising order.
     pub fn buckets(&self) -> impl Iterator<Item = (SimTime, u64)> + '_ {
         let filled = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);

@@ -4,7 +4,9 @@
 //! Packets and queues are seen on the packet network only, and links not with LogGP; packets belong to the application of the node that sent them, and to none where several
 //! applications share it.
 
-use narrows_fabric::{Network, Observer, PacketArrival};
+use crate::machine::Ranks;
+use narrows_fabric::{Observer, PacketArrival};
+use narrows_sim::World;
 use narrows_topology::Topology;
 use narrows_traffic::Telemetry;
 use narrows_units::SimTime;
@@ -141,11 +143,11 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Watches `network`, on which the ranks of application i are on `nodes[i]`, in periods of `period`. `lanes`: virtual networks times channels.
+    /// Watches the network of `world`, on which the ranks of application i are on `nodes[i]`, in periods of `period`. `lanes`: virtual networks times channels.
     ///
     /// # Panics
     /// When the period is zero.
-    pub fn new(network: &mut Network, topology: Arc<Topology>, lanes: u32, nodes: &[Vec<u32>], period: SimTime) -> Watch {
+    pub(crate) fn new(world: &mut World<Ranks>, topology: Arc<Topology>, lanes: u32, nodes: &[Vec<u32>], period: SimTime) -> Watch {
         assert!(period > SimTime::ZERO, "a period takes time");
         let mut application = vec![NOBODY; topology.hosts() as usize];
         let mut shared = vec![false; application.len()];
@@ -164,8 +166,8 @@ impl Watch {
             period: period.as_ps(),
             epoch: 0,
         }));
-        let packets = matches!(network, Network::Packet(_));
-        let links = network.observe(Box::new(Eye(Arc::clone(&state))));
+        let packets = world.has_packets();
+        let links = world.observe(Box::new(Eye(Arc::clone(&state))));
         let messages = vec![Vec::new(); nodes.len()];
         Watch { state, packets, links, messages, period: period.as_ps(), epoch: 0, next: u64::MAX }
     }
@@ -177,6 +179,11 @@ impl Watch {
         state.epoch = self.epoch;
         state.telemetry.begin(self.epoch);
         state.waiting.iter_mut().for_each(|waiting| waiting.since = epoch.as_ps());
+    }
+
+    /// The end of the period.
+    pub(crate) fn next(&self) -> SimTime {
+        SimTime(self.next)
     }
 
     /// Nothing happens before `time` any more: periods that end by then are over.

@@ -1,3 +1,4 @@
+use crate::escape;
 use std::fmt::Write;
 
 /// A curve of a chart.
@@ -85,10 +86,6 @@ pub(crate) fn number(value: f64) -> String {
         return format!("{value:.0e}");
     }
     format!("{value:.4}").trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
-pub(crate) fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 /// An axis: its ends, as logarithms when it has powers of ten.
@@ -189,7 +186,7 @@ impl Chart {
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" font-size=\"13\">\n\
              <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n<text x=\"{LEFT}\" y=\"26\" font-size=\"16\">{}</text>\n",
-            escaped(&self.title)
+            escape(&self.title)
         );
         self.draw_axes(&frame, &mut svg);
         if filled {
@@ -237,8 +234,8 @@ impl Chart {
             "<path d=\"M{LEFT} {top:.1}V{bottom}H{right}\" fill=\"none\" stroke=\"black\"/>\n\
              <text x=\"{centre:.1}\" y=\"{foot}\" text-anchor=\"middle\">{}</text>\n\
              <text x=\"18\" y=\"{middle:.1}\" transform=\"rotate(-90 18 {middle:.1})\" text-anchor=\"middle\">{}</text>",
-            escaped(&self.x),
-            escaped(&self.y)
+            escape(&self.x),
+            escape(&self.y)
         );
         for (at, label) in &self.marks {
             let x = frame.across(*at);
@@ -249,7 +246,7 @@ impl Chart {
                 "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{top:.1}\" y2=\"{bottom}\" stroke=\"#777\" stroke-dasharray=\"2 3\"/>\
                  <text x=\"{beside:.1}\" y=\"{:.1}\" fill=\"#555\" font-size=\"11\" text-anchor=\"{anchor}\">{}</text>",
                 top + 12.0,
-                escaped(label)
+                escape(label)
             );
         }
     }
@@ -308,7 +305,7 @@ fn draw_curve(curve: &Curve, index: usize, dots: bool, frame: &Frame, svg: &mut 
          <path d=\"M{x} {:.1}h22\" stroke=\"{colour}\" stroke-width=\"2.5\"{dash}/><text x=\"{:.1}\" y=\"{y}\" font-size=\"12\">{}</text>",
         y - 4.0,
         x + 28.0,
-        escaped(&curve.name)
+        escape(&curve.name)
     );
 }
 

@@ -1,4 +1,5 @@
-use crate::chart::{Axis, BOTTOM, Chart, Frame, HEIGHT, LEFT, RIGHT, TOP, WIDTH, escaped, number};
+use crate::chart::{Axis, BOTTOM, Chart, Frame, HEIGHT, LEFT, RIGHT, TOP, WIDTH, number};
+use crate::escape;
 use std::fmt::Write;
 
 /// Values over two axes as coloured cells: an SVG picture of 720 by 440.
@@ -46,7 +47,7 @@ impl HeatMap {
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {HEIGHT}\" font-family=\"sans-serif\" font-size=\"13\">\n\
              <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n<text x=\"{LEFT}\" y=\"26\" font-size=\"16\">{}</text>\n",
             WIDTH + SCALE,
-            escaped(&self.title)
+            escape(&self.title)
         );
         Chart { x: self.x.clone(), y: self.y.clone(), ..Chart::default() }.draw_axes(&frame, &mut svg);
         let columns = self.columns.max(1);
@@ -85,7 +86,7 @@ impl HeatMap {
             svg,
             "<text x=\"{0:.1}\" y=\"{middle:.1}\" transform=\"rotate(-90 {0:.1} {middle:.1})\" text-anchor=\"middle\" font-size=\"11\">{1}</text>",
             left + 30.0,
-            escaped(&self.unit)
+            escape(&self.unit)
         );
         svg + "</svg>\n"
     }

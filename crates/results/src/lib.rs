@@ -3,6 +3,7 @@
 //! * [`Histogram`] — times with all their percentiles in a few kilobytes (HDR).
 //! * [`Table`] — columns that become a Parquet file, CSV or JSON.
 //! * [`Chart`], [`HeatMap`] — curves, areas and coloured cells as SVG pictures.
+//! * [`STYLE`], [`escape`] — of HTML pages.
 //! * [`Progress`] — a bar on a terminal, plain lines elsewhere.
 //! * [`peak_memory`] — of this process.
 //!
@@ -21,6 +22,7 @@ mod chart;
 mod heat;
 mod histogram;
 mod memory;
+mod page;
 mod progress;
 mod table;
 
@@ -28,5 +30,6 @@ pub use chart::{Chart, Curve};
 pub use heat::HeatMap;
 pub use histogram::Histogram;
 pub use memory::peak_memory;
+pub use page::{STYLE, escape};
 pub use progress::Progress;
 pub use table::{Column, Table, TableError};

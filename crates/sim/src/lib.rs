@@ -1,22 +1,45 @@
-//! The simulated machine without what drives it: one event queue, a network, the NICs, and the memory of processes behind a trait.
-//! Live runs ([`Memory`] is that of real processes) and replay (payloads do not exist) are built on it.
+//! The simulated machine without what drives it: the NICs at the ports of a network, in the event loop of [`narrows_fabric::parallel`], and
+//! processes behind a trait. Live runs (the memory is that of real processes) and replay (payloads do not exist) are built on it.
 //!
-//! [`World::submit`] takes the commands of processes, [`World::step`] does one event; what the NICs tell a process comes out of
-//! [`Memory::notify`]. [`World::multicast`] is a message that switches copy.
+//! The way of a message: [`Requests::submit`] takes the command of a process to the NIC of its node (`station`); what the NIC sends goes to the
+//! network, and its header to the region of the target (`inbound`); there the NIC gets both, and what it tells a process comes out of
+//! [`Processes::notify`]. [`Requests::multicast`] is a message that switches copy.
+//!
+//! Several regions run on several threads ([`World::run_while`]); one can be led event by event ([`World::step`]).
 
+mod inbound;
 mod multicast;
+mod station;
 mod world;
 
-pub use multicast::Told;
-pub use world::{Totals, World};
+pub use multicast::{Told, Way};
+pub use station::Requests;
+pub use world::{Setup, Totals, World};
 
 use narrows_nic::{Combine, Fault};
 use narrows_portals::{Notice, Place};
 use narrows_units::SimTime;
 
-/// What the NICs do to the memory of processes. `payload` is a number from [`Memory::reserve`]: it names what came by [`Memory::hold`],
-/// [`Memory::capture`] or [`Memory::fetch`] until [`Memory::release`]. A simulation without payloads (replay) has [`Memory::notify`] only.
-pub trait Memory {
+/// The processes of a region's nodes: what the NICs do to their memory, and what they do about it.
+///
+/// `payload` is a number from [`Processes::reserve`]: it names what came by [`Processes::hold`],
+/// [`Processes::capture`] or [`Processes::fetch`] until [`Processes::release`]. Where payloads do not exist (replay) these need not be
+/// there; where they do, there is one region.
+pub trait Processes: Send {
+    /// What they send to those of other nodes beside the network: it is there before anything that they start now.
+    type Letter: Send;
+    /// What happened has been told: they may act.
+    fn proceed(&mut self, requests: &mut dyn Requests<Self::Letter>) {
+        let _ = requests;
+    }
+    /// A letter for `rank`.
+    fn letter(&mut self, rank: u32, letter: Self::Letter) {
+        let _ = (rank, letter);
+    }
+    /// News of a message that switches copy.
+    fn told(&mut self, told: Told) {
+        let _ = told;
+    }
     /// The process `rank` sees `notice` from `now` on.
     fn notify(&mut self, now: SimTime, rank: u32, notice: Notice);
     /// A number for a payload to come.
@@ -39,7 +62,7 @@ pub trait Memory {
     /// overwritten from now on.
     ///
     /// # Errors
-    /// As [`Memory::capture`].
+    /// As [`Processes::capture`].
     fn fetch(&mut self, payload: u32, from: (u32, Place), length: u64, to: (u32, Place)) -> Result<(), Fault> {
         let _ = (payload, from, length, to);
         Ok(())
@@ -47,7 +70,7 @@ pub trait Memory {
     /// Combines the payload with what `rank` has at `place`; a fetching one keeps the old value as its payload.
     ///
     /// # Errors
-    /// As [`Memory::capture`].
+    /// As [`Processes::capture`].
     fn combine(&mut self, payload: u32, rank: u32, place: Place, length: u64, combine: &Combine) -> Result<(), Fault> {
         let _ = (payload, rank, place, length, combine);
         Ok(())
@@ -55,12 +78,12 @@ pub trait Memory {
     /// Writes the first `length` payload bytes to `rank`.
     ///
     /// # Errors
-    /// As [`Memory::capture`].
+    /// As [`Processes::capture`].
     fn deliver(&mut self, now: SimTime, payload: u32, rank: u32, place: Place, length: u64) -> Result<(), Fault> {
         let _ = (now, payload, rank, place, length);
         Ok(())
     }
-    /// The time that [`World::set_alarm`] was given has come.
+    /// The time that [`Requests::set_alarm`] was given has come.
     fn alarm(&mut self, now: SimTime, rank: u32) {
         let _ = (now, rank);
     }

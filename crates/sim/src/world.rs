@@ -1,29 +1,15 @@
-//! The simulation without processes: one event queue, the network, the NICs.
+//! The simulation: regions with the NICs at their hosts.
 
-use crate::Memory;
-use crate::multicast::{Multicasts, Next, Step, Told};
-use narrows_engine::{Digest, EventQueue};
-use narrows_fabric::{self as fabric, Network, Tree, TreeError};
-use narrows_nic::{self as nic, Combine, Departure, Fault, Header, Nics, PayloadId, Portals, Process, Wire, Wired};
-use narrows_portals::{Command, Notice, Place};
+use crate::station::{Above, Desk, Places, Station};
+use crate::{Processes, Requests};
+use narrows_engine::Digest;
+use narrows_fabric::parallel::{Fabric, along_groups};
+use narrows_fabric::{ConfigError, NetworkConfig, NetworkKind, Observer};
+use narrows_nic::{CommandError, Directory, NicConfig, Nics, Process, Statistics};
+use narrows_portals::{Command, ProcessId};
+use narrows_topology::Topology;
 use narrows_units::SimTime;
 use std::sync::Arc;
-
-/// Ordering keys: the network uses those below, NICs and processes those above.
-const NIC_SOURCES: u32 = 1 << 22;
-const PROCESS_SOURCES: u32 = 1 << 23;
-
-#[derive(Debug)]
-enum Ev {
-    Network(fabric::Event),
-    /// Of the NIC of a node.
-    Nic(u32, nic::Event),
-    /// A header that takes no part of the network.
-    Shortcut(u32, Box<Header>),
-    Command(u32),
-    Alarm(u32),
-    Multicast(Step),
-}
 
 /// Counts of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,332 +28,199 @@ pub struct Totals {
     pub retries: u64,
 }
 
-/// A command on its way from the process to the NIC.
+/// The hardware, and where processes are.
 #[derive(Debug)]
-struct Pending {
-    process: Process,
-    written: SimTime,
-    command: Command,
+pub struct Setup<'a> {
+    /// The network.
+    pub network: &'a NetworkConfig,
+    /// Its graph.
+    pub topology: Topology,
+    /// The NICs.
+    pub nic: NicConfig,
+    /// `places[i]` is where process i lives (its nid is node index + 1).
+    pub places: &'a [ProcessId],
 }
 
 /// Everything simulated.
-pub struct World<M> {
-    queue: EventQueue<Ev>,
-    network: Network,
-    nics: Nics,
-    /// The ranks' memory.
-    pub memory: M,
-    commands: Vec<Option<Pending>>,
-    free_commands: Vec<u32>,
-    lookahead: SimTime,
-    digest: Digest,
-    recording: bool,
+pub struct World<P: Processes> {
+    fabric: Fabric<Station<P>>,
+    places: Arc<Places>,
+    kind: NetworkKind,
     before: Totals,
-    /// The first refused command.
-    pub error: Option<(u32, nic::CommandError)>,
-    transfers: Vec<fabric::Transfer>,
-    notices: Vec<fabric::Notice>,
-    multicasts: Multicasts,
-    wire: Wire<Header>,
 }
 
-struct NicOut<'a, M> {
-    now: SimTime,
-    queue: &'a mut EventQueue<Ev>,
-    memory: &'a mut M,
-    transfers: &'a mut Vec<fabric::Transfer>,
-    digest: &'a mut Digest,
-    recording: bool,
-    wire: &'a mut Wire<Header>,
-}
-
-impl<M: Memory> Wired<Portals> for NicOut<'_, M> {
-    fn wire(&mut self) -> &mut Wire<Header> {
-        self.wire
-    }
-}
-
-impl<M: Memory> nic::Out<Portals> for NicOut<'_, M> {
-    fn schedule(&mut self, at: SimTime, node: u32, event: nic::Event) {
-        self.queue.schedule(at, NIC_SOURCES + node, Ev::Nic(node, event));
+impl<P: Processes> World<P> {
+    /// A machine at rest, in one region: it can be led event by event. `processes` makes its processes for a list of their numbers.
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    ///
+    /// # Panics
+    /// See [`Directory::new`].
+    pub fn whole(setup: Setup<'_>, processes: impl FnOnce(&[u32]) -> P) -> Result<World<P>, ConfigError> {
+        let mut processes = Some(processes);
+        World::assemble(setup, true, &mut |ranks| processes.take().expect("there is one region")(ranks))
     }
 
-    fn depart(&mut self, node: u32, departure: Departure<Header>) {
-        self.transfers.push(self.wire.depart(node, departure));
+    /// A machine at rest, cut along the groups of its topology. `processes` makes those of a region, which it gets as a list of their numbers.
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    ///
+    /// # Panics
+    /// See [`Directory::new`].
+    pub fn regions(setup: Setup<'_>, mut processes: impl FnMut(&[u32]) -> P) -> Result<World<P>, ConfigError> {
+        World::assemble(setup, false, &mut processes)
     }
 
-    fn shortcut(&mut self, at: SimTime, to: u32, header: Header) {
-        self.queue.schedule(at, NIC_SOURCES + to, Ev::Shortcut(to, Box::new(header)));
-    }
-
-    fn reserve(&mut self) -> PayloadId {
-        PayloadId(self.memory.reserve())
-    }
-
-    fn notify(&mut self, process: Process, notice: Notice) {
-        if self.recording {
-            self.digest.event(self.now, u64::from(process.0));
-            notice.words(|word| self.digest.word(word));
-        }
-        self.memory.notify(self.now, process.0, notice);
-    }
-
-    fn capture(&mut self, payload: PayloadId, process: Process, place: Place, length: u64) -> Result<(), Fault> {
-        self.memory.capture(payload.0, process.0, place, length)
-    }
-
-    fn fetch(
-        &mut self,
-        payload: PayloadId,
-        process: Process,
-        place: Place,
-        length: u64,
-        initiator: Process,
-        destination: Place,
-    ) -> Result<(), Fault> {
-        self.memory.fetch(payload.0, (process.0, place), length, (initiator.0, destination))
-    }
-
-    fn inline(&mut self, payload: PayloadId, bytes: Box<[u8]>) {
-        self.memory.hold(payload.0, bytes);
-    }
-
-    fn deliver(&mut self, payload: PayloadId, process: Process, place: Place, length: u64) -> Result<(), Fault> {
-        self.memory.deliver(self.now, payload.0, process.0, place, length)
-    }
-
-    fn combine(&mut self, payload: PayloadId, process: Process, place: Place, length: u64, combine: &Combine) -> Result<(), Fault> {
-        self.memory.combine(payload.0, process.0, place, length, combine)
-    }
-
-    fn release(&mut self, payload: PayloadId) {
-        self.memory.release(payload.0);
-    }
-}
-
-struct NetworkOut<'a> {
-    queue: &'a mut EventQueue<Ev>,
-    notices: &'a mut Vec<fabric::Notice>,
-}
-
-impl fabric::Out for NetworkOut<'_> {
-    fn schedule(&mut self, at: SimTime, source: u32, event: fabric::Event) {
-        debug_assert!(source < NIC_SOURCES);
-        self.queue.schedule(at, source, Ev::Network(event));
-    }
-
-    fn notice(&mut self, notice: fabric::Notice) {
-        self.notices.push(notice);
-    }
-}
-
-impl<M: Memory> World<M> {
-    /// A machine at rest. Commands have no effect before the NICs' lookahead has passed.
-    pub fn new(network: Network, nics: Nics, memory: M) -> Self {
-        let lookahead = nics.lookahead();
-        World {
-            queue: EventQueue::new(),
-            network,
-            nics,
-            memory,
-            commands: Vec::new(),
-            free_commands: Vec::new(),
-            lookahead,
-            digest: Digest::default(),
-            recording: false,
-            before: Totals::default(),
-            error: None,
-            transfers: Vec::new(),
-            notices: Vec::new(),
-            multicasts: Multicasts::default(),
-            wire: Wire::default(),
-        }
+    fn assemble(setup: Setup<'_>, whole: bool, processes: &mut dyn FnMut(&[u32]) -> P) -> Result<World<P>, ConfigError> {
+        let Setup { network, topology, nic, places } = setup;
+        let (nodes, count) = (topology.hosts(), places.len());
+        let directory = Arc::new(Directory::new(nodes, places));
+        let regions = if whole { vec![0; topology.switches() as usize] } else { along_groups(&topology) };
+        let mut places = None;
+        let fabric = Fabric::with_agents(network, topology, regions, |regions| {
+            let (mut locals, mut numbers) = (vec![0; nodes as usize], vec![0; count]);
+            let mut ranks: Vec<Vec<u32>> = Vec::new();
+            for hosts in regions {
+                (0u32..).zip(hosts).for_each(|(local, &host)| locals[host as usize] = local);
+                let of_region = hosts.iter().flat_map(|&host| directory.processes_of(host));
+                let mut of_region: Vec<u32> = of_region.map(|(_, process)| process.0).collect();
+                of_region.sort_unstable();
+                (0u32..).zip(&of_region).for_each(|(number, &rank)| numbers[rank as usize] = number);
+                ranks.push(of_region);
+            }
+            let (mtu, lookahead) = (network.mtu.0, nic.lookahead());
+            let shared = Arc::new(Places { directory, nodes: locals.into(), processes: numbers, mtu, lookahead });
+            places = Some(Arc::clone(&shared));
+            let station = |(hosts, ranks): (&Vec<u32>, &Vec<u32>)| {
+                let nics = Nics::of(nic.clone(), Arc::clone(&shared.directory), hosts, Arc::clone(&shared.nodes));
+                Station::new(nics, processes(ranks), Above::new(Arc::clone(&shared), hosts.len(), ranks.len()))
+            };
+            regions.iter().zip(&ranks).map(station).collect()
+        })?;
+        let places = places.expect("the agents have been made");
+        Ok(World { fabric, places, kind: network.kind, before: Totals::default() })
     }
 
     /// The least time from a command to its first effect.
     pub fn lookahead(&self) -> SimTime {
-        self.lookahead
+        self.places.lookahead
     }
 
-    /// The process `rank` wrote `command` at `written`.
-    pub fn submit(&mut self, rank: u32, written: SimTime, command: Command) {
-        // A rank that was outside, or was woken for no reason, may be behind: it acts now.
-        let arrives = (written + self.lookahead).max(self.queue.now());
-        let pending =
-            Pending { process: Process(rank), written: SimTime(arrives.as_ps() - self.lookahead.as_ps().min(arrives.as_ps())), command };
-        let slot = match self.free_commands.pop() {
-            Some(slot) => {
-                self.commands[slot as usize] = Some(pending);
-                slot
-            }
-            None => {
-                self.commands.push(Some(pending));
-                (self.commands.len() - 1) as u32
-            }
-        };
-        self.queue.schedule(arrives, PROCESS_SOURCES + rank, Ev::Command(slot));
+    /// The users of the processes, which entries may ask for ([`narrows_portals::MatchEntry::uid`]); 0 until then.
+    pub fn set_users(&mut self, user: impl Fn(Process) -> u32) {
+        self.fabric.agents().for_each(|station| station.nics.set_users(&user));
     }
 
-    /// The way of messages from `rank` that switches copy for `ranks`, all on nodes of their own: the tree, and the ranks in its order.
+    /// Shows `observer` the network at work from now on; false, and nothing, on the LogGP network, which has no links.
     ///
-    /// # Errors
-    /// See [`TreeError`].
-    pub fn tree(&self, rank: u32, ranks: &[u32]) -> Result<(Arc<Tree>, Arc<[u32]>), TreeError> {
-        let node = |rank: u32| self.nics.node_of(Process(rank));
-        let mut ranks = ranks.to_vec();
-        ranks.sort_unstable_by_key(|&rank| node(rank));
-        let targets: Vec<u32> = ranks.iter().map(|&rank| node(rank)).collect();
-        Ok((Arc::new(self.network.tree(node(rank), &targets)?), ranks.into()))
-    }
-
-    /// The process `rank` wrote a command at `written` to send `bytes` to all `ranks` of a [`World::tree`]. What becomes of it comes out of [`World::take_told`],
-    /// with `token`. Data go to buffers that the NICs know; nothing is matched.
-    pub fn multicast(&mut self, rank: u32, written: SimTime, (tree, ranks): (&Arc<Tree>, &Arc<[u32]>), bytes: u64, token: u32) {
-        let arrives = (written + self.lookahead).max(self.queue.now());
-        let step = self.multicasts.submit(rank, written, tree, ranks, bytes, token);
-        self.queue.schedule(arrives, PROCESS_SOURCES + rank, Ev::Multicast(step));
-    }
-
-    /// Moves what processes were told of multicasts to the end of `told`.
-    pub fn take_told(&mut self, told: &mut Vec<Told>) {
-        told.append(&mut self.multicasts.told);
-    }
-
-    /// Does what comes next of a multicast.
-    fn go_on(&mut self, now: SimTime, next: Next) {
-        match next {
-            Next::At(at, rank, step) => self.queue.schedule(at, PROCESS_SOURCES + rank, Ev::Multicast(step)),
-            Next::Start(tree, transfers) => {
-                let mut out = NetworkOut { queue: &mut self.queue, notices: &mut self.notices };
-                self.network.multicast(now, &tree, &transfers, &mut out);
-            }
-            Next::Nothing => {}
+    /// # Panics
+    /// When there are several regions: it sees what happens in the order of time.
+    pub fn observe(&mut self, observer: Box<dyn Observer + Send>) -> bool {
+        assert_eq!(self.fabric.regions(), 1, "an observer sees one region");
+        match self.kind {
+            NetworkKind::Packet => self.fabric.agent(0).observer = Some(observer),
+            NetworkKind::Flow | NetworkKind::LogGp => return self.fabric.observe(observer),
         }
+        true
     }
 
-    fn step_multicast(&mut self, now: SimTime, step: Step) {
-        let before = self.multicasts.told.len();
-        let next = self.multicasts.step(now, step, &mut self.nics);
-        if self.recording {
-            for told in &self.multicasts.told[before..] {
-                self.digest.event(now, u64::from(told.rank) << 32 | u64::from(told.token) << 1 | u64::from(told.sent));
-            }
-        }
-        self.go_on(now, next);
+    /// The network has packets.
+    pub fn has_packets(&self) -> bool {
+        self.kind == NetworkKind::Packet
     }
 
-    /// Tells [`Memory::alarm`] at `at`, or now if that has passed.
-    pub fn set_alarm(&mut self, rank: u32, at: SimTime) {
-        self.queue.schedule(at.max(self.queue.now()), PROCESS_SOURCES + rank, Ev::Alarm(rank));
+    /// Regions: as many threads are of use.
+    pub fn cut(&self) -> u32 {
+        self.fabric.regions()
+    }
+
+    /// The processes of the only region, or of the first one.
+    pub fn processes(&mut self) -> &mut P {
+        &mut self.fabric.agent(0).processes
+    }
+
+    /// Those of all regions.
+    pub fn all(&mut self) -> impl Iterator<Item = &mut P> {
+        self.fabric.agents().map(|station| &mut station.processes)
+    }
+
+    /// Where processes are.
+    pub fn directory(&self) -> &Arc<Directory> {
+        &self.places.directory
+    }
+
+    fn region_of(&self, rank: u32) -> u32 {
+        self.fabric.region_of(self.places.node(rank))
+    }
+
+    /// Asks for something in the name of `rank`, after all that has happened.
+    pub fn request<R>(&mut self, rank: u32, what: impl FnOnce(&mut P, &mut dyn Requests<P::Letter>) -> R) -> R {
+        let region = self.region_of(rank);
+        self.fabric.act(region, |station, fabric| what(&mut station.processes, &mut Desk { above: &mut station.above, fabric }))
+    }
+
+    /// See [`Requests::submit`].
+    #[inline]
+    pub fn submit(&mut self, rank: u32, written: SimTime, command: Command) {
+        self.request(rank, |_, requests| requests.submit(rank, written, command));
     }
 
     /// The time of the next event.
-    pub fn next_time(&self) -> Option<SimTime> {
-        self.queue.next_time()
+    #[inline]
+    pub fn next_time(&mut self) -> Option<SimTime> {
+        self.fabric.next_time()
     }
 
-    /// The time of the last event.
+    /// The time of the last event of the only region, or that which all have reached.
     pub fn now(&self) -> SimTime {
-        self.queue.now()
+        self.fabric.now()
     }
 
-    /// Does the next event.
+    /// The only region's next event.
+    ///
+    /// # Panics
+    /// When there are several.
+    #[inline]
     pub fn step(&mut self) {
-        let Some((now, event)) = self.queue.pop() else { return };
-        let mut nic_out = NicOut {
-            now,
-            queue: &mut self.queue,
-            memory: &mut self.memory,
-            transfers: &mut self.transfers,
-            digest: &mut self.digest,
-            recording: self.recording,
-            wire: &mut self.wire,
-        };
-        match event {
-            Ev::Network(event) => {
-                let mut out = NetworkOut { queue: &mut self.queue, notices: &mut self.notices };
-                self.network.handle(now, event, &mut out);
-            }
-            Ev::Shortcut(node, header) => self.nics.arrive(now, node, &header, &mut nic_out),
-            Ev::Nic(node, event) => {
-                self.nics.handle(now, node, event, &mut nic_out);
-                if let Some(refusal) = self.nics.take_refusals().into_iter().next() {
-                    self.error.get_or_insert((refusal.process.0, refusal.error));
-                }
-            }
-            Ev::Alarm(rank) => nic_out.memory.alarm(now, rank),
-            Ev::Multicast(step) => self.step_multicast(now, step),
-            Ev::Command(slot) => {
-                self.free_commands.push(slot);
-                if let Some(pending) = self.commands[slot as usize].take()
-                    && let Err(error) = self.nics.command(pending.written, pending.process, pending.command, &mut nic_out)
-                {
-                    self.error.get_or_insert((pending.process.0, error));
-                }
-            }
-        }
-        self.settle(now);
+        self.fabric.step();
     }
 
-    /// Carries transfers to the network and its notices to the NICs until both are quiet.
-    fn settle(&mut self, now: SimTime) {
-        while !self.transfers.is_empty() || !self.notices.is_empty() {
-            let mut out = NetworkOut { queue: &mut self.queue, notices: &mut self.notices };
-            for transfer in self.transfers.drain(..) {
-                self.network.start(now, transfer, &mut out);
-            }
-            let mut notices = std::mem::take(&mut self.notices);
-            for notice in notices.drain(..) {
-                if let Some(next) = self.multicasts.notice(now, notice, &mut self.nics) {
-                    self.go_on(now, next);
-                    continue;
-                }
-                let mut out = NicOut {
-                    now,
-                    queue: &mut self.queue,
-                    memory: &mut self.memory,
-                    transfers: &mut self.transfers,
-                    digest: &mut self.digest,
-                    recording: self.recording,
-                    wire: &mut self.wire,
-                };
-                self.nics.network(now, notice, &mut out);
-            }
-            if self.notices.is_empty() {
-                self.notices = notices;
-            }
-        }
+    /// Until nothing is left in the region of `rank`, as far as it does not concern others; the time that it has reached.
+    pub fn drain(&mut self, rank: u32) -> SimTime {
+        let region = self.region_of(rank);
+        self.fabric.drain(region)
     }
 
-    /// Runs until nothing is left.
-    pub fn drain(&mut self) {
-        while self.queue.next_time().is_some() {
-            self.step();
-        }
+    /// See [`Fabric::run_while`].
+    pub fn run_while(&mut self, until: SimTime, threads: usize, go_on: &mut (dyn FnMut(SimTime) -> bool + Send)) -> bool {
+        self.fabric.run_while(until, threads, go_on)
     }
 
     /// Gives back the room that the commands of a rank took in its NIC.
     pub fn trim(&mut self, rank: u32) {
-        self.nics.trim(Process(rank));
+        let region = self.region_of(rank);
+        self.fabric.agent(region).nics.trim(Process(rank));
     }
 
-    /// From now on events count and enter the digest.
-    pub fn start_recording(&mut self) {
-        self.network.rest();
-        self.recording = true;
+    /// From now on, the start of simulated time, events count and enter the digest.
+    pub fn start_recording(&mut self, epoch: SimTime) {
+        self.fabric.rest();
+        self.fabric.agents().for_each(|station| (station.above.recording, station.above.epoch) = (true, epoch));
         self.before = self.totals();
     }
 
     /// They do not any more.
     pub fn stop_recording(&mut self) {
-        self.recording = false;
+        self.fabric.agents().for_each(|station| station.above.recording = false);
     }
 
-    fn totals(&self) -> Totals {
-        let nics = self.nics.statistics();
-        let network = self.network.statistics();
+    fn totals(&mut self) -> Totals {
+        let nics = self.statistics();
+        let network = self.fabric.statistics();
         Totals {
-            events: self.queue.processed(),
+            events: self.fabric.events(),
             messages: nics.messages,
             bytes: nics.bytes_sent,
             packets: network.packets,
@@ -377,7 +230,7 @@ impl<M: Memory> World<M> {
     }
 
     /// What happened since [`World::start_recording`].
-    pub fn recorded(&self) -> Totals {
+    pub fn recorded(&mut self) -> Totals {
         let (now, before) = (self.totals(), self.before);
         Totals {
             events: now.events - before.events,
@@ -389,13 +242,39 @@ impl<M: Memory> World<M> {
         }
     }
 
-    /// Fingerprint of the run.
-    pub fn digest(&self) -> u64 {
-        self.digest.value()
+    /// Fingerprint of the run: of what the processes of every node were told, and when.
+    pub fn digest(&mut self) -> u64 {
+        let mut digest = Digest::default();
+        for node in 0..self.places.directory.nodes() {
+            let region = self.fabric.region_of(node);
+            let local = self.places.nodes[node as usize] as usize;
+            digest.word(self.fabric.agent(region).above.digests[local].value());
+        }
+        digest.value()
     }
 
-    /// The NICs.
-    pub fn nics(&self) -> &Nics {
-        &self.nics
+    /// Whose command a NIC has refused first.
+    #[inline]
+    pub fn error(&mut self) -> Option<u32> {
+        let errors = self.fabric.agents().filter_map(|station| station.error.as_ref());
+        errors.map(|&(at, rank, _)| (at, rank)).min().map(|(_, rank)| rank)
+    }
+
+    /// The same, and why; it is forgotten then.
+    pub fn take_error(&mut self) -> Option<(u32, CommandError)> {
+        let first = self.fabric.agents().filter_map(|station| station.error.take()).min_by_key(|&(at, rank, _)| (at, rank));
+        first.map(|(_, rank, error)| (rank, error))
+    }
+
+    /// Messages that portal table entries with RETRY refuse for now.
+    pub fn held(&mut self) -> u64 {
+        self.fabric.agents().map(|station| station.nics.held()).sum()
+    }
+
+    /// What the NICs have done.
+    pub fn statistics(&mut self) -> Statistics {
+        let mut sum = Statistics::default();
+        self.fabric.agents().for_each(|station| sum += station.nics.statistics());
+        sum
     }
 }

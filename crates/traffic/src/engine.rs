@@ -105,14 +105,17 @@ impl Stage for Context<'_> {
 
     #[inline]
     fn timer(&mut self, at: SimTime, host: u32, tag: u32) {
-        Context::timer(self, at, host, tag);
+        Context::timer(self, at, host, tag, ());
     }
 }
 
 impl<const WATCHES: bool> Agent for Watch<WATCHES> {
     const EARLY: bool = true;
 
-    fn timer(&mut self, _host: u32, tag: u32, fabric: &mut Context<'_>) {
+    type Event = ();
+    type Letter = ();
+
+    fn timer(&mut self, _host: u32, tag: u32, (): (), fabric: &mut Context<'_>) {
         self.0.sources.strike(tag, fabric);
     }
 
@@ -136,7 +139,7 @@ impl<const WATCHES: bool> Regions<WATCHES> {
             Watch(Post { sources, telemetry: topology.as_ref().map(|topology| Telemetry::new(topology.clone(), lanes)) })
         })?;
         for (at, host, tag) in timers {
-            fabric.timer(at, host, tag);
+            fabric.timer(at, host, tag, ());
         }
         Ok(Regions { fabric, threads: setup.threads })
     }

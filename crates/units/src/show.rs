@@ -1,5 +1,7 @@
 //! Numbers for people: three digits or so, in the unit that fits. Never for files that are read again.
 
+use crate::SimTime;
+
 /// A size: `8 B`, `1.88 GiB`.
 pub fn size(bytes: u64) -> String {
     const UNITS: [(f64, &str); 5] =
@@ -11,6 +13,16 @@ pub fn size(bytes: u64) -> String {
 pub fn count(value: f64) -> String {
     const UNITS: [(f64, &str); 5] = [(1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
     in_unit(value, &UNITS, "")
+}
+
+/// The unit in which a time is a number of one to three digits before the point, and how many of it are a second.
+pub fn time_unit(time: SimTime) -> (&'static str, f64) {
+    match time.as_ps() {
+        0..1_000_000 => ("ns", 1e9),
+        1_000_000..1_000_000_000 => ("us", 1e6),
+        1_000_000_000..1_000_000_000_000 => ("ms", 1e3),
+        _ => ("s", 1.0),
+    }
 }
 
 /// In the largest unit of which there is one, also after rounding to three digits.

@@ -67,7 +67,7 @@ impl Layout {
 const MOST_REGIONS: u32 = 512;
 
 /// The region of every switch, along the groups of the topology; several groups each where there are too many.
-pub(crate) fn regions(topology: &Topology) -> Vec<u32> {
+pub fn regions(topology: &Topology) -> Vec<u32> {
     let groups: Vec<u32> = (0..topology.switches()).map(|switch| topology.group(switch)).collect();
     let count = groups.iter().max().map_or(1, |last| last + 1);
     let regions = count.min(MOST_REGIONS);

@@ -313,6 +313,11 @@ impl Region {
         self.arbiter.rest();
     }
 
+    /// There is no other region.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.layout.regions == 1
+    }
+
     pub(crate) fn least_wire(&self) -> u32 {
         self.least_wire
     }

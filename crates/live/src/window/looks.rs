@@ -55,12 +55,11 @@ impl Run<'_> {
     /// What a Portals program is refused by its NIC is left out: no call of one rank ends the run of all. An MPI program gives no commands
     /// itself: what is refused there is a fault of ours.
     pub(super) fn leaves_out_refused(&mut self) {
-        let Some((rank, _)) = &self.world.error else { return };
-        let rank = *rank;
+        let Some(rank) = self.world.error() else { return };
         if self.mode(rank) != mode::PORTALS {
             return;
         }
-        if let Some((_, error)) = self.world.error.take()
+        if let Some((_, error)) = self.world.take_error()
             && !std::mem::replace(&mut self.ranks[rank as usize].refused, true)
         {
             warn!("the NIC refused a command of {}, which is left out: {error}", self.name(rank));
@@ -69,10 +68,10 @@ impl Run<'_> {
 
     pub(super) fn check_world(&mut self) -> Result<(), Failure> {
         self.leaves_out_refused();
-        if let Some((rank, error)) = self.world.error.take() {
+        if let Some((rank, error)) = self.world.take_error() {
             return Err(self.failure(1, format!("the NIC refused a command of {}: {error}", self.name(rank))));
         }
-        let Some(error) = self.world.memory.error.take() else { return Ok(()) };
+        let Some(error) = self.world.processes().error.take() else { return Ok(()) };
         // The memory of a rank that has just died cannot be read: say that it died.
         self.look_around()?;
         let verb = if error.write { "written" } else { "read" };
@@ -111,7 +110,7 @@ impl Run<'_> {
         time.saturating_sub(SimTime(EPOCH_PS))
     }
 
-    pub(super) fn deadlock(&self) -> Failure {
+    pub(super) fn deadlock(&mut self) -> Failure {
         const SHOWN: usize = 32;
         let mut message = String::from("deadlock: every rank waits and nothing is in flight\n");
         for rank in 0..(self.ranks.len() as u32).min(SHOWN as u32) {
@@ -121,7 +120,7 @@ impl Run<'_> {
         if self.ranks.len() > SHOWN {
             message += &format!("  ... and {} more ranks\n", self.ranks.len() - SHOWN);
         }
-        let held = self.world.nics().held();
+        let held = self.world.held();
         if held > 0 {
             message += &format!("  {held} messages are refused by their receivers for lack of room for unexpected messages\n");
         }

@@ -90,7 +90,7 @@ impl Run<'_> {
             header.reason.store(reason::SPIN, Relaxed);
             known.spin.loops.extend(spinning.loops());
             known.spin.stopped = Some(spinning);
-            self.world.memory.watch(rank);
+            self.world.processes().watch(rank);
             // A rank that spins keeps the simulator from its core, for the 3 ms of a time slice.
             if let Some(cores) = &mut self.cores {
                 cores.let_go();
@@ -136,7 +136,7 @@ impl Run<'_> {
     /// The process of `rank`, which is going to get its region, if it is stopped: it goes on when that is dropped.
     pub(super) fn let_go(&mut self, rank: u32) -> Option<Spinning> {
         let spinning = self.ranks[rank as usize].spin.stopped.take()?;
-        self.world.memory.unwatch(rank);
+        self.world.processes().unwatch(rank);
         self.header(rank).resumed.store(1, Release);
         Some(spinning)
     }

@@ -263,7 +263,7 @@ impl Portals {
         let to = self.common.directory.node(request.operation.initiator.nid).expect("it came from there");
         if self.common.config.quick_ack {
             // As long as the request's header needed, and no load on anything.
-            return out.shortcut(now + transit, to, header);
+            return out.shortcut(now + transit, self.node, to, header);
         }
         let departure = Departure {
             to,

@@ -12,6 +12,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
+use narrows_engine::{Slab, WordMap};
 use narrows_portals::{
     AckRequest, Atomic, Command, CtId, EqId, FailType, INTERFACES, IOVEC_BYTES, Limits, List, LocalBuffer, MatchEntry, NO_TICKET, Notice,
     ProcessId, Register, RemoteTarget, ReplyCode, md, me,
@@ -24,11 +25,9 @@ use crate::config::{NicConfig, PcieDetail};
 use crate::counters::By;
 use crate::error::{CommandError, Refusal};
 use crate::kind::{Directory, Nic};
-use crate::list::WordMap;
 use crate::out::{Combine, Event, Out, Process};
 use crate::pipeline::{Durations, Stages};
 use crate::portal::{Interface, Kind, MAX_PT_INDEX, Operation, Sink, Status, reply};
-use crate::slab::Slab;
 use crate::statistics::Statistics;
 
 /// Longest put or get (`PTL_SIZE_MAX`, portals4.md section 1: 2^48 - 1).
@@ -158,11 +157,11 @@ macro_rules! interface {
 use interface;
 
 impl Portals {
-    /// The NICs of all nodes of a machine.
-    pub fn machine(config: NicConfig, directory: Arc<Directory>) -> Vec<Portals> {
+    /// The NICs of these nodes of a machine.
+    pub fn of(config: NicConfig, directory: Arc<Directory>, nodes: &[u32]) -> Vec<Portals> {
         let durations = Durations::new(&config);
         let common = Arc::new(Common { config, durations, directory });
-        (0..common.directory.nodes()).map(|node| Portals::new(&common, node)).collect()
+        nodes.iter().map(|&node| Portals::new(&common, node)).collect()
     }
 
     fn new(common: &Arc<Common>, node: u32) -> Portals {
@@ -475,7 +474,7 @@ impl Nic for Portals {
     type Header = Header;
 
     fn lookahead(&self) -> SimTime {
-        self.common.config.pcie_latency + self.common.durations.command
+        self.common.config.lookahead()
     }
 
     /// A command that is wrong in itself or names what does not exist is refused; the NIC's state stays as it was. A target process that

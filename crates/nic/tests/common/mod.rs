@@ -65,7 +65,7 @@ impl Out<Portals> for World {
         self.queue.schedule(now + self.latency, source, Due::Network(Network::HeadArrived(transfer.id)));
         self.queue.schedule(now + self.latency + busy, source, Due::Network(Network::TailArrived(transfer.id)));
     }
-    fn shortcut(&mut self, at: SimTime, to: u32, header: Header) {
+    fn shortcut(&mut self, at: SimTime, _: u32, to: u32, header: Header) {
         self.queue.schedule(at, 2_000 + to, Due::Shortcut(to, header));
     }
     fn reserve(&mut self) -> PayloadId {

@@ -1,6 +1,6 @@
-//! `summary.json`, tables and lines of a sweep.
+//! Summary, tables and lines of a sweep.
 
-use super::{Setting, pictures};
+use super::{TrafficOutcome, pictures};
 use crate::fabric_tables::{self, integers, numbers};
 use narrows_fabric::NetworkKind;
 use narrows_output::exit;
@@ -11,35 +11,53 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::Path;
 
+/// The tables by name.
+pub fn tables(outcome: &TrafficOutcome) -> Vec<(&'static str, Table)> {
+    let (points, setup) = (&outcome.points, &outcome.setup);
+    let mut tables = vec![("points", points_table(points)), ("histograms", histograms_table(points))];
+    if let Work::Flows(_) = setup.work {
+        tables.push(("flows", flows_table(outcome)));
+    }
+    if setup.period.is_some() {
+        tables.push(("series", series_table(outcome)));
+        if setup.network.kind != NetworkKind::LogGp {
+            tables.push(("links", links_table(outcome)));
+        }
+        if setup.network.kind == NetworkKind::Packet {
+            tables.push(("queues", queues_table(outcome)));
+            tables.push(("hops", hops_table(points)));
+        }
+    }
+    tables
+}
+
+/// The pictures by name.
+pub fn pictures(outcome: &TrafficOutcome) -> Vec<(&'static str, String)> {
+    let mut found = vec![
+        ("throughput", pictures::throughput(outcome)),
+        ("latency", pictures::latency(outcome)),
+        ("fct", pictures::completion(outcome)),
+    ];
+    if outcome.setup.period.is_some() {
+        found.push(("series", pictures::series(outcome)));
+        if outcome.setup.network.kind == NetworkKind::Packet {
+            found.push(("queues", pictures::queues(outcome)));
+        }
+    }
+    found
+}
+
 /// Writes everything into the folder `out`.
-pub fn save(out: &Path, setting: &Setting, points: &[Point]) -> Result<(), TableError> {
-    let write = |name: &str, text: String| narrows_output::write(&out.join(name), text);
-    let table = |name: &str, table: Table| table.write(&out.join(name));
-    write("machine.toml", setting.machine.to_toml())?;
-    table("points.parquet", points_table(points))?;
-    table("histograms.parquet", histograms_table(points))?;
-    if let Work::Flows(_) = setting.setup.work {
-        table("flows.parquet", flows_table(setting, points))?;
+pub fn save(out: &Path, outcome: &TrafficOutcome) -> Result<(), TableError> {
+    narrows_output::write(&out.join("machine.toml"), outcome.machine.to_toml())?;
+    for (name, table) in tables(outcome) {
+        table.write(&out.join(name).with_extension("parquet"))?;
     }
-    if setting.setup.period.is_some() {
-        table("series.parquet", series_table(setting, points))?;
-        write("series.svg", pictures::series(setting, points))?;
-        if setting.setup.network.kind != NetworkKind::LogGp {
-            table("links.parquet", links_table(setting, points))?;
-        }
-        if setting.setup.network.kind == NetworkKind::Packet {
-            table("queues.parquet", queues_table(setting, points))?;
-            table("hops.parquet", hops_table(points))?;
-            write("queues.svg", pictures::queues(setting, points))?;
-        }
+    for (name, picture) in pictures(outcome) {
+        narrows_output::write(&out.join(name).with_extension("svg"), picture)?;
     }
-    write("throughput.svg", pictures::throughput(setting, points))?;
-    write("latency.svg", pictures::latency(setting, points))?;
-    write("fct.svg", pictures::completion(setting, points))?;
     // Last: where it is, the rest is too.
-    let mut text = serde_json::to_string_pretty(&summary(setting, points)).expect("numbers and strings always serialise");
-    text.push('\n');
-    Ok(write("summary.json", text)?)
+    Ok(narrows_output::write(&out.join("summary.json"), format!("{:#}\n", summary(outcome)))?)
 }
 
 /// Times of a point; nothing when they would only say how long one has looked.
@@ -50,7 +68,8 @@ fn times(histogram: &Histogram, saturated: bool) -> Value {
     }
 }
 
-pub fn summary(setting: &Setting, points: &[Point]) -> Value {
+pub fn summary(outcome: &TrafficOutcome) -> Value {
+    let points = &outcome.points;
     let sum = |part: fn(&Point) -> u64| points.iter().map(part).sum::<u64>();
     let packet_hops = sum(|point| point.statistics.packet_hops);
     let listed: Vec<Value> = points
@@ -102,35 +121,36 @@ pub fn summary(setting: &Setting, points: &[Point]) -> Value {
         .collect();
     json!({
         "narrows": env!("CARGO_PKG_VERSION"),
-        "pattern": setting.pattern,
+        "pattern": outcome.pattern,
         "simulated_s": points.iter().map(|point| point.simulated.as_s_f64()).sum::<f64>(),
-        "wall_s": setting.wall.as_secs_f64(),
-        "nodes": setting.setup.topology.hosts(),
-        "topology": setting.setup.topology.name(),
-        "network": setting.machine.network.kind.name(),
-        "seed": setting.setup.seed,
-        "threads": setting.threads,
+        "wall_s": outcome.wall.as_secs_f64(),
+        "nodes": outcome.setup.topology.hosts(),
+        "topology": outcome.setup.topology.name(),
+        "network": outcome.machine.network.kind.name(),
+        "seed": outcome.setup.seed,
+        "threads": outcome.threads,
         "messages": sum(|point| point.statistics.transfers),
         "bytes": sum(|point| point.statistics.bytes),
         "packets": sum(|point| point.statistics.packets),
         "packet_hops": packet_hops,
-        "packet_hops_per_s": packet_hops as f64 / setting.simulation.as_secs_f64().max(1e-9),
+        "packet_hops_per_s": packet_hops as f64 / outcome.simulation.as_secs_f64().max(1e-9),
         "events": sum(|point| point.events),
-        "assembly_s": setting.assembly.as_secs_f64(),
+        "assembly_s": outcome.assembly.as_secs_f64(),
         "peak_rss_bytes": peak_memory(),
         "digest": format!("{:016x}", digest(points)),
-        "exit_code": exit_code(setting, points),
-        "failure": failure(setting, points),
-        "partial": setting.interrupted,
+        "exit_code": exit_code(outcome),
+        "failure": failure(outcome),
+        "partial": outcome.interrupted,
         "points": listed,
-        "machine": setting.machine.to_json(),
+        "machine": outcome.machine.to_json(),
     })
 }
 
 /// Why the sweep is not what was asked for.
-pub fn failure(setting: &Setting, points: &[Point]) -> Option<String> {
+pub fn failure(outcome: &TrafficOutcome) -> Option<String> {
+    let points = &outcome.points;
     let empty = || points.iter().find(|point| point.is_empty());
-    match setting.interrupted {
+    match outcome.interrupted {
         true => Some(String::from("ended by a signal")),
         false => empty().map(|point| {
             let load = point.load.map_or_else(String::new, |load| format!(" at load {}", show_load(load)));
@@ -140,10 +160,10 @@ pub fn failure(setting: &Setting, points: &[Point]) -> Option<String> {
 }
 
 /// 130 as a shell reports a program that SIGINT ended, 1 when there is a point without a result.
-pub fn exit_code(setting: &Setting, points: &[Point]) -> u8 {
-    match failure(setting, points) {
+pub fn exit_code(outcome: &TrafficOutcome) -> u8 {
+    match failure(outcome) {
         // As a shell reports a program that SIGINT ended.
-        Some(_) if setting.interrupted => exit::SIGNAL + signal_hook::consts::SIGINT as u8,
+        Some(_) if outcome.interrupted => exit::INTERRUPTED,
         Some(_) => exit::NO,
         None => exit::DONE,
     }
@@ -157,17 +177,18 @@ fn digest(points: &[Point]) -> u64 {
 }
 
 /// The lines after a sweep.
-pub fn text(setting: &Setting, points: &[Point]) -> String {
+pub fn text(outcome: &TrafficOutcome) -> String {
+    let points = &outcome.points;
     let mut text = String::new();
-    let setup = &setting.setup;
+    let setup = &outcome.setup;
     let _ = writeln!(
         text,
         "{} on {} nodes of {} ({}, {} network)",
-        setting.pattern,
+        outcome.pattern,
         setup.topology.hosts(),
-        setting.machine.name,
+        outcome.machine.name,
         setup.topology.name(),
-        setting.machine.network.kind.name(),
+        outcome.machine.network.kind.name(),
     );
     let _ = writeln!(text, "  load  accepted   latency ns: mean      p99       fct ns: mean       p99");
     for point in points {
@@ -203,11 +224,11 @@ pub fn text(setting: &Setting, points: &[Point]) -> String {
         text,
         "{} packet-hops, {}/s; assembly {:.2} s, wall time {:.2} s; digest {:016x}{}",
         hops,
-        show::count(hops as f64 / setting.simulation.as_secs_f64().max(1e-9)),
-        setting.assembly.as_secs_f64(),
-        setting.wall.as_secs_f64(),
+        show::count(hops as f64 / outcome.simulation.as_secs_f64().max(1e-9)),
+        outcome.assembly.as_secs_f64(),
+        outcome.wall.as_secs_f64(),
         digest(points),
-        if setting.interrupted { "; ended by a signal, partial" } else { "" },
+        if outcome.interrupted { "; ended by a signal, partial" } else { "" },
     );
     text
 }
@@ -280,8 +301,9 @@ fn histograms_table(points: &[Point]) -> Table {
     ])
 }
 
-fn flows_table(setting: &Setting, points: &[Point]) -> Table {
-    let Work::Flows(flows) = &setting.setup.work else { return Table::new(Vec::new()) };
+fn flows_table(outcome: &TrafficOutcome) -> Table {
+    let points = &outcome.points;
+    let Work::Flows(flows) = &outcome.setup.work else { return Table::new(Vec::new()) };
     let rows: Vec<_> = points.iter().flat_map(|point| &point.flows).map(|time| (flows[time.flow as usize], time.fct)).collect();
     Table::new(vec![
         ("start_ns", numbers(rows.iter().map(|(flow, _)| Some(flow.start.as_ns_f64())))),
@@ -293,15 +315,16 @@ fn flows_table(setting: &Setting, points: &[Point]) -> Table {
 }
 
 /// The end of a period in nanoseconds.
-pub fn period_end_ns(setting: &Setting, period: u32) -> f64 {
-    fabric_tables::end_ns(setting.setup.period.unwrap_or_default(), period)
+pub fn period_end_ns(outcome: &TrafficOutcome, period: u32) -> f64 {
+    fabric_tables::end_ns(outcome.setup.period.unwrap_or_default(), period)
 }
 
-fn series_table(setting: &Setting, points: &[Point]) -> Table {
+fn series_table(outcome: &TrafficOutcome) -> Table {
+    let points = &outcome.points;
     let rows: Vec<_> = points.iter().flat_map(|point| point.series.iter().map(move |row| (point, row))).collect();
     Table::new(vec![
         ("load", numbers(rows.iter().map(|(point, _)| point.load))),
-        ("time_ns", numbers(rows.iter().map(|(_, row)| Some(period_end_ns(setting, row.period))))),
+        ("time_ns", numbers(rows.iter().map(|(_, row)| Some(period_end_ns(outcome, row.period))))),
         ("class", Column::Text(rows.iter().map(|(point, row)| point.classes[row.class as usize].name.clone()).collect())),
         ("offered", numbers(rows.iter().map(|(_, row)| Some(row.offered)))),
         ("accepted", numbers(rows.iter().map(|(_, row)| Some(row.accepted)))),
@@ -309,19 +332,21 @@ fn series_table(setting: &Setting, points: &[Point]) -> Table {
     ])
 }
 
-fn queues_table(setting: &Setting, points: &[Point]) -> Table {
+fn queues_table(outcome: &TrafficOutcome) -> Table {
+    let points = &outcome.points;
     let seen = points.iter().filter_map(|point| point.telemetry.as_ref().map(|telemetry| (point.load, telemetry)));
     let (loads, rows): (Vec<_>, Vec<_>) =
         seen.flat_map(|(load, telemetry)| telemetry.queue_rows.iter().map(move |row| (load, row))).unzip();
-    let length = setting.setup.period.unwrap_or_default();
-    Table::new([vec![("load", Column::Number(loads))], fabric_tables::queues(&setting.setup.topology, length, &rows)].concat())
+    let length = outcome.setup.period.unwrap_or_default();
+    Table::new([vec![("load", Column::Number(loads))], fabric_tables::queues(&outcome.setup.topology, length, &rows)].concat())
 }
 
-fn links_table(setting: &Setting, points: &[Point]) -> Table {
+fn links_table(outcome: &TrafficOutcome) -> Table {
+    let points = &outcome.points;
     let seen = points.iter().filter_map(|point| point.telemetry.as_ref().map(|telemetry| (point.load, telemetry)));
     let (loads, rows): (Vec<_>, Vec<_>) = seen.flat_map(|(load, telemetry)| telemetry.link_rows.iter().map(move |row| (load, row))).unzip();
-    let length = setting.setup.period.unwrap_or_default();
-    Table::new([vec![("load", Column::Number(loads))], fabric_tables::links(&setting.setup.topology, length, &rows)].concat())
+    let length = outcome.setup.period.unwrap_or_default();
+    Table::new([vec![("load", Column::Number(loads))], fabric_tables::links(&outcome.setup.topology, length, &rows)].concat())
 }
 
 fn hops_table(points: &[Point]) -> Table {

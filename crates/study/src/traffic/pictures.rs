@@ -1,13 +1,13 @@
 //! Pictures of a sweep.
 
-use super::Setting;
+use super::TrafficOutcome;
 use super::output::period_end_ns;
 use narrows_results::{Chart, Curve, Histogram};
 use narrows_traffic::{ClassPoint, Point, Times, stage};
 use std::collections::BTreeMap;
 
-fn title(setting: &Setting, what: &str) -> String {
-    format!("{what}: {} on {} ({} nodes)", setting.pattern, setting.machine.name, setting.setup.topology.hosts())
+fn title(outcome: &TrafficOutcome, what: &str) -> String {
+    format!("{what}: {} on {} ({} nodes)", outcome.pattern, outcome.machine.name, outcome.setup.topology.hosts())
 }
 
 /// The horizontal place of a point.
@@ -21,7 +21,8 @@ fn saturation(points: &[Point]) -> Vec<(f64, String)> {
 }
 
 /// Accepted traffic against load.
-pub fn throughput(setting: &Setting, points: &[Point]) -> String {
+pub fn throughput(outcome: &TrafficOutcome) -> String {
+    let points = &outcome.points;
     let curve = |name: &str, value: &dyn Fn(&Point) -> f64| Curve {
         name: name.to_owned(),
         points: points.iter().map(|point| (load(point), Some(value(point)))).collect(),
@@ -36,7 +37,7 @@ pub fn throughput(setting: &Setting, points: &[Point]) -> String {
     }
     curves.push(Curve { name: String::from("all that is offered"), points: vec![(0.0, Some(0.0)), (1.0, Some(1.0))], dashed: true });
     Chart {
-        title: title(setting, "Throughput"),
+        title: title(outcome, "Throughput"),
         x: String::from("load, fraction of injection bandwidth"),
         y: String::from("accepted, fraction of injection bandwidth"),
         x_range: Some((0.0, 1.0)),
@@ -49,7 +50,8 @@ pub fn throughput(setting: &Setting, points: &[Point]) -> String {
 }
 
 /// Packet latency and message completion time against load, up to saturation.
-pub fn latency(setting: &Setting, points: &[Point]) -> String {
+pub fn latency(outcome: &TrafficOutcome) -> String {
+    let points = &outcome.points;
     let classes = points.first().map_or(0, |point| point.classes.len());
     // Each class for itself: together they would be those of whichever sends most.
     let curves = (0..classes).flat_map(|index| {
@@ -74,7 +76,7 @@ pub fn latency(setting: &Setting, points: &[Point]) -> String {
         ]
     });
     Chart {
-        title: title(setting, "Latency"),
+        title: title(outcome, "Latency"),
         x: String::from("load, fraction of injection bandwidth"),
         y: String::from("us"),
         log: true,
@@ -87,7 +89,8 @@ pub fn latency(setting: &Setting, points: &[Point]) -> String {
 }
 
 /// The distribution of completion times at up to six loads.
-pub fn completion(setting: &Setting, points: &[Point]) -> String {
+pub fn completion(outcome: &TrafficOutcome) -> String {
+    let points = &outcome.points;
     let measured = |class: &&ClassPoint| !class.saturated && class.fct.count() > 0;
     let shown: Vec<&Point> = points.iter().filter(|point| point.classes.iter().any(|class| measured(&class))).collect();
     // About six curves, each of one class.
@@ -104,7 +107,7 @@ pub fn completion(setting: &Setting, points: &[Point]) -> String {
         })
     });
     Chart {
-        title: title(setting, "Completion times"),
+        title: title(outcome, "Completion times"),
         x: String::from("us"),
         log_x: true,
         y: String::from("fraction of messages"),
@@ -116,7 +119,8 @@ pub fn completion(setting: &Setting, points: &[Point]) -> String {
 }
 
 /// Accepted traffic over time: of each class at the highest load or, of a single one, at up to six loads.
-pub fn series(setting: &Setting, points: &[Point]) -> String {
+pub fn series(outcome: &TrafficOutcome) -> String {
+    let points = &outcome.points;
     let highest = points.iter().max_by(|one, other| load(one).total_cmp(&load(other)));
     let curve = |name: String, point: &Point, class: u32| Curve {
         name,
@@ -124,7 +128,7 @@ pub fn series(setting: &Setting, points: &[Point]) -> String {
             .series
             .iter()
             .filter(|row| row.class == class)
-            .map(|row| (period_end_ns(setting, row.period) / 1e3, Some(row.accepted)))
+            .map(|row| (period_end_ns(outcome, row.period) / 1e3, Some(row.accepted)))
             .collect(),
         dashed: false,
     };
@@ -139,7 +143,7 @@ pub fn series(setting: &Setting, points: &[Point]) -> String {
         }
     };
     Chart {
-        title: title(setting, "Throughput over time"),
+        title: title(outcome, "Throughput over time"),
         x: String::from("time, us"),
         y: String::from("accepted, fraction of injection bandwidth"),
         curves,
@@ -149,9 +153,10 @@ pub fn series(setting: &Setting, points: &[Point]) -> String {
 }
 
 /// The fullest queue of each stage over time, at the highest load.
-pub fn queues(setting: &Setting, points: &[Point]) -> String {
+pub fn queues(outcome: &TrafficOutcome) -> String {
+    let points = &outcome.points;
     let highest = points.iter().filter(|point| point.telemetry.is_some()).max_by(|one, other| load(one).total_cmp(&load(other)));
-    let topology = &setting.setup.topology;
+    let topology = &outcome.setup.topology;
     let mut fullest: BTreeMap<String, BTreeMap<u32, u32>> = BTreeMap::new();
     let mut periods = 0;
     if let Some(telemetry) = highest.and_then(|point| point.telemetry.as_ref()) {
@@ -165,13 +170,13 @@ pub fn queues(setting: &Setting, points: &[Point]) -> String {
     let curves = fullest.into_iter().map(|(name, rows)| Curve {
         name,
         points: (0..periods)
-            .map(|period| (period_end_ns(setting, period) / 1e3, Some(f64::from(rows.get(&period).copied().unwrap_or(0)))))
+            .map(|period| (period_end_ns(outcome, period) / 1e3, Some(f64::from(rows.get(&period).copied().unwrap_or(0)))))
             .collect(),
         dashed: false,
     });
     let at = highest.and_then(|point| point.load).map_or_else(String::new, |load| format!(" at load {load}"));
     Chart {
-        title: title(setting, &format!("Fullest queue of each stage{at}")),
+        title: title(outcome, &format!("Fullest queue of each stage{at}")),
         x: String::from("time, us"),
         y: String::from("packets"),
         curves: curves.collect(),

@@ -1,14 +1,13 @@
 //! A replay over time: tables, pictures, and a page with them.
 
 use crate::fabric_tables::{self, end_ns, integers, numbers};
-use crate::svg::{escape, unit};
 use narrows_replay::Outcome;
 use narrows_replay::watch::{Interval, Seen};
-use narrows_results::{Chart, Column, Curve, HeatMap, Table, TableError};
+use narrows_results::{Chart, Column, Curve, HeatMap, STYLE, Table, TableError, escape};
 use narrows_topology::{Topology, Vertex};
 use narrows_traffic::stage;
 use narrows_units::SimTime;
-use narrows_units::show::size;
+use narrows_units::show::{size, time_unit};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -18,21 +17,33 @@ const CELLS: usize = 160;
 /// Curves have at most so many points; more periods share one.
 const POINTS: usize = 400;
 
-/// Writes the distribution of completion times, and with a period all that was seen, into `out`.
-pub fn save(out: &Path, outcome: &Outcome, topology: Option<&Topology>) -> Result<(), TableError> {
-    let table = |name: &str, columns| Table::new(columns).write(&out.join(name));
-    let write = |name: &str, text: &str| narrows_output::write(&out.join(name), text);
-    table("fct.parquet", completion_columns(outcome))?;
-    let mut pictures = vec![("fct.svg", "How long messages take", completion_picture(outcome))];
+/// The distribution of completion times, and with a period all that was seen.
+pub fn tables(outcome: &Outcome, topology: Option<&Topology>) -> Vec<(&'static str, Table)> {
+    let mut tables = vec![("fct", Table::new(completion_columns(outcome)))];
     if let (Some(seen), Some(topology)) = (&outcome.seen, topology) {
-        table("series.parquet", series_columns(outcome, seen))?;
-        pictures.push(("throughput.svg", "What each application receives", throughput(outcome, seen)));
-        pictures.push(("fct-over-time.svg", "Completion times of the messages that end in a period", completion_over_time(outcome, seen)));
+        tables.push(("series", Table::new(series_columns(outcome, seen))));
         if let Some(telemetry) = &seen.telemetry {
-            table("links.parquet", fabric_tables::links(topology, seen.period, &telemetry.link_rows.iter().collect::<Vec<_>>()))?;
+            let rows: Vec<_> = telemetry.link_rows.iter().collect();
+            tables.push(("links", Table::new(fabric_tables::links(topology, seen.period, &rows))));
         }
         if let Some(telemetry) = seen.telemetry.as_ref().filter(|_| seen.packets) {
-            table("queues.parquet", fabric_tables::queues(topology, seen.period, &telemetry.queue_rows.iter().collect::<Vec<_>>()))?;
+            let rows: Vec<_> = telemetry.queue_rows.iter().collect();
+            tables.push(("queues", Table::new(fabric_tables::queues(topology, seen.period, &rows))));
+        }
+    }
+    tables
+}
+
+/// Writes tables, pictures, and a page with them, into `out`.
+pub fn save(out: &Path, outcome: &Outcome, topology: Option<&Topology>) -> Result<(), TableError> {
+    for (name, table) in tables(outcome, topology) {
+        table.write(&out.join(name).with_extension("parquet"))?;
+    }
+    let mut pictures = vec![("fct.svg", "How long messages take", completion_picture(outcome))];
+    if let (Some(seen), Some(topology)) = (&outcome.seen, topology) {
+        pictures.push(("throughput.svg", "What each application receives", throughput(outcome, seen)));
+        pictures.push(("fct-over-time.svg", "Completion times of the messages that end in a period", completion_over_time(outcome, seen)));
+        if seen.packets && seen.telemetry.is_some() {
             pictures.push((
                 "queues.svg",
                 "Packets that wait in switches, by the application that sent them",
@@ -43,16 +54,16 @@ pub fn save(out: &Path, outcome: &Outcome, topology: Option<&Topology>) -> Resul
         }
     }
     for (name, _, picture) in &pictures {
-        write(name, picture)?;
+        narrows_output::write(&out.join(name), picture)?;
     }
-    Ok(write("report.html", &page(outcome, &pictures))?)
+    Ok(narrows_output::write(&out.join("report.html"), page(outcome, &pictures))?)
 }
 
 fn page(outcome: &Outcome, pictures: &[(&str, &str, String)]) -> String {
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Replay</title><style>{}</style></head><body>\n<h1>Replay</h1>\n\
          <table><tr><th>application</th><th>ranks</th><th>end</th><th>messages</th><th>bytes</th><th>completion: mean</th><th>99 %</th><th>longest</th></tr>",
-        crate::analyse::STYLE
+        STYLE
     );
     for application in &outcome.applications {
         let fct = &application.fct;
@@ -137,7 +148,7 @@ fn series_columns(outcome: &Outcome, seen: &Seen) -> fabric_tables::Columns {
 /// The unit of the horizontal axis, and how many of it are a second.
 fn axis(seen: &Seen) -> (&'static str, f64) {
     let periods = seen.applications.iter().map(Vec::len).max().unwrap_or(0);
-    unit(SimTime(seen.period.as_ps().saturating_mul(periods as u64)))
+    time_unit(SimTime(seen.period.as_ps().saturating_mul(periods as u64)))
 }
 
 fn time_label(seen: &Seen) -> String {

@@ -1,0 +1,141 @@
+//! `narrows replay`: from traces to a report.
+
+use crate::failure::Failure;
+use crate::form::Form;
+use crate::watching::Watching;
+use clap::Args;
+use narrows_machine::{NetworkKind, Overrides};
+use narrows_output::{create_folder, say};
+use narrows_replay::loggp::Parameters;
+use narrows_study::replay::{Scale, Source, Target};
+use narrows_study::{MachineSpec, ReplaySpec};
+use narrows_units::SimTime;
+use std::path::PathBuf;
+
+/// Arguments of `narrows replay`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  narrows replay halo.vef --machine bxi-v2 --nodes 256 --out results/
+  narrows replay a.vef b.vef --mapping node --machine my.toml --network flow
+  narrows replay dissemination.goal --network loggp --loggp L=2500ns,o=1500ns,g=1000ns,G=6ns/B,S=65535
+
+Traces are VEF, GOAL (text or binary), JSON Lines or SimGrid's; see docs/replay.md.")]
+pub struct ReplayArgs {
+    /// Traces; several run at the same time; - is standard input
+    #[arg(required = true, value_name = "FILE")]
+    traces: Vec<PathBuf>,
+    /// A preset (see `narrows machine list`) or a machine file [default: bxi-v2]
+    #[arg(long, value_name = "NAME|FILE")]
+    machine: Option<String>,
+    /// Number of nodes, instead of the machine's
+    #[arg(long, value_name = "N")]
+    nodes: Option<u32>,
+    /// Changes one value of the machine, such as node.pcie.latency="250 ns"
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Ranks per node [default: 1, or as many as are needed]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    ppn: Option<u32>,
+    /// Which nodes each trace runs on: consecutive ones, those of every other switch, every other one, random, or a file with one node
+    /// per line
+    /// [default: linear]
+    #[arg(long, value_name = "linear|switch|node|random:SEED|FILE")]
+    mapping: Option<String>,
+    /// Network model [default: the machine's]
+    #[arg(long, value_name = "packet|flow|loggp", value_parser = crate::machine::network())]
+    network: Option<NetworkKind>,
+    /// With --network loggp: the parameters of LogGOPSim instead of a machine
+    #[arg(long, value_name = "L=TIME,o=TIME,g=TIME,G=TIME/B,O=TIME/B,S=BYTES", value_parser = clap::value_parser!(Parameters))]
+    loggp: Option<Parameters>,
+    /// Computing time and delays of the trace, times this; FACTOR@FIRST-LAST for the ranks on these nodes, the last one that fits counts
+    #[arg(long, value_name = "FACTOR[@NODES]", value_parser = scale)]
+    compute_scale: Vec<Scale>,
+    /// Seed of every random choice of the models
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
+    /// Threads of the simulator, of use on the packet network: one for each of its groups at most. The results do not depend on them
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: u32,
+    /// Which algorithms collectives use: Open MPI's or MPICH's decisions, or a file of rules [default: the machine's]
+    #[arg(long, value_name = "openmpi|mpich|FILE")]
+    collectives: Option<String>,
+    /// Writes summary.json, the resolved machine, tables, pictures and a page into this folder
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Shows applications, queues and links over time, in periods of this length
+    #[arg(long, value_name = "TIME", requires = "out")]
+    period: Option<SimTime>,
+    #[command(flatten)]
+    form: Form,
+}
+
+fn scale(text: &str) -> Result<Scale, String> {
+    let (factor, nodes) = text.split_once('@').map_or((text, None), |(factor, nodes)| (factor, Some(nodes)));
+    let factor = match factor.parse::<f64>() {
+        Ok(factor) if factor.is_finite() && (0.0..=1e6).contains(&factor) => factor,
+        _ => return Err(format!("\"{factor}\": expected a number from 0 to 1000000")),
+    };
+    let Some(nodes) = nodes else { return Ok(Scale { factor, first: 0, last: u32::MAX }) };
+    let (first, last) = nodes.split_once('-').unwrap_or((nodes, nodes));
+    match (first.parse(), last.parse()) {
+        (Ok(first), Ok(last)) if first <= last => Ok(Scale { factor, first, last }),
+        _ => Err(format!("\"{nodes}\": expected a node or a range of nodes, as in 0.5@0-31")),
+    }
+}
+
+/// Runs it; the exit code.
+pub fn run(args: ReplayArgs) -> Result<u8, Failure> {
+    if let Some(out) = &args.out {
+        create_folder(out)?;
+    }
+    let outcome = spec(&args)?.run(&Watching::start()?)?;
+    args.form.print(|| outcome.text(), || outcome.summary(), || outcome.applications_table())?;
+    if let Some(failure) = &outcome.replay.failure {
+        say!("{failure}");
+    }
+    if let Some(out) = &args.out {
+        outcome.save(out)?;
+    }
+    Ok(outcome.exit_code())
+}
+
+/// What the options ask for.
+fn spec(args: &ReplayArgs) -> Result<ReplaySpec, Failure> {
+    Ok(ReplaySpec {
+        sources: args.traces.iter().cloned().map(Source::File).collect(),
+        target: target(args)?,
+        scales: args.compute_scale.clone(),
+        seed: args.seed,
+        threads: args.threads as usize,
+        collectives: args.collectives.clone(),
+    })
+}
+
+fn target(args: &ReplayArgs) -> Result<Target, Failure> {
+    let Some(parameters) = args.loggp else {
+        let name = args.machine.clone().unwrap_or_else(|| String::from("bxi-v2"));
+        let overrides = Overrides { nodes: args.nodes, set: args.set.clone() };
+        return Ok(Target::Machine {
+            machine: MachineSpec { name, overrides, network: args.network },
+            ppn: args.ppn,
+            mapping: args.mapping.clone().unwrap_or_else(|| String::from("linear")),
+            period: args.period,
+        });
+    };
+    if args.network != Some(NetworkKind::LogGp) {
+        return Err(Failure::from(String::from("--loggp goes with --network loggp")));
+    }
+    let of_machine = [
+        ("--machine", args.machine.is_some()),
+        ("--nodes", args.nodes.is_some()),
+        ("--set", !args.set.is_empty()),
+        ("--ppn", args.ppn.is_some()),
+        ("--mapping", args.mapping.is_some()),
+        ("--period", args.period.is_some()),
+    ];
+    if let Some((option, _)) = of_machine.into_iter().find(|(_, given)| *given) {
+        let message = format!("{option} is about a machine, and --loggp takes the place of one: leave out one of the two");
+        return Err(Failure::from(message));
+    }
+    Ok(Target::LogGp(parameters))
+}

@@ -1,0 +1,157 @@
+//! `narrows traffic`: from the command line to a sweep.
+
+use crate::failure::Failure;
+use crate::form::Form;
+use crate::watching::Watching;
+use clap::Args;
+use narrows_machine::NetworkKind;
+use narrows_output::{complain, create_folder};
+use narrows_study::traffic::read_mix;
+use narrows_study::{MachineSpec, Messages, StudyError, TrafficSpec};
+use narrows_traffic::{Class, Injection, Pattern, Sizes, TrafficError, loads};
+use narrows_units::SimTime;
+use std::path::PathBuf;
+
+/// Arguments of `narrows traffic`.
+#[derive(Args)]
+#[command(after_help = "\
+Patterns:
+  uniform                   to any other node          permutation    one drawn from the seed
+  adversarial:K             to the K-th next group     tornado        half way round
+  incast:N                  N nodes to node 0          shift:K        K nodes on
+  hotspot:FRACTION,NODES    a part to few nodes        all-to-all     to all others in turn
+  flows FILE.csv            start_ns,source,target,bytes per line
+  mix FILE.toml             several classes of traffic, a [[class]] each
+
+Examples:
+  narrows traffic uniform --nodes 64 --load 0.1:1.0:0.1 --warmup 20us --time 100us --out results/
+  narrows traffic permutation --nodes 256 --set network.routing=adaptive --load 0.2,0.5,0.8 --threads 2
+  narrows traffic incast:5 --nodes 16 --load 0.5 --size 64KiB --period 1us --out results/
+  narrows traffic uniform --load 0.3 --class 'name=victim pattern=shift:8 sources=0-7 load=0.2 priority=1'
+  narrows traffic all-to-all --nodes 64 --injection closed:4 --size web-search --time 10ms
+  narrows traffic flows my-flows.csv --machine my.toml --out results/")]
+pub struct TrafficArgs {
+    /// Who sends to whom: see the list below
+    #[arg(value_name = "PATTERN")]
+    pattern: String,
+    /// The file of `flows` and `mix`
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// A preset (see `narrows machine list`) or a machine file
+    #[arg(long, default_value = "bxi-v2", value_name = "NAME|FILE")]
+    machine: String,
+    #[command(flatten)]
+    overrides: crate::machine::OverrideArguments,
+    /// Network model [default: the machine's]
+    #[arg(long, value_name = "packet|flow|loggp", value_parser = crate::machine::network())]
+    network: Option<NetworkKind>,
+    /// Loads as fractions of the injection bandwidth: one, a list, or a sweep A:B:STEP [default: 0.5]
+    #[arg(long, value_name = "A:B:STEP|LIST")]
+    load: Option<String>,
+    /// How messages follow each other: bernoulli, poisson, on-off:MESSAGES[,PEAK], closed:N [default: bernoulli]
+    #[arg(long, value_name = "PROCESS")]
+    injection: Option<String>,
+    /// Message sizes: 4KiB, uniform:LOW,HIGH, web-search, data-mining, FILE.csv [default: a full packet]
+    #[arg(long, value_name = "SIZE")]
+    size: Option<String>,
+    /// Another class of traffic besides, such as 'name=victim pattern=shift:8 load=0.2'; may be repeated
+    #[arg(long, value_name = "KEY=VALUE ...")]
+    class: Vec<String>,
+    /// Simulated time before the measurement [default: until throughput and latency are steady]
+    #[arg(long, value_name = "TIME")]
+    warmup: Option<String>,
+    /// Simulated time of the measurement [default: 100us; for flows, until the last is done]
+    #[arg(long, value_name = "TIME")]
+    time: Option<String>,
+    /// Writes queues, links and hops into tables, a row for each such period
+    #[arg(long, value_name = "TIME", requires = "out")]
+    period: Option<String>,
+    /// Seed of every random choice
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
+    /// Threads of the simulator: points of a sweep side by side, and several for a point when there are more threads than points
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: u32,
+    /// Writes summary.json, the resolved machine, tables and pictures into this folder
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    form: Form,
+}
+
+/// Runs the sweep; the exit code.
+pub fn run(args: TrafficArgs) -> Result<u8, Failure> {
+    let spec = spec(&args)?;
+    if let Some(out) = &args.out {
+        create_folder(out)?;
+    }
+    let outcome = spec.run(&Watching::start()?)?;
+    args.form.print(|| outcome.text(), || outcome.summary(), || outcome.points_table())?;
+    if let Some(out) = &args.out {
+        outcome.save(out)?;
+    }
+    if let Some(failure) = outcome.failure().filter(|_| !outcome.interrupted) {
+        complain!("{failure}");
+    }
+    Ok(outcome.exit_code())
+}
+
+/// What the options ask for.
+fn spec(args: &TrafficArgs) -> Result<TrafficSpec, Failure> {
+    let time = |option: &str, text: &Option<String>| {
+        text.as_ref().map(|text| text.parse::<SimTime>().map_err(|error| format!("--{option}: {error}"))).transpose()
+    };
+    let machine = MachineSpec { name: args.machine.clone(), overrides: args.overrides.clone().into(), network: args.network };
+    Ok(TrafficSpec {
+        loads: args.load.as_deref().map(loads).transpose().map_err(StudyError::from)?,
+        warmup: time("warmup", &args.warmup)?,
+        time: time("time", &args.time)?,
+        period: time("period", &args.period)?,
+        seed: args.seed,
+        threads: args.threads as usize,
+        ..TrafficSpec::new(machine, messages(args)?)
+    })
+}
+
+/// What is sent.
+fn messages(args: &TrafficArgs) -> Result<Messages, StudyError> {
+    let contradiction = |why: String| Err(TrafficError::Contradiction(why).into());
+    let file = |what: &str| match &args.file {
+        None => Err(TrafficError::Contradiction(format!("{what} needs a file: narrows traffic {what} FILE"))),
+        Some(path) => Ok(path.clone()),
+    };
+    let of_one_pattern = [("--injection", args.injection.is_some()), ("--size", args.size.is_some())];
+    let given = of_one_pattern.iter().find(|(_, given)| *given).map(|(option, _)| *option);
+    let mut classes = match args.pattern.as_str() {
+        "flows" => {
+            let file = file("flows")?;
+            let left_out = match given {
+                Some(option) => option,
+                None if !args.class.is_empty() || args.load.is_some() => "--class and --load",
+                None => return Ok(Messages::Flows(file)),
+            };
+            return contradiction(format!("a list of flows has its own starts and sizes: leave out {left_out}"));
+        }
+        "mix" => {
+            let file = file("mix")?;
+            if let Some(option) = given {
+                return contradiction(format!("the classes of a mix have their own: put {option} into {}", file.display()));
+            }
+            read_mix(&file)?
+        }
+        text => {
+            let pattern: Pattern = text.parse()?;
+            if let Some(file) = &args.file {
+                return contradiction(format!("{}: only flows and mix read a file", file.display()));
+            }
+            let mut class = Class::new("", pattern);
+            class.injection = args.injection.as_deref().unwrap_or("bernoulli").parse::<Injection>()?;
+            class.sizes = args.size.as_deref().map(str::parse::<Sizes>).transpose()?;
+            vec![class]
+        }
+    };
+    for text in &args.class {
+        classes.push(Class::parse(text)?);
+    }
+    Ok(Messages::Classes(classes))
+}

@@ -1,0 +1,43 @@
+//! Who watches a study on the command line: bars or lines on standard error, warnings, Ctrl-C.
+
+use narrows_output::{Meter, warn};
+use narrows_results::Progress;
+use narrows_study::Observer;
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Shows what goes on, and ends it when it is told to.
+pub struct Watching {
+    stop: Arc<AtomicBool>,
+}
+
+impl Watching {
+    /// From now on the first SIGINT or SIGTERM ends a study, and the second one the program at once.
+    ///
+    /// # Errors
+    /// The host watches for no signals.
+    pub fn start() -> Result<Watching, String> {
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, stop.clone())
+                .and_then(|_| signal_hook::flag::register(signal, stop.clone()))
+                .map_err(|error| format!("cannot watch for signals: {error}"))?;
+        }
+        Ok(Watching { stop })
+    }
+}
+
+impl Observer for Watching {
+    fn part(&self, what: String, meter: &Arc<Meter>, detail: Box<dyn Fn() -> String + Send>) -> Box<dyn Any> {
+        Box::new(Progress::with(what, meter, detail))
+    }
+
+    fn warning(&self, text: &str) {
+        warn!("{text}");
+    }
+
+    fn goes_on(&self) -> bool {
+        !self.stop.load(Ordering::Relaxed)
+    }
+}

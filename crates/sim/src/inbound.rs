@@ -1,0 +1,163 @@
+//! Messages on their way to the hosts of a region: their headers, and the order in which they are taken.
+//!
+//! The end-to-end layer numbers the packets of a pair of nodes in a virtual network, and takes them in that order: a message is noticed
+//! after the head of the one that was started before it, and after all of it if that is one packet. (Behind the first
+//! packet of a longer one a NIC may send packets of other messages.)
+
+use narrows_engine::{Slab, WordMap};
+
+/// What travels with a message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Label<H> {
+    pub(crate) source: u32,
+    /// Of the message, among those of its source.
+    pub(crate) number: u32,
+    pub(crate) target: u32,
+    pub(crate) virtual_network: u8,
+    pub(crate) one_packet: bool,
+    pub(crate) header: H,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Flight<H> {
+    label: Label<H>,
+    /// The receiver's name for it.
+    arrival: u32,
+    /// The next of the same pair, which must not be noticed before the first packet of this one.
+    successor: Option<u32>,
+    /// The one before it has not been noticed.
+    waits: bool,
+    head_arrived: bool,
+    head_noticed: bool,
+    tail_arrived: bool,
+}
+
+/// What is to be told to the NIC of a message's target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Head(u32),
+    Tail(u32),
+}
+
+/// See the module's page.
+#[derive(Debug)]
+pub(crate) struct Inbound<H> {
+    flights: Slab<Flight<H>>,
+    /// By source and number.
+    numbers: WordMap<u64, u32>,
+    /// By pair: the newest message whose first packet has not been noticed.
+    newest: WordMap<(u64, u32), u32>,
+}
+
+impl<H> Default for Inbound<H> {
+    fn default() -> Self {
+        Inbound { flights: Slab::default(), numbers: WordMap::default(), newest: WordMap::default() }
+    }
+}
+
+/// A message, among those of all sources.
+pub(crate) fn number(source: u32, number: u32) -> u64 {
+    u64::from(source) << 32 | u64::from(number)
+}
+
+impl<H: Copy> Label<H> {
+    fn pair(&self) -> (u64, u32) {
+        (u64::from(self.source) << 32 | u64::from(self.target), u32::from(self.virtual_network))
+    }
+}
+
+impl<H: Copy> Inbound<H> {
+    /// A message has been started. Those of one pair come in the order in which they were.
+    pub(crate) fn open(&mut self, label: Label<H>) {
+        let flight =
+            Flight { label, arrival: 0, successor: None, waits: false, head_arrived: false, head_noticed: false, tail_arrived: false };
+        let slot = self.flights.insert(flight);
+        self.numbers.insert(number(label.source, label.number), slot);
+        if let Some(before) = self.newest.insert(label.pair(), slot) {
+            self.flights.at_mut(before).successor = Some(slot);
+            self.flights.at_mut(slot).waits = true;
+        }
+    }
+
+    /// Messages under way.
+    pub(crate) fn find(&self, source: u32, of_source: u32) -> Option<u32> {
+        self.numbers.get(&number(source, of_source)).copied()
+    }
+
+    /// The header of a message, and the receiver's name for it.
+    pub(crate) fn get(&self, slot: u32) -> (Label<H>, u32) {
+        let flight = self.flights.at(slot);
+        (flight.label, flight.arrival)
+    }
+
+    /// The receiver has named it.
+    pub(crate) fn name(&mut self, slot: u32, arrival: u32) {
+        self.flights.at_mut(slot).arrival = arrival;
+    }
+
+    /// Its tail has been noticed.
+    pub(crate) fn close(&mut self, slot: u32) {
+        if let Some(flight) = self.flights.remove(slot) {
+            self.numbers.remove(&number(flight.label.source, flight.label.number));
+        }
+    }
+
+    /// A head has arrived: `steps` gets what is noticed now.
+    pub(crate) fn head(&mut self, slot: u32, steps: &mut Vec<Step>) {
+        let flight = self.flights.at_mut(slot);
+        flight.head_arrived = true;
+        if !flight.waits {
+            self.notice(slot, steps);
+        }
+    }
+
+    /// It is the turn of `slot`, whose head has arrived, and then of those behind it.
+    fn notice(&mut self, mut slot: u32, steps: &mut Vec<Step>) {
+        loop {
+            let flight = self.flights.at_mut(slot);
+            flight.head_noticed = true;
+            let (tail_arrived, one_packet) = (flight.tail_arrived, flight.label.one_packet);
+            steps.push(Step::Head(slot));
+            if tail_arrived {
+                steps.push(Step::Tail(slot));
+            }
+            if !tail_arrived && one_packet {
+                return;
+            }
+            match self.release(slot) {
+                Some(next) => slot = next,
+                None => return,
+            }
+        }
+    }
+
+    /// What is behind a message may be noticed: its successor, if its head has arrived.
+    fn release(&mut self, slot: u32) -> Option<u32> {
+        let flight = self.flights.at(slot);
+        match flight.successor {
+            None => {
+                self.newest.remove(&flight.label.pair());
+                None
+            }
+            Some(successor) => {
+                let next = self.flights.at_mut(successor);
+                next.waits = false;
+                next.head_arrived.then_some(successor)
+            }
+        }
+    }
+
+    /// A tail has arrived: `steps` gets what is noticed now.
+    pub(crate) fn tail(&mut self, slot: u32, steps: &mut Vec<Step>) {
+        let flight = self.flights.at_mut(slot);
+        flight.tail_arrived = true;
+        if !flight.head_noticed {
+            return;
+        }
+        let one_packet = flight.label.one_packet;
+        steps.push(Step::Tail(slot));
+        if one_packet && let Some(next) = self.release(slot) {
+            self.notice(next, steps);
+        }
+    }
+}

@@ -1,0 +1,500 @@
+//! The agent of a region: the NICs of its nodes, and the processes above them.
+
+use crate::Processes;
+use crate::inbound::{self, Inbound, Label};
+use crate::multicast::{self, Multicasts, Next, Way};
+use narrows_engine::{Digest, Slab, WordMap};
+use narrows_fabric::parallel::{Agent, Context};
+use narrows_fabric::{Arrival, Observer, PacketArrival, Transfer, TransferId, TreeError};
+use narrows_nic::{self as nic, Combine, CommandError, Departure, Directory, Fault, Header, Nics, PayloadId, Portals, Process};
+use narrows_portals::{Command, Notice, Place};
+use narrows_units::SimTime;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+/// An event of a region's own.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) enum Due {
+    #[default]
+    Nothing,
+    Nic(nic::Event),
+    /// A header that takes no part of the network.
+    Shortcut(u32),
+    /// What a process has asked for first.
+    Process(u32),
+}
+
+/// What goes from region to region beside the network.
+#[derive(Debug)]
+pub(crate) enum Letter<L> {
+    /// Of a message that has been started.
+    Label(Label<Header>),
+    Shortcut {
+        at: SimTime,
+        order: u32,
+        header: Header,
+    },
+    /// For a process, from another one.
+    Process(u32, L),
+}
+
+/// What a process has asked for.
+#[derive(Debug)]
+enum Action {
+    Command { written: SimTime, command: Command },
+    Alarm,
+    Multicast(multicast::Step),
+}
+
+/// At one time: NICs by the order in which they asked, then shortcuts by who sent them, then processes by their numbers.
+const SHORTCUTS: u32 = 2 << 30;
+const PROCESSES: u32 = 3 << 30;
+
+/// Who is where.
+#[derive(Debug)]
+pub(crate) struct Places {
+    pub(crate) directory: Arc<Directory>,
+    /// By node: its number in its region.
+    pub(crate) nodes: Arc<[u32]>,
+    /// By process: its number in its region.
+    pub(crate) processes: Vec<u32>,
+    /// Payload of a packet at most.
+    pub(crate) mtu: u64,
+    pub(crate) lookahead: SimTime,
+}
+
+impl Places {
+    pub(crate) fn node(&self, process: u32) -> u32 {
+        let place = self.directory.place(Process(process));
+        place.and_then(|place| self.directory.node(place.nid)).expect("a process of this machine")
+    }
+}
+
+/// Of a process: what it has asked for, by time, then order.
+type Asked = BinaryHeap<Reverse<(SimTime, u64, u32)>>;
+
+/// What is between the NICs, the network and the processes.
+pub(crate) struct Above {
+    places: Arc<Places>,
+    shortcuts: Slab<Header>,
+    /// By node of the region: events that its NIC has asked for, shortcuts and messages that it has sent.
+    events: Vec<u32>,
+    sent_shortcuts: Vec<u32>,
+    sent: Vec<u32>,
+    /// Of messages whose source is read: the NIC's name.
+    reading: WordMap<u64, u32>,
+    /// By process of the region.
+    asked: Vec<Asked>,
+    actions: Slab<Action>,
+    /// Numbers what processes ask for.
+    serial: u64,
+    multicasts: Multicasts,
+    /// By node of the region.
+    pub(crate) digests: Vec<Digest>,
+    pub(crate) recording: bool,
+    /// The start of simulated time.
+    pub(crate) epoch: SimTime,
+}
+
+/// See the module's page.
+pub(crate) struct Station<P> {
+    pub(crate) nics: Nics,
+    pub(crate) processes: P,
+    pub(crate) above: Above,
+    inbound: Inbound<Header>,
+    steps: Vec<inbound::Step>,
+    pub(crate) observer: Option<Box<dyn Observer + Send>>,
+    /// The first refused command: when, whose, why.
+    pub(crate) error: Option<(SimTime, u32, CommandError)>,
+}
+
+/// What processes ask for.
+pub trait Requests<L> {
+    /// The time.
+    fn now(&self) -> SimTime;
+    /// The process `rank` of the region wrote `command` at `written`. It has no effect before [`World::lookahead`](crate::World::lookahead) has
+    /// passed.
+    fn submit(&mut self, rank: u32, written: SimTime, command: Command);
+    /// Tells [`Processes::alarm`] at `at`, or now if that has passed.
+    fn set_alarm(&mut self, rank: u32, at: SimTime);
+    /// The way of messages from `rank` that switches copy for `ranks`, all on nodes of their own.
+    ///
+    /// # Errors
+    /// See [`TreeError`].
+    fn tree(&mut self, rank: u32, ranks: &[u32]) -> Result<Way, TreeError>;
+    /// The process `rank` wrote a command at `written` to send `bytes` on a [`Requests::tree`]. What becomes of it is told by
+    /// [`Processes::told`], with `token`. Data go to buffers that the NICs know; nothing is matched.
+    fn multicast(&mut self, rank: u32, written: SimTime, way: &Way, bytes: u64, token: u32);
+    /// See [`Processes::letter`].
+    fn post(&mut self, rank: u32, letter: L);
+}
+
+/// The requests of a region.
+pub(crate) struct Desk<'a, 'b, L> {
+    pub(crate) above: &'a mut Above,
+    pub(crate) fabric: &'a mut Context<'b, Due, Letter<L>>,
+}
+
+impl<L> Desk<'_, '_, L> {
+    fn ask(&mut self, at: SimTime, rank: u32, action: Action) {
+        let at = at.max(self.fabric.now());
+        self.above.ask(at, rank, action, self.fabric);
+    }
+}
+
+impl Above {
+    pub(crate) fn new(places: Arc<Places>, nodes: usize, ranks: usize) -> Above {
+        Above {
+            places,
+            shortcuts: Slab::default(),
+            events: vec![0; nodes],
+            sent_shortcuts: vec![0; nodes],
+            sent: vec![0; nodes],
+            reading: WordMap::default(),
+            asked: (0..ranks).map(|_| Asked::new()).collect(),
+            actions: Slab::default(),
+            serial: 0,
+            multicasts: Multicasts::default(),
+            digests: vec![Digest::default(); nodes],
+            recording: false,
+            epoch: SimTime::ZERO,
+        }
+    }
+
+    fn local(&self, node: u32) -> usize {
+        self.places.nodes[node as usize] as usize
+    }
+
+    fn ask<L>(&mut self, at: SimTime, rank: u32, action: Action, fabric: &mut Context<'_, Due, Letter<L>>) {
+        let slot = self.actions.insert(action);
+        self.serial += 1;
+        self.asked[self.places.processes[rank as usize] as usize].push(Reverse((at, self.serial, slot)));
+        fabric.timer(at, self.places.node(rank), PROCESSES | rank, Due::Process(rank));
+    }
+
+    /// A number for a message of a node: below 2^31, as [`Context::multicast`] wants it.
+    fn number(&mut self, node: u32) -> u32 {
+        let local = self.local(node);
+        let sent = &mut self.sent[local];
+        *sent = (*sent + 1) & (u32::MAX >> 1);
+        *sent
+    }
+
+    /// A process of `node` has been told something.
+    fn note(&mut self, now: SimTime, node: u32, process: u32, words: impl FnOnce(&mut Digest)) {
+        if self.recording {
+            let local = self.local(node);
+            let digest = &mut self.digests[local];
+            digest.event(SimTime(now.as_ps().saturating_sub(self.epoch.as_ps())), u64::from(process));
+            words(digest);
+        }
+    }
+
+    fn go_on<P: Processes>(&mut self, next: Next, processes: &mut P, fabric: &mut Context<'_, Due, Letter<P::Letter>>) {
+        match next {
+            Next::At(at, rank, step) => self.ask(at, rank, Action::Multicast(step), fabric),
+            Next::Start(tree, transfer, news) => {
+                fabric.multicast(&tree, transfer);
+                if let Some((rank, step)) = news {
+                    self.ask(fabric.now(), rank, Action::Multicast(step), fabric);
+                }
+            }
+            Next::Tell(told) => {
+                let node = self.places.node(told.rank);
+                self.note(told.at, node, told.rank, |digest| digest.word(u64::from(told.token) << 1 | u64::from(told.sent)));
+                processes.told(told);
+            }
+            Next::Nothing => {}
+        }
+    }
+}
+
+impl<L> Requests<L> for Desk<'_, '_, L> {
+    fn now(&self) -> SimTime {
+        self.fabric.now()
+    }
+
+    fn submit(&mut self, rank: u32, written: SimTime, command: Command) {
+        // A rank that was outside, or was woken for no reason, may be behind: it acts now.
+        let lookahead = self.above.places.lookahead;
+        let arrives = (written + lookahead).max(self.fabric.now());
+        let written = SimTime(arrives.as_ps() - lookahead.as_ps().min(arrives.as_ps()));
+        self.ask(arrives, rank, Action::Command { written, command });
+    }
+
+    fn set_alarm(&mut self, rank: u32, at: SimTime) {
+        self.ask(at, rank, Action::Alarm);
+    }
+
+    fn tree(&mut self, rank: u32, ranks: &[u32]) -> Result<Way, TreeError> {
+        let places = &self.above.places;
+        let mut ranks = ranks.to_vec();
+        ranks.sort_unstable_by_key(|&rank| places.node(rank));
+        let targets: Vec<u32> = ranks.iter().map(|&rank| places.node(rank)).collect();
+        Ok((Arc::new(self.fabric.tree(places.node(rank), &targets)?), ranks.into()))
+    }
+
+    fn multicast(&mut self, rank: u32, written: SimTime, way: &Way, bytes: u64, token: u32) {
+        let arrives = written + self.above.places.lookahead;
+        let step = self.above.multicasts.submit(rank, written, way, bytes, token);
+        self.ask(arrives, rank, Action::Multicast(step));
+    }
+
+    fn post(&mut self, rank: u32, letter: L) {
+        self.fabric.post(self.above.places.node(rank), SimTime::MAX, Letter::Process(rank, letter));
+    }
+}
+
+/// The effects of the NICs.
+struct Effects<'a, 'b, P: Processes> {
+    above: &'a mut Above,
+    processes: &'a mut P,
+    fabric: &'a mut Context<'b, Due, Letter<P::Letter>>,
+}
+
+impl<P: Processes> nic::Out<Portals> for Effects<'_, '_, P> {
+    fn schedule(&mut self, at: SimTime, node: u32, event: nic::Event) {
+        let local = self.above.local(node);
+        let order = &mut self.above.events[local];
+        *order = (*order + 1) & (SHORTCUTS - 1);
+        self.fabric.timer(at, node, *order, Due::Nic(event));
+    }
+
+    fn depart(&mut self, node: u32, departure: Departure<Header>) {
+        let Departure { to, virtual_network, payload, source_dma, target_dma, token, header } = departure;
+        let number = self.above.number(node);
+        if source_dma && payload.0 > 0 {
+            self.above.reading.insert(inbound::number(node, number), token);
+        }
+        let one_packet = payload.0 <= self.above.places.mtu;
+        let label = Label { source: node, number, target: to, virtual_network, one_packet, header };
+        self.fabric.post(to, SimTime::MAX, Letter::Label(label));
+        let id = TransferId(number);
+        self.fabric.start(Transfer { id, source: node, target: to, virtual_network, payload, source_dma, target_dma });
+    }
+
+    fn shortcut(&mut self, at: SimTime, from: u32, to: u32, header: Header) {
+        let local = self.above.local(from);
+        let sent = &mut self.above.sent_shortcuts[local];
+        *sent = sent.wrapping_add(1);
+        let order = SHORTCUTS | (from << 8 | *sent & 0xff) & (PROCESSES - SHORTCUTS - 1);
+        self.fabric.post(to, at, Letter::Shortcut { at, order, header });
+    }
+
+    fn reserve(&mut self) -> PayloadId {
+        PayloadId(self.processes.reserve())
+    }
+
+    fn notify(&mut self, process: Process, notice: Notice) {
+        let now = self.fabric.now();
+        let node = self.above.places.node(process.0);
+        self.above.note(now, node, process.0, |digest| notice.words(|word| digest.word(word)));
+        self.processes.notify(now, process.0, notice);
+    }
+
+    fn capture(&mut self, payload: PayloadId, process: Process, place: Place, length: u64) -> Result<(), Fault> {
+        self.processes.capture(payload.0, process.0, place, length)
+    }
+
+    fn fetch(
+        &mut self,
+        payload: PayloadId,
+        process: Process,
+        place: Place,
+        length: u64,
+        initiator: Process,
+        destination: Place,
+    ) -> Result<(), Fault> {
+        self.processes.fetch(payload.0, (process.0, place), length, (initiator.0, destination))
+    }
+
+    fn inline(&mut self, payload: PayloadId, bytes: Box<[u8]>) {
+        self.processes.hold(payload.0, bytes);
+    }
+
+    fn deliver(&mut self, payload: PayloadId, process: Process, place: Place, length: u64) -> Result<(), Fault> {
+        let now = self.fabric.now();
+        self.processes.deliver(now, payload.0, process.0, place, length)
+    }
+
+    fn combine(&mut self, payload: PayloadId, process: Process, place: Place, length: u64, combine: &Combine) -> Result<(), Fault> {
+        self.processes.combine(payload.0, process.0, place, length, combine)
+    }
+
+    fn release(&mut self, payload: PayloadId) {
+        self.processes.release(payload.0);
+    }
+}
+
+impl<P: Processes> Station<P> {
+    pub(crate) fn new(nics: Nics, processes: P, above: Above) -> Station<P> {
+        Station { nics, processes, above, inbound: Inbound::default(), steps: Vec::new(), observer: None, error: None }
+    }
+
+    /// The processes act on what they were told.
+    #[inline]
+    fn proceed(&mut self, fabric: &mut Context<'_, Due, Letter<P::Letter>>) {
+        self.processes.proceed(&mut Desk { above: &mut self.above, fabric });
+    }
+
+    fn refuse(&mut self, now: SimTime, process: Process, error: CommandError) {
+        self.error.get_or_insert((now, process.0, error));
+    }
+
+    fn act(&mut self, now: SimTime, rank: u32, fabric: &mut Context<'_, Due, Letter<P::Letter>>) {
+        let local = self.above.places.processes[rank as usize] as usize;
+        let Some(Reverse((_, _, slot))) = self.above.asked[local].pop() else { return };
+        match self.above.actions.remove(slot) {
+            Some(Action::Command { written, command }) => {
+                let mut effects = Effects { above: &mut self.above, processes: &mut self.processes, fabric };
+                if let Err(error) = self.nics.command(written, Process(rank), command, &mut effects) {
+                    self.refuse(now, Process(rank), error);
+                }
+            }
+            Some(Action::Alarm) => self.processes.alarm(now, rank),
+            Some(Action::Multicast(step)) => {
+                let Station { nics, processes, above, .. } = self;
+                let mut multicasts = std::mem::take(&mut above.multicasts);
+                let next = multicasts.step(now, step, nics, |node| above.number(node));
+                above.multicasts = multicasts;
+                above.go_on(next, processes, fabric);
+            }
+            None => {}
+        }
+    }
+
+    /// Tells the NICs what `steps` says.
+    fn arrive(&mut self, fabric: &mut Context<'_, Due, Letter<P::Letter>>) {
+        let now = fabric.now();
+        let Station { nics, processes, above, inbound, steps, .. } = self;
+        let mut effects = Effects { above, processes, fabric };
+        for step in steps.drain(..) {
+            match step {
+                inbound::Step::Head(slot) => {
+                    let (label, _) = inbound.get(slot);
+                    let arrival = nics.head(now, label.target, &label.header, &mut effects);
+                    inbound.name(slot, arrival);
+                }
+                inbound::Step::Tail(slot) => {
+                    let (label, arrival) = inbound.get(slot);
+                    inbound.close(slot);
+                    nics.tail(now, label.target, arrival, &label.header, &mut effects);
+                }
+            }
+        }
+    }
+}
+
+impl<P: Processes> Agent for Station<P> {
+    const DIGEST: bool = false;
+    type Event = Due;
+    type Letter = Letter<P::Letter>;
+
+    fn timer(&mut self, host: u32, _: u32, event: Due, fabric: &mut Context<'_, Due, Letter<P::Letter>>) {
+        let now = fabric.now();
+        match event {
+            Due::Nothing => {}
+            Due::Nic(event) => {
+                self.nics.handle(now, host, event, &mut Effects { above: &mut self.above, processes: &mut self.processes, fabric });
+                if let Some(refusal) = self.nics.take_refusals().into_iter().next() {
+                    self.refuse(now, refusal.process, refusal.error);
+                }
+            }
+            Due::Shortcut(slot) => {
+                if let Some(header) = self.above.shortcuts.remove(slot) {
+                    self.nics.arrive(now, host, &header, &mut Effects { above: &mut self.above, processes: &mut self.processes, fabric });
+                }
+            }
+            Due::Process(rank) => self.act(now, rank, fabric),
+        }
+        self.proceed(fabric);
+    }
+
+    fn letter(&mut self, host: u32, letter: Letter<P::Letter>, fabric: &mut Context<'_, Due, Letter<P::Letter>>) {
+        match letter {
+            Letter::Label(label) => self.inbound.open(label),
+            Letter::Shortcut { at, order, header } => {
+                let slot = self.above.shortcuts.insert(header);
+                fabric.timer(at, host, order, Due::Shortcut(slot));
+            }
+            Letter::Process(rank, letter) => self.processes.letter(rank, letter),
+        }
+    }
+
+    fn source_done(&mut self, host: u32, id: TransferId, fabric: &mut Context<'_, Due, Letter<P::Letter>>) {
+        let now = fabric.now();
+        match self.above.reading.remove(&inbound::number(host, id.0)) {
+            Some(token) => {
+                self.nics.source_done(now, host, token, &mut Effects { above: &mut self.above, processes: &mut self.processes, fabric })
+            }
+            None => {
+                let next = self.above.multicasts.source_done(now, host, id.0);
+                self.above.go_on(next, &mut self.processes, fabric);
+            }
+        }
+        self.proceed(fabric);
+    }
+
+    fn head(&mut self, arrival: &Arrival, fabric: &mut Context<'_, Due, Letter<P::Letter>>) {
+        // What switches copy has no header.
+        if let Some(slot) = self.inbound.find(arrival.source, arrival.id.0) {
+            self.inbound.head(slot, &mut self.steps);
+            self.arrive(fabric);
+            self.proceed(fabric);
+        }
+    }
+
+    fn tail(&mut self, arrival: &Arrival, fabric: &mut Context<'_, Due, Letter<P::Letter>>) {
+        match self.inbound.find(arrival.source, arrival.id.0) {
+            Some(slot) => {
+                self.inbound.tail(slot, &mut self.steps);
+                self.arrive(fabric);
+            }
+            None => {
+                let next = self.above.multicasts.tail(fabric.now(), arrival.source, arrival.id.0, arrival.target, &mut self.nics);
+                self.above.go_on(next, &mut self.processes, fabric);
+            }
+        }
+        self.proceed(fabric);
+    }
+}
+
+impl<P> Observer for Station<P> {
+    #[inline]
+    fn sent(&mut self, link: u32, lane: u32, wire: u32, at: SimTime, duration: SimTime) {
+        if let Some(observer) = &mut self.observer {
+            observer.sent(link, lane, wire, at, duration);
+        }
+    }
+    #[inline]
+    fn queued(&mut self, link: u32, lane: u32, source: u32, wire: u32, at: SimTime, joins: bool) {
+        if let Some(observer) = &mut self.observer {
+            observer.queued(link, lane, source, wire, at, joins);
+        }
+    }
+    #[inline]
+    fn stalled(&mut self, link: u32) {
+        if let Some(observer) = &mut self.observer {
+            observer.stalled(link);
+        }
+    }
+    #[inline]
+    fn paused(&mut self, link: u32, lane: u32, pauses: bool) {
+        if let Some(observer) = &mut self.observer {
+            observer.paused(link, lane, pauses);
+        }
+    }
+    #[inline]
+    fn lost(&mut self, link: u32, wire: u32) {
+        if let Some(observer) = &mut self.observer {
+            observer.lost(link, wire);
+        }
+    }
+    #[inline]
+    fn packet(&mut self, packet: &PacketArrival) {
+        if let Some(observer) = &mut self.observer {
+            observer.packet(packet);
+        }
+    }
+}

@@ -1,0 +1,55 @@
+use narrows_fabric::ConfigError;
+use narrows_machine::{MachineError, RulesError};
+use narrows_replay::GraphError;
+use narrows_topology::TopologyError;
+use narrows_trace::TraceError;
+use narrows_traffic::TrafficError;
+use std::path::PathBuf;
+
+/// Why nothing was simulated.
+#[derive(Debug, thiserror::Error)]
+pub enum StudyError {
+    /// There is no such machine, or it has mistakes.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    /// Its numbers make no network.
+    #[error(transparent)]
+    Topology(#[from] TopologyError),
+    /// Nor do these.
+    #[error(transparent)]
+    Network(#[from] ConfigError),
+    /// Traffic that cannot be.
+    #[error(transparent)]
+    Traffic(#[from] TrafficError),
+    /// A trace cannot be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// A trace does not fit together.
+    #[error("{}: {error}", path.display())]
+    Graph {
+        /// The trace.
+        path: PathBuf,
+        /// Why.
+        error: GraphError,
+    },
+    /// A trace does not fit together, on a machine.
+    #[error(transparent)]
+    Replay(#[from] GraphError),
+    /// Rules of collectives.
+    #[error(transparent)]
+    Rules(#[from] RulesError),
+    /// The ranks find no place.
+    #[error("{0}")]
+    Placement(String),
+    /// Values that contradict each other.
+    #[error("{0}")]
+    Contradiction(String),
+    /// A file that is named cannot be read.
+    #[error("{}: {error}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+}

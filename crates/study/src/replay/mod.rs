@@ -1,0 +1,405 @@
+//! Traces on a simulated machine, or under LogGP.
+
+mod over_time;
+
+use crate::{MachineSpec, Observer, StudyError};
+use narrows_machine::Machine;
+use narrows_output::{Meter, exit, write};
+use narrows_replay::collectives::ByRules;
+use narrows_replay::loggp::{self, Parameters};
+use narrows_replay::machine::{Hardware, Part, Replay};
+use narrows_replay::mapping::{self, Mapping};
+use narrows_replay::port::Costs;
+use narrows_replay::report::{Application, Progress};
+use narrows_replay::{Graph, Times};
+use narrows_results::{Column, Table, TableError, peak_memory};
+use narrows_topology::Topology;
+use narrows_trace::generate::{self, Generated};
+use narrows_trace::{Program, ReadOptions};
+use narrows_units::{SimTime, show};
+use serde_json::{Value, json};
+use std::any::Any;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Where the operations of ranks come from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Source {
+    /// A file, in any of the formats.
+    File(PathBuf),
+    /// Made up on the way: nothing is kept.
+    Pattern(generate::Pattern, generate::Parameters),
+}
+
+/// A factor for the computing time on some nodes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Scale {
+    /// Of computing time and delays.
+    pub factor: f64,
+    /// The first node.
+    pub first: u32,
+    /// The last one; `u32::MAX`: that of the machine.
+    pub last: u32,
+}
+
+/// The factor on a node: the last one that fits counts.
+fn scale_on(scales: &[Scale], node: u32) -> f64 {
+    scales.iter().rev().find(|scale| (scale.first..=scale.last).contains(&node)).map_or(1.0, |scale| scale.factor)
+}
+
+/// What carries the messages.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// Message layer, NICs and a network.
+    Machine {
+        /// The machine.
+        machine: MachineSpec,
+        /// Ranks per node; `None`: 1, or as many as are needed.
+        ppn: Option<u32>,
+        /// Which nodes each trace runs on: `linear`, `switch`, `node`, `random:SEED` or a file.
+        mapping: String,
+        /// What happens over time is looked at in periods of this length.
+        period: Option<SimTime>,
+    },
+    /// LogGOPSim's model.
+    LogGp(Parameters),
+}
+
+/// Traces that run at the same time.
+#[derive(Clone, Debug)]
+pub struct ReplaySpec {
+    /// A program each.
+    pub sources: Vec<Source>,
+    /// What carries their messages.
+    pub target: Target,
+    /// Computing time and delays, times these.
+    pub scales: Vec<Scale>,
+    /// Of every random choice.
+    pub seed: u64,
+    /// Whose algorithms collectives use: `openmpi`, `mpich` or a file of rules; `None`: the machine's, or `openmpi`.
+    pub collectives: Option<String>,
+    /// Of the simulator, on a machine's packet network at most one for each of its groups; the results do not depend on them.
+    pub threads: usize,
+}
+
+/// What came out of a replay.
+#[derive(Debug)]
+pub struct ReplayOutcome {
+    /// Times, messages, applications.
+    pub replay: narrows_replay::Outcome,
+    /// Resolved; `None` under LogGP.
+    pub machine: Option<Machine>,
+    /// Wall time of everything.
+    pub wall: Duration,
+    /// Wall time until the replay began.
+    pub reading: Duration,
+    /// Wall time of the replay.
+    pub running: Duration,
+    sources: Vec<Source>,
+    scales: Vec<Scale>,
+    /// More for the summary.
+    about: Value,
+    /// Of the machine, where something was seen over time.
+    topology: Option<Arc<Topology>>,
+}
+
+impl Source {
+    /// How reports call it: the file without its ending, or the pattern.
+    pub fn name(&self) -> String {
+        match self {
+            Source::File(path) if narrows_output::is_standard(path) => String::from("standard input"),
+            Source::File(path) => path.file_stem().map_or_else(|| path.display().to_string(), |stem| stem.to_string_lossy().into_owned()),
+            Source::Pattern(pattern, _) => pattern.name().to_owned(),
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> PathBuf {
+        match self {
+            Source::File(path) => path.clone(),
+            Source::Pattern(pattern, _) => PathBuf::from(pattern.name()),
+        }
+    }
+
+    fn open(&self, observer: &dyn Observer) -> Result<Box<dyn Program + Send>, StudyError> {
+        match self {
+            Source::Pattern(pattern, parameters) => Ok(Box::new(Generated::new(*pattern, *parameters)?)),
+            Source::File(path) => {
+                let meter = Arc::new(Meter::default());
+                let name = if narrows_output::is_standard(path) { String::from("standard input") } else { path.display().to_string() };
+                let _part = observer.part(format!("reading {name}"), &meter, Box::new(String::new));
+                Ok(Box::new(narrows_trace::read_metered(path, ReadOptions::default(), &mut narrows_trace::lines::strict, &meter)?.program))
+            }
+        }
+    }
+}
+
+impl ReplaySpec {
+    /// Runs the replay. One that stands still is an outcome.
+    ///
+    /// # Errors
+    /// Something that it names is not there or does not fit.
+    pub fn run(&self, observer: &dyn Observer) -> Result<ReplayOutcome, StudyError> {
+        match &self.target {
+            Target::LogGp(parameters) => self.under_loggp(*parameters, observer),
+            Target::Machine { period: Some(SimTime::ZERO), .. } => {
+                Err(StudyError::Contradiction(String::from("--period 0: a period takes time")))
+            }
+            Target::Machine { machine, ppn, mapping, period } => self.on_machine(machine, *ppn, mapping, *period, observer),
+        }
+    }
+
+    fn under_loggp(&self, parameters: Parameters, observer: &dyn Observer) -> Result<ReplayOutcome, StudyError> {
+        let start = Instant::now();
+        let table = self.collectives.as_deref().unwrap_or("openmpi");
+        let rules = narrows_machine::collectives_table(table)?;
+        if let Some(scale) = self.scales.iter().find(|scale| scale.last != u32::MAX) {
+            let Scale { factor, first, last } = scale;
+            return Err(StudyError::Contradiction(format!("--compute-scale {factor}@{first}-{last}: --loggp has no nodes")));
+        }
+        let mut graph = Graph::new();
+        for source in &self.sources {
+            let mut program = source.open(observer)?;
+            let mut collectives = ByRules::new(rules.clone(), None);
+            let added = graph.add(&source.name(), &mut program, scale_on(&self.scales, 0), &mut collectives);
+            added.map_err(|error| StudyError::Graph { path: source.path(), error })?;
+        }
+        let reading = start.elapsed();
+        let (shown, mut count) = counting(observer);
+        let replay = loggp::run(&mut graph, parameters, &mut count);
+        drop(shown);
+        let about = json!({
+            "network": "loggp",
+            "collectives": table,
+            "loggp": {
+                "L_s": parameters.latency.as_s_f64(), "o_s": parameters.overhead.as_s_f64(), "g_s": parameters.gap.as_s_f64(),
+                "G_s_per_byte": parameters.gap_per_byte.as_s_f64(), "O_s_per_byte": parameters.overhead_per_byte.as_s_f64(),
+                "S_bytes": parameters.eager.get(),
+            },
+        });
+        Ok(self.outcome(replay, None, None, start, reading, about))
+    }
+
+    /// Through message layer, NICs and network.
+    fn on_machine(
+        &self,
+        machine: &MachineSpec,
+        ppn: Option<u32>,
+        mapping_text: &str,
+        period: Option<SimTime>,
+        observer: &dyn Observer,
+    ) -> Result<ReplayOutcome, StudyError> {
+        let start = Instant::now();
+        let machine = machine.load(observer)?;
+        let count = machine.node.count;
+        if let Some(Scale { factor, first, last }) = self.scales.iter().find(|scale| scale.last != u32::MAX && scale.last >= count) {
+            let message = format!("--compute-scale {factor}@{first}-{last}: the machine has the nodes 0 to {}", count - 1);
+            return Err(StudyError::Contradiction(message));
+        }
+        let table = self.collectives.as_deref().unwrap_or(&machine.collectives.table);
+        let rules = machine.collective_rules(self.collectives.as_deref())?;
+        let mapping: Mapping = mapping_text.parse().map_err(|error| StudyError::Placement(format!("--mapping: {error}")))?;
+        let topology = machine.topology()?;
+        let programs = self.sources.iter().map(|source| Ok((source.name(), source.open(observer)?)));
+        let programs: Vec<(String, Box<dyn Program + Send>)> = programs.collect::<Result<_, StudyError>>()?;
+        let ranks: Vec<u32> = programs.iter().map(|(_, program)| program.ranks()).collect();
+        let nodes = mapping::nodes(&mapping, &machine, &topology, ppn, &ranks).map_err(StudyError::Placement)?;
+        let processes = mapping::processes(&nodes);
+        let parts = programs.into_iter().zip(&nodes).zip(&processes).map(|(((name, program), nodes), processes)| Part {
+            name,
+            program,
+            collectives: Box::new(ByRules::new(rules.clone(), Some(mapping::layout(&topology, nodes)))),
+            scale: nodes.iter().map(|&node| scale_on(&self.scales, node)).collect(),
+            processes: processes.clone(),
+        });
+        let parts: Vec<Part> = parts.collect();
+        let config = machine.network_config(self.seed);
+        let seen = period.map(|period| (period, Arc::new(topology.clone())));
+        let costs = Costs {
+            post: machine.software.post,
+            completion: machine.software.completion,
+            copy: machine.software.copy_bandwidth,
+            pio_limit: machine.nic.pio_limit.get(),
+        };
+        let (message, hardware) = (machine.message_config(), Hardware { network: &config, topology, nic: machine.nic_config() });
+        let replay = match period {
+            Some(period) => Replay::watched(hardware, parts, message, costs, period)?,
+            None => Replay::new(hardware, parts, message, costs)?,
+        };
+        let replay = replay.on_threads(self.threads);
+        let reading = start.elapsed();
+        let (shown, mut count) = counting(observer);
+        let replay = replay.run(&mut count)?;
+        drop(shown);
+        let about = json!({
+            "network": machine.network.kind.name(),
+            "nodes": machine.node.count,
+            "collectives": table,
+            "mapping": mapping_text,
+            "seed": self.seed,
+            "threads": self.threads,
+            "machine": machine.to_json(),
+        });
+        Ok(self.outcome(replay, Some(machine), seen.map(|(_, topology)| topology), start, reading, about))
+    }
+
+    fn outcome(
+        &self,
+        replay: narrows_replay::Outcome,
+        machine: Option<Machine>,
+        topology: Option<Arc<Topology>>,
+        start: Instant,
+        reading: Duration,
+        about: Value,
+    ) -> ReplayOutcome {
+        let wall = start.elapsed();
+        let (sources, scales) = (self.sources.clone(), self.scales.clone());
+        ReplayOutcome { replay, machine, wall, reading, running: wall - reading, sources, scales, about, topology }
+    }
+}
+
+/// Counts for who shows the progress; says no when the observer does.
+fn counting(observer: &dyn Observer) -> (Box<dyn Any>, impl FnMut(Progress) -> bool) {
+    let (meter, now) = (Arc::new(Meter::default()), Arc::new(AtomicU64::new(0)));
+    let seen = Arc::clone(&now);
+    let detail = move || format!("simulated {}", SimTime(seen.load(Ordering::Relaxed)));
+    let shown = observer.part(String::from("replaying"), &meter, Box::new(detail));
+    let count = move |progress: Progress| {
+        meter.set(progress.done, progress.known);
+        now.store(progress.now.as_ps(), Ordering::Relaxed);
+        observer.goes_on()
+    };
+    (shown, count)
+}
+
+/// When an application ended, if it did.
+fn end(application: &Application) -> String {
+    match application.unfinished {
+        0 => format!("finished at {}", application.finish),
+        unfinished => format!("stopped at {}, {unfinished} ranks not finished", application.finish),
+    }
+}
+
+impl ReplayOutcome {
+    /// The lines on standard output.
+    pub fn text(&self) -> String {
+        let outcome = &self.replay;
+        let mut text = String::new();
+        for application in &outcome.applications {
+            let Application { name, ranks, messages, bytes, fct, .. } = application;
+            let (end, bytes, fct) = (end(application), show::size(*bytes), fct.mean());
+            text += &format!("{name}: {ranks} ranks, {end}, {messages} messages, {bytes}, mean completion time {fct}\n");
+        }
+        let rate = outcome.messages() as f64 / self.running.as_secs_f64().max(1e-9);
+        text += &format!(
+            "simulated time {}, digest {:016x}; read in {:.2} s, replayed in {:.2} s ({} messages/s)\n",
+            outcome.finish,
+            outcome.digest,
+            self.reading.as_secs_f64(),
+            self.running.as_secs_f64(),
+            show::count(rate)
+        );
+        text
+    }
+
+    /// A row per application.
+    pub fn applications_table(&self) -> Table {
+        let outcome = &self.replay;
+        let integer = |value: &dyn Fn(&Application) -> u64| Column::Integer(outcome.applications.iter().map(|a| value(a) as i64).collect());
+        let number = |value: &dyn Fn(&Application) -> f64| Column::Number(outcome.applications.iter().map(|a| Some(value(a))).collect());
+        Table::new(vec![
+            ("application", Column::Text(outcome.applications.iter().map(|application| application.name.clone()).collect())),
+            ("ranks", integer(&|application| u64::from(application.ranks))),
+            ("unfinished_ranks", integer(&|application| u64::from(application.unfinished))),
+            ("finish_s", number(&|application| application.finish.as_s_f64())),
+            ("messages", integer(&|application| application.messages)),
+            ("bytes", integer(&|application| application.bytes)),
+            ("fct_mean_ns", number(&|application| application.fct.mean().as_ns_f64())),
+            ("fct_p50_ns", number(&|application| application.fct.quantile(0.5).as_ns_f64())),
+            ("fct_p99_ns", number(&|application| application.fct.quantile(0.99).as_ns_f64())),
+            ("fct_max_ns", number(&|application| application.fct.max().as_ns_f64())),
+        ])
+    }
+
+    /// All numbers, as `summary.json` has them.
+    pub fn summary(&self) -> Value {
+        let outcome = &self.replay;
+        let ns = |time: SimTime| time.as_ns_f64();
+        let fct = |times: &Times| json!({ "mean": ns(times.mean()), "p50": ns(times.quantile(0.5)), "p99": ns(times.quantile(0.99)), "max": ns(times.max()) });
+        let applications = outcome.applications.iter().map(|application| {
+            json!({
+                "name": application.name,
+                "ranks": application.ranks,
+                "finish_s": application.finish.as_s_f64(),
+                "unfinished_ranks": application.unfinished,
+                "messages": application.messages,
+                "bytes": application.bytes,
+                "fct_ns": fct(&application.fct),
+                "digest": format!("{:016x}", application.digest),
+            })
+        });
+        let applications: Vec<Value> = applications.collect();
+        let running = self.running.as_secs_f64();
+        let mut summary = json!({
+            "narrows": env!("CARGO_PKG_VERSION"),
+            "traces": self.sources.iter().map(|source| source.path().display().to_string()).collect::<Vec<_>>(),
+            "simulated_s": outcome.finish.as_s_f64(),
+            "wall_s": self.wall.as_secs_f64(),
+            "reading_s": self.reading.as_secs_f64(),
+            "replay_s": running,
+            "ranks": outcome.rank_finish.len(),
+            "messages": outcome.messages(),
+            "messages_per_s": outcome.messages() as f64 / running.max(1e-9),
+            "bytes": outcome.bytes(),
+            "events": outcome.events,
+            "peak_rss_bytes": peak_memory(),
+            "digest": format!("{:016x}", outcome.digest),
+            "failure": outcome.failure,
+            "compute_scale": self.scales.iter().map(|scale| scale.factor).collect::<Vec<_>>(),
+            "exit_code": self.exit_code(),
+            "applications": applications,
+            "rank_finish_s": outcome.rank_finish.iter().map(|time| time.as_s_f64()).collect::<Vec<_>>(),
+        });
+        if let (Some(summary), Some(totals)) = (summary.as_object_mut(), outcome.totals) {
+            summary.insert("nic_messages".into(), json!(totals.messages));
+            summary.insert("packets".into(), json!(totals.packets));
+            summary.insert("packet_hops".into(), json!(totals.packet_hops));
+            summary.insert("retries".into(), json!(totals.retries));
+        }
+        if let (Some(summary), Value::Object(about)) = (summary.as_object_mut(), &self.about) {
+            summary.extend(about.clone());
+        }
+        summary
+    }
+
+    /// Of the machine, where something was seen over time.
+    pub fn topology(&self) -> Option<&Topology> {
+        self.topology.as_deref()
+    }
+
+    /// The code that a command ends with.
+    pub fn exit_code(&self) -> u8 {
+        if self.replay.failure.is_some() { exit::NO } else { exit::DONE }
+    }
+
+    /// The tables by name.
+    pub fn tables(&self) -> Vec<(&'static str, Table)> {
+        let mut tables = vec![("applications", self.applications_table())];
+        tables.extend(over_time::tables(&self.replay, self.topology.as_deref()));
+        tables
+    }
+
+    /// Writes everything into a folder.
+    ///
+    /// # Errors
+    /// The folder takes no more.
+    pub fn save(&self, out: &Path) -> Result<(), TableError> {
+        if let Some(machine) = &self.machine {
+            write(&out.join("machine.toml"), machine.to_toml())?;
+        }
+        write(&out.join("summary.json"), format!("{:#}\n", self.summary()))?;
+        over_time::save(out, &self.replay, self.topology.as_deref())
+    }
+}
