@@ -120,7 +120,7 @@ def run_jobs(options: argparse.Namespace, jobs: list[Job], mpis: list[str]) -> i
 
     def nothing_left() -> None:
         used = open_files()
-        left = sorted(path for name in mpis for path in temporary_files(name) - before[name] if path not in used)
+        left = sorted(path for name in mpis for path in temporary_files(name) - before[name] if path not in used and os.path.lexists(path))
         if left:
             raise Failure(f"left behind: {'; '.join(left)[:500]}")
 

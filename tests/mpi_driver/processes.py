@@ -196,7 +196,10 @@ def run(
             time.sleep(pause)
         else:
             used = open_files()
-            leftovers = [path for path in leftovers if not any(name == path or name.startswith(path + "/") for name in used)]
+            in_use = lambda path: any(name == path or name.startswith(path + "/") for name in used)  # noqa: E731
+            # Nor is what is gone by now: another run that has ended between the two looks has taken its files along.
+            gone = lambda path: path.startswith("/") and not os.path.lexists(path)  # noqa: E731
+            leftovers = [path for path in leftovers if not in_use(path) and not gone(path)]
     for line in processes_with(mark):  # never leave anything behind for the next case
         try:
             os.kill(int(line.split()[1]), signal.SIGKILL)
