@@ -5,7 +5,9 @@
 #   make test      unit tests, then stock MPI programs under three MPIs
 #   make lint      formatting, lints, the width of lines
 #   make fuzz      the fuzz targets, a short run each; FUZZ_TIMES=100 for a long one
-#   make conformance MPICH_TESTS=DIR   MPICH's own suite, as built for each MPI by who runs this: tests/conformance.py --help
+#   make conformance MPICH_TESTS=DIR MPI4PY_TESTS=DIR
+#                  the suites of MPICH and of mpi4py (one or both), as built for each MPI by who runs this:
+#                  tests/conformance.py --help, tests/conformance_mpi4py.py --help
 #   make bench     wall time beside SimGrid's SMPI
 #   make setup     all system packages and MPIs that tests and benches need
 
@@ -17,7 +19,7 @@ BENCH_OPTIONS ?=
 FUZZ_TIMES ?= 1
 
 # The parts of test-mpi.
-MPI_TESTS := test-programs test-closed-forms test-replay test-record test-portals test-otf2 test-docs
+MPI_TESTS := test-figures test-programs test-closed-forms test-replay test-record test-portals test-otf2 test-docs
 
 .PHONY: all demo build test test-rust test-mpi $(MPI_TESTS) conformance fuzz lint bench setup setup-demo setup-test setup-bench clean
 
@@ -65,6 +67,10 @@ test-rust:
 test-mpi: build
 	@scripts/test.sh $(MPI_TESTS)
 
+# Published figures that take seconds.
+test-figures: build
+	target/release/narrows reproduce all --quick
+
 test-programs: build
 	$(PYTHON) tests/run_mpi.py --runner narrows --require debian,openmpi,mpich $(TEST_OPTIONS)
 
@@ -87,8 +93,11 @@ test-otf2: build
 	target/otf2/bin/python tests/otf2_traces.py target/release/narrows
 
 conformance: build
-	@test -n "$(MPICH_TESTS)" || { echo 'make conformance MPICH_TESTS=DIR: the folder that holds debian, openmpi, mpich (tests/conformance.py)' >&2; exit 2; }
-	$(PYTHON) tests/conformance.py $(MPICH_TESTS) $(TEST_OPTIONS)
+	@test -n "$(MPICH_TESTS)$(MPI4PY_TESTS)" || { echo 'make conformance MPICH_TESTS=DIR MPI4PY_TESTS=DIR: folders that hold debian, openmpi, mpich (tests/conformance.py, tests/conformance_mpi4py.py)' >&2; exit 2; }
+	@result=0; \
+	if [ -n "$(MPICH_TESTS)" ]; then $(PYTHON) tests/conformance.py $(MPICH_TESTS) $(TEST_OPTIONS) || result=1; fi; \
+	if [ -n "$(MPI4PY_TESTS)" ]; then $(PYTHON) tests/conformance_mpi4py.py $(MPI4PY_TESTS) $(TEST_OPTIONS) || result=1; fi; \
+	exit $$result
 
 fuzz: setup-test
 	fuzz/run.sh $(FUZZ_TIMES)

@@ -126,6 +126,13 @@ def read_exclude(path: Path) -> list[Excluded]:
     return found
 
 
+def narrows_command(options: argparse.Namespace, mpi: Mpi, ranks: int, program: list[str]) -> list[str]:
+    """The command line that runs a program under Narrows."""
+    narrows, launcher = str(Path(options.narrows).resolve()), mpi.tool("mpiexec" if mpi.name == "mpich" else "mpirun")
+    more = options.option or ["--compute", "none"]
+    return [narrows, "run", "-n", str(ranks), "--machine", options.machine, "--mpirun", launcher, *more, "--", *program]
+
+
 class Suite:
     """Runs tests and keeps what they said."""
 
@@ -133,18 +140,12 @@ class Suite:
         self.options = options
         self.logs = Path(options.build) / "conformance"
         self.logs.mkdir(parents=True, exist_ok=True)
-        self.narrows = str(Path(options.narrows).resolve())
 
     def command(self, runner: str, mpi: Mpi, test: Test) -> list[str]:
         program = [str(test.folder / test.program), *test.arguments]
         if runner == "plain":
             return mpi.plain(test.ranks, program)
-        more = self.options.option or ["--compute", "none"]
-        return [self.narrows, "run", "-n", str(test.ranks), "--machine", self.options.machine, "--mpirun", self.launcher(mpi), *more, "--", *program]
-
-    @staticmethod
-    def launcher(mpi: Mpi) -> str:
-        return mpi.tool("mpiexec" if mpi.name == "mpich" else "mpirun")
+        return narrows_command(self.options, mpi, test.ranks, program)
 
     def run(self, runner: str, mpi: Mpi, test: Test) -> bool:
         environment = {**mpi.environment, **dict(test.environment)}

@@ -1,8 +1,8 @@
-//! A file that the MPI library need not read, and one that must not stay behind.
+//! A file that the MPI library need not read, one that must not stay behind, and access that takes no simulated time.
 
 use crate::state;
 use crate::symbols::real;
-use libc::{FILE, c_char, c_int, mode_t};
+use libc::{FILE, aiocb, c_char, c_int, mode_t};
 use std::ffi::CStr;
 
 mod next {
@@ -11,6 +11,8 @@ mod next {
         fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE;
         fn fopen64(path: *const c_char, mode: *const c_char) -> *mut FILE;
         fn shm_open(name: *const c_char, flags: c_int, mode: mode_t) -> c_int;
+        fn aio_read(control: *mut aiocb) -> c_int;
+        fn aio_write(control: *mut aiocb) -> c_int;
     }
 }
 
@@ -64,4 +66,32 @@ fn each_rank_is_a_node() -> bool {
         let value = libc::getenv(c"MPIR_CVAR_NOLOCAL".as_ptr());
         !value.is_null() && CStr::from_ptr(value) == c"1"
     }
+}
+
+/// The MPI library's non-blocking file access is that of POSIX: threads of the C library do it, in real time, and MPI_Wait polls for its end
+/// while nothing is under way in the simulated network. File access takes no simulated time, so it has ended when the call returns.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn aio_read(control: *mut aiocb) -> c_int {
+    // SAFETY: forwarded as it came; it has begun where it returns 0.
+    unsafe { ended(next::aio_read(control), control) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn aio_write(control: *mut aiocb) -> c_int {
+    // SAFETY: as aio_read.
+    unsafe { ended(next::aio_write(control), control) }
+}
+
+/// Waits for the end of what the MPI library has begun. A program's own access goes on beside it.
+unsafe fn ended(code: c_int, control: *mut aiocb) -> c_int {
+    if code == 0 && state::in_mpi() {
+        let list = [control.cast_const()];
+        // SAFETY: the access has begun, so the record stays valid until somebody asks for its result.
+        unsafe {
+            while libc::aio_error(control) == libc::EINPROGRESS {
+                libc::aio_suspend(list.as_ptr(), 1, std::ptr::null());
+            }
+        }
+    }
+    code
 }

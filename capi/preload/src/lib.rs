@@ -12,7 +12,7 @@
 //! * `machine.rs`: host name and number of cores.
 //! * `threads.rs`: which threads belong to the MPI library; `main`, `fork` and `exit`.
 //! * `meet.rs`: clocks of threads that wait for each other; `pthreads.rs`: by POSIX' means, `openmp.rs`: by those of OpenMP.
-//! * `files.rs`: a file that would only cost time, and one that would stay behind.
+//! * `files.rs`: a file that would only cost time, one that would stay behind, and non-blocking access.
 //! * `launcher.rs`: barriers of programs without MPI.
 //! * `windows.rs`: windows of memory that the ranks of a node share.
 //! * `peers.rs`: the launcher's answer to who else is on this node.

@@ -9,6 +9,7 @@ mod machine;
 mod picture;
 mod record;
 mod replay;
+mod reproduce;
 mod resources;
 mod run;
 mod summary;
@@ -35,6 +36,7 @@ const EXAMPLES: &str = "Examples:
   narrows run -n 16 --machine bxi-v2 -- ./my_mpi_program
   narrows run -n 64 --ppn 4 --machine my.toml --network flow --compute none --out results/ -- python3 app.py
   narrows traffic uniform --nodes 64 --load 0.1:1.0:0.1 --out results/
+  narrows reproduce all --quick
   narrows machine list
   narrows topology show megafly-288 --svg megafly.svg
   narrows generate halo3d --ranks 512 -o halo.vef
@@ -48,6 +50,8 @@ enum Command {
     Replay(replay::ReplayArgs),
     /// Send synthetic traffic through a simulated machine
     Traffic(traffic::TrafficArgs),
+    /// Simulate published figures and compare
+    Reproduce(reproduce::ReproduceArgs),
     /// Look at machine files
     #[command(subcommand, after_help = "Example:\n  narrows machine show bxi-v2 --nodes 16")]
     Machine(machine::MachineCommand),
@@ -87,6 +91,7 @@ fn command() -> ExitCode {
         Command::Run(args) => run::run(args),
         Command::Replay(args) => replay::run(args),
         Command::Traffic(args) => traffic::run(args),
+        Command::Reproduce(args) => reproduce::run(args),
         Command::Machine(command) => machine::run(command),
         Command::Topology(command) => topology::run(command),
         Command::Trace(command) => trace::run(command),

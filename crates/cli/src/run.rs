@@ -212,13 +212,13 @@ pub fn whole(args: &RunArgs) -> Result<i32, Failure> {
     }
     machine.warnings().iter().for_each(|warning| warn!("{warning}"));
     let topology = machine.topology().map_err(|error| error.to_string())?;
-    let network = narrows_fabric::Network::new(&machine.network_config(args.seed), topology).map_err(|error| error.to_string())?;
-    let mut nics = narrows_nic::Nics::new(machine.nic_config(), machine.node.count, &processes);
+    let network = machine.network_config(args.seed);
+    let setup = narrows_sim::Setup { network: &network, topology, nic: machine.nic_config(), places: &processes };
+    let mut world = World::whole(setup, |_| Memory::new(placement.len())).map_err(|error| error.to_string())?;
     // All processes of a run belong to the user who runs it.
     // SAFETY: getuid has no preconditions and always succeeds.
     let user = unsafe { libc::getuid() };
-    nics.set_users(|_| user);
-    let world = World::new(network, nics, Memory::new(placement.len()));
+    world.set_users(|_| user);
 
     let channel = format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd());
     let fitted = |library: &Path| launch::Preload::fitted(library, mpi.library.as_deref()).map_err(|error| error.to_string());

@@ -613,9 +613,7 @@ impl<A: Agent> Fabric<A> {
                     sent: NEVER,
                 };
                 let model = match config.kind {
-                    NetworkKind::Packet => {
-                        Model::Packet(Box::new(Region::new(number, config, Arc::clone(&layout), routing.clone())))
-                    }
+                    NetworkKind::Packet => Model::Packet(Box::new(Region::new(number, config, Arc::clone(&layout), routing.clone()))),
                     _ => Model::Whole(Box::new(Whole::new(Network::new(config, layout.topology.clone())?))),
                 };
                 Ok(Mutex::new(Part {

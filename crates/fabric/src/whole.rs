@@ -1,7 +1,7 @@
 //! A network that knows of no regions, under the event loop: it names a transfer by a slot, and tells of it by that.
 
-use crate::parallel::{Agent, Desk, Told};
 use crate::packet::region::Effects;
+use crate::parallel::{Agent, Desk, Told};
 use crate::{Arrival, Event, EventKind, Network, Notice, Out, Transfer, TransferId, Tree};
 use narrows_units::SimTime;
 use std::sync::Arc;

@@ -103,7 +103,7 @@ fn is_below(folder: &Path, name: &str, depth: u32) -> bool {
     folder.join(name).exists() || (depth > 0 && entries().any(|path| path.is_dir() && is_below(&path, name, depth - 1)))
 }
 
-fn is_portals(library: &Path) -> bool {
+pub(crate) fn is_portals(library: &Path) -> bool {
     library.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PORTALS))
 }
 

@@ -6,7 +6,7 @@
 //! symbol without a value is none for the dynamic linker (glibc, `do_lookup_x`).
 
 use crate::LaunchError;
-use crate::elf;
+use crate::{elf, inspect};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -29,7 +29,8 @@ impl Preload {
     pub fn fitted(library: &Path, mpi: Option<&Path>) -> Result<Preload, LaunchError> {
         let read = |path: &Path| std::fs::read(path).map_err(|error| LaunchError::Io { path: path.to_owned(), error });
         let whole = Preload { path: library.to_owned(), _copy: None };
-        let Some(mpi) = mpi else { return Ok(whole) };
+        // The library of a Portals program is ours, and has not been looked for.
+        let Some(mpi) = mpi.filter(|mpi| !inspect::is_portals(mpi)) else { return Ok(whole) };
         let mut bytes = read(library)?;
         if without(&mut bytes, &read(mpi)?) == 0 {
             return Ok(whole);
@@ -122,5 +123,6 @@ mod tests {
         let fitted = Preload::fitted(&library, Some(&mpi)).unwrap();
         assert_eq!(run(&fitted), "22020 10");
         assert_eq!(Preload::fitted(&library, Some(&program)).unwrap().path(), library, "not an MPI library");
+        assert_eq!(Preload::fitted(&library, Some(Path::new("libportals.so"))).unwrap().path(), library, "no library has been looked for");
     }
 }

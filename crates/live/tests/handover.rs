@@ -4,13 +4,14 @@
 #![allow(clippy::unwrap_used)]
 
 use narrows_channel::{Mapping, Settings};
-use narrows_fabric::{Network, NetworkConfig};
+use narrows_fabric::NetworkConfig;
 use narrows_guest::{hooks, session};
 use narrows_live::memory::Memory;
 use narrows_live::{Options, Report, World};
 use narrows_mpicalls::by_name;
-use narrows_nic::{NicConfig, Nics};
+use narrows_nic::NicConfig;
 use narrows_portals::{AckRequest, Command, EntryId, EqId, EventKind, List, LocalBuffer, MatchEntry, ProcessId, RemoteTarget, me};
+use narrows_sim::Setup;
 use narrows_topology::FatTree;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
@@ -175,9 +176,9 @@ fn run(scenario: &str, ranks: u32) -> Report {
     for (rank, &id) in ids.iter().enumerate() {
         mapping.place(rank as u32, rank as u32, id, &format!("node{rank}")).unwrap();
     }
-    let network = Network::new(&NetworkConfig::default(), FatTree::one_switch(ranks).unwrap().build()).unwrap();
-    let nics = Nics::new(NicConfig::bxi_v2(), ranks, &ids);
-    let world = World::new(network, nics, Memory::new(ranks as usize));
+    let topology = FatTree::one_switch(ranks).unwrap().build();
+    let setup = Setup { network: &NetworkConfig::default(), topology, nic: NicConfig::bxi_v2(), places: &ids };
+    let world = World::whole(setup, |_| Memory::new(ranks as usize)).unwrap();
     let script = "n=$1; exe=$2; i=0; while [ $i -lt $n ]; do NARROWS_RANK=$i \"$exe\" --exact rank_main --nocapture >/dev/null & i=$((i+1)); done; wait";
     let mut launcher = std::process::Command::new("sh");
     launcher.args(["-c", script, "sh", &ranks.to_string()]).arg(std::env::current_exe().unwrap());

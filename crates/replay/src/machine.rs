@@ -7,18 +7,18 @@
 //!
 //! Ranks live in the region of the network in which their node is ([`Ranks`]); what all of them read is [`Shared`].
 
+use crate::Times;
 use crate::copied::{Inbox as CopiedInbox, Messages};
 use crate::graph::{Collectives, GraphError};
 use crate::port::{Costs, EQ, Library, Port};
-use crate::Times;
 use crate::report::{Application as Report, Outcome, Progress};
 use crate::watch::Watch;
 use narrows_collectives::{Action, Schedule};
 use narrows_engine::{Digest, WordMap};
-use narrows_message::{Completes, Completion, CompletionKind, Endpoint, MessageConfig, Queue, Receive, Status, portal_table};
-use narrows_portals::{Command, Event as NicEvent, Notice, ProcessId};
 use narrows_fabric::{ConfigError, NetworkConfig};
+use narrows_message::{Completes, Completion, CompletionKind, Endpoint, MessageConfig, Queue, Receive, Status, portal_table};
 use narrows_nic::{Directory, NicConfig, Process};
+use narrows_portals::{Command, Event as NicEvent, Notice, ProcessId};
 use narrows_sim::{Processes, Requests, Setup, Told, World};
 use narrows_topology::Topology;
 use narrows_trace::{Communicators, Dependency, Event, Kind, Meetings, Operation, Order, Program};
@@ -418,6 +418,11 @@ impl Replay {
     pub fn on_threads(mut self, threads: usize) -> Replay {
         self.threads = threads;
         self
+    }
+
+    /// Parts of the network that run by themselves: as many threads are of use.
+    pub fn regions(&self) -> u32 {
+        self.world.cut()
     }
 
     /// Runs to the end, or until `progress` says no.

@@ -1,10 +1,8 @@
 //! The Portals library of a replayed rank: what [`narrows_message::Portals`] asks for, done by the simulated NIC itself.
 
-use narrows_message::Portals;
-use narrows_portals::{
-    AckRequest, Command, EntryId, EqId, List, LocalBuffer, MatchEntry, RemoteTarget, ReplyCode, SearchOperation,
-};
 use crate::machine::Started;
+use narrows_message::Portals;
+use narrows_portals::{AckRequest, Command, EntryId, EqId, List, LocalBuffer, MatchEntry, RemoteTarget, ReplyCode, SearchOperation};
 use narrows_sim::Requests;
 use narrows_units::{ByteRate, Bytes, SimTime};
 

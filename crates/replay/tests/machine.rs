@@ -4,21 +4,18 @@
 
 use narrows_collectives::rules::Rules;
 use narrows_collectives::{Algorithm, Operation as CollectiveOperation, Schedule, proof};
-use narrows_fabric::{Network, NetworkConfig, NetworkKind};
+use narrows_fabric::{NetworkConfig, NetworkKind};
 use narrows_machine::{Machine, Overrides};
-use narrows_nic::Nics;
 use narrows_replay::Outcome;
 use narrows_replay::collectives::ByRules;
 use narrows_replay::graph::Graph;
 use narrows_replay::loggp;
-use narrows_replay::machine::{Part, Replay};
+use narrows_replay::machine::{Hardware, Part, Replay};
 use narrows_replay::mapping::{self, Mapping};
-use narrows_replay::port::{Costs, Mailbox};
-use narrows_replay::watch::Watch;
-use narrows_sim::World;
-use narrows_trace::{Collective, CollectiveCall, Communicators, Dependency, Kind, Operation, Order, Program, Recorded};
+use narrows_replay::port::Costs;
+use narrows_topology::Topology;
+use narrows_trace::{Collective, CollectiveCall, Communicators, Dependency, Event, Kind, Operation, Order, Program, Recorded};
 use narrows_units::SimTime;
-use std::sync::Arc;
 
 fn replay(network: &str, mapping: &str, rule: &str, programs: Vec<Recorded>) -> Outcome {
     let set = vec![format!("network.kind={network}"), String::from("node.cores=64")];
@@ -35,20 +32,18 @@ fn replay(network: &str, mapping: &str, rule: &str, programs: Vec<Recorded>) -> 
         processes: processes.clone(),
     });
     let parts = parts.collect();
-    let network = Network::new(&machine.network_config(1), topology).unwrap();
-    let nics = Nics::new(machine.nic_config(), machine.node.count, &processes.concat());
-    run(&machine, network, nics, parts)
+    run(&machine, topology, parts)
 }
 
-fn run(machine: &Machine, network: Network, nics: Nics, parts: Vec<Part>) -> Outcome {
+fn run(machine: &Machine, topology: Topology, parts: Vec<Part>) -> Outcome {
     let costs = Costs {
         post: machine.software.post,
         completion: machine.software.completion,
         copy: machine.software.copy_bandwidth,
         pio_limit: machine.nic.pio_limit.get(),
     };
-    let world = World::new(network, nics, Mailbox::default());
-    Replay::new(world, parts, machine.message_config(), costs).run(&mut |_| true).unwrap()
+    let hardware = Hardware { network: &machine.network_config(1), topology, nic: machine.nic_config() };
+    Replay::new(hardware, parts, machine.message_config(), costs).unwrap().run(&mut |_| true).unwrap()
 }
 
 /// There and back `turns` times, each operation after the end of the one before.
@@ -215,8 +210,7 @@ fn copied(network: &str, ranks: u32, ppn: u32, bytes: u64, late: SimTime, rule: 
     }
     let collectives = Box::new(ByRules::new(Rules::parse(rule).unwrap(), Some(mapping::layout(&topology, &nodes[0]))));
     let part = Part { name: String::from("test"), program: Box::new(program), collectives, scale: vec![1.0], processes: processes.clone() };
-    let nics = Nics::new(machine.nic_config(), machine.node.count, &processes);
-    run(&machine, Network::new(&machine.network_config(1), topology).unwrap(), nics, vec![part])
+    run(&machine, topology, vec![part])
 }
 
 #[test]
@@ -271,10 +265,6 @@ fn periods_add_up() {
     let whole = |kind: NetworkKind, period: Option<SimTime>| {
         let topology = machine.topology().unwrap();
         let config = NetworkConfig { kind, ..machine.network_config(1) };
-        let mut network = Network::new(&config, topology.clone()).unwrap();
-        let lanes = u32::from(config.virtual_networks) * u32::from(config.virtual_channels);
-        let watch = period.map(|period| Watch::new(&mut network, Arc::new(topology), lanes, &nodes, period));
-        let nics = Nics::new(machine.nic_config(), machine.node.count, &processes.concat());
         let parts = [incast(), pingpong(3000, 20)].into_iter().zip(&processes).map(|(program, processes)| Part {
             name: String::from("test"),
             program: Box::new(program),
@@ -288,12 +278,12 @@ fn periods_add_up() {
             copy: machine.software.copy_bandwidth,
             pio_limit: machine.nic.pio_limit.get(),
         };
-        let replay = Replay::new(World::new(network, nics, Mailbox::default()), parts.collect(), machine.message_config(), costs);
-        let replay = match watch {
-            Some(watch) => replay.watched(watch),
-            None => replay,
+        let hardware = Hardware { network: &config, topology, nic: machine.nic_config() };
+        let replay = match period {
+            Some(period) => Replay::watched(hardware, parts.collect(), machine.message_config(), costs, period),
+            None => Replay::new(hardware, parts.collect(), machine.message_config(), costs),
         };
-        replay.run(&mut |_| true).unwrap()
+        replay.unwrap().run(&mut |_| true).unwrap()
     };
     let plain = whole(NetworkKind::Packet, None);
     for period in [SimTime::from_ns(700), SimTime::from_us(10), SimTime::from_us(100_000)] {
@@ -365,11 +355,9 @@ fn topology_aware_broadcasts_keep_their_published_order() {
             }
         }
         let processes = mapping::processes(&[nodes]).concat();
-        let network = Network::new(&machine.network_config(1), topology).unwrap();
-        let nics = Nics::new(machine.nic_config(), machine.node.count, &processes);
         let collectives = Box::new(ByRules::new(rules, Some(layout)));
         let part = Part { name: algorithm.to_owned(), program: Box::new(program), collectives, scale: vec![1.0], processes };
-        let outcome = run(&machine, network, nics, vec![part]);
+        let outcome = run(&machine, topology, vec![part]);
         assert_eq!(outcome.failure, None);
         outcome.finish.as_s_f64() / 3.0 * 1e3
     });
@@ -393,16 +381,14 @@ fn refused(programs: Vec<Recorded>) -> String {
         scale: vec![1.0],
         processes: processes.clone(),
     });
-    let network = Network::new(&machine.network_config(1), machine.topology().unwrap()).unwrap();
-    let nics = Nics::new(machine.nic_config(), machine.node.count, &processes.concat());
+    let hardware = Hardware { network: &machine.network_config(1), topology: machine.topology().unwrap(), nic: machine.nic_config() };
     let costs = Costs {
         post: machine.software.post,
         completion: machine.software.completion,
         copy: machine.software.copy_bandwidth,
         pio_limit: machine.nic.pio_limit.get(),
     };
-    let replay = Replay::new(World::new(network, nics, Mailbox::default()), parts.collect(), machine.message_config(), costs);
-    match replay.run(&mut |_| true) {
+    match Replay::new(hardware, parts.collect(), machine.message_config(), costs).unwrap().run(&mut |_| true) {
         Ok(outcome) => outcome.failure.unwrap(),
         Err(error) => error.to_string(),
     }
@@ -481,4 +467,76 @@ fn a_deadlock_is_told_in_words() {
         trace0 rank 0: operation 0 does not end: a receive of up to 8 B from any rank, tag 3\n  \
         trace0 rank 1: operation 0 does not end: bcast of 8 B with root 0 on communicator 0";
     assert_eq!(refused(vec![program]), expected);
+}
+
+/// What every rank does at random: messages of all sizes to random ranks, computing, collectives. All sends come before the receives that they
+/// belong to, so that it ends.
+fn random_program(ranks: u32, seed: u64) -> Recorded {
+    let mut random = narrows_engine::stream(seed, "program", 0);
+    let mut program = Recorded::new(ranks, Communicators::world(ranks), Order::Sequential);
+    let mut numbers = vec![0u64; ranks as usize];
+    let mut push = |rank: u32, kind: Kind| {
+        let number = &mut numbers[rank as usize];
+        let after = if *number > 0 { vec![Dependency { operation: *number - 1, event: Event::Started }] } else { Vec::new() };
+        program.push(rank, Operation::new(kind), &after);
+        *number += 1;
+    };
+    for round in 0..6 {
+        for rank in 0..ranks {
+            push(rank, Kind::Compute { duration: SimTime(random.below(3_000_000)) });
+            for _ in 0..random.below(5) {
+                let to = random.below(u64::from(ranks)) as u32;
+                let bytes = [0, 8, 100, 5_000, 40_000, 300_000][random.below(6) as usize];
+                push(rank, Kind::Send { to, bytes, tag: round });
+                push(to, Kind::Receive { from: Some(rank), bytes, tag: Some(round) });
+            }
+        }
+        for rank in 0..ranks {
+            let call = CollectiveCall { operation: Collective::Allreduce, communicator: 0, root: 0, send: 2000, receive: 2000 };
+            push(rank, Kind::Collective(call));
+        }
+    }
+    program
+}
+
+/// The outcome is the same in one region and in many, on one thread and on several, on topologies whose groups talk over links and routes of
+/// every kind: also where packets overtake each other, and where the acknowledgement takes no part in the network.
+#[test]
+fn regions_and_threads_change_nothing() {
+    let (par, adaptive, quick) = (["network.routing=par"], ["network.routing=adaptive"], ["nic.quick_ack=true"]);
+    for (name, nodes, set) in
+        [("dragonfly-342", None, &[][..]), ("dragonfly-342", None, &par), ("fattree-256", None, &adaptive), ("bxi-v2", Some(96), &quick)]
+    {
+        let set = set.iter().map(|&set| set.to_owned()).collect();
+        let machine = Machine::load(name, &Overrides { nodes, set }).unwrap();
+        let (config, ranks) = (machine.network_config(1), 90);
+        let outcome = |threads: Option<usize>| {
+            let nodes = (0..ranks).map(|rank| rank * 37 % machine.node.count).collect();
+            let processes = mapping::processes(&[nodes]).concat();
+            let collectives = Box::new(ByRules::new(Rules::parse("").unwrap(), None));
+            let program = Box::new(random_program(ranks, 7));
+            let parts = vec![Part { name: name.to_owned(), program, collectives, scale: vec![1.0], processes }];
+            let costs = Costs {
+                post: machine.software.post,
+                completion: machine.software.completion,
+                copy: machine.software.copy_bandwidth,
+                pio_limit: machine.nic.pio_limit.get(),
+            };
+            let hardware = Hardware { network: &config, topology: machine.topology().unwrap(), nic: machine.nic_config() };
+            let replay = match threads {
+                None => Replay::watched(hardware, parts, machine.message_config(), costs, SimTime::from_us(50)).unwrap(),
+                Some(threads) => Replay::new(hardware, parts, machine.message_config(), costs).unwrap().on_threads(threads),
+            };
+            assert_eq!(replay.regions() > 1, threads.is_some(), "{name} is cut");
+            let outcome = replay.run(&mut |_| true).unwrap();
+            assert_eq!(outcome.failure, None);
+            let totals = outcome.totals.unwrap();
+            let messages = (totals.messages, totals.bytes, totals.packets, totals.packet_hops, totals.retries);
+            (outcome.digest, outcome.rank_finish, messages, outcome.applications[0].fct.max())
+        };
+        let whole = outcome(None);
+        for threads in [1, 2, 3] {
+            assert_eq!(outcome(Some(threads)), whole, "{name} on {threads} threads");
+        }
+    }
 }

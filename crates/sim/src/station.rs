@@ -425,7 +425,9 @@ impl<P: Processes> Agent for Station<P> {
     fn source_done(&mut self, host: u32, id: TransferId, fabric: &mut Context<'_, Due, Letter<P::Letter>>) {
         let now = fabric.now();
         match self.above.reading.remove(&inbound::number(host, id.0)) {
-            Some(token) => self.nics.source_done(now, host, token, &mut Effects { above: &mut self.above, processes: &mut self.processes, fabric }),
+            Some(token) => {
+                self.nics.source_done(now, host, token, &mut Effects { above: &mut self.above, processes: &mut self.processes, fabric })
+            }
             None => {
                 let next = self.above.multicasts.source_done(now, host, id.0);
                 self.above.go_on(next, &mut self.processes, fabric);

@@ -1,15 +1,17 @@
 //! A command that the NIC takes and refuses when its turn comes is not swallowed.
 
-use narrows_fabric::{Network, NetworkConfig};
-use narrows_nic::{CommandError, NicConfig, Nics};
+use narrows_fabric::NetworkConfig;
+use narrows_nic::{CommandError, NicConfig};
 use narrows_portals::{Command, EqId, Notice, ProcessId};
-use narrows_sim::{Memory, World};
+use narrows_sim::{Processes, Setup, World};
 use narrows_topology::FatTree;
 use narrows_units::SimTime;
 
 struct Nothing;
 
-impl Memory for Nothing {
+impl Processes for Nothing {
+    type Letter = ();
+
     fn notify(&mut self, _: SimTime, _: u32, _: Notice) {}
 }
 
@@ -17,14 +19,14 @@ impl Memory for Nothing {
 fn a_portal_table_entry_that_exists_is_refused_by_name() {
     let places = [ProcessId { nid: 1, pid: 1 }, ProcessId { nid: 2, pid: 1 }];
     let topology = FatTree::one_switch(2).expect("two nodes fit").build();
-    let network = Network::new(&NetworkConfig::default(), topology).expect("the default network");
-    let mut world = World::new(network, Nics::new(NicConfig::bxi_v2(), 2, &places), Nothing);
+    let setup = Setup { network: &NetworkConfig::default(), topology, nic: NicConfig::bxi_v2(), places: &places };
+    let mut world = World::whole(setup, |_| Nothing).expect("the default network");
     let alloc = || Command::PtAlloc { pt: 4, options: 0, eq: EqId::NONE };
     world.submit(1, SimTime::from_us(1), alloc());
-    world.drain();
-    assert_eq!(world.error, None);
+    world.drain(1);
+    assert_eq!(world.error(), None);
     // Both are on their way when the NIC looks at the first one.
     world.submit(1, SimTime::from_us(2), alloc());
-    world.drain();
-    assert_eq!(world.error, Some((1, CommandError::PtInUse(4))));
+    world.drain(1);
+    assert_eq!(world.take_error(), Some((1, CommandError::PtInUse(4))));
 }

@@ -3,6 +3,7 @@
 //! * [`Spec`] — [`TrafficSpec`] or [`ReplaySpec`]: what is simulated, with typed fields.
 //! * [`Outcome`] — a summary and the tables of a study; nothing is printed or written unless it is asked for.
 //! * [`Observer`] — who shows how far a study is, hears its warnings, and may end it.
+//! * [`figure`] — published figures: their folders, what they ask of the simulator, and how the answers compare.
 //!
 //! Live runs (`narrows run`) are still put together by the command line.
 //!
@@ -25,6 +26,7 @@
 
 mod error;
 mod fabric_tables;
+pub mod figure;
 pub mod replay;
 pub mod traffic;
 

@@ -3,20 +3,16 @@
 mod over_time;
 
 use crate::{MachineSpec, Observer, StudyError};
-use narrows_fabric::Network;
 use narrows_machine::Machine;
-use narrows_nic::Nics;
 use narrows_output::{Meter, exit, write};
 use narrows_replay::collectives::ByRules;
 use narrows_replay::loggp::{self, Parameters};
-use narrows_replay::machine::{Part, Replay};
+use narrows_replay::machine::{Hardware, Part, Replay};
 use narrows_replay::mapping::{self, Mapping};
-use narrows_replay::port::{Costs, Mailbox};
+use narrows_replay::port::Costs;
 use narrows_replay::report::{Application, Progress};
-use narrows_replay::watch::Watch;
 use narrows_replay::{Graph, Times};
 use narrows_results::{Column, Table, TableError, peak_memory};
-use narrows_sim::World;
 use narrows_topology::Topology;
 use narrows_trace::generate::{self, Generated};
 use narrows_trace::{Program, ReadOptions};
@@ -84,6 +80,8 @@ pub struct ReplaySpec {
     pub seed: u64,
     /// Whose algorithms collectives use: `openmpi`, `mpich` or a file of rules; `None`: the machine's, or `openmpi`.
     pub collectives: Option<String>,
+    /// Of the simulator, on a machine's packet network at most one for each of its groups; the results do not depend on them.
+    pub threads: usize,
 }
 
 /// What came out of a replay.
@@ -125,7 +123,7 @@ impl Source {
         }
     }
 
-    fn open(&self, observer: &dyn Observer) -> Result<Box<dyn Program>, StudyError> {
+    fn open(&self, observer: &dyn Observer) -> Result<Box<dyn Program + Send>, StudyError> {
         match self {
             Source::Pattern(pattern, parameters) => Ok(Box::new(Generated::new(*pattern, *parameters)?)),
             Source::File(path) => {
@@ -205,7 +203,7 @@ impl ReplaySpec {
         let mapping: Mapping = mapping_text.parse().map_err(|error| StudyError::Placement(format!("--mapping: {error}")))?;
         let topology = machine.topology()?;
         let programs = self.sources.iter().map(|source| Ok((source.name(), source.open(observer)?)));
-        let programs: Vec<(String, Box<dyn Program>)> = programs.collect::<Result<_, StudyError>>()?;
+        let programs: Vec<(String, Box<dyn Program + Send>)> = programs.collect::<Result<_, StudyError>>()?;
         let ranks: Vec<u32> = programs.iter().map(|(_, program)| program.ranks()).collect();
         let nodes = mapping::nodes(&mapping, &machine, &topology, ppn, &ranks).map_err(StudyError::Placement)?;
         let processes = mapping::processes(&nodes);
@@ -219,21 +217,18 @@ impl ReplaySpec {
         let parts: Vec<Part> = parts.collect();
         let config = machine.network_config(self.seed);
         let seen = period.map(|period| (period, Arc::new(topology.clone())));
-        let mut network = Network::new(&config, topology)?;
-        let lanes = u32::from(config.virtual_networks) * u32::from(config.virtual_channels);
-        let watch = seen.as_ref().map(|(period, topology)| Watch::new(&mut network, Arc::clone(topology), lanes, &nodes, *period));
-        let nics = Nics::new(machine.nic_config(), machine.node.count, &processes.concat());
         let costs = Costs {
             post: machine.software.post,
             completion: machine.software.completion,
             copy: machine.software.copy_bandwidth,
             pio_limit: machine.nic.pio_limit.get(),
         };
-        let replay = Replay::new(World::new(network, nics, Mailbox::default()), parts, machine.message_config(), costs);
-        let replay = match watch {
-            Some(watch) => replay.watched(watch),
-            None => replay,
+        let (message, hardware) = (machine.message_config(), Hardware { network: &config, topology, nic: machine.nic_config() });
+        let replay = match period {
+            Some(period) => Replay::watched(hardware, parts, message, costs, period)?,
+            None => Replay::new(hardware, parts, message, costs)?,
         };
+        let replay = replay.on_threads(self.threads);
         let reading = start.elapsed();
         let (shown, mut count) = counting(observer);
         let replay = replay.run(&mut count)?;
@@ -244,6 +239,7 @@ impl ReplaySpec {
             "collectives": table,
             "mapping": mapping_text,
             "seed": self.seed,
+            "threads": self.threads,
             "machine": machine.to_json(),
         });
         Ok(self.outcome(replay, Some(machine), seen.map(|(_, topology)| topology), start, reading, about))
@@ -376,6 +372,11 @@ impl ReplayOutcome {
             summary.extend(about.clone());
         }
         summary
+    }
+
+    /// Of the machine, where something was seen over time.
+    pub fn topology(&self) -> Option<&Topology> {
+        self.topology.as_deref()
     }
 
     /// The code that a command ends with.

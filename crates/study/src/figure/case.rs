@@ -1,0 +1,320 @@
+//! What a figure asks of the simulator, and what it measures there.
+
+use super::expression::Measure;
+use crate::replay::{Source, Target};
+use crate::{MachineSpec, Messages, Observer, ReplayOutcome, ReplaySpec, StudyError, TrafficOutcome, TrafficSpec};
+use narrows_machine::{NetworkKind, Overrides};
+use narrows_replay::watch::Seen;
+use narrows_topology::{Shape, Topology, Vertex};
+use narrows_trace::generate::{self, Generated};
+use narrows_trace::lines::strict;
+use narrows_trace::{Kind, Program, ReadOptions};
+use narrows_traffic::{Class, QueueRow, Times, loads, stage};
+use narrows_units::{Bytes, SimTime};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The machine of a case: `machine`, `nodes`, `set`, `network`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Machine {
+    machine: String,
+    nodes: Option<u32>,
+    #[serde(default)]
+    set: Vec<String>,
+    network: Option<String>,
+}
+
+/// `[topology.NAME]`: nodes, switches, cables.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TopologyCase {
+    on: Machine,
+}
+
+/// `[traffic.NAME]`: synthetic traffic, as `narrows traffic` has it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrafficCase {
+    on: Machine,
+    pattern: String,
+    load: Option<String>,
+    size: Option<String>,
+    injection: Option<String>,
+    warmup: Option<String>,
+    time: Option<String>,
+    period: Option<String>,
+    #[serde(default = "one")]
+    seed: u64,
+}
+
+/// A trace: a file of the folder, or a pattern of `narrows generate` with its numbers.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TraceSource {
+    file: Option<String>,
+    pattern: Option<String>,
+    ranks: Option<u32>,
+    steps: Option<u32>,
+    bytes: Option<String>,
+    compute: Option<String>,
+}
+
+/// `[replay.NAME]`: a trace on a machine, as `narrows replay` has it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReplayCase {
+    on: Machine,
+    trace: TraceSource,
+    #[serde(default = "linear")]
+    mapping: String,
+    period: Option<String>,
+    #[serde(default = "one")]
+    seed: u64,
+    collectives: Option<String>,
+}
+
+/// `[trace.NAME]`: what a trace itself has, without a machine.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TraceCase {
+    trace: TraceSource,
+}
+
+fn one() -> u64 {
+    1
+}
+
+fn linear() -> String {
+    String::from("linear")
+}
+
+/// A case, whatever its kind.
+#[derive(Clone, Debug)]
+pub enum Case {
+    /// Of a network.
+    Topology(TopologyCase),
+    /// Of synthetic traffic.
+    Traffic(TrafficCase),
+    /// Of a replay.
+    Replay(ReplayCase),
+    /// Of a trace.
+    Trace(TraceCase),
+}
+
+/// A value that cannot be read: which key, and why.
+fn read<T>(key: &str, text: Option<&String>, parse: impl Fn(&str) -> Result<T, String>) -> Result<Option<T>, String> {
+    text.map(|text| parse(text).map_err(|why| format!("{key}: {why}"))).transpose()
+}
+
+fn time(key: &str, text: Option<&String>) -> Result<Option<SimTime>, String> {
+    read(key, text, |text| text.parse::<SimTime>().map_err(|error| error.to_string()))
+}
+
+impl Machine {
+    fn spec(&self, folder: &Path) -> Result<MachineSpec, String> {
+        // A file of the folder, or a preset.
+        let name = if self.machine.ends_with(".toml") { folder.join(&self.machine).display().to_string() } else { self.machine.clone() };
+        let by_name = |text: &str| {
+            let found = NetworkKind::ALL.iter().find(|kind| kind.name() == text).copied();
+            found.ok_or_else(|| format!("\"{text}\": expected one of {}", NetworkKind::NAMES.join(", ")))
+        };
+        let network = read("network", self.network.as_ref(), by_name)?;
+        Ok(MachineSpec { name, overrides: Overrides { nodes: self.nodes, set: self.set.clone() }, network })
+    }
+}
+
+impl TraceSource {
+    fn source(&self, folder: &Path) -> Result<Source, String> {
+        let only_pattern = self.ranks.is_some() || self.steps.is_some() || self.bytes.is_some() || self.compute.is_some();
+        match (&self.file, &self.pattern) {
+            (Some(file), None) if !only_pattern => Ok(Source::File(folder.join(file))),
+            (Some(_), None) => Err(String::from("trace: a file has its own ranks, steps, bytes and compute")),
+            (None, Some(name)) => {
+                let pattern = generate::Pattern::by_name(name);
+                let names = || generate::Pattern::ALL.map(generate::Pattern::name).join(", ");
+                let pattern = pattern.ok_or_else(|| format!("pattern \"{name}\": expected one of {}", names()))?;
+                let ranks = self.ranks.ok_or("trace: a pattern needs a number of ranks")?;
+                let bytes = read("bytes", self.bytes.as_ref(), |text| text.parse::<Bytes>().map_err(|error| error.to_string()))?;
+                let compute = time("compute", self.compute.as_ref())?;
+                let steps = self.steps.unwrap_or(pattern.steps());
+                Ok(Source::Pattern(pattern, generate::Parameters { ranks, steps, bytes: bytes.map(|bytes| bytes.0), compute }))
+            }
+            _ => Err(String::from("trace: expected a file or a pattern")),
+        }
+    }
+}
+
+impl TrafficCase {
+    fn spec(&self, folder: &Path) -> Result<TrafficSpec, String> {
+        let text = |error: narrows_traffic::TrafficError| error.to_string();
+        let mut class = Class::new("", self.pattern.parse().map_err(text)?);
+        class.sizes = read("size", self.size.as_ref(), |size| size.parse().map_err(text))?;
+        if let Some(injection) = &self.injection {
+            class.injection = injection.parse().map_err(text)?;
+        }
+        Ok(TrafficSpec {
+            loads: read("load", self.load.as_ref(), |list| loads(list).map_err(text))?,
+            warmup: time("warmup", self.warmup.as_ref())?,
+            time: time("time", self.time.as_ref())?,
+            period: time("period", self.period.as_ref())?,
+            seed: self.seed,
+            ..TrafficSpec::new(self.on.spec(folder)?, Messages::Classes(vec![class]))
+        })
+    }
+}
+
+impl ReplayCase {
+    fn spec(&self, folder: &Path) -> Result<ReplaySpec, String> {
+        Ok(ReplaySpec {
+            sources: vec![self.trace.source(folder)?],
+            target: Target::Machine {
+                machine: self.on.spec(folder)?,
+                ppn: None,
+                mapping: self.mapping.clone(),
+                period: time("period", self.period.as_ref())?,
+            },
+            scales: Vec::new(),
+            seed: self.seed,
+            collectives: self.collectives.clone(),
+        })
+    }
+}
+
+/// Named numbers of a case.
+pub type Named = BTreeMap<String, Measure>;
+
+impl Case {
+    /// Whether its values can be read.
+    ///
+    /// # Errors
+    /// Which one cannot, and why.
+    pub fn check(&self, folder: &Path) -> Result<(), String> {
+        match self {
+            Case::Topology(case) => case.on.spec(folder).map(drop),
+            Case::Traffic(case) => case.spec(folder).map(drop),
+            Case::Replay(case) => case.spec(folder).map(drop),
+            Case::Trace(case) => case.trace.source(folder).map(drop),
+        }
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// It cannot be run, was interrupted, or did not come to its end.
+    pub fn run(&self, folder: &Path, observer: &dyn Observer) -> Result<Named, StudyError> {
+        let wrong = StudyError::Contradiction;
+        match self {
+            Case::Topology(case) => {
+                let machine = case.on.spec(folder).map_err(wrong)?.load(observer)?;
+                let counts = machine.topology()?.counts();
+                let numbers = [
+                    ("nodes", counts.hosts),
+                    ("switches", counts.switches),
+                    ("host_cables", counts.host_cables),
+                    ("switch_cables", counts.switch_cables),
+                    ("radix", counts.radix),
+                ];
+                Ok(numbers.into_iter().map(|(name, count)| (name.to_owned(), Measure::Number(f64::from(count)))).collect())
+            }
+            Case::Traffic(case) => {
+                let outcome = case.spec(folder).map_err(wrong)?.run(observer)?;
+                outcome.failure().map_or_else(|| Ok(traffic(&outcome)), |failure| Err(wrong(failure)))
+            }
+            Case::Replay(case) => {
+                let outcome = case.spec(folder).map_err(wrong)?.run(observer)?;
+                match &outcome.replay.failure {
+                    Some(failure) => Err(wrong(failure.clone())),
+                    None => Ok(replay(&outcome)),
+                }
+            }
+            Case::Trace(case) => trace(&case.trace.source(folder).map_err(wrong)?),
+        }
+    }
+}
+
+/// At each load; times where the network is not saturated.
+fn traffic(outcome: &TrafficOutcome) -> Named {
+    let mut found: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
+    for point in &outcome.points {
+        let mut add = |name: &str, value: f64| found.entry(name.to_owned()).or_default().push((point.load.unwrap_or(0.0), value));
+        add("accepted", point.accepted);
+        add("saturated", f64::from(u8::from(point.saturated)));
+        for (name, histogram) in [("latency", point.latency()), ("fct", point.fct())] {
+            if let Some(Times { mean, p50, p99, max }) = Times::of(&histogram).filter(|_| !point.saturated) {
+                for (part, value) in [("mean", mean), ("p50", p50), ("p99", p99), ("max", max)] {
+                    add(&format!("{name}_{part}_ns"), value);
+                }
+            }
+        }
+        if let Some(telemetry) = &point.telemetry {
+            let periods = telemetry.queue_rows.iter().map(|row| row.period + 1).max().unwrap_or(1);
+            for (name, value) in queues(&outcome.setup.topology, &telemetry.queue_rows, periods) {
+                add(&name, value);
+            }
+        }
+    }
+    found.into_iter().map(|(name, values)| (name, Measure::Sweep(values))).collect()
+}
+
+/// Of output queues: the most packets in one, and the packets in all on average over time, of all switches and of each stage.
+fn queues(topology: &Topology, rows: &[QueueRow], periods: u32) -> BTreeMap<String, f64> {
+    let mut found: BTreeMap<String, f64> = BTreeMap::new();
+    for row in rows {
+        let link = topology.links()[row.link as usize];
+        let mut names = vec![String::from("queue"), format!("queue_{}", stage(topology, &link).replace(' ', "_"))];
+        // Stage n of a tree is its n-th level from below, whichever way its packets go.
+        if let (Vertex::Switch(switch), Shape::FatTree(tree)) = (link.from, topology.shape()) {
+            let level = (1..=tree.levels()).rev().find(|&level| tree.first_switch(level) <= switch).unwrap_or(1);
+            names.push(format!("queue_stage_{level}"));
+        }
+        for name in names {
+            let most = found.entry(format!("{name}_max")).or_default();
+            *most = most.max(f64::from(row.max_packets));
+            *found.entry(format!("{name}_mean")).or_default() += f64::from(row.mean_packets) / f64::from(periods);
+        }
+    }
+    found
+}
+
+fn replay(outcome: &ReplayOutcome) -> Named {
+    let replay = &outcome.replay;
+    let mut found: BTreeMap<String, f64> = BTreeMap::new();
+    let mut add = |name: &str, value: f64| found.insert(name.to_owned(), value);
+    add("ranks", replay.rank_finish.len() as f64);
+    add("messages", replay.messages() as f64);
+    add("bytes", replay.bytes() as f64);
+    add("finish_us", replay.finish.as_s_f64() * 1e6);
+    if let [application] = replay.applications.as_slice() {
+        let us = |time: SimTime| time.as_s_f64() * 1e6;
+        add("fct_mean_us", us(application.fct.mean()));
+        add("fct_p99_us", us(application.fct.quantile(0.99)));
+        add("fct_max_us", us(application.fct.max()));
+    }
+    if let (Some(Seen { telemetry: Some(telemetry), applications, .. }), Some(topology)) = (&replay.seen, outcome.topology()) {
+        let periods = applications.iter().map(Vec::len).max().unwrap_or(1).max(1) as u32;
+        found.extend(queues(topology, &telemetry.queue_rows, periods));
+    }
+    found.into_iter().map(|(name, value)| (name, Measure::Number(value))).collect()
+}
+
+/// Counts the operations of a trace.
+fn trace(source: &Source) -> Result<Named, StudyError> {
+    let mut program: Box<dyn Program> = match source {
+        Source::File(path) => Box::new(narrows_trace::read(path, ReadOptions::default(), &mut strict)?.program),
+        Source::Pattern(pattern, parameters) => Box::new(Generated::new(*pattern, *parameters)?),
+    };
+    let (mut messages, mut bytes, mut collectives, mut after) = (0u64, 0u64, 0u64, Vec::new());
+    for rank in 0..program.ranks() {
+        while let Some(operation) = program.next(rank, &mut after)? {
+            match operation.kind {
+                Kind::Send { bytes: size, .. } => (messages, bytes) = (messages + 1, bytes + size),
+                Kind::Collective(_) => collectives += 1,
+                Kind::Compute { .. } | Kind::Receive { .. } => {}
+            }
+        }
+    }
+    let numbers = [("ranks", u64::from(program.ranks())), ("messages", messages), ("bytes", bytes), ("parts_of_collectives", collectives)];
+    Ok(numbers.into_iter().map(|(name, count)| (name.to_owned(), Measure::Number(count as f64))).collect())
+}

@@ -1,0 +1,490 @@
+//! Published figures as tests: `figures/ID/` says what to simulate and what a document has, and the simulator says what it has.
+//!
+//! * [`Figure`] — a folder, read: its cases ([`Case`]), its quantities ([`expression`]) and what is expected ([`Expected`]).
+//! * [`Row`] — a quantity beside its simulated value, with the verdict.
+//! * [`index`] — where each row of the list of published numbers has gone.
+//! * [`page`] — rows as a page with pictures.
+//!
+//! docs/figures.md says what the files look like.
+
+mod case;
+mod csv;
+pub mod expression;
+pub mod index;
+pub mod page;
+
+pub use case::Case;
+
+use crate::{Observer, StudyError};
+use case::{ReplayCase, TopologyCase, TraceCase, TrafficCase};
+use expression::{Measure, Measures};
+use narrows_output::Meter;
+use narrows_results::{Column, Table};
+use serde::Deserialize;
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use toml::Spanned;
+
+/// Why there is no figure.
+#[derive(Debug, thiserror::Error)]
+pub enum FigureError {
+    /// A file is not there, or cannot be read.
+    #[error("{}: {error}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// A line is not what docs/figures.md says.
+    #[error("{}:{line}: {why}", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// From 1.
+        line: usize,
+        /// What is wrong, and what would be right.
+        why: String,
+    },
+    /// A case cannot be run.
+    #[error("{}:{line}: case {case}: {error}", path.display())]
+    Case {
+        /// Its file.
+        path: PathBuf,
+        /// From 1.
+        line: usize,
+        /// Its name.
+        case: String,
+        /// Why.
+        error: Box<StudyError>,
+    },
+    /// No folder has this name.
+    #[error("no figure \"{id}\" in {}; there are {known}", folder.display())]
+    Unknown {
+        /// What was asked for.
+        id: String,
+        /// Where.
+        folder: PathBuf,
+        /// What is there.
+        known: String,
+    },
+    /// Ended by the observer.
+    #[error("ended by a signal")]
+    Interrupted,
+}
+
+/// How long a figure takes.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Duration {
+    /// Some seconds.
+    #[default]
+    Seconds,
+    /// Minutes: left out when it has to be quick.
+    Minutes,
+}
+
+impl Duration {
+    /// As files and lists spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Duration::Seconds => "seconds",
+            Duration::Minutes => "minutes",
+        }
+    }
+}
+
+/// How a simulated value should stand to the published one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relation {
+    /// The same.
+    Equal,
+    /// At least that.
+    AtLeast,
+    /// At most that.
+    AtMost,
+}
+
+impl Relation {
+    const ALL: [Relation; 3] = [Relation::Equal, Relation::AtLeast, Relation::AtMost];
+
+    /// As files spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Relation::Equal => "=",
+            Relation::AtLeast => ">=",
+            Relation::AtMost => "<=",
+        }
+    }
+}
+
+/// Where a simulated value comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obtained {
+    /// A constant of the machine was fitted to this value.
+    Calibrated,
+    /// Nothing was fitted to it.
+    Predicted,
+}
+
+impl Obtained {
+    const ALL: [Obtained; 2] = [Obtained::Calibrated, Obtained::Predicted];
+
+    /// As files spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Obtained::Calibrated => "calibrated",
+            Obtained::Predicted => "predicted",
+        }
+    }
+}
+
+/// How a comparison ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Within the tolerance.
+    Agrees,
+    /// Beyond it.
+    Differs,
+}
+
+impl Verdict {
+    const ALL: [Verdict; 2] = [Verdict::Agrees, Verdict::Differs];
+
+    /// As files spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Agrees => "agrees",
+            Verdict::Differs => "differs",
+        }
+    }
+}
+
+/// A line of `expected.csv`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expected {
+    /// In `expected.csv`, from 1.
+    pub line: usize,
+    /// Row of the list of published numbers; may be empty.
+    pub row: String,
+    /// What it is; a key of `[quantity]`.
+    pub quantity: String,
+    /// In this unit.
+    pub unit: String,
+    /// How the simulated value should stand to the published one.
+    pub relation: Relation,
+    /// The document's value.
+    pub published: f64,
+    /// In the unit.
+    pub tolerance: f64,
+    /// Where the simulated value comes from.
+    pub obtained: Obtained,
+    /// What was fitted, to what.
+    pub fitted: String,
+    /// The verdict that is known today.
+    pub verdict: Verdict,
+    /// Why it is that one, where it is not plain.
+    pub reason: String,
+    /// The document.
+    pub document: String,
+    /// The place in it.
+    pub place: String,
+}
+
+/// A figure, read and checked but not run.
+#[derive(Debug)]
+pub struct Figure {
+    /// The name of its folder.
+    pub id: String,
+    /// What it shows.
+    pub title: String,
+    /// How it is reproduced, and what is not as in the source.
+    pub about: String,
+    /// How long it takes.
+    pub duration: Duration,
+    /// What is expected.
+    pub expected: Vec<Expected>,
+    folder: PathBuf,
+    /// By name, with their lines.
+    cases: BTreeMap<String, (usize, Case)>,
+    /// By name, with their lines.
+    quantities: BTreeMap<String, (usize, String)>,
+}
+
+/// A quantity beside its simulated value.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The figure.
+    pub figure: String,
+    /// What is expected.
+    pub expected: Expected,
+    /// What came out.
+    pub simulated: f64,
+    /// What that means.
+    pub verdict: Verdict,
+}
+
+/// `figure.toml`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Description {
+    title: String,
+    about: String,
+    #[serde(default)]
+    takes: Duration,
+    #[serde(default)]
+    topology: BTreeMap<String, Spanned<TopologyCase>>,
+    #[serde(default)]
+    traffic: BTreeMap<String, Spanned<TrafficCase>>,
+    #[serde(default)]
+    replay: BTreeMap<String, Spanned<ReplayCase>>,
+    #[serde(default)]
+    trace: BTreeMap<String, Spanned<TraceCase>>,
+    quantity: BTreeMap<String, Spanned<String>>,
+}
+
+/// The columns of `expected.csv`.
+const COLUMNS: [&str; 12] =
+    ["row", "quantity", "unit", "relation", "published", "tolerance", "obtained", "fitted", "verdict", "reason", "document", "place"];
+
+fn line_of(text: &str, offset: usize) -> usize {
+    text[..offset.min(text.len())].bytes().filter(|&byte| byte == b'\n').count() + 1
+}
+
+fn read(path: &Path) -> Result<String, FigureError> {
+    std::fs::read_to_string(path).map_err(|error| FigureError::Read { path: path.to_owned(), error })
+}
+
+/// The names of all figures in a folder, in their order.
+///
+/// # Errors
+/// The folder cannot be read.
+pub fn list(folder: &Path) -> Result<Vec<String>, FigureError> {
+    let wrong = |error| FigureError::Read { path: folder.to_owned(), error };
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(wrong)? {
+        let entry = entry.map_err(wrong)?;
+        if entry.path().is_dir() {
+            found.push(entry.file_name().to_string_lossy().into_owned());
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// One of a few names.
+fn one_of<T: Copy>(all: &[T], name: fn(T) -> &'static str, text: &str) -> Result<T, String> {
+    let found = all.iter().copied().find(|one| name(*one) == text);
+    found.ok_or_else(|| format!("\"{text}\": expected {}", all.iter().map(|one| name(*one)).collect::<Vec<_>>().join(" or ")))
+}
+
+fn number(column: &str, text: &str) -> Result<f64, String> {
+    text.parse::<f64>().ok().filter(|value| value.is_finite()).ok_or_else(|| format!("{column} \"{text}\": expected a number"))
+}
+
+impl Expected {
+    fn parse(line: usize, fields: &[String]) -> Result<Expected, String> {
+        let [row, quantity, unit, relation, published, tolerance, obtained, fitted, verdict, reason, document, place] = fields else {
+            return Err(format!("{} fields: expected {} ({})", fields.len(), COLUMNS.len(), COLUMNS.join(",")));
+        };
+        let published = number("published", published)?;
+        let tolerance = match tolerance.strip_suffix('%') {
+            Some(percent) => number("tolerance", percent.trim())? / 100.0 * published.abs(),
+            None => number("tolerance", tolerance)?,
+        };
+        if tolerance < 0.0 {
+            return Err(String::from("tolerance: expected 0 or more"));
+        }
+        let obtained = one_of(&Obtained::ALL, Obtained::name, obtained).map_err(|why| format!("obtained {why}"))?;
+        let verdict = one_of(&Verdict::ALL, Verdict::name, verdict).map_err(|why| format!("verdict {why}"))?;
+        let needs = [
+            (
+                fitted.is_empty() == (obtained == Obtained::Calibrated),
+                "fitted: what is calibrated says to what, and what is predicted says nothing",
+            ),
+            (verdict == Verdict::Differs && reason.is_empty(), "reason: what differs says why"),
+            (document.is_empty() || place.is_empty(), "document and place: expected where the published value stands"),
+        ];
+        if let Some((_, why)) = needs.into_iter().find(|(wrong, _)| *wrong) {
+            return Err(why.to_owned());
+        }
+        Ok(Expected {
+            line,
+            row: row.clone(),
+            quantity: quantity.clone(),
+            unit: unit.clone(),
+            relation: one_of(&Relation::ALL, Relation::name, relation).map_err(|why| format!("relation {why}"))?,
+            published,
+            tolerance,
+            obtained,
+            fitted: fitted.clone(),
+            verdict,
+            reason: reason.clone(),
+            document: document.clone(),
+            place: place.clone(),
+        })
+    }
+
+    /// What a simulated value means.
+    pub fn judge(&self, simulated: f64) -> Verdict {
+        // The tolerance itself is within it, however its sum was rounded.
+        let within = self.tolerance + 1e-12 * self.published.abs();
+        let agrees = match self.relation {
+            Relation::Equal => (simulated - self.published).abs() <= within,
+            Relation::AtLeast => simulated >= self.published - within,
+            Relation::AtMost => simulated <= self.published + within,
+        };
+        if agrees { Verdict::Agrees } else { Verdict::Differs }
+    }
+}
+
+impl Figure {
+    /// The figure `id` of a folder of figures.
+    ///
+    /// # Errors
+    /// A file is missing or has mistakes: which one, and in which line.
+    pub fn load(figures: &Path, id: &str) -> Result<Figure, FigureError> {
+        let folder = figures.join(id);
+        if !folder.is_dir() {
+            let known = list(figures)?.join(", ");
+            return Err(FigureError::Unknown { id: id.to_owned(), folder: figures.to_owned(), known });
+        }
+        let path = folder.join("figure.toml");
+        let text = read(&path)?;
+        let at = |line: usize, why: String| FigureError::Line { path: path.clone(), line, why };
+        let description: Description = toml::from_str(&text).map_err(|error| {
+            let line = line_of(&text, error.span().map_or(0, |span| span.start));
+            at(line, error.message().lines().collect::<Vec<_>>().join("; "))
+        })?;
+        let Description { title, about, takes, topology, traffic, replay, trace, quantity } = description;
+        let mut found: Vec<(String, usize, Case)> = Vec::new();
+        let mut add = |name: String, span: std::ops::Range<usize>, case| found.push((name, line_of(&text, span.start), case));
+        topology.into_iter().for_each(|(name, case)| add(name, case.span(), Case::Topology(case.into_inner())));
+        traffic.into_iter().for_each(|(name, case)| add(name, case.span(), Case::Traffic(case.into_inner())));
+        replay.into_iter().for_each(|(name, case)| add(name, case.span(), Case::Replay(case.into_inner())));
+        trace.into_iter().for_each(|(name, case)| add(name, case.span(), Case::Trace(case.into_inner())));
+        let mut cases = BTreeMap::new();
+        for (name, line, case) in found {
+            case.check(&folder).map_err(|why| at(line, format!("case {name}: {why}")))?;
+            if cases.insert(name.clone(), (line, case)).is_some() {
+                return Err(at(line, format!("case {name}: there is another one of this name")));
+            }
+        }
+        let mut quantities = BTreeMap::new();
+        for (name, text_of) in quantity {
+            let line = line_of(&text, text_of.span().start);
+            expression::check(text_of.get_ref()).map_err(|why| at(line, why))?;
+            quantities.insert(name, (line, text_of.into_inner()));
+        }
+        let expected = Figure::expected(&folder.join("expected.csv"), &quantities)?;
+        Ok(Figure { id: id.to_owned(), title, about, duration: takes, expected, folder, cases, quantities })
+    }
+
+    fn expected(path: &Path, quantities: &BTreeMap<String, (usize, String)>) -> Result<Vec<Expected>, FigureError> {
+        let text = read(path)?;
+        let at = |line: usize, why: String| FigureError::Line { path: path.to_owned(), line, why };
+        let rows = csv::parse(&text).map_err(|(line, why)| at(line, why))?;
+        match rows.first() {
+            Some(names) if names.fields == COLUMNS => {}
+            _ => return Err(at(1, format!("expected the names of the columns: {}", COLUMNS.join(",")))),
+        }
+        let mut expected: Vec<Expected> = Vec::new();
+        for row in &rows[1..] {
+            let one = Expected::parse(row.line, &row.fields).map_err(|why| at(row.line, why))?;
+            if !quantities.contains_key(&one.quantity) {
+                let known = quantities.keys().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
+                return Err(at(row.line, format!("no quantity \"{}\" in figure.toml; there are {known}", one.quantity)));
+            }
+            expected.push(one);
+        }
+        if expected.is_empty() {
+            return Err(at(1, String::from("nothing is expected: a figure has a row at least")));
+        }
+        Ok(expected)
+    }
+
+    /// Runs its cases, and compares.
+    ///
+    /// # Errors
+    /// A case cannot be run, or a quantity has no value: which line says so.
+    pub fn run(&self, observer: &dyn Observer) -> Result<Vec<Row>, FigureError> {
+        let path = self.folder.join("figure.toml");
+        let mut measures = Measures::new();
+        for (name, (line, case)) in &self.cases {
+            let named = Within { observer, what: format!("{}, {name}", self.id) };
+            let found = case.run(&self.folder, &named);
+            if !observer.goes_on() {
+                return Err(FigureError::Interrupted);
+            }
+            let found =
+                found.map_err(|error| FigureError::Case { path: path.clone(), line: *line, case: name.clone(), error: Box::new(error) })?;
+            measures.extend(found.into_iter().map(|(measure, value): (String, Measure)| (format!("{name}.{measure}"), value)));
+        }
+        let rows = self.expected.iter().map(|expected| {
+            let (line, text) = &self.quantities[&expected.quantity];
+            let simulated = expression::value(text, &measures)
+                .and_then(|value| if value.is_finite() { Ok(value) } else { Err(format!("{text}: not a number")) })
+                .map_err(|why| FigureError::Line { path: path.clone(), line: *line, why })?;
+            Ok(Row { figure: self.id.clone(), expected: expected.clone(), simulated, verdict: expected.judge(simulated) })
+        });
+        rows.collect()
+    }
+}
+
+/// Says which figure and which case it is.
+struct Within<'a> {
+    observer: &'a dyn Observer,
+    what: String,
+}
+
+impl Observer for Within<'_> {
+    fn part(&self, what: String, meter: &Arc<Meter>, detail: Box<dyn Fn() -> String + Send>) -> Box<dyn Any> {
+        self.observer.part(format!("{}: {what}", self.what), meter, detail)
+    }
+
+    fn warning(&self, text: &str) {
+        self.observer.warning(&format!("{}: {text}", self.what));
+    }
+
+    fn goes_on(&self) -> bool {
+        self.observer.goes_on()
+    }
+}
+
+impl Row {
+    /// Whether the verdict is the one that is known.
+    pub fn passes(&self) -> bool {
+        self.verdict == self.expected.verdict
+    }
+
+    /// Simulated minus published.
+    pub fn difference(&self) -> f64 {
+        self.simulated - self.expected.published
+    }
+}
+
+/// Rows as a table; its JSON is the list that `narrows reproduce --json` prints.
+pub fn table(rows: &[Row]) -> Table {
+    let text = |value: fn(&Row) -> &str| Column::Text(rows.iter().map(|row| value(row).to_owned()).collect());
+    let number = |value: fn(&Row) -> f64| Column::Number(rows.iter().map(|row| Some(value(row))).collect());
+    Table::new(vec![
+        ("id", text(|row| &row.figure)),
+        ("row", text(|row| &row.expected.row)),
+        ("quantity", text(|row| &row.expected.quantity)),
+        ("unit", text(|row| &row.expected.unit)),
+        ("relation", text(|row| row.expected.relation.name())),
+        ("published", number(|row| row.expected.published)),
+        ("simulated", number(|row| row.simulated)),
+        ("difference", number(Row::difference)),
+        ("tolerance", number(|row| row.expected.tolerance)),
+        ("verdict", text(|row| row.verdict.name())),
+        ("expected_verdict", text(|row| row.expected.verdict.name())),
+        ("obtained", text(|row| row.expected.obtained.name())),
+        ("fitted", text(|row| &row.expected.fitted)),
+        ("reason", text(|row| &row.expected.reason)),
+        ("document", text(|row| &row.expected.document)),
+        ("place", text(|row| &row.expected.place)),
+    ])
+}
