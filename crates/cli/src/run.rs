@@ -10,7 +10,7 @@ use narrows_live::{Launcher, Options, Report, World};
 use narrows_machine::{Machine, NetworkKind, Overrides, Placement, Rendezvous};
 use narrows_output::{Meter, OutputError, complain, create_folder, say, warn};
 use narrows_portals::ProcessId;
-use narrows_results::Progress;
+use narrows_results::{Origin, Progress};
 use narrows_units::{Bytes, SimTime};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
@@ -338,7 +338,8 @@ fn save(out: &Path, setting: &Setting<'_>, report: &Report) -> Result<(), Output
     let write = |name: &str, text: String| narrows_output::write(&out.join(name), text);
     write("summary.json", summary::json(setting, report))?;
     write("machine.toml", setting.machine.to_toml())?;
-    write("ranks.svg", picture::ranks(report))
+    let origin = Origin::here(Some(&setting.machine.name), Some(setting.seed));
+    write("ranks.svg", origin.sign(&picture::ranks(report)))
 }
 
 /// Says how it went; the exit code.

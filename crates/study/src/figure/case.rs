@@ -177,6 +177,7 @@ impl ReplayCase {
             },
             scales: Vec::new(),
             seed: self.seed,
+            threads: 1,
             collectives: self.collectives.clone(),
         })
     }
