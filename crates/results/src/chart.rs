@@ -89,7 +89,8 @@ pub struct Chart {
     pub x_range: Option<(f64, f64)>,
     /// Ends of the vertical axis; otherwise from 0 (or the least point of a logarithmic axis) up to the highest point.
     pub y_range: Option<(f64, f64)>,
-    /// Each curve is the upper end of an area on top of those before it. All must have the same places on the horizontal axis, and a linear vertical one.
+    /// Each curve is the upper end of an area on top of those before it. All must have the same places on the
+    /// horizontal axis, and a linear vertical one.
     pub stacked: bool,
     /// What it shows.
     pub curves: Vec<Curve>,
@@ -110,7 +111,8 @@ const MOST_DOTS: usize = 60;
 /// Colours that stay apart for colour-blind readers (Okabe and Ito 2008).
 pub(crate) const COLOURS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"];
 
-/// Dashes, so that curves at the same place are all seen: each is thinner than the one below it, and broken in its own way.
+/// Dashes, so that curves at the same place are all seen: each is thinner than the one below it, and broken in its own
+/// way.
 const DASHES: [&str; 7] = ["", "9 5", "3 4", "12 4 3 4", "6 3", "2 6", "15 6"];
 
 /// Round numbers from `low` to `high`, about `wanted` of them.
@@ -281,8 +283,8 @@ impl Chart {
                 fill_below(curve, index, &frame, &mut svg);
             }
         }
-        // Where areas have no height their lines are at one place: the lowest one has something to show there. Curves at one place are all seen:
-        // each lies on a broader one.
+        // Where areas have no height their lines are at one place: the lowest one has something to show there. Curves
+        // at one place are all seen: each lies on a broader one.
         let order: Vec<usize> = if filled { (0..self.curves.len()).rev().collect() } else { (0..self.curves.len()).collect() };
         for index in order {
             draw_curve(&self.curves[index], index, filled, &frame, &mut svg);

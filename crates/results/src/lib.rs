@@ -2,7 +2,8 @@
 //!
 //! * [`Histogram`] — times with all their percentiles in a few kilobytes (HDR).
 //! * [`Table`] — columns that become a Parquet file, CSV or JSON.
-//! * [`Chart`], [`Bars`], [`HeatMap`] — curves, areas, bars and coloured cells as SVG pictures; [`Quantity`] — units of their axes.
+//! * [`Chart`], [`Bars`], [`HeatMap`] — curves, areas, bars and coloured cells as SVG pictures; [`Quantity`] — units of
+//!   their axes.
 //! * [`Origin`] — what pages and pictures say about where they come from; [`escape`] — text in them.
 //! * [`Progress`] — a bar on a terminal, plain lines elsewhere.
 //! * [`peak_memory`] — of this process.
@@ -14,8 +15,8 @@
 //! (1..=1000).for_each(|value| latencies.record(value));
 //! assert_eq!((latencies.mean(), latencies.percentile(50.0), latencies.max()), (Some(500.5), Some(500), Some(1000)));
 //!
-//! let table = Table::new(vec![("load", Column::Number(vec![Some(0.1), None])), ("hops", Column::Integer(vec![3, 4]))]);
-//! assert_eq!(table.rows(), 2);
+//! let table = Table::new(vec![("load", Column::Number(vec![Some(0.1), None])), ("hops", Column::Integer(vec![3,
+//! 4]))]); assert_eq!(table.rows(), 2);
 //! ```
 
 mod bars;

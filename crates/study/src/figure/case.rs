@@ -259,7 +259,8 @@ fn traffic(outcome: &TrafficOutcome) -> Named {
     found.into_iter().map(|(name, values)| (name, Measure::Sweep(values))).collect()
 }
 
-/// Of output queues: the most packets in one, and the packets in all on average over time, of all switches and of each stage.
+/// Of output queues: the most packets in one, and the packets in all on average over time, of all switches and of each
+/// stage.
 fn queues(topology: &Topology, rows: &[QueueRow], periods: u32) -> BTreeMap<String, f64> {
     let mut found: BTreeMap<String, f64> = BTreeMap::new();
     for row in rows {

@@ -80,7 +80,8 @@ pub struct ReplaySpec {
     pub seed: u64,
     /// Whose algorithms collectives use: `openmpi`, `mpich` or a file of rules; `None`: the machine's, or `openmpi`.
     pub collectives: Option<String>,
-    /// Of the simulator, on a machine's packet network at most one for each of its groups; the results do not depend on them.
+    /// Of the simulator, on a machine's packet network at most one for each of its groups; the results do not depend on
+    /// them.
     pub threads: usize,
 }
 

@@ -239,7 +239,8 @@ fn show_load(load: f64) -> String {
     if load >= 0.001 { format!("{load:.3}") } else { format!("{load:e}") }
 }
 
-/// Packet latency and completion time of a class, as columns; nothing of a saturated one, whose times only say how long one has looked.
+/// Packet latency and completion time of a class, as columns; nothing of a saturated one, whose times only say how long
+/// one has looked.
 fn times_text(class: &ClassPoint) -> String {
     let mut text = String::new();
     for (width, histogram) in [(16, &class.latency), (14, &class.fct)] {
