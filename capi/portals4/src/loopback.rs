@@ -178,7 +178,7 @@ impl Out<Portals> for World {
             self.queue.schedule(at, 1, Due::Network(notice));
         }
     }
-    fn shortcut(&mut self, at: SimTime, to: u32, header: Header) {
+    fn shortcut(&mut self, at: SimTime, _: u32, to: u32, header: Header) {
         self.queue.schedule(at, 2, Due::Shortcut(to, header));
     }
     fn reserve(&mut self) -> PayloadId {

@@ -32,7 +32,7 @@ fn traffic() -> TrafficSpec {
 
 fn replay(source: Source) -> ReplaySpec {
     let target = Target::Machine { machine: machine(8), ppn: None, mapping: String::from("linear"), period: Some(SimTime::from_us(10)) };
-    ReplaySpec { sources: vec![source], target, scales: Vec::new(), seed: 1, collectives: None }
+    ReplaySpec { sources: vec![source], target, scales: Vec::new(), seed: 1, collectives: None, threads: 1 }
 }
 
 fn halo() -> Source {

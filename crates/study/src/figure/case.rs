@@ -176,6 +176,7 @@ impl ReplayCase {
                 period: time("period", self.period.as_ref())?,
             },
             scales: Vec::new(),
+            threads: 1,
             seed: self.seed,
             threads: 1,
             collectives: self.collectives.clone(),
