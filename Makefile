@@ -105,6 +105,7 @@ fuzz: setup-test
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(PYTHON) scripts/prose.py
 
 bench: setup-bench build
 	$(PYTHON) benches/smpi/run.py $(BENCH_OPTIONS)

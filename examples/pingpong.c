@@ -1,6 +1,7 @@
 /* Ping-pong between the first and the last rank: half round trip and bandwidth over message sizes.
  *
- *     pingpong [LONGEST [ITERATIONS]]        longest message in bytes (default 1 MiB), round trips per size (default 50)
+ *     pingpong [LONGEST [ITERATIONS]]        longest message in bytes (default 1 MiB), round trips per size
+ *     (default 50)
  */
 #include <mpi.h>
 #include <stdio.h>

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Builds the fuzz targets and runs each from its corpus: run.sh [TIMES [TARGET...]]; TIMES (1) multiplies the short run of CI
+# Builds the fuzz targets and runs each from its corpus: run.sh [TIMES [TARGET...]]; TIMES (1) multiplies the short run
+# of CI
 #
-# Needs the stable compiler and g++ (libFuzzer is C++). The same runs every time: the seed is fixed. A target that finds something
-# prints the file with the input that crashes it, target/fuzz/TARGET/crash-*. For longer hunts: run.sh 1000 TARGET; what it learns stays in
-# target/fuzz/TARGET/new.
+# Needs the stable compiler and g++ (libFuzzer is C++). The same runs every time: the seed is fixed. A target that finds
+# something prints the file with the input that crashes it, target/fuzz/TARGET/crash-*. For longer hunts: run.sh 1000
+# TARGET; what it learns stays in target/fuzz/TARGET/new.
 set -euo pipefail
 cd "$(dirname "$0")"
 times="${1:-1}"

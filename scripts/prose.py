@@ -15,8 +15,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PROSE, CODE = 120, 140
-COMMENT = re.compile(r"^(\s*(?:///|//!|//|\*(?= )|#(?=[ ])))(\s+)(.*)$")
-SUFFIXES = {".md", ".rs", ".c", ".h", ".py", ".sh", ".toml"}
+# How a line of a comment begins.
+SIGNS = {".rs": "///|//!|//", ".c": r"//|\*", ".h": r"//|\*", ".py": "#", ".sh": "#", ".toml": "#"}
+COMMENT = {suffix: re.compile(rf"^(\s*(?:{signs}))( +)(.*)$") for suffix, signs in SIGNS.items()}
 # A line of a page that is no running text.
 FIXED = re.compile(r"^\s*(\||#|!\[|<|$)")
 ITEM = re.compile(r"^(\s*)([*-]|\d+\.)( +)(.*)$")
@@ -24,7 +25,7 @@ ITEM = re.compile(r"^(\s*)([*-]|\d+\.)( +)(.*)$")
 
 def files() -> list[Path]:
     listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True)
-    return [ROOT / name for name in listed.stdout.split("\n") if Path(name).suffix in SUFFIXES and (ROOT / name).is_file()]
+    return [ROOT / name for name in listed.stdout.split("\n") if (Path(name).suffix in SIGNS or name.endswith(".md")) and (ROOT / name).is_file()]
 
 
 def fill(text: str, first: str, others: str) -> list[str]:
@@ -74,7 +75,7 @@ def page(lines: list[str], mend: bool) -> tuple[list[int], list[str]]:
     return wrong, result
 
 
-def comments(lines: list[str], mend: bool) -> tuple[list[int], list[str]]:
+def comments(lines: list[str], mend: bool, comment: re.Pattern[str]) -> tuple[list[int], list[str]]:
     """Long lines of comments; mended, the rest of a line goes on in the next one of the same comment."""
     wrong: list[int] = []
     result: list[str] = []
@@ -83,12 +84,12 @@ def comments(lines: list[str], mend: bool) -> tuple[list[int], list[str]]:
     while place < len(queue):
         line = queue[place]
         place += 1
-        parts = COMMENT.match(line)
+        parts = comment.match(line)
         if parts and parts[1].strip() in ("///", "//!") and parts[3].startswith("```"):
             block = not block
         if not parts:
             block = False
-        fixed = block or not parts or re.match(r"(\||<|```|http|SPDX)", parts[3])
+        fixed = block or not parts or re.match(r"(\||<|```|http|SPDX|\[[^]]*\]: )", parts[3])
         if fixed or not is_long(line):
             result.append(line)
             continue
@@ -103,7 +104,7 @@ def comments(lines: list[str], mend: bool) -> tuple[list[int], list[str]]:
         result.append(first)
         if not rest:
             continue
-        following = COMMENT.match(queue[place]) if place < len(queue) else None
+        following = comment.match(queue[place]) if place < len(queue) else None
         goes_on = (
             following
             and following[1] == parts[1]
@@ -124,7 +125,7 @@ def comments(lines: list[str], mend: bool) -> tuple[list[int], list[str]]:
 def check(path: Path, mend: bool) -> int:
     text = path.read_text()
     lines = text.split("\n")
-    wrong, result = page(lines, mend) if path.suffix == ".md" else comments(lines, mend)
+    wrong, result = page(lines, mend) if path.suffix == ".md" else comments(lines, mend, COMMENT[path.suffix])
     if mend:
         if result != lines:
             path.write_text("\n".join(result))

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs what a part of the project needs and is not there yet: setup.sh demo | test | bench
 #
-# System packages come through apt, as root or with sudo that asks for no password. Where neither is possible it names what is
-# missing and stops. The MPIs from PyPI that the tests use go into target/mpis.
+# System packages come through apt, as root or with sudo that asks for no password. Where neither is possible it names
+# what is missing and stops. The MPIs from PyPI that the tests use go into target/mpis.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

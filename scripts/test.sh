@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Runs parts of the tests, all of them even when one fails, and then says in one line how many tests have passed and failed, after the names
-# of those that failed: scripts/test.sh PART...
+# Runs parts of the tests, all of them even when one fails, and then says in one line how many tests have passed and
+# failed, after the names of those that failed: scripts/test.sh PART...
 #
-# A part is a target of the Makefile. What it prints stays in target/test/PART.log; there cargo says "test result: ok. 3 passed; 0
-# failed" for each program, and every other part "3 passed, 0 failed".
+# A part is a target of the Makefile. What it prints stays in target/test/PART.log; there cargo says "test result: ok. 3
+# passed; 0 failed" for each program, and every other part "3 passed, 0 failed".
 #
 #   scripts/test.sh test-portals test-otf2
 set -uo pipefail

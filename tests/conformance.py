@@ -76,7 +76,8 @@ def read_list(root: Path, folder: Path, file: Path) -> list[Test]:
                     seconds = float(value)
                 case _ if word.isdigit():
                     ranks = int(word)
-        # Names that the suite gives to one program with several sets of arguments are the same: the arguments tell them apart.
+        # Names that the suite gives to one program with several sets of arguments are the same: the arguments tell them
+        # apart.
         place = (folder.relative_to(root) / words[0]).as_posix()
         name = " ".join([place, *arguments, *("=".join(pair) for pair in environment), str(ranks)])
         found.append(Test(folder, name, words[0], ranks, tuple(arguments), tuple(environment), result, max(seconds, DEFAULT_SECONDS)))

@@ -55,8 +55,8 @@ class Module:
         command = self.mpi.plain(self.ranks, program) if runner == "plain" else narrows_command(self.options, self.mpi, self.ranks, program)
         environment = {**self.mpi.environment, "MPI4PY_LIBMPI": library(self.mpi)}
         if runner == "narrows" and self.mpi.name == "debian":
-            # A message sent by MPI_Ssend and received by MPI_Mrecv is never acknowledged by Open MPI 4.1's mtl/ofi (docs/limits.md); this
-            # is mpi4py's switch to receive objects by MPI_Recv.
+            # A message sent by MPI_Ssend and received by MPI_Mrecv is never acknowledged by Open MPI 4.1's mtl/ofi
+            # (docs/limits.md); this is mpi4py's switch to receive objects by MPI_Recv.
             environment["MPI4PY_RC_RECV_MPROBE"] = "0"
         outcome = run(command, self.options.seconds, environment, alone=False)
         shutil.rmtree(outcome.folder, ignore_errors=True)

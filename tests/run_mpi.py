@@ -76,8 +76,9 @@ def jobs_of(options: argparse.Namespace, tests: Tests, mpis: list[str]) -> list[
                 if selected(f"repeat_{program}_{network}") and 16 in ranks:
                     test = repeats(tests, tests.mpis[name], 16, program, "--network", network)
                     jobs.append((f"repeat_{program}_{network}", name, 16, False, test))
-            # Ranks that look into each other's memory. What Open MPI 4.1 keeps registered depends on addresses: see docs/limits.md.
-            # 64 of them on few cores take minutes without Narrows, where each spins for its turn: no comparison with that.
+            # Ranks that look into each other's memory. What Open MPI 4.1 keeps registered depends on addresses: see
+            # docs/limits.md. 64 of them on few cores take minutes without Narrows, where each spins for its turn: no
+            # comparison with that.
             for program, n in (("rma_shared", 16), ("rma_shared", 64), ("rma_spin", 16)):
                 if n in ranks and selected(f"repeat_{program}"):
                     test = repeats(tests, tests.mpis[name], n, program, "--ppn", "4", environment={"OMPI_MCA_mpi_leave_pinned": "0"})

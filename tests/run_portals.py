@@ -201,8 +201,8 @@ def main():
         say(good, "sleepers", "in time" if good else f"code {run.returncode}\n{run.stdout}{run.stderr}")
 
     pingpong = runner.build("examples/portals/pingpong.c")
-    # machines/bxi-v2.toml: post; command of 64 B; two links with a header of 32 B; matching of one entry (longer than 8 B on the
-    # wire); write into memory; event of 96 B or count of 16 B.
+    # machines/bxi-v2.toml: post; command of 64 B; two links with a header of 32 B; matching of one entry (longer than 8
+    # B on the wire); write into memory; event of 96 B or count of 16 B.
     stages = 202 + (300 + 64 / 15.75) + (2 * 200 + 32 / 11.1) + 2 + 200 + 300
     for style, last in (("eq-me", 96), ("eq-le", 96), ("ct-me", 16), ("ct-le", 16)):
         found = runner.expect(f"pingpong {style}", r"([0-9.]+) us one way", pingpong, 2, style)

@@ -31,7 +31,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 RANKS = 16
 
-# Longest message and iterations. The iterations are chosen such that SMPI needs 3 to 10 s on one core of a small server.
+# Longest message and iterations. The iterations are chosen such that SMPI needs 3 to 10 s on one core of a small
+# server.
 PROGRAMS = {
     "pingpong": (1 << 20, 9000),
     "allreduce": (1 << 20, 120),
@@ -42,7 +43,8 @@ PROGRAMS = {
 BOUNDS = {"flow": 1.0, "packet": 1.5}
 CROSSINGS_BOUND = 2.0
 
-# The same shape and constants as machines/bxi-v2.toml with the topology set below. Full duplex links, no cost of computing.
+# The same shape and constants as machines/bxi-v2.toml with the topology set below. Full duplex links, no cost of
+# computing.
 PLATFORM = """<?xml version='1.0'?>
 <!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
 <platform version="4.1">

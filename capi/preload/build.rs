@@ -46,7 +46,8 @@ const PORTALS: &[&str] = &[
 /// Symbols with code of their own in `src/special.rs`.
 const SPECIAL: &[&str] = &["MPI_Wtime", "MPI_Wtick", "MPI_Get_processor_name", "MPI_Comm_split_type", "MPI_Init_thread"];
 
-/// C functions with code of their own in `src/special.rs` and `src/windows.rs`; the Fortran functions call them (Open MPI, MPICH).
+/// C functions with code of their own in `src/special.rs` and `src/windows.rs`; the Fortran functions call them (Open
+/// MPI, MPICH).
 const SPECIAL_IN_C: &[&str] = &[
     "MPI_Iprobe",
     "MPI_Win_allocate_shared",

@@ -1,6 +1,7 @@
 /*
- * A small active-message layer: a message says by number which function runs at its target. Bodies land one behind the other in
- * blocks that the NIC manages (PTL_ME_MANAGE_LOCAL); a block that is full is posted again when its last message is done.
+ * A small active-message layer: a message says by number which function runs at its target. Bodies land one behind the
+ * other in blocks that the NIC manages (PTL_ME_MANAGE_LOCAL); a block that is full is posted again when its last
+ * message is done.
  *
  *   narrows run -n 4 --machine bxi-v2 --compute none -- ./active
  */

@@ -1,6 +1,6 @@
 /*
- * Barriers that the NICs run by themselves (barrier.h), and a check that they are barriers: nobody leaves one before everybody
- * has come.
+ * Barriers that the NICs run by themselves (barrier.h), and a check that they are barriers: nobody leaves one before
+ * everybody has come.
  *
  *   narrows run -n 16 --machine bxi-v2 --compute none -- ./barrier [TIMES]
  */

@@ -1,6 +1,6 @@
 /*
- * A dissemination barrier that the NICs run by themselves: the put of each round waits for the arrival of the round before
- * (PtlTriggeredPut); the host only waits for the last counter. Up to 2^16 ranks.
+ * A dissemination barrier that the NICs run by themselves: the put of each round waits for the arrival of the round
+ * before (PtlTriggeredPut); the host only waits for the last counter. Up to 2^16 ranks.
  */
 #ifndef BARRIER_H
 #define BARRIER_H

@@ -1,5 +1,5 @@
-//! Any bytes in the command areas of four processes on two nodes: the channel or the NICs refuse them by name, or work on them;
-//! they come to rest, leave no payload behind, and touch no memory that the process did not give them.
+//! Any bytes in the command areas of four processes on two nodes: the channel or the NICs refuse them by name, or work
+//! on them; they come to rest, leave no payload behind, and touch no memory that the process did not give them.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! Any text as a machine file, its first line as a `--set`: a complaint, or a machine that can be written and has a topology.
+//! Any text as a machine file, its first line as a `--set`: a complaint, or a machine that can be written and has a
+//! topology.
 #![no_main]
 
 use libfuzzer_sys::{Corpus, fuzz_target};

@@ -1,4 +1,5 @@
-//! Any bytes as records of the channel: decoding refuses them by name or gives a record that is encoded back to the same meaning.
+//! Any bytes as records of the channel: decoding refuses them by name or gives a record that is encoded back to the
+//! same meaning.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

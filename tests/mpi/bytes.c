@@ -1,7 +1,8 @@
 /* Sends a known number of bytes with user messages and prints it, so that it can be compared with what the network saw.
  * Arguments: the length of a message, the number of messages from every rank to its right neighbour.
  *
- * Prints: "bytes: messages=M payload=B". The network must have carried at least B bytes (MPI's own traffic comes on top). */
+ * Prints: "bytes: messages=M payload=B". The network must have carried at least B bytes (MPI's own traffic comes on
+ * top). */
 #include "check.h"
 
 int main(int argc, char **argv)

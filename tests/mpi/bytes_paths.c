@@ -1,7 +1,7 @@
 /* Moves a known number of bytes by one path and prints it. Argument: collective | window | created | accumulate, then the length.
  *
- * A library that takes a shortcut through shared memory for its collectives or windows would not show these bytes on the
- * network. Prints the least number of bytes that any algorithm must move between ranks. */
+ * A library that takes a shortcut through shared memory for its collectives or windows would not show these bytes on
+ * the network. Prints the least number of bytes that any algorithm must move between ranks. */
 #include "check.h"
 
 int main(int argc, char **argv)

@@ -1,6 +1,6 @@
 /* One description of all collectives, used by the blocking and by the non-blocking test: each collective is a macro call
- * COLLECTIVE(name, arguments...) that the including file turns into MPI_name(...) or MPI_Iname(..., &request) + wait. The
- * data are such that every element of every result tells where it came from. */
+ * COLLECTIVE(name, arguments...) that the including file turns into MPI_name(...) or MPI_Iname(..., &request) + wait.
+ * The data are such that every element of every result tells where it came from. */
 #ifndef NARROWS_TESTS_COLL_H
 #define NARROWS_TESTS_COLL_H
 #include "check.h"

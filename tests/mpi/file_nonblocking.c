@@ -1,5 +1,6 @@
 /* Non-blocking file access: what MPI_File_i* begin ends without any message, by the host's own means (POSIX' aio). Another access that takes a
- * while is before it in the queue of the only thread that does this: nothing in the network moves meanwhile, and nobody is stuck. */
+ * while is before it in the queue of the only thread that does this: nothing in the network moves meanwhile, and nobody
+ * is stuck. */
 #define _GNU_SOURCE
 #include "check.h"
 #include <aio.h>

@@ -102,7 +102,8 @@ static void cartesian_neighbours(int blocking)
     CHECK_EQ(wrong, 0);
 
     /* What I send to direction k arrives there from the opposite direction k ^ 1. With the two neighbours of a dimension
-     * being one process, the libraries disagree which of the two messages comes first: such dimensions send equal parts. */
+     * being one process, the libraries disagree which of the two messages comes first: such dimensions send equal
+     * parts. */
     for (int k = 0; k < 6; k++)
         for (int i = 0; i < N; i++)
             out[k * N + i] = rank * 10000 + (dims[k / 2] > 2 ? k : k / 2) * 1000 + i;

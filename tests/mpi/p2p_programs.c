@@ -1,13 +1,14 @@
 /* Random programs of messages, probes and wildcards: p2p_programs PROGRAMS SEED [strict].
  *
- * Each rank knows the whole plan of a program, which follows from the seed: who sends what to whom, itself included, on three communicators
- * at a time, and how each message is received: by MPI_Recv, MPI_Irecv, or after MPI_Probe, Iprobe, Mprobe or Improbe. On one
- * communicator all receives of one program have the same wildcards, and there are as many as messages, so every plan ends. Checked are: the
- * data; that a receive gets the message that was probed; that messages of one rank do not overtake each other; that nothing is left. Some
- * programs make a graph, whose edges travel like that inside the MPI library, or have a collective under way.
+ * Each rank knows the whole plan of a program, which follows from the seed: who sends what to whom, itself included, on
+ * three communicators at a time, and how each message is received: by MPI_Recv, MPI_Irecv, or after MPI_Probe, Iprobe,
+ * Mprobe or Improbe. On one communicator all receives of one program have the same wildcards, and there are as many as
+ * messages, so every plan ends. Checked are: the data; that a receive gets the message that was probed; that messages
+ * of one rank do not overtake each other; that nothing is left. Some programs make a graph, whose edges travel like
+ * that inside the MPI library, or have a collective under way.
  *
- * `strict`: also a receive with the wildcards of the probe gets the message that was probed. MPI does not promise that, and Open MPI's
- * shared memory does not keep it; MPICH uses it in MPI_Dist_graph_create. */
+ * `strict`: also a receive with the wildcards of the probe gets the message that was probed. MPI does not promise that,
+ * and Open MPI's shared memory does not keep it; MPICH uses it in MPI_Dist_graph_create. */
 #include "check.h"
 
 /* On one communicator there are synchronous sends and no matched probes: Open MPI 4.1 never acknowledges the one to the other over libfabric. */

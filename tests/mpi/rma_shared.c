@@ -1,5 +1,6 @@
 /* Windows of memory that the ranks of one node share: MPI_Win_allocate_shared. Loads and stores, waiting for a store, and one-sided
- * operations of the library on the same memory. With "world" the window is asked of ranks on several nodes, which cannot be. */
+ * operations of the library on the same memory. With "world" the window is asked of ranks on several nodes, which
+ * cannot be. */
 #include "check.h"
 
 static MPI_Comm node;

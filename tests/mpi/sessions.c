@@ -1,7 +1,7 @@
 /* Sessions: sessions MODE, with an MPI that has them.
  *
- * inside: several in a program that MPI_Init has begun; alone: two at a time without MPI_Init; again: a second one when the first is
- * over; spawn, accept, connect: calls that bring in other processes. */
+ * inside: several in a program that MPI_Init has begun; alone: two at a time without MPI_Init; again: a second one when
+ * the first is over; spawn, accept, connect: calls that bring in other processes. */
 #include "check.h"
 
 #if MPI_VERSION >= 4 || OMPI_MAJOR_VERSION >= 5

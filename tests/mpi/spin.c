@@ -1,9 +1,9 @@
 /* Programs that poll by themselves. Argument: test | iprobe | testany | clock | wtime | yield | mutual | steps.
  *
- * test, iprobe, testany: the odd ranks poll for messages that their peers send after some messages of their own. clock, wtime:
- * a loop that ends when 2 ms have passed on that clock. yield: test, with sched_yield between. mutual: nobody ever waits, every
- * rank sends updates to others and polls for its own with MPI_Test, as RandomAccess does. steps: the odd ranks compute in small
- * steps and call MPI_Test after each. */
+ * test, iprobe, testany: the odd ranks poll for messages that their peers send after some messages of their own. clock,
+ * wtime: a loop that ends when 2 ms have passed on that clock. yield: test, with sched_yield between. mutual: nobody
+ * ever waits, every rank sends updates to others and polls for its own with MPI_Test, as RandomAccess does. steps: the
+ * odd ranks compute in small steps and call MPI_Test after each. */
 #include "check.h"
 #include <sched.h>
 #include <time.h>

@@ -1,7 +1,8 @@
 /* Standard streams. Argument: print LINES | stdin | args WORD... | stderr | environment NAME.
  *
- * print: every rank prints LINES lines. stdin: rank 0 reads numbers up to a word or the end and prints their sum. args: rank 0 prints its
- * arguments one per line. stderr: rank 0 writes to stderr. environment NAME: rank 0 prints a variable. */
+ * print: every rank prints LINES lines. stdin: rank 0 reads numbers up to a word or the end and prints their sum. args:
+ * rank 0 prints its arguments one per line. stderr: rank 0 writes to stderr. environment NAME: rank 0 prints a
+ * variable. */
 #include "check.h"
 
 int main(int argc, char **argv)

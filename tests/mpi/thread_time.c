@@ -1,5 +1,6 @@
 /* Simulated time of programs with threads. Each part says how long it should take in units of a fixed piece of work, and how long it took in
- * simulated time by the rank's clock: threads compute side by side on the cores of the simulated node, whatever the host has.
+ * simulated time by the rank's clock: threads compute side by side on the cores of the simulated node, whatever the
+ * host has.
  *
  * Arguments: the parts to do. The first rank prints one line for each: "PART EXPECTED MEASURED", both in units.
  * LLVM's runtime for OpenMP has the functions of GNU's too, and may stand in its place. */

@@ -1,7 +1,8 @@
 /* MPI_Init_thread: the level that comes back is honoured. Argument: the level asked for (0 single ... 3 multiple).
  *
- * With MPI_THREAD_MULTIPLE granted, four threads of every rank communicate at once, each on its own communicator and all on one
- * communicator with different tags. With less the main thread does the same work alone; the checks are the same. */
+ * With MPI_THREAD_MULTIPLE granted, four threads of every rank communicate at once, each on its own communicator and
+ * all on one communicator with different tags. With less the main thread does the same work alone; the checks are the
+ * same. */
 #include "check.h"
 #include <pthread.h>
 

@@ -52,8 +52,9 @@ def nothing(_: int) -> str:
 TIME = r"\d[\d.,]*\s*(?:ps|ns|us|µs|ms|s)\b"
 
 
-# Seconds from a failure to the end of the run: less than the ten after which Narrows gives a launcher up (LAUNCHER_PATIENCE in
-# crates/live/src/window/faults.rs), so none was. A launcher itself takes 0.3 s on an idle host, and was seen to take 2.5 beside a load of 4.
+# Seconds from a failure to the end of the run: less than the ten after which Narrows gives a launcher up
+# (LAUNCHER_PATIENCE in crates/live/src/window/faults.rs), so none was. A launcher itself takes 0.3 s on an idle host,
+# and was seen to take 2.5 beside a load of 4.
 ENDED_BY_ITSELF = 8.0
 
 
@@ -122,7 +123,8 @@ def cases(programs: int = 400) -> list[Case]:
         Case("clock_looks", "clock_looks.c", ("many", "411675"), ranks=(1, 2), runners=narrows, verify=looks(40.9, 82, 411675), clean=no_lines, expected=nothing),
         Case("clock_wait", "clock_looks.c", ("wait", "0.01"), options=("--compute", "none"), ranks=(1, 2), runners=narrows, verify=looks(41, 1000, 20000), clean=no_lines, expected=nothing),
         *[Case(name, f"{name}.c") for name in ("rma_fence", "rma_atomic", "rma_lock", "rma_pscw")],
-        # Logical operations as atomics of the network end the process in btl/ofi of Open MPI 4.1.4: "Unknown or unsupported atomic op".
+        # Logical operations as atomics of the network end the process in btl/ofi of Open MPI 4.1.4: "Unknown or
+        # unsupported atomic op".
         Case("rma_types", "rma_types.c", environment={"OMPI_MCA_osc_rdma_acc_use_amo": "0"}),
         Case("rma_passive", "rma_passive.c", narrows_arguments=("strict",)),
         Case("file_nonblocking", "file_nonblocking.c", options=("--compute", "none"), ranks=(2, 5)),
@@ -215,7 +217,8 @@ def cases(programs: int = 400) -> list[Case]:
         fail_case("wait", says=(r"(?i)deadlock", r"rank 0\b.*MPI_Waitall", r"rank 3\b.*MPI_Waitall"), runners=narrows),
         fail_case("busy", says=(r"rank 3\b",), options=("--timeout", "6"), within=9, runners=narrows),
         fail_case("test_forever", options=("--timeout", "4"), within=7, runners=narrows),
-        # The first rank that fails is named, and the exit code is that of the native launcher (hydra's is the sum of some of what it has seen).
+        # The first rank that fails is named, and the exit code is that of the native launcher (hydra's is the sum of
+        # some of what it has seen).
         fail_case("before_exit 1", says=(r"narrows: rank 1\b.*code 3 before MPI_Init",), code=3, **{**early, "runners": narrows}),
         fail_case("before_leave 2", says=(r"narrows: rank 2\b.*code 0 before MPI_Init, where others wait",), code=1, **{**early, "runners": narrows}),
         fail_case("before_segv 1", says=(r"narrows: rank 1\b.*SIGSEGV.* before MPI_Init",), code=killed_by(11), **early),

@@ -24,7 +24,8 @@ class Mpi:
         """The command line of the launcher of this MPI, many ranks on few cores."""
         match self.name:
             case "debian":
-                # osc/rdma of Open MPI 4.1.4 crashes in a compare-and-swap between ranks of one node; osc/sm and pt2pt do not.
+                # osc/rdma of Open MPI 4.1.4 crashes in a compare-and-swap between ranks of one node; osc/sm and pt2pt
+                # do not.
                 return [self.tool("mpirun"), "--oversubscribe", "--mca", "osc", "sm,pt2pt", "-n", str(ranks), *command]
             case "openmpi":
                 return [self.tool("mpirun"), "--map-by", ":OVERSUBSCRIBE", "--mca", "osc", "^ucx", "-n", str(ranks), *command]

@@ -71,7 +71,8 @@ def open_files() -> set[str]:
     return names
 
 
-# Names that Narrows and the launchers give to files in /dev/shm and /tmp. (Open MPI's shared-memory transports are off.)
+# Names that Narrows and the launchers give to files in /dev/shm and /tmp. (Open MPI's shared-memory transports are
+# off.)
 FILE_NAMES = {
     "debian": r"narrows|ompi|openmpi|pmix",
     "openmpi": r"narrows|ompi|openmpi|prte|pmix",

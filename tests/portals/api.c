@@ -1,6 +1,6 @@
 /*
- * The Portals API as a program sees it, live: every rank works with the next one. Prints "ok" on rank 0. Items are those of
- * docs/conformance.md.
+ * The Portals API as a program sees it, live: every rank works with the next one. Prints "ok" on rank 0. Items are
+ * those of docs/conformance.md.
  */
 #include "must.h"
 #include "../../examples/portals/barrier.h"

@@ -1,6 +1,7 @@
 /*
- * What a program sees of the keys of a machine file that no replay reads: the limits of the interface, and the time of acknowledgements,
- * counting events, triggered operations, atomics, polls and looks at the clock. tests/run_portals.py runs it with each of them changed.
+ * What a program sees of the keys of a machine file that no replay reads: the limits of the interface, and the time of
+ * acknowledgements, counting events, triggered operations, atomics, polls and looks at the clock. tests/run_portals.py
+ * runs it with each of them changed.
  */
 #define _DEFAULT_SOURCE
 #include "../../examples/portals/world.h"

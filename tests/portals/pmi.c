@@ -1,8 +1,8 @@
 /*
- * A program that its launcher serves over PMI-1 or, with the argument 2, over PMI-2: ranks pass a put around a ring and meet at barriers of
- * the launcher in the middle of it. Everybody but one waits at the launcher while the put still travels, so this ends only if the
- * simulation goes on. Not started by a launcher with PMI, it says so and ends well. With a second argument rank 0 has the launcher end the
- * job with that code, while the others sleep.
+ * A program that its launcher serves over PMI-1 or, with the argument 2, over PMI-2: ranks pass a put around a ring and
+ * meet at barriers of the launcher in the middle of it. Everybody but one waits at the launcher while the put still
+ * travels, so this ends only if the simulation goes on. Not started by a launcher with PMI, it says so and ends well.
+ * With a second argument rank 0 has the launcher end the job with that code, while the others sleep.
  */
 #include "ring.h"
 #include <unistd.h>

@@ -1,5 +1,6 @@
 /*
- * The same over PMIx: fences of all ranks, named by nobody and by the wildcard in turns. With an argument rank 0 ends the job with that code.
+ * The same over PMIx: fences of all ranks, named by nobody and by the wildcard in turns. With an argument rank 0 ends
+ * the job with that code.
  */
 #include "ring.h"
 #include <pmix.h>

@@ -1,7 +1,7 @@
 /*
- * What an OpenSHMEM library asks of Portals: a non-matching logical interface, a symmetric heap behind one list entry, puts_sent whose
- * completion is only counted, fetching operations counted by their replies, waiting for a word of the own heap by the count of
- * what arrived. Every rank is a PE. Prints "ok" on PE 0.
+ * What an OpenSHMEM library asks of Portals: a non-matching logical interface, a symmetric heap behind one list entry,
+ * puts_sent whose completion is only counted, fetching operations counted by their replies, waiting for a word of the
+ * own heap by the count of what arrived. Every rank is a PE. Prints "ok" on PE 0.
  */
 #include "../../examples/portals/world.h"
 #include <complex.h>

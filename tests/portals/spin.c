@@ -1,5 +1,6 @@
 /*
- * Programs that wait for their memory to change without calling anybody. A number goes round all ranks, each of which waits for it:
+ * Programs that wait for their memory to change without calling anybody. A number goes round all ranks, each of which
+ * waits for it:
  *
  *   plain   by a loop around a load
  *   yield   the same with sched_yield

@@ -1,8 +1,9 @@
 /* Threads of a process that use Portals at the same time. Each has a partner on the next rank with which it exchanges puts, and waits for its
- * own count or its own event meanwhile; who waits must not keep the others from sending what he waits for. One more waits with a time
- * limit for what never comes, and the main thread puts to itself what the last one waits for.
+ * own count or its own event meanwhile; who waits must not keep the others from sending what he waits for. One more
+ * waits with a time limit for what never comes, and the main thread puts to itself what the last one waits for.
  *
- * ./threads ROUNDS [partners]: with the second argument for two ranks, on a node each, otherwise every thread is its own partner. */
+ * ./threads ROUNDS [partners]: with the second argument for two ranks, on a node each, otherwise every thread is its
+ * own partner. */
 #include "must.h"
 #include <portals4.h>
 

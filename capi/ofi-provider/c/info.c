@@ -10,8 +10,8 @@
 #define RX_OP_FLAGS (FI_MULTI_RECV | FI_COMPLETION)
 
 /*
- * Messages of a pair are never reordered. Neither are one-sided operations of one packet, and longer ones are promised nothing
- * (max_order_*_size).
+ * Messages of a pair are never reordered. Neither are one-sided operations of one packet, and longer ones are promised
+ * nothing (max_order_*_size).
  */
 #define MSG_ORDER                                                                                                    \
 	(FI_ORDER_STRICT | FI_ORDER_RMA_RAR | FI_ORDER_RMA_RAW | FI_ORDER_RMA_WAR | FI_ORDER_RMA_WAW |               \

@@ -23,8 +23,9 @@
 //! | [`fi`] | libfabric's numbers |
 //!
 //! It has `FI_EP_RDM` endpoints with tagged and untagged messages: peek and claim, cancel, inject,
-//! remote CQ data of 32 bits, multi-receive, tags of 60 bits; reads, writes and atomics, memory regions with keys of the program's
-//! choice and offsets (mr_mode 0), fences between one-sided operations; counters of all of these. Several endpoints may share a domain.
+//! remote CQ data of 32 bits, multi-receive, tags of 60 bits; reads, writes and atomics, memory regions with keys of
+//! the program's choice and offsets (mr_mode 0), fences between one-sided operations; counters of all of these. Several
+//! endpoints may share a domain.
 
 mod endpoint;
 mod fi;

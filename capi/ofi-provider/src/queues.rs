@@ -183,8 +183,9 @@ pub enum Origin {
 // SAFETY: the pointers are the program's, carried from one of its calls to another and never followed.
 unsafe impl Send for Entry {}
 
-/// How often others are read in vain before a queue with entries counts as one that the program does not look at. Open MPI looks at some
-/// queues in every eighth pass only, and at that of its byte transfer layer not at all while no one-sided operation is under way.
+/// How often others are read in vain before a queue with entries counts as one that the program does not look at. Open
+/// MPI looks at some queues in every eighth pass only, and at that of its byte transfer layer not at all while no
+/// one-sided operation is under way.
 const PASSED_OVER: u32 = 1000;
 
 /// A completion queue.
@@ -263,7 +264,8 @@ impl Shared {
         }
     }
 
-    /// The program takes a receive back: its library may poll until it is told how that ended, if it has not been told already.
+    /// The program takes a receive back: its library may poll until it is told how that ended, if it has not been told
+    /// already.
     pub fn cancel(&mut self, context: usize, open: bool) {
         let unread = || self.cqs.iter().flat_map(|queue| &queue.entries).any(|(entry, _)| entry.op_context as usize == context);
         if open || unread() {

@@ -1,8 +1,8 @@
 //! Domains and their memory regions.
 //!
 //! A region that peers may use is a match list entry on the domain's own portal table entry: its match
-//! bits are the key, all 64, and offsets in it are libfabric's (mr_mode 0). It raises no events. Those that may be written count
-//! in one counting event of the domain: nobody reads it, but a rank that waits for its memory to change,
+//! bits are the key, all 64, and offsets in it are libfabric's (mr_mode 0). It raises no events. Those that may be
+//! written count in one counting event of the domain: nobody reads it, but a rank that waits for its memory to change,
 //! as Open MPI's `osc/rdma` does, sleeps in simulated time until its NIC tells it something.
 
 use std::collections::BTreeMap;
@@ -15,8 +15,8 @@ use crate::port::{Interface, abi};
 /// Domains of a process: their portal table entries are the last ones of the network interface.
 pub const MAX_DOMAINS: u32 = 32;
 
-/// Looks at an entry that an operation of a peer still uses, before closing it is refused. Each takes as long as a command and
-/// its answer, about a microsecond: our own choice.
+/// Looks at an entry that an operation of a peer still uses, before closing it is refused. Each takes as long as a
+/// command and its answer, about a microsecond: our own choice.
 const UNLINK_TRIES: u32 = 100_000;
 
 /// The portal table entry of a domain's regions.

@@ -1,8 +1,8 @@
 //! One-sided operations of an endpoint: reads, writes and atomics as gets, puts and atomics of Portals.
 //!
-//! Each is complete when its last ACK (puts, atomics) or REPLY (gets, fetching atomics, swaps) is here: what it wrote is in
-//! the target's memory then, so that one way of completing serves all that libfabric distinguishes. Counters count injected
-//! operations at the same moment, because MPICH takes its counter for the end of the remote part too.
+//! Each is complete when its last ACK (puts, atomics) or REPLY (gets, fetching atomics, swaps) is here: what it wrote
+//! is in the target's memory then, so that one way of completing serves all that libfabric distinguishes. Counters
+//! count injected operations at the same moment, because MPICH takes its counter for the end of the remote part too.
 //!
 //! A fenced operation, and all that follow to the same peer, wait here until those before it are complete.
 
@@ -53,8 +53,8 @@ const ATOMIC: u32 = 2;
 const FETCH: u32 = 3;
 const COMPARE: u32 = 4;
 
-/// Of `enum fi_op`: the operations up to `FI_BXOR` have the numbers of Portals; then `FI_ATOMIC_READ`, `FI_ATOMIC_WRITE`, and the
-/// first and last that compare.
+/// Of `enum fi_op`: the operations up to `FI_BXOR` have the numbers of Portals; then `FI_ATOMIC_READ`,
+/// `FI_ATOMIC_WRITE`, and the first and last that compare.
 const LAST_ARITHMETIC: u32 = 9;
 const ATOMIC_READ: u32 = 10;
 const ATOMIC_WRITE: u32 = 11;

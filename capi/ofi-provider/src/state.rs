@@ -199,8 +199,8 @@ impl State {
         Ok(())
     }
 
-    /// Starts an endpoint. A peer may send as soon as it knows its name, and a NIC drops what finds no portal table entry: so
-    /// this waits until the NIC has all of them.
+    /// Starts an endpoint. A peer may send as soon as it knows its name, and a NIC drops what finds no portal table
+    /// entry: so this waits until the NIC has all of them.
     pub fn enable_endpoint(&mut self, index: u32) -> Result<(), Errno> {
         let config = self.config()?;
         self.endpoints.get_mut(index)?.enable(config)?;
@@ -318,8 +318,8 @@ pub fn read_counter(index: u32, errors: bool) -> Result<u64, Errno> {
     Ok(if errors { counter.errors } else { counter.value })
 }
 
-/// Waits until a counter reaches a value. A time that is given runs anew with every event. It is simulated time, unless another
-/// thread is looking for events meanwhile: then it is real time.
+/// Waits until a counter reaches a value. A time that is given runs anew with every event. It is simulated time, unless
+/// another thread is looking for events meanwhile: then it is real time.
 pub fn wait_counter(index: u32, threshold: u64, timeout_ms: c_int) -> Result<(), Errno> {
     let errors = state().shared.counters.get(index)?.errors;
     let waiter = Waiter::new();

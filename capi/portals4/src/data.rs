@@ -70,8 +70,9 @@ pub(crate) fn acknowledgement(md: &Descriptor, ack_req: c_uint) -> Outcome<AckRe
     }
 }
 
-/// The data, when they travel with the command: short ones (PIO), and those whose buffer is free at once: of volatile operations, also
-/// beyond the limit that is promised, up to what the message layer asks for. A volatile operation that is longer is legal, only not volatile. Memory that may not be there is left to the NIC.
+/// The data, when they travel with the command: short ones (PIO), and those whose buffer is free at once: of volatile
+/// operations, also beyond the limit that is promised, up to what the message layer asks for. A volatile operation that
+/// is longer is legal, only not volatile. Memory that may not be there is left to the NIC.
 pub(crate) fn taken(nic: &dyn Nic, md: &Descriptor, local: &LocalBuffer, length: u64, max_volatile: u64) -> Option<Box<[u8]>> {
     let volatile = md.options & md::VOLATILE != 0 && length <= max_volatile.max(nic.limits().inject_limit);
     let plain = length > 0 && md.segments == 0 && (volatile || md.options & md::MAY_FAULT == 0);

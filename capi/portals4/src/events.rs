@@ -42,8 +42,8 @@ impl Patience {
     }
 }
 
-/// A C function that may wait. Threads of the process that wait for other things take turns with it: `body` is called again whenever it
-/// had to give way, with the same time up to which it waits.
+/// A C function that may wait. Threads of the process that wait for other things take turns with it: `body` is called
+/// again whenever it had to give way, with the same time up to which it waits.
 fn call_waiting(patience: &Patience, mut body: impl FnMut(&mut dyn Nic, Option<SimTime>) -> Outcome<Waited<()>>) -> c_int {
     boundary(|| {
         // Who only looks is not in anybody's way for long.

@@ -5,7 +5,8 @@ use narrows_guest::{hooks, life};
 use std::ffi::{c_char, c_int, c_long, c_uint};
 use std::panic::catch_unwind;
 
-/// The program enters MPI call `id`; peer and tag as `narrows_mpicalls` says. 1 for MPI_Finalize: [`narrows_mpi_door`] is next.
+/// The program enters MPI call `id`; peer and tag as `narrows_mpicalls` says. 1 for MPI_Finalize: [`narrows_mpi_door`]
+/// is next.
 #[unsafe(no_mangle)]
 pub extern "C" fn narrows_mpi_enter(id: c_uint, peer: c_long, tag: c_long) -> c_int {
     let finalizes = catch_unwind(|| {
@@ -15,7 +16,8 @@ pub extern "C" fn narrows_mpi_enter(id: c_uint, peer: c_long, tag: c_long) -> c_
     finalizes.unwrap_or(false).into()
 }
 
-/// Waits in front of MPI_Finalize for the other ranks. 1 when the MPI library should look at what has come, and then ask again.
+/// Waits in front of MPI_Finalize for the other ranks. 1 when the MPI library should look at what has come, and then
+/// ask again.
 #[unsafe(no_mangle)]
 pub extern "C" fn narrows_mpi_door() -> c_int {
     catch_unwind(hooks::at_door).unwrap_or(false).into()
@@ -27,7 +29,8 @@ pub extern "C" fn narrows_mpi_leave(id: c_uint) {
     let _ = catch_unwind(|| hooks::mpi_leave(id));
 }
 
-/// 1 if the MPI library was told that there is no message to be found, and must look once more before the program is told so.
+/// 1 if the MPI library was told that there is no message to be found, and must look once more before the program is
+/// told so.
 #[unsafe(no_mangle)]
 pub extern "C" fn narrows_look_again() -> c_int {
     narrows_guest::own_queue::look_again().into()
@@ -93,7 +96,8 @@ pub extern "C" fn narrows_threads_latest() -> u64 {
     catch_unwind(hooks::threads_latest).unwrap_or(0)
 }
 
-/// The calling thread is going to wait for another one, for `ps` at most. 0: simulated time does not say when that is over.
+/// The calling thread is going to wait for another one, for `ps` at most. 0: simulated time does not say when that is
+/// over.
 #[unsafe(no_mangle)]
 pub extern "C" fn narrows_doze(ps: u64) -> c_int {
     catch_unwind(|| hooks::doze(ps)).unwrap_or(false).into()
@@ -196,7 +200,8 @@ pub extern "C" fn narrows_cores() -> c_uint {
     catch_unwind(hooks::cores).unwrap_or(0)
 }
 
-/// The longest sleep between two looks of a rank that waits outside the simulated network, ns; 0 when this process belongs to no rank.
+/// The longest sleep between two looks of a rank that waits outside the simulated network, ns; 0 when this process
+/// belongs to no rank.
 #[unsafe(no_mangle)]
 pub extern "C" fn narrows_longest_nap() -> u64 {
     catch_unwind(hooks::longest_nap).map_or(0, |nap| u64::try_from(nap.as_nanos()).unwrap_or(u64::MAX))

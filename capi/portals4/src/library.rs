@@ -37,8 +37,8 @@ pub struct Interface {
     limited: bool,
     map: Option<Map>,
     tables: Vec<bool>,
-    /// List entries that there may be at most; the NIC knows better, and is asked when this reaches the limit. [`UNKNOWN`] at first
-    /// in a network interface that is opened again: what the NIC had of it may not be gone yet.
+    /// List entries that there may be at most; the NIC knows better, and is asked when this reaches the limit.
+    /// [`UNKNOWN`] at first in a network interface that is opened again: what the NIC had of it may not be gone yet.
     entries: u64,
     /// The same for triggered operations.
     triggered: u64,
@@ -68,8 +68,8 @@ pub struct Descriptor {
     pub segments: u32,
     /// See [`narrows_portals::md`].
     pub options: u32,
-    /// Of full events, the number of the queue. It may be freed while it is named here (section 3.13.5 leaves that to the program):
-    /// operations go on, and nobody hears of them.
+    /// Of full events, the number of the queue. It may be freed while it is named here (section 3.13.5 leaves that to
+    /// the program): operations go on, and nobody hears of them.
     pub queue: Option<u64>,
     /// The same of counting events.
     pub counter: Option<u64>,
@@ -143,9 +143,9 @@ fn offered(limits: Limits) -> NiLimits {
     }
 }
 
-/// The smaller of what is asked and what is offered (section 3.6.1: limits are negotiated down). Nobody asks for operations of zero bytes
-/// only, for a table of one entry or for no triggered operations: there 0 is no wish, as in a structure of which a program has filled in
-/// what it cares about.
+/// The smaller of what is asked and what is offered (section 3.6.1: limits are negotiated down). Nobody asks for
+/// operations of zero bytes only, for a table of one entry or for no triggered operations: there 0 is no wish, as in a
+/// structure of which a program has filled in what it cares about.
 fn negotiate(offered: NiLimits, desired: Option<&NiLimits>) -> NiLimits {
     // Access to memory that is not there has its price, so it must be asked for.
     let Some(desired) = desired else { return NiLimits { features: abi::COHERENT_ATOMICS, ..offered } };
@@ -645,7 +645,8 @@ impl Library {
         Ok(pack(Kind::Md, interface, number))
     }
 
-    /// Who hears of the operations of a memory descriptor: those of its event queue and counting event that have not been freed.
+    /// Who hears of the operations of a memory descriptor: those of its event queue and counting event that have not
+    /// been freed.
     pub fn listeners(&self, md: &Descriptor) -> (EqId, CtId) {
         let eq = md.queue.filter(|number| self.eqs.get(*number).is_some()).map_or(EqId::NONE, eq_id);
         let ct = md.counter.filter(|number| self.cts.get(*number).is_some()).map_or(CtId::NONE, ct_id);
@@ -738,7 +739,8 @@ impl Library {
         self.next_entry - 1
     }
 
-    /// The number in the handle of an entry, and its network interface. Whether there still is such an entry only the NIC knows.
+    /// The number in the handle of an entry, and its network interface. Whether there still is such an entry only the
+    /// NIC knows.
     pub fn entry_number(&self, handle: Handle, matching: bool) -> Outcome<(u64, usize)> {
         match unpack(handle) {
             Some((Kind::Entry, index, number)) if number < self.next_entry && is_matching(index) == matching => {
@@ -756,7 +758,8 @@ fn query(nic: &mut dyn Nic, register: Register, of: u32) -> u64 {
     nic.wait_reply(ticket).1
 }
 
-/// One more of what the NIC counts in `register`. `bound` only grows here, until the NIC says how many there really are.
+/// One more of what the NIC counts in `register`. `bound` only grows here, until the NIC says how many there really
+/// are.
 fn reserve(nic: &mut dyn Nic, bound: &mut u64, most: u64, register: Register, of: u32) -> Outcome<()> {
     if *bound >= most {
         *bound = query(nic, register, of);

@@ -1,6 +1,7 @@
 //! The NIC of `narrows-nic` inside the process, with a network that takes no time worth mentioning: every
 //! command is done when it returns, and only the process itself can be reached. For tests of libportals and
-//! of what stands on it, without a simulator. With a [`pace`] commands and messages are under way while the program goes on.
+//! of what stands on it, without a simulator. With a [`pace`] commands and messages are under way while the program
+//! goes on.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -38,7 +39,8 @@ pub fn install(limits: Limits) {
     place.get_or_insert_with(|| Loopback::new(limits));
 }
 
-/// From now on each command takes the program `post`, each empty poll ten times as much, and each message `network` on its way.
+/// From now on each command takes the program `post`, each empty poll ten times as much, and each message `network` on
+/// its way.
 pub fn pace(post: SimTime, network: SimTime) {
     if let Some(mut nic) = installed() {
         nic.post = Some(post);

@@ -1,5 +1,5 @@
-//! The `*NB` functions of BXI: as those without, but `PTL_TRY_AGAIN` instead of waiting for room in the NIC. There is always room
-//! here, so they are the same functions by another name.
+//! The `*NB` functions of BXI: as those without, but `PTL_TRY_AGAIN` instead of waiting for room in the NIC. There is
+//! always room here, so they are the same functions by another name.
 //!
 //! Safety of all functions here: as of those without `NB`.
 #![allow(non_snake_case, clippy::missing_safety_doc, clippy::too_many_arguments)]

@@ -77,8 +77,8 @@ pub extern "C" fn PtlToStr(code: c_int, kind: c_uint) -> *const c_char {
     name(code, kind).as_ptr()
 }
 
-/// Writes an event as one line into `text`, which has room for `PTL_EV_STR_SIZE` bytes; the length of the line. `_flags`
-/// has no meaning yet.
+/// Writes an event as one line into `text`, which has room for `PTL_EV_STR_SIZE` bytes; the length of the line.
+/// `_flags` has no meaning yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PtlEvToStr(_flags: c_uint, event: *const FullEvent, text: *mut c_char) -> c_int {
     // SAFETY: null or valid, as the header says.

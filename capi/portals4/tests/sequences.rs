@@ -1,9 +1,9 @@
-//! Random sequences of calls, right and wrong, on the NIC inside the process, with commands and messages under way meanwhile. Every call
-//! returns a code that the specification has for it (a refusal by the NIC would be `PTL_FAIL`), the NIC refuses nothing later, no event
-//! reaches a queue that it was not meant for, and at the end all is given back.
+//! Random sequences of calls, right and wrong, on the NIC inside the process, with commands and messages under way
+//! meanwhile. Every call returns a code that the specification has for it (a refusal by the NIC would be `PTL_FAIL`),
+//! the NIC refuses nothing later, no event reaches a queue that it was not meant for, and at the end all is given back.
 //!
-//! `PROPTEST_CASES=20000 cargo test --release -p narrows-portals4 --test sequences` is a longer hunt. Alone in its process, since
-//! there is one library for all.
+//! `PROPTEST_CASES=20000 cargo test --release -p narrows-portals4 --test sequences` is a longer hunt. Alone in its
+//! process, since there is one library for all.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
@@ -429,7 +429,8 @@ impl Program {
                 }
                 "PtlAtomic" | "PtlFetchAtomic" | "PtlSwap" | "triggered atomic" => {
                     let (md, other) = (self.descriptor(a), self.descriptor(b));
-                    // Full events of both descriptors have the same user pointer: those of two queues cannot be told apart.
+                    // Full events of both descriptors have the same user pointer: those of two queues cannot be told
+                    // apart.
                     let (of_md, of_other) = (self.tag(self.queue_of.get(&md)), self.tag(self.queue_of.get(&other)));
                     let tag = if name == "PtlAtomic" || of_md == of_other { of_md } else { null_mut() };
                     let (operation, datatype) = (c % 19, d % 15);

@@ -16,10 +16,10 @@ const EPOCH_S: u64 = 1_767_225_600;
 /// Time since boot at the start of every process, in seconds: not zero, which programs take for "never". Our choice.
 const BOOT_S: u64 = 1_000;
 
-/// What a read takes before MPI_Init, so that a loop that waits for the clock ends. Our choice: so long that such a loop is
-/// faster than in real time however many ranks share a core. UCX, for one, waits 1 ms for each function that it patches when it
-/// is loaded, yielding and reading the clock; with 1 us a read, 64 ranks of Open MPI 5 needed 35 s of processor time to start
-/// instead of 6 s.
+/// What a read takes before MPI_Init, so that a loop that waits for the clock ends. Our choice: so long that such a
+/// loop is faster than in real time however many ranks share a core. UCX, for one, waits 1 ms for each function that it
+/// patches when it is loaded, yielding and reading the clock; with 1 us a read, 64 ranks of Open MPI 5 needed 35 s of
+/// processor time to start instead of 6 s.
 const READ_BEFORE_INIT_PS: u64 = 100_000_000;
 
 /// The same after MPI_Finalize, where the network has ended and no library starts. Our choice: about the real cost.
@@ -114,8 +114,8 @@ pub fn real_now(clock: clockid_t) -> timespec {
     now
 }
 
-/// Virtual time as this clock shows it: since 1970, since boot, or CPU time used. CPU time is the same as time here: what a rank
-/// waits for, it waits for spinning.
+/// Virtual time as this clock shows it: since 1970, since boot, or CPU time used. CPU time is the same as time here:
+/// what a rank waits for, it waits for spinning.
 pub fn on_clock(clock: clockid_t, elapsed_ps: u64) -> timespec {
     let base = match clock {
         libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_COARSE | libc::CLOCK_REALTIME_ALARM | libc::CLOCK_TAI => EPOCH_S,

@@ -16,9 +16,10 @@ mod next {
     }
 }
 
-/// libfabric's verbs provider searches the names of all kernel symbols, twice, for drivers of GPU memory, even where another
-/// provider has been chosen: 10,576 reads of /proc/kallsyms in each rank (libfabric 1.17). To say that the file may not be read
-/// is an answer that it knows: 64 ranks of Open MPI 4.1 start with 6.9 s of processor time instead of 14.5 s.
+/// libfabric's verbs provider searches the names of all kernel symbols, twice, for drivers of GPU memory, even where
+/// another provider has been chosen: 10,576 reads of /proc/kallsyms in each rank (libfabric 1.17). To say that the file
+/// may not be read is an answer that it knows: 64 ranks of Open MPI 4.1 start with 6.9 s of processor time instead of
+/// 14.5 s.
 unsafe fn is_not_needed(path: *const c_char) -> bool {
     // SAFETY: the caller passes a string.
     state::in_mpi() && !path.is_null() && unsafe { CStr::from_ptr(path) } == c"/proc/kallsyms"
@@ -42,8 +43,9 @@ fn refuse() -> *mut FILE {
     std::ptr::null_mut()
 }
 
-/// MPICH gives its shared memory a name (`/dev/shm/mpich_shm_*`), by which the ranks of a node find it, and takes it away in MPI_Finalize: a
-/// rank that is killed before that leaves it behind. Here each rank is a node of its own, so nobody looks for the name, and it gets none.
+/// MPICH gives its shared memory a name (`/dev/shm/mpich_shm_*`), by which the ranks of a node find it, and takes it
+/// away in MPI_Finalize: a rank that is killed before that leaves it behind. Here each rank is a node of its own, so
+/// nobody looks for the name, and it gets none.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn shm_open(name: *const c_char, flags: c_int, mode: mode_t) -> c_int {
     // SAFETY: the caller passes a string.
@@ -68,8 +70,9 @@ fn each_rank_is_a_node() -> bool {
     }
 }
 
-/// The MPI library's non-blocking file access is that of POSIX: threads of the C library do it, in real time, and MPI_Wait polls for its end
-/// while nothing is under way in the simulated network. File access takes no simulated time, so it has ended when the call returns.
+/// The MPI library's non-blocking file access is that of POSIX: threads of the C library do it, in real time, and
+/// MPI_Wait polls for its end while nothing is under way in the simulated network. File access takes no simulated time,
+/// so it has ended when the call returns.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn aio_read(control: *mut aiocb) -> c_int {
     // SAFETY: forwarded as it came; it has begun where it returns 0.

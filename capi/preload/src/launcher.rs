@@ -1,5 +1,6 @@
-//! What a program without MPI, or an MPI library in the middle of a run, has to do with its launcher over the socket of PMI-1 and PMI-2, whose number the launcher gives
-//! in `PMI_FD`, or by PMIx: barriers, before each of which all ranks meet in simulated time (see `narrows_barrier`), and the end of the job.
+//! What a program without MPI, or an MPI library in the middle of a run, has to do with its launcher over the socket of
+//! PMI-1 and PMI-2, whose number the launcher gives in `PMI_FD`, or by PMIx: barriers, before each of which all ranks
+//! meet in simulated time (see `narrows_barrier`), and the end of the job.
 
 #![allow(non_snake_case)] // names of C
 
@@ -62,7 +63,8 @@ unsafe extern "C" fn send(socket: c_int, bytes: *const c_void, count: size_t, fl
     unsafe { next::send(socket, bytes, count, flags) }
 }
 
-/// The threads that PMIx starts, and its own waiting, live in real time: how often they read the clock is the host's affair.
+/// The threads that PMIx starts, and its own waiting, live in real time: how often they read the clock is the host's
+/// affair.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMIx_Init(process: *mut c_void, info: *const c_void, infos: size_t) -> c_int {
     // SAFETY: forwarded as it came.
@@ -99,7 +101,8 @@ unsafe extern "C" fn PMIx_Fence(processes: *const c_void, count: size_t, info: *
     state::guarded(|| unsafe { next::PMIx_Fence(processes, count, info, infos) })
 }
 
-/// Open MPI 5 makes communicators of sessions so (MPI_Comm_create_from_group). Who waits here waits outside, so all meet first.
+/// Open MPI 5 makes communicators of sessions so (MPI_Comm_create_from_group). Who waits here waits outside, so all
+/// meet first.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMIx_Group_construct(
     name: *const c_char,

@@ -1,17 +1,18 @@
 //! Preloaded into every rank: marks around MPI calls, virtual time, and the simulated machine as the program sees it.
 //!
-//! Nothing here knows about the simulation. It is a layer between the program and the libraries that it was linked with: it takes
-//! the symbols of the same name first (`LD_PRELOAD`), asks libportals.so (found beside this file) what to say, and forwards.
-//! Without `NARROWS_CHANNEL` in the environment every function forwards untouched.
+//! Nothing here knows about the simulation. It is a layer between the program and the libraries that it was linked
+//! with: it takes the symbols of the same name first (`LD_PRELOAD`), asks libportals.so (found beside this file) what
+//! to say, and forwards. Without `NARROWS_CHANNEL` in the environment every function forwards untouched.
 //!
-//! * `trampoline.rs`: every `MPI_*`, `PMPI_*`, `mpi_*_`, `mpi_*_f08_` and `mpi_*_f08ts_` symbol. `build.rs` writes the list from
-//!   `narrows-mpicalls`; one piece of assembly serves all.
+//! * `trampoline.rs`: every `MPI_*`, `PMPI_*`, `mpi_*_`, `mpi_*_f08_` and `mpi_*_f08ts_` symbol. `build.rs` writes the
+//!   list from `narrows-mpicalls`; one piece of assembly serves all.
 //! * `symbols.rs`: the real function behind a symbol, wherever the MPI library was loaded.
 //! * `special.rs`: the few MPI calls whose arguments or results change (`MPI_Wtime`, `MPI_Init_thread`, ...).
 //! * `clock.rs`: reading clocks, `sleep.rs`: sleeping and waiting with a deadline.
 //! * `machine.rs`: host name and number of cores.
 //! * `threads.rs`: which threads belong to the MPI library; `main`, `fork` and `exit`.
-//! * `meet.rs`: clocks of threads that wait for each other; `pthreads.rs`: by POSIX' means, `openmp.rs`: by those of OpenMP.
+//! * `meet.rs`: clocks of threads that wait for each other; `pthreads.rs`: by POSIX' means, `openmp.rs`: by those of
+//!   OpenMP.
 //! * `files.rs`: a file that would only cost time, one that would stay behind, and non-blocking access.
 //! * `launcher.rs`: barriers of programs without MPI.
 //! * `windows.rs`: windows of memory that the ranks of a node share.
@@ -33,17 +34,19 @@
 //! # Limits
 //!
 //! * `rdtsc`, direct system calls and reads of `/proc` and `/sys` are not seen.
-//! * Timers (`alarm`, `timer_create`, `timerfd_create`) and time-outs of `poll` and `select` with descriptors run in real time.
-//! * A thread made by C11's `thrd_create` has a clock from its first look at it on, and joining it is not seen. Nor are waits by
-//!   a futex of the program's own (`std::atomic::wait`), spin locks, and loops that wait for memory.
-//! * Code of the program that runs inside an MPI call (reduction functions, attribute callbacks) reads real time, except
-//!   through MPI_Wtime.
+//! * Timers (`alarm`, `timer_create`, `timerfd_create`) and time-outs of `poll` and `select` with descriptors run in
+//!   real time.
+//! * A thread made by C11's `thrd_create` has a clock from its first look at it on, and joining it is not seen. Nor are
+//!   waits by a futex of the program's own (`std::atomic::wait`), spin locks, and loops that wait for memory.
+//! * Code of the program that runs inside an MPI call (reduction functions, attribute callbacks) reads real time,
+//!   except through MPI_Wtime.
 //! * `longjmp` or an exception out of an MPI call ends its mark at the next MPI call of that thread.
 //! * MPI_Win_get_attr says that a shared window was made by MPI_Win_allocate_shared in C only.
-//! * MPI_Comm_split_type answers for MPI_COMM_TYPE_SHARED; other types see the machine that really runs the program. All ranks
-//!   must ask for the same type or MPI_UNDEFINED.
-//! * Variables that the launcher sets (`OMPI_COMM_WORLD_LOCAL_RANK`, `MPI_LOCALRANKID`) and `/proc/cpuinfo` describe the host
-//!   that really runs the program. The simulated host name resolves to `localhost`, names of other simulated hosts do not.
+//! * MPI_Comm_split_type answers for MPI_COMM_TYPE_SHARED; other types see the machine that really runs the program.
+//!   All ranks must ask for the same type or MPI_UNDEFINED.
+//! * Variables that the launcher sets (`OMPI_COMM_WORLD_LOCAL_RANK`, `MPI_LOCALRANKID`) and `/proc/cpuinfo` describe
+//!   the host that really runs the program. The simulated host name resolves to `localhost`, names of other simulated
+//!   hosts do not.
 //! * Partners in marks are ranks of the communicator of the call.
 //! * Symbols are found by name: functions that the program has linked in statically are its own.
 

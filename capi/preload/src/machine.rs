@@ -1,5 +1,5 @@
-//! Host name and cores of the simulated machine, for the program. The MPI library inside its calls sees the real ones: it builds
-//! its own connections with them.
+//! Host name and cores of the simulated machine, for the program. The MPI library inside its calls sees the real ones:
+//! it builds its own connections with them.
 
 use crate::symbols::real;
 use crate::{portals, state};
@@ -27,7 +27,8 @@ mod next {
     }
 }
 
-/// Whether this is the name of the simulated host, which no name service knows: it means this host, as /etc/hosts would say.
+/// Whether this is the name of the simulated host, which no name service knows: it means this host, as /etc/hosts would
+/// say.
 unsafe fn is_own_host(name: *const c_char) -> bool {
     // SAFETY: the caller passes null or a string.
     !name.is_null()

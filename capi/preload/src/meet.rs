@@ -1,7 +1,8 @@
 //! Where threads of the program meet: the clock of the one that another one has waited for.
 //!
-//! Only waits count. Two threads that take a lock one after the other, without waiting, have nothing to do with each other's clocks: which
-//! of them comes first is the host's affair, and the one that the host has let run further would take the other one along.
+//! Only waits count. Two threads that take a lock one after the other, without waiting, have nothing to do with each
+//! other's clocks: which of them comes first is the host's affair, and the one that the host has let run further would
+//! take the other one along.
 
 use crate::{portals, state};
 use std::cell::Cell;
@@ -74,8 +75,8 @@ pub fn wait<T>(places: &[usize], wait: impl FnOnce() -> T) -> T {
     result
 }
 
-/// As [`wait`], until the doze that has begun is over. `wait` waits a moment of real time and returns `None` then; a result of its own
-/// otherwise. `None`: the time is over.
+/// As [`wait`], until the doze that has begun is over. `wait` waits a moment of real time and returns `None` then; a
+/// result of its own otherwise. `None`: the time is over.
 pub fn wait_until<T>(places: &[usize], mut wait: impl FnMut() -> Option<T>) -> Option<T> {
     enlist(places);
     let result = loop {
@@ -94,7 +95,8 @@ thread_local! {
     static LOOKED: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Ticks of the time stamp counter between two such looks: some 10 us. Our own choice, well below what a thread may be ahead.
+/// Ticks of the time stamp counter between two such looks: some 10 us. Our own choice, well below what a thread may be
+/// ahead.
 const TICKS: u64 = 30_000;
 
 /// The calling thread lets go on who waits at that place, or who comes there later.
@@ -148,7 +150,8 @@ pub struct Rounds {
     latest: [u64; ROUNDS as usize],
 }
 
-/// A thread may still look at the round before the one in which others are already, and the next one is made ready then.
+/// A thread may still look at the round before the one in which others are already, and the next one is made ready
+/// then.
 const ROUNDS: u64 = 4;
 
 impl Rounds {

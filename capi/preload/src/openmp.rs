@@ -1,10 +1,11 @@
-//! Teams of OpenMP. Their runtimes wait in the kernel by ways of their own, so their own functions say where threads meet.
+//! Teams of OpenMP. Their runtimes wait in the kernel by ways of their own, so their own functions say where threads
+//! meet.
 //!
 //! * GNU's (libgomp): the functions that compilers call for parallel regions, barriers and critical sections.
 //! * LLVM's (libomp, also Intel's): the interface for tools of the OpenMP standard (OMPT, OpenMP 5.0, chapter 4).
 //!
-//! A member of a team computes from the beginning of its part to the next barrier or the end; what it does between, waiting or spinning, is
-//! nobody's. The region ends for its master at the clock of the slowest member.
+//! A member of a team computes from the beginning of its part to the next barrier or the end; what it does between,
+//! waiting or spinning, is nobody's. The region ends for its master at the clock of the slowest member.
 
 use crate::meet::{self, Rounds};
 use crate::symbols::Real;
@@ -417,7 +418,8 @@ unsafe extern "C" fn sync_region_wait(kind: c_int, endpoint: c_int, parallel: *m
     if (ompt::TASKWAIT..=ompt::REDUCTION).contains(&kind) {
         return;
     }
-    // A worker leaves the barrier at the end of a region when the next one begins: the team may be gone, and no region is named.
+    // A worker leaves the barrier at the end of a region when the next one begins: the team may be gone, and no region
+    // is named.
     if endpoint == ompt::SCOPE_END && parallel.is_null() {
         return PLACE.set(NOWHERE);
     }

@@ -1,4 +1,5 @@
-//! Who else is on this node: of what Open MPI asks its launcher, the one answer that is another one on the simulated machine.
+//! Who else is on this node: of what Open MPI asks its launcher, the one answer that is another one on the simulated
+//! machine.
 
 use crate::symbols::real;
 use crate::{portals, state};
@@ -6,7 +7,8 @@ use libc::{c_char, c_int, c_void, size_t};
 use std::ffi::CStr;
 use std::fmt::Write as _;
 
-/// The start of `pmix_value_t` (pmix_common.h of OpenPMIx 4.2.2, part of its stable ABI): a type, then a union as wide as a pointer or more.
+/// The start of `pmix_value_t` (pmix_common.h of OpenPMIx 4.2.2, part of its stable ABI): a type, then a union as wide
+/// as a pointer or more.
 #[repr(C)]
 struct Value {
     kind: u16,
@@ -26,12 +28,13 @@ mod next {
     }
 }
 
-/// All ranks run on one host, and Open MPI asks its launcher some four questions about every other rank there before it begins: a
-/// million processes' worth of them at 1,024 ranks. What it would use the answers for, shared memory, must not be used anyway. So each
-/// rank is told that it is alone.
+/// All ranks run on one host, and Open MPI asks its launcher some four questions about every other rank there before it
+/// begins: a million processes' worth of them at 1,024 ranks. What it would use the answers for, shared memory, must
+/// not be used anyway. So each rank is told that it is alone.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMIx_Get(of: *const c_void, key: *const c_char, info: *const c_void, infos: size_t, value: *mut *mut Value) -> c_int {
-    // SAFETY: forwarded as it came. After success `*value` is a value of the caller's, its string in the caller's memory.
+    // SAFETY: forwarded as it came. After success `*value` is a value of the caller's, its string in the caller's
+    // memory.
     unsafe {
         let code = next::PMIx_Get(of, key, info, infos, value);
         if code == 0

@@ -65,7 +65,8 @@ pub fn leave(id: u32) {
 pub fn clock() -> u64 {
     static CALIBRATED: Once = Once::new();
     CALIBRATED.call_once(|| {
-        // SAFETY: a plain number. Marks of libportals.so that have nothing but the way from here to there and back between them.
+        // SAFETY: a plain number. Marks of libportals.so that have nothing but the way from here to there and back
+        // between them.
         state::guarded(|| unsafe { narrows_calibrate(1) });
         for _ in 0..CALIBRATION {
             look(false);
@@ -137,7 +138,8 @@ pub fn threads_latest() -> u64 {
     state::guarded(|| unsafe { narrows_threads_latest() })
 }
 
-/// The calling thread is going to wait for another one, so long at most. False: the simulation does not say when that is over.
+/// The calling thread is going to wait for another one, so long at most. False: the simulation does not say when that
+/// is over.
 pub fn doze(picoseconds: u64) -> bool {
     // SAFETY: a plain number.
     state::guarded(|| unsafe { narrows_doze(picoseconds) }) != 0
@@ -250,7 +252,8 @@ pub fn shares_memory(shares: bool) {
     state::guarded(|| unsafe { narrows_shares_memory(c_int::from(shares)) });
 }
 
-/// Whether the MPI library must look for a message once more, before the program is told that there is none. Asking forgets it.
+/// Whether the MPI library must look for a message once more, before the program is told that there is none. Asking
+/// forgets it.
 pub fn look_again() -> bool {
     // SAFETY: no arguments.
     state::guarded(|| unsafe { narrows_look_again() }) != 0

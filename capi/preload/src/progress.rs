@@ -1,7 +1,7 @@
 //! Progress of the MPI library outside its calls.
 //!
-//! A rank that has reached MPI_Finalize waits there for the others, who may still need its answers: the request of a receive may
-//! have been freed, and the data of a long message come only when the receiver's library asks for them.
+//! A rank that has reached MPI_Finalize waits there for the others, who may still need its answers: the request of a
+//! receive may have been freed, and the data of a long message come only when the receiver's library asks for them.
 
 use crate::symbols;
 use std::ffi::c_int;

@@ -10,8 +10,8 @@ use libc::{
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-// Locks are taken before this library is ready, by a malloc that looks a symbol up among others: so these are no symbols to be looked up,
-// but the names under which the C library exports the same functions for itself.
+// Locks are taken before this library is ready, by a malloc that looks a symbol up among others: so these are no
+// symbols to be looked up, but the names under which the C library exports the same functions for itself.
 core::arch::global_asm!(
     ".symver narrows_libc_mutex_lock, __pthread_mutex_lock@GLIBC_2.2.5",
     ".symver narrows_libc_mutex_trylock, __pthread_mutex_trylock@GLIBC_2.2.5",

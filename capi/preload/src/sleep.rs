@@ -1,7 +1,7 @@
 //! Sleeping, and waiting with a deadline.
 //!
-//! A deadline that the program made from a virtual clock means nothing to the kernel: what is left of it is added to the real
-//! clock. If the wait runs out, that much virtual time has passed.
+//! A deadline that the program made from a virtual clock means nothing to the kernel: what is left of it is added to
+//! the real clock. If the wait runs out, that much virtual time has passed.
 
 use crate::clock::{self, NS_PER_S, PS_PER_NS, View};
 use crate::symbols::real;
@@ -34,11 +34,13 @@ mod next {
     }
 }
 
-/// The shortest sleep of the MPI library while it starts or ends, unless the number of ranks asks for longer ones. Open MPI waits for
-/// its launcher in steps of 100 us (`OMPI_LAZY_WAIT_FOR_COMPLETION`), which keeps a few hundred ranks on few cores busy with waking up.
+/// The shortest sleep of the MPI library while it starts or ends, unless the number of ranks asks for longer ones. Open
+/// MPI waits for its launcher in steps of 100 us (`OMPI_LAZY_WAIT_FOR_COMPLETION`), which keeps a few hundred ranks on
+/// few cores busy with waking up.
 const NAP_NS: u64 = 1_000_000;
 
-/// How long a thread waits for another one, in real time, before it looks what the clocks say: at first, and at most. Our own choice.
+/// How long a thread waits for another one, in real time, before it looks what the clocks say: at first, and at most.
+/// Our own choice.
 const SHORTEST_SLICE_NS: u64 = 50_000;
 const LONGEST_SLICE_NS: u64 = 2_000_000;
 
@@ -91,8 +93,8 @@ fn rest(ns: u64, real: impl FnOnce() -> c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nanosleep(wanted: *const timespec, left: *mut timespec) -> c_int {
-    // SAFETY: the caller passes a valid record; anything else is left to the real function to refuse. `left` is only for
-    // interrupted sleeps.
+    // SAFETY: the caller passes a valid record; anything else is left to the real function to refuse. `left` is only
+    // for interrupted sleeps.
     unsafe {
         match wanted.as_ref().and_then(length) {
             Some(ns) => rest(ns, || next::nanosleep(wanted, left)),
@@ -125,7 +127,8 @@ unsafe extern "C" fn usleep(wanted: useconds_t) -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn sleep(wanted: c_uint) -> c_uint {
-    // The component of Open MPI for one-sided operations sleeps a second in MPI_Finalize, for the sake of another libfabric provider.
+    // The component of Open MPI for one-sided operations sleeps a second in MPI_Finalize, for the sake of another
+    // libfabric provider.
     if state::waits_outside() && state::initialised() {
         return 0;
     }
@@ -133,9 +136,9 @@ unsafe extern "C" fn sleep(wanted: c_uint) -> c_uint {
     rest(u64::from(wanted) * NS_PER_S, || unsafe { next::sleep(wanted) as c_int }) as c_uint
 }
 
-/// MPI libraries yield after every poll without result. Inside a call that waits for the simulated network the rank has been
-/// parked by that poll already: then a yield is a system call for nothing. A program that yields in a loop of its own waits for
-/// something: time passes.
+/// MPI libraries yield after every poll without result. Inside a call that waits for the simulated network the rank has
+/// been parked by that poll already: then a yield is a system call for nothing. A program that yields in a loop of its
+/// own waits for something: time passes.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn sched_yield() -> c_int {
     if !state::on() {
@@ -179,8 +182,8 @@ unsafe extern "C" fn poll(files: *mut pollfd, n: libc::nfds_t, timeout_ms: c_int
     }
 }
 
-/// Waits until a virtual deadline. `clock` is the one that the program read, `wait` the real function with a real deadline
-/// on the same clock. The result of a wait that ran out is `timed_out()`.
+/// Waits until a virtual deadline. `clock` is the one that the program read, `wait` the real function with a real
+/// deadline on the same clock. The result of a wait that ran out is `timed_out()`.
 fn until(
     places: &[usize],
     clock: Option<clockid_t>,
@@ -196,7 +199,8 @@ fn until(
     let clock = clock.unwrap_or_else(|| clock::clock_of(wanted));
     let left = end.saturating_sub(length(&clock::on_clock(clock, elapsed)).unwrap_or(0));
     if view == View::Simulated && meet::threads() && portals::doze(left.saturating_mul(PS_PER_NS)) {
-        // Another thread may end the wait, so this one looks from time to time what the clocks say; less and less often.
+        // Another thread may end the wait, so this one looks from time to time what the clocks say; less and less
+        // often.
         let (mut slice, mut code) = (SHORTEST_SLICE_NS, 0);
         meet::wait_until(places, || {
             let now = length(&clock::real_now(clock)).unwrap_or(0);
@@ -228,8 +232,8 @@ fn by_errno(code: c_int) -> bool {
     code == -1 && unsafe { *libc::__errno_location() } == libc::ETIMEDOUT
 }
 
-/// Waits by the clock that the function is documented for (`REALTIME`), one that is an argument (`clock`), or one that is a
-/// property of the object (`None`: guessed from the size of the deadline).
+/// Waits by the clock that the function is documented for (`REALTIME`), one that is an argument (`clock`), or one that
+/// is a property of the object (`None`: guessed from the size of the deadline).
 macro_rules! waits {
     ($($name:ident($($argument:ident: $type:ty),*), $places:expr, $clock:expr, $timed_out:ident;)*) => {
         $(

@@ -1,5 +1,5 @@
-//! MPI calls whose arguments or results change. In C and Fortran; the Fortran 2008 symbols take the same arguments by address
-//! with an optional ierror (MPI 4.1, section 19.1).
+//! MPI calls whose arguments or results change. In C and Fortran; the Fortran 2008 symbols take the same arguments by
+//! address with an optional ierror (MPI 4.1, section 19.1).
 
 use crate::symbols::{self, Real};
 use crate::trampoline::{Mark, number};
@@ -139,8 +139,8 @@ processor_name_fortran! {
 /// MPI_UNDEFINED, the same in all three families.
 const UNDEFINED: c_int = -32766;
 
-/// The colour of this rank if the ranks of one simulated node are asked for. A rank that asks for nothing takes part in the
-/// same collective call as the others.
+/// The colour of this rank if the ranks of one simulated node are asked for. A rank that asks for nothing takes part in
+/// the same collective call as the others.
 fn node_color(split_type: c_int, constants: &Constants) -> Option<c_int> {
     if !in_run() {
         return None;
@@ -219,7 +219,8 @@ type Iprobe = unsafe extern "C" fn(c_int, c_int, Handle, *mut c_int, *mut c_void
 macro_rules! iprobe {
     ($($name:ident $text:literal;)*) => {
         $(
-            /// Until the library has looked everywhere: see `own_queue.rs` of narrows-guest. The Fortran functions call this one.
+            /// Until the library has looked everywhere: see `own_queue.rs` of narrows-guest. The Fortran functions call
+            /// this one.
             #[unsafe(no_mangle)]
             #[allow(non_snake_case)]
             unsafe extern "C" fn $name(source: c_int, tag: c_int, comm: Handle, flag: *mut c_int, status: *mut c_void) -> c_int {
@@ -243,8 +244,8 @@ macro_rules! iprobe {
 }
 iprobe! { MPI_Iprobe c"MPI_Iprobe"; PMPI_Iprobe c"PMPI_Iprobe"; }
 
-/// MPI_THREAD_MULTIPLE is asked for as MPI_THREAD_SERIALIZED, and the MPI library says what it provides: the order in which
-/// threads of a rank get to the network is the host's, so results could not be reproduced.
+/// MPI_THREAD_MULTIPLE is asked for as MPI_THREAD_SERIALIZED, and the MPI library says what it provides: the order in
+/// which threads of a rank get to the network is the host's, so results could not be reproduced.
 fn thread_level(required: c_int, constants: &Constants) -> c_int {
     if !in_run() || required != constants.thread_multiple {
         return required;

@@ -77,14 +77,15 @@ pub fn initialised() -> bool {
     RANK.load(Relaxed) != 0
 }
 
-/// Whether this is the process in which MPI_Init has returned, and not a child that has its memory: not even one of `vfork`.
+/// Whether this is the process in which MPI_Init has returned, and not a child that has its memory: not even one of
+/// `vfork`.
 pub fn is_rank() -> bool {
     // SAFETY: no arguments.
     RANK.load(Relaxed) == unsafe { libc::getpid() }
 }
 
-/// Whether this process has left the simulation: a child of `fork`, which looks like the rank while the rank goes on elsewhere,
-/// or a process that is ending.
+/// Whether this process has left the simulation: a child of `fork`, which looks like the rank while the rank goes on
+/// elsewhere, or a process that is ending.
 pub fn left() -> bool {
     LEFT.load(Relaxed)
 }
@@ -94,8 +95,8 @@ pub fn now_left() {
     LEFT.store(true, Relaxed);
 }
 
-/// Whether the caller is the program itself: not the MPI library inside a call or in a thread of its own, nor libportals.so, nor
-/// the constructor of a library before the program begins.
+/// Whether the caller is the program itself: not the MPI library inside a call or in a thread of its own, nor
+/// libportals.so, nor the constructor of a library before the program begins.
 pub fn in_program() -> bool {
     on() && STARTED.load(Relaxed) && thread(|thread| thread.outer.get() == 0 && thread.guard.get() == 0 && !thread.runtime.get())
 }

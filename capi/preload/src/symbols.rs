@@ -45,8 +45,8 @@ impl Symbol {
         CStr::from_bytes_until_nul(&NAMES.as_bytes()[self.name as usize..]).unwrap_or(c"MPI")
     }
 
-    /// Address of the real function. Ends the process if there is none: the program calls a function that its MPI library
-    /// lacks, which the dynamic linker would have refused.
+    /// Address of the real function. Ends the process if there is none: the program calls a function that its MPI
+    /// library lacks, which the dynamic linker would have refused.
     pub fn function(&self) -> usize {
         match self.function.load(Relaxed) {
             0 => {
@@ -173,8 +173,8 @@ macro_rules! real {
 }
 pub(crate) use real;
 
-/// The next definition of a symbol behind ours, 0 if there is none; in a loaded MPI library when it is not in the global scope. Open MPI 4.1
-/// loads PMIx in such a way.
+/// The next definition of a symbol behind ours, 0 if there is none; in a loaded MPI library when it is not in the
+/// global scope. Open MPI 4.1 loads PMIx in such a way.
 pub fn find(name: &CStr) -> usize {
     let family: &[&[u8]] = if name.to_bytes().starts_with(b"PMIx_") {
         &[b"libpmix"]
@@ -188,7 +188,8 @@ pub fn find(name: &CStr) -> usize {
     narrows_mpilib::find(name, family, crate::trampoline::real_dlsym)
 }
 
-/// A variable of the MPI library, 0 if there is none. A program may have a copy of it, which is then the one that counts.
+/// A variable of the MPI library, 0 if there is none. A program may have a copy of it, which is then the one that
+/// counts.
 pub fn variable(name: &CStr) -> usize {
     // SAFETY: a valid string.
     match unsafe { crate::trampoline::real_dlsym(libc::RTLD_DEFAULT, name.as_ptr()) } as usize {

@@ -62,7 +62,8 @@ unsafe extern "C" fn runtime_thread(begin: *mut c_void) -> *mut c_void {
     state::thread(|thread| thread.runtime.set(true));
     // SAFETY: `pthread_create` above made this record for this thread alone.
     let Begin { start, argument, .. } = *unsafe { Box::from_raw(begin.cast::<Begin>()) };
-    // SAFETY: as the MPI library asked. A thread that ends by pthread_exit unwinds through here without harm: nothing is held.
+    // SAFETY: as the MPI library asked. A thread that ends by pthread_exit unwinds through here without harm: nothing
+    // is held.
     unsafe { start(argument) }
 }
 
@@ -114,8 +115,8 @@ unsafe extern "C" {
     fn on_exit(handler: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
 }
 
-/// Called when MPI_Init has returned. From `exit` on, what is left are destructors of libraries, which wait for things of this
-/// world: handlers run in reverse order, so those of the program from now on still see virtual time.
+/// Called when MPI_Init has returned. From `exit` on, what is left are destructors of libraries, which wait for things
+/// of this world: handlers run in reverse order, so those of the program from now on still see virtual time.
 pub fn note_init() {
     state::now_initialised();
     // SAFETY: the handler lives as long as this library, which is never unloaded.
@@ -179,8 +180,8 @@ mod begin {
     }
 }
 
-/// The C library calls this when the constructors of all libraries that the program was linked with have run, and then those of
-/// the program and `main`.
+/// The C library calls this when the constructors of all libraries that the program was linked with have run, and then
+/// those of the program and `main`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn __libc_start_main(
     main: Main,

@@ -1,12 +1,12 @@
 //! Marks around MPI calls.
 //!
-//! Every interposed symbol loads its index into r11 and jumps to [`common`], which saves all argument registers, asks [`enter`]
-//! what to do, and either jumps to the real function as if nothing had been (nested calls, processes outside a run), or calls it
-//! in a frame of its own with a copy of the stack arguments, so that [`leave`] runs afterwards. The frame has unwind
-//! information: debuggers see through it, and C++ exceptions pass.
+//! Every interposed symbol loads its index into r11 and jumps to [`common`], which saves all argument registers, asks
+//! [`enter`] what to do, and either jumps to the real function as if nothing had been (nested calls, processes outside
+//! a run), or calls it in a frame of its own with a copy of the stack arguments, so that [`leave`] runs afterwards. The
+//! frame has unwind information: debuggers see through it, and C++ exceptions pass.
 //!
-//! Only the outermost MPI call of a thread is marked. One that was left by `longjmp` or an exception is noticed by its stack
-//! address at the next call.
+//! Only the outermost MPI call of a thread is marked. One that was left by `longjmp` or an exception is noticed by its
+//! stack address at the next call.
 
 use crate::symbols::{self, SYMBOLS, Symbol};
 use crate::{portals, special, state, threads};
@@ -19,7 +19,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 pub struct Next {
     /// The real function.
     function: usize,
-    /// 0: jump there. Else the index of the call + 1, and in the upper half the number of stack words to copy, an even number.
+    /// 0: jump there. Else the index of the call + 1, and in the upper half the number of stack words to copy, an even
+    /// number.
     plan: u64,
 }
 
@@ -155,8 +156,8 @@ fn begin(frame: usize, id: u32) -> bool {
         if thread.runtime.get() {
             return false;
         }
-        // Stacks grow downwards: a call that is still under way has its frame above this one. In the same place or above, the
-        // old one has been left.
+        // Stacks grow downwards: a call that is still under way has its frame above this one. In the same place or
+        // above, the old one has been left.
         let outer = thread.outer.get();
         if outer != 0 {
             if frame < outer {
@@ -190,8 +191,8 @@ unsafe fn partner(symbol: &Symbol, registers: *const u64, stack: *const u64) -> 
     let constants = symbols::constants();
     let argument = |position: u8| {
         let position = usize::from(position);
-        // SAFETY: the first six integer arguments are in registers, the others on the stack; MPI passes no others. Fortran
-        // passes addresses of integers that it may not leave out.
+        // SAFETY: the first six integer arguments are in registers, the others on the stack; MPI passes no others.
+        // Fortran passes addresses of integers that it may not leave out.
         unsafe {
             let word = if position < 6 { *registers.add(position) } else { *stack.add(position - 6) };
             match symbol.fortran {
@@ -227,8 +228,8 @@ pub fn number(value: i32, wildcard: i32) -> i64 {
 pub struct Mark(Option<u32>);
 
 impl Mark {
-    /// Begins a call without partner. Inlined, so that the frame it notes is that of the caller: frames of the calls inside
-    /// are below it.
+    /// Begins a call without partner. Inlined, so that the frame it notes is that of the caller: frames of the calls
+    /// inside are below it.
     #[inline(always)]
     pub fn begin(id: u32) -> Mark {
         Mark::begin_with(id, NONE, NONE)
@@ -286,8 +287,9 @@ extern "C" fn find_dlsym() -> usize {
     unsafe { libc::abort() }
 }
 
-/// Programs that load their MPI library by hand (ctypes, Julia) ask `dlsym` for its functions: they get ours in front of the
-/// real ones. And where nothing but ours has that name, the answer is that there is no such function, so that probing works.
+/// Programs that load their MPI library by hand (ctypes, Julia) ask `dlsym` for its functions: they get ours in front
+/// of the real ones. And where nothing but ours has that name, the answer is that there is no such function, so that
+/// probing works.
 ///
 /// RTLD_NEXT depends on who calls: that one is passed on by a jump.
 #[unsafe(naked)]

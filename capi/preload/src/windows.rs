@@ -1,12 +1,14 @@
 //! Windows of memory that the ranks of one simulated node share: MPI_Win_allocate_shared.
 //!
-//! An MPI library makes such a window of the node that really runs the program, which is the same for all ranks, and its one-sided
-//! operations would be copies between processes. So the memory is ours, a file in memory without a name that all ranks of the communicator
-//! map, and the window is one that the library creates over it: loads and stores go to the memory as on a real node, while the library's puts,
-//! gets, atomics and synchronisation take the NICs and the path inside the node, as in any other window.
+//! An MPI library makes such a window of the node that really runs the program, which is the same for all ranks, and
+//! its one-sided operations would be copies between processes. So the memory is ours, a file in memory without a name
+//! that all ranks of the communicator map, and the window is one that the library creates over it: loads and stores go
+//! to the memory as on a real node, while the library's puts, gets, atomics and synchronisation take the NICs and the
+//! path inside the node, as in any other window.
 //!
-//! Making one costs two gathers of a few bytes more than MPI_Win_create, about as much as the exchange of sizes and names that MPI
-//! libraries make themselves. A communicator with ranks of several simulated nodes gets the library's own answer: an error.
+//! Making one costs two gathers of a few bytes more than MPI_Win_create, about as much as the exchange of sizes and
+//! names that MPI libraries make themselves. A communicator with ranks of several simulated nodes gets the library's
+//! own answer: an error.
 
 use crate::special::{Handle, constants, id, in_run};
 use crate::symbols::{self, Real};

@@ -1,5 +1,6 @@
 /* Stands in for libportals.so: keeps its own clock and writes down what the preload library calls.
- * One file per process: $NARROWS_CHANNEL/PID. Every rank has a host of its own pair: node 0 has ranks 0 and 1, and so on. */
+ * One file per process: $NARROWS_CHANNEL/PID. Every rank has a host of its own pair: node 0 has ranks 0 and 1, and so
+ * on. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
-//! The preload library under the launchers of the installed MPI libraries, on a stand-in for libportals.so that writes down what
-//! it is asked.
+//! The preload library under the launchers of the installed MPI libraries, on a stand-in for libportals.so that writes
+//! down what it is asked.
 //!
-//! Which MPI libraries: Debian's in /usr, and the wheels in `target/mpis`; or the prefixes in `NARROWS_TEST_MPIS`, separated by
-//! colons. One that is not there is left out with a line; if there is none at all, the test fails.
+//! Which MPI libraries: Debian's in /usr, and the wheels in `target/mpis`; or the prefixes in `NARROWS_TEST_MPIS`,
+//! separated by colons. One that is not there is left out with a line; if there is none at all, the test fails.
 
 #![allow(clippy::print_stderr, clippy::unwrap_used)]
 

@@ -280,7 +280,8 @@ pub unsafe fn around(real: &Real, mut call: Call<'_>) -> u64 {
             begin();
             return result;
         }
-        // SAFETY: the depth keeps calls within this one away; if the program throws through here, this reference is gone before the next call.
+        // SAFETY: the depth keeps calls within this one away; if the program throws through here, this reference is
+        // gone before the next call.
         let own: &mut Scratch = unsafe { &mut *thread.scratch.get() };
         let enter = now();
         prepare(&mut call, own, enter);

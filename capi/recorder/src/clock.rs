@@ -40,7 +40,8 @@ pub fn cost() -> u64 {
     COST.load(Relaxed)
 }
 
-/// On a simulated machine its clock counts; else what `NARROWS_RECORD_CLOCK` says: `cpu` where several ranks share a core.
+/// On a simulated machine its clock counts; else what `NARROWS_RECORD_CLOCK` says: `cpu` where several ranks share a
+/// core.
 fn choose() {
     // SAFETY: a constant name.
     let simulated = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"narrows_instant".as_ptr()) } as usize;

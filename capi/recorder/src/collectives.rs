@@ -66,7 +66,8 @@ impl Recorder {
         self.take_steps(call, record, kind, at, steps);
     }
 
-    /// What a call with these steps does; its communicator is the argument `at`, the request or the info comes behind it.
+    /// What a call with these steps does; its communicator is the argument `at`, the request or the info comes behind
+    /// it.
     fn take_steps(&mut self, call: &Call<'_>, record: Record, kind: Kinds, at: usize, steps: Vec<Step>) {
         match kind {
             Kinds::Persistent => {
@@ -111,13 +112,14 @@ impl Recorder {
         }
     }
 
-    /// A new communicator. It is written down at once and not when it is used first: those with the same members are told apart by their order, which is
-    /// the same in all ranks when they are made.
+    /// A new communicator. It is written down at once and not when it is used first: those with the same members are
+    /// told apart by their order, which is the same in all ranks when they are made.
     ///
-    /// Its number is agreed upon by collectives, which stand in no call of the program. Open MPI 4.1 and 5 (ompi/communicator/comm_cid.c): three allreduces of
-    /// an int, each a reduction and a broadcast along a tree (coll/libnbc). MPICH 5 (src/mpi/comm/contextid.c): an allreduce of 64 words and one more, the mask of numbers
-    /// that are free, and a broadcast of an int in the new communicator. Before a split each tells all its colour and key. Messages and bytes are those
-    /// seen in live runs of 16 ranks. What two groups do is left out.
+    /// Its number is agreed upon by collectives, which stand in no call of the program. Open MPI 4.1 and 5
+    /// (ompi/communicator/comm_cid.c): three allreduces of an int, each a reduction and a broadcast along a tree
+    /// (coll/libnbc). MPICH 5 (src/mpi/comm/contextid.c): an allreduce of 64 words and one more, the mask of numbers
+    /// that are free, and a broadcast of an int in the new communicator. Before a split each tells all its colour and
+    /// key. Messages and bytes are those seen in live runs of 16 ranks. What two groups do is left out.
     pub fn made(&mut self, call: &Call<'_>, record: Record, at: usize, how: Maker) {
         let handle = call.handle_at(call.words[at], 0);
         let made = (real_communicator(handle, call.fortran) != mpi::null_communicator()).then(|| self.communicator(handle, call.fortran));
@@ -160,9 +162,9 @@ impl Recorder {
         }
     }
 
-    /// A collective between two groups, as messages and collectives of this rank's own group. The leaders (first ranks) of the groups talk
-    /// to each other, as in Open MPI's coll/inter; where they would have to be told sizes first (vectors), everybody sends to all whom it
-    /// concerns.
+    /// A collective between two groups, as messages and collectives of this rank's own group. The leaders (first ranks)
+    /// of the groups talk to each other, as in Open MPI's coll/inter; where they would have to be told sizes first
+    /// (vectors), everybody sends to all whom it concerns.
     fn between(&mut self, call: &Call<'_>, which: Which, communicator: Communicator, own: (u16, usize), root: i32) -> Vec<Step> {
         use Which::*;
         let (own, members) = own;

@@ -1,5 +1,5 @@
-//! A value that one thread at a time may use: with a lock when MPI lets several threads in at once, without one when the program promised to call it from
-//! one at a time. A lock costs 10 ns of the 100 that a call may.
+//! A value that one thread at a time may use: with a lock when MPI lets several threads in at once, without one when
+//! the program promised to call it from one at a time. A lock costs 10 ns of the 100 that a call may.
 
 use std::cell::UnsafeCell;
 use std::hint::spin_loop;
@@ -15,7 +15,8 @@ pub struct Guarded<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: `with` gives the value to one thread at a time: by the lock, or because MPI calls follow each other, which makes them happen one before the other.
+// SAFETY: `with` gives the value to one thread at a time: by the lock, or because MPI calls follow each other, which
+// makes them happen one before the other.
 unsafe impl<T: Send> Sync for Guarded<T> {}
 
 impl<T> Guarded<T> {

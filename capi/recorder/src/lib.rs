@@ -1,8 +1,9 @@
 //! Preloaded into every rank of a stock MPI program: writes down its communication.
 //!
-//! It takes the MPI functions that send, receive, wait or are collective under their C and Fortran names, calls the real ones and
-//! writes a record of 40 bytes per call (`narrows-record`) into a file of its rank, which is mapped into memory: what was
-//! written is there when the rank is killed. `NARROWS_RECORD` is the folder; without it every function forwards untouched.
+//! It takes the MPI functions that send, receive, wait or are collective under their C and Fortran names, calls the
+//! real ones and writes a record of 40 bytes per call (`narrows-record`) into a file of its rank, which is mapped into
+//! memory: what was written is there when the rank is killed. `NARROWS_RECORD` is the folder; without it every function
+//! forwards untouched.
 //!
 //! * `symbols.rs`: the functions, from their names to their shapes.
 //! * `calls.rs`: the shapes of calls, their arguments, and what is done around each.

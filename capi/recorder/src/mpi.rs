@@ -55,8 +55,8 @@ pub fn null_communicator() -> u64 {
     }
 }
 
-/// A variable, 0 if there is none. Not behind this library but anywhere: programs may have a copy, which is then the one that
-/// counts.
+/// A variable, 0 if there is none. Not behind this library but anywhere: programs may have a copy, which is then the
+/// one that counts.
 pub fn variable(name: &CStr) -> usize {
     // SAFETY: a valid string.
     match unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) } as usize {
@@ -70,7 +70,8 @@ pub fn find(name: &CStr) -> usize {
     narrows_mpilib::find(name, narrows_mpilib::LIBRARIES, libc::dlsym)
 }
 
-/// Calls a function of MPI with up to four arguments, numbers or addresses. An error code if there is none of that name.
+/// Calls a function of MPI with up to four arguments, numbers or addresses. An error code if there is none of that
+/// name.
 ///
 /// # Safety
 /// The arguments are what the function takes.
@@ -78,7 +79,8 @@ pub unsafe fn call(name: &CStr, arguments: [u64; 4]) -> u64 {
     match find(name) {
         0 => u64::MAX,
         address => {
-            // SAFETY: integer arguments are passed in registers, one each; the function ignores those that it does not have.
+            // SAFETY: integer arguments are passed in registers, one each; the function ignores those that it does not
+            // have.
             let function = unsafe { std::mem::transmute::<usize, extern "C" fn(u64, u64, u64, u64) -> u64>(address) };
             function(arguments[0], arguments[1], arguments[2], arguments[3])
         }
@@ -150,7 +152,8 @@ pub fn neighbours(communicator: u64) -> Neighbours {
         unsafe { call(c"PMPI_Dist_graph_neighbors_count", [communicator, inward, outward, weighted]) };
         let (mut sources, mut destinations) = (room(counts[0]), room(counts[1]));
         let (mut weights, mut more) = (room(counts[0]), room(counts[1]));
-        // Seven arguments: communicator, room for the sources, the sources, their weights, and the same for the destinations.
+        // Seven arguments: communicator, room for the sources, the sources, their weights, and the same for the
+        // destinations.
         let name = find(c"PMPI_Dist_graph_neighbors");
         if name != 0 {
             // SAFETY: what the function takes; all arrays are as long as the counts say.
@@ -174,7 +177,8 @@ pub fn neighbours(communicator: u64) -> Neighbours {
     Neighbours::default()
 }
 
-/// The members of a communicator as ranks of MPI_COMM_WORLD: those of this rank's group, and of the other one if there are two.
+/// The members of a communicator as ranks of MPI_COMM_WORLD: those of this rank's group, and of the other one if there
+/// are two.
 pub fn members(communicator: u64) -> (Vec<u32>, Option<Vec<u32>>) {
     let own = members_of(c"PMPI_Comm_group", communicator);
     let remote = integer(c"PMPI_Comm_test_inter", communicator) != 0;

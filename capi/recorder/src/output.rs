@@ -124,7 +124,8 @@ impl Output {
         self.set(Header::ONE_SIDED_BYTES, self.one_sided.1);
     }
 
-    /// MPI_Finalize: nothing follows but `rest` nanoseconds of computing. A recording that has ended before is left as that of a killed rank.
+    /// MPI_Finalize: nothing follows but `rest` nanoseconds of computing. A recording that has ended before is left as
+    /// that of a killed rank.
     pub fn finish(mut self, rest: u64) {
         if !self.ended {
             self.set(Header::REST, rest);

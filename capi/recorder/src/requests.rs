@@ -81,8 +81,8 @@ pub struct Open {
 /// Places for requests that are found without a table.
 const PLACES: usize = 256;
 
-/// Requests that are under way. Mostly there are few of them: each has a place of its own, and what finds its place taken goes into a table.
-/// Half of what a table alone costs.
+/// Requests that are under way. Mostly there are few of them: each has a place of its own, and what finds its place
+/// taken goes into a table. Half of what a table alone costs.
 #[derive(Debug)]
 pub struct Requests {
     places: Box<[(u64, Open); PLACES]>,

@@ -1,7 +1,7 @@
 //! The functions that are taken, each with its shape: C names, those with large counts (`_c`), Fortran's.
 //!
-//! Every function has as many parameters as the longest one, all of the size of an address: no MPI function has others, a
-//! program passes them in registers and on the stack, and what it did not pass is passed on unread.
+//! Every function has as many parameters as the longest one, all of the size of an address: no MPI function has others,
+//! a program passes them in registers and on the stack, and what it did not pass is passed on unread.
 
 use crate::calls::{ARGUMENTS, Call, Kinds, Maker, Real, Shape, Which, around};
 use std::ffi::CStr;

@@ -1,7 +1,7 @@
 //! The recorder under the plain launchers of the installed MPI libraries: all must give the same program.
 //!
-//! Which MPI libraries: Debian's in /usr, and the wheels in `target/mpis`; or the prefixes in `NARROWS_TEST_MPIS`, separated by
-//! colons. One that is not there is left out with a line; if there is none at all, the test fails.
+//! Which MPI libraries: Debian's in /usr, and the wheels in `target/mpis`; or the prefixes in `NARROWS_TEST_MPIS`,
+//! separated by colons. One that is not there is left out with a line; if there is none at all, the test fails.
 
 #![allow(clippy::print_stderr, clippy::unwrap_used)]
 
@@ -189,7 +189,8 @@ fn neighbours_and_persistent_collectives() {
         assert_eq!(outcome.problems, Vec::<String>::new(), "{}", mpi.bin.display());
         let mut list = communication(&mut recording, 0);
         list.retain(|kind| !is_agreement(kind));
-        // The end of a row has one neighbour; the square four places, two at each of two ranks; then one before and one behind.
+        // The end of a row has one neighbour; the square four places, two at each of two ranks; then one before and one
+        // behind.
         let parts = |kinds: &[Kind]| -> Vec<(char, u32, u64)> {
             let part = |kind: &Kind| match *kind {
                 Kind::Receive { from: Some(from), bytes, tag: Some(_) } => ('r', from, bytes),
@@ -219,7 +220,8 @@ fn neighbours_and_persistent_collectives() {
     eprintln!("with MPI 4: {newer}");
 }
 
-/// Collectives between groups become messages and collectives of each group: by the definition of each, what the groups send each other.
+/// Collectives between groups become messages and collectives of each group: by the definition of each, what the groups
+/// send each other.
 #[test]
 fn between_groups() {
     for mpi in mpis() {

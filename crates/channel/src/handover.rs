@@ -1,12 +1,13 @@
-//! Who owns a rank's region, and how it changes hands: the protocol of the words `state` (one per rank), `running` and `bell` (one
-//! per file) of [`crate::layout`].
+//! Who owns a rank's region, and how it changes hands: the protocol of the words `state` (one per rank), `running` and
+//! `bell` (one per file) of [`crate::layout`].
 //!
-//! A rank owns its region while its state is RUNNING; otherwise the simulator does. `running` counts the ranks that were let in
-//! and have not given their regions back; the one that takes it to zero rings the bell, and so does a rank that wants in.
-//! The simulator looks at the words again after every ring, so no ring may be lost: it reads the bell before it looks.
+//! A rank owns its region while its state is RUNNING; otherwise the simulator does. `running` counts the ranks that
+//! were let in and have not given their regions back; the one that takes it to zero rings the bell, and so does a rank
+//! that wants in. The simulator looks at the words again after every ring, so no ring may be lost: it reads the bell
+//! before it looks.
 //!
-//! Nothing here touches a region; the orders of these operations are what makes it safe to. `tests/handover.rs` runs all
-//! interleavings of two ranks and a simulator under loom, which is why the words are a trait.
+//! Nothing here touches a region; the orders of these operations are what makes it safe to. `tests/handover.rs` runs
+//! all interleavings of two ranks and a simulator under loom, which is why the words are a trait.
 
 use crate::futex;
 use crate::layout::state;
@@ -51,8 +52,8 @@ impl Word for AtomicU32 {
     }
 }
 
-/// The bit of the bell that says that the simulator sleeps; the others count rings. One word for both: whoever rings either sees
-/// the bit, or the simulator sees the ring when it wants to set it.
+/// The bit of the bell that says that the simulator sleeps; the others count rings. One word for both: whoever rings
+/// either sees the bit, or the simulator sees the ring when it wants to set it.
 const ASLEEP: u32 = 1;
 const RING: u32 = 2;
 
@@ -63,7 +64,8 @@ pub fn ring(bell: &impl Word) {
     }
 }
 
-/// The simulator sleeps until somebody rings, unless somebody did since it read `rung`. Returns at `timeout` too, or for no reason.
+/// The simulator sleeps until somebody rings, unless somebody did since it read `rung`. Returns at `timeout` too, or
+/// for no reason.
 pub fn await_ring(bell: &impl Word, rung: u32, timeout: Option<Duration>) {
     if bell.swap_if(rung, rung | ASLEEP) {
         bell.wait(rung | ASLEEP, timeout);
@@ -122,7 +124,8 @@ pub fn hand(state: &impl Word) {
     state.wake();
 }
 
-/// The simulator waits until no rank runs, once: true when none does, false when `timeout` has passed, somebody has rung, or for no reason.
+/// The simulator waits until no rank runs, once: true when none does, false when `timeout` has passed, somebody has
+/// rung, or for no reason.
 pub fn await_given<W: Word>(running: &W, bell: &W, timeout: Option<Duration>) -> bool {
     let rung = bell.get();
     if running.get() == 0 {

@@ -53,7 +53,8 @@ pub mod reason {
     pub const REPLY: u32 = 4;
     /// A barrier of all ranks over their launcher (PMI, PMIx): they go on together.
     pub const BARRIER: u32 = 5;
-    /// It did not: the simulator has found that it waits for its memory to change, has stopped it, and has taken the region.
+    /// It did not: the simulator has found that it waits for its memory to change, has stopped it, and has taken the
+    /// region.
     pub const SPIN: u32 = 6;
 }
 
@@ -135,10 +136,11 @@ pub struct Header {
     pub phase: AtomicU32,
     /// Ranks that run; the one that takes it to zero rings the bell.
     pub running: AtomicU32,
-    /// The futex that the simulator sleeps on: rung when nobody runs and when somebody wants in, see [`crate::handover`].
+    /// The futex that the simulator sleeps on: rung when nobody runs and when somebody wants in, see
+    /// [`crate::handover`].
     pub bell: AtomicU32,
-    /// How often a thread has ended or wanted to interrupt the waiting of its process, see [`RankHeader::interrupted`] and
-    /// [`RankHeader::wanted`].
+    /// How often a thread has ended or wanted to interrupt the waiting of its process, see [`RankHeader::interrupted`]
+    /// and [`RankHeader::wanted`].
     pub interrupts: AtomicU32,
     /// 1: a rank has said that a call of the program is not simulated.
     pub refused: AtomicU32,
@@ -156,7 +158,8 @@ pub struct RankHeader {
     pub pid: AtomicU32,
     /// The process that the launcher has started for this rank: the same, or a wrapper that has started it.
     pub root: AtomicU32,
-    /// The last one of these two that the simulator watches; it waits for that, because nobody would notice its death before.
+    /// The last one of these two that the simulator watches; it waits for that, because nobody would notice its death
+    /// before.
     pub watched: AtomicU32,
     /// See [`mode`].
     pub mode: AtomicU32,

@@ -75,7 +75,8 @@ impl Mapping {
         // SAFETY: the descriptor is new and ours.
         let fd = unsafe { OwnedFd::from_raw_fd(raw) };
         let bytes = layout::file_bytes(ranks as usize);
-        // SAFETY: plain system calls on our descriptor. Beyond `ulimit -f` the default would be to be killed by SIGXFSZ.
+        // SAFETY: plain system calls on our descriptor. Beyond `ulimit -f` the default would be to be killed by
+        // SIGXFSZ.
         let made = unsafe {
             let before = libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
             let code = libc::ftruncate(fd.as_raw_fd(), bytes as libc::off_t);

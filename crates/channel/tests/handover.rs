@@ -1,5 +1,5 @@
-//! All interleavings (up to a bound of preemptions) of two ranks and the simulator: a region never has two owners, no wake-up
-//! is lost, and whatever one side wrote the other one finds.
+//! All interleavings (up to a bound of preemptions) of two ranks and the simulator: a region never has two owners, no
+//! wake-up is lost, and whatever one side wrote the other one finds.
 
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicU32, Ordering};
@@ -83,7 +83,8 @@ fn rank(shared: &Shared, index: usize) {
     give(state, &shared.running, &shared.bell, state::OUTSIDE);
 }
 
-/// The simulator as in the prologue: lets in who wants in, looks through the regions when nobody runs, wakes who is parked.
+/// The simulator as in the prologue: lets in who wants in, looks through the regions when nobody runs, wakes who is
+/// parked.
 fn simulator(shared: &Shared) {
     let mut let_in_now = vec![false; shared.ranks.len()];
     let mut done = vec![0; shared.ranks.len()];

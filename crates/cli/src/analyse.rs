@@ -2,15 +2,14 @@
 
 use crate::failure::Failure;
 use crate::form::{Form, keys_and_values};
-use crate::svg::{bars, cumulative, heat};
 use crate::trace::{self, ReadingArguments, shown};
 use clap::Args;
 use narrows_output::{Meter, create_folder, exit, say, warn, write};
-use narrows_results::{Column, Progress, STYLE, Table, TableError, escape};
+use narrows_results::{Bars, Chart, Column, Curve, HeatMap, Origin, Progress, Quantity, Table, TableError, escape};
 use narrows_trace::Metered;
 use narrows_trace::analysis::{Analysis, RankUse, Volume};
 use narrows_units::SimTime;
-use narrows_units::show::{self, size, time_unit};
+use narrows_units::show::{self, size};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -91,10 +90,7 @@ fn cell(text: impl std::fmt::Display) -> String {
 
 fn html(file: &Path, analysis: &Analysis) -> String {
     let name = file.file_name().map_or_else(|| file.display().to_string(), |name| name.to_string_lossy().into_owned());
-    let mut page = format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0}</title><style>{STYLE}</style></head><body>\n<h1>{0}</h1>\n",
-        escape(&name)
-    );
+    let mut page = String::new();
     page += &overview_table(analysis);
     let mut section = |title: &str, note: &str, body: String| {
         let _ = writeln!(page, "<section><h2>{}</h2><p>{}</p>{body}</section>", escape(title), escape(note));
@@ -110,7 +106,7 @@ fn html(file: &Path, analysis: &Analysis) -> String {
             ),
             false => String::from("Bytes from source to destination, logarithmic."),
         };
-        section("Who sends to whom", &note, heat(analysis.matrix.cells as usize, &cells, analysis.matrix.ranks));
+        section("Who sends to whom", &note, heat(analysis, &cells));
         section("Neighbours", "Ranks by the number of ranks that they send to.", neighbours(analysis));
     }
     section(
@@ -122,10 +118,9 @@ fn html(file: &Path, analysis: &Analysis) -> String {
     if !analysis.collectives.is_empty() {
         section("Collectives", "By operation, size of the communicator and bytes of a member's buffer.", collectives(analysis));
     }
-    page + "</body></html>\n"
+    Origin::here(None, None).page(&name, &page)
 }
 
-/// Of pages.
 fn overview(analysis: &Analysis) -> [(&'static str, String); 6] {
     let Volume { count, bytes } = analysis.messages();
     let ranks = analysis.ranks.len().max(1);
@@ -158,6 +153,32 @@ fn overview_table(analysis: &Analysis) -> String {
     table
 }
 
+/// Bytes from source to destination.
+fn heat(analysis: &Analysis, cells: &[u64]) -> String {
+    let ranks = f64::from(analysis.matrix.ranks);
+    // Rows go upwards.
+    let side = analysis.matrix.cells as usize;
+    HeatMap {
+        x: String::from("destination"),
+        y: String::from("source"),
+        unit: String::from("bytes"),
+        values_in: Quantity::Bytes,
+        log: true,
+        x_range: (0.0, ranks),
+        y_range: (0.0, ranks),
+        columns: side,
+        values: cells.iter().map(|bytes| *bytes as f64).collect(),
+        ..HeatMap::default()
+    }
+    .svg()
+}
+
+/// A picture of bars.
+fn bars(x: &str, y: &str, labels: Vec<String>, series: Vec<(&str, Vec<f64>)>) -> Bars {
+    let series = series.into_iter().map(|(name, values)| (name.to_owned(), values)).collect();
+    Bars { x: x.to_owned(), y: y.to_owned(), labels, series, ..Bars::default() }
+}
+
 fn size_histogram(analysis: &Analysis) -> String {
     let mut bins: BTreeMap<u32, u64> = BTreeMap::new();
     for (bytes, count) in &analysis.sizes {
@@ -167,7 +188,7 @@ fn size_histogram(analysis: &Analysis) -> String {
     let label = |bin: u32| if bin == 0 { String::from("0 B") } else { size(1 << (bin - 1)) };
     let labels: Vec<String> = (first..=last).map(label).collect();
     let counts = (first..=last).map(|bin| bins.get(&bin).copied().unwrap_or(0) as f64).collect();
-    bars("size, from", "messages", &labels, &[("messages", counts)])
+    bars("size, from", "messages", labels, vec![("messages", counts)]).svg()
 }
 
 fn size_shares(analysis: &Analysis) -> String {
@@ -181,9 +202,29 @@ fn size_shares(analysis: &Analysis) -> String {
         };
         analysis.sizes.iter().map(step).collect::<Vec<_>>()
     };
-    let curves =
-        [("messages", share(&|_, count| count as f64, messages)), ("bytes", share(&|size, count| size as f64 * count as f64, bytes))];
-    cumulative("size", "share", &curves)
+    let curve = |name: &str, shares: Vec<(f64, f64)>| {
+        // Steps, from nothing on.
+        let mut below = 0.0;
+        let mut points = Vec::new();
+        for (size, share) in shares {
+            points.extend([(size.max(1.0), Some(below)), (size.max(1.0), Some(share))]);
+            below = share;
+        }
+        Curve { name: name.to_owned(), points, dashed: false }
+    };
+    Chart {
+        x: String::from("size"),
+        x_in: Quantity::Bytes,
+        log_x: true,
+        y: String::from("share"),
+        y_range: Some((0.0, 1.0)),
+        curves: vec![
+            curve("messages", share(&|_, count| count as f64, messages)),
+            curve("bytes", share(&|size, count| size as f64 * count as f64, bytes)),
+        ],
+        ..Chart::default()
+    }
+    .svg()
 }
 
 fn neighbours(analysis: &Analysis) -> String {
@@ -195,7 +236,7 @@ fn neighbours(analysis: &Analysis) -> String {
         *counts.entry(rank.destinations).or_default() += 1;
     }
     let labels: Vec<String> = counts.keys().map(u32::to_string).collect();
-    bars("destinations", "ranks", &labels, &[("ranks", counts.values().map(|count| *count as f64).collect())])
+    bars("destinations", "ranks", labels, vec![("ranks", counts.values().map(|count| *count as f64).collect())]).svg()
 }
 
 /// At most this many bars; more ranks share one, with their mean.
@@ -205,28 +246,34 @@ fn per_rank(analysis: &Analysis) -> String {
     let group = analysis.ranks.len().div_ceil(RANK_BARS).max(1);
     let mean = |ranks: &[RankUse], value: &dyn Fn(&RankUse) -> f64| ranks.iter().map(value).sum::<f64>() / ranks.len() as f64;
     let latest = finish(analysis);
-    let (unit, per_second) = time_unit(latest);
-    let computing = |rank: &RankUse| rank.computing.min(rank.finish).as_s_f64() * per_second;
-    let waiting = |rank: &RankUse| rank.finish.saturating_sub(rank.computing).as_s_f64() * per_second;
-    let done = |rank: &RankUse| latest.saturating_sub(rank.finish).as_s_f64() * per_second;
+    let computing = |rank: &RankUse| rank.computing.min(rank.finish).as_s_f64();
+    let waiting = |rank: &RankUse| rank.finish.saturating_sub(rank.computing).as_s_f64();
+    let done = |rank: &RankUse| latest.saturating_sub(rank.finish).as_s_f64();
     let labels: Vec<String> = (0..analysis.ranks.len()).step_by(group).map(|rank| rank.to_string()).collect();
     let series = |value: &dyn Fn(&RankUse) -> f64| analysis.ranks.chunks(group).map(|ranks| mean(ranks, value)).collect::<Vec<_>>();
-    bars("rank", unit, &labels, &[("computing", series(&computing)), ("waiting", series(&waiting)), ("done", series(&done))])
-}
-
-/// A number to three digits.
-fn three_digits(value: f64) -> f64 {
-    let power = 10f64.powf(2.0 - value.max(1e-12).log10().floor());
-    (value * power).round() / power
+    let series = vec![("computing", series(&computing)), ("waiting", series(&waiting)), ("done", series(&done))];
+    Bars { y_in: Quantity::Seconds, ..bars("rank", "time", labels, series) }.svg()
 }
 
 fn over_time(analysis: &Analysis) -> String {
-    let (unit, per_second) = time_unit(finish(analysis));
-    let step = analysis.interval.as_s_f64() * per_second;
-    let labels: Vec<String> = (0..analysis.intervals.len()).map(|index| show::count(three_digits(index as f64 * step))).collect();
-    let messages = analysis.intervals.iter().map(|interval| interval.messages.count as f64).collect();
-    let parts = analysis.intervals.iter().map(|interval| interval.collectives.count as f64).collect();
-    bars(&format!("time, {unit}"), "operations", &labels, &[("messages", messages), ("parts of collectives", parts)])
+    let end = |index: usize| analysis.interval.as_s_f64() * (index + 1) as f64;
+    let curve = |name: &str, value: &dyn Fn(usize) -> u64| Curve {
+        name: name.to_owned(),
+        points: (0..analysis.intervals.len()).map(|index| (end(index), Some(value(index) as f64))).collect(),
+        dashed: false,
+    };
+    Chart {
+        x: String::from("time"),
+        x_in: Quantity::Seconds,
+        y: String::from("operations per interval"),
+        stacked: true,
+        curves: vec![
+            curve("messages", &|index| analysis.intervals[index].messages.count),
+            curve("parts of collectives", &|index| analysis.intervals[index].collectives.count),
+        ],
+        ..Chart::default()
+    }
+    .svg()
 }
 
 fn collectives(analysis: &Analysis) -> String {

@@ -117,7 +117,8 @@ fn list(form: Form) -> Result<u8, Failure> {
     Ok(exit::DONE)
 }
 
-/// Whether a run would take the machine. What is wrong is told on standard error; as JSON or CSV, on standard output too.
+/// Whether a run would take the machine. What is wrong is told on standard error; as JSON or CSV, on standard output
+/// too.
 fn check(name: &str, overrides: OverrideArguments, form: Form) -> Result<u8, Failure> {
     let result = load(name, overrides);
     let mistakes: &[Diagnostic] = match &result {

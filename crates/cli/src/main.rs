@@ -13,7 +13,6 @@ mod reproduce;
 mod resources;
 mod run;
 mod summary;
-mod svg;
 mod topology;
 mod trace;
 mod traffic;

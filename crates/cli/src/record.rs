@@ -114,7 +114,8 @@ pub fn run(args: RecordArgs) -> Result<u8, Failure> {
     }
 }
 
-/// The folder in which ranks write: that of the result, which has room for it; of what is no ordinary file, that of temporary files.
+/// The folder in which ranks write: that of the result, which has room for it; of what is no ordinary file, that of
+/// temporary files.
 fn place_of_records(output: &Path) -> Result<PathBuf, String> {
     let special = is_standard(output) || std::fs::metadata(output).is_ok_and(|there| !there.is_file());
     let parent = match special {

@@ -36,8 +36,8 @@ pub struct ReplayArgs {
     /// Ranks per node [default: 1, or as many as are needed]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     ppn: Option<u32>,
-    /// Which nodes each trace runs on: consecutive ones, those of every other switch, every other one, random, or a file with one node
-    /// per line
+    /// Which nodes each trace runs on: consecutive ones, those of every other switch, every other one, random, or a
+    /// file with one node per line
     /// [default: linear]
     #[arg(long, value_name = "linear|switch|node|random:SEED|FILE")]
     mapping: Option<String>,
@@ -47,13 +47,15 @@ pub struct ReplayArgs {
     /// With --network loggp: the parameters of LogGOPSim instead of a machine
     #[arg(long, value_name = "L=TIME,o=TIME,g=TIME,G=TIME/B,O=TIME/B,S=BYTES", value_parser = clap::value_parser!(Parameters))]
     loggp: Option<Parameters>,
-    /// Computing time and delays of the trace, times this; FACTOR@FIRST-LAST for the ranks on these nodes, the last one that fits counts
+    /// Computing time and delays of the trace, times this; FACTOR@FIRST-LAST for the ranks on these nodes, the last one
+    /// that fits counts
     #[arg(long, value_name = "FACTOR[@NODES]", value_parser = scale)]
     compute_scale: Vec<Scale>,
     /// Seed of every random choice of the models
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
-    /// Threads of the simulator, of use on the packet network: one for each of its groups at most. The results do not depend on them
+    /// Threads of the simulator, of use on the packet network: one for each of its groups at most. The results do not
+    /// depend on them
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: u32,
     /// Which algorithms collectives use: Open MPI's or MPICH's decisions, or a file of rules [default: the machine's]

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 /// The system's allocator; where it has nothing left the program says so and ends with code 2, in place of an abort.
 ///
-/// There is nobody to give the failure to: what asks for memory here cannot go on without. Ranks of a live run end as they do when the simulator is killed.
+/// There is nobody to give the failure to: what asks for memory here cannot go on without. Ranks of a live run end as
+/// they do when the simulator is killed.
 pub struct Allocator;
 
 // SAFETY: every call goes to the system's allocator as it is; a result that is null never comes back.
@@ -85,15 +86,16 @@ fn limit(of: libc::__rlimit_resource_t) -> libc::rlimit {
     limit
 }
 
-/// Room that the launchers and the runtimes of the ranks want for their temporary files: Open MPI 4.1 stands still with 12 MiB at 4 ranks.
+/// Room that the launchers and the runtimes of the ranks want for their temporary files: Open MPI 4.1 stands still with
+/// 12 MiB at 4 ranks.
 const TEMPORARY_LEAST: u64 = 16 << 20;
 
 /// Open files of a rank in the simulator, and in a launcher of an MPI.
 pub const FILES_OF_A_RANK: libc::rlim_t = 2;
 pub const FILES_OF_AN_MPI_RANK: libc::rlim_t = 4;
 
-/// Whether so many ranks can have their open files: a launcher that lacks them stands still, or says something else. Raises the limit as far as
-/// it takes, if it may.
+/// Whether so many ranks can have their open files: a launcher that lacks them stands still, or says something else.
+/// Raises the limit as far as it takes, if it may.
 ///
 /// # Errors
 /// What is missing, in a line.

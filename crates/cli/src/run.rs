@@ -10,7 +10,7 @@ use narrows_live::{Launcher, Options, Report, World};
 use narrows_machine::{Machine, NetworkKind, Overrides, Placement, Rendezvous};
 use narrows_output::{Meter, OutputError, complain, create_folder, say, warn};
 use narrows_portals::ProcessId;
-use narrows_results::Progress;
+use narrows_results::{Origin, Progress};
 use narrows_units::{Bytes, SimTime};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,8 @@ pub struct RunArgs {
     /// The launcher; by default the one that belongs to the program's MPI library
     #[arg(long, value_name = "PATH")]
     pub mpirun: Option<PathBuf>,
-    /// What carries the messages of the MPI library: our libfabric provider, or components of an Open MPI that was built with Portals 4
+    /// What carries the messages of the MPI library: our libfabric provider, or components of an Open MPI that was
+    /// built with Portals 4
     #[arg(long, default_value = "ofi", value_name = "ofi|mtl-portals4|btl-portals4", value_parser = parse_transport)]
     pub transport: launch::Transport<'static>,
     /// Ranks per node [default: 1, or as many as are needed]
@@ -301,11 +302,12 @@ fn environment(libraries: &Path, preloads: &[PathBuf], channel: String, cores: u
         ("LD_PRELOAD", preload_list(preloads)),
         ("NARROWS_CHANNEL", channel),
         ("FI_PROVIDER_PATH", libraries.display().to_string()),
-        // The simulated node. Without it the hwloc of every rank explores this computer, PCI and displays included: half of the
-        // CPU time that Open MPI 4.1 needs to start.
+        // The simulated node. Without it the hwloc of every rank explores this computer, PCI and displays included:
+        // half of the CPU time that Open MPI 4.1 needs to start.
         ("HWLOC_SYNTHETIC", format!("core:{cores} pu:1")),
-        // Threads of OpenMP that have nothing to do sleep at once, whatever the user's policy: spinning ones would take the cores of those that compute,
-        // and on the simulated machine it costs nobody time (docs/decisions/0007-threads.md).
+        // Threads of OpenMP that have nothing to do sleep at once, whatever the user's policy: spinning ones would take
+        // the cores of those that compute, and on the simulated machine it costs nobody time
+        // (docs/decisions/0007-threads.md).
         ("OMP_WAIT_POLICY", "passive".to_owned()),
         ("GOMP_SPINCOUNT", "0".to_owned()),
         ("KMP_BLOCKTIME", "0".to_owned()),
@@ -338,7 +340,8 @@ fn save(out: &Path, setting: &Setting<'_>, report: &Report) -> Result<(), Output
     let write = |name: &str, text: String| narrows_output::write(&out.join(name), text);
     write("summary.json", summary::json(setting, report))?;
     write("machine.toml", setting.machine.to_toml())?;
-    write("ranks.svg", picture::ranks(report))
+    let origin = Origin::here(Some(&setting.machine.name), Some(setting.seed));
+    write("ranks.svg", origin.sign(&picture::ranks(report)))
 }
 
 /// Says how it went; the exit code.

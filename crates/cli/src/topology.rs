@@ -71,7 +71,8 @@ pub fn run(command: TopologyCommand) -> Result<u8, Failure> {
 struct Limits {
     kind: RoutingKind,
     channels: u8,
-    /// Links of a way on average under uniform traffic, the limit there, and under traffic to the next group; with what limits them.
+    /// Links of a way on average under uniform traffic, the limit there, and under traffic to the next group; with what
+    /// limits them.
     mean_links: Option<f64>,
     uniform: Option<(f64, String)>,
     adversarial: Option<(f64, String)>,

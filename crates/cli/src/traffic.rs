@@ -69,7 +69,8 @@ pub struct TrafficArgs {
     /// Seed of every random choice
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
-    /// Threads of the simulator: points of a sweep side by side, and several for a point when there are more threads than points
+    /// Threads of the simulator: points of a sweep side by side, and several for a point when there are more threads
+    /// than points
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: u32,
     /// Writes summary.json, the resolved machine, tables and pictures into this folder

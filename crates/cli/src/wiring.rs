@@ -1,7 +1,8 @@
 //! Pictures of a network: SVG to look at, DOT for Graphviz.
 //!
-//! Fat trees stand in rows, groups on a circle with their switches on smaller ones, tori and HyperX on a grid; what has no rule is laid out by springs.
-//! Of a network with more cables than an eye can follow, only the links of the first group are drawn.
+//! Fat trees stand in rows, groups on a circle with their switches on smaller ones, tori and HyperX on a grid; what has
+//! no rule is laid out by springs. Of a network with more cables than an eye can follow, only the links of the first
+//! group are drawn.
 
 use narrows_topology::{LinkClass, LinkId, Shape, Topology, Vertex};
 use std::collections::BTreeMap;

@@ -1,4 +1,5 @@
-//! Every key of a machine file has an effect: `keys.txt` has a command whose result changes with it, or says why there is none.
+//! Every key of a machine file has an effect: `keys.txt` has a command whose result changes with it, or says why there
+//! is none.
 
 #![allow(clippy::unwrap_used)]
 
@@ -18,7 +19,8 @@ fn result(folder: &Path, words: &[String]) -> (Option<i32>, String) {
     }
 }
 
-/// 4 ranks: messages of all lengths that come before their receives are there, answers to receives that wait, then collectives.
+/// 4 ranks: messages of all lengths that come before their receives are there, answers to receives that wait, then
+/// collectives.
 fn mixed() -> String {
     const SIZES: [u32; 14] = [0, 8, 60, 400, 3000, 9000, 100_000, 0, 8, 60, 400, 3000, 9000, 100_000];
     let numbers = |from: usize| (from..from + SIZES.len()).map(|number| number.to_string()).collect::<Vec<_>>().join(",");

@@ -70,7 +70,11 @@ fn a_report_in_one_page_with_tables() {
     good(folder, &["analyse", "a.vef", "--report", "out"]);
     let page = std::fs::read_to_string(folder.join("out/report.html")).unwrap();
     assert_eq!(page.matches("<svg").count(), 6);
-    assert!(!page.contains("http"), "no other resources");
+    // The name of SVG is no place.
+    assert!(!page.replace("http://www.w3.org/2000/svg", "").contains("http"), "no other resources");
+    let version = env!("CARGO_PKG_VERSION");
+    assert!(page.contains(&format!("<p class=\"origin\">narrows {version}, 2")), "{page}");
+    assert!(page.contains(": narrows analyse a.vef --report out</p>"), "{page}");
     let summary: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(folder.join("out/summary.json")).unwrap()).unwrap();
     // 8 ranks, 3 steps, 6 swaps there and 6 back.
     assert_eq!(summary["messages"], 8 * 3 * 12);

@@ -59,7 +59,8 @@ fn a_sweep_leaves_its_points_behind() {
     assert!((low["accepted"].as_f64().unwrap() - 0.1).abs() < 0.015, "{low}");
     for times in ["latency_ns", "fct_ns"] {
         let value = |key: &str| low[times][key].as_f64().unwrap();
-        // The header needs 200 + 100 + 200 ns and the packet 188 ns; percentiles have three digits, the other two are exact.
+        // The header needs 200 + 100 + 200 ns and the packet 188 ns; percentiles have three digits, the other two are
+        // exact.
         assert!(value("p50") > 680.0 && value("mean") >= 688.0 && value("p99") >= value("p50"), "{low}");
         assert!(value("max") >= value("p99") && value("max") < 20_000.0, "{low}");
     }

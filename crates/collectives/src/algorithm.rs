@@ -29,9 +29,10 @@ pub enum Operation {
     Scan,
 }
 
-/// A way to do it. References: Thakur, Rabenseifner, Gropp: Optimization of Collective Communication Operations in MPICH, IJHPCA 2005;
-/// Bruck et al.: Efficient Algorithms for All-to-All Communications in Multiport Message-Passing Systems, IEEE TPDS 1997;
-/// Pjesivac-Grbovic et al.: Performance Analysis of MPI Collective Operations, Cluster Computing 2007.
+/// A way to do it. References: Thakur, Rabenseifner, Gropp: Optimization of Collective Communication Operations in
+/// MPICH, IJHPCA 2005; Bruck et al.: Efficient Algorithms for All-to-All Communications in Multiport Message-Passing
+/// Systems, IEEE TPDS 1997; Pjesivac-Grbovic et al.: Performance Analysis of MPI Collective Operations, Cluster
+/// Computing 2007.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Algorithm {
     /// The root talks to everybody; of equals, everybody to everybody at once.
@@ -52,7 +53,8 @@ pub enum Algorithm {
     Hardware,
     /// Exchanges with the rank whose number differs in one bit, the lowest first.
     RecursiveDoubling,
-    /// Reduce-scatter: exchanges with the rank whose number differs in one bit, the highest first, of half the rest each.
+    /// Reduce-scatter: exchanges with the rank whose number differs in one bit, the highest first, of half the rest
+    /// each.
     RecursiveHalving,
     /// Neighbour to neighbour.
     Ring,

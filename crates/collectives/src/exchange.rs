@@ -2,8 +2,8 @@
 
 use crate::{Action, Algorithm, Area, Blocks, Operation, Piece, Schedule};
 
-/// Algorithms over bits of rank numbers need a power of two. The first `2 extra` ranks pair up: the even ones give what they have to
-/// the odd ones, which take part for both; the others take part for themselves.
+/// Algorithms over bits of rank numbers need a power of two. The first `2 extra` ranks pair up: the even ones give what
+/// they have to the odd ones, which take part for both; the others take part for themselves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fold {
     /// The greatest power of two that is not above the number of ranks ...
@@ -270,7 +270,8 @@ impl Schedule {
         }
     }
 
-    /// The input area holds the sum over the ranks that were reached, the output area over those of them that are not above.
+    /// The input area holds the sum over the ranks that were reached, the output area over those of them that are not
+    /// above.
     fn scan_doubling(&self, rank: u32, round: u32, actions: &mut Vec<Action>) {
         let (input, output, scratch) = (self.all(Area::Input), self.all(Area::Output), self.all(Area::Scratch));
         let partner = rank ^ 1 << round;

@@ -1,8 +1,9 @@
 //! Collective operations as schedules of point-to-point messages.
 //!
-//! A [`Schedule`] is one operation on one communicator. Each rank goes through *rounds*: all sends and receives of a round start
-//! together, the round ends when all are complete, and then its local steps follow. [`Schedule::round`] computes a round of a rank when it
-//! is asked for: a schedule of 32,768 ranks takes no memory per rank, but for trees that follow the network ([`locality`]).
+//! A [`Schedule`] is one operation on one communicator. Each rank goes through *rounds*: all sends and receives of a
+//! round start together, the round ends when all are complete, and then its local steps follow. [`Schedule::round`]
+//! computes a round of a rank when it is asked for: a schedule of 32,768 ranks takes no memory per rank, but for trees
+//! that follow the network ([`locality`]).
 //!
 //! Data are *blocks*: the message of a broadcast in segments, the vectors of a reduction in parts, one block per rank
 //! in a gather. Each rank has three [`Area`]s of as many blocks. [`Schedule::bytes`] says how long a piece is.
@@ -165,8 +166,8 @@ impl Schedule {
     /// * of a barrier: nothing.
     ///
     /// # Errors
-    /// When the algorithm does not do this operation, or not on so many ranks; when the root is not there; when the blocks of all ranks
-    /// are more than [`Bytes::MESSAGE_MAX`].
+    /// When the algorithm does not do this operation, or not on so many ranks; when the root is not there; when the
+    /// blocks of all ranks are more than [`Bytes::MESSAGE_MAX`].
     pub fn new(operation: Operation, algorithm: Algorithm, ranks: u32, root: u32, bytes: u64) -> Result<Schedule, ScheduleError> {
         algorithm.check(operation, ranks)?;
         if root >= ranks {
@@ -223,7 +224,8 @@ impl Schedule {
         self
     }
 
-    /// A linear all-to-all: a rank starts so many exchanges at once (0: all), and the next ones when these are complete.
+    /// A linear all-to-all: a rank starts so many exchanges at once (0: all), and the next ones when these are
+    /// complete.
     #[must_use]
     pub fn batched(mut self, batch: u32) -> Schedule {
         self.batch = if batch == 0 { u32::MAX } else { batch };
@@ -242,7 +244,8 @@ impl Schedule {
         Ok(self)
     }
 
-    /// The ranks to which the root sends one message for all, copied on its way: [`Algorithm::Hardware`] over [`locality::hardware`]. Rounds have a send to each of them.
+    /// The ranks to which the root sends one message for all, copied on its way: [`Algorithm::Hardware`] over
+    /// [`locality::hardware`]. Rounds have a send to each of them.
     pub fn copied(&self) -> &[u32] {
         match (&self.tree, self.algorithm) {
             (Tree::Custom(tree), Algorithm::Hardware) => tree.copied(),
@@ -250,8 +253,8 @@ impl Schedule {
         }
     }
 
-    /// Whether receives of `round` are posted before the ones of the round before are waited for: the reduce-scatter part of Open MPI's ring
-    /// (coll/base, ompi_coll_base_allreduce_intra_ring).
+    /// Whether receives of `round` are posted before the ones of the round before are waited for: the reduce-scatter
+    /// part of Open MPI's ring (coll/base, ompi_coll_base_allreduce_intra_ring).
     pub fn posts_ahead(&self, round: u32) -> bool {
         self.algorithm == Algorithm::Ring && self.operation == Operation::Allreduce && round > 0 && round + 1 < self.ranks
     }

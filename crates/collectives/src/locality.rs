@@ -1,10 +1,11 @@
-//! Trees that know where ranks are in a network of groups of routers (dragonfly): GLF and LLF, after the group-first and router-first
-//! broadcasts of Xiang and Liu (TPDS 2016), compared by Dorier et al. (CLUSTER 2016).
+//! Trees that know where ranks are in a network of groups of routers (dragonfly): GLF and LLF, after the group-first
+//! and router-first broadcasts of Xiang and Liu (TPDS 2016), compared by Dorier et al. (CLUSTER 2016).
 //!
-//! * **GLF**, group first: the root sends one copy to one rank of every other group, one after the other: to a rank on the router where
-//!   the link from the root's group arrives. Then all groups at once: to one rank of every router, and from there to the others.
-//! * **LLF**, router first: the root reaches one rank of every router of its group, from there all ranks of the router; then the ranks
-//!   of a router share its global links among them and send one copy over each. Then as in GLF.
+//! * **GLF**, group first: the root sends one copy to one rank of every other group, one after the other: to a rank on
+//!   the router where the link from the root's group arrives. Then all groups at once: to one rank of every router, and
+//!   from there to the others.
+//! * **LLF**, router first: the root reaches one rank of every router of its group, from there all ranks of the router;
+//!   then the ranks of a router share its global links among them and send one copy over each. Then as in GLF.
 //!
 //! Inside groups and routers the steps are binomial.
 
@@ -18,7 +19,8 @@ pub struct Places<'a> {
     pub group: &'a [u32],
     /// Router of each rank, numbered over all groups.
     pub router: &'a [u32],
-    /// Between two different groups: the router where their link leaves the first, and that where it arrives in the second.
+    /// Between two different groups: the router where their link leaves the first, and that where it arrives in the
+    /// second.
     pub gateway: &'a dyn Fn(u32, u32) -> (u32, u32),
 }
 
@@ -120,7 +122,8 @@ pub fn llf(places: &Places<'_>, root: u32) -> Arc<CustomTree> {
     Arc::new(CustomTree::new(places.group.len() as u32, root, &builder.edges))
 }
 
-/// The tree of a broadcast that the switches copy: the root, one rank of every other node, the other ranks of each node. `nodes`: of each rank.
+/// The tree of a broadcast that the switches copy: the root, one rank of every other node, the other ranks of each
+/// node. `nodes`: of each rank.
 ///
 /// # Panics
 /// When `root` is not among the ranks.

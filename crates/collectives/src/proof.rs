@@ -1,9 +1,10 @@
 //! Runs a schedule of all ranks on symbols instead of numbers, and compares what every rank ends with to what MPI says.
 //!
-//! A symbol stands for one block of data and knows whose contributions are in it. Combining two that share a contribution, or that are
-//! of different blocks, is an error, so each contribution counts exactly once (but in a barrier, where only the knowledge counts).
-//! Sends wait for their receiver (the strictest case that MPI allows), so a schedule that passes cannot deadlock, whatever the limit
-//! of eager messages. Messages of a pair match in order; pieces of both sides must have the same number of blocks.
+//! A symbol stands for one block of data and knows whose contributions are in it. Combining two that share a
+//! contribution, or that are of different blocks, is an error, so each contribution counts exactly once (but in a
+//! barrier, where only the knowledge counts). Sends wait for their receiver (the strictest case that MPI allows), so a
+//! schedule that passes cannot deadlock, whatever the limit of eager messages. Messages of a pair match in order;
+//! pieces of both sides must have the same number of blocks.
 
 use crate::{Action, Area, Blocks, Operation, Piece, Schedule};
 use std::collections::{BTreeMap, VecDeque};
@@ -57,7 +58,8 @@ type Channels = BTreeMap<(u32, u32), VecDeque<Cells>>;
 /// Runs it.
 ///
 /// # Errors
-/// What is wrong: a deadlock, data sent that are not there, a contribution counted twice, a wrong result, a message that nobody receives.
+/// What is wrong: a deadlock, data sent that are not there, a contribution counted twice, a wrong result, a message
+/// that nobody receives.
 pub fn run(schedule: &Schedule) -> Result<Moved, String> {
     let ranks = schedule.ranks();
     let mut moved = Moved { rounds: (0..ranks).map(|rank| schedule.rounds(rank)).max().unwrap_or(0), ..Moved::default() };

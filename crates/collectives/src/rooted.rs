@@ -1,7 +1,7 @@
 //! Operations with a root, over trees.
 //!
-//! Broadcast and reduce go in segments: while a rank passes one on, it receives the next. The tree of a gather or scatter is flat or
-//! binomial; the blocks of a subtree travel together.
+//! Broadcast and reduce go in segments: while a rank passes one on, it receives the next. The tree of a gather or
+//! scatter is flat or binomial; the blocks of a subtree travel together.
 
 use crate::tree::Place;
 use crate::{Action, Area, Lengths, Operation, Piece, Schedule};
@@ -45,8 +45,8 @@ impl Schedule {
         }
     }
 
-    /// The root: one segment to all children, or to one, per round. Others: the first segment, then what they have to their children
-    /// while the next one comes.
+    /// The root: one segment to all children, or to one, per round. Others: the first segment, then what they have to
+    /// their children while the next one comes.
     fn broadcast_round(&self, place: &Place<'_>, round: u32, actions: &mut Vec<Action>) {
         let receive = |index| Action::Receive { from: place.parent(), piece: self.segment(index), combine: false };
         let children = place.children();

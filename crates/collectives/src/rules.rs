@@ -10,10 +10,10 @@
 //! reduce *: chain/65536
 //! ```
 //!
-//! * The operation; then `odd` if the rule is for numbers of ranks that are no power of two only; then `total` if its sizes are those of
-//!   all ranks together (else as in [`Schedule::new`]); then the number of ranks, `<N` or `*`.
-//! * Algorithms, each up to a size in bytes, the last one for all that is longer. Behind a `/`: the segments of a tree in bytes, or how many
-//!   exchanges a linear all-to-all has open at once.
+//! * The operation; then `odd` if the rule is for numbers of ranks that are no power of two only; then `total` if its
+//!   sizes are those of all ranks together (else as in [`Schedule::new`]); then the number of ranks, `<N` or `*`.
+//! * Algorithms, each up to a size in bytes, the last one for all that is longer. Behind a `/`: the segments of a tree
+//!   in bytes, or how many exchanges a linear all-to-all has open at once.
 
 use crate::{Algorithm, Operation, Schedule, ScheduleError};
 use std::collections::BTreeMap;
@@ -94,8 +94,8 @@ impl Rules {
         Ok(rules)
     }
 
-    /// How `operation` is done among `ranks`; `bytes` as in [`Schedule::new`]. Without a rule: the algorithm that comes first in
-    /// [`Algorithm::ALL`].
+    /// How `operation` is done among `ranks`; `bytes` as in [`Schedule::new`]. Without a rule: the algorithm that comes
+    /// first in [`Algorithm::ALL`].
     pub fn choose(&self, operation: Operation, ranks: u32, bytes: u64) -> Choice {
         let rules = self.rules.get(&operation).map_or(&[][..], Vec::as_slice);
         let possible = |choice: &Choice| choice.algorithm.check(operation, ranks).is_ok();
@@ -104,7 +104,8 @@ impl Rules {
             if let Some((choice, _)) = rule.choices.iter().find(|(_, below)| size < *below)
                 && possible(choice)
             {
-                // Both libraries cut a vector at elements, and do this with one that has fewer elements than there are ranks.
+                // Both libraries cut a vector at elements, and do this with one that has fewer elements than there are
+                // ranks.
                 let short = operation == Operation::Allreduce
                     && matches!(choice.algorithm, Algorithm::Ring | Algorithm::Rabenseifner)
                     && bytes < u64::from(ranks);

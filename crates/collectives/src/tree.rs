@@ -1,4 +1,5 @@
-//! Who is whose child. Numbers here count from the root: 0 is the root, `v` is rank (root + v) modulo the number of ranks.
+//! Who is whose child. Numbers here count from the root: 0 is the root, `v` is rank (root + v) modulo the number of
+//! ranks.
 
 use crate::{Algorithm, Operation};
 use std::sync::Arc;
@@ -50,7 +51,8 @@ impl Tree {
         }
     }
 
-    /// The `index`-th child of `v`, in the order in which it is served: in the binomial tree the one with the most ranks behind it first.
+    /// The `index`-th child of `v`, in the order in which it is served: in the binomial tree the one with the most
+    /// ranks behind it first.
     fn child(&self, v: u32, index: u32, ranks: u32) -> u32 {
         match self {
             Tree::Flat | Tree::Chain => v + 1 + index,

@@ -73,7 +73,8 @@ fn batches_of_a_linear_alltoall() {
     }
 }
 
-/// Canonical dragonfly, all link offsets absolute: group i, offset d leads to group i + d + 1 and leaves at router d / h.
+/// Canonical dragonfly, all link offsets absolute: group i, offset d leads to group i + d + 1 and leaves at router d /
+/// h.
 fn dragonfly(ranks_per_router: u32, routers: u32, links: u32) -> (Vec<u32>, Vec<u32>) {
     let groups = routers * links + 1;
     let ranks = groups * routers * ranks_per_router;
@@ -102,7 +103,8 @@ fn topology_aware_broadcasts_reach_everybody_in_the_steps_of_their_definition() 
             assert_eq!(prove(&one).messages, 341);
         }
         for algorithm in [Algorithm::Glf, Algorithm::Llf] {
-            // One send at a time, one unit of time each: the published sums are 23 and 11 (fluid simulation without contention).
+            // One send at a time, one unit of time each: the published sums are 23 and 11 (fluid simulation without
+            // contention).
             let tree = if algorithm == Algorithm::Glf {
                 narrows_collectives::locality::glf(&places, root)
             } else {

@@ -1,5 +1,5 @@
-//! The hold model (Jones, CACM 1986): pop an event, schedule one. `cargo bench -p narrows-engine`; prints CPU time per turn beside
-//! that of the standard library's binary heap on the same events.
+//! The hold model (Jones, CACM 1986): pop an event, schedule one. `cargo bench -p narrows-engine`; prints CPU time per
+//! turn beside that of the standard library's binary heap on the same events.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench stops where its input is wrong")]
 

@@ -12,8 +12,8 @@ const WANTED_BITS: u32 = 6;
 /// The width is changed when it is off by this power of two.
 const TOLERATED_BITS: u32 = 2;
 
-/// An event and its place in the total order: time above key. One number: parts that are compared one by one, or put together to be
-/// compared, took up to 1.4 times as long.
+/// An event and its place in the total order: time above key. One number: parts that are compared one by one, or put
+/// together to be compared, took up to 1.4 times as long.
 #[derive(Debug)]
 struct Entry<E> {
     order: u128,
@@ -52,10 +52,11 @@ impl<E> Eq for Entry<E> {}
 
 /// A priority queue of events by (time, key), both 64 bits; what their units are is up to the caller.
 ///
-/// A few events are kept in one heap (the standard library's: a 4-ary one with swaps took twice its time). With more, there is a
-/// calendar: a ring of unsorted buckets, each a short span of time, and a heap for what is beyond the ring. The bucket whose turn
-/// it is gets sorted (into `page`) and read off; what is inserted into its span while it is read goes to the heap `near`, which is mostly empty: both fit
-/// the nearest cache, and the cost of an event does not grow with their number. The width of the buckets follows the events; it changes no order.
+/// A few events are kept in one heap (the standard library's: a 4-ary one with swaps took twice its time). With more,
+/// there is a calendar: a ring of unsorted buckets, each a short span of time, and a heap for what is beyond the ring.
+/// The bucket whose turn it is gets sorted (into `page`) and read off; what is inserted into its span while it is read
+/// goes to the heap `near`, which is mostly empty: both fit the nearest cache, and the cost of an event does not grow
+/// with their number. The width of the buckets follows the events; it changes no order.
 #[derive(Debug)]
 pub struct CalendarQueue<E> {
     /// The bucket being read, latest first.
@@ -125,8 +126,8 @@ impl<E> CalendarQueue<E> {
         Some((entry.at(), entry.order as u64, entry.event))
     }
 
-    /// The key of the event that comes `distance` events after the next one, if nothing new comes before it and it is in the bucket
-    /// being read: a hint for [`prefetch`](crate::prefetch).
+    /// The key of the event that comes `distance` events after the next one, if nothing new comes before it and it is
+    /// in the bucket being read: a hint for [`prefetch`](crate::prefetch).
     #[inline]
     pub fn ahead(&self, distance: usize) -> Option<u64> {
         let index = self.page.len().wrapping_sub(distance + 1);
@@ -221,8 +222,8 @@ fn log2(lead: u64) -> u32 {
     u64::BITS - lead.leading_zeros()
 }
 
-/// The width for `events` that wait, `inserted` with these `leads`. The geometric mean: a few timeouts far ahead do not matter, nor
-/// do many events of one instant, which no width can part.
+/// The width for `events` that wait, `inserted` with these `leads`. The geometric mean: a few timeouts far ahead do not
+/// matter, nor do many events of one instant, which no width can part.
 fn suitable_shift(leads: u64, inserted: u64, events: usize) -> u32 {
     let span = (leads / inserted.max(1)) as u32 + 1;
     (span + WANTED_BITS).saturating_sub(events.max(1).ilog2()).min(63)

@@ -5,7 +5,8 @@ const SEQUENCE_BITS: u32 = 40;
 
 /// A priority queue of events with a total order: (time, source, sequence of that source).
 ///
-/// The order depends on who schedules what and when, never on the insertion order across sources. See [`CalendarQueue`] for how it is kept.
+/// The order depends on who schedules what and when, never on the insertion order across sources. See [`CalendarQueue`]
+/// for how it is kept.
 #[derive(Debug)]
 pub struct EventQueue<E> {
     events: CalendarQueue<E>,

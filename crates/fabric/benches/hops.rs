@@ -1,5 +1,6 @@
-//! Packet-hops per second of the packet network in regions: `cargo bench -p narrows-fabric --bench hops [-- FILTER]`. For measuring only;
-//! prints one line per case and number of threads, with CPU time per hop, wall time and the peak of resident memory.
+//! Packet-hops per second of the packet network in regions: `cargo bench -p narrows-fabric --bench hops [-- FILTER]`.
+//! For measuring only; prints one line per case and number of threads, with CPU time per hop, wall time and the peak of
+//! resident memory.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench stops where its input is wrong")]
 

@@ -1,4 +1,5 @@
-//! How fast the networks are: `cargo bench -p narrows-fabric [-- FILTER]`. For measuring only; prints one line per case.
+//! How fast the networks are: `cargo bench -p narrows-fabric [-- FILTER]`. For measuring only; prints one line per
+//! case.
 //!
 //! Beside each time stands that of copying the same payload once in memory.
 

@@ -1,5 +1,6 @@
-//! Throughput and latency against load of an 8 x 8 mesh with dimension order, virtual output queues and packets of one flit: the case that
-//! `docs/validation.md` compares with BookSim2. Prints load, accepted load (both packets per host and cycle) and mean latency in cycles.
+//! Throughput and latency against load of an 8 x 8 mesh with dimension order, virtual output queues and packets of one
+//! flit: the case that `docs/validation.md` compares with BookSim2. Prints load, accepted load (both packets per host
+//! and cycle) and mean latency in cycles.
 
 #![allow(clippy::print_stdout)] // people read it
 
@@ -42,7 +43,8 @@ impl Agent for Bernoulli {
         *count += 1;
         let id = TransferId(*count);
         fabric.timer(fabric.now() + SimTime(gap * CYCLE), host, 0, ());
-        // BookSim2 sends packets to their own source through its router; here they are left out on both sides of the ratio.
+        // BookSim2 sends packets to their own source through its router; here they are left out on both sides of the
+        // ratio.
         if target != host {
             fabric.start(Transfer {
                 id,
@@ -71,7 +73,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         host_link: link,
         switch_link: link,
         global_link: link,
-        // The three stages of the router of BookSim2 (virtual channel, switch, traversal); with the link a flit spends 4 cycles per hop.
+        // The three stages of the router of BookSim2 (virtual channel, switch, traversal); with the link a flit spends
+        // 4 cycles per hop.
         switch_latency: SimTime(std::env::args().nth(1).map_or(Ok(3), |text| text.parse::<u64>())? * CYCLE),
         mtu: Bytes(68),
         header: Bytes(32),

@@ -43,7 +43,8 @@ pub enum Arbitration {
     RoundRobin,
     /// The packet that left its NIC first.
     Age,
-    /// Each virtual network in turn sends as many packets as its weight says. Those that the list does not reach have weight 1.
+    /// Each virtual network in turn sends as many packets as its weight says. Those that the list does not reach have
+    /// weight 1.
     WeightedPackets(Vec<u16>),
     /// As many full packets' worth of bytes (deficit round robin).
     WeightedBytes(Vec<u16>),
@@ -82,7 +83,8 @@ pub enum FlowControl {
 /// Priority flow control (IEEE 802.1Qbb).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PauseConfig {
-    /// A lane that holds this much is paused. [`Derived::FromPath`]: the buffer less the headroom that nothing is lost with.
+    /// A lane that holds this much is paused. [`Derived::FromPath`]: the buffer less the headroom that nothing is lost
+    /// with.
     pub xoff: Derived<Bytes>,
     /// A paused lane that holds no more than this may go on. [`Derived::FromPath`]: two packets below `xoff`.
     pub xon: Derived<Bytes>,
@@ -97,8 +99,8 @@ pub struct PauseConfig {
 }
 
 impl Default for PauseConfig {
-    /// Fact sheet 4.1: the longest pause, a frame of 64 B and 20 B of preamble and gap. The time until a resend is our choice, about
-    /// ten round trips.
+    /// Fact sheet 4.1: the longest pause, a frame of 64 B and 20 B of preamble and gap. The time until a resend is our
+    /// choice, about ten round trips.
     fn default() -> Self {
         PauseConfig {
             xoff: Derived::FromPath,
@@ -135,13 +137,14 @@ pub struct LogGpConfig {
 /// The flow network's own parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlowConfig {
-    /// Messages up to this size skip the solver: they take the latency of the path and their own time at its narrowest stage,
-    /// and queue for the NICs at both ends behind each other alone. At least a packet (`mtu`) is taken.
+    /// Messages up to this size skip the solver: they take the latency of the path and their own time at its narrowest
+    /// stage, and queue for the NICs at both ends behind each other alone. At least a packet (`mtu`) is taken.
     pub direct_up_to: Bytes,
 }
 
 impl Default for FlowConfig {
-    /// 8 KiB, our choice: where the packet network, with packets of 2 KiB on one switch, begins to cost more than solving.
+    /// 8 KiB, our choice: where the packet network, with packets of 2 KiB on one switch, begins to cost more than
+    /// solving.
     fn default() -> Self {
         FlowConfig { direct_up_to: Bytes(8192) }
     }
@@ -174,7 +177,8 @@ pub struct NetworkConfig {
     pub virtual_channels: u8,
     /// Input buffer of each virtual channel at every switch port and NIC, in wire bytes.
     pub buffer_per_channel: Bytes,
-    /// Packets of a virtual network that a NIC has read, or is reading, ahead of the host link. With 1 reading and sending take turns.
+    /// Packets of a virtual network that a NIC has read, or is reading, ahead of the host link. With 1 reading and
+    /// sending take turns.
     pub read_window: u32,
     /// The way through the topology.
     pub routing: RoutingKind,
@@ -188,8 +192,8 @@ pub struct NetworkConfig {
     pub forwarding: Forwarding,
     /// The order within an input buffer.
     pub queueing: Queueing,
-    /// How many times the rate of its link an input with virtual output queues is read by all outputs together; 0: as fast as they ask.
-    /// FIFO inputs feed one output at a time.
+    /// How many times the rate of its link an input with virtual output queues is read by all outputs together; 0: as
+    /// fast as they ask. FIFO inputs feed one output at a time.
     pub speedup: u32,
     /// Credits or pauses.
     pub flow_control: FlowControl,
@@ -205,7 +209,8 @@ pub struct NetworkConfig {
 
 impl Default for NetworkConfig {
     fn default() -> Self {
-        // Fact sheet 4.3: 11.1 GB/s effective, 200 ns node to switch, PCIe Gen3 x16 at 15.75 GB/s, four virtual networks.
+        // Fact sheet 4.3: 11.1 GB/s effective, 200 ns node to switch, PCIe Gen3 x16 at 15.75 GB/s, four virtual
+        // networks.
         let link = LinkConfig { rate: ByteRate(11_100_000_000), latency: SimTime::from_ns(200) };
         NetworkConfig {
             kind: NetworkKind::Packet,
@@ -374,8 +379,8 @@ impl NetworkConfig {
         own.collect()
     }
 
-    /// The least `buffer_per_channel` with which one stream of full packets keeps a link busy: what is sent until the credit of a
-    /// packet is back (its own time, the latency there and back, the switch), rounded up to whole packets.
+    /// The least `buffer_per_channel` with which one stream of full packets keeps a link busy: what is sent until the
+    /// credit of a packet is back (its own time, the latency there and back, the switch), rounded up to whole packets.
     pub fn buffer_for_full_rate(&self, topology: &Topology) -> Bytes {
         let packet = self.packet();
         let least = |link: LinkConfig| {
@@ -386,9 +391,9 @@ impl NetworkConfig {
         self.links(topology).into_iter().map(least).max().unwrap_or(packet)
     }
 
-    /// What still arrives at a buffer after it has asked for a pause, at most: what is on the link while the frame is on its way, what
-    /// enters the switch's pipeline, a packet in front of the frame, the frame, the sender's response, and the packet that it has begun
-    /// (fact sheet 4.1).
+    /// What still arrives at a buffer after it has asked for a pause, at most: what is on the link while the frame is
+    /// on its way, what enters the switch's pipeline, a packet in front of the frame, the frame, the sender's response,
+    /// and the packet that it has begun (fact sheet 4.1).
     pub fn headroom(&self, pause: &PauseConfig, topology: &Topology) -> Bytes {
         let of = |link: LinkConfig| {
             let frame = link.rate.time_for(pause.frame) + link.rate.time_for(self.packet());

@@ -1,4 +1,5 @@
-//! The gates of the NICs in the LogGP network, and for small messages in the flow network: first come, first served, a gap per message.
+//! The gates of the NICs in the LogGP network, and for small messages in the flow network: first come, first served, a
+//! gap per message.
 
 use crate::ZeroLoad;
 use crate::flights::Flights;

@@ -1,8 +1,8 @@
 //! The transfers in flight: slots, the order between a pair, and the path within a node.
 //!
-//! The end-to-end layer numbers the packets of a pair of nodes in a virtual network, and takes them in that order: a message is noticed
-//! after the head of the one that was started before it, and after all of it if that is one packet. (Behind the first
-//! packet of a longer one a NIC may send packets of other messages.)
+//! The end-to-end layer numbers the packets of a pair of nodes in a virtual network, and takes them in that order: a
+//! message is noticed after the head of the one that was started before it, and after all of it if that is one packet.
+//! (Behind the first packet of a longer one a NIC may send packets of other messages.)
 
 use crate::timing::Costs;
 use crate::{Event, EventKind, Notice, Out, Statistics, Transfer};
@@ -17,7 +17,8 @@ pub const MAX_PAYLOAD: u64 = 1 << 40;
 #[derive(Clone, Debug)]
 pub(crate) struct Flight {
     pub(crate) transfer: Transfer,
-    /// The next transfer of the same source, target and virtual network, which must not be noticed before the first packet of this one.
+    /// The next transfer of the same source, target and virtual network, which must not be noticed before the first
+    /// packet of this one.
     successor: u32,
     /// The one before it has not been noticed.
     waits: bool,
@@ -33,8 +34,8 @@ pub(crate) struct Flight {
 pub(crate) struct Flights {
     slots: Vec<Flight>,
     free: Vec<u32>,
-    /// Per source: the newest transfer in flight to each (target, virtual network), while its first packet is not noticed. Sorted: the
-    /// pairs in use at one time are few.
+    /// Per source: the newest transfer in flight to each (target, virtual network), while its first packet is not
+    /// noticed. Sorted: the pairs in use at one time are few.
     newest: Vec<Vec<(u64, u32)>>,
     /// Per node: when the path within it is free.
     intra_node_free: Vec<u64>,

@@ -1,20 +1,22 @@
 //! The flow network: messages as fluids that share PCIe and links max-min fairly.
 //!
-//! A message larger than [`FlowConfig::direct_up_to`](crate::FlowConfig::direct_up_to) is a flow over the PCIe of both nodes and the links
-//! of its path. Its rate counts payload; on a link it takes more by its headers. When its last byte has drained it still needs what the
-//! packet network would need to fill its stages, so that a message alone takes the same time on both. Smaller messages skip the solver:
-//! they pass the gates of the NICs at both ends, first come, first served, and neither take bandwidth from flows nor lose any to them.
+//! A message larger than [`FlowConfig::direct_up_to`](crate::FlowConfig::direct_up_to) is a flow over the PCIe of both
+//! nodes and the links of its path. Its rate counts payload; on a link it takes more by its headers. When its last byte
+//! has drained it still needs what the packet network would need to fill its stages, so that a message alone takes the
+//! same time on both. Smaller messages skip the solver: they pass the gates of the NICs at both ends, first come, first
+//! served, and neither take bandwidth from flows nor lose any to them.
 //!
-//! **The path** is that of the routing. Where a routing spreads the packets of one message over several links (adaptive routing does),
-//! these links are one resource with the sum of their rates: perfect spreading.
+//! **The path** is that of the routing. Where a routing spreads the packets of one message over several links (adaptive
+//! routing does), these links are one resource with the sum of their rates: perfect spreading.
 //!
-//! **A multicast** is one flow over all links of its tree and the PCIe of all its targets: the narrowest of them gives its rate.
+//! **A multicast** is one flow over all links of its tree and the PCIe of all its targets: the narrowest of them gives
+//! its rate.
 //!
-//! **Rates** are integers (bytes per second), times picoseconds, and what is left of a flow 10^-12 bytes: byte per second times picosecond.
-//! Starts and ends of one instant are solved together, a picosecond later. An allocation is max-min fair when it fits and every flow has a
-//! *bottleneck*: a full resource on which no other flow is faster. So after a change only flows that lost their bottleneck are solved
-//! again, with the others fixed, and when a fixed one is found without a bottleneck after that, it joins them. Equality is judged to 1 in
-//! 2^18.
+//! **Rates** are integers (bytes per second), times picoseconds, and what is left of a flow 10^-12 bytes: byte per
+//! second times picosecond. Starts and ends of one instant are solved together, a picosecond later. An allocation is
+//! max-min fair when it fits and every flow has a *bottleneck*: a full resource on which no other flow is faster. So
+//! after a change only flows that lost their bottleneck are solved again, with the others fixed, and when a fixed one
+//! is found without a bottleneck after that, it joins them. Equality is judged to 1 in 2^18.
 
 mod watch;
 
@@ -31,8 +33,8 @@ use std::collections::BinaryHeap;
 /// Weights of flows and capacities have this many bits below the point.
 const WEIGHT_BITS: u32 = 16;
 const ONE: u64 = 1 << WEIGHT_BITS;
-/// In one solve, shares that differ by less than 1 in 2^this get one rate, the lowest of them: symmetric flows then end at the same
-/// picosecond and are solved together.
+/// In one solve, shares that differ by less than 1 in 2^this get one rate, the lowest of them: symmetric flows then end
+/// at the same picosecond and are solved together.
 const SNAP_BITS: u32 = 20;
 /// Rates are taken as equal when they differ by less than 1 in 2^this.
 const EQUAL_BITS: u32 = 18;
@@ -102,7 +104,8 @@ pub struct FlowNetwork {
     direct_up_to: u64,
     flights: Flights,
     endpoints: Endpoints,
-    /// Every flow over PCIe also takes the host link, and at least as much of it: a PCIe that is not slower never limits.
+    /// Every flow over PCIe also takes the host link, and at least as much of it: a PCIe that is not slower never
+    /// limits.
     pcie_limits: bool,
     /// By transfer slot.
     flows: Vec<Flow>,
@@ -356,7 +359,8 @@ impl FlowNetwork {
         }
     }
 
-    /// Once for all starts and ends of an instant: a picosecond later, because other models may have more to start at this one.
+    /// Once for all starts and ends of an instant: a picosecond later, because other models may have more to start at
+    /// this one.
     fn solve_later(&mut self, now: SimTime, out: &mut impl Out) {
         let at = now.as_ps() + 1;
         if self.solve_at != at {
@@ -550,8 +554,8 @@ impl FlowNetwork {
         }
     }
 
-    /// Includes fixed flows that have no bottleneck any more, or that are faster than a solved flow at its bottleneck. False when
-    /// there are none: the rates are max-min fair.
+    /// Includes fixed flows that have no bottleneck any more, or that are faster than a solved flow at its bottleneck.
+    /// False when there are none: the rates are max-min fair.
     fn widen(&mut self, all: bool) -> bool {
         let before = self.solving.len();
         for index in 0..self.touched.len() {

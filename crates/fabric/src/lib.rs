@@ -2,7 +2,8 @@
 //!
 //! A [`Transfer`] is one message from NIC to NIC. [`Network::start`] sends it; the network schedules
 //! [`Event`]s of its own through [`Out`], gets them back in [`Network::handle`], and tells by a
-//! [`Notice`] when the source memory has been read, when the header is in the target NIC, and when the last byte is through.
+//! [`Notice`] when the source memory has been read, when the header is in the target NIC, and when the last byte is
+//! through.
 //!
 //! * [`config`] — rates, latencies, buffers: all that a machine file says about the network.
 //! * [`packet`] — packets, virtual channels, finite buffers with credits, arbitration, cut-through.
@@ -13,10 +14,10 @@
 //! * [`timing`] — the closed form of one message alone, which all three keep to.
 //! * [`driver`] — a network driven by itself, for tests, benches and synthetic traffic.
 //!
-//! The way of a transfer: the source's PCIe (when [`Transfer::source_dma`]), the host link, switches and the links between them, the
-//! host link of the target, the target's PCIe (when [`Transfer::target_dma`]). PCIe is a bandwidth here, one server per node and
-//! direction; the constant latencies of PCIe and of the NIC belong to the NIC model. Between ranks of one node
-//! (`source == target`) a transfer takes the node's own path and neither NIC link nor PCIe.
+//! The way of a transfer: the source's PCIe (when [`Transfer::source_dma`]), the host link, switches and the links
+//! between them, the host link of the target, the target's PCIe (when [`Transfer::target_dma`]). PCIe is a bandwidth
+//! here, one server per node and direction; the constant latencies of PCIe and of the NIC belong to the NIC model.
+//! Between ranks of one node (`source == target`) a transfer takes the node's own path and neither NIC link nor PCIe.
 //!
 //! ```
 //! use narrows_fabric::{NetworkConfig, Notice, Transfer, TransferId, driver::Driver};
@@ -26,7 +27,8 @@
 //! let config = NetworkConfig::default();
 //! let mut network = Driver::new(&config, FatTree::k_ary_n_tree(4, 2).unwrap().build()).unwrap();
 //! let put = Transfer {
-//!     id: TransferId(0), source: 0, target: 15, virtual_network: 0, payload: Bytes(1 << 20), source_dma: true, target_dma: true,
+//!     id: TransferId(0), source: 0, target: 15, virtual_network: 0, payload: Bytes(1 << 20), source_dma: true,
+//!     target_dma: true,
 //! };
 //! network.start(put);
 //! network.run();
@@ -86,13 +88,13 @@ pub struct TransferId(pub u32);
 /// What happens to a transfer. Each of the three comes exactly once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// The last payload byte has left the source's memory. At the start already, from within [`Network::start`], when there is
-    /// nothing to read (no DMA at the source, or no payload).
+    /// The last payload byte has left the source's memory. At the start already, from within [`Network::start`], when
+    /// there is nothing to read (no DMA at the source, or no payload).
     SourceDone(TransferId),
     /// The header has reached the target NIC. In start order between one (source, target, virtual network).
     HeadArrived(TransferId),
-    /// The last payload byte has been accepted by the target's PCIe (or its NIC, for no DMA). Always after HeadArrived, in the order
-    /// of notices; both may have the same time.
+    /// The last payload byte has been accepted by the target's PCIe (or its NIC, for no DMA). Always after HeadArrived,
+    /// in the order of notices; both may have the same time.
     TailArrived(TransferId),
 }
 
@@ -128,9 +130,9 @@ pub struct PacketArrival {
     pub wire: u32,
 }
 
-/// Looks at a network at work. What is not overridden costs nothing on the packet network; the flow network tells of [`Observer::sent`]
-/// (messages, with their time on the link if they share it with nobody) and [`Observer::flows`] alone. Links are numbered as in the
-/// topology; a lane is `virtual network x virtual channels + channel`.
+/// Looks at a network at work. What is not overridden costs nothing on the packet network; the flow network tells of
+/// [`Observer::sent`] (messages, with their time on the link if they share it with nobody) and [`Observer::flows`]
+/// alone. Links are numbered as in the topology; a lane is `virtual network x virtual channels + channel`.
 pub trait Observer {
     /// A packet begins to leave on a link.
     #[inline]
@@ -157,8 +159,9 @@ pub trait Observer {
 
 /// Where a network's effects go.
 pub trait Out {
-    /// Schedule `event` for the network itself. `source`: the ordering key, below 2^22 (a host, a switch, or their number). Keys of
-    /// other models must be apart from these, since an event is ordered by time, key and the key's own sequence.
+    /// Schedule `event` for the network itself. `source`: the ordering key, below 2^22 (a host, a switch, or their
+    /// number). Keys of other models must be apart from these, since an event is ordered by time, key and the key's own
+    /// sequence.
     fn schedule(&mut self, at: SimTime, source: u32, event: Event);
     /// Something happened now.
     fn notice(&mut self, notice: Notice);
@@ -332,8 +335,9 @@ impl Network {
         Ok(Tree::new(topology, source, targets))
     }
 
-    /// Sends one message to all targets of a tree, copied by the switches: `transfers` differ in their targets, which are those of the tree
-    /// in its order, and their numbers alone, and each has its notices. The message is read once from the source's memory.
+    /// Sends one message to all targets of a tree, copied by the switches: `transfers` differ in their targets, which
+    /// are those of the tree in its order, and their numbers alone, and each has its notices. The message is read once
+    /// from the source's memory.
     ///
     /// # Panics
     /// As [`Network::start`], and when the transfers are not as said.
@@ -369,8 +373,8 @@ impl Network {
         }
     }
 
-    /// Shows `observer` the network at work from now on; false, and nothing, on the LogGP network, which has no links. Without one it costs
-    /// a test per event.
+    /// Shows `observer` the network at work from now on; false, and nothing, on the LogGP network, which has no links.
+    /// Without one it costs a test per event.
     pub fn observe(&mut self, observer: Box<dyn Observer + Send>) -> bool {
         match self {
             Network::Packet(network) => network.observe(observer),

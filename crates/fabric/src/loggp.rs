@@ -1,8 +1,9 @@
 //! The LogGP network: latency per path, a gap per message and per byte at both ends, nothing in between.
 //!
-//! A message waits for its sender's NIC, holds it for `max(g, payload G)`, needs `L` to the target, waits for the target's NIC and
-//! holds that as long; NICs serve in the order of arrival. `L` and `G` come from the path (then a message alone takes exactly as
-//! long as on the packet network) or are fixed. A multicast takes its sender's NIC once, for the longest of its targets.
+//! A message waits for its sender's NIC, holds it for `max(g, payload G)`, needs `L` to the target, waits for the
+//! target's NIC and holds that as long; NICs serve in the order of arrival. `L` and `G` come from the path (then a
+//! message alone takes exactly as long as on the packet network) or are fixed. A multicast takes its sender's NIC once,
+//! for the longest of its targets.
 
 use crate::config::{ConfigError, Derived, LogGpConfig, NetworkConfig};
 use crate::endpoints::Endpoints;
@@ -51,7 +52,8 @@ impl LogGpNetwork {
             Derived::FromPath => path.head,
             Derived::Fixed(latency) => latency,
         };
-        // From the path, the time between head and tail is what the packet network has. A fixed G leaves payload times G.
+        // From the path, the time between head and tail is what the packet network has. A fixed G leaves payload times
+        // G.
         let tail = match self.config.rate {
             Derived::FromPath => head + (path.tail - path.head),
             Derived::Fixed(_) => head + SimTime(body),

@@ -1,8 +1,8 @@
 //! Trees along which switches copy a message.
 //!
-//! A tree has the minimal way from its source to each of its targets, and one copy of a packet on each of its links. In fat trees the
-//! source chooses the way up (S-mod-K), so that there is one. Its channels are those of minimal routing, so that copies wait for buffers in
-//! the same order as other packets.
+//! A tree has the minimal way from its source to each of its targets, and one copy of a packet on each of its links. In
+//! fat trees the source chooses the way up (S-mod-K), so that there is one. Its channels are those of minimal routing,
+//! so that copies wait for buffers in the same order as other packets.
 
 use narrows_topology::{RouteState, Routing, RoutingKind, RoutingOptions, Shape, Topology, Vertex};
 
@@ -50,8 +50,8 @@ pub enum TreeError {
 }
 
 impl Tree {
-    /// The tree from `source` to `targets`, which are in rising order, without the source. Takes time and memory in proportion to the links
-    /// of all ways.
+    /// The tree from `source` to `targets`, which are in rising order, without the source. Takes time and memory in
+    /// proportion to the links of all ways.
     ///
     /// # Panics
     /// When a host does not exist, or the targets are not as said.
@@ -61,8 +61,9 @@ impl Tree {
             "targets in rising order, without the source"
         );
         let mut routing = minimal(topology);
-        // Before the dateline of a ring, packets that will cross it take the low channel and the others the high one. Of both together the
-        // copy for all takes the low one: those who leave the ring earlier have a part of the way of those who cross.
+        // Before the dateline of a ring, packets that will cross it take the low channel and the others the high one.
+        // Of both together the copy for all takes the low one: those who leave the ring earlier have a part of the way
+        // of those who cross.
         let rings = matches!(topology.shape(), Shape::Torus(_));
         let mut places: Vec<Vec<Branch>> = vec![Vec::new()];
         for &target in targets {
@@ -148,8 +149,8 @@ mod tests {
 
     #[test]
     fn a_tree_has_one_way_up_and_every_link_once() {
-        // 4-ary 3-tree: from host 0 to all others: 1 injection, 2 up, 4 pods less its own 3 down from the top, 3 x 4 + 3 below them, 63 to
-        // hosts.
+        // 4-ary 3-tree: from host 0 to all others: 1 injection, 2 up, 4 pods less its own 3 down from the top, 3 x 4 +
+        // 3 below them, 63 to hosts.
         let topology = FatTree::k_ary_n_tree(4, 3).unwrap().build();
         let targets: Vec<u32> = (1..64).collect();
         let tree = Tree::new(&topology, 0, &targets);

@@ -1,16 +1,17 @@
 //! The event loop: a network with something at its hosts that sends and receives, on several threads.
 //!
-//! The packet network is cut into regions: groups of a dragonfly, pods of a fat tree. Each has its own events, packets and [`Agent`]. Nothing that
-//! happens in one reaches another before the latency of a link between them has passed, so all regions can run through a window of that
-//! length by themselves (conservative windows: Chandy and Misra 1979; bounded by the lookahead, Lubachevsky 1989) and hand over what they
-//! send each other at its end. A region's state fits the nearest cache, which is why a single thread does it this way, too.
+//! The packet network is cut into regions: groups of a dragonfly, pods of a fat tree. Each has its own events, packets
+//! and [`Agent`]. Nothing that happens in one reaches another before the latency of a link between them has passed, so
+//! all regions can run through a window of that length by themselves (conservative windows: Chandy and Misra 1979;
+//! bounded by the lookahead, Lubachevsky 1989) and hand over what they send each other at its end. A region's state
+//! fits the nearest cache, which is why a single thread does it this way, too.
 //!
-//! What travels with a message beside its bytes is a [`Agent::Letter`]: it is with the agent of the target before anything of the message is.
-//! The flow and the LogGP network have one region.
+//! What travels with a message beside its bytes is a [`Agent::Letter`]: it is with the agent of the target before
+//! anything of the message is. The flow and the LogGP network have one region.
 //!
-//! **Order.** Events of a region are ordered by time, then by what they are and by the link or host where they happen: never by who was
-//! first to schedule them. So everything that happens is the same however the network is cut and on any number of threads.
-//! [`Fabric::digest`] puts together one digest per host, in the order of the hosts.
+//! **Order.** Events of a region are ordered by time, then by what they are and by the link or host where they happen:
+//! never by who was first to schedule them. So everything that happens is the same however the network is cut and on
+//! any number of threads. [`Fabric::digest`] puts together one digest per host, in the order of the hosts.
 //!
 //! ```
 //! use narrows_fabric::parallel::{Agent, Context, Fabric};
@@ -27,7 +28,8 @@
 //!     fn timer(&mut self, host: u32, _order: u32, _event: (), fabric: &mut Context<'_>) {
 //!         let target = (host + 1) % self.hosts;
 //!         fabric.start(Transfer {
-//!             id: TransferId(0), source: host, target, virtual_network: 0, payload: Bytes(10_000), source_dma: true, target_dma: true,
+//!             id: TransferId(0), source: host, target, virtual_network: 0, payload: Bytes(10_000), source_dma: true,
+//!             target_dma: true,
 //!         });
 //!     }
 //!     fn tail(&mut self, arrival: &Arrival, _fabric: &mut Context<'_>) {
@@ -60,11 +62,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError};
 
-/// What is at the hosts of a region: sources of messages, and whatever counts what arrives. Every function is called in the order of
-/// simulated time; which of several at one time comes first does not depend on the regions.
+/// What is at the hosts of a region: sources of messages, and whatever counts what arrives. Every function is called in
+/// the order of simulated time; which of several at one time comes first does not depend on the regions.
 pub trait Agent: Observer + Send + Sized {
-    /// Of a message, this agent is told only [`Agent::delivered`], as soon as it is known, and neither [`Agent::source_done`] nor
-    /// [`Agent::head`] nor [`Agent::tail`] at their times. Saves three events per message. On the packet network only.
+    /// Of a message, this agent is told only [`Agent::delivered`], as soon as it is known, and neither
+    /// [`Agent::source_done`] nor [`Agent::head`] nor [`Agent::tail`] at their times. Saves three events per message.
+    /// On the packet network only.
     const EARLY: bool = false;
     /// [`Fabric::digest`] is asked for.
     const DIGEST: bool = true;
@@ -77,7 +80,8 @@ pub trait Agent: Observer + Send + Sized {
     fn timer(&mut self, host: u32, order: u32, event: Self::Event, fabric: &mut Context<'_, Self::Event, Self::Letter>);
     /// A letter for a host of the region; see [`Context::post`].
     fn letter(&mut self, _host: u32, _letter: Self::Letter, _fabric: &mut Context<'_, Self::Event, Self::Letter>) {}
-    /// The last payload byte of a transfer has left the memory of `host`; only for those with [`Transfer::source_dma`] and a payload.
+    /// The last payload byte of a transfer has left the memory of `host`; only for those with [`Transfer::source_dma`]
+    /// and a payload.
     fn source_done(&mut self, _host: u32, _id: TransferId, _fabric: &mut Context<'_, Self::Event, Self::Letter>) {}
     /// The header of a message is in the target's NIC. Messages between two hosts may overtake each other.
     fn head(&mut self, _arrival: &Arrival, _fabric: &mut Context<'_, Self::Event, Self::Letter>) {}
@@ -121,14 +125,16 @@ impl<E, L> Context<'_, E, L> {
         SimTime(self.now)
     }
 
-    /// Starts a transfer now. Its source must be a host of the region; its number unique among those of that source in flight.
+    /// Starts a transfer now. Its source must be a host of the region; its number unique among those of that source in
+    /// flight.
     #[inline]
     pub fn start(&mut self, transfer: Transfer) {
         self.wishes.starts.push(transfer);
     }
 
-    /// Sends one message to all targets of a tree, copied by the switches; `transfer` has the first target, its number is below 2^31. It
-    /// arrives at every target, under this number. Where there are several regions there is no [`Context::tree`].
+    /// Sends one message to all targets of a tree, copied by the switches; `transfer` has the first target, its number
+    /// is below 2^31. It arrives at every target, under this number. Where there are several regions there is no
+    /// [`Context::tree`].
     pub fn multicast(&mut self, tree: &Arc<Tree>, transfer: Transfer) {
         self.wishes.copied.push((Arc::clone(tree), transfer));
     }
@@ -148,14 +154,16 @@ impl<E, L> Context<'_, E, L> {
         }
     }
 
-    /// Sets a timer of a host of the region. At one time timers strike by host, then `order`: no two of one host have both in common.
+    /// Sets a timer of a host of the region. At one time timers strike by host, then `order`: no two of one host have
+    /// both in common.
     #[inline]
     pub fn timer(&mut self, at: SimTime, host: u32, order: u32, event: E) {
         self.wishes.timers.push((at.as_ps().max(self.now), host, order, event));
     }
 
-    /// Gives the agent of `host` a letter: at once if it is this one, else before the next window, which is before anything that is started now
-    /// can arrive. `effect`: nothing comes of it before that time, which is at least that of the way there; [`SimTime::MAX`] where nothing does.
+    /// Gives the agent of `host` a letter: at once if it is this one, else before the next window, which is before
+    /// anything that is started now can arrive. `effect`: nothing comes of it before that time, which is at least that
+    /// of the way there; [`SimTime::MAX`] where nothing does.
     #[inline]
     pub fn post(&mut self, host: u32, effect: SimTime, letter: L) {
         self.wishes.letters.push((host, effect.as_ps(), letter));
@@ -550,8 +558,8 @@ fn inner<T>(mutex: &mut Mutex<T>) -> &mut T {
 }
 
 impl<A: Agent> Fabric<A> {
-    /// The network of `config` on `topology`: that of packets cut along its groups, the others whole. `agent` makes that of a region for a
-    /// list of its hosts.
+    /// The network of `config` on `topology`: that of packets cut along its groups, the others whole. `agent` makes
+    /// that of a region for a list of its hosts.
     ///
     /// # Errors
     /// See [`ConfigError`].
@@ -560,8 +568,8 @@ impl<A: Agent> Fabric<A> {
         Fabric::with_regions(config, topology, regions, agent)
     }
 
-    /// As [`Fabric::new`], with the region of every switch, numbered without a gap. With links without latency between regions, and on the
-    /// networks that are not of packets, there is one region.
+    /// As [`Fabric::new`], with the region of every switch, numbered without a gap. With links without latency between
+    /// regions, and on the networks that are not of packets, there is one region.
     ///
     /// # Errors
     /// See [`ConfigError`].
@@ -641,8 +649,8 @@ impl<A: Agent> Fabric<A> {
         self.run_while(time, threads, &mut |_| true);
     }
 
-    /// As [`Fabric::run_until`], for as long as `go_on`, asked now and then with the time that has been reached, says so: at moments that do
-    /// not depend on the threads. False if it did not.
+    /// As [`Fabric::run_until`], for as long as `go_on`, asked now and then with the time that has been reached, says
+    /// so: at moments that do not depend on the threads. False if it did not.
     pub fn run_while(&mut self, time: SimTime, threads: usize, go_on: &mut (dyn FnMut(SimTime) -> bool + Send)) -> bool {
         let end = time.as_ps().saturating_add(1);
         let threads = threads.clamp(1, self.parts.len());
@@ -717,7 +725,8 @@ impl<A: Agent> Fabric<A> {
         result
     }
 
-    /// Shows `observer` a network that is not of packets at work, which only agents see; false, and nothing, where there are no links.
+    /// Shows `observer` a network that is not of packets at work, which only agents see; false, and nothing, where
+    /// there are no links.
     pub fn observe(&mut self, observer: Box<dyn Observer + Send>) -> bool {
         match &mut inner(&mut self.parts[0]).model {
             Model::Packet(_) => false,
@@ -816,7 +825,8 @@ impl<A: Agent> Fabric<A> {
         mail + self.parts.iter().map(packets).sum::<usize>()
     }
 
-    /// Counts every byte of every buffer: free, on its way back, or held by a packet. Slow. The networks without packets have no buffers.
+    /// Counts every byte of every buffer: free, on its way back, or held by a packet. Slow. The networks without
+    /// packets have no buffers.
     ///
     /// # Errors
     /// The first lane where they do not add up to its buffer.
@@ -838,7 +848,8 @@ impl<A: Agent> Fabric<A> {
 /// How long regions can do without each other: the latency of a link between them, and a bit.
 #[derive(Clone, Debug)]
 struct Lookahead {
-    /// By speed of the links between regions: their latency, until the head of a packet asks for an output, and times on the wire.
+    /// By speed of the links between regions: their latency, until the head of a packet asks for an output, and times
+    /// on the wire.
     links: Vec<(u64, u64, Timer)>,
     /// Times on the fastest link of all.
     fastest: Timer,
@@ -869,9 +880,10 @@ impl Lookahead {
         Lookahead { links, fastest, whole: config.forwarding == Forwarding::StoreAndForward, most }
     }
 
-    /// `least`: no packet that has come over such a link so far was smaller. The head of a packet asks for an output after the link and the
-    /// switch's pipeline; credits are back after the time of the packet on the link that it goes on with, and the link. A smaller one that is injected meanwhile has to come
-    /// over such a link before there are credits to give back for it.
+    /// `least`: no packet that has come over such a link so far was smaller. The head of a packet asks for an output
+    /// after the link and the switch's pipeline; credits are back after the time of the packet on the link that it goes
+    /// on with, and the link. A smaller one that is injected meanwhile has to come over such a link before there are
+    /// credits to give back for it.
     fn with(&self, least: u32) -> u64 {
         let link = |&(latency, pipeline, timer): &(u64, u64, Timer)| {
             let whole = if self.whole { timer.time(least) } else { 0 };

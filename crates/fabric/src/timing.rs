@@ -1,11 +1,12 @@
 //! One message alone on the network: the closed form that all three networks keep to.
 //!
-//! A packet passes a row of stages: it is read over PCIe, sent over the host link, over links between switches, over the
-//! target's host link, and written over PCIe. It is read whole before it is sent, and has arrived whole before it is written; between
-//! links it is cut through: the head goes on after the switch latency, or as soon after it as a faster output will not run dry (or, with
-//! store-and-forward, when its tail has come). With `n`
-//! equal packets, stage `i` begins with packet `k` at `c_i + (k - 1) M_i`, where `c_i` is the way of the first packet and `M_i` the
-//! longest service time up to the stage; the last packet, which may be shorter, is then followed by itself.
+//! A packet passes a row of stages: it is read over PCIe, sent over the host link, over links between switches, over
+//! the target's host link, and written over PCIe. It is read whole before it is sent, and has arrived whole before it
+//! is written; between links it is cut through: the head goes on after the switch latency, or as soon after it as a
+//! faster output will not run dry (or, with store-and-forward, when its tail has come). With `n`
+//! equal packets, stage `i` begins with packet `k` at `c_i + (k - 1) M_i`, where `c_i` is the way of the first packet
+//! and `M_i` the longest service time up to the stage; the last packet, which may be shorter, is then followed by
+//! itself.
 
 use crate::Transfer;
 use crate::config::{Forwarding, LinkConfig, NetworkConfig};
@@ -205,7 +206,8 @@ impl Costs {
         let mut walk = Walk { turns, only, first: 0, longest: read.0, last: if only { 0 } else { turns * read.0 + read.0 } };
         let source_done = if source_dma { walk.last + read.1 } else { 0 };
         walk.pass(host.full, read.0, read.1);
-        // A head goes on at once, when the next link is faster only so late that it does not run dry, or when its tail is there.
+        // A head goes on at once, when the next link is faster only so late that it does not run dry, or when its tail
+        // is there.
         let wait = |before: u64, after: u64| if self.store_and_forward { before } else { before.saturating_sub(after) };
         let mut before = host;
         let mut go_on = |after: Stage| {

@@ -23,7 +23,8 @@ fn an_incast_shares_to_one_nth() {
                 assert_near(&what, gigabytes_per_s(payload, times[2]), LINK / f64::from(n), 0.03);
             }
         }
-        // Through a tree: senders on other leaves than the target's. The last one is done when the link has carried all.
+        // Through a tree: senders on other leaves than the target's. The last one is done when the link has carried
+        // all.
         let tree = FatTree::k_ary_n_tree(4, 2).unwrap();
         let transfers: Vec<_> = (0..12).map(|index| message(index, index + 4, 0, payload)).collect();
         let last = run(&round_numbers(kind), &tree, &transfers).iter().map(|times| times[2]).max().unwrap();
@@ -75,7 +76,8 @@ fn shifts_on_a_full_bisection_tree_run_at_full_rate() {
 
 #[test]
 fn d_mod_k_collides_where_adaptive_does_not() {
-    // Hosts 0..4 of one leaf to hosts that have the same number modulo 4: one way up for all under D-mod-K, one each when adaptive.
+    // Hosts 0..4 of one leaf to hosts that have the same number modulo 4: one way up for all under D-mod-K, one each
+    // when adaptive.
     let tree = FatTree::k_ary_n_tree(4, 2).unwrap();
     let payload = 2 << 20;
     let transfers: Vec<_> = (0..3).map(|index| message(index, index, 4 * (index + 1), payload)).collect();
@@ -114,7 +116,8 @@ fn adaptive_permutations_run_near_full_rate_on_packet_and_flow() {
 
 #[test]
 fn virtual_networks_share_a_link_and_do_not_block_each_other() {
-    // A long message on network 0 to a target whose PCIe is slow fills its buffers; headers on network 1 pass it at once.
+    // A long message on network 0 to a target whose PCIe is slow fills its buffers; headers on network 1 pass it at
+    // once.
     let tree = FatTree::one_switch(4).unwrap();
     let config = NetworkConfig { pcie_rate: ByteRate(1_000_000_000), ..round_numbers(NetworkKind::Packet) };
     let mut driver = driver(&config, &tree);
@@ -132,7 +135,8 @@ fn virtual_networks_share_a_link_and_do_not_block_each_other() {
 
 #[test]
 fn short_messages_take_turns_with_long_ones() {
-    // Eight packets from each of two messages of one node: the second, started just after, is not behind all of the first.
+    // Eight packets from each of two messages of one node: the second, started just after, is not behind all of the
+    // first.
     let tree = FatTree::one_switch(4).unwrap();
     let times = run(&round_numbers(NetworkKind::Packet), &tree, &[message(0, 0, 1, 1_000_000), message(1, 0, 2, 8_000)]);
     // The window of 4 reads ahead belongs to the first message; then packets alternate: 4 + 2 x 8 packets of 104 ns.
@@ -193,8 +197,8 @@ fn textbook_max_min() {
         &[long(0, 0, 3), long(1, 1, 3), long(2, 2, 3), long(3, 0, 4)],
         &[10.0 / 3.0, 10.0 / 3.0, 10.0 / 3.0, 20.0 / 3.0],
     );
-    // Bertsekas and Gallager's chain: sources of 3, 2 and 1 flows. Host 0 sends three (10/3 each); one of them meets two others at
-    // host 4 (2 x 10/3 left for them: still 10/3), and so on down the chain.
+    // Bertsekas and Gallager's chain: sources of 3, 2 and 1 flows. Host 0 sends three (10/3 each); one of them meets
+    // two others at host 4 (2 x 10/3 left for them: still 10/3), and so on down the chain.
     check(
         "chain",
         &[long(0, 0, 3), long(1, 0, 4), long(2, 0, 5), long(3, 1, 5), long(4, 1, 6), long(5, 2, 6)],
@@ -204,8 +208,8 @@ fn textbook_max_min() {
 
 #[test]
 fn rates_follow_starts_and_ends() {
-    // Two of 10 MB into one host: half each. The second starts when 5 MB of the first are through, so: alone 0.52 ms, together for
-    // 2 x 0.52 ms (5 MB of the first, 5 of the second), then 5 MB of the second alone in 0.52 ms.
+    // Two of 10 MB into one host: half each. The second starts when 5 MB of the first are through, so: alone 0.52 ms,
+    // together for 2 x 0.52 ms (5 MB of the first, 5 of the second), then 5 MB of the second alone in 0.52 ms.
     let tree = FatTree::one_switch(4).unwrap();
     for kind in SHARED {
         let mut driver = driver(&round_numbers(kind), &tree);
@@ -233,7 +237,8 @@ fn after_a_rest_earlier_traffic_makes_no_difference() {
             driver.rest();
         }
         let start = driver.now();
-        // While the wire is busy with virtual network 1, two messages of virtual network 0 become ready: one read from memory, one not.
+        // While the wire is busy with virtual network 1, two messages of virtual network 0 become ready: one read from
+        // memory, one not.
         driver.start(Transfer { virtual_network: 1, source_dma: false, ..message(0, 0, 3, 9000) });
         driver.start(message(1, 0, 3, 1000));
         driver.start(Transfer { source_dma: false, ..message(2, 0, 3, 1000) });

@@ -1,4 +1,5 @@
-//! Multicasts copied by the switches: alone as fast as one message, one packet on each link of the tree, nothing lost or held for ever.
+//! Multicasts copied by the switches: alone as fast as one message, one packet on each link of the tree, nothing lost
+//! or held for ever.
 
 #![allow(clippy::unwrap_used, reason = "a test stops where its input is wrong")]
 
@@ -93,7 +94,8 @@ fn alone_every_target_has_it_when_it_would_have_a_message_of_its_own() {
     }
 }
 
-/// A broadcast of 1 MB costs the injection of 1 MB, with the time of the last hop behind; the narrowest link of the tree bounds it.
+/// A broadcast of 1 MB costs the injection of 1 MB, with the time of the last hop behind; the narrowest link of the
+/// tree bounds it.
 #[test]
 fn the_narrowest_link_bounds_it() {
     for kind in [NetworkKind::Packet, NetworkKind::Flow] {
@@ -139,7 +141,8 @@ fn pauses_are_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::default())]
 
-    /// Multicasts among other messages, in buffers down to a single packet, with detours and fronts: every copy arrives once and no byte of a buffer is lost.
+    /// Multicasts among other messages, in buffers down to a single packet, with detours and fronts: every copy arrives
+    /// once and no byte of a buffer is lost.
     #[test]
     fn copies_and_credits_are_kept(
         list in prop::collection::vec((0u64..20_000, 0u32..20, any::<u64>(), 0u64..9_000, any::<bool>()), 1..25),

@@ -1,4 +1,5 @@
-//! Links with a rate and a latency of their own, from graph files: times by hand, the closed form, shares, and headroom.
+//! Links with a rate and a latency of their own, from graph files: times by hand, the closed form, shares, and
+//! headroom.
 
 #![allow(clippy::unwrap_used, reason = "a test stops where its input is wrong")]
 
@@ -31,8 +32,8 @@ fn run(config: &NetworkConfig, topology: &Topology, transfers: &[Transfer]) -> V
 
 #[test]
 fn latencies_add_up_and_the_slow_link_sets_the_rate() {
-    // A header: 4 ns on the first link, 200 ns to a, 150 to b, 1000 to c, 150 to d, 200 to the node, four switches of 100 ns; behind the slow link, where
-    // it takes 10 ns, it waits for the 6 ns that a faster one would run dry in.
+    // A header: 4 ns on the first link, 200 ns to a, 150 to b, 1000 to c, 150 to d, 200 to the node, four switches of
+    // 100 ns; behind the slow link, where it takes 10 ns, it waits for the 6 ns that a faster one would run dry in.
     let header = SimTime::from_ns(4 + 200 + 150 + 1000 + 150 + 200 + 4 * 100 + 6);
     // A packet of 1000 + 40 bytes: 104 ns, on the slow link 260 ns.
     let packet = Transfer { source_dma: false, target_dma: false, ..message(0, 0, 1, 1000) };
@@ -51,7 +52,8 @@ fn latencies_add_up_and_the_slow_link_sets_the_rate() {
 
 #[test]
 fn flows_share_every_link_by_its_own_rate() {
-    // Nodes 0 to 2 of a to node 3 to 5 of d, b and c between: two share the link of 3 GB/s, the third has its own of 8 GB/s.
+    // Nodes 0 to 2 of a to node 3 to 5 of d, b and c between: two share the link of 3 GB/s, the third has its own of 8
+    // GB/s.
     let text = "hosts a 3\nhosts d 3\nlink a b bandwidth=3GB/s\nlink b d\nlink a c bandwidth=8GB/s\nlink c d\nhosts b 1\nhosts c 1\n";
     let topology = graph(text);
     // Nodes 6 and 7 are those of b and c.

@@ -1,4 +1,5 @@
-//! What holds for any traffic: everything arrives once, credits add up at every step, heads keep their order, rates are max-min fair.
+//! What holds for any traffic: everything arrives once, credits add up at every step, heads keep their order, rates are
+//! max-min fair.
 
 #![allow(clippy::unwrap_used, reason = "a test stops where its input is wrong")]
 
@@ -65,8 +66,8 @@ fn drive(driver: &mut Driver, transfers: &[(SimTime, Transfer)], mut each: impl 
     }
 }
 
-/// Each notice once per transfer; heads in start order per (source, target, virtual network), and after the tail of the one before if that is
-/// one packet; tails after heads, not before the closed form of a message alone.
+/// Each notice once per transfer; heads in start order per (source, target, virtual network), and after the tail of the
+/// one before if that is one packet; tails after heads, not before the closed form of a message alone.
 fn check_notices(driver: &Driver, transfers: &[(SimTime, Transfer)]) {
     let mut seen = vec![[None; 3]; transfers.len()];
     let mut last_head: BTreeMap<(u32, u32, u8), u32> = BTreeMap::new();
@@ -139,8 +140,8 @@ proptest! {
         check_notices(&driver, &list);
     }
 
-    /// Few pairs with many messages each, DMA and inline mixed, spread over many ways by adaptive routing: later headers do overtake
-    /// in the network, and are held at the target.
+    /// Few pairs with many messages each, DMA and inline mixed, spread over many ways by adaptive routing: later
+    /// headers do overtake in the network, and are held at the target.
     #[test]
     fn heads_of_a_pair_keep_their_order(list in transfers(80, 5_000), packet: bool) {
         let list: Vec<_> = list
@@ -169,7 +170,8 @@ proptest! {
         }
     }
 
-    /// After every solve, by the definition: nothing is overfull, and each flow has a full resource on which no flow is faster.
+    /// After every solve, by the definition: nothing is overfull, and each flow has a full resource on which no flow is
+    /// faster.
     #[test]
     fn flows_are_max_min_fair(list in transfers(60, 400_000), choice in 0u8..4, pcie in 5u64..30) {
         let config = config(NetworkKind::Flow, false, 4, pcie);

@@ -1,5 +1,6 @@
-//! Models of switches and links against what is known of them: saturation of FIFO and virtual output queues, shares of weighted
-//! arbitration, strict priority, age, store-and-forward by hand, and priority flow control with and without enough headroom.
+//! Models of switches and links against what is known of them: saturation of FIFO and virtual output queues, shares of
+//! weighted arbitration, strict priority, age, store-and-forward by hand, and priority flow control with and without
+//! enough headroom.
 
 #![allow(clippy::unwrap_used, reason = "a test stops where its input is wrong")]
 
@@ -16,7 +17,8 @@ use narrows_fabric::{
 use narrows_topology::{FatTree, Topology};
 use narrows_units::{ByteRate, Bytes, SimTime};
 
-/// Every host has a message of one packet under way to a random other host, and starts the next one as soon as its memory is read: as much as goes.
+/// Every host has a message of one packet under way to a random other host, and starts the next one as soon as its
+/// memory is read: as much as goes.
 struct Saturated {
     streams: Vec<(u32, Stream)>,
     hosts: u32,
@@ -52,7 +54,8 @@ impl Agent for Saturated {
     }
 }
 
-/// The share of the links that uniform traffic fills when every host sends what it can, after a tenth of the time; and what was counted.
+/// The share of the links that uniform traffic fills when every host sends what it can, after a tenth of the time; and
+/// what was counted.
 fn saturation(config: &NetworkConfig, topology: Topology, packets: u64) -> (f64, Statistics) {
     let hosts = topology.hosts();
     let mut fabric = Fabric::new(config, topology, |of_region| Saturated {
@@ -74,8 +77,9 @@ fn saturation(config: &NetworkConfig, topology: Topology, packets: u64) -> (f64,
 
 #[test]
 fn fifo_inputs_saturate_at_586_and_virtual_output_queues_near_1() {
-    // Karol, Hluchyj, Morgan (IEEE Trans. Comm. 1987): 2 - sqrt(2) = 0.586 for many ports, 0.655 for 4, 0.618 for 8, with all targets alike. Here no host sends
-    // to itself, and packets of one size drift apart in time, so that slots are not aligned; both move a few per cent.
+    // Karol, Hluchyj, Morgan (IEEE Trans. Comm. 1987): 2 - sqrt(2) = 0.586 for many ports, 0.655 for 4, 0.618 for 8,
+    // with all targets alike. Here no host sends to itself, and packets of one size drift apart in time, so that slots
+    // are not aligned; both move a few per cent.
     for (ports, expected, tolerance) in [(8, 0.618, 0.08), (128, 0.586, 0.05)] {
         let switch = || FatTree::one_switch(ports).unwrap().build();
         let fifo = NetworkConfig { queueing: Queueing::Fifo, ..round_numbers(NetworkKind::Packet) };
@@ -88,7 +92,8 @@ fn fifo_inputs_saturate_at_586_and_virtual_output_queues_near_1() {
     }
 }
 
-/// Uniform traffic of messages of one packet that keeps the times at which the links to the targets carried each source's packets.
+/// Uniform traffic of messages of one packet that keeps the times at which the links to the targets carried each
+/// source's packets.
 struct Carried {
     saturated: Saturated,
     spans: Vec<Vec<(SimTime, SimTime)>>,
@@ -116,7 +121,8 @@ impl Agent for Carried {
 
 #[test]
 fn a_crossbar_without_speedup_reads_an_input_once_at_a_time() {
-    // With speed-up 1 the packets of a source, and so of an input of the only switch, go one after the other; without a limit some go side by side.
+    // With speed-up 1 the packets of a source, and so of an input of the only switch, go one after the other; without a
+    // limit some go side by side.
     let overlaps = |speedup: u32| {
         let config = NetworkConfig { speedup, ..without_pcie_at_the_target() };
         let mut fabric = Fabric::new(&config, FatTree::one_switch(16).unwrap().build(), |hosts| Carried {
@@ -151,8 +157,8 @@ fn without_pcie_at_the_target() -> NetworkConfig {
 
 #[test]
 fn a_crossbar_of_speedup_2_is_no_limit() {
-    // Dai and Prabhakar (INFOCOM 2000): with a speed-up of 2, any maximal matching carries all that comes. Outputs here keep no packets of their own, but one
-    // that waits for an input gets it half a packet later.
+    // Dai and Prabhakar (INFOCOM 2000): with a speed-up of 2, any maximal matching carries all that comes. Outputs here
+    // keep no packets of their own, but one that waits for an input gets it half a packet later.
     let config = |speedup| NetworkConfig { speedup, buffer_per_channel: Bytes(64 * 1040), ..round_numbers(NetworkKind::Packet) };
     let share = |speedup| saturation(&config(speedup), FatTree::one_switch(32).unwrap().build(), 2000).0;
     let [one, two, all] = [1, 2, 0].map(share);
@@ -196,7 +202,8 @@ fn weighted_arbitration_shares_by_the_weights() {
     check("round robin", shares(&config(Arbitration::RoundRobin), &full), &[0.25; 4]);
     check("packets 1:2:3:4", shares(&config(Arbitration::WeightedPackets(vec![1, 2, 3, 4])), &full), &[0.1, 0.2, 0.3, 0.4]);
     check("bytes 1:2:3:4", shares(&config(Arbitration::WeightedBytes(vec![1, 2, 3, 4])), &full), &[0.1, 0.2, 0.3, 0.4]);
-    // Packets of 250 and 1000 bytes (290 and 1040 on the wire), equal weights: as many packets each, or as many bytes each.
+    // Packets of 250 and 1000 bytes (290 and 1040 on the wire), equal weights: as many packets each, or as many bytes
+    // each.
     let mixed = [250, 1000];
     check("packets of two sizes", shares(&config(Arbitration::WeightedPackets(vec![1, 1])), &mixed), &[0.2, 0.8]);
     let per_byte = [250.0 / 290.0, 1000.0 / 1040.0];
@@ -220,7 +227,8 @@ fn strict_priority_goes_first_whatever_the_arbitration() {
 
 #[test]
 fn by_age_what_left_its_nic_first_goes_first() {
-    // While the link to host 0 is busy, packets come to the switch from hosts 3, 2 and 1, in this order of their injection.
+    // While the link to host 0 is busy, packets come to the switch from hosts 3, 2 and 1, in this order of their
+    // injection.
     let tree = FatTree::one_switch(8).unwrap();
     let order = |arbitration: Arbitration| {
         let config = NetworkConfig { arbitration, ..round_numbers(NetworkKind::Packet) };
@@ -240,7 +248,8 @@ fn by_age_what_left_its_nic_first_goes_first() {
         });
         tails.collect::<Vec<_>>()
     };
-    // All of them are older than the end of the long message. By turns, the long message's virtual network goes round with the others.
+    // All of them are older than the end of the long message. By turns, the long message's virtual network goes round
+    // with the others.
     assert_eq!(order(Arbitration::Age), [3, 2, 1, 0]);
     assert_ne!(order(Arbitration::RoundRobin), [3, 2, 1, 0], "the test sees the difference");
 }
@@ -289,7 +298,8 @@ fn paused(xoff: u64, buffer: u64) -> NetworkConfig {
 
 #[test]
 fn the_headroom_is_what_the_fact_sheet_says() {
-    // Host links: there and back 400 ns, switch 100 ns, a packet in the way 104 ns, the frame 8.4 ns: 612.4 ns of 10 B, and a packet that was begun.
+    // Host links: there and back 400 ns, switch 100 ns, a packet in the way 104 ns, the frame 8.4 ns: 612.4 ns of 10 B,
+    // and a packet that was begun.
     let config = paused(4, 32);
     let FlowControl::Pause(pause) = config.flow_control else { unreachable!() };
     let topology = FatTree::k_ary_n_tree(4, 2).unwrap().build();
@@ -314,7 +324,8 @@ fn with_enough_headroom_nothing_is_lost_and_with_too_little_it_is_counted() {
         // The last notice; frames and wake-ups that are out of date come later.
         (driver.network().statistics(), driver.notices().last().unwrap().0)
     };
-    // Exactly the headroom that is needed above the threshold. Going on at 10 packets leaves more than the 612 ns, 6 packets, until new ones come.
+    // Exactly the headroom that is needed above the threshold. Going on at 10 packets leaves more than the 612 ns, 6
+    // packets, until new ones come.
     let config = paused(12, 12);
     let FlowControl::Pause(pause) = config.flow_control else { unreachable!() };
     let enough = NetworkConfig { buffer_per_channel: Bytes(12 * 1040 + config.headroom(&pause, &tree.clone().build()).0), ..config };
@@ -339,7 +350,8 @@ fn uniform_load_under_pauses_loses_nothing() {
 
 #[test]
 fn a_pause_ends_by_itself_and_is_repeated_until_the_buffer_has_drained() {
-    // Quanta for 1.024 us; the target's PCIe takes 100 ns per byte ... of 1000: the buffer drains one packet per 10 us, so one pause does not do.
+    // Quanta for 1.024 us; the target's PCIe takes 100 ns per byte ... of 1000: the buffer drains one packet per 10 us,
+    // so one pause does not do.
     let mut config = paused(2, 40);
     config.pcie_rate = ByteRate(100_000_000);
     let FlowControl::Pause(pause) = &mut config.flow_control else { unreachable!() };

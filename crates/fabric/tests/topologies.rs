@@ -1,4 +1,5 @@
-//! The networks on dragonflies, tori and the rest: the closed form over links of different rates, and no deadlock under pressure.
+//! The networks on dragonflies, tori and the rest: the closed form over links of different rates, and no deadlock under
+//! pressure.
 
 #![allow(clippy::unwrap_used, reason = "a test stops where its input is wrong")]
 
@@ -101,8 +102,9 @@ fn no_routing_locks_up_with_the_smallest_buffers() {
     }
 }
 
-/// The transpose, (x, y) to (y, x): with dimension order all packets of row y turn at (y, y), and the link into it carries 7 of 8 nodes' messages
-/// (Glass and Ni, "The turn model for adaptive routing", ISCA 1992). Spread over the minimal ways they take less long, and never longer ways.
+/// The transpose, (x, y) to (y, x): with dimension order all packets of row y turn at (y, y), and the link into it
+/// carries 7 of 8 nodes' messages (Glass and Ni, "The turn model for adaptive routing", ISCA 1992). Spread over the
+/// minimal ways they take less long, and never longer ways.
 #[test]
 fn adaptive_minimal_ways_spread_a_transpose() {
     let mesh = TorusParameters { lengths: vec![8, 8], wrap: false, board: 1, hosts_per_switch: 1, cables: 1, hosts: None };

@@ -16,8 +16,8 @@ fn three_levels() -> FatTree {
 
 #[test]
 fn headers_take_the_latencies_of_their_path() {
-    // Two host links of 200 ns, a switch of 100 ns, 4 ns for the 40 header bytes; each further level adds two links of 150 ns and
-    // two switches of 100 ns.
+    // Two host links of 200 ns, a switch of 100 ns, 4 ns for the 40 header bytes; each further level adds two links of
+    // 150 ns and two switches of 100 ns.
     for (target, expected_ns) in [(1, 504), (2, 1004), (7, 1504)] {
         for kind in KINDS {
             let times = run(&round_numbers(kind), &three_levels(), &[message(0, 0, target, 0)]);
@@ -29,8 +29,8 @@ fn headers_take_the_latencies_of_their_path() {
 
 #[test]
 fn payload_adds_pcie_wire_and_pcie() {
-    // 1000 B: 50 ns of PCIe, then 104 ns on the wire in place of 4, then 50 ns of PCIe. Each further packet: 104 ns, the slowest stage.
-    // (payload, source done, head, tail) from host 0 to host 1.
+    // 1000 B: 50 ns of PCIe, then 104 ns on the wire in place of 4, then 50 ns of PCIe. Each further packet: 104 ns,
+    // the slowest stage. (payload, source done, head, tail) from host 0 to host 1.
     let table = [(1000, 50, 50 + 504, 50 + 604 + 50), (3000, 150, 50 + 504, 50 + 604 + 50 + 208), (100, 5, 5 + 504, 5 + 514 + 5)];
     for (payload, source, head, tail) in table {
         let expected = [source, head, tail].map(SimTime::from_ns);
@@ -38,7 +38,8 @@ fn payload_adds_pcie_wire_and_pcie() {
             let times = run(&round_numbers(kind), &three_levels(), &[message(0, 0, 1, payload)]);
             assert_eq!(times[0], expected, "{kind:?}: {payload} B by hand: {expected:?}");
         }
-        // A flow reads at the pace of the narrowest stage, its rate is a whole number of bytes per second, and solving takes 1 ps.
+        // A flow reads at the pace of the narrowest stage, its rate is a whole number of bytes per second, and solving
+        // takes 1 ps.
         let times = run(&round_numbers(NetworkKind::Flow), &three_levels(), &[message(0, 0, 1, payload)]);
         assert_eq!(times[0][1], expected[1]);
         assert_near("flow, tail in ns", times[0][2].as_ns_f64(), expected[2].as_ns_f64(), 1e-5);
@@ -112,8 +113,8 @@ fn long_messages_run_at_the_narrowest_stage() {
 
 #[test]
 fn buffers_below_the_round_trip_of_a_credit_limit_the_rate() {
-    // Between switches a packet's credit is back after 104 + 150 + 100 + 150 = 504 ns; one buffer of one packet gives 1000 B per 504 ns
-    // and link of the path (host links: 604 ns).
+    // Between switches a packet's credit is back after 104 + 150 + 100 + 150 = 504 ns; one buffer of one packet gives
+    // 1000 B per 504 ns and link of the path (host links: 604 ns).
     let mut config = round_numbers(NetworkKind::Packet);
     config.buffer_per_channel = Bytes(1040);
     let payload = 4 << 20;

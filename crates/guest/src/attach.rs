@@ -116,8 +116,8 @@ pub(crate) fn cores_of_rank() -> u64 {
     })
 }
 
-/// Ends what any thread of this process waits for, see [`Rank::resume`]. For threads that do not hold the rank, and cannot while another
-/// one waits.
+/// Ends what any thread of this process waits for, see [`Rank::resume`]. For threads that do not hold the rank, and
+/// cannot while another one waits.
 pub fn interrupt() {
     if attached() {
         shared::interrupt();

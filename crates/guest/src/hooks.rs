@@ -24,8 +24,8 @@ static OVER: AtomicBool = AtomicBool::new(false);
 /// What to do at the end of MPI_Init, see [`before_start`].
 static BEFORE_START: OnceLock<extern "C" fn()> = OnceLock::new();
 
-/// `prepare` is called at the end of MPI_Init, before simulated time begins: what happened until then was ordered by the
-/// host, and what it has left behind must not reach the results. Only the first caller is heard.
+/// `prepare` is called at the end of MPI_Init, before simulated time begins: what happened until then was ordered by
+/// the host, and what it has left behind must not reach the results. Only the first caller is heard.
 pub fn before_start(prepare: extern "C" fn()) {
     let _ = BEFORE_START.set(prepare);
 }
@@ -113,8 +113,8 @@ fn refuse(mut rank: Session, name: &str, why: &str) -> ! {
     unsafe { libc::_exit(REFUSED) }
 }
 
-/// The program calls MPI_Finalize, and [`mpi_enter`] has been told: waits for the other ranks. True when the MPI library should
-/// look at what has come, and then ask again.
+/// The program calls MPI_Finalize, and [`mpi_enter`] has been told: waits for the other ranks. True when the MPI
+/// library should look at what has come, and then ask again.
 pub fn at_door() -> bool {
     try_session().is_some_and(|mut rank| rank.at_door())
 }
@@ -164,8 +164,8 @@ extern "C" fn at_exit(status: libc::c_int, _: *mut libc::c_void) {
     let _ = std::panic::catch_unwind(|| program_ends(status));
 }
 
-/// The process ends, by exit(3) or without its handlers: if it is a Portals program, its NIC serves the others until all ranks have come
-/// here. One that has failed does not wait for them.
+/// The process ends, by exit(3) or without its handlers: if it is a Portals program, its NIC serves the others until
+/// all ranks have come here. One that has failed does not wait for them.
 pub fn program_ends(status: i32) {
     if status & 0xff == 0
         && active()
@@ -215,13 +215,13 @@ pub fn active() -> bool {
     ACTIVE.load(Ordering::Acquire) && attached()
 }
 
-/// Longest step of a program that does nothing but look at the clock, ps: without a cost of computing a look may take so long, and with one
-/// the others get on so late. Our own choice.
+/// Longest step of a program that does nothing but look at the clock, ps: without a cost of computing a look may take
+/// so long, and with one the others get on so late. Our own choice.
 const LONGEST_LOOK_PS: u64 = 1_000_000;
 const LATEST_PS: u64 = 10 * LONGEST_LOOK_PS;
 
-/// The simulated clock of the calling thread since the return of MPI_Init, ps; the reading itself costs a little. `yields`: the thread lets
-/// others run, and may be waiting for them.
+/// The simulated clock of the calling thread since the return of MPI_Init, ps; the reading itself costs a little.
+/// `yields`: the thread lets others run, and may be waiting for them.
 pub fn clock(yields: bool) -> u64 {
     let Some((file, header)) = attach::shared().filter(|_| active()) else { return LAST_CLOCK.load(Ordering::Relaxed) };
     let thread = threads::current().unwrap_or_else(|| threads::begin(EPOCH_PS + LAST_CLOCK.load(Ordering::Relaxed), false));
@@ -234,7 +234,8 @@ pub fn clock(yields: bool) -> u64 {
         drop(try_session());
     }
     let settings = &file.settings;
-    // A program that waits for the clock would look at it millions of times. Where computing costs nothing, its looks may cost more.
+    // A program that waits for the clock would look at it millions of times. Where computing costs nothing, its looks
+    // may cost more.
     let long = |waited: u64| if settings.compute_ppm == 0 { (waited / 1024).min(LONGEST_LOOK_PS) } else { 0 };
     let (mut now, idle) = threads::look(thread, settings.clock_read_ps, long);
     if threads::many() {
@@ -261,7 +262,8 @@ pub fn clock(yields: bool) -> u64 {
     elapsed
 }
 
-/// A thread of the program begins; the clock of the one that made it was `clock` ps. It is `idle` until it is said that it goes on.
+/// A thread of the program begins; the clock of the one that made it was `clock` ps. It is `idle` until it is said that
+/// it goes on.
 pub fn thread_begins(clock: u64, idle: bool) {
     threads::begin(clock, idle);
 }
@@ -307,7 +309,8 @@ pub fn threads_latest() -> u64 {
     if active() { threads::latest_worker() } else { 0 }
 }
 
-/// The calling thread is going to wait for another one, but at most for `ps`. False where simulated time does not say when that is over.
+/// The calling thread is going to wait for another one, but at most for `ps`. False where simulated time does not say
+/// when that is over.
 pub fn doze(ps: u64) -> bool {
     let Some(thread) = threads::current().filter(|_| active() && threads::many()) else { return false };
     threads::lie_down(thread, threads::now().saturating_add(ps));
@@ -326,7 +329,8 @@ pub fn doze_ends(clock: u64) {
     }
 }
 
-/// Measures what marks cost: between `true` and `false` the caller does nothing but look at the clock. Simulated time stands still.
+/// Measures what marks cost: between `true` and `false` the caller does nothing but look at the clock. Simulated time
+/// stands still.
 pub fn calibrate(begin: bool) {
     static BEFORE: AtomicU64 = AtomicU64::new(0);
     let Some(thread) = threads::current().filter(|_| active()) else { return };
@@ -368,7 +372,8 @@ pub fn shares_memory(shares: bool) {
     }
 }
 
-/// The rank that this process belongs to, whether it is that or not: helpers that a rank starts (a shell, a wrapper) see the same host.
+/// The rank that this process belongs to, whether it is that or not: helpers that a rank starts (a shell, a wrapper)
+/// see the same host.
 fn belongs_to() -> Option<(&'static Shared, &'static RankHeader)> {
     shared().ok().map(|shared| (shared, shared.rank))
 }
@@ -383,7 +388,8 @@ pub fn cores() -> u32 {
     belongs_to().map_or(0, |(shared, _)| shared.file.settings.cores)
 }
 
-/// The longest sleep between two looks of a rank that waits outside the simulated network; zero when this process belongs to no rank.
+/// The longest sleep between two looks of a rank that waits outside the simulated network; zero when this process
+/// belongs to no rank.
 pub fn longest_nap() -> Duration {
     belongs_to().map_or(Duration::ZERO, |(shared, _)| LONGEST_NAP_PER_RANK * shared.file.ranks)
 }

@@ -1,11 +1,12 @@
-//! The life of a process, as far as the simulator must know of it: that it has begun, that it is about to end and how, in which order.
+//! The life of a process, as far as the simulator must know of it: that it has begun, that it is about to end and how,
+//! in which order.
 //!
-//! Launchers kill all other ranks as soon as they hear of the first that has failed, so who was first cannot be seen from who is
-//! dead. It is seen from the order in which the processes close a file, each its own (`NARROWS_ALIVE` is their folder, which the simulator
-//! watches by inotify(7)). A process closes it before it asks its launcher to end the job; of one that dies, the kernel does. What
-//! tells a launcher of a death is closed later: Linux closes the files of a dying process from the highest number down, so ours has
-//! a high one. (With hydra, which kills when a rank's PMI socket closes, that order was kept in 4,000 of 4,000 deaths; with a low number
-//! in 778 of 1,000.)
+//! Launchers kill all other ranks as soon as they hear of the first that has failed, so who was first cannot be seen
+//! from who is dead. It is seen from the order in which the processes close a file, each its own (`NARROWS_ALIVE` is
+//! their folder, which the simulator watches by inotify(7)). A process closes it before it asks its launcher to end the
+//! job; of one that dies, the kernel does. What tells a launcher of a death is closed later: Linux closes the files of
+//! a dying process from the highest number down, so ours has a high one. (With hydra, which kills when a rank's PMI
+//! socket closes, that order was kept in 4,000 of 4,000 deaths; with a low number in 778 of 1,000.)
 
 use crate::shared::{Shared, shared};
 use narrows_channel::layout::{mode, reason, state};
@@ -18,7 +19,8 @@ use std::time::Duration;
 
 /// The file that says that this process lives; -1: there is none.
 static ALIVE: AtomicI32 = AtomicI32::new(-1);
-/// Its number is at least one of these, if the process may have so many files: higher than those by which launchers notice a death.
+/// Its number is at least one of these, if the process may have so many files: higher than those by which launchers
+/// notice a death.
 const HIGH: [libc::c_int; 3] = [900, 200, 100];
 /// How often a process that waits for the simulator looks whether that still lives.
 const LIFE_CHECK: Duration = Duration::from_secs(1);

@@ -3,8 +3,8 @@
 /// Longest time for a launcher to read what it has been sent, ms.
 const PATIENCE_MS: u32 = 1000;
 
-/// Waits until the launcher has read what stands in the pipes behind stdout and stderr. hydra ends the job as soon as it hears of an
-/// MPI_Abort, and what it has not read until then is lost (2 of 100 runs, natively too).
+/// Waits until the launcher has read what stands in the pipes behind stdout and stderr. hydra ends the job as soon as
+/// it hears of an MPI_Abort, and what it has not read until then is lost (2 of 100 runs, natively too).
 pub fn wait_until_read() {
     for _ in 0..PATIENCE_MS {
         if unread(libc::STDOUT_FILENO) == 0 && unread(libc::STDERR_FILENO) == 0 {

@@ -1,17 +1,20 @@
 //! The queue that an MPI library has of its own for messages of a rank to itself.
 //!
-//! MPICH's ch4 sends them through shared memory, also where that is otherwise off. A probe or receive for any source looks into that
-//! queue first and then asks the network, and what is in the queue is taken out one message at a time by the progress engine. So a probe
-//! may find a message of the network while one to itself is still on its way through the queue, and the receive that follows finds the
-//! latter: MPI_Dist_graph_create of MPICH 5 relies on both finding the same. It happens on real machines too.
+//! MPICH's ch4 sends them through shared memory, also where that is otherwise off. A probe or receive for any source
+//! looks into that queue first and then asks the network, and what is in the queue is taken out one message at a time
+//! by the progress engine. So a probe may find a message of the network while one to itself is still on its way through
+//! the queue, and the receive that follows finds the latter: MPI_Dist_graph_create of MPICH 5 relies on both finding
+//! the same. It happens on real machines too.
 //!
-//! The network therefore answers a look for any source with "nothing" until the library has found its own queue empty. Its engine
-//! comes to the network only when it has (`MPIDI_progress_test`, MPICH 4.0 to 5.0): a poll of a completion queue between two such looks is
-//! that sign. Twice, because a long message is put into the queue piece by piece, and the pass that puts the first one in comes here too.
+//! The network therefore answers a look for any source with "nothing" until the library has found its own queue empty.
+//! Its engine comes to the network only when it has (`MPIDI_progress_test`, MPICH 4.0 to 5.0): a poll of a completion
+//! queue between two such looks is that sign. Twice, because a long message is put into the queue piece by piece, and
+//! the pass that puts the first one in comes here too.
 //!
-//! One-sided operations on a rank's own memory, and locks of it, are active messages through that queue, several for each call. The engine
-//! of these calls comes to the network in each pass, whatever it finds in the queue (`MPIDI_progress_test_vci`). Such a rank does not wait
-//! for the network as long as the memory of the queue changes from one look to the next.
+//! One-sided operations on a rank's own memory, and locks of it, are active messages through that queue, several for
+//! each call. The engine of these calls comes to the network in each pass, whatever it finds in the queue
+//! (`MPIDI_progress_test_vci`). Such a rank does not wait for the network as long as the memory of the queue changes
+//! from one look to the next.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -48,7 +51,8 @@ fn range(line: &str) -> Option<(usize, usize)> {
     Some((start, number(rest.split_once(' ')?.0)?.checked_sub(start)?))
 }
 
-/// Stands for what is in the memory of the queue, if that is known. Between MPI_Init and MPI_Finalize only: later it is gone.
+/// Stands for what is in the memory of the queue, if that is known. Between MPI_Init and MPI_Finalize only: later it is
+/// gone.
 pub(crate) fn content() -> Option<u64> {
     let &(start, bytes) = MEMORY.get()?;
     // SAFETY: mapped until MPI_Finalize. It is this rank's alone, and the thread that works on it is the one that asks.
@@ -76,8 +80,8 @@ pub fn comes_first() -> bool {
     first
 }
 
-/// The library polls a completion queue in vain. True if that was waited for: the poll shows that its own queue is empty, and is no look for
-/// something else.
+/// The library polls a completion queue in vain. True if that was waited for: the poll shows that its own queue is
+/// empty, and is no look for something else.
 pub fn is_empty() -> bool {
     let wanted = WANTED.get() && EMPTY.get() < LOOKS;
     if wanted {
@@ -91,7 +95,8 @@ pub fn network_is_first() {
     EMPTY.set(0);
 }
 
-/// Whether a look was answered with "nothing" for the sake of that queue, so that the program must not be told so. Asking forgets it.
+/// Whether a look was answered with "nothing" for the sake of that queue, so that the program must not be told so.
+/// Asking forgets it.
 pub fn look_again() -> bool {
     WANTED.replace(false)
 }

@@ -10,7 +10,8 @@
 //! * In MPI_Test and its relatives, and outside MPI, an empty poll costs time: the machine's poll
 //!   cost, and in a long wait more, up to a microsecond, so that it needs fewer hand-overs. Not
 //!   more: programs that compute in steps with an MPI_Test after each must not pay for it.
-//! * In MPI_Probe and MPI_Mprobe a search for a message is answered when the message is there, so that the rank can park.
+//! * In MPI_Probe and MPI_Mprobe a search for a message is answered when the message is there, so that the rank can
+//!   park.
 
 mod calls;
 mod polling;
@@ -31,15 +32,16 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::time::Duration;
 
 /// Empty polls of a blocking call that return at once before the rank parks: enough for the progress functions of
-/// non-blocking collectives, which start their next round in the pass after a completion. Ten cost a microsecond per wait.
+/// non-blocking collectives, which start their next round in the pass after a completion. Ten cost a microsecond per
+/// wait.
 const IDLE_PASSES: u32 = 3;
 /// How often a sleeping rank looks whether the simulator still lives.
 const LIFE_CHECK: Duration = Duration::from_secs(1);
-/// How long the first empty poll outside the simulated network sleeps; mail wakes it. Each one that follows sleeps twice as long,
-/// at most [`LONGEST_NAP_PER_RANK`] times the number of ranks.
+/// How long the first empty poll outside the simulated network sleeps; mail wakes it. Each one that follows sleeps
+/// twice as long, at most [`LONGEST_NAP_PER_RANK`] times the number of ranks.
 const OUTSIDE_NAP: Duration = Duration::from_micros(200);
-/// Bounds what all ranks in MPI_Init wake up together to 20,000 times a second. With naps of a fixed length 256 ranks kept two cores busy
-/// with nothing else.
+/// Bounds what all ranks in MPI_Init wake up together to 20,000 times a second. With naps of a fixed length 256 ranks
+/// kept two cores busy with nothing else.
 pub(crate) const LONGEST_NAP_PER_RANK: Duration = Duration::from_micros(50);
 /// Ends a rank whose simulator is gone.
 const EXIT_SIMULATOR_GONE: i32 = 121;
@@ -123,8 +125,8 @@ impl Rank {
         let region = mapping.region(number)?;
         let header = region.header();
         let settings = region.file().settings;
-        // Other ranks write long payloads into this one. Where the system allows that to ancestors only (Yama), it is asked for.
-        // SAFETY: plain numbers; an error means that there is no such rule.
+        // Other ranks write long payloads into this one. Where the system allows that to ancestors only (Yama), it is
+        // asked for. SAFETY: plain numbers; an error means that there is no such rule.
         unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) };
         header.state.store(state::OUTSIDE, Release);
         let rank = Rank {
@@ -388,8 +390,8 @@ impl Rank {
         self.collect();
     }
 
-    /// The simulator may have had the region meanwhile, because the program waited for its memory to change: what it has
-    /// computed since the last look was waiting.
+    /// The simulator may have had the region meanwhile, because the program waited for its memory to change: what it
+    /// has computed since the last look was waiting.
     pub(crate) fn look_for_resumption(&mut self) {
         let header = self.header();
         if header.resumed.load(Relaxed) == 0 {
@@ -421,7 +423,8 @@ impl Rank {
         self.sleep(state::PARKED);
     }
 
-    /// As [`Rank::park`], while other threads of the rank sleep or wait: returns when the first of them must wake, too. Time passes.
+    /// As [`Rank::park`], while other threads of the rank sleep or wait: returns when the first of them must wake, too.
+    /// Time passes.
     fn park_with_others(&mut self, deadline: u64) {
         let deadline = threads::parks(deadline);
         self.park(deadline, reason::POLL);
@@ -475,7 +478,8 @@ impl Rank {
         self.header().notices.store(0, Relaxed);
     }
 
-    /// Writes a payload of this rank into the memory of another one. The simulator hears of an error at the next hand-over.
+    /// Writes a payload of this rank into the memory of another one. The simulator hears of an error at the next
+    /// hand-over.
     fn push(&self, push: &Push) {
         let mut done = 0;
         while done < push.length {

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
-/// The shared file, and the words of the rank that the launcher has started this process for. Whether the process *is* that rank is
-/// another question: helpers that a rank starts (a shell, a wrapper) inherit its environment.
+/// The shared file, and the words of the rank that the launcher has started this process for. Whether the process *is*
+/// that rank is another question: helpers that a rank starts (a shell, a wrapper) inherit its environment.
 #[derive(Clone, Copy)]
 pub(crate) struct Shared {
     pub mapping: &'static Mapping,

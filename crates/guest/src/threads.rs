@@ -1,11 +1,11 @@
 //! The threads of a rank, each with a clock of its own (docs/decisions/0007-threads.md).
 //!
-//! A thread's clock moves by what the thread computes, looks at, sleeps and waits for. While it holds the rank ([`crate::Session`]), the
-//! rank's clock is its clock. Clocks meet where one thread waits for another one: who knows of such a place calls [`waits`] and [`goes_on`]
-//! around the wait, and says there what the other one's clock was.
+//! A thread's clock moves by what the thread computes, looks at, sleeps and waits for. While it holds the rank
+//! ([`crate::Session`]), the rank's clock is its clock. Clocks meet where one thread waits for another one: who knows
+//! of such a place calls [`waits`] and [`goes_on`] around the wait, and says there what the other one's clock was.
 //!
-//! A thread that only looks around (polls, looks at the clock, sleeps) does not get ahead of one that computes, see [`pace`]: time passes
-//! for it as fast as the other one uses its core.
+//! A thread that only looks around (polls, looks at the clock, sleeps) does not get ahead of one that computes, see
+//! [`pace`]: time passes for it as fast as the other one uses its core.
 
 use crate::{attach, shared};
 use narrows_channel::futex;
@@ -16,16 +16,17 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// So long between two marks is taken for CPU time without asking the kernel: a thread that has lost its core meanwhile was away for
-/// longer.
+/// So long between two marks is taken for CPU time without asking the kernel: a thread that has lost its core meanwhile
+/// was away for longer.
 const SHORT_NS: u64 = 20_000;
 /// The kernel is asked at least so often, so that such guesses do not add up.
 const LONGEST_GUESS_NS: u64 = 1_000_000;
-/// How long a thread sleeps that must not get ahead of another one, before it looks how far that one is: at least, and at most.
+/// How long a thread sleeps that must not get ahead of another one, before it looks how far that one is: at least, and
+/// at most.
 const NAP: Duration = Duration::from_micros(50);
 const LONGEST_NAP: Duration = Duration::from_millis(5);
-/// Without a cost of computing, a thread that has used so much CPU time since it last met another one is not waited for. Our own choice: it
-/// may be spinning for the one that waits.
+/// Without a cost of computing, a thread that has used so much CPU time since it last met another one is not waited
+/// for. Our own choice: it may be spinning for the one that waits.
 const LONGEST_STRETCH_NS: u64 = 100_000_000;
 /// How far a thread that lets others go on may be ahead of one that runs. Our own choice: less means more naps.
 const LEAD_PS: u64 = 50_000_000;
@@ -35,7 +36,8 @@ pub(crate) struct Thread {
     id: AtomicI32,
     /// Its clock while it does not hold the rank, ps.
     clock: AtomicU64,
-    /// CPU time up to which work has become simulated time, ns: the rank's word for the first thread, which the simulator knows.
+    /// CPU time up to which work has become simulated time, ns: the rank's word for the first thread, which the
+    /// simulator knows.
     mark: &'static AtomicU64,
     /// Time of the host at that mark, and when the kernel was last asked for the CPU time, ns.
     wall: AtomicU64,
@@ -52,7 +54,8 @@ pub(crate) struct Thread {
     asked_to_give_way: AtomicU64,
     /// How often it has come here.
     turns: AtomicU64,
-    /// For those that wait for it: its turns and CPU time when they saw it first in this turn, and the CPU time when they saw it last.
+    /// For those that wait for it: its turns and CPU time when they saw it first in this turn, and the CPU time when
+    /// they saw it last.
     seen_turn: AtomicU64,
     seen_first: AtomicU64,
     seen_last: AtomicU64,
@@ -202,7 +205,8 @@ impl Thread {
         self.clock.store(ps, Relaxed);
     }
 
-    /// It lets others run, and may be waiting for one of them by looking at memory: its clock, `now`, is not behind theirs.
+    /// It lets others run, and may be waiting for one of them by looking at memory: its clock, `now`, is not behind
+    /// theirs.
     pub fn catch_up(&self, now: u64) -> u64 {
         let least = all().least(Some(self)).unwrap_or(0);
         let clock = now.max(least);
@@ -384,7 +388,8 @@ pub(crate) fn begin(clock: u64, idle: bool) -> &'static Thread {
     thread
 }
 
-/// The calling thread makes another one: its clock, ps, is the new one's, which counts as running from now on. `false`: it could not be made.
+/// The calling thread makes another one: its clock, ps, is the new one's, which counts as running from now on. `false`:
+/// it could not be made.
 pub(crate) fn makes(yes: bool) -> u64 {
     let clock = now();
     let mut all = all();
@@ -469,7 +474,8 @@ pub(crate) fn runs(yes: bool) {
     }
 }
 
-/// The latest clock of all threads that work for teams, ps, with what they have computed although nothing was said of it.
+/// The latest clock of all threads that work for teams, ps, with what they have computed although nothing was said of
+/// it.
 pub(crate) fn latest_worker() -> u64 {
     let ppm = compute_ppm();
     let latest = |thread: &&Thread| {
@@ -484,9 +490,9 @@ pub(crate) fn floor() -> u64 {
     if many() { all().floor() } else { 0 }
 }
 
-/// A look at the clock by the calling thread: it costs `cost` ps, and its own time is nobody's computing. `long` says how much a look may
-/// cost instead after a while of nothing else, ps. Returns the clock, and since when the thread has done nothing but look, if that is for
-/// some time.
+/// A look at the clock by the calling thread: it costs `cost` ps, and its own time is nobody's computing. `long` says
+/// how much a look may cost instead after a while of nothing else, ps. Returns the clock, and since when the thread has
+/// done nothing but look, if that is for some time.
 pub(crate) fn look(thread: &'static Thread, cost: u64, long: impl Fn(u64) -> u64) -> (u64, Option<u64>) {
     thread.account();
     let (looks, since) = thread.count_look();
@@ -533,7 +539,8 @@ fn time_to(ps: u64) -> Duration {
     }
 }
 
-/// The calling thread is going to let others go on: none of those that run may be far behind, or it would find what comes too early.
+/// The calling thread is going to let others go on: none of those that run may be far behind, or it would find what
+/// comes too early.
 pub(crate) fn meets() {
     if let Some(thread) = current() {
         thread.account();
@@ -547,8 +554,8 @@ pub(crate) fn rest() {
     nap(CHANGES.load(Acquire), NAP);
 }
 
-/// The calling thread sleeps until its clock is `end` ps: until all others that run have come as far, and the simulation too if another
-/// thread has parked the rank.
+/// The calling thread sleeps until its clock is `end` ps: until all others that run have come as far, and the
+/// simulation too if another thread has parked the rank.
 pub(crate) fn sleep_until(thread: &'static Thread, end: u64) {
     lie_down(thread, end);
     loop {
@@ -598,7 +605,8 @@ pub(crate) fn sleeps_on(thread: &'static Thread) -> Option<Duration> {
     Some(behind.map_or(LONGEST_NAP, |least| time_to(end - least)))
 }
 
-/// The last part: it sleeps no longer, because its time is over, or because of another thread whose clock was `clock` ps.
+/// The last part: it sleeps no longer, because its time is over, or because of another thread whose clock was `clock`
+/// ps.
 pub(crate) fn get_up(thread: &'static Thread, clock: u64) {
     let mut all = all();
     all.sleepers.retain(|(_, sleeper)| !std::ptr::eq(*sleeper, thread));
@@ -653,14 +661,15 @@ pub(crate) fn reached(clock: u64) {
         guard.starts(thread, end);
     }
     if !woken.is_empty() {
-        // Before anybody else can look at them: until the kernel has been told, they look like threads that sleep for reasons of their own.
+        // Before anybody else can look at them: until the kernel has been told, they look like threads that sleep for
+        // reasons of their own.
         note_change();
     }
     drop(guard);
 }
 
-/// Measures what it costs to come here: `true`, then calls between which nothing happens, then `false`. That much of every stretch between
-/// two marks is nobody's computing.
+/// Measures what it costs to come here: `true`, then calls between which nothing happens, then `false`. That much of
+/// every stretch between two marks is nobody's computing.
 pub(crate) fn calibrate(begin: bool) {
     let mut samples = SAMPLES.lock().unwrap_or_else(PoisonError::into_inner);
     SAMPLING.store(begin, Relaxed);
@@ -728,7 +737,8 @@ mod tests {
         end()
     }
 
-    /// Runs `first` and `second` as two threads of a rank whose clocks begin at 100 and 200 ps; what their clocks are at the end.
+    /// Runs `first` and `second` as two threads of a rank whose clocks begin at 100 and 200 ps; what their clocks are
+    /// at the end.
     fn two(first: impl FnOnce(&'static Thread) + Send, second: impl FnOnce(&'static Thread) + Send) -> (u64, u64) {
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let both = &std::sync::Barrier::new(2);

@@ -1,8 +1,8 @@
 //! Threads of one process that wait at the same time, for different things.
 //!
-//! The rank is parked by one thread, which holds it meanwhile. It gives way when another thread wants to do something with the rank, and
-//! when something has come that may be for another one that waits: those stand in a queue, and the rank parks again when
-//! all in it have looked in vain.
+//! The rank is parked by one thread, which holds it meanwhile. It gives way when another thread wants to do something
+//! with the rank, and when something has come that may be for another one that waits: those stand in a queue, and the
+//! rank parks again when all in it have looked in vain.
 
 use crate::shared::ask_to_give_way;
 use crate::threads;
@@ -25,8 +25,8 @@ static FRUITLESS: AtomicU64 = AtomicU64::new(0);
 /// Threads that want the rank while another one holds it, and do not wait in the queue.
 static CALLERS: AtomicU32 = AtomicU32::new(0);
 
-/// How often a thread yields to those that want the rank before it tries to take it. Our own choice: a yield is 1 us where nobody else
-/// runs.
+/// How often a thread yields to those that want the rank before it tries to take it. Our own choice: a yield is 1 us
+/// where nobody else runs.
 const MOST_YIELDS: u32 = 100;
 
 fn queue() -> MutexGuard<'static, Queue> {

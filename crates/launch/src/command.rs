@@ -13,8 +13,8 @@ pub const PROVIDER: &str = "narrows";
 /// What carries the messages of an MPI library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport<'a> {
-    /// This provider of libfabric: [`PROVIDER`], or one that offers reliable datagrams by itself, such as `sockets`, to tell a
-    /// fault of an MPI installation from one of ours.
+    /// This provider of libfabric: [`PROVIDER`], or one that offers reliable datagrams by itself, such as `sockets`, to
+    /// tell a fault of an MPI installation from one of ours.
     Ofi(&'a str),
     /// Open MPI's own matching and one-sided components over Portals 4.
     MtlPortals4,
@@ -24,9 +24,10 @@ pub enum Transport<'a> {
 
 /// The command that starts a program on that many ranks with everything going through one transport.
 ///
-/// `environment` is what every rank gets on top of the caller's environment: `FI_PROVIDER_PATH` with the folder of the provider,
-/// `LD_PRELOAD`, what the simulator tells its ranks. Values of `LD_PRELOAD` must have no semicolon. The launcher itself is not
-/// preloaded. Standard input goes to rank 0, the exit code is that of the launcher: that of the first rank that fails.
+/// `environment` is what every rank gets on top of the caller's environment: `FI_PROVIDER_PATH` with the folder of the
+/// provider, `LD_PRELOAD`, what the simulator tells its ranks. Values of `LD_PRELOAD` must have no semicolon. The
+/// launcher itself is not preloaded. Standard input goes to rank 0, the exit code is that of the launcher: that of the
+/// first rank that fails.
 pub fn command(
     transport: Transport,
     mpi: &Mpi,
@@ -41,8 +42,8 @@ pub fn command(
     // Without this every provider of libfabric is initialised, and may be chosen.
     let provider = if let Transport::Ofi(provider) = transport { provider } else { PROVIDER };
     environment.push(("FI_PROVIDER".to_owned(), provider.to_owned()));
-    // The wheels of MPICH and Open MPI 5 are linked to UCX, which patches the memory functions of every process that loads it: 28 ms
-    // of CPU time per rank instead of 3. Nothing here goes through UCX.
+    // The wheels of MPICH and Open MPI 5 are linked to UCX, which patches the memory functions of every process that
+    // loads it: 28 ms of CPU time per rank instead of 3. Nothing here goes through UCX.
     environment.push(("UCX_MEM_MMAP_HOOK_MODE".to_owned(), "none".to_owned()));
     match mpi.kind {
         Kind::OpenMpi4 | Kind::OpenMpi5 => open_mpi(&mut command, mpi.kind, scratch, transport, &environment),
@@ -54,8 +55,8 @@ pub fn command(
     command
 }
 
-/// The command that starts a program as its users do, on that many ranks of this machine, with something more in the environment
-/// of each. No network of ours; values as in [`command`].
+/// The command that starts a program as its users do, on that many ranks of this machine, with something more in the
+/// environment of each. No network of ours; values as in [`command`].
 pub fn plain(mpi: &Mpi, ranks: u32, program: &str, arguments: &[String], environment: &[(String, String)]) -> Command {
     if mpi.kind == Kind::Portals && mpi.launcher.ends_with(SHELL) {
         return spawn(ranks, program, arguments, environment);
@@ -118,8 +119,8 @@ pub fn without_aslr(command: &mut Command) {
 fn open_mpi(command: &mut Command, kind: Kind, scratch: &Scratch, transport: Transport, environment: &[(String, String)]) {
     // More ranks than cores, and none of them bound: the simulator decides who runs.
     command.args(["--oversubscribe", "--bind-to", "none"]);
-    // The session's folder, which stays behind when the launcher is killed. By these parameters and not by TMPDIR, because ranks see
-    // the launcher's TMPDIR.
+    // The session's folder, which stays behind when the launcher is killed. By these parameters and not by TMPDIR,
+    // because ranks see the launcher's TMPDIR.
     let folder = scratch.path().display().to_string();
     match kind {
         Kind::OpenMpi4 => command.args(["--mca", "orte_tmpdir_base", &folder]),
@@ -133,21 +134,23 @@ fn open_mpi(command: &mut Command, kind: Kind, scratch: &Scratch, transport: Tra
     let mut mca = |name: &str, value: &str| {
         command.args(["--mca", name, value]);
     };
-    // Collectives over shared memory, or made for the real node; those of others go around the network altogether. Names that a
-    // version does not have are ignored.
+    // Collectives over shared memory, or made for the real node; those of others go around the network altogether.
+    // Names that a version does not have are ignored.
     const OTHER_WAYS: &str = "^sm,han,xhc,acoll,smdirect,ucc,hcoll";
     let without_portals = format!("{OTHER_WAYS},portals4");
-    // Open MPI's collectives by triggered operations: for those who ask for them, because they crash in MPI_Allgatherv (4.1.4).
+    // Open MPI's collectives by triggered operations: for those who ask for them, because they crash in MPI_Allgatherv
+    // (4.1.4).
     let asked_for = std::env::var_os("OMPI_MCA_coll_portals4_priority").is_some();
     let over_portals = if asked_for { OTHER_WAYS } else { &without_portals };
     match transport {
         Transport::Ofi(provider) => {
-            // Messages: the matching transport layer over libfabric and nothing beside it. Debian's openmpi-mca-params.conf
-            // switches it off (mtl = ^ofi), the command line has the last word.
+            // Messages: the matching transport layer over libfabric and nothing beside it. Debian's
+            // openmpi-mca-params.conf switches it off (mtl = ^ofi), the command line has the last word.
             mca("pml", "cm");
             mca("mtl", "ofi");
             mca("mtl_ofi_provider_include", provider);
-            // One-sided operations: the byte transfer layer over libfabric, a second endpoint in the domain of the one above.
+            // One-sided operations: the byte transfer layer over libfabric, a second endpoint in the domain of the one
+            // above.
             mca("btl", "self,ofi");
             mca("coll", &without_portals);
         }
@@ -185,8 +188,8 @@ fn open_mpi(command: &mut Command, kind: Kind, scratch: &Scratch, transport: Tra
         _ => {
             command.args(["--prtemca", "ras", "^slurm,gridengine,lsf,pbs,tm,flux"]);
             command.args(["--prtemca", "plm", "^slurm,lsf,pals,tm"]);
-            // The name of the job has the launcher's host and process number in it otherwise, and goes over the network in
-            // MPI_Intercomm_create: the same program sent 312 or 320 bytes.
+            // The name of the job has the launcher's host and process number in it otherwise, and goes over the network
+            // in MPI_Intercomm_create: the same program sent 312 or 320 bytes.
             command.env("PMIX_SERVER_NSPACE", "narrows").env("PMIX_SERVER_RANK", "0");
         }
     }
@@ -195,10 +198,10 @@ fn open_mpi(command: &mut Command, kind: Kind, scratch: &Scratch, transport: Tra
 
 /// Open MPI's components for one-sided operations over libfabric.
 fn one_sided(kind: Kind) -> &'static str {
-    // Of version 4 osc/rdma takes the byte transfer layer above; osc/sm is for the shared windows of a rank with itself. osc/pt2pt, over
-    // messages, is there for those who ask for it: MPI_Put on a dynamic window of osc/rdma waits for a lock that it holds
-    // itself in Open MPI 4.1.4. In version 5 osc/rdma would take shared memory between ranks of one node, but each rank is told that
-    // it is alone on its own (capi/preload/src/peers.rs).
+    // Of version 4 osc/rdma takes the byte transfer layer above; osc/sm is for the shared windows of a rank with
+    // itself. osc/pt2pt, over messages, is there for those who ask for it: MPI_Put on a dynamic window of osc/rdma
+    // waits for a lock that it holds itself in Open MPI 4.1.4. In version 5 osc/rdma would take shared memory between
+    // ranks of one node, but each rank is told that it is alone on its own (capi/preload/src/peers.rs).
     let messages = kind == Kind::OpenMpi4 && std::env::var_os("OMPI_MCA_osc").is_some_and(|wanted| wanted == "pt2pt");
     if messages { "pt2pt" } else { "rdma,sm" }
 }
@@ -220,16 +223,18 @@ fn mpich(command: &mut Command, ranks: u32, environment: &[(String, String)]) {
     // All ranks here, started by fork, whatever a batch system has to offer.
     command.args(["-launcher", "fork", "-rmk", "user"]);
     if ranks > RANKS_PER_PROXY {
-        // One proxy for all ranks and mpiexec block in write() to each other at 1,024 ranks; names stand for more proxies here.
+        // One proxy for all ranks and mpiexec block in write() to each other at 1,024 ranks; names stand for more
+        // proxies here.
         let proxies = ranks.div_ceil(RANKS_PER_PROXY);
         let hosts: Vec<String> = (0..proxies).map(|proxy| format!("proxy{proxy}:{RANKS_PER_PROXY}")).collect();
         command.arg("-hosts").arg(hosts.join(","));
     }
-    // Ranks of one node talk through the network as well, collectives do not look at nodes: without it two ranks sent nothing
-    // through the provider.
+    // Ranks of one node talk through the network as well, collectives do not look at nodes: without it two ranks sent
+    // nothing through the provider.
     command.args(["-genv", "MPIR_CVAR_NOLOCAL", "1"]);
-    // Its shared memory serves messages of a rank to itself alone: four cells of 16 KiB instead of 64, a megabyte less of /dev/shm for
-    // each rank (64 ranks of halo2d: 1.01 s of CPU instead of 1.08 s). Containers often have 64 MiB there for all.
+    // Its shared memory serves messages of a rank to itself alone: four cells of 16 KiB instead of 64, a megabyte less
+    // of /dev/shm for each rank (64 ranks of halo2d: 1.01 s of CPU instead of 1.08 s). Containers often have 64 MiB
+    // there for all.
     if std::env::var_os("MPIR_CVAR_CH4_SHM_POSIX_IQUEUE_NUM_CELLS").is_none() {
         command.args(["-genv", "MPIR_CVAR_CH4_SHM_POSIX_IQUEUE_NUM_CELLS", "4"]);
     }
@@ -237,8 +242,9 @@ fn mpich(command: &mut Command, ranks: u32, environment: &[(String, String)]) {
     command.args(["-genv", "NARROWS_OWN_QUEUE", "/dev/shm/"]);
     // Builds may have UCX as well.
     command.args(["-genv", "MPIR_CVAR_CH4_NETMOD", "ofi"]);
-    // Hydra writes the topology of this host to /tmp/hydra_hwloc_xmlfile_* for its ranks, unless there is such a file already, and leaves
-    // it behind when it is killed. An empty name is none: everybody looks for himself, which was not slower (16 ranks: 0.55 s of CPU).
+    // Hydra writes the topology of this host to /tmp/hydra_hwloc_xmlfile_* for its ranks, unless there is such a file
+    // already, and leaves it behind when it is killed. An empty name is none: everybody looks for himself, which was
+    // not slower (16 ranks: 0.55 s of CPU).
     if std::env::var_os("HWLOC_XMLFILE").is_none() {
         command.env("HWLOC_XMLFILE", "");
     }

@@ -10,16 +10,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs};
 
-/// The program as it is given to a launcher: where it is in `PATH` or, if it is not there, in this folder. A launcher would look it up once more,
-/// and Open MPI's puts its own folder in front of `PATH`: another program of the same name.
+/// The program as it is given to a launcher: where it is in `PATH` or, if it is not there, in this folder. A launcher
+/// would look it up once more, and Open MPI's puts its own folder in front of `PATH`: another program of the same name.
 pub fn locate(program: &str) -> Result<String, LaunchError> {
     let found = find(program).or_else(|error| find_here(program).ok_or(error))?;
     Ok(found.to_string_lossy().into_owned())
 }
 
-/// Finds the MPI library of a program and the launcher that belongs to it. The program is a path, or a name to be looked up in
-/// `PATH`, or else in this folder, as launchers do. Python is asked which library mpi4py uses; what other scripts and
-/// wrappers start is read in them and in the arguments.
+/// Finds the MPI library of a program and the launcher that belongs to it. The program is a path, or a name to be
+/// looked up in `PATH`, or else in this folder, as launchers do. Python is asked which library mpi4py uses; what other
+/// scripts and wrappers start is read in them and in the arguments.
 pub fn inspect(program: &str, arguments: &[String]) -> Result<Mpi, LaunchError> {
     let library = library_of_command(&find(&locate(program)?)?, arguments)?;
     if is_portals(&library) {
@@ -33,8 +33,8 @@ pub fn inspect(program: &str, arguments: &[String]) -> Result<Mpi, LaunchError> 
 /// The MPI that a launcher belongs to.
 pub fn inspect_launcher(launcher: &Path) -> Result<Mpi, LaunchError> {
     let mut launcher = find(&launcher.to_string_lossy())?;
-    // Open MPI takes the folder of a launcher called by its path for its prefix: /bin/mpirun would be in "/". The name stays as
-    // it is, launchers have several.
+    // Open MPI takes the folder of a launcher called by its path for its prefix: /bin/mpirun would be in "/". The name
+    // stays as it is, launchers have several.
     if let (Some(folder), Some(name)) = (launcher.parent().and_then(|folder| folder.canonicalize().ok()), launcher.file_name()) {
         launcher = folder.join(name);
     }
@@ -73,7 +73,8 @@ pub fn check_launcher(mpi: &Mpi, program: &str, arguments: &[String]) -> Result<
     }
 }
 
-/// Whether an Open MPI has a component, such as `mtl_portals4`: in a file of its own, or in its libraries. `None`: nobody knows.
+/// Whether an Open MPI has a component, such as `mtl_portals4`: in a file of its own, or in its libraries. `None`:
+/// nobody knows.
 pub fn has_component(program: &str, arguments: &[String], component: &str) -> Option<bool> {
     // They may be anywhere then.
     if env::var_os("OMPI_MCA_mca_base_component_path").is_some() {
@@ -175,8 +176,8 @@ fn interpreter_of(line: &str) -> String {
     first.to_owned()
 }
 
-/// The dynamic linker itself says which files it would load: search paths of the executable, of its libraries and of the
-/// environment, and the cache, need not be written a second time. Nothing of the program runs.
+/// The dynamic linker itself says which files it would load: search paths of the executable, of its libraries and of
+/// the environment, and the cache, need not be written a second time. Nothing of the program runs.
 pub(crate) fn library_of_executable(program: &Path, linker: &str) -> Result<PathBuf, LaunchError> {
     // ld.so(8): --list. Under a name with a slash, or it would search for it as a library.
     let path = program.canonicalize().map_err(|error| LaunchError::Io { path: program.to_owned(), error })?;
@@ -224,8 +225,8 @@ fn mpi_library(list: &str) -> Option<PathBuf> {
         let line = line.split(" (0x").next().unwrap_or(line).trim();
         let path = line.split_once(" => ").map_or(line, |(_, path)| path);
         let name = Path::new(path).file_name()?.to_str()?;
-        // libmpi.so.40 and .12, libmpi_abi.so.1 of MPI 5.0, libmpich.so.12 of Debian. Not libmpi_mpifh.so and other bindings:
-        // each of them needs one of these.
+        // libmpi.so.40 and .12, libmpi_abi.so.1 of MPI 5.0, libmpich.so.12 of Debian. Not libmpi_mpifh.so and other
+        // bindings: each of them needs one of these.
         let stem = name.split(".so").next()?;
         (name.contains(".so") && ["libmpi", "libmpi_abi", "libmpich"].contains(&stem) && path.starts_with('/')).then(|| PathBuf::from(path))
     })
@@ -259,7 +260,8 @@ enum Family {
     Mpich,
 }
 
-/// Each library has the format of its version text in it (MPI_Get_library_version). Relatives of MPICH have their own name too.
+/// Each library has the format of its version text in it (MPI_Get_library_version). Relatives of MPICH have their own
+/// name too.
 fn family_of(library: &Path) -> Result<Option<Family>, LaunchError> {
     let bytes = fs::read(library).map_err(|error| LaunchError::Io { path: library.to_owned(), error })?;
     let has = |text: &[u8]| bytes.windows(text.len()).any(|window| window == text);
@@ -280,7 +282,8 @@ fn launcher_of(family: Family, library: PathBuf) -> Result<Mpi, LaunchError> {
     let real = library.canonicalize().unwrap_or_else(|_| library.clone());
     let mut folders: Vec<PathBuf> = Vec::new();
     for path in [&library, &real] {
-        // PREFIX/lib/libmpi.so, PREFIX/lib/x86_64-linux-gnu/libmpi.so, PREFIX/lib/x86_64-linux-gnu/openmpi/lib/libmpi.so
+        // PREFIX/lib/libmpi.so, PREFIX/lib/x86_64-linux-gnu/libmpi.so,
+        // PREFIX/lib/x86_64-linux-gnu/openmpi/lib/libmpi.so
         for folder in path.ancestors().skip(2).take(4).filter_map(|folder| folder.join("bin").canonicalize().ok()) {
             if folder.is_dir() && !folders.contains(&folder) {
                 folders.push(folder);

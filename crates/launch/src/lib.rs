@@ -1,8 +1,9 @@
-//! From a program to the launcher that starts it: which MPI library it uses, which launcher belongs to that library, and the
-//! command line that sends everything through our libfabric provider, or through components over Portals 4.
+//! From a program to the launcher that starts it: which MPI library it uses, which launcher belongs to that library,
+//! and the command line that sends everything through our libfabric provider, or through components over Portals 4.
 //!
 //! * `elf.rs`: what can be read from an executable without running it.
-//! * `inspect.rs`: [`inspect`] finds the MPI library of a program, [`inspect_launcher`] takes a launcher by hand (`--mpirun`).
+//! * `inspect.rs`: [`inspect`] finds the MPI library of a program, [`inspect_launcher`] takes a launcher by hand
+//!   (`--mpirun`).
 //! * `starts.rs`: what wrappers and scripts start.
 //! * `command.rs`: [`command`], the flags of each MPI.
 //! * `preload.rs`: [`Preload`], a preload library without what the MPI library lacks.
@@ -66,13 +67,14 @@ impl fmt::Display for Kind {
 }
 
 impl Kind {
-    /// Whether the launcher ends the job when a rank has been killed by a signal, or has left after MPI_Init and before MPI_Finalize.
+    /// Whether the launcher ends the job when a rank has been killed by a signal, or has left after MPI_Init and before
+    /// MPI_Finalize.
     pub fn notices_deaths(self, launcher: &Path) -> bool {
         !launcher.ends_with(command::SHELL)
     }
 
-    /// The same of a rank that has left before MPI_Init with a code that is not 0. (hydra waits for ever, as Open MPI 5.0.11
-    /// does for one with code 0.)
+    /// The same of a rank that has left before MPI_Init with a code that is not 0. (hydra waits for ever, as Open MPI
+    /// 5.0.11 does for one with code 0.)
     pub fn notices_early_failures(self) -> bool {
         matches!(self, Kind::OpenMpi4 | Kind::OpenMpi5)
     }

@@ -1,9 +1,10 @@
 //! A preload library that has no function more than the MPI library.
 //!
-//! Ours has a function for every one that some MPI has. But programs ask whether a function is there, by `dlsym` or by a weak reference, and
-//! do without it (mpi4py 4: MPI_Send_c, MPI_Session_init): what the MPI library lacks must be absent. Weak references are bound before any
-//! code of a library runs, so it must not be in the file. So the ranks load a copy in which those entries of the symbol table are empty: a
-//! symbol without a value is none for the dynamic linker (glibc, `do_lookup_x`).
+//! Ours has a function for every one that some MPI has. But programs ask whether a function is there, by `dlsym` or by
+//! a weak reference, and do without it (mpi4py 4: MPI_Send_c, MPI_Session_init): what the MPI library lacks must be
+//! absent. Weak references are bound before any code of a library runs, so it must not be in the file. So the ranks
+//! load a copy in which those entries of the symbol table are empty: a symbol without a value is none for the dynamic
+//! linker (glibc, `do_lookup_x`).
 
 use crate::LaunchError;
 use crate::{elf, inspect};
@@ -46,8 +47,9 @@ impl Preload {
     }
 }
 
-/// Empties the entries of MPI functions that the other library lacks; how many. Fortran bindings are in libraries of their own, which
-/// have none for a function that the C library lacks. A library that does not look like one for MPI lacks nothing.
+/// Empties the entries of MPI functions that the other library lacks; how many. Fortran bindings are in libraries of
+/// their own, which have none for a function that the C library lacks. A library that does not look like one for MPI
+/// lacks nothing.
 fn without(bytes: &mut [u8], mpi: &[u8]) -> usize {
     let there: BTreeSet<&[u8]> = elf::dynamic_symbols(mpi).filter(|symbol| symbol.defined).map(|symbol| symbol.name).collect();
     if !there.contains(b"MPI_Init".as_slice()) {

@@ -10,8 +10,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A private folder below the temporary one. Removed when dropped; if this process is killed before, by a child of it that waits for
-/// nothing else: it reads from a pipe whose other end only this process and the launcher have.
+/// A private folder below the temporary one. Removed when dropped; if this process is killed before, by a child of it
+/// that waits for nothing else: it reads from a pipe whose other end only this process and the launcher have.
 ///
 /// Make it before any thread is started: that child is a fork.
 #[derive(Debug)]
@@ -78,7 +78,8 @@ impl Scratch {
     /// The folder lives as long as the process that `command` starts, too.
     pub(crate) fn held_by(&self, command: &mut Command) {
         let alive = self.alive.as_raw_fd();
-        // SAFETY: one system call between fork and exec. The descriptor is open as long as `self`; without it the folder goes earlier.
+        // SAFETY: one system call between fork and exec. The descriptor is open as long as `self`; without it the
+        // folder goes earlier.
         unsafe {
             command.pre_exec(move || {
                 libc::fcntl(alive, libc::F_SETFD, 0);
@@ -97,8 +98,8 @@ impl Drop for Scratch {
 
 /// What the keeper does.
 fn keep(alive: &OwnedFd, folder: &Path) -> ! {
-    // SAFETY: plain system calls; the buffer is valid. Interruptions of a terminal are for the others, and the streams of the run must
-    // be closed when it is over.
+    // SAFETY: plain system calls; the buffer is valid. Interruptions of a terminal are for the others, and the streams
+    // of the run must be closed when it is over.
     unsafe {
         libc::setsid();
         for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {

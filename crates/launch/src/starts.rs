@@ -1,5 +1,5 @@
-//! What a program that uses no MPI itself starts: a wrapper (`env A=1 ./prog`), a shell script, a script for R. Nothing of it runs; its
-//! words are looked through for a program with MPI.
+//! What a program that uses no MPI itself starts: a wrapper (`env A=1 ./prog`), a shell script, a script for R. Nothing
+//! of it runs; its words are looked through for a program with MPI.
 
 use crate::LaunchError;
 use crate::elf::{self, File};
@@ -26,7 +26,8 @@ struct Search {
     interpreter: Option<PathBuf>,
 }
 
-/// The MPI library (or that of Portals) of the first program that `program` starts, as far as that can be read in it and in its arguments.
+/// The MPI library (or that of Portals) of the first program that `program` starts, as far as that can be read in it
+/// and in its arguments.
 pub fn library_started_by(program: &Path, arguments: &[String]) -> Option<PathBuf> {
     let mut search = Search::default();
     search.program(program, arguments, DEPTH)
@@ -136,7 +137,8 @@ fn packages(text: &str) -> Vec<String> {
     found
 }
 
-/// The words of commands, each once, without comments; variables that are set in the text or in the environment have their values.
+/// The words of commands, each once, without comments; variables that are set in the text or in the environment have
+/// their values.
 fn words(text: &str, folder: Option<&Path>) -> Vec<String> {
     const BETWEEN: &[char] = &[' ', '\t', '"', '\'', '`', ';', '|', '&', '(', ')', '<', '>'];
     let mut text = text.to_owned();

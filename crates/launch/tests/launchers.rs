@@ -1,7 +1,8 @@
-//! The installed MPI libraries: found from a program, and their launchers take our command lines. The messages go through
-//! libfabric's own `sockets` provider here.
+//! The installed MPI libraries: found from a program, and their launchers take our command lines. The messages go
+//! through libfabric's own `sockets` provider here.
 //!
-//! Which MPI libraries: as in the tests of the preload library, `NARROWS_TEST_MPIS`, or /usr and the wheels in `target/mpis`.
+//! Which MPI libraries: as in the tests of the preload library, `NARROWS_TEST_MPIS`, or /usr and the wheels in
+//! `target/mpis`.
 
 #![allow(clippy::unwrap_used)]
 

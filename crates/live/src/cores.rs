@@ -3,8 +3,8 @@
 //! A hand-over to a process on another core costs an interrupt, and the wake of that core if it sleeps: 4 to 40 us on
 //! virtual machines, where one on the same core costs 1 us. So simulator and ranks stay together on one core while the
 //! ranks of a window have little to do, and are let go to all cores while they have much. Between the two, every other
-//! rank lives on a second core with a thread that wakes it ([`crate::deputy`]), when trials say that this is faster. Nothing of this can be
-//! seen in a result: what a rank does never depends on when or where the host runs it.
+//! rank lives on a second core with a thread that wakes it ([`crate::deputy`]), when trials say that this is faster.
+//! Nothing of this can be seen in a result: what a rank does never depends on when or where the host runs it.
 //!
 //! Only the thread that a rank was started with is moved, for that one makes the MPI calls. Threads that it starts
 //! while bound inherit that, and are let go with it.
@@ -20,9 +20,11 @@ const MANY: u32 = 64;
 const WINDOWS: u32 = 256;
 /// One such window is enough.
 const VERY_LONG: Duration = Duration::from_millis(10);
-/// Windows before ranks at large are bound again to see; twice as many each time that this was wrong, up to the second number.
+/// Windows before ranks at large are bound again to see; twice as many each time that this was wrong, up to the second
+/// number.
 const AT_LARGE: (u32, u32) = (1024, 1 << 17);
-/// Another core is looked for after this time: the one that the system gives to the simulator when that is left alone for so many windows.
+/// Another core is looked for after this time: the one that the system gives to the simulator when that is left alone
+/// for so many windows.
 const STAY: Duration = Duration::from_millis(500);
 const LOOK: u32 = 16;
 /// Stretches of windows between trials of the other number of cores: at first, and at most when trials fail.
@@ -250,7 +252,8 @@ impl Cores {
         for &pid in &self.ranks {
             let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
             for id in threads.filter_map(|entry| entry.file_name().to_str()?.parse().ok()) {
-                // Nobody else binds a rank: launchers are told not to, and a program's own wishes concern the simulated node.
+                // Nobody else binds a rank: launchers are told not to, and a program's own wishes concern the simulated
+                // node.
                 if Set::of(id).is_some_and(|set| set.count() == 1) {
                     all.give_to(id);
                 }

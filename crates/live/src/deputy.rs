@@ -1,7 +1,7 @@
 //! A thread that wakes the ranks of a second core.
 //!
-//! A wake of a process on another core costs an interrupt, 4 to 40 us on virtual machines; a store that a spinning thread there
-//! sees costs 0.2 us, and its wakes are those of its own core. See [`crate::cores`].
+//! A wake of a process on another core costs an interrupt, 4 to 40 us on virtual machines; a store that a spinning
+//! thread there sees costs 0.2 us, and its wakes are those of its own core. See [`crate::cores`].
 
 use narrows_channel::layout::state;
 use narrows_channel::{Mapping, handover};

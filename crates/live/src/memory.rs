@@ -1,10 +1,10 @@
 //! The ranks' memory as the simulator reaches it, and what is on its way into it.
 //!
-//! Payloads up to [`INLINE_PAYLOAD`] travel inside the records of the channel. The longer data of a get are copied once:
-//! the rank that they belong to writes them into the other one's memory (`process_vm_writev`), as the first thing when
-//! it is woken, so before it can change them. If they are needed earlier the simulator copies them itself. The longer
-//! data of a put are copied out of one process and, when it is known where they go, into the other. What waits for a
-//! rank's wake is done at once when anything else needs that memory.
+//! Payloads up to [`INLINE_PAYLOAD`] travel inside the records of the channel. The longer data of a get are copied
+//! once: the rank that they belong to writes them into the other one's memory (`process_vm_writev`), as the first thing
+//! when it is woken, so before it can change them. If they are needed earlier the simulator copies them itself. The
+//! longer data of a put are copied out of one process and, when it is known where they go, into the other. What waits
+//! for a rank's wake is done at once when anything else needs that memory.
 
 use narrows_channel::layout::{INLINE_PAYLOAD, NOTICE_BYTES};
 use narrows_channel::map::Region;
@@ -128,8 +128,8 @@ impl Memory {
         into.append(&mut self.touched);
     }
 
-    /// From now on what comes for `rank` is written into its memory at once, and [`Memory::take_changed`] tells of it. The rank is
-    /// stopped.
+    /// From now on what comes for `rank` is written into its memory at once, and [`Memory::take_changed`] tells of it.
+    /// The rank is stopped.
     pub fn watch(&mut self, rank: u32) {
         self.flush_writes(rank);
         self.ranks[rank as usize].watched = true;
@@ -254,7 +254,8 @@ impl Memory {
         self.fail(MemoryError { rank, address, length, write: true, error: io::Error::from_raw_os_error(error) });
     }
 
-    /// Fills the notice area of a parked rank. What does not fit stays for the next time, but for pushes: those are done.
+    /// Fills the notice area of a parked rank. What does not fit stays for the next time, but for pushes: those are
+    /// done.
     pub fn hand_over(&mut self, rank: u32, region: &Region<'_>) {
         let Memory { ranks, pending, .. } = self;
         let memory = &mut ranks[rank as usize];

@@ -54,8 +54,8 @@ pub fn launch(mut command: Command) -> io::Result<Child> {
     command.spawn()
 }
 
-/// Runs a command to its end and returns its exit code, as a shell shows it. A signal that asks this process to end ends the command first,
-/// with all that it has started: what it leaves behind can still be kept.
+/// Runs a command to its end and returns its exit code, as a shell shows it. A signal that asks this process to end
+/// ends the command first, with all that it has started: what it leaves behind can still be kept.
 ///
 /// # Errors
 /// It cannot be started.
@@ -72,7 +72,8 @@ pub fn attend(command: Command) -> io::Result<i32> {
             break Err(signal);
         }
         let mut ended = libc::pollfd { fd: handle, events: libc::POLLIN, revents: 0 };
-        // The time is for a signal that came just before. SAFETY: one entry, and a kernel without these handles is one that ignores the entry.
+        // The time is for a signal that came just before. SAFETY: one entry, and a kernel without these handles is one
+        // that ignores the entry.
         unsafe { libc::poll(&raw mut ended, 1, 100) };
     };
     if handle >= 0 {
@@ -164,8 +165,8 @@ pub fn end_launcher(child: &mut Child, patience: Duration) -> i32 {
     child.wait().map_or(1, shell_code)
 }
 
-/// Bytes that are left in /dev/shm and its size, if less is left than the segment of a rank of MPICH has by default (1 MiB): a process
-/// that writes to its memory there and finds no room is killed by SIGBUS.
+/// Bytes that are left in /dev/shm and its size, if less is left than the segment of a rank of MPICH has by default (1
+/// MiB): a process that writes to its memory there and finds no room is killed by SIGBUS.
 pub fn shared_memory_full() -> Option<(u64, u64)> {
     // SAFETY: a constant path; the record is filled when the result is 0.
     let data = unsafe {

@@ -1,12 +1,13 @@
 //! Ranks that wait for their memory to change without calling anybody: `while (!flag);`.
 //!
-//! Such a rank never gives its region back, and simulated time would stand still for it. So a rank that has run for some time is looked
-//! at more closely: its thread is stopped (ptrace(2)) and run instruction by instruction, until it is where it has been before,
-//! with the same registers, and all memory that it wrote on the way holds what it held. From there on it can only do the same
-//! again, until somebody else changes what it reads: that it spins is proved, not guessed, however long it takes to find it out.
+//! Such a rank never gives its region back, and simulated time would stand still for it. So a rank that has run for
+//! some time is looked at more closely: its thread is stopped (ptrace(2)) and run instruction by instruction, until it
+//! is where it has been before, with the same registers, and all memory that it wrote on the way holds what it held.
+//! From there on it can only do the same again, until somebody else changes what it reads: that it spins is proved, not
+//! guessed, however long it takes to find it out.
 //!
-//! It stays stopped then, and is run through its loop again when something has been written into its memory. Where ptrace is
-//! forbidden nobody is ever found to spin.
+//! It stays stopped then, and is run through its loop again when something has been written into its memory. Where
+//! ptrace is forbidden nobody is ever found to spin.
 
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, Register};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,16 +25,18 @@ const NT_X86_XSTATE: usize = 0x202;
 /// The flag of single steps, which is the debugger's.
 const TRAP_FLAG: u64 = 0x100;
 
-/// A process that is stopped because all that its threads do is to wait for memory to change. Goes on when it is dropped.
+/// A process that is stopped because all that its threads do is to wait for memory to change. Goes on when it is
+/// dropped.
 #[derive(Debug)]
 pub struct Spinning {
     threads: Vec<Stopped>,
 }
 
 impl Spinning {
-    /// Stops process `pid` if it spins: if it has threads that want to run, and each of them can only repeat itself. They are followed for
-    /// so many `steps`, of 5 to 50 us; loops of up to half as many instructions are found. Threads that are not in one of the `loops`
-    /// are not followed, if such are given. The CPU time that this takes of the first thread, ns, is added to `spent` while it is stopped.
+    /// Stops process `pid` if it spins: if it has threads that want to run, and each of them can only repeat itself.
+    /// They are followed for so many `steps`, of 5 to 50 us; loops of up to half as many instructions are found.
+    /// Threads that are not in one of the `loops` are not followed, if such are given. The CPU time that this takes of
+    /// the first thread, ns, is added to `spent` while it is stopped.
     pub fn find(pid: u32, loops: Option<&BTreeSet<u64>>, steps: u32, spent: &AtomicU64) -> Option<Spinning> {
         let mut threads = Vec::new();
         for id in running_threads(pid) {
@@ -64,8 +67,8 @@ impl Spinning {
         (one || (!found.threads.is_empty() && found.still())).then_some(found)
     }
 
-    /// Whether it would still only repeat itself, with its memory as it is now. When it would not it is at most at the first instruction
-    /// outside its loop.
+    /// Whether it would still only repeat itself, with its memory as it is now. When it would not it is at most at the
+    /// first instruction outside its loop.
     pub fn still(&mut self) -> bool {
         self.threads.iter_mut().all(|thread| {
             let within = std::mem::take(&mut thread.repeated);
@@ -78,7 +81,8 @@ impl Spinning {
         self.threads.iter().flat_map(|thread| thread.repeated.iter().copied())
     }
 
-    /// How many threads the process has besides those that spin: they are asleep, and may change its memory when they wake.
+    /// How many threads the process has besides those that spin: they are asleep, and may change its memory when they
+    /// wake.
     pub fn others(&self, pid: u32) -> usize {
         thread_numbers(pid).len().saturating_sub(self.threads.len())
     }
@@ -178,8 +182,8 @@ impl Stopped {
         unsafe { libc::process_vm_readv(self.pid, &raw const mine, 1, &raw const theirs, 1, 0) }.max(0) as usize
     }
 
-    /// Runs the thread until it repeats itself; false when it does not, when it comes to an instruction that is not `within`, or
-    /// when that cannot be seen.
+    /// Runs the thread until it repeats itself; false when it does not, when it comes to an instruction that is not
+    /// `within`, or when that cannot be seen.
     ///
     /// The state that it is compared with is taken anew after 1, 2, 4, 8 ... steps (Brent's way to find a cycle).
     fn repeats(&mut self, within: Option<&BTreeSet<u64>>, steps: u32) -> bool {
@@ -289,8 +293,8 @@ fn request(what: libc::c_uint, id: i32, address: usize, data: usize) -> std::io:
     }
 }
 
-/// The thread was stopped inside a system call that it will go on with: it has fallen asleep since it was seen to run. (The kernel's
-/// numbers ERESTARTSYS to ERESTART_RESTARTBLOCK, which programs never see.)
+/// The thread was stopped inside a system call that it will go on with: it has fallen asleep since it was seen to run.
+/// (The kernel's numbers ERESTARTSYS to ERESTART_RESTARTBLOCK, which programs never see.)
 fn sleeps(registers: &libc::user_regs_struct) -> bool {
     registers.orig_rax as i64 >= 0 && (-516..=-512).contains(&(registers.rax as i64))
 }
@@ -302,7 +306,8 @@ fn comparable(registers: &libc::user_regs_struct) -> [u64; 27] {
     unsafe { std::mem::transmute(seen) }
 }
 
-/// The instruction has the same result whenever registers and memory are the same. Of system calls that is true of sched_yield(2).
+/// The instruction has the same result whenever registers and memory are the same. Of system calls that is true of
+/// sched_yield(2).
 fn depends_on_memory_alone(instruction: &Instruction, registers: &libc::user_regs_struct) -> bool {
     if instruction.code() == Code::Syscall {
         return registers.rax == libc::SYS_sched_yield as u64;
@@ -364,7 +369,8 @@ mod tests {
 
     impl Child {
         fn new(work: impl FnOnce(&'static Shared)) -> Child {
-            // SAFETY: a fresh mapping of zeros, which are valid; the child makes no call that is not allowed after fork.
+            // SAFETY: a fresh mapping of zeros, which are valid; the child makes no call that is not allowed after
+            // fork.
             unsafe {
                 let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
                 let area = libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);

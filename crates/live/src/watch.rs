@@ -1,9 +1,9 @@
 //! Which of the processes of a run have ended, how, and in which order they began to.
 //!
-//! A launcher kills the other ranks within microseconds of the first death, so the order is not that in which anybody looks. Each
-//! process has a file open that it closes when it begins to end (`narrows_guest::life`), and inotify(7) tells of these
-//! in their order. That a process has ended, and how, tells its pidfd; a thread waits for that, because on Linux before
-//! 6.15 the status can only be read until the launcher has taken it.
+//! A launcher kills the other ranks within microseconds of the first death, so the order is not that in which anybody
+//! looks. Each process has a file open that it closes when it begins to end (`narrows_guest::life`), and inotify(7)
+//! tells of these in their order. That a process has ended, and how, tells its pidfd; a thread waits for that, because
+//! on Linux before 6.15 the status can only be read until the launcher has taken it.
 
 use narrows_channel::handover;
 use std::collections::BTreeMap;
@@ -59,9 +59,9 @@ fn owned(raw: RawFd) -> Option<OwnedFd> {
 }
 
 impl Watch {
-    /// `alive` is the folder in which each process has a file open that is named after it: `RANK-PID`. Without it, or where
-    /// inotify(7) is used up, the order is that of the pidfds: right but for launchers that hear of a death before the
-    /// kernel is done with it.
+    /// `alive` is the folder in which each process has a file open that is named after it: `RANK-PID`. Without it, or
+    /// where inotify(7) is used up, the order is that of the pidfds: right but for launchers that hear of a death
+    /// before the kernel is done with it.
     pub fn new(alive: Option<&Path>) -> Watch {
         // SAFETY: plain system calls with a string that ends.
         unsafe {

@@ -39,19 +39,20 @@ pub type World = narrows_sim::World<Memory>;
 
 /// How long the simulator sleeps between looks at processes and signals.
 const LIFE_CHECK: Duration = Duration::from_millis(20);
-/// How often in a row all ranks are woken for nothing before that is a deadlock. An MPI library may need many passes of its
-/// progress engine from one message to the next: Open MPI was seen to need 30, which are six rounds.
+/// How often in a row all ranks are woken for nothing before that is a deadlock. An MPI library may need many passes of
+/// its progress engine from one message to the next: Open MPI was seen to need 30, which are six rounds.
 const SPURIOUS_ROUNDS: u32 = 64;
-/// How long a deadlock of a Portals program is doubted whose ranks have threads that neither compute nor wait for the simulation: what they
-/// do in the meantime takes real time. Our own choice; programs were seen to sleep a second.
+/// How long a deadlock of a Portals program is doubted whose ranks have threads that neither compute nor wait for the
+/// simulation: what they do in the meantime takes real time. Our own choice; programs were seen to sleep a second.
 const THREAD_PATIENCE: Duration = Duration::from_secs(5);
-/// A rank that runs alone and gives no command comes back at least so often, for threads of other ranks may want something. Our own choice.
+/// A rank that runs alone and gives no command comes back at least so often, for threads of other ranks may want
+/// something. Our own choice.
 const LONGEST_QUIET: SimTime = SimTime::from_us(1_000);
 /// Windows between looks at processes and signals.
 const CHECK_EVERY: u64 = 4096;
 
-/// Which deaths of a rank make a launcher end the job by itself. It is left to do so, because its way is what users know: its message, its
-/// exit code.
+/// Which deaths of a rank make a launcher end the job by itself. It is left to do so, because its way is what users
+/// know: its message, its exit code.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Launcher {
     /// Those by a signal, and those after MPI_Init and before MPI_Finalize.
@@ -464,8 +465,9 @@ impl Run<'_> {
         }
     }
 
-    /// Wakes the ranks that are due, all together. Only those of one node that look into each other's memory take turns, in the order in
-    /// which they became due: which of two sees what the other has written would be the host's affair otherwise.
+    /// Wakes the ranks that are due, all together. Only those of one node that look into each other's memory take
+    /// turns, in the order in which they became due: which of two sees what the other has written would be the host's
+    /// affair otherwise.
     fn wake_due(&mut self, horizon: SimTime) -> Result<(), Failure> {
         let quiet_until = self.quiet_until(horizon);
         let mut due = std::mem::take(&mut self.due);
@@ -514,7 +516,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// How long nothing happens if the rank that is due, alone, gives no command: looks at the clock need not bring it back here.
+    /// How long nothing happens if the rank that is due, alone, gives no command: looks at the clock need not bring it
+    /// back here.
     fn quiet_until(&mut self, horizon: SimTime) -> SimTime {
         match self.due[..] {
             // What it stores into memory that others look at is no command.
@@ -664,8 +667,8 @@ impl Run<'_> {
         Ok(true)
     }
 
-    /// Ranks in which a thread has ended all waiting, or wants to do something while another one waits, go on at once; whether there are
-    /// new ones.
+    /// Ranks in which a thread has ended all waiting, or wants to do something while another one waits, go on at once;
+    /// whether there are new ones.
     fn heed_interrupts(&mut self) -> bool {
         let interrupts = self.mapping.header().interrupts.load(Acquire);
         if interrupts == self.interrupts {

@@ -120,7 +120,8 @@ impl Endpoint {
         Endpoint::with_queues(config, eq, local, portals, &[Queue::Tagged, Queue::Untagged])
     }
 
-    /// The same for a process that sends and receives tagged messages only: without room for untagged ones, which halves its memory.
+    /// The same for a process that sends and receives tagged messages only: without room for untagged ones, which
+    /// halves its memory.
     ///
     /// # Panics
     ///
@@ -170,8 +171,8 @@ impl Endpoint {
     }
 
     /// Forgets what does not matter for any later message but depends on the order of the earlier ones: how full the
-    /// overflow blocks are, and which request numbers are free. Called where simulated time begins, because what happens
-    /// before that is ordered by the host.
+    /// overflow blocks are, and which request numbers are free. Called where simulated time begins, because what
+    /// happens before that is ordered by the host.
     pub fn renew(&mut self, portals: &mut impl Portals) {
         self.overflow.renew(portals);
         self.requests.forget_order();

@@ -84,7 +84,8 @@ pub enum Rendezvous {
 pub struct MessageConfig {
     /// Longest eager message, bytes.
     pub eager_limit: u64,
-    /// Longest message that is copied when it is sent, so that its buffer is free when the call returns, bytes (libfabric's inject_size).
+    /// Longest message that is copied when it is sent, so that its buffer is free when the call returns, bytes
+    /// (libfabric's inject_size).
     pub inject_limit: u64,
     /// Protocol beyond `eager_limit`.
     pub rendezvous: Rendezvous,
@@ -158,7 +159,8 @@ pub trait Portals {
     fn me_unlink(&mut self, entry: EntryId) -> ReplyCode;
     /// Starts a search: one SEARCH or *_OVERFLOW event follows.
     fn me_search(&mut self, pt: u32, operation: SearchOperation, me: MatchEntry);
-    /// PtlPut. `copy_now`: the library takes the bytes before it returns; what is longer than a PIO write is copied, and costs that time.
+    /// PtlPut. `copy_now`: the library takes the bytes before it returns; what is longer than a PIO write is copied,
+    /// and costs that time.
     #[allow(clippy::too_many_arguments)]
     fn put(&mut self, local: LocalBuffer, length: u64, copy_now: bool, ack: AckRequest, target: RemoteTarget, hdr_data: u64);
     /// PtlGet.
@@ -212,8 +214,8 @@ pub struct Send {
     pub length: u64,
     /// Comes back in the completion.
     pub context: u64,
-    /// The buffer is free when the call returns; at most `inject_limit` bytes. So it is for all that complete with [`Completes::BufferFree`]
-    /// and are not longer.
+    /// The buffer is free when the call returns; at most `inject_limit` bytes. So it is for all that complete with
+    /// [`Completes::BufferFree`] and are not longer.
     pub inject: bool,
     /// When to report.
     pub completes: Completes,

@@ -79,8 +79,8 @@ impl Overflow {
         self.post(portals, queue);
     }
 
-    /// Takes every block that no message lies in out of the list and puts an empty one there: how far the blocks are used
-    /// depends on which of the messages so far were unexpected.
+    /// Takes every block that no message lies in out of the list and puts an empty one there: how far the blocks are
+    /// used depends on which of the messages so far were unexpected.
     pub(crate) fn renew(&mut self, portals: &mut impl Portals) {
         for index in 0..self.blocks.len() {
             let block = &mut self.blocks[index];

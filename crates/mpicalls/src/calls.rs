@@ -1,8 +1,8 @@
 //! The table itself, one line per call, sorted by name.
 //!
-//! Names: the `MPI_*` functions exported by Debian's Open MPI 4.1.4, Open MPI 5.0.11 and MPICH 5.0.2 (both of its ABIs),
-//! without predefined callbacks such as `MPI_COMM_DUP_FN`. Argument counts and positions: the prototypes in their `mpi.h`.
-//! Classes: MPI 4.1, the semantic terms of section 2.4 and the text of each procedure.
+//! Names: the `MPI_*` functions exported by Debian's Open MPI 4.1.4, Open MPI 5.0.11 and MPICH 5.0.2 (both of its
+//! ABIs), without predefined callbacks such as `MPI_COMM_DUP_FN`. Argument counts and positions: the prototypes in
+//! their `mpi.h`. Classes: MPI 4.1, the semantic terms of section 2.4 and the text of each procedure.
 
 use super::Class::{Blocking, Local, Outside, Polling};
 use super::{Call, Class, Peer, Role};

@@ -1,11 +1,11 @@
 //! The MPI functions: how each one waits, and where its arguments name a partner.
 //!
-//! The preload library puts a mark at the beginning and the end of every MPI call of the program; the simulator reads from this
-//! table what the call may do meanwhile ([`Class`]) and what to say about it when the run stands still ("rank 0: MPI_Recv from 1
-//! tag 7"). Both sides name a call by its index in [`CALLS`], so they must come from the same build.
+//! The preload library puts a mark at the beginning and the end of every MPI call of the program; the simulator reads
+//! from this table what the call may do meanwhile ([`Class`]) and what to say about it when the run stands still ("rank
+//! 0: MPI_Recv from 1 tag 7"). Both sides name a call by its index in [`CALLS`], so they must come from the same build.
 //!
-//! * [`CALLS`]: every C function of MPI 4.1 and the MPI 5.0 ABI that one of the known libraries exports, with the large-count `_c`
-//!   functions and the removed MPI-1 ones. `calls.rs` is data only.
+//! * [`CALLS`]: every C function of MPI 4.1 and the MPI 5.0 ABI that one of the known libraries exports, with the
+//!   large-count `_c` functions and the removed MPI-1 ones. `calls.rs` is data only.
 //! * [`by_name`]: from a C or Fortran symbol to its index.
 //! * [`describe`]: a call with its partner as a person would write it.
 //!
@@ -28,14 +28,16 @@ pub const NONE: i64 = -1;
 /// Peer MPI_ANY_SOURCE, tag MPI_ANY_TAG (their values differ between MPI libraries).
 pub const ANY: i64 = -2;
 
-/// The call whose "tag" is an error code: as it is, or its low eight bits (what the launcher exits with) if it is negative.
+/// The call whose "tag" is an error code: as it is, or its low eight bits (what the launcher exits with) if it is
+/// negative.
 pub const ABORT: &str = "MPI_Abort";
 
 /// What a call may wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// May wait for other ranks: an empty poll inside it means that nothing can go on before the next completion. So do the calls of
-    /// one-sided communication that libraries make of several operations of the network, with a lock around them.
+    /// May wait for other ranks: an empty poll inside it means that nothing can go on before the next completion. So do
+    /// the calls of one-sided communication that libraries make of several operations of the network, with a lock
+    /// around them.
     Blocking,
     /// Looks once and returns: MPI_Test, MPI_Iprobe, and calls that only drive progress.
     Polling,
@@ -93,8 +95,8 @@ impl Call {
         conversion || status || ["MPI_Aint_add", "MPI_Aint_diff", "MPI_Wtime", "MPI_Wtick"].contains(&self.name)
     }
 
-    /// The MPI library may need many passes of its progress engine between two messages of such a call, or of the request
-    /// that it starts: it agrees with other ranks on the number of a new communicator, step by step.
+    /// The MPI library may need many passes of its progress engine between two messages of such a call, or of the
+    /// request that it starts: it agrees with other ranks on the number of a new communicator, step by step.
     pub fn agrees(&self) -> bool {
         let waits = self.class == Class::Blocking || self.name.starts_with("MPI_Comm_idup");
         let creates = ["MPI_Comm_", "MPI_Intercomm_", "MPI_Cart_", "MPI_Graph_", "MPI_Dist_graph_", "MPI_Win_create", "MPI_Win_allocate"];
@@ -111,8 +113,8 @@ impl Call {
         self.name.starts_with("MPI_Win_") || self.peer.is_some_and(|peer| peer.role == Role::Target)
     }
 
-    /// Whether the function has Fortran bindings under its own name: all but the tools interface, handle conversions and
-    /// large-count functions.
+    /// Whether the function has Fortran bindings under its own name: all but the tools interface, handle conversions
+    /// and large-count functions.
     pub fn has_fortran(&self) -> bool {
         !(self.name.starts_with("MPI_T_") || self.name.ends_with("_c") || self.is_trivial() && self.name.contains('2'))
     }
@@ -132,8 +134,8 @@ pub fn by_name(name: &str) -> Option<u32> {
     (lower.starts_with("mpi_") && lower == lower.to_ascii_lowercase()).then(|| CALLS.iter().position(same)).flatten().map(|i| i as u32)
 }
 
-/// A call with its partner: "MPI_Recv from 1 tag 7", "MPI_Bcast root 0", "MPI_Waitall". `peer` and `tag` as in the marks: a rank
-/// or tag, [`NONE`] or [`ANY`]. An index that is not in the table reads "no MPI call".
+/// A call with its partner: "MPI_Recv from 1 tag 7", "MPI_Bcast root 0", "MPI_Waitall". `peer` and `tag` as in the
+/// marks: a rank or tag, [`NONE`] or [`ANY`]. An index that is not in the table reads "no MPI call".
 pub fn describe(id: u32, peer: i64, tag: i64) -> String {
     let Some(call) = CALLS.get(id as usize) else { return "no MPI call".to_owned() };
     let mut text = call.name.to_owned();

@@ -1,4 +1,5 @@
-//! The MPI library in a process that one of our libraries was loaded into: its family, the values of its constants, its functions.
+//! The MPI library in a process that one of our libraries was loaded into: its family, the values of its constants, its
+//! functions.
 //!
 //! * [`Flavor`]: which ABI it has, and so what [`Constants`] are worth.
 //! * [`find`]: the next definition of a function, wherever the program has loaded it.
@@ -118,8 +119,8 @@ const STANDARD: Constants = Constants {
 impl Flavor {
     /// The family of a library, or of a process, by the names that it `has`.
     pub fn of(has: impl Fn(&CStr) -> bool) -> Flavor {
-        // The predefined communicator object is part of Open MPI's ABI (mpi.h, OMPI_PREDEFINED_GLOBAL); a library with the ABI of
-        // MPI 5.0 has no Fortran status constants, MPICH's own has (nm -D of MPICH 5.0.2).
+        // The predefined communicator object is part of Open MPI's ABI (mpi.h, OMPI_PREDEFINED_GLOBAL); a library with
+        // the ABI of MPI 5.0 has no Fortran status constants, MPICH's own has (nm -D of MPICH 5.0.2).
         if has(c"ompi_mpi_comm_world") {
             Flavor::OpenMpi
         } else if has(c"MPI_Abi_get_version") && !has(c"MPI_F_STATUS_IGNORE") {
@@ -147,10 +148,12 @@ pub const LIBRARIES: &[&[u8]] = &[b"libmpi", b"libpmpi"];
 
 /// The next definition of a function or variable behind the library that calls this, 0 if there is none.
 ///
-/// Programs that load their MPI library with `dlopen` in a scope of its own (mpi4py) have nothing behind us in the global scope:
-/// then it is the definition of a loaded library whose file name begins as one of `families` says, in load order.
+/// Programs that load their MPI library with `dlopen` in a scope of its own (mpi4py) have nothing behind us in the
+/// global scope: then it is the definition of a loaded library whose file name begins as one of `families` says, in
+/// load order.
 pub fn find(name: &CStr, families: &[&[u8]], lookup: Lookup) -> usize {
-    // SAFETY: a valid string. RTLD_NEXT looks behind the library that this crate is part of, so it never returns one of our own functions.
+    // SAFETY: a valid string. RTLD_NEXT looks behind the library that this crate is part of, so it never returns one of
+    // our own functions.
     let next = unsafe { lookup(libc::RTLD_NEXT, name.as_ptr()) };
     if !next.is_null() {
         return next as usize;

@@ -1,5 +1,6 @@
-//! Matching lists beside plain lists that are walked: `cargo bench -p narrows-nic --bench matching`. One operation is what a message
-//! does to a list of use-once entries that stays as long as it is: find its entry, unlink it, append another. CPU time per operation.
+//! Matching lists beside plain lists that are walked: `cargo bench -p narrows-nic --bench matching`. One operation is
+//! what a message does to a list of use-once entries that stays as long as it is: find its entry, unlink it, append
+//! another. CPU time per operation.
 
 #![allow(
     clippy::print_stdout,

@@ -18,8 +18,8 @@ pub trait Nic: Sized {
     /// The least time from writing a command to its first effect of any kind.
     fn lookahead(&self) -> SimTime;
 
-    /// The library of `process`, which lives on this node, wrote `command` at `now`. Nothing happens before `now` + [`Nic::lookahead`].
-    /// Commands of one node pass PCIe in the order of the calls.
+    /// The library of `process`, which lives on this node, wrote `command` at `now`. Nothing happens before `now` +
+    /// [`Nic::lookahead`]. Commands of one node pass PCIe in the order of the calls.
     ///
     /// # Errors
     /// See [`CommandError`].

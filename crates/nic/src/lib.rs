@@ -1,5 +1,5 @@
-//! NICs as state machines: commands of processes and headers from the network in, actions out. No clock, no thread, no memory access
-//! inside. The NIC at one end of a message knows of the other end what its header says.
+//! NICs as state machines: commands of processes and headers from the network in, actions out. No clock, no thread, no
+//! memory access inside. The NIC at one end of a message knows of the other end what its header says.
 //!
 //! | module | what |
 //! |---|---|
@@ -35,16 +35,16 @@
 //! struct World { queue: EventQueue<Due>, wire: Wire<Header>, seen: Vec<(SimTime, Process, Notice)>, memory: Vec<u8> }
 //!
 //! impl Out<Portals> for World {
-//!     fn schedule(&mut self, at: SimTime, node: u32, event: Event) { self.queue.schedule(at, node, Due::Nic(node, event)); }
-//!     fn depart(&mut self, node: u32, departure: Departure<Header>) {
+//!     fn schedule(&mut self, at: SimTime, node: u32, event: Event) { self.queue.schedule(at, node, Due::Nic(node,
+//!     event)); } fn depart(&mut self, node: u32, departure: Departure<Header>) {
 //!         let (id, at) = (self.wire.depart(node, departure).id, self.queue.now() + SimTime::from_ns(400));
 //!         for notice in [Network::SourceDone(id), Network::HeadArrived(id), Network::TailArrived(id)] {
 //!             self.queue.schedule(at, 100, Due::Network(notice));
 //!         }
 //!     }
-//!     fn shortcut(&mut self, at: SimTime, _: u32, to: u32, header: Header) { self.queue.schedule(at, 200 + to, Due::Shortcut(to, header)); }
-//!     fn notify(&mut self, process: Process, notice: Notice) { self.seen.push((self.queue.now(), process, notice)); }
-//!     fn reserve(&mut self) -> PayloadId { PayloadId(0) }
+//!     fn shortcut(&mut self, at: SimTime, _: u32, to: u32, header: Header) { self.queue.schedule(at, 200 + to,
+//!     Due::Shortcut(to, header)); } fn notify(&mut self, process: Process, notice: Notice) {
+//!     self.seen.push((self.queue.now(), process, notice)); } fn reserve(&mut self) -> PayloadId { PayloadId(0) }
 //!     fn capture(&mut self, _: PayloadId, _: Process, _: Place, _: u64) -> Result<(), Fault> { Ok(()) }
 //!     fn inline(&mut self, _: PayloadId, payload: Box<[u8]>) { self.memory = payload.into_vec(); }
 //!     fn deliver(&mut self, _: PayloadId, _: Process, _: Place, _: u64) -> Result<(), Fault> { Ok(()) }
@@ -59,14 +59,15 @@
 //! let mut nics = Nics::new(NicConfig::bxi_v2(), 2, &places);
 //! let mut world = World::default();
 //! let (eq, ct) = (EqId(0), CtId::NONE);
-//! let entry = MatchEntry { length: 8, match_bits: 7, options: me::OP_PUT | me::EVENT_LINK_DISABLE, ..Default::default() };
-//! let local = LocalBuffer { ct, ..LocalBuffer::default() };
+//! let entry = MatchEntry { length: 8, match_bits: 7, options: me::OP_PUT | me::EVENT_LINK_DISABLE,
+//! ..Default::default() }; let local = LocalBuffer { ct, ..LocalBuffer::default() };
 //! let target = RemoteTarget { process: places[1], pt: 4, match_bits: 7, offset: 0 };
 //! for (process, at, command) in [
 //!     (1, 0, Command::EqAlloc { eq, count: 16 }),
 //!     (1, 0, Command::PtAlloc { pt: 4, options: 0, eq }),
 //!     (1, 0, Command::MeAppend { entry: EntryId(1), pt: 4, list: List::Priority, me: entry }),
-//!     (0, 1, Command::Put { local, length: 8, inline: Some(Box::new(*b"narrows!")), ack: AckRequest::None, target, hdr_data: 0 }),
+//!     (0, 1, Command::Put { local, length: 8, inline: Some(Box::new(*b"narrows!")), ack: AckRequest::None, target,
+//!     hdr_data: 0 }),
 //! ] {
 //!     nics.command(SimTime::from_us(at), Process(process), command, &mut world).unwrap();
 //! }
@@ -100,9 +101,10 @@
 //! * An ACK leaves the target when the payload is written into memory.
 //! * One process's messages to another match in the order in which they were issued. Their writes are ordered up to
 //!   [`narrows_portals::NiLimits::max_waw_ordered_size`] (BXI: 0), what gets read is not (`max_war_ordered_size` is 0).
-//! * A request has a place in the end-to-end window ([`NicConfig::max_outstanding`]) until its answer is back: an ACK, the data of a get,
-//!   or, where there is no other or none yet, the 32 bytes of the target's end-to-end layer (facts.md 4.3), which are sent as soon as all of
-//!   the request is there. The networks lose nothing, so nothing is sent again.
+//! * A request has a place in the end-to-end window ([`NicConfig::max_outstanding`]) until its answer is back: an ACK,
+//!   the data of a get, or, where there is no other or none yet, the 32 bytes of the target's end-to-end layer
+//!   (facts.md 4.3), which are sent as soon as all of the request is there. The networks lose nothing, so nothing is
+//!   sent again.
 //! * A portal table entry with [`narrows_portals::pt::RETRY`] refuses what finds no entry, and all
 //!   that the same initiator sends to it afterwards. `retry_interval` after an append, a freed
 //!   header slot or an enabling, the initiators try again, oldest message first. The repetition

@@ -143,8 +143,8 @@ impl Nics {
         self.nic(node).command(now, process, command, out)
     }
 
-    /// Gives back the room in the queues of a process' NIC that is not in use. A machine of many idle ranks keeps what their
-    /// set-up took otherwise.
+    /// Gives back the room in the queues of a process' NIC that is not in use. A machine of many idle ranks keeps what
+    /// their set-up took otherwise.
     pub fn trim(&mut self, process: Process) {
         if let Some(node) = self.place(process) {
             self.nic(node).trim();

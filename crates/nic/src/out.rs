@@ -13,8 +13,8 @@ pub struct PayloadId(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Process(pub u32);
 
-/// Memory that may not be there was not there ([`Place::may_fault`]), or the payload is one that could not be read. Nothing was read or
-/// written.
+/// Memory that may not be there was not there ([`Place::may_fault`]), or the payload is one that could not be read.
+/// Nothing was read or written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fault;
 
@@ -55,9 +55,11 @@ pub struct Departure<H> {
 pub trait Out<K: Nic> {
     /// Schedule an event of the NIC of `node`.
     fn schedule(&mut self, at: SimTime, node: u32, event: Event);
-    /// The NIC of `node` starts a transfer on the network now. Headers of one (source, target, virtual network) arrive in this order.
+    /// The NIC of `node` starts a transfer on the network now. Headers of one (source, target, virtual network) arrive
+    /// in this order.
     fn depart(&mut self, node: u32, departure: Departure<K::Header>);
-    /// All of a message of nothing but `header` from node `from` will be in the NIC of node `to` at `at`, without any load on the network.
+    /// All of a message of nothing but `header` from node `from` will be in the NIC of node `to` at `at`, without any
+    /// load on the network.
     fn shortcut(&mut self, at: SimTime, from: u32, to: u32, header: K::Header);
     /// Visible in the memory of `process` now.
     fn notify(&mut self, process: Process, notice: K::Notice);
@@ -68,8 +70,8 @@ pub trait Out<K: Nic> {
     /// # Errors
     /// [`Fault`]; delivering this payload is one, too.
     fn capture(&mut self, payload: PayloadId, process: Process, place: Place, length: u64) -> Result<(), Fault>;
-    /// The target of a get gives its data: read `length` bytes at `place` of `process` now, as by [`Out::capture`]. They
-    /// will be delivered to `destination` of `initiator`, whose buffer belongs to the get until then, so that an
+    /// The target of a get gives its data: read `length` bytes at `place` of `process` now, as by [`Out::capture`].
+    /// They will be delivered to `destination` of `initiator`, whose buffer belongs to the get until then, so that an
     /// implementation may as well write them there at once and do nothing at [`Out::deliver`].
     ///
     /// # Errors
@@ -93,7 +95,8 @@ pub trait Out<K: Nic> {
     /// # Errors
     /// [`Fault`].
     fn deliver(&mut self, payload: PayloadId, process: Process, place: Place, length: u64) -> Result<(), Fault>;
-    /// Combine the first `length` payload bytes, whole items, with those at `place` of `process` now ([`narrows_portals::apply`]).
+    /// Combine the first `length` payload bytes, whole items, with those at `place` of `process` now
+    /// ([`narrows_portals::apply`]).
     ///
     /// # Errors
     /// [`Fault`].

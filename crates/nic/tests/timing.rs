@@ -205,7 +205,8 @@ fn matching_time_grows_with_the_place_in_the_list() {
     assert_eq!([at[1] - at[0], at[2] - at[1]], [per_entry * 9, per_entry * 90]);
 }
 
-/// The simulator walks a list only while walks are short: `list.rs`. A thousand entries are hashed after 72 finds of the last.
+/// The simulator walks a list only while walks are short: `list.rs`. A thousand entries are hashed after 72 finds of
+/// the last.
 #[test]
 fn matching_time_does_not_know_how_the_simulator_finds_the_entry() {
     let mut sim = Sim::ready(config(), 2, 1, 0);
@@ -310,7 +311,8 @@ fn requests_beyond_the_end_to_end_window_wait() {
     sim.check_idle();
 }
 
-/// A window of one message: the next one starts when the acknowledgement of the last is back, which has the size and the way of a packet.
+/// A window of one message: the next one starts when the acknowledgement of the last is back, which has the size and
+/// the way of a packet.
 #[test]
 fn the_end_to_end_acknowledgement_takes_its_way() {
     let mut sim = Sim::ready(NicConfig { max_outstanding: 1, put_occupancy: SimTime::ZERO, ..config() }, 2, 1, 0);

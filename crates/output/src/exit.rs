@@ -1,8 +1,10 @@
-//! Exit codes of `narrows`, all of them: `docs/exit-codes.md` is this table. The code of a program that ran (`narrows run`, `record`) goes before.
+//! Exit codes of `narrows`, all of them: `docs/exit-codes.md` is this table. The code of a program that ran (`narrows
+//! run`, `record`) goes before.
 
 /// What was asked for is done.
 pub const DONE: u8 = 0;
-/// There is an answer, and it is no: a check found mistakes, a replay or a run stands still, ranks did something impossible.
+/// There is an answer, and it is no: a check found mistakes, a replay or a run stands still, ranks did something
+/// impossible.
 pub const NO: u8 = 1;
 /// Nothing was done: the command line, or a file that it names, is wrong.
 pub const REFUSED: u8 = 2;

@@ -50,8 +50,9 @@ impl fmt::Display for OutputError {
     }
 }
 
-/// A file that is being written. An ordinary one takes its place in [`OutputFile::commit`], complete; without that (an error, a panic, a
-/// signal) the place is as it was before. A device, a pipe or standard output is written into as it comes.
+/// A file that is being written. An ordinary one takes its place in [`OutputFile::commit`], complete; without that (an
+/// error, a panic, a signal) the place is as it was before. A device, a pipe or standard output is written into as it
+/// comes.
 #[derive(Debug)]
 pub struct OutputFile {
     path: PathBuf,
@@ -85,7 +86,8 @@ impl OutputFile {
         open(path, true).map(|(file, way)| OutputFile { path: path.to_owned(), file, way }).map_err(fail)
     }
 
-    /// One that is also read, or written at other places than its end. What cannot do that gets a copy when it is complete.
+    /// One that is also read, or written at other places than its end. What cannot do that gets a copy when it is
+    /// complete.
     ///
     /// # Errors
     /// It cannot be made.

@@ -6,8 +6,8 @@ use std::io::{self, Read, Seek};
 use std::os::fd::AsFd;
 use std::path::Path;
 
-/// Opens a file for reading at any place, any number of times. What is no ordinary file (`-` for standard input, a pipe) is first read to its
-/// end, into a nameless file in `$TMPDIR`.
+/// Opens a file for reading at any place, any number of times. What is no ordinary file (`-` for standard input, a
+/// pipe) is first read to its end, into a nameless file in `$TMPDIR`.
 ///
 /// # Errors
 /// What the system says.

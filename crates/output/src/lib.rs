@@ -1,12 +1,14 @@
 //! Everything that Narrows writes and says goes through here, and what it reads may come from here.
 //!
-//! * [`OutputFile`], [`write`] — files: an ordinary one appears complete or not at all, a device or a pipe is written into, symbolic links
-//!   are followed, `-` is standard output.
-//! * [`input`], [`read_to_string`] — the reverse: `-` is standard input, a pipe is kept in a nameless file so that it can be read twice.
+//! * [`OutputFile`], [`write`] — files: an ordinary one appears complete or not at all, a device or a pipe is written
+//!   into, symbolic links are followed, `-` is standard output.
+//! * [`input`], [`read_to_string`] — the reverse: `-` is standard input, a pipe is kept in a nameless file so that it
+//!   can be read twice.
 //! * [`print`] — results, on standard output.
 //! * [`exit`] — exit codes.
 //! * [`Meter`] — how far a piece of work is, for who shows it.
-//! * [`say!`], [`warn!`], [`complain!`] — messages, on standard error. Who cannot hear them is not disturbed: nothing here panics.
+//! * [`say!`], [`warn!`], [`complain!`] — messages, on standard error. Who cannot hear them is not disturbed: nothing
+//!   here panics.
 //!
 //! ```
 //! let folder = tempfile::tempdir()?;

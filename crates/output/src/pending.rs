@@ -1,7 +1,8 @@
 //! Temporary files with a name, which must not stay when the process ends.
 //!
-//! Mostly there are none: a nameless file gets its name when it is complete. Only where the file system has no nameless files (NFS, old overlays), and between
-//! the two system calls that replace a file, a temporary name is there. A signal that would end the process removes it.
+//! Mostly there are none: a nameless file gets its name when it is complete. Only where the file system has no nameless
+//! files (NFS, old overlays), and between the two system calls that replace a file, a temporary name is there. A signal
+//! that would end the process removes it.
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -71,7 +72,8 @@ impl Drop for Pending {
         }
         if let Some(slot) = self.slot {
             let text = NAMES[slot].swap(ptr::null_mut(), Ordering::AcqRel);
-            // A handler that reads it now ends the process: it would rather have the memory. A few bytes per name are lost instead.
+            // A handler that reads it now ends the process: it would rather have the memory. A few bytes per name are
+            // lost instead.
             let _ = text;
         }
         let mut count = COUNT.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -82,7 +84,8 @@ impl Drop for Pending {
     }
 }
 
-/// Signals that `from` handles are handled by `to`. Who has handlers of their own ends in an orderly way, which drops the names.
+/// Signals that `from` handles are handled by `to`. Who has handlers of their own ends in an orderly way, which drops
+/// the names.
 fn exchange_handlers(from: usize, to: usize) {
     for signal in SIGNALS {
         // SAFETY: valid pointers; the handler uses async-signal-safe functions only.

@@ -23,8 +23,8 @@ macro_rules! complain {
     ($($text:tt)*) => { $crate::emit("error: ", ::std::format_args!($($text)*)) };
 }
 
-/// What the macros do: the whole message in one write, so that processes that share a standard error do not mix their lines. `kind` is not
-/// said twice where the text begins with it (diagnostics of machine files).
+/// What the macros do: the whole message in one write, so that processes that share a standard error do not mix their
+/// lines. `kind` is not said twice where the text begins with it (diagnostics of machine files).
 pub fn emit(kind: &str, text: fmt::Arguments<'_>) {
     let text = text.to_string();
     let text = text.strip_prefix(kind).unwrap_or(&text);

@@ -160,7 +160,8 @@ pub enum Command {
     Query {
         /// Which.
         register: Register,
-        /// Of which network interface, see [`crate::PT_PER_INTERFACE`]; for the length of a list, of which portal table entry.
+        /// Of which network interface, see [`crate::PT_PER_INTERFACE`]; for the length of a list, of which portal table
+        /// entry.
         of: u32,
         /// Comes back in the reply.
         ticket: u32,

@@ -176,9 +176,9 @@ pub enum Notice {
 }
 
 impl Notice {
-    /// All that it says, a word per field, but for what belongs to the process that runs: `start` and `user_ptr` are addresses of its
-    /// memory, and `remote_offset` may be one: MPICH registers the whole pages in which the words of its locks lie, and where in a page
-    /// `malloc` puts them differs from run to run.
+    /// All that it says, a word per field, but for what belongs to the process that runs: `start` and `user_ptr` are
+    /// addresses of its memory, and `remote_offset` may be one: MPICH registers the whole pages in which the words of
+    /// its locks lie, and where in a page `malloc` puts them differs from run to run.
     pub fn words(&self, mut word: impl FnMut(u64)) {
         match *self {
             Notice::Event { eq, event } => {

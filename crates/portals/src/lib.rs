@@ -51,8 +51,9 @@ pub const PT_PER_INTERFACE: u32 = 256;
 /// Network interfaces of a process: matching or not, logical or physical (section 3.6).
 pub const INTERFACES: u32 = 4;
 
-/// The low bits of the identifier of an event queue or counting event say where the NIC keeps it. The others tell its users of that place
-/// apart, one after the other: an operation may still be under way when what it names has been freed, and must not reach what came after.
+/// The low bits of the identifier of an event queue or counting event say where the NIC keeps it. The others tell its
+/// users of that place apart, one after the other: an operation may still be under way when what it names has been
+/// freed, and must not reach what came after.
 pub const SLOT_BITS: u32 = 17;
 const MAX_SLOT: u32 = (1 << SLOT_BITS) - 1;
 /// One less than there are, so that no identifier is that of none.
@@ -194,8 +195,9 @@ pub mod me {
     /// Narrows' own, between library and NIC: parts of the region may not be there, so that an access
     /// may end in [`super::FailType::Segv`].
     pub const MAY_FAULT: u32 = 1 << 30;
-    /// Narrows' own, for searches: one that finds nothing is not answered before a header comes that matches it. What a library that
-    /// searches again and again would see, without the searches in between. See docs/decisions/0002-who-runs-when.md.
+    /// Narrows' own, for searches: one that finds nothing is not answered before a header comes that matches it. What a
+    /// library that searches again and again would see, without the searches in between. See
+    /// docs/decisions/0002-who-runs-when.md.
     pub const SEARCH_WAITS: u32 = 1 << 31;
 }
 

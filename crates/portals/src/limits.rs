@@ -4,7 +4,8 @@ use narrows_units::Bytes;
 
 use crate::Limits;
 
-/// What a NIC offers to each network interface of a process (`ptl_ni_limits_t`, section 3.6.1). The default is [`NiLimits::BXI_V2`].
+/// What a NIC offers to each network interface of a process (`ptl_ni_limits_t`, section 3.6.1). The default is
+/// [`NiLimits::BXI_V2`].
 ///
 /// A part of the shared file, so its layout is that of C.
 #[repr(C)]
@@ -30,14 +31,16 @@ pub struct NiLimits {
     pub max_atomic_size: Bytes,
     /// Longest fetching atomic or swap.
     pub max_fetch_atomic_size: Bytes,
-    /// Puts and atomics up to here that one process sends to another change memory in the order in which they were issued.
+    /// Puts and atomics up to here that one process sends to another change memory in the order in which they were
+    /// issued.
     pub max_waw_ordered_size: Bytes,
     /// Longest operations whose writes after reads are in order: none are.
     pub max_war_ordered_size: Bytes,
 }
 
 impl NiLimits {
-    /// BXI v2 as S4BXI has it (`machines/bxi-v2.toml` names the source of each). It has no segments; programs that need them run here.
+    /// BXI v2 as S4BXI has it (`machines/bxi-v2.toml` names the source of each). It has no segments; programs that need
+    /// them run here.
     pub const BXI_V2: NiLimits = NiLimits {
         max_entries: 16_319,
         max_unexpected_headers: 16_319,

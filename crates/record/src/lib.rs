@@ -1,8 +1,8 @@
 //! What the recorder library writes about each MPI call, and the merging reads: one file per rank of 40-byte records.
 //!
 //! * [`Record`]: one call, or a piece of one that needs more room.
-//! * [`Header`]: the first page of a file. Its count is raised after a record is complete, so that a file of a rank that was killed
-//!   is readable up to there.
+//! * [`Header`]: the first page of a file. Its count is raised after a record is complete, so that a file of a rank
+//!   that was killed is readable up to there.
 //!
 //! ```
 //! use narrows_record::{Kind, Record};
@@ -44,15 +44,15 @@ pub enum Kind {
     Wait,
     /// What a receive from or with "any" got: `request`, `peer`, `tag`.
     Matched,
-    /// A collective: `extra` says which, `request` is the root, `bytes` are sent; `peer` and `tag` are the lower and upper half of
-    /// the bytes received.
+    /// A collective: `extra` says which, `request` is the root, `bytes` are sent; `peer` and `tag` are the lower and
+    /// upper half of the bytes received.
     Collective,
     /// The same, with `request`; the root stands in a [`Kind::Root`] before.
     Icollective,
     /// `request` is the root of the next record.
     Root,
-    /// A communicator that is seen for the first time: `communicator`, `bytes` members; `peer` 1 if they are the remote group.
-    /// Its [`Kind::Members`] follow.
+    /// A communicator that is seen for the first time: `communicator`, `bytes` members; `peer` 1 if they are the remote
+    /// group. Its [`Kind::Members`] follow.
     Communicator,
     /// The next members (eight numbers of four bytes at the beginning of the record).
     Members,

@@ -9,7 +9,8 @@ use narrows_replay::loggp::{self, Parameters};
 use narrows_trace::{Communicators, Dependency, Kind, Operation, Order, Program, TraceError};
 use std::time::Instant;
 
-/// In round k every rank sends to the one 2^k further on and receives from the one 2^k before; a round starts when its predecessor ended.
+/// In round k every rank sends to the one 2^k further on and receives from the one 2^k before; a round starts when its
+/// predecessor ended.
 struct Dissemination {
     ranks: u32,
     next: Vec<u32>,

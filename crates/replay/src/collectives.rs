@@ -33,7 +33,8 @@ pub struct ByRules {
 }
 
 impl ByRules {
-    /// By `rules`. Without a `layout`, rules that ask for GLF, LLF or hardware multicast get a binomial tree, as the first two do without groups.
+    /// By `rules`. Without a `layout`, rules that ask for GLF, LLF or hardware multicast get a binomial tree, as the
+    /// first two do without groups.
     pub fn new(rules: Rules, layout: Option<Layout>) -> ByRules {
         ByRules { rules, layout, trees: BTreeMap::new() }
     }
@@ -60,8 +61,9 @@ impl ByRules {
 }
 
 impl Collectives for ByRules {
-    /// All members must come to the same schedule, so that what only one of them knows (the bytes of a vector variant) chooses nothing.
-    /// Vector variants of gather and scatter are linear, as in both libraries; those of all-to-all are done as for long messages.
+    /// All members must come to the same schedule, so that what only one of them knows (the bytes of a vector variant)
+    /// chooses nothing. Vector variants of gather and scatter are linear, as in both libraries; those of all-to-all are
+    /// done as for long messages.
     fn copies(&self) -> bool {
         self.layout.is_some() && self.rules.use_algorithm(Algorithm::Hardware)
     }

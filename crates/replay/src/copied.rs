@@ -1,6 +1,7 @@
 //! Broadcasts that switches copy: who waits for which, and what came before its receive.
 //!
-//! The receivers' buffers are always ready: what comes before its receive lies in one and is copied when the receive comes, as an unexpected message is.
+//! The receivers' buffers are always ready: what comes before its receive lies in one and is copied when the receive
+//! comes, as an unexpected message is.
 
 use narrows_sim::Way;
 use narrows_units::SimTime;
@@ -88,7 +89,8 @@ impl Inbox {
         early
     }
 
-    /// A message is here; the operation that asked for it, if one did, and whether it came before it was asked for: a rank's clock may be ahead.
+    /// A message is here; the operation that asked for it, if one did, and whether it came before it was asked for: a
+    /// rank's clock may be ahead.
     pub(crate) fn arrive(&mut self, key: Key, token: u32, at: SimTime) -> Option<(u64, bool)> {
         let asked = self.awaited.remove(&key);
         if asked.is_none() {

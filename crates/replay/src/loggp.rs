@@ -1,19 +1,19 @@
-//! The LogGOPS model by itself, as LogGOPSim has it (Hoefler, Schneider, Lumsdaine: LogGOPSim - Simulating Large-Scale Applications in
-//! the LogGOPS Model, HPDC 2010).
+//! The LogGOPS model by itself, as LogGOPSim has it (Hoefler, Schneider, Lumsdaine: LogGOPSim - Simulating Large-Scale
+//! Applications in the LogGOPS Model, HPDC 2010).
 //!
-//! * A send of `s` bytes at `t` keeps the CPU until `t + o + (s-1) O`, the NIC's sending side until `t + g + (s-1) G`; its first byte is at
-//!   the receiver at `t + o + L`.
-//! * There it waits for CPU and the NIC's receiving side, and keeps them from `t` until `t + o + max((s-1) O, (s-1) G)` and
-//!   `t + g + (s-1) G`. It matches the first receive that fits, or waits to be matched.
-//! * Up to `S` bytes a send is over when it has started; a longer one when it is matched (rendezvous), and no wait for the CPU of
-//!   the sender ends before.
+//! * A send of `s` bytes at `t` keeps the CPU until `t + o + (s-1) O`, the NIC's sending side until `t + g + (s-1) G`;
+//!   its first byte is at the receiver at `t + o + L`.
+//! * There it waits for CPU and the NIC's receiving side, and keeps them from `t` until `t + o + max((s-1) O, (s-1) G)`
+//!   and `t + g + (s-1) G`. It matches the first receive that fits, or waits to be matched.
+//! * Up to `S` bytes a send is over when it has started; a longer one when it is matched (rendezvous), and no wait for
+//!   the CPU of the sender ends before.
 //! * Receives are posted when the CPU is free and take none of its time. Computing keeps the CPU.
-//! * Operations that become ready at one time start in the order: sends, receives, computing; operations and messages that wait for
-//!   the same resource get it in the order in which they came to be.
+//! * Operations that become ready at one time start in the order: sends, receives, computing; operations and messages
+//!   that wait for the same resource get it in the order in which they came to be.
 //!
-//! LogGOPSim takes an operation whose CPU or NIC is busy out of its queue and puts it back, as often as need be: a linear all-to-all of
-//! `p` ranks costs it p^2 queue operations per rank. Here one operation of each kind and resource is in the queue for all that wait for
-//! it, which gives the same order.
+//! LogGOPSim takes an operation whose CPU or NIC is busy out of its queue and puts it back, as often as need be: a
+//! linear all-to-all of `p` ranks costs it p^2 queue operations per rank. Here one operation of each kind and resource
+//! is in the queue for all that wait for it, which gives the same order.
 
 use crate::graph::{AFTER_START, ANY, Graph, NONE, What};
 use crate::queue::Queue;
@@ -97,14 +97,14 @@ struct Line {
 
 const EMPTY: Line = Line { first: NONE, last: NONE };
 
-/// Who waits for the CPU, or for CPU and NIC: computing, sends, messages that have arrived. Oldest first; the first of them is in the
-/// event queue.
+/// Who waits for the CPU, or for CPU and NIC: computing, sends, messages that have arrived. Oldest first; the first of
+/// them is in the event queue.
 const COMPUTING: usize = 0;
 const SENDING: usize = 1;
 const RECEIVING: usize = 2;
 
-/// A CPU and a NIC of a rank: the state of a rank that has one of each is this, one line of the cache. With several, a rank has as many
-/// of these as the larger number, or their product if operations use them in all combinations.
+/// A CPU and a NIC of a rank: the state of a rank that has one of each is this, one line of the cache. With several, a
+/// rank has as many of these as the larger number, or their product if operations use them in all combinations.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 struct Unit {
@@ -214,8 +214,8 @@ impl Simulation<'_> {
         }
     }
 
-    /// Asks for the memory of events that come soon. With 65,536 ranks nearly every access is to another rank's memory: see the numbers
-    /// in docs/performance.md.
+    /// Asks for the memory of events that come soon. With 65,536 ranks nearly every access is to another rank's memory:
+    /// see the numbers in docs/performance.md.
     #[inline]
     fn look_ahead(&self) {
         if let Some(&Due { op, rank }) = self.queue.peek(24) {

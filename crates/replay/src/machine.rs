@@ -1,9 +1,10 @@
-//! Replay on a simulated machine: every message goes through the message layer, the NICs and the network, as in a live run.
+//! Replay on a simulated machine: every message goes through the message layer, the NICs and the network, as in a live
+//! run.
 //!
-//! A rank is a core with a clock. It starts operations that are ready in the order in which they became so, each when the core is free;
-//! when there is none, it looks at the events of its NIC. So a message makes no progress while its rank computes, as with an MPI library
-//! without a progress thread. A rank's clock may be ahead of the simulation (it computes, posts, ...): what it then does is stamped with
-//! its clock and reaches the NIC at that time.
+//! A rank is a core with a clock. It starts operations that are ready in the order in which they became so, each when
+//! the core is free; when there is none, it looks at the events of its NIC. So a message makes no progress while its
+//! rank computes, as with an MPI library without a progress thread. A rank's clock may be ahead of the simulation (it
+//! computes, posts, ...): what it then does is stamped with its clock and reaches the NIC at that time.
 //!
 //! Ranks live in the region of the network in which their node is ([`Ranks`]); what all of them read is [`Shared`].
 
@@ -35,7 +36,8 @@ const ROOM: u64 = Bytes::MESSAGE_MAX.0;
 const COLLECTIVE_TAG: u64 = 1 << 59;
 /// Completions of the messages of a collective carry this bit in their context.
 const COLLECTIVE_CONTEXT: u64 = 1 << 63;
-/// Where simulated time starts; later by whole ones of these where opening the NICs takes longer. What is simulated does not depend on it.
+/// Where simulated time starts; later by whole ones of these where opening the NICs takes longer. What is simulated
+/// does not depend on it.
 const EPOCH: SimTime = SimTime::from_us(1_000_000);
 /// Windows of the regions between two looks at progress.
 const LOOK_EVERY: u32 = 16;
@@ -983,7 +985,8 @@ impl Rank {
         Ok(())
     }
 
-    /// A message of a collective is complete: of the current round, or a receive of the next one when all of this one are.
+    /// A message of a collective is complete: of the current round, or a receive of the next one when all of this one
+    /// are.
     fn part_done(&mut self, number: u64, receive: bool, index: u32, desk: &mut Desk<'_>) -> Result<(), GraphError> {
         if let Some(place) = self.running.iter().position(|running| running.number == number) {
             let running = &mut self.running[place];

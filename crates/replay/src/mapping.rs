@@ -10,7 +10,8 @@ use std::str::FromStr;
 /// How ranks are spread over the nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mapping {
-    /// As `--placement` of live runs, all traces one after the other: consecutive nodes, nodes in a random order, or a file.
+    /// As `--placement` of live runs, all traces one after the other: consecutive nodes, nodes in a random order, or a
+    /// file.
     Placed(Placement),
     /// Of k traces, the i-th has the nodes of every k-th switch, from the i-th on.
     Switch,
@@ -31,7 +32,8 @@ impl FromStr for Mapping {
     }
 }
 
-/// The node of each rank of each trace; `ranks`: how many each has. `ppn`: most ranks on one node; without it as few as needed.
+/// The node of each rank of each trace; `ranks`: how many each has. `ppn`: most ranks on one node; without it as few as
+/// needed.
 ///
 /// # Errors
 /// They do not fit; the message says what to do.

@@ -1,4 +1,5 @@
-//! The Portals library of a replayed rank: what [`narrows_message::Portals`] asks for, done by the simulated NIC itself.
+//! The Portals library of a replayed rank: what [`narrows_message::Portals`] asks for, done by the simulated NIC
+//! itself.
 
 use crate::machine::Started;
 use narrows_message::Portals;
@@ -72,7 +73,8 @@ impl Portals for Port<'_> {
         entry
     }
 
-    /// Cannot wait for the answer: the first call says "in use", and later ones, which follow with every event, what the NIC has said.
+    /// Cannot wait for the answer: the first call says "in use", and later ones, which follow with every event, what
+    /// the NIC has said.
     fn me_unlink(&mut self, entry: EntryId) -> ReplyCode {
         match self.library.unlinking.iter().position(|place| place.0 == entry) {
             Some(place) => match self.library.unlinking[place].2 {
@@ -97,8 +99,8 @@ impl Portals for Port<'_> {
     }
 
     fn put(&mut self, local: LocalBuffer, length: u64, copy_now: bool, ack: AckRequest, target: RemoteTarget, hdr_data: u64) {
-        // As libportals and the libfabric provider do: short payloads go with the command, longer ones that must be copied take that time.
-        // The NIC looks at their length only.
+        // As libportals and the libfabric provider do: short payloads go with the command, longer ones that must be
+        // copied take that time. The NIC looks at their length only.
         if copy_now && length > self.costs.pio_limit {
             *self.clock += self.costs.copy.time_for(Bytes(length));
         }

@@ -1,10 +1,10 @@
 //! The event queue of the LogGP replay: a radix heap.
 //!
-//! The engine's queue orders by time, source and the source's sequence. The model of LogGOPSim orders by time and one sequence over
-//! all ranks, and in regular patterns thousands of events have the same time, which no calendar can part. A radix heap
-//! (Ahuja, Mehlhorn, Orlin, Tarjan: Faster Algorithms for the Shortest Path Problem, JACM 1990) puts an event into the bucket of the
-//! highest bit in which its time differs from now; it moves to lower buckets as time comes nearer, in the order of insertion. Events of
-//! one time so are mostly in order when their time has come.
+//! The engine's queue orders by time, source and the source's sequence. The model of LogGOPSim orders by time and one
+//! sequence over all ranks, and in regular patterns thousands of events have the same time, which no calendar can part.
+//! A radix heap (Ahuja, Mehlhorn, Orlin, Tarjan: Faster Algorithms for the Shortest Path Problem, JACM 1990) puts an
+//! event into the bucket of the highest bit in which its time differs from now; it moves to lower buckets as time comes
+//! nearer, in the order of insertion. Events of one time so are mostly in order when their time has come.
 
 use narrows_units::SimTime;
 
@@ -138,7 +138,8 @@ mod tests {
             for (number, shift, pops, old) in steps {
                 let at = now + (number << shift);
                 let order = if old { spare.pop().unwrap() } else { fresh += 1; fresh };
-                // An older order at the present time must not come before what is gone already: the model never does that.
+                // An older order at the present time must not come before what is gone already: the model never does
+                // that.
                 let at = if old { at + 1 } else { at };
                 queue.push(SimTime(at), order, ());
                 expected.push((at, order));

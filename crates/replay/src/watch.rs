@@ -1,8 +1,9 @@
 //! A replay over time: what each application gets, and what waits in the switches for it.
 //!
-//! Time is cut into periods that begin with simulated time. Messages count in the period in which their receive ends, packets in the one in which they are through.
-//! Packets and queues are seen on the packet network only, and links not with LogGP; packets belong to the application of the node that sent them, and to none where several
-//! applications share it.
+//! Time is cut into periods that begin with simulated time. Messages count in the period in which their receive ends,
+//! packets in the one in which they are through. Packets and queues are seen on the packet network only, and links not
+//! with LogGP; packets belong to the application of the node that sent them, and to none where several applications
+//! share it.
 
 use crate::machine::Ranks;
 use narrows_fabric::{Observer, PacketArrival};
@@ -143,7 +144,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Watches the network of `world`, on which the ranks of application i are on `nodes[i]`, in periods of `period`. `lanes`: virtual networks times channels.
+    /// Watches the network of `world`, on which the ranks of application i are on `nodes[i]`, in periods of `period`.
+    /// `lanes`: virtual networks times channels.
     ///
     /// # Panics
     /// When the period is zero.

@@ -86,8 +86,8 @@ fn rendezvous_waits_for_the_receiver() {
     assert_eq!(ns(&rendezvous), [50_007, 50_000 + 1500 + 99 * 6]);
 }
 
-/// Broadcast of s bytes over a binomial tree, o >= g: a rank sends to its children every max(o, g + (s-1) G); each has it o + L + o + (s-1) G
-/// after the start of its send. The time is the longest of these sums over the tree.
+/// Broadcast of s bytes over a binomial tree, o >= g: a rank sends to its children every max(o, g + (s-1) G); each has
+/// it o + L + o + (s-1) G after the start of its send. The time is the longest of these sums over the tree.
 #[test]
 fn binomial_broadcast_is_the_textbook_sum() {
     fn latest(number: u32, ranks: u32, ready: u64, bytes: u64) -> u64 {
@@ -112,7 +112,8 @@ fn binomial_broadcast_is_the_textbook_sum() {
     }
 }
 
-/// A ring of p ranks: p - 1 steps of 2 o + L + (s - 1) G for an allgather of s bytes, twice that for an allreduce of p s bytes.
+/// A ring of p ranks: p - 1 steps of 2 o + L + (s - 1) G for an allgather of s bytes, twice that for an allreduce of p
+/// s bytes.
 #[test]
 fn rings_are_the_textbook_sums() {
     for ranks in [2, 5, 16, 33] {

@@ -74,7 +74,8 @@ fn collective(ranks: u32, times: u64, call: impl Fn(u32) -> CollectiveCall) -> R
     program
 }
 
-/// What the example `pingpong` prints on two ranks of bxi-v2 in a live run (Open MPI 4.1, compute none): half a round trip in ns.
+/// What the example `pingpong` prints on two ranks of bxi-v2 in a live run (Open MPI 4.1, compute none): half a round
+/// trip in ns.
 #[test]
 fn point_to_point_takes_as_long_as_live() {
     for network in ["flow", "packet"] {
@@ -164,7 +165,8 @@ fn applications_without_common_links_do_not_disturb_each_other() {
     assert_eq!(both.digest, again.digest);
 }
 
-/// A message that comes before its receive waits in the overflow blocks and is copied: 4,096 B at 10 GB/s are 409.6 ns more.
+/// A message that comes before its receive waits in the overflow blocks and is copied: 4,096 B at 10 GB/s are 409.6 ns
+/// more.
 #[test]
 fn unexpected_messages_are_copied() {
     let program = |early: bool| {
@@ -248,7 +250,8 @@ fn a_broadcast_before_its_receive_is_copied() {
     }
 }
 
-/// Two nodes of one switch send 100 messages of 10,000 B each to a third, and another pair talks elsewhere: what is seen in all periods adds up to the whole.
+/// Two nodes of one switch send 100 messages of 10,000 B each to a third, and another pair talks elsewhere: what is
+/// seen in all periods adds up to the whole.
 #[test]
 fn periods_add_up() {
     let incast = || {
@@ -332,8 +335,9 @@ fn a_deadlock_is_found() {
     assert!(failure.contains("deadlock") && failure.contains("test rank 0: operation 0 does not end: a receive"), "{failure}");
 }
 
-/// Broadcasts of 1 MB on the dragonfly of 342 nodes, with a barrier after each (RED-SEA D1.4, section 12.2): LLF in less than half the time of the
-/// binary tree (at least 2.3 times as fast), GLF between the two, hardware multicast in at most a fifth.
+/// Broadcasts of 1 MB on the dragonfly of 342 nodes, with a barrier after each (RED-SEA D1.4, section 12.2): LLF in
+/// less than half the time of the binary tree (at least 2.3 times as fast), GLF between the two, hardware multicast in
+/// at most a fifth.
 #[test]
 fn topology_aware_broadcasts_keep_their_published_order() {
     let machine = Machine::load("dragonfly-342", &Overrides { nodes: None, set: vec![String::from("network.kind=flow")] }).unwrap();
@@ -469,8 +473,8 @@ fn a_deadlock_is_told_in_words() {
     assert_eq!(refused(vec![program]), expected);
 }
 
-/// What every rank does at random: messages of all sizes to random ranks, computing, collectives. All sends come before the receives that they
-/// belong to, so that it ends.
+/// What every rank does at random: messages of all sizes to random ranks, computing, collectives. All sends come before
+/// the receives that they belong to, so that it ends.
 fn random_program(ranks: u32, seed: u64) -> Recorded {
     let mut random = narrows_engine::stream(seed, "program", 0);
     let mut program = Recorded::new(ranks, Communicators::world(ranks), Order::Sequential);
@@ -499,8 +503,9 @@ fn random_program(ranks: u32, seed: u64) -> Recorded {
     program
 }
 
-/// The outcome is the same in one region and in many, on one thread and on several, on topologies whose groups talk over links and routes of
-/// every kind: also where packets overtake each other, and where the acknowledgement takes no part in the network.
+/// The outcome is the same in one region and in many, on one thread and on several, on topologies whose groups talk
+/// over links and routes of every kind: also where packets overtake each other, and where the acknowledgement takes no
+/// part in the network.
 #[test]
 fn regions_and_threads_change_nothing() {
     let (par, adaptive, quick) = (["network.routing=par"], ["network.routing=adaptive"], ["nic.quick_ack=true"]);

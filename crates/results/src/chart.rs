@@ -1,5 +1,39 @@
 use crate::escape;
+use narrows_units::{SimTime, show};
 use std::fmt::Write;
+
+/// What an axis counts in. Values are given in the basic unit; the picture shows them in one that fits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Quantity {
+    /// A number, as it is.
+    #[default]
+    Number,
+    /// Times: the axis says whether they are shown in ns, us, ms or s.
+    Seconds,
+    /// Sizes: each has its unit.
+    Bytes,
+}
+
+impl Quantity {
+    /// The name of an axis with its unit, and what values are to be multiplied by, if the largest one is `largest`.
+    pub(crate) fn unit(self, name: &str, largest: f64) -> (String, f64) {
+        match self {
+            Quantity::Seconds => {
+                let (unit, per_second) = show::time_unit(SimTime((largest.abs() * 1e12) as u64));
+                (format!("{name}, {unit}"), per_second)
+            }
+            _ => (name.to_owned(), 1.0),
+        }
+    }
+
+    /// A tick of an axis, or a value.
+    pub(crate) fn show(self, value: f64) -> String {
+        match self {
+            Quantity::Bytes => show::size(value.max(0.0) as u64),
+            _ => number(value),
+        }
+    }
+}
 
 /// A curve of a chart.
 #[derive(Clone, Debug, Default)]
@@ -22,7 +56,8 @@ impl Curve {
         let all: u64 = buckets.iter().map(|bucket| bucket.1).sum();
         let every = buckets.len().div_ceil(CDF_POINTS).max(1);
         let mut below = 0;
-        let mut points = Vec::new();
+        // It begins at nothing: what the first bucket holds is seen as a step.
+        let mut points: Vec<_> = buckets.first().map(|first| (first.0, Some(0.0))).into_iter().collect();
         for (index, (value, count)) in buckets.iter().enumerate() {
             below += count;
             if index.is_multiple_of(every) || below == all {
@@ -38,10 +73,14 @@ impl Curve {
 pub struct Chart {
     /// Above it.
     pub title: String,
-    /// Below the horizontal axis, with the unit.
+    /// Below the horizontal axis.
     pub x: String,
-    /// Beside the vertical axis, with the unit.
+    /// Beside the vertical axis.
     pub y: String,
+    /// What the horizontal axis counts in.
+    pub x_in: Quantity,
+    /// What the vertical axis counts in.
+    pub y_in: Quantity,
     /// Powers of ten on the vertical axis.
     pub log: bool,
     /// Powers of ten on the horizontal axis.
@@ -50,7 +89,8 @@ pub struct Chart {
     pub x_range: Option<(f64, f64)>,
     /// Ends of the vertical axis; otherwise from 0 (or the least point of a logarithmic axis) up to the highest point.
     pub y_range: Option<(f64, f64)>,
-    /// Each curve is the upper end of an area on top of those before it. All must have the same places on the horizontal axis, and a linear vertical one.
+    /// Each curve is the upper end of an area on top of those before it. All must have the same places on the
+    /// horizontal axis, and a linear vertical one.
     pub stacked: bool,
     /// What it shows.
     pub curves: Vec<Curve>,
@@ -69,7 +109,11 @@ const LEGEND: f64 = 18.0;
 /// Points of a curve that are marked each; more would be one broad line.
 const MOST_DOTS: usize = 60;
 /// Colours that stay apart for colour-blind readers (Okabe and Ito 2008).
-const COLOURS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"];
+pub(crate) const COLOURS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"];
+
+/// Dashes, so that curves at the same place are all seen: each is thinner than the one below it, and broken in its own
+/// way.
+const DASHES: [&str; 7] = ["", "9 5", "3 4", "12 4 3 4", "6 3", "2 6", "15 6"];
 
 /// Round numbers from `low` to `high`, about `wanted` of them.
 fn ticks(low: f64, high: f64, wanted: f64) -> Vec<f64> {
@@ -108,6 +152,10 @@ impl Axis {
         }
         if !low.is_finite() || !high.is_finite() {
             (low, high) = (0.0, 1.0);
+        } else if log && high > low && high - low < 0.1 {
+            // Nearly the same everywhere: that is to be seen, not the last digits.
+            let middle = (low + high) / 2.0;
+            (low, high) = (middle - 0.15, middle + 0.15);
         } else if high <= low {
             let half = (0.5 * low.abs()).max(if log { 0.5 } else { 1e-9 });
             (low, high) = (low - half, low + half);
@@ -124,14 +172,31 @@ impl Axis {
         value.is_finite() && (!self.log || value > 0.0)
     }
 
-    fn ticks(&self, wanted: f64) -> Vec<f64> {
+    /// Round values on the axis, at least three; `wanted` is about how many there is room for.
+    pub(crate) fn ticks(&self, wanted: f64, quantity: Quantity) -> Vec<f64> {
         if !self.log {
             return ticks(self.low, self.high, wanted);
         }
-        let steps: &[f64] = if self.high - self.low < 2.5 { &[1.0, 2.0, 5.0] } else { &[1.0] };
-        let decades = self.low.floor() as i32..=self.high.ceil() as i32;
-        let all = decades.flat_map(|decade| steps.iter().map(move |step| step * 10f64.powi(decade)));
-        all.filter(|value| (self.low - 1e-9..=self.high + 1e-9).contains(&value.log10())).collect()
+        let span = self.high - self.low;
+        let within = |value: &f64| (self.low - 1e-9..=self.high + 1e-9).contains(&value.log10());
+        if quantity == Quantity::Bytes && span > 0.95 {
+            // Powers of two, or of a power of two.
+            let (first, last) = ((self.low / 2f64.log10()).ceil() as i32, (self.high / 2f64.log10()).floor() as i32);
+            let every = (f64::from(last - first + 1) / wanted).ceil().max(1.0) as usize;
+            return (first..=last).step_by(every).map(|power| 2f64.powi(power)).collect();
+        }
+        if span < 1.0 {
+            // Within a power of ten equal steps are rounder than equal ratios.
+            let (low, high) = (10f64.powf(self.low), 10f64.powf(self.high));
+            return (0..3)
+                .map(|more| ticks(low, high, wanted.min(5.0) + 3.0 * f64::from(more)))
+                .find(|ticks| ticks.len() >= 3)
+                .unwrap_or_default();
+        }
+        let (steps, every): (&[f64], usize) = if span < 3.0 { (&[1.0, 2.0, 5.0], 1) } else { (&[1.0], (span / wanted).ceil() as usize) };
+        let decades = (self.low.floor() as i32..=self.high.ceil() as i32).filter(|decade| within(&10f64.powi(*decade)) || steps.len() > 1);
+        let all = decades.step_by(every).flat_map(|decade| steps.iter().map(move |step| step * 10f64.powi(decade)));
+        all.filter(within).collect()
     }
 }
 
@@ -171,7 +236,30 @@ impl Chart {
         self.draw(false)
     }
 
+    /// The same in the units that fit.
+    fn in_units(&self) -> Chart {
+        let mut chart = self.clone();
+        let largest = |values: &mut dyn Iterator<Item = f64>| values.filter(|value| value.is_finite()).fold(0.0, f64::max);
+        let points = || self.curves.iter().flat_map(|curve| &curve.points);
+        let (x, x_factor) =
+            self.x_in.unit(&self.x, self.x_range.map_or_else(|| largest(&mut points().map(|point| point.0)), |range| range.1));
+        let (y, y_factor) =
+            self.y_in.unit(&self.y, self.y_range.map_or_else(|| largest(&mut points().filter_map(|point| point.1)), |range| range.1));
+        (chart.x, chart.y) = (x, y);
+        for point in chart.curves.iter_mut().flat_map(|curve| &mut curve.points) {
+            *point = (point.0 * x_factor, point.1.map(|value| value * y_factor));
+        }
+        chart.x_range = chart.x_range.map(|(low, high)| (low * x_factor, high * x_factor));
+        chart.y_range = chart.y_range.map(|(low, high)| (low * y_factor, high * y_factor));
+        chart.marks.iter_mut().for_each(|mark| mark.0 *= x_factor);
+        chart
+    }
+
     fn draw(&self, filled: bool) -> String {
+        self.in_units().draw_scaled(filled)
+    }
+
+    fn draw_scaled(&self, filled: bool) -> String {
         let points = || self.curves.iter().flat_map(|curve| &curve.points).filter_map(|&(x, y)| y.map(|y| (x, y)));
         let mut frame = Frame {
             x: Axis { log: self.log_x, low: 0.0, high: 1.0 },
@@ -195,9 +283,11 @@ impl Chart {
                 fill_below(curve, index, &frame, &mut svg);
             }
         }
-        // Where areas have no height their lines are at one place: the lowest one has something to show there.
-        for (index, curve) in self.curves.iter().enumerate().rev() {
-            draw_curve(curve, index, !filled, &frame, &mut svg);
+        // Where areas have no height their lines are at one place: the lowest one has something to show there. Curves
+        // at one place are all seen: each lies on a broader one.
+        let order: Vec<usize> = if filled { (0..self.curves.len()).rev().collect() } else { (0..self.curves.len()).collect() };
+        for index in order {
+            draw_curve(&self.curves[index], index, filled, &frame, &mut svg);
         }
         if shown.is_empty() {
             let (x, y) = ((LEFT + WIDTH - RIGHT) / 2.0, (frame.top + frame.bottom) / 2.0);
@@ -208,24 +298,30 @@ impl Chart {
     }
 
     pub(crate) fn draw_axes(&self, frame: &Frame, svg: &mut String) {
+        let ticks: Vec<_> = frame.x.ticks(8.0, self.x_in).into_iter().map(|tick| (tick, self.x_in.show(tick))).collect();
+        self.draw_axes_of(frame, svg, &ticks);
+    }
+
+    /// With these ticks on the horizontal axis.
+    pub(crate) fn draw_axes_of(&self, frame: &Frame, svg: &mut String, ticks: &[(f64, String)]) {
         let (top, bottom, right) = (frame.top, frame.bottom, WIDTH - RIGHT);
-        for tick in frame.x.ticks(8.0) {
-            let (x, below) = (frame.across(tick), bottom + 18.0);
+        for (tick, label) in ticks {
+            let (x, below) = (frame.across(*tick), bottom + 18.0);
             let _ = writeln!(
                 svg,
                 "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{top:.1}\" y2=\"{bottom}\" stroke=\"#ddd\"/>\
                  <text x=\"{x:.1}\" y=\"{below}\" text-anchor=\"middle\">{}</text>",
-                number(tick)
+                escape(label)
             );
         }
-        for tick in frame.y.ticks(6.0) {
+        for tick in frame.y.ticks(6.0, self.y_in) {
             let (y, left) = (frame.up(tick), LEFT - 8.0);
             let _ = writeln!(
                 svg,
                 "<line x1=\"{LEFT}\" x2=\"{right}\" y1=\"{y:.1}\" y2=\"{y:.1}\" stroke=\"#ddd\"/>\
                  <text x=\"{left}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
                 y + 4.5,
-                number(tick)
+                self.y_in.show(tick)
             );
         }
         let (centre, middle, foot) = ((LEFT + right) / 2.0, (top + bottom) / 2.0, HEIGHT - 14.0);
@@ -275,10 +371,16 @@ fn tint(colour: &str) -> String {
 }
 
 /// A curve and its line of the legend.
-fn draw_curve(curve: &Curve, index: usize, dots: bool, frame: &Frame, svg: &mut String) {
+fn draw_curve(curve: &Curve, index: usize, filled: bool, frame: &Frame, svg: &mut String) {
     let colour = COLOURS[index % COLOURS.len()];
-    let dash = if curve.dashed { " stroke-dasharray=\"6 4\"" } else { "" };
-    let dots = dots && curve.points.len() <= MOST_DOTS;
+    let dashes = match (filled, curve.dashed) {
+        (true, _) => "",
+        (false, true) => "2 5",
+        (false, false) => DASHES[index % DASHES.len()],
+    };
+    let dash = if dashes.is_empty() { String::new() } else { format!(" stroke-dasharray=\"{dashes}\"") };
+    let width = if filled { 1.8 } else { (3.4 - 0.4 * index as f64).max(1.2) };
+    let dots = !filled && curve.points.len() <= MOST_DOTS;
     let mut path = String::new();
     let mut pen_down = false;
     let shows = |&(x, y): &(f64, Option<f64>)| y.filter(|y| frame.x.shows(x) && frame.y.shows(*y));
@@ -295,13 +397,17 @@ fn draw_curve(curve: &Curve, index: usize, dots: bool, frame: &Frame, svg: &mut 
         pen_down = true;
         if dots || alone {
             let radius = if dots { 3.0 } else { 1.5 };
-            let _ = writeln!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius}\" fill=\"{colour}\"/>");
+            let _ = match index % 3 {
+                0 => writeln!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius}\" fill=\"{colour}\"/>"),
+                1 => writeln!(svg, "<path d=\"M{x:.1} {:.1}l4 7h-8z\" fill=\"{colour}\"/>", y - 4.5),
+                _ => writeln!(svg, "<path d=\"M{:.1} {:.1}h6v6h-6z\" fill=\"{colour}\"/>", x - 3.0, y - 3.0),
+            };
         }
     }
     let (x, y) = (LEFT + 205.0 * (index % 3) as f64, TOP + LEGEND * (index / 3) as f64);
     let _ = writeln!(
         svg,
-        "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.8\"{dash}/>\n\
+        "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"{width:.1}\"{dash}/>\n\
          <path d=\"M{x} {:.1}h22\" stroke=\"{colour}\" stroke-width=\"2.5\"{dash}/><text x=\"{:.1}\" y=\"{y}\" font-size=\"12\">{}</text>",
         y - 4.0,
         x + 28.0,
@@ -327,10 +433,55 @@ mod tests {
     #[test]
     fn a_distribution_ends_at_one() {
         let curve = Curve::distribution(String::new(), (1..=1000).map(|value| (f64::from(value), 3)));
-        assert!(curve.points.len() <= CDF_POINTS + 1, "{}", curve.points.len());
-        assert_eq!(curve.points.first(), Some(&(1.0, Some(0.001))));
+        assert!(curve.points.len() <= CDF_POINTS + 2, "{}", curve.points.len());
+        assert_eq!(curve.points[..2], [(1.0, Some(0.0)), (1.0, Some(0.001))]);
         assert_eq!(curve.points.last(), Some(&(1000.0, Some(1.0))));
         assert_eq!(Curve::distribution(String::new(), std::iter::empty()).points, []);
+    }
+
+    /// Where the ticks of an axis are, in pixels, and how wide their labels are.
+    fn labels(axis: &Axis, quantity: Quantity) -> Vec<(f64, f64)> {
+        let width = WIDTH - LEFT - RIGHT;
+        axis.ticks(8.0, quantity)
+            .into_iter()
+            .map(|tick| (axis.place(tick) * width, 7.0 * quantity.show(tick).chars().count() as f64))
+            .collect()
+    }
+
+    #[test]
+    fn an_axis_has_three_ticks_whose_labels_do_not_touch() {
+        for log in [false, true] {
+            for quantity in [Quantity::Number, Quantity::Bytes].into_iter().filter(|quantity| log || *quantity == Quantity::Number) {
+                for step in 0..400 {
+                    // From nearly nothing to twelve powers of ten.
+                    let (low, ratio) = (1.0 + 9.0 * f64::from(step % 20) / 20.0, 10f64.powf(12.0 * f64::from(step) / 400.0));
+                    let axis = Axis::new(log, None, [low * 8.0, low * 8.0 * ratio].into_iter(), false);
+                    let labels = labels(&axis, quantity);
+                    assert!(labels.len() >= 3, "{log} {quantity:?} {low} {ratio}: {labels:?}");
+                    for pair in labels.windows(2) {
+                        let ([(one, width), (other, next)], all) = ([pair[0], pair[1]], &labels);
+                        assert!(one + width / 2.0 + 2.0 < other - next / 2.0, "{log} {quantity:?} {low} {ratio}: {all:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn times_are_in_the_unit_that_fits() {
+        let curve = Curve { points: vec![(0.0, Some(2e-6)), (3e-3, Some(7e-6))], ..Curve::default() };
+        let (x, y) = (String::from("time"), String::from("latency"));
+        let svg = Chart { x, y, x_in: Quantity::Seconds, y_in: Quantity::Seconds, curves: vec![curve], ..Chart::default() }.svg();
+        assert!(svg.contains(">time, ms</text>") && svg.contains(">latency, us</text>") && svg.contains(">2.5</text>"), "{svg}");
+    }
+
+    #[test]
+    fn curves_at_one_place_are_all_seen() {
+        let curve = Curve { points: (0..200).map(|place| (f64::from(place), Some(1.0))).collect(), ..Curve::default() };
+        let svg = Chart { curves: vec![curve; 7], ..Chart::default() }.svg();
+        let lines: Vec<&str> = svg.lines().filter(|line| line.starts_with("<path d=\"M78.0") && line.contains("L")).collect();
+        let dashes: std::collections::BTreeSet<_> = lines.iter().map(|line| line.split("stroke-width").nth(1)).collect();
+        assert_eq!((lines.len(), dashes.len()), (7, 7), "{svg}");
     }
 
     #[test]

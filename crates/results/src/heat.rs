@@ -1,4 +1,4 @@
-use crate::chart::{Axis, BOTTOM, Chart, Frame, HEIGHT, LEFT, RIGHT, TOP, WIDTH, number};
+use crate::chart::{Axis, BOTTOM, Chart, Frame, HEIGHT, LEFT, Quantity, RIGHT, TOP, WIDTH};
 use crate::escape;
 use std::fmt::Write;
 
@@ -7,12 +7,18 @@ use std::fmt::Write;
 pub struct HeatMap {
     /// Above it.
     pub title: String,
-    /// Below the horizontal axis, with the unit.
+    /// Below the horizontal axis.
     pub x: String,
     /// Beside the vertical axis.
     pub y: String,
-    /// What a value is, with the unit.
+    /// What a value is.
     pub unit: String,
+    /// What the horizontal axis counts in.
+    pub x_in: Quantity,
+    /// What values count in.
+    pub values_in: Quantity,
+    /// Colours by the logarithm, from the least value above 0; otherwise from 0.
+    pub log: bool,
     /// Ends of the axes.
     pub x_range: (f64, f64),
     /// Ends of the vertical axis, from the bottom to the top.
@@ -40,8 +46,10 @@ fn colour(part: f64) -> String {
 impl HeatMap {
     /// The picture. Cells with nothing in them stay white.
     pub fn svg(&self) -> String {
+        let (x, factor) = self.x_in.unit(&self.x, self.x_range.1);
+        let x_range = (self.x_range.0 * factor, self.x_range.1 * factor);
         let axis = |(low, high): (f64, f64)| Axis { log: false, low, high: if high > low { high } else { low + 1.0 } };
-        let frame = Frame { x: axis(self.x_range), y: axis(self.y_range), top: TOP, bottom: HEIGHT - BOTTOM };
+        let frame = Frame { x: axis(x_range), y: axis(self.y_range), top: TOP, bottom: HEIGHT - BOTTOM };
         let most = self.values.iter().copied().filter(|value| value.is_finite()).fold(0.0, f64::max);
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {HEIGHT}\" font-family=\"sans-serif\" font-size=\"13\">\n\
@@ -49,11 +57,19 @@ impl HeatMap {
             WIDTH + SCALE,
             escape(&self.title)
         );
-        Chart { x: self.x.clone(), y: self.y.clone(), ..Chart::default() }.draw_axes(&frame, &mut svg);
+        Chart { x, y: self.y.clone(), ..Chart::default() }.draw_axes(&frame, &mut svg);
         let columns = self.columns.max(1);
         let rows = self.values.len() / columns;
         let (width, height) = ((WIDTH - LEFT - RIGHT) / columns as f64, (frame.bottom - frame.top) / rows.max(1) as f64);
-        let shade = |value: f64| if value > 0.0 && most > 0.0 { (value / most * SHADES).ceil().max(1.0) } else { 0.0 };
+        let least = self.values.iter().copied().filter(|value| *value > 0.0 && value.is_finite()).fold(most, f64::min);
+        // All the same: one colour, and one value beside it.
+        let flat = self.log && least == most;
+        let part = |value: f64| match (self.log, flat) {
+            (_, true) => 1.0,
+            (true, _) => (value / least).ln() / (most / least).ln(),
+            (false, _) => value / most,
+        };
+        let shade = |value: f64| if value > 0.0 && most > 0.0 { (part(value) * SHADES).ceil().clamp(1.0, SHADES) } else { 0.0 };
         for (row, values) in self.values.chunks_exact(columns).enumerate() {
             let mut column = 0;
             while column < columns {
@@ -72,14 +88,21 @@ impl HeatMap {
                 column = end;
             }
         }
+        if most <= 0.0 {
+            let (x, y) = ((LEFT + WIDTH - RIGHT) / 2.0, (frame.top + frame.bottom) / 2.0);
+            let _ = writeln!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\" fill=\"#555\">nothing to show</text>");
+            return svg + "</svg>\n";
+        }
         let (left, step) = (WIDTH - RIGHT + 16.0, (frame.bottom - frame.top) / SHADES);
         for index in 0..SHADES as u32 {
             let y = frame.bottom - f64::from(index + 1) * step;
-            let fill = colour(f64::from(index + 1) / SHADES);
+            let fill = colour(if flat { 1.0 } else { f64::from(index + 1) / SHADES });
             let _ = writeln!(svg, "<rect x=\"{left:.1}\" y=\"{y:.2}\" width=\"14\" height=\"{:.2}\" fill=\"{fill}\"/>", step + 0.05);
         }
-        for (value, y) in [(most, frame.top + 9.0), (0.0, frame.bottom)] {
-            let _ = writeln!(svg, "<text x=\"{:.1}\" y=\"{y:.1}\" font-size=\"11\">{}</text>", left + 18.0, number(significant(value)));
+        let ends = [(most, frame.top + 9.0), (if self.log { least } else { 0.0 }, frame.bottom)];
+        for (value, y) in &ends[..if flat { 1 } else { 2 }] {
+            let text = escape(&self.values_in.show(significant(*value)));
+            let _ = writeln!(svg, "<text x=\"{:.1}\" y=\"{y:.1}\" font-size=\"11\">{text}</text>", left + 18.0);
         }
         let middle = (frame.top + frame.bottom) / 2.0;
         let _ = writeln!(
@@ -120,6 +143,16 @@ mod tests {
         // The lower left: two thirds of 620, half of 340.
         assert!(svg.contains("<rect x=\"78.00\" y=\"214.00\" width=\"413.38\" height=\"170.05\""), "{svg}");
         assert!(svg.contains("fill=\"#440154\""), "the most is darkest");
+    }
+
+    #[test]
+    fn equal_values_have_one_colour_and_one_label() {
+        let map = |values| HeatMap { log: true, columns: 2, values, values_in: Quantity::Bytes, ..HeatMap::default() }.svg();
+        let svg = map(vec![4096.0, 4096.0]);
+        assert_eq!((svg.matches("#440154").count(), svg.matches(">4 KiB<").count()), (SHADES as usize + 1, 1), "{svg}");
+        let svg = map(vec![4096.0, 8192.0]);
+        assert!(svg.contains(">4 KiB<") && svg.contains(">8 KiB<"), "{svg}");
+        assert!(map(vec![0.0, 0.0]).contains("nothing to show"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 use hdrhistogram::Histogram as Hdr;
 
-/// Values with their percentiles to three digits; mean and maximum are exact. Its memory grows with the logarithm of the largest value.
+/// Values with their percentiles to three digits; mean and maximum are exact. Its memory grows with the logarithm of
+/// the largest value.
 #[derive(Clone, Debug)]
 pub struct Histogram {
     buckets: Hdr<u64>,

@@ -2,8 +2,9 @@
 //!
 //! * [`Histogram`] — times with all their percentiles in a few kilobytes (HDR).
 //! * [`Table`] — columns that become a Parquet file, CSV or JSON.
-//! * [`Chart`], [`HeatMap`] — curves, areas and coloured cells as SVG pictures.
-//! * [`STYLE`], [`escape`] — of HTML pages.
+//! * [`Chart`], [`Bars`], [`HeatMap`] — curves, areas, bars and coloured cells as SVG pictures; [`Quantity`] — units of
+//!   their axes.
+//! * [`Origin`] — what pages and pictures say about where they come from; [`escape`] — text in them.
 //! * [`Progress`] — a bar on a terminal, plain lines elsewhere.
 //! * [`peak_memory`] — of this process.
 //!
@@ -14,10 +15,11 @@
 //! (1..=1000).for_each(|value| latencies.record(value));
 //! assert_eq!((latencies.mean(), latencies.percentile(50.0), latencies.max()), (Some(500.5), Some(500), Some(1000)));
 //!
-//! let table = Table::new(vec![("load", Column::Number(vec![Some(0.1), None])), ("hops", Column::Integer(vec![3, 4]))]);
-//! assert_eq!(table.rows(), 2);
+//! let table = Table::new(vec![("load", Column::Number(vec![Some(0.1), None])), ("hops", Column::Integer(vec![3,
+//! 4]))]); assert_eq!(table.rows(), 2);
 //! ```
 
+mod bars;
 mod chart;
 mod heat;
 mod histogram;
@@ -26,10 +28,11 @@ mod page;
 mod progress;
 mod table;
 
-pub use chart::{Chart, Curve};
+pub use bars::Bars;
+pub use chart::{Chart, Curve, Quantity};
 pub use heat::HeatMap;
 pub use histogram::Histogram;
 pub use memory::peak_memory;
-pub use page::{STYLE, escape};
+pub use page::{Origin, escape};
 pub use progress::Progress;
 pub use table::{Column, Table, TableError};

@@ -1,4 +1,5 @@
-/// Most memory that this process ever had at once, in bytes (`VmHWM` of `/proc/self/status`); `None` where the system does not tell.
+/// Most memory that this process ever had at once, in bytes (`VmHWM` of `/proc/self/status`); `None` where the system
+/// does not tell.
 pub fn peak_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

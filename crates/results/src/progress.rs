@@ -12,8 +12,8 @@ const LINE_EVERY: Duration = Duration::from_secs(10);
 /// A bar is drawn this often.
 const DRAW_EVERY: Duration = Duration::from_millis(200);
 
-/// Shows how far a piece of work is, from the third second on and until it is dropped: a bar on standard error when that is a terminal, and
-/// lines elsewhere. The work itself only counts into a [`Meter`].
+/// Shows how far a piece of work is, from the third second on and until it is dropped: a bar on standard error when
+/// that is a terminal, and lines elsewhere. The work itself only counts into a [`Meter`].
 #[derive(Debug)]
 pub struct Progress {
     over: Arc<(Mutex<bool>, Condvar)>,

@@ -1,8 +1,8 @@
 //! Messages on their way to the hosts of a region: their headers, and the order in which they are taken.
 //!
-//! The end-to-end layer numbers the packets of a pair of nodes in a virtual network, and takes them in that order: a message is noticed
-//! after the head of the one that was started before it, and after all of it if that is one packet. (Behind the first
-//! packet of a longer one a NIC may send packets of other messages.)
+//! The end-to-end layer numbers the packets of a pair of nodes in a virtual network, and takes them in that order: a
+//! message is noticed after the head of the one that was started before it, and after all of it if that is one packet.
+//! (Behind the first packet of a longer one a NIC may send packets of other messages.)
 
 use narrows_engine::{Slab, WordMap};
 

@@ -1,9 +1,11 @@
-//! The simulated machine without what drives it: the NICs at the ports of a network, in the event loop of [`narrows_fabric::parallel`], and
-//! processes behind a trait. Live runs (the memory is that of real processes) and replay (payloads do not exist) are built on it.
+//! The simulated machine without what drives it: the NICs at the ports of a network, in the event loop of
+//! [`narrows_fabric::parallel`], and processes behind a trait. Live runs (the memory is that of real processes) and
+//! replay (payloads do not exist) are built on it.
 //!
-//! The way of a message: [`Requests::submit`] takes the command of a process to the NIC of its node (`station`); what the NIC sends goes to the
-//! network, and its header to the region of the target (`inbound`); there the NIC gets both, and what it tells a process comes out of
-//! [`Processes::notify`]. [`Requests::multicast`] is a message that switches copy.
+//! The way of a message: [`Requests::submit`] takes the command of a process to the NIC of its node (`station`); what
+//! the NIC sends goes to the network, and its header to the region of the target (`inbound`); there the NIC gets both,
+//! and what it tells a process comes out of [`Processes::notify`]. [`Requests::multicast`] is a message that switches
+//! copy.
 //!
 //! Several regions run on several threads ([`World::run_while`]); one can be led event by event ([`World::step`]).
 
@@ -23,8 +25,8 @@ use narrows_units::SimTime;
 /// The processes of a region's nodes: what the NICs do to their memory, and what they do about it.
 ///
 /// `payload` is a number from [`Processes::reserve`]: it names what came by [`Processes::hold`],
-/// [`Processes::capture`] or [`Processes::fetch`] until [`Processes::release`]. Where payloads do not exist (replay) these need not be
-/// there; where they do, there is one region.
+/// [`Processes::capture`] or [`Processes::fetch`] until [`Processes::release`]. Where payloads do not exist (replay)
+/// these need not be there; where they do, there is one region.
 pub trait Processes: Send {
     /// What they send to those of other nodes beside the network: it is there before anything that they start now.
     type Letter: Send;
@@ -53,7 +55,8 @@ pub trait Processes: Send {
     /// The payload is what `rank` has at `place`.
     ///
     /// # Errors
-    /// [`Fault`] for a place that may not be there and is not, and for a payload that could not be read. Elsewhere missing memory is an error of the run.
+    /// [`Fault`] for a place that may not be there and is not, and for a payload that could not be read. Elsewhere
+    /// missing memory is an error of the run.
     fn capture(&mut self, payload: u32, rank: u32, place: Place, length: u64) -> Result<(), Fault> {
         let _ = (payload, rank, place, length);
         Ok(())

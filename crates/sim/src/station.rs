@@ -47,7 +47,8 @@ enum Action {
     Multicast(multicast::Step),
 }
 
-/// At one time: NICs by the order in which they asked, then shortcuts by who sent them, then processes by their numbers.
+/// At one time: NICs by the order in which they asked, then shortcuts by who sent them, then processes by their
+/// numbers.
 const SHORTCUTS: u32 = 2 << 30;
 const PROCESSES: u32 = 3 << 30;
 
@@ -113,8 +114,8 @@ pub(crate) struct Station<P> {
 pub trait Requests<L> {
     /// The time.
     fn now(&self) -> SimTime;
-    /// The process `rank` of the region wrote `command` at `written`. It has no effect before [`World::lookahead`](crate::World::lookahead) has
-    /// passed.
+    /// The process `rank` of the region wrote `command` at `written`. It has no effect before
+    /// [`World::lookahead`](crate::World::lookahead) has passed.
     fn submit(&mut self, rank: u32, written: SimTime, command: Command);
     /// Tells [`Processes::alarm`] at `at`, or now if that has passed.
     fn set_alarm(&mut self, rank: u32, at: SimTime);
@@ -123,8 +124,8 @@ pub trait Requests<L> {
     /// # Errors
     /// See [`TreeError`].
     fn tree(&mut self, rank: u32, ranks: &[u32]) -> Result<Way, TreeError>;
-    /// The process `rank` wrote a command at `written` to send `bytes` on a [`Requests::tree`]. What becomes of it is told by
-    /// [`Processes::told`], with `token`. Data go to buffers that the NICs know; nothing is matched.
+    /// The process `rank` wrote a command at `written` to send `bytes` on a [`Requests::tree`]. What becomes of it is
+    /// told by [`Processes::told`], with `token`. Data go to buffers that the NICs know; nothing is matched.
     fn multicast(&mut self, rank: u32, written: SimTime, way: &Way, bytes: u64, token: u32);
     /// See [`Processes::letter`].
     fn post(&mut self, rank: u32, letter: L);

@@ -50,7 +50,8 @@ pub struct World<P: Processes> {
 }
 
 impl<P: Processes> World<P> {
-    /// A machine at rest, in one region: it can be led event by event. `processes` makes its processes for a list of their numbers.
+    /// A machine at rest, in one region: it can be led event by event. `processes` makes its processes for a list of
+    /// their numbers.
     ///
     /// # Errors
     /// See [`ConfigError`].
@@ -62,7 +63,8 @@ impl<P: Processes> World<P> {
         World::assemble(setup, true, &mut |ranks| processes.take().expect("there is one region")(ranks))
     }
 
-    /// A machine at rest, cut along the groups of its topology. `processes` makes those of a region, which it gets as a list of their numbers.
+    /// A machine at rest, cut along the groups of its topology. `processes` makes those of a region, which it gets as a
+    /// list of their numbers.
     ///
     /// # Errors
     /// See [`ConfigError`].
@@ -187,7 +189,8 @@ impl<P: Processes> World<P> {
         self.fabric.step();
     }
 
-    /// Until nothing is left in the region of `rank`, as far as it does not concern others; the time that it has reached.
+    /// Until nothing is left in the region of `rank`, as far as it does not concern others; the time that it has
+    /// reached.
     pub fn drain(&mut self, rank: u32) -> SimTime {
         let region = self.region_of(rank);
         self.fabric.drain(region)

@@ -1,4 +1,5 @@
-//! Studies: what is asked for as plain data, and what comes out as tables, numbers and pictures. The command line is a thin layer above.
+//! Studies: what is asked for as plain data, and what comes out as tables, numbers and pictures. The command line is a
+//! thin layer above.
 //!
 //! * [`Spec`] — [`TrafficSpec`] or [`ReplaySpec`]: what is simulated, with typed fields.
 //! * [`Outcome`] — a summary and the tables of a study; nothing is printed or written unless it is asked for.
@@ -12,8 +13,8 @@
 //! use narrows_traffic::Class;
 //! use narrows_units::SimTime;
 //!
-//! let mut spec = TrafficSpec::new(MachineSpec::named("bxi-v2"), Messages::Classes(vec![Class::new("", "shift:1".parse()?)]));
-//! spec.machine.overrides.nodes = Some(4);
+//! let mut spec = TrafficSpec::new(MachineSpec::named("bxi-v2"), Messages::Classes(vec![Class::new("",
+//! "shift:1".parse()?)])); spec.machine.overrides.nodes = Some(4);
 //! (spec.loads, spec.warmup, spec.time) = (Some(vec![0.25]), Some(SimTime::from_us(5)), Some(SimTime::from_us(50)));
 //! let outcome = Spec::Traffic(spec).run(&Silent)?;
 //! let summary = outcome.summary();
@@ -43,8 +44,8 @@ use std::sync::Arc;
 
 /// Who watches a study.
 pub trait Observer: Sync {
-    /// A part of the work begins ("reading halo.vef"), counted by `meter`; `detail` says more about where it is. It is over when what comes back
-    /// is dropped.
+    /// A part of the work begins ("reading halo.vef"), counted by `meter`; `detail` says more about where it is. It is
+    /// over when what comes back is dropped.
     fn part(&self, what: String, meter: &Arc<Meter>, detail: Box<dyn Fn() -> String + Send>) -> Box<dyn Any>;
 
     /// Something to check before the results are trusted.

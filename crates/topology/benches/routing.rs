@@ -1,4 +1,5 @@
-//! What routing costs: assembly, the check for deadlocks, and a decision, on the largest machines. CPU time of this thread is what counts.
+//! What routing costs: assembly, the check for deadlocks, and a decision, on the largest machines. CPU time of this
+//! thread is what counts.
 //!
 //! `cargo bench -p narrows-topology --bench routing`
 

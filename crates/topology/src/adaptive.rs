@@ -1,16 +1,17 @@
-//! Adaptive routing along minimal ways of tori, meshes and HyperX: at each switch the least loaded of the links that lead nearer to the
-//! target; of equal ones that of the lowest dimension.
+//! Adaptive routing along minimal ways of tori, meshes and HyperX: at each switch the least loaded of the links that
+//! lead nearer to the target; of equal ones that of the lowest dimension.
 //!
-//! A packet waits for the output that it has chosen, and for no other, so there is no escape channel that it could turn to (Duato 1993).
-//! Instead the channels are such that no cycle closes among them at all:
+//! A packet waits for the output that it has chosen, and for no other, so there is no escape channel that it could turn
+//! to (Duato 1993). Instead the channels are such that no cycle closes among them at all:
 //!
-//! * **HyperX**: one link in each dimension, and the channel is the number of links taken before, so it rises on every way: as many
-//!   channels as dimensions.
-//! * **Meshes** (Linder and Harden, "An adaptive and fault tolerant wormhole routing strategy for k-ary n-cubes", IEEE Transactions on
-//!   Computers 40, 1991): a network of channels for each combination of directions in all dimensions but the first: 2^(n-1) of them. In
-//!   each, packets go one way only along these dimensions, so nothing comes back to where it was.
-//! * **Tori**: the same once more for each time that a packet can have gone around the end of a ring, n + 1 times 2^(n-1) when all
-//!   dimensions are rings. The link around the end has the next level's channel.
+//! * **HyperX**: one link in each dimension, and the channel is the number of links taken before, so it rises on every
+//!   way: as many channels as dimensions.
+//! * **Meshes** (Linder and Harden, "An adaptive and fault tolerant wormhole routing strategy for k-ary n-cubes", IEEE
+//!   Transactions on Computers 40, 1991): a network of channels for each combination of directions in all dimensions
+//!   but the first: 2^(n-1) of them. In each, packets go one way only along these dimensions, so nothing comes back to
+//!   where it was.
+//! * **Tori**: the same once more for each time that a packet can have gone around the end of a ring, n + 1 times
+//!   2^(n-1) when all dimensions are rings. The link around the end has the next level's channel.
 
 use crate::deadlock::{Dependencies, Flood, Place};
 use crate::graph::LinkId;
@@ -19,8 +20,8 @@ use crate::routing::{Route, RouteState, Step};
 
 /// A topology with several minimal ways.
 pub trait Productive: Guide {
-    /// Every link from `switch` that leads nearer to `home`, another switch, with its channel, the lowest dimension first. `spread`: see
-    /// [`Guide::toward`].
+    /// Every link from `switch` that leads nearer to `home`, another switch, with its channel, the lowest dimension
+    /// first. `spread`: see [`Guide::toward`].
     fn productive(&self, switch: u32, home: u32, spread: u32, state: &RouteState, visit: impl FnMut(Step));
 
     /// [`RouteState::phase`] behind a link of `switch` toward `home`.

@@ -1,7 +1,9 @@
-//! What a topology and a routing can carry, without simulating it: channel loads (Dally and Towles, 2004, chapter 3), mean hops, bisection.
+//! What a topology and a routing can carry, without simulating it: channel loads (Dally and Towles, 2004, chapter 3),
+//! mean hops, bisection.
 //!
-//! Every host offers 1. A link that would have to carry more than its rate limits what each host can send: with infinite buffers and ideal
-//! arbitration the network saturates at the least quotient of rate and load over all links ([`ChannelLoads::limit`]).
+//! Every host offers 1. A link that would have to carry more than its rate limits what each host can send: with
+//! infinite buffers and ideal arbitration the network saturates at the least quotient of rate and load over all links
+//! ([`ChannelLoads::limit`]).
 
 use crate::fat_tree::FatTree;
 use crate::fat_tree_routing::FatTreeRouting;
@@ -28,8 +30,8 @@ pub struct ChannelLoads {
 }
 
 impl ChannelLoads {
-    /// What every host can send at most, as a fraction of the rate of its link, and the link that limits it. `rates`: by
-    /// [`Link::speed`](crate::Link), relative to host links.
+    /// What every host can send at most, as a fraction of the rate of its link, and the link that limits it. `rates`:
+    /// by [`Link::speed`](crate::Link), relative to host links.
     pub fn limit(&self, topology: &Topology, rates: &[f64]) -> (f64, LinkId) {
         let mut worst = (1.0, 0);
         for (index, (&load, link)) in self.loads.iter().zip(topology.links()).enumerate() {
@@ -86,9 +88,9 @@ impl Offer {
     }
 }
 
-/// Channel loads under a routing that does not look at loads: minimal, D-mod-K, S-mod-K, dimension order, Valiant, tables; and adaptive
-/// ways up, taken as evenly spread. `None` for UGAL, PAR and what else looks at loads, which has no closed form, and for what would take
-/// more than some seconds.
+/// Channel loads under a routing that does not look at loads: minimal, D-mod-K, S-mod-K, dimension order, Valiant,
+/// tables; and adaptive ways up, taken as evenly spread. `None` for UGAL, PAR and what else looks at loads, which has
+/// no closed form, and for what would take more than some seconds.
 pub fn channel_loads(topology: &Topology, kind: RoutingKind, pattern: Pattern) -> Option<ChannelLoads> {
     let routing = Routing::new(kind, topology, RoutingOptions::default()).ok()?;
     let offer = Offer::new(topology, pattern);
@@ -251,9 +253,9 @@ fn tree_loads(routing: &FatTreeRouting, tree: &FatTree, kind: RoutingKind, offer
     Some(())
 }
 
-/// Cables between the first and the second half of the hosts, in their order; switches without hosts stand on the side of most of their
-/// cables. For the topologies of this crate the halves are groups, pods or planes, and the cut is the bisection; for a graph from a file it
-/// is an upper bound of it.
+/// Cables between the first and the second half of the hosts, in their order; switches without hosts stand on the side
+/// of most of their cables. For the topologies of this crate the halves are groups, pods or planes, and the cut is the
+/// bisection; for a graph from a file it is an upper bound of it.
 pub fn bisection(topology: &Topology) -> Cut {
     let half = topology.hosts() / 2;
     let mut side: Vec<Option<bool>> = vec![None; topology.switches() as usize];

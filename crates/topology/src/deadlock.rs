@@ -1,17 +1,21 @@
-//! The channel-dependency graph (Dally and Seitz, "Deadlock-Free Message Routing in Multiprocessor Interconnection Networks", 1987): a
-//! routing is free of deadlock when no cycle closes among the virtual channels that its packets hold and wait for.
+//! The channel-dependency graph (Dally and Seitz, "Deadlock-Free Message Routing in Multiprocessor Interconnection
+//! Networks", 1987): a routing is free of deadlock when no cycle closes among the virtual channels that its packets
+//! hold and wait for.
 //!
-//! Every dependency that the routing could make is found, not a sample: from all switches to every target, over every way point,
-//! whatever the loads. A packet on (link, channel) goes on in the same way whoever sent it, so for each target a pair is followed once.
+//! Every dependency that the routing could make is found, not a sample: from all switches to every target, over every
+//! way point, whatever the loads. A packet on (link, channel) goes on in the same way whoever sent it, so for each
+//! target a pair is followed once.
 
 use crate::graph::{Link, LinkId, Topology, Vertex};
 use crate::guide::{Detours, Guide, PASSED, Policy, RUNG};
 use crate::routing::{Route, RouteState, Routing};
 use std::fmt;
 
-/// More switches than this are not checked when a machine is put together; the rules of the routings hold for any number.
+/// More switches than this are not checked when a machine is put together; the rules of the routings hold for any
+/// number.
 const MAX_CHECKED_SWITCHES: u32 = 10_000;
-/// The same where packets have a choice at every switch: each target has many times as many places to follow, 60 s for a torus of 9,680.
+/// The same where packets have a choice at every switch: each target has many times as many places to follow, 60 s for
+/// a torus of 9,680.
 const MAX_CHECKED_ADAPTIVE: u32 = 2_000;
 
 /// What makes a deadlock possible.
@@ -59,8 +63,8 @@ pub(crate) struct Flood<'a> {
     channels: u8,
     /// The switch at the end of each link.
     end: Vec<u32>,
-    /// The number of each link at its end: that of the link back. What comes into a switch is side by side then, and the largest networks
-    /// are followed at the speed of the caches.
+    /// The number of each link at its end: that of the link back. What comes into a switch is side by side then, and
+    /// the largest networks are followed at the speed of the caches.
     arrival: Vec<LinkId>,
     /// Words of each pair's set of pairs that it waits for: bit `port * channels + channel` of the next switch.
     words: usize,
@@ -299,7 +303,8 @@ impl<G: Guide> Detours<G> {
         }
     }
 
-    /// Where packets that go minimally can be while they are in the group of their source, and PAR may still change its mind.
+    /// Where packets that go minimally can be while they are in the group of their source, and PAR may still change its
+    /// mind.
     fn within_source_group(&self, flood: &Flood<'_>, sources: &[u32]) -> Vec<Place> {
         let mut places = Vec::new();
         let mut known = vec![false; flood.met.len()];
@@ -331,8 +336,8 @@ impl<G: Guide> Detours<G> {
     fn to_waypoints(&self, flood: &mut Flood<'_>, sources: &[u32], midway: &[Place]) -> Vec<Place> {
         let mut arrivals = Vec::new();
         let mut known = vec![false; flood.met.len()];
-        // Packets at one switch, on one channel and rung, wait for the same links, whichever links they are on: found once for all way
-        // points.
+        // Packets at one switch, on one channel and rung, wait for the same links, whichever links they are on: found
+        // once for all way points.
         let is_same = |one: &Place, other: &Place| {
             let key = |place: &Place| (flood.end(place.link), place.channel, place.phase);
             key(one) == key(other) && !self.guide.by_link()
@@ -378,8 +383,9 @@ fn in_order(flood: &Flood<'_>, places: &mut [Place]) {
     places.sort_unstable_by_key(|place| (flood.end(place.link), place.channel, place.phase, flood.arrival[place.link as usize]));
 }
 
-/// A minimal way to another way point is the way to that one and then on within it, so the two parts are followed one by one: for the
-/// dragonfly of 8,814 switches 3 million steps in place of 80 million, and of 1,000 million with detours.
+/// A minimal way to another way point is the way to that one and then on within it, so the two parts are followed one
+/// by one: for the dragonfly of 8,814 switches 3 million steps in place of 80 million, and of 1,000 million with
+/// detours.
 impl<G: Guide> Dependencies for Detours<G> {
     fn flood(&self, flood: &mut Flood<'_>) {
         let switches = flood.topology.switches();

@@ -1,7 +1,7 @@
 //! Division by a number that is known when a machine is put together.
 
-/// `n / d` and `n % d` with a multiplication in place of the division (Lemire, Kaser, Kurz, "Faster remainder by direct computation",
-/// 2019): exact for every 32-bit `n` and `d`, because 64 bits of `1 / d` are kept.
+/// `n / d` and `n % d` with a multiplication in place of the division (Lemire, Kaser, Kurz, "Faster remainder by direct
+/// computation", 2019): exact for every 32-bit `n` and `d`, because 64 bits of `1 / d` are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Divisor {
     /// `ceil(2^64 / d)`; 0 for `d` = 1, where 2^64 does not fit.

@@ -1,9 +1,9 @@
 //! Dragonflies (Kim, Dally, Scott, Abts, "Technology-Driven, Highly-Scalable Dragonfly Topology", ISCA 2008).
 //!
-//! `g` groups of `a` routers; a router has `p` hosts, a link to every other router of its group, and `h` global links. Router `r` of group
-//! `i` is switch `i a + r`, and host `n` is at switch `n / p`. The global ports of a group are counted through: port `d` is port `d mod h`
-//! of router `d / h`. With fewer than `a h + 1` groups every pair of groups has `floor(a h / (g - 1))` links, and the ports that are then
-//! left over stay empty.
+//! `g` groups of `a` routers; a router has `p` hosts, a link to every other router of its group, and `h` global links.
+//! Router `r` of group `i` is switch `i a + r`, and host `n` is at switch `n / p`. The global ports of a group are
+//! counted through: port `d` is port `d mod h` of router `d / h`. With fewer than `a h + 1` groups every pair of groups
+//! has `floor(a h / (g - 1))` links, and the ports that are then left over stay empty.
 
 use crate::divide::Divisor;
 use crate::graph::{GraphBuilder, GraphError, LinkClass, LinkId, MAX_VERTICES, Shape, Topology};
@@ -16,10 +16,11 @@ pub enum Arrangement {
     /// To group `(i + d + 1) mod g`, as fact sheet 2.2 and BookSim have it.
     #[default]
     Consecutive,
-    /// Its mirror, to group `(i - d - 1) mod g` (Camarero, Vallejo, Beivide, "Topological Characterization of Hamming and Dragonfly
-    /// Networks and Its Implications on Routing", 2014).
+    /// Its mirror, to group `(i - d - 1) mod g` (Camarero, Vallejo, Beivide, "Topological Characterization of Hamming
+    /// and Dragonfly Networks and Its Implications on Routing", 2014).
     Palmtree,
-    /// To group `d` when `d < i`, else `d + 1` (Hastings et al., "Comparing Global Link Arrangements for Dragonfly Networks", 2015).
+    /// To group `d` when `d < i`, else `d + 1` (Hastings et al., "Comparing Global Link Arrangements for Dragonfly
+    /// Networks", 2015).
     Absolute,
 }
 
@@ -97,7 +98,8 @@ pub struct Dragonfly {
 }
 
 impl Dragonfly {
-    /// `p` hosts per router, `a` routers per group, `h` global links per router, `g` groups. `hosts`: the first so many places are taken.
+    /// `p` hosts per router, `a` routers per group, `h` global links per router, `g` groups. `hosts`: the first so many
+    /// places are taken.
     ///
     /// # Errors
     /// See [`DragonflyError`].
@@ -300,8 +302,8 @@ impl Guide for Dragonfly {
         (port < self.routers - 1).then(|| switch - router + port + u32::from(port >= router))
     }
 
-    /// Fact sheet 2.4: each way between groups after the first needs a channel more, and so does the second link within the source's
-    /// group that PAR may take.
+    /// Fact sheet 2.4: each way between groups after the first needs a channel more, and so does the second link within
+    /// the source's group that PAR may take.
     fn channels(&self, policy: Policy) -> u8 {
         match policy {
             Policy::Minimal => 2,

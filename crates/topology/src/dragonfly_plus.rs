@@ -1,9 +1,10 @@
-//! Dragonfly+ (Shpiner et al., HiPINEB 2017), also called Megafly (Flajslik et al., ISC 2018): groups of leaf and spine switches.
+//! Dragonfly+ (Shpiner et al., HiPINEB 2017), also called Megafly (Flajslik et al., ISC 2018): groups of leaf and spine
+//! switches.
 //!
-//! A group has `l` leaves with `p` hosts each and `s` spines with `h` global links each; `c` cables join every leaf to every spine of its
-//! group. Switches are numbered group by group, leaves first; host `n` is at leaf `n / p`, counted through all groups. The global ports of
-//! a group are counted through as those of a dragonfly: port `d` is port `d mod h` of spine `d / h`, and every pair of groups has
-//! `floor(s h / (g - 1))` links.
+//! A group has `l` leaves with `p` hosts each and `s` spines with `h` global links each; `c` cables join every leaf to
+//! every spine of its group. Switches are numbered group by group, leaves first; host `n` is at leaf `n / p`, counted
+//! through all groups. The global ports of a group are counted through as those of a dragonfly: port `d` is port `d mod
+//! h` of spine `d / h`, and every pair of groups has `floor(s h / (g - 1))` links.
 
 use crate::divide::Divisor;
 use crate::dragonfly::{Arrangement, DragonflyError};
@@ -350,8 +351,8 @@ impl Guide for DragonflyPlus {
         }
     }
 
-    /// Up, across and down rise; another way across, or up again, takes another channel. PAR may turn at a spine that has no link to the
-    /// way point.
+    /// Up, across and down rise; another way across, or up again, takes another channel. PAR may turn at a spine that
+    /// has no link to the way point.
     fn channels(&self, policy: Policy) -> u8 {
         match policy {
             Policy::Minimal => 1,

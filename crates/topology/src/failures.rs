@@ -1,7 +1,8 @@
 //! Links and switches that are out of order: which hosts that cuts off, and how the others still reach each other.
 //!
-//! A failed link keeps its number and its ports; no way takes it. Fat trees go on with their own routings, past the failures; other
-//! topologies get a [`Table`], with the ranks of links, and so the virtual channels, that their rule had.
+//! A failed link keeps its number and its ports; no way takes it. Fat trees go on with their own routings, past the
+//! failures; other topologies get a [`Table`], with the ranks of links, and so the virtual channels, that their rule
+//! had.
 
 use crate::fat_tree_routing::Reach;
 use crate::graph::{LinkClass, LinkId, Shape, Topology, Vertex};

@@ -1,12 +1,13 @@
 //! Fat trees: one switch, k-ary n-trees, XGFT and PGFT.
 //!
 //! `PGFT(n; m1..mn; w1..wn; p1..pn)` (Zahavi, "D-Mod-K routing providing non-blocking traffic for shift permutations on
-//! real life fat trees", 2010; the notation of fact sheet 2.1): a vertex of level `l` has `m_l` children and `w_(l+1)` parents,
-//! and `p_l` parallel cables join it to each child. Level 0 are the hosts. An XGFT (Öhring et al., IPPS 1995) is a PGFT with every `p` = 1.
+//! real life fat trees", 2010; the notation of fact sheet 2.1): a vertex of level `l` has `m_l` children and `w_(l+1)`
+//! parents, and `p_l` parallel cables join it to each child. Level 0 are the hosts. An XGFT (Öhring et al., IPPS 1995)
+//! is a PGFT with every `p` = 1.
 //!
-//! A vertex of level `l` has one digit per level: digit `i` counts to `w_i` for `i <= l` and to `m_i` above. A child and a
-//! parent are joined when all digits but the parent's level agree. Switches are numbered level by level, lowest first, and
-//! within a level with the `w` digits running fastest, so that the switches of a pod are neighbours.
+//! A vertex of level `l` has one digit per level: digit `i` counts to `w_i` for `i <= l` and to `m_i` above. A child
+//! and a parent are joined when all digits but the parent's level agree. Switches are numbered level by level, lowest
+//! first, and within a level with the `w` digits running fastest, so that the switches of a pod are neighbours.
 
 use crate::graph::{GraphBuilder, GraphError, MAX_VERTICES, Shape, Topology, Vertex};
 use std::fmt;
@@ -134,8 +135,8 @@ impl FatTree {
         FatTree::pgft(children, parents, &vec![1; children.len()])
     }
 
-    /// A k-ary n-tree (Petrini and Vanneschi, 1997): `k^n` hosts, `n` levels of `k^(n-1)` switches; those of the top use half of their
-    /// ports.
+    /// A k-ary n-tree (Petrini and Vanneschi, 1997): `k^n` hosts, `n` levels of `k^(n-1)` switches; those of the top
+    /// use half of their ports.
     ///
     /// # Errors
     /// See [`FatTreeError`].
@@ -158,9 +159,9 @@ impl FatTree {
         FatTree::xgft(&[hosts], &[1])
     }
 
-    /// The smallest full-bisection tree of switches with `radix` ports: one switch for up to `radix` hosts, then two levels
-    /// (up to `radix^2 / 2`), then three (up to `radix^3 / 4`). Leaf switches are filled in order, half of their ports go to hosts;
-    /// parallel cables keep the upper levels small.
+    /// The smallest full-bisection tree of switches with `radix` ports: one switch for up to `radix` hosts, then two
+    /// levels (up to `radix^2 / 2`), then three (up to `radix^3 / 4`). Leaf switches are filled in order, half of their
+    /// ports go to hosts; parallel cables keep the upper levels small.
     ///
     /// # Errors
     /// No hosts, more than fit, an odd or zero radix.
@@ -306,8 +307,8 @@ impl FatTree {
         if self.hosts <= 1 { 0 } else { 2 * self.common_level(0, self.hosts - 1) }
     }
 
-    /// The graph. At every switch the ports to its children come first (child by child, cable by cable), then those to its parents
-    /// (cable by cable, parent by parent: the order that D-mod-K counts in).
+    /// The graph. At every switch the ports to its children come first (child by child, cable by cable), then those to
+    /// its parents (cable by cable, parent by parent: the order that D-mod-K counts in).
     pub fn build(self) -> Topology {
         let switches = (1..=self.levels()).map(|level| self.switches(level)).sum();
         let mut graph = GraphBuilder::new(self.hosts, switches);

@@ -49,7 +49,8 @@ impl TreeSwitch {
     }
 }
 
-/// What the switches of a tree with failures reach, by the way down and by any way, up and then down: a bit per switch and leaf.
+/// What the switches of a tree with failures reach, by the way down and by any way, up and then down: a bit per switch
+/// and leaf.
 #[derive(Clone, Debug)]
 pub(crate) struct Reach {
     /// Words per switch.
@@ -132,8 +133,8 @@ impl Reach {
 /// D-mod-K, S-mod-K or adaptive way up, deterministic way down.
 ///
 /// D-mod-K for a PGFT (Zahavi 2010): a switch of level `l` sends to the parent port
-/// `floor(target / (w1 ... wl)) mod (w_(l+1) p_(l+1))`. On the way down the child is given, and among parallel cables the same
-/// formula, taken at the child, selects. S-mod-K has the source's number in place of the target's.
+/// `floor(target / (w1 ... wl)) mod (w_(l+1) p_(l+1))`. On the way down the child is given, and among parallel cables
+/// the same formula, taken at the child, selects. S-mod-K has the source's number in place of the target's.
 #[derive(Clone, Debug)]
 pub struct FatTreeRouting {
     switches: Vec<TreeSwitch>,
@@ -168,8 +169,8 @@ impl FatTreeRouting {
         FatTreeRouting { switches, up, reach }
     }
 
-    /// Adaptive packets for one target leave the switches of a pod (those of one level above the same hosts) by any link up, and come
-    /// back into a pod by any link down: one bundle per pod and direction.
+    /// Adaptive packets for one target leave the switches of a pod (those of one level above the same hosts) by any
+    /// link up, and come back into a pod by any link down: one bundle per pod and direction.
     pub(crate) fn bundles(&self, topology: &Topology) -> Vec<LinkId> {
         let mut bundles: Vec<LinkId> = (0..topology.links().len() as LinkId).collect();
         if self.up != UpPort::LeastLoaded {
@@ -294,8 +295,8 @@ impl FatTreeRouting {
         }
     }
 
-    /// The outputs that a packet may take at a switch that is not its target's leaf. Adaptive packets may take any cable down, as the
-    /// targets below select among them.
+    /// The outputs that a packet may take at a switch that is not its target's leaf. Adaptive packets may take any
+    /// cable down, as the targets below select among them.
     pub(crate) fn choices(&self, switch: u32, target: u32, key: u32) -> impl Iterator<Item = LinkId> + '_ {
         let (ports, usual, up) = self.ports(switch, target, key);
         let all = self.up == UpPort::LeastLoaded;

@@ -13,7 +13,8 @@ use narrows_units::{ByteRate, SimTime};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// More hosts and switches than this are refused: an index of a vertex must stay below 2^22, where the total order of events keeps it.
+/// More hosts and switches than this are refused: an index of a vertex must stay below 2^22, where the total order of
+/// events keeps it.
 pub const MAX_VERTICES: u64 = 1 << 22;
 
 /// A directed link, which is also the output port that feeds it. See the crate's page for the numbering.
@@ -208,7 +209,8 @@ impl Topology {
         &self.links
     }
 
-    /// What [`Link::speed`] stands for: those of [`LinkClass::ALL`], then those of links with a rate or a latency of their own.
+    /// What [`Link::speed`] stands for: those of [`LinkClass::ALL`], then those of links with a rate or a latency of
+    /// their own.
     pub fn speeds(&self) -> &[LinkSpeed] {
         &self.speeds
     }
@@ -224,7 +226,8 @@ impl Topology {
         self.links[self.injection(host) as usize].reverse
     }
 
-    /// The output ports of `switch`, in the order of their numbers. Its input port `i` is the reverse of output port `i`.
+    /// The output ports of `switch`, in the order of their numbers. Its input port `i` is the reverse of output port
+    /// `i`.
     pub fn outputs(&self, switch: u32) -> Range<LinkId> {
         self.first_output[switch as usize]..self.first_output[switch as usize + 1]
     }
@@ -273,8 +276,8 @@ impl Topology {
         self.group_of.iter().max().map_or(0, |last| last + 1)
     }
 
-    /// The speeds of the links between switches on the minimal way from `source` to `target`, in order; the two host links come on top.
-    /// A host reaches itself without a link, and this is not asked.
+    /// The speeds of the links between switches on the minimal way from `source` to `target`, in order; the two host
+    /// links come on top. A host reaches itself without a link, and this is not asked.
     pub fn links_between(&self, source: u32, target: u32, visit: impl FnMut(u16)) {
         match &self.shape {
             Shape::FatTree(tree) => {

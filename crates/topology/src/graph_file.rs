@@ -13,8 +13,8 @@
 //! route left right middle    # optional: from left to right, go to middle first
 //! ```
 //!
-//! Hosts are numbered in the order of the file, and so are switches by their first mention. Ways are shortest ones, but for those that
-//! `route` gives.
+//! Hosts are numbered in the order of the file, and so are switches by their first mention. Ways are shortest ones, but
+//! for those that `route` gives.
 
 use crate::graph::{GraphBuilder, GraphError, LinkClass, LinkSpeed, MAX_VERTICES, Shape, Topology, Vertex};
 use crate::table::Table;

@@ -1,12 +1,14 @@
 //! Minimal ways as a rule, and the ways that are made of them: Valiant, UGAL, PAR.
 //!
-//! A [`Guide`] knows the minimal way of one topology. [`Detours`] makes of it the routings that may go through a way point, a group of
-//! a dragonfly or a switch of a torus: first the minimal way to the way point, then the minimal way to the target.
+//! A [`Guide`] knows the minimal way of one topology. [`Detours`] makes of it the routings that may go through a way
+//! point, a group of a dragonfly or a switch of a torus: first the minimal way to the way point, then the minimal way
+//! to the target.
 //!
-//! **Virtual channels.** Every link has a rung (0: within a group, 1: between groups; or the dimension). A packet keeps its channel while
-//! the rungs rise, and takes the next channel on a link whose rung is not above that of the link before. The pair (channel, rung) rises on
-//! every way, minimal or not, so no cycle of channels can close (Dally and Seitz 1987; Günther 1981). For dragonflies this is the ladder
-//! of fact sheet 2.4. Tori, where a ring has no order, have a dateline instead ([`Guide::channel`]).
+//! **Virtual channels.** Every link has a rung (0: within a group, 1: between groups; or the dimension). A packet keeps
+//! its channel while the rungs rise, and takes the next channel on a link whose rung is not above that of the link
+//! before. The pair (channel, rung) rises on every way, minimal or not, so no cycle of channels can close (Dally and
+//! Seitz 1987; Günther 1981). For dragonflies this is the ladder of fact sheet 2.4. Tori, where a ring has no order,
+//! have a dateline instead ([`Guide::channel`]).
 
 use crate::graph::LinkId;
 use crate::routing::{Route, RouteState, RoutingKind, RoutingOptions, Step};
@@ -32,8 +34,8 @@ pub trait Guide {
     /// The output of `switch`, its home, to `host`.
     fn ejection(&self, switch: u32, host: u32) -> LinkId;
 
-    /// The next link from `switch` to `target`, another switch. Among equal ways (parallel cables) `spread`, any number, selects; the
-    /// same for the whole way.
+    /// The next link from `switch` to `target`, another switch. Among equal ways (parallel cables) `spread`, any
+    /// number, selects; the same for the whole way.
     fn toward(&self, switch: u32, target: u32, spread: u32) -> Toward;
 
     /// Links from a switch to another, or itself, as [`Guide::toward`] goes.
@@ -55,7 +57,8 @@ pub trait Guide {
         true
     }
 
-    /// The next link from `switch` to a way point that it does not belong to. It is also the next link to any switch of that way point.
+    /// The next link from `switch` to a way point that it does not belong to. It is also the next link to any switch of
+    /// that way point.
     fn toward_waypoint(&self, switch: u32, waypoint: u32, spread: u32) -> Toward;
 
     /// Links from `switch` through `waypoint` to `target`.
@@ -115,11 +118,11 @@ pub(crate) const PASSED: u8 = 0x40;
 
 /// Routing along minimal ways, directly or through a way point.
 ///
-/// The way point of a packet is drawn, uniformly, from those that hold neither its source nor its target, by the stream of its source's
-/// switch. UGAL (Singh 2005; Kim et al., ISCA 2008) compares at the source: the packet goes minimally when
-/// `q_min H_min <= q_detour H_detour + threshold`, with the number of links `H` of each way and the load `q` of its first output (UGAL-L)
-/// or the sum over its links up to the one that leaves the group (UGAL-G). PAR (Jiang, Kim, Dally, ISCA 2009) compares again at each switch
-/// of the source's group while the packet still goes minimally.
+/// The way point of a packet is drawn, uniformly, from those that hold neither its source nor its target, by the stream
+/// of its source's switch. UGAL (Singh 2005; Kim et al., ISCA 2008) compares at the source: the packet goes minimally
+/// when `q_min H_min <= q_detour H_detour + threshold`, with the number of links `H` of each way and the load `q` of
+/// its first output (UGAL-L) or the sum over its links up to the one that leaves the group (UGAL-G). PAR (Jiang, Kim,
+/// Dally, ISCA 2009) compares again at each switch of the source's group while the packet still goes minimally.
 #[derive(Clone, Debug)]
 pub struct Detours<G> {
     pub(crate) guide: G,

@@ -1,5 +1,5 @@
-//! HyperX (Ahn et al., "HyperX: Topology, Routing, and Packaging of Efficient Large-Scale Networks", SC 2009): switches on a grid, and in
-//! every dimension each is cabled to each. Flattened butterflies and full meshes are special cases.
+//! HyperX (Ahn et al., "HyperX: Topology, Routing, and Packaging of Efficient Large-Scale Networks", SC 2009): switches
+//! on a grid, and in every dimension each is cabled to each. Flattened butterflies and full meshes are special cases.
 //!
 //! Switches are numbered with the first dimension running fastest; host `n` is at switch `n / p`.
 
@@ -27,8 +27,8 @@ pub struct HyperX {
 }
 
 impl HyperX {
-    /// Switches along each dimension, hosts of each switch, cables between two switches of a line. `hosts`: the first so many places are
-    /// taken.
+    /// Switches along each dimension, hosts of each switch, cables between two switches of a line. `hosts`: the first
+    /// so many places are taken.
     ///
     /// # Errors
     /// See [`TorusError`].

@@ -1,17 +1,20 @@
 //! What the network looks like and which way a packet goes through it.
 //!
 //! * [`Topology`] is a graph: hosts, switches, directed links ([`graph`]).
-//! * [`FatTree`] builds one switch, k-ary n-trees and the general PGFT ([`fat_tree`]), [`Dragonfly`] dragonflies ([`dragonfly`]),
-//!   [`DragonflyPlus`] dragonfly+ or Megafly ([`dragonfly_plus`]), [`Torus`] tori, meshes and the ExaNeSt hierarchy ([`torus`]), [`HyperX`]
-//!   ([`hyperx`]); [`graph_file`] reads any graph. [`failures`] takes links and switches out.
-//! * [`Routing`] says, switch by switch, which link a packet takes next ([`routing`]): in fat trees `fat_tree_routing.rs`, elsewhere the
-//!   minimal ways of the topology, by its rule or from a [`table`], detours through way points (`guide.rs`), and the least loaded of
-//!   several minimal ways (`adaptive.rs`). [`deadlock`] checks it, and [`analysis`] says what the two can carry.
+//! * [`FatTree`] builds one switch, k-ary n-trees and the general PGFT ([`fat_tree`]), [`Dragonfly`] dragonflies
+//!   ([`dragonfly`]), [`DragonflyPlus`] dragonfly+ or Megafly ([`dragonfly_plus`]), [`Torus`] tori, meshes and the
+//!   ExaNeSt hierarchy ([`torus`]), [`HyperX`] ([`hyperx`]); [`graph_file`] reads any graph. [`failures`] takes links
+//!   and switches out.
+//! * [`Routing`] says, switch by switch, which link a packet takes next ([`routing`]): in fat trees
+//!   `fat_tree_routing.rs`, elsewhere the minimal ways of the topology, by its rule or from a [`table`], detours
+//!   through way points (`guide.rs`), and the least loaded of several minimal ways (`adaptive.rs`). [`deadlock`] checks
+//!   it, and [`analysis`] says what the two can carry.
 //!
 //! Links `0..hosts` are the injection links of the hosts, in order; the output ports of switch `s`
 //! follow as one block, [`Topology::outputs`]. An output port and its link are the same number, so
-//! a model of the network can keep its state in plain arrays. Rates and latencies are the machine file's: a [`LinkClass`] tells
-//! which of its links each one is. Only links of a graph file can have their own ([`Topology::speeds`]).
+//! a model of the network can keep its state in plain arrays. Rates and latencies are the machine file's: a
+//! [`LinkClass`] tells which of its links each one is. Only links of a graph file can have their own
+//! ([`Topology::speeds`]).
 //!
 //! ```
 //! use narrows_topology::{FatTree, RouteState, Routing, RoutingKind, RoutingOptions};

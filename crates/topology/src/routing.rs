@@ -1,9 +1,9 @@
 //! Which link comes next: one small type per way of routing, behind [`Route`], chosen by [`RoutingKind`].
 //!
-//! A decision is taken when the head of a packet is at a switch. It may look at the load of that switch's outputs and keep state
-//! in the packet ([`RouteState`]), which Valiant, UGAL and the ladders of virtual channels need (`guide.rs`). What a [`Routing`] itself
-//! remembers, turns and random streams, belongs to one switch each: copies of it that serve different switches together do what one would
-//! do alone.
+//! A decision is taken when the head of a packet is at a switch. It may look at the load of that switch's outputs and
+//! keep state in the packet ([`RouteState`]), which Valiant, UGAL and the ladders of virtual channels need
+//! (`guide.rs`). What a [`Routing`] itself remembers, turns and random streams, belongs to one switch each: copies of
+//! it that serve different switches together do what one would do alone.
 
 use crate::adaptive::{AdaptiveMinimal, Productive};
 use crate::dragonfly::Dragonfly;
@@ -20,15 +20,17 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum RoutingKind {
-    /// The topology's own: D-mod-K in fat trees, dimension order in tori, the fewest links between groups in dragonflies.
+    /// The topology's own: D-mod-K in fat trees, dimension order in tori, the fewest links between groups in
+    /// dragonflies.
     #[default]
     Minimal,
-    /// Fat trees: the target's number selects the way up (Zahavi 2010). All packets to one target take one way from one source.
+    /// Fat trees: the target's number selects the way up (Zahavi 2010). All packets to one target take one way from one
+    /// source.
     DModK,
     /// Fat trees: the source's number selects the way up.
     SModK,
-    /// Fat trees: up by the least loaded output, ties round robin; down as D-mod-K. Tori, meshes and HyperX: the least loaded link that
-    /// leads nearer.
+    /// Fat trees: up by the least loaded output, ties round robin; down as D-mod-K. Tori, meshes and HyperX: the least
+    /// loaded link that leads nearer.
     Adaptive,
     /// Tori and meshes: one dimension after the other, with a dateline in every ring.
     DimensionOrder,
@@ -156,11 +158,13 @@ pub trait Route {
     /// Virtual channels per virtual network that keep it free of deadlock.
     fn virtual_channels(&self) -> u8;
 
-    /// What [`Route::next`] will say if neither loads nor draws have a say in it; `None` where they may. For looking ahead.
+    /// What [`Route::next`] will say if neither loads nor draws have a say in it; `None` where they may. For looking
+    /// ahead.
     fn fixed(&self, switch: u32, input: LinkId, target: u32, state: &RouteState) -> Option<Step>;
 
-    /// Where a packet for `target` goes that came into `switch` on `input`. `load` gives the backlog of an output, in any one unit;
-    /// it is asked for outputs of `switch`, and under UGAL-G for those of other switches of the same [`Topology::group`].
+    /// Where a packet for `target` goes that came into `switch` on `input`. `load` gives the backlog of an output, in
+    /// any one unit; it is asked for outputs of `switch`, and under UGAL-G for those of other switches of the same
+    /// [`Topology::group`].
     fn next(&mut self, switch: u32, input: LinkId, target: u32, state: &mut RouteState, load: impl FnMut(LinkId) -> u64) -> Step;
 }
 
@@ -240,8 +244,8 @@ impl Routing {
         })
     }
 
-    /// The links from `source` to `target`, host links included, as a packet would take them if `load` did not change on the way.
-    /// Empty when both are the same host.
+    /// The links from `source` to `target`, host links included, as a packet would take them if `load` did not change
+    /// on the way. Empty when both are the same host.
     pub fn path(
         &mut self,
         topology: &Topology,
@@ -255,8 +259,9 @@ impl Routing {
         path
     }
 
-    /// For every link, the first of those among which this routing spreads the packets of one message; its own number when packets of
-    /// one message follow each other. A model without packets takes such a bundle as one link of their summed rate.
+    /// For every link, the first of those among which this routing spreads the packets of one message; its own number
+    /// when packets of one message follow each other. A model without packets takes such a bundle as one link of their
+    /// summed rate.
     pub fn bundles(&self, topology: &Topology) -> Vec<LinkId> {
         match self {
             Routing::FatTree(routing) => routing.bundles(topology),

@@ -1,12 +1,14 @@
 //! Ways from tables: for graphs without a rule, and for those whose rule failures have broken.
 //!
-//! A table holds, for every switch and every group, the next link of a shortest way into the group, and for every switch of the same group
-//! the next link within it. A graph without groups has one switch in each. Among equal ways the numbers of switch and goal select.
+//! A table holds, for every switch and every group, the next link of a shortest way into the group, and for every
+//! switch of the same group the next link within it. A graph without groups has one switch in each. Among equal ways
+//! the numbers of switch and goal select.
 //!
-//! **Virtual channels.** As everywhere, a packet takes the next channel when the rank of links does not rise. Where a topology has a rule
-//! its rungs are the ranks. Elsewhere switches are ordered by their distance from the best connected one, links upwards come before links
-//! downwards, and a packet changes its channel where it turns up again (up*/down*, Schroeder et al., Autonet, 1991, with a channel for each
-//! further turn). How many channels that takes is counted over all ways.
+//! **Virtual channels.** As everywhere, a packet takes the next channel when the rank of links does not rise. Where a
+//! topology has a rule its rungs are the ranks. Elsewhere switches are ordered by their distance from the best
+//! connected one, links upwards come before links downwards, and a packet changes its channel where it turns up again
+//! (up*/down*, Schroeder et al., Autonet, 1991, with a channel for each further turn). How many channels that takes is
+//! counted over all ways.
 
 use crate::graph::{LinkClass, LinkId, Topology, Vertex};
 use crate::guide::{Guide, Policy, RUNG, Toward};
@@ -61,8 +63,8 @@ pub struct CutOff {
 }
 
 impl Table {
-    /// Tables for a graph. `failed`: links that no way may take. `rank`: of every link; none: up*/down*. `grouped`: with the groups of the
-    /// graph. `fixed`: from a switch to another, by this port.
+    /// Tables for a graph. `failed`: links that no way may take. `rank`: of every link; none: up*/down*. `grouped`:
+    /// with the groups of the graph. `fixed`: from a switch to another, by this port.
     ///
     /// # Errors
     /// [`CutOff`] when hosts cannot reach each other.
@@ -241,8 +243,8 @@ impl Ways {
         Ok(())
     }
 
-    /// Links of a way and how often their rank does not rise; `None` when it leads nowhere, in a ring, or through more channels than there
-    /// can be.
+    /// Links of a way and how often their rank does not rise; `None` when it leads nowhere, in a ring, or through more
+    /// channels than there can be.
     fn walk(&self, source: u32, is_there: impl Fn(u32) -> bool, next: impl Fn(u32) -> Option<LinkId>) -> Option<(u32, u8)> {
         let (mut at, mut links, mut turns) = (source, 0u32, 0u8);
         let mut before: Option<LinkId> = None;

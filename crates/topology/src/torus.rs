@@ -1,9 +1,10 @@
-//! Tori and meshes: k-ary n-cubes with any length per dimension (Dally and Towles, "Principles and Practices of Interconnection Networks",
-//! 2004, chapter 5), and the ExaNeSt hierarchy, a torus whose nodes are boards.
+//! Tori and meshes: k-ary n-cubes with any length per dimension (Dally and Towles, "Principles and Practices of
+//! Interconnection Networks", 2004, chapter 5), and the ExaNeSt hierarchy, a torus whose nodes are boards.
 //!
-//! Nodes are numbered with the first dimension running fastest. In a torus a dimension of 2 has one cable, not two. A node is one switch,
-//! or a **board**: `b` switches, each cabled to each; the first one has the board's torus links. ExaNeSt's QFDB is a board of four MPSoCs,
-//! of which the "network MPSoC" F1 has the torus router (fact sheet 5.1). Host `n` is at switch `n / p`.
+//! Nodes are numbered with the first dimension running fastest. In a torus a dimension of 2 has one cable, not two. A
+//! node is one switch, or a **board**: `b` switches, each cabled to each; the first one has the board's torus links.
+//! ExaNeSt's QFDB is a board of four MPSoCs, of which the "network MPSoC" F1 has the torus router (fact sheet 5.1).
+//! Host `n` is at switch `n / p`.
 
 use crate::adaptive::Productive;
 use crate::divide::Divisor;
@@ -206,7 +207,8 @@ impl Torus {
         self.switches() / self.parameters.board
     }
 
-    /// Networks of channels for adaptive routing: one for each combination of directions in all dimensions but the first.
+    /// Networks of channels for adaptive routing: one for each combination of directions in all dimensions but the
+    /// first.
     fn direction_networks(&self) -> u8 {
         let dimensions = self.dimensions.iter().filter(|dimension| dimension.length > 1).count();
         1 << dimensions.saturating_sub(1)
@@ -237,7 +239,8 @@ impl Torus {
         let (dimension, forth, crosses) = self.turn(node, target);
         let first = self.torus_links[(node as usize * self.dimensions.len() + dimension) * 2 + usize::from(!forth)];
         let cable = if self.parameters.cables == 1 { 0 } else { self.by_cables.remainder(spread) };
-        // Dally and Seitz 1987: the low channel until the dateline, the high one after it, or where there is none ahead.
+        // Dally and Seitz 1987: the low channel until the dateline, the high one after it, or where there is none
+        // ahead.
         Toward { link: first + cable, rung: u8::from(self.dimensions[dimension].dateline && !crosses) }
     }
 

@@ -81,7 +81,8 @@ fn counts_are_those_of_fact_sheet_2_1() {
         (HyperX::new(&[4, 4], 4, 1, None).unwrap().build(), (64, 16, 10, 48, 4)),
         (torus(&[8, 8, 8], true, 1, 1, 1), (512, 512, 7, 3 * 512, 14)),
         (torus(&[8, 8], false, 1, 1, 1), (64, 64, 5, 2 * 56, 16)),
-        // ExaNeSt: 32 boards of 4; radix of the first switch: 3 board + 6 torus (Z has length 2: one cable) - 1 + 1 host.
+        // ExaNeSt: 32 boards of 4; radix of the first switch: 3 board + 6 torus (Z has length 2: one cable) - 1 + 1
+        // host.
         (torus(&[4, 4, 2], true, 4, 1, 1), (128, 128, 9, 32 * 6 + 32 + 32 + 16, 9)),
     ];
     for (topology, expected) in table {
@@ -162,7 +163,8 @@ fn no_cycle_closes_for_any_routing_on_any_topology() {
 
 #[test]
 fn adaptive_minimal_ways_follow_the_loads_within_their_channels() {
-    // Linder and Harden 1991: 2^(n-1) networks of channels, and once more for every ring; HyperX: a channel for each dimension.
+    // Linder and Harden 1991: 2^(n-1) networks of channels, and once more for every ring; HyperX: a channel for each
+    // dimension.
     for (topology, channels) in [
         (torus(&[5], true, 1, 1, 1), 2),
         (torus(&[4, 4], true, 1, 1, 1), 6),
@@ -301,7 +303,8 @@ fn channel_loads_are_those_of_fact_sheet_2_5() {
         }
     }
 
-    // A ring of k: uniform traffic travels k/4 links, half of them each way: load k/8 (k even, less what goes to oneself).
+    // A ring of k: uniform traffic travels k/4 links, half of them each way: load k/8 (k even, less what goes to
+    // oneself).
     let ring = torus(&[8], true, 1, 1, 1);
     near(limits(&ring, Minimal, Pattern::Uniform)[1], 8.0 / 7.0, "ring of 8, uniform");
 }

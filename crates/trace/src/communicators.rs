@@ -18,8 +18,8 @@ impl Communicators {
         Communicators { world: ranks, others: Vec::new(), positions: Vec::new() }
     }
 
-    /// Adds one; its number. `members` are ranks of the program in the order of the communicator, or `None` if one of them
-    /// appears twice or is not a rank of the program, or there is none.
+    /// Adds one; its number. `members` are ranks of the program in the order of the communicator, or `None` if one of
+    /// them appears twice or is not a rank of the program, or there is none.
     pub fn add(&mut self, members: Vec<u32>) -> Option<u32> {
         let positions: HashMap<u32, u32> = members.iter().enumerate().map(|(position, &rank)| (rank, position as u32)).collect();
         if members.is_empty() || positions.len() < members.len() || members.iter().any(|&rank| rank >= self.world) {

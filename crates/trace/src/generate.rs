@@ -13,7 +13,8 @@ use std::collections::VecDeque;
 pub enum Pattern {
     /// A 3-D grid of ranks, periodic: each exchanges `bytes` with its 6 neighbours, then computes.
     Halo3d,
-    /// n^3 ranks: in each of 3 phases each exchanges with the n - 1 others of its row in one dimension; 3 n^3 (n - 1) messages.
+    /// n^3 ranks: in each of 3 phases each exchanges with the n - 1 others of its row in one dimension; 3 n^3 (n - 1)
+    /// messages.
     Fft3d,
     /// Computing, then an allreduce of `bytes`.
     AllreduceLoop,
@@ -67,8 +68,8 @@ pub struct Parameters {
     pub ranks: u32,
     /// Time steps, transforms, iterations.
     pub steps: u32,
-    /// Bytes of a message ([`Pattern::Halo3d`], default 64 KiB), of a rank's part of the grid ([`Pattern::Fft3d`], 1 MiB) or of the
-    /// collective (allreduce 8 B, broadcast 1 MB). The other patterns have sizes of their own.
+    /// Bytes of a message ([`Pattern::Halo3d`], default 64 KiB), of a rank's part of the grid ([`Pattern::Fft3d`], 1
+    /// MiB) or of the collective (allreduce 8 B, broadcast 1 MB). The other patterns have sizes of their own.
     pub bytes: Option<u64>,
     /// Computing of a rank in one step; the default is the pattern's.
     pub compute: Option<SimTime>,
@@ -91,7 +92,8 @@ const THERMO: u32 = 50;
 /// HPCG: cells of a rank in each direction (the benchmark's default) and levels of its multigrid.
 const HPCG_CELLS: u64 = 104;
 const HPCG_LEVELS: u32 = 4;
-/// A row: 27 values of 8 B and indices of 4 B, read at 10 GB/s and core (our assumption; HPCG is bound by memory), in ps.
+/// A row: 27 values of 8 B and indices of 4 B, read at 10 GB/s and core (our assumption; HPCG is bound by memory), in
+/// ps.
 const ROW_PS: u64 = 27 * 12 * 100;
 
 /// A program of one of the patterns.
@@ -311,8 +313,8 @@ impl Script<'_> {
         Ok(())
     }
 
-    /// Six swaps, one after the other: `MPI_Irecv`, `MPI_Send`, `MPI_Wait` (comm_brick). Later dimensions pass on what came in
-    /// before, so that their slabs are wider.
+    /// Six swaps, one after the other: `MPI_Irecv`, `MPI_Send`, `MPI_Wait` (comm_brick). Later dimensions pass on what
+    /// came in before, so that their slabs are wider.
     fn swaps(&mut self, doubles: u64, reverse: bool, tag: u32) -> Result<(), TraceError> {
         let edge = (ATOMS / DENSITY).cbrt();
         let wide = edge + 2.0 * GHOST_WIDTH;
@@ -376,7 +378,8 @@ impl Script<'_> {
         open.into_iter().try_for_each(|number| self.sequence.wait(self.rank, self.ahead, number))
     }
 
-    /// One iteration (CG.cpp, ComputeMG.cpp): preconditioner, dot product, matrix times vector, dot product, update, norm.
+    /// One iteration (CG.cpp, ComputeMG.cpp): preconditioner, dot product, matrix times vector, dot product, update,
+    /// norm.
     fn hpcg(&mut self) -> Result<(), TraceError> {
         // Passes over the matrix: a smoother has two, a product one.
         let passes: Vec<(u32, u64)> = (0..HPCG_LEVELS - 1)
@@ -491,7 +494,8 @@ mod tests {
 
     #[test]
     fn hpcg_halos_and_dot_products() {
-        // In an a x b x c grid, pairs of neighbours in 26 directions: (3a - 2)(3b - 2)(3c - 2) - abc. 11 halos per iteration.
+        // In an a x b x c grid, pairs of neighbours in 26 directions: (3a - 2)(3b - 2)(3c - 2) - abc. 11 halos per
+        // iteration.
         for ranks in [1u32, 8, 12, 60] {
             let (count, [a, b, c]) = count(Pattern::HpcgLike, ranks, 2);
             let pairs = (3 * a - 2) * (3 * b - 2) * (3 * c - 2) - ranks;

@@ -1,7 +1,7 @@
 //! Runs a program on an ideal machine: messages and collectives take no time, computing takes what the trace says.
 //!
-//! That gives an order of all operations in which each comes behind what it waits for, and shows whether they fit together:
-//! who waits for whom for good. VEF files are written in that order, and the static analysis draws its times.
+//! That gives an order of all operations in which each comes behind what it waits for, and shows whether they fit
+//! together: who waits for whom for good. VEF files are written in that order, and the static analysis draws its times.
 
 use crate::TraceError;
 use crate::meetings::{Contradiction, Part};
@@ -423,7 +423,8 @@ impl Run<'_> {
         {
             self.problem(format!("rank {rank}, operation {number}: a message of {} B for a buffer of {room} B", message.bytes));
         }
-        // What follows needs the message, also when it came before its receive: the time until that one counts as computing.
+        // What follows needs the message, also when it came before its receive: the time until that one counts as
+        // computing.
         let since = time.saturating_sub(message.time);
         self.end(rank, number, Anchor { time, origin: Origin::Received(message.number), since })
     }

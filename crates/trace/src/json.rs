@@ -10,12 +10,12 @@
 //! {"operations":5}
 //! ```
 //!
-//! One line per operation, those of a rank in order, the ranks in any order. `after`: numbers of operations of the same rank, from
-//! 0, whose end it waits for; `after_start`: whose start. Without both it waits for the end of the operation before; `"after":[]`
-//! waits for nothing. No `from` or `tag` of a `recv`: any. Also: `delay_ps`, `cpu`, `nic`, and `root` (a position in the
-//! communicator) of collectives, which have MPI's names in lower case. `communicators` are number 1 and up; 0 has all ranks.
-//! `"closed":true` promises a last line with the number of operations, so that a file that was cut is told from a whole one; a script
-//! may leave out both.
+//! One line per operation, those of a rank in order, the ranks in any order. `after`: numbers of operations of the same
+//! rank, from 0, whose end it waits for; `after_start`: whose start. Without both it waits for the end of the operation
+//! before; `"after":[]` waits for nothing. No `from` or `tag` of a `recv`: any. Also: `delay_ps`, `cpu`, `nic`, and
+//! `root` (a position in the communicator) of collectives, which have MPI's names in lower case. `communicators` are
+//! number 1 and up; 0 has all ranks. `"closed":true` promises a last line with the number of operations, so that a file
+//! that was cut is told from a whole one; a script may leave out both.
 
 use crate::Communicators;
 use crate::error::{Mistake, TraceError};

@@ -1,7 +1,7 @@
 //! Traces of MPI programs: what each rank does, independent of the machine that it runs on.
 //!
-//! * [`operation`]: the rank program, [`Operation`]s that depend on earlier ones of the same rank, and [`Program`], from which a
-//!   replay takes them one by one.
+//! * [`operation`]: the rank program, [`Operation`]s that depend on earlier ones of the same rank, and [`Program`],
+//!   from which a replay takes them one by one.
 //! * [`communicators`]: who takes part in a collective.
 //!
 //! ```

@@ -7,8 +7,8 @@ use narrows_units::{Bytes, Excess, SimTime};
 /// Looks at the operations of all ranks, in the order of each rank.
 #[derive(Debug)]
 pub(crate) struct Limits {
-    /// Computing and delays of each rank so far. Delays may overlap, so the sum can be more than the rank takes; but 200 days of them are far beyond
-    /// any trace.
+    /// Computing and delays of each rank so far. Delays may overlap, so the sum can be more than the rank takes; but
+    /// 200 days of them are far beyond any trace.
     work: Vec<SimTime>,
     /// Operations of each rank so far.
     operations: Vec<u64>,

@@ -43,7 +43,8 @@ impl Contradiction {
     }
 }
 
-/// The collectives of a program that not all members have joined. The n-th ones of the members of a communicator belong together.
+/// The collectives of a program that not all members have joined. The n-th ones of the members of a communicator belong
+/// together.
 #[derive(Clone, Debug, Default)]
 pub struct Meetings {
     /// By communicator and number: the first part, and how many there are.

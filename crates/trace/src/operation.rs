@@ -1,8 +1,9 @@
 //! The rank program.
 //!
-//! Every operation of a rank is non-blocking and names the earlier operations of the same rank that it waits for. That covers
-//! both worlds: an MPI call that blocks is an operation whose successor waits for its end; `MPI_Wait` is no operation at all, but
-//! dependencies of what follows it; the graphs of GOAL and the dependencies of VEF are taken as they are.
+//! Every operation of a rank is non-blocking and names the earlier operations of the same rank that it waits for. That
+//! covers both worlds: an MPI call that blocks is an operation whose successor waits for its end; `MPI_Wait` is no
+//! operation at all, but dependencies of what follows it; the graphs of GOAL and the dependencies of VEF are taken as
+//! they are.
 //!
 //! | MPI | operations |
 //! |---|---|
@@ -16,14 +17,15 @@ use narrows_units::SimTime;
 use std::collections::VecDeque;
 use std::fmt;
 
-/// One operation of one rank. It starts [`Operation::delay`] after the last of its dependencies, or after the start of the run
-/// if it has none.
+/// One operation of one rank. It starts [`Operation::delay`] after the last of its dependencies, or after the start of
+/// the run if it has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
     /// What it does.
     pub kind: Kind,
-    /// Time between its dependencies and its start. Unlike [`Kind::Compute`] it does not occupy a CPU: two operations may wait
-    /// at the same time (VEF). It stands for the program's own work, so that a scaling of computing time scales it too.
+    /// Time between its dependencies and its start. Unlike [`Kind::Compute`] it does not occupy a CPU: two operations
+    /// may wait at the same time (VEF). It stands for the program's own work, so that a scaling of computing time
+    /// scales it too.
     pub delay: SimTime,
     /// The CPU (core) of the rank that works on it. 0 but for GOAL programs with several.
     pub cpu: u8,
@@ -46,7 +48,8 @@ pub enum Kind {
         /// How long.
         duration: SimTime,
     },
-    /// Sends a message. Started: handed to the message layer. Done: the buffer may be used again (`MPI_Wait` would return).
+    /// Sends a message. Started: handed to the message layer. Done: the buffer may be used again (`MPI_Wait` would
+    /// return).
     Send {
         /// Destination.
         to: u32,
@@ -64,8 +67,8 @@ pub enum Kind {
         /// Tag; `None`: any.
         tag: Option<u32>,
     },
-    /// A part in a collective operation. All members of a communicator start their collectives in the same order: the n-th one
-    /// of each belong together. Done: this rank's part is over.
+    /// A part in a collective operation. All members of a communicator start their collectives in the same order: the
+    /// n-th one of each belong together. Done: this rank's part is over.
     Collective(CollectiveCall),
 }
 
@@ -138,8 +141,8 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Collective operations, with what `send` and `receive` mean: the bytes in this rank's send and receive buffer, its own part
-/// included. n is the size of the communicator.
+/// Collective operations, with what `send` and `receive` mean: the bytes in this rank's send and receive buffer, its
+/// own part included. n is the size of the communicator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Collective {
     /// 0, 0.
@@ -243,8 +246,8 @@ pub enum Event {
 /// One operation that has to come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Dependency {
-    /// Its number among the operations of the same rank, from 0, in the order of [`Program::next`]; smaller than the number of
-    /// the operation that depends on it.
+    /// Its number among the operations of the same rank, from 0, in the order of [`Program::next`]; smaller than the
+    /// number of the operation that depends on it.
     pub operation: u64,
     /// What has to happen to it.
     pub event: Event,
@@ -267,9 +270,9 @@ impl Dependency {
 pub enum Order {
     /// Each operation waits at least for the start of the one before it: no later one can start before a waiting one.
     Sequential,
-    /// The operations of all ranks stand in one order in which each comes after all that it waits for, in other ranks too
-    /// (VEF). A replay that keeps a bounded number of operations of each rank waiting never stands still, but may start an
-    /// operation too late if it stands further behind than that.
+    /// The operations of all ranks stand in one order in which each comes after all that it waits for, in other ranks
+    /// too (VEF). A replay that keeps a bounded number of operations of each rank waiting never stands still, but may
+    /// start an operation too late if it stands further behind than that.
     Causal,
     /// Nothing is known: all operations of a rank have to be taken before time moves on (GOAL).
     Graph,

@@ -29,8 +29,8 @@ pub struct Recording {
     pub one_sided_bytes: u64,
 }
 
-/// Merges the files `rank.0`, `rank.1`, ... of a folder. Receives from any rank become receives from the rank that they got
-/// their message from.
+/// Merges the files `rank.0`, `rank.1`, ... of a folder. Receives from any rank become receives from the rank that they
+/// got their message from.
 ///
 /// # Errors
 /// There are no files, or one is no recording.

@@ -1,8 +1,8 @@
 //! Rank programs on disk: written operation by operation in any order of ranks, read back rank by rank.
 //!
-//! A trace file holds the operations of all ranks in an order of its own. Readers put them into a spool, a temporary file (in
-//! `$TMPDIR`, without a name) of chunks, each with operations of one rank and the number of that rank's next chunk. Writing and
-//! reading keep one chunk per rank in memory: 1 KiB. An operation takes 4 to 20 bytes.
+//! A trace file holds the operations of all ranks in an order of its own. Readers put them into a spool, a temporary
+//! file (in `$TMPDIR`, without a name) of chunks, each with operations of one rank and the number of that rank's next
+//! chunk. Writing and reading keep one chunk per rank in memory: 1 KiB. An operation takes 4 to 20 bytes.
 
 use crate::limits::Limits;
 use crate::operation::{Collective, CollectiveCall, Dependency, Event, Kind, Operation, Order, Program};
@@ -11,8 +11,8 @@ use narrows_units::SimTime;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// A chunk with its header. Small enough for one per rank at 32,768 ranks (32 MiB), large enough that a system call per chunk
-/// does not count (some 100 operations).
+/// A chunk with its header. Small enough for one per rank at 32,768 ranks (32 MiB), large enough that a system call per
+/// chunk does not count (some 100 operations).
 const CHUNK: usize = 1024;
 /// Number of the next chunk (8 bytes), bytes of payload (2).
 const HEADER: usize = 10;

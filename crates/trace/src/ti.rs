@@ -1,9 +1,10 @@
 //! SimGrid's time-independent traces: `RANK ACTION ARGUMENTS` per line, in one file or one per rank.
 //!
-//! Actions and arguments as SimGrid's replay reads them (smpi_replay.cpp): `send|isend|recv|irecv PEER TAG COUNT [TYPE]`,
-//! `wait|test SOURCE DESTINATION TAG`, `waitall`, `sendRecv COUNT TO COUNT FROM [TYPE TYPE]`, `compute FLOPS`, `sleep SECONDS`,
-//! collectives with counts (on all ranks). Types are the numbers of smpi_datatype.cpp; without one a count is of doubles if
-//! `init` has an argument, else of bytes. `test` is left out: the `wait` for the same request stands in the trace too.
+//! Actions and arguments as SimGrid's replay reads them (smpi_replay.cpp): `send|isend|recv|irecv PEER TAG COUNT
+//! [TYPE]`, `wait|test SOURCE DESTINATION TAG`, `waitall`, `sendRecv COUNT TO COUNT FROM [TYPE TYPE]`, `compute FLOPS`,
+//! `sleep SECONDS`, collectives with counts (on all ranks). Types are the numbers of smpi_datatype.cpp; without one a
+//! count is of doubles if `init` has an argument, else of bytes. `test` is left out: the `wait` for the same request
+//! stands in the trace too.
 //!
 //! Work is in floating-point operations: the caller says how many a second takes.
 
@@ -20,13 +21,15 @@ use std::io::{BufReader, Seek};
 use std::path::{Path, PathBuf};
 
 const MAX_RANKS: u64 = 1 << 24;
-/// Largest count of elements: of the largest type more than the longest message, so that the product is what is checked.
+/// Largest count of elements: of the largest type more than the longest message, so that the product is what is
+/// checked.
 const MAX_COUNT: u64 = Bytes::MESSAGE_MAX.0;
 
 /// Bytes of the datatypes 0 to 29 of SimGrid (smpi_datatype.cpp, sizes of x86-64 Linux).
 const TYPES: [u64; 30] = [8, 4, 1, 2, 8, 4, 1, 8, 1, 1, 2, 4, 8, 8, 16, 4, 1, 1, 2, 4, 8, 1, 2, 4, 8, 8, 16, 32, 8, 8];
 
-/// Reads a trace: a file with the lines of all ranks, or a list of files, one per rank. `file` has been opened as `path`.
+/// Reads a trace: a file with the lines of all ranks, or a list of files, one per rank. `file` has been opened as
+/// `path`.
 ///
 /// # Errors
 /// Whatever `complain` makes of mistakes, or a file that cannot be read.

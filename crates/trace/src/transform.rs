@@ -49,8 +49,8 @@ pub struct Scaled<P> {
 }
 
 impl<P: Program> Scaled<P> {
-    /// Computing times (delays too) times `compute`, sizes times `bytes`; both not negative. Results are rounded; a size above 0
-    /// stays above 0 unless the factor is 0.
+    /// Computing times (delays too) times `compute`, sizes times `bytes`; both not negative. Results are rounded; a
+    /// size above 0 stays above 0 unless the factor is 0.
     pub fn new(program: P, compute: f64, bytes: f64) -> Scaled<P> {
         Scaled { program, compute, bytes }
     }
@@ -107,8 +107,8 @@ impl<P: Program> Program for Scaled<P> {
 
 /// A program whose ranks and tags have other numbers.
 ///
-/// Ranks are exchanged at random, tags by a secret mapping of 31-bit numbers onto themselves. Sizes, times and the pattern of
-/// who talks to whom stay: they are what the trace is for. Positions in communicators stay too.
+/// Ranks are exchanged at random, tags by a secret mapping of 31-bit numbers onto themselves. Sizes, times and the
+/// pattern of who talks to whom stay: they are what the trace is for. Positions in communicators stay too.
 #[derive(Debug)]
 pub struct Anonymous<P> {
     program: P,
@@ -139,8 +139,8 @@ impl<P: Program> Anonymous<P> {
         Anonymous { program, communicators, new, old, keys }
     }
 
-    /// A Feistel network on 32 bits, walked until the result has 31 if the tag has (and is not GOAL's "any"): one to one,
-    /// without a table.
+    /// A Feistel network on 32 bits, walked until the result has 31 if the tag has (and is not GOAL's "any"): one to
+    /// one, without a table.
     fn tag(&self, tag: u32) -> u32 {
         let mut value = tag;
         loop {

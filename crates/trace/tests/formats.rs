@@ -129,7 +129,8 @@ fn vef_collectives_are_told_from_their_sizes() {
     assert_eq!(case(7, [(8, 1), (9, 1), (0, 1)]), [(Alltoallv, 0, 8, 0), (Alltoallv, 0, 9, 0), (Alltoallv, 0, 0, 0)]);
 }
 
-/// Task 0 is in a broadcast that waits for a message, and before that in a reduction, for which it computes longer than the message takes.
+/// Task 0 is in a broadcast that waits for a message, and before that in a reduction, for which it computes longer than
+/// the message takes.
 #[test]
 fn vef_collectives_of_a_communicator_start_in_their_order() {
     let text = "\
@@ -531,7 +532,8 @@ fn sizes_have_one_limit_in_every_format() {
     assert!(mistakes(format!("0 alltoall {most} {most}\n1 alltoall {most} {most}\n"))[0].starts_with("1: "));
 }
 
-/// What ranks say of one collective: told at the line where it is known, with both ranks, the operation and both values.
+/// What ranks say of one collective: told at the line where it is known, with both ranks, the operation and both
+/// values.
 #[test]
 fn contradictions_in_a_collective_name_both_ranks_and_both_values() {
     let vef = "VEF 2 0 1 1 2 TRUE\nC0 0 1\nG0 0 2 0 8 8 0 0 -1\nG0 0 2 1 1000000 1000000 0 0 -1\n";

@@ -56,8 +56,8 @@ impl Class {
         }
     }
 
-    /// From `name=victim pattern=shift:8 load=0.2 sources=0-7 size=4KiB injection=poisson start=10us end=50us priority=1 nodes=0-63`. Only
-    /// the pattern is required.
+    /// From `name=victim pattern=shift:8 load=0.2 sources=0-7 size=4KiB injection=poisson start=10us end=50us
+    /// priority=1 nodes=0-63`. Only the pattern is required.
     ///
     /// # Errors
     /// An unknown key, a key twice, or a wrong value.

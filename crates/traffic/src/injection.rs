@@ -5,25 +5,29 @@ use narrows_engine::random::Stream;
 use std::fmt;
 use std::str::FromStr;
 
-/// A message in a minute or more: its gaps are beyond any measurement. Much smaller loads are no probabilities in floating point any more.
+/// A message in a minute or more: its gaps are beyond any measurement. Much smaller loads are no probabilities in
+/// floating point any more.
 pub const LEAST_LOAD: f64 = 1e-9;
 
 /// How the messages of a source follow each other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Injection {
-    /// Open loop: a message with the probability of the load in each slot, which is as long as a mean message takes on the host link.
+    /// Open loop: a message with the probability of the load in each slot, which is as long as a mean message takes on
+    /// the host link.
     Bernoulli,
     /// Open loop: independent, with exponential gaps.
     Poisson,
-    /// `on-off:MESSAGES` or `on-off:MESSAGES,PEAK`: bursts of a geometrically distributed number of messages with that mean, which follow
-    /// each other at the fraction PEAK (1) of the injection bandwidth, and exponential pauses that make the load.
+    /// `on-off:MESSAGES` or `on-off:MESSAGES,PEAK`: bursts of a geometrically distributed number of messages with that
+    /// mean, which follow each other at the fraction PEAK (1) of the injection bandwidth, and exponential pauses that
+    /// make the load.
     OnOff {
         /// Mean messages of a burst.
         messages: f64,
         /// Load within a burst.
         peak: f64,
     },
-    /// `closed:N`: every source has N messages on their way. The next one starts when the acknowledgement of an old one could be back.
+    /// `closed:N`: every source has N messages on their way. The next one starts when the acknowledgement of an old one
+    /// could be back.
     Closed {
         /// Messages on their way.
         messages: u32,
@@ -36,7 +40,8 @@ fn unit(random: &mut Stream) -> f64 {
     (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// Exponential with mean 1. `libm`'s logarithm: the host's own may differ in the last bit from one C library to the next.
+/// Exponential with mean 1. `libm`'s logarithm: the host's own may differ in the last bit from one C library to the
+/// next.
 #[inline]
 fn exponential(random: &mut Stream) -> f64 {
     -libm::log(1.0 - unit(random))
@@ -52,7 +57,8 @@ fn geometric(p: f64, random: &mut Stream) -> f64 {
 }
 
 impl Injection {
-    /// Picoseconds until the first message of an open-loop source. `slot`: what a mean message takes on the host link, in picoseconds.
+    /// Picoseconds until the first message of an open-loop source. `slot`: what a mean message takes on the host link,
+    /// in picoseconds.
     pub fn first(&self, slot: f64, load: f64, random: &mut Stream) -> u64 {
         let gap = match *self {
             // Each source has slots of its own, which do not begin with those of the others.
@@ -175,8 +181,8 @@ mod tests {
             assert!((variance / mean - 1.0).abs() < 0.05, "Poisson: the mean, not {variance}");
             let (bursts, variance) = counts(Injection::OnOff { messages: 8.0, peak: 1.0 }, load, 100.0);
             assert!((bursts / mean - 1.0).abs() < 0.02, "{bursts}, expected {mean}");
-            // A renewal process: the variance tends to mean x (squared coefficient of variation of the gap). A gap is a slot, and with
-            // probability 1/8 an exponential pause besides, of mean 8 (1 / load - 1).
+            // A renewal process: the variance tends to mean x (squared coefficient of variation of the gap). A gap is a
+            // slot, and with probability 1/8 an exponential pause besides, of mean 8 (1 / load - 1).
             let pause = 8.0 * (1.0 / load - 1.0);
             let gap_variance = 2.0 / 8.0 * pause * pause - (pause / 8.0).powi(2);
             let expected = mean * gap_variance * load * load;

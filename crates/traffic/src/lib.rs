@@ -1,12 +1,14 @@
 //! Synthetic traffic: patterns and loads on the networks of `narrows-fabric`, and what is measured there.
 //!
-//! * [`pattern`] — who sends to whom; [`size`] — how long messages are; [`injection`] — when they start; [`class`] — all of that for a
-//!   class of traffic; [`flows`] — messages that a file lists.
-//! * [`Setup`] — a network, its traffic, how long to look; [`Simulation`] — one point of a load sweep; [`Point`] — its result.
+//! * [`pattern`] — who sends to whom; [`size`] — how long messages are; [`injection`] — when they start; [`class`] —
+//!   all of that for a class of traffic; [`flows`] — messages that a file lists.
+//! * [`Setup`] — a network, its traffic, how long to look; [`Simulation`] — one point of a load sweep; [`Point`] — its
+//!   result.
 //! * [`loads`] — the list of loads of a sweep from text.
 //!
-//! Messages enter at the NIC's packetiser: no command, no PCIe, no matching (docs/decisions/0006-synthetic-traffic.md). Loads and accepted
-//! traffic are fractions of the bandwidth of the host link, headers included, so that 1 is what a NIC can send.
+//! Messages enter at the NIC's packetiser: no command, no PCIe, no matching (docs/decisions/0006-synthetic-traffic.md).
+//! Loads and accepted traffic are fractions of the bandwidth of the host link, headers included, so that 1 is what a
+//! NIC can send.
 //!
 //! ```
 //! use narrows_fabric::NetworkConfig;

@@ -12,8 +12,9 @@ use std::sync::Arc;
 pub enum Pattern {
     /// Every message to a node drawn from all others.
     Uniform,
-    /// `adversarial:K`: every node of group `i` to nodes drawn from group `i + K`, groups as [`Topology::group`] has them: in a fat tree
-    /// the nodes below one switch of the level below the top, in a torus planes, in a graph file switches.
+    /// `adversarial:K`: every node of group `i` to nodes drawn from group `i + K`, groups as [`Topology::group`] has
+    /// them: in a fat tree the nodes below one switch of the level below the top, in a torus planes, in a graph file
+    /// switches.
     Adversarial {
         /// Groups ahead.
         groups: u32,
@@ -27,15 +28,16 @@ pub enum Pattern {
     },
     /// A permutation without fixed points, drawn from the seed.
     Permutation,
-    /// Node `i` of `n` to `i + ceil(n / 2) - 1`, in each dimension of a torus (Dally and Towles, Principles and Practices of
-    /// Interconnection Networks, table 3.1); in a dragonfly over its groups.
+    /// Node `i` of `n` to `i + ceil(n / 2) - 1`, in each dimension of a torus (Dally and Towles, Principles and
+    /// Practices of Interconnection Networks, table 3.1); in a dragonfly over its groups.
     Tornado,
     /// `shift:K`: node `i` to `i + K`.
     Shift {
         /// Nodes ahead.
         by: u32,
     },
-    /// `hotspot:FRACTION,NODES`: that fraction of the messages to one of NODES nodes, which are spread evenly; the others uniform.
+    /// `hotspot:FRACTION,NODES`: that fraction of the messages to one of NODES nodes, which are spread evenly; the
+    /// others uniform.
     Hotspot {
         /// Of the messages.
         fraction: f64,
@@ -265,8 +267,8 @@ fn spread(some: u32, all: u32) -> Vec<u32> {
     (0..some).map(|index| (u64::from(index) * u64::from(all) / u64::from(some)) as u32).collect()
 }
 
-/// A permutation without fixed points: a shuffle whose fixed points are exchanged in a circle with each other, a single one with its
-/// neighbour.
+/// A permutation without fixed points: a shuffle whose fixed points are exchanged in a circle with each other, a single
+/// one with its neighbour.
 fn derangement(count: u32, seed: u64) -> Vec<u32> {
     let mut targets: Vec<u32> = (0..count).collect();
     stream(seed, "permutation", 0).shuffle(&mut targets);

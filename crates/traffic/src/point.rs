@@ -44,7 +44,8 @@ pub struct ClassPoint {
     pub accepted: f64,
     /// More was generated than arrived, and queues grew.
     pub saturated: bool,
-    /// Of packets injected within the window, from their first bit on the host link to their last byte at the target; picoseconds.
+    /// Of packets injected within the window, from their first bit on the host link to their last byte at the target;
+    /// picoseconds.
     pub latency: Histogram,
     /// Of messages generated within the window, from their generation to their last byte at the target; picoseconds.
     pub fct: Histogram,

@@ -12,20 +12,21 @@ use narrows_units::{Bytes, SimTime};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Warm-up ends when throughput and mean latency of two stretches differ by less than this: BookSim 2's two thresholds (`warmup_thres` and
-/// `acc_warmup_thres`, 0.05).
+/// Warm-up ends when throughput and mean latency of two stretches differ by less than this: BookSim 2's two thresholds
+/// (`warmup_thres` and `acc_warmup_thres`, 0.05).
 const STEADY: f64 = 0.05;
 /// A stretch is this part of the measurement ...
 const STRETCHES: u64 = 5;
 /// ... and after so many of them the measurement begins, steady or not.
 const MAX_STRETCHES: u32 = 15;
-/// A class is saturated when more than this part of what it generated within the window did not arrive within it, and that is no chance
-/// (see [`Simulation::falls_short`]), or when more than this part of its messages was not done after as much time again.
+/// A class is saturated when more than this part of what it generated within the window did not arrive within it, and
+/// that is no chance (see [`Simulation::falls_short`]), or when more than this part of its messages was not done after
+/// as much time again.
 const SHORTFALL: f64 = 0.03;
 /// Standard deviations that are no chance.
 const NO_CHANCE: f64 = 4.0;
-/// About as many events between two looks at the caller's wish to go on: half a second. In large networks a slice must be longer than the
-/// windows in which regions work by themselves.
+/// About as many events between two looks at the caller's wish to go on: half a second. In large networks a slice must
+/// be longer than the windows in which regions work by themselves.
 const SLICE: u64 = 1_500_000;
 
 /// A network with its traffic, before its first event.
@@ -73,8 +74,8 @@ impl<'a> Simulation<'a> {
         })
     }
 
-    /// Runs the point. `control` is told the simulated time and the events since it was told last, about ten times a second; when it says
-    /// false the point ends with what it has, marked as partial.
+    /// Runs the point. `control` is told the simulated time and the events since it was told last, about ten times a
+    /// second; when it says false the point ends with what it has, marked as partial.
     pub fn run(mut self, control: Control<'_>) -> Point {
         match self.setup.work {
             Work::Flows(_) => self.run_flows(control),
@@ -171,8 +172,9 @@ impl<'a> Simulation<'a> {
         (true, false)
     }
 
-    /// Whether the backlog of a class grew over the window by more than [`SHORTFALL`] of what was generated, and by more than the messages
-    /// on their way at its two ends can differ by chance (each counted as an independent one of the class).
+    /// Whether the backlog of a class grew over the window by more than [`SHORTFALL`] of what was generated, and by
+    /// more than the messages on their way at its two ends can differ by chance (each counted as an independent one of
+    /// the class).
     fn falls_short(&self, class: usize, before: &Totals, meter: &ClassMeter) -> bool {
         if self.plan.generators.get(class).is_none_or(|generator| generator.load.is_none()) {
             return false;

@@ -29,13 +29,14 @@ pub struct SizeTable {
     points: Vec<(u64, f64)>,
 }
 
-/// Web search: message sizes of a production cluster, Alizadeh et al., "Data Center TCP (DCTCP)", SIGCOMM 2010, figure 4, as tabulated for
-/// "pFabric" (Alizadeh et al., SIGCOMM 2013) in packets of 1,460 B. Their mean is given as 1,138 packets.
+/// Web search: message sizes of a production cluster, Alizadeh et al., "Data Center TCP (DCTCP)", SIGCOMM 2010, figure
+/// 4, as tabulated for "pFabric" (Alizadeh et al., SIGCOMM 2013) in packets of 1,460 B. Their mean is given as 1,138
+/// packets.
 const WEB_SEARCH: [(u64, f64); 11] =
     [(6, 0.15), (13, 0.2), (19, 0.3), (33, 0.4), (53, 0.53), (133, 0.6), (667, 0.7), (1333, 0.8), (3333, 0.9), (6667, 0.97), (20000, 1.0)];
 
-/// Data mining: Greenberg et al., "VL2", SIGCOMM 2009, figure 2, as tabulated for pFabric in packets of 1,460 B. Their mean is given as
-/// 5,117 packets.
+/// Data mining: Greenberg et al., "VL2", SIGCOMM 2009, figure 2, as tabulated for pFabric in packets of 1,460 B. Their
+/// mean is given as 5,117 packets.
 const DATA_MINING: [(u64, f64); 8] = [(1, 0.5), (2, 0.6), (3, 0.7), (7, 0.8), (267, 0.9), (2107, 0.95), (66_667, 0.99), (666_667, 1.0)];
 
 /// Bytes of a packet in the two tables.
@@ -56,8 +57,8 @@ impl SizeTable {
         SizeTable { name: name.to_owned(), points: points.iter().map(|&(packets, share)| (packets * TABLE_PACKET, share)).collect() }
     }
 
-    /// From lines `bytes,fraction`: fractions of messages up to that size, rising to 1. `#` starts a comment; a first line of words is a
-    /// header. The fraction of the first line is that of messages of exactly its size.
+    /// From lines `bytes,fraction`: fractions of messages up to that size, rising to 1. `#` starts a comment; a first
+    /// line of words is a header. The fraction of the first line is that of messages of exactly its size.
     ///
     /// # Errors
     /// The first line that is wrong, with its number.
@@ -88,7 +89,8 @@ impl SizeTable {
         Ok(SizeTable { name: name.to_owned(), points })
     }
 
-    /// Each segment: sizes above the first number up to the second, evenly, and their share. The first is a single size.
+    /// Each segment: sizes above the first number up to the second, evenly, and their share. The first is a single
+    /// size.
     fn segments(&self) -> impl Iterator<Item = (u64, u64, f64)> + '_ {
         let mut before = (self.points[0].0 - 1, 0.0);
         self.points.iter().map(move |&(size, share)| {
@@ -203,7 +205,8 @@ mod tests {
 
     #[test]
     fn built_in_tables_have_their_published_means() {
-        // The tables' makers give 1,138 and 5,117 packets; linear interpolation of the points gives 1,140.9 and 5,116.6.
+        // The tables' makers give 1,138 and 5,117 packets; linear interpolation of the points gives 1,140.9 and
+        // 5,116.6.
         assert!((of("web-search").mean() / 1460.0 / 1138.0 - 1.0).abs() < 0.005, "{}", of("web-search").mean() / 1460.0);
         assert!((of("data-mining").mean() / 1460.0 / 5117.0 - 1.0).abs() < 0.001, "{}", of("data-mining").mean() / 1460.0);
     }

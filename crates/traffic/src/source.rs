@@ -1,5 +1,5 @@
-//! The sources of messages, and the counting at their targets, for some of the hosts. Both are state machines: timers and arrivals in,
-//! transfers and timers out.
+//! The sources of messages, and the counting at their targets, for some of the hosts. Both are state machines: timers
+//! and arrivals in, transfers and timers out.
 
 use crate::meter::Meter;
 use crate::pattern::Targets;

@@ -233,7 +233,8 @@ impl Telemetry {
         self.periods += 1;
     }
 
-    /// Takes in what was seen in another region, which has other queues. What both ends of a link tell about it becomes one row.
+    /// Takes in what was seen in another region, which has other queues. What both ends of a link tell about it becomes
+    /// one row.
     pub(crate) fn merge(&mut self, other: &mut Telemetry) {
         self.queue_rows.append(&mut other.queue_rows);
         self.link_rows.append(&mut other.link_rows);
@@ -292,7 +293,8 @@ mod tests {
         telemetry.queued(3, 1, 70, 1500, false);
         telemetry.sample(2000);
         telemetry.sample(3000);
-        // One packet from 100 on, two from 300 to 500: (200 + 400 + 500) / 1000; then one for half of the period; then none.
+        // One packet from 100 on, two from 300 to 500: (200 + 400 + 500) / 1000; then one for half of the period; then
+        // none.
         let row =
             |period, mean_packets, max_packets, max_bytes| QueueRow { period, link: 3, lane: 1, mean_packets, max_packets, max_bytes };
         assert_eq!(telemetry.queue_rows, [row(0, 1.1, 2, 120), row(1, 0.5, 1, 70)]);

@@ -43,7 +43,8 @@ fn all_that_is_offered_is_accepted_below_saturation() {
         for load in [0.1, 0.4, 0.7] {
             let text = format!("pattern=uniform injection={injection}");
             let point = run(&setup(FatTree::k_ary_n_tree(4, 2).unwrap().build(), &[&text], 2000), Some(load));
-            // 16 sources and 10,670 slots: one standard error is 0.9 % of a load of 0.1 for Bernoulli, and more for bursts of 8.
+            // 16 sources and 10,670 slots: one standard error is 0.9 % of a load of 0.1 for Bernoulli, and more for
+            // bursts of 8.
             near(&format!("{injection}, offered"), point.offered, load, if injection == "on-off:8" { 0.12 } else { 0.035 });
             near(&format!("{injection}, accepted"), point.accepted, point.offered, 0.01);
             assert!(!point.saturated && point.unfinished() == 0, "{injection} at {load}");
@@ -53,8 +54,9 @@ fn all_that_is_offered_is_accepted_below_saturation() {
 
 #[test]
 fn one_queue_waits_as_karol_says() {
-    // Sources of Bernoulli slots to one output of a switch: (N - 1) / N x rho / (2 (1 - rho)) packet times (Karol, Hluchyj and Morgan, IEEE
-    // Transactions on Communications 35, 1987, for slots that begin together; M/D/1 for many sources). Ours begin at random phases.
+    // Sources of Bernoulli slots to one output of a switch: (N - 1) / N x rho / (2 (1 - rho)) packet times (Karol,
+    // Hluchyj and Morgan, IEEE Transactions on Communications 35, 1987, for slots that begin together; M/D/1 for many
+    // sources). Ours begin at random phases.
     let (hosts, sources) = (33, 32.0);
     for rho in [0.3, 0.6, 0.8] {
         let point = run(&setup(one_switch(hosts), &["pattern=incast:32"], 20_000), Some(rho / sources));
@@ -112,8 +114,8 @@ fn shifts_go_through_a_fat_tree_at_full_rate() {
         let point = run(&setup(FatTree::k_ary_n_tree(4, 2).unwrap().build(), &[&format!("pattern=shift:{by}")], 500), Some(1.0));
         near(&format!("shift by {by}"), point.accepted, 1.0, 0.005);
         assert!(!point.saturated, "all is accepted");
-        // The window has sharp ends: 53.3 packet times of it are filled as well, whether its begin is given or found. (16 whole numbers of
-        // packets: 0.2 % of chance.)
+        // The window has sharp ends: 53.3 packet times of it are filled as well, whether its begin is given or found.
+        // (16 whole numbers of packets: 0.2 % of chance.)
         for warmup in [Some(SimTime::from_us(50)), None] {
             let short = Setup { warmup, ..setup(FatTree::k_ary_n_tree(4, 2).unwrap().build(), &[&format!("pattern=shift:{by}")], 10) };
             near("ten microseconds", run(&short, Some(1.0)).accepted, 1.0, 0.008);
@@ -134,8 +136,8 @@ fn an_adversarial_pattern_gets_the_share_of_its_links() {
 
 #[test]
 fn detours_of_the_dragonfly_of_342_nodes_carry_what_its_channels_allow() {
-    // Fact sheet 2.5, loads of channels with infinite buffers: minimal ways to the next group 1 / 18; by Valiant 0.236 to the third next, where the
-    // links within groups are the limit.
+    // Fact sheet 2.5, loads of channels with infinite buffers: minimal ways to the next group 1 / 18; by Valiant 0.236
+    // to the third next, where the links within groups are the limit.
     let point = |pattern: &str, routing, load: f64| {
         let topology = Dragonfly::new([3, 6, 3, 19], Arrangement::Consecutive, None).unwrap().build();
         let network = NetworkConfig {
@@ -158,7 +160,8 @@ fn detours_of_the_dragonfly_of_342_nodes_carry_what_its_channels_allow() {
             near(&format!("{pattern}, minimal"), minimal, limit, 0.02);
         }
         if let Some(limit) = of_valiant {
-            // Far above it those send more than their share whose ways avoid the fullest links; so look just below and just above.
+            // Far above it those send more than their share whose ways avoid the fullest links; so look just below and
+            // just above.
             let (below, above) = (point(pattern, Valiant, 0.93 * limit), point(pattern, Valiant, 1.15 * limit));
             assert!(!below.saturated, "{pattern}, valiant: {} of {} below the limit", below.accepted, below.offered);
             near(&format!("{pattern}, valiant, below the limit"), below.accepted, below.offered, 0.01);
@@ -221,7 +224,8 @@ fn utilisation(setup: &Setup, point: &Point, link: u32, end: SimTime) -> f64 {
 
 #[test]
 fn a_link_of_its_own_is_used_at_its_own_rate() {
-    // Two nodes on either side send to the other side at 0.1 of their links: 0.2 of those, 0.8 of one with a quarter of their rate.
+    // Two nodes on either side send to the other side at 0.1 of their links: 0.2 of those, 0.8 of one with a quarter of
+    // their rate.
     let graph = "hosts a 2\nlink a b bandwidth=2.775GB/s\nhosts b 2\n";
     let topology = || narrows_topology::graph_file::parse("two", graph, None).unwrap();
     for (kind, size, tolerance) in [(NetworkKind::Packet, "2KiB", 0.02), (NetworkKind::Flow, "16KiB", 0.04)] {
@@ -241,7 +245,8 @@ fn a_link_of_its_own_is_used_at_its_own_rate() {
 
 #[test]
 fn flows_use_what_they_carry() {
-    // Two flows of 1 MiB into one link of 11.1 GB/s: all of it until both are through, half of each sender's; then two small messages.
+    // Two flows of 1 MiB into one link of 11.1 GB/s: all of it until both are through, half of each sender's; then two
+    // small messages.
     let flow = |start_us, source, target, bytes| Flow { start: SimTime::from_us(start_us), source, target, bytes };
     let flows = vec![flow(0, 1, 0, 1 << 20), flow(0, 2, 0, 1 << 20), flow(400, 3, 0, 4096), flow(700, 3, 0, 8)];
     let wire = |bytes: u64| bytes + bytes.div_ceil(2048) * 32;

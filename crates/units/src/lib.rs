@@ -6,8 +6,9 @@
 //! | [`Bytes`] | a size | bytes, `u64` |
 //! | [`ByteRate`] | a bandwidth | bytes per second, `u64` |
 //!
-//! [`parse`] reads them from text with units (`"250 ns"`, `"9 KiB"`, `"100 Gbit/s"`); [`show`] writes sizes and counts for people. What users give is
-//! added and multiplied by the checked operations, which say [`Excess`] where a simulation holds no more.
+//! [`parse`] reads them from text with units (`"250 ns"`, `"9 KiB"`, `"100 Gbit/s"`); [`show`] writes sizes and counts
+//! for people. What users give is added and multiplied by the checked operations, which say [`Excess`] where a
+//! simulation holds no more.
 //!
 //! ```
 //! use narrows_units::{ByteRate, Bytes, SimTime};
@@ -52,7 +53,8 @@ impl SimTime {
     pub const ZERO: SimTime = SimTime(0);
     /// "Never".
     pub const MAX: SimTime = SimTime(u64::MAX);
-    /// The last instant of a simulation: 200 days. What is left up to 2^64 ps (13 days) is room for what a model adds to "now".
+    /// The last instant of a simulation: 200 days. What is left up to 2^64 ps (13 days) is room for what a model adds
+    /// to "now".
     pub const END: SimTime = SimTime(200 * 86_400 * PS_PER_S);
 
     /// `ns` nanoseconds.
@@ -175,7 +177,8 @@ impl fmt::Display for SimTime {
 pub struct Bytes(pub u64);
 
 impl Bytes {
-    /// The longest message, and the most that a rank has in one collective: 256 TiB, far beyond any memory and small enough for sums.
+    /// The longest message, and the most that a rank has in one collective: 256 TiB, far beyond any memory and small
+    /// enough for sums.
     pub const MESSAGE_MAX: Bytes = Bytes(1 << 48);
 
     /// The product, for a message that consists of `parts` of this size.

@@ -7,7 +7,8 @@ use narrows_engine::prefetch;
 use narrows_topology::Route;
 
 impl Region {
-    /// Brings what an event will need into the cache, in three steps as the event comes nearer: each follows what the one before brought.
+    /// Brings what an event will need into the cache, in three steps as the event comes nearer: each follows what the
+    /// one before brought.
     #[inline]
     pub(crate) fn prefetch<const STEP: u32>(&self, kind: EventKind, place: u32, payload: u32) {
         match (STEP, kind) {

@@ -1,12 +1,13 @@
 //! Which of the packets that wait for an output goes next.
 //!
-//! Virtual networks are the traffic classes. Those with strict priority come before all others. Among the others the machine file chooses:
+//! Virtual networks are the traffic classes. Those with strict priority come before all others. Among the others the
+//! machine file chooses:
 //!
 //! * **Round robin**: the lanes with packets and credits in turn, and within a lane the inputs in turn, a packet each.
 //! * **Age**: the packet that its NIC sent first.
-//! * **Weighted round robin**, by packets or by bytes (deficit round robin: Shreedhar and Varghese, SIGCOMM 1995; quantum = weight times a
-//!   full packet). A class that has nothing to send, or may not, is passed over and saves nothing up. Within a class the lanes and inputs
-//!   take turns.
+//! * **Weighted round robin**, by packets or by bytes (deficit round robin: Shreedhar and Varghese, SIGCOMM 1995;
+//!   quantum = weight times a full packet). A class that has nothing to send, or may not, is passed over and saves
+//!   nothing up. Within a class the lanes and inputs take turns.
 
 use super::inject::Offer;
 use super::region::{Credit, Effects, Region};
@@ -147,7 +148,8 @@ impl Arbiter {
 }
 
 impl Region {
-    /// Sends something on an output if there is anything that can go, and sees to it that it is called again when more can.
+    /// Sends something on an output if there is anything that can go, and sees to it that it is called again when more
+    /// can.
     pub(super) fn serve(&mut self, output: u32, now: u64, fx: &mut impl Effects) {
         let at = output as usize;
         let mut untried = self.outputs[at].occupied;
@@ -248,7 +250,8 @@ impl Region {
         })
     }
 
-    /// Makes it the turn of the queue with the packet that was injected first; at the same time, of the input with the lowest number.
+    /// Makes it the turn of the queue with the packet that was injected first; at the same time, of the input with the
+    /// lowest number.
     fn turn_to_oldest(&mut self, output: u32, lane: u32) {
         let place = self.place(output, lane);
         let lane = &mut self.lane_states[place];

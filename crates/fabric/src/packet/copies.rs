@@ -1,8 +1,9 @@
 //! Packets that switches copy, along a [`Tree`].
 //!
-//! A switch makes a copy for each branch, and each goes when its own output is free and has credits (asynchronous replication). The packet
-//! keeps its place in the input buffer until the last copy has left. As a buffer holds whole packets, and the channels of a tree are those
-//! of minimal routing, a copy never waits for a buffer that waits for it: what is free of deadlock without copies is so with them.
+//! A switch makes a copy for each branch, and each goes when its own output is free and has credits (asynchronous
+//! replication). The packet keeps its place in the input buffer until the last copy has left. As a buffer holds whole
+//! packets, and the channels of a tree are those of minimal routing, a copy never waits for a buffer that waits for it:
+//! what is free of deadlock without copies is so with them.
 
 use super::region::{Effects, Region};
 use super::state::*;
@@ -39,8 +40,8 @@ impl Copies {
     }
 }
 
-/// The [`RouteState::phase`](narrows_topology::RouteState::phase) of a copy that waits for its output; its `word` is the place of the
-/// original.
+/// The [`RouteState::phase`](narrows_topology::RouteState::phase) of a copy that waits for its output; its `word` is
+/// the place of the original.
 const WAITS: u8 = 1;
 
 /// A copy has no bytes of its own in the buffer.

@@ -1,5 +1,5 @@
-//! The way from inputs to outputs, where it has a limit: an input with virtual output queues is read at a multiple of the rate of its link,
-//! one packet after the other. Without a limit any number of outputs may read it at once.
+//! The way from inputs to outputs, where it has a limit: an input with virtual output queues is read at a multiple of
+//! the rate of its link, one packet after the other. Without a limit any number of outputs may read it at once.
 
 use crate::config::{NetworkConfig, Queueing};
 

@@ -1,5 +1,6 @@
-//! One queue per input and lane, first in, first out: only the packet at its front asks for an output, and the next one comes to the
-//! front when the tail of that one has left. Behind a front that waits all others wait (head-of-line blocking).
+//! One queue per input and lane, first in, first out: only the packet at its front asks for an output, and the next one
+//! comes to the front when the tail of that one has left. Behind a front that waits all others wait (head-of-line
+//! blocking).
 
 use super::region::{Effects, Region};
 use super::state::NEVER;

@@ -1,6 +1,6 @@
-//! What NICs send. Per node and virtual network, messages that come out of host memory take turns, packet by packet, in reading
-//! over the node's PCIe; up to [`read_window`](crate::NetworkConfig::read_window) packets are read or being read. Messages that the NIC
-//! already has take turns among themselves, and the two kinds alternate on the host link.
+//! What NICs send. Per node and virtual network, messages that come out of host memory take turns, packet by packet, in
+//! reading over the node's PCIe; up to [`read_window`](crate::NetworkConfig::read_window) packets are read or being
+//! read. Messages that the NIC already has take turns among themselves, and the two kinds alternate on the host link.
 
 use super::region::{Effects, Region};
 use super::state::*;
@@ -90,8 +90,8 @@ impl Region {
         *ring = slot;
     }
 
-    /// The next packet of the first message of a ring, and whether it is its last; the message goes to the end of the ring, or
-    /// leaves it with its last packet.
+    /// The next packet of the first message of a ring, and whether it is its last; the message goes to the end of the
+    /// ring, or leaves it with its last packet.
     fn take_turn(&mut self, ring: &mut u32, source: u32) -> (u32, bool) {
         let last = *ring;
         let slot = self.sending[last].next_in_ring;

@@ -2,8 +2,8 @@
 
 use narrows_topology::{Topology, Vertex};
 
-/// Who is where. A region owns its switches, their hosts, and every link that starts at one of them; it numbers its hosts, its links
-/// (those of its hosts first, in their order) and the links that end in it.
+/// Who is where. A region owns its switches, their hosts, and every link that starts at one of them; it numbers its
+/// hosts, its links (those of its hosts first, in their order) and the links that end in it.
 #[derive(Debug)]
 pub(crate) struct Layout {
     pub topology: Topology,

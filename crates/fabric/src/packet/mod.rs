@@ -1,24 +1,26 @@
 //! The packet network: switches, virtual channels, finite buffers with credits or pauses.
 //!
-//! **A lane** is one virtual channel of one virtual network on one link. Its credits are the free bytes of the input buffer at
-//! the far end. A packet starts only with credits for all of it (virtual cut-through), holds its link for its time on the wire, and its
-//! head is at the next switch after the latency of the link. There it is routed after the switch latency (store-and-forward: when all of it
-//! is there) and queues, within the lane of its output, behind the packets of the same input (virtual output queues: a buffer has no head
-//! of line; [`front`] has the other kind). An idle output chooses among the lanes that have packets and credits ([`arbiter`]), and within a
-//! lane takes the inputs in turn.
+//! **A lane** is one virtual channel of one virtual network on one link. Its credits are the free bytes of the input
+//! buffer at the far end. A packet starts only with credits for all of it (virtual cut-through), holds its link for its
+//! time on the wire, and its head is at the next switch after the latency of the link. There it is routed after the
+//! switch latency (store-and-forward: when all of it is there) and queues, within the lane of its output, behind the
+//! packets of the same input (virtual output queues: a buffer has no head of line; [`front`] has the other kind). An
+//! idle output chooses among the lanes that have packets and credits ([`arbiter`]), and within a lane takes the inputs
+//! in turn.
 //!
-//! **Credits** go back when the tail of the packet has left the buffer, and take the latency of the link. At the target NIC
-//! that is when the packet is through the PCIe, so a slow PCIe holds up the network. Nothing is ever lost. In place of credits
-//! there can be pause frames ([`pause`]), and then things can be lost.
+//! **Credits** go back when the tail of the packet has left the buffer, and take the latency of the link. At the target
+//! NIC that is when the packet is through the PCIe, so a slow PCIe holds up the network. Nothing is ever lost. In place
+//! of credits there can be pause frames ([`pause`]), and then things can be lost.
 //!
-//! One event per link and packet when the output is idle, two when it is not: a credit's return is a time stamp in a list that is read
-//! when credits are short, and an event only when somebody waits for it. The link to the target makes no event at all for the
-//! packets in the middle of a message (one with pauses).
+//! One event per link and packet when the output is idle, two when it is not: a credit's return is a time stamp in a
+//! list that is read when credits are short, and an event only when somebody waits for it. The link to the target makes
+//! no event at all for the packets in the middle of a message (one with pauses).
 //!
 //! **Multicast.** Switches copy packets along a tree ([`copies`]).
 //!
-//! **Regions.** The network is cut into regions ([`layout`]), which share nothing but what they send each other; [`PacketNetwork`] is a
-//! single one, driven from outside together with other models, and [`crate::parallel`] runs many side by side.
+//! **Regions.** The network is cut into regions ([`layout`]), which share nothing but what they send each other;
+//! [`PacketNetwork`] is a single one, driven from outside together with other models, and [`crate::parallel`] runs many
+//! side by side.
 
 mod ahead;
 mod arbiter;
@@ -45,7 +47,8 @@ use region::{Effects, Note, Region};
 use state::Packet;
 use std::sync::Arc;
 
-/// The whole network as one region. Messages between a pair of nodes are noticed in the order of the starts (see `crate::flights`).
+/// The whole network as one region. Messages between a pair of nodes are noticed in the order of the starts (see
+/// `crate::flights`).
 pub struct PacketNetwork {
     region: Region,
     books: Books,

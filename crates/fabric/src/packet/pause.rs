@@ -1,11 +1,11 @@
 //! Priority flow control (IEEE 802.1Qbb; frames and quanta of 802.3 Annex 31B) in place of credits.
 //!
-//! The sender of a link knows nothing of the buffers at its far end and sends unless it is paused, per lane (a priority). The receiver
-//! counts what each lane holds: from the moment that the header has been through the switch's pipeline until the tail has left. At `xoff`
-//! and above it sends a pause frame, which is worth `quanta` times 512 bit times of the link and is repeated at half of that; at `xon` and
-//! below it sends one of no quanta. A frame waits for the packet on the wire in its direction, takes its own time there, the latency of the
-//! link and the response time of the sender. What arrives at a full buffer is lost: counted, and sent again by the source's NIC after
-//! `resend_after`.
+//! The sender of a link knows nothing of the buffers at its far end and sends unless it is paused, per lane (a
+//! priority). The receiver counts what each lane holds: from the moment that the header has been through the switch's
+//! pipeline until the tail has left. At `xoff` and above it sends a pause frame, which is worth `quanta` times 512 bit
+//! times of the link and is repeated at half of that; at `xon` and below it sends one of no quanta. A frame waits for
+//! the packet on the wire in its direction, takes its own time there, the latency of the link and the response time of
+//! the sender. What arrives at a full buffer is lost: counted, and sent again by the source's NIC after `resend_after`.
 
 use super::region::{AuditError, Effects, Note, Region};
 use super::returns::{Enough, Returns};
@@ -185,8 +185,8 @@ impl Region {
         }
     }
 
-    /// The receivers' counts: what has not begun to leave is there, and there is room for it all. A packet that is still on the link is
-    /// held, too, and not counted yet.
+    /// The receivers' counts: what has not begun to leave is there, and there is room for it all. A packet that is
+    /// still on the link is held, too, and not counted yet.
     pub(super) fn audit_pauses(&self, held: &[u64]) -> Result<(), AuditError> {
         let Some(pauses) = &self.pauses else { return Ok(()) };
         for (place, buffer) in pauses.buffers.iter().enumerate() {

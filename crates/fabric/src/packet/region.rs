@@ -15,12 +15,14 @@ use std::sync::Arc;
 
 /// Where the effects of a region go.
 pub(crate) trait Effects: Observer {
-    /// Of a message, only [`Effects::delivered`] is told, instead of [`EventKind::SourceDone`], [`Effects::head`] and [`Effects::tail`].
+    /// Of a message, only [`Effects::delivered`] is told, instead of [`EventKind::SourceDone`], [`Effects::head`] and
+    /// [`Effects::tail`].
     const EARLY: bool;
-    /// An event for the region itself. At one time, `kind` and then `place` (a link or a host by its number in the topology) say the
-    /// order, which is the same however the network is cut; no two events but identical ones have all three in common, except those
-    /// whose `payload` is no index of a record and orders them too. [`EventKind::SourceDone`] with the number of a message comes back to
-    /// the owner of the region, all others to [`Region::handle`].
+    /// An event for the region itself. At one time, `kind` and then `place` (a link or a host by its number in the
+    /// topology) say the order, which is the same however the network is cut; no two events but identical ones have all
+    /// three in common, except those whose `payload` is no index of a record and orders them too.
+    /// [`EventKind::SourceDone`] with the number of a message comes back to the owner of the region, all others to
+    /// [`Region::handle`].
     fn schedule(&mut self, at: u64, kind: EventKind, place: u32, payload: u32);
     /// The head of a packet will be at a switch of another region at `at`, by the input of that region that it names.
     fn fly(&mut self, region: u32, at: u64, packet: &Packet);
@@ -630,8 +632,8 @@ impl Region {
         self.packets.remove(index);
     }
 
-    /// The head of a packet is, or will be, at its target at `head`; the rest of its way is known. `output`: with credits, that of its last
-    /// link.
+    /// The head of a packet is, or will be, at its target at `head`; the rest of its way is known. `output`: with
+    /// credits, that of its last link.
     #[inline]
     fn eject<F: Effects>(&mut self, index: u32, output: u32, head: u64, now: u64, fx: &mut F) {
         let packet = self.packets[index];
@@ -727,8 +729,8 @@ impl Region {
         }
     }
 
-    /// Counts every byte of every buffer at the far ends of this region's outputs; with pauses, of those here. `held`: by link and lane, of
-    /// all regions.
+    /// Counts every byte of every buffer at the far ends of this region's outputs; with pauses, of those here. `held`:
+    /// by link and lane, of all regions.
     pub(crate) fn audit(&self, held: &[u64]) -> Result<(), AuditError> {
         if self.pauses.is_some() {
             return self.audit_pauses(held);

@@ -10,7 +10,8 @@ pub(crate) const NEVER: u64 = u64::MAX;
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub(crate) struct Packet {
-    /// In a NIC: read by then. On its way to a switch: its tail could be at an output by then. In a queue: not before then.
+    /// In a NIC: read by then. On its way to a switch: its tail could be at an output by then. In a queue: not before
+    /// then.
     pub ready: u64,
     /// When its message was started.
     pub started: u64,
@@ -132,7 +133,8 @@ pub(crate) struct Output {
     pub stalled: bool,
 }
 
-/// How busy a link is. Apart from [`Output`], because adaptive routing looks at that of many outputs: four to a cache line.
+/// How busy a link is. Apart from [`Output`], because adaptive routing looks at that of many outputs: four to a cache
+/// line.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Load {
     /// When the packet on the wire has left.

@@ -14,8 +14,8 @@ use narrows_units::{ByteRate, Bytes, SimTime};
 
 pub const KINDS: [NetworkKind; 3] = [NetworkKind::Packet, NetworkKind::Flow, NetworkKind::LogGp];
 
-/// Host links 10 GB/s and 200 ns, switch links 10 GB/s and 150 ns, switches 100 ns, PCIe 20 GB/s, packets of 1000 + 40 bytes:
-/// a full packet takes 104 ns on a link and 50 ns on PCIe, a header 4 ns.
+/// Host links 10 GB/s and 200 ns, switch links 10 GB/s and 150 ns, switches 100 ns, PCIe 20 GB/s, packets of 1000 + 40
+/// bytes: a full packet takes 104 ns on a link and 50 ns on PCIe, a header 4 ns.
 pub fn round_numbers(kind: NetworkKind) -> NetworkConfig {
     NetworkConfig {
         kind,

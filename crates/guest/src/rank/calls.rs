@@ -1,4 +1,5 @@
-//! MPI calls as the program makes them: their times, the start and the end that all ranks have together, clocks and sleeps.
+//! MPI calls as the program makes them: their times, the start and the end that all ranks have together, clocks and
+//! sleeps.
 
 use super::Rank;
 use crate::threads;
@@ -8,9 +9,9 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 /// The same in calls that create communicators: Open MPI was seen to need 30 passes between two messages there.
 const AGREEING_PASSES: u32 = 64;
-/// Searches of a blocking probe for a message of any rank that are answered at once. The message may be where no NIC knows of it: MPICH
-/// keeps messages of a rank to itself in a queue in memory, takes one of them at a time, and looks there between two searches. As
-/// many messages to itself a rank may have sent before it probes.
+/// Searches of a blocking probe for a message of any rank that are answered at once. The message may be where no NIC
+/// knows of it: MPICH keeps messages of a rank to itself in a queue in memory, takes one of them at a time, and looks
+/// there between two searches. As many messages to itself a rank may have sent before it probes.
 const SEARCHES_FOR_ANY: u32 = 1000;
 
 impl Rank {
@@ -42,7 +43,8 @@ impl Rank {
         }
         let header = self.header();
         header.compute_ps.fetch_add(self.clock - self.left_at.min(self.clock), Relaxed);
-        // The call in which a rank ended the job stays the last one that is told of: it goes on until the launcher kills it.
+        // The call in which a rank ended the job stays the last one that is told of: it goes on until the launcher
+        // kills it.
         if header.abort_code.load(Relaxed) == 0 {
             header.call.store(id + 1, Relaxed);
             header.last_call.store(id + 1, Relaxed);
@@ -76,8 +78,8 @@ impl Rank {
         }
     }
 
-    /// The call that was entered may send to the rank itself on a way of the MPI library's own, and its engine comes to the network
-    /// first in each pass.
+    /// The call that was entered may send to the rank itself on a way of the MPI library's own, and its engine comes to
+    /// the network first in each pass.
     pub(crate) fn may_talk_to_itself(&mut self, yes: bool) {
         self.talks_to_itself = yes;
         self.own_queue = None;
@@ -119,9 +121,9 @@ impl Rank {
         self.activity();
     }
 
-    /// The start of MPI_Finalize, or the end of a program without MPI: waits until all ranks have come as far; the rest is not simulated.
-    /// True when something has come meanwhile that the MPI library should look at before the rank waits on: others may need an
-    /// answer to what they have sent to a receive that nobody waits for any more.
+    /// The start of MPI_Finalize, or the end of a program without MPI: waits until all ranks have come as far; the rest
+    /// is not simulated. True when something has come meanwhile that the MPI library should look at before the rank
+    /// waits on: others may need an answer to what they have sent to a receive that nobody waits for any more.
     pub(crate) fn at_door(&mut self) -> bool {
         if self.outside {
             return false;
@@ -145,7 +147,8 @@ impl Rank {
         false
     }
 
-    /// PtlInit is called. If that comes before any MPI_Init this is a Portals program: all ranks start together at simulated time zero.
+    /// PtlInit is called. If that comes before any MPI_Init this is a Portals program: all ranks start together at
+    /// simulated time zero.
     pub fn program_starts(&mut self) {
         if self.first_is(mode::PORTALS) {
             self.endpoint_open();
@@ -155,7 +158,8 @@ impl Rank {
         }
     }
 
-    /// What comes first, MPI_Init or PtlInit, makes this process a rank, and says which time is simulated. True if this is the first.
+    /// What comes first, MPI_Init or PtlInit, makes this process a rank, and says which time is simulated. True if this
+    /// is the first.
     pub(crate) fn first_is(&mut self, mode: u32) -> bool {
         self.header().mode.compare_exchange(mode::NONE, mode, AcqRel, Acquire).is_ok()
     }
@@ -184,8 +188,8 @@ impl Rank {
         }
     }
 
-    /// A barrier of all ranks over their launcher begins. They meet here first, in simulated time, so that nobody waits outside
-    /// while another one needs the simulation to go on.
+    /// A barrier of all ranks over their launcher begins. They meet here first, in simulated time, so that nobody waits
+    /// outside while another one needs the simulation to go on.
     pub(crate) fn barrier(&mut self) {
         if self.outside {
             return;

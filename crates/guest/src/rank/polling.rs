@@ -26,8 +26,8 @@ pub enum Waited<T> {
     Wanted,
 }
 
-/// An empty poll: true when it returns at once without effect. Asking counts as that poll. Lock-free, for libraries that poll
-/// through several layers.
+/// An empty poll: true when it returns at once without effect. Asking counts as that poll. Lock-free, for libraries
+/// that poll through several layers.
 pub fn idle_poll() -> bool {
     IDLE.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok()
 }
@@ -138,8 +138,8 @@ impl Rank {
         usual.max((waited / 16).min(LONGEST_POLL_PS))
     }
 
-    /// The end of MPI_Win_sync, by which programs wait for memory to change. That is a poll, also for an MPI library that does not
-    /// look at its queues there (MPICH): others must get on.
+    /// The end of MPI_Win_sync, by which programs wait for memory to change. That is a poll, also for an MPI library
+    /// that does not look at its queues there (MPICH): others must get on.
     pub(crate) fn looks_at_memory(&mut self) {
         if !self.outside && self.empty_polls == 0 {
             self.empty_poll();
@@ -209,8 +209,8 @@ impl Rank {
         self.count(ct)
     }
 
-    /// Waits until one of the counting events has successes and failures of at least its test, and says which, or until the rank's
-    /// clock is `until`.
+    /// Waits until one of the counting events has successes and failures of at least its test, and says which, or until
+    /// the rank's clock is `until`.
     pub fn count_wait(&mut self, tests: &[(CtId, u64)], until: Option<SimTime>) -> Waited<usize> {
         self.wait_for(until, true, |rank| {
             let reached = tests.iter().position(|&(ct, test)| {
@@ -229,7 +229,8 @@ impl Rank {
         SimTime(self.clock)
     }
 
-    /// Waits for what `ready` finds. With `gives_way` also for another thread that wants the rank, see [`crate::turns`].
+    /// Waits for what `ready` finds. With `gives_way` also for another thread that wants the rank, see
+    /// [`crate::turns`].
     fn wait_for<T>(&mut self, until: Option<SimTime>, gives_way: bool, mut ready: impl FnMut(&mut Rank) -> Option<Waited<T>>) -> Waited<T> {
         let end = until.map_or(u64::MAX, SimTime::as_ps);
         loop {

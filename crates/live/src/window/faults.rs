@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 const LAUNCHER_PATIENCE: Duration = Duration::from_secs(10);
 /// How long it is doubted that a launcher of which that is not known does not care.
 const DOUBT: Duration = Duration::from_secs(1);
-/// A program that is content with the level of threads that it was given makes more MPI calls than these. Our own choice.
+/// A program that is content with the level of threads that it was given makes more MPI calls than these. Our own
+/// choice.
 const CALLS_TO_COMPLAIN: u64 = 16;
 
 /// What went wrong with a rank.

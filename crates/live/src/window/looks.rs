@@ -52,8 +52,8 @@ impl Run<'_> {
         }
     }
 
-    /// What a Portals program is refused by its NIC is left out: no call of one rank ends the run of all. An MPI program gives no commands
-    /// itself: what is refused there is a fault of ours.
+    /// What a Portals program is refused by its NIC is left out: no call of one rank ends the run of all. An MPI
+    /// program gives no commands itself: what is refused there is a fault of ours.
     pub(super) fn leaves_out_refused(&mut self) {
         let Some(rank) = self.world.error() else { return };
         if self.mode(rank) != mode::PORTALS {

@@ -1,5 +1,5 @@
-//! Ranks that wait for their memory to change without a call, see [`crate::spin`]: in the windows they are ranks that are parked until
-//! something is written into their memory.
+//! Ranks that wait for their memory to change without a call, see [`crate::spin`]: in the windows they are ranks that
+//! are parked until something is written into their memory.
 
 use super::{LIFE_CHECK, Run};
 use crate::spin::{self, Spinning};
@@ -10,13 +10,15 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
-/// How long a rank runs before it is looked at that has spun before: whether it is in the same loop again. Our own choice: one look at a
-/// loop costs some 0.1 ms, the search for one may take 100 ms.
+/// How long a rank runs before it is looked at that has spun before: whether it is in the same loop again. Our own
+/// choice: one look at a loop costs some 0.1 ms, the search for one may take 100 ms.
 pub(super) const SOON: Duration = Duration::from_micros(200);
 
-/// Instructions that a rank is followed for, per ms that it has run. Our own choice: 2 % of that time, on a busy host 15 %.
+/// Instructions that a rank is followed for, per ms that it has run. Our own choice: 2 % of that time, on a busy host
+/// 15 %.
 const STEPS_PER_MS: u32 = 3;
-/// All looks in vain in one window take at most this, or this share of the time that the ranks have run; then the others' turn comes later.
+/// All looks in vain in one window take at most this, or this share of the time that the ranks have run; then the
+/// others' turn comes later.
 const MOST: (Duration, u32) = (Duration::from_millis(1), 32);
 
 /// What is known of a rank that may spin.
@@ -56,8 +58,8 @@ impl Spin {
 }
 
 impl Run<'_> {
-    /// Looks whether ranks that have run for `elapsed` only wait for their memory to change. They are stopped then, and count as parked.
-    /// `spent`: the time that looks in vain have taken in this window.
+    /// Looks whether ranks that have run for `elapsed` only wait for their memory to change. They are stopped then, and
+    /// count as parked. `spent`: the time that looks in vain have taken in this window.
     pub(super) fn look_for_spinning(&mut self, elapsed: Duration, spent: &mut Duration) {
         for at in 0..self.running.len() {
             if *spent > MOST.0.max(elapsed / MOST.1) {
@@ -116,7 +118,8 @@ impl Run<'_> {
         (0..self.ranks.len() as u32).filter(|&rank| self.has_found(rank, now)).collect()
     }
 
-    /// Ranks that share memory with those that have just run may have found something there. It was written before their clocks.
+    /// Ranks that share memory with those that have just run may have found something there. It was written before
+    /// their clocks.
     pub(super) fn look_at_shared_memory(&mut self) {
         let sharing = |run: &Self, rank: u32| run.header(rank).shares.load(Relaxed) != 0;
         for rank in 0..self.ranks.len() as u32 {

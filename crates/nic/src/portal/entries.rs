@@ -188,9 +188,9 @@ impl Interface {
         visited
     }
 
-    /// `PtlMEUnlink` (section 3.12.3): no event. In use while a header needs the entry, or an operation for which the NIC itself has
-    /// unlinked it. Other operations that have matched are waited for, while nothing more matches: a program whose peers still send
-    /// could ask again for long.
+    /// `PtlMEUnlink` (section 3.12.3): no event. In use while a header needs the entry, or an operation for which the
+    /// NIC itself has unlinked it. Other operations that have matched are waited for, while nothing more matches: a
+    /// program whose peers still send could ask again for long.
     pub fn me_unlink(&mut self, id: EntryId, ticket: u32, sink: &mut impl Sink) {
         let slot = self.ids.get(&id.0).copied().unwrap_or(NONE);
         let Some(entry) = self.entries.get_mut(slot) else { return reply(ticket, ReplyCode::Unknown, sink) };

@@ -6,8 +6,8 @@ use narrows_units::SimTime;
 use crate::out::{Combine, Event, PayloadId, Process};
 use crate::portal::{Kind, Landing, Operation};
 
-/// What an [`Event`] means: kind in the top byte, then 24 bits, then 32 bits. Slots of requests are those of the initiator's halves at the
-/// initiator, and of the target's halves at the target; of responses the other way round.
+/// What an [`Event`] means: kind in the top byte, then 24 bits, then 32 bits. Slots of requests are those of the
+/// initiator's halves at the initiator, and of the target's halves at the target; of responses the other way round.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Due {
     /// The first command in the queue is in the NIC.

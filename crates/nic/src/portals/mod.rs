@@ -1,5 +1,6 @@
-//! The Portals 4 NIC of one node: commands of its processes and headers from the network in, actions out. In `initiator` and `target` the
-//! way of a message through the stages, in `message` its two halves and what travels between them.
+//! The Portals 4 NIC of one node: commands of its processes and headers from the network in, actions out. In
+//! `initiator` and `target` the way of a message through the stages, in `message` its two halves and what travels
+//! between them.
 
 mod initiator;
 mod message;
@@ -58,8 +59,8 @@ struct Local {
     place: ProcessId,
     process: Process,
     user: u32,
-    /// Requests that start later because of a DMA read: (target, start). Keeps what one process sends to another in order although
-    /// only some of it is read by DMA.
+    /// Requests that start later because of a DMA read: (target, start). Keeps what one process sends to another in
+    /// order although only some of it is read by DMA.
     starting: Vec<(ProcessId, SimTime)>,
     /// When the last put to it was or will be in memory.
     landed: SimTime,
@@ -259,7 +260,8 @@ impl Portals {
         statistics
     }
 
-    /// Gives back the room in its queues that is not in use. A machine of many idle ranks keeps what their set-up took otherwise.
+    /// Gives back the room in its queues that is not in use. A machine of many idle ranks keeps what their set-up took
+    /// otherwise.
     pub fn trim(&mut self) {
         self.engine.commands.shrink_to_fit();
         self.engine.writes.shrink_to_fit();
@@ -477,8 +479,9 @@ impl Nic for Portals {
         self.common.config.lookahead()
     }
 
-    /// A command that is wrong in itself or names what does not exist is refused; the NIC's state stays as it was. A target process that
-    /// does not exist is no error: the initiator gets its events with [`FailType::Undeliverable`], as on a real machine.
+    /// A command that is wrong in itself or names what does not exist is refused; the NIC's state stays as it was. A
+    /// target process that does not exist is no error: the initiator gets its events with [`FailType::Undeliverable`],
+    /// as on a real machine.
     fn command(&mut self, now: SimTime, process: Process, command: Command, out: &mut impl Out<Portals>) -> Result<(), CommandError> {
         let (local, at) = self.admit(now, process, &command)?;
         self.engine.commands.push_back((local, command));

@@ -1,5 +1,6 @@
-//! What a message that switches copy costs at a NIC. It has no header to match: the receivers' buffers are known to their NICs, and data go there
-//! directly (as with Quadrics' hardware broadcast into a global address: Petrini et al., IEEE Micro 22(1), 2002). All stages are those of a put.
+//! What a message that switches copy costs at a NIC. It has no header to match: the receivers' buffers are known to
+//! their NICs, and data go there directly (as with Quadrics' hardware broadcast into a global address: Petrini et al.,
+//! IEEE Micro 22(1), 2002). All stages are those of a put.
 
 use super::Portals;
 use narrows_units::SimTime;
@@ -11,7 +12,8 @@ impl Portals {
         self.engine.stages.command(written, SimTime::ZERO, &self.common.config, &self.common.durations)
     }
 
-    /// The NIC has the command: when the message starts on the network. Its payload is read over PCIe, unless it came with the command.
+    /// The NIC has the command: when the message starts on the network. Its payload is read over PCIe, unless it came
+    /// with the command.
     pub fn multicast_start(&mut self, now: SimTime, length: u64) -> SimTime {
         let config = &self.common.config;
         let engine = &mut self.engine;

@@ -1,6 +1,6 @@
-//! The NICs against a slow, obvious reference written from the specification: random programs of four processes, one command after
-//! the other, each with all that follows from it. What a command is answered, all notices, the memory, the status registers and
-//! what is held must agree.
+//! The NICs against a slow, obvious reference written from the specification: random programs of four processes, one
+//! command after the other, each with all that follows from it. What a command is answered, all notices, the memory,
+//! the status registers and what is held must agree.
 //!
 //! `PROPTEST_CASES=10000 cargo test --release -p narrows-nic --test reference` does 4.5 million steps.
 
@@ -74,8 +74,8 @@ fn sorted(mut notices: Vec<Notice>) -> Vec<String> {
     text
 }
 
-/// One node: its NIC starts one triggered operation after the other. It does so after a millisecond, when all else is over: what is
-/// released by one operation comes in the same order as in the reference, which knows no time.
+/// One node: its NIC starts one triggered operation after the other. It does so after a millisecond, when all else is
+/// over: what is released by one operation comes in the same order as in the reference, which knows no time.
 fn config() -> NicConfig {
     NicConfig {
         limits: NiLimits {

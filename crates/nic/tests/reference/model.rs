@@ -1,6 +1,6 @@
-//! The reference: lists are vectors that are searched from the front, an operation is done from its beginning to its end before
-//! anything else happens, and nothing takes time. References are to sections of "The Portals 4.3 Network Programming
-//! Interface", SAND2022-8810.
+//! The reference: lists are vectors that are searched from the front, an operation is done from its beginning to its
+//! end before anything else happens, and nothing takes time. References are to sections of "The Portals 4.3 Network
+//! Programming Interface", SAND2022-8810.
 
 use std::collections::VecDeque;
 

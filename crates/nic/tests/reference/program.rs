@@ -7,7 +7,8 @@ use proptest::sample::select;
 use crate::common::{EQ, MEMORY, NO_CT, PT};
 use crate::{COUNTERS, PROCESSES};
 
-/// A command of a process. Identifiers of entries, tickets, `hdr_data`, `user_ptr` and inline bytes are filled in when it is given.
+/// A command of a process. Identifiers of entries, tickets, `hdr_data`, `user_ptr` and inline bytes are filled in when
+/// it is given.
 #[derive(Clone, Debug)]
 pub struct Step {
     pub process: u32,

@@ -178,6 +178,7 @@ impl ReplayCase {
             scales: Vec::new(),
             threads: 1,
             seed: self.seed,
+            threads: 1,
             collectives: self.collectives.clone(),
         })
     }
@@ -259,7 +260,8 @@ fn traffic(outcome: &TrafficOutcome) -> Named {
     found.into_iter().map(|(name, values)| (name, Measure::Sweep(values))).collect()
 }
 
-/// Of output queues: the most packets in one, and the packets in all on average over time, of all switches and of each stage.
+/// Of output queues: the most packets in one, and the packets in all on average over time, of all switches and of each
+/// stage.
 fn queues(topology: &Topology, rows: &[QueueRow], periods: u32) -> BTreeMap<String, f64> {
     let mut found: BTreeMap<String, f64> = BTreeMap::new();
     for row in rows {

@@ -1,8 +1,8 @@
 //! What a quantity is: arithmetic over the measures of cases, such as `binary.finish_us / llf.finish_us`.
 //!
-//! A measure is `case.measure`, or `case.measure@x` at one load of a sweep. There are `+ - * /`, parentheses, `<` and `>` (1 where the whole
-//! chain holds, else 0), `min(a, b, ...)`, `max(a, b, ...)`, `log(a)`, and over all loads of a sweep `highest(case.measure)` and
-//! `lowest(case.measure)`.
+//! A measure is `case.measure`, or `case.measure@x` at one load of a sweep. There are `+ - * /`, parentheses, `<` and
+//! `>` (1 where the whole chain holds, else 0), `min(a, b, ...)`, `max(a, b, ...)`, `log(a)`, and over all loads of a
+//! sweep `highest(case.measure)` and `lowest(case.measure)`.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,8 @@
-//! Published figures as tests: `figures/ID/` says what to simulate and what a document has, and the simulator says what it has.
+//! Published figures as tests: `figures/ID/` says what to simulate and what a document has, and the simulator says what
+//! it has.
 //!
-//! * [`Figure`] — a folder, read: its cases ([`Case`]), its quantities ([`expression`]) and what is expected ([`Expected`]).
+//! * [`Figure`] — a folder, read: its cases ([`Case`]), its quantities ([`expression`]) and what is expected
+//!   ([`Expected`]).
 //! * [`Row`] — a quantity beside its simulated value, with the verdict.
 //! * [`index`] — where each row of the list of published numbers has gone.
 //! * [`page`] — rows as a page with pictures.

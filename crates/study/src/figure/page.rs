@@ -1,15 +1,13 @@
 //! Rows as one HTML page: tables, and published values beside simulated ones as pictures.
 
 use super::{Figure, Row};
-use narrows_results::{Chart, Curve, STYLE, escape};
+use narrows_results::{Chart, Curve, Origin, escape};
 use std::fmt::Write;
 
 /// The page.
 pub fn html(figures: &[(&Figure, Vec<Row>)]) -> String {
-    let mut page = format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Published figures</title><style>{STYLE}\
-         body{{max-width:1200px}}.pair{{display:flex;gap:1em}}.pair>div{{flex:1}}td:nth-child(n+7){{text-align:left}}</style></head><body>\n\
-         <h1>Published figures</h1>\n"
+    let mut page = String::from(
+        "<style>body{max-width:1200px}.pair{display:flex;gap:1em}.pair>div{flex:1}td:nth-child(n+7){text-align:left}</style>\n",
     );
     for (figure, rows) in figures {
         let _ = writeln!(page, "<section><h2>{}: {}</h2><p>{}</p>", escape(&figure.id), escape(&figure.title), escape(&figure.about));
@@ -45,7 +43,7 @@ pub fn html(figures: &[(&Figure, Vec<Row>)]) -> String {
         }
         page += "</section>\n";
     }
-    page + "</body></html>\n"
+    Origin::here(None, None).page("Published figures", &page)
 }
 
 /// Four digits.

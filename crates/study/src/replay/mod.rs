@@ -12,7 +12,7 @@ use narrows_replay::mapping::{self, Mapping};
 use narrows_replay::port::Costs;
 use narrows_replay::report::{Application, Progress};
 use narrows_replay::{Graph, Times};
-use narrows_results::{Column, Table, TableError, peak_memory};
+use narrows_results::{Column, Origin, Table, TableError, peak_memory};
 use narrows_topology::Topology;
 use narrows_trace::generate::{self, Generated};
 use narrows_trace::{Program, ReadOptions};
@@ -80,7 +80,8 @@ pub struct ReplaySpec {
     pub seed: u64,
     /// Whose algorithms collectives use: `openmpi`, `mpich` or a file of rules; `None`: the machine's, or `openmpi`.
     pub collectives: Option<String>,
-    /// Of the simulator, on a machine's packet network at most one for each of its groups; the results do not depend on them.
+    /// Of the simulator, on a machine's packet network at most one for each of its groups; the results do not depend on
+    /// them.
     pub threads: usize,
 }
 
@@ -400,6 +401,7 @@ impl ReplayOutcome {
             write(&out.join("machine.toml"), machine.to_toml())?;
         }
         write(&out.join("summary.json"), format!("{:#}\n", self.summary()))?;
-        over_time::save(out, &self.replay, self.topology.as_deref())
+        let origin = Origin::here(self.machine.as_ref().map(|machine| machine.name.as_str()), self.about["seed"].as_u64());
+        over_time::save(out, &self.replay, self.topology.as_deref(), &origin)
     }
 }

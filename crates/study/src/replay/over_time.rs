@@ -3,11 +3,10 @@
 use crate::fabric_tables::{self, end_ns, integers, numbers};
 use narrows_replay::Outcome;
 use narrows_replay::watch::{Interval, Seen};
-use narrows_results::{Chart, Column, Curve, HeatMap, STYLE, Table, TableError, escape};
+use narrows_results::{Chart, Column, Curve, HeatMap, Origin, Quantity, Table, TableError, escape};
 use narrows_topology::{Topology, Vertex};
 use narrows_traffic::stage;
-use narrows_units::SimTime;
-use narrows_units::show::{size, time_unit};
+use narrows_units::show::size;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -35,7 +34,7 @@ pub fn tables(outcome: &Outcome, topology: Option<&Topology>) -> Vec<(&'static s
 }
 
 /// Writes tables, pictures, and a page with them, into `out`.
-pub fn save(out: &Path, outcome: &Outcome, topology: Option<&Topology>) -> Result<(), TableError> {
+pub fn save(out: &Path, outcome: &Outcome, topology: Option<&Topology>, origin: &Origin) -> Result<(), TableError> {
     for (name, table) in tables(outcome, topology) {
         table.write(&out.join(name).with_extension("parquet"))?;
     }
@@ -53,17 +52,16 @@ pub fn save(out: &Path, outcome: &Outcome, topology: Option<&Topology>) -> Resul
             pictures.push(("switches.svg", "Packets that wait in each switch", switches(seen, topology)));
         }
     }
-    for (name, _, picture) in &pictures {
-        narrows_output::write(&out.join(name), picture)?;
+    for (name, _, picture) in &mut pictures {
+        *picture = origin.sign(picture);
+        narrows_output::write(&out.join(name), &*picture)?;
     }
-    Ok(narrows_output::write(&out.join("report.html"), page(outcome, &pictures))?)
+    Ok(narrows_output::write(&out.join("report.html"), page(outcome, &pictures, origin))?)
 }
 
-fn page(outcome: &Outcome, pictures: &[(&str, &str, String)]) -> String {
-    let mut page = format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Replay</title><style>{}</style></head><body>\n<h1>Replay</h1>\n\
-         <table><tr><th>application</th><th>ranks</th><th>end</th><th>messages</th><th>bytes</th><th>completion: mean</th><th>99 %</th><th>longest</th></tr>",
-        STYLE
+fn page(outcome: &Outcome, pictures: &[(&str, &str, String)], origin: &Origin) -> String {
+    let mut page = String::from(
+        "<table><tr><th>application</th><th>ranks</th><th>end</th><th>messages</th><th>bytes</th><th>completion: mean</th><th>99 %</th><th>longest</th></tr>",
     );
     for application in &outcome.applications {
         let fct = &application.fct;
@@ -87,7 +85,7 @@ fn page(outcome: &Outcome, pictures: &[(&str, &str, String)]) -> String {
     for (_, note, picture) in pictures {
         let _ = writeln!(page, "<section><p>{}</p>{picture}</section>", escape(note));
     }
-    page + "</body></html>\n"
+    origin.page("Replay", &page)
 }
 
 /// A row per application and bucket of its completion times.
@@ -110,12 +108,13 @@ fn completion_columns(outcome: &Outcome) -> fabric_tables::Columns {
 
 fn completion_picture(outcome: &Outcome) -> String {
     let curves = outcome.applications.iter().map(|application| {
-        let buckets = application.fct.buckets().map(|(time, count)| (time.as_s_f64() * 1e6, count));
+        let buckets = application.fct.buckets().map(|(time, count)| (time.as_s_f64(), count));
         Curve::distribution(application.name.clone(), buckets)
     });
     Chart {
         title: String::from("Completion times"),
-        x: String::from("us"),
+        x: String::from("completion time"),
+        x_in: Quantity::Seconds,
         log_x: true,
         y: String::from("fraction of messages"),
         y_range: Some((0.0, 1.0)),
@@ -145,21 +144,11 @@ fn series_columns(outcome: &Outcome, seen: &Seen) -> fabric_tables::Columns {
     ]
 }
 
-/// The unit of the horizontal axis, and how many of it are a second.
-fn axis(seen: &Seen) -> (&'static str, f64) {
-    let periods = seen.applications.iter().map(Vec::len).max().unwrap_or(0);
-    time_unit(SimTime(seen.period.as_ps().saturating_mul(periods as u64)))
-}
-
-fn time_label(seen: &Seen) -> String {
-    format!("time, {}", axis(seen).0)
-}
-
 /// The mean of `value` over groups of periods, one curve per application.
 fn curves(outcome: &Outcome, seen: &Seen, value: impl Fn(&[Interval]) -> Option<f64>) -> Vec<Curve> {
     let periods = seen.applications.iter().map(Vec::len).max().unwrap_or(0);
     let group = periods.div_ceil(POINTS).max(1);
-    let time = |index: usize| seen.period.as_s_f64() * axis(seen).1 * (index as f64 + 0.5) * group as f64;
+    let time = |index: usize| seen.period.as_s_f64() * (index as f64 + 0.5) * group as f64;
     let named = outcome.applications.iter().zip(&seen.applications);
     let curve = |(application, intervals): (&narrows_replay::Application, &Vec<Interval>)| {
         let mut all = intervals.clone();
@@ -176,7 +165,8 @@ fn throughput(outcome: &Outcome, seen: &Seen) -> String {
     let seconds = seen.period.as_s_f64();
     Chart {
         title: String::from("Throughput"),
-        x: time_label(seen),
+        x: String::from("time"),
+        x_in: Quantity::Seconds,
         y: String::from(if packets { "GB/s, headers included" } else { "GB/s" }),
         curves: curves(outcome, seen, |group| Some(group.iter().map(bytes).sum::<u64>() as f64 / (seconds * group.len() as f64) / 1e9)),
         ..Chart::default()
@@ -186,18 +176,20 @@ fn throughput(outcome: &Outcome, seen: &Seen) -> String {
 
 fn completion_over_time(outcome: &Outcome, seen: &Seen) -> String {
     let mean = |group: &[Interval]| {
-        let (sum, count) = group.iter().fold((0.0, 0), |(sum, count), one| (sum + one.fct_sum.as_s_f64() * 1e6, count + one.messages));
+        let (sum, count) = group.iter().fold((0.0, 0), |(sum, count), one| (sum + one.fct_sum.as_s_f64(), count + one.messages));
         (count > 0).then(|| sum / count as f64)
     };
-    let longest = |group: &[Interval]| group.iter().filter(|one| one.messages > 0).map(|one| one.fct_max.as_s_f64() * 1e6).reduce(f64::max);
+    let longest = |group: &[Interval]| group.iter().filter(|one| one.messages > 0).map(|one| one.fct_max.as_s_f64()).reduce(f64::max);
     let named = |curves: Vec<Curve>, what: &str, dashed| {
         curves.into_iter().map(move |curve| Curve { name: format!("{}, {what}", curve.name), dashed, ..curve }).collect::<Vec<_>>()
     };
     let all = [named(curves(outcome, seen, mean), "mean", false), named(curves(outcome, seen, longest), "longest", true)].concat();
     Chart {
         title: String::from("Completion times"),
-        x: time_label(seen),
-        y: String::from("us"),
+        x: String::from("time"),
+        x_in: Quantity::Seconds,
+        y: String::from("completion time"),
+        y_in: Quantity::Seconds,
         log: true,
         curves: all,
         ..Chart::default()
@@ -208,7 +200,8 @@ fn completion_over_time(outcome: &Outcome, seen: &Seen) -> String {
 fn by_application(outcome: &Outcome, seen: &Seen) -> String {
     Chart {
         title: String::from("Queues by application"),
-        x: time_label(seen),
+        x: String::from("time"),
+        x_in: Quantity::Seconds,
         y: String::from("packets"),
         stacked: true,
         curves: curves(outcome, seen, |group| Some(group.iter().map(|one| one.queued).sum::<f64>() / group.len() as f64)),
@@ -228,7 +221,7 @@ fn by_stage(seen: &Seen, topology: &Topology) -> String {
             *sum += f64::from(row.mean_packets) / group as f64;
         }
     }
-    let time = |index: usize| seen.period.as_s_f64() * axis(seen).1 * (index as f64 + 0.5) * group as f64;
+    let time = |index: usize| seen.period.as_s_f64() * (index as f64 + 0.5) * group as f64;
     let curve = |(name, sums): (String, Vec<f64>)| Curve {
         name,
         points: sums.iter().enumerate().map(|(index, sum)| (time(index), Some(*sum))).collect(),
@@ -236,7 +229,8 @@ fn by_stage(seen: &Seen, topology: &Topology) -> String {
     };
     Chart {
         title: String::from("Queues by stage"),
-        x: time_label(seen),
+        x: String::from("time"),
+        x_in: Quantity::Seconds,
         y: String::from("packets"),
         stacked: true,
         curves: stages.into_iter().map(curve).collect(),
@@ -260,13 +254,15 @@ fn switches(seen: &Seen, topology: &Topology) -> String {
     }
     HeatMap {
         title: String::from("Switches over time"),
-        x: time_label(seen),
+        x: String::from("time"),
+        x_in: Quantity::Seconds,
         y: String::from("switch"),
         unit: String::from("packets in the queues of a switch"),
-        x_range: (0.0, seen.period.as_s_f64() * axis(seen).1 * (columns * wide) as f64),
+        x_range: (0.0, seen.period.as_s_f64() * (columns * wide) as f64),
         y_range: (0.0, (rows * high) as f64),
         columns,
         values,
+        ..HeatMap::default()
     }
     .svg()
 }

@@ -4,7 +4,7 @@ use super::{TrafficOutcome, pictures};
 use crate::fabric_tables::{self, integers, numbers};
 use narrows_fabric::NetworkKind;
 use narrows_output::exit;
-use narrows_results::{Column, Histogram, Table, TableError, peak_memory};
+use narrows_results::{Column, Histogram, Origin, Table, TableError, peak_memory};
 use narrows_traffic::{ClassPoint, Point, Times, Work};
 use narrows_units::show;
 use serde_json::{Value, json};
@@ -53,8 +53,9 @@ pub fn save(out: &Path, outcome: &TrafficOutcome) -> Result<(), TableError> {
     for (name, table) in tables(outcome) {
         table.write(&out.join(name).with_extension("parquet"))?;
     }
+    let origin = Origin::here(Some(&outcome.machine.name), Some(outcome.setup.seed));
     for (name, picture) in pictures(outcome) {
-        narrows_output::write(&out.join(name).with_extension("svg"), picture)?;
+        narrows_output::write(&out.join(name).with_extension("svg"), origin.sign(&picture))?;
     }
     // Last: where it is, the rest is too.
     Ok(narrows_output::write(&out.join("summary.json"), format!("{:#}\n", summary(outcome)))?)
@@ -238,7 +239,8 @@ fn show_load(load: f64) -> String {
     if load >= 0.001 { format!("{load:.3}") } else { format!("{load:e}") }
 }
 
-/// Packet latency and completion time of a class, as columns; nothing of a saturated one, whose times only say how long one has looked.
+/// Packet latency and completion time of a class, as columns; nothing of a saturated one, whose times only say how long
+/// one has looked.
 fn times_text(class: &ClassPoint) -> String {
     let mut text = String::new();
     for (width, histogram) in [(16, &class.latency), (14, &class.fct)] {

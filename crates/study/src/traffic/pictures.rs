@@ -2,7 +2,7 @@
 
 use super::TrafficOutcome;
 use super::output::period_end_ns;
-use narrows_results::{Chart, Curve, Histogram};
+use narrows_results::{Chart, Curve, Histogram, Quantity};
 use narrows_traffic::{ClassPoint, Point, Times, stage};
 use std::collections::BTreeMap;
 
@@ -64,7 +64,7 @@ pub fn latency(outcome: &TrafficOutcome) -> String {
             points: points
                 .iter()
                 .map(|point| (load(point), &point.classes[index]))
-                .map(|(load, class)| (load, Times::of(histogram(class)).filter(|_| !class.saturated).map(|times| value(times) / 1e3)))
+                .map(|(load, class)| (load, Times::of(histogram(class)).filter(|_| !class.saturated).map(|times| value(times) / 1e9)))
                 .collect(),
             dashed,
         };
@@ -78,7 +78,8 @@ pub fn latency(outcome: &TrafficOutcome) -> String {
     Chart {
         title: title(outcome, "Latency"),
         x: String::from("load, fraction of injection bandwidth"),
-        y: String::from("us"),
+        y: String::from("time"),
+        y_in: Quantity::Seconds,
         log: true,
         x_range: Some((0.0, 1.0)),
         curves: curves.collect(),
@@ -103,12 +104,13 @@ pub fn completion(outcome: &TrafficOutcome) -> String {
                 (Some(at), _) => format!("{}, {at}", class.name),
                 (None, _) => class.name.clone(),
             };
-            Curve::distribution(name, class.fct.buckets().map(|(value, count)| (value as f64 / 1e6, count)))
+            Curve::distribution(name, class.fct.buckets().map(|(value, count)| (value as f64 / 1e12, count)))
         })
     });
     Chart {
         title: title(outcome, "Completion times"),
-        x: String::from("us"),
+        x: String::from("completion time"),
+        x_in: Quantity::Seconds,
         log_x: true,
         y: String::from("fraction of messages"),
         y_range: Some((0.0, 1.0)),
@@ -128,7 +130,7 @@ pub fn series(outcome: &TrafficOutcome) -> String {
             .series
             .iter()
             .filter(|row| row.class == class)
-            .map(|row| (period_end_ns(outcome, row.period) / 1e3, Some(row.accepted)))
+            .map(|row| (period_end_ns(outcome, row.period) / 1e9, Some(row.accepted)))
             .collect(),
         dashed: false,
     };
@@ -144,7 +146,8 @@ pub fn series(outcome: &TrafficOutcome) -> String {
     };
     Chart {
         title: title(outcome, "Throughput over time"),
-        x: String::from("time, us"),
+        x: String::from("time"),
+        x_in: Quantity::Seconds,
         y: String::from("accepted, fraction of injection bandwidth"),
         curves,
         ..Chart::default()
@@ -170,14 +173,15 @@ pub fn queues(outcome: &TrafficOutcome) -> String {
     let curves = fullest.into_iter().map(|(name, rows)| Curve {
         name,
         points: (0..periods)
-            .map(|period| (period_end_ns(outcome, period) / 1e3, Some(f64::from(rows.get(&period).copied().unwrap_or(0)))))
+            .map(|period| (period_end_ns(outcome, period) / 1e9, Some(f64::from(rows.get(&period).copied().unwrap_or(0)))))
             .collect(),
         dashed: false,
     });
     let at = highest.and_then(|point| point.load).map_or_else(String::new, |load| format!(" at load {load}"));
     Chart {
         title: title(outcome, &format!("Fullest queue of each stage{at}")),
-        x: String::from("time, us"),
+        x: String::from("time"),
+        x_in: Quantity::Seconds,
         y: String::from("packets"),
         curves: curves.collect(),
         ..Chart::default()

@@ -28,8 +28,8 @@ impl Graph {
         u32::try_from(self.nodes.len() - 1).map_err(|_| String::from("expected fewer operations of a rank"))
     }
 
-    /// Appends the nodes to a program, each behind those that it waits for, otherwise in the order of the file. `false` if they
-    /// wait for each other in a circle.
+    /// Appends the nodes to a program, each behind those that it waits for, otherwise in the order of the file. `false`
+    /// if they wait for each other in a circle.
     pub fn store(&self, rank: u32, spool: &mut Spool) -> Result<bool, TraceError> {
         let count = self.nodes.len();
         let in_order = self.edges.iter().all(|(waits, first, _)| first < waits);

@@ -9,11 +9,11 @@
 //! G<ID> COMM OP task send_bytes recv_bytes Dep time IDdep one part in collective ID
 //! ```
 //!
-//! Times are nanoseconds. Dep 0: at this time, IDdep -1. 1: this long after the task sent message IDdep. 2: after it received
-//! message IDdep. 3: after its part in collective IDdep (`G<n>`).
+//! Times are nanoseconds. Dep 0: at this time, IDdep -1. 1: this long after the task sent message IDdep. 2: after it
+//! received message IDdep. 3: after its part in collective IDdep (`G<n>`).
 //!
-//! Variants that are read too: any first word that begins with `VEF`; one more number at the end of the header (`VEF3`, a clock:
-//! noted, not used); Dep plus 4, which marks that IDdep is a message; a dependency on a record further down.
+//! Variants that are read too: any first word that begins with `VEF`; one more number at the end of the header (`VEF3`,
+//! a clock: noted, not used); Dep plus 4, which marks that IDdep is a message; a dependency on a record further down.
 
 mod read;
 mod table;

@@ -1,9 +1,9 @@
 //! From a VEF file to rank programs.
 //!
-//! A message becomes a send and a receive with a tag of its own; the receive waits for nothing, as VEF has no receive calls.
-//! Records are taken up in an order in which each stands behind what it depends on: a record that refers to a later one is held
-//! back until that one is there, and the parts of a collective until all of them are. That order is what makes the program
-//! [`Order::Causal`], and what a record refers to is an earlier operation always.
+//! A message becomes a send and a receive with a tag of its own; the receive waits for nothing, as VEF has no receive
+//! calls. Records are taken up in an order in which each stands behind what it depends on: a record that refers to a
+//! later one is held back until that one is there, and the parts of a collective until all of them are. That order is
+//! what makes the program [`Order::Causal`], and what a record refers to is an earlier operation always.
 
 use super::table::{Entry, Table};
 use crate::Communicators;
@@ -19,7 +19,8 @@ use std::path::Path;
 
 /// Most tasks.
 const MAX_TASKS: u64 = 1 << 24;
-/// Collectives of a task on one communicator that are so few operations apart start in their order for sure. Less than what an ideal machine remembers.
+/// Collectives of a task on one communicator that are so few operations apart start in their order for sure. Less than
+/// what an ideal machine remembers.
 const ORDERED: u64 = 32;
 /// How many collectives of its own a task may refer back over. Keeping all would need memory for records.
 const REMEMBERED: usize = 64;
@@ -463,7 +464,8 @@ impl Reader {
             let operation = Operation { delay: part.delay, ..Operation::new(Kind::Collective(call)) };
             let before = self.placed.get(&(communicator, part.task)).copied();
             let own = self.spool.operations(part.task);
-            // One dependency does not say that it comes behind the one before: it may start with a message that comes early.
+            // One dependency does not say that it comes behind the one before: it may start with a message that comes
+            // early.
             let behind = before.filter(|before| own - before <= ORDERED).map(Dependency::started);
             let after = match (after, behind) {
                 (Some(after), Some(behind)) if after.operation != behind.operation => vec![after, behind],
@@ -560,7 +562,8 @@ fn dependency(words: &mut Words<'_>) -> Result<(Need, SimTime), String> {
     Ok((need, delay))
 }
 
-/// Which collective the lines of one ID are. VEF names no root: it is the one whose sizes differ (with size 0: the first).
+/// Which collective the lines of one ID are. VEF names no root: it is the one whose sizes differ (with size 0: the
+/// first).
 fn call(id: u64, gathering: &Gathering, size: u32) -> Result<CollectiveCall, String> {
     let parts = &gathering.parts;
     let n = u64::from(size);

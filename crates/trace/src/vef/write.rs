@@ -1,7 +1,7 @@
 //! From rank programs to a VEF file.
 //!
-//! VEF knows messages, not calls: receives are left out, and of all that an operation waits for, the record names the one that
-//! comes last on an ideal machine ([`crate::ideal`]), with the computing since then.
+//! VEF knows messages, not calls: receives are left out, and of all that an operation waits for, the record names the
+//! one that comes last on an ideal machine ([`crate::ideal`]), with the computing since then.
 
 use super::code;
 use crate::ideal::{self, Observer, Origin, Start};
@@ -25,8 +25,8 @@ pub struct Written {
     pub notes: Vec<String>,
 }
 
-/// Writes a program; `path` is for messages. The output has to be at its beginning, and seekable: the numbers of the first line
-/// are known at the end.
+/// Writes a program; `path` is for messages. The output has to be at its beginning, and seekable: the numbers of the
+/// first line are known at the end.
 ///
 /// # Errors
 /// The program cannot be read, its operations do not fit together, or the output cannot be written.
