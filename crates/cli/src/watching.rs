@@ -18,10 +18,12 @@ impl Watching {
     /// # Errors
     /// The host watches for no signals.
     pub fn start() -> Result<Watching, String> {
-        let stop = Arc::new(AtomicBool::new(false));
+        let (stop, again) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, stop.clone())
-                .and_then(|_| signal_hook::flag::register(signal, stop.clone()))
+            // In this order: a signal does all that is registered so far, and none may come between and be lost.
+            signal_hook::flag::register(signal, stop.clone())
+                .and_then(|_| signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, again.clone()))
+                .and_then(|_| signal_hook::flag::register(signal, again.clone()))
                 .map_err(|error| format!("cannot watch for signals: {error}"))?;
         }
         Ok(Watching { stop })

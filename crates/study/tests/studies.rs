@@ -73,7 +73,7 @@ fn what_cannot_be_is_an_error_and_no_outcome() {
     let mut none = traffic();
     none.loads = Some(Vec::new());
     let mut crowd = replay(halo());
-    crowd.target = Target::Machine { machine: machine(8), ppn: Some(0), mapping: String::from("sideways"), period: None };
+    crowd.target = Target::Machine { machine: machine(8), ppn: None, mapping: String::from("sideways"), period: None };
     for (spec, part) in [
         (Spec::Traffic(nowhere), "no machine \"bxi-v1\""),
         (Spec::Traffic(none), "no load"),

@@ -178,7 +178,6 @@ impl ReplayCase {
             scales: Vec::new(),
             threads: 1,
             seed: self.seed,
-            threads: 1,
             collectives: self.collectives.clone(),
         })
     }
