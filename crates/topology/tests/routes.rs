@@ -495,7 +495,7 @@ fn links_of_their_own_count_with_their_rates() {
 #[test]
 fn the_graph_file_of_the_documentation_is_one() {
     let document = include_str!("../../../docs/topologies.md");
-    let text = document.split("```text\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let text = document.split("```graph\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let topology = graph_file::parse("documentation", text, None).unwrap();
     let counts = topology.counts();
     assert_eq!((counts.hosts, counts.switches, counts.switch_cables, counts.diameter), (5, 3, 4, 4));
