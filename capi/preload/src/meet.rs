@@ -6,13 +6,14 @@
 
 use crate::{portals, state};
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Something that threads wait for.
-#[derive(Default)]
+#[derive(Clone, Copy)]
 struct Object {
+    /// Its address.
+    place: usize,
     waiters: u32,
     /// For locks that cannot be tried.
     held: bool,
@@ -20,14 +21,48 @@ struct Object {
     clock: u64,
 }
 
-/// By address.
-static OBJECTS: Mutex<BTreeMap<usize, Object>> = Mutex::new(BTreeMap::new());
+/// All that is waited for or held now. Of a fixed size: who allocates may need a lock of the MPI library's (its hooks for
+/// memory), whose owner may be about to come here.
+struct Objects {
+    all: [Object; MOST],
+    count: usize,
+}
+
+/// As many as there are threads that wait, and critical sections that are held. What is more is not known: there the
+/// clocks do not meet.
+const MOST: usize = 1024;
+
+static OBJECTS: Mutex<Objects> = Mutex::new(Objects { all: [Object { place: 0, waiters: 0, held: false, clock: 0 }; MOST], count: 0 });
+
+impl Objects {
+    fn get(&mut self, place: usize) -> Option<&mut Object> {
+        self.all[..self.count].iter_mut().find(|object| object.place == place)
+    }
+
+    /// Does something with the object at `place`; it is forgotten when nobody waits for it and nobody has it.
+    fn change<T>(&mut self, place: usize, change: impl FnOnce(&mut Object) -> T) -> Option<T> {
+        let known = self.all[..self.count].iter().position(|object| object.place == place);
+        let index = known.unwrap_or(self.count);
+        let object = self.all.get_mut(index)?;
+        if known.is_none() {
+            *object = Object { place, waiters: 0, held: false, clock: 0 };
+            self.count += 1;
+        }
+        let result = change(object);
+        if object.waiters == 0 && !object.held {
+            self.count -= 1;
+            self.all[index] = self.all[self.count];
+        }
+        Some(result)
+    }
+}
+
 /// Threads that wait for any of them.
 static WAITERS: AtomicU32 = AtomicU32::new(0);
 /// The program has made a thread.
 static THREADS: AtomicBool = AtomicBool::new(false);
 
-fn objects() -> MutexGuard<'static, BTreeMap<usize, Object>> {
+fn objects() -> MutexGuard<'static, Objects> {
     OBJECTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -44,23 +79,20 @@ pub fn threads() -> bool {
 fn enlist(places: &[usize]) {
     WAITERS.fetch_add(1, Relaxed);
     let mut objects = objects();
-    for place in places {
-        objects.entry(*place).or_default().waiters += 1;
+    for &place in places {
+        objects.change(place, |object| object.waiters += 1);
     }
 }
 
 /// The latest clock that was left at one of the places.
 fn discharge(places: &[usize]) -> u64 {
-    let mut objects = objects();
     let mut clock = 0;
-    for place in places {
-        if let Some(object) = objects.get_mut(place) {
-            clock = clock.max(object.clock);
-            object.waiters -= 1;
-            if object.waiters == 0 && !object.held {
-                objects.remove(place);
-            }
-        }
+    for &place in places {
+        let left = objects().change(place, |object| {
+            object.waiters = object.waiters.saturating_sub(1);
+            object.clock
+        });
+        clock = clock.max(left.unwrap_or(0));
     }
     WAITERS.fetch_sub(1, Relaxed);
     clock
@@ -110,9 +142,9 @@ pub fn release(place: usize) {
         portals::thread_meets();
         LOOKED.set(now);
     }
-    if WAITERS.load(Relaxed) != 0 && objects().contains_key(&place) {
+    if WAITERS.load(Relaxed) != 0 && objects().get(place).is_some() {
         let clock = portals::thread_clock();
-        if let Some(object) = objects().get_mut(&place) {
+        if let Some(object) = objects().get(place) {
             object.clock = clock;
         }
     }
@@ -120,28 +152,18 @@ pub fn release(place: usize) {
 
 /// Takes a lock that cannot be tried: who comes when nobody has it, or waits for it, is the next owner.
 pub fn take(place: usize, take: impl FnOnce()) {
-    let mut known = objects();
-    let object = known.entry(place).or_default();
-    let waits = object.held || object.waiters > 0;
-    object.held = true;
-    drop(known);
-    if !waits {
+    let waits = objects().change(place, |object| std::mem::replace(&mut object.held, true) || object.waiters > 0);
+    if waits != Some(true) {
         return take();
     }
     wait(&[place], take);
-    objects().entry(place).or_default().held = true;
+    objects().change(place, |object| object.held = true);
 }
 
 /// Gives it back: to be called before the real one is free.
 pub fn give(place: usize) {
     release(place);
-    let mut objects = objects();
-    if let Some(object) = objects.get_mut(&place) {
-        object.held = false;
-        if object.waiters == 0 {
-            objects.remove(&place);
-        }
-    }
+    objects().change(place, |object| object.held = false);
 }
 
 /// Rounds in which a number of threads meet.
@@ -165,5 +187,28 @@ impl Rounds {
     /// The clock of the one that came last.
     pub fn latest(&self, round: u64) -> u64 {
         self.latest[(round % ROUNDS) as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is waited for or held is known, as far as there is room, and nothing else.
+    #[test]
+    fn objects_come_and_go() {
+        let mut objects = Objects { all: [Object { place: 0, waiters: 0, held: false, clock: 0 }; MOST], count: 0 };
+        for place in 1..=MOST {
+            assert_eq!(objects.change(place, |object| object.waiters += 1), Some(()));
+        }
+        assert_eq!(objects.change(MOST + 1, |object| object.waiters += 1), None, "there is no room");
+        assert_eq!(objects.change(7, |object| object.held = true), Some(()));
+        for place in 1..=MOST {
+            objects.change(place, |object| object.waiters -= 1);
+        }
+        assert_eq!(objects.count, 1, "one is held");
+        assert!(objects.get(7).is_some_and(|object| object.held) && objects.get(8).is_none());
+        objects.change(7, |object| object.held = false);
+        assert_eq!(objects.count, 0);
     }
 }

@@ -327,6 +327,15 @@ impl All {
         self.others(but).filter(waking).map(|thread| thread.clock()).min()
     }
 
+    /// Room for as many threads as programs have, so that nothing is allocated when there are others.
+    fn reserve(&mut self) {
+        const MANY: usize = 1024;
+        self.threads.reserve(MANY);
+        self.made.reserve(MANY);
+        self.free.reserve(MANY);
+        self.sleepers.reserve(MANY);
+    }
+
     fn others<'a>(&'a self, but: Option<&'a Thread>) -> impl Iterator<Item = &'a &'static Thread> {
         self.threads.iter().filter(move |thread| but.is_none_or(|but| !std::ptr::eq(**thread, but)))
     }
@@ -365,8 +374,13 @@ pub(crate) fn begin(clock: u64, idle: bool) -> &'static Thread {
     }
     // SAFETY: no arguments.
     let (id, process) = unsafe { (libc::gettid(), libc::getpid()) };
+    // Who allocates may need a lock of the MPI library's (its hooks for memory), whose owner may be about to come here.
+    let used = if id == process { None } else { all().free.pop() };
+    let thread = used.unwrap_or_else(|| Thread::new(id == process));
     let mut all = all();
-    let thread = if id == process { Thread::new(true) } else { all.free.pop().unwrap_or_else(|| Thread::new(false)) };
+    if id == process {
+        all.reserve();
+    }
     thread.id.store(id, Relaxed);
     thread.clock.store(clock, Relaxed);
     thread.in_call.store(false, Relaxed);
@@ -474,15 +488,17 @@ pub(crate) fn runs(yes: bool) {
     }
 }
 
-/// The latest clock of all threads that work for teams, ps, with what they have computed although nothing was said of
-/// it.
+/// The latest clock of the calling thread and of all threads that work for teams, ps, with what they have computed
+/// although nothing was said of it: a task may be executed by whoever waits for the end of the team.
 pub(crate) fn latest_worker() -> u64 {
     let ppm = compute_ppm();
     let latest = |thread: &&Thread| {
         let work = cpu_ns((!thread.id.load(Relaxed) << 3) | 6).map_or(0, |cpu| cpu.saturating_sub(thread.mark.load(Relaxed)));
         thread.clock() + to_ps(work, ppm)
     };
-    all().threads.iter().copied().filter(|thread| thread.worker.load(Relaxed)).map(|thread| latest(&thread)).max().unwrap_or(0)
+    let caller = current().map(|thread| latest(&thread)).unwrap_or(0);
+    let all = all();
+    all.threads.iter().filter(|thread| thread.worker.load(Relaxed)).map(latest).fold(caller, u64::max)
 }
 
 /// What more threads than cores have computed takes its time, ps.
