@@ -511,6 +511,10 @@ pub(crate) fn floor() -> u64 {
 /// done nothing but look, if that is for some time.
 pub(crate) fn look(thread: &'static Thread, cost: u64, long: impl Fn(u64) -> u64) -> (u64, Option<u64>) {
     thread.account();
+    if SAMPLING.load(Relaxed) {
+        // Simulated time stands still: a rank that was ahead of the others meanwhile would be behind them afterwards.
+        return (thread.clock(), None);
+    }
     let (looks, since) = thread.count_look();
     let idle = (looks > LOOKS_IN_VAIN).then_some(since);
     let clock = thread.clock() + idle.map_or(cost, |since| cost.max(long(thread.clock() - since.min(thread.clock()))));
