@@ -21,8 +21,8 @@ struct Object {
     clock: u64,
 }
 
-/// All that is waited for or held now. Of a fixed size: who allocates may need a lock of the MPI library's (its hooks for
-/// memory), whose owner may be about to come here.
+/// All that is waited for or held now. Of a fixed size: who allocates may need a lock of the MPI library's (its hooks
+/// for memory), whose owner may be about to come here.
 struct Objects {
     all: [Object; MOST],
     count: usize,
