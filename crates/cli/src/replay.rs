@@ -49,7 +49,7 @@ pub struct ReplayArgs {
     loggp: Option<Parameters>,
     /// Computing time and delays of the trace, times this; FACTOR@FIRST-LAST for the ranks on these nodes, the last one
     /// that fits counts
-    #[arg(long, value_name = "FACTOR[@NODES]", value_parser = scale)]
+    #[arg(long, value_name = "FACTOR[@NODES]", value_parser = clap::value_parser!(Scale))]
     compute_scale: Vec<Scale>,
     /// Seed of every random choice of the models
     #[arg(long, default_value_t = 1, value_name = "N")]
@@ -69,20 +69,6 @@ pub struct ReplayArgs {
     period: Option<SimTime>,
     #[command(flatten)]
     form: Form,
-}
-
-fn scale(text: &str) -> Result<Scale, String> {
-    let (factor, nodes) = text.split_once('@').map_or((text, None), |(factor, nodes)| (factor, Some(nodes)));
-    let factor = match factor.parse::<f64>() {
-        Ok(factor) if factor.is_finite() && (0.0..=1e6).contains(&factor) => factor,
-        _ => return Err(format!("\"{factor}\": expected a number from 0 to 1000000")),
-    };
-    let Some(nodes) = nodes else { return Ok(Scale { factor, first: 0, last: u32::MAX }) };
-    let (first, last) = nodes.split_once('-').unwrap_or((nodes, nodes));
-    match (first.parse(), last.parse()) {
-        (Ok(first), Ok(last)) if first <= last => Ok(Scale { factor, first, last }),
-        _ => Err(format!("\"{nodes}\": expected a node or a range of nodes, as in 0.5@0-31")),
-    }
 }
 
 /// Runs it; the exit code.

@@ -6,10 +6,8 @@ use crate::watching::Watching;
 use clap::Args;
 use narrows_machine::NetworkKind;
 use narrows_output::{complain, create_folder};
-use narrows_study::traffic::read_mix;
-use narrows_study::{MachineSpec, Messages, StudyError, TrafficSpec};
-use narrows_traffic::{Class, Injection, Pattern, Sizes, TrafficError, loads};
-use narrows_units::SimTime;
+use narrows_study::traffic::Wording;
+use narrows_study::{MachineSpec, TrafficSpec};
 use std::path::PathBuf;
 
 /// Arguments of `narrows traffic`.
@@ -99,60 +97,17 @@ pub fn run(args: TrafficArgs) -> Result<u8, Failure> {
 
 /// What the options ask for.
 fn spec(args: &TrafficArgs) -> Result<TrafficSpec, Failure> {
-    let time = |option: &str, text: &Option<String>| {
-        text.as_ref().map(|text| text.parse::<SimTime>().map_err(|error| format!("--{option}: {error}"))).transpose()
-    };
     let machine = MachineSpec { name: args.machine.clone(), overrides: args.overrides.clone().into(), network: args.network };
-    Ok(TrafficSpec {
-        loads: args.load.as_deref().map(loads).transpose().map_err(StudyError::from)?,
-        warmup: time("warmup", &args.warmup)?,
-        time: time("time", &args.time)?,
-        period: time("period", &args.period)?,
-        seed: args.seed,
-        threads: args.threads as usize,
-        ..TrafficSpec::new(machine, messages(args)?)
-    })
-}
-
-/// What is sent.
-fn messages(args: &TrafficArgs) -> Result<Messages, StudyError> {
-    let contradiction = |why: String| Err(TrafficError::Contradiction(why).into());
-    let file = |what: &str| match &args.file {
-        None => Err(TrafficError::Contradiction(format!("{what} needs a file: narrows traffic {what} FILE"))),
-        Some(path) => Ok(path.clone()),
+    let words = Wording {
+        pattern: args.pattern.clone(),
+        file: args.file.clone(),
+        load: args.load.clone(),
+        injection: args.injection.clone(),
+        size: args.size.clone(),
+        classes: args.class.clone(),
+        warmup: args.warmup.clone(),
+        time: args.time.clone(),
+        period: args.period.clone(),
     };
-    let of_one_pattern = [("--injection", args.injection.is_some()), ("--size", args.size.is_some())];
-    let given = of_one_pattern.iter().find(|(_, given)| *given).map(|(option, _)| *option);
-    let mut classes = match args.pattern.as_str() {
-        "flows" => {
-            let file = file("flows")?;
-            let left_out = match given {
-                Some(option) => option,
-                None if !args.class.is_empty() || args.load.is_some() => "--class and --load",
-                None => return Ok(Messages::Flows(file)),
-            };
-            return contradiction(format!("a list of flows has its own starts and sizes: leave out {left_out}"));
-        }
-        "mix" => {
-            let file = file("mix")?;
-            if let Some(option) = given {
-                return contradiction(format!("the classes of a mix have their own: put {option} into {}", file.display()));
-            }
-            read_mix(&file)?
-        }
-        text => {
-            let pattern: Pattern = text.parse()?;
-            if let Some(file) = &args.file {
-                return contradiction(format!("{}: only flows and mix read a file", file.display()));
-            }
-            let mut class = Class::new("", pattern);
-            class.injection = args.injection.as_deref().unwrap_or("bernoulli").parse::<Injection>()?;
-            class.sizes = args.size.as_deref().map(str::parse::<Sizes>).transpose()?;
-            vec![class]
-        }
-    };
-    for text in &args.class {
-        classes.push(Class::parse(text)?);
-    }
-    Ok(Messages::Classes(classes))
+    Ok(TrafficSpec { seed: args.seed, threads: args.threads as usize, ..TrafficSpec::worded(machine, &words)? })
 }

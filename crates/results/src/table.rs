@@ -76,6 +76,11 @@ impl Table {
         Table { columns }
     }
 
+    /// Names and values, for who shows them elsewhere.
+    pub fn into_columns(self) -> Vec<(&'static str, Column)> {
+        self.columns
+    }
+
     /// Number of rows.
     pub fn rows(&self) -> usize {
         self.columns.first().map_or(0, |(_, column)| column.len())

@@ -44,6 +44,25 @@ pub struct Scale {
     pub last: u32,
 }
 
+impl std::str::FromStr for Scale {
+    type Err = String;
+
+    /// `0.5`, or `0.5@0-31` for some nodes.
+    fn from_str(text: &str) -> Result<Scale, String> {
+        let (factor, nodes) = text.split_once('@').map_or((text, None), |(factor, nodes)| (factor, Some(nodes)));
+        let factor = match factor.parse::<f64>() {
+            Ok(factor) if factor.is_finite() && (0.0..=1e6).contains(&factor) => factor,
+            _ => return Err(format!("\"{factor}\": expected a number from 0 to 1000000")),
+        };
+        let Some(nodes) = nodes else { return Ok(Scale { factor, first: 0, last: u32::MAX }) };
+        let (first, last) = nodes.split_once('-').unwrap_or((nodes, nodes));
+        match (first.parse(), last.parse()) {
+            (Ok(first), Ok(last)) if first <= last => Ok(Scale { factor, first, last }),
+            _ => Err(format!("\"{nodes}\": expected a node or a range of nodes, as in 0.5@0-31")),
+        }
+    }
+}
+
 /// The factor on a node: the last one that fits counts.
 fn scale_on(scales: &[Scale], node: u32) -> f64 {
     scales.iter().rev().find(|scale| (scale.first..=scale.last).contains(&node)).map_or(1.0, |scale| scale.factor)
@@ -401,6 +420,7 @@ impl ReplayOutcome {
             write(&out.join("machine.toml"), machine.to_toml())?;
         }
         write(&out.join("summary.json"), format!("{:#}\n", self.summary()))?;
+        self.applications_table().write(&out.join("applications.parquet"))?;
         let origin = Origin::here(self.machine.as_ref().map(|machine| machine.name.as_str()), self.about["seed"].as_u64());
         over_time::save(out, &self.replay, self.topology.as_deref(), &origin)
     }

@@ -2,6 +2,9 @@
 
 mod output;
 mod pictures;
+mod wording;
+
+pub use wording::Wording;
 
 use crate::{MachineSpec, Observer, StudyError};
 use narrows_machine::Machine;

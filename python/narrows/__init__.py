@@ -1,0 +1,37 @@
+"""Narrows: MPI programs, traces and synthetic traffic on a simulated machine.
+
+    >>> import narrows as nw
+    >>> machine = nw.machine("bxi-v2", nodes=4)
+    >>> result = nw.traffic("shift:1", machine=machine, load=0.25, warmup="5us", time="20us")
+    >>> result.summary["points"][0]["saturated"]
+    False
+
+* :func:`machine`, :func:`presets` -- the simulated machine.
+* :func:`traffic`, :func:`replay`, :func:`run` -- synthetic traffic, traces, MPI programs; each gives a :class:`Result`.
+* :func:`load` -- a folder that ``narrows ... --out`` has written, as a :class:`Result`.
+* :class:`NarrowsError` -- what goes wrong, in the words of the command line.
+
+Quantities are texts with units, as in machine files: ``"100us"``, ``"400 Gbit/s"``, ``"8 KiB"``. Names of columns end
+with their unit.
+"""
+
+from narrows._machine import Machine, machine, presets
+from narrows._native import NarrowsError, __version__
+from narrows._results import NarrowsWarning, Result, StudyFailed, Table, load
+from narrows._studies import replay, run, traffic
+
+__all__ = [
+    "Machine",
+    "NarrowsError",
+    "NarrowsWarning",
+    "Result",
+    "StudyFailed",
+    "Table",
+    "__version__",
+    "load",
+    "machine",
+    "presets",
+    "replay",
+    "run",
+    "traffic",
+]

@@ -1,0 +1,127 @@
+"""Machines."""
+
+import json
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from narrows import _native
+from narrows._results import NarrowsWarning
+
+Value = str | int | float | bool | Sequence[int] | Sequence[str]
+
+
+class Machine:
+    """A simulated machine: a preset or a machine file, and what is changed in it. It never changes itself.
+
+    ``machine["nic.put_occupancy"]`` is the value of a key, a quantity as text with its unit. All keys stand in
+    docs/machine-files.md.
+    """
+
+    def __init__(self, name: str | os.PathLike[str], nodes: int | None = None, changes: Sequence[str] = ()) -> None:
+        self._words = (os.fspath(name), nodes, tuple(changes))
+        self._toml, resolved, said = _native.resolve(self._words)
+        self._config: dict[str, Any] = json.loads(resolved)
+        for text in said:
+            warnings.warn(text, NarrowsWarning, stacklevel=3)
+
+    @property
+    def name(self) -> str:
+        """The name that the machine gives itself."""
+        return str(self["machine.name"])
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes."""
+        return int(self["node.count"])
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Every key with its value, section by section."""
+        copied: dict[str, Any] = json.loads(json.dumps(self._config))
+        return copied
+
+    def set(self, key: str | Mapping[str, Value], value: Value | None = None) -> "Machine":
+        """The machine with another value for a key, or for several keys at once (a mapping).
+
+        Raises NarrowsError where there is no such key, or its value does not fit.
+
+            >>> machine("bxi-v2").set("link.host.bandwidth", "400 Gbit/s")["link.host.bandwidth"]
+            '50 GB/s'
+        """
+        if isinstance(key, str):
+            if value is None:
+                raise TypeError("set() takes a key and its value, or a mapping of keys to values")
+            key = {key: value}
+        name, nodes, changes = self._words
+        return Machine(name, nodes, (*changes, *(f"{path}={_text(value)}" for path, value in key.items())))
+
+    def to_toml(self) -> str:
+        """A machine file with every key."""
+        return self._toml
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Writes that file, for ``narrows run --machine PATH``."""
+        path = Path(path)
+        path.write_text(self._toml)
+        return path
+
+    def __getitem__(self, key: str) -> Any:
+        value: Any = self._config
+        for part in key.split("."):
+            if not isinstance(value, dict) or part not in value:
+                raise KeyError(f"{key}: no key of a machine (docs/machine-files.md has them all)")
+            value = value[part]
+        return value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Machine) and self._toml == other._toml
+
+    def __hash__(self) -> int:
+        return hash(self._toml)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Machine, self._words
+
+    def __repr__(self) -> str:
+        return f"<Machine {self.name}: {self.nodes} nodes, {self['topology.kind']}, {self['network.kind']} network>"
+
+
+def machine(name: str | os.PathLike[str] = "bxi-v2", nodes: int | None = None, network: str | None = None) -> Machine:
+    """A preset (:func:`presets`) or a machine file (docs/machine-files.md).
+
+    nodes: instead of the machine's own number. network: "packet", "flow" or "loggp", instead of the machine's own.
+
+    Raises NarrowsError where there is no such machine, or it has mistakes.
+
+        >>> machine("bxi-v2", nodes=64)
+        <Machine bxi-v2: 64 nodes, fat-tree, packet network>
+    """
+    found = Machine(name, nodes)
+    return found if network is None else found.set("network.kind", network)
+
+
+def as_machine(given: "Machine | str | os.PathLike[str]") -> Machine:
+    """What a parameter ``machine`` takes."""
+    return given if isinstance(given, Machine) else Machine(given)
+
+
+def words(given: "Machine | str | os.PathLike[str]") -> tuple[str, int | None, Sequence[str]]:
+    """Name, nodes and changes."""
+    return as_machine(given)._words
+
+
+def presets() -> dict[str, str]:
+    """Names and descriptions of the machines that come with Narrows.
+
+    >>> "bxi-v2" in presets()
+    True
+    """
+    return dict(_native.presets())
+
+
+def _text(value: Value) -> str:
+    # Lists, texts and truth values are the same in JSON and in TOML.
+    return json.dumps(list(value) if isinstance(value, tuple) else value)

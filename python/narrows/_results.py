@@ -1,0 +1,224 @@
+"""What studies leave behind."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from narrows._native import NarrowsError, NativeOutcome
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+
+
+class NarrowsWarning(UserWarning):
+    """Something to check before the results are trusted."""
+
+
+class StudyFailed(NarrowsError):
+    """A study came to an end that is not the one asked for: a deadlock, nothing measured, a program that failed.
+
+    ``result`` is what there is nevertheless, ``exit_code`` the code that the command line ends with.
+    """
+
+    def __init__(self, text: str, result: "Result | None" = None, exit_code: int = 1) -> None:
+        super().__init__(text)
+        self.result = result
+        self.exit_code = exit_code
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StudyFailed, (str(self), self.result, self.exit_code)
+
+
+class Table:
+    """Named columns. polars, pandas, pyarrow and DuckDB read it without a copy, through Arrow's C stream interface.
+
+    ``table["accepted"]`` is a column as a list; a gap is None.
+    """
+
+    def __init__(self, source: Any) -> None:
+        # A native table, or one of pyarrow: whatever speaks Arrow.
+        self._source = source
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any:
+        return self._source.__arrow_c_stream__(requested_schema)
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns; they end with the unit."""
+        return list(getattr(self._source, "names", None) or self._source.column_names)
+
+    def to_arrow(self) -> "pyarrow.Table":
+        """As a table of pyarrow, without a copy."""
+        import pyarrow
+
+        return pyarrow.table(self._source)
+
+    def to_polars(self) -> "polars.DataFrame":
+        """As a data frame of polars (``pip install polars``)."""
+        import polars
+
+        return polars.DataFrame(self)
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """As a data frame of pandas (``pip install pandas``)."""
+        return self.to_arrow().to_pandas()
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """As a list with a dictionary for each row."""
+        rows: list[dict[str, Any]] = self.to_arrow().to_pylist()
+        return rows
+
+    def __getitem__(self, column: str) -> list[Any]:
+        if column not in self.columns:
+            raise KeyError(f"{column}: the columns are {', '.join(self.columns)}")
+        values: list[Any] = self.to_arrow().column(column).to_pylist()
+        return values
+
+    def __len__(self) -> int:
+        return len(self._source)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Table, (self.to_arrow(),)
+
+    def __repr__(self) -> str:
+        return f"<Table: {len(self)} rows of {', '.join(self.columns)}>"
+
+    def _repr_html_(self) -> str:
+        import html
+
+        def cell(value: Any) -> str:
+            return "" if value is None else html.escape(f"{value:.6g}" if isinstance(value, float) else str(value))
+
+        rows = self.to_arrow().slice(0, 20).to_pylist()
+        body = "".join(f"<tr>{''.join(f'<td>{cell(value)}</td>' for value in row.values())}</tr>" for row in rows)
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
+        more = f"<p>{len(self)} rows</p>" if len(self) > len(rows) else ""
+        return f"<table><tr>{head}</tr>{body}</table>{more}"
+
+
+# Tables that come only when they are asked for.
+_OVER_TIME = {"series", "links", "queues", "hops"}
+
+
+class Result:
+    """What came out of a study.
+
+    ``summary`` has all its numbers as summary.json has them, with SI units: ``simulated_s``, ``latency_ns``, ``bytes``.
+    ``tables`` has its tables by name, the most important one first; ``result.queues`` is ``result.tables["queues"]``.
+    docs/python.md lists tables and columns.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        summary: Mapping[str, Any],
+        tables: Mapping[str, Table],
+        *,
+        text: str = "",
+        stdout: str = "",
+        native: NativeOutcome | None = None,
+    ) -> None:
+        self.kind = kind
+        """ "traffic", "replay" or "run"."""
+        self.summary: dict[str, Any] = dict(summary)
+        self.tables: dict[str, Table] = dict(tables)
+        self.text = text
+        """The lines that the command line prints."""
+        self.stdout = stdout
+        """What the program printed (``run``)."""
+        self._native = native
+
+    @property
+    def simulated_s(self) -> float:
+        """Simulated time, in seconds."""
+        return float(self.summary["simulated_s"])
+
+    @property
+    def wall_s(self) -> float:
+        """Wall time that the simulation took, in seconds."""
+        return float(self.summary["wall_s"])
+
+    @property
+    def digest(self) -> str:
+        """Of all events: two runs with the same digest are the same."""
+        return str(self.summary["digest"])
+
+    def __getattr__(self, name: str) -> Table:
+        tables: dict[str, Table] = self.__dict__.get("tables", {})
+        if name in tables:
+            return tables[name]
+        if name in _OVER_TIME:
+            raise AttributeError(f'no table {name}: period="1us" in traffic() or replay() asks for what happens over time')
+        raise AttributeError(f"no {name}; the tables are {', '.join(tables)}")
+
+    def __dir__(self) -> Iterator[str]:
+        return iter([*super().__dir__(), *self.tables])
+
+    def save(self, folder: str | os.PathLike[str]) -> Path:
+        """Writes summary.json and the tables as Parquet files into a folder (with the resolved machine and the pictures
+        of the command line, where this process has simulated it); :func:`load` reads it back.
+
+        Raises NarrowsError where the folder cannot be written.
+        """
+        folder = Path(folder)
+        if self._native is not None:
+            self._native.save(folder)
+            return folder
+        import pyarrow.parquet
+
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, table in self.tables.items():
+            pyarrow.parquet.write_table(table.to_arrow(), folder / f"{name}.parquet")
+        (folder / "summary.json").write_text(json.dumps(self.summary, indent=2) + "\n")
+        return folder
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_native": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    def __repr__(self) -> str:
+        tables = ", ".join(f"{name} ({len(table)})" for name, table in self.tables.items())
+        return f"<Result of {self.kind}: simulated {self.simulated_s * 1e6:.3f} us; tables: {tables}>"
+
+
+def of_native(kind: str, native: NativeOutcome) -> Result:
+    """What a study in this process gives; raises StudyFailed."""
+    import warnings
+
+    for text in native.warnings:
+        warnings.warn(text, NarrowsWarning, stacklevel=4)
+    tables = {name: Table(table) for name, table in native.tables}
+    result = Result(kind, json.loads(native.summary), tables, text=native.text(), native=native)
+    if native.failure is not None:
+        raise StudyFailed(native.failure, result, int(result.summary["exit_code"]))
+    return result
+
+
+def load(folder: str | os.PathLike[str]) -> Result:
+    """The results that ``narrows run``, ``traffic`` or ``replay`` wrote with ``--out``, or :meth:`Result.save`.
+
+    Raises NarrowsError where the folder has no summary.json.
+    """
+    import pyarrow
+    import pyarrow.parquet
+
+    folder = Path(folder)
+    try:
+        summary = json.loads((folder / "summary.json").read_text())
+    except (OSError, ValueError) as error:
+        raise NarrowsError(f"{folder / 'summary.json'}: {error}; expected a folder of narrows ... --out") from None
+    kind = "run" if "per_rank" in summary else "replay" if "applications" in summary else "traffic"
+    names = {path.stem for path in folder.glob("*.parquet")}
+    tables = {}
+    if kind == "run":
+        tables["ranks"] = Table(pyarrow.Table.from_pylist(summary["per_rank"]))
+    first = [name for name in ("ranks", "points", "applications") if name in names]
+    for name in [*first, *sorted(names - set(first))]:
+        tables[name] = Table(pyarrow.parquet.read_table(folder / f"{name}.parquet"))
+    return Result(kind, summary, tables)

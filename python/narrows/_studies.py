@@ -1,0 +1,269 @@
+"""Traffic, replays and live runs."""
+
+import importlib.metadata
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from narrows import _native
+from narrows._machine import Machine, words
+from narrows._native import NarrowsError
+from narrows._progress import Progress, shown
+from narrows._results import Result, StudyFailed, load, of_native
+
+Where = Machine | str | os.PathLike[str]
+PathText = str | os.PathLike[str]
+
+
+def traffic(
+    pattern: str,
+    *,
+    machine: Where = "bxi-v2",
+    load: float | Sequence[float] | str | None = None,
+    file: PathText | None = None,
+    injection: str | None = None,
+    size: str | None = None,
+    classes: Sequence[str] = (),
+    warmup: str | None = None,
+    time: str | None = None,
+    period: str | None = None,
+    seed: int = 1,
+    threads: int = 1,
+    progress: bool | Progress | None = None,
+) -> Result:
+    """Synthetic traffic, as ``narrows traffic`` (docs/traffic.md).
+
+    pattern: "uniform", "permutation", "shift:K", "incast:N", ... ; "flows" and "mix" read ``file``.
+    load: a fraction of the injection bandwidth, several of them, or a sweep as text "0.1:1.0:0.1" (0.5).
+    injection: how messages follow each other: "bernoulli" (default), "poisson", "on-off:8", "closed:4".
+    size: of messages: "4KiB", "uniform:1KiB,64KiB", "web-search" (a full packet).
+    classes: more classes of traffic, each "name=victim pattern=shift:8 load=0.2".
+    warmup, time: simulated times before and of the measurement, such as "20us" (until steady; 100us).
+    period: queues, links and hops are looked at this often, such as "1us"; they become tables.
+    threads: of the simulator; results do not depend on them.
+    progress: True or False; a function of (what, fraction, detail); or None: in terminals and notebooks.
+
+    Tables: points, histograms; flows (of "flows"); with a period series, links, queues, hops.
+
+    Raises NarrowsError for arguments that mean nothing, StudyFailed where nothing was measured.
+
+        >>> traffic("uniform", machine="bxi-v2", load=[0.2, 0.4], warmup="5us", time="20us").points["load"]
+        [0.2, 0.4]
+    """
+    loads = load if load is None or isinstance(load, str) else ",".join(map(repr, [load] if isinstance(load, int | float) else list(load)))
+    with shown(progress) as told:
+        native = _native.traffic(
+            words(machine),
+            pattern,
+            file=file,
+            load=loads,
+            injection=injection,
+            size=size,
+            classes=list(classes),
+            warmup=warmup,
+            time=time,
+            period=period,
+            seed=seed,
+            threads=threads,
+            progress=told,
+        )
+    return of_native("traffic", native)
+
+
+def replay(
+    *traces: PathText,
+    machine: Where | None = None,
+    loggp: str | None = None,
+    ppn: int | None = None,
+    mapping: str = "linear",
+    compute_scale: float | str | Sequence[str] = (),
+    collectives: str | None = None,
+    period: str | None = None,
+    seed: int = 1,
+    threads: int = 1,
+    progress: bool | Progress | None = None,
+) -> Result:
+    """Traces on a simulated machine, as ``narrows replay`` (docs/replay.md). Several run at the same time.
+
+    machine: "bxi-v2" unless ``loggp`` has LogGOPSim's parameters instead: "L=2500ns,o=1500ns,g=1000ns,G=6ns/B,S=65535".
+    ppn: ranks per node (1, or as many as are needed).
+    mapping: which nodes each trace runs on: "linear", "switch", "node", "random:SEED" or a file.
+    compute_scale: factor of computing time: 0.5, or "0.5@0-31" for some nodes; several as a list.
+    collectives: "openmpi", "mpich" or a file of rules (the machine's).
+    period: applications, queues and links are looked at this often, such as "1us"; they become tables.
+
+    Tables: applications, fct (completion times of messages); with a period series, links, queues.
+
+    Raises NarrowsError where a trace cannot be read or does not fit, StudyFailed where the replay stands still.
+    """
+    if not traces:
+        raise TypeError("replay() takes at least one trace")
+    if loggp is not None and machine is not None:
+        raise NarrowsError("--machine is about a machine, and --loggp takes the place of one: leave out one of the two")
+    scales = [compute_scale] if isinstance(compute_scale, str | int | float) else compute_scale
+    with shown(progress) as told:
+        native = _native.replay(
+            None if loggp is not None else words("bxi-v2" if machine is None else machine),
+            list(traces),
+            loggp=loggp,
+            ppn=ppn,
+            mapping=mapping,
+            compute_scale=[str(scale) for scale in scales],
+            collectives=collectives,
+            period=period,
+            seed=seed,
+            threads=threads,
+            progress=told,
+        )
+    return of_native("replay", native)
+
+
+def run(
+    program: Sequence[PathText],
+    *,
+    ranks: int,
+    machine: Where = "bxi-v2",
+    ppn: int | None = None,
+    placement: str = "linear",
+    compute: str = "measured",
+    transport: str = "ofi",
+    mpirun: PathText | None = None,
+    seed: int = 1,
+    timeout: int | None = None,
+    out: PathText | None = None,
+    quiet: bool = False,
+) -> Result:
+    """An MPI program on a simulated machine, as ``narrows run``.
+
+    program: the program and its arguments: any MPI binary, or a script that starts one.
+    ppn: ranks per node (1, or as many as are needed). placement: "linear", "random:SEED" or a file.
+    compute: "measured", "measured:FACTOR" or "none": then two runs are identical to the bit.
+    mpirun: another launcher than the one that belongs to the program's MPI.
+    timeout: wall time after which the run is ended, in seconds.
+    out: a folder that keeps summary.json, the resolved machine and a picture.
+    quiet: what the program and Narrows say goes to ``result.stdout`` and ``result.text`` only, not to the screen too.
+
+    The program reads no standard input. Tables: ranks (where each rank's time went).
+
+    Raises NarrowsError where the program cannot be started, StudyFailed where it fails: ``exit_code`` is its own.
+    """
+    name, nodes, changes = words(machine)
+    command = [str(binary()), "run", f"--ranks={ranks}", f"--machine={name}", f"--placement={placement}", f"--compute={compute}"]
+    command += [f"--transport={transport}", f"--seed={seed}"]
+    options = {"nodes": nodes, "ppn": ppn, "mpirun": mpirun, "timeout": timeout}
+    command += [f"--{option}={value}" for option, value in options.items() if value is not None]
+    command += [f"--set={change}" for change in changes]
+    with tempfile.TemporaryDirectory(prefix="narrows-") as scratch:
+        # summary.json of an earlier run in the folder of the user would pass for this one's.
+        command += [f"--out={scratch}", "--", *(os.fspath(word) for word in program)]
+        code, stdout, said = _supervise(command, quiet)
+        done = Path(scratch, "summary.json").exists()
+        result = load(scratch) if done else None
+        if done and out is not None:
+            shutil.copytree(scratch, out, dirs_exist_ok=True)
+    if result is not None:
+        result.stdout, result.text = stdout, said
+    if code != 0 or result is None:
+        marker = "narrows: error: "
+        text = said[said.index(marker) + len(marker) :] if marker in said else said
+        # Without results nothing has run: wrong arguments, no such program.
+        if result is None:
+            raise NarrowsError(text.strip() or f"narrows ended with code {code}")
+        raise StudyFailed(result.summary.get("failure") or f"the program ended with code {code}", result, code)
+    return result
+
+
+def binary() -> Path:
+    """The program ``narrows`` that belongs to this package."""
+    # Where this interpreter puts programs; elsewhere with pip install --user, --prefix or --target.
+    places = [Path(sysconfig.get_path("scripts"), "narrows")]
+    try:
+        listed = importlib.metadata.files("narrows") or []
+        places += [Path(str(file.locate())) for file in listed if file.name == "narrows" and file.parent.name == "bin"]
+    except importlib.metadata.PackageNotFoundError:
+        pass
+    for place in places:
+        if os.access(place, os.X_OK):
+            return place
+    found = shutil.which("narrows")
+    if found is None:
+        raise NarrowsError(f"the program narrows is not in {places[0].parent}: pip install . puts it there")
+    return Path(found)
+
+
+# Live runs that go on.
+_RUNNING: "set[subprocess.Popen[bytes]]" = set()
+
+
+def interrupt_runs() -> None:
+    """Ctrl-C for runs that were started from other threads: it comes to the first one only."""
+    for child in list(_RUNNING):
+        child.send_signal(signal.SIGINT)
+
+
+@contextmanager
+def _no_interruption() -> Iterator[Callable[[], None]]:
+    """Ctrl-C waits until the function is called: a child that has been started is known by then."""
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: None
+        return
+    heard: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))
+
+    def again() -> None:
+        signal.signal(signal.SIGINT, before)
+        if heard:
+            heard.clear()
+            signal.raise_signal(signal.SIGINT)
+
+    try:
+        yield again
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _supervise(command: list[str], quiet: bool) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error; they are passed on as they come unless it is quiet."""
+    parts: dict[str, list[str]] = {"stdout": [], "stderr": []}
+
+    def read(pipe: IO[bytes], name: str) -> None:
+        for line in pipe:
+            text = line.decode(errors="replace")
+            parts[name].append(text)
+            if not quiet:
+                # Looked up each time: notebooks and tests put others in their place.
+                getattr(sys, name).write(text)
+
+    with _no_interruption() as listen:
+        # A group of its own: Ctrl-C of a terminal reaches it once, through us.
+        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0)
+        assert child.stdout is not None and child.stderr is not None
+        threads = [threading.Thread(target=read, args=pipe) for pipe in ((child.stdout, "stdout"), (child.stderr, "stderr"))]
+        for thread in threads:
+            thread.start()
+        _RUNNING.add(child)
+        try:
+            listen()
+            child.wait()
+        except BaseException:
+            # Narrows ends the ranks and their launcher itself.
+            child.send_signal(signal.SIGINT)
+            child.wait()
+            raise
+        finally:
+            _RUNNING.discard(child)
+            for thread in threads:
+                thread.join()
+    return child.returncode, "".join(parts["stdout"]), "".join(parts["stderr"])
+
+
+__all__ = ["StudyFailed", "binary", "replay", "run", "traffic"]

@@ -1,0 +1,64 @@
+"""Builds the Python package: maturin, after the binary and the libraries that go into the wheel are built.
+
+pip calls it (pyproject.toml, PEP 517). The wheel puts files where the binary looks for them (ARCHITECTURE.md):
+
+    bin/narrows                        the command line
+    lib/narrows/*.so                   the libraries that enter the ranks
+    include/portals4.h                 for programs that use Portals 4
+    share/narrows/figures/             the published figures
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import maturin
+from maturin import build_sdist, get_requires_for_build_sdist, get_requires_for_build_wheel, prepare_metadata_for_build_wheel
+
+__all__ = ["build_sdist", "build_wheel", "get_requires_for_build_sdist", "get_requires_for_build_wheel", "prepare_metadata_for_build_wheel"]
+
+ROOT = Path(__file__).resolve().parent.parent
+# maturin is called by name; without build isolation it is beside the interpreter, not in PATH.
+os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+# As maturin and `make build` have it.
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+# What pyproject.toml names.
+DATA = ROOT / "target/wheel.data"
+# maturin looks for it even when it only writes down the package's name.
+DATA.mkdir(parents=True, exist_ok=True)
+LIBRARIES = {"narrows_fi": "narrows-fi", "portals": "portals", "narrows_preload": "narrows-preload", "narrows_recorder": "narrows-recorder"}
+
+
+def copy(source: Path, target: Path) -> None:
+    """A file without what only a debugger wants."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
+    target.chmod(0o755)
+    # Tools for binaries come with the C compiler. Names that a dynamic linker or a backtrace wants stay.
+    subprocess.run(["strip", "--strip-debug", str(target)], check=True)
+
+
+def stage() -> None:
+    """Builds what is not Python, and lays it out as it is installed."""
+    # The packages that `make build` takes, in one call, so that it builds nothing anew after it.
+    cargo = os.environ.get("CARGO", "cargo")
+    done = subprocess.run([cargo, "build", "--release", "--workspace", "--exclude", "narrows-python"], cwd=ROOT)
+    if done.returncode != 0:
+        sys.exit("narrows: the binary cannot be built; what it needs: scripts/setup.sh demo")
+    built = TARGET / "release"
+    shutil.rmtree(DATA, ignore_errors=True)
+    copy(built / "narrows", DATA / "scripts/narrows")
+    for name, installed in LIBRARIES.items():
+        copy(built / f"lib{name}.so", DATA / f"data/lib/narrows/lib{installed}.so")
+    (DATA / "data/include").mkdir()
+    shutil.copyfile(ROOT / "capi/portals4/include/portals4.h", DATA / "data/include/portals4.h")
+    shutil.copytree(ROOT / "figures", DATA / "data/share/narrows/figures")
+
+
+def build_wheel(wheel_directory: str, config_settings: dict[str, Any] | None = None, metadata_directory: str | None = None) -> str:
+    stage()
+    name: str = maturin.build_wheel(wheel_directory, config_settings, metadata_directory)
+    return name
