@@ -8,6 +8,7 @@
 
 * :func:`machine`, :func:`presets` -- the simulated machine.
 * :func:`traffic`, :func:`replay`, :func:`run` -- synthetic traffic, traces, MPI programs; each gives a :class:`Result`.
+* :func:`sweep` -- many points, on dask.distributed; what is finished is kept.
 * :func:`load` -- a folder that ``narrows ... --out`` has written, as a :class:`Result`.
 * :class:`NarrowsError` -- what goes wrong, in the words of the command line.
 
@@ -19,12 +20,14 @@ from narrows._machine import Machine, machine, presets
 from narrows._native import NarrowsError, __version__
 from narrows._results import NarrowsWarning, Result, StudyFailed, Table, load
 from narrows._studies import replay, run, traffic
+from narrows._sweep import Study, sweep
 
 __all__ = [
     "Machine",
     "NarrowsError",
     "NarrowsWarning",
     "Result",
+    "Study",
     "StudyFailed",
     "Table",
     "__version__",
@@ -33,5 +36,6 @@ __all__ = [
     "presets",
     "replay",
     "run",
+    "sweep",
     "traffic",
 ]

@@ -30,9 +30,9 @@ def said(*words: object) -> str:
 
 
 def test_examples_of_docstrings() -> None:
-    modules = [nw, nw._machine, nw._studies, nw._results]
+    modules = [nw, nw._machine, nw._studies, nw._results, nw._sweep]
     results = [doctest.testmod(module, extraglobs={"nw": nw}) for module in modules]
-    assert sum(result.attempted for result in results) >= 8
+    assert sum(result.attempted for result in results) >= 10
     assert not any(result.failed for result in results)
 
 
