@@ -31,7 +31,8 @@ def said(*words: object) -> str:
 
 def test_examples_of_docstrings() -> None:
     modules = [nw, nw._machine, nw._studies, nw._results, nw._sweep]
-    results = [doctest.testmod(module, extraglobs={"nw": nw}) for module in modules]
+    names = {name: getattr(nw, name) for name in nw.__all__ if not name.startswith("_")}
+    results = [doctest.testmod(module, extraglobs=names) for module in modules]
     assert sum(result.attempted for result in results) >= 10
     assert not any(result.failed for result in results)
 
