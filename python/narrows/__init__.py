@@ -9,6 +9,7 @@
 * :func:`machine`, :func:`presets` -- the simulated machine.
 * :func:`traffic`, :func:`replay`, :func:`run` -- synthetic traffic, traces, MPI programs; each gives a :class:`Result`.
 * :func:`sweep` -- many points, on dask.distributed; what is finished is kept.
+* :func:`analyse` -- who sends what to whom in a trace.
 * :func:`load` -- a folder that ``narrows ... --out`` has written, as a :class:`Result`.
 * :class:`NarrowsError` -- what goes wrong, in the words of the command line.
 
@@ -19,7 +20,7 @@ with their unit.
 from narrows._machine import Machine, machine, presets
 from narrows._native import NarrowsError, __version__
 from narrows._results import NarrowsWarning, Result, StudyFailed, Table, load
-from narrows._studies import replay, run, traffic
+from narrows._studies import analyse, replay, run, traffic
 from narrows._sweep import Study, sweep
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "StudyFailed",
     "Table",
     "__version__",
+    "analyse",
     "load",
     "machine",
     "presets",

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
+    from narrows._plots import Plots
+
 
 class NarrowsWarning(UserWarning):
     """Something to check before the results are trusted."""
@@ -123,7 +125,7 @@ class Result:
         native: NativeOutcome | None = None,
     ) -> None:
         self.kind = kind
-        """ "traffic", "replay" or "run"."""
+        """ "traffic", "replay", "run" or "analysis"."""
         self.summary: dict[str, Any] = dict(summary)
         self.tables: dict[str, Table] = dict(tables)
         self.text = text
@@ -158,6 +160,13 @@ class Result:
     def __dir__(self) -> Iterator[str]:
         return iter([*super().__dir__(), *self.tables])
 
+    @property
+    def plot(self) -> "Plots":
+        """Pictures, by matplotlib: ``result.plot.latency()``."""
+        from narrows._plots import Plots
+
+        return Plots(self)
+
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Writes summary.json and the tables as Parquet files into a folder (with the resolved machine and the pictures
         of the command line, where this process has simulated it); :func:`load` reads it back.
@@ -184,7 +193,8 @@ class Result:
 
     def __repr__(self) -> str:
         tables = ", ".join(f"{name} ({len(table)})" for name, table in self.tables.items())
-        return f"<Result of {self.kind}: simulated {self.simulated_s * 1e6:.3f} us; tables: {tables}>"
+        simulated = f"simulated {self.simulated_s * 1e6:.3f} us; " if "simulated_s" in self.summary else ""
+        return f"<Result of {self.kind}: {simulated}tables: {tables}>"
 
 
 def of_native(kind: str, native: NativeOutcome) -> Result:
@@ -213,7 +223,8 @@ def load(folder: str | os.PathLike[str]) -> Result:
         summary = json.loads((folder / "summary.json").read_text())
     except (OSError, ValueError) as error:
         raise NarrowsError(f"{folder / 'summary.json'}: {error}; expected a folder of narrows ... --out") from None
-    kind = "run" if "per_rank" in summary else "replay" if "applications" in summary else "traffic"
+    marks = {"per_rank": "run", "applications": "replay", "points": "traffic"}
+    kind = next((kind for mark, kind in marks.items() if mark in summary), "analysis")
     names = {path.stem for path in folder.glob("*.parquet")}
     tables = {}
     if kind == "run":

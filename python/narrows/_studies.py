@@ -182,6 +182,20 @@ def run(
     return result
 
 
+def analyse(trace: PathText) -> Result:
+    """What a trace holds, as ``narrows analyse`` (docs/traces.md): nothing is simulated.
+
+    Tables: ranks, pairs (who sends what to whom), sizes, collectives, intervals.
+
+    Raises NarrowsError where the trace cannot be read.
+    """
+    with tempfile.TemporaryDirectory(prefix="narrows-") as scratch:
+        code, _, said = _supervise([str(binary()), "analyse", os.fspath(trace), "--report", scratch], quiet=True)
+        if code != 0:
+            raise NarrowsError(said.removeprefix("narrows: error: ").strip())
+        return load(scratch)
+
+
 def binary() -> Path:
     """The program ``narrows`` that belongs to this package."""
     # Where this interpreter puts programs; elsewhere with pip install --user, --prefix or --target.
@@ -266,4 +280,4 @@ def _supervise(command: list[str], quiet: bool) -> tuple[int, str, str]:
     return child.returncode, "".join(parts["stdout"]), "".join(parts["stderr"])
 
 
-__all__ = ["StudyFailed", "binary", "replay", "run", "traffic"]
+__all__ = ["StudyFailed", "analyse", "binary", "replay", "run", "traffic"]
