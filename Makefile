@@ -21,7 +21,7 @@ FUZZ_TIMES ?= 1
 # The parts of test-mpi.
 MPI_TESTS := test-figures test-programs test-closed-forms test-replay test-record test-portals test-otf2 test-docs test-python
 
-.PHONY: all demo build test test-rust test-mpi $(MPI_TESTS) conformance fuzz lint bench setup setup-demo setup-test setup-bench setup-python clean
+.PHONY: all demo build test test-rust test-mpi $(MPI_TESTS) install-python conformance fuzz lint bench setup setup-demo setup-test setup-bench setup-python clean
 
 all: build
 
@@ -83,7 +83,7 @@ test-replay: build
 test-record: build
 	$(PYTHON) tests/record.py
 
-test-docs: build
+test-docs: install-python
 	$(PYTHON) tests/docs_commands.py
 
 test-portals: build
@@ -92,9 +92,11 @@ test-portals: build
 test-otf2: build
 	target/otf2/bin/python tests/otf2_traces.py target/release/narrows
 
-# The package as pip installs it. --no-build-isolation: maturin is there.
-test-python: build
+# The package as pip installs it, into an environment of the tests. --no-build-isolation: maturin is there.
+install-python: build
 	target/python/bin/pip --quiet --disable-pip-version-check install --no-deps --no-build-isolation .
+
+test-python: install-python
 	target/python/bin/python -m pytest --quiet tests/python
 
 conformance: build

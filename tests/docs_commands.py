@@ -268,6 +268,9 @@ def main() -> int:
         # A program that not every computer has, and the one of Debian's that has mpi4py.
         (programs / "lmp").symlink_to("ring")
         (programs / "python3").symlink_to("/usr/bin/python3")
+        # The one that has the package of ours: an environment is known by the path of its interpreter.
+        (programs / "python").write_text(f'#!/bin/sh\nexec {ROOT}/target/python/bin/python "$@"\n')
+        (programs / "python").chmod(0o755)
         paths = [path.resolve() for path in options.pages] or [path for path in PAGES if path.exists()]
         pages = [Page(path, folder / path.stem, programs) for path in paths]
         with ThreadPoolExecutor(2) as pool:

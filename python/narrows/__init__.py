@@ -9,6 +9,7 @@
 * :func:`machine`, :func:`presets` -- the simulated machine.
 * :func:`traffic`, :func:`replay`, :func:`run` -- synthetic traffic, traces, MPI programs; each gives a :class:`Result`.
 * :func:`sweep` -- many points, on dask.distributed; what is finished is kept.
+* :func:`calibrate` -- constants of a machine from measurements on a real one.
 * :func:`analyse` -- who sends what to whom in a trace.
 * :func:`load` -- a folder that ``narrows ... --out`` has written, as a :class:`Result`.
 * :class:`NarrowsError` -- what goes wrong, in the words of the command line.
@@ -17,6 +18,7 @@ Quantities are texts with units, as in machine files: ``"100us"``, ``"400 Gbit/s
 with their unit.
 """
 
+from narrows._calibration import Calibration, Constant, calibrate
 from narrows._machine import Machine, machine, presets
 from narrows._native import NarrowsError, __version__
 from narrows._results import NarrowsWarning, Result, StudyFailed, Table, load
@@ -24,6 +26,8 @@ from narrows._studies import analyse, replay, run, traffic
 from narrows._sweep import Study, sweep
 
 __all__ = [
+    "Calibration",
+    "Constant",
     "Machine",
     "NarrowsError",
     "NarrowsWarning",
@@ -33,6 +37,7 @@ __all__ = [
     "Table",
     "__version__",
     "analyse",
+    "calibrate",
     "load",
     "machine",
     "presets",

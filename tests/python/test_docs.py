@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import narrows as nw
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
@@ -19,6 +21,8 @@ def blocks(page: Path) -> list[tuple[int, str]]:
 def test_snippets_of_pages(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pingpong: Path, halo: Path) -> None:
     shutil.copy(pingpong, tmp_path / "pingpong")
     shutil.copy(halo, tmp_path / "halo.vef")
+    measured = nw.run([pingpong], ranks=2, machine=nw.machine("bxi-v2").set("software.post", "240 ns"), compute="none", quiet=True)
+    (tmp_path / "pingpong.txt").write_text(measured.stdout)
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     found = blocks(ROOT / name)
