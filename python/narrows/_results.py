@@ -185,6 +185,12 @@ class Result:
         (folder / "summary.json").write_text(json.dumps(self.summary, indent=2) + "\n")
         return folder
 
+    def report(self, path: str | os.PathLike[str], title: str | None = None) -> Path:
+        """Writes one HTML page with everything in it: what was run, the numbers, the pictures, the machine."""
+        from narrows import _report
+
+        return _report.of_result(self, path, title)
+
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_native": None}
 

@@ -178,8 +178,19 @@ class Study:
         lines = [(point, self._done.get(key)) for point, key in zip(self.points, self.keys, strict=True)]
         return [(point, line["error"]) for point, line in lines if line is not None and line["status"] != "done"]
 
+    def report(self, path: str | os.PathLike[str], title: str | None = None) -> Path:
+        """Writes one HTML page with the table and the failures."""
+        from narrows import _report
+
+        return _report.of_study(self, path, title)
+
+    @property
+    def function_name(self) -> str:
+        """What runs at each point."""
+        return self._function.__name__
+
     def __repr__(self) -> str:
-        return f"<Study of {self._function.__name__}: {len(self.points)} points in {self.out}>"
+        return f"<Study of {self.function_name}: {len(self.points)} points in {self.out}>"
 
 
 # What a point is.
