@@ -2,13 +2,11 @@
 
 import json
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from narrows import _native
-from narrows._results import NarrowsWarning
 
 Value = str | int | float | bool | Sequence[int] | Sequence[str]
 
@@ -22,10 +20,8 @@ class Machine:
 
     def __init__(self, name: str | os.PathLike[str], nodes: int | None = None, changes: Sequence[str] = ()) -> None:
         self._words = (os.fspath(name), nodes, tuple(changes))
-        self._toml, resolved, said = _native.resolve(self._words)
+        self._toml, resolved, self._warnings = _native.resolve(self._words)
         self._config: dict[str, Any] = json.loads(resolved)
-        for text in said:
-            warnings.warn(text, NarrowsWarning, stacklevel=3)
 
     @property
     def name(self) -> str:
@@ -42,6 +38,11 @@ class Machine:
         """Every key with its value, section by section."""
         copied: dict[str, Any] = json.loads(json.dumps(self._config))
         return copied
+
+    @property
+    def warnings(self) -> list[str]:
+        """What to check before results on this machine are trusted; simulations say it too (NarrowsWarning)."""
+        return list(self._warnings)
 
     def set(self, key: str | Mapping[str, Value], value: Value | None = None) -> "Machine":
         """The machine with another value for a key, or for several keys at once (a mapping).

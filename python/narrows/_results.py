@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -122,6 +122,7 @@ class Result:
         *,
         text: str = "",
         stdout: str = "",
+        warnings: Sequence[str] = (),
         native: NativeOutcome | None = None,
     ) -> None:
         self.kind = kind
@@ -132,6 +133,8 @@ class Result:
         """The lines that the command line prints."""
         self.stdout = stdout
         """What the program printed (``run``)."""
+        self.warnings = list(warnings)
+        """What to check before these results are trusted."""
         self._native = native
 
     @property
@@ -208,9 +211,9 @@ def of_native(kind: str, native: NativeOutcome) -> Result:
     import warnings
 
     for text in native.warnings:
-        warnings.warn(text, NarrowsWarning, stacklevel=4)
+        warnings.warn(text, NarrowsWarning, stacklevel=3)
     tables = {name: Table(table) for name, table in native.tables}
-    result = Result(kind, json.loads(native.summary), tables, text=native.text(), native=native)
+    result = Result(kind, json.loads(native.summary), tables, text=native.text(), warnings=native.warnings, native=native)
     if native.failure is not None:
         raise StudyFailed(native.failure, result, int(result.summary["exit_code"]))
     return result

@@ -25,7 +25,7 @@ PathText = str | os.PathLike[str]
 
 
 def traffic(
-    pattern: str,
+    pattern: str = "uniform",
     *,
     machine: Where = "bxi-v2",
     load: float | Sequence[float] | str | None = None,

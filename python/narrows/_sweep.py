@@ -15,7 +15,6 @@ import json
 import os
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -61,7 +60,7 @@ def sweep(
 
     Raises NarrowsError for a name that is neither an argument nor a key. A point that fails is a row of the table.
 
-        >>> study = sweep(traffic, "uniform", grid={"load": [0.1, 0.5], "network.routing": ["d-mod-k", "adaptive"]})
+        >>> study = sweep(traffic, grid={"load": [0.1, 0.5], "network.routing": ["d-mod-k", "adaptive"]})
         >>> len(study.points)
         4
     """
@@ -95,7 +94,8 @@ class Study:
     @functools.cached_property
     def _arguments(self) -> list[dict[str, Any] | NarrowsError]:
         """The named arguments of each point; the error where they make no machine."""
-        return [_arguments(self._function, self._named, point) for point in self.points]
+        resolved: dict[str, Machine | NarrowsError] = {}
+        return [_arguments(self._function, self._named, point, resolved) for point in self.points]
 
     @functools.cached_property
     def keys(self) -> list[str]:
@@ -206,7 +206,9 @@ def _check_name(name: str, function: Callable[..., Any]) -> None:
     raise NarrowsError(f"{name}: neither an argument of {function.__name__}() nor a key of a machine (docs/machine-files.md)")
 
 
-def _arguments(function: Callable[..., Any], named: dict[str, Any], point: dict[str, Any]) -> dict[str, Any] | NarrowsError:
+def _arguments(
+    function: Callable[..., Any], named: dict[str, Any], point: dict[str, Any], resolved: dict[str, Machine | NarrowsError]
+) -> dict[str, Any] | NarrowsError:
     takes = inspect.signature(function).parameters
     # A function of anything takes everything as it is.
     direct = {name: value for name, value in point.items() if name in takes or "machine" not in takes}
@@ -216,25 +218,33 @@ def _arguments(function: Callable[..., Any], named: dict[str, Any], point: dict[
         base = arguments.get("machine", takes["machine"].default)
         if base is inspect.Parameter.empty or (base is None and not changes and "loggp" in arguments):
             return arguments
-        try:
-            with warnings.catch_warnings():
-                # The simulation says them once more.
-                warnings.simplefilter("ignore")
-                machine = as_machine("bxi-v2" if base is None else base)
-                arguments["machine"] = machine.set(changes) if changes else machine
-        except NarrowsError as error:
-            return error
+        # Most points share a machine with others.
+        words = repr((base._words if isinstance(base, Machine) else base, changes))
+        if words not in resolved:
+            resolved[words] = _resolve("bxi-v2" if base is None else base, changes)
+        machine = resolved[words]
+        if isinstance(machine, NarrowsError):
+            return machine
+        arguments["machine"] = machine
     for name, value in (("progress", False), ("quiet", True)):
         if name in takes:
             arguments.setdefault(name, value)
     return arguments
 
 
+def _resolve(base: Any, changes: dict[str, Any]) -> Machine | NarrowsError:
+    try:
+        machine = as_machine(base)
+        return machine.set(changes) if changes else machine
+    except NarrowsError as error:
+        return error
+
+
 def _plain(value: Any) -> Any:
     """A value as JSON has it: all of it that a result depends on."""
     match value:
         case Machine():
-            return {"machine": value.to_toml()}
+            return {"machine": hashlib.sha256(value.to_toml().encode()).hexdigest()}
         case str() | os.PathLike() if os.path.isfile(value):
             return {"file": os.fspath(value), "content": _content(os.path.abspath(value), os.stat(value).st_mtime_ns)}
         case None | str() | int() | float():
@@ -338,12 +348,12 @@ def _execute(function: Callable[..., Any], fixed: tuple[Any, ...], named: dict[s
     """One point, on a worker; a line of the journal."""
     begin = time.monotonic()
     try:
-        with warnings.catch_warnings(record=True) as heard:
-            # What cannot be kept fails here, as a point, not in the journal.
-            rows = json.loads(json.dumps(_rows(function(*fixed, **named)), default=_number))
+        value = function(*fixed, **named)
+        # What cannot be kept fails here, as a point, not in the journal.
+        rows = json.loads(json.dumps(_rows(value), default=_number))
     except Exception as error:  # noqa: BLE001 -- whatever it is, the other points go on.
         return {**_failure(key, error), "wall_s": time.monotonic() - begin}
-    said = list(dict.fromkeys(str(warning.message) for warning in heard))
+    said = value.warnings if isinstance(value, Result) else []
     return {"key": key, "status": "done", "error": None, "rows": rows, "warnings": said, "wall_s": time.monotonic() - begin}
 
 

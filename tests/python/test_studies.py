@@ -1,6 +1,7 @@
 """Machines, traffic, replays, live runs: what they give, and how they fail."""
 
 import doctest
+import json
 import os
 import pickle
 import signal
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -47,6 +49,20 @@ def test_a_machine_is_changed_in_a_copy() -> None:
     assert (tree["topology.k"], tree["nic.quick_ack"]) == (4, True)
     assert pickle.loads(pickle.dumps(tree)) == tree
     assert nw.machine("bxi-v2", network="flow")["network.kind"] == "flow"
+
+
+def test_warnings_are_said_where_the_simulation_is_asked_for(tmp_path: Path) -> None:
+    leaky = nw.machine("bxi-v2", nodes=4).set({"flow_control": "pfc", "network.buffer": "32 KiB", "network.pfc.xoff": "30 KiB"})
+    (text,) = leaky.warnings
+    assert "packets can be lost" in text and nw.machine("bxi-v2").warnings == []
+    with pytest.warns(nw.NarrowsWarning, match="packets can be lost") as heard:
+        assert nw.traffic(machine=leaky, load=0.2, **QUICK).warnings == [text]
+    assert [warning.filename for warning in heard] == [__file__]
+    # In a sweep they go into the journal.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        nw.sweep(nw.traffic, machine=leaky, points=[{"load": 0.2}], out=tmp_path, **QUICK).run()
+    assert json.loads((tmp_path / "journal.jsonl").read_text())["warnings"] == [text]
 
 
 def test_a_machine_file_is_read_back(tmp_path: Path) -> None:
