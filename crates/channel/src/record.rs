@@ -243,6 +243,28 @@ const TRIGGERED: u32 = 18;
 const QUERY: u32 = 19;
 const ATOMIC: u32 = 20;
 const SET_LIMITS: u32 = 21;
+const CALL: u32 = 22;
+
+/// Words of a call of the message layer.
+pub const CALL_WORDS: usize = 10;
+/// Words of a completion of the message layer.
+pub const COMPLETION_WORDS: usize = 7;
+
+/// What a rank asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Request {
+    /// Of its NIC.
+    Command(Command),
+    /// Of an endpoint of the message layer.
+    Call {
+        /// The endpoint's event queue.
+        eq: EqId,
+        /// The message layer knows what they mean.
+        words: [u64; CALL_WORDS],
+        /// The data, if their buffer is free at once.
+        payload: Option<Box<[u8]>>,
+    },
+}
 
 fn kind_of(command: &Command) -> u32 {
     match command {
@@ -299,6 +321,39 @@ fn ack_request(value: u32) -> Result<AckRequest, RecordError> {
         3 => Ok(AckRequest::OperationCompleted),
         _ => Err(RecordError::Field("ack")),
     }
+}
+
+/// Appends a call of the message layer, made at `time` (ps).
+pub fn encode_call(writer: &mut Writer<'_>, time: u64, eq: EqId, words: &[u64; CALL_WORDS], payload: Option<&[u8]>) -> Result<(), Full> {
+    writer.begin(time);
+    writer.word(pair(eq.0, u32::from(payload.is_some())));
+    words.iter().for_each(|&word| writer.word(word));
+    put_inline(writer, payload);
+    writer.end(CALL)
+}
+
+/// Reads the request at the start of `bytes`: its time (ps), what it is, and the bytes it took.
+pub fn decode_request(bytes: &[u8]) -> Result<(u64, Request, usize), RecordError> {
+    let (kind, time, mut reader, length) = Reader::begin(bytes)?;
+    if kind != CALL {
+        let (time, command, length) = decode_command(bytes)?;
+        return Ok((time, Request::Command(command), length));
+    }
+    let head = reader.word()?;
+    let mut words = [0; CALL_WORDS];
+    for word in &mut words {
+        *word = reader.word()?;
+    }
+    let payload = match head as u32 {
+        0 => None,
+        1 => {
+            let bytes = reader.word()?;
+            Some(Box::from(reader.bytes(bytes)?))
+        }
+        _ => return Err(RecordError::Field("payload")),
+    };
+    reader.end()?;
+    Ok((time, Request::Call { eq: EqId((head >> 32) as u32), words, payload }, length))
 }
 
 /// Appends `command`, written by its process at `time` (ps).
@@ -507,6 +562,7 @@ const COUNT: u32 = 2;
 const REPLY: u32 = 3;
 const WRITE: u32 = 4;
 const PUSH: u32 = 5;
+const COMPLETION: u32 = 6;
 
 /// A payload that a rank writes into the memory of another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -528,6 +584,13 @@ pub struct Push {
 pub enum Delivery<'a> {
     /// The NIC reports.
     Notice(Notice),
+    /// An endpoint of the message layer reports.
+    Completion {
+        /// Its event queue.
+        eq: EqId,
+        /// What.
+        words: [u64; COMPLETION_WORDS],
+    },
     /// Bytes for the rank's memory; the rank writes them itself, before it looks at later records.
     Write {
         /// Where.
@@ -567,6 +630,14 @@ pub fn encode_notice(writer: &mut Writer<'_>, time: u64, notice: &Notice) -> Res
         }
     };
     writer.end(kind)
+}
+
+/// Appends a completion that is visible from `time` (ps) on.
+pub fn encode_completion(writer: &mut Writer<'_>, time: u64, eq: EqId, words: &[u64; COMPLETION_WORDS]) -> Result<(), Full> {
+    writer.begin(time);
+    writer.word(u64::from(eq.0));
+    words.iter().for_each(|&word| writer.word(word));
+    writer.end(COMPLETION)
 }
 
 /// Appends bytes for the rank's memory.
@@ -632,6 +703,14 @@ pub fn decode_delivery(bytes: &[u8]) -> Result<(u64, Delivery<'_>, usize), Recor
                 _ => return Err(RecordError::Field("code")),
             };
             Delivery::Notice(Notice::Reply { ticket: (word >> 32) as u32, code, value: reader.word()? })
+        }
+        COMPLETION => {
+            let eq = EqId(reader.word32("eq")?);
+            let mut words = [0; COMPLETION_WORDS];
+            for word in &mut words {
+                *word = reader.word()?;
+            }
+            Delivery::Completion { eq, words }
         }
         WRITE => {
             let address = reader.word()?;
@@ -708,9 +787,7 @@ fn event_kind(value: u32) -> Result<EventKind, RecordError> {
 }
 
 fn fail_type(value: u32) -> Result<FailType, RecordError> {
-    use FailType::*;
-    const TYPES: [FailType; 8] = [Ok, Undeliverable, Dropped, PtDisabled, PermViolation, OpViolation, Segv, NoMatch];
-    TYPES.get(value as usize).copied().ok_or(RecordError::Field("fail"))
+    FailType::from_number(value).ok_or(RecordError::Field("fail"))
 }
 
 #[cfg(test)]

@@ -8,9 +8,9 @@
 
 use narrows_channel::layout::{INLINE_PAYLOAD, NOTICE_BYTES};
 use narrows_channel::map::Region;
-use narrows_channel::record::{Push, Writer, encode_notice, encode_push, encode_write};
+use narrows_channel::record::{COMPLETION_WORDS, Push, Writer, encode_completion, encode_notice, encode_push, encode_write};
 use narrows_nic::{Combine, Fault};
-use narrows_portals::{IOVEC_BYTES, Notice, Place, apply};
+use narrows_portals::{EqId, IOVEC_BYTES, Notice, Place, apply};
 use narrows_units::SimTime;
 use std::collections::VecDeque;
 use std::io;
@@ -36,6 +36,7 @@ enum Waiting {
     Notice(Notice),
     Write { address: u64, bytes: Box<[u8]> },
     Push { payload: u32, push: Push },
+    Completion { eq: EqId, words: [u64; COMPLETION_WORDS] },
 }
 
 #[derive(Debug, Default)]
@@ -45,6 +46,21 @@ struct RankMemory {
     writes: usize,
     /// It does nothing itself with what waits for it: see [`Memory::watch`].
     watched: bool,
+    /// Blocks of its endpoints, which are here and not in its process.
+    blocks: Vec<Vec<u8>>,
+}
+
+/// Addresses of such blocks: this bit, the number of the block, the place in it.
+const OURS: u64 = 1 << 63;
+const BLOCK_SHIFT: u32 = 40;
+
+impl RankMemory {
+    /// The bytes of a block of its endpoints.
+    fn own(&mut self, address: u64, length: u64) -> Option<&mut [u8]> {
+        let block = self.blocks.get_mut(((address & !OURS) >> BLOCK_SHIFT) as usize)?;
+        let start = (address & ((1 << BLOCK_SHIFT) - 1)) as usize;
+        block.get_mut(start..start.checked_add(length as usize)?)
+    }
 }
 
 /// The first `length` bytes of `buffer`, which may be longer: it is never cleared.
@@ -109,6 +125,40 @@ impl Memory {
     /// The process of `rank`.
     pub fn set_pid(&mut self, rank: u32, pid: u32) {
         self.ranks[rank as usize].pid = pid as i32;
+    }
+
+    /// A block of memory for an endpoint of `rank`; it stays until the end.
+    pub fn allocate(&mut self, rank: u32, length: u64) -> u64 {
+        let blocks = &mut self.ranks[rank as usize].blocks;
+        // Pages come when they are touched.
+        blocks.push(vec![0; length as usize]);
+        OURS | (blocks.len() as u64 - 1) << BLOCK_SHIFT
+    }
+
+    /// Copies from a block of an endpoint of `rank` to its own memory.
+    pub fn copy_out(&mut self, rank: u32, now: SimTime, from: u64, to: u64, length: u64) {
+        let Some(bytes) = self.ranks[rank as usize].own(from, length) else { return };
+        let mut bytes: Box<[u8]> = Box::from(&*bytes);
+        self.note_change(rank);
+        if length <= INLINE_PAYLOAD as u64 && !self.ranks[rank as usize].watched {
+            self.settle(rank, to, length, true);
+            self.wait(now, rank, Waiting::Write { address: to, bytes });
+            self.ranks[rank as usize].writes += 1;
+            return;
+        }
+        self.flush_writes(rank);
+        self.write(rank, to, bytes.as_mut_ptr(), length);
+    }
+
+    /// The rank is told what is complete.
+    pub fn complete(&mut self, now: SimTime, rank: u32, eq: EqId, words: [u64; COMPLETION_WORDS]) {
+        self.wait(now, rank, Waiting::Completion { eq, words });
+        self.touched.push(rank);
+    }
+
+    /// From when on it sees the first of what waits for it.
+    pub fn first_mail(&self, rank: u32) -> Option<SimTime> {
+        self.ranks[rank as usize].waiting.front().map(|&(time, _)| time)
     }
 
     fn slot(&mut self, payload: u32) -> &mut Payload {
@@ -268,6 +318,7 @@ impl Memory {
                 Waiting::Notice(notice) => encode_notice(&mut writer, time.as_ps(), notice),
                 Waiting::Write { address, bytes } => encode_write(&mut writer, time.as_ps(), *address, bytes),
                 Waiting::Push { push, .. } => encode_push(&mut writer, time.as_ps(), push),
+                Waiting::Completion { eq, words } => encode_completion(&mut writer, time.as_ps(), *eq, words),
             };
             if written.is_err() {
                 break;
@@ -354,6 +405,12 @@ impl narrows_sim::Processes for Memory {
         self.push_of(payload);
         let length = (length as usize).min(self.slot(payload).length);
         if length == 0 {
+            return Ok(());
+        }
+        if place.address & OURS != 0 {
+            let Memory { ranks, payloads, .. } = self;
+            let block = ranks[rank as usize].own(place.address, length as u64).ok_or(Fault)?;
+            block.copy_from_slice(&payloads[payload as usize].buffer[..length]);
             return Ok(());
         }
         // A rank does short writes itself when it wakes. It would die of one into memory that is not there.

@@ -22,8 +22,8 @@ impl Portals for Last {
         self.user_ptr = me.user_ptr;
         EntryId(0)
     }
-    fn me_unlink(&mut self, _: EntryId) -> ReplyCode {
-        ReplyCode::Ok
+    fn me_unlink(&mut self, _: EntryId) -> Option<ReplyCode> {
+        Some(ReplyCode::Ok)
     }
     fn me_search(&mut self, _: u32, _: SearchOperation, me: MatchEntry) {
         self.user_ptr = me.user_ptr;

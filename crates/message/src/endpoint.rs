@@ -36,7 +36,24 @@ pub struct Endpoint {
     pub(crate) parked_anew: bool,
     /// Entries that an operation still used when they should have gone.
     leftovers: Vec<EntryId>,
+    /// Entries that the NIC was told to unlink and that it has not answered for.
+    pub(crate) unlinking: Vec<(EntryId, Unlinking)>,
     searches: usize,
+}
+
+/// Why an entry is being unlinked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Unlinking {
+    /// The receive of this slot and generation is taken back, by the caller of this token.
+    Cancel(u32, u32, u64),
+    /// The multi-receive closes, see `multi.rs`.
+    Multi(u32, u32),
+    /// The receive gets a parked message.
+    Home(u32, u32, Message),
+    /// The overflow block is to be empty again.
+    Block(u32),
+    /// Its operations are all over.
+    Leftover,
 }
 
 /// What is open, by slot.
@@ -161,6 +178,7 @@ impl Endpoint {
             parked: VecDeque::new(),
             parked_anew: false,
             leftovers: Vec::new(),
+            unlinking: Vec::new(),
             searches: 0,
         }
     }
@@ -174,8 +192,100 @@ impl Endpoint {
     /// overflow blocks are, and which request numbers are free. Called where simulated time begins, because what
     /// happens before that is ordered by the host.
     pub fn renew(&mut self, portals: &mut impl Portals) {
-        self.overflow.renew(portals);
+        for (index, entry) in self.overflow.idle() {
+            self.start_unlinking(portals, entry, Unlinking::Block(index));
+        }
         self.requests.forget_order();
+    }
+
+    /// Takes the overflow blocks out of their lists: what still comes is not kept.
+    pub fn close(&mut self, portals: &mut impl Portals) {
+        for (_, entry) in self.overflow.idle() {
+            portals.me_unlink(entry);
+        }
+    }
+
+    /// Tells the NIC to unlink `entry`, and goes on when it has answered.
+    pub(crate) fn start_unlinking(&mut self, portals: &mut impl Portals, entry: EntryId, why: Unlinking) {
+        match portals.me_unlink(entry) {
+            Some(code) => {
+                self.go_on_unlinked(portals, entry, why, code);
+            }
+            None => self.unlinking.push((entry, why)),
+        }
+    }
+
+    /// The entry is being unlinked already.
+    pub(crate) fn is_unlinking(&self, entry: EntryId) -> bool {
+        self.unlinking.iter().any(|(other, _)| *other == entry)
+    }
+
+    /// The answer to an unlinking that [`Portals::me_unlink`] had no answer to yet.
+    pub fn unlinked(&mut self, portals: &mut impl Portals, entry: EntryId, code: ReplyCode) {
+        if let Some(at) = self.unlinking.iter().position(|(other, _)| *other == entry) {
+            let (_, why) = self.unlinking.remove(at);
+            if let Some((token, done)) = self.go_on_unlinked(portals, entry, why, code) {
+                self.answer_cancel(token, done);
+            }
+            if self.parked_anew {
+                self.rehome(portals);
+            }
+        }
+    }
+
+    /// What was being unlinked for goes on; whether a receive was taken back, if that was asked, and by which token.
+    fn go_on_unlinked(&mut self, portals: &mut impl Portals, entry: EntryId, why: Unlinking, code: ReplyCode) -> Option<(u64, bool)> {
+        match why {
+            Unlinking::Cancel(index, generation, token) => {
+                let receive = match self.requests.tenant_mut(index, generation) {
+                    Some(Request::Receive(posted)) if code == ReplyCode::Ok => Some(posted.receive),
+                    _ => None,
+                };
+                if let Some(receive) = receive {
+                    self.requests.remove(index);
+                    self.completions.push_back(cancelled(&receive, false));
+                }
+                return Some((token, receive.is_some()));
+            }
+            Unlinking::Multi(index, generation) => return self.multi_unlinked(portals, index, generation, entry, code),
+            Unlinking::Home(index, generation, message) => match self.requests.tenant_mut(index, generation) {
+                Some(Request::Receive(posted)) if code == ReplyCode::Ok => {
+                    let room = room_of(&posted.receive);
+                    self.deliver(portals, room, message, Some(index));
+                }
+                // A message was faster: another receive may take this one.
+                _ => self.park_first(message),
+            },
+            Unlinking::Block(index) => {
+                if code == ReplyCode::Ok {
+                    self.overflow.emptied(portals, index);
+                }
+            }
+            Unlinking::Leftover => {
+                if code == ReplyCode::InUse {
+                    self.leftovers.push(entry);
+                }
+            }
+        }
+        None
+    }
+
+    /// Says how [`Endpoint::cancel`] has ended.
+    fn answer_cancel(&mut self, token: u64, done: bool) {
+        self.completions.push_back(Completion {
+            kind: CompletionKind::Cancel,
+            queue: Queue::Tagged,
+            context: token,
+            buffer: 0,
+            length: 0,
+            full_length: 0,
+            tag: 0,
+            source: ProcessId::default(),
+            data: None,
+            status: if done { Status::Cancelled } else { Status::NoMessage },
+            released: false,
+            at_once: false,
+        });
     }
 
     /// Starts to send.
@@ -328,9 +438,10 @@ impl Endpoint {
         Ok((queue, message))
     }
 
-    /// Takes back the oldest receive of this context that has no message yet. True: a completion
-    /// with [`Status::Cancelled`] follows. False: there is none, or a message was faster.
-    pub fn cancel(&mut self, portals: &mut impl Portals, queue: Queue, context: u64) -> bool {
+    /// Takes back the oldest receive of this context that has no message yet, which completes as
+    /// [`Status::Cancelled`] then: `Some(true)`. `Some(false)`: there is none, or a message was faster. `None`: the NIC
+    /// must be asked; a completion of the kind [`CompletionKind::Cancel`] with `token` as its context will say it.
+    pub fn cancel(&mut self, portals: &mut impl Portals, queue: Queue, context: u64, token: u64) -> Option<bool> {
         let oldest = self
             .requests
             .iter()
@@ -341,18 +452,20 @@ impl Endpoint {
             })
             .min_by_key(|(_, age, _)| *age)
             .map(|(index, ..)| index);
-        let Some(index) = oldest else { return false };
-        match self.requests.get_mut(index) {
-            Some(Request::Receive(posted)) => {
-                let (entry, receive) = (posted.entry, posted.receive);
-                if portals.me_unlink(entry) != ReplyCode::Ok {
-                    return false;
-                }
-                self.requests.remove(index);
-                self.completions.push_back(cancelled(&receive, false));
-                true
+        let Some(index) = oldest else { return Some(false) };
+        let generation = self.requests.generation(index);
+        let Some(Request::Receive(posted)) = self.requests.get_mut(index) else { return self.cancel_multi(portals, index, token) };
+        let entry = posted.entry;
+        if self.is_unlinking(entry) {
+            return Some(false);
+        }
+        let why = Unlinking::Cancel(index, generation, token);
+        match portals.me_unlink(entry) {
+            Some(code) => self.go_on_unlinked(portals, entry, why, code).map(|(_, done)| done),
+            None => {
+                self.unlinking.push((entry, why));
+                None
             }
-            _ => self.cancel_multi(portals, index),
         }
     }
 
@@ -364,9 +477,9 @@ impl Endpoint {
     /// Portals library.
     pub fn event(&mut self, portals: &mut impl Portals, event: Event) {
         if !self.leftovers.is_empty() {
-            let mut entries = std::mem::take(&mut self.leftovers);
-            entries.retain(|&entry| portals.me_unlink(entry) == ReplyCode::InUse);
-            self.leftovers = entries;
+            for entry in std::mem::take(&mut self.leftovers) {
+                self.unlink(portals, entry);
+            }
         }
         match Owner::from_user_ptr(event.user_ptr) {
             // The failure of something that nobody waits for.
@@ -555,9 +668,7 @@ impl Endpoint {
 
     /// Unlinks an entry whose operations are all over; if the NIC still thinks otherwise, later.
     pub(crate) fn unlink(&mut self, portals: &mut impl Portals, entry: EntryId) {
-        if portals.me_unlink(entry) == ReplyCode::InUse {
-            self.leftovers.push(entry);
-        }
+        self.start_unlinking(portals, entry, Unlinking::Leftover);
     }
 
     /// First parked message from `source`.
@@ -734,8 +845,8 @@ mod tests {
         fn me_append(&mut self, _: u32, _: List, _: MatchEntry) -> EntryId {
             EntryId(0)
         }
-        fn me_unlink(&mut self, _: EntryId) -> ReplyCode {
-            ReplyCode::Ok
+        fn me_unlink(&mut self, _: EntryId) -> Option<ReplyCode> {
+            Some(ReplyCode::Ok)
         }
         fn me_search(&mut self, _: u32, _: SearchOperation, _: MatchEntry) {}
         fn put(&mut self, _: LocalBuffer, _: u64, _: bool, _: AckRequest, _: RemoteTarget, _: u64) {}
@@ -787,7 +898,7 @@ mod tests {
         assert_eq!(endpoint.receive(&mut Nothing, receive), Err(Again));
         assert_eq!(endpoint.peek(&mut Nothing, peek), Err(Again));
         assert_eq!(endpoint.send(&mut Nothing, send), Err(Again));
-        assert!(endpoint.cancel(&mut Nothing, Queue::Tagged, 1));
+        assert_eq!(endpoint.cancel(&mut Nothing, Queue::Tagged, 1, 0), Some(true));
         assert_eq!(endpoint.send(&mut Nothing, send), Ok(()));
     }
 }

@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `lib.rs` | the vocabulary: [`Send`], [`Receive`], [`Peek`], [`Completion`], and what is asked of a Portals library: [`Portals`] |
 //! | `endpoint.rs` | [`Endpoint`]: the calls, the events, both protocols |
+//! | `call.rs` | calls and completions as words, for an endpoint that lives in another process |
 //! | `multi.rs` | receive buffers that take many messages |
 //! | `overflow.rs` | blocks for unexpected messages |
 //! | `wire.rs` | match bits, header data, portal table entries |
@@ -56,6 +57,7 @@
 //! assert_eq!(endpoints[0].next_completion().unwrap().context, 100);
 //! ```
 
+mod call;
 mod endpoint;
 mod multi;
 mod overflow;
@@ -63,6 +65,7 @@ mod rendezvous;
 mod slab;
 mod wire;
 
+pub use call::{CALL_WORDS, COMPLETION_WORDS, Call, CallError};
 pub use endpoint::Endpoint;
 pub use wire::TAG_BITS;
 
@@ -155,8 +158,8 @@ pub enum ConfigError {
 pub trait Portals {
     /// Appends; the entry's id is chosen by the implementation.
     fn me_append(&mut self, pt: u32, list: List, me: MatchEntry) -> EntryId;
-    /// Unlinks now (waits for the answer).
-    fn me_unlink(&mut self, entry: EntryId) -> ReplyCode;
+    /// Unlinks. `None`: the answer comes later, to [`Endpoint::unlinked`].
+    fn me_unlink(&mut self, entry: EntryId) -> Option<ReplyCode>;
     /// Starts a search: one SEARCH or *_OVERFLOW event follows.
     fn me_search(&mut self, pt: u32, operation: SearchOperation, me: MatchEntry);
     /// PtlPut. `copy_now`: the library takes the bytes before it returns; what is longer than a PIO write is copied,
@@ -271,6 +274,9 @@ pub enum CompletionKind {
     Receive,
     /// [`Endpoint::peek`].
     Peek,
+    /// [`Endpoint::cancel`]: [`Status::Cancelled`] when the receive was taken back, whose own completion came before;
+    /// [`Status::NoMessage`] when there is none, or a message was faster.
+    Cancel,
 }
 
 /// How it ended.
