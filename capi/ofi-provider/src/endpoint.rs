@@ -458,7 +458,7 @@ impl Endpoint {
             return one_sided.event(&self.bound, shared, event);
         }
         if let Some(messages) = &mut self.messages {
-            messages.event(event);
+            messages.event(&port::completion(event));
         }
         self.drain(shared);
     }

@@ -9,7 +9,9 @@ use narrows_message::{
     UnknownClaim,
 };
 
-use crate::port::abi::{FullEvent, Handle};
+use narrows_portals::Event;
+
+use crate::port::abi::Handle;
 
 unsafe extern "C" {
     fn narrows_message_call(queue: Handle, words: *const u64, payload: *const u8, length: usize) -> c_int;
@@ -131,12 +133,8 @@ impl Messages {
     }
 
     /// An event of the queue.
-    pub fn event(&mut self, event: &FullEvent) {
-        // SAFETY: any bytes are a valid process.
-        let source = unsafe { event.initiator.phys };
-        let source = u64::from(source.nid) << 32 | u64::from(source.pid);
-        let words = [event.hdr_data, event.user_ptr as u64, event.start as u64, event.mlength, event.rlength, event.match_bits, source];
-        let completion = Completion::from_words(&words).expect("the message layer's own words");
+    pub fn event(&mut self, event: &Event) {
+        let completion = Completion::from_event(event).expect("the message layer's own events");
         self.searches -= usize::from(completion.kind == CompletionKind::Peek);
         self.open = self.open.saturating_sub(1);
         self.completions.push_back(completion);

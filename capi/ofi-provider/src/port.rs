@@ -1,20 +1,15 @@
-//! The Portals library beneath: the C functions of `libportals.so`, and the message layer's
-//! [`Portals`] on them.
+//! The Portals library beneath: the C functions of `libportals.so`.
 //!
 //! Each endpoint of the process has a block of portal table entries. The block's first index, the
 //! *base*, is part of the endpoint's address; endpoints talk to those of the same base, which is what
 //! ranks get that open their endpoints in the same order.
 
 use narrows_output::say;
-use std::collections::BTreeMap;
 use std::ffi::{c_int, c_long, c_uint, c_void};
 use std::mem::MaybeUninit;
 
-use narrows_message::{Portals, portal_table};
-use narrows_portals::{
-    AckRequest, AtomicOperation, Datatype, EntryId, EqId, Event, EventKind, FailType, List, LocalBuffer, MatchEntry, NID_ANY, PID_ANY,
-    ProcessId, RemoteTarget, ReplyCode, SearchOperation, md, me,
-};
+use narrows_message::portal_table;
+use narrows_portals::{AtomicOperation, Datatype, Event, EventKind, FailType, NID_ANY, PID_ANY, ProcessId, me};
 
 use crate::fi::{self, Errno};
 
@@ -39,7 +34,6 @@ unsafe extern "C" {
     fn PtlMDRelease(md: Handle) -> c_int;
     fn PtlMEAppend(ni: Handle, pt: u32, me: *const MatchListEntry, list: c_uint, user: *mut c_void, handle: *mut Handle) -> c_int;
     fn PtlMEUnlink(me: Handle) -> c_int;
-    fn PtlMESearch(ni: Handle, pt: u32, me: *const MatchListEntry, operation: c_uint, user: *mut c_void) -> c_int;
     fn PtlPut(
         md: Handle,
         local_offset: u64,
@@ -470,5 +464,21 @@ impl Port {
             PtlEQFree(self.queue);
         }
     }
+}
 
+/// An event of the queue of messages, which is a completion ([`narrows_message::Completion::from_event`]).
+pub fn completion(event: &FullEvent) -> Event {
+    // SAFETY: any bytes are a valid process.
+    let initiator = unsafe { event.initiator.phys };
+    Event {
+        fail: FailType::from_number(event.ni_fail_type).unwrap_or(FailType::Undeliverable),
+        initiator: ProcessId { nid: initiator.nid, pid: initiator.pid },
+        start: event.start as u64,
+        user_ptr: event.user_ptr as u64,
+        hdr_data: event.hdr_data,
+        match_bits: event.match_bits,
+        rlength: event.rlength,
+        mlength: event.mlength,
+        ..Event::blank(EventKind::Send)
+    }
 }

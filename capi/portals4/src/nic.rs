@@ -48,9 +48,7 @@ pub trait Nic {
     /// Hands a command to the NIC.
     fn submit(&mut self, command: Command);
     /// Calls the endpoint of the message layer with this event queue; the data, if their buffer is free at once.
-    fn call(&mut self, eq: EqId, call: Call, payload: Option<Box<[u8]>>) {
-        let _ = (eq, call, payload);
-    }
+    fn call(&mut self, eq: EqId, call: Call, payload: Option<Box<[u8]>>);
     /// A number for a command that is answered.
     fn ticket(&mut self) -> u32;
     /// Waits for that answer: the result, and what a query asked for.

@@ -247,8 +247,6 @@ const CALL: u32 = 22;
 
 /// Words of a call of the message layer.
 pub const CALL_WORDS: usize = 10;
-/// Words of a completion of the message layer.
-pub const COMPLETION_WORDS: usize = 7;
 
 /// What a rank asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -562,7 +560,6 @@ const COUNT: u32 = 2;
 const REPLY: u32 = 3;
 const WRITE: u32 = 4;
 const PUSH: u32 = 5;
-const COMPLETION: u32 = 6;
 
 /// A payload that a rank writes into the memory of another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -584,13 +581,6 @@ pub struct Push {
 pub enum Delivery<'a> {
     /// The NIC reports.
     Notice(Notice),
-    /// An endpoint of the message layer reports.
-    Completion {
-        /// Its event queue.
-        eq: EqId,
-        /// What.
-        words: [u64; COMPLETION_WORDS],
-    },
     /// Bytes for the rank's memory; the rank writes them itself, before it looks at later records.
     Write {
         /// Where.
@@ -630,14 +620,6 @@ pub fn encode_notice(writer: &mut Writer<'_>, time: u64, notice: &Notice) -> Res
         }
     };
     writer.end(kind)
-}
-
-/// Appends a completion that is visible from `time` (ps) on.
-pub fn encode_completion(writer: &mut Writer<'_>, time: u64, eq: EqId, words: &[u64; COMPLETION_WORDS]) -> Result<(), Full> {
-    writer.begin(time);
-    writer.word(u64::from(eq.0));
-    words.iter().for_each(|&word| writer.word(word));
-    writer.end(COMPLETION)
 }
 
 /// Appends bytes for the rank's memory.
@@ -703,14 +685,6 @@ pub fn decode_delivery(bytes: &[u8]) -> Result<(u64, Delivery<'_>, usize), Recor
                 _ => return Err(RecordError::Field("code")),
             };
             Delivery::Notice(Notice::Reply { ticket: (word >> 32) as u32, code, value: reader.word()? })
-        }
-        COMPLETION => {
-            let eq = EqId(reader.word32("eq")?);
-            let mut words = [0; COMPLETION_WORDS];
-            for word in &mut words {
-                *word = reader.word()?;
-            }
-            Delivery::Completion { eq, words }
         }
         WRITE => {
             let address = reader.word()?;
@@ -876,6 +850,17 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn calls_survive_the_area(eq in any::<u32>(), words in any::<[u64; CALL_WORDS]>(), payload in prop::option::of(prop::collection::vec(any::<u8>(), 0..300))) {
+            let mut area = vec![0u8; 1024];
+            let mut writer = Writer::new(&mut area, 0);
+            encode_call(&mut writer, 77, EqId(eq), &words, payload.as_deref()).unwrap();
+            let used = writer.used();
+            let payload = payload.map(Vec::into_boxed_slice);
+            prop_assert_eq!(decode_request(&area), Ok((77, Request::Call { eq: EqId(eq), words, payload }, used)));
+            prop_assert!(decode_request(&area[..used - 8]).is_err());
+        }
+
         #[test]
         fn puts_survive_the_area(payload in prop::option::of(prop::collection::vec(any::<u8>(), 0..300)), length in 0u64..1 << 40) {
             let length = payload.as_ref().map_or(length, |p| p.len() as u64);

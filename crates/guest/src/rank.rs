@@ -22,7 +22,7 @@ use crate::{threads, turns};
 use narrows_channel::handover::{self, Turn};
 use narrows_channel::layout::{EPOCH_PS, reason, state};
 use narrows_channel::map::Region;
-use narrows_channel::record::{COMPLETION_WORDS, Delivery, Full, Push, Writer, each_delivery, encode_call, encode_command};
+use narrows_channel::record::{Delivery, Full, Push, Writer, each_delivery, encode_call, encode_command};
 use narrows_channel::{Mapping, MappingError, RankHeader, Settings};
 use narrows_message::Call;
 use narrows_mpicalls::Class;
@@ -515,7 +515,6 @@ impl Rank {
         let area = unsafe { self.region.notice_area() };
         let taken = each_delivery(&area[..used], |time, delivery| match delivery {
             Delivery::Notice(notice) => self.notices.push_back((time, notice)),
-            Delivery::Completion { eq, words } => self.notices.push_back((time, Notice::Event { eq, event: completion_event(words) })),
             // SAFETY: the address and its extent come from an entry or a get that this
             // process itself gave to the NIC, which never writes beyond them.
             Delivery::Write { address, bytes } => unsafe {
@@ -595,20 +594,6 @@ impl Rank {
             self.leave_clock();
             threads::reached(time);
         }
-    }
-}
-
-/// The words of a completion in the fields of an event: what the queue of an endpoint holds.
-fn completion_event([head, context, buffer, length, full_length, tag, source]: [u64; COMPLETION_WORDS]) -> Event {
-    Event {
-        hdr_data: head,
-        user_ptr: context,
-        start: buffer,
-        mlength: length,
-        rlength: full_length,
-        match_bits: tag,
-        initiator: ProcessId { nid: (source >> 32) as u32, pid: source as u32 },
-        ..Event::blank(EventKind::Send)
     }
 }
 

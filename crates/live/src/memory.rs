@@ -8,9 +8,9 @@
 
 use narrows_channel::layout::{INLINE_PAYLOAD, NOTICE_BYTES};
 use narrows_channel::map::Region;
-use narrows_channel::record::{COMPLETION_WORDS, Push, Writer, encode_completion, encode_notice, encode_push, encode_write};
+use narrows_channel::record::{Push, Writer, encode_notice, encode_push, encode_write};
 use narrows_nic::{Combine, Fault};
-use narrows_portals::{EqId, IOVEC_BYTES, Notice, Place, apply};
+use narrows_portals::{IOVEC_BYTES, Notice, Place, apply};
 use narrows_units::SimTime;
 use std::collections::VecDeque;
 use std::io;
@@ -36,7 +36,6 @@ enum Waiting {
     Notice(Notice),
     Write { address: u64, bytes: Box<[u8]> },
     Push { payload: u32, push: Push },
-    Completion { eq: EqId, words: [u64; COMPLETION_WORDS] },
 }
 
 #[derive(Debug, Default)]
@@ -150,15 +149,18 @@ impl Memory {
         self.write(rank, to, bytes.as_mut_ptr(), length);
     }
 
-    /// The rank is told what is complete.
-    pub fn complete(&mut self, now: SimTime, rank: u32, eq: EqId, words: [u64; COMPLETION_WORDS]) {
-        self.wait(now, rank, Waiting::Completion { eq, words });
-        self.touched.push(rank);
-    }
-
     /// From when on it sees the first of what waits for it.
     pub fn first_mail(&self, rank: u32) -> Option<SimTime> {
         self.ranks[rank as usize].waiting.front().map(|&(time, _)| time)
+    }
+
+    /// For tests: the notices that wait, and the time of the last.
+    #[cfg(test)]
+    pub fn take_mail(&mut self, rank: u32) -> (SimTime, Vec<Notice>) {
+        let waiting = std::mem::take(&mut self.ranks[rank as usize].waiting);
+        let last = waiting.back().map_or(SimTime::ZERO, |&(time, _)| time);
+        let notices = waiting.into_iter().filter_map(|(_, what)| if let Waiting::Notice(notice) = what { Some(notice) } else { None });
+        (last, notices.collect())
     }
 
     fn slot(&mut self, payload: u32) -> &mut Payload {
@@ -318,7 +320,6 @@ impl Memory {
                 Waiting::Notice(notice) => encode_notice(&mut writer, time.as_ps(), notice),
                 Waiting::Write { address, bytes } => encode_write(&mut writer, time.as_ps(), *address, bytes),
                 Waiting::Push { push, .. } => encode_push(&mut writer, time.as_ps(), push),
-                Waiting::Completion { eq, words } => encode_completion(&mut writer, time.as_ps(), *eq, words),
             };
             if written.is_err() {
                 break;

@@ -397,11 +397,13 @@ impl Run<'_> {
                     Err(error) => return Err(self.failure(1, format!("{} gave a broken command: {error}", self.name(rank)))),
                 };
                 match request {
+                    Request::Command(command) if self.world.processes().is_ours(rank, &command) => {
+                        return Err(self.failure(1, format!("{} gave a command that meddles with its messages", self.name(rank))));
+                    }
                     Request::Command(command) => self.world.submit(rank, SimTime(time), command),
                     Request::Call { eq, words, payload } => {
-                        let called = self.world.request(rank, |ranks, requests| {
-                            ranks.call(rank, SimTime(time), (eq, words, payload), requests)
-                        });
+                        let called =
+                            self.world.request(rank, |ranks, requests| ranks.call(rank, SimTime(time), (eq, words, payload), requests));
                         if let Err(error) = called {
                             return Err(self.failure(1, format!("{} made a broken call: {error}", self.name(rank))));
                         }
@@ -432,7 +434,7 @@ impl Run<'_> {
                 _ => Attention::Absent,
             };
             let clock = SimTime(header.clock.load(Relaxed));
-            self.world.request(rank, |ranks, requests| ranks.looks(rank, clock, attention, requests));
+            self.world.request(rank, |ranks, requests| ranks.parks(rank, clock, attention, requests));
             self.world.processes().take_touched(&mut Vec::new());
             let state = &mut self.ranks[rank as usize];
             if let Some(time) = self.world.processes().first_mail(rank).filter(|_| !full) {

@@ -7,7 +7,7 @@ use crate::slab::Slab;
 use crate::wire::{self, ANNOUNCED, Owner, TAG_MASK};
 use crate::{
     Again, Completes, Completion, CompletionKind, MessageConfig, Peek, Pending, PendingRequest, Portals, Queue, Receive, Send, Status,
-    UnknownClaim, Waiting,
+    Stray, UnknownClaim, Waiting,
 };
 use narrows_portals::{
     AckRequest, EntryId, EqId, Event, EventKind, FailType, List, LocalBuffer, MatchEntry, NID_ANY, PID_ANY, ProcessId, RemoteTarget,
@@ -469,13 +469,36 @@ impl Endpoint {
         }
     }
 
+    /// The event only completes something: [`Endpoint::event`] needs no command and no copy for it, so it does not
+    /// matter when the process looks at it.
+    pub fn only_completes(&self, event: &Event) -> bool {
+        if !self.leftovers.is_empty() || self.parked_anew {
+            return false;
+        }
+        match Owner::from_user_ptr(event.user_ptr) {
+            None => true,
+            Some(Owner::Request(index, generation)) => match self.requests.tenant(index, generation) {
+                Some(Request::Receive(_)) => event.match_bits & ANNOUNCED == 0 && event.kind != EventKind::PutOverflow,
+                Some(Request::Send(open)) => match open.stage {
+                    Stage::Sending { .. } => true,
+                    Stage::Offered { .. } => open.send.length <= self.config.max_portals_message,
+                    Stage::Announced => false,
+                },
+                Some(Request::Transfer(transfer)) => transfer.only_completes(),
+                Some(Request::Peek(_)) => true,
+                Some(Request::Multi(_)) | None => false,
+            },
+            Some(Owner::Control | Owner::Block(_) | Owner::Multi(..) | Owner::Fence(..)) => false,
+        }
+    }
+
     /// One event of the event queue, in the order in which it came.
     ///
-    /// # Panics
+    /// # Errors
     ///
-    /// When the event cannot be: a request that is not open. That is a bug of this crate or of the
-    /// Portals library.
-    pub fn event(&mut self, portals: &mut impl Portals, event: Event) {
+    /// [`Stray`] when the event cannot be: it names a request that is not open. The process that sent it, or the
+    /// Portals library, is broken.
+    pub fn event(&mut self, portals: &mut impl Portals, event: Event) -> Result<(), Stray> {
         if !self.leftovers.is_empty() {
             for entry in std::mem::take(&mut self.leftovers) {
                 self.unlink(portals, entry);
@@ -484,7 +507,7 @@ impl Endpoint {
         match Owner::from_user_ptr(event.user_ptr) {
             // The failure of something that nobody waits for.
             None => {}
-            Some(Owner::Control) => self.control(portals, &event),
+            Some(Owner::Control) => self.control(portals, &event)?,
             Some(Owner::Block(index)) => match event.kind {
                 EventKind::AutoUnlink => self.overflow.unlinked(portals, index),
                 EventKind::AutoFree => self.overflow.freed(index),
@@ -493,27 +516,25 @@ impl Endpoint {
             Some(Owner::Multi(index, generation)) => self.multi_event(portals, index, generation, &event),
             // A multi-receive stays open while its fence is under way.
             Some(Owner::Fence(index, _)) => self.fence_passed(portals, index),
-            Some(Owner::Request(index, generation)) => {
-                let request = self.requests.tenant_mut(index, generation);
-                match request.unwrap_or_else(|| panic!("no open request for {event:?}")) {
-                    Request::Send(_) => self.send_event(portals, index, &event),
-                    Request::Receive(posted) => {
-                        let receive = posted.receive;
-                        self.receive_event(portals, index, &receive, &event);
-                    }
-                    Request::Transfer(_) => self.transfer_event(portals, index, &event),
-                    Request::Peek(peek) => {
-                        let peek = *peek;
-                        self.requests.remove(index);
-                        self.peek_event(&peek, &event);
-                    }
-                    Request::Multi(_) => panic!("{event:?} is not of a multi-receive"),
+            Some(Owner::Request(index, generation)) => match self.requests.tenant_mut(index, generation).ok_or(Stray(event))? {
+                Request::Send(_) => self.send_event(portals, index, &event),
+                Request::Receive(posted) => {
+                    let receive = posted.receive;
+                    self.receive_event(portals, index, &receive, &event);
                 }
-            }
+                Request::Transfer(_) => self.transfer_event(portals, index, &event),
+                Request::Peek(peek) => {
+                    let peek = *peek;
+                    self.requests.remove(index);
+                    self.peek_event(&peek, &event);
+                }
+                Request::Multi(_) => return Err(Stray(event)),
+            },
         }
         if self.parked_anew {
             self.rehome(portals);
         }
+        Ok(())
     }
 
     fn send_event(&mut self, portals: &mut impl Portals, index: u32, event: &Event) {

@@ -10,7 +10,8 @@
 //! |---|---|
 //! | `lib.rs` | the vocabulary: [`Send`], [`Receive`], [`Peek`], [`Completion`], and what is asked of a Portals library: [`Portals`] |
 //! | `endpoint.rs` | [`Endpoint`]: the calls, the events, both protocols |
-//! | `call.rs` | calls and completions as words, for an endpoint that lives in another process |
+//! | `host.rs` | [`Host`]: the endpoints of a process that lives elsewhere |
+//! | `call.rs` | [`Call`]: what such a process asks for |
 //! | `multi.rs` | receive buffers that take many messages |
 //! | `overflow.rs` | blocks for unexpected messages |
 //! | `wire.rs` | match bits, header data, portal table entries |
@@ -59,18 +60,20 @@
 
 mod call;
 mod endpoint;
+mod host;
 mod multi;
 mod overflow;
 mod rendezvous;
 mod slab;
 mod wire;
 
-pub use call::{CALL_WORDS, COMPLETION_WORDS, Call, CallError};
+pub use call::{CALL_WORDS, Call, CallError};
 pub use endpoint::Endpoint;
+pub use host::{Host, Library, News};
 pub use wire::TAG_BITS;
 
 use narrows_portals::{
-    AckRequest, EntryId, FailType, List, LocalBuffer, MatchEntry, ProcessId, RemoteTarget, ReplyCode, SearchOperation, pt,
+    AckRequest, EntryId, Event, FailType, List, LocalBuffer, MatchEntry, ProcessId, RemoteTarget, ReplyCode, SearchOperation, pt,
 };
 
 /// How long messages travel.
@@ -328,6 +331,11 @@ pub struct Completion {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("too many open requests; process events and try again")]
 pub struct Again;
+
+/// An event that belongs to nothing that is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("an event that belongs to no open message: {0:?}")]
+pub struct Stray(pub Event);
 
 /// There is no claimed message of this context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -300,7 +300,7 @@ impl World {
             Op::Event { at, count } => {
                 for _ in 0..count {
                     if let Some(event) = self.fabric.take(at) {
-                        self.endpoints[at].event(&mut self.fabric.process(at), event);
+                        self.endpoints[at].event(&mut self.fabric.process(at), event).unwrap();
                         self.completions(at);
                     }
                 }
@@ -348,7 +348,7 @@ impl World {
             for at in 0..4 {
                 while let Some(event) = self.fabric.take(at) {
                     moved = true;
-                    self.endpoints[at].event(&mut self.fabric.process(at), event);
+                    self.endpoints[at].event(&mut self.fabric.process(at), event).unwrap();
                 }
                 self.completions(at);
             }

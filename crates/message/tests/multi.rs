@@ -174,7 +174,7 @@ fn step(fabric: &mut Fabric, endpoints: &mut [narrows_message::Endpoint], random
         if random.below(2) == 0
             && let Some(event) = fabric.take(rank)
         {
-            endpoint.event(&mut fabric.process(rank), event);
+            endpoint.event(&mut fabric.process(rank), event).unwrap();
             moved = true;
         }
     }

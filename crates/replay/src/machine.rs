@@ -661,7 +661,8 @@ impl Rank {
                     }
                 };
                 if let Some(endpoint) = &mut self.endpoint {
-                    endpoint.event(&mut Self::port(&mut self.clock, &mut self.library, index, desk), event);
+                    let port = &mut Self::port(&mut self.clock, &mut self.library, index, desk);
+                    endpoint.event(port, event).expect("replayed ranks only send what their message layers do");
                 }
                 self.complete(index, desk)?;
             } else {

@@ -378,7 +378,7 @@ impl Fabric {
     pub fn drain(&mut self, rank: usize, endpoint: &mut Endpoint) -> bool {
         let mut any = false;
         while let Some(event) = self.take(rank) {
-            endpoint.event(&mut self.process(rank), event);
+            endpoint.event(&mut self.process(rank), event).unwrap();
             any = true;
         }
         any
