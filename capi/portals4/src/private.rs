@@ -110,8 +110,8 @@ pub extern "C" fn narrows_idle_poll() -> c_int {
 }
 
 /// Calls the endpoint of the message layer that has this event queue, whose events are its completions. `words`: a
-/// [`Call`]; `payload`: the data, or null if their buffer is not free at once. A cancelling waits for its result: 1 when
-/// the receive was taken back, 0 when not. Negative: a return code of Portals.
+/// [`Call`]; `payload`: the data, or null if their buffer is not free at once. A cancelling waits for its result: 1
+/// when the receive was taken back, 0 when not. Negative: a return code of Portals.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn narrows_message_call(eq_handle: Handle, words: *const u64, payload: *const u8, length: usize) -> c_int {
     let mut done = 0;

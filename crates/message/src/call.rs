@@ -1,5 +1,5 @@
-//! Calls as 64-bit words, and completions as events: the endpoint of a live rank is in the simulator, its callers are in
-//! the rank's process.
+//! Calls as 64-bit words, and completions as events: the endpoint of a live rank is in the simulator, its callers are
+//! in the rank's process.
 
 use crate::{Completes, Completion, CompletionKind, Peek, Queue, Receive, Send, Status};
 use narrows_portals::{Event, EventKind, FailType, ProcessId};
