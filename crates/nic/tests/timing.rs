@@ -83,6 +83,23 @@ fn an_idle_put_of_8_bytes_is_the_sum_of_the_documented_stages() {
     assert_eq!(seen(&sim, 0, EventKind::Ack, begin), ack);
 }
 
+/// Who looks at its memory finds the data when they have crossed PCIe, before the event; but an atomic behind them.
+#[test]
+fn data_are_in_memory_when_they_are_through_pcie() {
+    let mut sim = sim();
+    let begin = sim.clock;
+    sim.fill(0, 0, 8, 3);
+    sim.put(0, 2, 0, 8, AckRequest::None);
+    let s = stages(&sim);
+    let there = begin + s.command() + s.arrival(8, 1) + s.config.pcie_latency;
+    sim.run_until(there - SimTime(1));
+    assert_eq!(sim.world.memory[2][..8], [0; 8]);
+    sim.run_until(there);
+    sim.check(2, 0, 8, 3);
+    assert!(!sim.world.seen.iter().any(|(_, of, notice)| of.0 == 2 && matches!(notice, Notice::Event { .. })));
+    sim.check_idle();
+}
+
 #[test]
 fn a_put_of_0_bytes_writes_no_payload() {
     let mut sim = sim();

@@ -14,6 +14,8 @@ pub(super) enum Due {
     Command,
     /// The first write in the queue is in the host's memory.
     Write,
+    /// The first data in the queue are in the host's memory.
+    Data,
     /// The transmit pipeline takes a message.
     Transmit(u32, Role),
     /// The transmit pipeline is free.
@@ -53,6 +55,7 @@ impl Due {
             Due::Landed(message, role) => (4, role as u32, message),
             Due::Retry(process, pt) => (5, pt, process),
             Due::Fired => (6, 0, 0),
+            Due::Data => (8, 0, 0),
             Due::Sent(role) => (7, role as u32, 0),
         };
         Event((kind << 56) | (u64::from(middle) << 32) | u64::from(low))
@@ -70,6 +73,7 @@ impl Due {
             4 => Due::Landed(low, role),
             5 => Due::Retry(low, middle),
             6 => Due::Fired,
+            8 => Due::Data,
             7 => Due::Sent(role),
             _ => return None,
         })

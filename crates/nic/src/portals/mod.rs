@@ -16,7 +16,7 @@ use std::sync::Arc;
 use narrows_engine::{Slab, WordMap};
 use narrows_portals::{
     AckRequest, Atomic, Command, CtId, EqId, FailType, INTERFACES, IOVEC_BYTES, Limits, List, LocalBuffer, MatchEntry, NO_TICKET, Notice,
-    ProcessId, Register, RemoteTarget, ReplyCode, md, me,
+    Place, ProcessId, Register, RemoteTarget, ReplyCode, md, me,
 };
 use narrows_units::{Bytes, SimTime};
 
@@ -26,7 +26,7 @@ use crate::config::{NicConfig, PcieDetail, Transmit};
 use crate::counters::By;
 use crate::error::{CommandError, Refusal};
 use crate::kind::{Directory, Nic};
-use crate::out::{Combine, Event, Out, Process};
+use crate::out::{Combine, Event, Out, PayloadId, Process};
 use crate::pipeline::{Durations, Stages};
 use crate::portal::{Interface, Kind, MAX_PT_INDEX, Operation, Sink, Status, reply};
 use crate::statistics::Statistics;
@@ -44,6 +44,9 @@ struct Engine {
     stages: Stages,
     commands: VecDeque<(u32, Command)>,
     writes: VecDeque<(Process, Notice)>,
+    /// Data of puts on their way over PCIe, and how many of them were written before their time.
+    data: VecDeque<Written>,
+    hurried: u32,
     /// Triggered operations whose time has come.
     fired: VecDeque<(u32, Command)>,
     /// Requests that the target's end-to-end layer has not acknowledged.
@@ -57,6 +60,15 @@ struct Engine {
     queued: [VecDeque<u32>; 2],
     sending: [bool; 2],
     statistics: Statistics,
+}
+
+/// Data on their way into memory.
+#[derive(Clone, Copy, Debug)]
+struct Written {
+    payload: PayloadId,
+    process: Process,
+    place: Place,
+    length: u64,
 }
 
 /// A process of the node.
@@ -160,6 +172,14 @@ macro_rules! interface {
     }};
 }
 use interface;
+
+impl Written {
+    fn deliver(&self, out: &mut impl Out<Portals>) {
+        let written = out.deliver(self.payload, self.process, self.place, self.length);
+        debug_assert!(written.is_ok(), "what may fail is written at once");
+        out.release(self.payload);
+    }
+}
 
 impl Portals {
     /// The NICs of these nodes of a machine.
@@ -269,6 +289,7 @@ impl Portals {
     pub fn trim(&mut self) {
         self.engine.commands.shrink_to_fit();
         self.engine.writes.shrink_to_fit();
+        self.engine.data.shrink_to_fit();
     }
 
     /// The number of a process on this node.
@@ -505,6 +526,12 @@ impl Nic for Portals {
             Due::Write => {
                 if let Some((process, notice)) = self.engine.writes.pop_front() {
                     out.notify(process, notice);
+                }
+            }
+            Due::Data if self.engine.hurried > 0 => self.engine.hurried -= 1,
+            Due::Data => {
+                if let Some(written) = self.engine.data.pop_front() {
+                    written.deliver(out);
                 }
             }
             Due::Transmit(message, role) => self.read(now, message, role, out),

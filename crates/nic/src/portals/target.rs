@@ -6,7 +6,7 @@ use narrows_portals::FailType;
 use narrows_units::{Bytes, SimTime};
 
 use super::message::{Due, Header, Incoming, Phase, Request, Response, Role};
-use super::{COMPUTE_RESPONSE, Port, Portals, interface, token};
+use super::{COMPUTE_RESPONSE, Port, Portals, Written, interface, token};
 use crate::out::{Departure, Fault, Out};
 use crate::portal::{Arrival, Kind};
 
@@ -145,6 +145,18 @@ impl Portals {
         {
             self.engine.statistics.bytes_received += landing.mlength;
             let process = self.locals[this.process as usize].process;
+            if this.request.combine.is_none() && !landing.place.may_fault && out.has_bytes(payload) {
+                // Who looks at its memory sees the data when they have crossed PCIe, before the event.
+                self.incoming.at_mut(message).request.payload = None;
+                self.engine.data.push_back(Written { payload, process, place: landing.place, length: landing.mlength });
+                out.schedule(now + self.common.config.pcie_latency, self.node, Due::Data.encode());
+                return self.complete(now, message, out);
+            }
+            // What has landed before must not overwrite this.
+            for earlier in self.engine.data.drain(..) {
+                self.engine.hurried += 1;
+                earlier.deliver(out);
+            }
             let written: Result<(), Fault> = match &this.request.combine {
                 None => out.deliver(payload, process, landing.place, landing.mlength),
                 Some(combine) => out.combine(payload, process, landing.place, landing.mlength, combine),
