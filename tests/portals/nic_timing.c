@@ -1,7 +1,7 @@
 /*
  * What the NIC's and PCIe's model makes of puts and gets between two nodes: one way (half of a ping-pong), time per
- * streamed put, put with its acknowledgement, get. The table in docs/validation.md; tests/run_portals.py compares it with
- * sums of stages.
+ * streamed put, put with its acknowledgement, get. The table in docs/validation.md; tests/run_portals.py compares it
+ * with sums of stages.
  *
  *   narrows run -n 2 --machine bxi-v2 --compute none -- ./nic_timing [volatile]
  */

@@ -71,8 +71,8 @@ pub(crate) fn acknowledgement(md: &Descriptor, ack_req: c_uint) -> Outcome<AckRe
 }
 
 /// The data, when they travel with the command: those of volatile operations, whose buffer is free at once, also beyond
-/// the limit that is promised, up to what the message layer asks for. A volatile operation that is longer is legal, only
-/// not volatile. All others are left to the NIC, which reads what is longer than a command has room for by DMA.
+/// the limit that is promised, up to what the message layer asks for. A volatile operation that is longer is legal,
+/// only not volatile. All others are left to the NIC, which reads what is longer than a command has room for by DMA.
 pub(crate) fn taken(nic: &dyn Nic, md: &Descriptor, local: &LocalBuffer, length: u64, max_volatile: u64) -> Option<Box<[u8]>> {
     let volatile = md.options & md::VOLATILE != 0 && length <= max_volatile.max(nic.limits().inject_limit);
     (volatile && length > 0 && md.segments == 0).then(|| {

@@ -32,8 +32,8 @@ fn an_incast_shares_to_one_nth() {
     }
 }
 
-/// Two messages of ten packets each to two nodes: by turns, or in order, where the first one has the time of ten packets.
-/// What the NIC has without reading, here a header, passes either way.
+/// Two messages of ten packets each to two nodes: by turns, or in order, where the first one has the time of ten
+/// packets. What the NIC has without reading, here a header, passes either way.
 #[test]
 fn messages_take_turns_or_go_one_behind_the_other() {
     let tree = FatTree::k_ary_n_tree(4, 2).unwrap();

@@ -180,8 +180,8 @@ fn what_the_library_took_but_is_longer_than_pio_is_read_by_dma() {
     assert_eq!(sim.world.memory[2][..409], [7; 409]);
 }
 
-/// Around every threshold: what a command has room for, what PIO takes (of volatile descriptors, whose bytes the library
-/// takes), and DMA for the rest. Without match bits there is room for 8 bytes more.
+/// Around every threshold: what a command has room for, what PIO takes (of volatile descriptors, whose bytes the
+/// library takes), and DMA for the rest. Without match bits there is room for 8 bytes more.
 #[test]
 fn volatile_or_not_a_put_is_the_sum_of_its_stages_on_both_kinds_of_interfaces() {
     for (pt, inside, pio) in [(PT, 8, 408), (PT_PER_INTERFACE + PT, 16, 416)] {
@@ -413,8 +413,8 @@ fn a_get_keeps_its_place_in_the_window_until_its_data_are_back() {
     sim.check_idle();
 }
 
-/// Requests of three processes of a node to two nodes of three processes each, all at once: how many are on the way to one
-/// of the nodes, at most.
+/// Requests of three processes of a node to two nodes of three processes each, all at once: how many are on the way to
+/// one of the nodes, at most.
 fn most_in_flight(limits: NicConfig, get: bool) -> usize {
     let mut sim = Sim::ready(NicConfig { put_occupancy: SimTime::ZERO, get_occupancy: SimTime::ZERO, ..limits }, 3, 3, 0);
     for process in 3..9 {

@@ -1,6 +1,8 @@
 //! What NICs send. Per node and virtual network, messages that come out of host memory take turns, packet by packet, in
-//! reading over the node's PCIe, or go one behind the other ([`in_order`](crate::NetworkConfig::in_order)); up to [`read_window`](crate::NetworkConfig::read_window) packets are read or being
-//! read, and one is sent when the first of it was ([`pcie_packet`](crate::NetworkConfig::pcie_packet)). Messages that the NIC already has take turns among themselves, and the two kinds alternate on the host link.
+//! reading over the node's PCIe, or go one behind the other ([`in_order`](crate::NetworkConfig::in_order)); up to
+//! [`read_window`](crate::NetworkConfig::read_window) packets are read or being read, and one is sent when the first of
+//! it was ([`pcie_packet`](crate::NetworkConfig::pcie_packet)). Messages that the NIC already has take turns among
+//! themselves, and the two kinds alternate on the host link.
 
 use super::region::{Effects, Region};
 use super::state::*;

@@ -76,8 +76,8 @@ impl Portals {
         let this = self.incoming.at(message);
         let (kind, process) = (this.request.operation.kind, this.process);
         let config = &self.common.config;
-        // The event of a put waits for nothing more: posted writes over PCIe do not pass each other, so the host sees it
-        // behind the data (docs/decisions/0011-nic-timing.md).
+        // The event of a put waits for nothing more: posted writes over PCIe do not pass each other, so the host sees
+        // it behind the data (docs/decisions/0011-nic-timing.md).
         let mut at = now.max(this.ready);
         if this.mlength() > 0 && matches!(kind, Kind::Atomic | Kind::FetchAtomic) {
             at = self.engine.stages.atomic(at, config, &self.common.durations);
