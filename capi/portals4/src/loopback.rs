@@ -234,6 +234,9 @@ impl Out<Portals> for World {
     fn inline(&mut self, payload: PayloadId, bytes: Box<[u8]>) {
         self.payloads.insert(payload, bytes.into_vec());
     }
+    fn has_bytes(&self, payload: PayloadId) -> bool {
+        self.payloads.contains_key(&payload)
+    }
     fn deliver(&mut self, payload: PayloadId, _: Process, place: Place, length: u64) -> Result<(), Fault> {
         let bytes = self.payloads.get_mut(&payload).ok_or(Fault)?;
         access(place, &mut bytes[..length as usize], true)

@@ -398,6 +398,10 @@ impl narrows_sim::Processes for Memory {
         Ok(())
     }
 
+    fn has_bytes(&self, payload: u32) -> bool {
+        self.payloads[payload as usize].known
+    }
+
     fn deliver(&mut self, now: SimTime, payload: u32, rank: u32, place: Place, length: u64) -> Result<(), Fault> {
         if !self.slot(payload).known {
             return Err(Fault);

@@ -85,12 +85,12 @@ impl Portals for Port<'_> {
     }
 
     fn put(&mut self, local: LocalBuffer, length: u64, copy_now: bool, ack: AckRequest, target: RemoteTarget, hdr_data: u64) {
-        // As libportals and the libfabric provider do: short payloads go with the command, longer ones that must be
-        // copied take that time. The NIC looks at their length only.
+        // As libportals and the libfabric provider do: payloads that must be copied go with the command, longer ones
+        // than PIO takes need that time. The NIC looks at their length only.
         if copy_now && length > self.costs.pio_limit {
             *self.clock += self.costs.copy.time_for(Bytes(length));
         }
-        let inline = (length > 0 && (copy_now || length <= self.costs.pio_limit)).then(|| vec![0; length as usize].into_boxed_slice());
+        let inline = (length > 0 && copy_now).then(|| vec![0; length as usize].into_boxed_slice());
         self.post(Command::Put { local, length, inline, ack, target, hdr_data });
     }
 
