@@ -183,8 +183,7 @@ impl Endpoint {
     /// Starts.
     pub fn enable(&mut self, config: MessageConfig) -> Result<(), Errno> {
         if self.messages.is_none() && self.caps & (fi::MSG | fi::TAGGED) != 0 {
-            let pio_limit = self.port.interface.limits.max_volatile_size;
-            self.messages = Some(Messages::open(&config, self.port.queue, self.port.base, pio_limit));
+            self.messages = Some(Messages::open(&config, self.port.queue, self.port.base));
         }
         if self.one_sided.is_none() && self.caps & (fi::RMA | fi::ATOMIC) != 0 {
             self.one_sided = Some(OneSided::open(self.port.interface, self.inject_size)?);

@@ -25,8 +25,6 @@ const OPEN_LIMIT: usize = 1 << 20;
 pub struct Messages {
     queue: Handle,
     inject_limit: u64,
-    /// Longest put whose data go with the command.
-    pio_limit: u64,
     searches: usize,
     open: usize,
     completions: VecDeque<Completion>,
@@ -34,9 +32,9 @@ pub struct Messages {
 
 impl Messages {
     /// Those of the endpoint with this event queue and block of portal table entries.
-    pub fn open(config: &MessageConfig, queue: Handle, base: u32, pio_limit: u64) -> Messages {
+    pub fn open(config: &MessageConfig, queue: Handle, base: u32) -> Messages {
         let inject_limit = config.inject_limit;
-        let messages = Messages { queue, inject_limit, pio_limit, searches: 0, open: 0, completions: VecDeque::new() };
+        let messages = Messages { queue, inject_limit, searches: 0, open: 0, completions: VecDeque::new() };
         messages.call(&Call::Open { base }, None);
         messages
     }
@@ -61,9 +59,8 @@ impl Messages {
         self.has_room()?;
         let at_once = send.completes == Completes::BufferFree && send.length <= self.inject_limit;
         send.inject |= at_once;
-        let travels = send.inject || send.length <= self.pio_limit;
         // SAFETY: the program gave these bytes to be sent.
-        let payload = (travels && send.length > 0)
+        let payload = (send.inject && send.length > 0)
             .then(|| unsafe { std::slice::from_raw_parts(send.buffer as usize as *const u8, send.length as usize) });
         if at_once {
             send.completes = Completes::Never;

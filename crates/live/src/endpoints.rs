@@ -275,6 +275,9 @@ impl Processes for Ranks {
     fn fetch(&mut self, payload: u32, from: (u32, Place), length: u64, to: (u32, Place)) -> Result<(), Fault> {
         self.memory.fetch(payload, from, length, to)
     }
+    fn has_bytes(&self, payload: u32) -> bool {
+        self.memory.has_bytes(payload)
+    }
     fn deliver(&mut self, now: SimTime, payload: u32, rank: u32, place: Place, length: u64) -> Result<(), Fault> {
         self.memory.deliver(now, payload, rank, place, length)
     }
