@@ -81,12 +81,12 @@ def one_sided(machine: dict) -> tuple[float, float]:
     begin = ns(software["post"]) + over_pcie(size(nic["command_size"]))
     match = ns(nic["match_base"]) + ns(nic["match_per_entry"])
     end = over_pcie(size(nic["event_size"])) + ns(software["completion"])
-    put = begin + over_network(8) + match + dma + over_network(size(nic["ack_size"])) + end
+    put = begin + over_network(8) + match + over_network(size(nic["ack_size"])) + end
     get = begin + over_network(0) + match + over_pcie(64) + dma + over_network(8) + dma + end
     return put, get
 
 
-DESCRIBE_PUT = "post + command over PCIe + network + matching + write + network for the ACK + event over PCIe + completion"
+DESCRIBE_PUT = "post + command over PCIe + network + matching + network for the ACK + event over PCIe + completion"
 DESCRIBE_GET = "post + command over PCIe + network + matching + read over PCIe + network + write + event over PCIe + completion"
 DESCRIBE = "post + command over PCIe + two links and a header + matching one entry + event over PCIe + completion"
 

@@ -102,6 +102,9 @@ impl Out<Portals> for World {
     fn inline(&mut self, payload: PayloadId, _: Box<[u8]>) {
         self.take(payload);
     }
+    fn has_bytes(&self, payload: PayloadId) -> bool {
+        self.payloads.get(&payload) == Some(&true)
+    }
     fn deliver(&mut self, payload: PayloadId, process: Process, place: Place, length: u64) -> Result<(), Fault> {
         assert_eq!(self.payloads.get(&payload), Some(&true), "{payload:?} was not taken");
         self.check(true, process, place, length);

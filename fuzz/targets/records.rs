@@ -4,18 +4,22 @@
 
 use libfuzzer_sys::fuzz_target;
 use narrows_channel::record::{
-    Delivery, Writer, decode_command, decode_delivery, encode_command, encode_notice, encode_push, encode_write,
+    Delivery, Request, Writer, decode_delivery, decode_request, encode_call, encode_command, encode_notice, encode_push, encode_write,
 };
 
 fuzz_target!(|bytes: &[u8]| {
     let mut area = vec![0; bytes.len() + 4096];
     let mut rest = bytes;
-    while let Ok((time, command, length)) = decode_command(rest) {
+    while let Ok((time, request, length)) = decode_request(rest) {
         assert!(length > 0 && length <= rest.len(), "a record takes room");
         let mut writer = Writer::new(&mut area, 0);
-        encode_command(&mut writer, time, &command).expect("it fitted before");
+        match &request {
+            Request::Command(command) => encode_command(&mut writer, time, command),
+            Request::Call { eq, words, payload } => encode_call(&mut writer, time, *eq, words, payload.as_deref()),
+        }
+        .expect("it fitted before");
         let used = writer.used();
-        assert_eq!(decode_command(&area[..used]), Ok((time, command, used)));
+        assert_eq!(decode_request(&area[..used]), Ok((time, request, used)));
         rest = &rest[length..];
     }
     let mut rest = bytes;

@@ -190,8 +190,9 @@ def run(
             found = processes_with(mark) + [str(path.relative_to(folder)) for path in scratch.iterdir()]
             return found + (sorted(temporary_files(leftovers_of) - before) if alone else [])
 
-        # The kernel may take a moment to reap what was killed; another run on this host may have files of its own.
-        for pause in (0.2, 0.4, 0.8):
+        # The kernel may take a moment to reap what was killed, and a rank that sleeps looks once a second whether its
+        # simulator lives; another run on this host may have files of its own.
+        for pause in (0.2, 0.4, 0.8, 1.6, 3.2):
             if not (leftovers := still_there()):
                 break
             time.sleep(pause)

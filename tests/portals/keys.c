@@ -50,8 +50,8 @@ int main(void)
 	usleep(100); /* The other one's entry is there. */
 	double begin = now();
 	for (int round = 0; round < ROUNDS; round++) {
-		/* A put of 32 bytes: its SEND and its ACK, found by looking again and again. */
-		CHECK(PtlPut(md, 0, 32, PTL_ACK_REQ, other, pt, 0, 0, NULL, 0));
+		/* A put of 16 bytes: its SEND and its ACK, found by looking again and again. */
+		CHECK(PtlPut(md, 0, 16, PTL_ACK_REQ, other, pt, 0, 0, NULL, 0));
 		for (int events = 0; events < 2;) {
 			int found = PtlEQGet(eq, &event);
 			MUST(found == PTL_OK || found == PTL_EQ_EMPTY);

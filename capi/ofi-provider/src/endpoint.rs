@@ -3,12 +3,11 @@
 
 use std::ffi::c_void;
 
-use narrows_message::{
-    Again, Completes, Completion, CompletionKind, Endpoint as Messages, MessageConfig, Peek, Queue, Receive, Send, Status,
-};
-use narrows_portals::{EqId, ProcessId};
+use narrows_message::{Again, Completes, Completion, CompletionKind, MessageConfig, Peek, Queue, Receive, Send, Status};
+use narrows_portals::ProcessId;
 
 use crate::fi::{self, Errno};
+use crate::messages::Messages;
 use crate::port::{self, Port, abi::FullEvent, abi::Handle, charge_copy};
 use crate::queues::{Address, Entry, Origin, Shared};
 use crate::rma::{self, OneSided};
@@ -160,8 +159,6 @@ pub struct Endpoint {
     pub bound: Bound,
     /// Bytes that a multi-receive buffer keeps free.
     pub min_multi_recv: u64,
-    /// Its number, in the place of an event queue: the message layer only hands it back.
-    number: EqId,
     caps: u64,
     inject_size: u64,
 }
@@ -171,7 +168,6 @@ impl Endpoint {
     pub fn new(port: Port, local: ProcessId, caps: u64, inject_size: u64, domain: u32) -> Endpoint {
         let address = Address { process: local, base: port.base, domain };
         Endpoint {
-            number: EqId(port.base),
             port,
             messages: None,
             one_sided: None,
@@ -187,7 +183,7 @@ impl Endpoint {
     /// Starts.
     pub fn enable(&mut self, config: MessageConfig) -> Result<(), Errno> {
         if self.messages.is_none() && self.caps & (fi::MSG | fi::TAGGED) != 0 {
-            self.messages = Some(Messages::new(config, self.number, self.address.process, &mut self.port));
+            self.messages = Some(Messages::open(&config, self.port.queue, self.port.base));
         }
         if self.one_sided.is_none() && self.caps & (fi::RMA | fi::ATOMIC) != 0 {
             self.one_sided = Some(OneSided::open(self.port.interface, self.inject_size)?);
@@ -198,7 +194,7 @@ impl Endpoint {
     /// See [`Messages::renew`].
     pub fn renew(&mut self) {
         if let Some(messages) = &mut self.messages {
-            messages.renew(&mut self.port);
+            messages.renew();
         }
     }
 
@@ -218,9 +214,12 @@ impl Endpoint {
             let posted: Vec<u64> = self.operations.find(|open| matches!(open.kind, Kind::Receive | Kind::MultiReceive)).collect();
             for index in posted {
                 if let Some(open) = self.operations.get(index) {
-                    messages.cancel(&mut self.port, open.queue, index);
+                    messages.cancel(open.queue, index);
                 }
             }
+        }
+        if let Some(messages) = &self.messages {
+            messages.close();
         }
         if let Some(one_sided) = self.one_sided.take() {
             one_sided.close();
@@ -310,7 +309,7 @@ impl Endpoint {
             inject,
             completes,
         };
-        if let Err(Again) = messages.send(&mut self.port, send) {
+        if let Err(Again) = messages.send(send) {
             self.operations.remove(context);
             return Err(fi::EAGAIN);
         }
@@ -383,7 +382,7 @@ impl Endpoint {
         let kind = if multi { Kind::MultiReceive } else { Kind::Receive };
         let receive = self.open_receive(operation, kind, source);
         let messages = self.messages.as_mut().ok_or(fi::EOPBADSTATE)?;
-        if let Err(Again) = messages.receive(&mut self.port, receive) {
+        if let Err(Again) = messages.receive(receive) {
             self.operations.remove(receive.context);
             return Err(fi::EAGAIN);
         }
@@ -402,7 +401,7 @@ impl Endpoint {
         let (tag, ignore) = (operation.tag, operation.ignore);
         let peek = Peek { queue, source, tag, ignore, context: index, claim: claim || discard };
         let messages = self.messages.as_mut().ok_or(fi::EOPBADSTATE)?;
-        if let Err(Again) = messages.peek(&mut self.port, peek) {
+        if let Err(Again) = messages.peek(peek) {
             self.operations.remove(index);
             return Err(fi::EAGAIN);
         }
@@ -417,7 +416,7 @@ impl Endpoint {
         self.operations.remove(claimed);
         if discard {
             let messages = self.messages.as_mut().ok_or(fi::EOPBADSTATE)?;
-            messages.discard_claimed(&mut self.port, claimed).map_err(|_| fi::EINVAL)?;
+            messages.discard_claimed(claimed).map_err(|_| fi::EINVAL)?;
             if self.reports_receive(operation) {
                 let flags = fi::RECV | queue_flag(queue);
                 let cq = self.bound.rx_cq.map(|(cq, _)| cq);
@@ -427,7 +426,7 @@ impl Endpoint {
         }
         let receive = self.open_receive(operation, Kind::Receive, None);
         let messages = self.messages.as_mut().ok_or(fi::EOPBADSTATE)?;
-        if messages.receive_claimed(&mut self.port, claimed, receive).is_err() {
+        if messages.receive_claimed(claimed, receive).is_err() {
             self.operations.remove(receive.context);
             return Err(fi::EINVAL);
         }
@@ -441,7 +440,7 @@ impl Endpoint {
             self.operations.find(receives).filter_map(|index| Some((index, self.operations.get(index)?.queue))).collect();
         shared.cancel(context, !posted.is_empty());
         let messages = self.messages.as_mut().ok_or(fi::EOPBADSTATE)?;
-        let cancelled = posted.into_iter().any(|(index, queue)| messages.cancel(&mut self.port, queue, index));
+        let cancelled = posted.into_iter().any(|(index, queue)| messages.cancel(queue, index));
         self.drain(shared);
         if cancelled { Ok(()) } else { Err(fi::ENOENT) }
     }
@@ -457,8 +456,8 @@ impl Endpoint {
         if let Some(one_sided) = self.one_sided.as_mut().filter(|one_sided| one_sided.queue == queue) {
             return one_sided.event(&self.bound, shared, event);
         }
-        if let (Some(event), Some(messages)) = (self.port.event(event), &mut self.messages) {
-            messages.event(&mut self.port, event);
+        if let Some(messages) = &mut self.messages {
+            messages.event(&port::completion(event));
         }
         self.drain(shared);
     }
@@ -470,6 +469,7 @@ impl Endpoint {
                 CompletionKind::Send => self.complete_send(shared, &completion),
                 CompletionKind::Receive => self.complete_receive(shared, &completion),
                 CompletionKind::Peek => self.complete_peek(shared, &completion),
+                CompletionKind::Cancel => {}
             }
         }
     }
@@ -521,7 +521,7 @@ impl Endpoint {
             Kind::Peek { discard: true, .. } if completion.status == Status::Ok => {
                 self.operations.remove(completion.context);
                 if let Some(messages) = &mut self.messages {
-                    let discarded = messages.discard_claimed(&mut self.port, completion.context);
+                    let discarded = messages.discard_claimed(completion.context);
                     debug_assert!(discarded.is_ok(), "the search has just claimed it");
                 }
             }

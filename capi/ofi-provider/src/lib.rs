@@ -30,6 +30,7 @@
 mod endpoint;
 mod fi;
 mod layer;
+mod messages;
 mod port;
 mod queues;
 mod regions;

@@ -1,20 +1,15 @@
-//! The Portals library beneath: the C functions of `libportals.so`, and the message layer's
-//! [`Portals`] on them.
+//! The Portals library beneath: the C functions of `libportals.so`.
 //!
 //! Each endpoint of the process has a block of portal table entries. The block's first index, the
 //! *base*, is part of the endpoint's address; endpoints talk to those of the same base, which is what
 //! ranks get that open their endpoints in the same order.
 
 use narrows_output::say;
-use std::collections::BTreeMap;
 use std::ffi::{c_int, c_long, c_uint, c_void};
 use std::mem::MaybeUninit;
 
-use narrows_message::{Portals, portal_table};
-use narrows_portals::{
-    AckRequest, AtomicOperation, Datatype, EntryId, EqId, Event, EventKind, FailType, List, LocalBuffer, MatchEntry, NID_ANY, PID_ANY,
-    ProcessId, RemoteTarget, ReplyCode, SearchOperation, md, me,
-};
+use narrows_message::portal_table;
+use narrows_portals::{AtomicOperation, Datatype, Event, EventKind, FailType, NID_ANY, PID_ANY, ProcessId, me};
 
 use crate::fi::{self, Errno};
 
@@ -39,7 +34,6 @@ unsafe extern "C" {
     fn PtlMDRelease(md: Handle) -> c_int;
     fn PtlMEAppend(ni: Handle, pt: u32, me: *const MatchListEntry, list: c_uint, user: *mut c_void, handle: *mut Handle) -> c_int;
     fn PtlMEUnlink(me: Handle) -> c_int;
-    fn PtlMESearch(ni: Handle, pt: u32, me: *const MatchListEntry, operation: c_uint, user: *mut c_void) -> c_int;
     fn PtlPut(
         md: Handle,
         local_offset: u64,
@@ -435,10 +429,6 @@ pub struct Port {
     pub queue: Handle,
     /// First portal table entry.
     pub base: u32,
-    /// Descriptors of the whole address space, by their options and whether they have the queue.
-    descriptors: Vec<(u32, bool, Handle)>,
-    /// The newest overflow entry at each place, to be unlinked at the end.
-    overflow: BTreeMap<(u32, u64), Handle>,
 }
 
 impl Port {
@@ -447,7 +437,7 @@ impl Port {
         let mut queue = 0;
         // SAFETY: a valid place.
         check("PtlEQAlloc", unsafe { PtlEQAlloc(interface.ni, EVENTS, &mut queue) })?;
-        let mut port = Port { interface, queue, base, descriptors: Vec::new(), overflow: BTreeMap::new() };
+        let mut port = Port { interface, queue, base };
         for (index, options) in portal_table() {
             let mut got = 0;
             // SAFETY: a valid place.
@@ -468,208 +458,27 @@ impl Port {
             for (index, _) in portal_table() {
                 PtlPTDisable(self.interface.ni, self.base + index);
             }
-            for handle in self.overflow.values() {
-                PtlMEUnlink(*handle);
-            }
             for (index, _) in portal_table() {
                 PtlPTFree(self.interface.ni, self.base + index);
-            }
-            for (_, _, handle) in self.descriptors.drain(..) {
-                PtlMDRelease(handle);
             }
             PtlEQFree(self.queue);
         }
     }
-
-    /// An event of this port, for the message layer. `None` for a kind that it does not have.
-    pub fn event(&self, event: &FullEvent) -> Option<Event> {
-        // SAFETY: any bytes are a valid process.
-        let initiator = unsafe { event.initiator.phys };
-        Some(Event {
-            kind: kind_of(event.kind)?,
-            fail: fail_of(event.ni_fail_type),
-            list: if event.ptl_list == abi::OVERFLOW_LIST { List::Overflow } else { List::Priority },
-            pt: event.pt_index.wrapping_sub(self.base),
-            initiator: ProcessId { nid: initiator.nid, pid: initiator.pid },
-            start: event.start as u64,
-            user_ptr: event.user_ptr as u64,
-            hdr_data: event.hdr_data,
-            match_bits: event.match_bits,
-            rlength: event.rlength,
-            mlength: event.mlength,
-            remote_offset: event.remote_offset,
-            atomic: None,
-        })
-    }
-
-    /// The descriptor of the whole address space with these options.
-    fn descriptor(&mut self, options: u32, eq: EqId) -> Handle {
-        let with_queue = eq != EqId::NONE;
-        let known = self.descriptors.iter().find(|(known, queue, _)| *known == options && *queue == with_queue);
-        if let Some((_, _, handle)) = known {
-            return *handle;
-        }
-        let eq_handle = if with_queue { self.queue } else { abi::HANDLE_NONE };
-        let md = MemoryDescriptor { start: std::ptr::null_mut(), length: abi::SIZE_MAX, options, eq_handle, ct_handle: abi::HANDLE_NONE };
-        let mut handle = 0;
-        // SAFETY: valid places.
-        must("PtlMDBind", unsafe { PtlMDBind(self.interface.ni, &md, &mut handle) });
-        self.descriptors.push((options, with_queue, handle));
-        handle
-    }
 }
 
-/// The message layer has no way to hear of these failures, and after one of them its books would not
-/// agree with the NIC's: the call that led here fails as a whole.
-fn must(call: &str, code: c_int) {
-    assert!(code == abi::OK, "{call} fails with {code}");
-}
-
-fn entry_of(me: &MatchEntry) -> MatchListEntry {
-    MatchListEntry {
-        start: me.start as usize as *mut c_void,
-        length: me.length,
-        ct_handle: abi::HANDLE_NONE,
-        uid: abi::UID_ANY,
-        options: me.options,
-        match_id: Process::physical(me.match_id.nid, me.match_id.pid),
-        match_bits: me.match_bits,
-        ignore_bits: me.ignore_bits,
-        min_free: me.min_free,
-    }
-}
-
-impl Portals for Port {
-    fn me_append(&mut self, pt: u32, list: List, me: MatchEntry) -> EntryId {
-        let mut handle = 0;
-        let number = match list {
-            List::Priority => abi::PRIORITY_LIST,
-            List::Overflow => abi::OVERFLOW_LIST,
-        };
-        let user = me.user_ptr as usize as *mut c_void;
-        // SAFETY: valid places; the memory belongs to the endpoint or was given with a receive.
-        let code = unsafe { PtlMEAppend(self.interface.ni, self.base + pt, &entry_of(&me), number, user, &mut handle) };
-        must("PtlMEAppend", code);
-        if list == List::Overflow {
-            self.overflow.insert((pt, me.start), handle);
-        }
-        EntryId(handle as u64)
-    }
-
-    fn me_unlink(&mut self, entry: EntryId) -> ReplyCode {
-        // SAFETY: any value may be asked for.
-        match unsafe { PtlMEUnlink(entry.0 as Handle) } {
-            abi::OK => ReplyCode::Ok,
-            abi::IN_USE => ReplyCode::InUse,
-            _ => ReplyCode::Unknown,
-        }
-    }
-
-    fn me_search(&mut self, pt: u32, operation: SearchOperation, me: MatchEntry) {
-        let number = match operation {
-            SearchOperation::Only => abi::SEARCH_ONLY,
-            SearchOperation::Delete => abi::SEARCH_DELETE,
-        };
-        let user = me.user_ptr as usize as *mut c_void;
-        // SAFETY: a valid entry.
-        must("PtlMESearch", unsafe { PtlMESearch(self.interface.ni, self.base + pt, &entry_of(&me), number, user) });
-    }
-
-    fn put(&mut self, local: LocalBuffer, length: u64, copy_now: bool, ack: AckRequest, target: RemoteTarget, hdr_data: u64) {
-        if copy_now && length > self.interface.limits.max_volatile_size {
-            charge_copy(length);
-        }
-        let options = if copy_now { local.options | md::VOLATILE } else { local.options };
-        let descriptor = self.descriptor(options, local.eq);
-        let ack = match ack {
-            AckRequest::None => abi::NO_ACK_REQ,
-            AckRequest::Full => abi::ACK_REQ,
-            AckRequest::Counting => abi::CT_ACK_REQ,
-            AckRequest::OperationCompleted => abi::OC_ACK_REQ,
-        };
-        let process = Process::physical(target.process.nid, target.process.pid);
-        let user = local.user_ptr as usize as *mut c_void;
-        let pt = self.base + target.pt;
-        // SAFETY: the sender of the message keeps its buffer valid until completion.
-        let code = unsafe { PtlPut(descriptor, local.address, length, ack, process, pt, target.match_bits, target.offset, user, hdr_data) };
-        must("PtlPut", code);
-    }
-
-    fn get(&mut self, local: LocalBuffer, length: u64, target: RemoteTarget) {
-        let descriptor = self.descriptor(local.options, local.eq);
-        let process = Process::physical(target.process.nid, target.process.pid);
-        let user = local.user_ptr as usize as *mut c_void;
-        let pt = self.base + target.pt;
-        // SAFETY: the receiver of the message keeps its buffer valid until completion.
-        let code = unsafe { PtlGet(descriptor, local.address, length, process, pt, target.match_bits, target.offset, user) };
-        must("PtlGet", code);
-    }
-
-    fn copy(&mut self, from: u64, to: u64, length: u64) {
-        // SAFETY: `from` lies in an overflow block, `to` in the buffer of a receive, and the message
-        // layer keeps within both.
-        unsafe { std::ptr::copy(from as usize as *const u8, to as usize as *mut u8, length as usize) };
-        charge_copy(length);
-    }
-
-    fn allocate(&mut self, length: u64) -> u64 {
-        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // Pages come when they are touched, so that a large block costs what is used of it.
-        // SAFETY: a fresh mapping; it stays until the process ends, as the NIC may still write to it.
-        let memory = unsafe { libc::mmap(std::ptr::null_mut(), (length as usize).max(1), protection, flags, -1, 0) };
-        assert!(memory != libc::MAP_FAILED, "no memory for {length} bytes of overflow block");
-        memory as u64
-    }
-}
-
-fn kind_of(number: c_uint) -> Option<EventKind> {
-    const KINDS: [EventKind; 16] = [
-        EventKind::Get,
-        EventKind::GetOverflow,
-        EventKind::Put,
-        EventKind::PutOverflow,
-        EventKind::Atomic,
-        EventKind::AtomicOverflow,
-        EventKind::FetchAtomic,
-        EventKind::FetchAtomicOverflow,
-        EventKind::Reply,
-        EventKind::Send,
-        EventKind::Ack,
-        EventKind::PtDisabled,
-        EventKind::AutoUnlink,
-        EventKind::AutoFree,
-        EventKind::Search,
-        EventKind::Link,
-    ];
-    KINDS.get(number as usize).copied()
-}
-
-fn fail_of(number: u32) -> FailType {
-    match number {
-        0 => FailType::Ok,
-        2 => FailType::Dropped,
-        3 => FailType::PtDisabled,
-        4 => FailType::PermViolation,
-        5 => FailType::OpViolation,
-        6 => FailType::Segv,
-        7 => FailType::NoMatch,
-        // Undeliverable, and whatever a later version may add.
-        _ => FailType::Undeliverable,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_of_events_and_failures_come_back() {
-        for number in 0..16 {
-            assert_eq!(kind_of(number).map(|kind| kind as u32), Some(number));
-        }
-        assert_eq!(kind_of(16), None);
-        for number in 0..8 {
-            assert_eq!(fail_of(number) as u32, number);
-        }
+/// An event of the queue of messages, which is a completion ([`narrows_message::Completion::from_event`]).
+pub fn completion(event: &FullEvent) -> Event {
+    // SAFETY: any bytes are a valid process.
+    let initiator = unsafe { event.initiator.phys };
+    Event {
+        fail: FailType::from_number(event.ni_fail_type).unwrap_or(FailType::Undeliverable),
+        initiator: ProcessId { nid: initiator.nid, pid: initiator.pid },
+        start: event.start as u64,
+        user_ptr: event.user_ptr as u64,
+        hdr_data: event.hdr_data,
+        match_bits: event.match_bits,
+        rlength: event.rlength,
+        mlength: event.mlength,
+        ..Event::blank(EventKind::Send)
     }
 }

@@ -70,13 +70,12 @@ pub(crate) fn acknowledgement(md: &Descriptor, ack_req: c_uint) -> Outcome<AckRe
     }
 }
 
-/// The data, when they travel with the command: short ones (PIO), and those whose buffer is free at once: of volatile
-/// operations, also beyond the limit that is promised, up to what the message layer asks for. A volatile operation that
-/// is longer is legal, only not volatile. Memory that may not be there is left to the NIC.
+/// The data, when they travel with the command: those of volatile operations, whose buffer is free at once, also beyond
+/// the limit that is promised, up to what the message layer asks for. A volatile operation that is longer is legal,
+/// only not volatile. All others are left to the NIC, which reads what is longer than a command has room for by DMA.
 pub(crate) fn taken(nic: &dyn Nic, md: &Descriptor, local: &LocalBuffer, length: u64, max_volatile: u64) -> Option<Box<[u8]>> {
     let volatile = md.options & md::VOLATILE != 0 && length <= max_volatile.max(nic.limits().inject_limit);
-    let plain = length > 0 && md.segments == 0 && (volatile || md.options & md::MAY_FAULT == 0);
-    (plain && (volatile || length <= nic.limits().pio_limit)).then(|| {
+    (volatile && length > 0 && md.segments == 0).then(|| {
         // SAFETY: the region is inside the descriptor, whose memory the program may read.
         unsafe { std::slice::from_raw_parts(local.address as *const u8, length as usize) }.into()
     })

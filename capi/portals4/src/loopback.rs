@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use narrows_engine::EventQueue;
 use narrows_fabric::Notice as Network;
 use narrows_guest::Waited;
+use narrows_message::{Call, Host, Library, MessageConfig, News, Rendezvous};
 use narrows_nic::{Combine, Departure, Event as NicEvent, Fault, Header, NicConfig, Nics, Out, PayloadId, Portals, Process, Wire, Wired};
 use narrows_portals::{Command, CtId, EqId, Event, IOVEC_BYTES, NiLimits, Notice, Place, ProcessId, ReplyCode, apply};
 use narrows_units::SimTime;
@@ -110,11 +111,47 @@ struct World {
     network: SimTime,
 }
 
+/// The endpoints' way to the NIC and to the memory of this very process.
+struct Way<'a> {
+    nics: &'a mut Nics,
+    world: &'a mut World,
+    charged: &'a mut Charged,
+    clock: SimTime,
+    limits: Limits,
+}
+
+impl Library for Way<'_> {
+    fn post(&mut self, command: Command) {
+        if let Err(error) = self.nics.command(self.clock, Process(0), command, self.world) {
+            panic!("the NIC refused a command: {error}");
+        }
+    }
+    fn has_copied(&mut self, length: u64) {
+        if length > self.limits.pio_limit {
+            self.charged.copied += length;
+        }
+    }
+    fn copy(&mut self, from: u64, to: u64, length: u64) {
+        let mut bytes = vec![0; length as usize];
+        if copy(from, &mut bytes, false).and_then(|()| copy(to, &mut bytes, true)).is_err() {
+            panic!("{length} bytes at {from:#x} or {to:#x} are not there");
+        }
+        self.charged.copied += length;
+    }
+    fn allocate(&mut self, length: u64) -> u64 {
+        // It stays until the process ends, as overflow blocks do.
+        vec![0_u8; length as usize].leak().as_ptr() as u64
+    }
+}
+
 /// The NIC.
 pub(crate) struct Loopback {
     limits: Limits,
     nics: Nics,
     world: World,
+    host: Host,
+    /// What the endpoints have not looked at.
+    inbox: VecDeque<News>,
     queues: BTreeMap<u32, VecDeque<Event>>,
     capacities: BTreeMap<u32, (usize, bool)>,
     counts: BTreeMap<u32, (u64, u64)>,
@@ -197,6 +234,9 @@ impl Out<Portals> for World {
     fn inline(&mut self, payload: PayloadId, bytes: Box<[u8]>) {
         self.payloads.insert(payload, bytes.into_vec());
     }
+    fn has_bytes(&self, payload: PayloadId) -> bool {
+        self.payloads.contains_key(&payload)
+    }
     fn deliver(&mut self, payload: PayloadId, _: Process, place: Place, length: u64) -> Result<(), Fault> {
         let bytes = self.payloads.get_mut(&payload).ok_or(Fault)?;
         access(place, &mut bytes[..length as usize], true)
@@ -233,6 +273,8 @@ impl Loopback {
                 notices: Vec::new(),
                 network: SimTime::from_ns(1),
             },
+            host: Host::new(SELF),
+            inbox: VecDeque::new(),
             queues: BTreeMap::new(),
             capacities: BTreeMap::new(),
             counts: BTreeMap::new(),
@@ -254,12 +296,29 @@ impl Loopback {
 
     /// Up to `until`, or until nothing happens any more.
     fn settle(&mut self, until: SimTime) {
-        while self.world.queue.next_time().is_some_and(|next| next <= until) {
-            self.step();
+        loop {
+            while self.world.queue.next_time().is_some_and(|next| next <= until) {
+                self.step();
+            }
+            let end = if until == SimTime::MAX { self.world.queue.now() } else { until };
+            self.clock = self.clock.max(end);
+            self.take_notices();
+            if !self.look() {
+                break;
+            }
         }
-        let end = if until == SimTime::MAX { self.world.queue.now() } else { until };
-        self.clock = self.clock.max(end);
-        self.take_notices();
+    }
+
+    /// The endpoints look at what the NIC has told them; whether there was anything.
+    fn look(&mut self) -> bool {
+        let Loopback { nics, world, host, inbox, charged, clock, limits, .. } = self;
+        let mut way = Way { nics, world, charged, clock: *clock, limits: *limits };
+        let any = !inbox.is_empty();
+        inbox.drain(..).for_each(|news| host.look(&mut way, news).expect("nobody else is there"));
+        while let Some(notice) = self.host.next_notice() {
+            self.give(notice);
+        }
+        any
     }
 
     /// The next event; false: there is none.
@@ -277,18 +336,25 @@ impl Loopback {
     fn take_notices(&mut self) {
         let refusals = self.nics.take_refusals();
         assert!(refusals.is_empty(), "the NIC refused what it had accepted: {refusals:?}");
-        for notice in self.world.notices.drain(..) {
-            match notice {
-                Notice::Event { eq, event } => {
-                    let queue = self.queues.entry(eq.0).or_default();
-                    match self.capacities.get_mut(&eq.0) {
-                        Some((capacity, dropped)) if queue.len() >= *capacity => *dropped = true,
-                        _ => queue.push_back(event),
-                    }
-                }
-                Notice::Count { ct, success, failure, .. } => drop(self.counts.insert(ct.0, (success, failure))),
-                Notice::Reply { ticket, code, value } => drop(self.replies.insert(ticket, (code, value))),
+        for notice in std::mem::take(&mut self.world.notices) {
+            match self.host.take(notice) {
+                Ok(news) => self.inbox.push_back(news),
+                Err(notice) => self.give(notice),
             }
+        }
+    }
+
+    fn give(&mut self, notice: Notice) {
+        match notice {
+            Notice::Event { eq, event } => {
+                let queue = self.queues.entry(eq.0).or_default();
+                match self.capacities.get_mut(&eq.0) {
+                    Some((capacity, dropped)) if queue.len() >= *capacity => *dropped = true,
+                    _ => queue.push_back(event),
+                }
+            }
+            Notice::Count { ct, success, failure, .. } => drop(self.counts.insert(ct.0, (success, failure))),
+            Notice::Reply { ticket, code, value } => drop(self.replies.insert(ticket, (code, value))),
         }
     }
 }
@@ -332,6 +398,26 @@ impl Nic for Loopback {
         self.advance(1);
     }
 
+    fn call(&mut self, eq: EqId, call: Call, payload: Option<Box<[u8]>>) {
+        let Loopback { nics, world, host, charged, clock, limits, .. } = self;
+        let config = MessageConfig {
+            eager_limit: limits.eager_limit,
+            inject_limit: limits.inject_limit,
+            rendezvous: if limits.rendezvous_put { Rendezvous::Put } else { Rendezvous::Get },
+            overflow_block: limits.overflow_block,
+            overflow_blocks: limits.overflow_blocks,
+            max_portals_message: limits.max_portals_message,
+        };
+        let mut way = Way { nics, world, charged, clock: *clock, limits: *limits };
+        if let Err(error) = host.call(&config, &mut way, eq, call, payload) {
+            panic!("{call:?}: {error}");
+        }
+        while let Some(notice) = self.host.next_notice() {
+            self.give(notice);
+        }
+        self.advance(1);
+    }
+
     fn ticket(&mut self) -> u32 {
         self.next_ticket += 1;
         self.next_ticket
@@ -342,7 +428,7 @@ impl Nic for Loopback {
             if let Some(reply) = self.replies.remove(&ticket) {
                 return reply;
             }
-            if !self.step() {
+            if !self.step() && !self.look() {
                 return (ReplyCode::Unknown, 0);
             }
             self.take_notices();

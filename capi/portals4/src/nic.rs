@@ -5,6 +5,7 @@ use narrows_output::say;
 use std::sync::Once;
 
 use narrows_guest::Waited;
+use narrows_message::Call;
 use narrows_portals::{Command, CtId, EqId, Event, NiLimits, ProcessId, ReplyCode};
 use narrows_units::{Bytes, SimTime};
 
@@ -46,6 +47,8 @@ pub trait Nic {
     fn resume(&mut self) {}
     /// Hands a command to the NIC.
     fn submit(&mut self, command: Command);
+    /// Calls the endpoint of the message layer with this event queue; the data, if their buffer is free at once.
+    fn call(&mut self, eq: EqId, call: Call, payload: Option<Box<[u8]>>);
     /// A number for a command that is answered.
     fn ticket(&mut self) -> u32;
     /// Waits for that answer: the result, and what a query asked for.
@@ -113,6 +116,9 @@ impl Nic for narrows_guest::Rank {
     }
     fn submit(&mut self, command: Command) {
         self.submit(command);
+    }
+    fn call(&mut self, eq: EqId, call: Call, payload: Option<Box<[u8]>>) {
+        self.call(eq, call, payload);
     }
     fn ticket(&mut self) -> u32 {
         self.ticket()

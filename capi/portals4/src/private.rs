@@ -6,6 +6,8 @@
 use std::ffi::{c_int, c_uint};
 
 use narrows_guest::own_queue;
+use narrows_message::{CALL_WORDS, Call};
+use narrows_portals::ReplyCode;
 
 use crate::abi::{FullEvent, Handle, PrivateSettings};
 use crate::events::{Patience, next_event};
@@ -105,4 +107,29 @@ pub unsafe extern "C" fn narrows_eq_check(eq_handles: *const Handle, size: c_uin
 #[unsafe(no_mangle)]
 pub extern "C" fn narrows_idle_poll() -> c_int {
     c_int::from(narrows_guest::idle_poll())
+}
+
+/// Calls the endpoint of the message layer that has this event queue, whose events are its completions. `words`: a
+/// [`Call`]; `payload`: the data, or null if their buffer is not free at once. A cancelling waits for its result: 1
+/// when the receive was taken back, 0 when not. Negative: a return code of Portals.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn narrows_message_call(eq_handle: Handle, words: *const u64, payload: *const u8, length: usize) -> c_int {
+    let mut done = 0;
+    let code = call_blocking(|nic| {
+        // SAFETY: null, or as many words as a call has.
+        let words = unsafe { slice_in(words, CALL_WORDS)? };
+        let mut call = Call::from_words(words.first_chunk().ok_or(crate::abi::ARG_INVALID)?).map_err(|_| crate::abi::ARG_INVALID)?;
+        // SAFETY: null, or `length` bytes.
+        let payload = (!payload.is_null()).then(|| unsafe { slice_in(payload, length) }).transpose()?.map(Box::from);
+        let eq = library().eq(eq_handle)?;
+        if let Call::Cancel { ticket, .. } = &mut call {
+            *ticket = nic.ticket();
+        }
+        nic.call(eq, call, payload);
+        if let Call::Cancel { ticket, .. } = call {
+            done = c_int::from(nic.wait_reply(ticket).0 == ReplyCode::Ok);
+        }
+        Ok(())
+    });
+    if code == crate::abi::OK { done } else { -code }
 }

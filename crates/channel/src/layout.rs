@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 /// First word of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"narrows\0");
 /// Raised with every change of this file or of [`crate::record`].
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// Simulated time starts here, ps: one second. What ranks do during MPI_Init lies before it.
 pub const EPOCH_PS: u64 = 1_000_000_000_000;
@@ -56,6 +56,8 @@ pub mod reason {
     /// It did not: the simulator has found that it waits for its memory to change, has stopped it, and has taken the
     /// region.
     pub const SPIN: u32 = 6;
+    /// As [`POLL`], but it does not look at its network: it sleeps, or lets others get on.
+    pub const PAUSE: u32 = 7;
 }
 
 /// Values of [`Header::phase`].
@@ -213,6 +215,9 @@ pub struct RankHeader {
     pub cpu_mark_ns: AtomicU64,
     /// Nothing that is not in the region yet happens before this time, ps.
     pub horizon: AtomicU64,
+    /// When the first of what its endpoints have not looked at yet happened, ps; `u64::MAX`: nothing. A poll at that
+    /// time or later goes to the simulator.
+    pub news: AtomicU64,
     /// As `horizon`, if the rank gives no command; 0 when it has given one.
     pub quiet_until: AtomicU64,
     /// When a parked rank wants to run again at the latest, ps; `u64::MAX`: at the next notice.

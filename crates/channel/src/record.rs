@@ -243,6 +243,26 @@ const TRIGGERED: u32 = 18;
 const QUERY: u32 = 19;
 const ATOMIC: u32 = 20;
 const SET_LIMITS: u32 = 21;
+const CALL: u32 = 22;
+
+/// Words of a call of the message layer.
+pub const CALL_WORDS: usize = 10;
+
+/// What a rank asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Request {
+    /// Of its NIC.
+    Command(Command),
+    /// Of an endpoint of the message layer.
+    Call {
+        /// The endpoint's event queue.
+        eq: EqId,
+        /// The message layer knows what they mean.
+        words: [u64; CALL_WORDS],
+        /// The data, if their buffer is free at once.
+        payload: Option<Box<[u8]>>,
+    },
+}
 
 fn kind_of(command: &Command) -> u32 {
     match command {
@@ -299,6 +319,39 @@ fn ack_request(value: u32) -> Result<AckRequest, RecordError> {
         3 => Ok(AckRequest::OperationCompleted),
         _ => Err(RecordError::Field("ack")),
     }
+}
+
+/// Appends a call of the message layer, made at `time` (ps).
+pub fn encode_call(writer: &mut Writer<'_>, time: u64, eq: EqId, words: &[u64; CALL_WORDS], payload: Option<&[u8]>) -> Result<(), Full> {
+    writer.begin(time);
+    writer.word(pair(eq.0, u32::from(payload.is_some())));
+    words.iter().for_each(|&word| writer.word(word));
+    put_inline(writer, payload);
+    writer.end(CALL)
+}
+
+/// Reads the request at the start of `bytes`: its time (ps), what it is, and the bytes it took.
+pub fn decode_request(bytes: &[u8]) -> Result<(u64, Request, usize), RecordError> {
+    let (kind, time, mut reader, length) = Reader::begin(bytes)?;
+    if kind != CALL {
+        let (time, command, length) = decode_command(bytes)?;
+        return Ok((time, Request::Command(command), length));
+    }
+    let head = reader.word()?;
+    let mut words = [0; CALL_WORDS];
+    for word in &mut words {
+        *word = reader.word()?;
+    }
+    let payload = match head as u32 {
+        0 => None,
+        1 => {
+            let bytes = reader.word()?;
+            Some(Box::from(reader.bytes(bytes)?))
+        }
+        _ => return Err(RecordError::Field("payload")),
+    };
+    reader.end()?;
+    Ok((time, Request::Call { eq: EqId((head >> 32) as u32), words, payload }, length))
 }
 
 /// Appends `command`, written by its process at `time` (ps).
@@ -708,9 +761,7 @@ fn event_kind(value: u32) -> Result<EventKind, RecordError> {
 }
 
 fn fail_type(value: u32) -> Result<FailType, RecordError> {
-    use FailType::*;
-    const TYPES: [FailType; 8] = [Ok, Undeliverable, Dropped, PtDisabled, PermViolation, OpViolation, Segv, NoMatch];
-    TYPES.get(value as usize).copied().ok_or(RecordError::Field("fail"))
+    FailType::from_number(value).ok_or(RecordError::Field("fail"))
 }
 
 #[cfg(test)]
@@ -799,6 +850,17 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn calls_survive_the_area(eq in any::<u32>(), words in any::<[u64; CALL_WORDS]>(), payload in prop::option::of(prop::collection::vec(any::<u8>(), 0..300))) {
+            let mut area = vec![0u8; 1024];
+            let mut writer = Writer::new(&mut area, 0);
+            encode_call(&mut writer, 77, EqId(eq), &words, payload.as_deref()).unwrap();
+            let used = writer.used();
+            let payload = payload.map(Vec::into_boxed_slice);
+            prop_assert_eq!(decode_request(&area), Ok((77, Request::Call { eq: EqId(eq), words, payload }, used)));
+            prop_assert!(decode_request(&area[..used - 8]).is_err());
+        }
+
         #[test]
         fn puts_survive_the_area(payload in prop::option::of(prop::collection::vec(any::<u8>(), 0..300)), length in 0u64..1 << 40) {
             let length = payload.as_ref().map_or(length, |p| p.len() as u64);

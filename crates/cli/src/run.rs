@@ -5,7 +5,7 @@ use crate::{picture, resources, summary};
 use clap::Args;
 use narrows_channel::{Mapping, Settings};
 use narrows_launch as launch;
-use narrows_live::memory::Memory;
+use narrows_live::endpoints::Ranks;
 use narrows_live::{Launcher, Options, Report, World};
 use narrows_machine::{Machine, NetworkKind, Overrides, Placement, Rendezvous};
 use narrows_output::{Meter, OutputError, complain, create_folder, say, warn};
@@ -215,7 +215,7 @@ pub fn whole(args: &RunArgs) -> Result<i32, Failure> {
     let topology = machine.topology().map_err(|error| error.to_string())?;
     let network = machine.network_config(args.seed);
     let setup = narrows_sim::Setup { network: &network, topology, nic: machine.nic_config(), places: &processes };
-    let mut world = World::whole(setup, |_| Memory::new(placement.len())).map_err(|error| error.to_string())?;
+    let mut world = World::whole(setup, |_| Ranks::new(&mapping.header().settings, &processes)).map_err(|error| error.to_string())?;
     // All processes of a run belong to the user who runs it.
     // SAFETY: getuid has no preconditions and always succeeds.
     let user = unsafe { libc::getuid() };

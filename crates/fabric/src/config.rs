@@ -167,6 +167,8 @@ pub struct NetworkConfig {
     pub switch_latency: SimTime,
     /// Of a node's PCIe towards the NIC and towards memory, each.
     pub pcie_rate: ByteRate,
+    /// A packet goes on to the link when so much of it was read over PCIe, and into memory when so much of it has come.
+    pub pcie_packet: Bytes,
     /// Largest payload of a packet.
     pub mtu: Bytes,
     /// Bytes of a packet on the wire beside its payload.
@@ -180,6 +182,9 @@ pub struct NetworkConfig {
     /// Packets of a virtual network that a NIC has read, or is reading, ahead of the host link. With 1 reading and
     /// sending take turns.
     pub read_window: u32,
+    /// Of the messages that a NIC reads out of memory, one leaves behind the other; else they take turns, packet by
+    /// packet.
+    pub in_order: bool,
     /// The way through the topology.
     pub routing: RoutingKind,
     /// UGAL: how many more bytes may wait on the minimal way, for each of its links, before a packet goes another way.
@@ -220,6 +225,7 @@ impl Default for NetworkConfig {
             // Our choice: public sources fold the switch into the links.
             switch_latency: SimTime::from_ns(100),
             pcie_rate: ByteRate(15_750_000_000),
+            pcie_packet: Bytes(512),
             // Our choices, not published: a packet of 2 KiB, a header of 32 B.
             mtu: Bytes(2048),
             header: Bytes(32),
@@ -228,6 +234,7 @@ impl Default for NetworkConfig {
             // Our choice: above the round trip of a credit, see NetworkConfig::buffer_for_full_rate.
             buffer_per_channel: Bytes(16 * 1024),
             read_window: 4,
+            in_order: false,
             routing: RoutingKind::Minimal,
             ugal_threshold: Bytes(0),
             arbitration: Arbitration::RoundRobin,

@@ -1,9 +1,10 @@
 //! One message alone on the network: the closed form that all three networks keep to.
 //!
 //! A packet passes a row of stages: it is read over PCIe, sent over the host link, over links between switches, over
-//! the target's host link, and written over PCIe. It is read whole before it is sent, and has arrived whole before it
-//! is written; between links it is cut through: the head goes on after the switch latency, or as soon after it as a
-//! faster output will not run dry (or, with store-and-forward, when its tail has come). With `n`
+//! the target's host link, and written over PCIe. Everywhere it is cut through: the head goes on when the first packet
+//! of PCIe was read ([`NetworkConfig::pcie_packet`]), after the switch latency, and when enough for the first packet of
+//! PCIe has come; or as soon after it as a faster output will not run dry (or, with store-and-forward in switches, when
+//! its tail has come). With `n`
 //! equal packets, stage `i` begins with packet `k` at `c_i + (k - 1) M_i`, where `c_i` is the way of the first packet
 //! and `M_i` the longest service time up to the stage; the last packet, which may be shorter, is then followed by
 //! itself.
@@ -112,6 +113,10 @@ pub struct Costs {
     pub(crate) switch_latency: u64,
     pub(crate) pcie: Timer,
     pcie_rate: ByteRate,
+    /// [`NetworkConfig::pcie_packet`], its time over PCIe, and behind a header on the wire of a host.
+    chunk: u32,
+    chunk_over_pcie: u64,
+    chunk_on_wire: u64,
     intra_node_latency: u64,
     intra_node_rate: ByteRate,
     store_and_forward: bool,
@@ -122,7 +127,11 @@ impl Costs {
     pub(crate) fn new(config: &NetworkConfig, topology: &Topology) -> Self {
         let wire = [config.packet().0, config.header.0];
         let links = config.links(topology);
+        let chunk = config.pcie_packet.min(config.mtu);
         Costs {
+            chunk: chunk.0 as u32,
+            chunk_over_pcie: config.pcie_rate.time_for(chunk).as_ps(),
+            chunk_on_wire: config.host_link.rate.time_for(Bytes(chunk.0 + config.header.0)).as_ps(),
             mtu: config.mtu.0 as u32,
             header: config.header.0 as u32,
             wires: links.iter().map(|link| Timer::new(link.rate, wire)).collect(),
@@ -170,6 +179,28 @@ impl Costs {
         self.pcie_rate
     }
 
+    /// From the beginning of reading `payload` bytes of a packet to its beginning on the host link, which must not run
+    /// dry.
+    #[inline]
+    pub(crate) fn read_ahead(&self, payload: u32) -> u64 {
+        let all = self.pcie.time(payload);
+        if payload <= self.chunk {
+            return all;
+        }
+        self.chunk_over_pcie.max(all.saturating_sub(self.host_wire().time(payload + self.header)))
+    }
+
+    /// From the head of a packet with `payload` bytes at its target to the beginning of writing it: the last of it must
+    /// have come when it is written.
+    #[inline]
+    pub(crate) fn write_behind(&self, payload: u32) -> u64 {
+        let wire = self.host_wire().time(payload + self.header);
+        if payload <= self.chunk {
+            return wire;
+        }
+        self.chunk_on_wire.max((wire + self.chunk_over_pcie).saturating_sub(self.pcie.time(payload)))
+    }
+
     /// A header from a host to another on the same switch.
     pub fn least_latency(&self) -> SimTime {
         let header = self.host_wire().time(self.header);
@@ -199,13 +230,14 @@ impl Costs {
         };
         let pcie = |used: bool| if used { (self.pcie.time(full), self.pcie.time(rest)) } else { (0, 0) };
         let (read, write) = (pcie(source_dma), pcie(target_dma));
+        let ahead = |payload: u32| if source_dma { self.read_ahead(payload) } else { 0 };
         let host = stage(LinkClass::Host.speed());
         let mut slowest = self.link(LinkClass::Host.speed()).rate;
 
         let (only, turns) = (packets == 1, packets.saturating_sub(2));
         let mut walk = Walk { turns, only, first: 0, longest: read.0, last: if only { 0 } else { turns * read.0 + read.0 } };
         let source_done = if source_dma { walk.last + read.1 } else { 0 };
-        walk.pass(host.full, read.0, read.1);
+        walk.pass(host.full, ahead(full), ahead(rest));
         // A head goes on at once, when the next link is faster only so late that it does not run dry, or when its tail
         // is there.
         let wait = |before: u64, after: u64| if self.store_and_forward { before } else { before.saturating_sub(after) };
@@ -235,8 +267,9 @@ impl Costs {
             });
         }
         go_on(host);
-        walk.pass(write.0, host.latency + host.full, host.latency + host.rest);
-        let head = walk.first - host.full + self.host_wire().time(self.header);
+        let head = walk.first + host.latency + self.host_wire().time(self.header);
+        let behind = |payload: u32, wire: u64| if target_dma && payload > 0 { self.write_behind(payload) } else { wire };
+        walk.pass(write.0, host.latency + behind(full, host.full), host.latency + behind(rest, host.rest));
         let times = ZeroLoad { source_done: SimTime(source_done), head: SimTime(head), tail: SimTime(walk.last + write.1) };
 
         let mut narrowest = slowest.time_for(Bytes(payload + packets * u64::from(self.header)));

@@ -32,6 +32,27 @@ fn an_incast_shares_to_one_nth() {
     }
 }
 
+/// Two messages of ten packets each to two nodes: by turns, or in order, where the first one has the time of ten
+/// packets. What the NIC has without reading, here a header, passes either way.
+#[test]
+fn messages_take_turns_or_go_one_behind_the_other() {
+    let tree = FatTree::k_ary_n_tree(4, 2).unwrap();
+    let short = Transfer { source_dma: false, target_dma: false, ..message(2, 0, 3, 0) };
+    let tails = |in_order| {
+        let config = NetworkConfig { in_order, ..round_numbers(NetworkKind::Packet) };
+        let times = run(&config, &tree, &[message(0, 0, 1, 10_000), message(1, 0, 2, 10_000), short]);
+        [0, 1, 2].map(|number| times[number][2].as_ns_f64())
+    };
+    let (turns, order) = (tails(false), tails(true));
+    // 25 ns of PCIe at each end, 604 ns for a packet, 104 ns for each further one. The header is away before the first
+    // packet; the read window takes four packets of the first message before there is a second, and six take turns.
+    assert_near("by turns, the first, ns", turns[0], 25.0 + 604.0 + 25.0 + 14.0 * 104.0, 1e-6);
+    assert_near("by turns, the second, ns", turns[1], 25.0 + 604.0 + 25.0 + 19.0 * 104.0, 1e-6);
+    assert_near("in order, the first, ns", order[0], 25.0 + 604.0 + 25.0 + 9.0 * 104.0, 1e-6);
+    assert_near("in order, the second, ns", order[1], turns[1], 1e-6);
+    assert_eq!(turns[2], order[2], "the header does not wait");
+}
+
 #[test]
 fn a_slow_pcie_at_the_target_holds_up_the_senders() {
     let payload = 4 << 20;

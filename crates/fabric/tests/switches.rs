@@ -257,13 +257,14 @@ fn by_age_what_left_its_nic_first_goes_first() {
 #[test]
 fn store_and_forward_takes_a_packet_time_more_per_switch() {
     let stored = |kind| NetworkConfig { forwarding: Forwarding::StoreAndForward, ..round_numbers(kind) };
-    // PCIe 50 ns, three links of 104 ns with two switches of 100 ns, latencies 200 + 150 + 200 ns, PCIe 50 ns.
+    // PCIe 25 ns for half of the packet, three links of 104 ns with two switches of 100 ns, latencies 200 + 150 + 200
+    // ns, PCIe 25 ns.
     let tree = FatTree::k_ary_n_tree(4, 2).unwrap();
     let near = run(&stored(NetworkKind::Packet), &tree, &[message(0, 0, 1, 1000)])[0];
-    assert_eq!(near[2], SimTime::from_ns(50 + (104 + 200 + 100) + (104 + 200) + 50));
+    assert_eq!(near[2], SimTime::from_ns(25 + (104 + 200 + 100) + (104 + 200) + 25));
     let far = run(&stored(NetworkKind::Packet), &tree, &[message(0, 0, 15, 1000)])[0];
-    assert_eq!(far[2], SimTime::from_ns(50 + (104 + 200 + 100) + 2 * (104 + 150 + 100) + (104 + 200) + 50));
-    assert_eq!(far[1], far[2] - SimTime::from_ns(50 + 100), "the header is in 100 ns before the tail, which takes 50 ns of PCIe");
+    assert_eq!(far[2], SimTime::from_ns(25 + (104 + 200 + 100) + 2 * (104 + 150 + 100) + (104 + 200) + 25));
+    assert_eq!(far[1], far[2] - SimTime::from_ns(25 + 100), "the header is in 100 ns before the tail, which takes 25 ns of PCIe");
     // The closed form, which all three networks share, for many packets and links of two rates.
     for rate in [5, 10, 25] {
         for kind in common::KINDS {

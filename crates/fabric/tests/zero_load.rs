@@ -29,9 +29,9 @@ fn headers_take_the_latencies_of_their_path() {
 
 #[test]
 fn payload_adds_pcie_wire_and_pcie() {
-    // 1000 B: 50 ns of PCIe, then 104 ns on the wire in place of 4, then 50 ns of PCIe. Each further packet: 104 ns,
-    // the slowest stage. (payload, source done, head, tail) from host 0 to host 1.
-    let table = [(1000, 50, 50 + 504, 50 + 604 + 50), (3000, 150, 50 + 504, 50 + 604 + 50 + 208), (100, 5, 5 + 504, 5 + 514 + 5)];
+    // 1000 B: 25 ns of PCIe, then 104 ns on the wire in place of 4, then 25 ns of PCIe for the second half. Each
+    // further packet: 104 ns, the slowest stage. (payload, source done, head, tail) from host 0 to host 1.
+    let table = [(1000, 50, 25 + 504, 25 + 604 + 25), (3000, 150, 25 + 504, 25 + 604 + 25 + 208), (100, 5, 5 + 504, 5 + 514 + 5)];
     for (payload, source, head, tail) in table {
         let expected = [source, head, tail].map(SimTime::from_ns);
         for kind in [NetworkKind::Packet, NetworkKind::LogGp] {
@@ -66,10 +66,37 @@ fn a_faster_link_waits_until_it_will_not_run_dry() {
     assert_eq!(times[0][1..], [1004 + 104, 1104 + 104].map(SimTime::from_ns));
 }
 
+/// Packets of 4,000 B, PCIe in packets of 500 B: what is stored and forwarded is 500 B, at both ends.
+#[test]
+fn pcie_is_cut_through() {
+    let mut config = round_numbers(NetworkKind::Packet);
+    config.mtu = Bytes(4000);
+    config.buffer_per_channel = Bytes(16 * 4040);
+    // (payload, PCIe at the source, PCIe at the target) in ns beside 500 ns of latency and the wire.
+    for (payload, read, write) in [(100, 5, 5), (499, 25, 25), (500, 25, 25), (501, 25, 25), (3000, 25, 25), (4000, 25, 25), (8000, 25, 25)]
+    {
+        let wire = SimTime((payload + 40 * u64::div_ceil(payload, 4000)) * 100);
+        let times = run(&config, &three_levels(), &[message(0, 0, 1, payload)])[0];
+        let near = |what, found: SimTime, expected: SimTime| assert_near(what, found.as_ns_f64(), expected.as_ns_f64(), 1e-3);
+        near("head, ns", times[1], SimTime::from_ns(504 + read));
+        near("tail, ns", times[2], SimTime::from_ns(500 + read + write) + wire);
+    }
+    // A link faster than PCIe waits at the source until it will not run dry, and at the target the write is not done
+    // before its own time: 4,000 B are on the wire for 40.4 ns and on PCIe for 200 ns.
+    config.host_link.rate = ByteRate(100_000_000_000);
+    let times = run(&config, &three_levels(), &[message(0, 0, 1, 4000)])[0].map(|at| at.as_ns_f64());
+    assert_near("source done, ns", times[0], 200.0, 1e-6);
+    assert_near("head, ns", times[1], 200.0 - 40.4 + 500.4, 1e-6);
+    assert_near("tail, ns", times[2], 200.0 - 40.4 + 500.0 + 5.4 + 200.0, 1e-6);
+}
+
 #[test]
 fn the_closed_form_is_what_the_packet_network_does() {
-    for (host, switch, pcie) in [(10, 10, 20), (10, 20, 20), (20, 10, 20), (10, 10, 7), (25, 50, 16)] {
+    for (host, switch, pcie, chunk) in
+        [(10, 10, 20, 500), (10, 20, 20, 1), (20, 10, 20, 512), (10, 10, 7, 500), (25, 50, 16, 128), (25, 50, 16, 5000), (20, 10, 30, 300)]
+    {
         let mut config = round_numbers(NetworkKind::Packet);
+        config.pcie_packet = Bytes(chunk);
         config.host_link.rate = ByteRate(host * 1_000_000_000);
         config.switch_link.rate = ByteRate(switch * 1_000_000_000);
         config.pcie_rate = ByteRate(pcie * 1_000_000_000);
@@ -80,7 +107,7 @@ fn the_closed_form_is_what_the_packet_network_does() {
                     let transfer = Transfer { source_dma, target_dma, ..message(0, 0, target, payload) };
                     let ZeroLoad { source_done, head, tail } = driver(&config, &three_levels()).network().zero_load(&transfer);
                     let times = run(&config, &three_levels(), &[transfer])[0];
-                    let context = format!("links {host}/{switch} GB/s, PCIe {pcie} GB/s, {transfer:?}");
+                    let context = format!("links {host}/{switch} GB/s, PCIe {pcie} GB/s in {chunk} B, {transfer:?}");
                     assert_eq!(times[1..], [head, tail], "{context}");
                     // The reads of a long message are held up by its own packets when the link is the slower one.
                     assert!(times[0] >= source_done, "{context}");

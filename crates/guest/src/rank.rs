@@ -22,11 +22,12 @@ use crate::{threads, turns};
 use narrows_channel::handover::{self, Turn};
 use narrows_channel::layout::{EPOCH_PS, reason, state};
 use narrows_channel::map::Region;
-use narrows_channel::record::{Delivery, Push, Writer, each_delivery, encode_command};
+use narrows_channel::record::{Delivery, Full, Push, Writer, each_delivery, encode_call, encode_command};
 use narrows_channel::{Mapping, MappingError, RankHeader, Settings};
+use narrows_message::Call;
 use narrows_mpicalls::Class;
 use narrows_output::say;
-use narrows_portals::{Command, Event, EventKind, NO_TICKET, Notice, ProcessId, ReplyCode, me, pt};
+use narrows_portals::{Command, EqId, Event, EventKind, NO_TICKET, Notice, ProcessId, ReplyCode, pt};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::time::Duration;
@@ -83,6 +84,14 @@ impl Counter {
     }
 }
 
+/// What a rank asks for.
+enum Asked {
+    /// Of its NIC.
+    Command(Command),
+    /// Of its endpoint with this event queue, with the data if their buffer is free at once.
+    Call(EqId, Call, Option<Box<[u8]>>),
+}
+
 /// A rank of the simulated machine, seen from inside its process.
 pub struct Rank {
     region: Region<'static>,
@@ -91,8 +100,8 @@ pub struct Rank {
     clock: u64,
     /// In MPI_Init or MPI_Finalize, or before: the simulator does not wait for this rank.
     outside: bool,
-    /// Commands given while outside.
-    deferred: Vec<Command>,
+    /// What was asked for while outside.
+    deferred: Vec<Asked>,
     notices: VecDeque<(u64, Notice)>,
     queues: BTreeMap<u32, Queue>,
     counts: BTreeMap<u32, Counter>,
@@ -253,9 +262,7 @@ impl Rank {
 
     /// Gives a command to the NIC: it is written at the rank's clock, after the software cost
     /// of a post. Payloads longer than [`Rank::inline_payload`] must not come inline.
-    ///
-    /// A search of a blocking probe waits in the NIC until its message comes: the MPI library would only search again.
-    pub fn submit(&mut self, mut command: Command) {
+    pub fn submit(&mut self, command: Command) {
         let posts = matches!(
             command,
             Command::Put { .. }
@@ -268,20 +275,54 @@ impl Rank {
         );
         self.note(&command);
         if self.outside {
-            self.deferred.push(command);
+            self.deferred.push(Asked::Command(command));
             return;
-        }
-        if let (Some(more), Command::MeSearch { me, .. }) = (&mut self.probes, &mut command) {
-            match more.checked_sub(1) {
-                Some(less) => *more = less,
-                None => me.options |= me::SEARCH_WAITS,
-            }
         }
         if posts {
             self.advance(self.settings.post_ps);
         }
         self.activity();
-        self.write_command(&command);
+        self.write(|writer, clock| encode_command(writer, clock, &command));
+        self.asked_at_door();
+    }
+
+    /// Calls the endpoint of the message layer with this event queue, which is in the simulator. The time that it takes
+    /// to start the operation passes here; what follows takes its time when the endpoint does it.
+    ///
+    /// A search of a blocking probe waits in the NIC until its message comes: the MPI library would only search again.
+    pub fn call(&mut self, eq: EqId, mut call: Call, payload: Option<Box<[u8]>>) {
+        if self.outside {
+            self.deferred.push(Asked::Call(eq, call, payload));
+            return;
+        }
+        if let (Some(more), Call::Peek { waits, .. }) = (&mut self.probes, &mut call) {
+            match more.checked_sub(1) {
+                Some(less) => *more = less,
+                None => *waits = true,
+            }
+        }
+        self.activity();
+        self.write(|writer, clock| encode_call(writer, clock, eq, &call.to_words(), payload.as_deref()));
+        let (posts, copied) = self.work_of(&call, payload.as_deref());
+        self.charge_copy(copied);
+        self.advance(posts * self.settings.post_ps);
+        self.asked_at_door();
+    }
+
+    /// Commands to the NIC and bytes copied when an operation starts.
+    fn work_of(&self, call: &Call, payload: Option<&[u8]>) -> (u64, u64) {
+        match call {
+            Call::Send(send) if send.length <= self.settings.eager_limit => {
+                let copied = payload.filter(|bytes| bytes.len() > self.settings.pio_limit as usize).map_or(0, <[u8]>::len);
+                (1, copied as u64)
+            }
+            Call::Send(_) if self.settings.rendezvous_put == 0 => (2, 0),
+            Call::Send(_) | Call::Receive(_) | Call::Peek { .. } | Call::Cancel { .. } => (1, 0),
+            Call::Open { .. } | Call::Close | Call::Renew | Call::ReceiveClaimed { .. } | Call::DiscardClaimed { .. } => (0, 0),
+        }
+    }
+
+    fn asked_at_door(&mut self) {
         if let Some(busy_until) = self.door {
             self.header().wait_ps.fetch_add(self.clock - busy_until, Relaxed);
             self.door = Some(self.clock);
@@ -313,7 +354,7 @@ impl Rank {
                     counter.asked = counter.asked.wrapping_add(1);
                 }
             }
-            Command::MeSearch { me: entry, .. } if entry.options & me::EVENT_CT_OVERFLOW != 0 => {
+            Command::MeSearch { me: entry, .. } if entry.options & narrows_portals::me::EVENT_CT_OVERFLOW != 0 => {
                 if let Some(counter) = self.counts.get_mut(&entry.ct.0) {
                     counter.asked = counter.asked.wrapping_add(1);
                 }
@@ -322,13 +363,13 @@ impl Rank {
         }
     }
 
-    fn write_command(&mut self, command: &Command) {
+    fn write(&mut self, encode: impl Fn(&mut Writer<'_>, u64) -> Result<(), Full>) {
         let header = self.header();
         for attempt in 0..2 {
             // SAFETY: the rank runs, so it owns the region; the only other reference was dropped.
             let area = unsafe { self.region.command_area() };
             let mut writer = Writer::new(area, header.commands.load(Relaxed) as usize);
-            if encode_command(&mut writer, self.clock, command).is_ok() {
+            if encode(&mut writer, self.clock).is_ok() {
                 header.commands.store(writer.used() as u64, Relaxed);
                 header.quiet_until.store(0, Relaxed);
                 return;
@@ -337,7 +378,7 @@ impl Rank {
                 self.park(self.clock, reason::FULL);
             }
         }
-        debug_assert!(false, "a command is longer than the command area");
+        debug_assert!(false, "a request is longer than the command area");
     }
 
     /// A number for [`Rank::wait_reply`].
@@ -421,13 +462,20 @@ impl Rank {
         header.reason.store(why, Relaxed);
         self.give(state::PARKED);
         self.sleep(state::PARKED);
+        // What its endpoints did took time.
+        self.clock = self.clock.max(header.clock.load(Relaxed));
+    }
+
+    /// When the first of what its endpoints have not looked at yet happened, ps.
+    fn news(&self) -> u64 {
+        self.header().news.load(Relaxed)
     }
 
     /// As [`Rank::park`], while other threads of the rank sleep or wait: returns when the first of them must wake, too.
     /// Time passes.
-    fn park_with_others(&mut self, deadline: u64) {
+    fn park_with_others(&mut self, deadline: u64, why: u32) {
         let deadline = threads::parks(deadline);
-        self.park(deadline, reason::POLL);
+        self.park(deadline, why);
         threads::unparked();
         // It may have been woken before its time, for another thread, which may have what it wanted by now.
         let deadline = if self.header().horizon.load(Relaxed) > deadline { deadline } else { u64::MAX };
@@ -442,8 +490,13 @@ impl Rank {
         handover::ask(&self.header().state, &self.region.file().bell);
         self.sleep(state::WANTS_IN);
         self.outside = false;
-        for command in std::mem::take(&mut self.deferred) {
-            self.write_command(&command);
+        for asked in std::mem::take(&mut self.deferred) {
+            match asked {
+                Asked::Command(command) => self.write(|writer, clock| encode_command(writer, clock, &command)),
+                Asked::Call(eq, call, payload) => {
+                    self.write(|writer, clock| encode_call(writer, clock, eq, &call.to_words(), payload.as_deref()));
+                }
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! Live runs: real processes on the simulated machine.
 //!
+//! * [`endpoints`] — the message layer of the ranks.
 //! * [`memory`] — payloads between processes, and what waits for a rank's wake.
 //! * [`window`] — the main loop: hand-overs, windows of lookahead, deadlock.
 //! * [`cores`] — which of the host's cores they run on.
@@ -15,6 +16,7 @@
 
 pub mod cores;
 pub mod deputy;
+pub mod endpoints;
 pub mod memory;
 pub mod processes;
 pub mod report;

@@ -45,6 +45,21 @@ struct RankMemory {
     writes: usize,
     /// It does nothing itself with what waits for it: see [`Memory::watch`].
     watched: bool,
+    /// Blocks of its endpoints, which are here and not in its process.
+    blocks: Vec<Vec<u8>>,
+}
+
+/// Addresses of such blocks: this bit, the number of the block, the place in it.
+const OURS: u64 = 1 << 63;
+const BLOCK_SHIFT: u32 = 40;
+
+impl RankMemory {
+    /// The bytes of a block of its endpoints.
+    fn own(&mut self, address: u64, length: u64) -> Option<&mut [u8]> {
+        let block = self.blocks.get_mut(((address & !OURS) >> BLOCK_SHIFT) as usize)?;
+        let start = (address & ((1 << BLOCK_SHIFT) - 1)) as usize;
+        block.get_mut(start..start.checked_add(length as usize)?)
+    }
 }
 
 /// The first `length` bytes of `buffer`, which may be longer: it is never cleared.
@@ -109,6 +124,43 @@ impl Memory {
     /// The process of `rank`.
     pub fn set_pid(&mut self, rank: u32, pid: u32) {
         self.ranks[rank as usize].pid = pid as i32;
+    }
+
+    /// A block of memory for an endpoint of `rank`; it stays until the end.
+    pub fn allocate(&mut self, rank: u32, length: u64) -> u64 {
+        let blocks = &mut self.ranks[rank as usize].blocks;
+        // Pages come when they are touched.
+        blocks.push(vec![0; length as usize]);
+        OURS | (blocks.len() as u64 - 1) << BLOCK_SHIFT
+    }
+
+    /// Copies from a block of an endpoint of `rank` to its own memory.
+    pub fn copy_out(&mut self, rank: u32, now: SimTime, from: u64, to: u64, length: u64) {
+        let Some(bytes) = self.ranks[rank as usize].own(from, length) else { return };
+        let mut bytes: Box<[u8]> = Box::from(&*bytes);
+        self.note_change(rank);
+        if length <= INLINE_PAYLOAD as u64 && !self.ranks[rank as usize].watched {
+            self.settle(rank, to, length, true);
+            self.wait(now, rank, Waiting::Write { address: to, bytes });
+            self.ranks[rank as usize].writes += 1;
+            return;
+        }
+        self.flush_writes(rank);
+        self.write(rank, to, bytes.as_mut_ptr(), length);
+    }
+
+    /// From when on it sees the first of what waits for it.
+    pub fn first_mail(&self, rank: u32) -> Option<SimTime> {
+        self.ranks[rank as usize].waiting.front().map(|&(time, _)| time)
+    }
+
+    /// For tests: the notices that wait, and the time of the last.
+    #[cfg(test)]
+    pub fn take_mail(&mut self, rank: u32) -> (SimTime, Vec<Notice>) {
+        let waiting = std::mem::take(&mut self.ranks[rank as usize].waiting);
+        let last = waiting.back().map_or(SimTime::ZERO, |&(time, _)| time);
+        let notices = waiting.into_iter().filter_map(|(_, what)| if let Waiting::Notice(notice) = what { Some(notice) } else { None });
+        (last, notices.collect())
     }
 
     fn slot(&mut self, payload: u32) -> &mut Payload {
@@ -346,6 +398,10 @@ impl narrows_sim::Processes for Memory {
         Ok(())
     }
 
+    fn has_bytes(&self, payload: u32) -> bool {
+        self.payloads[payload as usize].known
+    }
+
     fn deliver(&mut self, now: SimTime, payload: u32, rank: u32, place: Place, length: u64) -> Result<(), Fault> {
         if !self.slot(payload).known {
             return Err(Fault);
@@ -354,6 +410,12 @@ impl narrows_sim::Processes for Memory {
         self.push_of(payload);
         let length = (length as usize).min(self.slot(payload).length);
         if length == 0 {
+            return Ok(());
+        }
+        if place.address & OURS != 0 {
+            let Memory { ranks, payloads, .. } = self;
+            let block = ranks[rank as usize].own(place.address, length as u64).ok_or(Fault)?;
+            block.copy_from_slice(&payloads[payload as usize].buffer[..length]);
             return Ok(());
         }
         // A rank does short writes itself when it wakes. It would die of one into memory that is not there.

@@ -17,12 +17,12 @@ mod spinning;
 
 use crate::cores::Cores;
 use crate::deputy::{Deputy, YIELDING};
-use crate::memory::Memory;
+use crate::endpoints::{Attention, Ranks};
 use crate::processes;
 use crate::report::{Failure, RankTimes, Report};
 use crate::watch::Watch;
 use narrows_channel::layout::{EPOCH_PS, mode, phase, reason, state};
-use narrows_channel::record::decode_command;
+use narrows_channel::record::{Request, decode_request};
 use narrows_channel::{Mapping, futex, handover};
 use narrows_output::{Meter, exit};
 use narrows_units::SimTime;
@@ -35,7 +35,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
 /// The simulation, with the memory of real processes.
-pub type World = narrows_sim::World<Memory>;
+pub type World = narrows_sim::World<Ranks>;
 
 /// How long the simulator sleeps between looks at processes and signals.
 const LIFE_CHECK: Duration = Duration::from_millis(20);
@@ -362,7 +362,17 @@ impl Run<'_> {
     /// Writes what `rank` finds in its region, which is going to be handed to it.
     fn prepare(&mut self, rank: u32) {
         let region = self.mapping.region(rank).expect("rank numbers come from the mapping");
-        self.world.processes().hand_over(rank, &region);
+        let ranks = self.world.processes();
+        ranks.runs(rank);
+        ranks.hand_over(rank, &region);
+        let (clock, worked) = ranks.clock(rank);
+        let header = region.header();
+        header.news.store(ranks.news(rank).unwrap_or(SimTime::MAX).as_ps(), Relaxed);
+        let before = header.clock.load(Relaxed);
+        if self.report.started && clock.as_ps() > before {
+            header.clock.store(clock.as_ps(), Relaxed);
+            header.wait_ps.fetch_add(clock.as_ps() - before - worked.as_ps(), Relaxed);
+        }
         self.ranks[rank as usize].running = true;
         self.ranks[rank as usize].spin.begin();
         self.running.push(rank);
@@ -380,17 +390,27 @@ impl Run<'_> {
             // SAFETY: the rank is parked or outside, so the simulator owns its region.
             let area = unsafe { region.command_area() };
             let mut rest = &area[..used];
+            let full = self.world.processes().has_mail(rank);
             while !rest.is_empty() {
-                match decode_command(rest) {
-                    Ok((time, command, length)) => {
-                        self.world.submit(rank, SimTime(time), command);
-                        self.commands_seen += 1;
-                        rest = &rest[length..];
+                let (time, request, length) = match decode_request(rest) {
+                    Ok(request) => request,
+                    Err(error) => return Err(self.failure(1, format!("{} gave a broken command: {error}", self.name(rank)))),
+                };
+                match request {
+                    Request::Command(command) if self.world.processes().is_ours(rank, &command) => {
+                        return Err(self.failure(1, format!("{} gave a command that meddles with its messages", self.name(rank))));
                     }
-                    Err(error) => {
-                        return Err(self.failure(1, format!("{} gave a broken command: {error}", self.name(rank))));
+                    Request::Command(command) => self.world.submit(rank, SimTime(time), command),
+                    Request::Call { eq, words, payload } => {
+                        let called =
+                            self.world.request(rank, |ranks, requests| ranks.call(rank, SimTime(time), (eq, words, payload), requests));
+                        if let Err(error) = called {
+                            return Err(self.failure(1, format!("{} made a broken call: {error}", self.name(rank))));
+                        }
                     }
                 }
+                self.commands_seen += 1;
+                rest = &rest[length..];
             }
             header.commands.store(0, Relaxed);
             let error = header.push_error.swap(0, Relaxed);
@@ -405,10 +425,25 @@ impl Run<'_> {
             self.deadlines.remove(&(state.deadline, rank));
             state.deadline = header.deadline.load(Relaxed);
             state.reason = header.reason.load(Relaxed);
+            let ended = SimTime(state.deadline);
+            let attention = match state.reason {
+                _ if header.state.load(Acquire) == state::OUTSIDE => Attention::Always,
+                reason::INIT => Attention::Always,
+                reason::POLL => Attention::Until(ended),
+                reason::REPLY | reason::FINALIZE => Attention::Until(SimTime::MAX),
+                _ => Attention::Absent,
+            };
+            let clock = SimTime(header.clock.load(Relaxed));
+            self.world.request(rank, |ranks, requests| ranks.parks(rank, clock, attention, requests));
+            self.world.processes().take_touched(&mut Vec::new());
+            let state = &mut self.ranks[rank as usize];
+            if let Some(time) = self.world.processes().first_mail(rank).filter(|_| !full) {
+                state.deadline = state.deadline.min(time.as_ps());
+            }
             if state.deadline != u64::MAX && !state.sleeps_through() {
                 self.deadlines.insert((state.deadline, rank));
             }
-            if self.world.processes().has_mail(rank) {
+            if full {
                 self.leftover.push(rank);
             }
         }
@@ -588,6 +623,7 @@ impl Run<'_> {
         if !self.is_due[rank as usize] {
             self.is_due[rank as usize] = true;
             self.due.push(rank);
+            self.world.processes().runs(rank);
         }
     }
 
@@ -718,7 +754,9 @@ impl Run<'_> {
         }
         let mut latest = 0;
         for rank in 0..self.ranks.len() as u32 {
+            let (clock, _) = self.world.processes().clock(rank);
             let header = self.header(rank);
+            header.clock.fetch_max(clock.as_ps(), Relaxed);
             let finished = header.clock.load(Relaxed).saturating_sub(EPOCH_PS);
             latest = latest.max(finished);
         }

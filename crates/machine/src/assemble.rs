@@ -1,6 +1,6 @@
 //! The resolved machine as the configurations of the models.
 
-use crate::model::{self, Link, Machine, NetworkKind, PathOr, PcieDetail, Rendezvous, SwitchOr, Topology, TopologyKind};
+use crate::model::{self, Link, Machine, NetworkKind, PathOr, PcieDetail, Rendezvous, SwitchOr, Topology, TopologyKind, Transmit};
 use narrows_fabric::{
     Arbitration, Derived, FlowConfig, FlowControl, Forwarding, IntraNodeConfig, LinkConfig, LogGpConfig, NetworkConfig, PauseConfig,
     Queueing,
@@ -55,12 +55,14 @@ impl Machine {
             },
             switch_latency: self.switch.latency,
             pcie_rate: self.node.pcie.data_bandwidth,
+            pcie_packet: self.nic.dma_first_packet,
             mtu: network.mtu,
             header: network.header,
             virtual_networks: VIRTUAL_NETWORKS,
             virtual_channels: u8::try_from(network.virtual_channels).expect("at most 16 come out of a file"),
             buffer_per_channel: network.buffer,
             read_window: network.read_window,
+            in_order: self.nic.transmit != Transmit::Interleaved,
             routing: network.routing,
             ugal_threshold: network.ugal_threshold,
             arbitration: match self.switch.arbitration {
@@ -168,9 +170,13 @@ impl Machine {
             ack_size: nic.ack_size,
             inline_limit: nic.inline_limit,
             pio_limit: nic.pio_limit,
+            match_bits_size: nic.match_bits_size,
             buffered_limit: nic.buffered_limit,
             dma_latency: nic.dma_latency,
-            dma_first_packet: nic.dma_first_packet,
+            transmit: match nic.transmit {
+                Transmit::Interleaved | Transmit::InOrder => narrows_nic::Transmit::Pipelined,
+                Transmit::OneByOne => narrows_nic::Transmit::OneByOne,
+            },
             put_occupancy: nic.put_occupancy,
             get_occupancy: nic.get_occupancy,
             response_occupancy: nic.response_occupancy,
@@ -187,6 +193,8 @@ impl Machine {
                 PcieDetail::Latency => narrows_nic::PcieDetail::Latency,
             },
             max_outstanding: nic.max_outstanding,
+            max_in_flight_to_node: nic.max_in_flight_to_node,
+            max_in_flight_to_process: nic.max_in_flight_to_process,
         }
     }
 

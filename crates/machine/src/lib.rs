@@ -50,7 +50,7 @@ pub use diagnostic::Diagnostic;
 pub use host::{HostPattern, HostPatternError};
 pub use model::{
     Arrangement, Failed, Flow, GlobalLink, Link, Links, LogGp, Machine, Message, Network, NetworkKind, Nic, NicKind, Node, PathOr, Pcie,
-    PcieDetail, Rendezvous, RoutingKind, Software, Switch, SwitchOr, Topology, TopologyKind,
+    PcieDetail, Rendezvous, RoutingKind, Software, Switch, SwitchOr, Topology, TopologyKind, Transmit,
 };
 pub use placement::{Placement, PlacementError, placement};
 pub use presets::{PRESETS, Preset, preset};

@@ -90,12 +90,16 @@ pub struct Nic {
     pub inline_limit: Bytes,
     /// Payload that the CPU writes behind the command.
     pub pio_limit: Bytes,
+    /// More room in commands of interfaces without matching.
+    pub match_bits_size: Bytes,
     /// Puts up to here are copied into the NIC: SEND at once.
     pub buffered_limit: Bytes,
     /// DMA read: constant part before its first packet.
     pub dma_latency: SimTime,
     /// DMA read: size of its first packet.
     pub dma_first_packet: Bytes,
+    /// Messages that are read out of memory.
+    pub transmit: Transmit,
     /// Occupancy of the NIC per put.
     pub put_occupancy: SimTime,
     /// Occupancy per get request.
@@ -112,6 +116,10 @@ pub struct Nic {
     pub limits: NiLimits,
     /// Messages of one NIC without their end-to-end acknowledgement.
     pub max_outstanding: u32,
+    /// Of these, to one node; 0: no limit.
+    pub max_in_flight_to_node: u32,
+    /// Of these, from one process to another; 0: no limit.
+    pub max_in_flight_to_process: u32,
     /// Pause before a refused message is sent again.
     pub retry_interval: SimTime,
     /// A triggered operation: from its counting event to its start.
@@ -462,6 +470,17 @@ choice! {
         BxiV3 = "bxi-v3",
         /// An InfiniBand host channel adapter, with the commands and events of Portals.
         IbHca = "ib-hca",
+    }
+}
+choice! {
+    /// How a NIC sends messages that it reads out of memory.
+    Transmit {
+        /// Their packets take turns.
+        Interleaved = "interleaved",
+        /// One leaves behind the other; what comes next is read ahead.
+        InOrder = "in-order",
+        /// One is read when the other has been.
+        OneByOne = "one-by-one",
     }
 }
 choice! {

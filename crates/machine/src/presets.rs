@@ -21,6 +21,7 @@ pub const PRESETS: &[Preset] = &[
     Preset { name: "fattree-256", text: include_str!("../../../machines/fattree-256.toml") },
     Preset { name: "ib-qdr", text: include_str!("../../../machines/ib-qdr.toml") },
     Preset { name: "megafly-288", text: include_str!("../../../machines/megafly-288.toml") },
+    Preset { name: "s4bxi-vix", text: include_str!("../../../machines/s4bxi-vix.toml") },
 ];
 
 /// The preset of this name.

@@ -80,7 +80,7 @@ fn bases_and_overrides_stack_up() {
     assert_eq!(machine.node.count, 9, "--nodes over the file");
     assert_eq!(machine.nic.put_occupancy, SimTime::from_us(1), "the file over its base");
     assert_eq!(machine.nic.get_occupancy, SimTime::from_us(3), "the last --set over the first and the file");
-    assert_eq!(machine.nic.response_occupancy, SimTime::from_ns(300), "the base where nothing else speaks");
+    assert_eq!(machine.nic.response_occupancy, SimTime::from_ns(10), "the base where nothing else speaks");
     assert_eq!(machine.link.host.bandwidth, ByteRate(3_125_000_000));
 }
 

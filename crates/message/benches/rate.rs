@@ -22,8 +22,8 @@ impl Portals for Last {
         self.user_ptr = me.user_ptr;
         EntryId(0)
     }
-    fn me_unlink(&mut self, _: EntryId) -> ReplyCode {
-        ReplyCode::Ok
+    fn me_unlink(&mut self, _: EntryId) -> Option<ReplyCode> {
+        Some(ReplyCode::Ok)
     }
     fn me_search(&mut self, _: u32, _: SearchOperation, me: MatchEntry) {
         self.user_ptr = me.user_ptr;
@@ -106,19 +106,19 @@ fn main() {
     measure("eager send, SEND event, completion", &mut |endpoint, portals| {
         endpoint.send(portals, send).expect("one request is open");
         let done = event(EventKind::Send, portals.user_ptr, 8);
-        endpoint.event(portals, done);
+        endpoint.event(portals, done).expect("it belongs to an open request");
     });
     measure("receive, PUT event, completion", &mut |endpoint, portals| {
         endpoint.receive(portals, receive).expect("one request is open");
         let done = event(EventKind::Put, portals.user_ptr, 8);
-        endpoint.event(portals, done);
+        endpoint.event(portals, done).expect("it belongs to an open request");
     });
     measure("receive, announcement, get, REPLY event, completion", &mut |endpoint, portals| {
         endpoint.receive(portals, receive).expect("one request is open");
         let announced = Event { match_bits: 1 << 63 | 1, remote_offset: 1 << 20, ..event(EventKind::Put, portals.user_ptr, 0) };
-        endpoint.event(portals, announced);
+        endpoint.event(portals, announced).expect("it belongs to an open request");
         let done = event(EventKind::Reply, portals.user_ptr, 1 << 20);
-        endpoint.event(portals, done);
+        endpoint.event(portals, done).expect("it belongs to an open request");
     });
     assert_eq!(seen, 3 * u64::from(rounds));
 }

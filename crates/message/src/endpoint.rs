@@ -7,7 +7,7 @@ use crate::slab::Slab;
 use crate::wire::{self, ANNOUNCED, Owner, TAG_MASK};
 use crate::{
     Again, Completes, Completion, CompletionKind, MessageConfig, Peek, Pending, PendingRequest, Portals, Queue, Receive, Send, Status,
-    UnknownClaim, Waiting,
+    Stray, UnknownClaim, Waiting,
 };
 use narrows_portals::{
     AckRequest, EntryId, EqId, Event, EventKind, FailType, List, LocalBuffer, MatchEntry, NID_ANY, PID_ANY, ProcessId, RemoteTarget,
@@ -36,7 +36,24 @@ pub struct Endpoint {
     pub(crate) parked_anew: bool,
     /// Entries that an operation still used when they should have gone.
     leftovers: Vec<EntryId>,
+    /// Entries that the NIC was told to unlink and that it has not answered for.
+    pub(crate) unlinking: Vec<(EntryId, Unlinking)>,
     searches: usize,
+}
+
+/// Why an entry is being unlinked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Unlinking {
+    /// The receive of this slot and generation is taken back, by the caller of this token.
+    Cancel(u32, u32, u64),
+    /// The multi-receive closes, see `multi.rs`.
+    Multi(u32, u32),
+    /// The receive gets a parked message.
+    Home(u32, u32, Message),
+    /// The overflow block is to be empty again.
+    Block(u32),
+    /// Its operations are all over.
+    Leftover,
 }
 
 /// What is open, by slot.
@@ -161,6 +178,7 @@ impl Endpoint {
             parked: VecDeque::new(),
             parked_anew: false,
             leftovers: Vec::new(),
+            unlinking: Vec::new(),
             searches: 0,
         }
     }
@@ -174,8 +192,100 @@ impl Endpoint {
     /// overflow blocks are, and which request numbers are free. Called where simulated time begins, because what
     /// happens before that is ordered by the host.
     pub fn renew(&mut self, portals: &mut impl Portals) {
-        self.overflow.renew(portals);
+        for (index, entry) in self.overflow.idle() {
+            self.start_unlinking(portals, entry, Unlinking::Block(index));
+        }
         self.requests.forget_order();
+    }
+
+    /// Takes the overflow blocks out of their lists: what still comes is not kept.
+    pub fn close(&mut self, portals: &mut impl Portals) {
+        for (_, entry) in self.overflow.idle() {
+            portals.me_unlink(entry);
+        }
+    }
+
+    /// Tells the NIC to unlink `entry`, and goes on when it has answered.
+    pub(crate) fn start_unlinking(&mut self, portals: &mut impl Portals, entry: EntryId, why: Unlinking) {
+        match portals.me_unlink(entry) {
+            Some(code) => {
+                self.go_on_unlinked(portals, entry, why, code);
+            }
+            None => self.unlinking.push((entry, why)),
+        }
+    }
+
+    /// The entry is being unlinked already.
+    pub(crate) fn is_unlinking(&self, entry: EntryId) -> bool {
+        self.unlinking.iter().any(|(other, _)| *other == entry)
+    }
+
+    /// The answer to an unlinking that [`Portals::me_unlink`] had no answer to yet.
+    pub fn unlinked(&mut self, portals: &mut impl Portals, entry: EntryId, code: ReplyCode) {
+        if let Some(at) = self.unlinking.iter().position(|(other, _)| *other == entry) {
+            let (_, why) = self.unlinking.remove(at);
+            if let Some((token, done)) = self.go_on_unlinked(portals, entry, why, code) {
+                self.answer_cancel(token, done);
+            }
+            if self.parked_anew {
+                self.rehome(portals);
+            }
+        }
+    }
+
+    /// What was being unlinked for goes on; whether a receive was taken back, if that was asked, and by which token.
+    fn go_on_unlinked(&mut self, portals: &mut impl Portals, entry: EntryId, why: Unlinking, code: ReplyCode) -> Option<(u64, bool)> {
+        match why {
+            Unlinking::Cancel(index, generation, token) => {
+                let receive = match self.requests.tenant_mut(index, generation) {
+                    Some(Request::Receive(posted)) if code == ReplyCode::Ok => Some(posted.receive),
+                    _ => None,
+                };
+                if let Some(receive) = receive {
+                    self.requests.remove(index);
+                    self.completions.push_back(cancelled(&receive, false));
+                }
+                return Some((token, receive.is_some()));
+            }
+            Unlinking::Multi(index, generation) => return self.multi_unlinked(portals, index, generation, entry, code),
+            Unlinking::Home(index, generation, message) => match self.requests.tenant_mut(index, generation) {
+                Some(Request::Receive(posted)) if code == ReplyCode::Ok => {
+                    let room = room_of(&posted.receive);
+                    self.deliver(portals, room, message, Some(index));
+                }
+                // A message was faster: another receive may take this one.
+                _ => self.park_first(message),
+            },
+            Unlinking::Block(index) => {
+                if code == ReplyCode::Ok {
+                    self.overflow.emptied(portals, index);
+                }
+            }
+            Unlinking::Leftover => {
+                if code == ReplyCode::InUse {
+                    self.leftovers.push(entry);
+                }
+            }
+        }
+        None
+    }
+
+    /// Says how [`Endpoint::cancel`] has ended.
+    fn answer_cancel(&mut self, token: u64, done: bool) {
+        self.completions.push_back(Completion {
+            kind: CompletionKind::Cancel,
+            queue: Queue::Tagged,
+            context: token,
+            buffer: 0,
+            length: 0,
+            full_length: 0,
+            tag: 0,
+            source: ProcessId::default(),
+            data: None,
+            status: if done { Status::Cancelled } else { Status::NoMessage },
+            released: false,
+            at_once: false,
+        });
     }
 
     /// Starts to send.
@@ -328,9 +438,10 @@ impl Endpoint {
         Ok((queue, message))
     }
 
-    /// Takes back the oldest receive of this context that has no message yet. True: a completion
-    /// with [`Status::Cancelled`] follows. False: there is none, or a message was faster.
-    pub fn cancel(&mut self, portals: &mut impl Portals, queue: Queue, context: u64) -> bool {
+    /// Takes back the oldest receive of this context that has no message yet, which completes as
+    /// [`Status::Cancelled`] then: `Some(true)`. `Some(false)`: there is none, or a message was faster. `None`: the NIC
+    /// must be asked; a completion of the kind [`CompletionKind::Cancel`] with `token` as its context will say it.
+    pub fn cancel(&mut self, portals: &mut impl Portals, queue: Queue, context: u64, token: u64) -> Option<bool> {
         let oldest = self
             .requests
             .iter()
@@ -341,37 +452,62 @@ impl Endpoint {
             })
             .min_by_key(|(_, age, _)| *age)
             .map(|(index, ..)| index);
-        let Some(index) = oldest else { return false };
-        match self.requests.get_mut(index) {
-            Some(Request::Receive(posted)) => {
-                let (entry, receive) = (posted.entry, posted.receive);
-                if portals.me_unlink(entry) != ReplyCode::Ok {
-                    return false;
-                }
-                self.requests.remove(index);
-                self.completions.push_back(cancelled(&receive, false));
-                true
+        let Some(index) = oldest else { return Some(false) };
+        let generation = self.requests.generation(index);
+        let Some(Request::Receive(posted)) = self.requests.get_mut(index) else { return self.cancel_multi(portals, index, token) };
+        let entry = posted.entry;
+        if self.is_unlinking(entry) {
+            return Some(false);
+        }
+        let why = Unlinking::Cancel(index, generation, token);
+        match portals.me_unlink(entry) {
+            Some(code) => self.go_on_unlinked(portals, entry, why, code).map(|(_, done)| done),
+            None => {
+                self.unlinking.push((entry, why));
+                None
             }
-            _ => self.cancel_multi(portals, index),
+        }
+    }
+
+    /// The event only completes something: [`Endpoint::event`] needs no command and no copy for it, so it does not
+    /// matter when the process looks at it.
+    pub fn only_completes(&self, event: &Event) -> bool {
+        if !self.leftovers.is_empty() || self.parked_anew {
+            return false;
+        }
+        match Owner::from_user_ptr(event.user_ptr) {
+            None => true,
+            Some(Owner::Request(index, generation)) => match self.requests.tenant(index, generation) {
+                Some(Request::Receive(_)) => event.match_bits & ANNOUNCED == 0 && event.kind != EventKind::PutOverflow,
+                Some(Request::Send(open)) => match open.stage {
+                    Stage::Sending { .. } => true,
+                    Stage::Offered { .. } => open.send.length <= self.config.max_portals_message,
+                    Stage::Announced => false,
+                },
+                Some(Request::Transfer(transfer)) => transfer.only_completes(),
+                Some(Request::Peek(_)) => true,
+                Some(Request::Multi(_)) | None => false,
+            },
+            Some(Owner::Control | Owner::Block(_) | Owner::Multi(..) | Owner::Fence(..)) => false,
         }
     }
 
     /// One event of the event queue, in the order in which it came.
     ///
-    /// # Panics
+    /// # Errors
     ///
-    /// When the event cannot be: a request that is not open. That is a bug of this crate or of the
-    /// Portals library.
-    pub fn event(&mut self, portals: &mut impl Portals, event: Event) {
+    /// [`Stray`] when the event cannot be: it names a request that is not open. The process that sent it, or the
+    /// Portals library, is broken.
+    pub fn event(&mut self, portals: &mut impl Portals, event: Event) -> Result<(), Stray> {
         if !self.leftovers.is_empty() {
-            let mut entries = std::mem::take(&mut self.leftovers);
-            entries.retain(|&entry| portals.me_unlink(entry) == ReplyCode::InUse);
-            self.leftovers = entries;
+            for entry in std::mem::take(&mut self.leftovers) {
+                self.unlink(portals, entry);
+            }
         }
         match Owner::from_user_ptr(event.user_ptr) {
             // The failure of something that nobody waits for.
             None => {}
-            Some(Owner::Control) => self.control(portals, &event),
+            Some(Owner::Control) => self.control(portals, &event)?,
             Some(Owner::Block(index)) => match event.kind {
                 EventKind::AutoUnlink => self.overflow.unlinked(portals, index),
                 EventKind::AutoFree => self.overflow.freed(index),
@@ -380,27 +516,25 @@ impl Endpoint {
             Some(Owner::Multi(index, generation)) => self.multi_event(portals, index, generation, &event),
             // A multi-receive stays open while its fence is under way.
             Some(Owner::Fence(index, _)) => self.fence_passed(portals, index),
-            Some(Owner::Request(index, generation)) => {
-                let request = self.requests.tenant_mut(index, generation);
-                match request.unwrap_or_else(|| panic!("no open request for {event:?}")) {
-                    Request::Send(_) => self.send_event(portals, index, &event),
-                    Request::Receive(posted) => {
-                        let receive = posted.receive;
-                        self.receive_event(portals, index, &receive, &event);
-                    }
-                    Request::Transfer(_) => self.transfer_event(portals, index, &event),
-                    Request::Peek(peek) => {
-                        let peek = *peek;
-                        self.requests.remove(index);
-                        self.peek_event(&peek, &event);
-                    }
-                    Request::Multi(_) => panic!("{event:?} is not of a multi-receive"),
+            Some(Owner::Request(index, generation)) => match self.requests.tenant_mut(index, generation).ok_or(Stray(event))? {
+                Request::Send(_) => self.send_event(portals, index, &event),
+                Request::Receive(posted) => {
+                    let receive = posted.receive;
+                    self.receive_event(portals, index, &receive, &event);
                 }
-            }
+                Request::Transfer(_) => self.transfer_event(portals, index, &event),
+                Request::Peek(peek) => {
+                    let peek = *peek;
+                    self.requests.remove(index);
+                    self.peek_event(&peek, &event);
+                }
+                Request::Multi(_) => return Err(Stray(event)),
+            },
         }
         if self.parked_anew {
             self.rehome(portals);
         }
+        Ok(())
     }
 
     fn send_event(&mut self, portals: &mut impl Portals, index: u32, event: &Event) {
@@ -555,9 +689,7 @@ impl Endpoint {
 
     /// Unlinks an entry whose operations are all over; if the NIC still thinks otherwise, later.
     pub(crate) fn unlink(&mut self, portals: &mut impl Portals, entry: EntryId) {
-        if portals.me_unlink(entry) == ReplyCode::InUse {
-            self.leftovers.push(entry);
-        }
+        self.start_unlinking(portals, entry, Unlinking::Leftover);
     }
 
     /// First parked message from `source`.
@@ -734,8 +866,8 @@ mod tests {
         fn me_append(&mut self, _: u32, _: List, _: MatchEntry) -> EntryId {
             EntryId(0)
         }
-        fn me_unlink(&mut self, _: EntryId) -> ReplyCode {
-            ReplyCode::Ok
+        fn me_unlink(&mut self, _: EntryId) -> Option<ReplyCode> {
+            Some(ReplyCode::Ok)
         }
         fn me_search(&mut self, _: u32, _: SearchOperation, _: MatchEntry) {}
         fn put(&mut self, _: LocalBuffer, _: u64, _: bool, _: AckRequest, _: RemoteTarget, _: u64) {}
@@ -787,7 +919,7 @@ mod tests {
         assert_eq!(endpoint.receive(&mut Nothing, receive), Err(Again));
         assert_eq!(endpoint.peek(&mut Nothing, peek), Err(Again));
         assert_eq!(endpoint.send(&mut Nothing, send), Err(Again));
-        assert!(endpoint.cancel(&mut Nothing, Queue::Tagged, 1));
+        assert_eq!(endpoint.cancel(&mut Nothing, Queue::Tagged, 1, 0), Some(true));
         assert_eq!(endpoint.send(&mut Nothing, send), Ok(()));
     }
 }

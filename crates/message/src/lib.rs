@@ -10,6 +10,8 @@
 //! |---|---|
 //! | `lib.rs` | the vocabulary: [`Send`], [`Receive`], [`Peek`], [`Completion`], and what is asked of a Portals library: [`Portals`] |
 //! | `endpoint.rs` | [`Endpoint`]: the calls, the events, both protocols |
+//! | `host.rs` | [`Host`]: the endpoints of a process that lives elsewhere |
+//! | `call.rs` | [`Call`]: what such a process asks for |
 //! | `multi.rs` | receive buffers that take many messages |
 //! | `overflow.rs` | blocks for unexpected messages |
 //! | `wire.rs` | match bits, header data, portal table entries |
@@ -56,18 +58,22 @@
 //! assert_eq!(endpoints[0].next_completion().unwrap().context, 100);
 //! ```
 
+mod call;
 mod endpoint;
+mod host;
 mod multi;
 mod overflow;
 mod rendezvous;
 mod slab;
 mod wire;
 
+pub use call::{CALL_WORDS, Call, CallError};
 pub use endpoint::Endpoint;
+pub use host::{Host, Library, News};
 pub use wire::TAG_BITS;
 
 use narrows_portals::{
-    AckRequest, EntryId, FailType, List, LocalBuffer, MatchEntry, ProcessId, RemoteTarget, ReplyCode, SearchOperation, pt,
+    AckRequest, EntryId, Event, FailType, List, LocalBuffer, MatchEntry, ProcessId, RemoteTarget, ReplyCode, SearchOperation, pt,
 };
 
 /// How long messages travel.
@@ -155,8 +161,8 @@ pub enum ConfigError {
 pub trait Portals {
     /// Appends; the entry's id is chosen by the implementation.
     fn me_append(&mut self, pt: u32, list: List, me: MatchEntry) -> EntryId;
-    /// Unlinks now (waits for the answer).
-    fn me_unlink(&mut self, entry: EntryId) -> ReplyCode;
+    /// Unlinks. `None`: the answer comes later, to [`Endpoint::unlinked`].
+    fn me_unlink(&mut self, entry: EntryId) -> Option<ReplyCode>;
     /// Starts a search: one SEARCH or *_OVERFLOW event follows.
     fn me_search(&mut self, pt: u32, operation: SearchOperation, me: MatchEntry);
     /// PtlPut. `copy_now`: the library takes the bytes before it returns; what is longer than a PIO write is copied,
@@ -271,6 +277,9 @@ pub enum CompletionKind {
     Receive,
     /// [`Endpoint::peek`].
     Peek,
+    /// [`Endpoint::cancel`]: [`Status::Cancelled`] when the receive was taken back, whose own completion came before;
+    /// [`Status::NoMessage`] when there is none, or a message was faster.
+    Cancel,
 }
 
 /// How it ended.
@@ -322,6 +331,11 @@ pub struct Completion {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("too many open requests; process events and try again")]
 pub struct Again;
+
+/// An event that belongs to nothing that is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("an event that belongs to no open message: {0:?}")]
+pub struct Stray(pub Event);
 
 /// There is no claimed message of this context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -20,7 +20,7 @@
 //! one that was unexpected, whose event comes after the buffer was given back: no full buffer knows
 //! how many of those there are.
 
-use crate::endpoint::{Body, Endpoint, Message, Request, Room, cancelled, message_of, room_of, selector};
+use crate::endpoint::{Body, Endpoint, Message, Request, Room, Unlinking, cancelled, message_of, selector};
 use crate::wire::{self, NOBODY, Owner};
 use crate::{Completion, CompletionKind, Portals, Queue, Receive, Status};
 use narrows_portals::{EntryId, Event, FailType, List, MatchEntry, ReplyCode, SearchOperation, me};
@@ -45,6 +45,8 @@ pub(crate) struct Multi {
     under_way: u32,
     /// A Cancelled completion is owed.
     cancel: bool,
+    /// Who wants it back and waits for the NIC's answer.
+    token: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +99,7 @@ impl Endpoint {
             waiting,
             under_way: 0,
             cancel: false,
+            token: None,
         };
         let (index, _) = self.requests.insert(Request::Multi(Box::new(multi)));
         self.fence_passed(portals, index);
@@ -143,22 +146,44 @@ impl Endpoint {
                 self.place_waiting(portals, index);
                 self.settle(index);
             }
-            State::Closing(entry) => self.close(portals, index, entry),
+            State::Closing(entry) => self.close_multi(portals, index, entry),
             State::Exhausted => self.place_waiting(portals, index),
             State::Open(_) | State::Filled | State::Fenced => {}
         }
     }
 
-    /// Unlinks the entry, then sends the fence after it.
-    fn close(&mut self, portals: &mut impl Portals, index: u32, entry: EntryId) {
-        let state = match portals.me_unlink(entry) {
-            ReplyCode::Ok => State::Fenced,
-            ReplyCode::InUse => State::Closing(entry),
-            ReplyCode::Unknown => State::Filled,
-        };
+    /// Unlinks the entry.
+    fn close_multi(&mut self, portals: &mut impl Portals, index: u32, entry: EntryId) {
         let generation = self.requests.generation(index);
-        let multi = self.multi_mut(index);
-        multi.state = state;
+        self.multi_mut(index).state = State::Closing(entry);
+        if !self.is_unlinking(entry) {
+            self.start_unlinking(portals, entry, Unlinking::Multi(index, generation));
+        }
+    }
+
+    /// The NIC has answered for the entry of a multi-receive that closes: sends the fence after it.
+    /// Whether that takes the buffer back, if that was asked, and by which token.
+    pub(crate) fn multi_unlinked(
+        &mut self,
+        portals: &mut impl Portals,
+        index: u32,
+        generation: u32,
+        entry: EntryId,
+        code: ReplyCode,
+    ) -> Option<(u64, bool)> {
+        let Some(Request::Multi(multi)) = self.requests.tenant_mut(index, generation) else { return None };
+        let token = std::mem::take(&mut multi.token);
+        if multi.state == State::Closing(entry) {
+            multi.state = match code {
+                ReplyCode::Ok => State::Fenced,
+                // Tried again at the next event of the buffer.
+                ReplyCode::InUse => State::Closing(entry),
+                ReplyCode::Unknown => State::Filled,
+            };
+        }
+        let state = multi.state;
+        multi.cancel |= token.is_some() && !matches!(state, State::Filled | State::Exhausted);
+        let done = multi.cancel;
         if state == State::Fenced {
             let fence = MatchEntry {
                 options: me::OP_PUT | me::USE_ONCE,
@@ -169,6 +194,7 @@ impl Endpoint {
             };
             portals.me_search(wire::PT_UNTAGGED, SearchOperation::Only, fence);
         }
+        Some((token?, done))
     }
 
     /// All that landed in the unlinked entry is known: places what waits, and opens the rest.
@@ -282,16 +308,18 @@ impl Endpoint {
         for (_, index) in homes {
             match self.requests.get_mut(index) {
                 Some(Request::Receive(posted)) => {
-                    let (receive, entry) = (posted.receive, posted.entry);
-                    if portals.me_unlink(entry) == ReplyCode::Ok {
-                        self.deliver(portals, room_of(&receive), message, Some(index));
+                    let entry = posted.entry;
+                    // Another message, or its owner, is about to have it.
+                    if !self.is_unlinking(entry) {
+                        let generation = self.requests.generation(index);
+                        self.start_unlinking(portals, entry, Unlinking::Home(index, generation, message));
                         return true;
                     }
                 }
                 Some(Request::Multi(multi)) => {
                     multi.waiting.push_back(message);
                     if let State::Open(entry) = multi.state {
-                        self.close(portals, index, entry);
+                        self.close_multi(portals, index, entry);
                     }
                     return true;
                 }
@@ -301,22 +329,39 @@ impl Endpoint {
         false
     }
 
+    /// A parked message that a receive could not take stays the first.
+    pub(crate) fn park_first(&mut self, message: Message) {
+        self.parked.push_front(message);
+        self.parked_anew = true;
+    }
+
     /// See [`Endpoint::cancel`].
-    pub(crate) fn cancel_multi(&mut self, portals: &mut impl Portals, index: u32) -> bool {
+    pub(crate) fn cancel_multi(&mut self, portals: &mut impl Portals, index: u32, token: u64) -> Option<bool> {
+        let generation = self.requests.generation(index);
         let multi = self.multi_mut(index);
-        match multi.state {
-            State::Filled | State::Exhausted => return false,
-            _ if multi.cancel => return false,
-            State::Closing(_) | State::Fenced => multi.cancel = true,
+        let (state, late) = (multi.state, multi.cancel || multi.token.is_some());
+        match state {
+            _ if late => Some(false),
+            State::Filled | State::Exhausted => Some(false),
+            State::Closing(entry) if self.is_unlinking(entry) => {
+                self.multi_mut(index).token = Some(token);
+                None
+            }
+            State::Closing(_) | State::Fenced => {
+                self.multi_mut(index).cancel = true;
+                Some(true)
+            }
             State::Open(entry) => {
-                self.close(portals, index, entry);
                 let multi = self.multi_mut(index);
-                if multi.state == State::Filled {
-                    return false;
+                (multi.state, multi.token) = (State::Closing(entry), Some(token));
+                match portals.me_unlink(entry) {
+                    Some(code) => self.multi_unlinked(portals, index, generation, entry, code).map(|(_, done)| done),
+                    None => {
+                        self.unlinking.push((entry, Unlinking::Multi(index, generation)));
+                        None
+                    }
                 }
-                multi.cancel = true;
             }
         }
-        true
     }
 }

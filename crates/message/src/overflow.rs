@@ -7,7 +7,7 @@
 
 use crate::wire::{ANNOUNCED, Owner, pt_of};
 use crate::{MessageConfig, Portals, Queue};
-use narrows_portals::{EntryId, List, MatchEntry, ReplyCode, me};
+use narrows_portals::{EntryId, List, MatchEntry, me};
 use std::collections::BTreeMap;
 
 #[derive(Debug)]
@@ -79,19 +79,21 @@ impl Overflow {
         self.post(portals, queue);
     }
 
-    /// Takes every block that no message lies in out of the list and puts an empty one there: how far the blocks are
+    /// Blocks in the list that no message of ours lies in, with their entries. When the entry of one is unlinked, so
+    /// that no other message lies in it either, [`Overflow::emptied`] puts an empty one there: how far the blocks are
     /// used depends on which of the messages so far were unexpected.
-    pub(crate) fn renew(&mut self, portals: &mut impl Portals) {
-        for index in 0..self.blocks.len() {
-            let block = &mut self.blocks[index];
-            let Some(entry) = block.entry else { continue };
-            if block.held == 0 && portals.me_unlink(entry) == ReplyCode::Ok {
-                block.entry = None;
-                let queue = block.queue;
-                self.spare.push(index as u32);
-                self.post(portals, queue);
-            }
-        }
+    pub(crate) fn idle(&self) -> Vec<(u32, EntryId)> {
+        let idle = |(index, block): (usize, &Block)| Some((index as u32, block.entry.filter(|_| block.held == 0)?));
+        self.blocks.iter().enumerate().filter_map(idle).collect()
+    }
+
+    /// See [`Overflow::idle`].
+    pub(crate) fn emptied(&mut self, portals: &mut impl Portals, index: u32) {
+        let block = &mut self.blocks[index as usize];
+        block.entry = None;
+        let queue = block.queue;
+        self.spare.push(index);
+        self.post(portals, queue);
     }
 
     /// No unexpected header points into the block any more.

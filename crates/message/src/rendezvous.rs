@@ -2,7 +2,7 @@
 
 use crate::endpoint::{Endpoint, Message, OpenSend, Request, Room, Stage, completion_events, data_flag};
 use crate::wire::{self, Owner};
-use crate::{Completes, Portals, Rendezvous, Send, Status};
+use crate::{Completes, Portals, Rendezvous, Send, Status, Stray};
 use narrows_portals::{AckRequest, EntryId, Event, FailType, List, MatchEntry, ProcessId, RemoteTarget, me};
 
 /// The data of a rendezvous on their way to the receiver.
@@ -19,6 +19,13 @@ pub(crate) struct Transfer {
     /// An entry that outlives its first put.
     entry: Option<EntryId>,
     fail: FailType,
+}
+
+impl Transfer {
+    /// See [`Endpoint::only_completes`]; the buffer of a multi-receive may have to be opened again.
+    pub(crate) fn only_completes(&self) -> bool {
+        !self.wants_word && self.entry.is_none() && self.room.multi.is_none()
+    }
 }
 
 impl Endpoint {
@@ -174,15 +181,19 @@ impl Endpoint {
     }
 
     /// A word of the receiver of a message: it has arrived, or may come.
-    pub(crate) fn control(&mut self, portals: &mut impl Portals, event: &Event) {
+    pub(crate) fn control(&mut self, portals: &mut impl Portals, event: &Event) -> Result<(), Stray> {
         let index = (event.hdr_data >> 32) as u32;
-        let Some(Request::Send(open)) = self.requests.get_mut(index) else {
-            panic!("no open send for {event:?}");
-        };
-        assert_eq!(open.send.target, event.initiator, "the receiver of a send answers it");
+        let stray = Stray(*event);
+        let Some(Request::Send(open)) = self.requests.get_mut(index) else { return Err(stray) };
+        if open.send.target != event.initiator || matches!(open.stage, Stage::Sending { .. }) {
+            return Err(stray);
+        }
         if event.match_bits == wire::ARRIVED {
             self.finish_send(portals, index);
-            return;
+            return Ok(());
+        }
+        if event.remote_offset > open.send.length {
+            return Err(stray);
         }
         let (receiver_request, wanted) = (event.hdr_data as u32, event.remote_offset);
         let send = open.send;
@@ -204,6 +215,7 @@ impl Endpoint {
             let target = RemoteTarget { process: send.target, pt: wire::PT_RENDEZVOUS, match_bits: u64::from(receiver_request), offset };
             portals.put(local, (wanted - offset).min(largest), false, ack, target, 0);
         }
+        Ok(())
     }
 
     fn control_put(&self, portals: &mut impl Portals, process: ProcessId, match_bits: u64, hdr_data: u64, offset: u64) {

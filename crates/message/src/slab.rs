@@ -54,6 +54,11 @@ impl<T> Slab<T> {
     }
 
     /// The value if it still is the tenant of that generation.
+    pub(crate) fn tenant(&self, index: u32, generation: u32) -> Option<&T> {
+        let slot = self.slots.get(index as usize)?;
+        if slot.generation == generation { slot.value.as_ref() } else { None }
+    }
+
     pub(crate) fn tenant_mut(&mut self, index: u32, generation: u32) -> Option<&mut T> {
         let slot = self.slots.get_mut(index as usize)?;
         if slot.generation == generation { slot.value.as_mut() } else { None }

@@ -366,7 +366,7 @@ fn a_cancel_that_comes_too_late_says_so() {
         for channel in world.fabric.channels() {
             while world.fabric.deliver(channel) {}
         }
-        let mut cancel = |context| world.endpoints[1].cancel(&mut world.fabric.process(1), Queue::Tagged, context);
+        let mut cancel = |context| world.endpoints[1].cancel(&mut world.fabric.process(1), Queue::Tagged, context, 0) == Some(true);
         assert!(!cancel(10), "its message is here");
         assert!(cancel(11));
         assert!(!cancel(11), "only once");
@@ -472,7 +472,7 @@ fn a_cancelled_multi_receive_reports_its_messages_first() {
         for channel in world.fabric.channels() {
             while world.fabric.deliver(channel) {}
         }
-        assert!(world.endpoints[1].cancel(&mut world.fabric.process(1), Queue::Untagged, 5));
+        assert_eq!(world.endpoints[1].cancel(&mut world.fabric.process(1), Queue::Untagged, 5, 0), Some(true));
         world.run();
         let got: Vec<(Status, u64, bool)> =
             world.completions(1).iter().map(|completion| (completion.status, completion.length, completion.released)).collect();

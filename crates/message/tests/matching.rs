@@ -279,7 +279,7 @@ impl World {
                 }
                 let (context, tagged, removable) = open[pick % open.len()];
                 let queue = if tagged { Queue::Tagged } else { Queue::Untagged };
-                let cancelled = self.endpoints[at].cancel(&mut self.fabric.process(at), queue, context);
+                let cancelled = self.endpoints[at].cancel(&mut self.fabric.process(at), queue, context, 0) == Some(true);
                 assert_eq!(cancelled, removable, "a receive can be cancelled exactly when no message has matched it");
                 if cancelled {
                     self.oracle.posted.get_mut(&(at, tagged)).unwrap().retain(|wanted| wanted.receive.context != context);
@@ -300,7 +300,7 @@ impl World {
             Op::Event { at, count } => {
                 for _ in 0..count {
                     if let Some(event) = self.fabric.take(at) {
-                        self.endpoints[at].event(&mut self.fabric.process(at), event);
+                        self.endpoints[at].event(&mut self.fabric.process(at), event).unwrap();
                         self.completions(at);
                     }
                 }
@@ -348,7 +348,7 @@ impl World {
             for at in 0..4 {
                 while let Some(event) = self.fabric.take(at) {
                     moved = true;
-                    self.endpoints[at].event(&mut self.fabric.process(at), event);
+                    self.endpoints[at].event(&mut self.fabric.process(at), event).unwrap();
                 }
                 self.completions(at);
             }

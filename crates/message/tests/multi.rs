@@ -87,7 +87,7 @@ fn run(case: &Case) -> Outcome {
         if case.cancels && random.below(40) == 0 {
             let candidates: Vec<u64> = buffers.iter().filter(|(_, buffer)| !buffer.gone).map(|(context, _)| *context).collect();
             let victim = candidates[random.below(candidates.len() as u64) as usize];
-            endpoints[0].cancel(&mut fabric.process(0), Queue::Untagged, victim);
+            endpoints[0].cancel(&mut fabric.process(0), Queue::Untagged, victim, 0);
         }
         if left > 0 && random.below(3) == 0 {
             left -= 1;
@@ -174,7 +174,7 @@ fn step(fabric: &mut Fabric, endpoints: &mut [narrows_message::Endpoint], random
         if random.below(2) == 0
             && let Some(event) = fabric.take(rank)
         {
-            endpoint.event(&mut fabric.process(rank), event);
+            endpoint.event(&mut fabric.process(rank), event).unwrap();
             moved = true;
         }
     }

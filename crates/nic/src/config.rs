@@ -1,4 +1,4 @@
-use narrows_portals::NiLimits;
+use narrows_portals::{NiLimits, has_match_bits};
 use narrows_units::{ByteRate, Bytes, SimTime};
 
 /// Timings and sizes of a NIC, resolved: nothing here is optional.
@@ -14,28 +14,25 @@ use narrows_units::{ByteRate, Bytes, SimTime};
 /// |---|---|---|
 /// | command over PCIe, payload inside | `pcie_latency + command_size / pcie_rate` | 300 + 4.1 ns |
 /// | header through the network | fabric | 2 x 200 ns |
-/// | the longer of the payload's arrival behind the header and matching with `n` entries visited | fabric, `match_base + n * match_per_entry` | 0.7 ns, 0 + 2 ns |
-/// | payload write into memory (none for 0 bytes) | `dma_latency` | 200 ns |
-/// | full event over PCIe | `pcie_latency + event_size / pcie_rate` | 300 + 6.1 ns |
+/// | the longer of the payload's arrival behind the header and over PCIe, and matching with `n` entries visited | fabric, `match_base + n * match_per_entry` | 1.4 ns, 0 + 2 ns |
+/// | full event over PCIe, behind the payload | `pcie_latency + event_size / pcie_rate` | 300 + 6.1 ns |
 ///
-/// That is S4BXI's sum of about 1.2 us (300 command + 2 x 200 links + at least 200 target write +
-/// 300 event). Other ways differ in these stages:
+/// That is S4BXI's sum of about 1.0 us (304 command + 2 x 200 links + 306 event). Other ways differ in these stages:
 ///
-/// * A payload up to `pio_limit` that the library wrote behind its command adds
+/// * A payload up to `pio_limit` of a volatile memory descriptor, which the library writes behind its command, adds
 ///   `(length - inline_limit) / pcie_rate` to the first stage.
 /// * A longer one is read by DMA before the network starts:
-///   `pcie_latency + 64 B / pcie_rate` for the read request, then `dma_latency`. The time of the
-///   first PCIe packet itself and of all others is charged by the fabric (its PCIe read server),
-///   once.
+///   `pcie_latency + 64 B / pcie_rate` for the read request, then `dma_latency`. The time of the first PCIe packet
+///   itself (512 B, when the network starts) and of all others is charged by the fabric (its PCIe read server).
 /// * A counting event replaces `event_size` by `count_size`.
-/// * An acknowledgement starts when the payload is written: network, then an event over PCIe.
+/// * An acknowledgement starts when the payload has gone to PCIe: network, then an event over PCIe.
 /// * An atomic: instead of the payload write, the atomic unit's read of the old value
 ///   (`pcie_latency + 64 B / pcie_rate + dma_latency`) and write of the new one (`dma_latency`). One that
 ///   fetches answers with the old value: network (response), payload write and event at the initiator.
 /// * A triggered operation starts `trigger_time` after the change of its counting event; its payload, however
 ///   short, is read by DMA.
 /// * A get: command, network (request), matching, DMA read at the target (as above), network
-///   (response), payload write and event at the initiator.
+///   (response), payload write (`dma_latency` from its last byte on) and event at the initiator.
 ///
 /// The occupancies are no latencies: an idle NIC adds nothing. They are the time for which the
 /// NIC's transmit pipeline (one for requests, one for responses) takes no other message, and so
@@ -57,15 +54,17 @@ pub struct NicConfig {
     /// Payload carried inside the command itself.
     pub inline_limit: Bytes,
     /// Payload written by the CPU behind the command, when the library took it
-    /// (`Command::Put::inline`).
+    /// (`Command::Put::inline`): of volatile memory descriptors.
     pub pio_limit: Bytes,
+    /// Both limits are so much higher where a command has no match bits: on interfaces without matching.
+    pub match_bits_size: Bytes,
     /// Puts up to here are copied into the NIC: SEND comes as soon as the NIC has the payload,
     /// not when the last byte has left for the network.
     pub buffered_limit: Bytes,
-    /// Constant part of a DMA transaction: before the first packet of a read, and of a write.
+    /// Constant part of a DMA transaction: before the first packet of a read, and before the event of what is no put.
     pub dma_latency: SimTime,
-    /// Size of the first PCIe packet of a DMA read. The fabric's PCIe read server charges it.
-    pub dma_first_packet: Bytes,
+    /// How long a message keeps the next one from its transmit pipeline.
+    pub transmit: Transmit,
     /// Transmit pipeline occupancy of a put.
     pub put_occupancy: SimTime,
     /// Transmit pipeline occupancy of a get request.
@@ -84,8 +83,8 @@ pub struct NicConfig {
     pub trigger_time: SimTime,
     /// The atomic unit takes an operation in this interval.
     pub atomic_occupancy: SimTime,
-    /// Acknowledgements come back as fast as the header of the request went, and load neither
-    /// pipeline nor network: fewer events, but no contention of acknowledgements.
+    /// Acknowledgements are at the initiator at once, and load neither pipeline nor network: fewer events, but no
+    /// contention of acknowledgements, and no part of the machine that runs ahead of another.
     pub quick_ack: bool,
     /// How exactly PCIe is modelled for commands and events.
     pub pcie_detail: PcieDetail,
@@ -94,10 +93,24 @@ pub struct NicConfig {
     pub retry_interval: SimTime,
     /// End-to-end layer: requests that a NIC may have under way; more wait in the NIC.
     pub max_outstanding: u32,
+    /// Of these, to one node; 0: no limit.
+    pub max_in_flight_to_node: u32,
+    /// Of these, from one process to another; 0: no limit.
+    pub max_in_flight_to_process: u32,
 }
 
 /// A read request of the DMA engine (portals4.md section 5: "64-byte read request").
 pub(crate) const READ_REQUEST: Bytes = Bytes(64);
+
+/// What a transmit pipeline does with a message whose payload is read by DMA.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Transmit {
+    /// It takes the next message after the occupancy, and reads ahead.
+    #[default]
+    Pipelined,
+    /// It takes the next message when all of the payload was read, as S4BXI's NIC does.
+    OneByOne,
+}
 
 /// Whether commands and events share the bandwidth of PCIe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -110,17 +123,24 @@ pub enum PcieDetail {
 }
 
 impl NicConfig {
+    /// Payload that the command of an operation on portal table entry `pt` carries, and with PIO behind it.
+    pub(crate) fn carried(&self, pt: u32) -> (u64, u64) {
+        let more = if has_match_bits(pt) { 0 } else { self.match_bits_size.get() };
+        (self.inline_limit.get() + more, self.pio_limit.get() + more)
+    }
+
     /// The least time from writing a command to its first effect of any kind.
     pub fn lookahead(&self) -> SimTime {
         self.pcie_latency + crate::pipeline::Durations::new(self).command
     }
 
-    /// BXI v2 as S4BXI models it (facts.md 4.3; portals4.md section 5, platform `vix`).
+    /// BXI v2 as S4BXI models it (facts.md 4.3; portals4.md section 5, platform `vix`), but for the occupancies: more
+    /// than 100 M messages/s of its data sheet.
     ///
     /// Some values have no public source and are our own choice: matching takes 2 ns per
     /// visited entry (one entry per cycle at 500 MHz) and nothing else, a counting event moves
     /// 16 bytes (`ptl_ct_event_t`), a refused message is repeated after 2 us (a round trip), a triggered operation
-    /// takes 20 ns (ten cycles), the atomic unit begins one operation in 10 ns (five cycles).
+    /// takes 20 ns (ten cycles).
     pub fn bxi_v2() -> NicConfig {
         NicConfig {
             pcie_latency: SimTime::from_ns(300),
@@ -131,13 +151,14 @@ impl NicConfig {
             ack_size: Bytes(32),
             inline_limit: Bytes(8),
             pio_limit: Bytes(408),
+            match_bits_size: Bytes(8),
             buffered_limit: Bytes(64),
             dma_latency: SimTime::from_ns(200),
-            dma_first_packet: Bytes(512),
-            put_occupancy: SimTime::from_ns(200),
-            get_occupancy: SimTime::from_ns(250),
-            response_occupancy: SimTime::from_ns(300),
-            ack_occupancy: SimTime::from_ns(200),
+            transmit: Transmit::Pipelined,
+            put_occupancy: SimTime::from_ns(10),
+            get_occupancy: SimTime::from_ns(10),
+            response_occupancy: SimTime::from_ns(10),
+            ack_occupancy: SimTime::from_ns(10),
             match_base: SimTime::ZERO,
             match_per_entry: SimTime::from_ns(2),
             limits: NiLimits::BXI_V2,
@@ -147,6 +168,8 @@ impl NicConfig {
             pcie_detail: PcieDetail::Full,
             retry_interval: SimTime::from_us(2),
             max_outstanding: 8_192,
+            max_in_flight_to_node: 0,
+            max_in_flight_to_process: 0,
         }
     }
 }

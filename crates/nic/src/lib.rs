@@ -81,8 +81,8 @@
 //! let (at, process, notice) = world.seen[0];
 //! assert!(process == Process(1) && matches!(notice, Notice::Event { event, .. } if event.kind == EventKind::Put));
 //! assert_eq!(world.memory, b"narrows!");
-//! // 304.1 command, 400 network, 2 matching, 200 write, 306.1 event
-//! assert_eq!((at - SimTime::from_us(1)).as_ps(), 1_212_160);
+//! // 304.1 command, 400 network, 2 matching, 306.1 event
+//! assert_eq!((at - SimTime::from_us(1)).as_ps(), 1_012_160);
 //! ```
 //!
 //! # What is modelled, and where the specification leaves a choice
@@ -98,13 +98,14 @@
 //! * AUTO_UNLINK comes when the last operation on the entry is complete: then the memory is the
 //!   process's own.
 //! * With `EVENT_CT_BYTES` SEND counts what was sent, ACK and REPLY what the target accepted.
-//! * An ACK leaves the target when the payload is written into memory.
+//! * An ACK leaves the target when the payload has gone to PCIe, where nothing passes it.
 //! * One process's messages to another match in the order in which they were issued. Their writes are ordered up to
 //!   [`narrows_portals::NiLimits::max_waw_ordered_size`] (BXI: 0), what gets read is not (`max_war_ordered_size` is 0).
 //! * A request has a place in the end-to-end window ([`NicConfig::max_outstanding`]) until its answer is back: an ACK,
 //!   the data of a get, or, where there is no other or none yet, the 32 bytes of the target's end-to-end layer
 //!   (facts.md 4.3), which are sent as soon as all of the request is there. The networks lose nothing, so nothing is
-//!   sent again.
+//!   sent again. There may be fewer places for one target node or process ([`NicConfig::max_in_flight_to_node`],
+//!   [`NicConfig::max_in_flight_to_process`]); what finds none waits, and others pass it.
 //! * A portal table entry with [`narrows_portals::pt::RETRY`] refuses what finds no entry, and all
 //!   that the same initiator sends to it afterwards. `retry_interval` after an append, a freed
 //!   header slot or an enabling, the initiators try again, oldest message first. The repetition
@@ -125,7 +126,7 @@ mod portals;
 mod statistics;
 mod wire;
 
-pub use config::{NicConfig, PcieDetail};
+pub use config::{NicConfig, PcieDetail, Transmit};
 pub use error::{CommandError, Refusal};
 pub use kind::{Directory, Nic};
 pub use nics::Nics;

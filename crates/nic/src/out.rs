@@ -90,6 +90,12 @@ pub trait Out<K: Nic> {
     }
     /// The library already took the payload.
     fn inline(&mut self, payload: PayloadId, bytes: Box<[u8]>);
+    /// There are bytes of the payload, which a process may look at as soon as they are delivered. Not in a world
+    /// without memory, nor of a payload that could not be read.
+    fn has_bytes(&self, payload: PayloadId) -> bool {
+        let _ = payload;
+        false
+    }
     /// Write the first `length` payload bytes to `place` of `process` now.
     ///
     /// # Errors

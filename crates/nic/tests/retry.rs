@@ -28,7 +28,7 @@ fn what_finds_nothing_is_held_and_delivered_after_an_append() {
     let arrival = sim.world.seen.iter().find(|(_, p, _)| p.0 == 2).map(|(at, _, _)| *at - begin).expect("the put arrives");
     let config = sim.nics.config();
     let event = config.pcie_latency + config.pcie_rate.time_for(config.event_size);
-    let expected = sim.nics.lookahead() + config.retry_interval + config.match_per_entry + config.dma_latency + event;
+    let expected = sim.nics.lookahead() + config.retry_interval + config.match_per_entry + event;
     assert_eq!(arrival, expected, "one round trip after the append, then as any put");
     sim.check(2, 0, 3000, 5);
     assert_eq!(sim.kinds(0), [Ack]);

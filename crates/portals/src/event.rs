@@ -64,6 +64,13 @@ pub enum FailType {
 }
 
 impl FailType {
+    /// The reverse of `as u32`.
+    pub fn from_number(number: u32) -> Option<FailType> {
+        use FailType::*;
+        const TYPES: [FailType; 8] = [Ok, Undeliverable, Dropped, PtDisabled, PermViolation, OpViolation, Segv, NoMatch];
+        TYPES.get(number as usize).copied()
+    }
+
     /// For messages: its name in the specification.
     pub const fn name(self) -> &'static str {
         match self {

@@ -51,6 +51,11 @@ pub const PT_PER_INTERFACE: u32 = 256;
 /// Network interfaces of a process: matching or not, logical or physical (section 3.6).
 pub const INTERFACES: u32 = 4;
 
+/// Whether portal table entry `pt` is one of an interface with matching: those with even numbers.
+pub fn has_match_bits(pt: u32) -> bool {
+    (pt / PT_PER_INTERFACE).is_multiple_of(2)
+}
+
 /// The low bits of the identifier of an event queue or counting event say where the NIC keeps it. The others tell its
 /// users of that place apart, one after the other: an operation may still be under way when what it names has been
 /// freed, and must not reach what came after.

@@ -19,7 +19,7 @@ use narrows_engine::{Digest, WordMap};
 use narrows_fabric::{ConfigError, NetworkConfig};
 use narrows_message::{Completes, Completion, CompletionKind, Endpoint, MessageConfig, Queue, Receive, Status, portal_table};
 use narrows_nic::{Directory, NicConfig, Process};
-use narrows_portals::{Command, Event as NicEvent, Notice, ProcessId};
+use narrows_portals::{Command, Event as NicEvent, Notice, ProcessId, ReplyCode};
 use narrows_sim::{Processes, Requests, Setup, Told, World};
 use narrows_topology::Topology;
 use narrows_trace::{Communicators, Dependency, Event, Kind, Meetings, Operation, Order, Program};
@@ -70,6 +70,8 @@ struct Node {
 /// What a NIC tells a rank.
 enum News {
     Event(NicEvent),
+    /// To the unlinking with this ticket.
+    Reply(u32, ReplyCode),
     /// Of a broadcast that switches copy.
     Copied(Told),
 }
@@ -621,7 +623,7 @@ impl Rank {
     fn notice(&mut self, time: SimTime, notice: Notice) {
         match notice {
             Notice::Event { event, .. } => self.inbox.push_back((time, News::Event(event))),
-            Notice::Reply { ticket, code, .. } => self.library.reply(ticket, code),
+            Notice::Reply { ticket, code, .. } => self.inbox.push_back((time, News::Reply(ticket, code))),
             Notice::Count { .. } => {}
         }
     }
@@ -647,13 +649,20 @@ impl Rank {
                 self.clock = self.clock.max(time);
                 let event = match news {
                     News::Event(event) => event,
+                    News::Reply(ticket, code) => {
+                        if let (Some(endpoint), Some(entry)) = (&mut self.endpoint, self.library.unlinked(ticket)) {
+                            endpoint.unlinked(&mut Self::port(&mut self.clock, &mut self.library, index, desk), entry, code);
+                        }
+                        continue;
+                    }
                     News::Copied(told) => {
                         self.told(index, told, desk)?;
                         continue;
                     }
                 };
                 if let Some(endpoint) = &mut self.endpoint {
-                    endpoint.event(&mut Self::port(&mut self.clock, &mut self.library, index, desk), event);
+                    let port = &mut Self::port(&mut self.clock, &mut self.library, index, desk);
+                    endpoint.event(port, event).expect("replayed ranks only send what their message layers do");
                 }
                 self.complete(index, desk)?;
             } else {

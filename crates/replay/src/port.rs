@@ -26,16 +26,15 @@ pub struct Library {
     next_entry: u64,
     next_address: u64,
     next_ticket: u32,
-    /// Entries whose unlinking is on its way to the NIC or answered: ticket and answer.
-    unlinking: Vec<(EntryId, u32, Option<ReplyCode>)>,
+    /// Entries whose unlinking is on its way to the NIC, by ticket.
+    unlinking: Vec<(u32, EntryId)>,
 }
 
 impl Library {
-    /// The answer to an unlinking.
-    pub fn reply(&mut self, ticket: u32, code: ReplyCode) {
-        if let Some(place) = self.unlinking.iter_mut().find(|place| place.1 == ticket) {
-            place.2 = Some(code);
-        }
+    /// The entry whose unlinking has been answered.
+    pub fn unlinked(&mut self, ticket: u32) -> Option<EntryId> {
+        let at = self.unlinking.iter().position(|place| place.0 == ticket)?;
+        Some(self.unlinking.remove(at).1)
     }
 }
 
@@ -73,25 +72,12 @@ impl Portals for Port<'_> {
         entry
     }
 
-    /// Cannot wait for the answer: the first call says "in use", and later ones, which follow with every event, what
-    /// the NIC has said.
-    fn me_unlink(&mut self, entry: EntryId) -> ReplyCode {
-        match self.library.unlinking.iter().position(|place| place.0 == entry) {
-            Some(place) => match self.library.unlinking[place].2 {
-                None => ReplyCode::InUse,
-                Some(code) => {
-                    self.library.unlinking.swap_remove(place);
-                    code
-                }
-            },
-            None => {
-                self.library.next_ticket += 1;
-                let ticket = self.library.next_ticket;
-                self.library.unlinking.push((entry, ticket, None));
-                self.post(Command::MeUnlink { entry, ticket });
-                ReplyCode::InUse
-            }
-        }
+    fn me_unlink(&mut self, entry: EntryId) -> Option<ReplyCode> {
+        self.library.next_ticket += 1;
+        let ticket = self.library.next_ticket;
+        self.library.unlinking.push((ticket, entry));
+        self.post(Command::MeUnlink { entry, ticket });
+        None
     }
 
     fn me_search(&mut self, pt: u32, operation: SearchOperation, me: MatchEntry) {
@@ -99,12 +85,12 @@ impl Portals for Port<'_> {
     }
 
     fn put(&mut self, local: LocalBuffer, length: u64, copy_now: bool, ack: AckRequest, target: RemoteTarget, hdr_data: u64) {
-        // As libportals and the libfabric provider do: short payloads go with the command, longer ones that must be
-        // copied take that time. The NIC looks at their length only.
+        // As libportals and the libfabric provider do: payloads that must be copied go with the command, longer ones
+        // than PIO takes need that time. The NIC looks at their length only.
         if copy_now && length > self.costs.pio_limit {
             *self.clock += self.costs.copy.time_for(Bytes(length));
         }
-        let inline = (length > 0 && (copy_now || length <= self.costs.pio_limit)).then(|| vec![0; length as usize].into_boxed_slice());
+        let inline = (length > 0 && copy_now).then(|| vec![0; length as usize].into_boxed_slice());
         self.post(Command::Put { local, length, inline, ack, target, hdr_data });
     }
 

@@ -78,6 +78,11 @@ pub trait Processes: Send {
         let _ = (payload, rank, place, length, combine);
         Ok(())
     }
+    /// There are bytes of the payload: it exists, and could be read.
+    fn has_bytes(&self, payload: u32) -> bool {
+        let _ = payload;
+        false
+    }
     /// Writes the first `length` payload bytes to `rank`.
     ///
     /// # Errors

@@ -147,7 +147,8 @@ impl Multicasts {
         match self.flying.remove(&(number(source, id), target)) {
             Some(slot) => {
                 let Copy { rank, bytes, .. } = *self.copies.at(slot);
-                Next::At(nics.nic_of(Process(rank)).multicast_landed(now, bytes), rank, Step::Landed(slot))
+                nics.nic_of(Process(rank)).multicast_landed(bytes);
+                Next::At(now, rank, Step::Landed(slot))
             }
             None => Next::Nothing,
         }

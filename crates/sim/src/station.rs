@@ -314,6 +314,10 @@ impl<P: Processes> nic::Out<Portals> for Effects<'_, '_, P> {
         self.processes.hold(payload.0, bytes);
     }
 
+    fn has_bytes(&self, payload: PayloadId) -> bool {
+        self.processes.has_bytes(payload.0)
+    }
+
     fn deliver(&mut self, payload: PayloadId, process: Process, place: Place, length: u64) -> Result<(), Fault> {
         let now = self.fabric.now();
         self.processes.deliver(now, payload.0, process.0, place, length)

@@ -79,7 +79,8 @@ impl<P: Processes> World<P> {
         let Setup { network, topology, nic, places } = setup;
         let (nodes, count) = (topology.hosts(), places.len());
         let directory = Arc::new(Directory::new(nodes, places));
-        let regions = if whole { vec![0; topology.switches() as usize] } else { along_groups(&topology) };
+        // What takes no time from one NIC to another needs one region.
+        let regions = if whole || nic.quick_ack { vec![0; topology.switches() as usize] } else { along_groups(&topology) };
         let mut places = None;
         let fabric = Fabric::with_agents(network, topology, regions, |regions| {
             let (mut locals, mut numbers) = (vec![0; nodes as usize], vec![0; count]);

@@ -1,6 +1,8 @@
 //! What NICs send. Per node and virtual network, messages that come out of host memory take turns, packet by packet, in
-//! reading over the node's PCIe; up to [`read_window`](crate::NetworkConfig::read_window) packets are read or being
-//! read. Messages that the NIC already has take turns among themselves, and the two kinds alternate on the host link.
+//! reading over the node's PCIe, or go one behind the other ([`in_order`](crate::NetworkConfig::in_order)); up to
+//! [`read_window`](crate::NetworkConfig::read_window) packets are read or being read, and one is sent when the first of
+//! it was ([`pcie_packet`](crate::NetworkConfig::pcie_packet)). Messages that the NIC already has take turns among
+//! themselves, and the two kinds alternate on the host link.
 
 use super::region::{Effects, Region};
 use super::state::*;
@@ -91,8 +93,8 @@ impl Region {
     }
 
     /// The next packet of the first message of a ring, and whether it is its last; the message goes to the end of the
-    /// ring, or leaves it with its last packet.
-    fn take_turn(&mut self, ring: &mut u32, source: u32) -> (u32, bool) {
+    /// ring, or stays if it `keeps_turn`, and leaves it with its last packet.
+    fn take_turn(&mut self, ring: &mut u32, source: u32, keeps_turn: bool) -> (u32, bool) {
         let last = *ring;
         let slot = self.sending[last].next_in_ring;
         let message = &mut self.sending[slot];
@@ -125,7 +127,7 @@ impl Region {
                 self.sending[last].next_in_ring = after;
             }
             self.sending.remove(slot);
-        } else {
+        } else if !keeps_turn {
             *ring = slot;
         }
         self.statistics.packets += 1;
@@ -137,12 +139,13 @@ impl Region {
         while self.injectors[injector].window > 0 && self.injectors[injector].reading != NONE {
             let mut ring = self.injectors[injector].reading;
             let source = self.outputs[host as usize].link;
-            let (index, last) = self.take_turn(&mut ring, source);
+            let (index, last) = self.take_turn(&mut ring, source, self.in_order);
             let Packet { wire, id, .. } = self.packets[index];
             let free = &mut self.pcie[host as usize].read_free;
-            *free = now.max(*free) + self.costs.pcie.time(wire - self.costs.header);
+            let (begin, payload) = (now.max(*free), wire - self.costs.header);
+            *free = begin + self.costs.pcie.time(payload);
             let done = *free;
-            self.packets[index].ready = done;
+            self.packets[index].ready = begin + self.costs.read_ahead(payload);
             if last && !F::EARLY {
                 fx.schedule(done, EventKind::SourceDone, source, id);
             }
@@ -211,7 +214,7 @@ impl Region {
         } else {
             let mut ring = self.injectors[at].direct;
             let source = self.outputs[host as usize].link;
-            index = self.take_turn(&mut ring, source).0;
+            index = self.take_turn(&mut ring, source, false).0;
             self.injectors[at].direct = ring;
             self.injectors[at].direct_turn = false;
         }
@@ -227,7 +230,7 @@ impl Region {
 pub(super) enum Offer {
     /// In the queue whose turn it is.
     Queued { wire: u32 },
-    /// In the NIC, read from memory.
+    /// In the NIC, as far as the link needs it: read from memory.
     Read { wire: u32 },
     /// Of a message that the NIC already has.
     Direct { wire: u32 },

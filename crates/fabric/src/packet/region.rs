@@ -128,6 +128,8 @@ pub(crate) struct Region {
     pub(super) lanes: u32,
     pub(super) buffer: u64,
     pub(super) store_and_forward: bool,
+    /// [`NetworkConfig::in_order`].
+    pub(super) in_order: bool,
     pub(super) mixed_rates: bool,
     pub(super) arbiter: super::arbiter::Arbiter,
     pub(super) outputs: Vec<Output>,
@@ -228,6 +230,7 @@ impl Region {
             arbiter: super::arbiter::Arbiter::new(config, outputs.len()),
             mixed_rates: costs.mixed_rates(),
             store_and_forward: config.forwarding == Forwarding::StoreAndForward,
+            in_order: config.in_order,
             number,
             costs,
             routing,
@@ -641,7 +644,8 @@ impl Region {
         let mut through = tail;
         if packet.is_written() {
             let free = &mut self.pcie[self.layout.hosts[packet.target as usize].1 as usize].write_free;
-            *free = tail.max(*free) + self.costs.pcie.time(packet.wire - self.costs.header);
+            let payload = packet.wire - self.costs.header;
+            *free = (head + self.costs.write_behind(payload)).max(*free) + self.costs.pcie.time(payload);
             through = *free;
         }
         let link = if self.pauses.is_some() {

@@ -15,7 +15,7 @@ use narrows_units::{ByteRate, Bytes, SimTime};
 pub const KINDS: [NetworkKind; 3] = [NetworkKind::Packet, NetworkKind::Flow, NetworkKind::LogGp];
 
 /// Host links 10 GB/s and 200 ns, switch links 10 GB/s and 150 ns, switches 100 ns, PCIe 20 GB/s, packets of 1000 + 40
-/// bytes: a full packet takes 104 ns on a link and 50 ns on PCIe, a header 4 ns.
+/// bytes: a full packet takes 104 ns on a link and 50 ns on PCIe, a header 4 ns. Half of a packet is one of PCIe.
 pub fn round_numbers(kind: NetworkKind) -> NetworkConfig {
     NetworkConfig {
         kind,
@@ -24,6 +24,7 @@ pub fn round_numbers(kind: NetworkKind) -> NetworkConfig {
         global_link: LinkConfig { rate: ByteRate(10_000_000_000), latency: SimTime::from_ns(150) },
         switch_latency: SimTime::from_ns(100),
         pcie_rate: ByteRate(20_000_000_000),
+        pcie_packet: Bytes(500),
         mtu: Bytes(1000),
         header: Bytes(40),
         buffer_per_channel: Bytes(16 * 1040),

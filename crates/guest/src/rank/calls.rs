@@ -231,7 +231,7 @@ impl Rank {
     /// The program may be in a loop that waits for its memory to change; it may look so many ps late.
     pub(crate) fn let_others_get_on(&mut self, late: u64) {
         if !self.outside && self.clock >= self.horizon().saturating_add(late) {
-            self.park_with_others(self.clock);
+            self.park_with_others(self.clock, reason::PAUSE);
         }
     }
 }

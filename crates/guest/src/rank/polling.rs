@@ -3,7 +3,7 @@
 use super::{Counter, LONGEST_NAP_PER_RANK, OUTSIDE_NAP, Rank};
 use crate::{own_queue, threads, turns};
 use narrows_channel::futex;
-use narrows_channel::layout::COMMAND_PAYLOAD;
+use narrows_channel::layout::{COMMAND_PAYLOAD, reason};
 use narrows_mpicalls::Class;
 use narrows_portals::{Command, CtId, EqId, Event};
 use narrows_units::SimTime;
@@ -117,8 +117,8 @@ impl Rank {
                 }
             }
             match self.notices.front() {
-                Some(&(time, _)) => self.wait_until(time),
-                None => self.park_with_others(u64::MAX),
+                Some(&(time, _)) if time <= self.news() => self.wait_until(time),
+                next => self.park_with_others(next.map_or(u64::MAX, |&(time, _)| time), reason::POLL),
             }
             self.activity();
         } else {
@@ -126,8 +126,8 @@ impl Rank {
             self.advance(cost);
             self.header().wait_ps.fetch_add(cost, Relaxed);
             threads::pace(self.clock);
-            if self.clock >= self.horizon() {
-                self.park_with_others(self.clock);
+            if self.clock >= self.horizon().min(self.news()) {
+                self.park_with_others(self.clock, reason::POLL);
             }
         }
     }
@@ -247,7 +247,7 @@ impl Rank {
                 continue;
             }
             match self.notices.front() {
-                Some(&(time, _)) if time <= end => self.wait_until(time),
+                Some(&(time, _)) if time <= end.min(self.news()) => self.wait_until(time),
                 _ if self.clock >= end => return Waited::Over,
                 _ if gives_way && (self.wanted() || turns::others_must_look()) => return Waited::Wanted,
                 _ => {
@@ -258,7 +258,8 @@ impl Rank {
                         continue;
                     }
                     let first = if gives_way { end.min(turns::earliest_end()) } else { end };
-                    self.park_with_others(first.min(least));
+                    let next = self.notices.front().map_or(u64::MAX, |&(time, _)| time);
+                    self.park_with_others(first.min(least).min(next), reason::POLL);
                     if first < end && self.clock >= first {
                         turns::changed();
                     }

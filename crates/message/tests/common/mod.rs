@@ -378,7 +378,7 @@ impl Fabric {
     pub fn drain(&mut self, rank: usize, endpoint: &mut Endpoint) -> bool {
         let mut any = false;
         while let Some(event) = self.take(rank) {
-            endpoint.event(&mut self.process(rank), event);
+            endpoint.event(&mut self.process(rank), event).unwrap();
             any = true;
         }
         any
@@ -445,27 +445,27 @@ impl Portals for Process<'_> {
         id
     }
 
-    fn me_unlink(&mut self, entry: EntryId) -> ReplyCode {
+    fn me_unlink(&mut self, entry: EntryId) -> Option<ReplyCode> {
         let memory = &mut self.fabric.memories[self.rank];
         let late = memory.late.values().flatten().any(|late| late.entry == Some(entry));
         if late || self.fabric.busy_until_taken && memory.events.iter().any(|(of, _)| *of == Some(entry)) {
             self.fabric.unlink_in_use += 1;
-            return ReplyCode::InUse;
+            return Some(ReplyCode::InUse);
         }
         for table in memory.tables.values_mut() {
             if let Some(place) = table.priority.iter().position(|linked| linked.id == entry) {
                 table.priority.remove(place);
-                return ReplyCode::Ok;
+                return Some(ReplyCode::Ok);
             }
             if let Some(place) = table.overflow.iter().position(|linked| linked.id == entry) {
                 if memory.headers_in.get(&entry).is_some_and(|&headers| headers > 0) {
-                    return ReplyCode::InUse;
+                    return Some(ReplyCode::InUse);
                 }
                 table.overflow.remove(place);
-                return ReplyCode::Ok;
+                return Some(ReplyCode::Ok);
             }
         }
-        ReplyCode::Unknown
+        Some(ReplyCode::Unknown)
     }
 
     fn me_search(&mut self, pt: u32, operation: SearchOperation, me: MatchEntry) {

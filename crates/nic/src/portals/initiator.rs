@@ -4,7 +4,8 @@ use narrows_portals::{AckRequest, Event as FullEvent, EventKind, FailType, List,
 use narrows_units::{Bytes, SimTime};
 
 use super::message::{Accepted, AtomicPart, Due, Handle, Header, Outgoing, Received, Request, Response, Role, Source};
-use super::{COMPUTE_REQUEST, COMPUTE_RESPONSE, Port, Portals, interface, token};
+use super::{COMPUTE_REQUEST, COMPUTE_RESPONSE, Engine, Port, Portals, interface, token};
+use crate::config::{NicConfig, Transmit};
 use crate::out::{Departure, Out};
 use crate::portal::{Kind, Operation};
 
@@ -40,8 +41,9 @@ impl Portals {
         }
         let config = &self.common.config;
         let brings = kind != Kind::Get && length > 0;
-        let pushed = inline.is_some() && length <= config.pio_limit.get();
-        let dma = brings && !pushed && (triggered || length > config.inline_limit.get());
+        let (inside, with_pio) = config.carried(operation.pt);
+        let pushed = inline.is_some() && length <= with_pio;
+        let dma = brings && !pushed && (triggered || length > inside);
         let source = match dma {
             false => Source::Done,
             true if length <= config.buffered_limit.get() => Source::AtStart,
@@ -126,11 +128,55 @@ impl Portals {
     /// End-to-end window, then the transmit pipeline.
     fn launch(&mut self, now: SimTime, message: u32, out: &mut impl Out<Portals>) {
         self.outgoing.at_mut(message).outstanding = true;
-        if self.engine.outstanding < self.common.config.max_outstanding.max(1) {
-            self.engine.outstanding += 1;
+        if self.takes_place(message) {
             self.transmit(now, message, Role::Request, out);
         } else {
             self.engine.waiting.push_back(message);
+        }
+    }
+
+    /// Takes a place in the end-to-end window, if there is one for this request. Those of one process to another are
+    /// alike, so that none passes another.
+    fn takes_place(&mut self, message: u32) -> bool {
+        let NicConfig { max_outstanding, max_in_flight_to_node, max_in_flight_to_process, .. } = self.common.config;
+        let Outgoing { process, target, .. } = *self.outgoing.at(message);
+        let Engine { outstanding, to_node, to_process, .. } = &mut self.engine;
+        if *outstanding >= max_outstanding.max(1)
+            || max_in_flight_to_node > 0 && to_node.get(&target.nid).is_some_and(|&count| count >= max_in_flight_to_node)
+            || max_in_flight_to_process > 0 && to_process.get(&(target, process)).is_some_and(|&count| count >= max_in_flight_to_process)
+        {
+            return false;
+        }
+        *outstanding += 1;
+        if max_in_flight_to_node > 0 {
+            *to_node.entry(target.nid).or_default() += 1;
+        }
+        if max_in_flight_to_process > 0 {
+            *to_process.entry((target, process)).or_default() += 1;
+        }
+        true
+    }
+
+    /// Gives it back, to those that wait.
+    fn frees_place(&mut self, now: SimTime, process: u32, target: ProcessId, out: &mut impl Out<Portals>) {
+        let Engine { outstanding, to_node, to_process, .. } = &mut self.engine;
+        *outstanding -= 1;
+        if let Some(count) = to_node.get_mut(&target.nid) {
+            *count -= 1;
+        }
+        if let Some(count) = to_process.get_mut(&(target, process)) {
+            *count -= 1;
+        }
+        let mut place = 0;
+        while let Some(&next) = self.engine.waiting.get(place)
+            && self.engine.outstanding < self.common.config.max_outstanding.max(1)
+        {
+            if self.takes_place(next) {
+                self.engine.waiting.remove(place);
+                self.transmit(now, next, Role::Request, out);
+            } else {
+                place += 1;
+            }
         }
     }
 
@@ -140,10 +186,7 @@ impl Portals {
         let outstanding = std::mem::take(&mut this.outstanding);
         let this = *this;
         if outstanding {
-            match self.engine.waiting.pop_front() {
-                Some(next) => self.transmit(now, next, Role::Request, out),
-                None => self.engine.outstanding -= 1,
-            }
+            self.frees_place(now, this.process, this.target, out);
         }
         Some(this)
     }
@@ -158,8 +201,40 @@ impl Portals {
     }
 
     pub(super) fn transmit(&mut self, now: SimTime, message: u32, role: Role, out: &mut impl Out<Portals>) {
+        if self.common.config.transmit == Transmit::OneByOne {
+            self.engine.queued[role.index()].push_back(message);
+            return self.send_next(now, role, out);
+        }
+        let at = self.engine.stages.transmit[role.index()].begin(now, self.occupancy(message, role));
+        if at > now {
+            out.schedule(at, self.node, Due::Transmit(message, role).encode());
+        } else {
+            self.read(now, message, role, out);
+        }
+    }
+
+    /// A pipeline that sends one by one takes the next message, unless it has one.
+    fn send_next(&mut self, now: SimTime, role: Role, out: &mut impl Out<Portals>) {
+        if self.engine.sending[role.index()] {
+            return;
+        }
+        let Some(message) = self.engine.queued[role.index()].pop_front() else { return };
+        self.engine.sending[role.index()] = true;
+        if !self.reads(message, role) {
+            out.schedule(now + self.occupancy(message, role), self.node, Due::Sent(role).encode());
+        }
+        self.read(now, message, role, out);
+    }
+
+    /// It is through with a message.
+    pub(super) fn sent_one(&mut self, now: SimTime, role: Role, out: &mut impl Out<Portals>) {
+        self.engine.sending[role.index()] = false;
+        self.send_next(now, role, out);
+    }
+
+    fn occupancy(&self, message: u32, role: Role) -> SimTime {
         let config = &self.common.config;
-        let occupancy = match role {
+        match role {
             Role::Request => match self.outgoing.at(message).operation.kind {
                 Kind::Get => config.get_occupancy,
                 _ => config.put_occupancy,
@@ -168,26 +243,24 @@ impl Portals {
                 Kind::Put | Kind::Atomic => config.ack_occupancy,
                 Kind::Get | Kind::FetchAtomic => config.response_occupancy,
             },
-        };
-        let at = self.engine.stages.transmit[role.index()].begin(now, occupancy);
-        if at > now {
-            out.schedule(at, self.node, Due::Transmit(message, role).encode());
-        } else {
-            self.read(now, message, role, out);
         }
     }
 
-    /// The pipeline has the message: DMA read, when there is something to read.
-    pub(super) fn read(&mut self, now: SimTime, message: u32, role: Role, out: &mut impl Out<Portals>) {
-        let dma = match role {
+    /// The payload is read by DMA.
+    fn reads(&self, message: u32, role: Role) -> bool {
+        match role {
             Role::Request => self.outgoing.at(message).dma,
             Role::Response => {
                 let this = self.incoming.at(message);
                 this.request.operation.kind == Kind::Get && this.mlength() > 0
             }
-        };
+        }
+    }
+
+    /// The pipeline has the message: DMA read, when there is something to read.
+    pub(super) fn read(&mut self, now: SimTime, message: u32, role: Role, out: &mut impl Out<Portals>) {
         let mut at = now;
-        if dma {
+        if self.reads(message, role) {
             at = self.engine.stages.read(now, &self.common.config, &self.common.durations);
         }
         if role == Role::Request {
@@ -233,7 +306,6 @@ impl Portals {
             ack: matches!(operation.kind, Kind::Put | Kind::Atomic) && this.ack != AckRequest::None,
             combine,
             payload,
-            started: now,
             destination: this.local.place(),
         });
         let departure = Departure {
@@ -254,16 +326,16 @@ impl Portals {
         if std::mem::replace(&mut this.acknowledged, true) && !last {
             return;
         }
-        let (request, transit) = (this.request, this.transit);
-        self.send_small(now, &request, transit, Header::Received(Received { handle: request.handle, last }), out);
+        let request = this.request;
+        self.send_small(now, &request, Header::Received(Received { handle: request.handle, last }), out);
     }
 
     /// Sends what is nothing but a header to the initiator of a request.
-    pub(super) fn send_small(&mut self, now: SimTime, request: &Request, transit: SimTime, header: Header, out: &mut impl Out<Portals>) {
+    pub(super) fn send_small(&mut self, now: SimTime, request: &Request, header: Header, out: &mut impl Out<Portals>) {
         let to = self.common.directory.node(request.operation.initiator.nid).expect("it came from there");
         if self.common.config.quick_ack {
-            // As long as the request's header needed, and no load on anything.
-            return out.shortcut(now + transit, self.node, to, header);
+            // It takes no time, and is no load on anything.
+            return out.shortcut(now, self.node, to, header);
         }
         let departure = Departure {
             to,

@@ -14,8 +14,12 @@ pub(super) enum Due {
     Command,
     /// The first write in the queue is in the host's memory.
     Write,
+    /// The first data in the queue are in the host's memory.
+    Data,
     /// The transmit pipeline takes a message.
     Transmit(u32, Role),
+    /// The transmit pipeline is free.
+    Sent(Role),
     /// A message starts on the network.
     Start(u32, Role),
     /// The data of a message are in memory.
@@ -51,6 +55,8 @@ impl Due {
             Due::Landed(message, role) => (4, role as u32, message),
             Due::Retry(process, pt) => (5, pt, process),
             Due::Fired => (6, 0, 0),
+            Due::Data => (8, 0, 0),
+            Due::Sent(role) => (7, role as u32, 0),
         };
         Event((kind << 56) | (u64::from(middle) << 32) | u64::from(low))
     }
@@ -67,6 +73,8 @@ impl Due {
             4 => Due::Landed(low, role),
             5 => Due::Retry(low, middle),
             6 => Due::Fired,
+            8 => Due::Data,
+            7 => Due::Sent(role),
             _ => return None,
         })
     }
@@ -102,7 +110,6 @@ pub struct Request {
     pub(super) ack: bool,
     pub(super) combine: Option<Combine>,
     pub(super) payload: Option<PayloadId>,
-    pub(super) started: SimTime,
     /// Where the data of a get go: a hint for [`crate::Out::fetch`].
     pub(super) destination: Place,
 }
@@ -222,8 +229,6 @@ pub(super) struct Incoming {
     /// When the result of matching is known.
     pub ready: SimTime,
     pub result: Result<Landing, FailType>,
-    /// How long its header was on the network.
-    pub transit: SimTime,
     /// Memory of the target was not there, or that of the initiator ([`crate::Fault`] of its payload).
     pub fault: bool,
 }

@@ -16,17 +16,17 @@ use std::sync::Arc;
 use narrows_engine::{Slab, WordMap};
 use narrows_portals::{
     AckRequest, Atomic, Command, CtId, EqId, FailType, INTERFACES, IOVEC_BYTES, Limits, List, LocalBuffer, MatchEntry, NO_TICKET, Notice,
-    ProcessId, Register, RemoteTarget, ReplyCode, md, me,
+    Place, ProcessId, Register, RemoteTarget, ReplyCode, md, me,
 };
 use narrows_units::{Bytes, SimTime};
 
 use self::initiator::Order;
 use self::message::{AtomicPart, Due, Incoming, Outgoing, Role};
-use crate::config::{NicConfig, PcieDetail};
+use crate::config::{NicConfig, PcieDetail, Transmit};
 use crate::counters::By;
 use crate::error::{CommandError, Refusal};
 use crate::kind::{Directory, Nic};
-use crate::out::{Combine, Event, Out, Process};
+use crate::out::{Combine, Event, Out, PayloadId, Process};
 use crate::pipeline::{Durations, Stages};
 use crate::portal::{Interface, Kind, MAX_PT_INDEX, Operation, Sink, Status, reply};
 use crate::statistics::Statistics;
@@ -44,13 +44,31 @@ struct Engine {
     stages: Stages,
     commands: VecDeque<(u32, Command)>,
     writes: VecDeque<(Process, Notice)>,
+    /// Data of puts on their way over PCIe, and how many of them were written before their time.
+    data: VecDeque<Written>,
+    hurried: u32,
     /// Triggered operations whose time has come.
     fired: VecDeque<(u32, Command)>,
     /// Requests that the target's end-to-end layer has not acknowledged.
     outstanding: u32,
-    /// Requests beyond `max_outstanding`.
+    /// Of these, to a node, and from a process of this node to another one; only where that is limited.
+    to_node: WordMap<u32, u32>,
+    to_process: WordMap<(ProcessId, u32), u32>,
+    /// Requests that found no place.
     waiting: VecDeque<u32>,
+    /// With [`Transmit::OneByOne`]: messages that wait for a pipeline, and which pipelines have one.
+    queued: [VecDeque<u32>; 2],
+    sending: [bool; 2],
     statistics: Statistics,
+}
+
+/// Data on their way into memory.
+#[derive(Clone, Copy, Debug)]
+struct Written {
+    payload: PayloadId,
+    process: Process,
+    place: Place,
+    length: u64,
 }
 
 /// A process of the node.
@@ -62,8 +80,6 @@ struct Local {
     /// Requests that start later because of a DMA read: (target, start). Keeps what one process sends to another in
     /// order although only some of it is read by DMA.
     starting: Vec<(ProcessId, SimTime)>,
-    /// When the last put to it was or will be in memory.
-    landed: SimTime,
 }
 
 /// What all NICs of a kind have in common.
@@ -157,6 +173,14 @@ macro_rules! interface {
 }
 use interface;
 
+impl Written {
+    fn deliver(&self, out: &mut impl Out<Portals>) {
+        let written = out.deliver(self.payload, self.process, self.place, self.length);
+        debug_assert!(written.is_ok(), "what may fail is written at once");
+        out.release(self.payload);
+    }
+}
+
 impl Portals {
     /// The NICs of these nodes of a machine.
     pub fn of(config: NicConfig, directory: Arc<Directory>, nodes: &[u32]) -> Vec<Portals> {
@@ -169,7 +193,7 @@ impl Portals {
         let directory = &common.directory;
         let local = |&(pid, process): &(u32, Process)| {
             let place = ProcessId { nid: directory.nid(node), pid };
-            Local { place, process, user: 0, starting: Vec::new(), landed: SimTime::ZERO }
+            Local { place, process, user: 0, starting: Vec::new() }
         };
         let locals: Vec<Local> = directory.processes_of(node).iter().map(local).collect();
         Portals {
@@ -265,6 +289,7 @@ impl Portals {
     pub fn trim(&mut self) {
         self.engine.commands.shrink_to_fit();
         self.engine.writes.shrink_to_fit();
+        self.engine.data.shrink_to_fit();
     }
 
     /// The number of a process on this node.
@@ -279,13 +304,14 @@ impl Portals {
     fn admit(&mut self, written: SimTime, process: Process, command: &Command) -> Result<(u32, SimTime), CommandError> {
         let Some(local) = self.local(process) else { return Err(CommandError::NoProcess(process)) };
         self.check(local, command)?;
-        let carried = match command {
-            Command::Put { length, inline: Some(_), .. } => *length,
-            Command::Atomic(atomic) if atomic.inline.is_some() => atomic.length,
-            _ => 0,
+        let (carried, pt) = match command {
+            Command::Put { length, inline: Some(_), target, .. } => (*length, target.pt),
+            Command::Atomic(atomic) if atomic.inline.is_some() => (atomic.length, atomic.target.pt),
+            _ => (0, 0),
         };
         let Common { config, durations, .. } = &*self.common;
-        let behind = if carried <= config.pio_limit.get() { carried.saturating_sub(config.inline_limit.get()) } else { 0 };
+        let (inside, with_pio) = config.carried(pt);
+        let behind = if carried <= with_pio { carried.saturating_sub(inside) } else { 0 };
         let extra = match config.pcie_detail {
             PcieDetail::Full => config.pcie_rate.time_for(Bytes(behind)),
             PcieDetail::Latency => SimTime::ZERO,
@@ -502,7 +528,14 @@ impl Nic for Portals {
                     out.notify(process, notice);
                 }
             }
+            Due::Data if self.engine.hurried > 0 => self.engine.hurried -= 1,
+            Due::Data => {
+                if let Some(written) = self.engine.data.pop_front() {
+                    written.deliver(out);
+                }
+            }
             Due::Transmit(message, role) => self.read(now, message, role, out),
+            Due::Sent(role) => self.sent_one(now, role, out),
             Due::Start(message, role) => self.start(now, message, role, out),
             Due::Landed(message, Role::Request) => self.landed(now, message, out),
             Due::Landed(message, Role::Response) => self.answered(now, message, out),
@@ -516,9 +549,13 @@ impl Nic for Portals {
     }
 
     fn source_done(&mut self, now: SimTime, token: u32, out: &mut impl Out<Portals>) {
-        match role_of(token) {
-            (message, Role::Request) => self.request_read(now, message, out),
-            (message, Role::Response) => self.response_read(now, message, out),
+        let (message, role) = role_of(token);
+        match role {
+            Role::Request => self.request_read(now, message, out),
+            Role::Response => self.response_read(now, message, out),
+        }
+        if self.common.config.transmit == Transmit::OneByOne {
+            self.sent_one(now, role, out);
         }
     }
 

@@ -27,10 +27,9 @@ impl Portals {
         }
     }
 
-    /// All of `length` bytes are in the NIC: when they are in memory.
-    pub fn multicast_landed(&mut self, now: SimTime, length: u64) -> SimTime {
+    /// All of `length` bytes are on their way into memory.
+    pub fn multicast_landed(&mut self, length: u64) {
         self.engine.statistics.bytes_received += length;
-        if length > 0 { now + self.common.config.dma_latency } else { now }
     }
 
     /// The NIC writes an event: when the process sees it.

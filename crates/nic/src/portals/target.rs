@@ -6,7 +6,7 @@ use narrows_portals::FailType;
 use narrows_units::{Bytes, SimTime};
 
 use super::message::{Due, Header, Incoming, Phase, Request, Response, Role};
-use super::{COMPUTE_RESPONSE, Port, Portals, interface, token};
+use super::{COMPUTE_RESPONSE, Port, Portals, Written, interface, token};
 use crate::out::{Departure, Fault, Out};
 use crate::portal::{Arrival, Kind};
 
@@ -24,7 +24,6 @@ impl Portals {
             response: None,
             ready: SimTime::ZERO,
             result: Err(FailType::Dropped),
-            transit: now.saturating_sub(request.started),
             fault: false,
         });
         self.matching(now, message, false, out);
@@ -77,19 +76,11 @@ impl Portals {
         let this = self.incoming.at(message);
         let (kind, process) = (this.request.operation.kind, this.process);
         let config = &self.common.config;
+        // The event of a put waits for nothing more: posted writes over PCIe do not pass each other, so the host sees
+        // it behind the data (docs/decisions/0011-nic-timing.md).
         let mut at = now.max(this.ready);
-        if this.mlength() > 0 {
-            match kind {
-                Kind::Put => at += config.dma_latency,
-                Kind::Get => {}
-                Kind::Atomic | Kind::FetchAtomic => at = self.engine.stages.atomic(at, config, &self.common.durations),
-            }
-        }
-        // Posted writes over PCIe stay in order: an event does not pass data that were written before it.
-        if kind == Kind::Put {
-            let last = &mut self.locals[process as usize].landed;
-            at = at.max(*last);
-            *last = at;
+        if this.mlength() > 0 && matches!(kind, Kind::Atomic | Kind::FetchAtomic) {
+            at = self.engine.stages.atomic(at, config, &self.common.durations);
         }
         // Section 3.15: an atomic takes longer than a put that comes behind it.
         let length = this.request.operation.rlength;
@@ -154,6 +145,18 @@ impl Portals {
         {
             self.engine.statistics.bytes_received += landing.mlength;
             let process = self.locals[this.process as usize].process;
+            if this.request.combine.is_none() && !landing.place.may_fault && out.has_bytes(payload) {
+                // Who looks at its memory sees the data when they have crossed PCIe, before the event.
+                self.incoming.at_mut(message).request.payload = None;
+                self.engine.data.push_back(Written { payload, process, place: landing.place, length: landing.mlength });
+                out.schedule(now + self.common.config.pcie_latency, self.node, Due::Data.encode());
+                return self.complete(now, message, out);
+            }
+            // What has landed before must not overwrite this.
+            for earlier in self.engine.data.drain(..) {
+                self.engine.hurried += 1;
+                earlier.deliver(out);
+            }
             let written: Result<(), Fault> = match &this.request.combine {
                 None => out.deliver(payload, process, landing.place, landing.mlength),
                 Some(combine) => out.combine(payload, process, landing.place, landing.mlength, combine),
@@ -186,7 +189,7 @@ impl Portals {
         }
         let this = *self.incoming.at(message);
         let response = Response { handle: this.request.handle, result: this.outcome(), payload: None };
-        self.send_small(now, &this.request, this.transit, Header::Response(response), out);
+        self.send_small(now, &this.request, Header::Response(response), out);
         self.finish(message, out);
     }
 
@@ -196,7 +199,7 @@ impl Portals {
         let (kind, handle, result) = (this.request.operation.kind, this.request.handle, this.outcome());
         if matches!(kind, Kind::Put | Kind::Atomic) {
             let header = Header::Response(Response { handle, result, payload: None });
-            self.send_small(now, &this.request, this.transit, header, out);
+            self.send_small(now, &this.request, header, out);
             return self.finish(message, out);
         }
         let length = result.map_or(0, |accepted| accepted.mlength);

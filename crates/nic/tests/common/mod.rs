@@ -87,6 +87,9 @@ impl Out<Portals> for World {
         let before = self.payloads.get_mut(&payload).expect("a payload is reserved").replace(bytes.into_vec());
         assert!(before.is_none(), "{payload:?} was taken twice");
     }
+    fn has_bytes(&self, payload: PayloadId) -> bool {
+        self.payloads[&payload].is_some()
+    }
     fn deliver(&mut self, payload: PayloadId, process: Process, place: Place, length: u64) -> Result<(), Fault> {
         let payload = self.payloads[&payload].as_ref().ok_or(Fault)?;
         if self.wild {

@@ -167,12 +167,14 @@ impl TrafficCase {
 
 impl ReplayCase {
     fn spec(&self, folder: &Path) -> Result<ReplaySpec, String> {
+        // A file of the folder, or the name of a mapping.
+        let nodes = folder.join(&self.mapping);
         Ok(ReplaySpec {
             sources: vec![self.trace.source(folder)?],
             target: Target::Machine {
                 machine: self.on.spec(folder)?,
                 ppn: None,
-                mapping: self.mapping.clone(),
+                mapping: if nodes.is_file() { nodes.display().to_string() } else { self.mapping.clone() },
                 period: time("period", self.period.as_ref())?,
             },
             scales: Vec::new(),
@@ -288,6 +290,7 @@ fn replay(outcome: &ReplayOutcome) -> Named {
     add("messages", replay.messages() as f64);
     add("bytes", replay.bytes() as f64);
     add("finish_us", replay.finish.as_s_f64() * 1e6);
+    add("rank_0_us", replay.rank_finish.first().map_or(0.0, |finish| finish.as_s_f64() * 1e6));
     if let [application] = replay.applications.as_slice() {
         let us = |time: SimTime| time.as_s_f64() * 1e6;
         add("fct_mean_us", us(application.fct.mean()));

@@ -1,0 +1,469 @@
+//! The endpoints of the message layer, which live here and not in the ranks' processes
+//! ([decision 0012](../../../docs/decisions/0012-endpoints-in-the-simulator.md)).
+//!
+//! A rank asks its endpoint for something ([`Call`]) and is told what is complete. In between the endpoint does what
+//! the protocol needs, on the rank's clock, and only while the rank looks at its network: in a blocking MPI call, where
+//! it is parked, or at a poll. What the NIC says while the program computes waits in the inbox.
+
+use crate::memory::Memory;
+use narrows_channel::Settings;
+use narrows_channel::layout::COMMAND_PAYLOAD;
+use narrows_channel::record::CALL_WORDS;
+use narrows_message::{Call, CallError, Host, Library, MessageConfig, News, Rendezvous, Stray};
+use narrows_nic::{Combine, Fault};
+use narrows_portals::{Command, EqId, Notice, Place, ProcessId};
+use narrows_sim::{Processes, Requests};
+use narrows_units::SimTime;
+use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
+
+/// Costs of the software on a rank's core.
+#[derive(Clone, Copy, Debug)]
+struct Costs {
+    /// Of a command to the NIC.
+    post: SimTime,
+    /// Of copying 1,024 bytes, ps.
+    copy_ps_per_kib: u64,
+    /// Longest put whose payload goes with the command, bytes: writing it is no copy.
+    pio_limit: u64,
+}
+
+/// Whether a rank looks at its network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attention {
+    /// It does not: it runs, or sleeps.
+    Absent,
+    /// Up to this time, or until it is told something.
+    Until(SimTime),
+    /// It is in MPI_Init or MPI_Finalize, where time does not count.
+    Always,
+}
+
+/// The endpoints of a rank.
+#[derive(Debug)]
+struct Rank {
+    host: Host,
+    /// What they have not looked at.
+    inbox: VecDeque<(SimTime, News)>,
+    attention: Attention,
+    /// The rank's clock, as far as they have moved it since it parked.
+    clock: SimTime,
+    /// How much of that was work.
+    worked: SimTime,
+}
+
+/// All ranks: their memory and their endpoints.
+#[derive(Debug)]
+pub struct Ranks {
+    memory: Memory,
+    ranks: Vec<Rank>,
+    config: MessageConfig,
+    costs: Costs,
+    /// Ranks with something new in their inboxes.
+    ready: Vec<u32>,
+    /// The first event that belonged to nothing, and whose endpoint found it.
+    pub stray: Option<(u32, Stray)>,
+}
+
+impl Deref for Ranks {
+    type Target = Memory;
+    fn deref(&self) -> &Memory {
+        &self.memory
+    }
+}
+
+impl DerefMut for Ranks {
+    fn deref_mut(&mut self) -> &mut Memory {
+        &mut self.memory
+    }
+}
+
+/// A rank's way to its NIC and its memory.
+struct Way<'a> {
+    rank: u32,
+    clock: &'a mut SimTime,
+    memory: &'a mut Memory,
+    requests: &'a mut dyn Requests<()>,
+    costs: Costs,
+}
+
+impl Way<'_> {
+    fn copies(&mut self, length: u64) {
+        *self.clock += SimTime((u128::from(length) * u128::from(self.costs.copy_ps_per_kib) / 1024) as u64);
+    }
+}
+
+impl Library for Way<'_> {
+    fn post(&mut self, command: Command) {
+        *self.clock += self.costs.post;
+        self.requests.submit(self.rank, *self.clock, command);
+    }
+
+    fn has_copied(&mut self, length: u64) {
+        if length > self.costs.pio_limit {
+            self.copies(length);
+        }
+    }
+
+    fn copy(&mut self, from: u64, to: u64, length: u64) {
+        self.copies(length);
+        self.memory.copy_out(self.rank, *self.clock, from, to, length);
+    }
+
+    fn allocate(&mut self, length: u64) -> u64 {
+        self.memory.allocate(self.rank, length)
+    }
+}
+
+impl Ranks {
+    /// `ids[i]` is where rank i is.
+    pub fn new(settings: &Settings, ids: &[ProcessId]) -> Ranks {
+        let config = MessageConfig {
+            eager_limit: settings.eager_limit,
+            inject_limit: settings.inject_limit.min(COMMAND_PAYLOAD as u64),
+            rendezvous: if settings.rendezvous_put != 0 { Rendezvous::Put } else { Rendezvous::Get },
+            overflow_block: settings.overflow_block,
+            overflow_blocks: settings.overflow_blocks,
+            max_portals_message: settings.max_portals_message,
+        };
+        let costs = Costs {
+            post: SimTime(settings.post_ps),
+            copy_ps_per_kib: settings.copy_ps_per_kib,
+            pio_limit: u64::from(settings.pio_limit).min(COMMAND_PAYLOAD as u64),
+        };
+        let rank = |&id: &ProcessId| Rank {
+            host: Host::new(id),
+            inbox: VecDeque::new(),
+            attention: Attention::Absent,
+            clock: SimTime::ZERO,
+            worked: SimTime::ZERO,
+        };
+        Ranks { memory: Memory::new(ids.len()), ranks: ids.iter().map(rank).collect(), config, costs, ready: Vec::new(), stray: None }
+    }
+
+    /// The rank is going to run.
+    pub fn runs(&mut self, rank: u32) {
+        self.ranks[rank as usize].attention = Attention::Absent;
+    }
+
+    /// The rank's clock when its endpoints have done what they had to do, and how long that took.
+    pub fn clock(&self, rank: u32) -> (SimTime, SimTime) {
+        let rank = &self.ranks[rank as usize];
+        (rank.clock, rank.worked)
+    }
+
+    /// When the first of what its endpoints have not looked at happened.
+    pub fn news(&self, rank: u32) -> Option<SimTime> {
+        self.ranks[rank as usize].inbox.front().map(|&(time, _)| time)
+    }
+
+    /// The rank is parked at `clock`, and looks at its network or does not.
+    pub fn parks(&mut self, rank: u32, clock: SimTime, attention: Attention, requests: &mut dyn Requests<()>) {
+        let parked = &mut self.ranks[rank as usize];
+        (parked.attention, parked.clock, parked.worked) = (attention, clock, SimTime::ZERO);
+        self.progress(rank, requests);
+    }
+
+    /// The endpoints look at what is in the inbox, one after the other, until there is something for the rank.
+    fn progress(&mut self, rank: u32, requests: &mut dyn Requests<()>) {
+        let Ranks { memory, ranks, costs, stray: stray_event, .. } = self;
+        let Rank { host, inbox, attention, clock, worked } = &mut ranks[rank as usize];
+        while let Some(&(time, news)) = inbox.front() {
+            let looks = match *attention {
+                Attention::Absent => false,
+                Attention::Until(end) => time.max(*clock) <= end,
+                Attention::Always => true,
+            };
+            if !looks {
+                // What is complete the rank finds by itself, when its clock has come as far.
+                if !host.only_completes(&news) {
+                    return;
+                }
+                inbox.pop_front();
+                let seen = host.look(&mut Way { rank, clock: &mut time.clone(), memory, requests, costs: *costs }, news);
+                stray(stray_event, rank, seen);
+                tell(rank, time, host, memory);
+                continue;
+            }
+            inbox.pop_front();
+            let at = if *attention == Attention::Always { time } else { time.max(*clock) };
+            *clock = at;
+            let seen = host.look(&mut Way { rank, clock, memory, requests, costs: *costs }, news);
+            stray(stray_event, rank, seen);
+            *worked += *clock - at;
+            if tell(rank, *clock, host, memory) && *attention != Attention::Always {
+                *attention = Attention::Absent;
+            }
+        }
+    }
+
+    /// See [`Host::is_ours`].
+    pub fn is_ours(&self, rank: u32, command: &Command) -> bool {
+        self.ranks[rank as usize].host.is_ours(command)
+    }
+
+    /// The rank has asked for something at `written`.
+    ///
+    /// # Errors
+    /// For words that mean nothing, and endpoints that are not there.
+    pub fn call(
+        &mut self,
+        rank: u32,
+        written: SimTime,
+        (eq, words, payload): (EqId, [u64; CALL_WORDS], Option<Box<[u8]>>),
+        requests: &mut dyn Requests<()>,
+    ) -> Result<(), CallError> {
+        let Ranks { memory, ranks, costs, config, .. } = self;
+        let host = &mut ranks[rank as usize].host;
+        let mut clock = written;
+        let mut way = Way { rank, clock: &mut clock, memory, requests, costs: *costs };
+        host.call(config, &mut way, eq, Call::from_words(&words)?, payload)?;
+        tell(rank, clock, host, memory);
+        Ok(())
+    }
+}
+
+/// Keeps the first.
+fn stray(first: &mut Option<(u32, Stray)>, rank: u32, seen: Result<(), Stray>) {
+    if let Err(stray) = seen {
+        first.get_or_insert((rank, stray));
+    }
+}
+
+/// The rank sees what its endpoints have for it from `at` on; whether there was anything.
+fn tell(rank: u32, at: SimTime, host: &mut Host, memory: &mut Memory) -> bool {
+    let mut any = false;
+    while let Some(notice) = host.next_notice() {
+        any = true;
+        memory.notify(at, rank, notice);
+    }
+    any
+}
+
+impl Processes for Ranks {
+    type Letter = ();
+
+    fn proceed(&mut self, requests: &mut dyn Requests<()>) {
+        while let Some(rank) = self.ready.pop() {
+            self.progress(rank, requests);
+        }
+    }
+
+    fn notify(&mut self, now: SimTime, rank: u32, notice: Notice) {
+        let told = &mut self.ranks[rank as usize];
+        match told.host.take(notice) {
+            Ok(news) => {
+                told.inbox.push_back((now, news));
+                self.ready.push(rank);
+            }
+            Err(notice) => self.memory.notify(now, rank, notice),
+        }
+    }
+
+    fn reserve(&mut self) -> u32 {
+        self.memory.reserve()
+    }
+    fn hold(&mut self, payload: u32, bytes: Box<[u8]>) {
+        self.memory.hold(payload, bytes);
+    }
+    fn capture(&mut self, payload: u32, rank: u32, place: Place, length: u64) -> Result<(), Fault> {
+        self.memory.capture(payload, rank, place, length)
+    }
+    fn combine(&mut self, payload: u32, rank: u32, place: Place, length: u64, combine: &Combine) -> Result<(), Fault> {
+        self.memory.combine(payload, rank, place, length, combine)
+    }
+    fn fetch(&mut self, payload: u32, from: (u32, Place), length: u64, to: (u32, Place)) -> Result<(), Fault> {
+        self.memory.fetch(payload, from, length, to)
+    }
+    fn has_bytes(&self, payload: u32) -> bool {
+        self.memory.has_bytes(payload)
+    }
+    fn deliver(&mut self, now: SimTime, payload: u32, rank: u32, place: Place, length: u64) -> Result<(), Fault> {
+        self.memory.deliver(now, payload, rank, place, length)
+    }
+    fn release(&mut self, payload: u32) {
+        self.memory.release(payload);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use narrows_message::{Completes, Completion, CompletionKind, Queue, Receive, Send};
+    use narrows_portals::{Event, EventKind, LocalBuffer, MatchEntry, RemoteTarget};
+    use narrows_sim::Way as Tree;
+
+    const EQ: EqId = EqId(3);
+    const POST: SimTime = SimTime(100);
+    const ANNOUNCED: u64 = 1 << 63;
+
+    /// A NIC that only remembers.
+    #[derive(Default)]
+    struct Asked(Vec<(SimTime, Command)>);
+
+    impl Requests<()> for Asked {
+        fn now(&self) -> SimTime {
+            SimTime::ZERO
+        }
+        fn submit(&mut self, _: u32, written: SimTime, command: Command) {
+            self.0.push((written, command));
+        }
+        fn set_alarm(&mut self, _: u32, _: SimTime) {}
+        fn tree(&mut self, _: u32, _: &[u32]) -> Result<Tree, narrows_fabric::TreeError> {
+            unreachable!("no broadcast")
+        }
+        fn multicast(&mut self, _: u32, _: SimTime, _: &Tree, _: u64, _: u32) {}
+        fn post(&mut self, _: u32, _: ()) {}
+    }
+
+    struct Scene {
+        ranks: Ranks,
+        nic: Asked,
+    }
+
+    impl Scene {
+        /// One rank with an endpoint and a posted receive, whose data are fetched if they are announced.
+        fn new() -> Scene {
+            let settings = Settings {
+                post_ps: POST.as_ps(),
+                eager_limit: 64,
+                overflow_block: 4096,
+                overflow_blocks: 1,
+                max_portals_message: 1 << 20,
+                ..Settings::default()
+            };
+            let mut scene = Scene { ranks: Ranks::new(&settings, &[ProcessId { nid: 1, pid: 1 }]), nic: Asked::default() };
+            scene.call(0, Call::Open { base: 0 });
+            let receive = Receive {
+                queue: Queue::Tagged,
+                source: None,
+                tag: 1,
+                ignore: 0,
+                buffer: 0x1000,
+                length: 1000,
+                context: 7,
+                completion: true,
+                multi: None,
+            };
+            scene.nic.0.clear();
+            scene.call(5_000, Call::Receive(receive));
+            scene
+        }
+
+        fn call(&mut self, written: u64, call: Call) {
+            self.ranks.call(0, SimTime(written), (EQ, call.to_words(), None), &mut self.nic).unwrap();
+        }
+
+        /// The entry of the receive matches at `time`.
+        fn matches(&mut self, time: u64, match_bits: u64) {
+            let appended = self.nic.0.iter().find_map(|(_, command)| match command {
+                Command::MeAppend { me, .. } => Some(*me),
+                _ => None,
+            });
+            let user_ptr = appended.map(|me: MatchEntry| me.user_ptr).unwrap();
+            let event =
+                Event { user_ptr, match_bits: match_bits | 1, mlength: 8, rlength: 8, remote_offset: 500, ..Event::blank(EventKind::Put) };
+            self.ranks.notify(SimTime(time), 0, Notice::Event { eq: EQ, event });
+            self.ranks.proceed(&mut self.nic);
+        }
+
+        fn parks(&mut self, clock: u64, attention: Attention) {
+            self.ranks.parks(0, SimTime(clock), attention, &mut self.nic);
+        }
+
+        fn get(&self) -> Option<SimTime> {
+            self.nic.0.iter().find(|(_, command)| matches!(command, Command::Get { .. })).map(|&(at, _)| at)
+        }
+    }
+
+    #[test]
+    fn a_call_takes_the_time_of_its_commands() {
+        let scene = Scene::new();
+        assert!(matches!(scene.nic.0[..], [(SimTime(5_100), Command::MeAppend { .. })]));
+    }
+
+    #[test]
+    fn what_is_announced_waits_until_the_rank_looks() {
+        let mut scene = Scene::new();
+        scene.matches(6_000, ANNOUNCED);
+        assert_eq!((scene.get(), scene.ranks.news(0)), (None, Some(SimTime(6_000))), "the rank computes");
+        scene.parks(6_500, Attention::Absent);
+        assert_eq!(scene.get(), None, "it sleeps");
+        scene.parks(9_000, Attention::Until(SimTime(9_000)));
+        assert_eq!(scene.get(), Some(SimTime(9_000) + POST), "it polls");
+        assert_eq!((scene.ranks.clock(0), scene.ranks.news(0)), ((SimTime(9_100), POST), None));
+        assert!(!scene.ranks.has_mail(0), "nothing to wake for");
+    }
+
+    #[test]
+    fn a_rank_that_waits_answers_at_the_time_of_the_event() {
+        let mut scene = Scene::new();
+        scene.parks(5_500, Attention::Until(SimTime::MAX));
+        scene.matches(6_000, ANNOUNCED);
+        assert_eq!(scene.get(), Some(SimTime(6_000) + POST));
+    }
+
+    #[test]
+    fn a_poll_does_not_see_the_future() {
+        let mut scene = Scene::new();
+        scene.parks(5_500, Attention::Until(SimTime(5_900)));
+        scene.matches(6_000, ANNOUNCED);
+        assert_eq!(scene.get(), None);
+    }
+
+    #[test]
+    fn what_has_landed_is_complete_whoever_looks() {
+        let mut scene = Scene::new();
+        scene.matches(6_000, 0);
+        assert_eq!((scene.ranks.first_mail(0), scene.ranks.news(0)), (Some(SimTime(6_000)), None));
+        assert_eq!(scene.ranks.clock(0), (SimTime::ZERO, SimTime::ZERO), "the rank's clock is its own");
+    }
+
+    #[test]
+    fn broken_calls_and_events_are_said() {
+        let mut scene = Scene::new();
+        let mut call = |eq, words| scene.ranks.call(0, SimTime(0), (eq, words, None), &mut scene.nic);
+        assert_eq!(call(EQ, [u64::MAX; CALL_WORDS]), Err(CallError));
+        assert_eq!(call(EqId(9), Call::Renew.to_words()), Err(CallError), "no such endpoint");
+        assert_eq!(call(EQ, Call::Open { base: 0 }.to_words()), Err(CallError), "it is open");
+        let send = Send {
+            queue: Queue::Tagged,
+            target: ProcessId { nid: 1, pid: 1 },
+            tag: 0,
+            data: None,
+            buffer: 0,
+            length: 1000,
+            context: 0,
+            inject: true,
+            completes: Completes::Never,
+        };
+        assert_eq!(call(EQ, Call::Send(send).to_words()), Err(CallError), "too long to be injected");
+        let target = RemoteTarget { process: ProcessId { nid: 1, pid: 1 }, pt: 9, match_bits: 0, offset: 0 };
+        let meddles = Command::Get { local: LocalBuffer { eq: EQ, ..LocalBuffer::default() }, length: 8, target };
+        assert!(scene.ranks.is_ours(0, &meddles));
+        scene.parks(0, Attention::Always);
+        let event = Event { user_ptr: 1 << 60 | 77, ..Event::blank(EventKind::Put) };
+        scene.ranks.notify(SimTime(1), 0, Notice::Event { eq: EQ, event });
+        scene.ranks.proceed(&mut scene.nic);
+        assert_eq!(scene.ranks.stray, Some((0, Stray(event))));
+    }
+
+    #[test]
+    fn a_receive_that_is_taken_back_is_answered_when_the_nic_has_answered() {
+        let mut scene = Scene::new();
+        scene.call(6_000, Call::Cancel { queue: Queue::Tagged, context: 7, ticket: 12 });
+        scene.parks(6_000, Attention::Until(SimTime::MAX));
+        let ticket = scene.nic.0.iter().find_map(|(_, command)| match command {
+            Command::MeUnlink { ticket, .. } => Some(*ticket),
+            _ => None,
+        });
+        let ticket = ticket.expect("the NIC is asked");
+        scene.ranks.notify(SimTime(7_000), 0, Notice::Reply { ticket, code: narrows_portals::ReplyCode::Ok, value: 0 });
+        scene.ranks.proceed(&mut scene.nic);
+        assert_eq!(scene.ranks.first_mail(0), Some(SimTime(7_000)));
+        let (_, mail) = scene.ranks.take_mail(0);
+        let Notice::Event { eq: EQ, event } = mail[0] else { panic!("{mail:?}") };
+        assert_eq!(Completion::from_event(&event).map(|done| (done.kind, done.context)), Ok((CompletionKind::Receive, 7)));
+        assert!(matches!(mail[1], Notice::Reply { ticket: 12, code: narrows_portals::ReplyCode::Ok, .. }));
+    }
+}

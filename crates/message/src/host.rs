@@ -1,0 +1,255 @@
+//! The endpoints of a process that lives elsewhere: calls and notices of its NIC in, commands to the NIC and notices
+//! for the process out.
+
+use crate::{Call, CallError, Completion, CompletionKind, Endpoint, MessageConfig, Portals, Queue, Status, Stray, portal_table};
+use narrows_portals::{
+    AckRequest, Command, EntryId, EqId, Event, List, LocalBuffer, MatchEntry, Notice, ProcessId, RemoteTarget, ReplyCode, SearchOperation,
+    me,
+};
+use std::collections::VecDeque;
+
+/// What the endpoints need of whoever has them: the way to the NIC, the memory of the process, and its clock.
+pub trait Library {
+    /// Gives a command to the NIC, which takes the time of one.
+    fn post(&mut self, command: Command);
+    /// The process has copied a payload that goes with its command.
+    fn has_copied(&mut self, length: u64);
+    /// Copies from an overflow block to the memory of the process, which takes time.
+    fn copy(&mut self, from: u64, to: u64, length: u64);
+    /// See [`Portals::allocate`].
+    fn allocate(&mut self, length: u64) -> u64;
+}
+
+/// Numbers of ours among those that the process gives itself.
+const OUR_ENTRIES: u64 = 1 << 63;
+const OUR_TICKETS: u32 = 1 << 31;
+
+/// What the NIC says to an endpoint.
+#[derive(Clone, Copy, Debug)]
+pub struct News {
+    eq: EqId,
+    what: What,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum What {
+    Event(Event),
+    Unlinked(EntryId, ReplyCode),
+}
+
+/// The endpoints of one process.
+#[derive(Debug)]
+pub struct Host {
+    process: ProcessId,
+    endpoints: Vec<Open>,
+    next_entry: u64,
+    next_ticket: u32,
+    /// Entries that the NIC was told to unlink, by ticket.
+    unlinking: Vec<(u32, EqId, EntryId)>,
+    /// For the process.
+    notices: VecDeque<Notice>,
+}
+
+#[derive(Debug)]
+struct Open {
+    eq: EqId,
+    /// First portal table entry.
+    base: u32,
+    endpoint: Endpoint,
+}
+
+/// An endpoint at its Portals library.
+struct Port<'a, L> {
+    library: &'a mut L,
+    eq: EqId,
+    base: u32,
+    next_entry: &'a mut u64,
+    next_ticket: &'a mut u32,
+    unlinking: &'a mut Vec<(u32, EqId, EntryId)>,
+    /// The data of the call.
+    payload: Option<Box<[u8]>>,
+    /// Searches wait for a message.
+    waits: bool,
+}
+
+impl<L: Library> Portals for Port<'_, L> {
+    fn me_append(&mut self, pt: u32, list: List, me: MatchEntry) -> EntryId {
+        *self.next_entry += 1;
+        let entry = EntryId(OUR_ENTRIES | *self.next_entry);
+        self.library.post(Command::MeAppend { entry, pt: self.base + pt, list, me });
+        entry
+    }
+
+    fn me_unlink(&mut self, entry: EntryId) -> Option<ReplyCode> {
+        *self.next_ticket = (*self.next_ticket + 1) & (OUR_TICKETS - 1);
+        let ticket = OUR_TICKETS | *self.next_ticket;
+        self.unlinking.push((ticket, self.eq, entry));
+        self.library.post(Command::MeUnlink { entry, ticket });
+        None
+    }
+
+    fn me_search(&mut self, pt: u32, operation: SearchOperation, mut me: MatchEntry) {
+        if self.waits {
+            me.options |= me::SEARCH_WAITS;
+        }
+        self.library.post(Command::MeSearch { pt: self.base + pt, operation, me });
+    }
+
+    fn put(&mut self, local: LocalBuffer, length: u64, copy_now: bool, ack: AckRequest, target: RemoteTarget, hdr_data: u64) {
+        if copy_now {
+            self.library.has_copied(length);
+        }
+        let inline = self.payload.take().filter(|_| length > 0);
+        let target = RemoteTarget { pt: self.base + target.pt, ..target };
+        self.library.post(Command::Put { local, length, inline, ack, target, hdr_data });
+    }
+
+    fn get(&mut self, local: LocalBuffer, length: u64, target: RemoteTarget) {
+        self.library.post(Command::Get { local, length, target: RemoteTarget { pt: self.base + target.pt, ..target } });
+    }
+
+    fn copy(&mut self, from: u64, to: u64, length: u64) {
+        self.library.copy(from, to, length);
+    }
+
+    fn allocate(&mut self, length: u64) -> u64 {
+        self.library.allocate(length)
+    }
+}
+
+impl Host {
+    /// No endpoints yet.
+    pub fn new(process: ProcessId) -> Host {
+        Host { process, endpoints: Vec::new(), next_entry: 0, next_ticket: 0, unlinking: Vec::new(), notices: VecDeque::new() }
+    }
+
+    /// Whether a notice of the NIC is for an endpoint; the others are for the process itself.
+    ///
+    /// # Errors
+    /// Gives it back if it is not.
+    pub fn take(&mut self, notice: Notice) -> Result<News, Notice> {
+        match notice {
+            Notice::Event { eq, event } if self.endpoints.iter().any(|open| open.eq == eq) => Ok(News { eq, what: What::Event(event) }),
+            Notice::Reply { ticket, code, .. } if ticket & OUR_TICKETS != 0 => {
+                let at = self.unlinking.iter().position(|&(other, ..)| other == ticket).ok_or(notice)?;
+                let (_, eq, entry) = self.unlinking.remove(at);
+                Ok(News { eq, what: What::Unlinked(entry, code) })
+            }
+            other => Err(other),
+        }
+    }
+
+    /// Does what a call says.
+    ///
+    /// # Errors
+    /// For endpoints that are not there, thresholds that contradict each other, and more requests than an endpoint can
+    /// have: the process knows better.
+    pub fn call(
+        &mut self,
+        config: &MessageConfig,
+        library: &mut impl Library,
+        eq: EqId,
+        call: Call,
+        payload: Option<Box<[u8]>>,
+    ) -> Result<(), CallError> {
+        let Host { process, endpoints, next_entry, next_ticket, unlinking, notices } = self;
+        let place = endpoints.iter().position(|open| open.eq == eq);
+        let base = match (&call, place) {
+            (Call::Open { base }, None) => *base,
+            (_, place) => endpoints[place.ok_or(CallError)?].base,
+        };
+        let waits = matches!(call, Call::Peek { waits: true, .. });
+        let mut port = Port { library, eq, base, next_entry, next_ticket, unlinking, payload, waits };
+        let Some(place) = place else {
+            config.check().map_err(|_| CallError)?;
+            endpoints.push(Open { eq, base, endpoint: Endpoint::new(config.clone(), eq, *process, &mut port) });
+            return Ok(());
+        };
+        let endpoint = &mut endpoints[place].endpoint;
+        match call {
+            Call::Open { .. } => return Err(CallError),
+            Call::Close => {
+                endpoint.close(&mut port);
+                endpoints.remove(place);
+                return Ok(());
+            }
+            Call::Renew => endpoint.renew(&mut port),
+            Call::Receive(receive) | Call::ReceiveClaimed { receive, .. } if receive.queue == Queue::Tagged && receive.multi.is_some() => {
+                return Err(CallError);
+            }
+            Call::Send(send) if send.inject && send.length > config.inject_limit => return Err(CallError),
+            Call::Send(send) => endpoint.send(&mut port, send).map_err(|_| CallError)?,
+            Call::Receive(receive) => endpoint.receive(&mut port, receive).map_err(|_| CallError)?,
+            Call::ReceiveClaimed { claim, receive } => endpoint.receive_claimed(&mut port, claim, receive).map_err(|_| CallError)?,
+            Call::DiscardClaimed { claim } => endpoint.discard_claimed(&mut port, claim).map_err(|_| CallError)?,
+            Call::Peek { peek, .. } => endpoint.peek(&mut port, peek).map_err(|_| CallError)?,
+            Call::Cancel { queue, context, ticket } => {
+                if let Some(done) = endpoint.cancel(&mut port, queue, context, u64::from(ticket)) {
+                    notices.push_back(answer(ticket, done));
+                }
+            }
+        }
+        self.report(place);
+        Ok(())
+    }
+
+    /// See [`Endpoint::only_completes`].
+    pub fn only_completes(&self, news: &News) -> bool {
+        match (&news.what, self.endpoints.iter().find(|open| open.eq == news.eq)) {
+            (What::Event(event), Some(open)) => open.endpoint.only_completes(event),
+            (What::Unlinked(..), _) | (_, None) => false,
+        }
+    }
+
+    /// A command of the process itself that meddles with an endpoint: it uses its event queue or its lists.
+    pub fn is_ours(&self, command: &Command) -> bool {
+        let has_queue = |local: &LocalBuffer| self.endpoints.iter().any(|open| open.eq == local.eq);
+        let has_list = |pt: u32| self.endpoints.iter().any(|open| (open.base..open.base + portal_table().len() as u32).contains(&pt));
+        match command {
+            Command::Put { local, .. } | Command::Get { local, .. } => has_queue(local),
+            Command::Atomic(atomic) => has_queue(&atomic.local) || atomic.fetched.as_ref().is_some_and(has_queue),
+            Command::MeAppend { pt, .. } | Command::MeSearch { pt, .. } => has_list(*pt),
+            Command::Triggered { command, .. } => self.is_ours(command),
+            _ => false,
+        }
+    }
+
+    /// The process looks at what the NIC has said.
+    ///
+    /// # Errors
+    /// See [`Endpoint::event`].
+    pub fn look(&mut self, library: &mut impl Library, news: News) -> Result<(), Stray> {
+        let News { eq, what } = news;
+        let Host { endpoints, next_entry, next_ticket, unlinking, .. } = self;
+        // It may have been closed since.
+        let Some(place) = endpoints.iter().position(|open| open.eq == eq) else { return Ok(()) };
+        let Open { base, endpoint, .. } = &mut endpoints[place];
+        let mut port = Port { library, eq, base: *base, next_entry, next_ticket, unlinking, payload: None, waits: false };
+        match what {
+            What::Event(event) => endpoint.event(&mut port, event)?,
+            What::Unlinked(entry, code) => endpoint.unlinked(&mut port, entry, code),
+        }
+        self.report(place);
+        Ok(())
+    }
+
+    fn report(&mut self, place: usize) {
+        let Open { eq, endpoint, .. } = &mut self.endpoints[place];
+        while let Some(completion) = endpoint.next_completion() {
+            self.notices.push_back(match completion {
+                Completion { kind: CompletionKind::Cancel, context, status, .. } => answer(context as u32, status == Status::Cancelled),
+                other => Notice::Event { eq: *eq, event: other.to_event() },
+            });
+        }
+    }
+
+    /// The next notice for the process: a completion ([`Completion::from_event`]), or the answer to a cancelling.
+    pub fn next_notice(&mut self) -> Option<Notice> {
+        self.notices.pop_front()
+    }
+}
+
+/// The answer to a cancelling.
+fn answer(ticket: u32, done: bool) -> Notice {
+    Notice::Reply { ticket, code: if done { ReplyCode::Ok } else { ReplyCode::InUse }, value: 0 }
+}
