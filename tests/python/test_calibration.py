@@ -63,9 +63,8 @@ def test_hidden_constants_come_back(tmp_path: Path) -> None:
     hidden = nw.machine("bxi-v2").set(HIDDEN)
     found = nw.calibrate("bxi-v2", written(tmp_path, hidden))
     told = give_back(found, hidden)
-    expected = {"software.post", "software.completion", "software.copy_bandwidth", "node.pcie.data_bandwidth", "link.host.bandwidth"}
-    assert expected <= set(told), found.text
-    # Every message crosses the link and PCIe once: only the sum is in these data.
+    assert {"software.post", "software.completion", "software.copy_bandwidth", "link.host.bandwidth"} <= set(told), found.text
+    # Every message crosses the link and PCIe once, and PCIe is the faster one: only the sum is in these data.
     assert any({"node.pcie.latency", "link.host.latency"} <= set(group) for group in found.inseparable), found.text
     assert found.error(held_back=False) < 0.005 and found.error(held_back=True) < 0.01
     held = [row for row in found.table.to_rows() if row["held_back"]]
