@@ -276,6 +276,40 @@ class Plots:
         return _finish(ax, self._at_load(title), legend=None)
 
 
+def of_study(rows: list[dict[str, Any]], x: str, y: str, by: str | None, ax: "Axes | None") -> "Axes":
+    """A curve for each value of ``by``: means over repeats, and a band from the least to the most."""
+    columns = {name for row in rows for name in row}
+    for name in (x, y, *([by] if by else [])):
+        if name not in columns:
+            raise NarrowsError(f"{name}: the columns are {', '.join(sorted(columns))}")
+    # Of a saturated or failed repeat there is no value: the mean of the others says less than it seems to.
+    lacking = {(row[by] if by else y, row[x]) for row in rows if row[y] is None}
+    rows = [row for row in rows if row[x] is not None and row[y] is not None]
+    if not rows:
+        raise NarrowsError(f"{y}: no point has a value")
+    partial: list[tuple[Any, float]] = []
+    ax = _axes(ax)
+    unit, factor = _time_unit(_column(rows, y)) if y.endswith("_ns") else ("", 1.0)
+    for index, (name, of) in enumerate(_by(rows, by) if by else [(y, rows)]):
+        points = sorted(_by(of, x))
+        places = [place for place, _ in points]
+        values = [[row[y] * factor for row in repeats] for _, repeats in points]
+        label = f"{by} {name:g}" if isinstance(name, int | float) else str(name)
+        means = [sum(of) / len(of) for of in values]
+        ax.plot(places, means, **_style(index), label=label)
+        partial += [(place, mean) for place, mean in zip(places, means, strict=True) if (name, place) in lacking]
+        if any(len(of) > 1 for of in values):
+            ax.fill_between(
+                places, [min(of) for of in values], [max(of) for of in values], color=_style(index)["color"], alpha=0.2, linewidth=0
+            )
+    if partial:
+        cross: dict[str, Any] = {"linestyle": "none", "marker": "x", "color": "black", "markersize": 9, "zorder": 3}
+        ax.plot(*zip(*partial, strict=True), **cross, label="not all repeats (saturated or failed)")
+    named = y.removesuffix("_ns").replace("_", " ")
+    ax.set(xlabel=x.replace("_", " "), ylabel=f"{named} ({unit})" if unit else named)
+    return _finish(ax, f"{named} against {x.replace('_', ' ')}")
+
+
 # Tables that a picture is made of, and the kind of study where others have tables of that name.
 _NEEDS: dict[str, tuple[tuple[str, ...], str | None]] = {
     "throughput": (("points",), "traffic"),

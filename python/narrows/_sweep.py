@@ -30,6 +30,7 @@ from narrows._studies import interrupt_runs
 
 if TYPE_CHECKING:
     from distributed import Client
+    from matplotlib.axes import Axes
 
 # Points that are handed to a client together: one by one costs three times as much. The next ones follow when half are
 # done.
@@ -177,6 +178,16 @@ class Study:
         """The points that have failed, and why."""
         lines = [(point, self._done.get(key)) for point, key in zip(self.points, self.keys, strict=True)]
         return [(point, line["error"]) for point, line in lines if line is not None and line["status"] != "done"]
+
+    def plot(self, x: str, y: str, by: str | None = None, ax: "Axes | None" = None) -> "Axes":
+        """A picture of two columns of the table: means over repeats, and a band from the least to the most; a curve for
+        each value of the column ``by``.
+
+        Raises NarrowsError where there is no such column.
+        """
+        from narrows import _plots
+
+        return _plots.of_study(self.table.to_rows(), x, y, by, ax)
 
     def report(self, path: str | os.PathLike[str], title: str | None = None) -> Path:
         """Writes one HTML page with the table and the failures."""

@@ -104,3 +104,22 @@ def test_curves_are_told_apart_without_colours() -> None:
     styles = [_plots._style(index) for index in range(7)]
     assert len({style["color"] for style in styles}) == len({style["marker"] for style in styles}) == 7
     assert all(one["linestyle"] != other["linestyle"] for one, other in zip(styles, styles[1:], strict=False))
+
+
+def test_curves_of_a_sweep(tmp_path: Path) -> None:
+    grid = {"load": [0.2, 0.5], "network.routing": ["d-mod-k", "adaptive"]}
+    study = nw.sweep(nw.traffic, "permutation", machine="8-ary-2-tree", grid=grid, repeats=3, out=tmp_path, **QUICK)
+    table = study.run()
+    ax = study.plot("load", "latency_mean_ns", by="network.routing")
+    curves = {line.get_label(): line for line in ax.get_lines()}
+    assert list(curves)[:2] == ["d-mod-k", "adaptive"] and len(ax.collections) == 2, "a curve and a band for each"
+    # Two of three random permutations saturate d-mod-k at this load: their latency says nothing, and that is marked.
+    full = [row for row in table.to_rows() if row["latency_mean_ns"] is None]
+    assert {(row["network.routing"], row["load"]) for row in full} == {("d-mod-k", 0.5)} and 0 < len(full) < 3
+    assert list(curves["not all repeats (saturated or failed)"].get_xdata()) == [0.5]
+    rows = [row for row in table.to_rows() if row["network.routing"] == "adaptive" and row["load"] == 0.2]
+    mean = sum(row["latency_mean_ns"] for row in rows) / 3
+    assert ax.get_ylabel() == "latency mean (µs)" and curves["adaptive"].get_ydata()[0] == pytest.approx(mean / 1000)
+    ax.figure.savefig(tmp_path / "sweep.png")
+    with pytest.raises(nw.NarrowsError, match="latency: the columns are"):
+        study.plot("load", "latency")
