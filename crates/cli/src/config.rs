@@ -1,9 +1,9 @@
 //! `narrows config`: flags for programs that use Portals.
 
 use crate::failure::Failure;
-use crate::run::libraries;
 use clap::Args;
 use narrows_output::{exit, print};
+use narrows_study::live::libraries;
 use std::path::{Path, PathBuf};
 
 /// Arguments of `narrows config`.

@@ -1,11 +1,13 @@
 //! `narrows record`: an MPI program with the recorder library in its ranks, natively or on a simulated machine.
 
 use crate::failure::Failure;
-use crate::run::{self, Compute, Recorder, RunArgs};
+use crate::run::{self, RunArgs};
 use crate::trace;
 use clap::Args;
 use narrows_launch as launch;
+use narrows_machine::NetworkKind;
 use narrows_output::{exit, is_standard, say};
+use narrows_study::live::{self, Compute, Recorder};
 use narrows_trace::Format;
 use std::path::{Path, PathBuf};
 
@@ -47,10 +49,10 @@ pub struct RecordArgs {
     #[arg(long, value_name = "N", requires = "machine", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     ppn: Option<u32>,
     /// Network model [default: the machine's]
-    #[arg(long, value_name = "packet|flow|loggp", requires = "machine", value_parser = ["packet", "flow", "loggp"])]
-    network: Option<String>,
+    #[arg(long, value_name = "packet|flow|loggp", requires = "machine", value_parser = crate::machine::network())]
+    network: Option<NetworkKind>,
     /// Where computing time comes from on the simulated machine
-    #[arg(long, default_value = "measured", value_name = "measured[:FACTOR]|none", value_parser = run::parse_compute)]
+    #[arg(long, default_value = "measured", value_name = "measured[:FACTOR]|none", value_parser = clap::value_parser!(Compute))]
     compute: Compute,
     /// Says more on standard error
     #[arg(short, long)]
@@ -70,7 +72,7 @@ pub fn run(args: RecordArgs) -> Result<u8, Failure> {
         let name = trace::shown(&args.output, "standard output");
         return Err(Failure::from(format!("{name}: expected a name that ends in .vef, .goal, .bin or .jsonl, or --to FORMAT")));
     }
-    let library = run::libraries()?.join("libnarrows-recorder.so");
+    let library = live::libraries()?.join("libnarrows-recorder.so");
     if !library.exists() {
         return Err(Failure::from(format!("{} is not there: run `make build`", library.display())));
     }
@@ -140,12 +142,12 @@ fn keep(folder: tempfile::TempDir, output: &Path) -> String {
 
 /// Under the plain launcher.
 fn native(args: &RecordArgs, recorder: &Recorder) -> Result<i32, String> {
-    let (mpi, program) = crate::run::launcher(args.mpirun.as_deref(), &args.program).map_err(|error| error.to_string())?;
+    let (mpi, program) = live::launcher(args.mpirun.as_deref(), &args.program).map_err(|error| error.to_string())?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let shared = args.ranks as usize > cores;
     let clock = args.clock.clone().unwrap_or_else(|| String::from(if shared { "cpu" } else { "real" }));
     let library = launch::Preload::fitted(&recorder.library, mpi.library.as_deref()).map_err(|error| error.to_string())?;
-    let preload = run::preload_list(&[library.path().to_owned()]);
+    let preload = live::preload_list(&[library.path().to_owned()]);
     let environment = [("LD_PRELOAD", preload), ("NARROWS_RECORD", recorder.folder.display().to_string()), ("NARROWS_RECORD_CLOCK", clock)];
     let environment = environment.map(|(name, value)| (name.to_owned(), value));
     let command = launch::plain(&mpi, args.ranks, &program, &args.program[1..], &environment);

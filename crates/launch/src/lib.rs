@@ -7,6 +7,7 @@
 //! * `starts.rs`: what wrappers and scripts start.
 //! * `command.rs`: [`command`], the flags of each MPI.
 //! * `preload.rs`: [`Preload`], a preload library without what the MPI library lacks.
+//! * [`resources`]: whether the host has room for so many processes.
 //! * `scratch.rs`: [`Scratch`], where a launcher keeps its files.
 //!
 //! ```no_run
@@ -31,6 +32,7 @@ mod command;
 mod elf;
 mod inspect;
 mod preload;
+pub mod resources;
 mod scratch;
 mod starts;
 

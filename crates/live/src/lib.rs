@@ -25,4 +25,4 @@ pub mod watch;
 pub mod window;
 
 pub use report::{Failure, RankTimes, Report};
-pub use window::{Launcher, Options, World, run};
+pub use window::{Launcher, Options, World, run, world};

@@ -24,7 +24,9 @@ use crate::watch::Watch;
 use narrows_channel::layout::{EPOCH_PS, mode, phase, reason, state};
 use narrows_channel::record::{Request, decode_request};
 use narrows_channel::{Mapping, futex, handover};
+use narrows_fabric::ConfigError;
 use narrows_output::{Meter, exit};
+use narrows_sim::Setup;
 use narrows_units::SimTime;
 use spinning::Spin;
 use std::collections::BTreeSet;
@@ -143,6 +145,20 @@ struct Run<'a> {
     deputy: &'a Deputy,
     /// Reused: ranks that the deputy is to wake.
     far: Vec<u32>,
+}
+
+/// The machine of `setup`, with the ranks of `mapping` as its processes.
+///
+/// # Errors
+/// The network cannot be built.
+pub fn world(setup: Setup<'_>, mapping: &Mapping) -> Result<World, ConfigError> {
+    let places = setup.places;
+    let mut world = World::whole(setup, |_| Ranks::new(&mapping.header().settings, places))?;
+    // All processes of a run belong to the user who runs it.
+    // SAFETY: getuid has no preconditions and always succeeds.
+    let user = unsafe { libc::getuid() };
+    world.set_users(|_| user);
+    Ok(world)
 }
 
 /// Runs the program that `launcher` starts, on `world`, until it ends.

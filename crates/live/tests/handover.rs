@@ -6,8 +6,7 @@
 use narrows_channel::{Mapping, Settings};
 use narrows_fabric::NetworkConfig;
 use narrows_guest::{hooks, session};
-use narrows_live::endpoints::Ranks;
-use narrows_live::{Options, Report, World};
+use narrows_live::{Options, Report};
 use narrows_mpicalls::by_name;
 use narrows_nic::NicConfig;
 use narrows_portals::{AckRequest, Command, EntryId, EqId, EventKind, List, LocalBuffer, MatchEntry, ProcessId, RemoteTarget, me};
@@ -178,7 +177,7 @@ fn run(scenario: &str, ranks: u32) -> Report {
     }
     let topology = FatTree::one_switch(ranks).unwrap().build();
     let setup = Setup { network: &NetworkConfig::default(), topology, nic: NicConfig::bxi_v2(), places: &ids };
-    let world = World::whole(setup, |_| Ranks::new(&settings, &ids)).unwrap();
+    let world = narrows_live::world(setup, &mapping).unwrap();
     let script = "n=$1; exe=$2; i=0; while [ $i -lt $n ]; do NARROWS_RANK=$i \"$exe\" --exact rank_main --nocapture >/dev/null & i=$((i+1)); done; wait";
     let mut launcher = std::process::Command::new("sh");
     launcher.args(["-c", script, "sh", &ranks.to_string()]).arg(std::env::current_exe().unwrap());

@@ -38,6 +38,9 @@ pub enum StudyError {
     /// Rules of collectives.
     #[error(transparent)]
     Rules(#[from] RulesError),
+    /// The host, the launcher or the program's MPI lacks something.
+    #[error("{0}")]
+    Host(String),
     /// The ranks find no place.
     #[error("{0}")]
     Placement(String),

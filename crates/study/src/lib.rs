@@ -2,11 +2,11 @@
 //! thin layer above.
 //!
 //! * [`Spec`] — [`TrafficSpec`] or [`ReplaySpec`]: what is simulated, with typed fields.
+//! * [`RunSpec`] — a real program on a simulated machine, with a [`RunOutcome`] of its own: its processes are children of
+//!   this one, so it asks more of its caller.
 //! * [`Outcome`] — a summary and the tables of a study; nothing is printed or written unless it is asked for.
 //! * [`Observer`] — who shows how far a study is, hears its warnings, and may end it.
 //! * [`figure`] — published figures: their folders, what they ask of the simulator, and how the answers compare.
-//!
-//! Live runs (`narrows run`) are still put together by the command line.
 //!
 //! ```
 //! use narrows_study::{MachineSpec, Messages, Silent, Spec, TrafficSpec};
@@ -28,10 +28,12 @@
 mod error;
 mod fabric_tables;
 pub mod figure;
+pub mod live;
 pub mod replay;
 pub mod traffic;
 
 pub use error::StudyError;
+pub use live::{RunOutcome, RunSpec};
 pub use replay::{ReplayOutcome, ReplaySpec};
 pub use traffic::{Messages, TrafficOutcome, TrafficSpec};
 

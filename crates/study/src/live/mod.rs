@@ -1,0 +1,353 @@
+//! Live runs: real processes of a stock MPI on a simulated machine.
+
+mod outcome;
+
+pub use outcome::RunOutcome;
+
+use crate::{MachineSpec, Observer, StudyError};
+use narrows_channel::{Mapping, Settings};
+use narrows_launch as launch;
+use narrows_live::{Launcher, Options};
+use narrows_machine::{Machine, Placement, Rendezvous};
+use narrows_output::Meter;
+use narrows_portals::ProcessId;
+use narrows_units::{Bytes, SimTime};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A program on a simulated machine.
+///
+/// Its processes are children of this one, which must have no other threads yet: the guard that cleans up behind a
+/// killed simulator is a fork of it. Their output, input and signals are the program's own.
+#[derive(Clone, Debug)]
+pub struct RunSpec {
+    /// The program and its arguments.
+    pub program: Vec<String>,
+    /// Number of ranks.
+    pub ranks: u32,
+    /// The machine.
+    pub machine: MachineSpec,
+    /// The launcher; `None`: the one that belongs to the program's MPI library.
+    pub mpirun: Option<PathBuf>,
+    /// What carries the messages of the MPI library.
+    pub transport: launch::Transport<'static>,
+    /// Ranks per node; `None`: 1, or as many as are needed.
+    pub ppn: Option<u32>,
+    /// Which node each rank runs on: `linear`, `random:SEED`, or a file with one node per line.
+    pub placement: String,
+    /// Where computing time comes from.
+    pub compute: Compute,
+    /// Seed of every random choice of the models.
+    pub seed: u64,
+    /// Ends the run after this wall time.
+    pub timeout: Option<Duration>,
+    /// Starts the ranks without address space randomisation.
+    pub no_aslr: bool,
+    /// Preloaded into the ranks behind our own library, and more of their environment.
+    pub recorder: Option<Recorder>,
+}
+
+/// The recorder library in the ranks.
+#[derive(Clone, Debug)]
+pub struct Recorder {
+    /// The library.
+    pub library: PathBuf,
+    /// Where it writes.
+    pub folder: PathBuf,
+}
+
+/// The model of computing time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Compute {
+    /// Work is free.
+    None,
+    /// CPU time of the rank, times this.
+    Measured(f64),
+}
+
+impl std::fmt::Display for Compute {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Compute::None => f.write_str("none"),
+            Compute::Measured(factor) if *factor == 1.0 => f.write_str("measured"),
+            Compute::Measured(factor) => write!(f, "measured:{factor}"),
+        }
+    }
+}
+
+impl std::str::FromStr for Compute {
+    type Err = String;
+
+    /// `measured`, `measured:FACTOR` or `none`.
+    fn from_str(text: &str) -> Result<Compute, String> {
+        match text.split_once(':') {
+            None if text == "none" => Ok(Compute::None),
+            None if text == "measured" => Ok(Compute::Measured(1.0)),
+            Some(("measured", factor)) => match factor.parse::<f64>() {
+                Ok(factor) if factor.is_finite() && (1e-6..=1e6).contains(&factor) => Ok(Compute::Measured(factor)),
+                _ => Err(format!("the factor of measured:{factor} must be a number between 0.000001 and 1000000")),
+            },
+            _ => Err(String::from("expected measured, measured:FACTOR or none")),
+        }
+    }
+}
+
+/// What the host, the launcher or the program's MPI says.
+fn host(error: impl std::fmt::Display) -> StudyError {
+    StudyError::Host(error.to_string())
+}
+
+impl RunSpec {
+    /// A program on a machine, with the defaults of the command line.
+    pub fn new(program: Vec<String>, ranks: u32, machine: MachineSpec) -> RunSpec {
+        RunSpec {
+            program,
+            ranks,
+            machine,
+            mpirun: None,
+            transport: launch::Transport::Ofi(launch::PROVIDER),
+            ppn: None,
+            placement: String::from("linear"),
+            compute: Compute::Measured(1.0),
+            seed: 1,
+            timeout: None,
+            no_aslr: false,
+            recorder: None,
+        }
+    }
+
+    /// Runs it to its end. `starts` is told the command line of the launcher.
+    ///
+    /// # Errors
+    /// Something that it names is not there or does not fit, or the host lacks something; nothing was started then.
+    pub fn run(&self, observer: &dyn Observer, starts: &dyn Fn(&str)) -> Result<RunOutcome, StudyError> {
+        let start = Instant::now();
+        let machine = self.machine.load(observer)?;
+        let kind: Placement = self.placement.parse().map_err(|error| StudyError::Placement(format!("--placement: {error}")))?;
+        let placement =
+            narrows_machine::placement(&kind, &machine, self.ppn, self.ranks).map_err(|error| StudyError::Placement(error.to_string()))?;
+
+        launch::resources::check_temporary().map_err(StudyError::Host)?;
+        launch::resources::check_files(self.ranks, launch::resources::FILES_OF_A_RANK).map_err(StudyError::Host)?;
+        let (mpi, program) = launcher(self.mpirun.as_deref(), &self.program).map_err(host)?;
+        if mpi.kind != launch::Kind::Portals {
+            launch::resources::check_files(self.ranks, launch::resources::FILES_OF_AN_MPI_RANK).map_err(StudyError::Host)?;
+        }
+        let over_portals = !matches!(self.transport, launch::Transport::Ofi(_));
+        if over_portals && !matches!(mpi.kind, launch::Kind::OpenMpi4 | launch::Kind::OpenMpi5) {
+            return Err(StudyError::Host(format!(
+                "--transport chooses among the components of Open MPI, and this is {mpi}; leave it away"
+            )));
+        }
+        let component = match self.transport {
+            launch::Transport::Ofi(_) => None,
+            launch::Transport::MtlPortals4 => Some("mtl_portals4"),
+            launch::Transport::BtlPortals4 => Some("btl_portals4"),
+        };
+        if let Some(component) = component
+            && launch::has_component(&program, &self.program[1..], component) == Some(false)
+        {
+            return Err(StudyError::Host(format!(
+                "--transport: this {mpi} was built without Portals 4 and has no component {}; leave it away, or use an Open MPI that was \
+                 configured --with-portals4",
+                component.replace('_', "/")
+            )));
+        }
+        let libraries = libraries().map_err(StudyError::Host)?;
+
+        // Before any thread.
+        let scratch = launch::Scratch::create().map_err(host)?;
+        let processes = processes(&placement);
+        let alive = scratch.path().join("alive");
+        std::fs::create_dir(&alive).map_err(|error| StudyError::Read { path: alive.clone(), error })?;
+        let (mapping, fd) = Mapping::create(self.ranks, settings(&machine, self.compute)).map_err(host)?;
+        let hosts: Vec<String> = placement.iter().map(|&node| machine.node.host_name.name(node)).collect();
+        for (rank, ((&node, &id), name)) in placement.iter().zip(&processes).zip(&hosts).enumerate() {
+            mapping.place(rank as u32, node, id, name).map_err(host)?;
+        }
+        let topology = machine.topology()?;
+        let network = machine.network_config(self.seed);
+        let setup = narrows_sim::Setup { network: &network, topology, nic: machine.nic_config(), places: &processes };
+        let world = narrows_live::world(setup, &mapping)?;
+
+        let channel = format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd());
+        let fitted = |library: &Path| launch::Preload::fitted(library, mpi.library.as_deref()).map_err(host);
+        let preload = fitted(&libraries.join("libnarrows-preload.so"))?;
+        let recording = self.recorder.as_ref().map(|recorder| fitted(&recorder.library)).transpose()?;
+        // What a copy needs is not beside it.
+        let mut preloads = vec![preload.path().to_owned(), libraries.join("libportals.so")];
+        // Behind ours: inside an MPI call the rank's clock is up to date.
+        preloads.extend(recording.iter().map(|recorder| recorder.path().to_owned()));
+        let mut environment = environment(&libraries, &preloads, channel, machine.node.cores);
+        environment.extend(self.recorder.iter().map(|recorder| ("NARROWS_RECORD".to_owned(), recorder.folder.display().to_string())));
+        environment.push(("NARROWS_ALIVE".to_owned(), alive.display().to_string()));
+        // Whether the program uses Portals without MPI is seen when it calls PtlInit.
+        environment.extend(portals_environment(&processes));
+        environment.push(("LD_LIBRARY_PATH".to_owned(), library_path(&libraries)));
+        let mut command = launch::command(self.transport, &mpi, &scratch, self.ranks, &program, &self.program[1..], &environment);
+        if self.no_aslr {
+            launch::without_aslr(&mut command);
+        }
+        starts(&format!("{mpi}; starting {command:?}"));
+        let meter = Arc::new(Meter::default());
+        let options = Options {
+            timeout: self.timeout,
+            hosts,
+            mpi: mpi.to_string(),
+            launcher: Launcher {
+                notices_deaths: mpi.kind.notices_deaths(&mpi.launcher),
+                notices_early_failures: mpi.kind.notices_early_failures(),
+            },
+            alive: Some(alive),
+            progress: Arc::clone(&meter),
+        };
+        let now = Arc::clone(&meter);
+        let part = observer.part(String::from("running"), &meter, Box::new(move || format!("simulated {}", SimTime(now.done()))));
+        let report = narrows_live::run(&mapping, world, command, options);
+        drop(part);
+
+        Ok(RunOutcome {
+            mpi: mpi.to_string(),
+            machine,
+            compute: self.compute,
+            placement,
+            seed: self.seed,
+            wall: start.elapsed(),
+            program: self.program.clone(),
+            report,
+        })
+    }
+}
+
+/// The MPI whose launcher starts `command`, and the program as that launcher is given it.
+pub fn launcher(mpirun: Option<&Path>, command: &[String]) -> Result<(launch::Mpi, String), launch::LaunchError> {
+    let (program, arguments) = (&command[0], &command[1..]);
+    let Some(mpirun) = mpirun else {
+        return Ok((launch::inspect(program, arguments)?, launch::locate(program)?));
+    };
+    let mpi = launch::inspect_launcher(mpirun)?;
+    launch::check_launcher(&mpi, program, arguments)?;
+    // What the launcher finds in its own way it may find.
+    Ok((mpi, launch::locate(program).unwrap_or_else(|_| program.clone())))
+}
+
+/// What every rank finds in its environment.
+fn environment(libraries: &Path, preloads: &[PathBuf], channel: String, cores: u32) -> Vec<(String, String)> {
+    let variables = [
+        ("LD_PRELOAD", preload_list(preloads)),
+        ("NARROWS_CHANNEL", channel),
+        ("FI_PROVIDER_PATH", libraries.display().to_string()),
+        // The simulated node. Without it the hwloc of every rank explores this computer, PCI and displays included:
+        // half of the CPU time that Open MPI 4.1 needs to start.
+        ("HWLOC_SYNTHETIC", format!("core:{cores} pu:1")),
+        // Threads of OpenMP that have nothing to do sleep at once, whatever the user's policy: spinning ones would take
+        // the cores of those that compute, and on the simulated machine it costs nobody time
+        // (docs/decisions/0007-threads.md).
+        ("OMP_WAIT_POLICY", "passive".to_owned()),
+        ("GOMP_SPINCOUNT", "0".to_owned()),
+        ("KMP_BLOCKTIME", "0".to_owned()),
+    ];
+    variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// Libraries of ours in front of a preload of the user's own.
+pub fn preload_list(ours: &[PathBuf]) -> String {
+    let ours = ours.iter().map(|path| path.display().to_string());
+    let others = std::env::var("LD_PRELOAD").ok().filter(|others| !others.is_empty());
+    ours.chain(others).collect::<Vec<_>>().join(":")
+}
+
+/// What ranks of a program without MPI find beside that: how many there are, and where (`nid:pid`, by rank).
+fn portals_environment(processes: &[ProcessId]) -> [(String, String); 2] {
+    let map: Vec<String> = processes.iter().map(|process| format!("{}:{}", process.nid, process.pid)).collect();
+    [("NARROWS_RANKS".to_owned(), processes.len().to_string()), ("NARROWS_MAP".to_owned(), map.join(","))]
+}
+
+/// Where ranks that need libportals.so find it, before all other folders.
+fn library_path(libraries: &Path) -> String {
+    match std::env::var("LD_LIBRARY_PATH") {
+        Ok(others) if !others.is_empty() => format!("{}:{others}", libraries.display()),
+        _ => libraries.display().to_string(),
+    }
+}
+
+/// Processes of one node are numbered in the order of their ranks.
+fn processes(placement: &[u32]) -> Vec<ProcessId> {
+    let mut next = std::collections::BTreeMap::new();
+    placement
+        .iter()
+        .map(|&node| {
+            let pid = next.entry(node).or_insert(0u32);
+            *pid += 1;
+            ProcessId { nid: node + 1, pid: *pid }
+        })
+        .collect()
+}
+
+fn settings(machine: &Machine, compute: Compute) -> Settings {
+    let message = &machine.message;
+    Settings {
+        post_ps: machine.software.post.as_ps(),
+        completion_ps: machine.software.completion.as_ps(),
+        poll_ps: machine.software.poll.as_ps(),
+        copy_ps_per_kib: machine.software.copy_bandwidth.time_for(Bytes(1024)).as_ps(),
+        clock_read_ps: machine.software.clock_read.as_ps(),
+        launcher_barrier_ps: machine.software.launcher_barrier.as_ps(),
+        compute_ppm: match compute {
+            Compute::None => 0,
+            Compute::Measured(factor) => (factor * 1e6).round().max(1.0) as u64,
+        },
+        eager_limit: message.eager_limit.get(),
+        inject_limit: message.inject_limit.get(),
+        overflow_block: message.overflow_block.get(),
+        overflow_blocks: message.overflow_blocks,
+        max_portals_message: message.max_portals_message.get(),
+        rendezvous_put: u32::from(message.rendezvous == Rendezvous::Put),
+        pio_limit: machine.nic.pio_limit.get() as u32,
+        limits: machine.nic.limits,
+        cores: machine.node.cores,
+    }
+}
+
+/// The folder with the libraries that enter the ranks, under the names that their users look for.
+///
+/// # Errors
+/// They are not beside the program.
+pub fn libraries() -> Result<PathBuf, String> {
+    let exe = std::env::current_exe().map_err(|error| format!("the program's own folder is unknown: {error}"))?;
+    let folder = exe.parent().unwrap_or(Path::new("."));
+    // `make build` makes this folder; the second place is an installation.
+    for candidate in [folder.join("lib"), folder.join("../lib/narrows")] {
+        let complete = ["libnarrows-fi.so", "libportals.so", "libnarrows-preload.so"].iter().all(|name| candidate.join(name).exists());
+        if complete {
+            return candidate.canonicalize().map_err(|error| format!("{}: {error}", candidate.display()));
+        }
+    }
+    Err(format!(
+        "the libraries libnarrows-fi.so, libportals.so and libnarrows-preload.so are not in {}: run `make build`",
+        folder.join("lib").display()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compute_models_are_read_and_refused() {
+        assert_eq!("none".parse(), Ok(Compute::None));
+        assert_eq!("measured".parse(), Ok(Compute::Measured(1.0)));
+        assert_eq!("measured:0.5".parse(), Ok(Compute::Measured(0.5)));
+        for wrong in ["", "measured:", "measured:-1", "measured:nan", "free", "none:1"] {
+            assert!(wrong.parse::<Compute>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn processes_of_a_node_are_numbered_from_one() {
+        let ids: Vec<(u32, u32)> = processes(&[0, 0, 1, 0]).into_iter().map(|id| (id.nid, id.pid)).collect();
+        assert_eq!(ids, [(1, 1), (1, 2), (2, 1), (1, 3)]);
+    }
+}

@@ -1,0 +1,219 @@
+//! What came out of a live run.
+
+use super::Compute;
+use narrows_live::{RankTimes, Report};
+use narrows_machine::{Machine, NetworkKind};
+use narrows_output::{OutputError, write};
+use narrows_results::{Bars, Column, Origin, Quantity, Table};
+use narrows_units::{SimTime, show};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+/// Bars of the picture at most; of more ranks, every k-th is shown.
+const BARS: usize = 256;
+
+/// A live run that has ended.
+#[derive(Debug)]
+pub struct RunOutcome {
+    /// The resolved machine.
+    pub machine: Machine,
+    /// The MPI: name and version.
+    pub mpi: String,
+    /// Of computing time.
+    pub compute: Compute,
+    /// Node of each rank.
+    pub placement: Vec<u32>,
+    /// Of the models.
+    pub seed: u64,
+    /// Wall time of the whole run.
+    pub wall: Duration,
+    /// The program's command line.
+    pub program: Vec<String>,
+    /// How it went.
+    pub report: Report,
+}
+
+impl RunOutcome {
+    fn network(&self) -> NetworkKind {
+        self.machine.network.kind
+    }
+
+    fn nodes_used(&self) -> usize {
+        self.placement.iter().collect::<BTreeSet<_>>().len()
+    }
+
+    /// MPI calls, and those of them that may block.
+    fn calls(&self) -> (u64, u64) {
+        let ranks = &self.report.ranks;
+        (ranks.iter().map(|rank| rank.calls).sum(), ranks.iter().map(|rank| rank.blocking_calls).sum())
+    }
+
+    fn crossings_per_call(&self) -> Option<f64> {
+        let (_, blocking) = self.calls();
+        (blocking > 0).then(|| self.report.crossings as f64 / blocking as f64)
+    }
+
+    /// The exit code: that of what went wrong, or the launcher's.
+    pub fn exit_code(&self) -> i32 {
+        self.report.failure.as_ref().map_or(self.report.exit_code, |failure| failure.exit_code)
+    }
+
+    /// All numbers, as `summary.json` has them. Times in seconds, sizes in bytes.
+    pub fn summary(&self) -> Value {
+        let report = &self.report;
+        let ranks: Vec<_> = report
+            .ranks
+            .iter()
+            .enumerate()
+            .map(|(rank, times)| {
+                json!({
+                    "rank": rank,
+                    "node": times.node,
+                    "computing_s": times.computing.as_s_f64(),
+                    "mpi_s": times.mpi.as_s_f64(),
+                    "waiting_s": times.waiting.as_s_f64(),
+                    "finished_s": times.finished.as_s_f64(),
+                    "mpi_calls": times.calls,
+                })
+            })
+            .collect();
+        json!({
+            "narrows": env!("CARGO_PKG_VERSION"),
+            "program": self.program,
+            "simulated_s": report.simulated.as_s_f64(),
+            "wall_s": self.wall.as_secs_f64(),
+            "ranks": self.placement.len(),
+            "nodes": self.machine.node.count,
+            "nodes_used": self.nodes_used(),
+            "mpi": self.mpi,
+            "network": self.network().name(),
+            "compute": self.compute.to_string(),
+            "seed": self.seed,
+            "messages": report.totals.messages,
+            "bytes": report.totals.bytes,
+            "packets": report.totals.packets,
+            "packet_hops": report.totals.packet_hops,
+            "retries": report.totals.retries,
+            "events": report.totals.events,
+            "windows": report.windows,
+            "crossings": report.crossings,
+            "mpi_calls": self.calls().0,
+            "blocking_mpi_calls": self.calls().1,
+            "crossings_per_blocking_call": self.crossings_per_call(),
+            "digest": format!("{:016x}", report.digest),
+            "exit_code": self.exit_code(),
+            "failure": report.failure.as_ref().map(|failure| failure.message.clone()),
+            "machine": self.machine.to_json(),
+            "per_rank": ranks,
+        })
+    }
+
+    /// Where the time of each rank went.
+    pub fn ranks_table(&self) -> Table {
+        let ranks = &self.report.ranks;
+        let seconds = |part: fn(&RankTimes) -> SimTime| Column::Number(ranks.iter().map(|rank| Some(part(rank).as_s_f64())).collect());
+        Table::new(vec![
+            ("rank", Column::Integer((0..ranks.len() as i64).collect())),
+            ("node", Column::Integer(ranks.iter().map(|rank| i64::from(rank.node)).collect())),
+            ("computing_s", seconds(|rank| rank.computing)),
+            ("mpi_s", seconds(|rank| rank.mpi)),
+            ("waiting_s", seconds(|rank| rank.waiting)),
+            ("finished_s", seconds(|rank| rank.finished)),
+            ("mpi_calls", Column::Integer(ranks.iter().map(|rank| rank.calls as i64).collect())),
+        ])
+    }
+
+    /// The same as stacked bars (SVG).
+    pub fn picture(&self) -> String {
+        let report = &self.report;
+        let step = report.ranks.len().div_ceil(BARS).max(1);
+        let seconds = |part: fn(&RankTimes) -> SimTime| report.ranks.iter().step_by(step).map(|rank| part(rank).as_s_f64()).collect();
+        let series: [(&str, Vec<f64>); 3] = [
+            ("computing", seconds(|rank| rank.computing)),
+            ("MPI software", seconds(|rank| rank.mpi)),
+            ("waiting", seconds(|rank| rank.waiting)),
+        ];
+        Bars {
+            title: String::from("Where each rank's simulated time went"),
+            x: String::from("rank"),
+            y: String::from("simulated time"),
+            y_in: Quantity::Seconds,
+            labels: (0..report.ranks.len()).step_by(step).map(|rank| rank.to_string()).collect(),
+            series: series.map(|(name, values)| (name.to_owned(), values)).to_vec(),
+        }
+        .svg()
+    }
+
+    /// Writes `summary.json`, the resolved machine and the picture into a folder.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn save(&self, out: &Path) -> Result<(), OutputError> {
+        write(&out.join("summary.json"), format!("{:#}\n", self.summary()))?;
+        write(&out.join("machine.toml"), self.machine.to_toml())?;
+        let origin = Origin::here(Some(&self.machine.name), Some(self.seed));
+        write(&out.join("ranks.svg"), origin.sign(&self.picture()))
+    }
+
+    /// How it went, in lines for people.
+    pub fn lines(&self) -> Vec<String> {
+        let report = &self.report;
+        if let Some(failure) = &report.failure {
+            return vec![failure.message.clone()];
+        }
+        if !report.started {
+            return vec![if report.exit_code == 0 {
+                String::from("the program ended without calling MPI_Init (or PtlInit): nothing was simulated")
+            } else {
+                format!(
+                    "{} ended with code {} before all ranks had left MPI_Init; its messages are above, `-v` shows the command; if it \
+                     could not open the libfabric provider `narrows`, FI_LOG_LEVEL=warn makes libfabric say why",
+                    self.mpi, report.exit_code
+                )
+            }];
+        }
+        let mut lines = Vec::new();
+        let mut line = |content: String| lines.push(content);
+        line(format!(
+            "{} ranks on {} of {} nodes of {} ({} network, compute {}), {}",
+            self.placement.len(),
+            self.nodes_used(),
+            self.machine.node.count,
+            self.machine.name,
+            self.network().name(),
+            self.compute,
+            self.mpi,
+        ));
+        line(format!("simulated time {} (wall time {:.2} s)", report.simulated, self.wall.as_secs_f64()));
+        let sum = |part: fn(&narrows_live::RankTimes) -> SimTime| -> f64 { report.ranks.iter().map(|rank| part(rank).as_s_f64()).sum() };
+        let (computing, mpi, waiting) = (sum(|r| r.computing), sum(|r| r.mpi), sum(|r| r.waiting));
+        let total = (computing + mpi + waiting).max(f64::MIN_POSITIVE);
+        line(format!(
+            "where the time went: computing {:.1} %, MPI software {:.1} %, waiting {:.1} %",
+            100.0 * computing / total,
+            100.0 * mpi / total,
+            100.0 * waiting / total
+        ));
+        if let Some((rank, slowest)) = report.ranks.iter().enumerate().max_by_key(|(_, rank)| rank.computing) {
+            let least = report.ranks.iter().map(|rank| rank.computing).min().unwrap_or_default();
+            if slowest.computing > SimTime::ZERO {
+                line(format!("computing per rank: {least} to {} (rank {rank})", slowest.computing));
+            }
+        }
+        line(format!(
+            "{} messages, {}, {} packets; digest {:016x}",
+            report.totals.messages,
+            show::size(report.totals.bytes),
+            report.totals.packets,
+            report.digest
+        ));
+        if report.totals.retries > 0 {
+            line(format!("{} messages found no room for unexpected messages and were sent again", report.totals.retries));
+        }
+        let crossings = self.crossings_per_call().map_or(String::new(), |ratio| format!(", {ratio:.2} per blocking MPI call"));
+        line(format!("{} events, {} hand-overs to ranks{crossings}", report.totals.events, report.crossings));
+        lines
+    }
+}
