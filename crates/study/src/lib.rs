@@ -2,8 +2,8 @@
 //! thin layer above.
 //!
 //! * [`Spec`] — [`TrafficSpec`] or [`ReplaySpec`]: what is simulated, with typed fields.
-//! * [`RunSpec`] — a real program on a simulated machine, with a [`RunOutcome`] of its own: its processes are children of
-//!   this one, so it asks more of its caller.
+//! * [`RunSpec`] — a real program on a simulated machine, with a [`RunOutcome`] of its own: its processes are children
+//!   of this one, so it asks more of its caller.
 //! * [`Outcome`] — a summary and the tables of a study; nothing is printed or written unless it is asked for.
 //! * [`Observer`] — who shows how far a study is, hears its warnings, and may end it.
 //! * [`figure`] — published figures: their folders, what they ask of the simulator, and how the answers compare.
