@@ -1,5 +1,7 @@
 //! The C functions, on the NIC inside the process. Each test has event queues and portal table
 //! entries of its own; network interfaces are shared, as in a program of several components.
+// Every one is a call of the C API with places that are there.
+#![allow(clippy::undocumented_unsafe_blocks)]
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;

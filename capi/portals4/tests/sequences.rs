@@ -4,6 +4,8 @@
 //!
 //! `PROPTEST_CASES=20000 cargo test --release -p narrows-portals4 --test sequences` is a longer hunt. Alone in its
 //! process, since there is one library for all.
+// Every one is a call of the C API with places that are there.
+#![allow(clippy::undocumented_unsafe_blocks)]
 
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};

@@ -176,9 +176,10 @@ unsafe extern "C" fn select(n: c_int, read: *mut fd_set, write: *mut fd_set, exc
 #[unsafe(no_mangle)]
 unsafe extern "C" fn poll(files: *mut pollfd, n: libc::nfds_t, timeout_ms: c_int) -> c_int {
     // SAFETY: forwarded as it came.
+    let go_on = || unsafe { next::poll(files, n, timeout_ms) };
     match u64::try_from(timeout_ms) {
-        Ok(ms) if n == 0 => rest(ms * (NS_PER_S / 1_000), || unsafe { next::poll(files, n, timeout_ms) }),
-        _ => unsafe { next::poll(files, n, timeout_ms) },
+        Ok(ms) if n == 0 => rest(ms * (NS_PER_S / 1_000), go_on),
+        _ => go_on(),
     }
 }
 

@@ -28,6 +28,9 @@
 //! assert_eq!(proof::run(&schedule).unwrap().messages, 3);
 //! ```
 
+#![forbid(unsafe_code)]
+#![warn(clippy::disallowed_types, clippy::disallowed_methods)]
+
 mod algorithm;
 mod exchange;
 pub mod locality;

@@ -17,6 +17,8 @@
 //! assert_eq!(queue.pop().map(|(_, event)| event), Some("early"));
 //! ```
 
+#![warn(clippy::disallowed_types, clippy::disallowed_methods)]
+
 mod calendar;
 mod digest;
 mod prefetch;

@@ -1,5 +1,8 @@
 //! Tables whose keys are numbers.
 
+// With a hash of their own, and nobody walks them.
+#![allow(clippy::disallowed_types)]
+
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 

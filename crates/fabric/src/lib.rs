@@ -37,6 +37,9 @@
 //! assert_eq!(time, network.network().zero_load(&put).tail, "alone on the network, the closed form holds");
 //! ```
 
+#![forbid(unsafe_code)]
+#![warn(clippy::disallowed_types, clippy::disallowed_methods)]
+
 pub mod config;
 pub mod driver;
 mod endpoints;

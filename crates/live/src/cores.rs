@@ -306,6 +306,7 @@ mod tests {
         if cores.all.is_some() {
             cores.ways.two = true;
             cores.bind();
+            // SAFETY: CPU_ISSET checks its range.
             let core = |id: u32| (0..1024).find(|&core| unsafe { libc::CPU_ISSET(core, &Set::of(id as i32).expect("it lives").0) });
             assert!(cores.two() && core(0) == core(pids[0]) && core(pids[0]) == core(pids[2]));
             assert!(core(pids[1]) == core(pids[3]) && core(pids[1]) != core(pids[0]));

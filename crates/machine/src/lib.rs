@@ -31,6 +31,8 @@
 //! assert!(error.to_string().contains("did you mean \"bxi-v2\"?"));
 //! ```
 
+#![forbid(unsafe_code)]
+
 mod assemble;
 mod collectives;
 mod diagnostic;

@@ -58,6 +58,9 @@
 //! assert_eq!(endpoints[0].next_completion().unwrap().context, 100);
 //! ```
 
+#![forbid(unsafe_code)]
+#![warn(clippy::disallowed_types, clippy::disallowed_methods)]
+
 mod call;
 mod endpoint;
 mod host;

@@ -19,6 +19,8 @@
 //! assert_eq!(by_name("mpi_recv_"), Some(id)); // Fortran
 //! ```
 
+#![forbid(unsafe_code)]
+
 mod calls;
 
 pub use calls::CALLS;

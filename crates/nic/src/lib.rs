@@ -112,6 +112,9 @@
 //!   loads neither network nor PCIe again, and a message that waits for it has left the window of
 //!   `max_outstanding`: a full target never stops traffic to others.
 
+#![forbid(unsafe_code)]
+#![warn(clippy::disallowed_types, clippy::disallowed_methods)]
+
 mod config;
 mod counters;
 mod declared;

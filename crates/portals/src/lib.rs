@@ -18,6 +18,8 @@
 //! * `limits.rs`: [`NiLimits`].
 //! * `atomic.rs`: operations and types of atomics, and [`apply`].
 
+#![warn(clippy::disallowed_types, clippy::disallowed_methods)]
+
 mod atomic;
 mod command;
 mod event;

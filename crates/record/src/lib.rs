@@ -11,6 +11,8 @@
 //! assert_eq!(Kind::of(record.kind), Some(Kind::Send));
 //! ```
 
+#![forbid(unsafe_code)]
+
 /// The first bytes of a file; the last one is the version of the layout.
 pub const MAGIC: [u8; 8] = *b"NARROWR1";
 /// Where records begin: a page.

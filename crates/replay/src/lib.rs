@@ -15,6 +15,8 @@
 //! | `queue` | the event queue of `loggp` |
 //! | `times` | flow completion times without keeping each |
 
+#![warn(clippy::disallowed_types, clippy::disallowed_methods)]
+
 pub mod collectives;
 mod copied;
 pub mod expand;

@@ -19,6 +19,8 @@
 //! 4]))]); assert_eq!(table.rows(), 2);
 //! ```
 
+#![forbid(unsafe_code)]
+
 mod bars;
 mod chart;
 mod heat;

@@ -9,6 +9,9 @@
 //!
 //! Several regions run on several threads ([`World::run_while`]); one can be led event by event ([`World::step`]).
 
+#![forbid(unsafe_code)]
+#![warn(clippy::disallowed_types, clippy::disallowed_methods)]
+
 mod inbound;
 mod multicast;
 mod station;

@@ -10,7 +10,7 @@ use crate::hyperx::HyperX;
 use crate::table::Table;
 use crate::torus::{Torus, TorusError};
 use narrows_units::{ByteRate, SimTime};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// More hosts and switches than this are refused: an index of a vertex must stay below 2^22, where the total order of
@@ -60,7 +60,7 @@ impl LinkClass {
 }
 
 /// Rate and latency of links. What is missing is that of their class.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LinkSpeed {
     /// Their class.
     pub class: LinkClass,
@@ -411,7 +411,7 @@ pub struct GraphBuilder {
     cables: Vec<Cable>,
     group_of: Vec<u32>,
     speeds: Vec<LinkSpeed>,
-    speed_of: HashMap<LinkSpeed, u16>,
+    speed_of: BTreeMap<LinkSpeed, u16>,
 }
 
 impl GraphBuilder {
@@ -423,7 +423,7 @@ impl GraphBuilder {
             cables: Vec::new(),
             group_of: vec![0; switches as usize],
             speeds: Vec::new(),
-            speed_of: HashMap::new(),
+            speed_of: BTreeMap::new(),
         };
         for class in LinkClass::ALL {
             graph.speed(LinkSpeed { class, rate: None, latency: None });

@@ -19,7 +19,7 @@
 use crate::graph::{GraphBuilder, GraphError, LinkClass, LinkSpeed, MAX_VERTICES, Shape, Topology, Vertex};
 use crate::table::Table;
 use narrows_units::{ByteRate, SimTime};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -77,7 +77,7 @@ impl<'a> Words<'a> {
 /// Switches by name.
 #[derive(Default)]
 struct Names<'a> {
-    numbers: HashMap<&'a str, u32>,
+    numbers: BTreeMap<&'a str, u32>,
     all: Vec<&'a str>,
 }
 
@@ -98,7 +98,7 @@ impl<'a> Names<'a> {
 /// [`GraphFileError`], with the place.
 pub fn parse(name: &str, text: &str, hosts: Option<u32>) -> Result<Topology, GraphFileError> {
     let mut switches = Names::default();
-    let mut host_names: HashMap<&str, usize> = HashMap::new();
+    let mut host_names: BTreeMap<&str, usize> = BTreeMap::new();
     let mut homes: Vec<u32> = Vec::new();
     let mut links: Vec<(u32, u32, u32, LinkSpeed)> = Vec::new();
     let mut routes: Vec<(Words<'_>, [u32; 3])> = Vec::new();

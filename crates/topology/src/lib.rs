@@ -27,6 +27,9 @@
 //! assert_eq!(path.len(), 4, "up, up, down, down");
 //! ```
 
+#![forbid(unsafe_code)]
+#![warn(clippy::disallowed_types, clippy::disallowed_methods)]
+
 mod adaptive;
 pub mod analysis;
 pub mod deadlock;

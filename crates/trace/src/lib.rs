@@ -20,6 +20,8 @@
 //! assert_eq!((send.kind, after), (Kind::Send { to: 1, bytes: 8, tag: 0 }, vec![Dependency::done(0)]));
 //! ```
 
+#![forbid(unsafe_code)]
+
 pub mod analysis;
 mod communicators;
 mod error;

@@ -25,6 +25,9 @@
 //! assert!(!point.saturated && (point.accepted - 0.3).abs() < 0.03);
 //! ```
 
+#![forbid(unsafe_code)]
+#![warn(clippy::disallowed_types, clippy::disallowed_methods)]
+
 pub mod class;
 mod engine;
 mod error;

@@ -1,8 +1,8 @@
 //! Queues and links over time: kept when a period is given, and only then.
 
+use narrows_engine::WordMap;
 use narrows_fabric::PacketArrival;
 use narrows_topology::{Link, LinkId, Shape, Topology, Vertex};
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// A queue of an output in a period, if there was something in it.
@@ -84,7 +84,7 @@ pub struct Telemetry {
     topology: Arc<Topology>,
     lanes: u32,
     /// Where the links that were seen so far have their place.
-    places: HashMap<LinkId, u32>,
+    places: WordMap<LinkId, u32>,
     links: Vec<LinkId>,
     queues: Vec<Queue>,
     uses: Vec<Use>,
@@ -106,7 +106,7 @@ impl Telemetry {
         Telemetry {
             topology,
             lanes,
-            places: HashMap::new(),
+            places: WordMap::default(),
             links: Vec::new(),
             queues: Vec::new(),
             uses: Vec::new(),

@@ -17,6 +17,9 @@
 //! assert_eq!("9 KiB".parse::<Bytes>().unwrap(), Bytes(9 * 1024));
 //! ```
 
+#![forbid(unsafe_code)]
+#![warn(clippy::disallowed_types, clippy::disallowed_methods)]
+
 pub mod parse;
 pub mod show;
 

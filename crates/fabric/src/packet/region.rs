@@ -7,10 +7,9 @@ use crate::config::{Forwarding, NetworkConfig, Queueing};
 use crate::flights::NONE;
 use crate::timing::Costs;
 use crate::{Arrival, EventKind, Observer, Statistics};
+use narrows_engine::WordMap;
 use narrows_topology::{Route, Routing, Vertex};
 use narrows_units::SimTime;
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 /// Where the effects of a region go.
@@ -53,26 +52,6 @@ impl Note {
         match self {
             Note::Credit { at, .. } | Note::Pause { at, .. } | Note::Lost { at, .. } => *at,
         }
-    }
-}
-
-/// A fast hash for keys that are numbers already.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Multiply(u64);
-
-impl Hasher for Multiply {
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.write_u64(u64::from(byte)));
-    }
-
-    #[inline]
-    fn write_u64(&mut self, word: u64) {
-        self.0 = (self.0 ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
-    }
-
-    #[inline]
-    fn finish(&self) -> u64 {
-        self.0
     }
 }
 
@@ -151,7 +130,7 @@ pub(crate) struct Region {
     pub(super) sending: Slab<Sending>,
     pub(super) receiving: Slab<Receiving>,
     /// Messages of several packets under way to a host here, by source and the number that it gave.
-    pub(super) partial: HashMap<u64, u32, BuildHasherDefault<Multiply>>,
+    pub(super) partial: WordMap<u64, u32>,
     pub(super) copies: super::copies::Copies,
     pub(super) statistics: Statistics,
     /// The smallest packet that a host of this region has sent so far.
@@ -223,7 +202,7 @@ impl Region {
             pcie: vec![Pcie::default(); hosts as usize],
             sending: Slab::default(),
             receiving: Slab::default(),
-            partial: HashMap::default(),
+            partial: WordMap::default(),
             copies: super::copies::Copies::default(),
             statistics: Statistics::default(),
             least_wire: u32::MAX,

@@ -495,6 +495,8 @@ impl Reader {
     /// What does not add up at the end: line and message.
     fn leftovers(&self, header: &Header) -> Vec<(u64, String)> {
         let mut found = Vec::new();
+        // Sorted below.
+        #[allow(clippy::iter_over_hash_type)]
         for gathering in self.collectives.values() {
             let size = self.communicators.size(gathering.communicator).unwrap_or(0);
             let (count, first) = (gathering.parts.len(), gathering.parts[0].line);
