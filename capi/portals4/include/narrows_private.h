@@ -5,6 +5,8 @@
 #ifndef NARROWS_PRIVATE_H
 #define NARROWS_PRIVATE_H
 
+#include <stddef.h>
+
 #include "portals4.h"
 
 #ifdef __cplusplus
