@@ -104,9 +104,11 @@ impl Run<'_> {
         let root_end = self.root_end(rank);
         if self.mode(rank) == mode::NONE {
             let others = (0..self.ranks.len() as u32).any(|other| self.mode(other) != mode::NONE);
+            // Asked after that: another rank may just have called PtlInit, and this one is absent from the next look on.
+            let portals = (0..self.ranks.len() as u32).any(|other| self.mode(other) == mode::PORTALS);
             return match root_end? {
                 _ if state.gone => None,
-                End::Code(0) if !others => None,
+                End::Code(0) if !others || portals => None,
                 // The others may be about to say the same.
                 End::Code(_) | End::Unknown if !others && !launcher_failed => None,
                 end => Some(Fault::Missing(end)),
