@@ -104,7 +104,7 @@ impl Run<'_> {
         let root_end = self.root_end(rank);
         if self.mode(rank) == mode::NONE {
             let others = (0..self.ranks.len() as u32).any(|other| self.mode(other) != mode::NONE);
-            // Asked after that: another rank may just have called PtlInit, and this one is absent from the next look on.
+            // Asked after that: another rank may just have called PtlInit, and this one is absent from now on.
             let portals = (0..self.ranks.len() as u32).any(|other| self.mode(other) == mode::PORTALS);
             return match root_end? {
                 _ if state.gone => None,
