@@ -21,6 +21,9 @@ import pytest
 
 import narrows as nw
 
+# A shell's background jobs ignore Ctrl-C, and so does what they start.
+HEARS_SIGINT = ("env", "--default-signal=INT")
+
 QUICK = {"warmup": "5us", "time": "20us"}
 
 
@@ -224,24 +227,24 @@ nw.traffic("uniform", machine=nw.machine("bxi-v2", nodes=4), load=0.5, warmup="1
 
 
 def test_ctrl_c_ends_a_simulation() -> None:
-    child = subprocess.Popen([sys.executable, "-c", ENDLESS], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    child = subprocess.Popen([*HEARS_SIGINT, sys.executable, "-c", ENDLESS], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert child.stdout is not None and child.stdout.readline() == "simulating\n"
     child.send_signal(signal.SIGINT)
-    _, errors = child.communicate()
+    _, errors = child.communicate(timeout=60)
     assert "KeyboardInterrupt" in errors and child.returncode == -signal.SIGINT
 
 
 def test_ctrl_c_ends_a_live_run(compiled: Callable[[str, str], Path]) -> None:
     ranks = compiled("endless", "#include <mpi.h>\n#include <unistd.h>\nint main(void) { MPI_Init(0, 0); for (;;) sleep(1000); }")
     program = f"import narrows as nw\nnw.run([{str(ranks)!r}], ranks=2, machine=nw.machine('bxi-v2', nodes=2), quiet=True)"
-    child = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True, start_new_session=True)
+    child = subprocess.Popen([*HEARS_SIGINT, sys.executable, "-c", program], stderr=subprocess.PIPE, text=True, start_new_session=True)
     # The binary is there when the interpreter has a child.
     children = Path(f"/proc/{child.pid}/task/{child.pid}/children")
     while not children.read_text().split():
         assert child.poll() is None
         time.sleep(0.01)
     child.send_signal(signal.SIGINT)
-    _, errors = child.communicate()
+    _, errors = child.communicate(timeout=60)
     assert "KeyboardInterrupt" in errors, errors
     # Nothing stays behind. A launcher that is asked for its version at that moment ends a little later.
     deadline = time.monotonic() + 60

@@ -14,6 +14,9 @@ import pytest
 
 import narrows as nw
 
+# A shell's background jobs ignore Ctrl-C, and so does what they start.
+HEARS_SIGINT = ("env", "--default-signal=INT")
+
 QUICK = {"warmup": "2us", "time": "10us"}
 LOADS = [0.1, 0.2, 0.3, 0.4, 0.5]
 
@@ -181,12 +184,12 @@ times = ["10us", "20us", "97s", "98s", "99s"]
 study = nw.sweep(nw.traffic, "uniform", machine=nw.machine("bxi-v2", nodes=4), warmup="1us", grid={"time": times}, out=sys.argv[1])
 study.run()
 """
-    child = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stderr=subprocess.PIPE, text=True)
+    child = subprocess.Popen([*HEARS_SIGINT, sys.executable, "-c", script, str(tmp_path)], stderr=subprocess.PIPE, text=True)
     while len(lines(tmp_path / "journal.jsonl")) < 2:
         assert child.poll() is None
         time.sleep(0.01)
     child.send_signal(signal.SIGINT)
-    _, errors = child.communicate()
+    _, errors = child.communicate(timeout=60)
     assert "KeyboardInterrupt" in errors and child.returncode == -signal.SIGINT
     assert [json.loads(line)["status"] for line in lines(tmp_path / "journal.jsonl")] == ["done", "done"]
 
