@@ -3,7 +3,7 @@
 
 use std::ffi::c_void;
 
-use narrows_message::{Again, Completes, Completion, CompletionKind, MessageConfig, Peek, Queue, Receive, Send, Status};
+use narrows_message::{Completes, Completion, CompletionKind, MessageConfig, OPEN_LIMIT, Peek, Queue, Receive, Send, Status};
 use narrows_portals::ProcessId;
 
 use crate::fi::{self, Errno};
@@ -100,6 +100,11 @@ impl<T> Slots<T> {
         });
         self.slots[index] = Some(open);
         index as u64
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
     }
 
     /// The one at an index.
@@ -254,9 +259,15 @@ impl Endpoint {
         self.peer(shared, operation.peer).map(Some)
     }
 
+    /// There is room for one more in the message layer.
+    fn has_room(&self) -> Result<(), Errno> {
+        if self.operations.len() < OPEN_LIMIT { Ok(()) } else { Err(fi::EAGAIN) }
+    }
+
     /// Sends.
     pub fn send(&mut self, shared: &mut Shared, operation: &Operation) -> Result<(), Errno> {
         operation.check_tag()?;
+        self.has_room()?;
         let target = self.peer(shared, operation.peer)?;
         if operation.flags & fi::FENCE != 0 && self.one_sided.as_ref().is_some_and(|one_sided| one_sided.busy(target)) {
             return Err(fi::EAGAIN);
@@ -309,10 +320,7 @@ impl Endpoint {
             inject,
             completes,
         };
-        if let Err(Again) = messages.send(send) {
-            self.operations.remove(context);
-            return Err(fi::EAGAIN);
-        }
+        messages.send(send);
         if counted_now {
             shared.count(self.bound.tx_counter, true);
         }
@@ -323,6 +331,7 @@ impl Endpoint {
     /// Receives, peeks, claims, discards.
     pub fn receive(&mut self, shared: &mut Shared, operation: &Operation) -> Result<(), Errno> {
         operation.check_tag()?;
+        self.has_room()?;
         if self.messages.is_none() {
             return Err(fi::EOPBADSTATE);
         }
@@ -382,10 +391,7 @@ impl Endpoint {
         let kind = if multi { Kind::MultiReceive } else { Kind::Receive };
         let receive = self.open_receive(operation, kind, source);
         let messages = self.messages.as_mut().ok_or(fi::EOPBADSTATE)?;
-        if let Err(Again) = messages.receive(receive) {
-            self.operations.remove(receive.context);
-            return Err(fi::EAGAIN);
-        }
+        messages.receive(receive);
         Ok(())
     }
 
@@ -401,10 +407,7 @@ impl Endpoint {
         let (tag, ignore) = (operation.tag, operation.ignore);
         let peek = Peek { queue, source, tag, ignore, context: index, claim: claim || discard };
         let messages = self.messages.as_mut().ok_or(fi::EOPBADSTATE)?;
-        if let Err(Again) = messages.peek(peek) {
-            self.operations.remove(index);
-            return Err(fi::EAGAIN);
-        }
+        messages.peek(peek);
         Ok(())
     }
 
@@ -416,7 +419,7 @@ impl Endpoint {
         self.operations.remove(claimed);
         if discard {
             let messages = self.messages.as_mut().ok_or(fi::EOPBADSTATE)?;
-            messages.discard_claimed(claimed).map_err(|_| fi::EINVAL)?;
+            messages.discard_claimed(claimed);
             if self.reports_receive(operation) {
                 let flags = fi::RECV | queue_flag(queue);
                 let cq = self.bound.rx_cq.map(|(cq, _)| cq);
@@ -426,10 +429,7 @@ impl Endpoint {
         }
         let receive = self.open_receive(operation, Kind::Receive, None);
         let messages = self.messages.as_mut().ok_or(fi::EOPBADSTATE)?;
-        if messages.receive_claimed(claimed, receive).is_err() {
-            self.operations.remove(receive.context);
-            return Err(fi::EINVAL);
-        }
+        messages.receive_claimed(claimed, receive);
         Ok(())
     }
 
@@ -521,8 +521,7 @@ impl Endpoint {
             Kind::Peek { discard: true, .. } if completion.status == Status::Ok => {
                 self.operations.remove(completion.context);
                 if let Some(messages) = &mut self.messages {
-                    let discarded = messages.discard_claimed(completion.context);
-                    debug_assert!(discarded.is_ok(), "the search has just claimed it");
+                    messages.discard_claimed(completion.context);
                 }
             }
             _ => {

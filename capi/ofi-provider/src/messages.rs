@@ -4,11 +4,7 @@
 use std::collections::VecDeque;
 use std::ffi::c_int;
 
-use narrows_message::{
-    Again, CALL_WORDS, Call, Completes, Completion, CompletionKind, MessageConfig, Peek, Queue, Receive, Send, Status, TAG_BITS,
-    UnknownClaim,
-};
-
+use narrows_message::{CALL_WORDS, Call, Completes, Completion, CompletionKind, MessageConfig, Peek, Queue, Receive, Send, Status};
 use narrows_portals::Event;
 
 use crate::port::abi::Handle;
@@ -17,16 +13,12 @@ unsafe extern "C" {
     fn narrows_message_call(queue: Handle, words: *const u64, payload: *const u8, length: usize) -> c_int;
 }
 
-/// Requests that may be open before calls say [`Again`]: what the message layer can hold.
-const OPEN_LIMIT: usize = 1 << 20;
-
 /// See [`narrows_message::Endpoint`], whose calls these are.
 #[derive(Debug)]
 pub struct Messages {
     queue: Handle,
     inject_limit: u64,
     searches: usize,
-    open: usize,
     completions: VecDeque<Completion>,
 }
 
@@ -34,7 +26,7 @@ impl Messages {
     /// Those of the endpoint with this event queue and block of portal table entries.
     pub fn open(config: &MessageConfig, queue: Handle, base: u32) -> Messages {
         let inject_limit = config.inject_limit;
-        let messages = Messages { queue, inject_limit, searches: 0, open: 0, completions: VecDeque::new() };
+        let messages = Messages { queue, inject_limit, searches: 0, completions: VecDeque::new() };
         messages.call(&Call::Open { base }, None);
         messages
     }
@@ -50,13 +42,8 @@ impl Messages {
         code > 0
     }
 
-    fn has_room(&self) -> Result<(), Again> {
-        if self.open < OPEN_LIMIT { Ok(()) } else { Err(Again) }
-    }
-
     /// See [`narrows_message::Endpoint::send`].
-    pub fn send(&mut self, mut send: Send) -> Result<(), Again> {
-        self.has_room()?;
+    pub fn send(&mut self, mut send: Send) {
         let at_once = send.completes == Completes::BufferFree && send.length <= self.inject_limit;
         send.inject |= at_once;
         // SAFETY: the program gave these bytes to be sent.
@@ -64,54 +51,30 @@ impl Messages {
             .then(|| unsafe { std::slice::from_raw_parts(send.buffer as usize as *const u8, send.length as usize) });
         if at_once {
             send.completes = Completes::Never;
-            self.completions.push_back(Completion {
-                kind: CompletionKind::Send,
-                queue: send.queue,
-                context: send.context,
-                buffer: send.buffer,
-                length: send.length,
-                full_length: send.length,
-                tag: if send.queue == Queue::Tagged { send.tag & ((1 << TAG_BITS) - 1) } else { 0 },
-                source: send.target,
-                data: send.data,
-                status: Status::Ok,
-                released: false,
-                at_once: true,
-            });
+            self.completions.push_back(Completion::of_send(&send, Status::Ok, true));
         }
-        self.open += usize::from(send.completes != Completes::Never);
         self.call(&Call::Send(send), payload);
-        Ok(())
     }
 
     /// See [`narrows_message::Endpoint::receive`].
-    pub fn receive(&mut self, receive: Receive) -> Result<(), Again> {
-        self.has_room()?;
-        self.open += 1;
+    pub fn receive(&mut self, receive: Receive) {
         self.call(&Call::Receive(receive), None);
-        Ok(())
     }
 
     /// See [`narrows_message::Endpoint::receive_claimed`]. The caller knows that the message was claimed.
-    pub fn receive_claimed(&mut self, claim: u64, receive: Receive) -> Result<(), UnknownClaim> {
-        self.open += 1;
+    pub fn receive_claimed(&mut self, claim: u64, receive: Receive) {
         self.call(&Call::ReceiveClaimed { claim, receive }, None);
-        Ok(())
     }
 
     /// See [`narrows_message::Endpoint::discard_claimed`]. The caller knows that the message was claimed.
-    pub fn discard_claimed(&mut self, claim: u64) -> Result<(), UnknownClaim> {
+    pub fn discard_claimed(&mut self, claim: u64) {
         self.call(&Call::DiscardClaimed { claim }, None);
-        Ok(())
     }
 
     /// See [`narrows_message::Endpoint::peek`].
-    pub fn peek(&mut self, peek: Peek) -> Result<(), Again> {
-        self.has_room()?;
-        self.open += 1;
+    pub fn peek(&mut self, peek: Peek) {
         self.searches += 1;
         self.call(&Call::Peek { peek, waits: false }, None);
-        Ok(())
     }
 
     /// Takes a receive back; false: a message was faster.
@@ -133,7 +96,6 @@ impl Messages {
     pub fn event(&mut self, event: &Event) {
         let completion = Completion::from_event(event).expect("the message layer's own events");
         self.searches -= usize::from(completion.kind == CompletionKind::Peek);
-        self.open = self.open.saturating_sub(1);
         self.completions.push_back(completion);
     }
 

@@ -423,9 +423,9 @@ mod tests {
     fn broken_calls_and_events_are_said() {
         let mut scene = Scene::new();
         let mut call = |eq, words| scene.ranks.call(0, SimTime(0), (eq, words, None), &mut scene.nic);
-        assert_eq!(call(EQ, [u64::MAX; CALL_WORDS]), Err(CallError));
-        assert_eq!(call(EqId(9), Call::Renew.to_words()), Err(CallError), "no such endpoint");
-        assert_eq!(call(EQ, Call::Open { base: 0 }.to_words()), Err(CallError), "it is open");
+        assert_eq!(call(EQ, [u64::MAX; CALL_WORDS]), Err(CallError::Broken));
+        assert_eq!(call(EqId(9), Call::Renew.to_words()), Err(CallError::Broken), "no such endpoint");
+        assert_eq!(call(EQ, Call::Open { base: 0 }.to_words()), Err(CallError::Broken), "it is open");
         let send = Send {
             queue: Queue::Tagged,
             target: ProcessId { nid: 1, pid: 1 },
@@ -437,7 +437,7 @@ mod tests {
             inject: true,
             completes: Completes::Never,
         };
-        assert_eq!(call(EQ, Call::Send(send).to_words()), Err(CallError), "too long to be injected");
+        assert_eq!(call(EQ, Call::Send(send).to_words()), Err(CallError::Broken), "too long to be injected");
         let target = RemoteTarget { process: ProcessId { nid: 1, pid: 1 }, pt: 9, match_bits: 0, offset: 0 };
         let meddles = Command::Get { local: LocalBuffer { eq: EQ, ..LocalBuffer::default() }, length: 8, target };
         assert!(scene.ranks.is_ours(0, &meddles));

@@ -31,7 +31,7 @@ use narrows_units::SimTime;
 use spinning::Spin;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::process::{Child, Command};
+use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
@@ -110,8 +110,8 @@ struct Run<'a> {
     world: World,
     options: Options,
     child: Child,
-    /// The launcher's exit code, once it has ended.
-    launcher_code: Option<i32>,
+    /// How the launcher has ended.
+    launcher_end: Option<ExitStatus>,
     watch: &'a Watch,
     /// Ends of processes that were looked at.
     ends_seen: u64,
@@ -206,7 +206,7 @@ fn watched(mapping: &Mapping, world: World, child: Child, options: Options, depu
         world,
         options,
         child,
-        launcher_code: None,
+        launcher_end: None,
         watch,
         ends_seen: 0,
         ranks,
@@ -421,7 +421,7 @@ impl Run<'_> {
                         let called =
                             self.world.request(rank, |ranks, requests| ranks.call(rank, SimTime(time), (eq, words, payload), requests));
                         if let Err(error) = called {
-                            return Err(self.failure(1, format!("{} made a broken call: {error}", self.name(rank))));
+                            return Err(self.failure(1, format!("{}: {error}", self.name(rank))));
                         }
                     }
                 }
@@ -810,7 +810,7 @@ impl Run<'_> {
             self.record();
         }
         self.ranks.iter_mut().for_each(|rank| rank.spin.release());
-        if self.launcher_code.is_none() {
+        if self.launcher_end.is_none() {
             for rank in 0..self.ranks.len() as u32 {
                 self.header(rank).state.store(state::KILLED, Release);
                 futex::wake(&self.header(rank).state);

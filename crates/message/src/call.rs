@@ -1,7 +1,7 @@
 //! Calls as 64-bit words, and completions as events: the endpoint of a live rank is in the simulator, its callers are
 //! in the rank's process.
 
-use crate::{Completes, Completion, CompletionKind, Peek, Queue, Receive, Send, Status};
+use crate::{Completes, Completion, CompletionKind, OPEN_LIMIT, Peek, Queue, Receive, Send, Status};
 use narrows_portals::{Event, EventKind, FailType, ProcessId};
 
 /// What a process asks of its endpoint.
@@ -50,10 +50,16 @@ pub enum Call {
     },
 }
 
-/// Words that are no call.
+/// A call that cannot be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a call of the message layer")]
-pub struct CallError;
+pub enum CallError {
+    /// Words that mean nothing, or nothing at this moment.
+    #[error("not a call of the message layer")]
+    Broken,
+    /// See [`crate::Again`].
+    #[error("more than {OPEN_LIMIT} of its messages are open; it must let some complete before it sends more")]
+    TooMany,
+}
 
 /// Words of a [`Call`] at most.
 pub const CALL_WORDS: usize = 10;
@@ -165,7 +171,7 @@ impl Call {
     pub fn from_words(words: &[u64; CALL_WORDS]) -> Result<Call, CallError> {
         let [head, a, b, c, d, e, ..] = *words;
         Ok(match head & 0xff {
-            OPEN => Call::Open { base: u32::try_from(a).map_err(|_| CallError)? },
+            OPEN => Call::Open { base: u32::try_from(a).map_err(|_| CallError::Broken)? },
             CLOSE => Call::Close,
             RENEW => Call::Renew,
             SEND => Call::Send(Send {
@@ -181,7 +187,7 @@ impl Call {
                     DELIVERED => Completes::Delivered,
                     BUFFER_FREE => Completes::BufferFree,
                     0 => Completes::Never,
-                    _ => return Err(CallError),
+                    _ => return Err(CallError::Broken),
                 },
             }),
             RECEIVE => Call::Receive(receive_of(words)),
@@ -198,8 +204,8 @@ impl Call {
                 },
                 waits: head & OTHER_FLAG != 0,
             },
-            CANCEL => Call::Cancel { queue: queue_of(head), context: a, ticket: u32::try_from(b).map_err(|_| CallError)? },
-            _ => return Err(CallError),
+            CANCEL => Call::Cancel { queue: queue_of(head), context: a, ticket: u32::try_from(b).map_err(|_| CallError::Broken)? },
+            _ => return Err(CallError::Broken),
         })
     }
 }
@@ -248,7 +254,7 @@ impl Completion {
             1 => CompletionKind::Receive,
             2 => CompletionKind::Peek,
             3 => CompletionKind::Cancel,
-            _ => return Err(CallError),
+            _ => return Err(CallError::Broken),
         };
         let status = match head >> STATUS_SHIFT & 0xff {
             0 => Status::Ok,
@@ -256,7 +262,7 @@ impl Completion {
             2 => Status::NoMessage,
             3 => Status::Cancelled,
             4 => Status::Failed(event.fail),
-            _ => return Err(CallError),
+            _ => return Err(CallError::Broken),
         };
         Ok(Completion {
             kind,

@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 
 /// Requests that may be open in one process before calls say [`Again`]. Our own choice: far above
 /// what MPI libraries keep open, and it bounds the memory to some 200 MB.
-const OPEN_LIMIT: usize = 1 << 20;
+pub const OPEN_LIMIT: usize = 1 << 20;
 
 /// The messages of one process: calls and Portals events in, Portals commands and completions out.
 #[derive(Debug)]
@@ -572,20 +572,8 @@ impl Endpoint {
         if send.completes == Completes::Never && fail == FailType::Ok {
             return;
         }
-        self.completions.push_back(Completion {
-            kind: CompletionKind::Send,
-            queue: send.queue,
-            context: send.context,
-            buffer: send.buffer,
-            length: send.length,
-            full_length: send.length,
-            tag: if send.queue == Queue::Tagged { send.tag & TAG_MASK } else { 0 },
-            source: send.target,
-            data: send.data,
-            status: if fail == FailType::Ok { Status::Ok } else { Status::Failed(fail) },
-            released: false,
-            at_once,
-        });
+        let status = if fail == FailType::Ok { Status::Ok } else { Status::Failed(fail) };
+        self.completions.push_back(Completion::of_send(&send, status, at_once));
     }
 
     fn receive_event(&mut self, portals: &mut impl Portals, index: u32, receive: &Receive, event: &Event) {

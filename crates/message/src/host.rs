@@ -1,7 +1,7 @@
 //! The endpoints of a process that lives elsewhere: calls and notices of its NIC in, commands to the NIC and notices
 //! for the process out.
 
-use crate::{Call, CallError, Completion, CompletionKind, Endpoint, MessageConfig, Portals, Queue, Status, Stray, portal_table};
+use crate::{Again, Call, CallError, Completion, CompletionKind, Endpoint, MessageConfig, Portals, Queue, Status, Stray, portal_table};
 use narrows_portals::{
     AckRequest, Command, EntryId, EqId, Event, List, LocalBuffer, MatchEntry, Notice, ProcessId, RemoteTarget, ReplyCode, SearchOperation,
     me,
@@ -156,18 +156,18 @@ impl Host {
         let place = endpoints.iter().position(|open| open.eq == eq);
         let base = match (&call, place) {
             (Call::Open { base }, None) => *base,
-            (_, place) => endpoints[place.ok_or(CallError)?].base,
+            (_, place) => endpoints[place.ok_or(CallError::Broken)?].base,
         };
         let waits = matches!(call, Call::Peek { waits: true, .. });
         let mut port = Port { library, eq, base, next_entry, next_ticket, unlinking, payload, waits };
         let Some(place) = place else {
-            config.check().map_err(|_| CallError)?;
+            config.check().map_err(|_| CallError::Broken)?;
             endpoints.push(Open { eq, base, endpoint: Endpoint::new(config.clone(), eq, *process, &mut port) });
             return Ok(());
         };
         let endpoint = &mut endpoints[place].endpoint;
         match call {
-            Call::Open { .. } => return Err(CallError),
+            Call::Open { .. } => return Err(CallError::Broken),
             Call::Close => {
                 endpoint.close(&mut port);
                 endpoints.remove(place);
@@ -175,14 +175,16 @@ impl Host {
             }
             Call::Renew => endpoint.renew(&mut port),
             Call::Receive(receive) | Call::ReceiveClaimed { receive, .. } if receive.queue == Queue::Tagged && receive.multi.is_some() => {
-                return Err(CallError);
+                return Err(CallError::Broken);
             }
-            Call::Send(send) if send.inject && send.length > config.inject_limit => return Err(CallError),
-            Call::Send(send) => endpoint.send(&mut port, send).map_err(|_| CallError)?,
-            Call::Receive(receive) => endpoint.receive(&mut port, receive).map_err(|_| CallError)?,
-            Call::ReceiveClaimed { claim, receive } => endpoint.receive_claimed(&mut port, claim, receive).map_err(|_| CallError)?,
-            Call::DiscardClaimed { claim } => endpoint.discard_claimed(&mut port, claim).map_err(|_| CallError)?,
-            Call::Peek { peek, .. } => endpoint.peek(&mut port, peek).map_err(|_| CallError)?,
+            Call::Send(send) if send.inject && send.length > config.inject_limit => return Err(CallError::Broken),
+            Call::Send(send) => endpoint.send(&mut port, send).map_err(|Again| CallError::TooMany)?,
+            Call::Receive(receive) => endpoint.receive(&mut port, receive).map_err(|Again| CallError::TooMany)?,
+            Call::ReceiveClaimed { claim, receive } => {
+                endpoint.receive_claimed(&mut port, claim, receive).map_err(|_| CallError::Broken)?
+            }
+            Call::DiscardClaimed { claim } => endpoint.discard_claimed(&mut port, claim).map_err(|_| CallError::Broken)?,
+            Call::Peek { peek, .. } => endpoint.peek(&mut port, peek).map_err(|Again| CallError::TooMany)?,
             Call::Cancel { queue, context, ticket } => {
                 if let Some(done) = endpoint.cancel(&mut port, queue, context, u64::from(ticket)) {
                     notices.push_back(answer(ticket, done));

@@ -71,7 +71,7 @@ mod slab;
 mod wire;
 
 pub use call::{CALL_WORDS, Call, CallError};
-pub use endpoint::Endpoint;
+pub use endpoint::{Endpoint, OPEN_LIMIT};
 pub use host::{Host, Library, News};
 pub use wire::TAG_BITS;
 
@@ -328,6 +328,26 @@ pub struct Completion {
     pub released: bool,
     /// Of a send that was over with the call that started it: no event told of it.
     pub at_once: bool,
+}
+
+impl Completion {
+    /// Of a send.
+    pub fn of_send(send: &Send, status: Status, at_once: bool) -> Completion {
+        Completion {
+            kind: CompletionKind::Send,
+            queue: send.queue,
+            context: send.context,
+            buffer: send.buffer,
+            length: send.length,
+            full_length: send.length,
+            tag: if send.queue == Queue::Tagged { send.tag & wire::TAG_MASK } else { 0 },
+            source: send.target,
+            data: send.data,
+            status,
+            released: false,
+            at_once,
+        }
+    }
 }
 
 /// Too many open requests: process events, then try again.

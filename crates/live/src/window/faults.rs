@@ -56,7 +56,7 @@ impl Run<'_> {
         let ranks = 0..self.ranks.len() as u32;
         let started = self.mapping.header().phase.load(Relaxed) != phase::PROLOGUE;
         let said = |rank: u32| self.header(rank).abort_code.load(Acquire) != 0 || self.header(rank).replaced.load(Acquire) != 0;
-        if started && ends == self.ends_seen && self.launcher_code.is_none() && !ranks.clone().any(said) {
+        if started && ends == self.ends_seen && self.launcher_end.is_none() && !ranks.clone().any(said) {
             return Ok(());
         }
         self.ends_seen = ends;
@@ -100,7 +100,7 @@ impl Run<'_> {
             return Some(Fault::Replaced);
         }
         // What nobody knows is a fault if the launcher says so.
-        let launcher_failed = self.launcher_code.is_some_and(|code| code != 0);
+        let launcher_failed = self.launcher_end.is_some_and(|end| !end.success());
         let root_end = self.root_end(rank);
         if self.mode(rank) == mode::NONE {
             let others = (0..self.ranks.len() as u32).any(|other| self.mode(other) != mode::NONE);
@@ -148,12 +148,12 @@ impl Run<'_> {
         let rank = (0..self.ranks.len() as u32).find(|&rank| self.fault(rank) == Some(seen)).unwrap_or(0);
         let mut patience = self.patience(rank, seen);
         let (mut ends, mut since) = (self.watch.ends(), Instant::now());
-        while self.launcher_code.is_none() && since.elapsed() < patience && processes::signal().is_none() {
+        while self.launcher_end.is_none() && since.elapsed() < patience && processes::signal().is_none() {
             let bell = &self.mapping.header().bell;
             let rung = bell.load(Acquire);
             self.look_for_births();
             if let Ok(Some(status)) = self.child.try_wait() {
-                self.launcher_code = Some(processes::shell_code(status));
+                self.launcher_end = Some(status);
             } else if self.watch.ends() != ends {
                 (ends, since, patience) = (self.watch.ends(), Instant::now(), LAUNCHER_PATIENCE);
             } else {
@@ -164,7 +164,8 @@ impl Run<'_> {
         let faults = (0..self.ranks.len() as u32).filter_map(|rank| Some((rank, self.fault(rank)?)));
         let (rank, fault) = faults.min_by_key(|&(rank, fault)| self.place(rank, fault)).unwrap_or((rank, seen));
         let own = self.exit_code(rank, fault);
-        let exit_code = self.launcher_code.filter(|&code| code != 0).unwrap_or(own);
+        // One that dies of a signal while it ends the job says none: Open MPI's and hydra do of SIGPIPE now and then.
+        let exit_code = self.launcher_end.and_then(|end| end.code()).filter(|&code| code != 0).unwrap_or(own);
         Failure { message: self.describe(rank, fault), exit_code }
     }
 

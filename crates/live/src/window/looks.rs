@@ -34,11 +34,11 @@ impl Run<'_> {
         self.look_for_faults()?;
         if let Ok(Some(status)) = self.child.try_wait() {
             // All that it has waited for is dead by now.
-            self.launcher_code = Some(processes::shell_code(status));
+            self.launcher_end = Some(status);
             self.watch.look(Duration::ZERO);
             self.look_for_faults()?;
         }
-        Ok(self.launcher_code)
+        Ok(self.launcher_end.map(processes::shell_code))
     }
 
     /// As [`Run::look_around`], in the middle of a run: the launcher must not have ended.
