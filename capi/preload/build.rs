@@ -41,6 +41,8 @@ const PORTALS: &[&str] = &[
     "narrows_shares_memory",
     "narrows_look_again",
     "narrows_group",
+    "narrows_writes",
+    "narrows_wait_at_files",
 ];
 
 /// Symbols with code of their own in `src/special.rs`.

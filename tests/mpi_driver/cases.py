@@ -111,6 +111,8 @@ def cases(programs: int = 400) -> list[Case]:
             Case(f"refused_{how}", "sessions.c", (how,), ranks=(4,), runners=narrows, fails=True, timeout=30, says=(f"MPI_Comm_{how} is not simulated",))
             for how in ("spawn", "accept", "connect")
         ],
+        # Plain launchers have no common clock.
+        Case("sockets", "sockets.c", runners=narrows, expected=lambda n: f"sockets: ranks={n} checks=34 ok"),
         *[Case(f"threads_{level}", "threads.c", (str(level),), ranks=(2, 16) if level == 3 else (2,)) for level in (0, 1, 2, 3)],
         # The second time with LLVM's runtime for OpenMP in the place of GNU's.
         Case("thread_time", "thread_time.c", THREAD_PARTS + OPENMP_PARTS, ranks=(2,), runners=narrows, verify=thread_times, clean=no_lines, expected=nothing),

@@ -1,7 +1,8 @@
 //! C entry points for the preload library: marks of MPI calls, the simulated clock and host.
 //! None of them fails, unwinds or prints.
 
-use narrows_guest::{hooks, life};
+use narrows_guest::hooks::AtFiles;
+use narrows_guest::{File, hooks, life};
 use std::ffi::{c_char, c_int, c_long, c_uint};
 use std::panic::catch_unwind;
 
@@ -173,6 +174,28 @@ pub extern "C" fn narrows_exits(status: c_int) {
 #[unsafe(no_mangle)]
 pub extern "C" fn narrows_threads_refused() {
     let _ = catch_unwind(life::threads_refused);
+}
+
+/// The calling thread is about to write to a socket or pipe; who reads it knows it by `key`.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_writes(key: u64) {
+    let _ = catch_unwind(|| hooks::writes(key));
+}
+
+/// Waits until one of `count` descriptors is ready, for `ps` at most; 0: looks once; `UINT64_MAX`: for ever. 1: one is
+/// ready, 0: the time is over, -1: that is no affair of simulated time.
+///
+/// # Safety
+/// `files` points to `count` of them.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn narrows_wait_at_files(files: *const File, count: usize, ps: u64) -> c_int {
+    // SAFETY: as above.
+    let files = unsafe { std::slice::from_raw_parts(files, count) };
+    match catch_unwind(|| hooks::wait_at_files(files, Some(ps).filter(|&ps| ps != u64::MAX))) {
+        Ok(AtFiles::Ready) => 1,
+        Ok(AtFiles::Over) => 0,
+        Ok(AtFiles::Real) | Err(_) => -1,
+    }
 }
 
 /// Writes the name of the simulated host and a zero; its length, or -1 when this process belongs

@@ -38,6 +38,32 @@ unsafe extern "C" {
     fn narrows_rank() -> u32;
     fn narrows_shares_memory(shares: c_int);
     fn narrows_look_again() -> c_int;
+    fn narrows_writes(key: u64);
+    fn narrows_wait_at_files(files: *const File, count: usize, picoseconds: u64) -> c_int;
+}
+
+/// A descriptor that is waited at, as libportals.so has it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct File {
+    /// Its number.
+    pub number: c_int,
+    /// Events of poll(2).
+    pub events: u32,
+    /// By which number who writes there knows it; 0: it may be anybody.
+    pub key: u64,
+}
+
+/// The calling thread is about to write to a socket or pipe.
+pub fn writes(key: u64) {
+    // SAFETY: a plain number.
+    state::guarded(|| unsafe { narrows_writes(key) });
+}
+
+/// Waits until one of them is ready. See `narrows_wait_at_files`.
+pub fn wait_at_files(files: &[File], picoseconds: u64) -> c_int {
+    // SAFETY: so many records.
+    state::guarded(|| unsafe { narrows_wait_at_files(files.as_ptr(), files.len(), picoseconds) })
 }
 
 /// Longest host name with its zero byte: `HOST_NAME_MAX` of Linux is 64 (gethostname(2)).

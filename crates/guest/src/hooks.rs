@@ -3,10 +3,11 @@
 use crate::attach::{Session, attached, session, try_session};
 use crate::rank::LONGEST_NAP_PER_RANK;
 use crate::shared::{Shared, shared};
-use crate::{attach, life, output, own_queue, threads};
+use crate::{File, Turn, Waited, attach, life, output, own_queue, threads};
 use narrows_channel::RankHeader;
-use narrows_channel::layout::{EPOCH_PS, mode};
+use narrows_channel::layout::{EPOCH_PS, WRITTEN, mode};
 use narrows_mpicalls::{CALLS, Class};
+use narrows_units::SimTime;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -363,6 +364,68 @@ pub fn sleep(ps: u64) -> bool {
         return true;
     }
     try_session().map(|mut rank| rank.pause(ps)).is_some()
+}
+
+/// Writes to a socket or pipe of the host: the calling thread is about to, and whoever reads it knows it by `key`.
+pub fn writes(key: u64) {
+    let Some((file, header)) = attach::shared().filter(|_| active()) else { return };
+    let time = threads::now();
+    let place = header.writes.fetch_add(1, Ordering::AcqRel) as usize;
+    let written = &header.written[place.min(WRITTEN - 1)];
+    let known = place < WRITTEN - 1;
+    written.key.store(if known { key } else { 0 }, Ordering::Relaxed);
+    written.time.fetch_max(time, Ordering::Release);
+    file.writes.fetch_add(1, Ordering::Release);
+}
+
+/// How a wait at descriptors ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtFiles {
+    /// One of them is ready.
+    Ready,
+    /// The time is over.
+    Over,
+    /// It is none of simulated time.
+    Real,
+}
+
+/// Waits until one of `files` is ready, for ever or for so many ps; 0: looks once.
+pub fn wait_at_files(files: &[File], patience: Option<u64>) -> AtFiles {
+    if files.is_empty() || !active() {
+        return AtFiles::Real;
+    }
+    // Who only looks is not in anybody's way for long.
+    let mut turn = (patience != Some(0)).then(Turn::begin);
+    let (mut places, mut end, mut looked) = (None, 0, false);
+    loop {
+        let Ok(mut rank) = session() else { return AtFiles::Real };
+        let waiting = match places.take() {
+            Some(waiting) => waiting,
+            None => {
+                end = rank.begins_at_files(patience);
+                match rank.watch(files, end) {
+                    Some(waiting) => waiting,
+                    None => return AtFiles::Real,
+                }
+            }
+        };
+        if let (Some(turn), Some(_)) = (&mut turn, patience) {
+            turn.ends(SimTime(end));
+        }
+        let answer = match rank.wait_at_files(&waiting, end, &mut looked) {
+            Waited::Done(()) => AtFiles::Ready,
+            Waited::Over => AtFiles::Over,
+            Waited::Wanted => {
+                places = Some(waiting);
+                drop(rank);
+                turn.get_or_insert_with(Turn::begin).again();
+                continue;
+            }
+        };
+        rank.unwatch(waiting);
+        LAST_CLOCK.store(rank.elapsed_ps(), Ordering::Relaxed);
+        return answer;
+    }
 }
 
 /// Other ranks of the node look into memory of this one from now on, or no longer do.

@@ -24,5 +24,5 @@ mod turns;
 
 pub use attach::{AttachError, Session, attached, interrupt, session};
 pub use narrows_channel::Settings;
-pub use rank::{Rank, Waited, idle_poll};
+pub use rank::{File, Rank, Waited, idle_poll};
 pub use turns::Turn;

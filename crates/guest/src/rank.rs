@@ -14,8 +14,10 @@
 //!   park.
 
 mod calls;
+mod files;
 mod polling;
 
+pub use files::File;
 pub use polling::{Waited, idle_poll};
 
 use crate::{threads, turns};

@@ -16,7 +16,7 @@ const SEARCHES_FOR_ANY: u32 = 1000;
 
 impl Rank {
     /// What the thread has computed since the last look becomes simulated time.
-    fn account_compute(&mut self) {
+    pub(super) fn account_compute(&mut self) {
         if !self.outside
             && let Some(thread) = threads::current()
         {

@@ -164,7 +164,7 @@ impl Rank {
     }
 
     /// Another thread wants the rank.
-    fn wanted(&self) -> bool {
+    pub(super) fn wanted(&self) -> bool {
         self.header().wanted.load(Acquire) != 0
     }
 
