@@ -18,6 +18,7 @@
 //! * `launcher.rs`: barriers of programs without MPI.
 //! * `windows.rs`: windows of memory that the ranks of a node share.
 //! * `peers.rs`: the launcher's answer to who else is on this node.
+//! * `pml.rs`: blocking sends of Open MPI, if several threads may call it.
 //! * `state.rs`: what this process and this thread are in.
 //! * `portals.rs`: the functions of libportals.so that are called.
 //!
@@ -69,6 +70,8 @@ mod meet;
 mod openmp;
 #[cfg(not(test))]
 mod peers;
+#[cfg(not(test))]
+mod pml;
 #[cfg(not(test))]
 mod portals;
 #[cfg(not(test))]

@@ -146,6 +146,9 @@ unsafe extern "C" fn sched_yield() -> c_int {
         return unsafe { next::sched_yield() };
     }
     if state::in_mpi() && !state::waits_outside() && !state::in_guard() && !state::left() {
+        if portals::multiple() && state::thread(|thread| thread.locks.get()) == 0 {
+            portals::without_locks();
+        }
         return 0;
     }
     if clock::view() == View::Simulated {

@@ -3,7 +3,7 @@
 use crate::attach::{Session, attached, session, try_session};
 use crate::rank::LONGEST_NAP_PER_RANK;
 use crate::shared::{Shared, shared};
-use crate::{File, Turn, Waited, attach, life, output, own_queue, threads};
+use crate::{File, Turn, Waited, attach, callers, life, output, own_queue, threads};
 use narrows_channel::RankHeader;
 use narrows_channel::layout::{EPOCH_PS, WRITTEN, mode};
 use narrows_mpicalls::{CALLS, Class};
@@ -72,6 +72,9 @@ pub fn mpi_enter(id: u32, peer: i64, tag: i64) {
     if !attached() && !special.init.contains(&Some(id)) {
         return;
     }
+    if call.class != Class::Outside {
+        callers::enter();
+    }
     let Ok(mut rank) = session() else { return };
     rank.enter(id, call.class, peer, tag);
     rank.may_talk_to_itself(special.one_sided[id as usize]);
@@ -135,6 +138,7 @@ pub fn mpi_leave(id: u32) {
     if init && let Some(prepare) = BEFORE_START.get() {
         prepare();
     }
+    callers::before_leave();
     let Ok(mut rank) = session() else { return };
     if init {
         own_queue::find();
@@ -147,6 +151,8 @@ pub fn mpi_leave(id: u32) {
     }
     rank.leave();
     LAST_CLOCK.store(rank.elapsed_ps(), Ordering::Relaxed);
+    drop(rank);
+    callers::leave();
 }
 
 /// A Portals program runs in simulated time from now on, until it exits.
@@ -225,7 +231,7 @@ const LATEST_PS: u64 = 10 * LONGEST_LOOK_PS;
 /// `yields`: the thread lets others run, and may be waiting for them.
 pub fn clock(yields: bool) -> u64 {
     let Some((file, header)) = attach::shared().filter(|_| active()) else { return LAST_CLOCK.load(Ordering::Relaxed) };
-    let thread = threads::current().unwrap_or_else(|| threads::begin(EPOCH_PS + LAST_CLOCK.load(Ordering::Relaxed), false));
+    let thread = threads::current().unwrap_or_else(|| threads::begin(EPOCH_PS + LAST_CLOCK.load(Ordering::Relaxed), false, u32::MAX));
     if thread.waits() {
         // The library in which it waits does.
         return thread.clock().saturating_sub(EPOCH_PS);
@@ -265,8 +271,18 @@ pub fn clock(yields: bool) -> u64 {
 
 /// A thread of the program begins; the clock of the one that made it was `clock` ps. It is `idle` until it is said that
 /// it goes on.
-pub fn thread_begins(clock: u64, idle: bool) {
-    threads::begin(clock, idle);
+pub fn thread_begins(clock: u64, idle: bool, number: u32) {
+    threads::begin(clock, idle, number);
+}
+
+/// The number of the thread that the calling one has made last, for [`thread_begins`].
+pub fn thread_made() -> u32 {
+    threads::made()
+}
+
+/// The program was given MPI_THREAD_MULTIPLE.
+pub fn threads_given() {
+    callers::given();
 }
 
 /// The calling thread makes another one: the clock of both, ps. `false`: it could not be made.
@@ -449,6 +465,11 @@ pub fn host() -> &'static [u8] {
 /// Cores of the simulated node; zero when this process belongs to no rank.
 pub fn cores() -> u32 {
     belongs_to().map_or(0, |(shared, _)| shared.file.settings.cores)
+}
+
+/// Longest message that is copied when it is sent, bytes.
+pub fn inject_limit() -> u64 {
+    belongs_to().map_or(0, |(shared, _)| shared.file.settings.inject_limit)
 }
 
 /// The longest sleep between two looks of a rank that waits outside the simulated network; zero when this process
