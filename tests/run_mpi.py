@@ -79,6 +79,9 @@ def jobs_of(options: argparse.Namespace, tests: Tests, mpis: list[str]) -> list[
             for n in (2, 16):
                 if n in ranks and selected("repeat_sockets"):
                     jobs.append(("repeat_sockets", name, n, False, repeats(tests, tests.mpis[name], n, "sockets")))
+            for n in (2, 4):
+                if selected("repeat_threads_multiple"):
+                    jobs.append(("repeat_threads_multiple", name, n, False, repeats(tests, tests.mpis[name], n, "threads_multiple")))
             # Ranks that look into each other's memory. What Open MPI 4.1 keeps registered depends on addresses: see
             # docs/limits.md. 64 of them on few cores take minutes without Narrows, where each spins for its turn: no
             # comparison with that.

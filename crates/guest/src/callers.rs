@@ -42,8 +42,8 @@ struct Callers {
     holder: usize,
     /// Who finds out who is next while nobody has it.
     leader: usize,
-    /// The leader has parked the rank.
-    parked: bool,
+    /// The leader has parked the rank, up to here at most, ps.
+    parked: Option<u64>,
     /// Asked to wake for something else.
     kicks: u32,
     /// How much has happened that may be of interest to others.
@@ -55,7 +55,7 @@ struct Callers {
 }
 
 static CALLERS: Mutex<Callers> =
-    Mutex::new(Callers { waiting: Vec::new(), holder: 0, leader: 0, parked: false, kicks: 0, news: 0, unlocks: 0, keepers: 0 });
+    Mutex::new(Callers { waiting: Vec::new(), holder: 0, leader: 0, parked: None, kicks: 0, news: 0, unlocks: 0, keepers: 0 });
 static SERVED: Condvar = Condvar::new();
 /// The program was given MPI_THREAD_MULTIPLE.
 static GIVEN: AtomicBool = AtomicBool::new(false);
@@ -65,7 +65,8 @@ static NOW: AtomicU64 = AtomicU64::new(0);
 static KEEPERS: AtomicBool = AtomicBool::new(false);
 
 fn callers() -> MutexGuard<'static, Callers> {
-    CALLERS.lock().unwrap_or_else(PoisonError::into_inner)
+    // Who is asleep in here is about to call: it is not one that sleeps for reasons of its own.
+    threads::paused(|| CALLERS.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 fn address(thread: &Thread) -> usize {
@@ -75,6 +76,11 @@ fn address(thread: &Thread) -> usize {
 /// The program was given MPI_THREAD_MULTIPLE.
 pub(crate) fn given() {
     GIVEN.store(true, Release);
+}
+
+/// Several threads may be inside MPI now.
+pub(crate) fn many_call() -> bool {
+    GIVEN.load(Relaxed) && threads::many()
 }
 
 /// The calling thread has the turn: others may be inside MPI too.
@@ -200,6 +206,20 @@ pub fn waits_for_signal(place: usize) -> bool {
     true
 }
 
+/// The calling thread sleeps for `ps`, outside of MPI: it goes on when those inside have come as far. False: nobody may
+/// be there.
+pub(crate) fn sleep(thread: &'static Thread, ps: u64) -> bool {
+    if !many_call() || thread.has_turn.load(Relaxed) {
+        return false;
+    }
+    let end = threads::now().saturating_add(ps);
+    thread.set_clock(end);
+    take_turn(thread, Wish::At(end, false), 0);
+    leave();
+    thread.mark();
+    true
+}
+
 /// Some thread signals something at `place`, perhaps one of the library's own.
 pub fn signals(place: usize) {
     if !GIVEN.load(Relaxed) {
@@ -210,7 +230,7 @@ pub fn signals(place: usize) {
         return;
     }
     callers.news += 1;
-    if callers.parked {
+    if callers.parked.is_some() {
         callers.kicks += 1;
         ask_to_give_way(true);
     }
@@ -257,10 +277,14 @@ impl Callers {
             _ => None,
         };
         let earliest = self.waiting.iter().filter_map(at).min();
-        let alone = self.waiting.len() == 1;
+        let unattentive = !self.waiting.iter().any(|waiter| matches!(waiter.wish, Wish::News(_)));
         match earliest {
-            Some((clock, _, thread, look)) if clock <= now && !look || (alone && !look && clock < least) => Next::Turn(thread),
+            Some((clock, _, thread, false)) if clock <= now || (unattentive && clock < least) => Next::Turn(thread),
+            // Computing takes no time: those that run will call, sleep or wait before simulated time goes on.
+            _ if least != u64::MAX && threads::compute_is_free() => Next::Rest,
             Some((clock, _, _, look)) if clock < least => Next::Park(clock, look),
+            // Nobody looks at the network until those that compute have come as far.
+            _ if unattentive => Next::Rest,
             _ => Next::Park(least, false),
         }
     }
@@ -288,7 +312,12 @@ fn take_turn(thread: &'static Thread, wish: Wish, locks: u32) {
     }
     callers.keepers += locks;
     KEEPERS.store(callers.keepers != 0, Relaxed);
-    callers.waiting.push(Waiter { thread, wish, asked: false });
+    // Whoever has parked the rank comes to what is due then by itself.
+    let asked = callers.parked.is_some_and(|until| thread.clock() < until);
+    if asked {
+        ask_to_give_way(true);
+    }
+    callers.waiting.push(Waiter { thread, wish, asked });
     thread.inside.store(true, Relaxed);
     threads::set_running(thread, false);
     threads::note_change();
@@ -307,11 +336,12 @@ fn take_turn(thread: &'static Thread, wish: Wish, locks: u32) {
                     callers = self::callers();
                 }
                 Next::Park(until, look) => {
-                    callers.parked = true;
+                    callers.parked = Some(until);
+                    let attentive = callers.waiting.iter().any(|waiter| matches!(waiter.wish, Wish::News(_)));
                     drop(callers);
-                    let happened = park(thread, until);
+                    let happened = park(thread, until, attentive);
                     callers = self::callers();
-                    callers.parked = false;
+                    callers.parked = None;
                     let asked = callers.kicks != 0 || callers.waiting.iter().any(|waiter| waiter.asked);
                     callers.asks_no_longer();
                     let came = NOW.load(Relaxed) >= until;
@@ -332,12 +362,6 @@ fn take_turn(thread: &'static Thread, wish: Wish, locks: u32) {
             }
             continue;
         }
-        if callers.parked
-            && let Some(own) = callers.waiting.iter_mut().find(|waiter| address(waiter.thread) == me)
-            && !std::mem::replace(&mut own.asked, true)
-        {
-            ask_to_give_way(true);
-        }
         callers = SERVED.wait(callers).unwrap_or_else(PoisonError::into_inner);
     }
     if let Some(at) = callers.waiting.iter().position(|waiter| address(waiter.thread) == me) {
@@ -357,11 +381,12 @@ fn take_turn(thread: &'static Thread, wish: Wish, locks: u32) {
     thread.mark();
 }
 
-/// Lets simulated time pass for all that wait, up to `until`, ps: whether something has come before.
-fn park(thread: &'static Thread, until: u64) -> bool {
+/// Lets simulated time pass for all that wait, up to `until`, ps: whether something has come before. `attentive`: one of
+/// them looks at the network all the time.
+fn park(thread: &'static Thread, until: u64, attentive: bool) -> bool {
     let clock = thread.clock();
     let Ok(mut rank) = attach::session() else { return true };
-    let (now, happened) = rank.passes(NOW.load(Relaxed), until);
+    let (now, happened) = rank.passes(NOW.load(Relaxed), until, attentive);
     drop(rank);
     NOW.fetch_max(now, Relaxed);
     thread.set_clock(clock);

@@ -166,6 +166,11 @@ fn compute_ppm() -> u64 {
     attach::shared().map_or(0, |(file, _)| file.settings.compute_ppm)
 }
 
+/// Computing takes no simulated time.
+pub(crate) fn compute_is_free() -> bool {
+    compute_ppm() == 0
+}
+
 fn to_ps(ns: u64, ppm: u64) -> u64 {
     (u128::from(ns) * 1000 * u128::from(ppm) / 1_000_000) as u64
 }
@@ -526,6 +531,15 @@ pub(crate) fn runs(yes: bool) {
         drop(all);
         note_change();
     }
+}
+
+/// Whatever the calling thread waits for meanwhile, it is about to go on.
+pub(crate) fn paused<T>(wait: impl FnOnce() -> T) -> T {
+    let pauses = |yes| current().into_iter().for_each(|thread| thread.paused.store(yes, Relaxed));
+    pauses(true);
+    let result = wait();
+    pauses(false);
+    result
 }
 
 /// `thread` runs, or waits for its turn in MPI.

@@ -147,15 +147,16 @@ impl Rank {
 
     /// Threads inside MPI wait, and the rank has come to `now`: simulated time passes for them, up to `until`. How far it
     /// has, and whether there is something to be looked at.
-    pub(crate) fn passes(&mut self, now: u64, until: u64) -> (u64, bool) {
-        self.clock = now;
+    /// Unless one of them is `attentive`, the network is looked at at the end only.
+    pub(crate) fn passes(&mut self, now: u64, until: u64, attentive: bool) -> (u64, bool) {
+        self.clock = if attentive { now } else { until };
         self.take_visible();
         match self.notices.front() {
             Some(&(time, _)) if time <= self.news().min(until) => {
                 self.wait_until(time);
                 return (self.clock, true);
             }
-            _ if until < self.horizon().min(self.news()) => return (until, false),
+            _ if attentive && until < self.horizon().min(self.news()) => return (until, false),
             next => {
                 let next = next.map_or(u64::MAX, |&(time, _)| time);
                 self.park_with_others(next.min(until), reason::POLL);
