@@ -24,12 +24,12 @@ import threading
 import time
 from typing import Callable
 
-from mpi_driver.cases import RANKS, cases
+from mpi_driver.cases import OPENMP_PARTS, RANKS, THREAD_PARTS, cases
 from mpi_driver.checks import Failure, Tests
 from mpi_driver.mpis import MPI_NAMES, ROOT
 from mpi_driver.processes import open_files, stop_everything, temporary_files
 from mpi_driver.refusals import STARTS, TROUBLES, refusals, starts, troubles
-from mpi_driver.repeats import repeats
+from mpi_driver.repeats import cores_agree, repeats
 
 
 # Name of the case, MPI, ranks, whether it must run alone, what it does.
@@ -79,6 +79,12 @@ def jobs_of(options: argparse.Namespace, tests: Tests, mpis: list[str]) -> list[
             for n in (2, 16):
                 if n in ranks and selected("repeat_sockets"):
                     jobs.append(("repeat_sockets", name, n, False, repeats(tests, tests.mpis[name], n, "sockets")))
+            # One after another: what else runs takes part in the measurement.
+            if name == mpis[0] and 2 in ranks and selected("thread_cores"):
+                jobs.append(("thread_cores", name, 2, True, cores_agree(tests, tests.mpis[name], (*THREAD_PARTS, *OPENMP_PARTS))))
+            if name == mpis[0] and 2 in ranks and selected("thread_cores_llvm"):
+                llvm = {"LD_PRELOAD": "libomp.so.5"}
+                jobs.append(("thread_cores_llvm", name, 2, True, cores_agree(tests, tests.mpis[name], OPENMP_PARTS, llvm)))
             for n in (2, 4):
                 if selected("repeat_threads_multiple"):
                     jobs.append(("repeat_threads_multiple", name, n, False, repeats(tests, tests.mpis[name], n, "threads_multiple")))

@@ -60,12 +60,12 @@ def spin_time(outcome: Outcome, runner: str) -> str | None:
 
 
 def thread_times(outcome: Outcome, runner: str) -> str | None:
-    """Each part of thread_time.c takes as long as it says. CPU time of the same work varies on a busy host, so the bounds are wide;
-    threads whose clocks do not meet, or whose times add up, are beyond them."""
+    """Each part of thread_time.c takes as long as it says: up to a third more, for what runtimes of OpenMP do beside the work on a busy
+    host. Threads whose clocks do not meet, or whose times add up, are beyond that. One host core against two: thread_cores."""
     if runner != "narrows":
         return None
     parts = re.findall(r"^(\w+) (\d+\.\d\d) (\d+\.\d+)$", outcome.stdout, re.M)
-    wrong = [f"{name}: {measured} instead of {expected}" for name, expected, measured in parts if not 0.75 < float(measured) / float(expected) < 2.2]
+    wrong = [f"{name}: {measured} instead of {expected}" for name, expected, measured in parts if not 0.95 < float(measured) / float(expected) < 1.33]
     return ", ".join(wrong) or (None if parts else "no times in the output")
 
 

@@ -1,7 +1,9 @@
-"""Two runs of one program are the same: digest, simulated time and counts."""
+"""Two runs of one program are the same: digest, simulated time and counts; with computing measured, times within 5 %."""
 
 import os
+import re
 import shutil
+import statistics
 from typing import Callable
 
 from .cases import Case
@@ -28,5 +30,40 @@ def repeats(tests: Tests, mpi: Mpi, ranks: int, program: str, *options: str, env
                 shutil.rmtree(outcome.folder, ignore_errors=True)
         if seen[0] != seen[1]:
             raise Failure(f"{seen[0]} and then {seen[1]}")
+
+    return test
+
+
+# Simulated times of threads on one host core and on two may differ by so much.
+CORES_BOUND = 0.05
+# The CPU time that the same work takes varies with what else the host does: the median of so many runs counts.
+CORES_RUNS = 5
+
+
+def cores_agree(tests: Tests, mpi: Mpi, parts: tuple[str, ...], environment: dict[str, str] | None = None) -> Callable[[], None]:
+    """Each part of thread_time.c takes as long on one host core as on two, and as long as it says."""
+
+    def measured(cores: list[int]) -> dict[str, float]:
+        times: dict[str, list[float]] = {}
+        for _ in range(CORES_RUNS):
+            case = Case("thread_time", "thread_time.c", parts)
+            command = ["taskset", "-c", ",".join(map(str, cores)), *tests.command("narrows", mpi, case, 2)]
+            outcome = run(command, timeout=120 * tests.options.slow, environment={**mpi.environment, **(environment or {})})
+            shutil.rmtree(outcome.folder, ignore_errors=True)
+            if outcome.code != 0:
+                raise Failure(f"exit code {outcome.code}: {tail(outcome)}")
+            for name, expected, time in re.findall(r"^(\w+) (\d+\.\d\d) (\d+\.\d+)$", outcome.stdout, re.M):
+                times.setdefault(name, []).append(float(time) / float(expected))
+        return {name: statistics.median(ratios) for name, ratios in times.items()}
+
+    def test() -> None:
+        cores = sorted(os.sched_getaffinity(0))[:2]
+        one, two = measured(cores[:1]), measured(cores)
+        print(f"{'part':14}{'one core':>10}{'two cores':>10}   (of what is expected; medians of {CORES_RUNS})")
+        for name in parts:
+            print(f"{name:14}{one[name]:10.3f}{two[name]:10.3f}")
+        wrong = [f"{name}: {one[name]:.3f} and {two[name]:.3f}" for name in parts if abs(one[name] / two[name] - 1) > CORES_BOUND]
+        if wrong:
+            raise Failure("times on one core and on two, of what is expected: " + ", ".join(wrong))
 
     return test

@@ -175,6 +175,19 @@ pub struct Watched {
     pub ready: AtomicU64,
 }
 
+/// Threads of a rank beside the first one that the simulator can have followed and that have not looked since.
+pub const FOLLOWED: usize = 16;
+
+/// A thread that the simulator has followed for a while, instruction by instruction.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Followed {
+    /// Its number in the kernel; 0: this place is free.
+    pub thread: AtomicU32,
+    /// CPU time that this has taken, which is no computing, ns.
+    pub ns: AtomicU64,
+}
+
 /// The last write of a rank to a socket or pipe.
 #[repr(C)]
 #[derive(Debug)]
@@ -289,6 +302,8 @@ pub struct RankHeader {
     pub files: [Watched; WATCHED],
     /// Writes.
     pub written: [Written; WRITTEN],
+    /// What following threads has taken.
+    pub followed: [Followed; FOLLOWED],
 }
 
 const fn round_up(bytes: usize, to: usize) -> usize {

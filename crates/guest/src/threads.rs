@@ -273,7 +273,7 @@ impl Thread {
             let cpu = cpu_ns(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or(mark);
             self.mark.store(cpu, Relaxed);
             self.asked.store(now, Relaxed);
-            cpu.saturating_sub(mark)
+            cpu.saturating_sub(mark).saturating_sub(self.followed_ns(true))
         };
         if SAMPLING.load(Relaxed) {
             SAMPLES.lock().unwrap_or_else(PoisonError::into_inner).iter_mut().for_each(|samples| samples.push(used));
@@ -282,6 +282,20 @@ impl Thread {
         // What it costs to ask varies by as much: between two looks in a row there is nothing.
         let overhead = OVERHEAD_NS.load(Relaxed);
         if used < 2 * overhead { 0 } else { used - overhead }
+    }
+
+    /// CPU time for which the simulator has followed it since the last mark, ns: that was no computing. `take`: by the
+    /// thread itself, and there is a mark.
+    fn followed_ns(&self, take: bool) -> u64 {
+        let id = self.id.load(Relaxed) as u32;
+        let Some((_, header)) = attach::shared() else { return 0 };
+        let Some(followed) = header.followed.iter().find(|followed| followed.thread.load(Acquire) == id) else { return 0 };
+        if !take {
+            return followed.ns.load(Relaxed);
+        }
+        let ns = followed.ns.swap(0, Relaxed);
+        followed.thread.store(0, Release);
+        ns
     }
 
     /// What the calling thread has computed since the last mark, ps; and a mark.
@@ -327,7 +341,7 @@ impl Thread {
         if ppm == 0 && cpu.saturating_sub(self.seen_first.load(Relaxed)) > LONGEST_STRETCH_NS {
             return None;
         }
-        let work = if self.in_call.load(Relaxed) { 0 } else { to_ps(cpu.saturating_sub(mark), ppm) };
+        let work = if self.in_call.load(Relaxed) { 0 } else { to_ps(cpu.saturating_sub(mark).saturating_sub(self.followed_ns(false)), ppm) };
         Some(self.clock() + work)
     }
 
@@ -557,7 +571,7 @@ pub(crate) fn set_running(thread: &Thread, yes: bool) {
 pub(crate) fn latest_worker() -> u64 {
     let ppm = compute_ppm();
     let latest = |thread: &&Thread| {
-        let work = cpu_ns((!thread.id.load(Relaxed) << 3) | 6).map_or(0, |cpu| cpu.saturating_sub(thread.mark.load(Relaxed)));
+        let work = cpu_ns((!thread.id.load(Relaxed) << 3) | 6).map_or(0, |cpu| cpu.saturating_sub(thread.mark.load(Relaxed)).saturating_sub(thread.followed_ns(false)));
         thread.clock() + to_ps(work, ppm)
     };
     let caller = current().map(|thread| latest(&thread)).unwrap_or(0);

@@ -13,8 +13,6 @@ use iced_x86::{Code, Decoder, DecoderOptions, Instruction, InstructionInfoFactor
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::MaybeUninit;
 use std::path::Path;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// The most instructions that a thread is followed for.
 pub const STEPS: u32 = 2048;
@@ -36,8 +34,8 @@ impl Spinning {
     /// Stops process `pid` if it spins: if it has threads that want to run, and each of them can only repeat itself.
     /// They are followed for so many `steps`, of 5 to 50 us; loops of up to half as many instructions are found.
     /// Threads that are not in one of the `loops` are not followed, if such are given. The CPU time that this takes of
-    /// the first thread, ns, is added to `spent` while it is stopped.
-    pub fn find(pid: u32, loops: Option<&BTreeSet<u64>>, steps: u32, spent: &AtomicU64) -> Option<Spinning> {
+    /// a thread, ns, is told to `spent`, with its number, while it is stopped.
+    pub fn find(pid: u32, loops: Option<&BTreeSet<u64>>, steps: u32, spent: impl Fn(i32, u64)) -> Option<Spinning> {
         let mut threads = Vec::new();
         for id in running_threads(pid) {
             let mut thread = Stopped::stop(id, pid as i32)?;
@@ -49,12 +47,10 @@ impl Spinning {
             if !known(registers.rip) {
                 return None;
             }
-            let before = cpu_ns(pid);
+            let before = thread_cpu_ns(pid, id);
             let repeats = thread.repeats(None, steps);
-            if let (Some(before), Some(after)) = (before, cpu_ns(pid))
-                && id == pid as i32
-            {
-                spent.fetch_add(after.saturating_sub(before), Relaxed);
+            if let (Some(before), Some(after)) = (before, thread_cpu_ns(pid, id)) {
+                spent(id, after.saturating_sub(before));
             }
             if !repeats {
                 return None;
@@ -103,7 +99,11 @@ pub(crate) fn running_threads(pid: u32) -> Vec<i32> {
 
 /// CPU time of the first thread of `pid`, ns; `None` where the system does not say.
 pub fn cpu_ns(pid: u32) -> Option<u64> {
-    std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/schedstat")).ok()?.split(' ').next()?.parse().ok()
+    thread_cpu_ns(pid, pid as i32)
+}
+
+fn thread_cpu_ns(pid: u32, id: i32) -> Option<u64> {
+    std::fs::read_to_string(format!("/proc/{pid}/task/{id}/schedstat")).ok()?.split(' ').next()?.parse().ok()
 }
 
 /// A thread that this one has stopped, and lets go when it is dropped.
@@ -351,8 +351,8 @@ fn value_of(register: Register, registers: &libc::user_regs_struct) -> Option<u6
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicU32;
-    use std::sync::atomic::Ordering::SeqCst;
+    use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+    use std::sync::atomic::{AtomicU32, AtomicU64};
 
     /// Words that parent and child share.
     struct Shared {
@@ -415,7 +415,10 @@ mod tests {
 
     fn look(pid: i32, loops: Option<&BTreeSet<u64>>) -> Option<Spinning> {
         let spent = AtomicU64::new(0);
-        let found = Spinning::find(pid as u32, loops, STEPS, &spent);
+        let found = Spinning::find(pid as u32, loops, STEPS, |id, ns| {
+            assert_eq!(id, pid);
+            spent.fetch_add(ns, Relaxed);
+        });
         assert!(found.is_none() || spent.load(Relaxed) > 0);
         found
     }

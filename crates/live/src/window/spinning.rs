@@ -3,7 +3,7 @@
 
 use super::{LIFE_CHECK, Run};
 use crate::spin::{self, Spinning};
-use narrows_channel::handover;
+use narrows_channel::{RankHeader, handover};
 use narrows_channel::layout::{reason, state};
 use narrows_units::SimTime;
 use std::collections::BTreeSet;
@@ -57,6 +57,20 @@ impl Spin {
     }
 }
 
+/// A thread has been followed, which was no computing. The first one's mark is known; the others take it off themselves
+/// when they look next.
+fn note_followed(header: &RankHeader, pid: u32, id: i32, ns: u64) {
+    if id == pid as i32 {
+        header.cpu_mark_ns.fetch_add(ns, Relaxed);
+        return;
+    }
+    let place = |wanted: u32| header.followed.iter().find(|followed| followed.thread.load(Relaxed) == wanted);
+    if let Some(followed) = place(id as u32).or_else(|| place(0)) {
+        followed.ns.fetch_add(ns, Relaxed);
+        followed.thread.store(id as u32, Release);
+    }
+}
+
 impl Run<'_> {
     /// Looks whether ranks that have run for `elapsed` only wait for their memory to change. They are stopped then, and
     /// count as parked. `spent`: the time that looks in vain have taken in this window.
@@ -76,7 +90,7 @@ impl Run<'_> {
             // A search must cost little beside the work that it interrupts.
             let steps = if quick { spin::STEPS } else { (elapsed.as_millis() as u32 * STEPS_PER_MS).min(spin::STEPS) };
             let begin = Instant::now();
-            let found = Spinning::find(pid, quick.then_some(&known.spin.loops), steps, &header.cpu_mark_ns);
+            let found = Spinning::find(pid, quick.then_some(&known.spin.loops), steps, |id, ns| note_followed(header, pid, id, ns));
             // Only now it cannot park any more.
             let Some(spinning) = found.filter(|_| header.state.load(Acquire) == state::RUNNING) else {
                 *spent += begin.elapsed();
