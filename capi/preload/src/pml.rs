@@ -1,9 +1,10 @@
 //! Blocking sends of Open MPI while several threads of the program may call MPI.
 //!
-//! They are sent and waited for in two steps. Open MPI's own function (`ompi_mtl_ofi_send`, 4.1 and 5.0) waits in a loop
-//! of its own around its network, in which it keeps a lock that is none of POSIX' while it looks; a second thread that
-//! comes there spins for the lock, without calling anybody. All other waits are in one place, where one thread looks
-//! for all and the others sleep (`ompi_sync_wait_mt`). What is copied at once is not waited for, and goes on as it is.
+//! They are sent and waited for in two steps. Open MPI's own function (`ompi_mtl_ofi_send`, 4.1 and 5.0) waits in a
+//! loop of its own around its network, in which it keeps a lock that is none of POSIX' while it looks; a second thread
+//! that comes there spins for the lock, without calling anybody. All other waits are in one place, where one thread
+//! looks for all and the others sleep (`ompi_sync_wait_mt`). What is copied at once is not waited for, and goes on as
+//! it is.
 
 use crate::symbols::{self, Real};
 use crate::{portals, state};

@@ -381,8 +381,8 @@ fn take_turn(thread: &'static Thread, wish: Wish, locks: u32) {
     thread.mark();
 }
 
-/// Lets simulated time pass for all that wait, up to `until`, ps: whether something has come before. `attentive`: one of
-/// them looks at the network all the time.
+/// Lets simulated time pass for all that wait, up to `until`, ps: whether something has come before. `attentive`: one
+/// of them looks at the network all the time.
 fn park(thread: &'static Thread, until: u64, attentive: bool) -> bool {
     let clock = thread.clock();
     let Ok(mut rank) = attach::session() else { return true };

@@ -341,7 +341,8 @@ impl Thread {
         if ppm == 0 && cpu.saturating_sub(self.seen_first.load(Relaxed)) > LONGEST_STRETCH_NS {
             return None;
         }
-        let work = if self.in_call.load(Relaxed) { 0 } else { to_ps(cpu.saturating_sub(mark).saturating_sub(self.followed_ns(false)), ppm) };
+        let work =
+            if self.in_call.load(Relaxed) { 0 } else { to_ps(cpu.saturating_sub(mark).saturating_sub(self.followed_ns(false)), ppm) };
         Some(self.clock() + work)
     }
 
@@ -571,7 +572,8 @@ pub(crate) fn set_running(thread: &Thread, yes: bool) {
 pub(crate) fn latest_worker() -> u64 {
     let ppm = compute_ppm();
     let latest = |thread: &&Thread| {
-        let work = cpu_ns((!thread.id.load(Relaxed) << 3) | 6).map_or(0, |cpu| cpu.saturating_sub(thread.mark.load(Relaxed)).saturating_sub(thread.followed_ns(false)));
+        let work = cpu_ns((!thread.id.load(Relaxed) << 3) | 6)
+            .map_or(0, |cpu| cpu.saturating_sub(thread.mark.load(Relaxed)).saturating_sub(thread.followed_ns(false)));
         thread.clock() + to_ps(work, ppm)
     };
     let caller = current().map(|thread| latest(&thread)).unwrap_or(0);

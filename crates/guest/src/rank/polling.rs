@@ -145,8 +145,8 @@ impl Rank {
         }
     }
 
-    /// Threads inside MPI wait, and the rank has come to `now`: simulated time passes for them, up to `until`. How far it
-    /// has, and whether there is something to be looked at.
+    /// Threads inside MPI wait, and the rank has come to `now`: simulated time passes for them, up to `until`. How far
+    /// it has, and whether there is something to be looked at.
     /// Unless one of them is `attentive`, the network is looked at at the end only.
     pub(crate) fn passes(&mut self, now: u64, until: u64, attentive: bool) -> (u64, bool) {
         self.clock = if attentive { now } else { until };

@@ -3,8 +3,8 @@
 
 use super::{LIFE_CHECK, Run};
 use crate::spin::{self, Spinning};
-use narrows_channel::{RankHeader, handover};
 use narrows_channel::layout::{reason, state};
+use narrows_channel::{RankHeader, handover};
 use narrows_units::SimTime;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
