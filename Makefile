@@ -20,7 +20,7 @@ BENCH_OPTIONS ?=
 FUZZ_TIMES ?= 1
 
 # The parts of test-mpi.
-MPI_TESTS := test-figures test-programs test-closed-forms test-replay test-record test-portals test-otf2 test-docs test-python
+MPI_TESTS := test-figures test-programs test-mailbox test-closed-forms test-replay test-record test-portals test-otf2 test-docs test-python
 
 .PHONY: all demo build test test-rust test-mpi $(MPI_TESTS) install-python conformance fuzz miri lint bench setup setup-demo setup-test setup-bench setup-python setup-miri clean
 
@@ -74,6 +74,10 @@ test-figures: build
 
 test-programs: build
 	$(PYTHON) tests/run_mpi.py --runner narrows --require debian,openmpi,mpich $(TEST_OPTIONS)
+
+# The same programs on a NIC that does not match.
+test-mailbox: build
+	$(PYTHON) tests/run_mpi.py --runner narrows -n 4 --machine $(CURDIR)/tests/mpi/mailbox.toml -k '^(coll|comm|dtype|halo|neighbor|p2p|rma|spin)' $(TEST_OPTIONS)
 
 test-closed-forms: build
 	$(PYTHON) tests/closed_forms.py

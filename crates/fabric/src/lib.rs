@@ -211,7 +211,8 @@ pub(crate) enum EventKind {
 }
 
 impl EventKind {
-    const ALL: [EventKind; 15] = [
+    /// Sixteen, so that four bits need no check.
+    const ALL: [EventKind; 16] = [
         EventKind::SourceDone,
         EventKind::Head,
         EventKind::Tail,
@@ -227,7 +228,13 @@ impl EventKind {
         EventKind::Drain,
         EventKind::Solve,
         EventKind::Timer,
+        EventKind::Timer,
     ];
+
+    #[inline]
+    fn of_bits(bits: u64) -> EventKind {
+        EventKind::ALL[(bits & 15) as usize]
+    }
 }
 
 impl Event {
@@ -238,7 +245,7 @@ impl Event {
 
     #[inline]
     pub(crate) fn parts(self) -> (EventKind, u32) {
-        (EventKind::ALL[(self.0 >> 32) as usize], self.0 as u32)
+        (EventKind::of_bits(self.0 >> 32), self.0 as u32)
     }
 }
 

@@ -1,13 +1,14 @@
 //! The resolved machine as the configurations of the models.
 
-use crate::model::{self, Link, Machine, NetworkKind, PathOr, PcieDetail, Rendezvous, SwitchOr, Transmit};
+use crate::model::{self, Link, Machine, NetworkKind, NicKind, PathOr, PcieDetail, Rendezvous, SwitchOr, Transmit};
 use narrows_fabric::{
     Arbitration, Derived, FlowConfig, FlowControl, Forwarding, IntraNodeConfig, LinkConfig, LogGpConfig, NetworkConfig, PauseConfig,
     Queueing,
 };
 use narrows_message::MessageConfig;
-use narrows_nic::NicConfig;
+use narrows_nic::{AnyConfig, MailboxConfig, NicConfig};
 use narrows_topology::{FailedLink, FailureError, TopologyError};
+use narrows_units::Bytes;
 
 /// Compute and service, request and response: BXI's four (facts.md 4.3).
 pub(crate) const VIRTUAL_NETWORKS: u8 = 4;
@@ -49,7 +50,8 @@ impl Machine {
             },
             switch_latency: self.switch.latency,
             pcie_rate: self.node.pcie.data_bandwidth,
-            pcie_packet: self.nic.dma_first_packet,
+            // A NIC without DMA has none.
+            pcie_packet: self.nic.dma_first_packet.max(Bytes(1)),
             mtu: network.mtu,
             header: network.header,
             virtual_networks: VIRTUAL_NETWORKS,
@@ -110,9 +112,9 @@ impl Machine {
     }
 
     /// For the NICs.
-    pub fn nic_config(&self) -> NicConfig {
+    pub fn nic_config(&self) -> AnyConfig {
         let (nic, pcie) = (&self.nic, &self.node.pcie);
-        NicConfig {
+        let portals = NicConfig {
             pcie_latency: pcie.latency,
             pcie_rate: pcie.bandwidth,
             command_size: nic.command_size,
@@ -146,6 +148,10 @@ impl Machine {
             max_outstanding: nic.max_outstanding,
             max_in_flight_to_node: nic.max_in_flight_to_node,
             max_in_flight_to_process: nic.max_in_flight_to_process,
+        };
+        match nic.kind {
+            NicKind::BxiV2 | NicKind::BxiV3 | NicKind::IbHca => AnyConfig::Portals(portals),
+            NicKind::Mailbox => AnyConfig::Mailbox(portals, MailboxConfig { rate: pcie.data_bandwidth, header_size: nic.command_size }),
         }
     }
 

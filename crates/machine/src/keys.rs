@@ -46,6 +46,35 @@ pub(crate) struct Key<'a> {
     pub doc: &'static str,
     /// As a file would give it, strings with their quotes.
     pub default: Option<Cow<'static, str>>,
+    pub only: Only,
+}
+
+/// Which machines have a key.
+#[derive(Clone, Debug)]
+pub(crate) enum Only {
+    All,
+    /// Those with one of these values of `topology.kind`.
+    Topology(Vec<TopologyKind>),
+    /// ... of `nic.kind`.
+    Nic(&'static [NicKind]),
+}
+
+/// What decides which keys a machine has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kinds {
+    pub topology: TopologyKind,
+    pub nic: NicKind,
+}
+
+impl Only {
+    /// The key that decides, and its values that have the key.
+    pub(crate) fn owners(&self) -> Option<(&'static str, Vec<&'static str>)> {
+        match self {
+            Only::All => None,
+            Only::Topology(kinds) => Some(("topology.kind", kinds.iter().map(|kind| kind.name()).collect())),
+            Only::Nic(kinds) => Some(("nic.kind", kinds.iter().map(|kind| kind.name()).collect())),
+        }
+    }
 }
 
 impl Key<'_> {
@@ -54,15 +83,18 @@ impl Key<'_> {
         self
     }
 
-    /// The values of `topology.kind` that have this key; none: all.
-    pub(crate) fn only(&self) -> Vec<TopologyKind> {
-        wiring::owners(self.path)
+    fn of_nics(mut self, kinds: &'static [NicKind]) -> Self {
+        self.only = Only::Nic(kinds);
+        self
     }
 
-    /// Whether a topology of this kind has the key.
-    pub(crate) fn applies_to(&self, kind: TopologyKind) -> bool {
-        let only = self.only();
-        only.is_empty() || only.contains(&kind)
+    /// Whether a machine of these kinds has the key.
+    pub(crate) fn applies_to(&self, kinds: Kinds) -> bool {
+        match &self.only {
+            Only::All => true,
+            Only::Topology(having) => having.contains(&kinds.topology),
+            Only::Nic(having) => having.contains(&kinds.nic),
+        }
     }
 
     /// The section of this key.
@@ -90,7 +122,11 @@ pub(crate) const PACKET_MAX: Bytes = Bytes(1 << 30);
 pub(crate) const NODES_MAX: u32 = 1 << 20;
 
 fn key<'a>(path: &'static str, field: Field<'a>, doc: &'static str) -> Key<'a> {
-    Key { path, field, doc, default: None }
+    let only = match wiring::owners(path) {
+        kinds if kinds.is_empty() => Only::All,
+        kinds => Only::Topology(kinds),
+    };
+    Key { path, field, doc, default: None, only }
 }
 
 fn time<'a>(path: &'static str, field: &'a mut SimTime, doc: &'static str) -> Key<'a> {
@@ -122,6 +158,7 @@ fn quoted(value: Bytes) -> String {
 pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
     let Draft { machine: m, base } = draft;
     let Topology { kind, k, n, children, parents, parallel, p, a, h, g, arrangement, lengths, board, hosts_per_switch, cables, leaves, spines, path, text: _ } = &mut m.topology;
+    const MATCHING: &[NicKind] = NicKind::MATCHING;
     vec![
         key("machine.name", Field::Text(&mut m.name), "Short name, for reports: one line"),
         key("machine.description", Field::Text(&mut m.description), "One line on what it stands for").default("\"\""),
@@ -140,33 +177,33 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         time("node.intra.latency", &mut m.node.intra.latency, "Between two ranks of one node: NIC out to NIC in"),
         rate("node.intra.bandwidth", &mut m.node.intra.bandwidth, "Between ranks of one node, shared by all of them"),
 
-        key("nic.kind", Field::Choice(&mut m.nic.kind), "Which NIC the constants of this section stand for; the defaults are those of `bxi-v2`").default("\"bxi-v2\""),
+        key("nic.kind", Field::Choice(&mut m.nic.kind), "Which NIC this is: one that matches, as those of BXI do (the name says whose constants these are; the defaults are those of `bxi-v2`), or a `mailbox`, which stores and forwards, below Portals in software").default("\"bxi-v2\""),
         size("nic.command_size", &mut m.nic.command_size, 1, "One command").default("\"64 B\""),
         size("nic.event_size", &mut m.nic.event_size, 1, "One full event").default("\"96 B\""),
         size("nic.count_size", &mut m.nic.count_size, 1, "One update of a counting event").default("\"16 B\""),
-        size("nic.ack_size", &mut m.nic.ack_size, 0, "An acknowledgement on the wire").default("\"32 B\""),
-        size("nic.inline_limit", &mut m.nic.inline_limit, 0, "Payload inside the command").default("\"8 B\""),
-        size("nic.pio_limit", &mut m.nic.pio_limit, 0, "Payload that the CPU writes behind the command, of volatile memory descriptors").default("\"408 B\""),
-        size("nic.match_bits_size", &mut m.nic.match_bits_size, 0, "Both limits are so much higher on interfaces without matching").default("\"8 B\""),
-        size("nic.buffered_limit", &mut m.nic.buffered_limit, 0, "Puts up to here are copied into the NIC: SEND at once").default("\"64 B\""),
-        time("nic.dma_latency", &mut m.nic.dma_latency, "DMA read: constant part before its first packet").default("\"200 ns\""),
-        size("nic.dma_first_packet", &mut m.nic.dma_first_packet, 1, "Packets over PCIe: a message goes on to the network when so much of it was read, and into memory when so much has come").default("\"512 B\""),
-        key("nic.transmit", Field::Choice(&mut m.nic.transmit), "Messages that a NIC reads out of memory: their packets take turns, one leaves behind the other, or one is read when the other has left (packets only take turns elsewhere than under `--network packet`)").default("\"in-order\""),
-        time("nic.put_occupancy", &mut m.nic.put_occupancy, "The initiator's NIC is busy per put").default("\"10 ns\""),
-        time("nic.get_occupancy", &mut m.nic.get_occupancy, "... per get request").default("\"10 ns\""),
-        time("nic.response_occupancy", &mut m.nic.response_occupancy, "... per response").default("\"10 ns\""),
-        time("nic.ack_occupancy", &mut m.nic.ack_occupancy, "... per acknowledgement").default("\"10 ns\""),
+        size("nic.ack_size", &mut m.nic.ack_size, 0, "An acknowledgement on the wire").default("\"32 B\"").of_nics(MATCHING),
+        size("nic.inline_limit", &mut m.nic.inline_limit, 0, "Payload inside the command").default("\"8 B\"").of_nics(MATCHING),
+        size("nic.pio_limit", &mut m.nic.pio_limit, 0, "Payload that the CPU writes behind the command, of volatile memory descriptors").default("\"408 B\"").of_nics(MATCHING),
+        size("nic.match_bits_size", &mut m.nic.match_bits_size, 0, "Both limits are so much higher on interfaces without matching").default("\"8 B\"").of_nics(MATCHING),
+        size("nic.buffered_limit", &mut m.nic.buffered_limit, 0, "Puts up to here are copied into the NIC: SEND at once").default("\"64 B\"").of_nics(MATCHING),
+        time("nic.dma_latency", &mut m.nic.dma_latency, "DMA read: constant part before its first packet").default("\"200 ns\"").of_nics(MATCHING),
+        size("nic.dma_first_packet", &mut m.nic.dma_first_packet, 1, "Packets over PCIe: a message goes on to the network when so much of it was read, and into memory when so much has come").default("\"512 B\"").of_nics(MATCHING),
+        key("nic.transmit", Field::Choice(&mut m.nic.transmit), "Messages that a NIC reads out of memory: their packets take turns, one leaves behind the other, or one is read when the other has left (packets only take turns elsewhere than under `--network packet`)").default("\"in-order\"").of_nics(MATCHING),
+        time("nic.put_occupancy", &mut m.nic.put_occupancy, "The initiator's NIC is busy per put").default("\"10 ns\"").of_nics(MATCHING),
+        time("nic.get_occupancy", &mut m.nic.get_occupancy, "... per get request").default("\"10 ns\"").of_nics(MATCHING),
+        time("nic.response_occupancy", &mut m.nic.response_occupancy, "... per response").default("\"10 ns\"").of_nics(MATCHING),
+        time("nic.ack_occupancy", &mut m.nic.ack_occupancy, "... per acknowledgement").default("\"10 ns\"").of_nics(MATCHING),
         time("nic.match_base", &mut m.nic.match_base, "Matching a message: constant part").default("\"0 ns\""),
         time("nic.match_per_entry", &mut m.nic.match_per_entry, "Matching a message: per list entry visited").default("\"2 ns\""),
         count("nic.max_unexpected_headers", &mut m.nic.limits.max_unexpected_headers, 1, 1 << 24, "Unexpected headers per process").default(NIC.max_unexpected_headers.to_string()),
         count("nic.max_entries", &mut m.nic.limits.max_entries, 1, 1 << 24, "Matching entries per process").default(NIC.max_entries.to_string()),
-        count("nic.max_outstanding", &mut m.nic.max_outstanding, 1, 1 << 24, "Messages of a NIC that may wait for their end-to-end acknowledgement").default("8192"),
-        count("nic.max_in_flight_to_node", &mut m.nic.max_in_flight_to_node, 0, 1 << 24, "Of these, those to one node; 0: no limit").default("0"),
-        count("nic.max_in_flight_to_process", &mut m.nic.max_in_flight_to_process, 0, 1 << 24, "Of these, those from one process to another; 0: no limit").default("0"),
+        count("nic.max_outstanding", &mut m.nic.max_outstanding, 1, 1 << 24, "Messages of a NIC that may wait for their end-to-end acknowledgement").default("8192").of_nics(MATCHING),
+        count("nic.max_in_flight_to_node", &mut m.nic.max_in_flight_to_node, 0, 1 << 24, "Of these, those to one node; 0: no limit").default("0").of_nics(MATCHING),
+        count("nic.max_in_flight_to_process", &mut m.nic.max_in_flight_to_process, 0, 1 << 24, "Of these, those from one process to another; 0: no limit").default("0").of_nics(MATCHING),
         key("nic.retry_interval", Field::Time(&mut m.nic.retry_interval, SimTime(1)), "Pause before a refused message is sent again").default("\"2 us\""),
         time("nic.trigger_time", &mut m.nic.trigger_time, "A triggered operation: from its counting event to its start").default("\"20 ns\""),
-        time("nic.atomic_occupancy", &mut m.nic.atomic_occupancy, "The atomic unit begins one operation in this time").default("\"10 ns\""),
-        key("nic.quick_ack", Field::Flag(&mut m.nic.quick_ack), "Acknowledgements load neither NIC nor network: fewer events, less exact").default("false"),
+        time("nic.atomic_occupancy", &mut m.nic.atomic_occupancy, "The atomic unit begins one operation in this time").default("\"10 ns\"").of_nics(MATCHING),
+        key("nic.quick_ack", Field::Flag(&mut m.nic.quick_ack), "Acknowledgements load neither NIC nor network: fewer events, less exact").default("false").of_nics(MATCHING),
         count("nic.max_mds", &mut m.nic.limits.max_mds, 1, 1 << 20, "Memory descriptors of a network interface").default(NIC.max_mds.to_string()),
         count("nic.max_cts", &mut m.nic.limits.max_cts, 1, 1 << 15, "Counting events of a network interface").default(NIC.max_cts.to_string()),
         count("nic.max_eqs", &mut m.nic.limits.max_eqs, 1, 1 << 15, "Event queues of a network interface").default(NIC.max_eqs.to_string()),
@@ -177,7 +214,7 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         size("nic.max_fetch_atomic_size", &mut m.nic.limits.max_fetch_atomic_size, 32, "Longest fetching atomic or swap").default(quoted(NIC.max_fetch_atomic_size)),
         size("nic.max_waw_ordered_size", &mut m.nic.limits.max_waw_ordered_size, 0, "Longest operations whose writes after writes are in order, and said to be so").default(quoted(NIC.max_waw_ordered_size)),
         size("nic.max_war_ordered_size", &mut m.nic.limits.max_war_ordered_size, 0, "Writes after reads are not ordered: `\"0 B\"`, and nothing else").default(quoted(NIC.max_war_ordered_size)),
-        key("nic.pcie.detail", Field::Choice(&mut m.nic.pcie_detail), "Commands and events share the bandwidth of PCIe, or only have its latency").default("\"full\""),
+        key("nic.pcie.detail", Field::Choice(&mut m.nic.pcie_detail), "Commands and events share the bandwidth of PCIe, or only have its latency").default("\"full\"").of_nics(MATCHING),
 
         key("network.kind", Field::Choice(&mut m.network.kind), "The model, unless `--network` says otherwise").default("\"packet\""),
         size("network.mtu", &mut m.network.mtu, 1, "Most payload of one packet"),

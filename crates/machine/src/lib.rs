@@ -24,7 +24,7 @@
 //! let overrides = Overrides { nodes: Some(16), set: vec!["nic.put_occupancy=150ns".to_owned()] };
 //! let machine = Machine::load("bxi-v2", &overrides).unwrap();
 //! assert_eq!(machine.node.count, 16);
-//! assert_eq!(machine.nic_config().put_occupancy, "150 ns".parse().unwrap());
+//! assert_eq!(machine.nic_config().portals().put_occupancy, "150 ns".parse().unwrap());
 //! assert_eq!(machine.topology().unwrap().hosts(), 16);
 //! assert_eq!(placement(&Placement::Linear, &machine, Some(2), 4).unwrap(), [0, 0, 1, 1]);
 //!

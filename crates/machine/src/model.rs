@@ -376,7 +376,14 @@ choice! {
         BxiV3 = "bxi-v3",
         /// An InfiniBand host channel adapter, with the commands and events of Portals.
         IbHca = "ib-hca",
+        /// Stores and forwards messages, and leaves matching to software ([`narrows_nic::Mailbox`]).
+        Mailbox = "mailbox",
     }
+}
+
+impl NicKind {
+    /// Those that match ([`narrows_nic::Portals`]).
+    pub(crate) const MATCHING: &'static [NicKind] = &[NicKind::BxiV2, NicKind::BxiV3, NicKind::IbHca];
 }
 choice! {
     /// How a NIC sends messages that it reads out of memory.

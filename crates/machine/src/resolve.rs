@@ -2,8 +2,8 @@
 
 use crate::assemble::VIRTUAL_NETWORKS;
 use crate::diagnostic::{Diagnostic, nearest};
-use crate::keys::{self, Draft, Field, Key, PACKET_MAX, RATE_MAX, RATE_MIN, SIZE_MAX, TIME_MAX, table};
-use crate::model::{Choice, Machine, PathOr, RoutingKind, SwitchOr};
+use crate::keys::{self, Draft, Field, Key, Kinds, Only, PACKET_MAX, RATE_MAX, RATE_MIN, SIZE_MAX, TIME_MAX, table};
+use crate::model::{Choice, Machine, NicKind, PathOr, RoutingKind, SwitchOr};
 use crate::presets::{PRESETS, preset};
 use crate::source::{Layer, Layers, Value};
 use crate::wiring::{Topology, TopologyKind};
@@ -35,11 +35,11 @@ fn build(layers: &Layers, errors: &mut Vec<Diagnostic>) -> Option<Machine> {
         return None;
     }
     let mut draft = Draft::blank();
-    // Which keys apply depends on the kind of topology, so that comes first.
-    let kind = topology_kind(layers);
+    // Which keys apply depends on the kinds of topology and NIC, so those come first.
+    let kinds = chosen(layers);
     let mut missing = Vec::new();
     for key in table(&mut draft) {
-        fill(key, kind, layers, errors, &mut missing);
+        fill(key, kinds, layers, errors, &mut missing);
     }
     let file = &layers.layers[layers.file];
     if missing.len() > FORGOTTEN_MAX && layers.layers.len() == layers.file + 1 && errors.is_empty() {
@@ -144,33 +144,58 @@ fn unknown_base(layer: &Layer, span: Range<usize>, base: &str) -> Diagnostic {
     layer.diagnostic(span, format!("no preset \"{}\"", base.escape_debug())).label(label).help(format!("presets: {}", names.join(", ")))
 }
 
-/// The layer that says which kind of topology, and the kind if it is one.
-fn topology_kind(layers: &Layers) -> Option<(usize, TopologyKind)> {
-    let (layer, leaf) = layers.find("topology.kind")?;
+/// What the layers choose of the keys that decide which others there are, and by which layer: a value that is none is
+/// not here.
+#[derive(Clone, Copy)]
+struct Chosen {
+    topology: Option<(usize, TopologyKind)>,
+    nic: Option<(usize, NicKind)>,
+}
+
+impl Chosen {
+    /// The kinds, and the layer that chose the one on which `only` depends; `None` without that one.
+    fn kinds(self, only: &Only) -> Option<(usize, Kinds)> {
+        let layer = match only {
+            Only::All => 0,
+            Only::Topology(_) => self.topology?.0,
+            Only::Nic(_) => self.nic?.0,
+        };
+        let topology = self.topology.map_or(TopologyKind::SingleSwitch, |(_, kind)| kind);
+        Some((layer, Kinds { topology, nic: self.nic.map_or(NicKind::BxiV2, |(_, kind)| kind) }))
+    }
+}
+
+fn chosen(layers: &Layers) -> Chosen {
+    // A machine that does not say has the NIC of which the defaults are.
+    let nic = layers.find("nic.kind").is_none().then_some((usize::MAX, NicKind::BxiV2));
+    Chosen {
+        topology: choice(layers, "topology.kind", TopologyKind::SingleSwitch),
+        nic: nic.or_else(|| choice(layers, "nic.kind", NicKind::BxiV2)),
+    }
+}
+
+/// The layer that makes a choice, and the choice if it is one.
+fn choice<C: Choice>(layers: &Layers, path: &str, mut kind: C) -> Option<(usize, C)> {
+    let (layer, leaf) = layers.find(path)?;
     let Value::Text(text) = &leaf.value else { return None };
-    let mut kind = TopologyKind::SingleSwitch;
     let index = kind.names().iter().position(|name| name == text)?;
     kind.choose(index);
     Some((layer, kind))
 }
 
-fn fill(
-    mut key: Key<'_>,
-    kind: Option<(usize, TopologyKind)>,
-    layers: &Layers,
-    errors: &mut Vec<Diagnostic>,
-    missing: &mut Vec<Diagnostic>,
-) {
+fn fill(mut key: Key<'_>, chosen: Chosen, layers: &Layers, errors: &mut Vec<Diagnostic>, missing: &mut Vec<Diagnostic>) {
     let mut found = layers.find(key.path);
-    let only = key.only();
-    if !only.is_empty() {
+    if let Some((selector, owners)) = key.only.owners() {
         // Without a kind there is one complaint already.
-        let Some((kind_layer, kind)) = kind else { return };
-        if !only.contains(&kind) {
+        let Some((layer_of_kind, kinds)) = chosen.kinds(&key.only) else { return };
+        if !key.applies_to(kinds) {
             // A base that another layer gives a new kind may keep the keys of the old one.
-            if let Some((layer, leaf)) = layers.find_until(key.path, kind_layer) {
-                let owners: Vec<String> = only.iter().map(|kind| format!("\"{}\"", kind.name())).collect();
-                let message = format!("`{}` belongs to topology.kind = {}, not to \"{}\"", key.name(), owners.join(" or "), kind.name());
+            // Overrides are one layer in this.
+            let last = if layer_of_kind < layers.file { layers.file - 1 } else { layer_of_kind };
+            if let Some((layer, leaf)) = layers.find_until(key.path, last) {
+                let kind = if selector == "nic.kind" { kinds.nic.name() } else { kinds.topology.name() };
+                let owners: Vec<String> = owners.iter().map(|name| format!("\"{name}\"")).collect();
+                let message = format!("`{}` belongs to {selector} = {}, not to \"{kind}\"", key.name(), owners.join(" or "));
                 errors.push(layers.layers[layer].diagnostic(leaf.value_span.clone(), message));
             }
             return;
@@ -563,10 +588,10 @@ fn topology(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
 /// What a resolved machine's keys hold, in the order of the table.
 pub(crate) fn entries(machine: &Machine) -> Vec<(&'static str, Value)> {
     let mut draft = Draft::of(machine);
-    let kind = machine.topology.kind;
+    let kinds = Kinds { topology: machine.topology.kind, nic: machine.nic.kind };
     keys::table(&mut draft)
         .into_iter()
-        .filter(|key| key.path != "machine.base" && key.applies_to(kind))
+        .filter(|key| key.path != "machine.base" && key.applies_to(kinds))
         .map(|key| {
             let value = match key.field {
                 Field::Text(text) => Value::Text(text.clone()),

@@ -96,7 +96,7 @@ fn each_value_arrives_where_it_belongs() {
     assert_eq!((network.virtual_channels, network.read_window, network.seed), (3, 5, 42));
     assert_eq!((network.loggp.latency, network.loggp.gap, network.loggp.rate), (Derived::Fixed(ns(6)), ns(7), Derived::FromPath));
     assert_eq!(network.flow.direct_up_to, Bytes(8));
-    let nic = machine.nic_config();
+    let nic = machine.nic_config().portals().clone();
     assert_eq!((nic.pcie_latency, nic.pcie_rate), (ns(9), gb(9)), "commands and events go at the full rate of PCIe");
     let message = machine.message_config();
     assert_eq!((message.eager_limit, message.inject_limit, message.rendezvous), (11, 10, narrows_message::Rendezvous::Put));
@@ -104,7 +104,7 @@ fn each_value_arrives_where_it_belongs() {
 
 #[test]
 fn the_preset_is_the_nic_that_the_model_documents() {
-    assert_eq!(load("bxi-v2", &[]).nic_config(), narrows_nic::NicConfig::bxi_v2());
+    assert_eq!(load("bxi-v2", &[]).nic_config(), narrows_nic::NicConfig::bxi_v2().into());
 }
 
 #[test]

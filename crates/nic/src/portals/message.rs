@@ -110,7 +110,7 @@ pub struct Request {
     pub(super) ack: bool,
     pub(super) combine: Option<Combine>,
     pub(super) payload: Option<PayloadId>,
-    /// Where the data of a get go: a hint for [`crate::Out::fetch`].
+    /// Where the data of a get go: a hint for [`crate::Memory::fetch`].
     pub(super) destination: Place,
 }
 
