@@ -5,6 +5,7 @@
 use crate::host::HostPattern;
 use crate::model::*;
 use crate::quantity;
+use crate::wiring::{self, Topology, TopologyKind};
 use narrows_portals::NiLimits;
 use narrows_units::{ByteRate, Bytes, SimTime};
 use std::borrow::Cow;
@@ -16,24 +17,6 @@ use std::sync::OnceLock;
 pub(crate) struct Draft {
     pub machine: Machine,
     pub base: String,
-    pub topology: TopologyKind,
-    pub k: u32,
-    pub n: u32,
-    pub children: Vec<u32>,
-    pub parents: Vec<u32>,
-    pub parallel: Vec<u32>,
-    pub p: u32,
-    pub a: u32,
-    pub h: u32,
-    pub g: u32,
-    pub arrangement: Arrangement,
-    pub lengths: Vec<u32>,
-    pub board: u32,
-    pub hosts_per_switch: u32,
-    pub cables: u32,
-    pub leaves: u32,
-    pub spines: u32,
-    pub path: String,
 }
 
 /// A place for a value, with the limits that a value has to keep.
@@ -67,11 +50,11 @@ pub(crate) struct Key<'a> {
 }
 
 /// Which machines have a key.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Only {
     All,
     /// Those with one of these values of `topology.kind`.
-    Topology(&'static [TopologyKind]),
+    Topology(Vec<TopologyKind>),
     /// ... of `nic.kind`.
     Nic(&'static [NicKind]),
 }
@@ -100,11 +83,6 @@ impl Key<'_> {
         self
     }
 
-    fn only(mut self, kinds: &'static [TopologyKind]) -> Self {
-        self.only = Only::Topology(kinds);
-        self
-    }
-
     fn of_nics(mut self, kinds: &'static [NicKind]) -> Self {
         self.only = Only::Nic(kinds);
         self
@@ -112,7 +90,7 @@ impl Key<'_> {
 
     /// Whether a machine of these kinds has the key.
     pub(crate) fn applies_to(&self, kinds: Kinds) -> bool {
-        match self.only {
+        match &self.only {
             Only::All => true,
             Only::Topology(having) => having.contains(&kinds.topology),
             Only::Nic(having) => having.contains(&kinds.nic),
@@ -144,7 +122,11 @@ pub(crate) const PACKET_MAX: Bytes = Bytes(1 << 30);
 pub(crate) const NODES_MAX: u32 = 1 << 20;
 
 fn key<'a>(path: &'static str, field: Field<'a>, doc: &'static str) -> Key<'a> {
-    Key { path, field, doc, default: None, only: Only::All }
+    let only = match wiring::owners(path) {
+        kinds if kinds.is_empty() => Only::All,
+        kinds => Only::Topology(kinds),
+    };
+    Key { path, field, doc, default: None, only }
 }
 
 fn time<'a>(path: &'static str, field: &'a mut SimTime, doc: &'static str) -> Key<'a> {
@@ -174,9 +156,9 @@ fn quoted(value: Bytes) -> String {
 /// has the source of each); the others are our own choices, explained in that file too.
 #[rustfmt::skip]
 pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
-    let Draft { machine: m, base, topology, k, n, children, parents, parallel, p, a, h, g, arrangement, lengths, board, hosts_per_switch, cables, leaves, spines, path } = draft;
+    let Draft { machine: m, base } = draft;
+    let Topology { kind, k, n, children, parents, parallel, p, a, h, g, arrangement, lengths, board, hosts_per_switch, cables, leaves, spines, path, text: _ } = &mut m.topology;
     const MATCHING: &[NicKind] = NicKind::MATCHING;
-    use TopologyKind::{Dragonfly, DragonflyPlus, ExaNest, File, HyperX, KAryNTree, Mesh, Pgft, SpineLeaf, Torus};
     vec![
         key("machine.name", Field::Text(&mut m.name), "Short name, for reports: one line"),
         key("machine.description", Field::Text(&mut m.description), "One line on what it stands for").default("\"\""),
@@ -274,24 +256,24 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         key("switch.weights", Field::Counts(&mut m.switch.weights), "Of the virtual networks 0 to 3 (compute request and response, service request and response), with weighted arbitration; 1 for those not listed").default("[]"),
         key("switch.strict_priority", Field::Indices(&mut m.switch.strict_priority), "Virtual networks, 0 to 3, that come before all others").default("[]"),
 
-        key("topology.kind", Field::Choice(topology), "The wiring. `fat-tree`: the smallest one of full bisection for `node.count`"),
-        count("topology.k", k, 1, 1 << 15, "Links down, and up, of a switch").only(&[KAryNTree]),
-        count("topology.n", n, 1, 8, "Levels of switches").only(&[KAryNTree]),
-        key("topology.children", Field::Counts(children), "m: children of a switch, per level from the hosts up").only(&[Pgft]),
-        key("topology.parents", Field::Counts(parents), "w: parents of each child, per level from the hosts up").only(&[Pgft]),
-        key("topology.parallel", Field::Counts(parallel), "p: cables between a child and each parent, per level").only(&[Pgft]),
-        count("topology.p", p, 1, 1 << 15, "Hosts per router").only(&[Dragonfly]),
-        count("topology.a", a, 1, 1 << 15, "Routers per group").only(&[Dragonfly]),
-        count("topology.h", h, 1, 1 << 15, "Global links per router (dragonfly-plus: per spine)").only(&[Dragonfly, DragonflyPlus]),
-        count("topology.g", g, 1, 1 << 20, "Groups").only(&[Dragonfly, DragonflyPlus]),
-        key("topology.arrangement", Field::Choice(arrangement), "The group that global port d of group i leads to: i + d + 1, i - d - 1, or d (d + 1 from i on)").default("\"consecutive\"").only(&[Dragonfly, DragonflyPlus]),
-        key("topology.lengths", Field::Counts(lengths), "Switches (exanest: boards) along each dimension").only(&[Torus, Mesh, ExaNest, HyperX]),
-        count("topology.board", board, 1, 1 << 10, "Switches of a board, cabled to each other; the first one has its torus links").default("4").only(&[ExaNest]),
-        count("topology.hosts_per_switch", hosts_per_switch, 1, 1 << 15, "Hosts of each switch (of each leaf)").default("1").only(&[Torus, Mesh, ExaNest, HyperX, SpineLeaf, DragonflyPlus]),
-        count("topology.cables", cables, 1, 1 << 10, "Parallel cables between two switches; not between groups").default("1").only(&[Torus, Mesh, ExaNest, HyperX, SpineLeaf, DragonflyPlus]),
-        count("topology.leaves", leaves, 1, 1 << 15, "Leaf switches (dragonfly-plus: of a group)").only(&[SpineLeaf, DragonflyPlus]),
-        count("topology.spines", spines, 1, 1 << 15, "Spine switches (dragonfly-plus: of a group)").only(&[SpineLeaf, DragonflyPlus]),
-        key("topology.path", Field::Text(path), "A graph file; a path that is not absolute starts where the program was started").only(&[File]),
+        key("topology.kind", Field::Choice(kind), "The wiring. `fat-tree`: the smallest one of full bisection for `node.count`"),
+        count("topology.k", k, 1, 1 << 15, "Links down, and up, of a switch"),
+        count("topology.n", n, 1, 8, "Levels of switches"),
+        key("topology.children", Field::Counts(children), "m: children of a switch, per level from the hosts up"),
+        key("topology.parents", Field::Counts(parents), "w: parents of each child, per level from the hosts up"),
+        key("topology.parallel", Field::Counts(parallel), "p: cables between a child and each parent, per level"),
+        count("topology.p", p, 1, 1 << 15, "Hosts per router"),
+        count("topology.a", a, 1, 1 << 15, "Routers per group"),
+        count("topology.h", h, 1, 1 << 15, "Global links per router (dragonfly-plus: per spine)"),
+        count("topology.g", g, 1, 1 << 20, "Groups"),
+        key("topology.arrangement", Field::Choice(arrangement), "The group that global port d of group i leads to: i + d + 1, i - d - 1, or d (d + 1 from i on)").default("\"consecutive\""),
+        key("topology.lengths", Field::Counts(lengths), "Switches (exanest: boards) along each dimension"),
+        count("topology.board", board, 1, 1 << 10, "Switches of a board, cabled to each other; the first one has its torus links").default("4"),
+        count("topology.hosts_per_switch", hosts_per_switch, 1, 1 << 15, "Hosts of each switch (of each leaf)").default("1"),
+        count("topology.cables", cables, 1, 1 << 10, "Parallel cables between two switches; not between groups").default("1"),
+        count("topology.leaves", leaves, 1, 1 << 15, "Leaf switches (dragonfly-plus: of a group)"),
+        count("topology.spines", spines, 1, 1 << 15, "Spine switches (dragonfly-plus: of a group)"),
+        key("topology.path", Field::Text(path), "A graph file; a path that is not absolute starts where the program was started"),
         key("topology.failed_links", Field::Texts(&mut m.failed.links), "Cables between switches that are out of order: `\"3-17\"`, or `\"3-17#0\"` for the first of several").default("[]"),
         key("topology.failed_switches", Field::Indices(&mut m.failed.switches), "Switches that are out of order; they may have no hosts").default("[]"),
 
@@ -385,7 +367,7 @@ impl Draft {
                 weights: Vec::new(),
                 strict_priority: Vec::new(),
             },
-            topology: Topology::SingleSwitch,
+            topology: Topology::new(TopologyKind::SingleSwitch),
             failed: Failed::default(),
             software: Software {
                 post: zero,
@@ -405,60 +387,12 @@ impl Draft {
             },
             collectives: Collectives::default(),
         };
-        Draft {
-            machine,
-            base: String::new(),
-            topology: TopologyKind::SingleSwitch,
-            k: 0,
-            n: 0,
-            children: Vec::new(),
-            parents: Vec::new(),
-            parallel: Vec::new(),
-            p: 0,
-            a: 0,
-            h: 0,
-            g: 0,
-            arrangement: Arrangement::Consecutive,
-            lengths: Vec::new(),
-            board: 1,
-            hosts_per_switch: 1,
-            cables: 1,
-            leaves: 0,
-            spines: 0,
-            path: String::new(),
-        }
+        Draft { machine, base: String::new() }
     }
 
     /// The keys of a resolved machine.
     pub(crate) fn of(machine: &Machine) -> Draft {
-        let mut draft = Draft { machine: machine.clone(), topology: machine.topology.kind(), ..Draft::blank() };
-        match &machine.topology {
-            Topology::SingleSwitch | Topology::FatTree => {}
-            Topology::KAryNTree { k, n } => (draft.k, draft.n) = (*k, *n),
-            Topology::Pgft { children, parents, parallel } => {
-                (draft.children, draft.parents, draft.parallel) = (children.clone(), parents.clone(), parallel.clone());
-            }
-            Topology::Dragonfly { p, a, h, g, arrangement } => {
-                (draft.p, draft.a, draft.h, draft.g, draft.arrangement) = (*p, *a, *h, *g, *arrangement);
-            }
-            Topology::Torus { kind: _, lengths, board, hosts_per_switch, cables } => {
-                draft.lengths.clone_from(lengths);
-                (draft.board, draft.hosts_per_switch, draft.cables) = (*board, *hosts_per_switch, *cables);
-            }
-            Topology::SpineLeaf { leaves, spines, hosts_per_switch, cables } => {
-                (draft.leaves, draft.spines, draft.hosts_per_switch, draft.cables) = (*leaves, *spines, *hosts_per_switch, *cables);
-            }
-            Topology::DragonflyPlus { g, leaves, spines, hosts_per_switch, h, cables, arrangement } => {
-                (draft.g, draft.leaves, draft.spines, draft.hosts_per_switch) = (*g, *leaves, *spines, *hosts_per_switch);
-                (draft.h, draft.cables, draft.arrangement) = (*h, *cables, *arrangement);
-            }
-            Topology::HyperX { lengths, hosts_per_switch, cables } => {
-                draft.lengths.clone_from(lengths);
-                (draft.hosts_per_switch, draft.cables) = (*hosts_per_switch, *cables);
-            }
-            Topology::File { path, text: _ } => draft.path.clone_from(path),
-        }
-        draft
+        Draft { machine: machine.clone(), base: String::new() }
     }
 }
 

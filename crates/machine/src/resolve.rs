@@ -3,9 +3,10 @@
 use crate::assemble::VIRTUAL_NETWORKS;
 use crate::diagnostic::{Diagnostic, nearest};
 use crate::keys::{self, Draft, Field, Key, Kinds, Only, PACKET_MAX, RATE_MAX, RATE_MIN, SIZE_MAX, TIME_MAX, table};
-use crate::model::{Choice, Machine, NicKind, PathOr, RoutingKind, SwitchOr, Topology, TopologyKind};
+use crate::model::{Choice, Machine, NicKind, PathOr, RoutingKind, SwitchOr};
 use crate::presets::{PRESETS, preset};
 use crate::source::{Layer, Layers, Value};
+use crate::wiring::{Topology, TopologyKind};
 use crate::{Overrides, RulesError, quantity};
 use narrows_fabric::ConfigError;
 use narrows_topology::TopologyError;
@@ -55,10 +56,11 @@ fn build(layers: &Layers, errors: &mut Vec<Diagnostic>) -> Option<Machine> {
     if !errors.is_empty() {
         return None;
     }
-    let mut machine = finish(draft);
-    if let Topology::File { path, text } = &mut machine.topology {
-        match std::fs::read_to_string(&*path) {
-            Ok(read) => *text = read,
+    let mut machine = draft.machine;
+    if machine.topology.kind == TopologyKind::File {
+        let path = &machine.topology.path;
+        match std::fs::read_to_string(path) {
+            Ok(text) => machine.topology.text = text,
             Err(error) => {
                 errors.push(layers.at("topology.path", format!("cannot read {path}: {error}")));
                 return None;
@@ -403,39 +405,6 @@ fn range<T: PartialOrd + Copy>(value: T, least: T, most: T, show: fn(T) -> Strin
     Ok(())
 }
 
-fn finish(draft: Draft) -> Machine {
-    let mut machine = draft.machine;
-    machine.topology = match draft.topology {
-        TopologyKind::SingleSwitch => Topology::SingleSwitch,
-        TopologyKind::KAryNTree => Topology::KAryNTree { k: draft.k, n: draft.n },
-        TopologyKind::Pgft => Topology::Pgft { children: draft.children, parents: draft.parents, parallel: draft.parallel },
-        TopologyKind::FatTree => Topology::FatTree,
-        TopologyKind::Dragonfly => {
-            let Draft { p, a, h, g, arrangement, .. } = draft;
-            Topology::Dragonfly { p, a, h, g, arrangement }
-        }
-        kind @ (TopologyKind::Torus | TopologyKind::Mesh | TopologyKind::ExaNest) => {
-            let Draft { lengths, hosts_per_switch, cables, .. } = draft;
-            let board = if kind == TopologyKind::ExaNest { draft.board } else { 1 };
-            Topology::Torus { kind, lengths, board, hosts_per_switch, cables }
-        }
-        TopologyKind::SpineLeaf => {
-            let Draft { leaves, spines, hosts_per_switch, cables, .. } = draft;
-            Topology::SpineLeaf { leaves, spines, hosts_per_switch, cables }
-        }
-        TopologyKind::DragonflyPlus => {
-            let Draft { g, leaves, spines, hosts_per_switch, h, cables, arrangement, .. } = draft;
-            Topology::DragonflyPlus { g, leaves, spines, hosts_per_switch, h, cables, arrangement }
-        }
-        TopologyKind::HyperX => {
-            let Draft { lengths, hosts_per_switch, cables, .. } = draft;
-            Topology::HyperX { lengths, hosts_per_switch, cables }
-        }
-        TopologyKind::File => Topology::File { path: draft.path, text: String::new() },
-    };
-    machine
-}
-
 /// What no key alone shows.
 fn check(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
     if machine.name.is_empty() || machine.name.chars().any(char::is_control) {
@@ -524,8 +493,9 @@ fn switch(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
 fn topology(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
     let radix = u64::from(machine.switch.radix);
     let before = errors.len();
-    match &machine.topology {
-        Topology::KAryNTree { k, n } => {
+    let Topology { kind, k, n, children, parents, parallel, path, text, .. } = &machine.topology;
+    match kind {
+        TopologyKind::KAryNTree => {
             // Only the top level does without links up.
             let ports = u64::from(*k) * if *n > 1 { 2 } else { 1 };
             if ports > radix {
@@ -533,7 +503,7 @@ fn topology(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
                 errors.push(layers.at("topology.k", format!("switches have {radix} ports (switch.radix)")).label(label));
             }
         }
-        Topology::Pgft { children, parents, parallel } => {
+        TopologyKind::Pgft => {
             for (path, list) in [("topology.children", children), ("topology.parents", parents), ("topology.parallel", parallel)] {
                 // 8 levels of 2 children each are beyond any machine that was built.
                 if list.is_empty() || list.len() > 8 {
@@ -568,21 +538,7 @@ fn topology(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
     }
     let holds = machine.topology.capacity(machine.switch.radix);
     if u64::from(machine.node.count) > holds {
-        let (what, advice) = match machine.topology {
-            Topology::SingleSwitch => ("one switch", "raise switch.radix, or set topology.kind = \"fat-tree\""),
-            Topology::KAryNTree { .. } => ("this tree", "raise topology.k or topology.n"),
-            Topology::Pgft { .. } => ("this tree", "raise topology.children"),
-            Topology::FatTree => {
-                ("a three-level fat tree of these switches", "raise switch.radix, or give the tree as topology.kind = \"pgft\"")
-            }
-            Topology::Dragonfly { .. } => ("this dragonfly", "raise topology.p, topology.a or topology.g"),
-            Topology::SpineLeaf { .. } | Topology::DragonflyPlus { .. } => {
-                ("this topology", "raise topology.leaves or topology.hosts_per_switch")
-            }
-            Topology::Torus { .. } | Topology::HyperX { .. } | Topology::File { .. } => {
-                ("this topology", "raise topology.lengths or topology.hosts_per_switch")
-            }
-        };
+        let [what, advice] = machine.topology.words();
         errors.push(
             layers
                 .at("node.count", format!("{} nodes do not fit: {what} holds {holds}", machine.node.count))
@@ -594,7 +550,6 @@ fn topology(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
     let topology = match machine.topology() {
         Ok(topology) => topology,
         Err(TopologyError::File(error)) => {
-            let Topology::File { path, text } = &machine.topology else { unreachable!("only a file has places") };
             let start: usize = text.split_inclusive('\n').take(error.line - 1).map(str::len).sum();
             let line = text[start..].lines().next().unwrap_or("");
             let at = start + line.char_indices().nth(error.column - 1).map_or(line.len(), |(at, _)| at);
@@ -621,7 +576,7 @@ fn topology(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
     let routing = machine.network.routing;
     let Some(needed) = shape.virtual_channels(routing) else {
         let fitting: Vec<&str> = RoutingKind::of(shape).iter().map(|kind| kind.name()).collect();
-        let message = format!("routing \"{routing}\" does not fit topology.kind = \"{}\"", machine.topology.kind().name());
+        let message = format!("routing \"{routing}\" does not fit topology.kind = \"{}\"", kind.name());
         return errors.push(layers.at("network.routing", message).label(format!("expected one of {}", quoted(&fitting))));
     };
     if machine.network.virtual_channels < u32::from(needed) {
@@ -630,38 +585,10 @@ fn topology(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
     }
 }
 
-impl Topology {
-    /// The most nodes that it connects, with switches of `radix` ports.
-    pub fn capacity(&self, radix: u32) -> u64 {
-        let radix = u64::from(radix);
-        match self {
-            Topology::SingleSwitch => radix,
-            Topology::KAryNTree { k, n } => u64::from(*k).saturating_pow(*n),
-            Topology::Pgft { children, .. } => children.iter().fold(1, |product: u64, &m| product.saturating_mul(u64::from(m))),
-            // Full bisection: half of the ports down, and all of them at the top.
-            Topology::Dragonfly { p, a, g, .. } => u64::from(*p).saturating_mul(u64::from(*a)).saturating_mul(u64::from(*g)),
-            Topology::SpineLeaf { leaves, hosts_per_switch, .. } => u64::from(*leaves).saturating_mul(u64::from(*hosts_per_switch)),
-            Topology::DragonflyPlus { g, leaves, hosts_per_switch, .. } => {
-                u64::from(*g).saturating_mul(u64::from(*leaves)).saturating_mul(u64::from(*hosts_per_switch))
-            }
-            // The file itself says.
-            Topology::File { .. } => u64::MAX,
-            Topology::HyperX { lengths, hosts_per_switch, .. } => {
-                lengths.iter().fold(u64::from(*hosts_per_switch), |product, &length| product.saturating_mul(u64::from(length)))
-            }
-            Topology::Torus { lengths, board, hosts_per_switch, .. } => {
-                let nodes = lengths.iter().fold(1, |product: u64, &length| product.saturating_mul(u64::from(length)));
-                nodes.saturating_mul(u64::from(*board)).saturating_mul(u64::from(*hosts_per_switch))
-            }
-            Topology::FatTree => (radix / 2).saturating_mul(radix / 2).saturating_mul(radix).max(radix),
-        }
-    }
-}
-
 /// What a resolved machine's keys hold, in the order of the table.
 pub(crate) fn entries(machine: &Machine) -> Vec<(&'static str, Value)> {
     let mut draft = Draft::of(machine);
-    let kinds = Kinds { topology: draft.topology, nic: draft.machine.nic.kind };
+    let kinds = Kinds { topology: machine.topology.kind, nic: machine.nic.kind };
     keys::table(&mut draft)
         .into_iter()
         .filter(|key| key.path != "machine.base" && key.applies_to(kinds))
