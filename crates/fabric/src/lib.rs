@@ -1,6 +1,6 @@
 //! The networks: packet, flow and LogGP, in one event loop.
 //!
-//! A [`Transfer`] is one message from NIC to NIC. An [`Agent`](parallel::Agent) at the hosts starts it, and is told when
+//! A [`Transfer`] is one message from NIC to NIC. An [`Agent`](parallel::Agent) at the hosts starts it. It is told when
 //! the source memory has been read, when the header is in the target NIC, and when the last byte is through.
 //!
 //! * [`config`] — rates, latencies, buffers: all that a machine file says about the network.
@@ -90,7 +90,7 @@ pub enum Notice {
     /// The last payload byte has left the source's memory. At the start already, from within its start, when
     /// there is nothing to read (no DMA at the source, or no payload).
     SourceDone(TransferId),
-    /// The header has reached the target NIC. In start order between one (source, target, virtual network).
+    /// The header has reached the target NIC. Those of a pair may overtake each other.
     HeadArrived(TransferId),
     /// The last payload byte has been accepted by the target's PCIe (or its NIC, for no DMA). Always after HeadArrived,
     /// in the order of notices; both may have the same time.

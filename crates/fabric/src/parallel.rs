@@ -811,8 +811,8 @@ impl<A: Agent> Fabric<A> {
         self.parts.iter().fold(Statistics::default(), |sum, part| sum + lock(part).model.statistics())
     }
 
-    /// When `transfer` is read from memory, at its target with its header, and with all of it, if it starts at time zero
-    /// on an empty network.
+    /// When `transfer` is read from memory, at its target with its header, and there with all of it, if it starts at
+    /// time zero on an empty network.
     pub fn zero_load(&self, transfer: &Transfer) -> ZeroLoad {
         match &lock(&self.parts[0]).model {
             Model::Packet(region) => region.costs().zero_load(region.topology(), transfer),
