@@ -364,10 +364,10 @@ fn take_turn(thread: &'static Thread, wish: Wish, locks: u32) {
         }
         callers = SERVED.wait(callers).unwrap_or_else(PoisonError::into_inner);
     }
-    if let Some(at) = callers.waiting.iter().position(|waiter| address(waiter.thread) == me) {
-        if callers.waiting.swap_remove(at).asked {
-            ask_to_give_way(false);
-        }
+    if let Some(at) = callers.waiting.iter().position(|waiter| address(waiter.thread) == me)
+        && callers.waiting.swap_remove(at).asked
+    {
+        ask_to_give_way(false);
     }
     callers.keepers -= locks;
     KEEPERS.store(callers.keepers != 0, Relaxed);
