@@ -4,6 +4,7 @@
 #   make build     target/release/narrows and the libraries that enter the programs
 #   make test      unit tests, then stock MPI programs under three MPIs
 #   make lint      formatting, lints, the width of lines
+#   make miri      tests of shared memory and of the event queue under Miri, which sees every access
 #   make fuzz      the fuzz targets, a short run each; FUZZ_TIMES=100 for a long one
 #   make conformance MPICH_TESTS=DIR MPI4PY_TESTS=DIR
 #                  the suites of MPICH and of mpi4py (one or both), as built for each MPI by who runs this:
@@ -19,15 +20,15 @@ BENCH_OPTIONS ?=
 FUZZ_TIMES ?= 1
 
 # The parts of test-mpi.
-MPI_TESTS := test-figures test-programs test-closed-forms test-replay test-record test-portals test-otf2 test-docs test-python
+MPI_TESTS := test-figures test-programs test-mailbox test-closed-forms test-replay test-record test-portals test-otf2 test-docs test-python
 
-.PHONY: all demo build test test-rust test-mpi $(MPI_TESTS) install-python conformance fuzz lint bench setup setup-demo setup-test setup-bench setup-python clean
+.PHONY: all demo build test test-rust test-mpi $(MPI_TESTS) install-python conformance fuzz miri lint bench setup setup-demo setup-test setup-bench setup-python setup-miri clean
 
 all: build
 
 setup: setup-demo setup-test setup-bench
 
-setup-demo setup-test setup-bench setup-python:
+setup-demo setup-test setup-bench setup-python setup-miri:
 	@scripts/setup.sh $(@:setup-%=%)
 
 # cargo names libraries with underscores; libfabric looks for *-fi.so.
@@ -74,6 +75,10 @@ test-figures: build
 test-programs: build
 	$(PYTHON) tests/run_mpi.py --runner narrows --require debian,openmpi,mpich $(TEST_OPTIONS)
 
+# The same programs on a NIC that does not match.
+test-mailbox: build
+	$(PYTHON) tests/run_mpi.py --runner narrows -n 4 --machine $(CURDIR)/tests/mpi/mailbox.toml -k '^(coll|comm|dtype|halo|neighbor|p2p|rma|spin)' $(TEST_OPTIONS)
+
 test-closed-forms: build
 	$(PYTHON) tests/closed_forms.py
 
@@ -108,6 +113,12 @@ conformance: build
 
 fuzz: setup-test
 	fuzz/run.sh $(FUZZ_TIMES)
+
+# --lib: tests/handover.rs is loom's. Few cases each, for Miri is some thousand times slower. Isolation would keep
+# proptest from its files.
+miri: setup-miri
+	PROPTEST_CASES=4 MIRIFLAGS='-Zmiri-disable-isolation -Zmiri-preemption-rate=0.1' \
+	$(CARGO) +$$(cat scripts/miri-toolchain) miri test --target-dir target/miri -p narrows-channel -p narrows-engine --lib
 
 lint: setup-python
 	$(CARGO) fmt --all --check

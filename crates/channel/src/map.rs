@@ -89,7 +89,13 @@ impl Mapping {
             MappingError::Io(error) => MappingError::Create { bytes, error },
             other => other,
         })?;
-        let header = mapping.base.cast::<Header>();
+        mapping.begin(ranks, settings);
+        Ok((mapping, fd))
+    }
+
+    /// Writes the header of a file that is new.
+    fn begin(&self, ranks: u32, settings: layout::Settings) {
+        let header = self.base.cast::<Header>();
         // SAFETY: the file is zeroed, large enough and not shared with anyone yet.
         unsafe {
             (*header).magic = layout::MAGIC;
@@ -100,7 +106,6 @@ impl Mapping {
             (*header).simulator = std::process::id();
             (*header).settings = settings;
         }
-        Ok((mapping, fd))
     }
 
     /// Maps the file of a running simulator.
@@ -224,5 +229,98 @@ impl<'a> Region<'a> {
     /// Notices in the area, as the simulator says it; never more than the area.
     pub fn notice_bytes(&self) -> usize {
         (self.header().notices.load(Ordering::Relaxed) as usize).min(NOTICE_BYTES)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handover::{Turn, Word, announce, await_given, await_turn, give, hand};
+    use crate::layout::{Settings, state};
+    use crate::record::{CALL_WORDS, Push, Request, Writer, decode_request, each_delivery, encode_call, encode_push};
+    use narrows_portals::{EqId, ProcessId};
+
+    /// What [`Mapping::create`] gives, in memory without a file: Miri has no `memfd_create` and no shared mappings.
+    fn private(ranks: u32) -> Mapping {
+        let bytes = layout::file_bytes(ranks as usize);
+        // SAFETY: a fresh private mapping; the address is the kernel's choice.
+        let base = unsafe {
+            libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
+        };
+        assert_ne!(base, libc::MAP_FAILED);
+        let mapping = Mapping { base: base.cast(), bytes };
+        mapping.begin(ranks, Settings::default());
+        mapping
+    }
+
+    const WINDOWS: u64 = 3;
+
+    /// Hears what the simulator said in the window before, and says something itself.
+    fn run_rank(region: Region<'_>, index: u32) {
+        let (header, file) = (region.header(), region.file());
+        for window in 0..WINDOWS {
+            assert_eq!(await_turn(&header.state, state::PARKED, None), Turn::Mine);
+            // SAFETY: the region is the rank's until it gives it back, and there are no other references in here.
+            let (commands, notices) = unsafe { (region.command_area(), region.notice_area()) };
+            let mut heard = Vec::new();
+            each_delivery(&notices[..region.notice_bytes()], |time, _| heard.push(time)).unwrap();
+            assert_eq!(heard, (0..window).last().into_iter().collect::<Vec<_>>());
+            let mut writer = Writer::new(commands, 0);
+            encode_call(&mut writer, window, EqId(index), &[window; CALL_WORDS], Some(&[index as u8; 40])).unwrap();
+            header.commands.store(writer.used() as u64, Ordering::Relaxed);
+            give(&header.state, &file.running, &file.bell, state::PARKED);
+        }
+    }
+
+    /// What loom proves of the words (`tests/handover.rs`), with the real memory and futexes: Miri sees every access.
+    #[test]
+    fn regions_change_hands_with_what_was_written_in_them() {
+        let mapping = private(2);
+        for rank in 0..2 {
+            mapping.place(rank, 7, ProcessId { nid: 8, pid: rank }, "node007").unwrap();
+            let header = mapping.region(rank).unwrap().header();
+            assert_eq!((header.node, header.ptl_pid, &header.host[..header.host_length as usize]), (7, rank, b"node007".as_slice()));
+            header.state.put(state::PARKED);
+        }
+        assert!(matches!(mapping.region(2), Err(MappingError::NoSuchRank)));
+        std::thread::scope(|scope| {
+            let regions = [0, 1].map(|rank| mapping.region(rank).unwrap());
+            for (rank, region) in regions.into_iter().enumerate() {
+                scope.spawn(move || run_rank(region, rank as u32));
+            }
+            let file = mapping.header();
+            for window in 0..WINDOWS {
+                announce(&file.running, 2);
+                regions.iter().for_each(|region| hand(&region.header().state));
+                while !await_given(&file.running, &file.bell, None) {}
+                for (rank, region) in (0..).zip(&regions) {
+                    // SAFETY: no rank runs, so all regions are the simulator's.
+                    let (commands, notices) = unsafe { (region.command_area(), region.notice_area()) };
+                    let (time, request, used) = decode_request(&commands[..region.command_bytes()]).unwrap();
+                    assert_eq!((time, used), (window, region.command_bytes()));
+                    let payload = Some(vec![rank as u8; 40].into_boxed_slice());
+                    assert_eq!(request, Request::Call { eq: EqId(rank), words: [window; CALL_WORDS], payload });
+                    let mut writer = Writer::new(notices, 0);
+                    encode_push(&mut writer, window, &Push { to: 1 - rank, pid: 1, source: 2, destination: 3, length: 4 }).unwrap();
+                    region.header().notices.store(writer.used() as u64, Ordering::Relaxed);
+                }
+            }
+        });
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no memfd_create and no shared mappings of files")]
+    fn another_process_maps_the_same_file_and_no_other_one() {
+        let (mapping, fd) = Mapping::create(3, Settings { cores: 5, ..Settings::default() }).unwrap();
+        let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+        let other = Mapping::open(Path::new(&path)).unwrap();
+        assert_eq!((other.header().ranks, other.header().settings.cores), (3, 5));
+        mapping.region(2).unwrap().header().clock.store(11, Ordering::Relaxed);
+        assert_eq!(other.region(2).unwrap().sibling(2).unwrap().header().clock.load(Ordering::Relaxed), 11);
+        assert!(matches!(Mapping::open(Path::new("/dev/null")), Err(MappingError::Foreign)));
+        // As long, but of another program.
+        let file = File::from(fd);
+        std::os::unix::fs::FileExt::write_all_at(&file, b"another", 0).unwrap();
+        assert!(matches!(Mapping::open(Path::new(&path)), Err(MappingError::Foreign)));
     }
 }

@@ -16,11 +16,13 @@ use std::path::PathBuf;
   narrows generate fft3d --ranks 512 -o fft.goal
   narrows generate bcast --ranks 342 --steps 100 --bytes 1MB -o bcast.vef
   narrows generate lammps-like --ranks 32768 --steps 20 -o lammps.vef
+  narrows generate lulesh-like --ranks 27 --cells 20 -o lulesh.jsonl
 
 Patterns: halo3d (a periodic 3-D grid, 6 neighbours), fft3d (n^3 ranks, rows exchange in 3 phases), allreduce-loop,
-bcast (from rank 0), lammps-like (the melt benchmark), hpcg-like (104^3 cells per rank, 4 levels). Docs: docs/traces.md.")]
+bcast (from rank 0), lammps-like (the melt benchmark), hpcg-like (104^3 cells per rank, 4 levels), lulesh-like (n^3
+ranks, 30^3 elements each, 26 neighbours). Docs: docs/traces.md.")]
 pub struct GenerateArgs {
-    /// halo3d, fft3d, allreduce-loop, bcast, lammps-like or hpcg-like
+    /// halo3d, fft3d, allreduce-loop, bcast, lammps-like, hpcg-like or lulesh-like
     #[arg(value_parser = pattern)]
     pattern: Pattern,
     /// Number of ranks
@@ -32,6 +34,9 @@ pub struct GenerateArgs {
     /// Size of a message (halo3d), a rank's part (fft3d) or the collective [default: the pattern's]
     #[arg(long, value_name = "SIZE")]
     bytes: Option<Bytes>,
+    /// Cells of a rank in each direction (hpcg-like, lulesh-like) [default: the pattern's]
+    #[arg(long, value_name = "N")]
+    cells: Option<u32>,
     /// Computing of a rank per step, such as 100us [default: the pattern's]
     #[arg(long, value_name = "TIME")]
     compute: Option<SimTime>,
@@ -57,6 +62,7 @@ pub fn run(args: GenerateArgs) -> Result<u8, Failure> {
         ranks: args.ranks,
         steps: args.steps.unwrap_or(args.pattern.steps()),
         bytes: args.bytes.map(|bytes| bytes.0),
+        cells: args.cells,
         compute: args.compute,
     };
     // Ranks are alike: what the first one does says how much there is.

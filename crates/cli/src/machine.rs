@@ -109,7 +109,7 @@ fn list(form: Form) -> Result<u8, Failure> {
             ("nodes", Column::Integer(machines.iter().map(|machine| i64::from(machine.node.count)).collect())),
             ("cores", Column::Integer(machines.iter().map(|machine| i64::from(machine.node.cores)).collect())),
             ("nic", column(&|machine| machine.nic.kind.name().to_owned())),
-            ("topology", column(&|machine| machine.topology.kind().name().to_owned())),
+            ("topology", column(&|machine| machine.topology.kind.name().to_owned())),
             ("host_link", column(&|machine| machine.link.host.bandwidth.to_string())),
         ])
     };
@@ -151,7 +151,7 @@ fn summary(machine: &Machine) -> String {
         machine.node.count,
         machine.node.cores,
         machine.nic.kind.name(),
-        machine.topology.kind().name(),
+        machine.topology.kind.name(),
         machine.link.host.bandwidth
     )
 }

@@ -59,6 +59,8 @@ fn mistakes_are_listed_with_their_lines() {
     assert!(text.contains("a.vef:3: expected bytes") && text.contains("a.vef:4: expected the destination task"), "{text}");
     assert!(text.ends_with("a.vef: 2 mistakes\n"), "{text}");
     assert!(bad(folder, &["generate", "fft3d", "--ranks", "10", "-o", "b.vef"]).contains("such as 8 or 27"));
+    assert!(bad(folder, &["generate", "lulesh-like", "--ranks", "10", "-o", "b.vef"]).contains("such as 8 or 27"));
+    assert!(bad(folder, &["generate", "halo3d", "--ranks", "10", "--cells", "8", "-o", "b.vef"]).contains("no cells to choose"));
     assert!(bad(folder, &["generate", "halo3d", "--ranks", "10", "-o", "b.txt"]).contains("--to FORMAT"));
 }
 

@@ -65,3 +65,34 @@ impl<T> Slab<T> {
         self.items.get_mut(slot as usize)?.as_mut()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    proptest! {
+        /// Against a map: true inserts, false removes the place with the lowest number from `number` on.
+        #[test]
+        fn holds_what_was_put_in_and_not_taken_out(steps in prop::collection::vec((any::<bool>(), 0u32..20), 0..100)) {
+            let mut slab = Slab::default();
+            let mut expected = BTreeMap::new();
+            let mut most = 0;
+            for (time, (insert, number)) in steps.into_iter().enumerate() {
+                if insert {
+                    let place = slab.insert(time);
+                    prop_assert_eq!(expected.insert(place, time), None, "a place that was free");
+                } else {
+                    let place = expected.range(number..).next().map_or(number, |(place, _)| *place);
+                    prop_assert_eq!(slab.remove(place), expected.remove(&place));
+                    prop_assert_eq!(slab.get_mut(place), None);
+                }
+                most = most.max(expected.len());
+                prop_assert!(expected.keys().all(|place| (*place as usize) < most), "free places are given again first");
+            }
+            prop_assert!(slab.iter().eq(expected.values()));
+            prop_assert!(expected.iter().all(|(place, item)| slab.at(*place) == item));
+        }
+    }
+}

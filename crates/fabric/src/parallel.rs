@@ -45,15 +45,15 @@
 //! ```
 
 use crate::config::{ConfigError, FlowControl, NetworkConfig};
+use crate::flow::FlowNetwork;
+use crate::loggp::LogGpNetwork;
 use crate::packet::AuditError;
 use crate::packet::layout::Layout;
 use crate::packet::region::{Effects, Note, Region};
 use crate::packet::state::{NEVER, Packet};
-use crate::timing::{Costs, Timer};
-use crate::whole::Whole;
-use crate::{
-    Arrival, EventKind, Forwarding, Network, NetworkKind, Observer, PacketArrival, Statistics, Transfer, TransferId, Tree, TreeError,
-};
+use crate::timing::{Costs, Timer, ZeroLoad};
+use crate::whole::{Network, Whole};
+use crate::{Arrival, EventKind, Forwarding, NetworkKind, Observer, PacketArrival, Statistics, Transfer, TransferId, Tree, TreeError};
 use narrows_engine::{CalendarQueue, Digest};
 use narrows_topology::Topology;
 use narrows_units::SimTime;
@@ -94,6 +94,8 @@ pub trait Agent: Observer + Send + Sized {
 /// What an [`Agent`] asks for, until it is done.
 #[derive(Debug)]
 struct Wishes<E, L> {
+    /// Any at all.
+    any: bool,
     starts: Vec<Transfer>,
     copied: Vec<(Arc<Tree>, Transfer)>,
     /// Time, host, order and what.
@@ -103,12 +105,7 @@ struct Wishes<E, L> {
 }
 
 impl<E, L> Wishes<E, L> {
-    const NONE: Wishes<E, L> = Wishes { starts: Vec::new(), copied: Vec::new(), timers: Vec::new(), letters: Vec::new() };
-
-    #[inline]
-    fn is_empty(&self) -> bool {
-        self.starts.is_empty() && self.timers.is_empty() && self.letters.is_empty() && self.copied.is_empty()
-    }
+    const NONE: Wishes<E, L> = Wishes { any: false, starts: Vec::new(), copied: Vec::new(), timers: Vec::new(), letters: Vec::new() };
 }
 
 /// What an [`Agent`] can do.
@@ -129,6 +126,7 @@ impl<E, L> Context<'_, E, L> {
     /// flight.
     #[inline]
     pub fn start(&mut self, transfer: Transfer) {
+        self.wishes.any = true;
         self.wishes.starts.push(transfer);
     }
 
@@ -136,6 +134,7 @@ impl<E, L> Context<'_, E, L> {
     /// is below 2^31. It arrives at every target, under this number. Where there are several regions there is no
     /// [`Context::tree`].
     pub fn multicast(&mut self, tree: &Arc<Tree>, transfer: Transfer) {
+        self.wishes.any = true;
         self.wishes.copied.push((Arc::clone(tree), transfer));
     }
 
@@ -150,7 +149,7 @@ impl<E, L> Context<'_, E, L> {
                 region.check_multicast()?;
                 Ok(Tree::new(region.topology(), source, targets))
             }
-            Model::Whole(whole) => whole.network.tree(source, targets),
+            Model::Whole(whole) => Ok(Tree::new(whole.network.topology(), source, targets)),
         }
     }
 
@@ -158,6 +157,7 @@ impl<E, L> Context<'_, E, L> {
     /// both in common.
     #[inline]
     pub fn timer(&mut self, at: SimTime, host: u32, order: u32, event: E) {
+        self.wishes.any = true;
         self.wishes.timers.push((at.as_ps().max(self.now), host, order, event));
     }
 
@@ -166,6 +166,7 @@ impl<E, L> Context<'_, E, L> {
     /// of the way there; [`SimTime::MAX`] where nothing does.
     #[inline]
     pub fn post(&mut self, host: u32, effect: SimTime, letter: L) {
+        self.wishes.any = true;
         self.wishes.letters.push((host, effect.as_ps(), letter));
     }
 
@@ -236,7 +237,7 @@ const PLACE_BITS: u32 = 28;
 /// Kind, place and payload of a key.
 #[inline]
 fn parts(key: u64) -> (EventKind, u32, u32) {
-    let kind = EventKind::ALL[(key >> (32 + PLACE_BITS)) as usize];
+    let kind = EventKind::of_bits(key >> (32 + PLACE_BITS));
     (kind, (key >> 32) as u32 & ((1 << PLACE_BITS) - 1), key as u32)
 }
 
@@ -244,6 +245,14 @@ fn parts(key: u64) -> (EventKind, u32, u32) {
 const AHEAD: [usize; 3] = [8, 5, 2];
 
 impl<A: Agent> Desk<A> {
+    #[inline]
+    fn prefetch<const STEP: u32>(&self, region: &Region) {
+        if let Some(key) = self.queue.ahead(AHEAD[STEP as usize]) {
+            let (kind, place, payload) = parts(key);
+            region.prefetch::<STEP>(kind, place, payload);
+        }
+    }
+
     #[inline]
     fn insert(&mut self, at: u64, kind: EventKind, place: u32, payload: u32, event: A::Event) {
         self.queue.insert(at, (kind as u64) << (32 + PLACE_BITS) | u64::from(place) << 32 | u64::from(payload), event);
@@ -368,14 +377,16 @@ impl<A: Agent> Part<A> {
     }
 
     /// The next event.
-    #[inline]
+    #[inline(always)]
     fn step(&mut self) {
         let Some((at, key, event)) = self.desk.queue.pop() else { return };
         self.now = at;
         self.events += 1;
-        self.prefetch::<0>();
-        self.prefetch::<1>();
-        self.prefetch::<2>();
+        if let Model::Packet(region) = &self.model {
+            self.desk.prefetch::<0>(region);
+            self.desk.prefetch::<1>(region);
+            self.desk.prefetch::<2>(region);
+        }
         let (kind, place, payload) = parts(key);
         match (kind, &mut self.model) {
             (EventKind::Timer, _) => self.tell(|agent, context| agent.timer(place, payload, event, context)),
@@ -387,25 +398,21 @@ impl<A: Agent> Part<A> {
     }
 
     #[inline]
-    fn prefetch<const STEP: u32>(&self) {
-        if let Some(key) = self.desk.queue.ahead(AHEAD[STEP as usize])
-            && let Model::Packet(region) = &self.model
-        {
-            let (kind, place, payload) = parts(key);
-            region.prefetch::<STEP>(kind, place, payload);
-        }
-    }
-
-    #[inline]
     fn tell<R>(&mut self, what: impl FnOnce(&mut A, &mut Context<'_, A::Event, A::Letter>) -> R) -> R {
         let Part { model, desk, wishes, now, .. } = self;
         what(&mut desk.agent, &mut Context { now: *now, model, wishes })
     }
 
     /// Tells the agent and does what it says until both are quiet.
-    #[inline]
+    #[inline(always)]
     fn settle(&mut self) {
-        while !(self.desk.told.is_empty() && self.wishes.is_empty()) {
+        if self.wishes.any || !self.desk.told.is_empty() {
+            self.settle_all();
+        }
+    }
+
+    fn settle_all(&mut self) {
+        while self.wishes.any || !self.desk.told.is_empty() {
             self.settle_once();
         }
     }
@@ -429,6 +436,7 @@ impl<A: Agent> Part<A> {
         if self.desk.told.is_empty() {
             self.desk.told = told;
         }
+        self.wishes.any = false;
         for (at, host, order, event) in self.wishes.timers.drain(..) {
             self.desk.insert(at, EventKind::Timer, host, order, event);
         }
@@ -622,7 +630,12 @@ impl<A: Agent> Fabric<A> {
                 };
                 let model = match config.kind {
                     NetworkKind::Packet => Model::Packet(Box::new(Region::new(number, config, Arc::clone(&layout), routing.clone()))),
-                    _ => Model::Whole(Box::new(Whole::new(Network::new(config, layout.topology.clone())?))),
+                    NetworkKind::Flow => {
+                        Model::Whole(Box::new(Whole::new(Network::Flow(Box::new(FlowNetwork::new(config, layout.topology.clone())?)))))
+                    }
+                    NetworkKind::LogGp => {
+                        Model::Whole(Box::new(Whole::new(Network::LogGp(Box::new(LogGpNetwork::new(config, layout.topology.clone())?)))))
+                    }
                 };
                 Ok(Mutex::new(Part {
                     model,
@@ -716,10 +729,11 @@ impl<A: Agent> Fabric<A> {
         SimTime(part.now)
     }
 
-    /// Does something with the agent of a region, at the time of its last event.
+    /// Does something with the agent of a region, at the time of its last event, or that which has been reached.
     #[inline]
     pub fn act<R>(&mut self, region: u32, what: impl FnOnce(&mut A, &mut Context<'_, A::Event, A::Letter>) -> R) -> R {
         let part = inner(&mut self.parts[region as usize]);
+        part.now = part.now.max(self.now);
         let result = part.tell(what);
         part.settle();
         result
@@ -766,7 +780,9 @@ impl<A: Agent> Fabric<A> {
     pub fn timer(&mut self, at: SimTime, host: u32, order: u32, event: A::Event) {
         let at = at.as_ps().max(self.now);
         let region = self.layout.hosts[host as usize].0;
-        inner(&mut self.parts[region as usize]).wishes.timers.push((at, host, order, event));
+        let wishes = &mut inner(&mut self.parts[region as usize]).wishes;
+        wishes.any = true;
+        wishes.timers.push((at, host, order, event));
     }
 
     /// The time that [`Fabric::run_until`] has reached.
@@ -793,6 +809,23 @@ impl<A: Agent> Fabric<A> {
     /// What went over the network so far.
     pub fn statistics(&self) -> Statistics {
         self.parts.iter().fold(Statistics::default(), |sum, part| sum + lock(part).model.statistics())
+    }
+
+    /// When `transfer` is read from memory, at its target with its header, and there with all of it, if it starts at
+    /// time zero on an empty network.
+    pub fn zero_load(&self, transfer: &Transfer) -> ZeroLoad {
+        match &lock(&self.parts[0]).model {
+            Model::Packet(region) => region.costs().zero_load(region.topology(), transfer),
+            Model::Whole(whole) => whole.network.zero_load(transfer),
+        }
+    }
+
+    /// Of the flow network: number of every flow under way, and bytes per second since the last solve; sorted.
+    pub fn flow_rates(&self) -> Vec<(TransferId, u64)> {
+        match &lock(&self.parts[0]).model {
+            Model::Packet(_) => Vec::new(),
+            Model::Whole(whole) => whole.flow_rates(),
+        }
     }
 
     /// Events handled so far; depends on the regions.

@@ -176,7 +176,7 @@ fn run(scenario: &str, ranks: u32) -> Report {
         mapping.place(rank as u32, rank as u32, id, &format!("node{rank}")).unwrap();
     }
     let topology = FatTree::one_switch(ranks).unwrap().build();
-    let setup = Setup { network: &NetworkConfig::default(), topology, nic: NicConfig::bxi_v2(), places: &ids };
+    let setup = Setup { network: &NetworkConfig::default(), topology, nic: NicConfig::bxi_v2().into(), places: &ids };
     let world = narrows_live::world(setup, &mapping).unwrap();
     let script = "n=$1; exe=$2; i=0; while [ $i -lt $n ]; do NARROWS_RANK=$i \"$exe\" --exact rank_main --nocapture >/dev/null & i=$((i+1)); done; wait";
     let mut launcher = std::process::Command::new("sh");

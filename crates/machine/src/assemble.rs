@@ -1,16 +1,14 @@
 //! The resolved machine as the configurations of the models.
 
-use crate::model::{self, Link, Machine, NetworkKind, PathOr, PcieDetail, Rendezvous, SwitchOr, Topology, TopologyKind, Transmit};
+use crate::model::{self, Link, Machine, NetworkKind, NicKind, PathOr, PcieDetail, Rendezvous, SwitchOr, Transmit};
 use narrows_fabric::{
     Arbitration, Derived, FlowConfig, FlowControl, Forwarding, IntraNodeConfig, LinkConfig, LogGpConfig, NetworkConfig, PauseConfig,
     Queueing,
 };
 use narrows_message::MessageConfig;
-use narrows_nic::NicConfig;
-use narrows_topology::{
-    Dragonfly, DragonflyPlus, DragonflyPlusParameters, FailedLink, FailureError, FatTree, HyperX, Shape, TopologyError, Torus,
-    TorusParameters,
-};
+use narrows_nic::{AnyConfig, MailboxConfig, NicConfig};
+use narrows_topology::{FailedLink, FailureError, TopologyError};
+use narrows_units::Bytes;
 
 /// Compute and service, request and response: BXI's four (facts.md 4.3).
 pub(crate) const VIRTUAL_NETWORKS: u8 = 4;
@@ -21,10 +19,7 @@ impl Machine {
     /// # Errors
     /// None for a machine that came from a file: reading it has tried.
     pub fn topology(&self) -> Result<narrows_topology::Topology, TopologyError> {
-        let whole = match &self.topology {
-            Topology::File { path, text } => narrows_topology::graph_file::parse(path, text, Some(self.node.count))?,
-            rule => self.shape(rule)?.build().expect("a rule makes a graph"),
-        };
+        let whole = self.topology.build(self.node.count, self.switch.radix)?;
         let links = self.failed.links.iter().map(|text| failed_link(text)).collect::<Result<Vec<_>, _>>()?;
         Ok(whole.with_failures(&links, &self.failed.switches)?)
     }
@@ -55,7 +50,8 @@ impl Machine {
             },
             switch_latency: self.switch.latency,
             pcie_rate: self.node.pcie.data_bandwidth,
-            pcie_packet: self.nic.dma_first_packet,
+            // A NIC without DMA has none.
+            pcie_packet: self.nic.dma_first_packet.max(Bytes(1)),
             mtu: network.mtu,
             header: network.header,
             virtual_networks: VIRTUAL_NETWORKS,
@@ -115,53 +111,10 @@ impl Machine {
         missing.map(warning).into_iter().collect()
     }
 
-    /// The numbers of the topology, checked.
-    fn shape(&self, rule: &Topology) -> Result<Shape, TopologyError> {
-        let nodes = self.node.count;
-        Ok(match rule {
-            Topology::SingleSwitch => Shape::FatTree(FatTree::one_switch(nodes)?),
-            Topology::KAryNTree { k, n } => Shape::FatTree(FatTree::k_ary_n_tree(*k, *n)?.with_hosts(nodes)?),
-            Topology::Pgft { children, parents, parallel } => {
-                Shape::FatTree(FatTree::pgft(children, parents, parallel)?.with_hosts(nodes)?)
-            }
-            Topology::FatTree => Shape::FatTree(FatTree::smallest_full_bisection(nodes, self.switch.radix)?),
-            Topology::Dragonfly { p, a, h, g, arrangement } => {
-                Shape::Dragonfly(Dragonfly::new([*p, *a, *h, *g], *arrangement, Some(nodes))?)
-            }
-            Topology::Torus { kind, lengths, board, hosts_per_switch, cables } => Shape::Torus(Torus::new(TorusParameters {
-                lengths: lengths.clone(),
-                wrap: *kind != TopologyKind::Mesh,
-                board: *board,
-                hosts_per_switch: *hosts_per_switch,
-                cables: *cables,
-                hosts: Some(nodes),
-            })?),
-            Topology::SpineLeaf { leaves, spines, hosts_per_switch, cables } => {
-                Shape::FatTree(FatTree::pgft(&[*hosts_per_switch, *leaves], &[1, *spines], &[1, *cables])?.with_hosts(nodes)?)
-            }
-            Topology::DragonflyPlus { g, leaves, spines, hosts_per_switch, h, cables, arrangement } => {
-                Shape::DragonflyPlus(DragonflyPlus::new(DragonflyPlusParameters {
-                    groups: *g,
-                    leaves: *leaves,
-                    spines: *spines,
-                    hosts_per_leaf: *hosts_per_switch,
-                    global_links: *h,
-                    cables: *cables,
-                    arrangement: *arrangement,
-                    hosts: Some(nodes),
-                })?)
-            }
-            Topology::HyperX { lengths, hosts_per_switch, cables } => {
-                Shape::HyperX(HyperX::new(lengths, *hosts_per_switch, *cables, Some(nodes))?)
-            }
-            Topology::File { .. } => unreachable!("a graph from a file has no rule"),
-        })
-    }
-
     /// For the NICs.
-    pub fn nic_config(&self) -> NicConfig {
+    pub fn nic_config(&self) -> AnyConfig {
         let (nic, pcie) = (&self.nic, &self.node.pcie);
-        NicConfig {
+        let portals = NicConfig {
             pcie_latency: pcie.latency,
             pcie_rate: pcie.bandwidth,
             command_size: nic.command_size,
@@ -195,6 +148,10 @@ impl Machine {
             max_outstanding: nic.max_outstanding,
             max_in_flight_to_node: nic.max_in_flight_to_node,
             max_in_flight_to_process: nic.max_in_flight_to_process,
+        };
+        match nic.kind {
+            NicKind::BxiV2 | NicKind::BxiV3 | NicKind::IbHca => AnyConfig::Portals(portals),
+            NicKind::Mailbox => AnyConfig::Mailbox(portals, MailboxConfig { rate: pcie.data_bandwidth, header_size: nic.command_size }),
         }
     }
 

@@ -5,6 +5,7 @@
 use crate::host::HostPattern;
 use crate::model::*;
 use crate::quantity;
+use crate::wiring::{self, Topology, TopologyKind};
 use narrows_portals::NiLimits;
 use narrows_units::{ByteRate, Bytes, SimTime};
 use std::borrow::Cow;
@@ -16,24 +17,6 @@ use std::sync::OnceLock;
 pub(crate) struct Draft {
     pub machine: Machine,
     pub base: String,
-    pub topology: TopologyKind,
-    pub k: u32,
-    pub n: u32,
-    pub children: Vec<u32>,
-    pub parents: Vec<u32>,
-    pub parallel: Vec<u32>,
-    pub p: u32,
-    pub a: u32,
-    pub h: u32,
-    pub g: u32,
-    pub arrangement: Arrangement,
-    pub lengths: Vec<u32>,
-    pub board: u32,
-    pub hosts_per_switch: u32,
-    pub cables: u32,
-    pub leaves: u32,
-    pub spines: u32,
-    pub path: String,
 }
 
 /// A place for a value, with the limits that a value has to keep.
@@ -63,8 +46,35 @@ pub(crate) struct Key<'a> {
     pub doc: &'static str,
     /// As a file would give it, strings with their quotes.
     pub default: Option<Cow<'static, str>>,
-    /// The values of `topology.kind` that have this key; none: all.
-    pub only: &'static [TopologyKind],
+    pub only: Only,
+}
+
+/// Which machines have a key.
+#[derive(Clone, Debug)]
+pub(crate) enum Only {
+    All,
+    /// Those with one of these values of `topology.kind`.
+    Topology(Vec<TopologyKind>),
+    /// ... of `nic.kind`.
+    Nic(&'static [NicKind]),
+}
+
+/// What decides which keys a machine has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kinds {
+    pub topology: TopologyKind,
+    pub nic: NicKind,
+}
+
+impl Only {
+    /// The key that decides, and its values that have the key.
+    pub(crate) fn owners(&self) -> Option<(&'static str, Vec<&'static str>)> {
+        match self {
+            Only::All => None,
+            Only::Topology(kinds) => Some(("topology.kind", kinds.iter().map(|kind| kind.name()).collect())),
+            Only::Nic(kinds) => Some(("nic.kind", kinds.iter().map(|kind| kind.name()).collect())),
+        }
+    }
 }
 
 impl Key<'_> {
@@ -73,14 +83,18 @@ impl Key<'_> {
         self
     }
 
-    fn only(mut self, kinds: &'static [TopologyKind]) -> Self {
-        self.only = kinds;
+    fn of_nics(mut self, kinds: &'static [NicKind]) -> Self {
+        self.only = Only::Nic(kinds);
         self
     }
 
-    /// Whether a topology of this kind has the key.
-    pub(crate) fn applies_to(&self, kind: TopologyKind) -> bool {
-        self.only.is_empty() || self.only.contains(&kind)
+    /// Whether a machine of these kinds has the key.
+    pub(crate) fn applies_to(&self, kinds: Kinds) -> bool {
+        match &self.only {
+            Only::All => true,
+            Only::Topology(having) => having.contains(&kinds.topology),
+            Only::Nic(having) => having.contains(&kinds.nic),
+        }
     }
 
     /// The section of this key.
@@ -108,7 +122,11 @@ pub(crate) const PACKET_MAX: Bytes = Bytes(1 << 30);
 pub(crate) const NODES_MAX: u32 = 1 << 20;
 
 fn key<'a>(path: &'static str, field: Field<'a>, doc: &'static str) -> Key<'a> {
-    Key { path, field, doc, default: None, only: &[] }
+    let only = match wiring::owners(path) {
+        kinds if kinds.is_empty() => Only::All,
+        kinds => Only::Topology(kinds),
+    };
+    Key { path, field, doc, default: None, only }
 }
 
 fn time<'a>(path: &'static str, field: &'a mut SimTime, doc: &'static str) -> Key<'a> {
@@ -138,8 +156,9 @@ fn quoted(value: Bytes) -> String {
 /// has the source of each); the others are our own choices, explained in that file too.
 #[rustfmt::skip]
 pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
-    let Draft { machine: m, base, topology, k, n, children, parents, parallel, p, a, h, g, arrangement, lengths, board, hosts_per_switch, cables, leaves, spines, path } = draft;
-    use TopologyKind::{Dragonfly, DragonflyPlus, ExaNest, File, HyperX, KAryNTree, Mesh, Pgft, SpineLeaf, Torus};
+    let Draft { machine: m, base } = draft;
+    let Topology { kind, k, n, children, parents, parallel, p, a, h, g, arrangement, lengths, board, hosts_per_switch, cables, leaves, spines, path, text: _ } = &mut m.topology;
+    const MATCHING: &[NicKind] = NicKind::MATCHING;
     vec![
         key("machine.name", Field::Text(&mut m.name), "Short name, for reports: one line"),
         key("machine.description", Field::Text(&mut m.description), "One line on what it stands for").default("\"\""),
@@ -158,33 +177,33 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         time("node.intra.latency", &mut m.node.intra.latency, "Between two ranks of one node: NIC out to NIC in"),
         rate("node.intra.bandwidth", &mut m.node.intra.bandwidth, "Between ranks of one node, shared by all of them"),
 
-        key("nic.kind", Field::Choice(&mut m.nic.kind), "Which NIC the constants of this section stand for; the defaults are those of `bxi-v2`").default("\"bxi-v2\""),
+        key("nic.kind", Field::Choice(&mut m.nic.kind), "Which NIC this is: one that matches, as those of BXI do (the name says whose constants these are; the defaults are those of `bxi-v2`), or a `mailbox`, which stores and forwards, below Portals in software").default("\"bxi-v2\""),
         size("nic.command_size", &mut m.nic.command_size, 1, "One command").default("\"64 B\""),
         size("nic.event_size", &mut m.nic.event_size, 1, "One full event").default("\"96 B\""),
         size("nic.count_size", &mut m.nic.count_size, 1, "One update of a counting event").default("\"16 B\""),
-        size("nic.ack_size", &mut m.nic.ack_size, 0, "An acknowledgement on the wire").default("\"32 B\""),
-        size("nic.inline_limit", &mut m.nic.inline_limit, 0, "Payload inside the command").default("\"8 B\""),
-        size("nic.pio_limit", &mut m.nic.pio_limit, 0, "Payload that the CPU writes behind the command, of volatile memory descriptors").default("\"408 B\""),
-        size("nic.match_bits_size", &mut m.nic.match_bits_size, 0, "Both limits are so much higher on interfaces without matching").default("\"8 B\""),
-        size("nic.buffered_limit", &mut m.nic.buffered_limit, 0, "Puts up to here are copied into the NIC: SEND at once").default("\"64 B\""),
-        time("nic.dma_latency", &mut m.nic.dma_latency, "DMA read: constant part before its first packet").default("\"200 ns\""),
-        size("nic.dma_first_packet", &mut m.nic.dma_first_packet, 1, "Packets over PCIe: a message goes on to the network when so much of it was read, and into memory when so much has come").default("\"512 B\""),
-        key("nic.transmit", Field::Choice(&mut m.nic.transmit), "Messages that a NIC reads out of memory: their packets take turns, one leaves behind the other, or one is read when the other has left (packets only take turns elsewhere than under `--network packet`)").default("\"in-order\""),
-        time("nic.put_occupancy", &mut m.nic.put_occupancy, "The initiator's NIC is busy per put").default("\"10 ns\""),
-        time("nic.get_occupancy", &mut m.nic.get_occupancy, "... per get request").default("\"10 ns\""),
-        time("nic.response_occupancy", &mut m.nic.response_occupancy, "... per response").default("\"10 ns\""),
-        time("nic.ack_occupancy", &mut m.nic.ack_occupancy, "... per acknowledgement").default("\"10 ns\""),
+        size("nic.ack_size", &mut m.nic.ack_size, 0, "An acknowledgement on the wire").default("\"32 B\"").of_nics(MATCHING),
+        size("nic.inline_limit", &mut m.nic.inline_limit, 0, "Payload inside the command").default("\"8 B\"").of_nics(MATCHING),
+        size("nic.pio_limit", &mut m.nic.pio_limit, 0, "Payload that the CPU writes behind the command, of volatile memory descriptors").default("\"408 B\"").of_nics(MATCHING),
+        size("nic.match_bits_size", &mut m.nic.match_bits_size, 0, "Both limits are so much higher on interfaces without matching").default("\"8 B\"").of_nics(MATCHING),
+        size("nic.buffered_limit", &mut m.nic.buffered_limit, 0, "Puts up to here are copied into the NIC: SEND at once").default("\"64 B\"").of_nics(MATCHING),
+        time("nic.dma_latency", &mut m.nic.dma_latency, "DMA read: constant part before its first packet").default("\"200 ns\"").of_nics(MATCHING),
+        size("nic.dma_first_packet", &mut m.nic.dma_first_packet, 1, "Packets over PCIe: a message goes on to the network when so much of it was read, and into memory when so much has come").default("\"512 B\"").of_nics(MATCHING),
+        key("nic.transmit", Field::Choice(&mut m.nic.transmit), "Messages that a NIC reads out of memory: their packets take turns, one leaves behind the other, or one is read when the other has left (packets only take turns elsewhere than under `--network packet`)").default("\"in-order\"").of_nics(MATCHING),
+        time("nic.put_occupancy", &mut m.nic.put_occupancy, "The initiator's NIC is busy per put").default("\"10 ns\"").of_nics(MATCHING),
+        time("nic.get_occupancy", &mut m.nic.get_occupancy, "... per get request").default("\"10 ns\"").of_nics(MATCHING),
+        time("nic.response_occupancy", &mut m.nic.response_occupancy, "... per response").default("\"10 ns\"").of_nics(MATCHING),
+        time("nic.ack_occupancy", &mut m.nic.ack_occupancy, "... per acknowledgement").default("\"10 ns\"").of_nics(MATCHING),
         time("nic.match_base", &mut m.nic.match_base, "Matching a message: constant part").default("\"0 ns\""),
         time("nic.match_per_entry", &mut m.nic.match_per_entry, "Matching a message: per list entry visited").default("\"2 ns\""),
         count("nic.max_unexpected_headers", &mut m.nic.limits.max_unexpected_headers, 1, 1 << 24, "Unexpected headers per process").default(NIC.max_unexpected_headers.to_string()),
         count("nic.max_entries", &mut m.nic.limits.max_entries, 1, 1 << 24, "Matching entries per process").default(NIC.max_entries.to_string()),
-        count("nic.max_outstanding", &mut m.nic.max_outstanding, 1, 1 << 24, "Messages of a NIC that may wait for their end-to-end acknowledgement").default("8192"),
-        count("nic.max_in_flight_to_node", &mut m.nic.max_in_flight_to_node, 0, 1 << 24, "Of these, those to one node; 0: no limit").default("0"),
-        count("nic.max_in_flight_to_process", &mut m.nic.max_in_flight_to_process, 0, 1 << 24, "Of these, those from one process to another; 0: no limit").default("0"),
+        count("nic.max_outstanding", &mut m.nic.max_outstanding, 1, 1 << 24, "Messages of a NIC that may wait for their end-to-end acknowledgement").default("8192").of_nics(MATCHING),
+        count("nic.max_in_flight_to_node", &mut m.nic.max_in_flight_to_node, 0, 1 << 24, "Of these, those to one node; 0: no limit").default("0").of_nics(MATCHING),
+        count("nic.max_in_flight_to_process", &mut m.nic.max_in_flight_to_process, 0, 1 << 24, "Of these, those from one process to another; 0: no limit").default("0").of_nics(MATCHING),
         key("nic.retry_interval", Field::Time(&mut m.nic.retry_interval, SimTime(1)), "Pause before a refused message is sent again").default("\"2 us\""),
         time("nic.trigger_time", &mut m.nic.trigger_time, "A triggered operation: from its counting event to its start").default("\"20 ns\""),
-        time("nic.atomic_occupancy", &mut m.nic.atomic_occupancy, "The atomic unit begins one operation in this time").default("\"10 ns\""),
-        key("nic.quick_ack", Field::Flag(&mut m.nic.quick_ack), "Acknowledgements load neither NIC nor network: fewer events, less exact").default("false"),
+        time("nic.atomic_occupancy", &mut m.nic.atomic_occupancy, "The atomic unit begins one operation in this time").default("\"10 ns\"").of_nics(MATCHING),
+        key("nic.quick_ack", Field::Flag(&mut m.nic.quick_ack), "Acknowledgements load neither NIC nor network: fewer events, less exact").default("false").of_nics(MATCHING),
         count("nic.max_mds", &mut m.nic.limits.max_mds, 1, 1 << 20, "Memory descriptors of a network interface").default(NIC.max_mds.to_string()),
         count("nic.max_cts", &mut m.nic.limits.max_cts, 1, 1 << 15, "Counting events of a network interface").default(NIC.max_cts.to_string()),
         count("nic.max_eqs", &mut m.nic.limits.max_eqs, 1, 1 << 15, "Event queues of a network interface").default(NIC.max_eqs.to_string()),
@@ -195,7 +214,7 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         size("nic.max_fetch_atomic_size", &mut m.nic.limits.max_fetch_atomic_size, 32, "Longest fetching atomic or swap").default(quoted(NIC.max_fetch_atomic_size)),
         size("nic.max_waw_ordered_size", &mut m.nic.limits.max_waw_ordered_size, 0, "Longest operations whose writes after writes are in order, and said to be so").default(quoted(NIC.max_waw_ordered_size)),
         size("nic.max_war_ordered_size", &mut m.nic.limits.max_war_ordered_size, 0, "Writes after reads are not ordered: `\"0 B\"`, and nothing else").default(quoted(NIC.max_war_ordered_size)),
-        key("nic.pcie.detail", Field::Choice(&mut m.nic.pcie_detail), "Commands and events share the bandwidth of PCIe, or only have its latency").default("\"full\""),
+        key("nic.pcie.detail", Field::Choice(&mut m.nic.pcie_detail), "Commands and events share the bandwidth of PCIe, or only have its latency").default("\"full\"").of_nics(MATCHING),
 
         key("network.kind", Field::Choice(&mut m.network.kind), "The model, unless `--network` says otherwise").default("\"packet\""),
         size("network.mtu", &mut m.network.mtu, 1, "Most payload of one packet"),
@@ -237,24 +256,24 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         key("switch.weights", Field::Counts(&mut m.switch.weights), "Of the virtual networks 0 to 3 (compute request and response, service request and response), with weighted arbitration; 1 for those not listed").default("[]"),
         key("switch.strict_priority", Field::Indices(&mut m.switch.strict_priority), "Virtual networks, 0 to 3, that come before all others").default("[]"),
 
-        key("topology.kind", Field::Choice(topology), "The wiring. `fat-tree`: the smallest one of full bisection for `node.count`"),
-        count("topology.k", k, 1, 1 << 15, "Links down, and up, of a switch").only(&[KAryNTree]),
-        count("topology.n", n, 1, 8, "Levels of switches").only(&[KAryNTree]),
-        key("topology.children", Field::Counts(children), "m: children of a switch, per level from the hosts up").only(&[Pgft]),
-        key("topology.parents", Field::Counts(parents), "w: parents of each child, per level from the hosts up").only(&[Pgft]),
-        key("topology.parallel", Field::Counts(parallel), "p: cables between a child and each parent, per level").only(&[Pgft]),
-        count("topology.p", p, 1, 1 << 15, "Hosts per router").only(&[Dragonfly]),
-        count("topology.a", a, 1, 1 << 15, "Routers per group").only(&[Dragonfly]),
-        count("topology.h", h, 1, 1 << 15, "Global links per router (dragonfly-plus: per spine)").only(&[Dragonfly, DragonflyPlus]),
-        count("topology.g", g, 1, 1 << 20, "Groups").only(&[Dragonfly, DragonflyPlus]),
-        key("topology.arrangement", Field::Choice(arrangement), "The group that global port d of group i leads to: i + d + 1, i - d - 1, or d (d + 1 from i on)").default("\"consecutive\"").only(&[Dragonfly, DragonflyPlus]),
-        key("topology.lengths", Field::Counts(lengths), "Switches (exanest: boards) along each dimension").only(&[Torus, Mesh, ExaNest, HyperX]),
-        count("topology.board", board, 1, 1 << 10, "Switches of a board, cabled to each other; the first one has its torus links").default("4").only(&[ExaNest]),
-        count("topology.hosts_per_switch", hosts_per_switch, 1, 1 << 15, "Hosts of each switch (of each leaf)").default("1").only(&[Torus, Mesh, ExaNest, HyperX, SpineLeaf, DragonflyPlus]),
-        count("topology.cables", cables, 1, 1 << 10, "Parallel cables between two switches; not between groups").default("1").only(&[Torus, Mesh, ExaNest, HyperX, SpineLeaf, DragonflyPlus]),
-        count("topology.leaves", leaves, 1, 1 << 15, "Leaf switches (dragonfly-plus: of a group)").only(&[SpineLeaf, DragonflyPlus]),
-        count("topology.spines", spines, 1, 1 << 15, "Spine switches (dragonfly-plus: of a group)").only(&[SpineLeaf, DragonflyPlus]),
-        key("topology.path", Field::Text(path), "A graph file; a path that is not absolute starts where the program was started").only(&[File]),
+        key("topology.kind", Field::Choice(kind), "The wiring. `fat-tree`: the smallest one of full bisection for `node.count`"),
+        count("topology.k", k, 1, 1 << 15, "Links down, and up, of a switch"),
+        count("topology.n", n, 1, 8, "Levels of switches"),
+        key("topology.children", Field::Counts(children), "m: children of a switch, per level from the hosts up"),
+        key("topology.parents", Field::Counts(parents), "w: parents of each child, per level from the hosts up"),
+        key("topology.parallel", Field::Counts(parallel), "p: cables between a child and each parent, per level"),
+        count("topology.p", p, 1, 1 << 15, "Hosts per router"),
+        count("topology.a", a, 1, 1 << 15, "Routers per group"),
+        count("topology.h", h, 1, 1 << 15, "Global links per router (dragonfly-plus: per spine)"),
+        count("topology.g", g, 1, 1 << 20, "Groups"),
+        key("topology.arrangement", Field::Choice(arrangement), "The group that global port d of group i leads to: i + d + 1, i - d - 1, or d (d + 1 from i on)").default("\"consecutive\""),
+        key("topology.lengths", Field::Counts(lengths), "Switches (exanest: boards) along each dimension"),
+        count("topology.board", board, 1, 1 << 10, "Switches of a board, cabled to each other; the first one has its torus links").default("4"),
+        count("topology.hosts_per_switch", hosts_per_switch, 1, 1 << 15, "Hosts of each switch (of each leaf)").default("1"),
+        count("topology.cables", cables, 1, 1 << 10, "Parallel cables between two switches; not between groups").default("1"),
+        count("topology.leaves", leaves, 1, 1 << 15, "Leaf switches (dragonfly-plus: of a group)"),
+        count("topology.spines", spines, 1, 1 << 15, "Spine switches (dragonfly-plus: of a group)"),
+        key("topology.path", Field::Text(path), "A graph file; a path that is not absolute starts where the program was started"),
         key("topology.failed_links", Field::Texts(&mut m.failed.links), "Cables between switches that are out of order: `\"3-17\"`, or `\"3-17#0\"` for the first of several").default("[]"),
         key("topology.failed_switches", Field::Indices(&mut m.failed.switches), "Switches that are out of order; they may have no hosts").default("[]"),
 
@@ -349,7 +368,7 @@ impl Draft {
                 weights: Vec::new(),
                 strict_priority: Vec::new(),
             },
-            topology: Topology::SingleSwitch,
+            topology: Topology::new(TopologyKind::SingleSwitch),
             failed: Failed::default(),
             software: Software {
                 post: zero,
@@ -370,60 +389,12 @@ impl Draft {
             },
             collectives: Collectives::default(),
         };
-        Draft {
-            machine,
-            base: String::new(),
-            topology: TopologyKind::SingleSwitch,
-            k: 0,
-            n: 0,
-            children: Vec::new(),
-            parents: Vec::new(),
-            parallel: Vec::new(),
-            p: 0,
-            a: 0,
-            h: 0,
-            g: 0,
-            arrangement: Arrangement::Consecutive,
-            lengths: Vec::new(),
-            board: 1,
-            hosts_per_switch: 1,
-            cables: 1,
-            leaves: 0,
-            spines: 0,
-            path: String::new(),
-        }
+        Draft { machine, base: String::new() }
     }
 
     /// The keys of a resolved machine.
     pub(crate) fn of(machine: &Machine) -> Draft {
-        let mut draft = Draft { machine: machine.clone(), topology: machine.topology.kind(), ..Draft::blank() };
-        match &machine.topology {
-            Topology::SingleSwitch | Topology::FatTree => {}
-            Topology::KAryNTree { k, n } => (draft.k, draft.n) = (*k, *n),
-            Topology::Pgft { children, parents, parallel } => {
-                (draft.children, draft.parents, draft.parallel) = (children.clone(), parents.clone(), parallel.clone());
-            }
-            Topology::Dragonfly { p, a, h, g, arrangement } => {
-                (draft.p, draft.a, draft.h, draft.g, draft.arrangement) = (*p, *a, *h, *g, *arrangement);
-            }
-            Topology::Torus { kind: _, lengths, board, hosts_per_switch, cables } => {
-                draft.lengths.clone_from(lengths);
-                (draft.board, draft.hosts_per_switch, draft.cables) = (*board, *hosts_per_switch, *cables);
-            }
-            Topology::SpineLeaf { leaves, spines, hosts_per_switch, cables } => {
-                (draft.leaves, draft.spines, draft.hosts_per_switch, draft.cables) = (*leaves, *spines, *hosts_per_switch, *cables);
-            }
-            Topology::DragonflyPlus { g, leaves, spines, hosts_per_switch, h, cables, arrangement } => {
-                (draft.g, draft.leaves, draft.spines, draft.hosts_per_switch) = (*g, *leaves, *spines, *hosts_per_switch);
-                (draft.h, draft.cables, draft.arrangement) = (*h, *cables, *arrangement);
-            }
-            Topology::HyperX { lengths, hosts_per_switch, cables } => {
-                draft.lengths.clone_from(lengths);
-                (draft.hosts_per_switch, draft.cables) = (*hosts_per_switch, *cables);
-            }
-            Topology::File { path, text: _ } => draft.path.clone_from(path),
-        }
-        draft
+        Draft { machine: machine.clone(), base: String::new() }
     }
 }
 

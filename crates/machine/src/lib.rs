@@ -9,6 +9,7 @@
 //! | `resolve` | layers to one [`Machine`], checked as a whole |
 //! | `diagnostic` | what is wrong, where, and what was expected |
 //! | `model` | [`Machine`] and its parts |
+//! | `wiring` | the rules of `[topology]`: names, keys, room, graphs |
 //! | `write` | [`Machine::to_toml`], [`Machine::to_json`] |
 //! | `presets` | the machines inside the binary (`machines/*.toml`) |
 //! | `placement` | which rank runs on which node |
@@ -23,7 +24,7 @@
 //! let overrides = Overrides { nodes: Some(16), set: vec!["nic.put_occupancy=150ns".to_owned()] };
 //! let machine = Machine::load("bxi-v2", &overrides).unwrap();
 //! assert_eq!(machine.node.count, 16);
-//! assert_eq!(machine.nic_config().put_occupancy, "150 ns".parse().unwrap());
+//! assert_eq!(machine.nic_config().portals().put_occupancy, "150 ns".parse().unwrap());
 //! assert_eq!(machine.topology().unwrap().hosts(), 16);
 //! assert_eq!(placement(&Placement::Linear, &machine, Some(2), 4).unwrap(), [0, 0, 1, 1]);
 //!
@@ -38,6 +39,7 @@ mod collectives;
 mod diagnostic;
 mod host;
 mod keys;
+#[macro_use]
 mod model;
 mod placement;
 mod presets;
@@ -45,6 +47,7 @@ mod quantity;
 pub mod reference;
 mod resolve;
 mod source;
+mod wiring;
 mod write;
 
 pub use collectives::{RulesError, collectives_table};
@@ -52,10 +55,11 @@ pub use diagnostic::Diagnostic;
 pub use host::{HostPattern, HostPatternError};
 pub use model::{
     Arrangement, Failed, Flow, GlobalLink, Link, Links, LogGp, Machine, Message, Network, NetworkKind, Nic, NicKind, Node, PathOr, Pcie,
-    PcieDetail, Rendezvous, RoutingKind, Software, Switch, SwitchOr, Topology, TopologyKind, Transmit,
+    PcieDetail, Rendezvous, RoutingKind, Software, Switch, SwitchOr, Transmit,
 };
 pub use placement::{Placement, PlacementError, placement};
 pub use presets::{PRESETS, Preset, preset};
+pub use wiring::{Topology, TopologyKind};
 
 use std::fmt;
 use std::path::Path;

@@ -1,6 +1,7 @@
 //! The resolved machine: plain structs, nothing optional. Units live in the types.
 
 use crate::host::HostPattern;
+use crate::wiring::Topology;
 use narrows_portals::NiLimits;
 pub use narrows_topology::{Arrangement, RoutingKind};
 use narrows_units::{ByteRate, Bytes, SimTime};
@@ -255,101 +256,6 @@ pub struct Switch {
     pub strict_priority: Vec<u32>,
 }
 
-/// `[topology]`
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Topology {
-    /// All nodes on one switch.
-    SingleSwitch,
-    /// k^n nodes, n levels of switches with k links down and k up.
-    KAryNTree {
-        /// Links down (and up) of a switch.
-        k: u32,
-        /// Levels.
-        n: u32,
-    },
-    /// Parallel-port generalised fat tree: children, parents and parallel links per level, hosts first.
-    Pgft {
-        /// m: children of a switch of level i.
-        children: Vec<u32>,
-        /// w: parents of an element of level i - 1.
-        parents: Vec<u32>,
-        /// p: cables between such a pair.
-        parallel: Vec<u32>,
-    },
-    /// The smallest full-bisection fat tree of these switches for `node.count` nodes.
-    FatTree,
-    /// A dragonfly.
-    Dragonfly {
-        /// Hosts per router.
-        p: u32,
-        /// Routers per group.
-        a: u32,
-        /// Global links per router.
-        h: u32,
-        /// Groups.
-        g: u32,
-        /// Where global links go.
-        arrangement: Arrangement,
-    },
-    /// A torus, a mesh, or a torus of boards.
-    Torus {
-        /// Which of the three: [`TopologyKind::Torus`], [`TopologyKind::Mesh`], [`TopologyKind::ExaNest`].
-        kind: TopologyKind,
-        /// Nodes along each dimension.
-        lengths: Vec<u32>,
-        /// Switches of a board.
-        board: u32,
-        /// Hosts of a switch.
-        hosts_per_switch: u32,
-        /// Cables between neighbours.
-        cables: u32,
-    },
-    /// Two levels: every leaf cabled to every spine.
-    SpineLeaf {
-        /// Leaf switches.
-        leaves: u32,
-        /// Spine switches.
-        spines: u32,
-        /// Hosts of a leaf.
-        hosts_per_switch: u32,
-        /// Cables between a leaf and a spine.
-        cables: u32,
-    },
-    /// A dragonfly+ (Megafly).
-    DragonflyPlus {
-        /// Groups.
-        g: u32,
-        /// Leaf switches of a group.
-        leaves: u32,
-        /// Spine switches of a group.
-        spines: u32,
-        /// Hosts of a leaf.
-        hosts_per_switch: u32,
-        /// Global links of a spine.
-        h: u32,
-        /// Cables between a leaf and a spine.
-        cables: u32,
-        /// Where global links go.
-        arrangement: Arrangement,
-    },
-    /// A HyperX.
-    HyperX {
-        /// Switches along each dimension.
-        lengths: Vec<u32>,
-        /// Hosts of a switch.
-        hosts_per_switch: u32,
-        /// Cables between two switches of a line.
-        cables: u32,
-    },
-    /// A graph from a file.
-    File {
-        /// Its path.
-        path: String,
-        /// What it says.
-        text: String,
-    },
-}
-
 /// What is out of order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Failed {
@@ -472,7 +378,14 @@ choice! {
         BxiV3 = "bxi-v3",
         /// An InfiniBand host channel adapter, with the commands and events of Portals.
         IbHca = "ib-hca",
+        /// Stores and forwards messages, and leaves matching to software ([`narrows_nic::Mailbox`]).
+        Mailbox = "mailbox",
     }
+}
+
+impl NicKind {
+    /// Those that match ([`narrows_nic::Portals`]).
+    pub(crate) const MATCHING: &'static [NicKind] = &[NicKind::BxiV2, NicKind::BxiV3, NicKind::IbHca];
 }
 choice! {
     /// How a NIC sends messages that it reads out of memory.
@@ -552,52 +465,5 @@ choice! {
         Get = "get",
         /// The receiver answers, then the sender puts.
         Put = "put",
-    }
-}
-choice! {
-    /// `topology.kind`
-    TopologyKind {
-        /// [`Topology::SingleSwitch`]
-        SingleSwitch = "single-switch",
-        /// [`Topology::KAryNTree`]
-        KAryNTree = "k-ary-n-tree",
-        /// [`Topology::Pgft`]
-        Pgft = "pgft",
-        /// [`Topology::FatTree`]
-        FatTree = "fat-tree",
-        /// [`Topology::Dragonfly`]
-        Dragonfly = "dragonfly",
-        /// [`Topology::Torus`] with rings
-        Torus = "torus",
-        /// [`Topology::Torus`] with rows
-        Mesh = "mesh",
-        /// [`Topology::Torus`] of boards
-        ExaNest = "exanest",
-        /// [`Topology::SpineLeaf`]
-        SpineLeaf = "spine-leaf",
-        /// [`Topology::DragonflyPlus`]
-        DragonflyPlus = "dragonfly-plus",
-        /// [`Topology::HyperX`]
-        HyperX = "hyperx",
-        /// [`Topology::File`]
-        File = "file",
-    }
-}
-
-impl Topology {
-    /// Which kind this is.
-    pub fn kind(&self) -> TopologyKind {
-        match self {
-            Topology::SingleSwitch => TopologyKind::SingleSwitch,
-            Topology::KAryNTree { .. } => TopologyKind::KAryNTree,
-            Topology::Pgft { .. } => TopologyKind::Pgft,
-            Topology::FatTree => TopologyKind::FatTree,
-            Topology::Dragonfly { .. } => TopologyKind::Dragonfly,
-            Topology::Torus { kind, .. } => *kind,
-            Topology::SpineLeaf { .. } => TopologyKind::SpineLeaf,
-            Topology::DragonflyPlus { .. } => TopologyKind::DragonflyPlus,
-            Topology::HyperX { .. } => TopologyKind::HyperX,
-            Topology::File { .. } => TopologyKind::File,
-        }
     }
 }

@@ -32,7 +32,8 @@ pub fn markdown() -> String {
             Field::SwitchOrTime(_) => "`\"switch\"` or time".to_owned(),
             Field::SwitchOrRate(_) => "`\"switch\"` or bandwidth".to_owned(),
         };
-        let kinds = key.only.iter().map(|kind| format!("`\"{}\"`", kind.name())).collect::<Vec<_>>().join(", ");
+        let owners = key.only.owners().map_or_else(Vec::new, |(_, owners)| owners);
+        let kinds = owners.iter().map(|name| format!("`\"{name}\"`")).collect::<Vec<_>>().join(", ");
         let default = match (&key.default, kinds.is_empty()) {
             (Some(default), true) => format!("`{default}`"),
             (Some(default), false) => format!("`{default}`, for {kinds}"),

@@ -2,10 +2,11 @@
 
 use crate::assemble::VIRTUAL_NETWORKS;
 use crate::diagnostic::{Diagnostic, nearest};
-use crate::keys::{self, Draft, Field, Key, PACKET_MAX, RATE_MAX, RATE_MIN, SIZE_MAX, TIME_MAX, table};
-use crate::model::{Choice, Machine, PathOr, RoutingKind, SwitchOr, Topology, TopologyKind};
+use crate::keys::{self, Draft, Field, Key, Kinds, Only, PACKET_MAX, RATE_MAX, RATE_MIN, SIZE_MAX, TIME_MAX, table};
+use crate::model::{Choice, Machine, NicKind, PathOr, RoutingKind, SwitchOr};
 use crate::presets::{PRESETS, preset};
 use crate::source::{Layer, Layers, Value};
+use crate::wiring::{Topology, TopologyKind};
 use crate::{Overrides, RulesError, quantity};
 use narrows_fabric::ConfigError;
 use narrows_topology::TopologyError;
@@ -34,11 +35,11 @@ fn build(layers: &Layers, errors: &mut Vec<Diagnostic>) -> Option<Machine> {
         return None;
     }
     let mut draft = Draft::blank();
-    // Which keys apply depends on the kind of topology, so that comes first.
-    let kind = topology_kind(layers);
+    // Which keys apply depends on the kinds of topology and NIC, so those come first.
+    let kinds = chosen(layers);
     let mut missing = Vec::new();
     for key in table(&mut draft) {
-        fill(key, kind, layers, errors, &mut missing);
+        fill(key, kinds, layers, errors, &mut missing);
     }
     let file = &layers.layers[layers.file];
     if missing.len() > FORGOTTEN_MAX && layers.layers.len() == layers.file + 1 && errors.is_empty() {
@@ -55,10 +56,11 @@ fn build(layers: &Layers, errors: &mut Vec<Diagnostic>) -> Option<Machine> {
     if !errors.is_empty() {
         return None;
     }
-    let mut machine = finish(draft);
-    if let Topology::File { path, text } = &mut machine.topology {
-        match std::fs::read_to_string(&*path) {
-            Ok(read) => *text = read,
+    let mut machine = draft.machine;
+    if machine.topology.kind == TopologyKind::File {
+        let path = &machine.topology.path;
+        match std::fs::read_to_string(path) {
+            Ok(text) => machine.topology.text = text,
             Err(error) => {
                 errors.push(layers.at("topology.path", format!("cannot read {path}: {error}")));
                 return None;
@@ -142,32 +144,58 @@ fn unknown_base(layer: &Layer, span: Range<usize>, base: &str) -> Diagnostic {
     layer.diagnostic(span, format!("no preset \"{}\"", base.escape_debug())).label(label).help(format!("presets: {}", names.join(", ")))
 }
 
-/// The layer that says which kind of topology, and the kind if it is one.
-fn topology_kind(layers: &Layers) -> Option<(usize, TopologyKind)> {
-    let (layer, leaf) = layers.find("topology.kind")?;
+/// What the layers choose of the keys that decide which others there are, and by which layer: a value that is none is
+/// not here.
+#[derive(Clone, Copy)]
+struct Chosen {
+    topology: Option<(usize, TopologyKind)>,
+    nic: Option<(usize, NicKind)>,
+}
+
+impl Chosen {
+    /// The kinds, and the layer that chose the one on which `only` depends; `None` without that one.
+    fn kinds(self, only: &Only) -> Option<(usize, Kinds)> {
+        let layer = match only {
+            Only::All => 0,
+            Only::Topology(_) => self.topology?.0,
+            Only::Nic(_) => self.nic?.0,
+        };
+        let topology = self.topology.map_or(TopologyKind::SingleSwitch, |(_, kind)| kind);
+        Some((layer, Kinds { topology, nic: self.nic.map_or(NicKind::BxiV2, |(_, kind)| kind) }))
+    }
+}
+
+fn chosen(layers: &Layers) -> Chosen {
+    // A machine that does not say has the NIC of which the defaults are.
+    let nic = layers.find("nic.kind").is_none().then_some((usize::MAX, NicKind::BxiV2));
+    Chosen {
+        topology: choice(layers, "topology.kind", TopologyKind::SingleSwitch),
+        nic: nic.or_else(|| choice(layers, "nic.kind", NicKind::BxiV2)),
+    }
+}
+
+/// The layer that makes a choice, and the choice if it is one.
+fn choice<C: Choice>(layers: &Layers, path: &str, mut kind: C) -> Option<(usize, C)> {
+    let (layer, leaf) = layers.find(path)?;
     let Value::Text(text) = &leaf.value else { return None };
-    let mut kind = TopologyKind::SingleSwitch;
     let index = kind.names().iter().position(|name| name == text)?;
     kind.choose(index);
     Some((layer, kind))
 }
 
-fn fill(
-    mut key: Key<'_>,
-    kind: Option<(usize, TopologyKind)>,
-    layers: &Layers,
-    errors: &mut Vec<Diagnostic>,
-    missing: &mut Vec<Diagnostic>,
-) {
+fn fill(mut key: Key<'_>, chosen: Chosen, layers: &Layers, errors: &mut Vec<Diagnostic>, missing: &mut Vec<Diagnostic>) {
     let mut found = layers.find(key.path);
-    if !key.only.is_empty() {
+    if let Some((selector, owners)) = key.only.owners() {
         // Without a kind there is one complaint already.
-        let Some((kind_layer, kind)) = kind else { return };
-        if !key.applies_to(kind) {
+        let Some((layer_of_kind, kinds)) = chosen.kinds(&key.only) else { return };
+        if !key.applies_to(kinds) {
             // A base that another layer gives a new kind may keep the keys of the old one.
-            if let Some((layer, leaf)) = layers.find_until(key.path, kind_layer) {
-                let owners: Vec<String> = key.only.iter().map(|kind| format!("\"{}\"", kind.name())).collect();
-                let message = format!("`{}` belongs to topology.kind = {}, not to \"{}\"", key.name(), owners.join(" or "), kind.name());
+            // Overrides are one layer in this.
+            let last = if layer_of_kind < layers.file { layers.file - 1 } else { layer_of_kind };
+            if let Some((layer, leaf)) = layers.find_until(key.path, last) {
+                let kind = if selector == "nic.kind" { kinds.nic.name() } else { kinds.topology.name() };
+                let owners: Vec<String> = owners.iter().map(|name| format!("\"{name}\"")).collect();
+                let message = format!("`{}` belongs to {selector} = {}, not to \"{kind}\"", key.name(), owners.join(" or "));
                 errors.push(layers.layers[layer].diagnostic(leaf.value_span.clone(), message));
             }
             return;
@@ -377,39 +405,6 @@ fn range<T: PartialOrd + Copy>(value: T, least: T, most: T, show: fn(T) -> Strin
     Ok(())
 }
 
-fn finish(draft: Draft) -> Machine {
-    let mut machine = draft.machine;
-    machine.topology = match draft.topology {
-        TopologyKind::SingleSwitch => Topology::SingleSwitch,
-        TopologyKind::KAryNTree => Topology::KAryNTree { k: draft.k, n: draft.n },
-        TopologyKind::Pgft => Topology::Pgft { children: draft.children, parents: draft.parents, parallel: draft.parallel },
-        TopologyKind::FatTree => Topology::FatTree,
-        TopologyKind::Dragonfly => {
-            let Draft { p, a, h, g, arrangement, .. } = draft;
-            Topology::Dragonfly { p, a, h, g, arrangement }
-        }
-        kind @ (TopologyKind::Torus | TopologyKind::Mesh | TopologyKind::ExaNest) => {
-            let Draft { lengths, hosts_per_switch, cables, .. } = draft;
-            let board = if kind == TopologyKind::ExaNest { draft.board } else { 1 };
-            Topology::Torus { kind, lengths, board, hosts_per_switch, cables }
-        }
-        TopologyKind::SpineLeaf => {
-            let Draft { leaves, spines, hosts_per_switch, cables, .. } = draft;
-            Topology::SpineLeaf { leaves, spines, hosts_per_switch, cables }
-        }
-        TopologyKind::DragonflyPlus => {
-            let Draft { g, leaves, spines, hosts_per_switch, h, cables, arrangement, .. } = draft;
-            Topology::DragonflyPlus { g, leaves, spines, hosts_per_switch, h, cables, arrangement }
-        }
-        TopologyKind::HyperX => {
-            let Draft { lengths, hosts_per_switch, cables, .. } = draft;
-            Topology::HyperX { lengths, hosts_per_switch, cables }
-        }
-        TopologyKind::File => Topology::File { path: draft.path, text: String::new() },
-    };
-    machine
-}
-
 /// What no key alone shows.
 fn check(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
     if machine.name.is_empty() || machine.name.chars().any(char::is_control) {
@@ -498,8 +493,9 @@ fn switch(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
 fn topology(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
     let radix = u64::from(machine.switch.radix);
     let before = errors.len();
-    match &machine.topology {
-        Topology::KAryNTree { k, n } => {
+    let Topology { kind, k, n, children, parents, parallel, path, text, .. } = &machine.topology;
+    match kind {
+        TopologyKind::KAryNTree => {
             // Only the top level does without links up.
             let ports = u64::from(*k) * if *n > 1 { 2 } else { 1 };
             if ports > radix {
@@ -507,7 +503,7 @@ fn topology(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
                 errors.push(layers.at("topology.k", format!("switches have {radix} ports (switch.radix)")).label(label));
             }
         }
-        Topology::Pgft { children, parents, parallel } => {
+        TopologyKind::Pgft => {
             for (path, list) in [("topology.children", children), ("topology.parents", parents), ("topology.parallel", parallel)] {
                 // 8 levels of 2 children each are beyond any machine that was built.
                 if list.is_empty() || list.len() > 8 {
@@ -542,21 +538,7 @@ fn topology(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
     }
     let holds = machine.topology.capacity(machine.switch.radix);
     if u64::from(machine.node.count) > holds {
-        let (what, advice) = match machine.topology {
-            Topology::SingleSwitch => ("one switch", "raise switch.radix, or set topology.kind = \"fat-tree\""),
-            Topology::KAryNTree { .. } => ("this tree", "raise topology.k or topology.n"),
-            Topology::Pgft { .. } => ("this tree", "raise topology.children"),
-            Topology::FatTree => {
-                ("a three-level fat tree of these switches", "raise switch.radix, or give the tree as topology.kind = \"pgft\"")
-            }
-            Topology::Dragonfly { .. } => ("this dragonfly", "raise topology.p, topology.a or topology.g"),
-            Topology::SpineLeaf { .. } | Topology::DragonflyPlus { .. } => {
-                ("this topology", "raise topology.leaves or topology.hosts_per_switch")
-            }
-            Topology::Torus { .. } | Topology::HyperX { .. } | Topology::File { .. } => {
-                ("this topology", "raise topology.lengths or topology.hosts_per_switch")
-            }
-        };
+        let [what, advice] = machine.topology.words();
         errors.push(
             layers
                 .at("node.count", format!("{} nodes do not fit: {what} holds {holds}", machine.node.count))
@@ -568,7 +550,6 @@ fn topology(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
     let topology = match machine.topology() {
         Ok(topology) => topology,
         Err(TopologyError::File(error)) => {
-            let Topology::File { path, text } = &machine.topology else { unreachable!("only a file has places") };
             let start: usize = text.split_inclusive('\n').take(error.line - 1).map(str::len).sum();
             let line = text[start..].lines().next().unwrap_or("");
             let at = start + line.char_indices().nth(error.column - 1).map_or(line.len(), |(at, _)| at);
@@ -595,7 +576,7 @@ fn topology(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
     let routing = machine.network.routing;
     let Some(needed) = shape.virtual_channels(routing) else {
         let fitting: Vec<&str> = RoutingKind::of(shape).iter().map(|kind| kind.name()).collect();
-        let message = format!("routing \"{routing}\" does not fit topology.kind = \"{}\"", machine.topology.kind().name());
+        let message = format!("routing \"{routing}\" does not fit topology.kind = \"{}\"", kind.name());
         return errors.push(layers.at("network.routing", message).label(format!("expected one of {}", quoted(&fitting))));
     };
     if machine.network.virtual_channels < u32::from(needed) {
@@ -604,41 +585,13 @@ fn topology(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
     }
 }
 
-impl Topology {
-    /// The most nodes that it connects, with switches of `radix` ports.
-    pub fn capacity(&self, radix: u32) -> u64 {
-        let radix = u64::from(radix);
-        match self {
-            Topology::SingleSwitch => radix,
-            Topology::KAryNTree { k, n } => u64::from(*k).saturating_pow(*n),
-            Topology::Pgft { children, .. } => children.iter().fold(1, |product: u64, &m| product.saturating_mul(u64::from(m))),
-            // Full bisection: half of the ports down, and all of them at the top.
-            Topology::Dragonfly { p, a, g, .. } => u64::from(*p).saturating_mul(u64::from(*a)).saturating_mul(u64::from(*g)),
-            Topology::SpineLeaf { leaves, hosts_per_switch, .. } => u64::from(*leaves).saturating_mul(u64::from(*hosts_per_switch)),
-            Topology::DragonflyPlus { g, leaves, hosts_per_switch, .. } => {
-                u64::from(*g).saturating_mul(u64::from(*leaves)).saturating_mul(u64::from(*hosts_per_switch))
-            }
-            // The file itself says.
-            Topology::File { .. } => u64::MAX,
-            Topology::HyperX { lengths, hosts_per_switch, .. } => {
-                lengths.iter().fold(u64::from(*hosts_per_switch), |product, &length| product.saturating_mul(u64::from(length)))
-            }
-            Topology::Torus { lengths, board, hosts_per_switch, .. } => {
-                let nodes = lengths.iter().fold(1, |product: u64, &length| product.saturating_mul(u64::from(length)));
-                nodes.saturating_mul(u64::from(*board)).saturating_mul(u64::from(*hosts_per_switch))
-            }
-            Topology::FatTree => (radix / 2).saturating_mul(radix / 2).saturating_mul(radix).max(radix),
-        }
-    }
-}
-
 /// What a resolved machine's keys hold, in the order of the table.
 pub(crate) fn entries(machine: &Machine) -> Vec<(&'static str, Value)> {
     let mut draft = Draft::of(machine);
-    let kind = draft.topology;
+    let kinds = Kinds { topology: machine.topology.kind, nic: machine.nic.kind };
     keys::table(&mut draft)
         .into_iter()
-        .filter(|key| key.path != "machine.base" && key.applies_to(kind))
+        .filter(|key| key.path != "machine.base" && key.applies_to(kinds))
         .map(|key| {
             let value = match key.field {
                 Field::Text(text) => Value::Text(text.clone()),

@@ -460,6 +460,27 @@ error: `message.eager_limit` is beyond `message.overflow_block`
 }
 
 #[test]
+fn a_key_of_another_kind_of_nic() {
+    golden(
+        &complaint("[nic]\nkind = \"mailbox\"\npio_limit = \"64 B\"\n"),
+        r#"
+error: `pio_limit` belongs to nic.kind = "bxi-v2" or "bxi-v3" or "ib-hca", not to "mailbox"
+ --> my.toml:6:13
+  |
+6 | pio_limit = "64 B"
+  |             ^^^^^^
+"#,
+    );
+    let set = |keys: &[&str]| {
+        let overrides = Overrides { nodes: None, set: keys.iter().map(|&key| key.to_owned()).collect() };
+        Machine::load("bxi-v2", &overrides).is_ok()
+    };
+    assert!(set(&["nic.kind=mailbox"]), "the base keeps what the new kind does not have");
+    assert!(!set(&["nic.kind=mailbox", "nic.pio_limit=64B"]));
+    assert!(!set(&["nic.pio_limit=64B", "nic.kind=mailbox"]), "overrides in any order");
+}
+
+#[test]
 fn many_complaints_are_counted() {
     let text: String = (0..100).map(|at| format!("x{at} = 1\n")).collect();
     let message = complaint(&format!("[node]\n{text}"));

@@ -1,6 +1,7 @@
 //! The models take what machine files give them.
 
-use narrows_fabric::{Arbitration, Derived, FlowControl, Forwarding, Network, PauseConfig, Queueing};
+use narrows_fabric::driver::Driver;
+use narrows_fabric::{Arbitration, Derived, FlowControl, Forwarding, PauseConfig, Queueing};
 use narrows_machine::{Machine, Overrides, PRESETS, RoutingKind};
 use narrows_units::{ByteRate, Bytes, SimTime};
 
@@ -32,7 +33,7 @@ fn every_preset_makes_all_three_networks() {
                 let set = [format!("network.kind={kind}"), format!("routing={routing}"), format!("network.virtual_channels={channels}")];
                 let machine = load(preset.name, &set.each_ref().map(String::as_str));
                 // Making the packet network checks the graph of channel dependencies.
-                if let Err(error) = Network::new(&machine.network_config(1), topology.clone()) {
+                if let Err(error) = Driver::new(&machine.network_config(1), topology.clone()) {
                     panic!("{} {kind} {routing}: {error}", preset.name);
                 }
             }
@@ -96,7 +97,7 @@ fn each_value_arrives_where_it_belongs() {
     assert_eq!((network.virtual_channels, network.read_window, network.seed), (3, 5, 42));
     assert_eq!((network.loggp.latency, network.loggp.gap, network.loggp.rate), (Derived::Fixed(ns(6)), ns(7), Derived::FromPath));
     assert_eq!(network.flow.direct_up_to, Bytes(8));
-    let nic = machine.nic_config();
+    let nic = machine.nic_config().portals().clone();
     assert_eq!((nic.pcie_latency, nic.pcie_rate), (ns(9), gb(9)), "commands and events go at the full rate of PCIe");
     let message = machine.message_config();
     assert_eq!((message.eager_limit, message.inject_limit, message.rendezvous), (11, 10, narrows_message::Rendezvous::Put));
@@ -104,7 +105,7 @@ fn each_value_arrives_where_it_belongs() {
 
 #[test]
 fn the_preset_is_the_nic_that_the_model_documents() {
-    assert_eq!(load("bxi-v2", &[]).nic_config(), narrows_nic::NicConfig::bxi_v2());
+    assert_eq!(load("bxi-v2", &[]).nic_config(), narrows_nic::NicConfig::bxi_v2().into());
 }
 
 #[test]

@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used)] // a test's helpers are tests
 
 use narrows_machine::{
-    Link, Machine, MachineError, NetworkKind, Overrides, PRESETS, PathOr, Rendezvous, RoutingKind, Topology, preset, reference,
+    Link, Machine, MachineError, NetworkKind, Overrides, PRESETS, PathOr, Rendezvous, RoutingKind, Topology, TopologyKind, preset,
+    reference,
 };
 use narrows_units::{ByteRate, Bytes, SimTime};
 use proptest::prelude::*;
@@ -107,13 +108,14 @@ fn link() -> impl Strategy<Value = Link> {
 
 fn topology() -> impl Strategy<Value = Topology> {
     prop_oneof![
-        Just(Topology::SingleSwitch),
-        Just(Topology::FatTree),
-        (2..24u32, 2..4u32).prop_map(|(k, n)| Topology::KAryNTree { k, n }),
-        (2..24u32, 2..20u32, 1..4u32, 1..3u32).prop_map(|(leaf, pods, spines, cables)| Topology::Pgft {
+        Just(Topology::new(TopologyKind::SingleSwitch)),
+        Just(Topology::new(TopologyKind::FatTree)),
+        (2..24u32, 2..4u32).prop_map(|(k, n)| Topology { k, n, ..Topology::new(TopologyKind::KAryNTree) }),
+        (2..24u32, 2..20u32, 1..4u32, 1..3u32).prop_map(|(leaf, pods, spines, cables)| Topology {
             children: vec![leaf, pods],
             parents: vec![1, spines],
             parallel: vec![1, cables],
+            ..Topology::new(TopologyKind::Pgft)
         }),
     ]
 }

@@ -9,49 +9,52 @@ use std::hint::black_box;
 
 use narrows_engine::{EventQueue, stream};
 use narrows_fabric::Notice as Network;
-use narrows_nic::{Combine, Departure, Event, Fault, Header, NicConfig, Nics, Out, PayloadId, Portals, Process, Wire, Wired};
+use narrows_nic::{AnyHeader, AnyNic, Combine, Departure, Event, Fault, Memory, NicConfig, Nics, Out, PayloadId, Process, Wire, Wired};
 use narrows_portals::*;
 use narrows_units::SimTime;
 
 enum Due {
     Nic(u32, Event),
-    Shortcut(u32, Header),
+    Shortcut(u32, AnyHeader),
     Network(Network),
 }
 
 /// A network of fixed latency, and no memory.
 struct World {
     queue: EventQueue<Due>,
-    wire: Wire<Header>,
+    wire: Wire<AnyHeader>,
     notices: u64,
 }
 
-impl Wired<Portals> for World {
-    fn wire(&mut self) -> &mut Wire<Header> {
+impl Wired<AnyNic> for World {
+    fn wire(&mut self) -> &mut Wire<AnyHeader> {
         &mut self.wire
     }
 }
 
-impl Out<Portals> for World {
+impl Out<AnyNic> for World {
     fn schedule(&mut self, at: SimTime, node: u32, event: Event) {
         self.queue.schedule(at, node, Due::Nic(node, event));
     }
-    fn depart(&mut self, node: u32, departure: Departure<Header>) {
+    fn depart(&mut self, node: u32, departure: Departure<AnyHeader>) {
         let at = self.queue.now() + SimTime::from_ns(400);
         let id = self.wire.depart(node, departure).id;
         for notice in [Network::SourceDone(id), Network::HeadArrived(id), Network::TailArrived(id)] {
             self.queue.schedule(at, 100 + node, Due::Network(notice));
         }
     }
-    fn shortcut(&mut self, at: SimTime, _: u32, to: u32, header: Header) {
+    fn shortcut(&mut self, at: SimTime, _: u32, to: u32, header: AnyHeader) {
         self.queue.schedule(at, 200 + to, Due::Shortcut(to, header));
-    }
-    fn reserve(&mut self) -> PayloadId {
-        PayloadId(0)
     }
     fn notify(&mut self, _: Process, notice: Notice) {
         black_box(&notice);
         self.notices += 1;
+    }
+}
+
+impl Memory for World {
+    fn reserve(&mut self) -> PayloadId {
+        PayloadId(0)
     }
     fn capture(&mut self, _: PayloadId, _: Process, _: Place, _: u64) -> Result<(), Fault> {
         Ok(())
@@ -88,7 +91,7 @@ fn processor_time() -> f64 {
 
 fn machine() -> (Nics, World, RemoteTarget) {
     let places = [ProcessId { nid: 1, pid: 1 }, ProcessId { nid: 2, pid: 1 }];
-    let config = NicConfig { limits: NiLimits { max_entries: 1 << 20, ..NiLimits::BXI_V2 }, ..NicConfig::bxi_v2() };
+    let config = NicConfig { limits: NiLimits { max_entries: 1 << 20, max_list_size: 1 << 20, ..NiLimits::BXI_V2 }, ..NicConfig::bxi_v2() };
     let mut nics = Nics::new(config, 2, &places);
     let mut world = World { queue: EventQueue::new(), wire: Wire::default(), notices: 0 };
     for process in 0..2 {

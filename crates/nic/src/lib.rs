@@ -4,18 +4,19 @@
 //! | module | what |
 //! |---|---|
 //! | `kind` | [`Nic`]: what a kind of NIC is; [`Directory`]: where processes are |
-//! | `out` | [`Out`]: what a NIC asks of its surroundings |
+//! | `any` | [`AnyNic`]: one of the kinds |
+//! | `out` | [`Out`] and [`Memory`]: what a NIC asks of its surroundings |
 //! | `portals` | [`Portals`], the Portals 4 NIC: commands; in `initiator` and `target` the way of a message through the stages, in `message` its two halves and what travels between them |
+//! | `mailbox` | [`Mailbox`], a NIC that only stores and forwards: what a new kind starts from |
+//! | `software` | [`Software`]: Portals over a NIC that does not match |
 //! | `nics` | [`Nics`]: those of all nodes of a machine |
 //! | `wire` | [`Wire`]: the headers under way, beside a network that knows numbers only |
-//! | `portal` | the semantics without time, list entries in `entries`: lists, matching, unexpected headers, events |
-//! | `counters` | counting events and the triggered operations that wait for them |
-//! | `declared` | what a process has allocated, checked when a command is written |
-//! | `list` | ordered lists with matching |
 //! | `pipeline` | what is busy until when: PCIe, transmit pipelines, matching unit |
 //! | `config` | [`NicConfig`]: timings and sizes, and the stages of a put added up |
 //! | `statistics` | [`Statistics`] |
-//! | `error` | [`CommandError`] |
+//! | `error` | [`Refusal`] |
+//!
+//! What a message does to the lists of its target is in [`narrows_matching`].
 //!
 //! # Example
 //!
@@ -25,34 +26,47 @@
 //! ```
 //! use narrows_engine::EventQueue;
 //! use narrows_fabric::Notice as Network;
-//! use narrows_nic::{Combine, Departure, Event, Fault, Header, NicConfig, Nics, Out, PayloadId, Portals, Process, Wire, Wired};
+//! use narrows_nic::*;
 //! use narrows_portals::*;
 //! use narrows_units::SimTime;
 //!
-//! enum Due { Nic(u32, Event), Network(Network), Shortcut(u32, Header) }
+//! enum Due { Nic(u32, Event), Network(Network), Shortcut(u32, AnyHeader) }
 //!
 //! #[derive(Default)]
-//! struct World { queue: EventQueue<Due>, wire: Wire<Header>, seen: Vec<(SimTime, Process, Notice)>, memory: Vec<u8> }
+//! struct World {
+//!     queue: EventQueue<Due>,
+//!     wire: Wire<AnyHeader>,
+//!     seen: Vec<(SimTime, Process, Notice)>,
+//!     memory: Vec<u8>,
+//! }
 //!
-//! impl Out<Portals> for World {
-//!     fn schedule(&mut self, at: SimTime, node: u32, event: Event) { self.queue.schedule(at, node, Due::Nic(node,
-//!     event)); } fn depart(&mut self, node: u32, departure: Departure<Header>) {
+//! impl Out<AnyNic> for World {
+//!     fn schedule(&mut self, at: SimTime, node: u32, event: Event) {
+//!         self.queue.schedule(at, node, Due::Nic(node, event));
+//!     }
+//!     fn depart(&mut self, node: u32, departure: Departure<AnyHeader>) {
 //!         let (id, at) = (self.wire.depart(node, departure).id, self.queue.now() + SimTime::from_ns(400));
 //!         for notice in [Network::SourceDone(id), Network::HeadArrived(id), Network::TailArrived(id)] {
 //!             self.queue.schedule(at, 100, Due::Network(notice));
 //!         }
 //!     }
-//!     fn shortcut(&mut self, at: SimTime, _: u32, to: u32, header: Header) { self.queue.schedule(at, 200 + to,
-//!     Due::Shortcut(to, header)); } fn notify(&mut self, process: Process, notice: Notice) {
-//!     self.seen.push((self.queue.now(), process, notice)); } fn reserve(&mut self) -> PayloadId { PayloadId(0) }
+//!     fn shortcut(&mut self, at: SimTime, _: u32, to: u32, header: AnyHeader) {
+//!         self.queue.schedule(at, 200 + to, Due::Shortcut(to, header));
+//!     }
+//!     fn notify(&mut self, process: Process, notice: Notice) {
+//!         self.seen.push((self.queue.now(), process, notice));
+//!     }
+//! }
+//! impl Memory for World {
+//!     fn reserve(&mut self) -> PayloadId { PayloadId(0) }
 //!     fn capture(&mut self, _: PayloadId, _: Process, _: Place, _: u64) -> Result<(), Fault> { Ok(()) }
 //!     fn inline(&mut self, _: PayloadId, payload: Box<[u8]>) { self.memory = payload.into_vec(); }
 //!     fn deliver(&mut self, _: PayloadId, _: Process, _: Place, _: u64) -> Result<(), Fault> { Ok(()) }
 //!     fn combine(&mut self, _: PayloadId, _: Process, _: Place, _: u64, _: &Combine) -> Result<(), Fault> { Ok(()) }
 //!     fn release(&mut self, _: PayloadId) {}
 //! }
-//! impl Wired<Portals> for World {
-//!     fn wire(&mut self) -> &mut Wire<Header> { &mut self.wire }
+//! impl Wired<AnyNic> for World {
+//!     fn wire(&mut self) -> &mut Wire<AnyHeader> { &mut self.wire }
 //! }
 //!
 //! let places = [ProcessId { nid: 1, pid: 1 }, ProcessId { nid: 2, pid: 1 }];
@@ -115,26 +129,30 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod any;
 mod config;
-mod counters;
-mod declared;
 mod error;
 mod kind;
-mod list;
+mod mailbox;
 mod nics;
 mod out;
 mod pipeline;
-mod portal;
 mod portals;
+mod software;
 mod statistics;
 mod wire;
 
+pub use narrows_matching::{CommandError, MAX_LENGTH, MAX_PT_INDEX, Status};
+pub use narrows_portals::Process;
+
+pub use any::{AnyConfig, AnyHeader, AnyNic};
 pub use config::{NicConfig, PcieDetail, Transmit};
-pub use error::{CommandError, Refusal};
+pub use error::Refusal;
 pub use kind::{Directory, Nic};
+pub use mailbox::{Envelope, Mailbox, MailboxConfig, MailboxNotice};
 pub use nics::Nics;
-pub use out::{Combine, Departure, Event, Fault, Out, PayloadId, Process};
-pub use portal::{MAX_PT_INDEX, Status};
-pub use portals::{Header, HeldMessage, MAX_LENGTH, Portals, Received, Request, Response};
+pub use out::{Combine, Departure, Event, Fault, Memory, Out, PayloadId};
+pub use portals::{Header, HeldMessage, Portals, Received, Request, Response};
+pub use software::Software;
 pub use statistics::Statistics;
 pub use wire::{Step, Wire, Wired};

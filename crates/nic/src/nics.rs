@@ -6,24 +6,27 @@ use narrows_fabric::Notice as NetworkNotice;
 use narrows_portals::{Command, ProcessId};
 use narrows_units::SimTime;
 
+use crate::any::{AnyConfig, AnyHeader, AnyNic};
 use crate::config::NicConfig;
-use crate::error::{CommandError, Refusal};
+use crate::error::Refusal;
 use crate::kind::{Directory, Nic};
-use crate::out::{Event, Out, Process};
-use crate::portal::Status;
-use crate::portals::{Header, HeldMessage, Portals};
+use crate::out::{Event, Out};
+use crate::portals::{HeldMessage, Portals};
 use crate::statistics::Statistics;
 use crate::wire::{Step, Wire, Wired};
+use narrows_matching::CommandError;
+use narrows_matching::Status;
+use narrows_portals::Process;
 
 /// The NICs of all nodes of a machine, or of some: commands of processes and notices of the network in, actions out.
 ///
 /// See the [crate] page for an example.
 #[derive(Debug)]
 pub struct Nics {
-    nics: Vec<Portals>,
+    nics: Vec<AnyNic>,
     /// By node: the place of its NIC here.
     locals: Arc<[u32]>,
-    config: NicConfig,
+    config: AnyConfig,
     directory: Arc<Directory>,
     /// What they refused since [`Nics::take_refusals`].
     refused: Vec<Refusal>,
@@ -34,25 +37,26 @@ impl Nics {
     ///
     /// # Panics
     /// See [`Directory::new`].
-    pub fn new(config: NicConfig, nodes: u32, processes: &[ProcessId]) -> Nics {
+    pub fn new(config: impl Into<AnyConfig>, nodes: u32, processes: &[ProcessId]) -> Nics {
         let all: Vec<u32> = (0..nodes).collect();
         Nics::of(config, Arc::new(Directory::new(nodes, processes)), &all, all.clone().into())
     }
 
     /// Those of `nodes` alone; `locals` says of each node of the machine which one of its part it is.
-    pub fn of(config: NicConfig, directory: Arc<Directory>, nodes: &[u32], locals: Arc<[u32]>) -> Nics {
-        let nics = Portals::of(config.clone(), Arc::clone(&directory), nodes);
+    pub fn of(config: impl Into<AnyConfig>, directory: Arc<Directory>, nodes: &[u32], locals: Arc<[u32]>) -> Nics {
+        let config = config.into();
+        let nics = AnyNic::of(&config, Arc::clone(&directory), nodes);
         Nics { nics, locals, config, directory, refused: Vec::new() }
     }
 
     #[inline]
-    fn nic(&mut self, node: u32) -> &mut Portals {
+    fn nic(&mut self, node: u32) -> &mut AnyNic {
         &mut self.nics[self.locals[node as usize] as usize]
     }
 
     /// The users of the processes, which entries may ask for ([`narrows_portals::MatchEntry::uid`]); 0 until then.
     pub fn set_users(&mut self, user: impl Fn(Process) -> u32) {
-        self.nics.iter_mut().for_each(|nic| nic.set_users(&user));
+        self.nics.iter_mut().for_each(|nic| nic.portals_mut().set_users(&user));
     }
 
     /// The least time from writing a command to its first effect of any kind.
@@ -60,9 +64,9 @@ impl Nics {
         self.nics.iter().map(Nic::lookahead).min().unwrap_or_default()
     }
 
-    /// The timings.
+    /// The timings, as far as they concern Portals.
     pub fn config(&self) -> &NicConfig {
-        &self.config
+        self.config.portals()
     }
 
     /// Where the processes are.
@@ -82,50 +86,54 @@ impl Nics {
         self.directory.node(self.directory.place(process)?.nid)
     }
 
-    /// The NIC of a process.
+    /// The NIC of a process, or the library that is in its place.
     ///
     /// # Panics
     /// When there is no such process.
     pub fn nic_of(&mut self, process: Process) -> &mut Portals {
         let node = self.node_of(process);
-        self.nic(node)
+        self.nic(node).portals_mut()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Portals> {
+        self.nics.iter().map(AnyNic::portals)
     }
 
     /// Messages that a portal table entry with RETRY refuses for now.
     pub fn held(&self) -> u64 {
-        self.nics.iter().map(Portals::held).sum()
+        self.all().map(Portals::held).sum()
     }
 
     /// Messages that `process` refuses for now.
     pub fn held_by(&self, process: Process) -> u64 {
-        self.place(process).map_or(0, |node| self.nics[self.locals[node as usize] as usize].held_by(process))
+        self.place(process).map_or(0, |node| self.nics[self.locals[node as usize] as usize].portals().held_by(process))
     }
 
     /// Halves of messages that are neither complete nor held.
     pub fn in_flight(&self) -> u64 {
-        self.nics.iter().map(Portals::in_flight).sum()
+        self.all().map(Portals::in_flight).sum()
     }
 
     /// The status registers of a process, all its network interfaces together.
     pub fn status(&self, process: Process) -> Status {
-        self.place(process).map_or_else(Status::default, |node| self.nics[self.locals[node as usize] as usize].status(process))
+        self.place(process).map_or_else(Status::default, |node| self.nics[self.locals[node as usize] as usize].portals().status(process))
     }
 
     /// The messages that are held, by target, table entry and initiator: for reports.
     pub fn held_messages(&self) -> impl Iterator<Item = HeldMessage> {
-        self.nics.iter().flat_map(Portals::held_messages)
+        self.all().flat_map(Portals::held_messages)
     }
 
     /// What the NIC of `node` has done.
     pub fn node_statistics(&self, node: u32) -> Statistics {
         let local = self.locals.get(node as usize);
-        local.and_then(|&local| self.nics.get(local as usize)).map_or_else(Statistics::default, Portals::statistics)
+        local.and_then(|&local| self.nics.get(local as usize)).map_or_else(Statistics::default, |nic| nic.portals().statistics())
     }
 
     /// What all NICs have done.
     pub fn statistics(&self) -> Statistics {
         let mut sum = Statistics::default();
-        self.nics.iter().for_each(|nic| sum += nic.statistics());
+        self.all().for_each(|nic| sum += nic.statistics());
         sum
     }
 
@@ -138,7 +146,7 @@ impl Nics {
     ///
     /// # Errors
     /// See [`CommandError`].
-    pub fn command(&mut self, now: SimTime, process: Process, command: Command, out: &mut impl Out<Portals>) -> Result<(), CommandError> {
+    pub fn command(&mut self, now: SimTime, process: Process, command: Command, out: &mut impl Out<AnyNic>) -> Result<(), CommandError> {
         let Some(node) = self.place(process) else { return Err(CommandError::NoProcess(process)) };
         self.nic(node).command(now, process, command, out)
     }
@@ -147,41 +155,41 @@ impl Nics {
     /// their set-up took otherwise.
     pub fn trim(&mut self, process: Process) {
         if let Some(node) = self.place(process) {
-            self.nic(node).trim();
+            self.nic(node).portals_mut().trim();
         }
     }
 
     /// An event of the NIC of `node` is due.
-    pub fn handle(&mut self, now: SimTime, node: u32, event: Event, out: &mut impl Out<Portals>) {
+    pub fn handle(&mut self, now: SimTime, node: u32, event: Event, out: &mut impl Out<AnyNic>) {
         let nic = &mut self.nics[self.locals[node as usize] as usize];
         nic.handle(now, event, out);
         self.refused.append(&mut nic.take_refusals());
     }
 
     /// All of a message that is nothing but a header is at the NIC of `node` ([`Out::shortcut`]).
-    pub fn arrive(&mut self, now: SimTime, node: u32, header: &Header, out: &mut impl Out<Portals>) {
+    pub fn arrive(&mut self, now: SimTime, node: u32, header: &AnyHeader, out: &mut impl Out<AnyNic>) {
         let nic = self.nic(node);
         let arrival = nic.head(now, header, out);
         nic.tail(now, arrival, header, out);
     }
 
     /// See [`Nic::source_done`].
-    pub fn source_done(&mut self, now: SimTime, node: u32, token: u32, out: &mut impl Out<Portals>) {
+    pub fn source_done(&mut self, now: SimTime, node: u32, token: u32, out: &mut impl Out<AnyNic>) {
         self.nic(node).source_done(now, token, out);
     }
 
     /// See [`Nic::head`].
-    pub fn head(&mut self, now: SimTime, node: u32, header: &Header, out: &mut impl Out<Portals>) -> u32 {
+    pub fn head(&mut self, now: SimTime, node: u32, header: &AnyHeader, out: &mut impl Out<AnyNic>) -> u32 {
         self.nic(node).head(now, header, out)
     }
 
     /// See [`Nic::tail`].
-    pub fn tail(&mut self, now: SimTime, node: u32, arrival: u32, header: &Header, out: &mut impl Out<Portals>) {
+    pub fn tail(&mut self, now: SimTime, node: u32, arrival: u32, header: &AnyHeader, out: &mut impl Out<AnyNic>) {
         self.nic(node).tail(now, arrival, header, out);
     }
 
     /// The network reports.
-    pub fn network<O: Wired<Portals>>(&mut self, now: SimTime, notice: NetworkNotice, out: &mut O) {
+    pub fn network<O: Wired<AnyNic>>(&mut self, now: SimTime, notice: NetworkNotice, out: &mut O) {
         Wire::notice(notice, out, |node, step, out| {
             let nic = self.nic(node);
             match step {

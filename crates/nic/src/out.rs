@@ -1,17 +1,13 @@
 //! What goes out of the state machines.
 
-use narrows_portals::{AtomicOperation, Datatype, Place};
+use narrows_portals::{AtomicOperation, Datatype, Place, Process};
 use narrows_units::{Bytes, SimTime};
 
 use crate::kind::Nic;
 
-/// A payload on its way, by the number that [`Out::reserve`] gave.
+/// A payload on its way, by the number that [`Memory::reserve`] gave.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct PayloadId(pub u32);
-
-/// A process: index over all processes of the machine (its global rank).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
-pub struct Process(pub u32);
 
 /// Memory that may not be there was not there ([`Place::may_fault`]), or the payload is one that could not be read.
 /// Nothing was read or written.
@@ -50,29 +46,27 @@ pub struct Departure<H> {
     pub header: H,
 }
 
-/// Where a NIC's effects go. Accesses to memory fail only where [`Place::may_fault`] says so; where memory
-/// is missing otherwise, the caller's world is broken, and it must see to that itself.
-pub trait Out<K: Nic> {
-    /// Schedule an event of the NIC of `node`.
-    fn schedule(&mut self, at: SimTime, node: u32, event: Event);
-    /// The NIC of `node` starts a transfer on the network now. Headers of one (source, target, virtual network) arrive
-    /// in this order.
-    fn depart(&mut self, node: u32, departure: Departure<K::Header>);
-    /// All of a message of nothing but `header` from node `from` will be in the NIC of node `to` at `at`, without any
-    /// load on the network.
-    fn shortcut(&mut self, at: SimTime, from: u32, to: u32, header: K::Header);
-    /// Visible in the memory of `process` now.
-    fn notify(&mut self, process: Process, notice: K::Notice);
-    /// A number for a payload. Each is given back by [`Out::release`], once, wherever its message ends.
+impl<H> Departure<H> {
+    /// The same with another header.
+    pub fn map<T>(self, header: impl FnOnce(H) -> T) -> Departure<T> {
+        let Departure { to, virtual_network, payload, source_dma, target_dma, token, header: before } = self;
+        Departure { to, virtual_network, payload, source_dma, target_dma, token, header: header(before) }
+    }
+}
+
+/// The memory of processes, as a NIC uses it. Accesses fail only where [`Place::may_fault`] says so; where memory is
+/// missing otherwise, the caller's world is broken, and it must see to that itself.
+pub trait Memory {
+    /// A number for a payload. Each is given back by [`Memory::release`], once, wherever its message ends.
     fn reserve(&mut self) -> PayloadId;
     /// Read `length` bytes at `place` of `process` now: they are the payload.
     ///
     /// # Errors
     /// [`Fault`]; delivering this payload is one, too.
     fn capture(&mut self, payload: PayloadId, process: Process, place: Place, length: u64) -> Result<(), Fault>;
-    /// The target of a get gives its data: read `length` bytes at `place` of `process` now, as by [`Out::capture`].
+    /// The target of a get gives its data: read `length` bytes at `place` of `process` now, as by [`Memory::capture`].
     /// They will be delivered to `destination` of `initiator`, whose buffer belongs to the get until then, so that an
-    /// implementation may as well write them there at once and do nothing at [`Out::deliver`].
+    /// implementation may as well write them there at once and do nothing at [`Memory::deliver`].
     ///
     /// # Errors
     /// [`Fault`] of the target's memory.
@@ -109,6 +103,65 @@ pub trait Out<K: Nic> {
     fn combine(&mut self, payload: PayloadId, process: Process, place: Place, length: u64, combine: &Combine) -> Result<(), Fault>;
     /// The payload is no longer needed.
     fn release(&mut self, payload: PayloadId);
+}
+
+/// Where a NIC's effects go.
+pub trait Out<K: Nic>: Memory {
+    /// Schedule an event of the NIC of `node`.
+    fn schedule(&mut self, at: SimTime, node: u32, event: Event);
+    /// The NIC of `node` starts a transfer on the network now. Headers of one (source, target, virtual network) arrive
+    /// in this order.
+    fn depart(&mut self, node: u32, departure: Departure<K::Header>);
+    /// All of a message of nothing but `header` from node `from` will be in the NIC of node `to` at `at`, without any
+    /// load on the network.
+    fn shortcut(&mut self, at: SimTime, from: u32, to: u32, header: K::Header);
+    /// Visible in the memory of `process` now.
+    fn notify(&mut self, process: Process, notice: K::Notice);
+}
+
+/// What is between a NIC and its surroundings, and leaves the memory to them.
+pub(crate) trait Between {
+    /// The surroundings.
+    type Outer: Memory;
+    /// Idem.
+    fn outer(&self) -> &Self::Outer;
+    /// Idem.
+    fn outer_mut(&mut self) -> &mut Self::Outer;
+}
+
+impl<B: Between> Memory for B {
+    fn reserve(&mut self) -> PayloadId {
+        self.outer_mut().reserve()
+    }
+    fn capture(&mut self, payload: PayloadId, process: Process, place: Place, length: u64) -> Result<(), Fault> {
+        self.outer_mut().capture(payload, process, place, length)
+    }
+    fn fetch(
+        &mut self,
+        payload: PayloadId,
+        process: Process,
+        place: Place,
+        length: u64,
+        initiator: Process,
+        destination: Place,
+    ) -> Result<(), Fault> {
+        self.outer_mut().fetch(payload, process, place, length, initiator, destination)
+    }
+    fn inline(&mut self, payload: PayloadId, bytes: Box<[u8]>) {
+        self.outer_mut().inline(payload, bytes);
+    }
+    fn has_bytes(&self, payload: PayloadId) -> bool {
+        self.outer().has_bytes(payload)
+    }
+    fn deliver(&mut self, payload: PayloadId, process: Process, place: Place, length: u64) -> Result<(), Fault> {
+        self.outer_mut().deliver(payload, process, place, length)
+    }
+    fn combine(&mut self, payload: PayloadId, process: Process, place: Place, length: u64, combine: &Combine) -> Result<(), Fault> {
+        self.outer_mut().combine(payload, process, place, length, combine)
+    }
+    fn release(&mut self, payload: PayloadId) {
+        self.outer_mut().release(payload);
+    }
 }
 
 /// An event of a NIC's own; opaque to others, small and Copy.

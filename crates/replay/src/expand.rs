@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn messages_in_place_of_collectives() {
         for ranks in [2u32, 5, 16] {
-            let parameters = Parameters { ranks, steps: 4, bytes: Some(8), compute: Some(SimTime::from_us(7)) };
+            let parameters = Parameters { ranks, steps: 4, bytes: Some(8), cells: None, compute: Some(SimTime::from_us(7)) };
             let rules = Rules::parse("bcast *: binomial\n").unwrap_or_else(|error| panic!("{error}"));
             let program = Generated::new(Pattern::Bcast, parameters).unwrap();
             let mut program = Expanded::new(program, Box::new(ByRules::new(rules, None)));

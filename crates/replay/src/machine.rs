@@ -18,7 +18,7 @@ use narrows_collectives::{Action, Schedule};
 use narrows_engine::{Digest, WordMap};
 use narrows_fabric::{ConfigError, NetworkConfig};
 use narrows_message::{Completes, Completion, CompletionKind, Endpoint, MessageConfig, Queue, Receive, Status, portal_table};
-use narrows_nic::{Directory, NicConfig, Process};
+use narrows_nic::{AnyConfig, Directory, Process};
 use narrows_portals::{Command, Event as NicEvent, Notice, ProcessId, ReplyCode};
 use narrows_sim::{Processes, Requests, Setup, Told, World};
 use narrows_topology::Topology;
@@ -302,7 +302,7 @@ pub struct Hardware<'a> {
     /// Its graph.
     pub topology: Topology,
     /// The NICs.
-    pub nic: NicConfig,
+    pub nic: AnyConfig,
 }
 
 /// A replay on a machine, ready to run.

@@ -6,7 +6,7 @@ use crate::multicast::{self, Multicasts, Next, Way};
 use narrows_engine::{Digest, Slab, WordMap};
 use narrows_fabric::parallel::{Agent, Context};
 use narrows_fabric::{Arrival, Observer, PacketArrival, Transfer, TransferId, TreeError};
-use narrows_nic::{self as nic, Combine, CommandError, Departure, Directory, Fault, Header, Nics, PayloadId, Portals, Process};
+use narrows_nic::{self as nic, AnyHeader, AnyNic, Combine, CommandError, Departure, Directory, Fault, Nics, PayloadId, Process};
 use narrows_portals::{Command, Notice, Place};
 use narrows_units::SimTime;
 use std::cmp::Reverse;
@@ -29,11 +29,11 @@ pub(crate) enum Due {
 #[derive(Debug)]
 pub(crate) enum Letter<L> {
     /// Of a message that has been started.
-    Label(Label<Header>),
+    Label(Label<AnyHeader>),
     Shortcut {
         at: SimTime,
         order: u32,
-        header: Header,
+        header: AnyHeader,
     },
     /// For a process, from another one.
     Process(u32, L),
@@ -78,7 +78,7 @@ type Asked = BinaryHeap<Reverse<(SimTime, u64, u32)>>;
 /// What is between the NICs, the network and the processes.
 pub(crate) struct Above {
     places: Arc<Places>,
-    shortcuts: Slab<Header>,
+    shortcuts: Slab<AnyHeader>,
     /// By node of the region: events that its NIC has asked for, shortcuts and messages that it has sent.
     events: Vec<u32>,
     sent_shortcuts: Vec<u32>,
@@ -103,7 +103,7 @@ pub(crate) struct Station<P> {
     pub(crate) nics: Nics,
     pub(crate) processes: P,
     pub(crate) above: Above,
-    inbound: Inbound<Header>,
+    inbound: Inbound<AnyHeader>,
     steps: Vec<inbound::Step>,
     pub(crate) observer: Option<Box<dyn Observer + Send>>,
     /// The first refused command: when, whose, why.
@@ -254,7 +254,7 @@ struct Effects<'a, 'b, P: Processes> {
     fabric: &'a mut Context<'b, Due, Letter<P::Letter>>,
 }
 
-impl<P: Processes> nic::Out<Portals> for Effects<'_, '_, P> {
+impl<P: Processes> nic::Out<AnyNic> for Effects<'_, '_, P> {
     fn schedule(&mut self, at: SimTime, node: u32, event: nic::Event) {
         let local = self.above.local(node);
         let order = &mut self.above.events[local];
@@ -262,7 +262,7 @@ impl<P: Processes> nic::Out<Portals> for Effects<'_, '_, P> {
         self.fabric.timer(at, node, *order, Due::Nic(event));
     }
 
-    fn depart(&mut self, node: u32, departure: Departure<Header>) {
+    fn depart(&mut self, node: u32, departure: Departure<AnyHeader>) {
         let Departure { to, virtual_network, payload, source_dma, target_dma, token, header } = departure;
         let number = self.above.number(node);
         if source_dma && payload.0 > 0 {
@@ -275,7 +275,7 @@ impl<P: Processes> nic::Out<Portals> for Effects<'_, '_, P> {
         self.fabric.start(Transfer { id, source: node, target: to, virtual_network, payload, source_dma, target_dma });
     }
 
-    fn shortcut(&mut self, at: SimTime, from: u32, to: u32, header: Header) {
+    fn shortcut(&mut self, at: SimTime, from: u32, to: u32, header: AnyHeader) {
         let local = self.above.local(from);
         let sent = &mut self.above.sent_shortcuts[local];
         *sent = sent.wrapping_add(1);
@@ -283,15 +283,17 @@ impl<P: Processes> nic::Out<Portals> for Effects<'_, '_, P> {
         self.fabric.post(to, at, Letter::Shortcut { at, order, header });
     }
 
-    fn reserve(&mut self) -> PayloadId {
-        PayloadId(self.processes.reserve())
-    }
-
     fn notify(&mut self, process: Process, notice: Notice) {
         let now = self.fabric.now();
         let node = self.above.places.node(process.0);
         self.above.note(now, node, process.0, |digest| notice.words(|word| digest.word(word)));
         self.processes.notify(now, process.0, notice);
+    }
+}
+
+impl<P: Processes> nic::Memory for Effects<'_, '_, P> {
+    fn reserve(&mut self) -> PayloadId {
+        PayloadId(self.processes.reserve())
     }
 
     fn capture(&mut self, payload: PayloadId, process: Process, place: Place, length: u64) -> Result<(), Fault> {

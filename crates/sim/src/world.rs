@@ -5,7 +5,7 @@ use crate::{Processes, Requests};
 use narrows_engine::Digest;
 use narrows_fabric::parallel::{Fabric, along_groups};
 use narrows_fabric::{ConfigError, NetworkConfig, NetworkKind, Observer};
-use narrows_nic::{CommandError, Directory, NicConfig, Nics, Process, Statistics};
+use narrows_nic::{AnyConfig, CommandError, Directory, Nics, Process, Statistics};
 use narrows_portals::{Command, ProcessId};
 use narrows_topology::Topology;
 use narrows_units::SimTime;
@@ -36,7 +36,7 @@ pub struct Setup<'a> {
     /// Its graph.
     pub topology: Topology,
     /// The NICs.
-    pub nic: NicConfig,
+    pub nic: AnyConfig,
     /// `places[i]` is where process i lives (its nid is node index + 1).
     pub places: &'a [ProcessId],
 }
@@ -80,7 +80,7 @@ impl<P: Processes> World<P> {
         let (nodes, count) = (topology.hosts(), places.len());
         let directory = Arc::new(Directory::new(nodes, places));
         // What takes no time from one NIC to another needs one region.
-        let regions = if whole || nic.quick_ack { vec![0; topology.switches() as usize] } else { along_groups(&topology) };
+        let regions = if whole || nic.portals().quick_ack { vec![0; topology.switches() as usize] } else { along_groups(&topology) };
         let mut places = None;
         let fabric = Fabric::with_agents(network, topology, regions, |regions| {
             let (mut locals, mut numbers) = (vec![0; nodes as usize], vec![0; count]);
@@ -93,7 +93,7 @@ impl<P: Processes> World<P> {
                 (0u32..).zip(&of_region).for_each(|(number, &rank)| numbers[rank as usize] = number);
                 ranks.push(of_region);
             }
-            let (mtu, lookahead) = (network.mtu.0, nic.lookahead());
+            let (mtu, lookahead) = (network.mtu.0, nic.portals().lookahead());
             let shared = Arc::new(Places { directory, nodes: locals.into(), processes: numbers, mtu, lookahead });
             places = Some(Arc::clone(&shared));
             let station = |(hosts, ranks): (&Vec<u32>, &Vec<u32>)| {

@@ -19,7 +19,7 @@ impl Processes for Nothing {
 fn a_portal_table_entry_that_exists_is_refused_by_name() {
     let places = [ProcessId { nid: 1, pid: 1 }, ProcessId { nid: 2, pid: 1 }];
     let topology = FatTree::one_switch(2).expect("two nodes fit").build();
-    let setup = Setup { network: &NetworkConfig::default(), topology, nic: NicConfig::bxi_v2(), places: &places };
+    let setup = Setup { network: &NetworkConfig::default(), topology, nic: NicConfig::bxi_v2().into(), places: &places };
     let mut world = World::whole(setup, |_| Nothing).expect("the default network");
     let alloc = || Command::PtAlloc { pt: 4, options: 0, eq: EqId::NONE };
     world.submit(1, SimTime::from_us(1), alloc());

@@ -36,7 +36,7 @@ fn replay(source: Source) -> ReplaySpec {
 }
 
 fn halo() -> Source {
-    Source::Pattern(Pattern::Halo3d, Parameters { ranks: 8, steps: 2, bytes: Some(4096), compute: None })
+    Source::Pattern(Pattern::Halo3d, Parameters { ranks: 8, steps: 2, bytes: Some(4096), cells: None, compute: None })
 }
 
 /// The same specification gives the same outcome, and its summary names what was asked for.
@@ -104,7 +104,7 @@ fn an_observer_ends_a_study() {
     }
     let outcome = Spec::Traffic(traffic()).run(&Impatient(AtomicBool::new(true))).unwrap();
     assert_eq!(outcome.failure().as_deref(), Some("ended by a signal"));
-    let long = Source::Pattern(Pattern::Halo3d, Parameters { ranks: 8, steps: 200_000, bytes: Some(4096), compute: None });
+    let long = Source::Pattern(Pattern::Halo3d, Parameters { ranks: 8, steps: 200_000, bytes: Some(4096), cells: None, compute: None });
     let outcome = Spec::Replay(replay(long)).run(&Impatient(AtomicBool::new(true))).unwrap();
     assert!(outcome.failure().is_some());
 }

@@ -108,18 +108,6 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// The graph; `None` for a table, which was made from its graph.
-    pub fn build(self) -> Option<Topology> {
-        match self {
-            Shape::FatTree(tree) => Some(tree.build()),
-            Shape::Dragonfly(dragonfly) => Some(dragonfly.build()),
-            Shape::DragonflyPlus(plus) => Some(plus.build()),
-            Shape::Torus(torus) => Some(torus.build()),
-            Shape::HyperX(hyperx) => Some(hyperx.build()),
-            Shape::Table(_) => None,
-        }
-    }
-
     /// Ports of the switches that it is made of: those of the largest, with every place for a host taken.
     pub fn radix(&self) -> u32 {
         match self {

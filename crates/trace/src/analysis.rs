@@ -234,7 +234,7 @@ mod tests {
     use crate::generate::{Generated, Parameters, Pattern};
 
     fn analysis(pattern: Pattern, ranks: u32) -> Analysis {
-        let parameters = Parameters { ranks, steps: 5, bytes: None, compute: Some(SimTime::from_us(100)) };
+        let parameters = Parameters { ranks, steps: 5, bytes: None, cells: None, compute: Some(SimTime::from_us(100)) };
         Analysis::new(&mut Generated::new(pattern, parameters).unwrap()).unwrap()
     }
 

@@ -24,12 +24,21 @@ pub enum Pattern {
     LammpsLike,
     /// Conjugate gradients with a multigrid preconditioner as HPCG does it.
     HpcgLike,
+    /// Hydrodynamics on a cube of elements as LULESH does it: n^3 ranks, each with a cube of its own.
+    LuleshLike,
 }
 
 impl Pattern {
     /// All of them.
-    pub const ALL: [Pattern; 6] =
-        [Pattern::Halo3d, Pattern::Fft3d, Pattern::AllreduceLoop, Pattern::Bcast, Pattern::LammpsLike, Pattern::HpcgLike];
+    pub const ALL: [Pattern; 7] = [
+        Pattern::Halo3d,
+        Pattern::Fft3d,
+        Pattern::AllreduceLoop,
+        Pattern::Bcast,
+        Pattern::LammpsLike,
+        Pattern::HpcgLike,
+        Pattern::LuleshLike,
+    ];
 
     /// Its name on the command line.
     pub const fn name(self) -> &'static str {
@@ -40,6 +49,7 @@ impl Pattern {
             Pattern::Bcast => "bcast",
             Pattern::LammpsLike => "lammps-like",
             Pattern::HpcgLike => "hpcg-like",
+            Pattern::LuleshLike => "lulesh-like",
         }
     }
 
@@ -51,12 +61,22 @@ impl Pattern {
     /// Steps unless the user says otherwise.
     pub const fn steps(self) -> u32 {
         match self {
-            Pattern::Halo3d | Pattern::AllreduceLoop | Pattern::HpcgLike => 10,
+            Pattern::Halo3d | Pattern::AllreduceLoop | Pattern::HpcgLike | Pattern::LuleshLike => 10,
             Pattern::Fft3d => 1,
             // The experiment of RED-SEA D1.4, section 12.2.
             Pattern::Bcast => 100,
             // One rebuild of the neighbour lists in 20 steps, one line of output in 50.
             Pattern::LammpsLike => 50,
+        }
+    }
+
+    /// Cells of a rank in each direction unless the user says otherwise: those of the program itself. None where the
+    /// pattern has no cells to choose.
+    const fn cells(self) -> Option<u32> {
+        match self {
+            Pattern::HpcgLike => Some(104),
+            Pattern::LuleshLike => Some(30),
+            Pattern::Halo3d | Pattern::Fft3d | Pattern::AllreduceLoop | Pattern::Bcast | Pattern::LammpsLike => None,
         }
     }
 }
@@ -71,6 +91,8 @@ pub struct Parameters {
     /// Bytes of a message ([`Pattern::Halo3d`], default 64 KiB), of a rank's part of the grid ([`Pattern::Fft3d`], 1
     /// MiB) or of the collective (allreduce 8 B, broadcast 1 MB). The other patterns have sizes of their own.
     pub bytes: Option<u64>,
+    /// Cells of a rank in each direction ([`Pattern::HpcgLike`], default 104, and [`Pattern::LuleshLike`], 30).
+    pub cells: Option<u32>,
     /// Computing of a rank in one step; the default is the pattern's.
     pub compute: Option<SimTime>,
 }
@@ -89,12 +111,21 @@ const BORDER: u64 = 6;
 const REBUILD: u32 = 20;
 const THERMO: u32 = 50;
 
-/// HPCG: cells of a rank in each direction (the benchmark's default) and levels of its multigrid.
-const HPCG_CELLS: u64 = 104;
+/// HPCG: levels of its multigrid, each with half of the cells of the one above in each direction.
 const HPCG_LEVELS: u32 = 4;
 /// A row: 27 values of 8 B and indices of 4 B, read at 10 GB/s and core (our assumption; HPCG is bound by memory), in
 /// ps.
 const ROW_PS: u64 = 27 * 12 * 100;
+
+/// LULESH: doubles per node of the forces, per node of positions and velocities, per element of the gradients of the
+/// artificial viscosity (lulesh.cc, the calls of CommSend).
+const FORCES: u64 = 3;
+const MOTION: u64 = 6;
+const GRADIENTS: u64 = 3;
+/// 18 s for 30^3 elements on one node (S4BXI paper, Table I, AMD EPYC 7763) in the 932 steps that LULESH prints.
+const ELEMENT_STEP_PS: u64 = 715_000;
+/// More cells in each direction would make messages that no formula here was thought for.
+const CELLS_MAX: u32 = 4096;
 
 /// A program of one of the patterns.
 #[derive(Debug)]
@@ -102,6 +133,8 @@ pub struct Generated {
     pattern: Pattern,
     parameters: Parameters,
     dimensions: [u32; 3],
+    /// Of a rank in each direction, for the patterns that have them.
+    cells: u64,
     communicators: Communicators,
     ranks: Vec<State>,
 }
@@ -144,21 +177,30 @@ impl Generated {
         if parameters.bytes.is_some_and(|bytes| Bytes(bytes) > Bytes::MESSAGE_MAX) {
             return refuse(Excess::Message.to_string());
         }
-        if parameters.bytes.is_some() && matches!(pattern, Pattern::LammpsLike | Pattern::HpcgLike) {
+        if parameters.bytes.is_some() && matches!(pattern, Pattern::LammpsLike | Pattern::HpcgLike | Pattern::LuleshLike) {
             return refuse(format!("the sizes of {} follow from its grid: leave out the bytes", pattern.name()));
+        }
+        if parameters.cells.is_some() && pattern.cells().is_none() {
+            return refuse(format!("{} has no cells to choose: leave them out", pattern.name()));
+        }
+        let cells = parameters.cells.or(pattern.cells()).unwrap_or(1);
+        let halved = if pattern == Pattern::HpcgLike { 1 << (HPCG_LEVELS - 1) } else { 1 };
+        if cells == 0 || cells > CELLS_MAX || !cells.is_multiple_of(halved) {
+            return refuse(format!("{} needs {halved} to {CELLS_MAX} cells, a multiple of {halved}; found {cells}", pattern.name()));
         }
         let side = (f64::from(ranks)).cbrt().round() as u32;
         let dimensions = match pattern {
-            Pattern::Fft3d if side.pow(3) != ranks => {
+            Pattern::Fft3d | Pattern::LuleshLike if side.pow(3) != ranks => {
                 let (below, above) = (((f64::from(ranks)).cbrt() as u32).max(1), (f64::from(ranks)).cbrt() as u32 + 1);
-                return refuse(format!("fft3d needs n^3 ranks, such as {} or {}; found {ranks}", below.pow(3), above.pow(3)));
+                let (name, below, above) = (pattern.name(), below.pow(3), above.pow(3));
+                return refuse(format!("{name} needs n^3 ranks, such as {below} or {above}; found {ranks}"));
             }
-            Pattern::Fft3d => [side; 3],
+            Pattern::Fft3d | Pattern::LuleshLike => [side; 3],
             _ => grid(ranks),
         };
         let communicators = Communicators::world(ranks);
         let states = (0..ranks).map(|_| State::default()).collect();
-        Ok(Generated { pattern, parameters, dimensions, communicators, ranks: states })
+        Ok(Generated { pattern, parameters, dimensions, cells: u64::from(cells), communicators, ranks: states })
     }
 
     /// Ranks in each dimension, for the patterns that have a grid.
@@ -173,6 +215,7 @@ impl Generated {
         let mut script = Script {
             rank,
             dimensions: self.dimensions,
+            cells: self.cells,
             sequence: &mut state.sequence,
             ahead: &mut state.ahead,
             compute: self.parameters.compute,
@@ -185,6 +228,7 @@ impl Generated {
             Pattern::Bcast => script.bcast(),
             Pattern::LammpsLike => script.lammps(number),
             Pattern::HpcgLike => script.hpcg(),
+            Pattern::LuleshLike => script.lulesh(number),
         }?;
         if state.step == self.parameters.steps {
             state.sequence.end(rank, &mut state.ahead)?;
@@ -227,6 +271,7 @@ impl Program for Generated {
 struct Script<'a> {
     rank: u32,
     dimensions: [u32; 3],
+    cells: u64,
     sequence: &'a mut Sequence,
     ahead: &'a mut Ahead,
     compute: Option<SimTime>,
@@ -355,25 +400,33 @@ impl Script<'_> {
         Ok(())
     }
 
-    /// All 26 neighbours that are there: `MPI_Irecv` from each, `MPI_Send` to each, then the waits (ExchangeHalo).
-    fn hpcg_halo(&mut self, cells: u64) -> Result<(), TraceError> {
+    /// The neighbours that are there, in 26 directions of a grid that ends at its edges: rank, number of dimensions in
+    /// which it is next to this one (1 for a face, 2 for an edge, 3 for a corner).
+    fn neighbours(&self) -> Vec<(u32, u32)> {
         let here = self.position();
-        let mut neighbours = Vec::with_capacity(26);
+        let mut found = Vec::with_capacity(26);
         for offset in (0..27).filter(|offset| *offset != 13) {
             let steps = [offset % 3, offset / 3 % 3, offset / 9];
             let there: [Option<u32>; 3] =
                 std::array::from_fn(|d| (here[d] + steps[d]).checked_sub(1).filter(|at| *at < self.dimensions[d]));
             if let [Some(x), Some(y), Some(z)] = there {
-                let bytes = 8 * steps.iter().map(|step| if *step == 1 { cells } else { 1 }).product::<u64>();
-                neighbours.push((self.at([x, y, z]), bytes));
+                found.push((self.at([x, y, z]), steps.iter().filter(|step| **step != 1).count() as u32));
             }
         }
+        found
+    }
+
+    /// All neighbours: `MPI_Irecv` from each, `MPI_Send` to each, then the waits (ExchangeHalo).
+    fn hpcg_halo(&mut self, cells: u64) -> Result<(), TraceError> {
+        let neighbours = self.neighbours();
+        let bytes = |beside: u32| 8 * cells.pow(3 - beside);
         let mut open = Vec::with_capacity(neighbours.len());
-        for &(from, bytes) in &neighbours {
-            open.push(self.sequence.begin(self.rank, self.ahead, Kind::Receive { from: Some(from), bytes, tag: Some(99) })?);
+        for &(from, beside) in &neighbours {
+            let kind = Kind::Receive { from: Some(from), bytes: bytes(beside), tag: Some(99) };
+            open.push(self.sequence.begin(self.rank, self.ahead, kind)?);
         }
-        for &(to, bytes) in &neighbours {
-            self.sequence.call(self.rank, self.ahead, Kind::Send { to, bytes, tag: 99 })?;
+        for &(to, beside) in &neighbours {
+            self.sequence.call(self.rank, self.ahead, Kind::Send { to, bytes: bytes(beside), tag: 99 })?;
         }
         open.into_iter().try_for_each(|number| self.sequence.wait(self.rank, self.ahead, number))
     }
@@ -387,7 +440,8 @@ impl Script<'_> {
             .chain([(HPCG_LEVELS - 1, 2)])
             .chain((0..HPCG_LEVELS - 1).rev().map(|level| (level, 2)))
             .collect();
-        let rows = |level: u32| (HPCG_CELLS >> level).pow(3);
+        let cells = self.cells;
+        let rows = |level: u32| (cells >> level).pow(3);
         let total: u64 = passes.iter().map(|(level, passes)| rows(*level) * passes).sum::<u64>() + rows(0);
         let share = |work: u64, given: Option<SimTime>| match given {
             Some(given) => SimTime((u128::from(given.0) * u128::from(work) / u128::from(total)) as u64),
@@ -395,14 +449,54 @@ impl Script<'_> {
         };
         let given = self.compute;
         for (level, passes) in passes {
-            self.hpcg_halo(HPCG_CELLS >> level)?;
+            self.hpcg_halo(cells >> level)?;
             self.sequence.compute(share(rows(level) * passes, given));
         }
         self.call(Collective::Allreduce, 8, 8)?;
-        self.hpcg_halo(HPCG_CELLS)?;
+        self.hpcg_halo(cells)?;
         self.sequence.compute(share(rows(0), given));
         self.call(Collective::Allreduce, 8, 8)?;
         self.call(Collective::Allreduce, 8, 8)
+    }
+
+    /// `MPI_Irecv`, `MPI_Isend`, `MPI_Waitall` of the sends, then the receives one by one (CommRecv, CommSend,
+    /// CommSBN), with the neighbours that `sent` and `received` keep; `edge` values on an edge of the rank's cube.
+    fn lulesh_exchange(
+        &mut self,
+        edge: u64,
+        doubles: u64,
+        tag: u32,
+        received: impl Fn(u32, u32) -> bool,
+        sent: impl Fn(u32, u32) -> bool,
+    ) -> Result<(), TraceError> {
+        let neighbours = self.neighbours();
+        let bytes = |beside: u32| 8 * doubles * edge.pow(3 - beside);
+        let (mut receives, mut sends) = (Vec::new(), Vec::new());
+        for &(from, beside) in neighbours.iter().filter(|(rank, beside)| received(*rank, *beside)) {
+            let kind = Kind::Receive { from: Some(from), bytes: bytes(beside), tag: Some(tag) };
+            receives.push(self.sequence.begin(self.rank, self.ahead, kind)?);
+        }
+        for &(to, beside) in neighbours.iter().filter(|(rank, beside)| sent(*rank, *beside)) {
+            sends.push(self.sequence.begin(self.rank, self.ahead, Kind::Send { to, bytes: bytes(beside), tag })?);
+        }
+        sends.into_iter().chain(receives).try_for_each(|number| self.sequence.wait(self.rank, self.ahead, number))
+    }
+
+    /// One step (lulesh.cc): TimeIncrement, LagrangeNodal, LagrangeElements. Computing stands in one place, before the
+    /// first exchange.
+    fn lulesh(&mut self, number: u32) -> Result<(), TraceError> {
+        let (rank, cells) = (self.rank, self.cells);
+        if number > 0 {
+            // The smallest time step of all.
+            self.call(Collective::Allreduce, 8, 8)?;
+        }
+        self.compute(SimTime(cells.pow(3) * ELEMENT_STEP_PS));
+        // Nodes on the sides of the cubes belong to several ranks. Forces are added up by all of them; positions and
+        // velocities are what the rank with the highest number has.
+        self.lulesh_exchange(cells + 1, FORCES, 1024, |_, _| true, |_, _| true)?;
+        self.lulesh_exchange(cells + 1, MOTION, 2048, |from, _| from > rank, |to, _| to < rank)?;
+        // Elements have one owner, and look at those behind their faces.
+        self.lulesh_exchange(cells, GRADIENTS, 3072, |_, beside| beside == 1, |_, beside| beside == 1)
     }
 }
 
@@ -450,7 +544,7 @@ mod tests {
     }
 
     fn count(pattern: Pattern, ranks: u32, steps: u32) -> (Count, [u32; 3]) {
-        let parameters = Parameters { ranks, steps, bytes: None, compute: None };
+        let parameters = Parameters { ranks, steps, bytes: None, cells: None, compute: None };
         let mut program = Generated::new(pattern, parameters).unwrap();
         let dimensions = program.dimensions();
         let mut count = Count::default();
@@ -505,9 +599,9 @@ mod tests {
 
     #[test]
     fn given_computing_is_what_a_step_computes() {
-        for pattern in [Pattern::Halo3d, Pattern::AllreduceLoop, Pattern::LammpsLike, Pattern::HpcgLike] {
+        for pattern in [Pattern::Halo3d, Pattern::AllreduceLoop, Pattern::LammpsLike, Pattern::HpcgLike, Pattern::LuleshLike] {
             let compute = Some(SimTime::from_us(300));
-            let parameters = Parameters { ranks: 8, steps: 4, bytes: None, compute };
+            let parameters = Parameters { ranks: 8, steps: 4, bytes: None, cells: None, compute };
             let outcome = ideal::run(&mut Generated::new(pattern, parameters).unwrap(), &mut Nobody).unwrap();
             // Shares are rounded down to a picosecond.
             let missing = SimTime::from_us(1200).saturating_sub(outcome.finish[5]);
@@ -524,9 +618,48 @@ mod tests {
     }
 
     #[test]
+    fn lulesh_exchanges_with_26_neighbours_and_reduces() {
+        // n x n x n ranks with cubes of 30 elements. Faces, edges and corners where two, four and eight cubes meet;
+        // nodes on them are sent by both sides (3 doubles) and once more to the rank before (6), elements by both (3).
+        for n in [1u64, 2, 3] {
+            let (ranks, steps) = (n.pow(3) as u32, 5);
+            let (count, _) = count(Pattern::LuleshLike, ranks, steps as u32);
+            let faces = 3 * n.pow(2) * (n - 1);
+            let edges = 2 * 3 * n * (n - 1).pow(2);
+            let corners = 4 * (n - 1).pow(3);
+            let pairs = faces + edges + corners;
+            assert_eq!(count.messages, steps * (2 * pairs + pairs + 2 * faces), "n = {n}");
+            let nodes = faces * 31 * 31 + edges * 31 + corners;
+            assert_eq!(count.bytes, steps * 8 * (2 * 3 * nodes + 6 * nodes + 2 * 3 * faces * 30 * 30), "n = {n}");
+            // The first step has its length from the input.
+            assert_eq!(count.calls, u64::from(ranks) * (steps - 1), "n = {n}");
+        }
+    }
+
+    #[test]
+    fn cells_are_those_of_the_pattern() {
+        let bytes = |pattern, cells| {
+            let parameters = Parameters { ranks: 8, steps: 1, bytes: None, cells, compute: None };
+            let mut count = Count::default();
+            let mut program = Generated::new(pattern, parameters).map_err(|error| error.to_string())?;
+            ideal::run(&mut program, &mut count).unwrap();
+            Ok::<u64, String>(count.bytes)
+        };
+        for (pattern, usual) in [(Pattern::HpcgLike, 104), (Pattern::LuleshLike, 30)] {
+            assert_eq!(bytes(pattern, Some(usual)), bytes(pattern, None));
+            assert!(bytes(pattern, Some(16)).unwrap() < bytes(pattern, None).unwrap());
+            assert!(bytes(pattern, Some(0)).is_err() && bytes(pattern, Some(CELLS_MAX + 8)).is_err());
+        }
+        assert_eq!(bytes(Pattern::HpcgLike, Some(20)).unwrap_err(), "hpcg-like needs 8 to 4096 cells, a multiple of 8; found 20");
+        assert_eq!(bytes(Pattern::Halo3d, Some(20)).unwrap_err(), "halo3d has no cells to choose: leave them out");
+    }
+
+    #[test]
     fn wrong_numbers_of_ranks() {
-        let parameters = Parameters { ranks: 100, steps: 1, bytes: None, compute: None };
-        let error = Generated::new(Pattern::Fft3d, parameters).unwrap_err();
-        assert_eq!(error.to_string(), "fft3d needs n^3 ranks, such as 64 or 125; found 100");
+        let parameters = Parameters { ranks: 100, steps: 1, bytes: None, cells: None, compute: None };
+        for pattern in [Pattern::Fft3d, Pattern::LuleshLike] {
+            let error = Generated::new(pattern, parameters).unwrap_err();
+            assert_eq!(error.to_string(), format!("{} needs n^3 ranks, such as 64 or 125; found 100", pattern.name()));
+        }
     }
 }

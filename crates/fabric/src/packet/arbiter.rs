@@ -74,7 +74,7 @@ impl Arbiter {
     }
 
     /// The lane to try next. `oldest` gives the age of a lane's oldest packet.
-    #[inline]
+    #[inline(always)]
     fn choose(&self, output: &Output, untried: u64, oldest: impl FnMut(u32) -> u64) -> u32 {
         let strict = untried & self.strict;
         let mut among = if strict != 0 { strict } else { untried };
@@ -124,7 +124,7 @@ impl Arbiter {
     }
 
     /// A packet goes.
-    #[inline]
+    #[inline(always)]
     fn charge(&mut self, output: &mut Output, index: u32, lane: u32, wire: u32) {
         output.turn = if lane + 1 == self.channels * self.virtual_networks { 0 } else { lane as u8 + 1 };
         if let Policy::Weighted { quanta, bytes, left } = &mut self.policy
@@ -231,7 +231,7 @@ impl Region {
         if self.channels == 1 { lane } else { lane / self.channels }
     }
 
-    #[inline]
+    #[inline(always)]
     fn choose(&mut self, output: u32, untried: u64) -> u32 {
         if !matches!(self.arbiter.policy, Policy::Age) {
             return self.arbiter.choose(&self.outputs[output as usize], untried, |_| 0);
@@ -272,7 +272,7 @@ impl Region {
     }
 
     /// The next packet of a lane that has some.
-    #[inline]
+    #[inline(always)]
     fn offer(&mut self, output: u32, lane_index: u32, now: u64) -> Offer {
         let host = self.outputs[output as usize].host;
         if host != NONE {

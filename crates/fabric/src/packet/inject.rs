@@ -200,7 +200,7 @@ impl Region {
     }
 
     /// Takes the packet that [`Self::injection`] promised.
-    #[inline]
+    #[inline(always)]
     pub(super) fn inject(&mut self, host: u32, virtual_network: u32, read: bool, now: u64, fx: &mut impl Effects) -> u32 {
         let at = (host * self.virtual_networks + virtual_network) as usize;
         let index;

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use narrows_engine::EventQueue;
 use narrows_fabric::{Notice as Network, Transfer};
 use narrows_nic::{
-    Combine, CommandError, Departure, Event as NicEvent, Fault, Header, NicConfig, Nics, Out, PayloadId, Portals, Process, Wire, Wired,
+    AnyConfig, AnyHeader, AnyNic, Combine, CommandError, Departure, Event as NicEvent, Fault, MailboxConfig, Memory, NicConfig, Nics, Out,
+    PayloadId, Process, Wire, Wired,
 };
 use narrows_portals::*;
 use narrows_units::{ByteRate, Bytes, SimTime};
@@ -22,7 +23,7 @@ pub const MEMORY: usize = 1 << 20;
 
 pub enum Due {
     Nic(u32, NicEvent),
-    Shortcut(u32, Header),
+    Shortcut(u32, AnyHeader),
     Network(Network),
 }
 
@@ -31,7 +32,7 @@ pub struct World {
     pub latency: SimTime,
     pub rate: ByteRate,
     pub memory: Vec<Vec<u8>>,
-    pub wire: Wire<Header>,
+    pub wire: Wire<AnyHeader>,
     /// Those that are reserved; without bytes: not captured, or a fault.
     pub payloads: BTreeMap<PayloadId, Option<Vec<u8>>>,
     next_payload: u32,
@@ -44,17 +45,17 @@ pub struct World {
     pub wild: bool,
 }
 
-impl Wired<Portals> for World {
-    fn wire(&mut self) -> &mut Wire<Header> {
+impl Wired<AnyNic> for World {
+    fn wire(&mut self) -> &mut Wire<AnyHeader> {
         &mut self.wire
     }
 }
 
-impl Out<Portals> for World {
+impl Out<AnyNic> for World {
     fn schedule(&mut self, at: SimTime, node: u32, event: NicEvent) {
         self.queue.schedule(at, node, Due::Nic(node, event));
     }
-    fn depart(&mut self, node: u32, departure: Departure<Header>) {
+    fn depart(&mut self, node: u32, departure: Departure<AnyHeader>) {
         let now = self.queue.now();
         let transfer = self.wire.depart(node, departure);
         self.transfers.push((now, transfer));
@@ -65,17 +66,20 @@ impl Out<Portals> for World {
         self.queue.schedule(now + self.latency, source, Due::Network(Network::HeadArrived(transfer.id)));
         self.queue.schedule(now + self.latency + busy, source, Due::Network(Network::TailArrived(transfer.id)));
     }
-    fn shortcut(&mut self, at: SimTime, _: u32, to: u32, header: Header) {
+    fn shortcut(&mut self, at: SimTime, _: u32, to: u32, header: AnyHeader) {
         self.queue.schedule(at, 2_000 + to, Due::Shortcut(to, header));
     }
+    fn notify(&mut self, process: Process, notice: Notice) {
+        self.seen.push((self.queue.now(), process, notice));
+    }
+}
+
+impl Memory for World {
     fn reserve(&mut self) -> PayloadId {
         let payload = PayloadId(self.next_payload);
         self.next_payload += 1;
         self.payloads.insert(payload, None);
         payload
-    }
-    fn notify(&mut self, process: Process, notice: Notice) {
-        self.seen.push((self.queue.now(), process, notice));
     }
     fn capture(&mut self, payload: PayloadId, process: Process, place: Place, length: u64) -> Result<(), Fault> {
         let bytes = if self.wild { Vec::new() } else { self.read(process, place, length).ok_or(Fault)? };
@@ -175,9 +179,14 @@ pub fn config() -> NicConfig {
     NicConfig::bxi_v2()
 }
 
+/// The same below a library that matches in software.
+pub fn mailbox(config: NicConfig) -> AnyConfig {
+    AnyConfig::Mailbox(config, MailboxConfig { rate: ByteRate(5_000_000_000), header_size: Bytes(100) })
+}
+
 impl Sim {
     /// `nodes` nodes with `ppn` processes each, process numbers by node.
-    pub fn new(config: NicConfig, nodes: u32, ppn: u32) -> Sim {
+    pub fn new(config: impl Into<AnyConfig>, nodes: u32, ppn: u32) -> Sim {
         let places: Vec<ProcessId> = (0..nodes * ppn).map(|p| ProcessId { nid: p / ppn + 1, pid: p % ppn + 1 }).collect();
         Sim {
             nics: Nics::new(config, nodes, &places),
@@ -203,7 +212,7 @@ impl Sim {
     }
 
     /// The same, with [`EQ`], [`CT`] and [`PT`] made in every process.
-    pub fn ready(config: NicConfig, nodes: u32, ppn: u32, pt_options: u32) -> Sim {
+    pub fn ready(config: impl Into<AnyConfig>, nodes: u32, ppn: u32, pt_options: u32) -> Sim {
         let mut sim = Sim::new(config, nodes, ppn);
         for process in 0..nodes * ppn {
             sim.command(process, Command::EqAlloc { eq: EQ, count: 1024 });

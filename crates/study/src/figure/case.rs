@@ -58,6 +58,7 @@ struct TraceSource {
     ranks: Option<u32>,
     steps: Option<u32>,
     bytes: Option<String>,
+    cells: Option<u32>,
     compute: Option<String>,
 }
 
@@ -127,10 +128,11 @@ impl Machine {
 
 impl TraceSource {
     fn source(&self, folder: &Path) -> Result<Source, String> {
-        let only_pattern = self.ranks.is_some() || self.steps.is_some() || self.bytes.is_some() || self.compute.is_some();
+        let numbers = [self.ranks.is_some(), self.steps.is_some(), self.bytes.is_some(), self.cells.is_some(), self.compute.is_some()];
+        let only_pattern = numbers.contains(&true);
         match (&self.file, &self.pattern) {
             (Some(file), None) if !only_pattern => Ok(Source::File(folder.join(file))),
-            (Some(_), None) => Err(String::from("trace: a file has its own ranks, steps, bytes and compute")),
+            (Some(_), None) => Err(String::from("trace: a file has its own ranks, steps, bytes, cells and compute")),
             (None, Some(name)) => {
                 let pattern = generate::Pattern::by_name(name);
                 let names = || generate::Pattern::ALL.map(generate::Pattern::name).join(", ");
@@ -139,7 +141,8 @@ impl TraceSource {
                 let bytes = read("bytes", self.bytes.as_ref(), |text| text.parse::<Bytes>().map_err(|error| error.to_string()))?;
                 let compute = time("compute", self.compute.as_ref())?;
                 let steps = self.steps.unwrap_or(pattern.steps());
-                Ok(Source::Pattern(pattern, generate::Parameters { ranks, steps, bytes: bytes.map(|bytes| bytes.0), compute }))
+                let bytes = bytes.map(|bytes| bytes.0);
+                Ok(Source::Pattern(pattern, generate::Parameters { ranks, steps, bytes, cells: self.cells, compute }))
             }
             _ => Err(String::from("trace: expected a file or a pattern")),
         }
@@ -289,6 +292,7 @@ fn replay(outcome: &ReplayOutcome) -> Named {
     add("ranks", replay.rank_finish.len() as f64);
     add("messages", replay.messages() as f64);
     add("bytes", replay.bytes() as f64);
+    add("events", replay.events as f64);
     add("finish_us", replay.finish.as_s_f64() * 1e6);
     add("rank_0_us", replay.rank_finish.first().map_or(0.0, |finish| finish.as_s_f64() * 1e6));
     if let [application] = replay.applications.as_slice() {

@@ -1,0 +1,190 @@
+//! One of the kinds of NIC. A new kind is a variant of each of the three enums here.
+
+use std::sync::Arc;
+
+use narrows_portals::{Command, Notice};
+use narrows_units::SimTime;
+
+use crate::config::NicConfig;
+use crate::error::Refusal;
+use crate::kind::{Directory, Nic};
+use crate::mailbox::{Envelope, MailboxConfig};
+use crate::out::{Between, Departure, Event, Out};
+use crate::portals::{Header, Portals};
+use crate::software::{self, Software};
+use narrows_matching::CommandError;
+use narrows_portals::Process;
+
+/// The constants of a NIC, by its kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AnyConfig {
+    /// It matches.
+    Portals(NicConfig),
+    /// It does not: Portals in software over a mailbox. Of the NIC's constants those of the library count: commands,
+    /// events, matching, limits.
+    Mailbox(NicConfig, MailboxConfig),
+}
+
+impl From<NicConfig> for AnyConfig {
+    fn from(config: NicConfig) -> AnyConfig {
+        AnyConfig::Portals(config)
+    }
+}
+
+impl AnyConfig {
+    /// What of it concerns Portals.
+    pub fn portals(&self) -> &NicConfig {
+        match self {
+            AnyConfig::Portals(config) | AnyConfig::Mailbox(config, _) => config,
+        }
+    }
+}
+
+/// What travels with a message.
+#[derive(Clone, Copy, Debug)]
+#[allow(clippy::large_enum_variant, reason = "a header of one NIC in a header of another one")]
+pub enum AnyHeader {
+    /// Between [`Portals`].
+    Portals(Header),
+    /// Between mailboxes.
+    Mailbox(Envelope<Header>),
+}
+
+/// A NIC that processes use through Portals.
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "the NICs of a machine are of one kind")]
+pub enum AnyNic {
+    /// It matches.
+    Portals(Portals),
+    /// It does not.
+    Mailbox(Software),
+}
+
+/// Around a NIC of one kind: its headers are any.
+struct Around<'a, O>(&'a mut O);
+
+impl<O: Out<AnyNic>> Between for Around<'_, O> {
+    type Outer = O;
+    fn outer(&self) -> &O {
+        self.0
+    }
+    fn outer_mut(&mut self) -> &mut O {
+        self.0
+    }
+}
+
+impl<O: Out<AnyNic>> Out<Portals> for Around<'_, O> {
+    fn schedule(&mut self, at: SimTime, node: u32, event: Event) {
+        self.0.schedule(at, node, event);
+    }
+    fn depart(&mut self, node: u32, departure: Departure<Header>) {
+        self.0.depart(node, departure.map(AnyHeader::Portals));
+    }
+    fn shortcut(&mut self, at: SimTime, from: u32, to: u32, header: Header) {
+        self.0.shortcut(at, from, to, AnyHeader::Portals(header));
+    }
+    fn notify(&mut self, process: Process, notice: Notice) {
+        self.0.notify(process, notice);
+    }
+}
+
+impl<O: Out<AnyNic>> Out<Software> for Around<'_, O> {
+    fn schedule(&mut self, at: SimTime, node: u32, event: Event) {
+        self.0.schedule(at, node, event);
+    }
+    fn depart(&mut self, node: u32, departure: Departure<AnyHeader>) {
+        self.0.depart(node, departure);
+    }
+    fn shortcut(&mut self, at: SimTime, from: u32, to: u32, header: AnyHeader) {
+        self.0.shortcut(at, from, to, header);
+    }
+    fn notify(&mut self, process: Process, notice: Notice) {
+        self.0.notify(process, notice);
+    }
+}
+
+impl AnyNic {
+    /// The NICs of these nodes of a machine.
+    pub fn of(config: &AnyConfig, directory: Arc<Directory>, nodes: &[u32]) -> Vec<AnyNic> {
+        match config {
+            AnyConfig::Portals(config) => Portals::of(config.clone(), directory, nodes).into_iter().map(AnyNic::Portals).collect(),
+            AnyConfig::Mailbox(config, mailbox) => {
+                let libraries = Portals::of(software::library(config), directory, nodes).into_iter().zip(nodes);
+                libraries.map(|(library, &node)| AnyNic::Mailbox(Software::new(library, mailbox.clone(), node))).collect()
+            }
+        }
+    }
+
+    /// What of it concerns Portals: in the NIC, or in software.
+    pub fn portals(&self) -> &Portals {
+        match self {
+            AnyNic::Portals(nic) => nic,
+            AnyNic::Mailbox(nic) => &nic.portals,
+        }
+    }
+
+    /// Idem.
+    pub fn portals_mut(&mut self) -> &mut Portals {
+        match self {
+            AnyNic::Portals(nic) => nic,
+            AnyNic::Mailbox(nic) => &mut nic.portals,
+        }
+    }
+}
+
+impl Nic for AnyNic {
+    type Command = Command;
+    type Notice = Notice;
+    type Header = AnyHeader;
+
+    fn lookahead(&self) -> SimTime {
+        match self {
+            AnyNic::Portals(nic) => nic.lookahead(),
+            AnyNic::Mailbox(nic) => nic.lookahead(),
+        }
+    }
+
+    fn command(&mut self, now: SimTime, process: Process, command: Command, out: &mut impl Out<Self>) -> Result<(), CommandError> {
+        match self {
+            AnyNic::Portals(nic) => nic.command(now, process, command, &mut Around(out)),
+            AnyNic::Mailbox(nic) => nic.command(now, process, command, &mut Around(out)),
+        }
+    }
+
+    fn handle(&mut self, now: SimTime, event: Event, out: &mut impl Out<Self>) {
+        match self {
+            AnyNic::Portals(nic) => nic.handle(now, event, &mut Around(out)),
+            AnyNic::Mailbox(nic) => nic.handle(now, event, &mut Around(out)),
+        }
+    }
+
+    fn source_done(&mut self, now: SimTime, token: u32, out: &mut impl Out<Self>) {
+        match self {
+            AnyNic::Portals(nic) => nic.source_done(now, token, &mut Around(out)),
+            AnyNic::Mailbox(nic) => nic.source_done(now, token, &mut Around(out)),
+        }
+    }
+
+    fn head(&mut self, now: SimTime, header: &AnyHeader, out: &mut impl Out<Self>) -> u32 {
+        match (self, header) {
+            (AnyNic::Portals(nic), AnyHeader::Portals(header)) => nic.head(now, header, &mut Around(out)),
+            (AnyNic::Mailbox(nic), header) => nic.head(now, header, &mut Around(out)),
+            (AnyNic::Portals(_), AnyHeader::Mailbox(_)) => 0,
+        }
+    }
+
+    fn tail(&mut self, now: SimTime, arrival: u32, header: &AnyHeader, out: &mut impl Out<Self>) {
+        match (self, header) {
+            (AnyNic::Portals(nic), AnyHeader::Portals(header)) => nic.tail(now, arrival, header, &mut Around(out)),
+            (AnyNic::Mailbox(nic), header) => nic.tail(now, arrival, header, &mut Around(out)),
+            (AnyNic::Portals(_), AnyHeader::Mailbox(_)) => {}
+        }
+    }
+
+    fn take_refusals(&mut self) -> Vec<Refusal> {
+        match self {
+            AnyNic::Portals(nic) => nic.take_refusals(),
+            AnyNic::Mailbox(nic) => nic.take_refusals(),
+        }
+    }
+}
