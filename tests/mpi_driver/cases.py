@@ -114,6 +114,7 @@ def cases(programs: int = 400) -> list[Case]:
         # Plain launchers have no common clock.
         Case("sockets", "sockets.c", runners=narrows, expected=lambda n: f"sockets: ranks={n} checks=34 ok"),
         *[Case(f"threads_{level}", "threads.c", (str(level),), ranks=(2, 16) if level == 3 else (2,)) for level in (0, 1, 2, 3)],
+        Case("threads_calls", "threads_calls.c", options=("--compute", "none"), ranks=(2, 4), runners=narrows, expected=lambda n: f"threads_calls: ranks={n} checks={4 * n} ok"),
         # Digests of these: repeat_threads_multiple.
         *[
             Case(f"threads_multiple_{how}_{compute}", "threads_multiple.c", ("20", how), options=("--compute", compute), ranks=(2, 4), runners=narrows, expected=lambda n: f"threads_multiple: ranks={n} checks={5 * n} ok")

@@ -244,19 +244,22 @@ macro_rules! iprobe {
 }
 iprobe! { MPI_Iprobe c"MPI_Iprobe"; PMPI_Iprobe c"PMPI_Iprobe"; }
 
-/// The MPI library has given the program a level of threads.
+/// The MPI library has given the program a level of threads: less is said if several threads cannot be served.
 ///
 /// # Safety
 /// `provided` is valid.
-unsafe fn note_thread_level(required: c_int, provided: *const c_int, constants: &Constants) {
+unsafe fn note_thread_level(required: c_int, provided: *mut c_int, constants: &Constants) {
     if !in_run() || required != constants.thread_multiple {
         return;
     }
     // SAFETY: as above.
-    if unsafe { *provided } == required && pml::take_over() {
-        portals::threads_given();
-    } else {
-        portals::threads_refused();
+    unsafe {
+        if *provided == required && pml::take_over() {
+            portals::threads_given();
+        } else {
+            *provided = (*provided).min(constants.thread_serialized);
+            portals::threads_refused();
+        }
     }
 }
 

@@ -61,6 +61,8 @@ static SERVED: Condvar = Condvar::new();
 static GIVEN: AtomicBool = AtomicBool::new(false);
 /// Simulated time up to which all that has happened was seen by those inside MPI, ps.
 static NOW: AtomicU64 = AtomicU64::new(0);
+/// Some thread waits for a lock of the library, and none was given back since.
+static LOCKED_OUT: AtomicBool = AtomicBool::new(false);
 /// Some thread waits with a lock of the library.
 static KEEPERS: AtomicBool = AtomicBool::new(false);
 
@@ -164,16 +166,12 @@ pub fn without_locks() {
         return;
     }
     let Some(thread) = threads::current() else { return };
-    if KEEPERS.load(Relaxed) {
-        // Who waits for a lock that this thread had kept gets it now.
-        let mut callers = callers();
-        callers.unlocks += 1;
-        if callers.waiting.iter().any(|waiter| matches!(waiter.wish, Wish::Lock(_))) {
-            drop(callers);
-            let wish = thread.vain.take().unwrap_or(Wish::At(thread.clock(), false));
-            wait(thread, wish, 0);
-            return;
-        }
+    if LOCKED_OUT.swap(false, Relaxed) {
+        // Who waits for a lock that this thread, or another one, had kept gets it now.
+        callers().unlocks += 1;
+        let wish = thread.vain.take().unwrap_or(Wish::At(thread.clock(), false));
+        wait(thread, wish, 0);
+        return;
     }
     if let Some(wish) = thread.vain.take() {
         wait(thread, wish, 0);
@@ -186,6 +184,7 @@ pub fn waits_for_lock() -> bool {
         return false;
     }
     let Some(thread) = threads::current() else { return false };
+    LOCKED_OUT.store(true, Relaxed);
     let seen = callers().unlocks;
     wait(thread, Wish::Lock(seen), 0);
     true
