@@ -6,6 +6,7 @@
 
 use crate::timing::Costs;
 use crate::{Event, EventKind, Notice, Out, Statistics, Transfer};
+use narrows_engine::Arena;
 use narrows_units::{Bytes, SimTime};
 
 pub(crate) const NONE: u32 = u32::MAX;
@@ -32,8 +33,7 @@ pub(crate) struct Flight {
 /// All transfers in flight.
 #[derive(Debug)]
 pub(crate) struct Flights {
-    slots: Vec<Flight>,
-    free: Vec<u32>,
+    slots: Arena<Flight>,
     /// Per source: the newest transfer in flight to each (target, virtual network), while its first packet is not
     /// noticed. Sorted: the pairs in use at one time are few.
     newest: Vec<Vec<(u64, u32)>>,
@@ -52,8 +52,7 @@ fn pair(transfer: &Transfer) -> u64 {
 impl Flights {
     pub(crate) fn new(hosts: u32, virtual_networks: u8, mtu: Bytes) -> Self {
         Flights {
-            slots: Vec::new(),
-            free: Vec::new(),
+            slots: Arena::new(),
             newest: vec![Vec::new(); hosts as usize],
             intra_node_free: vec![0; hosts as usize],
             virtual_networks,
@@ -63,12 +62,12 @@ impl Flights {
     }
 
     pub(crate) fn in_flight(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.slots.len()
     }
 
     #[inline]
     pub(crate) fn transfer(&self, slot: u32) -> &Transfer {
-        &self.slots[slot as usize].transfer
+        &self.slots[slot].transfer
     }
 
     /// Takes a slot. Without a source to read, the source is done at once.
@@ -80,7 +79,7 @@ impl Flights {
         self.statistics.transfers += 1;
         self.statistics.bytes += transfer.payload.0;
         let source_done = !transfer.source_dma || transfer.payload.0 == 0;
-        let mut flight = Flight {
+        let slot = self.slots.insert(Flight {
             transfer,
             successor: NONE,
             waits: false,
@@ -89,22 +88,16 @@ impl Flights {
             tail_arrived: false,
             tail_noticed: false,
             source_done,
-        };
-        let slot = self.free.last().copied().unwrap_or(self.slots.len() as u32);
+        });
         let newest = &mut self.newest[transfer.source as usize];
         let key = pair(&transfer);
         match newest.binary_search_by_key(&key, |entry| entry.0) {
             Ok(at) => {
                 let before = std::mem::replace(&mut newest[at].1, slot);
-                self.slots[before as usize].successor = slot;
-                flight.waits = true;
+                self.slots[before].successor = slot;
+                self.slots[slot].waits = true;
             }
             Err(at) => newest.insert(at, (key, slot)),
-        }
-        if self.free.pop().is_some() {
-            self.slots[slot as usize] = flight;
-        } else {
-            self.slots.push(flight);
         }
         if source_done {
             out.notice(Notice::SourceDone(transfer.id));
@@ -121,7 +114,7 @@ impl Flights {
         let copied = start + costs.intra_node_copy(transfer.payload.0);
         self.intra_node_free[node as usize] = copied;
         let latency = costs.intra_node_latency().as_ps();
-        if !self.slots[slot as usize].source_done {
+        if !self.slots[slot].source_done {
             out.schedule(SimTime(copied), node, Event::new(EventKind::SourceDone, slot));
         }
         self.schedule_arrival(SimTime(start + latency), SimTime(copied + latency), node, slot, out);
@@ -146,7 +139,7 @@ impl Flights {
             EventKind::Head => self.head(slot, out),
             EventKind::Tail => self.tail(slot, out),
             EventKind::HeadAndTail => {
-                self.slots[slot as usize].tail_arrived = true;
+                self.slots[slot].tail_arrived = true;
                 self.head(slot, out);
             }
             _ => return false,
@@ -155,15 +148,15 @@ impl Flights {
     }
 
     pub(crate) fn source_done(&mut self, slot: u32, out: &mut impl Out) {
-        let flight = &mut self.slots[slot as usize];
+        let flight = &mut self.slots[slot];
         flight.source_done = true;
         out.notice(Notice::SourceDone(flight.transfer.id));
         self.close_if_over(slot);
     }
 
     fn head(&mut self, slot: u32, out: &mut impl Out) {
-        self.slots[slot as usize].head_arrived = true;
-        if !self.slots[slot as usize].waits {
+        self.slots[slot].head_arrived = true;
+        if !self.slots[slot].waits {
             self.notice(slot, out);
         }
     }
@@ -171,7 +164,7 @@ impl Flights {
     /// It is the turn of `slot`, whose head has arrived, and then of those behind it.
     fn notice(&mut self, mut slot: u32, out: &mut impl Out) {
         loop {
-            let flight = &mut self.slots[slot as usize];
+            let flight = &mut self.slots[slot];
             flight.head_noticed = true;
             let Flight { transfer, successor, tail_arrived, .. } = *flight;
             out.notice(Notice::HeadArrived(transfer.id));
@@ -198,13 +191,13 @@ impl Flights {
             newest.remove(at.expect("a pair is listed until its newest transfer lets others pass"));
             return None;
         }
-        let next = &mut self.slots[successor as usize];
+        let next = &mut self.slots[successor];
         next.waits = false;
         next.head_arrived.then_some(successor)
     }
 
     fn tail(&mut self, slot: u32, out: &mut impl Out) {
-        let flight = &mut self.slots[slot as usize];
+        let flight = &mut self.slots[slot];
         flight.tail_arrived = true;
         if !flight.head_noticed {
             return;
@@ -226,9 +219,9 @@ impl Flights {
 
     #[inline]
     fn close_if_over(&mut self, slot: u32) {
-        let flight = &self.slots[slot as usize];
+        let flight = &self.slots[slot];
         if flight.tail_noticed && flight.source_done {
-            self.free.push(slot);
+            self.slots.remove(slot);
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::TrafficError;
 use crate::setup::Setup;
 use crate::source::{Plan, Sources, Stage};
 use crate::telemetry::Telemetry;
-use narrows_engine::{Digest, EventQueue};
+use narrows_engine::{Arena, Digest, EventQueue};
 use narrows_fabric::parallel::{Agent, Context, Fabric};
 use narrows_fabric::{Arrival, Event, Network, NetworkKind, Notice, Observer, Out, PacketArrival, Statistics, Transfer, TransferId};
 use narrows_units::SimTime;
@@ -205,8 +205,7 @@ struct World {
     notices: Vec<Notice>,
     starts: Vec<Transfer>,
     /// Messages under way, by the number that the network knows them by.
-    messages: Vec<Arrival>,
-    free: Vec<u32>,
+    messages: Arena<Arrival>,
     digest: Digest,
 }
 
@@ -250,8 +249,7 @@ impl Whole {
             queue: EventQueue::new(),
             notices: Vec::new(),
             starts: Vec::new(),
-            messages: Vec::new(),
-            free: Vec::new(),
+            messages: Arena::new(),
             digest: Digest::default(),
         };
         let hosts: Vec<u32> = (0..setup.topology.hosts()).collect();
@@ -277,11 +275,7 @@ impl Whole {
             for transfer in std::mem::take(&mut world.starts) {
                 let Transfer { id, source, target, virtual_network, payload, .. } = transfer;
                 let message = Arrival { id, source, target, virtual_network, payload, started: world.now };
-                let slot = world.free.pop().unwrap_or(world.messages.len() as u32);
-                match world.messages.get_mut(slot as usize) {
-                    Some(place) => *place = message,
-                    None => world.messages.push(message),
-                }
+                let slot = world.messages.insert(message);
                 network.start(world.now, Transfer { id: TransferId(slot), ..transfer }, world);
             }
             for notice in std::mem::take(&mut world.notices) {
@@ -290,11 +284,11 @@ impl Whole {
                     Notice::HeadArrived(slot) => (1, slot),
                     Notice::TailArrived(slot) => (2, slot),
                 };
-                let arrival = world.messages[slot.0 as usize];
+                let arrival = world.messages[slot.0];
                 world.digest.event(world.now, kind << 32 | u64::from(arrival.id.0));
                 world.digest.word(u64::from(arrival.source) << 32 | u64::from(arrival.target));
                 if kind == 2 {
-                    world.free.push(slot.0);
+                    world.messages.remove(slot.0);
                     post.sources.packet(arrival.id, arrival.started, world.now, plan.wire(arrival.payload.0));
                     post.sources.delivered(&arrival, world.now, world);
                 }

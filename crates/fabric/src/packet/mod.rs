@@ -41,6 +41,7 @@ use crate::flights::Flights;
 use crate::timing::{Costs, ZeroLoad};
 use crate::{Arrival, Event, EventKind, Observer, Out, PacketArrival, Statistics, Transfer, TransferId, Tree, TreeError};
 use layout::Layout;
+use narrows_engine::Arena;
 use narrows_topology::{Topology, Vertex};
 use narrows_units::SimTime;
 use region::{Effects, Note, Region};
@@ -62,8 +63,7 @@ struct Books {
     keys: Vec<u32>,
     flights: Flights,
     /// Messages that switches copy: the slot of each target's transfer.
-    copied: Vec<Copied>,
-    free_copied: Vec<u32>,
+    copied: Arena<Copied>,
 }
 
 impl std::fmt::Debug for PacketNetwork {
@@ -120,7 +120,7 @@ impl<O, W: ?Sized> Whole<'_, O, W> {
         if id < FIRST_COPIED {
             return id;
         }
-        let slots = &self.books.copied[(id - FIRST_COPIED) as usize].slots;
+        let slots = &self.books.copied[id - FIRST_COPIED].slots;
         slots[slots.binary_search_by_key(&target, |&(host, _)| host).expect("copies arrive at targets of their tree")].1
     }
 
@@ -130,10 +130,10 @@ impl<O, W: ?Sized> Whole<'_, O, W> {
         if id < FIRST_COPIED {
             return;
         }
-        let copied = &mut self.books.copied[(id - FIRST_COPIED) as usize];
+        let copied = &mut self.books.copied[id - FIRST_COPIED];
         copied.open -= 1;
         if copied.open == 0 {
-            self.books.free_copied.push(id - FIRST_COPIED);
+            self.books.copied.remove(id - FIRST_COPIED);
         }
     }
 }
@@ -143,8 +143,8 @@ impl<O: Out, W: Observer + ?Sized> Whole<'_, O, W> {
         if id < FIRST_COPIED {
             return self.books.flights.source_done(id, self.out);
         }
-        for place in 0..self.books.copied[(id - FIRST_COPIED) as usize].slots.len() {
-            let slot = self.books.copied[(id - FIRST_COPIED) as usize].slots[place].1;
+        for place in 0..self.books.copied[id - FIRST_COPIED].slots.len() {
+            let slot = self.books.copied[id - FIRST_COPIED].slots[place].1;
             self.books.flights.source_done(slot, self.out);
         }
         self.settled(id);
@@ -225,7 +225,7 @@ impl PacketNetwork {
         let keys = topology.links().iter().map(|link| key(link.from)).collect();
         let flights = Flights::new(hosts, config.virtual_networks, config.mtu);
         let region = Region::new(0, config, Arc::new(Layout::whole(topology)), routing);
-        let books = Books { keys, flights, copied: Vec::new(), free_copied: Vec::new() };
+        let books = Books { keys, flights, copied: Arena::new() };
         Ok(PacketNetwork { region, books, observer: None })
     }
 
@@ -243,16 +243,7 @@ impl PacketNetwork {
         let first = transfers[0];
         let read = first.source_dma && first.payload.0 > 0;
         let open = slots.len() as u32 + u32::from(read);
-        let index = match self.books.free_copied.pop() {
-            Some(index) => {
-                self.books.copied[index as usize] = Copied { slots, open };
-                index
-            }
-            None => {
-                self.books.copied.push(Copied { slots, open });
-                self.books.copied.len() as u32 - 1
-            }
-        };
+        let index = self.books.copied.insert(Copied { slots, open });
         let transfer = Transfer { id: TransferId(FIRST_COPIED + index), ..first };
         with_effects!(self, out, |region, whole| region.start_copied(now.as_ps(), index, tree, &transfer, &mut whole));
     }
