@@ -76,6 +76,12 @@ def jobs_of(options: argparse.Namespace, tests: Tests, mpis: list[str]) -> list[
                 if selected(f"repeat_{program}_{network}") and 16 in ranks:
                     test = repeats(tests, tests.mpis[name], 16, program, "--network", network)
                     jobs.append((f"repeat_{program}_{network}", name, 16, False, test))
+            for n in (2, 16):
+                if n in ranks and selected("repeat_sockets"):
+                    jobs.append(("repeat_sockets", name, n, False, repeats(tests, tests.mpis[name], n, "sockets")))
+            for n in (2, 4):
+                if selected("repeat_threads_multiple"):
+                    jobs.append(("repeat_threads_multiple", name, n, False, repeats(tests, tests.mpis[name], n, "threads_multiple")))
             # Ranks that look into each other's memory. What Open MPI 4.1 keeps registered depends on addresses: see
             # docs/limits.md. 64 of them on few cores take minutes without Narrows, where each spins for its turn: no
             # comparison with that.

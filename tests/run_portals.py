@@ -5,11 +5,14 @@ compares simulated results with closed forms.
     tests/run_portals.py [--narrows PATH] [-k REGEX]
 """
 import argparse
+import os
 import pathlib
 import re
 import shutil
+import socket
 import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PASSES = FAILURES = 0
@@ -36,9 +39,10 @@ class Runner:
         subprocess.run(["cc", "-O2", "-Wall", "-Wextra", "-Werror", ROOT / source, "-o", program, *self.flags, *flags], check=True)
         return program
 
-    def run(self, program, ranks, *arguments, options=()):
-        command = [self.narrows, "run", "-n", str(ranks), "--machine", "bxi-v2", "--compute", "none", "--timeout", "100", *options]
-        return subprocess.run([*command, "--", program, *arguments], capture_output=True, text=True, timeout=120)
+    def run(self, program, ranks, *arguments, options=(), compute="none", timeout="100", environment=None):
+        command = [self.narrows, "run", "-n", str(ranks), "--machine", "bxi-v2", "--compute", compute, "--timeout", timeout, *options]
+        environment = {**os.environ, **(environment or {})}
+        return subprocess.run([*command, "--", program, *arguments], capture_output=True, text=True, timeout=120, env=environment)
 
     def expect(self, name, pattern, program, ranks, *arguments, options=()):
         """Runs twice: the output matches, and digests agree. The match, if all is well."""
@@ -125,6 +129,46 @@ def launchers(runner):
     for name, mpirun in mpiruns.items():
         runner.ends(f"end of the job over PMIx, code 3 {name}", 3, fences, 5, "3", options=["--mpirun", mpirun])
         runner.expect(f"fences over PMIx n=5 {name}", r"20 turns of 5", fences, 5, options=["--mpirun", mpirun])
+
+
+def sockets(runner):
+    """Ranks that wait at sockets and pipes of the host, for others that wait in the network: nobody stops, and the one that reads goes
+    on software.socket_latency after the write."""
+    program = runner.build("tests/portals/sockets.c")
+    for how in ("read", "poll", "select", "epoll", "try", "accept", "fifo", "unix", "long", "timeout", "never"):
+        name = f"sockets {how}"
+        if runner.only and not re.search(runner.only, name):
+            continue
+        seen = []
+        for compute in ("none", "none", "measured"):
+            with tempfile.TemporaryDirectory() as folder, socket.socket() as free:
+                free.bind(("127.0.0.1", 0))
+                places = {"SOCKETS_FOLDER": folder, "SOCKETS_PORT": str(free.getsockname()[1])}
+                free.close()
+                limit = "4" if how == "never" else "50"
+                run = runner.run(program, 3, how, compute=compute, timeout=limit, environment=places)
+            seen.append((run, re.search(r"digest ([0-9a-f]+)", run.stderr), re.search(r"written at ([0-9.]+)", run.stderr)))
+        if how == "never":
+            # Nobody knows that it is for ever.
+            say(all("time limit" in run.stderr for run, *_ in seen), name, "the time limit is said")
+            continue
+        good = all(run.returncode == 0 and digest and written for run, digest, written in seen)
+        text = "".join(run.stdout + run.stderr for run, *_ in seen)
+        if good and how == "timeout":
+            good = float(seen[0][0].stdout.split()[0]) == 3000.0
+        elif good:
+            # A look at the clock takes 41 ns; who only tries comes at most one long poll late.
+            late = [float(run.stdout) - float(written[1]) for run, _, written in seen[:2]]
+            good = all(20 <= us <= 20.1 + (1 if how == "try" else 0) for us in late) and float(seen[2][0].stdout) - float(seen[2][2][1]) >= 20
+            text = f"{late[0]:.3f} us after the write" if good else f"{late} us after the write\n{text}"
+        good = good and seen[0][1][1] == seen[1][1][1]
+        say(good, name, "in time" if good and how == "timeout" else text)
+    if not runner.only or re.search(runner.only, "sockets latency"):
+        with tempfile.TemporaryDirectory() as folder:
+            run = runner.run(program, 3, "unix", options=["--set", "software.socket_latency=70 us"], environment={"SOCKETS_FOLDER": folder})
+        written = re.search(r"written at ([0-9.]+)", run.stderr)
+        late = float(run.stdout) - float(written[1]) if written and run.stdout else 0
+        say(70 <= late <= 70.1, "sockets latency", f"{late:.3f} us after the write")
 
 
 # Keys of a machine file that only programs see, each with another value. crates/cli/tests/keys.txt has all others.
@@ -293,6 +337,7 @@ def main():
     for ranks in (1, 2, 16):
         runner.expect(f"calls of SHMEM n={ranks}", r"^ok$", shmem, ranks)
     runner.expect("calls of SHMEM ppn=4", r"^ok$", shmem, 16, options=["--ppn", "4", "--network", "flow"])
+    sockets(runner)
     keys(runner)
     launchers(runner)
     print(f"\n{PASSES} passed, {FAILURES} failed")

@@ -41,6 +41,15 @@ const PORTALS: &[&str] = &[
     "narrows_shares_memory",
     "narrows_look_again",
     "narrows_group",
+    "narrows_thread_made",
+    "narrows_threads_given",
+    "narrows_inject_limit",
+    "narrows_without_locks",
+    "narrows_waits_for_lock",
+    "narrows_waits_for_signal",
+    "narrows_signals",
+    "narrows_writes",
+    "narrows_wait_at_files",
 ];
 
 /// Symbols with code of their own in `src/special.rs`.

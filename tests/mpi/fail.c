@@ -6,7 +6,6 @@
  * before_init    exit(4) before MPI_Init, all ranks
  * before_HOW     one rank before MPI_Init: exit (code 3), leave (code 0), segv or kill
  * after_HOW      the same after MPI_Finalize
- * threads        leaves with code 2 because MPI_THREAD_MULTIPLE is not given
  * abort          MPI_Abort(MPI_COMM_WORLD, 5) while the others wait in a barrier
  * abort_all      MPI_Abort(MPI_COMM_WORLD, 255), all ranks
  * bad_rank       a fatal MPI error: a message to rank 99
@@ -76,14 +75,6 @@ int main(int argc, char **argv)
     }
     if (!strcmp(how, "before_init"))
         exit(4);
-    if (!strcmp(how, "threads")) {
-        int provided;
-        MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
-        if (provided < MPI_THREAD_MULTIPLE)
-            exit(2);
-        MPI_Finalize();
-        return 0;
-    }
     begin(&argc, &argv);
     int culprit = argc > 2 && strcmp(how, "exit") ? atoi(argv[2]) : ranks - 1, value = 0;
     MPI_Barrier(WORLD);

@@ -111,7 +111,15 @@ def cases(programs: int = 400) -> list[Case]:
             Case(f"refused_{how}", "sessions.c", (how,), ranks=(4,), runners=narrows, fails=True, timeout=30, says=(f"MPI_Comm_{how} is not simulated",))
             for how in ("spawn", "accept", "connect")
         ],
+        # Plain launchers have no common clock.
+        Case("sockets", "sockets.c", runners=narrows, expected=lambda n: f"sockets: ranks={n} checks=34 ok"),
         *[Case(f"threads_{level}", "threads.c", (str(level),), ranks=(2, 16) if level == 3 else (2,)) for level in (0, 1, 2, 3)],
+        # Digests of these: repeat_threads_multiple.
+        *[
+            Case(f"threads_multiple_{how}_{compute}", "threads_multiple.c", ("20", how), options=("--compute", compute), ranks=(2, 4), runners=narrows, expected=lambda n: f"threads_multiple: ranks={n} checks={5 * n} ok")
+            for how in ("pingpong", "wait", "sleep")
+            for compute in ("none", "measured")
+        ],
         # The second time with LLVM's runtime for OpenMP in the place of GNU's.
         Case("thread_time", "thread_time.c", THREAD_PARTS + OPENMP_PARTS, ranks=(2,), runners=narrows, verify=thread_times, clean=no_lines, expected=nothing),
         Case("thread_time_one_core", "thread_time.c", THREAD_PARTS + OPENMP_PARTS, ranks=(2,), runners=narrows, verify=thread_times, clean=no_lines, expected=nothing, one_core=True),
@@ -228,7 +236,6 @@ def cases(programs: int = 400) -> list[Case]:
         fail_case("after_segv 2", says=(r"narrows: rank 2\b.*SIGSEGV.* after MPI_Finalize",), code=killed_by(11), **early),
         fail_case("after_kill 0", says=(r"narrows: rank 0\b.*SIGKILL after MPI_Finalize",), code=killed_by(9), **early),
         # hydra kills the others, and then gives their signal too.
-        fail_case("threads", says=(r"code 2 before MPI_Finalize.*asked for MPI_THREAD_MULTIPLE.*cause",), **{**early, "runners": narrows}),
         fail_case("kill 1", says=(r"narrows: rank 1\b.*SIGKILL",), code=killed_by(9), runners=both),
         fail_case("segv 0", says=(r"narrows: rank 0\b.*SIGSEGV",), code=killed_by(11), runners=both),
         fail_case("abort_all", says=(r"narrows: rank \d+\b.*called MPI_Abort with code 255",), code=255, marker=None, within=None, runners=both),

@@ -110,6 +110,7 @@ unsafe extern "C" {
     fn narrows_charge_completion();
     fn narrows_expect_soon(yes: c_int);
     fn narrows_idle_poll() -> c_int;
+    fn narrows_after_look(found: c_int);
     fn narrows_own_queue_first() -> c_int;
     fn narrows_own_queue_empty() -> c_int;
     fn narrows_network_first();
@@ -152,6 +153,12 @@ pub fn charge_completion() {
 pub fn expect_soon(yes: bool) {
     // SAFETY: no preconditions.
     unsafe { narrows_expect_soon(c_int::from(yes)) }
+}
+
+/// The library has looked at its queues, and no lock of ours is held. `found`: something is handed to it.
+pub fn after_look(found: bool) {
+    // SAFETY: a plain number.
+    unsafe { narrows_after_look(c_int::from(found)) }
 }
 
 /// An empty poll would have no effect and can be left out.

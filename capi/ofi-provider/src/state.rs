@@ -282,7 +282,13 @@ pub fn renew() {
 pub fn next_entry(cq: u32, poll: bool) -> Result<Option<Entry>, Errno> {
     let first = {
         let mut state = state();
-        let first = state.shared.pop(cq, false)?;
+        let first = match state.shared.pop(cq, false) {
+            Ok(first) => first,
+            Err(error) => {
+                port::after_look(true);
+                return Err(error);
+            }
+        };
         // While a search is on its way, or a receive is being cancelled, the MPI library looks at nothing else.
         if first.is_none() && poll && !state.expecting && state.shared.cancelling.is_empty() && port::own_queue_empty() {
             return Ok(None);
@@ -296,10 +302,13 @@ pub fn next_entry(cq: u32, poll: bool) -> Result<Option<Entry>, Errno> {
     let entry = match first {
         None if poll => {
             take_events(Look::Poll, |shared| shared.cqs.get(cq).is_ok_and(|queue| !queue.is_empty()));
-            state().shared.pop(cq, false)?
+            state().shared.pop(cq, false)
         }
-        other => other,
+        other => Ok(other),
     };
+    // The library is not to wait before it has seen to this.
+    port::after_look(!matches!(entry, Ok(None)));
+    let entry = entry?;
     if let Some((_, Origin::Event)) = entry {
         port::charge_completion();
     }
@@ -311,6 +320,7 @@ pub fn read_counter(index: u32, errors: bool) -> Result<u64, Errno> {
     let news = state().shared.counters.get(index)?.news();
     if !news {
         take_events(Look::Poll, |shared| shared.counters.get(index).is_ok_and(|counter| counter.news()));
+        port::after_look(false);
     }
     let mut state = state();
     let counter = state.shared.counters.get_mut(index)?;

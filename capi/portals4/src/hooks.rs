@@ -1,7 +1,8 @@
 //! C entry points for the preload library: marks of MPI calls, the simulated clock and host.
 //! None of them fails, unwinds or prints.
 
-use narrows_guest::{hooks, life};
+use narrows_guest::hooks::AtFiles;
+use narrows_guest::{File, callers, hooks, life};
 use std::ffi::{c_char, c_int, c_long, c_uint};
 use std::panic::catch_unwind;
 
@@ -50,8 +51,56 @@ pub extern "C" fn narrows_clock(yields: c_int) -> u64 {
 
 /// A thread of the program begins; the clock of the one that made it was `ps`. With `idle` not 0 it does nothing yet.
 #[unsafe(no_mangle)]
-pub extern "C" fn narrows_thread_begins(ps: u64, idle: c_int) {
-    let _ = catch_unwind(|| hooks::thread_begins(ps, idle != 0));
+pub extern "C" fn narrows_thread_begins(ps: u64, idle: c_int, number: c_uint) {
+    let _ = catch_unwind(|| hooks::thread_begins(ps, idle != 0, number));
+}
+
+/// The number of the thread that the calling one has made last, for [`narrows_thread_begins`].
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_thread_made() -> c_uint {
+    catch_unwind(hooks::thread_made).unwrap_or(0)
+}
+
+/// The program was given MPI_THREAD_MULTIPLE.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_threads_given() {
+    let _ = catch_unwind(hooks::threads_given);
+}
+
+/// Longest message that is copied when it is sent, bytes.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_inject_limit() -> u64 {
+    catch_unwind(hooks::inject_limit).unwrap_or(0)
+}
+
+/// The MPI library has given back the last of its locks that the calling thread had: it may wait here.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_without_locks() {
+    let _ = catch_unwind(callers::without_locks);
+}
+
+/// The MPI library has looked at its queues, and holds nothing of its provider's; `found`: it has got something.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_after_look(found: c_int) {
+    let _ = catch_unwind(|| callers::after_look(found != 0));
+}
+
+/// A lock of the MPI library is taken. 1: it may be free now, after a wait; 0: it is to be waited for really.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_waits_for_lock() -> c_int {
+    catch_unwind(callers::waits_for_lock).unwrap_or(false).into()
+}
+
+/// The MPI library waits for a signal of another thread at `place`. 1: it should look whether it has come; 0: it must wait really.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_waits_for_signal(place: usize) -> c_int {
+    catch_unwind(|| callers::waits_for_signal(place)).unwrap_or(false).into()
+}
+
+/// A thread signals something at `place`.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_signals(place: usize) {
+    let _ = catch_unwind(|| callers::signals(place));
 }
 
 /// The calling thread makes another one: the clock of both. 0: it could not be made.
@@ -173,6 +222,28 @@ pub extern "C" fn narrows_exits(status: c_int) {
 #[unsafe(no_mangle)]
 pub extern "C" fn narrows_threads_refused() {
     let _ = catch_unwind(life::threads_refused);
+}
+
+/// The calling thread is about to write to a socket or pipe; who reads it knows it by `key`.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_writes(key: u64) {
+    let _ = catch_unwind(|| hooks::writes(key));
+}
+
+/// Waits until one of `count` descriptors is ready, for `ps` at most; 0: looks once; `UINT64_MAX`: for ever. 1: one is
+/// ready, 0: the time is over, -1: that is no affair of simulated time.
+///
+/// # Safety
+/// `files` points to `count` of them.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn narrows_wait_at_files(files: *const File, count: usize, ps: u64) -> c_int {
+    // SAFETY: as above.
+    let files = unsafe { std::slice::from_raw_parts(files, count) };
+    match catch_unwind(|| hooks::wait_at_files(files, Some(ps).filter(|&ps| ps != u64::MAX))) {
+        Ok(AtFiles::Ready) => 1,
+        Ok(AtFiles::Over) => 0,
+        Ok(AtFiles::Real) | Err(_) => -1,
+    }
 }
 
 /// Writes the name of the simulated host and a zero; its length, or -1 when this process belongs

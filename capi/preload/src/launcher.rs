@@ -6,15 +6,13 @@
 
 use crate::symbols::real;
 use crate::{portals, state};
-use libc::{c_char, c_int, c_void, size_t, ssize_t};
+use libc::{c_char, c_int, c_void, size_t};
 use std::sync::OnceLock;
 
 #[allow(non_snake_case)]
 mod next {
     use super::*;
     real! {
-        fn write(file: c_int, bytes: *const c_void, count: size_t) -> ssize_t;
-        fn send(socket: c_int, bytes: *const c_void, count: size_t, flags: c_int) -> ssize_t;
         fn PMIx_Init(process: *mut c_void, info: *const c_void, infos: size_t) -> c_int;
         fn PMIx_Fence(processes: *const c_void, count: size_t, info: *const c_void, infos: size_t) -> c_int;
         fn PMIx_Finalize(info: *const c_void, infos: size_t) -> c_int;
@@ -25,11 +23,15 @@ mod next {
     }
 }
 
-/// Heeds what the program is about to write, if that is for the launcher.
-fn heed(file: c_int, bytes: *const c_void, count: size_t) {
+/// The socket of the launcher; not a number of a file unless there is a launcher with one.
+pub fn socket() -> c_int {
     static SOCKET: OnceLock<c_int> = OnceLock::new();
-    // Not a number of a file unless there is a launcher with a socket.
-    if *SOCKET.get_or_init(|| std::env::var("PMI_FD").ok().and_then(|text| text.parse().ok()).unwrap_or(-1)) != file || bytes.is_null() {
+    *SOCKET.get_or_init(|| std::env::var("PMI_FD").ok().and_then(|text| text.parse().ok()).unwrap_or(-1))
+}
+
+/// Heeds what the program is about to write, if that is for the launcher.
+pub fn heed(file: c_int, bytes: *const c_void, count: size_t) {
+    if socket() != file || bytes.is_null() {
         return;
     }
     // SAFETY: the caller gives so many bytes to write.
@@ -47,20 +49,6 @@ fn heed(file: c_int, bytes: *const c_void, count: size_t) {
             digits.fold(None, |sum: Option<c_int>, byte| Some(sum.unwrap_or(0).saturating_mul(10).saturating_add((byte - b'0').into())));
         portals::ends_job(code.unwrap_or(1));
     }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn write(file: c_int, bytes: *const c_void, count: size_t) -> ssize_t {
-    heed(file, bytes, count);
-    // SAFETY: forwarded as it came.
-    unsafe { next::write(file, bytes, count) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn send(socket: c_int, bytes: *const c_void, count: size_t, flags: c_int) -> ssize_t {
-    heed(socket, bytes, count);
-    // SAFETY: forwarded as it came.
-    unsafe { next::send(socket, bytes, count, flags) }
 }
 
 /// The threads that PMIx starts, and its own waiting, live in real time: how often they read the clock is the host's

@@ -13,10 +13,12 @@
 //! * `threads.rs`: which threads belong to the MPI library; `main`, `fork` and `exit`.
 //! * `meet.rs`: clocks of threads that wait for each other; `pthreads.rs`: by POSIX' means, `openmp.rs`: by those of
 //!   OpenMP.
+//! * `descriptors.rs`: waiting at sockets and pipes for other ranks.
 //! * `files.rs`: a file that would only cost time, one that would stay behind, and non-blocking access.
 //! * `launcher.rs`: barriers of programs without MPI.
 //! * `windows.rs`: windows of memory that the ranks of a node share.
 //! * `peers.rs`: the launcher's answer to who else is on this node.
+//! * `pml.rs`: blocking sends of Open MPI, if several threads may call it.
 //! * `state.rs`: what this process and this thread are in.
 //! * `portals.rs`: the functions of libportals.so that are called.
 //!
@@ -34,8 +36,9 @@
 //! # Limits
 //!
 //! * `rdtsc`, direct system calls and reads of `/proc` and `/sys` are not seen.
-//! * Timers (`alarm`, `timer_create`, `timerfd_create`) and time-outs of `poll` and `select` with descriptors run in
-//!   real time.
+//! * Timers (`alarm`, `timer_create`, `timerfd_create`) run in real time, and so do time-outs of `poll` and `select`
+//!   with descriptors that no other rank can be behind.
+//! * Of the C library's own streams (`fgets`, `getaddrinfo`) no wait is seen.
 //! * A thread made by C11's `thrd_create` has a clock from its first look at it on, and joining it is not seen. Nor are
 //!   waits by a futex of the program's own (`std::atomic::wait`), spin locks, and loops that wait for memory.
 //! * Code of the program that runs inside an MPI call (reduction functions, attribute callbacks) reads real time,
@@ -54,6 +57,8 @@
 #[cfg(not(test))]
 mod clock;
 #[cfg(not(test))]
+mod descriptors;
+#[cfg(not(test))]
 mod files;
 #[cfg(not(test))]
 mod launcher;
@@ -65,6 +70,8 @@ mod meet;
 mod openmp;
 #[cfg(not(test))]
 mod peers;
+#[cfg(not(test))]
+mod pml;
 #[cfg(not(test))]
 mod portals;
 #[cfg(not(test))]

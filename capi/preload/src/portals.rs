@@ -4,6 +4,7 @@
 use crate::{progress, state};
 use std::ffi::{c_char, c_int, c_long, c_uint};
 use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 unsafe extern "C" {
     fn narrows_mpi_enter(id: c_uint, peer: c_long, tag: c_long) -> c_int;
@@ -12,7 +13,14 @@ unsafe extern "C" {
     fn narrows_clock(yields: c_int) -> u64;
     fn narrows_calibrate(begin: c_int);
     fn narrows_thread_makes(yes: c_int) -> u64;
-    fn narrows_thread_begins(picoseconds: u64, idle: c_int);
+    fn narrows_thread_begins(picoseconds: u64, idle: c_int, number: c_uint);
+    fn narrows_thread_made() -> c_uint;
+    fn narrows_threads_given();
+    fn narrows_inject_limit() -> u64;
+    fn narrows_without_locks();
+    fn narrows_waits_for_lock() -> c_int;
+    fn narrows_waits_for_signal(place: usize) -> c_int;
+    fn narrows_signals(place: usize);
     fn narrows_thread_ends() -> u64;
     fn narrows_thread_clock() -> u64;
     fn narrows_thread_meets();
@@ -38,6 +46,32 @@ unsafe extern "C" {
     fn narrows_rank() -> u32;
     fn narrows_shares_memory(shares: c_int);
     fn narrows_look_again() -> c_int;
+    fn narrows_writes(key: u64);
+    fn narrows_wait_at_files(files: *const File, count: usize, picoseconds: u64) -> c_int;
+}
+
+/// A descriptor that is waited at, as libportals.so has it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct File {
+    /// Its number.
+    pub number: c_int,
+    /// Events of poll(2).
+    pub events: u32,
+    /// By which number who writes there knows it; 0: it may be anybody.
+    pub key: u64,
+}
+
+/// The calling thread is about to write to a socket or pipe.
+pub fn writes(key: u64) {
+    // SAFETY: a plain number.
+    state::guarded(|| unsafe { narrows_writes(key) });
+}
+
+/// Waits until one of them is ready. See `narrows_wait_at_files`.
+pub fn wait_at_files(files: &[File], picoseconds: u64) -> c_int {
+    // SAFETY: so many records.
+    state::guarded(|| unsafe { narrows_wait_at_files(files.as_ptr(), files.len(), picoseconds) })
 }
 
 /// Longest host name with its zero byte: `HOST_NAME_MAX` of Linux is 64 (gethostname(2)).
@@ -45,6 +79,7 @@ pub const HOST_SIZE: usize = 65;
 
 /// Marks the beginning of an MPI call. Peer and tag as in `narrows_mpicalls`: a number, `NONE` or `ANY`.
 pub fn enter(id: u32, peer: i64, tag: i64) {
+    state::thread(|thread| thread.locks.set(0));
     // SAFETY: plain numbers. A mark of a process that takes no part does no harm.
     if state::guarded(|| unsafe { narrows_mpi_enter(id, peer, tag) }) == 0 {
         return;
@@ -97,9 +132,60 @@ pub fn thread_makes(yes: bool) -> u64 {
 }
 
 /// A thread of the program begins. See `narrows_thread_begins`.
-pub fn thread_begins(picoseconds: u64, idle: bool) {
+pub fn thread_begins(picoseconds: u64, idle: bool, number: u32) {
     // SAFETY: plain numbers.
-    state::guarded(|| unsafe { narrows_thread_begins(picoseconds, c_int::from(idle)) });
+    state::guarded(|| unsafe { narrows_thread_begins(picoseconds, c_int::from(idle), number) });
+}
+
+/// The number of the thread that the calling one has made last.
+pub fn thread_made() -> u32 {
+    // SAFETY: no arguments.
+    state::guarded(|| unsafe { narrows_thread_made() })
+}
+
+/// Several threads of the program may call MPI at the same time.
+static MULTIPLE: AtomicBool = AtomicBool::new(false);
+
+/// The program was given MPI_THREAD_MULTIPLE.
+pub fn threads_given() {
+    MULTIPLE.store(true, Relaxed);
+    // SAFETY: no arguments.
+    state::guarded(|| unsafe { narrows_threads_given() });
+}
+
+/// Longest message that is copied when it is sent, bytes.
+pub fn inject_limit() -> u64 {
+    // SAFETY: no arguments.
+    state::guarded(|| unsafe { narrows_inject_limit() })
+}
+
+/// Whether it was.
+pub fn multiple() -> bool {
+    MULTIPLE.load(Relaxed)
+}
+
+/// The MPI library has given back the last lock of its own that the calling thread had.
+pub fn without_locks() {
+    // SAFETY: no arguments.
+    state::guarded(|| unsafe { narrows_without_locks() });
+}
+
+/// A lock of the MPI library is taken. True: try again; false: wait for it.
+pub fn waits_for_lock() -> bool {
+    // SAFETY: no arguments.
+    state::guarded(|| unsafe { narrows_waits_for_lock() }) != 0
+}
+
+/// The MPI library waits for a signal. True: it should look whether it has come; false: it must wait.
+pub fn waits_for_signal(place: usize) -> bool {
+    // SAFETY: a plain number.
+    state::guarded(|| unsafe { narrows_waits_for_signal(place) }) != 0
+}
+
+/// A thread signals something.
+pub fn signals(place: usize) {
+    // SAFETY: a plain number.
+    state::guarded(|| unsafe { narrows_signals(place) });
 }
 
 /// It ends: its clock.

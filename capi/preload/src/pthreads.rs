@@ -2,11 +2,12 @@
 
 use crate::meet::{self, Rounds};
 use crate::symbols::real;
-use crate::{portals, state};
+use crate::{portals, state, symbols};
 use libc::{
     EBUSY, c_int, c_uint, c_void, clockid_t, pthread_barrier_t, pthread_barrierattr_t, pthread_cond_t, pthread_mutex_t, pthread_rwlock_t,
     pthread_t, sem_t, timespec,
 };
+use narrows_mpilib::Flavor;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -127,6 +128,101 @@ unsafe extern "C" fn pthread_clockjoin_np(
     join(thread, || unsafe { next::pthread_clockjoin_np(thread, result, clock, deadline) })
 }
 
+/// Whether the caller is the MPI library, in a call in which it shares its locks with other threads of the program.
+fn in_library() -> bool {
+    portals::multiple() && state::in_mpi() && !state::in_guard() && !state::waits_outside() && !state::left()
+}
+
+fn count_lock(code: c_int) -> c_int {
+    if code == 0 {
+        state::thread(|thread| thread.locks.set(thread.locks.get() + 1));
+    }
+    code
+}
+
+/// Whether that was the last one.
+fn count_unlock() -> bool {
+    state::thread(|thread| {
+        let left = thread.locks.get().saturating_sub(1);
+        thread.locks.set(left);
+        left == 0
+    })
+}
+
+/// A lock of the library may be kept by a thread that waits. One that is taken by a thread of the library's own is soon
+/// free.
+unsafe fn lock_in_library(mutex: *mut pthread_mutex_t) -> c_int {
+    loop {
+        // SAFETY: as it came.
+        let code = unsafe { next::narrows_mutex_trylock(mutex) };
+        if code != EBUSY {
+            return count_lock(code);
+        }
+        if !portals::waits_for_lock() {
+            // SAFETY: as it came.
+            return count_lock(unsafe { next::narrows_mutex_lock(mutex) });
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int {
+    // SAFETY: forwarded as it came. A lock that was free is taken at once.
+    unsafe {
+        if in_library() {
+            return lock_in_library(mutex);
+        }
+        if !meet::threads() {
+            return next::narrows_mutex_lock(mutex);
+        }
+        match next::narrows_mutex_trylock(mutex) {
+            EBUSY => meet::wait(&[mutex as usize], || next::narrows_mutex_lock(mutex)),
+            code => code,
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_mutex_trylock(mutex: *mut pthread_mutex_t) -> c_int {
+    // SAFETY: forwarded as it came.
+    let code = unsafe { next::narrows_mutex_trylock(mutex) };
+    if in_library() { count_lock(code) } else { code }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_mutex_unlock(mutex: *mut pthread_mutex_t) -> c_int {
+    meet::release(mutex as usize);
+    // SAFETY: forwarded as it came.
+    let code = unsafe { next::narrows_mutex_unlock(mutex) };
+    // Open MPI has other locks, and another place to wait: `sched_yield`.
+    if in_library() && count_unlock() && symbols::flavor() != Flavor::OpenMpi {
+        portals::without_locks();
+    }
+    code
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_cond_signal(cond: *mut pthread_cond_t) -> c_int {
+    meet::release(cond as usize);
+    // SAFETY: forwarded as it came.
+    let code = unsafe { next::pthread_cond_signal(cond) };
+    if portals::multiple() {
+        portals::signals(cond as usize);
+    }
+    code
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_cond_broadcast(cond: *mut pthread_cond_t) -> c_int {
+    meet::release(cond as usize);
+    // SAFETY: forwarded as it came.
+    let code = unsafe { next::pthread_cond_broadcast(cond) };
+    if portals::multiple() {
+        portals::signals(cond as usize);
+    }
+    code
+}
+
 /// Functions that wait if trying to do the same says `busy`.
 macro_rules! locks {
     ($($name:ident($lock:ident: $type:ty), $real:ident, $try:ident;)*) => {
@@ -149,7 +245,6 @@ macro_rules! locks {
 }
 
 locks! {
-    pthread_mutex_lock(mutex: pthread_mutex_t), narrows_mutex_lock, narrows_mutex_trylock;
     pthread_rwlock_rdlock(lock: pthread_rwlock_t), narrows_rdlock, narrows_tryrdlock;
     pthread_rwlock_wrlock(lock: pthread_rwlock_t), narrows_wrlock, narrows_trywrlock;
 }
@@ -169,15 +264,22 @@ macro_rules! releases {
 }
 
 releases! {
-    pthread_mutex_unlock(mutex: pthread_mutex_t), narrows_mutex_unlock;
     pthread_rwlock_unlock(lock: pthread_rwlock_t), narrows_rwlock_unlock;
-    pthread_cond_signal(cond: pthread_cond_t), pthread_cond_signal;
-    pthread_cond_broadcast(cond: pthread_cond_t), pthread_cond_broadcast;
     sem_post(semaphore: sem_t), sem_post;
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_cond_wait(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t) -> c_int {
+    if in_library() {
+        // SAFETY: forwarded as it came. Who waits for a signal may return without one: pthread_cond_wait(3).
+        return unsafe {
+            next::narrows_mutex_unlock(mutex);
+            count_unlock();
+            let waited = portals::waits_for_signal(cond as usize);
+            let code = lock_in_library(mutex);
+            if waited || code != 0 { code } else { next::pthread_cond_wait(cond, mutex) }
+        };
+    }
     if !meet::threads() {
         // SAFETY: forwarded as it came.
         return unsafe { next::pthread_cond_wait(cond, mutex) };

@@ -5,7 +5,7 @@
 
 use crate::clock::{self, NS_PER_S, PS_PER_NS, View};
 use crate::symbols::real;
-use crate::{meet, portals, state};
+use crate::{descriptors, meet, portals, state};
 use libc::{
     c_int, c_uint, clockid_t, fd_set, pollfd, pthread_cond_t, pthread_mutex_t, pthread_rwlock_t, sem_t, timespec, timeval, useconds_t,
 };
@@ -146,6 +146,9 @@ unsafe extern "C" fn sched_yield() -> c_int {
         return unsafe { next::sched_yield() };
     }
     if state::in_mpi() && !state::waits_outside() && !state::in_guard() && !state::left() {
+        if portals::multiple() && state::thread(|thread| thread.locks.get()) == 0 {
+            portals::without_locks();
+        }
         return 0;
     }
     if clock::view() == View::Simulated {
@@ -167,7 +170,8 @@ unsafe extern "C" fn select(n: c_int, read: *mut fd_set, write: *mut fd_set, exc
         });
         match wanted {
             Some(ns) => rest(ns, || next::select(n, read, write, except, timeout)),
-            None => next::select(n, read, write, except, timeout),
+            None => descriptors::select_simulated(n, [read, write, except], timeout.as_ref(), std::ptr::null())
+                .unwrap_or_else(|| next::select(n, read, write, except, timeout)),
         }
     }
 }
@@ -179,7 +183,9 @@ unsafe extern "C" fn poll(files: *mut pollfd, n: libc::nfds_t, timeout_ms: c_int
     let go_on = || unsafe { next::poll(files, n, timeout_ms) };
     match u64::try_from(timeout_ms) {
         Ok(ms) if n == 0 => rest(ms * (NS_PER_S / 1_000), go_on),
-        _ => go_on(),
+        // SAFETY: as above.
+        _ => unsafe { descriptors::poll_simulated(files, n, descriptors::patience_of_ms(timeout_ms), std::ptr::null()) }
+            .unwrap_or_else(go_on),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::symbols::{self, Real};
 use crate::trampoline::{Mark, number};
-use crate::{clock, portals, state};
+use crate::{clock, pml, portals, state};
 use narrows_mpilib::Constants;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
@@ -244,14 +244,20 @@ macro_rules! iprobe {
 }
 iprobe! { MPI_Iprobe c"MPI_Iprobe"; PMPI_Iprobe c"PMPI_Iprobe"; }
 
-/// MPI_THREAD_MULTIPLE is asked for as MPI_THREAD_SERIALIZED, and the MPI library says what it provides: the order in
-/// which threads of a rank get to the network is the host's, so results could not be reproduced.
-fn thread_level(required: c_int, constants: &Constants) -> c_int {
+/// The MPI library has given the program a level of threads.
+///
+/// # Safety
+/// `provided` is valid.
+unsafe fn note_thread_level(required: c_int, provided: *const c_int, constants: &Constants) {
     if !in_run() || required != constants.thread_multiple {
-        return required;
+        return;
     }
-    portals::threads_refused();
-    constants.thread_serialized
+    // SAFETY: as above.
+    if unsafe { *provided } == required && pml::take_over() {
+        portals::threads_given();
+    } else {
+        portals::threads_refused();
+    }
 }
 
 type InitThread = unsafe extern "C" fn(*mut c_void, *mut c_void, c_int, *mut c_int) -> c_int;
@@ -267,7 +273,9 @@ macro_rules! init_thread_c {
                 // SAFETY: the prototype in mpi.h; arguments as they came.
                 unsafe {
                     let real: InitThread = REAL.call();
-                    real(argc, argv, thread_level(required, &constants(real as usize)), provided)
+                    let code = real(argc, argv, required, provided);
+                    note_thread_level(required, provided, constants(real as usize));
+                    code
                 }
             }
         )*
@@ -284,11 +292,11 @@ macro_rules! init_thread_fortran {
             unsafe extern "C" fn $name(required: Fint, provided: Fint, error: Fint) {
                 static REAL: Real = Real::new($text);
                 let _mark = Mark::begin(id("MPI_Init_thread"));
-                // SAFETY: the Fortran interface of the call; `required` is input only, so a copy serves.
+                // SAFETY: the Fortran interface of the call.
                 unsafe {
                     let real: InitThreadFortran = REAL.call();
-                    let mut level = thread_level(*required, &constants(real as usize));
-                    real(&mut level, provided, error);
+                    real(required, provided, error);
+                    note_thread_level(*required, provided, constants(real as usize));
                 }
             }
         )*

@@ -16,11 +16,13 @@ pub struct Thread {
     pub runtime: Cell<bool>,
     /// Has called MPI_Init.
     pub rank: Cell<bool>,
+    /// Locks that the MPI library has inside its call, if several threads may be in one.
+    pub locks: Cell<u32>,
 }
 
 thread_local! {
     static THREAD: Thread = const {
-        Thread { outer: Cell::new(0), call: Cell::new(0), guard: Cell::new(0), runtime: Cell::new(false), rank: Cell::new(false) }
+        Thread { outer: Cell::new(0), call: Cell::new(0), guard: Cell::new(0), runtime: Cell::new(false), rank: Cell::new(false), locks: Cell::new(0) }
     };
 }
 

@@ -20,6 +20,8 @@ struct Begin {
     argument: *mut c_void,
     /// Of the thread that made it.
     clock: u64,
+    /// See `narrows_thread_made`.
+    number: u32,
     /// It is one of OpenMP's, which waits for work.
     idle: bool,
 }
@@ -38,13 +40,13 @@ unsafe extern "C" fn pthread_create(
         return unsafe { next::pthread_create(thread, attributes, start, argument) };
     }
     let programs = !state::starts_runtime_threads();
-    let (begins, clock): (Start, u64) = if programs {
+    let (begins, clock, number): (Start, u64, u32) = if programs {
         meet::note_thread();
-        (programs_thread, portals::thread_makes(true))
+        (programs_thread, portals::thread_makes(true), portals::thread_made())
     } else {
-        (runtime_thread, 0)
+        (runtime_thread, 0, 0)
     };
-    let begin = Box::into_raw(Box::new(Begin { start, argument, clock, idle: openmp::makes_team() }));
+    let begin = Box::into_raw(Box::new(Begin { start, argument, clock, number, idle: openmp::makes_team() }));
     // SAFETY: the new thread takes the record over; if there is none, it comes back.
     unsafe {
         let code = next::pthread_create(thread, attributes, begins, begin.cast());
@@ -70,9 +72,9 @@ unsafe extern "C" fn runtime_thread(begin: *mut c_void) -> *mut c_void {
 /// Other threads are the program's: each has a clock of its own, which begins where that of its maker is.
 unsafe extern "C" fn programs_thread(begin: *mut c_void) -> *mut c_void {
     // SAFETY: as in `runtime_thread`.
-    let Begin { start, argument, clock, idle } = *unsafe { Box::from_raw(begin.cast::<Begin>()) };
+    let Begin { start, argument, clock, number, idle } = *unsafe { Box::from_raw(begin.cast::<Begin>()) };
     pthreads::note_begin();
-    portals::thread_begins(clock, idle);
+    portals::thread_begins(clock, idle, number);
     // However it ends: return, pthread_exit or pthread_cancel.
     static KEY: OnceLock<libc::pthread_key_t> = OnceLock::new();
     let key = KEY.get_or_init(|| {

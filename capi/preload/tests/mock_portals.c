@@ -131,6 +131,15 @@ void narrows_exits(int status) {
 }
 void narrows_barrier(void) { note("barrier\n"); }
 int narrows_look_again(void) { return 0; }
+unsigned narrows_thread_made(void) { return 0; }
+void narrows_threads_given(void) {}
+uint64_t narrows_inject_limit(void) { return 0; }
+void narrows_without_locks(void) {}
+int narrows_waits_for_lock(void) { return 0; }
+int narrows_waits_for_signal(size_t place) { (void)place; return 0; }
+void narrows_signals(size_t place) { (void)place; }
+void narrows_writes(uint64_t key) { (void)key; }
+int narrows_wait_at_files(const void *files, size_t count, uint64_t ps) { (void)files; (void)count; (void)ps; return -1; }
 void narrows_group(unsigned long processes) { note("group of %lu\n", processes); }
 void narrows_ends_job(int status) { note("ends job %d\n", status); }
 

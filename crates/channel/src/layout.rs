@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 /// First word of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"narrows\0");
 /// Raised with every change of this file or of [`crate::record`].
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// Simulated time starts here, ps: one second. What ranks do during MPI_Init lies before it.
 pub const EPOCH_PS: u64 = 1_000_000_000_000;
@@ -96,6 +96,8 @@ pub struct Settings {
     pub clock_read_ps: u64,
     /// Simulated duration of a barrier over the launcher, ps.
     pub launcher_barrier_ps: u64,
+    /// From a write to a real socket or pipe until another rank can read it, ps.
+    pub socket_latency_ps: u64,
     /// CPU time to simulated time, in millionths; zero: work is free (`--compute none`).
     pub compute_ppm: u64,
     /// Longest eager message, bytes.
@@ -146,8 +148,41 @@ pub struct Header {
     pub interrupts: AtomicU32,
     /// 1: a rank has said that a call of the program is not simulated.
     pub refused: AtomicU32,
+    /// How often a rank has written to a socket or pipe, see [`RankHeader::written`].
+    pub writes: AtomicU32,
     /// The machine.
     pub settings: Settings,
+}
+
+/// Descriptors that the threads of a rank can wait at together.
+pub const WATCHED: usize = 64;
+/// Writes to sockets and pipes that a rank can tell one by one before the simulator looks at them.
+pub const WRITTEN: usize = 32;
+
+/// A real descriptor that a thread of the rank waits at.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Watched {
+    /// Its number plus one; 0: this place is free.
+    pub file: AtomicU32,
+    /// What is waited for: events of poll(2).
+    pub events: AtomicU32,
+    /// What is read there, as in [`Written::key`]; 0: anybody's writes.
+    pub key: AtomicU64,
+    /// Until when the thread waits, ps; `u64::MAX`: for ever.
+    pub until: AtomicU64,
+    /// When it was ready, ps, as the simulator has found; 0: it is not.
+    pub ready: AtomicU64,
+}
+
+/// The last write of a rank to a socket or pipe.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Written {
+    /// Where it can be read: a hash of the pipe, the ports of the connection and the like; 0: not known.
+    pub key: AtomicU64,
+    /// The clock of the thread that wrote, ps.
+    pub time: AtomicU64,
 }
 
 /// The start of a rank's region.
@@ -246,6 +281,14 @@ pub struct RankHeader {
     pub host_length: u32,
     /// Name of the simulated host.
     pub host: [u8; 64],
+    /// Places of `files` in use.
+    pub watching: AtomicU32,
+    /// Writes to sockets and pipes that the simulator has not looked at; those beyond [`WRITTEN`] have the last place.
+    pub writes: AtomicU32,
+    /// Descriptors that are waited at.
+    pub files: [Watched; WATCHED],
+    /// Writes.
+    pub written: [Written; WRITTEN],
 }
 
 const fn round_up(bytes: usize, to: usize) -> usize {

@@ -64,7 +64,7 @@ fn run(case: &Case) {
         }
     }
     cpu /= times;
-    let statistics = driver.network().statistics();
+    let statistics = driver.statistics();
     println!(
         "{:<36} {:<6} {:>9.3} ms {:>8.0} ns/transfer {:>9} hops {:>6.1} ns/hop {:>5.2} events/hop {:>6.1} ns/event {:>9.3} ms simulated {:>6.2} x memcpy  {:>5.1} solved/solve  digest {:016x}",
         case.name,

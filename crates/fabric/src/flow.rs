@@ -128,7 +128,7 @@ fn tolerance(rate: u64) -> u64 {
 }
 
 impl FlowNetwork {
-    /// See [`crate::Network::new`].
+    /// The network that `config` describes, on `topology`.
     ///
     /// # Errors
     /// See [`ConfigError`].
@@ -157,7 +157,7 @@ impl FlowNetwork {
         }
         Ok(FlowNetwork {
             direct_up_to: config.flow.direct_up_to.0.max(config.mtu.0),
-            flights: Flights::new(hosts, config.virtual_networks, config.mtu),
+            flights: Flights::new(hosts, config.virtual_networks),
             endpoints: Endpoints::new(hosts),
             pcie_limits: config.pcie_rate < config.host_link.rate,
             flows: Vec::new(),
@@ -177,7 +177,7 @@ impl FlowNetwork {
         })
     }
 
-    /// See [`crate::Network::start`].
+    /// Sends a transfer at `now`, which must be the time of `out`.
     pub fn start(&mut self, now: SimTime, transfer: Transfer, out: &mut impl Out) {
         if transfer.source == transfer.target {
             return self.flights.start_intra_node(now, transfer, &self.costs, out);
@@ -214,7 +214,7 @@ impl FlowNetwork {
         self.open(now, slot, payload, out);
     }
 
-    /// See [`crate::Network::multicast`].
+    /// Sends one message to all targets of a tree: `transfers` differ in their targets and numbers.
     pub(crate) fn multicast(&mut self, now: SimTime, tree: &Tree, transfers: &[Transfer], out: &mut impl Out) {
         let Transfer { source, payload: Bytes(payload), source_dma, target_dma, .. } = transfers[0];
         let packets = self.costs.packets(payload);
@@ -253,7 +253,7 @@ impl FlowNetwork {
         &self.topology
     }
 
-    /// See [`crate::Network::observe`].
+    /// Shows `observer` the network at work from now on.
     pub(crate) fn observe(&mut self, observer: Box<dyn Observer + Send>) {
         self.eye = Some(watch::Eye::new(observer, &self.bundles));
     }
@@ -307,7 +307,7 @@ impl FlowNetwork {
         self.solve_later(now, out);
     }
 
-    /// See [`crate::Network::handle`].
+    /// Takes an event that it scheduled, at the time for which it did.
     #[inline]
     pub fn handle(&mut self, now: SimTime, event: Event, out: &mut impl Out) {
         match event.parts() {
@@ -318,31 +318,20 @@ impl FlowNetwork {
         }
     }
 
-    /// See [`crate::Network::statistics`].
+    /// What went over the network so far.
     pub fn statistics(&self) -> Statistics {
         self.flights.statistics
     }
 
-    /// See [`crate::Network::in_flight`].
-    pub fn in_flight(&self) -> usize {
-        self.flights.in_flight()
-    }
-
-    /// See [`crate::Network::zero_load`].
+    /// When the notices of `transfer` come if it starts at time zero on an empty network.
     pub fn zero_load(&self, transfer: &Transfer) -> ZeroLoad {
         self.costs.zero_load(&self.topology, transfer)
     }
 
-    pub(crate) fn costs(&self) -> &Costs {
-        &self.costs
-    }
-
-    /// The rates of all flows (transfer id, payload bytes per second) since the last solve; sorted by id.
+    /// The rates of all flows (transfer id, payload bytes per second) since the last solve.
     pub fn rates(&self) -> Vec<(crate::TransferId, u64)> {
         let active = self.flows.iter().enumerate().filter(|(_, flow)| flow.active);
-        let mut rates: Vec<_> = active.map(|(slot, flow)| (self.flights.transfer(slot as u32).id, flow.rate)).collect();
-        rates.sort_unstable();
-        rates
+        active.map(|(slot, flow)| (self.flights.transfer(slot as u32).id, flow.rate)).collect()
     }
 
     fn weight(resource: u32, first_link: u32, flow: &Flow) -> u64 {

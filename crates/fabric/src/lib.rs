@@ -1,18 +1,16 @@
-//! The networks: packet, flow and LogGP, behind one interface.
+//! The networks: packet, flow and LogGP, in one event loop.
 //!
-//! A [`Transfer`] is one message from NIC to NIC. [`Network::start`] sends it; the network schedules
-//! [`Event`]s of its own through [`Out`], gets them back in [`Network::handle`], and tells by a
-//! [`Notice`] when the source memory has been read, when the header is in the target NIC, and when the last byte is
-//! through.
+//! A [`Transfer`] is one message from NIC to NIC. An [`Agent`](parallel::Agent) at the hosts starts it. It is told when
+//! the source memory has been read, when the header is in the target NIC, and when the last byte is through.
 //!
 //! * [`config`] — rates, latencies, buffers: all that a machine file says about the network.
 //! * [`packet`] — packets, virtual channels, finite buffers with credits, arbitration, cut-through.
 //! * [`flow`] — messages share links max-min fairly.
 //! * [`loggp`] — latency, gap and gap per byte; no contention between the end points.
 //! * [`multicast`] — trees along which switches copy a message.
-//! * [`parallel`] — the packet network in regions, on several threads, with sources and sinks at its hosts.
+//! * [`parallel`] — the event loop: the networks with agents at their hosts; packets in regions, on several threads.
 //! * [`timing`] — the closed form of one message alone, which all three keep to.
-//! * [`driver`] — a network driven by itself, for tests, benches and synthetic traffic.
+//! * [`driver`] — a network driven by itself, for tests and benches.
 //!
 //! The way of a transfer: the source's PCIe (when [`Transfer::source_dma`]), the host link, switches and the links
 //! between them, the host link of the target, the target's PCIe (when [`Transfer::target_dma`]). PCIe is a bandwidth
@@ -34,7 +32,7 @@
 //! network.run();
 //! let (time, last) = network.notices()[2];
 //! assert_eq!(last, Notice::TailArrived(TransferId(0)));
-//! assert_eq!(time, network.network().zero_load(&put).tail, "alone on the network, the closed form holds");
+//! assert_eq!(time, network.zero_load(&put).tail, "alone on the network, the closed form holds");
 //! ```
 
 #![forbid(unsafe_code)]
@@ -60,9 +58,7 @@ pub use flights::MAX_PAYLOAD;
 pub use multicast::{Tree, TreeError};
 pub use timing::ZeroLoad;
 
-use narrows_topology::Topology;
 use narrows_units::{Bytes, SimTime};
-use std::sync::Arc;
 
 /// One message on the network, from NIC memory interface to NIC memory interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,10 +87,10 @@ pub struct TransferId(pub u32);
 /// What happens to a transfer. Each of the three comes exactly once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// The last payload byte has left the source's memory. At the start already, from within [`Network::start`], when
+    /// The last payload byte has left the source's memory. At the start already, from within its start, when
     /// there is nothing to read (no DMA at the source, or no payload).
     SourceDone(TransferId),
-    /// The header has reached the target NIC. In start order between one (source, target, virtual network).
+    /// The header has reached the target NIC. Those of a pair may overtake each other.
     HeadArrived(TransferId),
     /// The last payload byte has been accepted by the target's PCIe (or its NIC, for no DMA). Always after HeadArrived,
     /// in the order of notices; both may have the same time.
@@ -290,157 +286,6 @@ impl std::ops::Add for Statistics {
             solves: self.solves + other.solves,
             solved_flows: self.solved_flows + other.solved_flows,
         }
-    }
-}
-
-/// One of the three networks.
-#[derive(Debug)]
-pub enum Network {
-    /// See [`packet`].
-    Packet(Box<packet::PacketNetwork>),
-    /// See [`flow`].
-    Flow(Box<flow::FlowNetwork>),
-    /// See [`loggp`].
-    LogGp(Box<loggp::LogGpNetwork>),
-}
-
-impl Network {
-    /// The network that `config` describes, on `topology`.
-    ///
-    /// # Errors
-    /// See [`ConfigError`].
-    pub fn new(config: &NetworkConfig, topology: Topology) -> Result<Network, ConfigError> {
-        Ok(match config.kind {
-            NetworkKind::Packet => Network::Packet(Box::new(packet::PacketNetwork::new(config, topology)?)),
-            NetworkKind::Flow => Network::Flow(Box::new(flow::FlowNetwork::new(config, topology)?)),
-            NetworkKind::LogGp => Network::LogGp(Box::new(loggp::LogGpNetwork::new(config, topology)?)),
-        })
-    }
-
-    /// Sends a transfer at `now`, which must be the time of `out`.
-    ///
-    /// # Panics
-    /// When a node or the virtual network does not exist, or for more than 1 TiB.
-    pub fn start(&mut self, now: SimTime, transfer: Transfer, out: &mut impl Out) {
-        match self {
-            Network::Packet(network) => network.start(now, transfer, out),
-            Network::Flow(network) => network.start(now, transfer, out),
-            Network::LogGp(network) => network.start(now, transfer, out),
-        }
-    }
-
-    /// The tree from `source` to `targets`, which are in rising order, without the source.
-    ///
-    /// # Errors
-    /// See [`TreeError`].
-    pub fn tree(&self, source: u32, targets: &[u32]) -> Result<Tree, TreeError> {
-        let topology = match self {
-            Network::Packet(network) => {
-                network.check_multicast()?;
-                network.topology()
-            }
-            Network::Flow(network) => network.topology(),
-            Network::LogGp(network) => network.topology(),
-        };
-        Ok(Tree::new(topology, source, targets))
-    }
-
-    /// Sends one message to all targets of a tree, copied by the switches: `transfers` differ in their targets, which
-    /// are those of the tree in its order, and their numbers alone, and each has its notices. The message is read once
-    /// from the source's memory.
-    ///
-    /// # Panics
-    /// As [`Network::start`], and when the transfers are not as said.
-    pub fn multicast(&mut self, now: SimTime, tree: &Arc<Tree>, transfers: &[Transfer], out: &mut impl Out) {
-        assert!(
-            !tree.is_empty() && tree.targets().iter().copied().eq(transfers.iter().map(|transfer| transfer.target)),
-            "the targets of the tree"
-        );
-        match self {
-            Network::Packet(network) => network.multicast(now, tree, transfers, out),
-            Network::Flow(network) => network.multicast(now, tree, transfers, out),
-            Network::LogGp(network) => network.multicast(now, tree, transfers, out),
-        }
-    }
-
-    /// Takes an event that it scheduled, at the time for which it did.
-    #[inline]
-    pub fn handle(&mut self, now: SimTime, event: Event, out: &mut impl Out) {
-        match self {
-            Network::Packet(network) => network.handle(now, event, out),
-            Network::Flow(network) => network.handle(now, event, out),
-            Network::LogGp(network) => network.handle(now, event, out),
-        }
-    }
-
-    /// Forgets whose turn it is at outputs and injectors, which is all that earlier traffic leaves behind. Meant for a
-    /// network without anything in flight.
-    pub fn rest(&mut self) {
-        match self {
-            Network::Packet(network) => network.rest(),
-            // Their state is that of the transfers under way.
-            Network::Flow(_) | Network::LogGp(_) => {}
-        }
-    }
-
-    /// Shows `observer` the network at work from now on; false, and nothing, on the LogGP network, which has no links.
-    /// Without one it costs a test per event.
-    pub fn observe(&mut self, observer: Box<dyn Observer + Send>) -> bool {
-        match self {
-            Network::Packet(network) => network.observe(observer),
-            Network::Flow(network) => network.observe(observer),
-            Network::LogGp(_) => return false,
-        }
-        true
-    }
-
-    /// What went over the network so far.
-    pub fn statistics(&self) -> Statistics {
-        match self {
-            Network::Packet(network) => network.statistics(),
-            Network::Flow(network) => network.statistics(),
-            Network::LogGp(network) => network.statistics(),
-        }
-    }
-
-    /// Transfers without their last notice.
-    pub fn in_flight(&self) -> usize {
-        match self {
-            Network::Packet(network) => network.in_flight(),
-            Network::Flow(network) => network.in_flight(),
-            Network::LogGp(network) => network.in_flight(),
-        }
-    }
-
-    /// When the notices of `transfer` come if it starts at time zero on an empty network.
-    pub fn zero_load(&self, transfer: &Transfer) -> ZeroLoad {
-        match self {
-            Network::Packet(network) => network.zero_load(transfer),
-            Network::Flow(network) => network.zero_load(transfer),
-            Network::LogGp(network) => network.zero_load(transfer),
-        }
-    }
-
-    /// The least time from a start to [`Notice::HeadArrived`] between these nodes: headers only, empty network.
-    pub fn minimum_latency(&self, source: u32, target: u32) -> SimTime {
-        let probe =
-            Transfer { id: TransferId(0), source, target, virtual_network: 0, payload: Bytes(0), source_dma: false, target_dma: false };
-        self.zero_load(&probe).head
-    }
-
-    /// The least time from any start to its [`Notice::HeadArrived`]: no transfer reaches another rank earlier. With
-    /// `intra_node`, transfers between ranks of one node count too.
-    pub fn lookahead(&self, intra_node: bool) -> SimTime {
-        let costs = match self {
-            Network::Packet(network) => network.costs(),
-            Network::Flow(network) => network.costs(),
-            Network::LogGp(network) => network.costs(),
-        };
-        let between = match self {
-            Network::LogGp(network) => network.least_latency(),
-            _ => costs.least_latency(),
-        };
-        if intra_node { between.min(costs.intra_node_latency()) } else { between }
     }
 }
 

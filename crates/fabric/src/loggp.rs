@@ -24,7 +24,7 @@ pub struct LogGpNetwork {
 }
 
 impl LogGpNetwork {
-    /// See [`crate::Network::new`].
+    /// The network that `config` describes, on `topology`.
     ///
     /// # Errors
     /// See [`ConfigError`].
@@ -35,7 +35,7 @@ impl LogGpNetwork {
             costs: Costs::new(config, &topology),
             config: config.loggp,
             topology,
-            flights: Flights::new(hosts, config.virtual_networks, config.mtu),
+            flights: Flights::new(hosts, config.virtual_networks),
             endpoints: Endpoints::new(hosts),
         })
     }
@@ -65,7 +65,7 @@ impl LogGpNetwork {
         (ZeroLoad { source_done, head, tail }, body.max(self.config.gap.as_ps()), links)
     }
 
-    /// See [`crate::Network::start`].
+    /// Sends a transfer at `now`, which must be the time of `out`.
     pub fn start(&mut self, now: SimTime, transfer: Transfer, out: &mut impl Out) {
         if transfer.source == transfer.target {
             return self.flights.start_intra_node(now, transfer, &self.costs, out);
@@ -78,7 +78,7 @@ impl LogGpNetwork {
         self.endpoints.start(now, slot, alone, holds, &self.flights, out);
     }
 
-    /// See [`crate::Network::multicast`].
+    /// Sends one message to all targets of a tree: `transfers` differ in their targets and numbers.
     pub(crate) fn multicast(&mut self, now: SimTime, tree: &Tree, transfers: &[Transfer], out: &mut impl Out) {
         let source = tree.source();
         let packets = self.costs.packets(transfers[0].payload.0);
@@ -97,7 +97,7 @@ impl LogGpNetwork {
         &self.topology
     }
 
-    /// See [`crate::Network::handle`].
+    /// Takes an event that it scheduled, at the time for which it did.
     #[inline]
     pub fn handle(&mut self, now: SimTime, event: Event, out: &mut impl Out) {
         match event.parts() {
@@ -106,32 +106,16 @@ impl LogGpNetwork {
         }
     }
 
-    /// See [`crate::Network::statistics`].
+    /// What went over the network so far.
     pub fn statistics(&self) -> Statistics {
         self.flights.statistics
     }
 
-    /// See [`crate::Network::in_flight`].
-    pub fn in_flight(&self) -> usize {
-        self.flights.in_flight()
-    }
-
-    /// See [`crate::Network::zero_load`].
+    /// When the notices of `transfer` come if it starts at time zero on an empty network.
     pub fn zero_load(&self, transfer: &Transfer) -> ZeroLoad {
         if transfer.source == transfer.target {
             return self.costs.zero_load(&self.topology, transfer);
         }
         self.alone(transfer).0
-    }
-
-    pub(crate) fn costs(&self) -> &Costs {
-        &self.costs
-    }
-
-    pub(crate) fn least_latency(&self) -> SimTime {
-        match self.config.latency {
-            Derived::FromPath => self.costs.least_latency(),
-            Derived::Fixed(latency) => latency,
-        }
     }
 }

@@ -45,15 +45,15 @@
 //! ```
 
 use crate::config::{ConfigError, FlowControl, NetworkConfig};
+use crate::flow::FlowNetwork;
+use crate::loggp::LogGpNetwork;
 use crate::packet::AuditError;
 use crate::packet::layout::Layout;
 use crate::packet::region::{Effects, Note, Region};
 use crate::packet::state::{NEVER, Packet};
-use crate::timing::{Costs, Timer};
-use crate::whole::Whole;
-use crate::{
-    Arrival, EventKind, Forwarding, Network, NetworkKind, Observer, PacketArrival, Statistics, Transfer, TransferId, Tree, TreeError,
-};
+use crate::timing::{Costs, Timer, ZeroLoad};
+use crate::whole::{Network, Whole};
+use crate::{Arrival, EventKind, Forwarding, NetworkKind, Observer, PacketArrival, Statistics, Transfer, TransferId, Tree, TreeError};
 use narrows_engine::{CalendarQueue, Digest};
 use narrows_topology::Topology;
 use narrows_units::SimTime;
@@ -149,7 +149,7 @@ impl<E, L> Context<'_, E, L> {
                 region.check_multicast()?;
                 Ok(Tree::new(region.topology(), source, targets))
             }
-            Model::Whole(whole) => whole.network.tree(source, targets),
+            Model::Whole(whole) => Ok(Tree::new(whole.network.topology(), source, targets)),
         }
     }
 
@@ -630,7 +630,12 @@ impl<A: Agent> Fabric<A> {
                 };
                 let model = match config.kind {
                     NetworkKind::Packet => Model::Packet(Box::new(Region::new(number, config, Arc::clone(&layout), routing.clone()))),
-                    _ => Model::Whole(Box::new(Whole::new(Network::new(config, layout.topology.clone())?))),
+                    NetworkKind::Flow => {
+                        Model::Whole(Box::new(Whole::new(Network::Flow(Box::new(FlowNetwork::new(config, layout.topology.clone())?)))))
+                    }
+                    NetworkKind::LogGp => {
+                        Model::Whole(Box::new(Whole::new(Network::LogGp(Box::new(LogGpNetwork::new(config, layout.topology.clone())?)))))
+                    }
                 };
                 Ok(Mutex::new(Part {
                     model,
@@ -724,10 +729,11 @@ impl<A: Agent> Fabric<A> {
         SimTime(part.now)
     }
 
-    /// Does something with the agent of a region, at the time of its last event.
+    /// Does something with the agent of a region, at the time of its last event, or that which has been reached.
     #[inline]
     pub fn act<R>(&mut self, region: u32, what: impl FnOnce(&mut A, &mut Context<'_, A::Event, A::Letter>) -> R) -> R {
         let part = inner(&mut self.parts[region as usize]);
+        part.now = part.now.max(self.now);
         let result = part.tell(what);
         part.settle();
         result
@@ -803,6 +809,23 @@ impl<A: Agent> Fabric<A> {
     /// What went over the network so far.
     pub fn statistics(&self) -> Statistics {
         self.parts.iter().fold(Statistics::default(), |sum, part| sum + lock(part).model.statistics())
+    }
+
+    /// When `transfer` is read from memory, at its target with its header, and there with all of it, if it starts at
+    /// time zero on an empty network.
+    pub fn zero_load(&self, transfer: &Transfer) -> ZeroLoad {
+        match &lock(&self.parts[0]).model {
+            Model::Packet(region) => region.costs().zero_load(region.topology(), transfer),
+            Model::Whole(whole) => whole.network.zero_load(transfer),
+        }
+    }
+
+    /// Of the flow network: number of every flow under way, and bytes per second since the last solve; sorted.
+    pub fn flow_rates(&self) -> Vec<(TransferId, u64)> {
+        match &lock(&self.parts[0]).model {
+            Model::Packet(_) => Vec::new(),
+            Model::Whole(whole) => whole.flow_rates(),
+        }
     }
 
     /// Events handled so far; depends on the regions.

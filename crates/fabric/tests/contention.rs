@@ -3,7 +3,7 @@
 mod common;
 
 use common::{assert_near, driver, gigabytes_per_s, message, round_numbers, run};
-use narrows_fabric::{Network, NetworkConfig, NetworkKind, Notice, Transfer, TransferId};
+use narrows_fabric::{NetworkConfig, NetworkKind, Notice, Transfer, TransferId};
 use narrows_topology::{FatTree, RoutingKind};
 use narrows_units::{ByteRate, Bytes, SimTime};
 
@@ -88,7 +88,7 @@ fn shifts_on_a_full_bisection_tree_run_at_full_rate() {
                 let transfers: Vec<_> = (0..hosts).map(|host| message(host, host, (host + shift) % hosts, payload)).collect();
                 let config = round_numbers(kind);
                 let slowest = run(&config, &tree, &transfers).iter().map(|times| times[2]).max().unwrap();
-                let alone = driver(&config, &tree).network().zero_load(&message(0, 0, hosts - 1, payload)).tail;
+                let alone = driver(&config, &tree).zero_load(&message(0, 0, hosts - 1, payload)).tail;
                 assert_near(&format!("{kind:?}: {tree}, shift {shift}: ns"), slowest.as_ns_f64(), alone.as_ns_f64(), 0.02);
             }
         }
@@ -191,8 +191,7 @@ fn rates(config: &NetworkConfig, tree: &FatTree, transfers: &[Transfer]) -> Vec<
     let mut driver = driver(config, tree);
     transfers.iter().for_each(|&transfer| driver.start(transfer));
     driver.run_until(SimTime::from_ns(1));
-    let Network::Flow(flow) = driver.network() else { panic!("a flow network") };
-    flow.rates().iter().map(|&(_, rate)| rate as f64 / 1e9).collect()
+    driver.flow_rates().iter().map(|&(_, rate)| rate as f64 / 1e9).collect()
 }
 
 #[test]

@@ -8,7 +8,7 @@ mod common;
 use common::{KINDS, assert_near, message, round_numbers, times};
 use narrows_fabric::driver::Driver;
 use narrows_fabric::{
-    FlowConfig, FlowControl, Forwarding, Network, NetworkConfig, NetworkKind, PauseConfig, Queueing, Transfer, TransferId, Tree, TreeError,
+    FlowConfig, FlowControl, Forwarding, NetworkConfig, NetworkKind, PauseConfig, Queueing, Transfer, TransferId, Tree, TreeError,
 };
 use narrows_topology::{
     Arrangement, Dragonfly, DragonflyPlus, DragonflyPlusParameters, FatTree, HyperX, RoutingKind, Topology, Torus, TorusParameters,
@@ -67,13 +67,13 @@ fn alone_every_target_has_it_when_it_would_have_a_message_of_its_own() {
                 let source = 3;
                 let targets: Vec<u32> = (0..topology.hosts()).filter(|&host| host != source && host % 5 != 1).collect();
                 let mut driver = Driver::new(&config(kind, &topology, false), topology).unwrap();
-                let tree = Arc::new(driver.network().tree(source, &targets).unwrap());
+                let tree = Arc::new(driver.tree(source, &targets).unwrap());
                 let transfers = copies(0, source, &tree, payload, dma);
                 driver.multicast(&tree, &transfers);
                 driver.run();
-                assert_eq!(driver.network().in_flight(), 0);
+                assert_eq!(driver.in_flight(), 0);
                 for (transfer, found) in transfers.iter().zip(times(driver.notices(), &transfers)) {
-                    let alone = driver.network().zero_load(transfer);
+                    let alone = driver.zero_load(transfer);
                     assert_eq!(found[1], alone.head, "{kind:?} {choice} {transfer:?}");
                     if kind == NetworkKind::Flow {
                         assert_near("flow", found[2].as_ns_f64(), alone.tail.as_ns_f64(), 0.01);
@@ -82,7 +82,7 @@ fn alone_every_target_has_it_when_it_would_have_a_message_of_its_own() {
                     }
                     assert!(alone.source_done <= found[0] && found[0] <= alone.tail);
                 }
-                let statistics = driver.network().statistics();
+                let statistics = driver.statistics();
                 let packets = payload.div_ceil(1000).max(1);
                 assert_eq!(
                     (statistics.packets, statistics.packet_hops),
@@ -104,7 +104,7 @@ fn the_narrowest_link_bounds_it() {
         config.global_link.rate = ByteRate(2_500_000_000);
         let mut driver = Driver::new(&config, topology).unwrap();
         let targets: Vec<u32> = (1..72).collect();
-        let tree = Arc::new(driver.network().tree(0, &targets).unwrap());
+        let tree = Arc::new(driver.tree(0, &targets).unwrap());
         let transfers = copies(0, 0, &tree, 1_000_000, (true, true));
         driver.multicast(&tree, &transfers);
         driver.run();
@@ -120,7 +120,7 @@ fn broadcasts_of_one_source_fill_its_link() {
         let topology = topology(2);
         let mut driver = Driver::new(&config(kind, &topology, false), topology).unwrap();
         let targets: Vec<u32> = (1..72).collect();
-        let tree = Arc::new(driver.network().tree(0, &targets).unwrap());
+        let tree = Arc::new(driver.tree(0, &targets).unwrap());
         let transfers: Vec<Transfer> = (0..10).flat_map(|turn| copies(turn * 71, 0, &tree, 100_000, (true, true))).collect();
         transfers.chunks(71).for_each(|copies| driver.multicast(&tree, copies));
         driver.run();
@@ -134,8 +134,8 @@ fn pauses_are_refused() {
     let topology = topology(0);
     let pause = PauseConfig { xoff: narrows_fabric::Derived::Fixed(Bytes(8000)), ..PauseConfig::default() };
     let config = NetworkConfig { flow_control: FlowControl::Pause(pause), ..config(NetworkKind::Packet, &topology, false) };
-    let driver = Driver::new(&config, topology).unwrap();
-    assert_eq!(driver.network().tree(0, &[1, 2]).unwrap_err(), TreeError::Pause);
+    let mut driver = Driver::new(&config, topology).unwrap();
+    assert_eq!(driver.tree(0, &[1, 2]).unwrap_err(), TreeError::Pause);
 }
 
 proptest! {
@@ -164,9 +164,7 @@ proptest! {
         let (mut all, mut packets) = (Vec::new(), 0);
         for (at, source, mask, payload, one) in list {
             while driver.step_until(SimTime(at * 1000)) {
-                if let Network::Packet(network) = driver.network() {
-                    network.audit().unwrap();
-                }
+                driver.audit().unwrap();
             }
             let source = source % hosts;
             let mut targets: Vec<u32> = (0..hosts).filter(|&host| host != source && mask >> host & 1 == 1).collect();
@@ -180,21 +178,17 @@ proptest! {
                 all.push(Transfer { id: TransferId(first), ..message(first, source, target, payload) });
                 driver.start(all[first as usize]);
             } else {
-                let tree = Arc::new(driver.network().tree(source, &targets).unwrap());
+                let tree = Arc::new(driver.tree(source, &targets).unwrap());
                 all.extend(copies(first, source, &tree, payload, (true, true)));
                 driver.multicast(&tree, &all[first as usize..]);
             }
         }
         while driver.step() {
-            if let Network::Packet(network) = driver.network() {
-                network.audit().unwrap();
-            }
+            driver.audit().unwrap();
         }
-        prop_assert_eq!(driver.network().in_flight(), 0);
-        prop_assert_eq!(driver.network().statistics().packets, packets);
-        if let Network::Packet(network) = driver.network() {
-            prop_assert_eq!(network.live_packets(), 0);
-        }
+        prop_assert_eq!(driver.in_flight(), 0);
+        prop_assert_eq!(driver.statistics().packets, packets);
+        prop_assert_eq!(driver.live_packets(), 0);
         for found in times(driver.notices(), &all) {
             prop_assert!(found.iter().all(|&time| time < SimTime::MAX));
         }

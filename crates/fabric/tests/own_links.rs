@@ -26,7 +26,7 @@ fn run(config: &NetworkConfig, topology: &Topology, transfers: &[Transfer]) -> V
     let mut driver = Driver::new(&NetworkConfig { virtual_channels, ..config.clone() }, topology.clone()).unwrap();
     transfers.iter().for_each(|&transfer| driver.start(transfer));
     driver.run();
-    assert_eq!(driver.network().in_flight(), 0, "everything arrives");
+    assert_eq!(driver.in_flight(), 0, "everything arrives");
     times(driver.notices(), transfers)
 }
 
@@ -125,7 +125,7 @@ proptest! {
         }
         config.buffer_per_channel = Bytes(1 << 20);
         let transfer = Transfer { source_dma: dma.0, target_dma: dma.1, ..message(0, 0, 1, payload) };
-        let alone = Driver::new(&config, topology.clone()).unwrap().network().zero_load(&transfer);
+        let alone = Driver::new(&config, topology.clone()).unwrap().zero_load(&transfer);
         let found = run(&config, &topology, &[transfer])[0];
         prop_assert_eq!([found[1], found[2]], [alone.head, alone.tail], "{}", text);
         for kind in [NetworkKind::Flow, NetworkKind::LogGp] {

@@ -11,7 +11,7 @@ use narrows_engine::random::Stream;
 use narrows_engine::stream;
 use narrows_fabric::parallel::{Agent, Context, Fabric};
 use narrows_fabric::{
-    Arbitration, Arrival, ConfigError, Derived, FlowControl, Forwarding, LinkConfig, Network, NetworkConfig, NetworkKind, Notice, Observer,
+    Arbitration, Arrival, ConfigError, Derived, FlowControl, Forwarding, LinkConfig, NetworkConfig, NetworkKind, Notice, Observer,
     PacketArrival, PauseConfig, Queueing, Statistics, Transfer, TransferId,
 };
 use narrows_topology::{FatTree, Topology};
@@ -273,7 +273,7 @@ fn store_and_forward_takes_a_packet_time_more_per_switch() {
             for payload in [0, 1, 999, 1001, 12_345] {
                 for target in [1, 15] {
                     let put = message(0, 0, target, payload);
-                    let expected = driver(&config, &tree).network().zero_load(&put);
+                    let expected = driver(&config, &tree).zero_load(&put);
                     if kind == NetworkKind::Packet || payload <= 1000 {
                         let times = run(&config, &tree, &[put])[0];
                         assert_eq!(times[1..], [expected.head, expected.tail], "{kind:?}, {rate} GB/s, {payload} B to {target}");
@@ -321,9 +321,9 @@ fn with_enough_headroom_nothing_is_lost_and_with_too_little_it_is_counted() {
         let mut driver = driver(config, &tree);
         incast.iter().for_each(|&transfer| driver.start(transfer));
         driver.run();
-        assert_eq!(driver.network().in_flight(), 0, "everything arrives in the end");
+        assert_eq!(driver.in_flight(), 0, "everything arrives in the end");
         // The last notice; frames and wake-ups that are out of date come later.
-        (driver.network().statistics(), driver.notices().last().unwrap().0)
+        (driver.statistics(), driver.notices().last().unwrap().0)
     };
     // Exactly the headroom that is needed above the threshold. Going on at 10 packets leaves more than the 612 ns, 6
     // packets, until new ones come.
@@ -361,9 +361,8 @@ fn a_pause_ends_by_itself_and_is_repeated_until_the_buffer_has_drained() {
     let mut driver = driver(&config, &FatTree::one_switch(2).unwrap());
     driver.start(put);
     driver.run();
-    let Network::Packet(network) = driver.network() else { unreachable!() };
-    assert_eq!((driver.network().in_flight(), network.live_packets()), (0, 0));
-    let statistics = driver.network().statistics();
+    assert_eq!((driver.in_flight(), driver.live_packets()), (0, 0));
+    let statistics = driver.statistics();
     assert_eq!(statistics.lost_packets, 0, "the repeated pauses hold");
     // Most of 600 us paused, a frame per 512 ns.
     assert!(statistics.pauses > 500, "got {} frames", statistics.pauses);

@@ -65,7 +65,7 @@ fn the_closed_form_holds_over_links_of_different_rates() {
                 for payload in [0, 1000, 5500, 64_000] {
                     let transfer = message(0, source, target, payload);
                     let mut driver = Driver::new(&config, topology.clone()).unwrap();
-                    let alone = driver.network().zero_load(&transfer);
+                    let alone = driver.zero_load(&transfer);
                     driver.start(transfer);
                     driver.run();
                     let found = times(driver.notices(), &[transfer])[0];
@@ -97,7 +97,7 @@ fn no_routing_locks_up_with_the_smallest_buffers() {
                 .collect();
             transfers.iter().for_each(|&transfer| driver.start(transfer));
             driver.run();
-            assert_eq!(driver.network().in_flight(), 0, "{} {routing}: everything arrives", topology.name());
+            assert_eq!(driver.in_flight(), 0, "{} {routing}: everything arrives", topology.name());
         }
     }
 }
@@ -116,7 +116,7 @@ fn adaptive_minimal_ways_spread_a_transpose() {
         pairs.iter().for_each(|&(host, target)| driver.start(message(host, host, target, 200_000)));
         driver.run();
         let hops: u32 = pairs.iter().map(|&(host, target)| 200 * (2 + topology.switch_links_between(host, target))).sum();
-        assert_eq!(driver.network().statistics().packet_hops, u64::from(hops), "{routing}: minimal ways");
+        assert_eq!(driver.statistics().packet_hops, u64::from(hops), "{routing}: minimal ways");
         driver.now().as_ps() as f64 / 1e6
     };
     let (ordered, adaptive) = (done(RoutingKind::DimensionOrder), done(RoutingKind::Adaptive));

@@ -105,7 +105,7 @@ fn the_closed_form_is_what_the_packet_network_does() {
             for payload in [0, 1, 999, 1000, 1001, 2000, 5500, 64_000, 1_000_001] {
                 for (source_dma, target_dma) in [(false, false), (true, false), (false, true), (true, true)] {
                     let transfer = Transfer { source_dma, target_dma, ..message(0, 0, target, payload) };
-                    let ZeroLoad { source_done, head, tail } = driver(&config, &three_levels()).network().zero_load(&transfer);
+                    let ZeroLoad { source_done, head, tail } = driver(&config, &three_levels()).zero_load(&transfer);
                     let times = run(&config, &three_levels(), &[transfer])[0];
                     let context = format!("links {host}/{switch} GB/s, PCIe {pcie} GB/s in {chunk} B, {transfer:?}");
                     assert_eq!(times[1..], [head, tail], "{context}");
@@ -194,19 +194,6 @@ fn fixed_loggp_parameters_are_taken_as_they_are() {
     assert_eq!([headers[0][1], headers[1][1], headers[2][1]], [1300, 1550, 1800].map(SimTime::from_ns));
     let fan_in = run(&config, &three_levels(), &[message(0, 1, 0, 0), message(1, 2, 0, 0), message(2, 3, 0, 0)]);
     assert_eq!([fan_in[0][2], fan_in[1][2], fan_in[2][2]], [1300, 1550, 1800].map(SimTime::from_ns));
-    assert_eq!(driver(&config, &three_levels()).network().lookahead(false), SimTime::from_ns(1300));
-}
-
-#[test]
-fn lookahead_is_the_least_latency() {
-    for kind in [NetworkKind::Packet, NetworkKind::Flow] {
-        let driver = driver(&round_numbers(kind), &three_levels());
-        let network = driver.network();
-        let least = (0..8).flat_map(|source| (0..8).map(move |target| (source, target)));
-        let least = least.filter(|(source, target)| source != target).map(|(source, target)| network.minimum_latency(source, target)).min();
-        assert_eq!(Some(network.lookahead(false)), least);
-        assert_eq!(network.lookahead(true), SimTime::from_ns(300), "the path within a node");
-    }
 }
 
 #[test]
@@ -214,7 +201,7 @@ fn refuses_configurations_that_make_no_network() {
     let refused = |change: fn(&mut NetworkConfig)| {
         let mut config = round_numbers(NetworkKind::Packet);
         change(&mut config);
-        narrows_fabric::Network::new(&config, three_levels().build()).map(|_| ()).unwrap_err()
+        narrows_fabric::driver::Driver::new(&config, three_levels().build()).map(|_| ()).unwrap_err()
     };
     assert!(matches!(refused(|c| c.pcie_rate = ByteRate(0)), ConfigError::Rate { what: "pcie_rate", .. }));
     assert!(matches!(refused(|c| c.host_link.rate = ByteRate(u64::MAX)), ConfigError::Rate { what: "host_link rate", .. }));

@@ -3,10 +3,11 @@
 use crate::attach::{Session, attached, session, try_session};
 use crate::rank::LONGEST_NAP_PER_RANK;
 use crate::shared::{Shared, shared};
-use crate::{attach, life, output, own_queue, threads};
+use crate::{File, Turn, Waited, attach, callers, life, output, own_queue, threads};
 use narrows_channel::RankHeader;
-use narrows_channel::layout::{EPOCH_PS, mode};
+use narrows_channel::layout::{EPOCH_PS, WRITTEN, mode};
 use narrows_mpicalls::{CALLS, Class};
+use narrows_units::SimTime;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -71,6 +72,9 @@ pub fn mpi_enter(id: u32, peer: i64, tag: i64) {
     if !attached() && !special.init.contains(&Some(id)) {
         return;
     }
+    if call.class != Class::Outside {
+        callers::enter();
+    }
     let Ok(mut rank) = session() else { return };
     rank.enter(id, call.class, peer, tag);
     rank.may_talk_to_itself(special.one_sided[id as usize]);
@@ -134,6 +138,7 @@ pub fn mpi_leave(id: u32) {
     if init && let Some(prepare) = BEFORE_START.get() {
         prepare();
     }
+    callers::before_leave();
     let Ok(mut rank) = session() else { return };
     if init {
         own_queue::find();
@@ -146,6 +151,8 @@ pub fn mpi_leave(id: u32) {
     }
     rank.leave();
     LAST_CLOCK.store(rank.elapsed_ps(), Ordering::Relaxed);
+    drop(rank);
+    callers::leave();
 }
 
 /// A Portals program runs in simulated time from now on, until it exits.
@@ -224,7 +231,7 @@ const LATEST_PS: u64 = 10 * LONGEST_LOOK_PS;
 /// `yields`: the thread lets others run, and may be waiting for them.
 pub fn clock(yields: bool) -> u64 {
     let Some((file, header)) = attach::shared().filter(|_| active()) else { return LAST_CLOCK.load(Ordering::Relaxed) };
-    let thread = threads::current().unwrap_or_else(|| threads::begin(EPOCH_PS + LAST_CLOCK.load(Ordering::Relaxed), false));
+    let thread = threads::current().unwrap_or_else(|| threads::begin(EPOCH_PS + LAST_CLOCK.load(Ordering::Relaxed), false, u32::MAX));
     if thread.waits() {
         // The library in which it waits does.
         return thread.clock().saturating_sub(EPOCH_PS);
@@ -251,6 +258,7 @@ pub fn clock(yields: bool) -> u64 {
         let late = (now.saturating_sub(since) / 64).min(LATEST_PS);
         let horizon = header.horizon.load(Ordering::Relaxed).max(header.quiet_until.load(Ordering::Relaxed));
         if now >= horizon.saturating_add(late)
+            && !callers::many_call()
             && let Some(mut rank) = try_session()
         {
             rank.let_others_get_on(late);
@@ -264,8 +272,18 @@ pub fn clock(yields: bool) -> u64 {
 
 /// A thread of the program begins; the clock of the one that made it was `clock` ps. It is `idle` until it is said that
 /// it goes on.
-pub fn thread_begins(clock: u64, idle: bool) {
-    threads::begin(clock, idle);
+pub fn thread_begins(clock: u64, idle: bool, number: u32) {
+    threads::begin(clock, idle, number);
+}
+
+/// The number of the thread that the calling one has made last, for [`thread_begins`].
+pub fn thread_made() -> u32 {
+    threads::made()
+}
+
+/// The program was given MPI_THREAD_MULTIPLE.
+pub fn threads_given() {
+    callers::given();
 }
 
 /// The calling thread makes another one: the clock of both, ps. `false`: it could not be made.
@@ -354,6 +372,9 @@ pub fn instant() -> u64 {
 /// The calling thread sleeps for `ps`. False when it has no clock.
 pub fn sleep(ps: u64) -> bool {
     let Some(thread) = threads::current().filter(|_| active()) else { return false };
+    if callers::sleep(thread, ps) {
+        return true;
+    }
     if threads::many() {
         let end = threads::now().saturating_add(ps);
         threads::sleep_until(thread, end);
@@ -363,6 +384,68 @@ pub fn sleep(ps: u64) -> bool {
         return true;
     }
     try_session().map(|mut rank| rank.pause(ps)).is_some()
+}
+
+/// Writes to a socket or pipe of the host: the calling thread is about to, and whoever reads it knows it by `key`.
+pub fn writes(key: u64) {
+    let Some((file, header)) = attach::shared().filter(|_| active()) else { return };
+    let time = threads::now();
+    let place = header.writes.fetch_add(1, Ordering::AcqRel) as usize;
+    let written = &header.written[place.min(WRITTEN - 1)];
+    let known = place < WRITTEN - 1;
+    written.key.store(if known { key } else { 0 }, Ordering::Relaxed);
+    written.time.fetch_max(time, Ordering::Release);
+    file.writes.fetch_add(1, Ordering::Release);
+}
+
+/// How a wait at descriptors ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtFiles {
+    /// One of them is ready.
+    Ready,
+    /// The time is over.
+    Over,
+    /// It is none of simulated time.
+    Real,
+}
+
+/// Waits until one of `files` is ready, for ever or for so many ps; 0: looks once.
+pub fn wait_at_files(files: &[File], patience: Option<u64>) -> AtFiles {
+    if files.is_empty() || !active() {
+        return AtFiles::Real;
+    }
+    // Who only looks is not in anybody's way for long.
+    let mut turn = (patience != Some(0)).then(Turn::begin);
+    let (mut places, mut end, mut looked) = (None, 0, false);
+    loop {
+        let Ok(mut rank) = session() else { return AtFiles::Real };
+        let waiting = match places.take() {
+            Some(waiting) => waiting,
+            None => {
+                end = rank.begins_at_files(patience);
+                match rank.watch(files, end) {
+                    Some(waiting) => waiting,
+                    None => return AtFiles::Real,
+                }
+            }
+        };
+        if let (Some(turn), Some(_)) = (&mut turn, patience) {
+            turn.ends(SimTime(end));
+        }
+        let answer = match rank.wait_at_files(&waiting, end, &mut looked) {
+            Waited::Done(()) => AtFiles::Ready,
+            Waited::Over => AtFiles::Over,
+            Waited::Wanted => {
+                places = Some(waiting);
+                drop(rank);
+                turn.get_or_insert_with(Turn::begin).again();
+                continue;
+            }
+        };
+        rank.unwatch(waiting);
+        LAST_CLOCK.store(rank.elapsed_ps(), Ordering::Relaxed);
+        return answer;
+    }
 }
 
 /// Other ranks of the node look into memory of this one from now on, or no longer do.
@@ -386,6 +469,11 @@ pub fn host() -> &'static [u8] {
 /// Cores of the simulated node; zero when this process belongs to no rank.
 pub fn cores() -> u32 {
     belongs_to().map_or(0, |(shared, _)| shared.file.settings.cores)
+}
+
+/// Longest message that is copied when it is sent, bytes.
+pub fn inject_limit() -> u64 {
+    belongs_to().map_or(0, |(shared, _)| shared.file.settings.inject_limit)
 }
 
 /// The longest sleep between two looks of a rank that waits outside the simulated network; zero when this process

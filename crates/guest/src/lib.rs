@@ -6,6 +6,7 @@
 //! * [`Rank::eq_get`] — the next event; an empty poll inside a blocking MPI call *is* the
 //!   blocking call: the rank parks until something happens to it.
 //! * [`Turn`] — threads of one process that wait at the same time.
+//! * [`callers`] — several threads inside MPI.
 //! * [`life`] — the beginning and the end of a process, in an order that the simulator can see.
 //! * [`own_queue`] — what an MPI library sends to itself on a way of its own.
 //! * [`hooks`] — enter and leave of MPI calls, clock and identity, for the preload library.
@@ -13,6 +14,7 @@
 //! Nothing here prints to standard output, unwinds into the program or needs a thread.
 
 mod attach;
+pub mod callers;
 pub mod hooks;
 pub mod life;
 mod output;
@@ -24,5 +26,5 @@ mod turns;
 
 pub use attach::{AttachError, Session, attached, interrupt, session};
 pub use narrows_channel::Settings;
-pub use rank::{Rank, Waited, idle_poll};
+pub use rank::{File, Rank, Waited, idle_poll};
 pub use turns::Turn;

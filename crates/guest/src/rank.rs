@@ -14,11 +14,13 @@
 //!   park.
 
 mod calls;
+mod files;
 mod polling;
 
+pub use files::File;
 pub use polling::{Waited, idle_poll};
 
-use crate::{threads, turns};
+use crate::{callers, threads, turns};
 use narrows_channel::handover::{self, Turn};
 use narrows_channel::layout::{EPOCH_PS, reason, state};
 use narrows_channel::map::Region;
@@ -82,6 +84,22 @@ impl Counter {
     fn settled(&self) -> bool {
         self.asked == self.done
     }
+}
+
+/// What is known of an MPI call that is not over, while its thread lets others call.
+#[derive(Clone, Copy)]
+pub(crate) struct CallState {
+    class: Option<Class>,
+    probes: Option<u32>,
+    talks_to_itself: bool,
+    own_queue: Option<u64>,
+    passes: u32,
+    idle_since: u64,
+    entered_at: u64,
+    waited_at_entry: u64,
+    call: u32,
+    peer: u64,
+    tag: u64,
 }
 
 /// What a rank asks for.
@@ -235,6 +253,44 @@ impl Rank {
             && let Some(thread) = threads::current()
         {
             thread.set_clock(self.clock);
+        }
+    }
+
+    /// What is known of the present call.
+    pub(crate) fn call_state(&self) -> CallState {
+        let header = self.header();
+        CallState {
+            class: self.class,
+            probes: self.probes,
+            talks_to_itself: self.talks_to_itself,
+            own_queue: self.own_queue,
+            passes: self.passes,
+            idle_since: self.idle_since,
+            entered_at: self.entered_at,
+            waited_at_entry: self.waited_at_entry,
+            call: header.call.load(Relaxed),
+            peer: header.peer.load(Relaxed),
+            tag: header.tag.load(Relaxed),
+        }
+    }
+
+    /// It goes on: the next looks in vain are the first ones.
+    pub(crate) fn set_call_state(&mut self, call: CallState) {
+        let header = self.header();
+        self.class = call.class;
+        self.probes = call.probes;
+        self.talks_to_itself = call.talks_to_itself;
+        self.own_queue = call.own_queue;
+        self.passes = call.passes;
+        self.idle_since = call.idle_since;
+        self.entered_at = call.entered_at;
+        self.waited_at_entry = call.waited_at_entry;
+        self.empty_polls = 0;
+        self.no_idle_polls();
+        if header.abort_code.load(Relaxed) == 0 {
+            header.call.store(call.call, Relaxed);
+            header.peer.store(call.peer, Relaxed);
+            header.tag.store(call.tag, Relaxed);
         }
     }
 
@@ -593,6 +649,7 @@ impl Rank {
             // Other threads look at it although this one has the rank.
             self.leave_clock();
             threads::reached(time);
+            callers::time_is(time);
         }
     }
 }

@@ -7,12 +7,13 @@
 //! A thread that only looks around (polls, looks at the clock, sleeps) does not get ahead of one that computes, see
 //! [`pace`]: time passes for it as fast as the other one uses its core.
 
+use crate::callers::Vain;
 use crate::{attach, shared};
 use narrows_channel::futex;
 use narrows_channel::layout::EPOCH_PS;
 use std::cell::Cell;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -34,6 +35,8 @@ const LEAD_PS: u64 = 50_000_000;
 /// One thread.
 pub(crate) struct Thread {
     id: AtomicI32,
+    /// In the order in which they were made.
+    number: AtomicU32,
     /// Its clock while it does not hold the rank, ps.
     clock: AtomicU64,
     /// CPU time up to which work has become simulated time, ns: the rank's word for the first thread, which the
@@ -46,6 +49,14 @@ pub(crate) struct Thread {
     runs: AtomicBool,
     /// Inside an MPI call, where only modelled costs count.
     pub in_call: AtomicBool,
+    /// Of several threads inside MPI, it is the one that runs, see [`crate::callers`]; or one that waits for that.
+    pub has_turn: AtomicBool,
+    pub inside: AtomicBool,
+    /// Its MPI library has looked in vain, and how often since it waited.
+    pub vain: Vain,
+    pub vain_looks: AtomicU32,
+    /// Where its MPI library waits for a signal of another thread; 0: nowhere.
+    pub place: AtomicUsize,
     /// It may be asleep in here: it takes the lock of the list of threads, or waits for others to come as far as it is.
     paused: AtomicBool,
     /// It works for teams of OpenMP.
@@ -82,8 +93,8 @@ static WORK_PS: AtomicU64 = AtomicU64::new(0);
 
 struct All {
     threads: Vec<&'static Thread>,
-    /// Clocks of threads that have been made and have not begun.
-    made: Vec<u64>,
+    /// Clocks and numbers of threads that have been made and have not begun.
+    made: Vec<(u64, u32)>,
     /// Records of threads that have ended.
     free: Vec<&'static Thread>,
     /// Who sleeps in simulated time, and until when.
@@ -126,7 +137,12 @@ fn all() -> MutexGuard<'static, All> {
     all
 }
 
+/// The number of the thread that was made last.
+static NUMBERS: AtomicU32 = AtomicU32::new(0);
+
 thread_local! {
+    /// The number of the one that this thread has made last.
+    static MADE: Cell<u32> = const { Cell::new(0) };
     static CURRENT: Cell<Option<&'static Thread>> = const { Cell::new(None) };
 }
 
@@ -150,11 +166,16 @@ fn compute_ppm() -> u64 {
     attach::shared().map_or(0, |(file, _)| file.settings.compute_ppm)
 }
 
+/// Computing takes no simulated time.
+pub(crate) fn compute_is_free() -> bool {
+    compute_ppm() == 0
+}
+
 fn to_ps(ns: u64, ppm: u64) -> u64 {
     (u128::from(ns) * 1000 * u128::from(ppm) / 1_000_000) as u64
 }
 
-fn note_change() {
+pub(crate) fn note_change() {
     CHANGES.fetch_add(1, Release);
     if WATCHERS.load(Acquire) != 0 {
         futex::wake(&CHANGES);
@@ -176,12 +197,18 @@ impl Thread {
         };
         Box::leak(Box::new(Thread {
             id: AtomicI32::new(0),
+            number: AtomicU32::new(0),
             clock: AtomicU64::new(0),
             mark,
             wall: AtomicU64::new(0),
             asked: AtomicU64::new(0),
             runs: AtomicBool::new(true),
             in_call: AtomicBool::new(false),
+            has_turn: AtomicBool::new(false),
+            inside: AtomicBool::new(false),
+            vain: Vain::default(),
+            vain_looks: AtomicU32::new(0),
+            place: AtomicUsize::new(0),
             paused: AtomicBool::new(false),
             worker: AtomicBool::new(false),
             asked_to_give_way: AtomicU64::new(0),
@@ -193,6 +220,11 @@ impl Thread {
             activity: AtomicU64::new(0),
             idle_since: AtomicU64::new(0),
         }))
+    }
+
+    /// See [`made`].
+    pub fn number(&self) -> u32 {
+        self.number.load(Relaxed)
     }
 
     /// Its clock while it does not hold the rank, ps.
@@ -317,13 +349,15 @@ impl All {
     fn least(&self, but: Option<&Thread>) -> Option<u64> {
         let ppm = compute_ppm();
         let others = self.others(but).filter(|thread| thread.runs.load(Relaxed));
-        others.filter_map(|thread| thread.least_clock(ppm)).chain(self.made.iter().copied()).min()
+        others.filter_map(|thread| thread.least_clock(ppm)).chain(self.made.iter().map(|&(clock, _)| clock)).min()
     }
 
     /// The least clock of those that have waited, and have just been woken: they have not come as far as to say so.
     fn least_waking(&self, but: Option<&Thread>) -> Option<u64> {
         let sleeps = |thread: &Thread| self.sleepers.iter().any(|(_, sleeper)| std::ptr::eq(*sleeper, thread));
-        let waking = |thread: &&&Thread| !thread.runs.load(Relaxed) && !sleeps(thread) && is_runnable(thread.id.load(Relaxed));
+        let waking = |thread: &&&Thread| {
+            !thread.runs.load(Relaxed) && !thread.inside.load(Relaxed) && !sleeps(thread) && is_runnable(thread.id.load(Relaxed))
+        };
         self.others(but).filter(waking).map(|thread| thread.clock()).min()
     }
 
@@ -368,7 +402,8 @@ impl All {
 }
 
 /// The calling thread begins, its clock at `clock` ps. One that is `idle` runs only when it is said that it goes on.
-pub(crate) fn begin(clock: u64, idle: bool) -> &'static Thread {
+/// `number`: what [`made`] has said to its maker.
+pub(crate) fn begin(clock: u64, idle: bool, number: u32) -> &'static Thread {
     if let Some(thread) = current() {
         return thread;
     }
@@ -382,11 +417,15 @@ pub(crate) fn begin(clock: u64, idle: bool) -> &'static Thread {
         all.reserve();
     }
     thread.id.store(id, Relaxed);
+    thread.number.store(number, Relaxed);
     thread.clock.store(clock, Relaxed);
+    thread.has_turn.store(false, Relaxed);
+    thread.inside.store(false, Relaxed);
+    let _ = thread.vain.take();
     thread.in_call.store(false, Relaxed);
     thread.runs.store(false, Relaxed);
     thread.worker.store(idle, Relaxed);
-    if let Some(at) = all.made.iter().position(|made| *made == clock) {
+    if let Some(at) = all.made.iter().position(|&(_, made)| made == number) {
         all.made.swap_remove(at);
     }
     all.threads.push(thread);
@@ -408,12 +447,18 @@ pub(crate) fn makes(yes: bool) -> u64 {
     let clock = now();
     let mut all = all();
     if yes {
-        all.made.push(clock);
-    } else if let Some(at) = all.made.iter().position(|made| *made <= clock) {
-        all.made.swap_remove(at);
+        MADE.set(NUMBERS.fetch_add(1, Relaxed) + 1);
+        all.made.push((clock, MADE.get()));
+    } else {
+        all.made.retain(|&(_, number)| number != MADE.get());
     }
     all.count();
     clock
+}
+
+/// The number of the thread that the calling one has made last. The first of all has 0.
+pub(crate) fn made() -> u32 {
+    MADE.get()
 }
 
 /// The calling thread ends. Its clock, ps.
@@ -432,7 +477,7 @@ pub(crate) fn end() -> u64 {
 
 /// Simulated time begins, for all threads alike.
 pub(crate) fn start() {
-    begin(EPOCH_PS, false);
+    begin(EPOCH_PS, false, 0);
     for thread in &all().threads {
         thread.clock.store(EPOCH_PS, Relaxed);
         if let Some(cpu) = cpu_ns((!thread.id.load(Relaxed) << 3) | 6) {
@@ -485,6 +530,25 @@ pub(crate) fn runs(yes: bool) {
         }
         drop(all);
         note_change();
+    }
+}
+
+/// Whatever the calling thread waits for meanwhile, it is about to go on.
+pub(crate) fn paused<T>(wait: impl FnOnce() -> T) -> T {
+    let pauses = |yes| current().into_iter().for_each(|thread| thread.paused.store(yes, Relaxed));
+    pauses(true);
+    let result = wait();
+    pauses(false);
+    result
+}
+
+/// `thread` runs, or waits for its turn in MPI.
+pub(crate) fn set_running(thread: &Thread, yes: bool) {
+    let mut all = all();
+    if yes {
+        all.starts(thread, thread.clock());
+    } else {
+        thread.runs.store(false, Relaxed);
     }
 }
 
@@ -751,7 +815,7 @@ mod tests {
     static ALONE: Mutex<()> = Mutex::new(());
 
     fn thread(clock: u64, both: &std::sync::Barrier, work: impl FnOnce(&'static Thread)) -> u64 {
-        let thread = begin(clock, false);
+        let thread = begin(clock, false, 0);
         both.wait();
         work(thread);
         end()

@@ -3,6 +3,7 @@
 use crate::spin;
 use std::collections::BTreeSet;
 use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -52,6 +53,23 @@ pub fn launch(mut command: Command) -> io::Result<Child> {
         });
     }
     command.spawn()
+}
+
+/// A descriptor of another process, as one of ours.
+///
+/// # Errors
+/// As pidfd_open(2) and pidfd_getfd(2).
+pub fn descriptor(pid: u32, file: i32) -> io::Result<OwnedFd> {
+    // SAFETY: plain numbers; what comes back is a descriptor that nobody else knows.
+    unsafe {
+        let process = libc::syscall(libc::SYS_pidfd_open, pid as libc::pid_t, 0);
+        if process < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let process = OwnedFd::from_raw_fd(process as i32);
+        let found = libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), file, 0);
+        if found < 0 { Err(io::Error::last_os_error()) } else { Ok(OwnedFd::from_raw_fd(found as i32)) }
+    }
 }
 
 /// Runs a command to its end and returns its exit code, as a shell shows it. A signal that asks this process to end

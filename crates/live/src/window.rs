@@ -12,6 +12,7 @@
 //! whoever wants in, and nothing is recorded.
 
 mod faults;
+mod files;
 mod looks;
 mod spinning;
 
@@ -126,6 +127,7 @@ struct Run<'a> {
     nodes: BTreeSet<u32>,
     /// When parked ranks want to run again at the latest.
     deadlines: BTreeSet<(u64, u32)>,
+    files: files::Files,
     /// Reused: ranks that an event has told something.
     touched: Vec<u32>,
     /// Reused: ranks that spin and whose memory has changed.
@@ -216,6 +218,7 @@ fn watched(mapping: &Mapping, world: World, child: Child, options: Options, depu
         later: Vec::new(),
         nodes: BTreeSet::new(),
         deadlines: BTreeSet::new(),
+        files: files::Files::default(),
         touched: Vec::new(),
         changed: Vec::new(),
         leftover: Vec::new(),
@@ -462,6 +465,7 @@ impl Run<'_> {
             if full {
                 self.leftover.push(rank);
             }
+            self.parks_at_files(rank);
         }
         self.running = running;
         self.running.clear();
@@ -496,6 +500,7 @@ impl Run<'_> {
                 self.release_barrier();
                 continue;
             }
+            self.look_at_files(Duration::ZERO);
             self.heed_interrupts();
             self.report.windows += 1;
             let mut horizon = self.run_window();
@@ -662,6 +667,14 @@ impl Run<'_> {
                 break;
             }
             if deadline <= event {
+                if let Some(&(time, rank)) = self.deadlines.first()
+                    && !self.may_come_to(time, rank)
+                {
+                    if processes::signal().is_some() {
+                        break;
+                    }
+                    continue;
+                }
                 if let Some((time, rank)) = self.deadlines.pop_first() {
                     self.make_due(rank);
                     limit = limit.min(SimTime(time) + lookahead);
@@ -708,6 +721,10 @@ impl Run<'_> {
         let calls = (0..self.ranks.len() as u32).map(|rank| self.header(rank).calls.load(Relaxed)).sum();
         let calls_before = std::mem::replace(&mut self.calls_seen, calls);
         self.spurious_rounds = if before == 0 && calls_before == calls { self.spurious_rounds + 1 } else { 1 };
+        if self.spurious_rounds > SPURIOUS_ROUNDS && self.any_at_files() {
+            self.await_files()?;
+            return Ok(true);
+        }
         if self.spurious_rounds > SPURIOUS_ROUNDS && !self.await_interrupt()? {
             return Err(self.deadlock());
         }

@@ -283,6 +283,7 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         rate("software.copy_bandwidth", &mut m.software.copy_bandwidth, "Copies inside a process"),
         time("software.clock_read", &mut m.software.clock_read, "CPU time of reading a clock (`MPI_Wtime`)"),
         time("software.launcher_barrier", &mut m.software.launcher_barrier, "A barrier over the launcher (PMI, PMIx) of a program without MPI").default("\"100 us\""),
+        time("software.socket_latency", &mut m.software.socket_latency, "From a write to a socket or pipe of the host until another rank can read it").default("\"20 us\""),
 
         size("message.eager_limit", &mut m.message.eager_limit, 0, "Longest eager message").default("\"8 KiB\""),
         size("message.inject_limit", &mut m.message.inject_limit, 0, "Longest message that is copied when it is sent, so that its buffer is free at once; beyond `nic.pio_limit` the copy takes time").default("\"64 B\""),
@@ -376,6 +377,7 @@ impl Draft {
                 copy_bandwidth: ByteRate(1),
                 clock_read: zero,
                 launcher_barrier: zero,
+                socket_latency: zero,
             },
             message: Message {
                 eager_limit: none,

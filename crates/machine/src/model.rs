@@ -280,6 +280,8 @@ pub struct Software {
     pub clock_read: SimTime,
     /// A barrier over the launcher of a program without MPI.
     pub launcher_barrier: SimTime,
+    /// From a write to a real socket or pipe until another rank can read what was written.
+    pub socket_latency: SimTime,
 }
 
 /// `[collectives]`: algorithms of collectives in replays. Live programs bring those of their MPI library.

@@ -1,6 +1,7 @@
 //! The models take what machine files give them.
 
-use narrows_fabric::{Arbitration, Derived, FlowControl, Forwarding, Network, PauseConfig, Queueing};
+use narrows_fabric::driver::Driver;
+use narrows_fabric::{Arbitration, Derived, FlowControl, Forwarding, PauseConfig, Queueing};
 use narrows_machine::{Machine, Overrides, PRESETS, RoutingKind};
 use narrows_units::{ByteRate, Bytes, SimTime};
 
@@ -32,7 +33,7 @@ fn every_preset_makes_all_three_networks() {
                 let set = [format!("network.kind={kind}"), format!("routing={routing}"), format!("network.virtual_channels={channels}")];
                 let machine = load(preset.name, &set.each_ref().map(String::as_str));
                 // Making the packet network checks the graph of channel dependencies.
-                if let Err(error) = Network::new(&machine.network_config(1), topology.clone()) {
+                if let Err(error) = Driver::new(&machine.network_config(1), topology.clone()) {
                     panic!("{} {kind} {routing}: {error}", preset.name);
                 }
             }

@@ -169,6 +169,7 @@ prop_compose! {
         machine.software.poll = times[13];
         machine.software.clock_read = times[14];
         machine.software.launcher_barrier = times[13];
+        machine.software.socket_latency = times[15];
         machine.software.copy_bandwidth = rates.3;
         machine.message.eager_limit = Bytes(eager);
         machine.message.inject_limit = Bytes(eager.min(64));

@@ -6,12 +6,14 @@ use narrows_portals::{Command, Notice};
 use narrows_units::SimTime;
 
 use crate::config::NicConfig;
-use crate::error::{CommandError, Refusal};
+use crate::error::Refusal;
 use crate::kind::{Directory, Nic};
 use crate::mailbox::{Envelope, MailboxConfig};
-use crate::out::{Between, Departure, Event, Out, Process};
+use crate::out::{Between, Departure, Event, Out};
 use crate::portals::{Header, Portals};
 use crate::software::{self, Software};
+use narrows_matching::CommandError;
+use narrows_portals::Process;
 
 /// The constants of a NIC, by its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]

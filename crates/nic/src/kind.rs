@@ -3,8 +3,10 @@
 use narrows_portals::ProcessId;
 use narrows_units::SimTime;
 
-use crate::error::{CommandError, Refusal};
-use crate::out::{Event, Out, Process};
+use crate::error::Refusal;
+use crate::out::{Event, Out};
+use narrows_matching::CommandError;
+use narrows_portals::Process;
 
 /// The NIC at one port of a node, as a state machine: no clock, no thread, no memory access inside.
 pub trait Nic: Sized {

@@ -11,14 +11,12 @@
 //! | `software` | [`Software`]: Portals over a NIC that does not match |
 //! | `nics` | [`Nics`]: those of all nodes of a machine |
 //! | `wire` | [`Wire`]: the headers under way, beside a network that knows numbers only |
-//! | `portal` | the semantics without time, list entries in `entries`: lists, matching, unexpected headers, events |
-//! | `counters` | counting events and the triggered operations that wait for them |
-//! | `declared` | what a process has allocated, checked when a command is written |
-//! | `list` | ordered lists with matching |
 //! | `pipeline` | what is busy until when: PCIe, transmit pipelines, matching unit |
 //! | `config` | [`NicConfig`]: timings and sizes, and the stages of a put added up |
 //! | `statistics` | [`Statistics`] |
-//! | `error` | [`CommandError`] |
+//! | `error` | [`Refusal`] |
+//!
+//! What a message does to the lists of its target is in [`narrows_matching`].
 //!
 //! # Example
 //!
@@ -133,30 +131,28 @@
 
 mod any;
 mod config;
-mod counters;
-mod declared;
 mod error;
 mod kind;
-mod list;
 mod mailbox;
 mod nics;
 mod out;
 mod pipeline;
-mod portal;
 mod portals;
 mod software;
 mod statistics;
 mod wire;
 
+pub use narrows_matching::{CommandError, MAX_LENGTH, MAX_PT_INDEX, Status};
+pub use narrows_portals::Process;
+
 pub use any::{AnyConfig, AnyHeader, AnyNic};
 pub use config::{NicConfig, PcieDetail, Transmit};
-pub use error::{CommandError, Refusal};
+pub use error::Refusal;
 pub use kind::{Directory, Nic};
 pub use mailbox::{Envelope, Mailbox, MailboxConfig, MailboxNotice};
 pub use nics::Nics;
-pub use out::{Combine, Departure, Event, Fault, Memory, Out, PayloadId, Process};
-pub use portal::{MAX_PT_INDEX, Status};
-pub use portals::{Header, HeldMessage, MAX_LENGTH, Portals, Received, Request, Response};
+pub use out::{Combine, Departure, Event, Fault, Memory, Out, PayloadId};
+pub use portals::{Header, HeldMessage, Portals, Received, Request, Response};
 pub use software::Software;
 pub use statistics::Statistics;
 pub use wire::{Step, Wire, Wired};

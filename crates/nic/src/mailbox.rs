@@ -4,10 +4,12 @@ use std::collections::VecDeque;
 
 use narrows_units::{ByteRate, Bytes, SimTime};
 
-use crate::error::{CommandError, Refusal};
+use crate::error::Refusal;
 use crate::kind::Nic;
-use crate::out::{Departure, Event, Out, Process};
+use crate::out::{Departure, Event, Out};
 use crate::pipeline::Server;
+use narrows_matching::CommandError;
+use narrows_portals::Process;
 
 /// What a mailbox costs. There is no such NIC: the values are whatever is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]

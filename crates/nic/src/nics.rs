@@ -8,13 +8,15 @@ use narrows_units::SimTime;
 
 use crate::any::{AnyConfig, AnyHeader, AnyNic};
 use crate::config::NicConfig;
-use crate::error::{CommandError, Refusal};
+use crate::error::Refusal;
 use crate::kind::{Directory, Nic};
-use crate::out::{Event, Out, Process};
-use crate::portal::Status;
+use crate::out::{Event, Out};
 use crate::portals::{HeldMessage, Portals};
 use crate::statistics::Statistics;
 use crate::wire::{Step, Wire, Wired};
+use narrows_matching::CommandError;
+use narrows_matching::Status;
+use narrows_portals::Process;
 
 /// The NICs of all nodes of a machine, or of some: commands of processes and notices of the network in, actions out.
 ///

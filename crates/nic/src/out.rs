@@ -1,6 +1,6 @@
 //! What goes out of the state machines.
 
-use narrows_portals::{AtomicOperation, Datatype, Place};
+use narrows_portals::{AtomicOperation, Datatype, Place, Process};
 use narrows_units::{Bytes, SimTime};
 
 use crate::kind::Nic;
@@ -8,10 +8,6 @@ use crate::kind::Nic;
 /// A payload on its way, by the number that [`Memory::reserve`] gave.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct PayloadId(pub u32);
-
-/// A process: index over all processes of the machine (its global rank).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
-pub struct Process(pub u32);
 
 /// Memory that may not be there was not there ([`Place::may_fault`]), or the payload is one that could not be read.
 /// Nothing was read or written.

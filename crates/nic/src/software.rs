@@ -6,11 +6,13 @@ use narrows_units::{Bytes, SimTime};
 
 use crate::any::AnyHeader;
 use crate::config::{NicConfig, Transmit};
-use crate::error::{CommandError, Refusal};
+use crate::error::Refusal;
 use crate::kind::Nic;
 use crate::mailbox::{Envelope, LIBRARY, Mailbox, MailboxConfig, MailboxNotice};
-use crate::out::{Between, Departure, Event, Out, Process};
+use crate::out::{Between, Departure, Event, Out};
 use crate::portals::{Header, Portals};
+use narrows_matching::CommandError;
+use narrows_portals::Process;
 
 /// Events of the mailbox have this bit.
 const OF_MAILBOX: u64 = 1 << 63;

@@ -40,6 +40,10 @@ pub struct ProcessId {
     pub pid: u32,
 }
 
+/// A process by its number among all of a machine: its global rank.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct Process(pub u32);
+
 /// Accepts every node in [`MatchEntry::match_id`].
 pub const NID_ANY: u32 = 0;
 /// Accepts every process in [`MatchEntry::match_id`].

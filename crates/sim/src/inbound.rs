@@ -161,3 +161,58 @@ impl<H: Copy> Inbound<H> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    proptest! {
+        /// Whatever overtakes what on the network: heads of a pair are noticed in the order of the starts, after all of
+        /// the one before if that is one packet, tails after heads, and all of it in the end.
+        #[test]
+        fn messages_of_a_pair_keep_their_order(
+            messages in prop::collection::vec((0u32..2, 0u32..2, 0u8..2, any::<bool>()), 1..40),
+            order in any::<u64>(),
+        ) {
+            let mut inbound: Inbound<()> = Inbound::default();
+            let slots: Vec<u32> = (0u32..)
+                .zip(&messages)
+                .map(|(number, &(source, target, virtual_network, one_packet))| {
+                    inbound.open(Label { source, number, target, virtual_network, one_packet, header: () });
+                    inbound.find(source, number).unwrap()
+                })
+                .collect();
+            // What may arrive next: of each message its head, then its tail.
+            let mut next: Vec<(usize, bool)> = (0..slots.len()).map(|message| (message, true)).collect();
+            let mut random = narrows_engine::stream(order, "inbound", 0);
+            let mut steps = Vec::new();
+            while !next.is_empty() {
+                let at = random.below(next.len() as u64) as usize;
+                let (message, head) = next[at];
+                if head {
+                    inbound.head(slots[message], &mut steps);
+                    next[at].1 = false;
+                } else {
+                    inbound.tail(slots[message], &mut steps);
+                    next.swap_remove(at);
+                }
+            }
+            prop_assert_eq!(steps.len(), 2 * messages.len());
+            let mut last: BTreeMap<(u32, u32, u8), usize> = BTreeMap::new();
+            let mut tails = vec![false; messages.len()];
+            for step in steps {
+                let (Step::Head(slot) | Step::Tail(slot)) = step;
+                let message = slots.iter().position(|&other| other == slot).unwrap();
+                let (source, target, virtual_network, _) = messages[message];
+                if matches!(step, Step::Tail(_)) {
+                    tails[message] = true;
+                } else if let Some(before) = last.insert((source, target, virtual_network), message) {
+                    prop_assert!(before < message, "head of {} after that of {}", message, before);
+                    prop_assert!(tails[before] || !messages[before].3, "head of {} before the tail of {}", message, before);
+                }
+            }
+        }
+    }
+}

@@ -5,6 +5,7 @@ use crate::meter::Meter;
 use crate::pattern::Targets;
 use crate::{Flow, Injection, Sizes};
 use narrows_engine::{Arena, random::Stream, stream};
+use narrows_fabric::parallel::Context;
 use narrows_fabric::{Arrival, Transfer, TransferId};
 use narrows_units::{Bytes, SimTime};
 use std::collections::BTreeMap;
@@ -64,14 +65,6 @@ impl Plan {
         nodes.dedup();
         nodes
     }
-}
-
-/// What a source can do to the network.
-pub(crate) trait Stage {
-    fn now(&self) -> SimTime;
-    fn start(&mut self, transfer: Transfer);
-    /// A timer of `host`. At one time timers strike by host, then by tag.
-    fn timer(&mut self, at: SimTime, host: u32, tag: u32);
 }
 
 /// A node that sends in a class: 32 bytes, and one timer.
@@ -144,17 +137,18 @@ impl Sources {
 
     /// A timer strikes.
     #[inline]
-    pub(crate) fn strike(&mut self, tag: u32, stage: &mut impl Stage) {
+    pub(crate) fn strike(&mut self, tag: u32, fabric: &mut Context<'_>) {
         if !self.plan.flows.is_empty() {
-            return self.start_flow(tag, stage);
+            return self.start_flow(tag, fabric);
         }
         if tag >= ANSWERS {
+            let acknowledgement = self.acknowledgements[tag - ANSWERS];
             self.acknowledgements.remove(tag - ANSWERS);
-            return stage.start(self.acknowledgements[tag - ANSWERS]);
+            return fabric.start(acknowledgement);
         }
         let (class, index) = ((tag >> CLASS_SHIFT) as usize, tag & ((1 << CLASS_SHIFT) - 1));
         let generator = &self.plan.generators[class];
-        let now = stage.now();
+        let now = fabric.now();
         if now >= generator.end {
             return;
         }
@@ -164,13 +158,13 @@ impl Sources {
         if let Some(load) = generator.load {
             let next = now + SimTime(generator.injection.gap(generator.slot, load, &mut source.random));
             if next < generator.end {
-                stage.timer(next, source.host, tag);
+                fabric.timer(next, source.host, tag, ());
             }
         }
         let number = source.sequence;
         source.sequence = (source.sequence + 1) & (ACKNOWLEDGEMENT - 1);
         self.meter.generated(class, now.as_ps(), self.plan.wire(payload));
-        stage.start(Transfer {
+        fabric.start(Transfer {
             id: TransferId((class as u32) << CLASS_SHIFT | number),
             source: source.host,
             target,
@@ -182,15 +176,15 @@ impl Sources {
     }
 
     /// Starts the flow at this place of those here, and sets the timer of the next.
-    fn start_flow(&mut self, tag: u32, stage: &mut impl Stage) {
+    fn start_flow(&mut self, tag: u32, fabric: &mut Context<'_>) {
         let number = self.flows[tag as usize];
         let Flow { source, target, bytes, start } = self.plan.flows[number as usize];
         if let Some(&next) = self.flows.get(tag as usize + 1) {
             let next = &self.plan.flows[next as usize];
-            stage.timer(next.start, next.source, tag + 1);
+            fabric.timer(next.start, next.source, tag + 1, ());
         }
         self.meter.generated(0, start.as_ps(), self.plan.wire(bytes));
-        stage.start(Transfer {
+        fabric.start(Transfer {
             id: TransferId(number),
             source,
             target,
@@ -212,14 +206,14 @@ impl Sources {
 
     /// The last byte of a message is, or will be, at its target, which is here, at `through`.
     #[inline]
-    pub(crate) fn delivered(&mut self, arrival: &Arrival, through: SimTime, stage: &mut impl Stage) {
+    pub(crate) fn delivered(&mut self, arrival: &Arrival, through: SimTime, fabric: &mut Context<'_>) {
         let Some(class) = self.class(arrival.id) else {
             // An acknowledgement: its source sends again.
             let class = arrival.id.0 >> CLASS_SHIFT;
             let sources = &self.sources[self.firsts[class as usize] as usize..self.firsts[class as usize + 1] as usize];
             let index = sources.binary_search_by_key(&arrival.target, |source| source.host);
             let index = index.expect("acknowledgements go to those who sent") as u32;
-            return stage.timer(through, arrival.target, class << CLASS_SHIFT | index);
+            return fabric.timer(through, arrival.target, class << CLASS_SHIFT | index, ());
         };
         let born = arrival.started.as_ps();
         self.meter.done(class, born, through.as_ps());
@@ -236,8 +230,13 @@ impl Sources {
                 target_dma: false,
             };
             let slot = self.acknowledgements.insert(acknowledgement);
-            stage.timer(through, arrival.target, ANSWERS | slot);
+            fabric.timer(through, arrival.target, ANSWERS | slot, ());
         }
+    }
+
+    /// All of a message is through on a network without packets.
+    pub(crate) fn whole(&mut self, arrival: &Arrival, through: SimTime) {
+        self.packet(arrival.id, arrival.started, through, self.plan.wire(arrival.payload.0));
     }
 
     /// A packet of a message is through.

@@ -11,7 +11,7 @@ program fortran
   logical :: flag
   double precision :: a, b
   call MPI_Init_thread(MPI_THREAD_MULTIPLE, provided, error)
-  if (provided >= MPI_THREAD_MULTIPLE) stop 1
+  if (provided > MPI_THREAD_MULTIPLE) stop 1
   call MPI_Comm_rank(MPI_COMM_WORLD, rank, error)
   call MPI_Comm_size(MPI_COMM_WORLD, ranks, error)
   right = mod(rank + 1, ranks)

@@ -8,7 +8,7 @@ program fortran08
   character(len=MPI_MAX_PROCESSOR_NAME) :: name
   double precision :: a, b
   call MPI_Init_thread(MPI_THREAD_MULTIPLE, provided)
-  if (provided >= MPI_THREAD_MULTIPLE) stop 1
+  if (provided > MPI_THREAD_MULTIPLE) stop 1
   call MPI_Comm_rank(MPI_COMM_WORLD, rank)
   call MPI_Comm_size(MPI_COMM_WORLD, ranks, error)
   if (error /= MPI_SUCCESS) stop 2

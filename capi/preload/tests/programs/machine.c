@@ -17,7 +17,7 @@
 int main(int argc, char **argv) {
     int provided = -1, rank, size;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
-    CHECK(provided >= MPI_THREAD_SINGLE && provided < MPI_THREAD_MULTIPLE);
+    CHECK(provided >= MPI_THREAD_SINGLE && provided <= MPI_THREAD_MULTIPLE);
     int asked = -1;
     MPI_Query_thread(&asked);
     CHECK(asked == provided);

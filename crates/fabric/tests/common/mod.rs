@@ -48,7 +48,7 @@ pub fn run(config: &NetworkConfig, tree: &FatTree, transfers: &[Transfer]) -> Ve
         driver.start(transfer);
     }
     driver.run();
-    assert_eq!(driver.network().in_flight(), 0, "everything arrives");
+    assert_eq!(driver.in_flight(), 0, "everything arrives");
     times(driver.notices(), transfers)
 }
 

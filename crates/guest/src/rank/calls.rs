@@ -2,7 +2,7 @@
 //! sleeps.
 
 use super::Rank;
-use crate::threads;
+use crate::{callers, threads};
 use narrows_channel::layout::{EPOCH_PS, mode, phase, reason};
 use narrows_mpicalls::{ANY, Class};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -16,7 +16,7 @@ const SEARCHES_FOR_ANY: u32 = 1000;
 
 impl Rank {
     /// What the thread has computed since the last look becomes simulated time.
-    fn account_compute(&mut self) {
+    pub(super) fn account_compute(&mut self) {
         if !self.outside
             && let Some(thread) = threads::current()
         {
@@ -67,6 +67,12 @@ impl Rank {
 
     /// The call that was entered is a blocking probe for a message of `peer`.
     pub(crate) fn probes(&mut self, peer: i64) {
+        if callers::beside_others() {
+            // It polls: a search that waits would keep the library's locks.
+            self.class = Some(Class::Polling);
+            self.idle_since = self.clock;
+            return;
+        }
         self.probes = Some(if peer == ANY { SEARCHES_FOR_ANY } else { 0 });
     }
 

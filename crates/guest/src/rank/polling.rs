@@ -1,7 +1,7 @@
 //! What a rank finds when it looks, and what looking in vain costs: see the rules in [`super`].
 
 use super::{Counter, LONGEST_NAP_PER_RANK, OUTSIDE_NAP, Rank};
-use crate::{own_queue, threads, turns};
+use crate::{callers, own_queue, threads, turns};
 use narrows_channel::futex;
 use narrows_channel::layout::{COMMAND_PAYLOAD, reason};
 use narrows_mpicalls::Class;
@@ -73,6 +73,7 @@ impl Rank {
         self.take_visible();
         if let Some(found) = self.pop(eqs) {
             self.activity();
+            callers::news();
             return Some(found);
         }
         self.empty_poll();
@@ -97,11 +98,15 @@ impl Rank {
         self.empty_polls += 1;
         if self.waits() {
             if !self.expect_soon {
-                if idle_poll() {
+                let beside = callers::beside_others();
+                if !beside && idle_poll() {
                     return;
                 }
                 // An MPI library looks at all of its queues before it looks whether its request is complete.
                 let passes = self.passes.max(self.queues.len() as u32 + 1);
+                if beside && self.empty_polls <= passes {
+                    return;
+                }
                 if self.empty_polls <= passes {
                     // The others need not come here.
                     IDLE.store(passes - self.empty_polls, Relaxed);
@@ -116,6 +121,10 @@ impl Rank {
                     }
                 }
             }
+            if !self.expect_soon && callers::beside_others() {
+                callers::looked_in_vain(None, false);
+                return;
+            }
             match self.notices.front() {
                 Some(&(time, _)) if time <= self.news() => self.wait_until(time),
                 next => self.park_with_others(next.map_or(u64::MAX, |&(time, _)| time), reason::POLL),
@@ -125,11 +134,37 @@ impl Rank {
             let cost = self.in_a_long_wait(self.settings.poll_ps);
             self.advance(cost);
             self.header().wait_ps.fetch_add(cost, Relaxed);
+            if callers::beside_others() {
+                callers::looked_in_vain(Some(self.clock), self.clock >= self.horizon().min(self.news()));
+                return;
+            }
             threads::pace(self.clock);
             if self.clock >= self.horizon().min(self.news()) {
                 self.park_with_others(self.clock, reason::POLL);
             }
         }
+    }
+
+    /// Threads inside MPI wait, and the rank has come to `now`: simulated time passes for them, up to `until`. How far it
+    /// has, and whether there is something to be looked at.
+    /// Unless one of them is `attentive`, the network is looked at at the end only.
+    pub(crate) fn passes(&mut self, now: u64, until: u64, attentive: bool) -> (u64, bool) {
+        self.clock = if attentive { now } else { until };
+        self.take_visible();
+        match self.notices.front() {
+            Some(&(time, _)) if time <= self.news().min(until) => {
+                self.wait_until(time);
+                return (self.clock, true);
+            }
+            _ if attentive && until < self.horizon().min(self.news()) => return (until, false),
+            next => {
+                let next = next.map_or(u64::MAX, |&(time, _)| time);
+                self.park_with_others(next.min(until), reason::POLL);
+            }
+        }
+        let seen = self.notices.len();
+        self.take_visible();
+        (self.clock, self.notices.len() != seen)
     }
 
     /// `usual` ps, or what a rank that has waited for long may take instead.
@@ -164,7 +199,7 @@ impl Rank {
     }
 
     /// Another thread wants the rank.
-    fn wanted(&self) -> bool {
+    pub(super) fn wanted(&self) -> bool {
         self.header().wanted.load(Acquire) != 0
     }
 

@@ -7,7 +7,7 @@ use super::message::{Accepted, AtomicPart, Due, Handle, Header, Outgoing, Receiv
 use super::{COMPUTE_REQUEST, COMPUTE_RESPONSE, Engine, Port, Portals, interface, token};
 use crate::config::{NicConfig, Transmit};
 use crate::out::{Departure, Out};
-use crate::portal::{Kind, Operation};
+use narrows_matching::{Kind, Operation};
 
 /// What a command asks to be sent.
 pub(super) struct Order {

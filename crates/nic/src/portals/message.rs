@@ -3,8 +3,9 @@
 use narrows_portals::{AckRequest, FailType, List, LocalBuffer, Place, ProcessId};
 use narrows_units::SimTime;
 
-use crate::out::{Combine, Event, PayloadId, Process};
-use crate::portal::{Kind, Landing, Operation};
+use crate::out::{Combine, Event, PayloadId};
+use narrows_matching::{Kind, Landing, Operation};
+use narrows_portals::Process;
 
 /// What an [`Event`] means: kind in the top byte, then 24 bits, then 32 bits. Slots of requests are those of the
 /// initiator's halves at the initiator, and of the target's halves at the target; of responses the other way round.

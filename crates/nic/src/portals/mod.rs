@@ -23,16 +23,15 @@ use narrows_units::{Bytes, SimTime};
 use self::initiator::Order;
 use self::message::{AtomicPart, Due, Incoming, Outgoing, Role};
 use crate::config::{NicConfig, PcieDetail, Transmit};
-use crate::counters::By;
-use crate::error::{CommandError, Refusal};
+use crate::error::Refusal;
 use crate::kind::{Directory, Nic};
-use crate::out::{Combine, Event, Out, PayloadId, Process};
+use crate::out::{Combine, Event, Out, PayloadId};
 use crate::pipeline::{Durations, Stages};
-use crate::portal::{Interface, Kind, MAX_PT_INDEX, Operation, Sink, Status, reply};
 use crate::statistics::Statistics;
-
-/// Longest put or get (`PTL_SIZE_MAX`, portals4.md section 1: 2^48 - 1).
-pub const MAX_LENGTH: u64 = (1 << 48) - 1;
+use narrows_matching::By;
+use narrows_matching::CommandError;
+use narrows_matching::{Interface, Kind, MAX_LENGTH, MAX_PT_INDEX, Operation, Sink, Status, reply};
+use narrows_portals::Process;
 
 /// Virtual networks of the fabric: compute request and compute response (facts.md 4.3).
 const COMPUTE_REQUEST: u8 = 0;

@@ -8,7 +8,7 @@ use narrows_units::{Bytes, SimTime};
 use super::message::{Due, Header, Incoming, Phase, Request, Response, Role};
 use super::{COMPUTE_RESPONSE, Port, Portals, Written, interface, token};
 use crate::out::{Departure, Fault, Out};
-use crate::portal::{Arrival, Kind};
+use narrows_matching::{Arrival, Kind};
 
 impl Portals {
     /// The header of a request is here.

@@ -295,6 +295,7 @@ fn settings(machine: &Machine, compute: Compute) -> Settings {
         copy_ps_per_kib: machine.software.copy_bandwidth.time_for(Bytes(1024)).as_ps(),
         clock_read_ps: machine.software.clock_read.as_ps(),
         launcher_barrier_ps: machine.software.launcher_barrier.as_ps(),
+        socket_latency_ps: machine.software.socket_latency.as_ps(),
         compute_ppm: match compute {
             Compute::None => 0,
             Compute::Measured(factor) => (factor * 1e6).round().max(1.0) as u64,

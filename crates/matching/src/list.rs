@@ -14,7 +14,7 @@ use narrows_portals::{MatchEntry, NID_ANY, PID_ANY, ProcessId};
 /// removed items leave a gap that is closed from time to time, so that a removal costs a binary
 /// search and a walk runs over adjacent memory.
 #[derive(Debug)]
-pub(crate) struct Ordered<T> {
+pub struct Ordered<T> {
     items: Vec<(u64, Option<T>)>,
     /// Index of the first live item, or of the end.
     first: usize,
@@ -34,6 +34,7 @@ impl<T> Default for Ordered<T> {
 const GAPS_MIN: usize = 32;
 
 impl<T> Ordered<T> {
+    /// Nothing is in it.
     pub fn is_empty(&self) -> bool {
         self.live == 0
     }
@@ -301,7 +302,7 @@ impl Ranks {
 
 /// The entries of one list of a portal table entry.
 #[derive(Debug)]
-pub(crate) struct MatchList {
+pub struct MatchList {
     keys: Ordered<Key>,
     /// There when it pays.
     index: Option<Box<Index>>,
@@ -327,6 +328,7 @@ impl Default for MatchList {
 }
 
 impl MatchList {
+    /// Nothing is in it.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }

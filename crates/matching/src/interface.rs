@@ -27,16 +27,21 @@ mod held;
 
 /// Where notices for the process go, in the order in which the NIC writes them, and triggered
 /// operations whose time has come.
-pub(crate) trait Sink {
+pub trait Sink {
+    /// For the process.
     fn notice(&mut self, notice: Notice);
+    /// The time of a triggered operation has come.
     fn fire(&mut self, command: Command);
 }
 
 /// What arrives at a portal table entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
+pub enum Kind {
+    /// Brings data.
     Put,
+    /// Fetches data.
     Get,
+    /// Combines data.
     Atomic,
     /// Fetching atomics and swaps.
     FetchAtomic,
@@ -69,28 +74,39 @@ impl Kind {
 
 /// An operation as its header tells it to the target.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Operation {
+pub struct Operation {
+    /// What it does.
     pub kind: Kind,
+    /// Who asks for it.
     pub initiator: ProcessId,
     /// The initiator's user.
     pub uid: u32,
+    /// Portal table entry.
     pub pt: u32,
+    /// For the list entry to match.
     pub match_bits: u64,
+    /// In the memory of the list entry, if that does not manage it.
     pub offset: u64,
+    /// Bytes asked for.
     pub rlength: u64,
+    /// For the event of the target.
     pub hdr_data: u64,
+    /// Of atomics: the operation, and on items of which type.
     pub atomic: Option<(AtomicOperation, Datatype)>,
 }
 
 /// Where a matched operation goes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Landing {
+pub struct Landing {
     entry: u32,
     header: u32,
+    /// Of which list the entry is.
     pub list: List,
     /// As the event says it: of a list of segments the address of the list.
     pub start: u64,
+    /// In memory.
     pub place: Place,
+    /// Bytes that there is room for.
     pub mlength: u64,
     /// The offset that was used.
     pub offset: u64,
@@ -98,8 +114,10 @@ pub(crate) struct Landing {
 
 /// What becomes of an operation that arrives.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Arrival {
+pub enum Arrival {
+    /// It has found its place.
     Matched(Landing),
+    /// It has none, and will have none.
     Refused(FailType),
     /// A table entry with [`pt::RETRY`] has nothing for it yet.
     Hold,
@@ -254,14 +272,16 @@ struct Queue {
 
 /// The network interface of one process.
 #[derive(Debug)]
-pub(crate) struct Interface {
+pub struct Interface {
     tables: Vec<Option<Table>>,
     entries: Slab<Entry>,
     headers: Slab<Header>,
     /// Slots of entries by identifier; [`NONE`]: its append is still on the way to the NIC.
     ids: WordMap<u64, u32>,
     eqs: Vec<Option<Queue>>,
+    /// Its counting events.
     pub counters: Counters,
+    /// What its commands may name.
     pub declared: Declared,
     status: [Status; INTERFACES as usize],
     /// Of each network interface: unexpected headers, and how many there may be.
@@ -278,6 +298,7 @@ pub(crate) struct Interface {
 pub const MAX_PT_INDEX: u32 = PT_PER_INTERFACE * INTERFACES - 1;
 
 impl Interface {
+    /// Of a process that has allocated nothing, within these limits.
     pub fn new(limits: Limits) -> Interface {
         Interface {
             tables: Vec::new(),
@@ -314,14 +335,17 @@ impl Interface {
         &mut self.status[interface_of(pt)]
     }
 
+    /// Events for queues that did not exist any more.
     pub fn lost_events(&self) -> u64 {
         self.lost_events
     }
 
+    /// Messages so far that no entry of a priority list took.
     pub fn unexpected_total(&self) -> u64 {
         self.unexpected_total
     }
 
+    /// Messages that wait for room now.
     pub fn held(&self) -> u64 {
         self.held
     }
@@ -365,6 +389,10 @@ impl Interface {
 
     // ---- Allocation: when a command arrives --------------------------------------------------
 
+    /// Makes a portal table entry.
+    ///
+    /// # Errors
+    /// It is there already, or beyond the table, or asks for flow control without an event queue.
     pub fn pt_alloc(&mut self, index: u32, options: u32, eq: EqId) -> Result<(), CommandError> {
         if options & pt::FLOWCTRL != 0
             && let Some(queue) = self.queue_mut(eq)
@@ -443,6 +471,7 @@ impl Interface {
         }
     }
 
+    /// Messages are taken again.
     pub fn pt_enable(&mut self, index: u32) {
         if let Some(table) = self.table_mut(index) {
             table.enabled = true;
@@ -465,6 +494,7 @@ impl Interface {
         }
     }
 
+    /// Makes an event queue of so many events.
     pub fn eq_alloc(&mut self, eq: EqId, capacity: u32) {
         let slot = eq.slot();
         if slot >= self.eqs.len() {
@@ -488,6 +518,7 @@ impl Interface {
         }
     }
 
+    /// An event queue is no more: what still comes for it is lost.
     pub fn eq_free(&mut self, eq: EqId) {
         if self.queue(eq).is_some() {
             self.eqs[eq.slot()] = None;
@@ -735,7 +766,7 @@ impl Interface {
 }
 
 /// The answer to a command, when it asked for one.
-pub(crate) fn reply(ticket: u32, code: ReplyCode, sink: &mut impl Sink) {
+pub fn reply(ticket: u32, code: ReplyCode, sink: &mut impl Sink) {
     if ticket != NO_TICKET {
         sink.notice(Notice::Reply { ticket, code, value: 0 });
     }

@@ -4,10 +4,11 @@
 use narrows_portals::{CtId, EqId, INTERFACES, Limits, List, PT_PER_INTERFACE, pt};
 
 use crate::error::CommandError;
-use crate::portal::MAX_PT_INDEX;
+use crate::interface::MAX_PT_INDEX;
 
+/// What a process has allocated or is about to, as its commands say: a command that names anything else is refused.
 #[derive(Debug)]
-pub(crate) struct Declared {
+pub struct Declared {
     /// By slot: which queue is there.
     eqs: Vec<Option<EqId>>,
     cts: Vec<Option<CtId>>,
@@ -21,7 +22,7 @@ pub(crate) struct Declared {
 }
 
 /// The network interface that a portal table entry belongs to.
-pub(crate) fn interface_of(pt: u32) -> usize {
+pub fn interface_of(pt: u32) -> usize {
     (pt / PT_PER_INTERFACE % INTERFACES) as usize
 }
 
@@ -37,6 +38,7 @@ fn get<T: Copy>(places: &[Option<T>], slot: usize) -> Option<T> {
 }
 
 impl Declared {
+    /// Nothing yet, within these limits.
     pub fn new(limits: Limits) -> Declared {
         let entries = [0; INTERFACES as usize];
         Declared { eqs: Vec::new(), cts: Vec::new(), pts: Vec::new(), limits: [limits; INTERFACES as usize], entries, lists: Vec::new() }
@@ -87,6 +89,10 @@ impl Declared {
         self.entries[interface_of(pt)] -= 1;
     }
 
+    /// An event queue is allocated.
+    ///
+    /// # Errors
+    /// It is none, or there already.
     pub fn declare_eq(&mut self, eq: EqId) -> Result<(), CommandError> {
         if eq == EqId::NONE {
             return Err(CommandError::EqOutOfRange(eq));
@@ -98,16 +104,28 @@ impl Declared {
         Ok(())
     }
 
+    /// It is freed.
+    ///
+    /// # Errors
+    /// It is not there.
     pub fn undeclare_eq(&mut self, eq: EqId) -> Result<(), CommandError> {
         self.known_eq(eq)?;
         set(&mut self.eqs, eq.slot(), None);
         Ok(())
     }
 
+    /// It is used.
+    ///
+    /// # Errors
+    /// It is not there.
     pub fn known_eq(&self, eq: EqId) -> Result<(), CommandError> {
         if get(&self.eqs, eq.slot()) == Some(eq) { Ok(()) } else { Err(CommandError::EqUnknown(eq)) }
     }
 
+    /// A counting event is allocated.
+    ///
+    /// # Errors
+    /// It is none, or there already.
     pub fn declare_ct(&mut self, ct: CtId) -> Result<(), CommandError> {
         if ct == CtId::NONE {
             return Err(CommandError::CtOutOfRange(ct));
@@ -119,16 +137,28 @@ impl Declared {
         Ok(())
     }
 
+    /// It is freed.
+    ///
+    /// # Errors
+    /// It is not there.
     pub fn undeclare_ct(&mut self, ct: CtId) -> Result<(), CommandError> {
         self.known_ct(ct)?;
         set(&mut self.cts, ct.slot(), None);
         Ok(())
     }
 
+    /// It is used.
+    ///
+    /// # Errors
+    /// It is not there.
     pub fn known_ct(&self, ct: CtId) -> Result<(), CommandError> {
         if get(&self.cts, ct.slot()) == Some(ct) { Ok(()) } else { Err(CommandError::CtUnknown(ct)) }
     }
 
+    /// A portal table entry is allocated.
+    ///
+    /// # Errors
+    /// It is beyond the table, or there already, or its event queue is not there or missing.
     pub fn declare_pt(&mut self, index: u32, options: u32, eq: EqId) -> Result<(), CommandError> {
         if index > MAX_PT_INDEX {
             return Err(CommandError::PtOutOfRange(index));
@@ -145,6 +175,10 @@ impl Declared {
         Ok(())
     }
 
+    /// It is freed.
+    ///
+    /// # Errors
+    /// It is not there.
     pub fn undeclare_pt(&mut self, index: u32) -> Result<(), CommandError> {
         self.known_pt(index)?;
         set(&mut self.pts, index as usize, None);
@@ -156,6 +190,10 @@ impl Declared {
         set(&mut self.pts, index as usize, Some(()));
     }
 
+    /// It is used.
+    ///
+    /// # Errors
+    /// It is not there.
     pub fn known_pt(&self, index: u32) -> Result<(), CommandError> {
         if get(&self.pts, index as usize).is_some() { Ok(()) } else { Err(CommandError::PtUnknown(index)) }
     }

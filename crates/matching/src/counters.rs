@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use narrows_portals::{Command, CtId, FailType, INTERFACES, Notice};
 
-use crate::portal::Sink;
+use crate::interface::Sink;
 
 #[derive(Debug)]
 struct Counter {
@@ -25,7 +25,7 @@ impl Counter {
 
 /// The counting events of one process.
 #[derive(Default, Debug)]
-pub(crate) struct Counters {
+pub struct Counters {
     counters: Vec<Option<Counter>>,
     issued: u64,
     /// Triggered operations that wait, and those on their way to the NIC, of each network interface.
@@ -34,7 +34,7 @@ pub(crate) struct Counters {
 
 /// Who changes a counting event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum By {
+pub enum By {
     /// A command of the process.
     Process,
     /// The NIC: an operation, or a triggered one.
@@ -42,6 +42,7 @@ pub(crate) enum By {
 }
 
 impl Counters {
+    /// A counting event is allocated: it counts from 0.
     pub fn alloc(&mut self, ct: CtId) {
         let slot = ct.slot();
         if slot >= self.counters.len() {

@@ -1,4 +1,4 @@
-//! Matching lists beside plain lists that are walked: `cargo bench -p narrows-nic --bench matching`. One operation is
+//! Matching lists beside plain lists that are walked: `cargo bench -p narrows-matching --bench lists`. One operation is
 //! what a message does to a list of use-once entries that stays as long as it is: find its entry, unlink it, append
 //! another. CPU time per operation.
 
@@ -9,11 +9,8 @@
     reason = "a bench stops where its input is wrong, and uses a part of the module"
 )]
 
-#[path = "../src/list.rs"]
-mod list;
-
-use list::{MatchList, Ordered};
 use narrows_engine::{random::Stream, stream};
+use narrows_matching::{MatchList, Ordered};
 use narrows_portals::{MatchEntry, NID_ANY, PID_ANY, ProcessId};
 use std::collections::VecDeque;
 use std::hint::black_box;

@@ -1,0 +1,410 @@
+//! Several threads of a rank inside MPI at the same time: MPI_THREAD_MULTIPLE
+//! (docs/decisions/0009-thread-multiple.md).
+//!
+//! One of them runs at a time: it has the *turn*. It gives it up where it leaves MPI, and where its MPI library has
+//! looked in vain and holds no lock of its own. Who is next follows from the clocks and the numbers of the threads, and
+//! from what has happened, so never from the host. When nobody has anything to do, one of those that wait parks the
+//! rank for all.
+
+use crate::shared::ask_to_give_way;
+use crate::threads::{self, Thread};
+use crate::{attach, attached};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// So often a library may look in vain with a lock of its own before it is taken to keep that lock while it waits. Our
+/// own choice: more than it has queues.
+const LOOKS_WITH_LOCK: u32 = 64;
+
+/// What a thread inside MPI waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    /// To look at the network again when something has come. How much had when it looked last.
+    News(u64),
+    /// To go on when simulated time has come to its clock, ps. `true`: and the simulator must have let it.
+    At(u64, bool),
+    /// A lock of the library, which another one keeps while it waits. How often one was given back so far.
+    Lock(u64),
+}
+
+/// A thread inside MPI that has not the turn.
+struct Waiter {
+    thread: &'static Thread,
+    wish: Wish,
+    /// It has asked the simulator to wake the one that has parked the rank.
+    asked: bool,
+}
+
+struct Callers {
+    waiting: Vec<Waiter>,
+    /// Who has the turn, by address.
+    holder: usize,
+    /// Who finds out who is next while nobody has it.
+    leader: usize,
+    /// The leader has parked the rank, up to here at most, ps.
+    parked: Option<u64>,
+    /// Asked to wake for something else.
+    kicks: u32,
+    /// How much has happened that may be of interest to others.
+    news: u64,
+    /// Locks of the library that were given back.
+    unlocks: u64,
+    /// Threads that wait with a lock of the library.
+    keepers: u32,
+}
+
+static CALLERS: Mutex<Callers> =
+    Mutex::new(Callers { waiting: Vec::new(), holder: 0, leader: 0, parked: None, kicks: 0, news: 0, unlocks: 0, keepers: 0 });
+static SERVED: Condvar = Condvar::new();
+/// The program was given MPI_THREAD_MULTIPLE.
+static GIVEN: AtomicBool = AtomicBool::new(false);
+/// Simulated time up to which all that has happened was seen by those inside MPI, ps.
+static NOW: AtomicU64 = AtomicU64::new(0);
+/// Some thread waits with a lock of the library.
+static KEEPERS: AtomicBool = AtomicBool::new(false);
+
+fn callers() -> MutexGuard<'static, Callers> {
+    // Who is asleep in here is about to call: it is not one that sleeps for reasons of its own.
+    threads::paused(|| CALLERS.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+fn address(thread: &Thread) -> usize {
+    std::ptr::from_ref(thread) as usize
+}
+
+/// The program was given MPI_THREAD_MULTIPLE.
+pub(crate) fn given() {
+    GIVEN.store(true, Release);
+}
+
+/// Several threads may be inside MPI now.
+pub(crate) fn many_call() -> bool {
+    GIVEN.load(Relaxed) && threads::many()
+}
+
+/// The calling thread has the turn: others may be inside MPI too.
+pub(crate) fn beside_others() -> bool {
+    GIVEN.load(Relaxed) && threads::current().is_some_and(|thread| thread.has_turn.load(Relaxed))
+}
+
+/// The rank's clock has come to `ps` while the calling thread holds it.
+pub(crate) fn time_is(ps: u64) {
+    if beside_others() {
+        NOW.fetch_max(ps, Relaxed);
+    }
+}
+
+/// Something has happened inside the library that others may wait for.
+pub(crate) fn news() {
+    if let Some(thread) = threads::current().filter(|thread| thread.has_turn.load(Relaxed)) {
+        let _ = thread.vain.take();
+        callers().news += 1;
+    }
+}
+
+/// The calling thread calls MPI: returns when it is its turn.
+pub(crate) fn enter() {
+    if !GIVEN.load(Acquire) || !attached() || !threads::many() {
+        return;
+    }
+    let Some(thread) = threads::current() else { return };
+    let clock = threads::now();
+    take_turn(thread, Wish::At(clock, false), 0);
+}
+
+/// It is about to leave MPI, where it has looked in vain last. Time must pass for loops of such calls.
+pub(crate) fn before_leave() {
+    let Some(thread) = threads::current().filter(|thread| thread.has_turn.load(Relaxed)) else { return };
+    match thread.vain.take() {
+        Some(Wish::At(clock, look)) => wait(thread, Wish::At(clock, look), 0),
+        _ => callers().news += 1,
+    }
+}
+
+/// It has left MPI.
+pub(crate) fn leave() {
+    let Some(thread) = threads::current().filter(|thread| thread.has_turn.swap(false, Relaxed)) else { return };
+    let mut callers = callers();
+    if callers.holder == address(thread) {
+        callers.holder = 0;
+    }
+    SERVED.notify_all();
+}
+
+/// The library has looked in vain, and the calling thread's wish follows from that. It waits where it holds no lock of
+/// the library.
+pub(crate) fn looked_in_vain(wish: Option<u64>, look: bool) {
+    let Some(thread) = threads::current() else { return };
+    let wish = match wish {
+        Some(clock) => Wish::At(clock, look),
+        None => Wish::News(callers().news),
+    };
+    thread.vain.set(wish);
+    thread.vain_looks.fetch_add(1, Relaxed);
+}
+
+/// The library has looked, and holds nothing of ours. If it was handed something it does not wait before it has seen to
+/// that. One that never comes to a place without locks waits here.
+pub fn after_look(found: bool) {
+    let Some(thread) = threads::current().filter(|_| beside_others()) else { return };
+    if found {
+        let _ = thread.vain.take();
+        callers().news += 1;
+    } else if thread.vain_looks.load(Relaxed) >= LOOKS_WITH_LOCK
+        && let Some(wish) = thread.vain.take()
+    {
+        wait(thread, wish, 1);
+    }
+}
+
+/// The library has given back the last of its locks that the calling thread had.
+pub fn without_locks() {
+    if !beside_others() {
+        return;
+    }
+    let Some(thread) = threads::current() else { return };
+    if KEEPERS.load(Relaxed) {
+        // Who waits for a lock that this thread had kept gets it now.
+        let mut callers = callers();
+        callers.unlocks += 1;
+        if callers.waiting.iter().any(|waiter| matches!(waiter.wish, Wish::Lock(_))) {
+            drop(callers);
+            let wish = thread.vain.take().unwrap_or(Wish::At(thread.clock(), false));
+            wait(thread, wish, 0);
+            return;
+        }
+    }
+    if let Some(wish) = thread.vain.take() {
+        wait(thread, wish, 0);
+    }
+}
+
+/// A lock of the library is taken. True: by a thread that waits, and may have been given back now; try again.
+pub fn waits_for_lock() -> bool {
+    if !beside_others() || !KEEPERS.load(Relaxed) {
+        return false;
+    }
+    let Some(thread) = threads::current() else { return false };
+    let seen = callers().unlocks;
+    wait(thread, Wish::Lock(seen), 0);
+    true
+}
+
+/// The library waits until another thread signals something at `place`; it holds none of its locks. Returns when it
+/// should look whether that has happened. False: it must wait by itself.
+pub fn waits_for_signal(place: usize) -> bool {
+    if !beside_others() {
+        return false;
+    }
+    let Some(thread) = threads::current() else { return false };
+    let _ = thread.vain.take();
+    let seen = callers().news;
+    thread.place.store(place, Relaxed);
+    wait(thread, Wish::News(seen), 0);
+    thread.place.store(0, Relaxed);
+    true
+}
+
+/// The calling thread sleeps for `ps`, outside of MPI: it goes on when those inside have come as far. False: nobody may
+/// be there.
+pub(crate) fn sleep(thread: &'static Thread, ps: u64) -> bool {
+    if !many_call() || thread.has_turn.load(Relaxed) {
+        return false;
+    }
+    let end = threads::now().saturating_add(ps);
+    thread.set_clock(end);
+    take_turn(thread, Wish::At(end, false), 0);
+    leave();
+    thread.mark();
+    true
+}
+
+/// Some thread signals something at `place`, perhaps one of the library's own.
+pub fn signals(place: usize) {
+    if !GIVEN.load(Relaxed) {
+        return;
+    }
+    let mut callers = callers();
+    if !callers.waiting.iter().any(|waiter| waiter.thread.place.load(Relaxed) == place) {
+        return;
+    }
+    callers.news += 1;
+    if callers.parked.is_some() {
+        callers.kicks += 1;
+        ask_to_give_way(true);
+    }
+    drop(callers);
+    threads::note_change();
+}
+
+/// In the middle of a call: what the rank knows of it is kept.
+fn wait(thread: &'static Thread, wish: Wish, locks: u32) {
+    let Ok(rank) = attach::session() else { return };
+    let call = rank.call_state();
+    drop(rank);
+    take_turn(thread, wish, locks);
+    if let Ok(mut rank) = attach::session() {
+        rank.set_call_state(call);
+    }
+}
+
+enum Next {
+    Turn(usize),
+    Rest,
+    Park(u64, bool),
+}
+
+impl Callers {
+    fn next(&self) -> Next {
+        let now = NOW.load(Relaxed);
+        let least = threads::least();
+        if least <= now {
+            // What those do that compute may come before.
+            return Next::Rest;
+        }
+        let first = |ready: &dyn Fn(Wish) -> bool| {
+            let ready = self.waiting.iter().filter(|waiter| ready(waiter.wish));
+            ready.map(|waiter| (waiter.thread.number(), address(waiter.thread))).min()
+        };
+        let lock = first(&|wish| matches!(wish, Wish::Lock(seen) if seen != self.unlocks));
+        let news = || first(&|wish| matches!(wish, Wish::News(seen) if seen != self.news));
+        if let Some((_, thread)) = lock.or_else(news) {
+            return Next::Turn(thread);
+        }
+        let at = |waiter: &Waiter| match waiter.wish {
+            Wish::At(clock, look) => Some((clock, waiter.thread.number(), address(waiter.thread), look)),
+            _ => None,
+        };
+        let earliest = self.waiting.iter().filter_map(at).min();
+        let unattentive = !self.waiting.iter().any(|waiter| matches!(waiter.wish, Wish::News(_)));
+        match earliest {
+            Some((clock, _, thread, false)) if clock <= now || (unattentive && clock < least) => Next::Turn(thread),
+            // Computing takes no time: those that run will call, sleep or wait before simulated time goes on.
+            _ if least != u64::MAX && threads::compute_is_free() => Next::Rest,
+            Some((clock, _, _, look)) if clock < least => Next::Park(clock, look),
+            // Nobody looks at the network until those that compute have come as far.
+            _ if unattentive => Next::Rest,
+            _ => Next::Park(least, false),
+        }
+    }
+
+    fn asks_no_longer(&mut self) {
+        for _ in 0..std::mem::take(&mut self.kicks) {
+            ask_to_give_way(false);
+        }
+        for waiter in self.waiting.iter_mut().filter(|waiter| waiter.asked) {
+            waiter.asked = false;
+            ask_to_give_way(false);
+        }
+    }
+}
+
+/// Gives the turn up, if the thread has it, and waits for `wish` and for its turn. `locks`: of the library, which it
+/// keeps meanwhile.
+fn take_turn(thread: &'static Thread, wish: Wish, locks: u32) {
+    let me = address(thread);
+    thread.vain_looks.store(0, Relaxed);
+    thread.has_turn.store(false, Relaxed);
+    let mut callers = callers();
+    if callers.holder == me {
+        callers.holder = 0;
+    }
+    callers.keepers += locks;
+    KEEPERS.store(callers.keepers != 0, Relaxed);
+    // Whoever has parked the rank comes to what is due then by itself.
+    let asked = callers.parked.is_some_and(|until| thread.clock() < until);
+    if asked {
+        ask_to_give_way(true);
+    }
+    callers.waiting.push(Waiter { thread, wish, asked });
+    thread.inside.store(true, Relaxed);
+    threads::set_running(thread, false);
+    threads::note_change();
+    while callers.holder != me {
+        if callers.holder == 0 && (callers.leader == 0 || callers.leader == me) {
+            callers.leader = me;
+            match callers.next() {
+                Next::Turn(other) => {
+                    callers.holder = other;
+                    callers.leader = 0;
+                    SERVED.notify_all();
+                }
+                Next::Rest => {
+                    drop(callers);
+                    threads::rest();
+                    callers = self::callers();
+                }
+                Next::Park(until, look) => {
+                    callers.parked = Some(until);
+                    let attentive = callers.waiting.iter().any(|waiter| matches!(waiter.wish, Wish::News(_)));
+                    drop(callers);
+                    let happened = park(thread, until, attentive);
+                    callers = self::callers();
+                    callers.parked = None;
+                    let asked = callers.kicks != 0 || callers.waiting.iter().any(|waiter| waiter.asked);
+                    callers.asks_no_longer();
+                    let came = NOW.load(Relaxed) >= until;
+                    if happened || !(asked || came) {
+                        // Also when woken for nothing: the library may have work of its own.
+                        callers.news += 1;
+                    }
+                    if look && came {
+                        for waiter in &mut callers.waiting {
+                            if let Wish::At(clock, true) = waiter.wish
+                                && clock <= until
+                            {
+                                waiter.wish = Wish::At(clock, false);
+                            }
+                        }
+                    }
+                }
+            }
+            continue;
+        }
+        callers = SERVED.wait(callers).unwrap_or_else(PoisonError::into_inner);
+    }
+    if let Some(at) = callers.waiting.iter().position(|waiter| address(waiter.thread) == me)
+        && callers.waiting.swap_remove(at).asked
+    {
+        ask_to_give_way(false);
+    }
+    callers.keepers -= locks;
+    KEEPERS.store(callers.keepers != 0, Relaxed);
+    drop(callers);
+    // A call is not before what those inside have seen; and what comes for one that waits comes at its time.
+    let clock = NOW.fetch_max(thread.clock(), Relaxed).max(thread.clock());
+    thread.set_clock(clock);
+    threads::set_running(thread, true);
+    thread.inside.store(false, Relaxed);
+    thread.has_turn.store(true, Relaxed);
+    thread.mark();
+}
+
+/// Lets simulated time pass for all that wait, up to `until`, ps: whether something has come before. `attentive`: one of
+/// them looks at the network all the time.
+fn park(thread: &'static Thread, until: u64, attentive: bool) -> bool {
+    let clock = thread.clock();
+    let Ok(mut rank) = attach::session() else { return true };
+    let (now, happened) = rank.passes(NOW.load(Relaxed), until, attentive);
+    drop(rank);
+    NOW.fetch_max(now, Relaxed);
+    thread.set_clock(clock);
+    threads::set_running(thread, false);
+    happened
+}
+
+/// What the calling thread's MPI library has come to last, see [`looked_in_vain`].
+#[derive(Debug, Default)]
+pub(crate) struct Vain(std::sync::Mutex<Option<Wish>>);
+
+impl Vain {
+    fn set(&self, wish: Wish) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(wish);
+    }
+
+    /// Takes it.
+    pub fn take(&self) -> Option<Wish> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
