@@ -3,6 +3,7 @@
 
 use std::ffi::c_void;
 
+use narrows_engine::Slab;
 use narrows_message::{Completes, Completion, CompletionKind, MessageConfig, OPEN_LIMIT, Peek, Queue, Receive, Send, Status};
 use narrows_portals::ProcessId;
 
@@ -80,54 +81,43 @@ struct Open {
 
 /// Open operations by index.
 #[derive(Debug)]
-pub struct Slots<T> {
-    slots: Vec<Option<T>>,
-    free: Vec<usize>,
-}
+pub struct Slots<T>(Slab<T>);
 
 impl<T> Default for Slots<T> {
     fn default() -> Slots<T> {
-        Slots { slots: Vec::new(), free: Vec::new() }
+        Slots(Slab::new())
     }
 }
 
 impl<T> Slots<T> {
     /// Keeps one; its index.
     pub fn insert(&mut self, open: T) -> u64 {
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(None);
-            self.slots.len() - 1
-        });
-        self.slots[index] = Some(open);
-        index as u64
+        u64::from(self.0.insert(open))
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.0.len()
     }
 
     /// The one at an index.
     pub fn get(&self, index: u64) -> Option<&T> {
-        self.slots.get(index as usize)?.as_ref()
+        self.0.get(u32::try_from(index).ok()?)
     }
 
     /// The one at an index.
     pub fn get_mut(&mut self, index: u64) -> Option<&mut T> {
-        self.slots.get_mut(index as usize)?.as_mut()
+        self.0.get_mut(u32::try_from(index).ok()?)
     }
 
     /// Takes one out.
     pub fn remove(&mut self, index: u64) -> Option<T> {
-        let open = self.slots.get_mut(index as usize)?.take()?;
-        self.free.push(index as usize);
-        Some(open)
+        self.0.remove(u32::try_from(index).ok()?)
     }
 
     /// Indices of those that `which` accepts.
     fn find(&self, which: impl Fn(&T) -> bool) -> impl Iterator<Item = u64> {
-        let slots = self.slots.iter().enumerate();
-        slots.filter_map(move |(index, open)| open.as_ref().filter(|open| which(open)).map(|_| index as u64))
+        self.0.entries().filter(move |(_, open)| which(open)).map(|(index, _)| u64::from(index))
     }
 }
 
@@ -231,7 +221,8 @@ impl Endpoint {
         }
         self.port.close();
         // A message may still be on its way into a buffer of ours: such buffers stay.
-        for open in self.operations.slots.drain(..).flatten() {
+        let rest: Vec<u64> = self.operations.find(|_| true).collect();
+        for open in rest.into_iter().filter_map(|index| self.operations.remove(index)) {
             std::mem::forget(open.bounce);
         }
     }

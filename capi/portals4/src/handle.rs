@@ -9,6 +9,7 @@
 
 use std::ffi::c_int;
 
+use narrows_engine::Tenants;
 use narrows_portals::{CtId, EqId};
 
 use crate::abi::Handle;
@@ -55,10 +56,7 @@ pub fn unpack(handle: Handle) -> Option<(Kind, usize, u64)> {
 
 /// Values by slot; a slot is used again, its generation tells old handles from new ones.
 #[derive(Debug)]
-pub struct Slots<T> {
-    slots: Vec<(u32, Option<T>)>,
-    free: Vec<u32>,
-}
+pub struct Slots<T>(Tenants<T, SLOT_BITS>);
 
 impl<T> Default for Slots<T> {
     fn default() -> Slots<T> {
@@ -69,64 +67,51 @@ impl<T> Default for Slots<T> {
 impl<T> Slots<T> {
     /// None yet.
     pub const fn new() -> Slots<T> {
-        Slots { slots: Vec::new(), free: Vec::new() }
+        Slots(Tenants::new())
     }
 
     /// How many values there are.
     pub fn count(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.0.len()
     }
 
     /// Whether there are `most` values that `which` accepts.
     pub fn full(&self, most: c_int, which: impl Fn(&T) -> bool) -> bool {
         let most = usize::try_from(most).unwrap_or(0);
-        self.count() >= most && self.slots.iter().filter(|(_, value)| value.as_ref().is_some_and(&which)).count() >= most
+        self.count() >= most && self.0.entries().filter(|(.., value)| which(value)).count() >= most
     }
 
     /// Keeps a value; returns the number for its handle.
     pub fn insert(&mut self, value: T) -> u64 {
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push((0, None));
-            (self.slots.len() - 1) as u32
-        });
-        let (generation, place) = &mut self.slots[slot as usize];
-        *place = Some(value);
-        u64::from(*generation) << SLOT_BITS | u64::from(slot)
+        let (slot, generation) = self.0.insert(value);
+        number(slot, generation)
     }
 
     /// The value of a number.
     pub fn get(&self, number: u64) -> Option<&T> {
-        match self.slots.get((number & SLOT_MASK) as usize) {
-            Some((generation, value)) if u64::from(*generation) == number >> SLOT_BITS => value.as_ref(),
-            _ => None,
-        }
+        self.0.get(slot(number), generation(number))
     }
 
     /// The value of a number.
     pub fn get_mut(&mut self, number: u64) -> Option<&mut T> {
-        match self.slots.get_mut((number & SLOT_MASK) as usize) {
-            Some((generation, value)) if u64::from(*generation) == number >> SLOT_BITS => value.as_mut(),
-            _ => None,
-        }
+        self.0.get_mut(slot(number), generation(number))
     }
 
     /// Gives a value back.
     pub fn remove(&mut self, number: u64) -> Option<T> {
         self.get(number)?;
-        let slot = (number & SLOT_MASK) as u32;
-        let (generation, value) = &mut self.slots[slot as usize];
-        *generation = (*generation + 1) & SLOT_MASK as u32;
-        self.free.push(slot);
-        value.take()
+        self.0.remove(slot(number))
     }
 
     /// The numbers of all values that `which` accepts, in the order of their slots.
     pub fn numbers(&self, which: impl Fn(&T) -> bool) -> Vec<u64> {
-        let number = |(slot, (generation, value)): (usize, &(u32, Option<T>))| {
-            value.as_ref().filter(|value| which(value)).map(|_| u64::from(*generation) << SLOT_BITS | slot as u64)
-        };
-        self.slots.iter().enumerate().filter_map(number).collect()
+        self.0.entries().filter(|(.., value)| which(value)).map(|(slot, generation, _)| number(slot, generation)).collect()
     }
+}
+
+/// The number of a slot and its generation.
+fn number(slot: u32, generation: u32) -> u64 {
+    u64::from(generation) << SLOT_BITS | u64::from(slot)
 }
 
 /// The slot in a number.

@@ -3,7 +3,7 @@
 //! * [`EventQueue`] — events ordered by (time, who scheduled it, that one's sequence number).
 //! * [`CalendarQueue`] — the queue below it, for those who give every event a key of their own.
 //! * [`Digest`] — a 64-bit fingerprint of the event history.
-//! * [`Slab`] — things at places that are reused.
+//! * [`Arena`], [`Slab`], [`Tenants`] — things at places that are reused.
 //! * [`WordMap`] — tables whose keys are numbers.
 //! * [`prefetch`] — for those who know what an event will need.
 //! * [`stream`] — named random streams from one seed.
@@ -32,5 +32,5 @@ pub use digest::Digest;
 pub use prefetch::prefetch;
 pub use queue::EventQueue;
 pub use random::stream;
-pub use slab::Slab;
+pub use slab::{Arena, Slab, Tenants};
 pub use words::{WordHasher, WordMap};

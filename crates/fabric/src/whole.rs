@@ -6,6 +6,7 @@ use crate::packet::region::Effects;
 use crate::parallel::{Agent, Desk, Told};
 use crate::timing::ZeroLoad;
 use crate::{Arrival, Event, EventKind, Notice, Observer, Out, Statistics, Transfer, TransferId, Tree};
+use narrows_engine::Arena;
 use narrows_topology::Topology;
 use narrows_units::SimTime;
 use std::sync::Arc;
@@ -87,8 +88,7 @@ struct Slot {
 #[derive(Debug)]
 pub(crate) struct Whole {
     pub(crate) network: Network,
-    slots: Vec<Slot>,
-    free: Vec<u32>,
+    slots: Arena<Slot>,
     notices: Vec<Notice>,
 }
 
@@ -111,13 +111,13 @@ impl<A: Agent> Out for Effect<'_, A> {
 
 impl Whole {
     pub(crate) fn new(network: Network) -> Whole {
-        Whole { network, slots: Vec::new(), free: Vec::new(), notices: Vec::new() }
+        Whole { network, slots: Arena::new(), notices: Vec::new() }
     }
 
     /// See [`crate::parallel::Fabric::flow_rates`].
     pub(crate) fn flow_rates(&self) -> Vec<(TransferId, u64)> {
         let Network::Flow(network) = &self.network else { return Vec::new() };
-        let named = network.rates().into_iter().map(|(slot, rate)| (self.slots[slot.0 as usize].arrival.id, rate));
+        let named = network.rates().into_iter().map(|(slot, rate)| (self.slots[slot.0].arrival.id, rate));
         let mut rates: Vec<_> = named.collect();
         rates.sort_unstable();
         rates
@@ -127,12 +127,7 @@ impl Whole {
     fn slot(&mut self, now: SimTime, transfer: Transfer, tells: bool) -> Transfer {
         let Transfer { id, source, target, virtual_network, payload, .. } = transfer;
         let arrival = Arrival { id, source, target, virtual_network, payload, started: now };
-        let slot = Slot { arrival, tells, open: 2 };
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(slot);
-            self.slots.len() as u32 - 1
-        });
-        self.slots[index as usize] = slot;
+        let index = self.slots.insert(Slot { arrival, tells, open: 2 });
         Transfer { id: TransferId(index), ..transfer }
     }
 
@@ -159,7 +154,7 @@ impl Whole {
     fn tell<A: Agent>(&mut self, desk: &mut Desk<A>) {
         for notice in self.notices.drain(..) {
             let (Notice::SourceDone(id) | Notice::HeadArrived(id) | Notice::TailArrived(id)) = notice;
-            let slot = &mut self.slots[id.0 as usize];
+            let slot = &mut self.slots[id.0];
             match notice {
                 Notice::SourceDone(_) if slot.tells => desk.told.push(Told::SourceDone(slot.arrival.source, slot.arrival.id)),
                 Notice::SourceDone(_) => {}
@@ -168,7 +163,7 @@ impl Whole {
             }
             slot.open -= u8::from(!matches!(notice, Notice::HeadArrived(_)));
             if slot.open == 0 {
-                self.free.push(id.0);
+                self.slots.remove(id.0);
             }
         }
     }

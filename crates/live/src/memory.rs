@@ -9,6 +9,7 @@
 use narrows_channel::layout::{INLINE_PAYLOAD, NOTICE_BYTES};
 use narrows_channel::map::Region;
 use narrows_channel::record::{Push, Writer, encode_notice, encode_push, encode_write};
+use narrows_engine::Arena;
 use narrows_nic::{Combine, Fault};
 use narrows_portals::{IOVEC_BYTES, Notice, Place, apply};
 use narrows_units::SimTime;
@@ -91,9 +92,8 @@ impl Pending {
 #[derive(Debug)]
 pub struct Memory {
     ranks: Vec<RankMemory>,
-    /// By number, and the numbers that are free.
-    payloads: Vec<Payload>,
-    free: Vec<u32>,
+    /// By number.
+    payloads: Arena<Payload>,
     /// Buffers to use again: a fresh megabyte costs more in page faults than in copying.
     spare: Vec<Vec<u8>>,
     /// What ranks will push when they wake, in the order in which the NICs asked for it.
@@ -111,8 +111,7 @@ impl Memory {
     pub fn new(ranks: usize) -> Self {
         Memory {
             ranks: (0..ranks).map(|_| RankMemory::default()).collect(),
-            payloads: Vec::new(),
-            free: Vec::new(),
+            payloads: Arena::new(),
             spare: Vec::new(),
             pending: Vec::new(),
             touched: Vec::new(),
@@ -164,7 +163,7 @@ impl Memory {
     }
 
     fn slot(&mut self, payload: u32) -> &mut Payload {
-        &mut self.payloads[payload as usize]
+        &mut self.payloads[payload]
     }
 
     fn wait(&mut self, now: SimTime, rank: u32, what: Waiting) {
@@ -342,10 +341,7 @@ impl narrows_sim::Processes for Memory {
     type Letter = ();
 
     fn reserve(&mut self) -> u32 {
-        self.free.pop().unwrap_or_else(|| {
-            self.payloads.push(Payload::default());
-            self.payloads.len() as u32 - 1
-        })
+        self.payloads.insert(Payload::default())
     }
 
     fn hold(&mut self, payload: u32, bytes: Box<[u8]>) {
@@ -399,7 +395,7 @@ impl narrows_sim::Processes for Memory {
     }
 
     fn has_bytes(&self, payload: u32) -> bool {
-        self.payloads[payload as usize].known
+        self.payloads[payload].known
     }
 
     fn deliver(&mut self, now: SimTime, payload: u32, rank: u32, place: Place, length: u64) -> Result<(), Fault> {
@@ -415,7 +411,7 @@ impl narrows_sim::Processes for Memory {
         if place.address & OURS != 0 {
             let Memory { ranks, payloads, .. } = self;
             let block = ranks[rank as usize].own(place.address, length as u64).ok_or(Fault)?;
-            block.copy_from_slice(&payloads[payload as usize].buffer[..length]);
+            block.copy_from_slice(&payloads[payload].buffer[..length]);
             return Ok(());
         }
         // A rank does short writes itself when it wakes. It would die of one into memory that is not there.
@@ -436,7 +432,7 @@ impl narrows_sim::Processes for Memory {
     fn release(&mut self, payload: u32) {
         self.push_of(payload);
         let buffer = std::mem::take(self.slot(payload)).buffer;
-        self.free.push(payload);
+        self.payloads.remove(payload);
         if buffer.len() > INLINE_PAYLOAD && self.spare.len() < 256 {
             self.spare.push(buffer);
         }

@@ -68,7 +68,8 @@ pub(crate) enum Owner {
 
 const KIND_SHIFT: u32 = 60;
 /// Generations count modulo this.
-pub(crate) const GENERATION_MASK: u32 = (1 << 28) - 1;
+pub(crate) const GENERATION_BITS: u32 = 28;
+pub(crate) const GENERATION_MASK: u32 = (1 << GENERATION_BITS) - 1;
 
 impl Owner {
     /// As 64 bits: kind, generation, index. Never zero, which is what operations carry that nobody

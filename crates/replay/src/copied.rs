@@ -3,6 +3,7 @@
 //! The receivers' buffers are always ready: what comes before its receive lies in one and is copied when the receive
 //! comes, as an unexpected message is.
 
+use narrows_engine::Arena;
 use narrows_sim::Way;
 use narrows_units::SimTime;
 use std::collections::BTreeMap;
@@ -26,37 +27,26 @@ pub(crate) struct Message {
 /// All messages under way, by their tokens.
 #[derive(Debug, Default)]
 pub(crate) struct Messages {
-    all: Vec<Message>,
-    free: Vec<u32>,
+    all: Arena<Message>,
     /// By trace, communicator and root.
     pub(crate) ways: BTreeMap<(usize, u32, u32), Way>,
 }
 
 impl Messages {
     pub(crate) fn start(&mut self, key: Key, bytes: u64, start: SimTime, context: u64, receivers: u32) -> u32 {
-        let message = Message { key, bytes, start, context, open: receivers + 1 };
-        match self.free.pop() {
-            Some(token) => {
-                self.all[token as usize] = message;
-                token
-            }
-            None => {
-                self.all.push(message);
-                self.all.len() as u32 - 1
-            }
-        }
+        self.all.insert(Message { key, bytes, start, context, open: receivers + 1 })
     }
 
     pub(crate) fn get(&self, token: u32) -> Message {
-        self.all[token as usize]
+        self.all[token]
     }
 
     /// One of its ranks is through with it.
     pub(crate) fn settle(&mut self, token: u32) {
-        let message = &mut self.all[token as usize];
+        let message = &mut self.all[token];
         message.open -= 1;
         if message.open == 0 {
-            self.free.push(token);
+            self.all.remove(token);
         }
     }
 }

@@ -4,7 +4,7 @@
 use crate::meter::Meter;
 use crate::pattern::Targets;
 use crate::{Flow, Injection, Sizes};
-use narrows_engine::{random::Stream, stream};
+use narrows_engine::{Arena, random::Stream, stream};
 use narrows_fabric::parallel::Context;
 use narrows_fabric::{Arrival, Transfer, TransferId};
 use narrows_units::{Bytes, SimTime};
@@ -90,9 +90,7 @@ pub(crate) struct Sources {
     /// Flows that start here, by their place in the list.
     flows: Vec<u32>,
     /// Of closed loops: to be sent when the message is through.
-    acknowledgements: Vec<Transfer>,
-    /// Places among them without one.
-    free: Vec<u32>,
+    acknowledgements: Arena<Transfer>,
     pub(crate) meter: Meter,
     /// Completion times of flows that end here.
     pub(crate) flow_times: BTreeMap<u32, u64>,
@@ -134,7 +132,7 @@ impl Sources {
             timer(first.start, first.source, 0);
         }
         let meter = Meter::new(plan.classes());
-        Sources { plan, sources, firsts, flows, acknowledgements: Vec::new(), free: Vec::new(), meter, flow_times: BTreeMap::new() }
+        Sources { plan, sources, firsts, flows, acknowledgements: Arena::new(), meter, flow_times: BTreeMap::new() }
     }
 
     /// A timer strikes.
@@ -144,8 +142,9 @@ impl Sources {
             return self.start_flow(tag, fabric);
         }
         if tag >= ANSWERS {
-            self.free.push(tag - ANSWERS);
-            return fabric.start(self.acknowledgements[(tag - ANSWERS) as usize]);
+            let acknowledgement = self.acknowledgements[tag - ANSWERS];
+            self.acknowledgements.remove(tag - ANSWERS);
+            return fabric.start(acknowledgement);
         }
         let (class, index) = ((tag >> CLASS_SHIFT) as usize, tag & ((1 << CLASS_SHIFT) - 1));
         let generator = &self.plan.generators[class];
@@ -230,11 +229,7 @@ impl Sources {
                 source_dma: false,
                 target_dma: false,
             };
-            let slot = self.free.pop().unwrap_or(self.acknowledgements.len() as u32);
-            match self.acknowledgements.get_mut(slot as usize) {
-                Some(place) => *place = acknowledgement,
-                None => self.acknowledgements.push(acknowledgement),
-            }
+            let slot = self.acknowledgements.insert(acknowledgement);
             fabric.timer(through, arrival.target, ANSWERS | slot, ());
         }
     }

@@ -10,6 +10,7 @@ use super::state::*;
 use crate::flights::NONE;
 use crate::multicast::{self, Tree, TreeError};
 use crate::{Transfer, TransferId};
+use narrows_engine::Arena;
 use std::sync::Arc;
 
 /// A packet of which copies wait in a switch.
@@ -30,13 +31,13 @@ struct Original {
 pub(super) struct Copies {
     /// By message.
     trees: Vec<Arc<Tree>>,
-    originals: Slab<Original>,
+    originals: Arena<Original>,
 }
 
 impl Copies {
     /// Input, lane and bytes of the packets whose copies wait.
     pub(super) fn held(&self) -> impl Iterator<Item = (u32, u32, u32)> + '_ {
-        self.originals.items.iter().filter(|original| original.left > 0).map(|original| (original.input, original.lane, original.wire))
+        self.originals.places().iter().filter(|original| original.left > 0).map(|original| (original.input, original.lane, original.wire))
     }
 }
 

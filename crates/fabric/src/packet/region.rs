@@ -7,7 +7,7 @@ use crate::config::{Forwarding, NetworkConfig, Queueing};
 use crate::flights::NONE;
 use crate::timing::Costs;
 use crate::{Arrival, EventKind, Observer, Statistics};
-use narrows_engine::WordMap;
+use narrows_engine::{Arena, WordMap};
 use narrows_topology::{Route, Routing, Vertex};
 use narrows_units::SimTime;
 use std::sync::Arc;
@@ -115,8 +115,8 @@ pub(crate) struct Region {
     pub(super) loads: Vec<Load>,
     /// By lane and output: those that are in use lie together.
     pub(super) lane_states: Vec<Lane>,
-    pub(super) queues: Slab<Queue>,
-    pub(super) packets: Slab<Packet>,
+    pub(super) queues: Arena<Queue>,
+    pub(super) packets: Arena<Packet>,
     pub(super) returns: ReturnLists,
     pub(super) inputs: Vec<Input>,
     /// With pauses instead of credits.
@@ -127,8 +127,8 @@ pub(crate) struct Region {
     pub(super) fronts: Option<Vec<super::front::Front>>,
     pub(super) injectors: Vec<Injector>,
     pub(super) pcie: Vec<Pcie>,
-    pub(super) sending: Slab<Sending>,
-    pub(super) receiving: Slab<Receiving>,
+    pub(super) sending: Arena<Sending>,
+    pub(super) receiving: Arena<Receiving>,
     /// Messages of several packets under way to a host here, by source and the number that it gave.
     pub(super) partial: WordMap<u64, u32>,
     pub(super) copies: super::copies::Copies,
@@ -189,8 +189,8 @@ impl Region {
         Region {
             loads: vec![Load::default(); outputs.len()],
             lane_states: vec![lane; outputs.len() * lanes as usize],
-            queues: Slab::default(),
-            packets: Slab::default(),
+            queues: Arena::default(),
+            packets: Arena::default(),
             returns: ReturnLists::default(),
             pauses: super::pause::Pauses::new(config, topology, inputs.len() * lanes as usize, outputs.len() * lanes as usize),
             crossbar: super::crossbar::Crossbar::new(config, inputs.len()),
@@ -200,8 +200,8 @@ impl Region {
             },
             injectors: vec![injector; (hosts * virtual_networks) as usize],
             pcie: vec![Pcie::default(); hosts as usize],
-            sending: Slab::default(),
-            receiving: Slab::default(),
+            sending: Arena::default(),
+            receiving: Arena::default(),
             partial: WordMap::default(),
             copies: super::copies::Copies::default(),
             statistics: Statistics::default(),
@@ -338,7 +338,7 @@ impl Region {
 
     /// Packets in NICs, switches and on links.
     pub(crate) fn live_packets(&self) -> usize {
-        self.packets.live()
+        self.packets.len()
     }
 
     // ---- outputs ----
@@ -675,7 +675,7 @@ impl Region {
     fn receive(&mut self, packet: &Packet) -> (u32, bool) {
         let payload = packet.payload();
         let packets = self.costs.packets(payload);
-        let new = |receiving: &mut Slab<Receiving>| {
+        let new = |receiving: &mut Arena<Receiving>| {
             let arrival = Arrival {
                 id: crate::TransferId(packet.id),
                 source: packet.source,
@@ -704,7 +704,7 @@ impl Region {
         let one = |packet: &&Packet| packet.wire > 0 && packet.input != NONE && !super::copies::shares_buffer(packet);
         let shared = self.copies.held();
         for (input, lane, wire) in
-            self.packets.items.iter().filter(one).map(|packet| (packet.input, packet.lane(), packet.wire)).chain(shared)
+            self.packets.places().iter().filter(one).map(|packet| (packet.input, packet.lane(), packet.wire)).chain(shared)
         {
             // What is under way from here to another region was handed over at once.
             let link = self.inputs[input as usize].link;

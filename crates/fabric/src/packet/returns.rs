@@ -1,7 +1,7 @@
 //! Credits on their way back: bytes that will be free at known times.
 
-use super::state::Slab;
 use crate::flights::NONE;
+use narrows_engine::Arena;
 
 /// So many are kept in the cache line of the lane itself; full packets on a short link need no more.
 const NEAR: usize = 3;
@@ -25,7 +25,7 @@ impl Default for Returns {
 
 /// The lists of a region.
 #[derive(Debug, Default)]
-pub(crate) struct ReturnLists(Slab<Return>);
+pub(crate) struct ReturnLists(Arena<Return>);
 
 #[derive(Clone, Copy, Debug)]
 struct Return {
