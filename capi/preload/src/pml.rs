@@ -32,6 +32,10 @@ pub fn take_over() -> bool {
         return true;
     }
     let module = symbols::variable(c"mca_pml") as *mut usize;
+    if !is_cm() {
+        // The others wait in one place only.
+        return true;
+    }
     let (version, length) = version();
     let known = ISEND.iter().find(|(name, _)| version[..length].starts_with(name));
     let Some(&(_, place)) = known.filter(|_| !module.is_null()) else { return false };
@@ -42,6 +46,15 @@ pub fn take_over() -> bool {
         module.add(place + 1).write(send as *const () as usize);
     }
     true
+}
+
+/// Whether messages go through `pml/cm`: the name of the component in `mca_base_component_t` (opal/mca/mca.h, version 2.1
+/// of the interface), behind the version, name and version of its project, and name and version of its framework.
+fn is_cm() -> bool {
+    const NAME: usize = 3 * 4 + 16 + 3 * 4 + 32 + 3 * 4;
+    let component = symbols::variable(c"mca_pml_base_selected_component") as *const u8;
+    // SAFETY: the record is longer than that.
+    !component.is_null() && unsafe { std::slice::from_raw_parts(component.add(NAME), 3) } == b"cm\0"
 }
 
 /// What the library says of itself. The longest text is 256 bytes in Open MPI (`MPI_MAX_LIBRARY_VERSION_STRING`), and
