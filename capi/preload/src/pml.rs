@@ -48,8 +48,8 @@ pub fn take_over() -> bool {
     true
 }
 
-/// Whether messages go through `pml/cm`: the name of the component in `mca_base_component_t` (opal/mca/mca.h, version 2.1
-/// of the interface), behind the version, name and version of its project, and name and version of its framework.
+/// Whether messages go through `pml/cm`: the name of the component in `mca_base_component_t` (opal/mca/mca.h, version
+/// 2.1 of the interface), behind the version, name and version of its project, and name and version of its framework.
 fn is_cm() -> bool {
     const NAME: usize = 3 * 4 + 16 + 3 * 4 + 32 + 3 * 4;
     let component = symbols::variable(c"mca_pml_base_selected_component") as *const u8;
