@@ -91,6 +91,9 @@ impl Run<'_> {
 
     fn fault(&self, rank: u32) -> Option<Fault> {
         let (header, state) = (self.header(rank), &self.ranks[rank as usize]);
+        // Before all that the process says of itself: it may say so, and end, at this moment.
+        let root_end = self.root_end(rank);
+        let end = state.process.and_then(|pid| self.watch.end(pid)).map(|end| known(end, header.exit_status.load(Acquire)));
         let aborted = header.abort_code.load(Acquire);
         if aborted != 0 {
             return Some(Fault::Aborted(aborted.wrapping_sub(1) as i32));
@@ -101,7 +104,6 @@ impl Run<'_> {
         }
         // What nobody knows is a fault if the launcher says so.
         let launcher_failed = self.launcher_end.is_some_and(|end| !end.success());
-        let root_end = self.root_end(rank);
         if self.mode(rank) == mode::NONE {
             let others = (0..self.ranks.len() as u32).any(|other| self.mode(other) != mode::NONE);
             // Asked after that: another rank may just have called PtlInit, and this one is absent from now on.
@@ -114,7 +116,6 @@ impl Run<'_> {
                 end => Some(Fault::Missing(end)),
             };
         }
-        let end = state.process.and_then(|pid| self.watch.end(pid)).map(|end| known(end, header.exit_status.load(Acquire)));
         let wrapped = state.root != state.process;
         match (end, root_end) {
             (Some(End::Code(0)), _) if !finalized => Some(Fault::Died(End::Code(0))),
