@@ -7,10 +7,13 @@
 //! A thread that only looks around (polls, looks at the clock, sleeps) does not get ahead of one that computes, see
 //! [`pace`]: time passes for it as fast as the other one uses its core.
 
+mod phase;
+
 use crate::callers::Vain;
 use crate::{attach, shared};
 use narrows_channel::futex;
 use narrows_channel::layout::EPOCH_PS;
+use phase::Phase;
 use std::cell::Cell;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize};
@@ -47,6 +50,8 @@ pub(crate) struct Thread {
     asked: AtomicU64,
     /// It runs, as far as is known: it neither waits for another thread nor for the simulation.
     runs: AtomicBool,
+    /// Its clock when it began to, ps.
+    since: AtomicU64,
     /// Inside an MPI call, where only modelled costs count.
     pub in_call: AtomicBool,
     /// Of several threads inside MPI, it is the one that runs, see [`crate::callers`]; or one that waits for that.
@@ -106,15 +111,6 @@ struct All {
     phase: Phase,
 }
 
-/// A time in which several threads run.
-struct Phase {
-    /// The clock when it began, ps, and [`WORK_PS`].
-    start: u64,
-    work: u64,
-    /// The most threads that have run in it.
-    threads: u64,
-}
-
 static ALL: Mutex<All> = Mutex::new(All {
     threads: Vec::new(),
     made: Vec::new(),
@@ -122,7 +118,7 @@ static ALL: Mutex<All> = Mutex::new(All {
     sleepers: Vec::new(),
     parked: None,
     parks: 0,
-    phase: Phase { start: 0, work: 0, threads: 0 },
+    phase: Phase::NONE,
 });
 
 fn all() -> MutexGuard<'static, All> {
@@ -203,6 +199,7 @@ impl Thread {
             wall: AtomicU64::new(0),
             asked: AtomicU64::new(0),
             runs: AtomicBool::new(true),
+            since: AtomicU64::new(0),
             in_call: AtomicBool::new(false),
             has_turn: AtomicBool::new(false),
             inside: AtomicBool::new(false),
@@ -383,6 +380,7 @@ impl All {
         self.made.reserve(MANY);
         self.free.reserve(MANY);
         self.sleepers.reserve(MANY);
+        self.phase.reserve();
     }
 
     fn others<'a>(&'a self, but: Option<&'a Thread>) -> impl Iterator<Item = &'a &'static Thread> {
@@ -393,26 +391,27 @@ impl All {
         COUNT.store((self.threads.len() + self.made.len()) as u32, Relaxed);
     }
 
-    fn running(&self) -> usize {
-        self.threads.iter().filter(|thread| thread.runs.load(Relaxed)).count()
-    }
-
     /// `thread` runs from now on, at `clock`.
     fn starts(&mut self, thread: &Thread, clock: u64) {
         if thread.runs.swap(true, Relaxed) {
             return;
         }
-        let running = self.running() as u64;
-        if running == 2 {
-            self.phase = Phase { start: clock, work: WORK_PS.load(Relaxed), threads: 0 };
+        thread.since.store(clock, Relaxed);
+        let running = self.threads.iter().filter(|thread| thread.runs.load(Relaxed));
+        let least = running.clone().map(|thread| thread.clock()).fold(clock, u64::min);
+        self.phase.starts(clock, least, running.count() as u64, WORK_PS.load(Relaxed));
+    }
+
+    /// `thread` runs no longer.
+    fn stops(&mut self, thread: &Thread) {
+        if thread.runs.swap(false, Relaxed) {
+            self.phase.stops(thread.since.load(Relaxed), thread.clock());
         }
-        self.phase.threads = self.phase.threads.max(running);
     }
 
     /// No thread that waited for others comes before this: so much work on so few cores takes so long.
     fn floor(&self) -> u64 {
-        let cores = attach::cores_of_rank();
-        if self.phase.threads <= cores { 0 } else { self.phase.start + (WORK_PS.load(Relaxed) - self.phase.work) / cores }
+        self.phase.floor(WORK_PS.load(Relaxed), attach::cores_of_rank())
     }
 }
 
@@ -482,6 +481,7 @@ pub(crate) fn end() -> u64 {
     thread.account();
     let clock = thread.clock();
     let mut all = all();
+    all.stops(thread);
     all.threads.retain(|other| !std::ptr::eq(*other, thread));
     all.free.push(thread);
     all.count();
@@ -513,8 +513,8 @@ pub(crate) fn now() -> u64 {
 pub(crate) fn waits() {
     let Some(thread) = current() else { return };
     thread.account();
-    let all = all();
-    thread.runs.store(false, Relaxed);
+    let mut all = all();
+    all.stops(thread);
     drop(all);
     note_change();
 }
@@ -541,7 +541,7 @@ pub(crate) fn runs(yes: bool) {
         if yes {
             all.starts(thread, thread.clock());
         } else {
-            thread.runs.store(false, Relaxed);
+            all.stops(thread);
         }
         drop(all);
         note_change();
@@ -563,7 +563,7 @@ pub(crate) fn set_running(thread: &Thread, yes: bool) {
     if yes {
         all.starts(thread, thread.clock());
     } else {
-        thread.runs.store(false, Relaxed);
+        all.stops(thread);
     }
 }
 
@@ -672,7 +672,7 @@ pub(crate) fn sleep_until(thread: &'static Thread, end: u64) {
 pub(crate) fn lie_down(thread: &'static Thread, end: u64) {
     let mut all = all();
     all.sleepers.push((end, thread));
-    thread.runs.store(false, Relaxed);
+    all.stops(thread);
     drop(all);
     note_change();
 }
@@ -726,7 +726,7 @@ pub(crate) fn parks(deadline: u64) -> u64 {
     all.parked = Some(deadline);
     all.parks += 1;
     if let Some(thread) = current() {
-        thread.runs.store(false, Relaxed);
+        all.stops(thread);
     }
     drop(all);
     note_change();
