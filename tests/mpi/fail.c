@@ -24,11 +24,14 @@
  * wait           deadlock: MPI_Waitall on receives that nobody serves
  * busy           one rank computes for ever without calling MPI, the others wait
  * test_forever   one rank calls MPI_Test for ever
+ * poll           one rank waits at a socket for an hour, the others in a receive
  * sleep          every rank waits for ever in pause(): to be killed from outside
  * compute        all ranks exchange messages for ever: to be killed from outside
  */
 #include "check.h"
+#include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 static volatile int zero;
@@ -156,6 +159,11 @@ int main(int argc, char **argv)
         if (!strcmp(how, "busy"))
             for (;;)
                 zero = 0;
+        if (!strcmp(how, "poll")) {
+            struct pollfd listener = {socket(AF_INET, SOCK_STREAM, 0), POLLIN, 0};
+            listen(listener.fd, 1);
+            poll(&listener, 1, 3600 * 1000);
+        }
         if (!strcmp(how, "test_forever")) {
             MPI_Request request;
             int done = 0;

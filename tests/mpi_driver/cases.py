@@ -127,7 +127,7 @@ def cases(programs: int = 400) -> list[Case]:
         Case("thread_time_llvm", "thread_time.c", OPENMP_PARTS, ranks=(2,), runners=narrows, verify=thread_times, clean=no_lines, expected=nothing, environment={"LD_PRELOAD": "libomp.so.5"}),
         Case("thread_time_active", "thread_time.c", OPENMP_PARTS, ranks=(2,), runners=narrows, verify=thread_times, clean=no_lines, expected=nothing, environment={"OMP_WAIT_POLICY": "active"}),
         # Eight units of work on two cores.
-        Case("thread_time_cores", "thread_time.c", ("share",), options=("--set", "node.cores=2"), ranks=(2,), runners=narrows, verify=thread_times, clean=no_lines, expected=nothing),
+        Case("thread_time_cores", "thread_time.c", ("share", "share_late"), options=("--set", "node.cores=2"), ranks=(2,), runners=narrows, verify=thread_times, clean=no_lines, expected=nothing),
         # software.clock_read is 41 ns; what the host does meanwhile may be found between two looks.
         Case("clock_looks", "clock_looks.c", ("many", "411675"), ranks=(1, 2), runners=narrows, verify=looks(40.9, 82, 411675), clean=no_lines, expected=nothing),
         Case("clock_wait", "clock_looks.c", ("wait", "0.01"), options=("--compute", "none"), ranks=(1, 2), runners=narrows, verify=looks(41, 1000, 20000), clean=no_lines, expected=nothing),
@@ -227,6 +227,8 @@ def cases(programs: int = 400) -> list[Case]:
         fail_case("wait", says=(r"(?i)deadlock", r"rank 0\b.*MPI_Waitall", r"rank 3\b.*MPI_Waitall"), runners=narrows),
         fail_case("busy", says=(r"rank 3\b",), options=("--timeout", "6"), within=20, runners=narrows),
         fail_case("test_forever", options=("--timeout", "4"), within=20, runners=narrows),
+        # A wait at a real descriptor, which takes its time really: it must not keep the run from its end.
+        fail_case("poll", says=(r"time limit of 4 s",), options=("--timeout", "4"), within=20, runners=narrows),
         # The first rank that fails is named, and the exit code is that of the native launcher (hydra's is the sum of
         # some of what it has seen).
         fail_case("before_exit 1", says=(r"narrows: rank 1\b.*code 3 before MPI_Init",), code=3, **{**early, "runners": narrows}),

@@ -84,7 +84,8 @@ unsafe extern "C" fn send(
         let isend: Isend = std::mem::transmute(ISEND_FUNCTION.load(Relaxed));
         let mut size: c_int = 0;
         TYPE_SIZE.call::<unsafe extern "C" fn(*mut c_void, *mut c_int) -> c_int>()(datatype, &mut size);
-        let at_once = mode != SYNCHRONOUS && size as u64 * count as u64 <= portals::inject_limit();
+        let length = u64::try_from(size).unwrap_or(u64::MAX).saturating_mul(count as u64);
+        let at_once = mode != SYNCHRONOUS && length <= portals::inject_limit();
         if at_once || mode == BUFFERED || !state::in_mpi() || state::waits_outside() {
             return original(bytes, count, datatype, to, tag, mode, communicator);
         }

@@ -503,7 +503,7 @@ impl Run<'_> {
             self.look_at_files(Duration::ZERO);
             self.heed_interrupts();
             self.report.windows += 1;
-            let mut horizon = self.run_window();
+            let mut horizon = self.run_window()?;
             self.check_world()?;
             if self.due.is_empty() {
                 if !self.nothing_due()? {
@@ -650,7 +650,7 @@ impl Run<'_> {
 
     /// Runs events to the first wake-up and one lookahead on. Returns the end of the window:
     /// everything before it has happened.
-    fn run_window(&mut self) -> SimTime {
+    fn run_window(&mut self) -> Result<SimTime, Failure> {
         let lookahead = self.world.lookahead();
         let mut limit = SimTime::MAX;
         let (mut touched, mut changed) = (std::mem::take(&mut self.touched), std::mem::take(&mut self.changed));
@@ -670,9 +670,8 @@ impl Run<'_> {
                 if let Some(&(time, rank)) = self.deadlines.first()
                     && !self.may_come_to(time, rank)
                 {
-                    if processes::signal().is_some() {
-                        break;
-                    }
+                    // That has taken real time.
+                    self.must_go_on()?;
                     continue;
                 }
                 if let Some((time, rank)) = self.deadlines.pop_first() {
@@ -702,7 +701,7 @@ impl Run<'_> {
             }
         }
         (self.touched, self.changed) = (touched, changed);
-        limit
+        Ok(limit)
     }
 
     /// No rank has anything to wait for. All done: `false`. Else every rank that waits is woken

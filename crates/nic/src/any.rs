@@ -169,7 +169,7 @@ impl Nic for AnyNic {
         match (self, header) {
             (AnyNic::Portals(nic), AnyHeader::Portals(header)) => nic.head(now, header, &mut Around(out)),
             (AnyNic::Mailbox(nic), header) => nic.head(now, header, &mut Around(out)),
-            (AnyNic::Portals(_), AnyHeader::Mailbox(_)) => 0,
+            (AnyNic::Portals(_), AnyHeader::Mailbox(_)) => unreachable!("the NICs of a machine are of one kind"),
         }
     }
 
@@ -177,7 +177,7 @@ impl Nic for AnyNic {
         match (self, header) {
             (AnyNic::Portals(nic), AnyHeader::Portals(header)) => nic.tail(now, arrival, header, &mut Around(out)),
             (AnyNic::Mailbox(nic), header) => nic.tail(now, arrival, header, &mut Around(out)),
-            (AnyNic::Portals(_), AnyHeader::Mailbox(_)) => {}
+            (AnyNic::Portals(_), AnyHeader::Mailbox(_)) => unreachable!("the NICs of a machine are of one kind"),
         }
     }
 

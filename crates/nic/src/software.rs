@@ -78,8 +78,8 @@ impl<O: Out<Software>> Out<Portals> for Above<'_, O> {
         let accepted = mailbox.command(*now, LIBRARY, departure, &mut Below { notices: &mut Vec::new(), out: *out });
         debug_assert!(accepted.is_ok(), "a mailbox takes every message");
     }
-    fn shortcut(&mut self, at: SimTime, from: u32, to: u32, header: Header) {
-        self.out.shortcut(at, from, to, AnyHeader::Portals(header));
+    fn shortcut(&mut self, _: SimTime, _: u32, _: u32, header: Header) {
+        unreachable!("a library acknowledges through its mailbox: {header:?}");
     }
     fn notify(&mut self, process: Process, notice: Notice) {
         self.out.notify(process, notice);
@@ -165,13 +165,14 @@ impl Nic for Software {
     fn head(&mut self, now: SimTime, header: &AnyHeader, out: &mut impl Out<Self>) -> u32 {
         match header {
             AnyHeader::Mailbox(envelope) => self.mailbox.head(now, envelope, &mut Below { notices: &mut Vec::new(), out }),
-            AnyHeader::Portals(_) => 0,
+            AnyHeader::Portals(_) => unreachable!("the NICs of a machine are of one kind"),
         }
     }
 
     fn tail(&mut self, now: SimTime, arrival: u32, header: &AnyHeader, out: &mut impl Out<Self>) {
-        if let AnyHeader::Mailbox(envelope) = header {
-            self.mailbox.tail(now, arrival, envelope, &mut Below { notices: &mut Vec::new(), out });
+        match header {
+            AnyHeader::Mailbox(envelope) => self.mailbox.tail(now, arrival, envelope, &mut Below { notices: &mut Vec::new(), out }),
+            AnyHeader::Portals(_) => unreachable!("the NICs of a machine are of one kind"),
         }
     }
 
