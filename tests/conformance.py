@@ -150,7 +150,9 @@ class Suite:
 
     def run(self, runner: str, mpi: Mpi, test: Test) -> bool:
         environment = {**mpi.environment, **dict(test.environment)}
-        outcome = run(self.command(runner, mpi, test), test.seconds * self.options.slow, environment, alone=False)
+        # Some read files of their folder.
+        files = {path.name: path.read_text() for path in test.folder.glob("*.txt")}
+        outcome = run(self.command(runner, mpi, test), test.seconds * self.options.slow, environment, files=files, alone=False)
         shutil.rmtree(outcome.folder, ignore_errors=True)
         log = self.logs / f"{mpi.name}-{runner}-{re.sub(r'[^A-Za-z0-9_.=-]', '_', test.name)[:150]}.txt"
         log.write_text(f"$ {outcome.command}\n[{outcome.code} after {outcome.seconds:.1f} s]\n{outcome.stdout[-20000:]}\n--- stderr\n{outcome.stderr[-20000:]}\n")

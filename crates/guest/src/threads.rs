@@ -140,6 +140,18 @@ thread_local! {
     /// The number of the one that this thread has made last.
     static MADE: Cell<u32> = const { Cell::new(0) };
     static CURRENT: Cell<Option<&'static Thread>> = const { Cell::new(None) };
+    /// The MPI library has started it for itself.
+    static LIBRARYS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The calling thread is one that the MPI library has started for itself.
+pub fn librarys_thread_begins() {
+    LIBRARYS.set(true);
+}
+
+/// Whether it is.
+pub fn is_librarys_thread() -> bool {
+    LIBRARYS.get()
 }
 
 /// The calling thread, if it is one of the program's.

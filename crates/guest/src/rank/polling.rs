@@ -96,6 +96,7 @@ impl Rank {
             return;
         }
         self.empty_polls += 1;
+        self.looked_in_vain = true;
         if self.waits() {
             if !self.expect_soon {
                 let beside = callers::beside_others();
@@ -177,6 +178,15 @@ impl Rank {
     /// that does not look at its queues there (MPICH): others must get on.
     pub(crate) fn looks_at_memory(&mut self) {
         if !self.outside && self.empty_polls == 0 {
+            self.empty_poll();
+        }
+    }
+
+    /// The end of a call. A blocking one that has looked at the network in vain, and has taken no time, has found what it
+    /// wanted in the memory of this process. That is a poll: others must get on, for whom a loop of such calls may wait.
+    pub(crate) fn finds_in_own_memory(&mut self) {
+        if self.class == Some(Class::Blocking) && self.looked_in_vain && self.clock == self.entered_at && !callers::beside_others() {
+            self.class = Some(Class::Polling);
             self.empty_poll();
         }
     }
