@@ -23,10 +23,27 @@ static long long by_lock(void)
     return found;
 }
 
-/* A number goes round: who finds it gives it to the next rank. */
-static void round_by(long long (*look)(void), int locks)
+/* MPI_Wait finds the request complete and looks at nothing. */
+static long long by_request(void)
 {
-    long long *memory;
+    long long found = -1;
+    MPI_Request request;
+    MPI_Rget(&found, 1, MPI_LONG_LONG, rank, 0, 1, MPI_LONG_LONG, win, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    return found;
+}
+
+static long long *memory;
+
+static long long by_eye(void)
+{
+    MPI_Barrier(MPI_COMM_SELF);
+    return *(volatile long long *)memory;
+}
+
+/* A number goes round: who finds it gives it to the next rank. Put: what the target's MPI library need not help with. */
+static void round_by(long long (*look)(void), int locks, int puts)
+{
     int next = (rank + 1) % ranks;
     MPI_Win_allocate(sizeof *memory, sizeof *memory, MPI_INFO_NULL, WORLD, &memory, &win);
     *memory = 0;
@@ -39,7 +56,10 @@ static void round_by(long long (*look)(void), int locks)
                 ;
         if (locks)
             MPI_Win_lock(MPI_LOCK_SHARED, next, 0, win);
-        MPI_Accumulate(&round, 1, MPI_LONG_LONG, next, 0, 1, MPI_LONG_LONG, MPI_REPLACE, win);
+        if (puts)
+            MPI_Put(&round, 1, MPI_LONG_LONG, next, 0, 1, MPI_LONG_LONG, win);
+        else
+            MPI_Accumulate(&round, 1, MPI_LONG_LONG, next, 0, 1, MPI_LONG_LONG, MPI_REPLACE, win);
         if (locks)
             MPI_Win_unlock(next, win);
         else
@@ -58,7 +78,9 @@ static void round_by(long long (*look)(void), int locks)
 int main(int argc, char **argv)
 {
     begin(&argc, &argv);
-    round_by(by_flush, 0);
-    round_by(by_lock, 1);
+    round_by(by_flush, 0, 0);
+    round_by(by_lock, 1, 0);
+    round_by(by_request, 0, 1);
+    round_by(by_eye, 0, 1);
     return finish("rma_look");
 }

@@ -151,7 +151,7 @@ pub fn mpi_leave(id: u32) {
     } else if special.sync == Some(id) {
         rank.looks_at_memory();
     } else {
-        rank.finds_in_own_memory();
+        rank.may_have_polled();
     }
     rank.leave();
     LAST_CLOCK.store(rank.elapsed_ps(), Ordering::Relaxed);
