@@ -7,8 +7,8 @@
 //! the same. It happens on real machines too.
 //!
 //! In calls that go on looking until they find something, or see that there is nothing, the network therefore answers a
-//! look for any source with "nothing" until the library has found its own queue empty. Others look once: MPI_Comm_free of
-//! MPICH takes out what nobody has received, so that it does not reach the next communicator with the same number.
+//! look for any source with "nothing" until the library has found its own queue empty. Others look once: MPI_Comm_free
+//! of MPICH takes out what nobody has received, so that it does not reach the next communicator with the same number.
 //!
 //! Its engine comes to the network only when it has (`MPIDI_progress_test`, MPICH 4.0 to 5.0): a poll of a completion
 //! queue between two such looks is that sign. Twice, because a long message is put into the queue piece by piece, and

@@ -60,6 +60,8 @@ pub(crate) struct Thread {
     /// Its MPI library has looked in vain, and how often since it waited.
     pub vain: Vain,
     pub vain_looks: AtomicU32,
+    /// How often the library had none of its locks since then.
+    pub unlocks: AtomicU32,
     /// Where its MPI library waits for a signal of another thread; 0: nowhere.
     pub place: AtomicUsize,
     /// It may be asleep in here: it takes the lock of the list of threads, or waits for others to come as far as it is.
@@ -217,6 +219,7 @@ impl Thread {
             inside: AtomicBool::new(false),
             vain: Vain::default(),
             vain_looks: AtomicU32::new(0),
+            unlocks: AtomicU32::new(0),
             place: AtomicUsize::new(0),
             paused: AtomicBool::new(false),
             worker: AtomicBool::new(false),
