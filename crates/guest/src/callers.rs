@@ -173,7 +173,8 @@ pub fn without_locks() {
         wait(thread, wish, 0);
         return;
     }
-    // Not every call that polls comes to the network: MPI_Probe of a single rank of MPICH looks for messages to itself only.
+    // Not every call that polls comes to the network: MPI_Probe of a single rank of MPICH looks for messages to itself
+    // only.
     if thread.unlocks.fetch_add(1, Relaxed) + 1 >= LOOKS_WITH_LOCK {
         thread.unlocks.store(0, Relaxed);
         if let Ok(mut rank) = attach::session() {
