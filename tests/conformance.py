@@ -43,6 +43,7 @@ class Test:
     environment: tuple[tuple[str, str], ...]
     result: str
     seconds: float
+    memory: float  # of all ranks together, GiB
 
 
 # The suite's own programs need another patience on few cores.
@@ -61,7 +62,7 @@ def read_list(root: Path, folder: Path, file: Path) -> list[Test]:
             if (below / "testlist").exists():
                 found += read_list(root, below, below / "testlist")
             continue
-        ranks, arguments, environment, result, seconds = 2, [], [], "", DEFAULT_SECONDS
+        ranks, arguments, environment, result, seconds, memory = 2, [], [], "", DEFAULT_SECONDS, 0.0
         for word in words[1:]:
             key, _, value = word.partition("=")
             match key:
@@ -74,13 +75,16 @@ def read_list(root: Path, folder: Path, file: Path) -> list[Test]:
                     result = value
                 case "timeLimit":
                     seconds = float(value)
+                case "mem":
+                    memory = float(value)
                 case _ if word.isdigit():
                     ranks = int(word)
         # Names that the suite gives to one program with several sets of arguments are the same: the arguments tell them
         # apart.
         place = (folder.relative_to(root) / words[0]).as_posix()
         name = " ".join([place, *arguments, *("=".join(pair) for pair in environment), str(ranks)])
-        found.append(Test(folder, name, words[0], ranks, tuple(arguments), tuple(environment), result, max(seconds, DEFAULT_SECONDS)))
+        seconds = max(seconds, DEFAULT_SECONDS)
+        found.append(Test(folder, name, words[0], ranks, tuple(arguments), tuple(environment), result, seconds, memory))
     return found
 
 
@@ -150,7 +154,9 @@ class Suite:
 
     def run(self, runner: str, mpi: Mpi, test: Test) -> bool:
         environment = {**mpi.environment, **dict(test.environment)}
-        outcome = run(self.command(runner, mpi, test), test.seconds * self.options.slow, environment, alone=False)
+        # Some read files of their folder.
+        files = {path.name: path.read_text() for path in test.folder.glob("*.txt")}
+        outcome = run(self.command(runner, mpi, test), test.seconds * self.options.slow, environment, files=files, alone=False)
         shutil.rmtree(outcome.folder, ignore_errors=True)
         log = self.logs / f"{mpi.name}-{runner}-{re.sub(r'[^A-Za-z0-9_.=-]', '_', test.name)[:150]}.txt"
         log.write_text(f"$ {outcome.command}\n[{outcome.code} after {outcome.seconds:.1f} s]\n{outcome.stdout[-20000:]}\n--- stderr\n{outcome.stderr[-20000:]}\n")
@@ -170,6 +176,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--narrows", default=str(ROOT / "target" / "release" / "narrows"))
     parser.add_argument("--machine", default="bxi-v2")
     parser.add_argument("--slow", type=float, default=1.0, help="factor for all time limits")
+    parser.add_argument("--memory", type=float, default=4.0, metavar="GIB", help="leaves out tests that need more, as the suite says; default: 4")
     parser.add_argument("-j", "--jobs", type=int, default=1, help="runs at once")
     parser.add_argument("--list", action="store_true")
     return parser
@@ -190,7 +197,8 @@ def main() -> int:
         tests = list(dict.fromkeys(read_list(built, built, built / "testlist")))
         tests = [test for test in tests if not options.k or any(re.search(pattern, test.name) for pattern in options.k)]
         absent = [test for test in tests if not os.access(test.folder / test.program, os.X_OK)]
-        tests = [test for test in tests if test not in absent]
+        large = [test for test in tests if test.memory > options.memory]
+        tests = [test for test in tests if test not in absent and test not in large]
         if options.list:
             print("\n".join(f"{name:8} {test.name}" for test in tests))
             continue
@@ -216,7 +224,7 @@ def main() -> int:
 
         with concurrent.futures.ThreadPoolExecutor(max(1, options.jobs)) as pool:
             list(pool.map(one, tests))
-        print(f"{name}: {', '.join(f'{number} {what}' for what, number in count.items())}, {len(absent)} not built", flush=True)
+        print(f"{name}: {', '.join(f'{number} {what}' for what, number in count.items())}, {len(absent)} not built, {len(large)} too large", flush=True)
     return 1 if unexpected else 0
 
 

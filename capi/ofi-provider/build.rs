@@ -39,6 +39,7 @@ const PORTALS: &[&str] = &[
     "narrows_expect_soon",
     "narrows_eq_check",
     "narrows_idle_poll",
+    "narrows_librarys_thread",
     "narrows_after_look",
     "narrows_own_queue_first",
     "narrows_own_queue_empty",

@@ -16,6 +16,7 @@ const PORTALS: &[&str] = &[
     "narrows_calibrate",
     "narrows_thread_makes",
     "narrows_thread_begins",
+    "narrows_librarys_thread_begins",
     "narrows_thread_ends",
     "narrows_thread_clock",
     "narrows_thread_meets",

@@ -97,6 +97,7 @@ def cases(programs: int = 400) -> list[Case]:
         Case("neighbor", "neighbor.c"),
         Case("comm", "comm.c"),
         Case("comm_steps", "comm_steps.c"),
+        Case("comm_unmatched", "comm_unmatched.c", mpis=("mpich",), ranks=(2,)),
         # Under their own launchers MPI libraries may end without the messages.
         Case("finalize", "finalize.c", runners=narrows, expected=lambda n: f"finalize: ranks={n} checks={n - 1} ok"),
         Case("comm_shared", "comm_shared.c", narrows_arguments=("1",)),
@@ -115,6 +116,12 @@ def cases(programs: int = 400) -> list[Case]:
         Case("sockets", "sockets.c", runners=narrows, expected=lambda n: f"sockets: ranks={n} checks=34 ok"),
         *[Case(f"threads_{level}", "threads.c", (str(level),), ranks=(2, 16) if level == 3 else (2,)) for level in (0, 1, 2, 3)],
         Case("threads_calls", "threads_calls.c", options=("--compute", "none"), ranks=(2, 4), runners=narrows, expected=lambda n: f"threads_calls: ranks={n} checks={4 * n} ok"),
+        Case("threads_self", "threads_self.c", options=("--compute", "none"), ranks=(1, 2), runners=narrows, expected=lambda n: f"threads_self: ranks={n} checks={11 * n} ok"),
+        # MPICH polls in a thread of its own, beside the program's calls.
+        *[
+            Case(f"threads_progress_{name}", f"{name}.c", mpis=("mpich",), ranks=(2, 4), runners=narrows, environment={"MPIR_CVAR_ASYNC_PROGRESS": "1"})
+            for name in ("p2p_modes", "coll_nonblocking")
+        ],
         # Digests of these: repeat_threads_multiple.
         *[
             Case(f"threads_multiple_{how}_{compute}", "threads_multiple.c", ("20", how), options=("--compute", compute), ranks=(2, 4), runners=narrows, expected=lambda n: f"threads_multiple: ranks={n} checks={5 * n} ok")
@@ -143,6 +150,10 @@ def cases(programs: int = 400) -> list[Case]:
         Case("rma_shared", "rma_shared.c", ranks=(2, 16), runners=both),
         *[Case(f"rma_shared_ppn{n}", "rma_shared.c", ranks=(4, 16), options=("--ppn", str(n)), runners=narrows) for n in (2, 4)],
         # Native MPI libraries need other processes' help for a put, or a core for each rank that spins.
+        *[
+            Case(f"rma_look_ppn{n}", "rma_look.c", ranks=(2, 5), options=("--ppn", str(n), "--compute", "none"), runners=narrows, expected=lambda n: f"rma_look: ranks={n} checks={20 * n} ok")
+            for n in (1, 2)
+        ],
         *[
             Case(f"rma_spin_ppn{n}", "rma_spin.c", ranks=(2, 16), options=("--ppn", str(n)), runners=narrows, expected=lambda n: f"rma_spin: ranks={n} checks={3 * n} ok")
             for n in (1, 4)

@@ -110,6 +110,7 @@ unsafe extern "C" {
     fn narrows_charge_completion();
     fn narrows_expect_soon(yes: c_int);
     fn narrows_idle_poll() -> c_int;
+    fn narrows_librarys_thread() -> c_int;
     fn narrows_after_look(found: c_int);
     fn narrows_own_queue_first() -> c_int;
     fn narrows_own_queue_empty() -> c_int;
@@ -165,6 +166,12 @@ pub fn after_look(found: bool) {
 pub fn idle_poll() -> bool {
     // SAFETY: no preconditions.
     unsafe { narrows_idle_poll() != 0 }
+}
+
+/// The MPI library has started the calling thread for itself.
+pub fn librarys_thread() -> bool {
+    // SAFETY: no preconditions.
+    unsafe { narrows_librarys_thread() != 0 }
 }
 
 /// The MPI library looks for a message of any source, and must look into its own queue of messages to itself first.

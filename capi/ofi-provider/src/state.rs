@@ -279,7 +279,14 @@ pub fn renew() {
 }
 
 /// The next entry of a completion queue. `poll`: looks for events when there is none.
+///
+/// Threads of the MPI library's own (MPICH's for asynchronous progress) find nothing. They poll beside a program's call
+/// that may not have come to what it waits for, so they must not park the rank; and what they took could be what the
+/// program's thread is about to wait for.
 pub fn next_entry(cq: u32, poll: bool) -> Result<Option<Entry>, Errno> {
+    if port::librarys_thread() {
+        return Ok(None);
+    }
     let first = {
         let mut state = state();
         let first = match state.shared.pop(cq, false) {

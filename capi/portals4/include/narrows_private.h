@@ -59,6 +59,9 @@ int narrows_eq_check(const ptl_handle_eq_t *eq_handles, unsigned int size, ptl_e
 /* 1: an empty poll would return at once without effect, so the caller may leave it out; asking counts as that poll. */
 int narrows_idle_poll(void);
 
+/* 1: the MPI library has started the calling thread for itself. */
+int narrows_librarys_thread(void);
+
 /* Calls the endpoint of the message layer that has this event queue; see private.rs. */
 int narrows_message_call(ptl_handle_eq_t eq_handle, const uint64_t *words, const void *payload, size_t length);
 

@@ -55,6 +55,12 @@ pub extern "C" fn narrows_thread_begins(ps: u64, idle: c_int, number: c_uint) {
     let _ = catch_unwind(|| hooks::thread_begins(ps, idle != 0, number));
 }
 
+/// A thread begins that the MPI library has started for itself.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_librarys_thread_begins() {
+    narrows_guest::librarys_thread_begins();
+}
+
 /// The number of the thread that the calling one has made last, for [`narrows_thread_begins`].
 #[unsafe(no_mangle)]
 pub extern "C" fn narrows_thread_made() -> c_uint {

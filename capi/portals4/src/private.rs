@@ -109,6 +109,12 @@ pub extern "C" fn narrows_idle_poll() -> c_int {
     c_int::from(narrows_guest::idle_poll())
 }
 
+/// 1: the MPI library has started the calling thread for itself.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_librarys_thread() -> c_int {
+    narrows_guest::is_librarys_thread().into()
+}
+
 /// Calls the endpoint of the message layer that has this event queue, whose events are its completions. `words`: a
 /// [`Call`]; `payload`: the data, or null if their buffer is not free at once. A cancelling waits for its result: 1
 /// when the receive was taken back, 0 when not. Negative: a return code of Portals.

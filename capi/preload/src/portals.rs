@@ -13,6 +13,7 @@ unsafe extern "C" {
     fn narrows_clock(yields: c_int) -> u64;
     fn narrows_calibrate(begin: c_int);
     fn narrows_thread_makes(yes: c_int) -> u64;
+    fn narrows_librarys_thread_begins();
     fn narrows_thread_begins(picoseconds: u64, idle: c_int, number: c_uint);
     fn narrows_thread_made() -> c_uint;
     fn narrows_threads_given();
@@ -135,6 +136,12 @@ pub fn thread_makes(yes: bool) -> u64 {
 pub fn thread_begins(picoseconds: u64, idle: bool, number: u32) {
     // SAFETY: plain numbers.
     state::guarded(|| unsafe { narrows_thread_begins(picoseconds, c_int::from(idle), number) });
+}
+
+/// A thread begins that the MPI library has started for itself.
+pub fn librarys_thread_begins() {
+    // SAFETY: no arguments.
+    state::guarded(|| unsafe { narrows_librarys_thread_begins() });
 }
 
 /// The number of the thread that the calling one has made last.

@@ -62,6 +62,7 @@ unsafe extern "C" fn pthread_create(
 
 unsafe extern "C" fn runtime_thread(begin: *mut c_void) -> *mut c_void {
     state::thread(|thread| thread.runtime.set(true));
+    portals::librarys_thread_begins();
     // SAFETY: `pthread_create` above made this record for this thread alone.
     let Begin { start, argument, .. } = *unsafe { Box::from_raw(begin.cast::<Begin>()) };
     // SAFETY: as the MPI library asked. A thread that ends by pthread_exit unwinds through here without harm: nothing

@@ -41,6 +41,7 @@ struct Special {
     finalize: [Option<u32>; 2],
     abort: Option<u32>,
     probe: [Option<u32>; 2],
+    searches: [Option<u32>; own_queue::SEARCHING.len()],
     sync: Option<u32>,
     /// By index of the call: [`narrows_mpicalls::Call::agrees`].
     agrees: Vec<bool>,
@@ -57,6 +58,7 @@ fn special() -> &'static Special {
             finalize: [id("MPI_Finalize"), id("MPI_Session_finalize")],
             abort: id("MPI_Abort"),
             probe: [id("MPI_Probe"), id("MPI_Mprobe")],
+            searches: own_queue::SEARCHING.map(id),
             sync: id("MPI_Win_sync"),
             agrees: CALLS.iter().map(narrows_mpicalls::Call::agrees).collect(),
             one_sided: CALLS.iter().map(narrows_mpicalls::Call::is_one_sided).collect(),
@@ -66,8 +68,8 @@ fn special() -> &'static Special {
 
 /// The program calls MPI function `id` (index into `narrows_mpicalls::CALLS`).
 pub fn mpi_enter(id: u32, peer: i64, tag: i64) {
-    own_queue::call_begins();
     let special = special();
+    own_queue::call_begins(special.searches.contains(&Some(id)));
     let Some(call) = CALLS.get(id as usize) else { return };
     if !attached() && !special.init.contains(&Some(id)) {
         return;
@@ -148,6 +150,8 @@ pub fn mpi_leave(id: u32) {
         rank.finalized();
     } else if special.sync == Some(id) {
         rank.looks_at_memory();
+    } else {
+        rank.may_have_polled();
     }
     rank.leave();
     LAST_CLOCK.store(rank.elapsed_ps(), Ordering::Relaxed);

@@ -27,4 +27,5 @@ mod turns;
 pub use attach::{AttachError, Session, attached, interrupt, session};
 pub use narrows_channel::Settings;
 pub use rank::{File, Rank, Waited, idle_poll};
+pub use threads::{is_librarys_thread, librarys_thread_begins};
 pub use turns::Turn;

@@ -6,7 +6,10 @@
 //! the queue, and the receive that follows finds the latter: MPI_Dist_graph_create of MPICH 5 relies on both finding
 //! the same. It happens on real machines too.
 //!
-//! The network therefore answers a look for any source with "nothing" until the library has found its own queue empty.
+//! In calls that go on looking until they find something, or see that there is nothing, the network therefore answers a
+//! look for any source with "nothing" until the library has found its own queue empty. Others look once: MPI_Comm_free
+//! of MPICH takes out what nobody has received, so that it does not reach the next communicator with the same number.
+//!
 //! Its engine comes to the network only when it has (`MPIDI_progress_test`, MPICH 4.0 to 5.0): a poll of a completion
 //! queue between two such looks is that sign. Twice, because a long message is put into the queue piece by piece, and
 //! the pass that puts the first one in comes here too.
@@ -27,6 +30,8 @@ const LOOKS: u32 = 2;
 thread_local! {
     /// How often it was found empty since a message was found, or the MPI call began.
     static EMPTY: Cell<u32> = const { Cell::new(0) };
+    /// The present call goes on looking.
+    static SEARCHES: Cell<bool> = const { Cell::new(false) };
     /// The network waits for such a look.
     static WANTED: Cell<bool> = const { Cell::new(false) };
 }
@@ -66,8 +71,14 @@ fn fingerprint(words: &[u64]) -> u64 {
     words.iter().zip(1u64..).fold(0, |sum, (word, place)| sum.wrapping_add(word ^ place.wrapping_mul(0x9e37_79b9)))
 }
 
-/// An MPI call of this thread begins: it may have sent something to itself since the last one.
-pub(crate) fn call_begins() {
+/// The MPI calls that look for a message of any source until they find one, or know that there is none. Of MPICH 5.0.1:
+/// who calls `MPID_Probe` and its like.
+pub(crate) const SEARCHING: [&str; 5] = ["MPI_Probe", "MPI_Iprobe", "MPI_Mprobe", "MPI_Improbe", "MPI_Dist_graph_create"];
+
+/// An MPI call of this thread begins, which is one of [`SEARCHING`] or not: it may have sent something to itself since
+/// the last one.
+pub(crate) fn call_begins(searches: bool) {
+    SEARCHES.set(searches);
     EMPTY.set(0);
     WANTED.set(false);
 }
@@ -75,7 +86,7 @@ pub(crate) fn call_begins() {
 /// The library looks for a message of any source. True: it must look into its own queue first.
 pub fn comes_first() -> bool {
     static EXISTS: OnceLock<bool> = OnceLock::new();
-    let first = EMPTY.get() < LOOKS && *EXISTS.get_or_init(|| std::env::var_os(VARIABLE).is_some());
+    let first = SEARCHES.get() && EMPTY.get() < LOOKS && *EXISTS.get_or_init(|| std::env::var_os(VARIABLE).is_some());
     WANTED.set(first);
     first
 }
@@ -122,7 +133,7 @@ mod tests {
     fn a_message_of_the_network_is_found_when_the_own_queue_was_empty_twice() {
         // SAFETY: no other thread of this test program reads the environment at this time.
         unsafe { std::env::set_var(VARIABLE, "1") };
-        call_begins();
+        call_begins(true);
         assert!(!is_empty(), "nobody has looked for a message");
         assert!(comes_first() && comes_first() && is_empty());
         assert!(comes_first() && look_again() && !look_again());
@@ -131,7 +142,9 @@ mod tests {
         assert!(!comes_first() && !look_again() && !comes_first());
         network_is_first();
         assert!(comes_first() && is_empty() && comes_first() && is_empty() && !comes_first());
-        call_begins();
+        call_begins(true);
         assert!(comes_first());
+        call_begins(false);
+        assert!(!comes_first() && !look_again(), "this call looks once");
     }
 }

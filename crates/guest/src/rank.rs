@@ -10,6 +10,8 @@
 //! * In MPI_Test and its relatives, and outside MPI, an empty poll costs time: the machine's poll
 //!   cost, and in a long wait more, up to a microsecond, so that it needs fewer hand-overs. Not
 //!   more: programs that compute in steps with an MPI_Test after each must not pay for it.
+//! * A blocking call that has found what it wanted in the memory of this process, and not on the network, costs a poll.
+//!   So does every call after a thousand in a row that took no time.
 //! * In MPI_Probe and MPI_Mprobe a search for a message is answered when the message is there, so that the rank can
 //!   park.
 
@@ -134,6 +136,10 @@ pub struct Rank {
     own_queue: Option<u64>,
     expect_soon: bool,
     empty_polls: u32,
+    /// In the present call.
+    looked_in_vain: bool,
+    /// Calls in a row that have taken no time, and followed each other without any.
+    calls_without_time: u32,
     /// Empty polls that may return at once in the present call, and in calls to come.
     passes: u32,
     usual_passes: u32,
@@ -174,6 +180,8 @@ impl Rank {
             own_queue: None,
             expect_soon: false,
             empty_polls: 0,
+            looked_in_vain: false,
+            calls_without_time: 0,
             passes: IDLE_PASSES,
             usual_passes: IDLE_PASSES,
             door: None,
@@ -326,6 +334,7 @@ impl Rank {
     fn activity(&mut self) {
         self.no_idle_polls();
         self.empty_polls = 0;
+        self.looked_in_vain = false;
         self.own_queue = None;
         self.nap = OUTSIDE_NAP;
         self.idle_since = self.clock;

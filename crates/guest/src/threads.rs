@@ -60,6 +60,8 @@ pub(crate) struct Thread {
     /// Its MPI library has looked in vain, and how often since it waited.
     pub vain: Vain,
     pub vain_looks: AtomicU32,
+    /// How often the library had none of its locks since then.
+    pub unlocks: AtomicU32,
     /// Where its MPI library waits for a signal of another thread; 0: nowhere.
     pub place: AtomicUsize,
     /// It may be asleep in here: it takes the lock of the list of threads, or waits for others to come as far as it is.
@@ -140,6 +142,18 @@ thread_local! {
     /// The number of the one that this thread has made last.
     static MADE: Cell<u32> = const { Cell::new(0) };
     static CURRENT: Cell<Option<&'static Thread>> = const { Cell::new(None) };
+    /// The MPI library has started it for itself.
+    static LIBRARYS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The calling thread is one that the MPI library has started for itself.
+pub fn librarys_thread_begins() {
+    LIBRARYS.set(true);
+}
+
+/// Whether it is.
+pub fn is_librarys_thread() -> bool {
+    LIBRARYS.get()
 }
 
 /// The calling thread, if it is one of the program's.
@@ -205,6 +219,7 @@ impl Thread {
             inside: AtomicBool::new(false),
             vain: Vain::default(),
             vain_looks: AtomicU32::new(0),
+            unlocks: AtomicU32::new(0),
             place: AtomicUsize::new(0),
             paused: AtomicBool::new(false),
             worker: AtomicBool::new(false),

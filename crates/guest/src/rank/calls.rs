@@ -58,6 +58,7 @@ impl Rank {
         self.class = Some(class);
         self.no_idle_polls();
         self.empty_polls = 0;
+        self.looked_in_vain = false;
         if class != Class::Polling {
             self.idle_since = self.clock;
         }

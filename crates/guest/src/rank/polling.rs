@@ -12,6 +12,9 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// The most that one empty poll outside a blocking call costs, ps. Our own choice: see [`super`].
 const LONGEST_POLL_PS: u64 = 1_000_000;
+/// So many calls in a row may take no time before each counts as a poll. Our own choice: more than programs make
+/// without sending, receiving or computing anything, unless they wait.
+const MOST_CALLS_WITHOUT_TIME: u32 = 1000;
 /// Empty polls that may return at once, see [`idle_poll`]. Written with the rank locked.
 static IDLE: AtomicU32 = AtomicU32::new(0);
 
@@ -96,6 +99,7 @@ impl Rank {
             return;
         }
         self.empty_polls += 1;
+        self.looked_in_vain = true;
         if self.waits() {
             if !self.expect_soon {
                 let beside = callers::beside_others();
@@ -177,6 +181,30 @@ impl Rank {
     /// that does not look at its queues there (MPICH): others must get on.
     pub(crate) fn looks_at_memory(&mut self) {
         if !self.outside && self.empty_polls == 0 {
+            self.empty_poll();
+        }
+    }
+
+    /// The end of a call. One that has taken no time may be a poll: others must get on, for whom a loop of such calls
+    /// may wait. It is one if the call blocks and has looked at the network in vain: it has found what it wanted in the
+    /// memory of this process. So it is if many calls in a row have taken no time.
+    pub(crate) fn may_have_polled(&mut self) {
+        if self.outside || self.expect_soon || callers::beside_others() {
+            return;
+        }
+        let took_time = self.clock != self.entered_at;
+        let follows_at_once = self.entered_at == self.left_at;
+        self.calls_without_time = if took_time || !follows_at_once { 0 } else { self.calls_without_time.saturating_add(1) };
+        let found_here = self.class == Some(Class::Blocking) && self.looked_in_vain && !took_time;
+        if found_here || self.calls_without_time > MOST_CALLS_WITHOUT_TIME {
+            self.class = Some(Class::Polling);
+            self.empty_poll();
+        }
+    }
+
+    /// A call that polls has looked somewhere else than at the network.
+    pub(crate) fn polls_elsewhere(&mut self) {
+        if !self.outside && self.class == Some(Class::Polling) {
             self.empty_poll();
         }
     }
