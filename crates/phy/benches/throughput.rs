@@ -11,7 +11,9 @@ use narrows_phy::link::{Receiver, Sender};
 use narrows_phy::mac::Received;
 use narrows_phy::pcs::Distance;
 
-const FRAMES: usize = 20_000;
+/// Bytes of frames at a time and in all: the clock ticks in milliseconds.
+const BATCH: usize = 3_000_000;
+const BATCHES: usize = 10;
 
 /// CPU time of this thread in seconds: others may be busy on the same cores.
 fn cpu_time() -> f64 {
@@ -43,19 +45,21 @@ fn main() {
                 sender.idle(20 * 64, &mut lanes);
                 deliver(&mut lanes);
             }
-            for _ in 0..FRAMES / 100 {
+            let frames = BATCH / size;
+            for _ in 0..BATCHES {
                 let begin = cpu_time();
-                (0..100).for_each(|_| sender.send(&frame, &mut lanes));
+                (0..frames).for_each(|_| sender.send(&frame, &mut lanes));
                 times[0] += cpu_time() - begin;
                 times[1] += deliver(&mut lanes);
             }
-            let bits = (8 * size * FRAMES) as f64;
+            let bits = (8 * size * frames * BATCHES) as f64;
             let speed = |time: f64| bits / time / 1e9;
             println!(
-                "frames of {size:>4} bytes, bit error rate {rate:<7}: {:.2} Gbit/s; sender {:.2}, receiver {:.2} ({received} received)",
+                "frames of {size:>4} bytes, bit error rate {rate:<7}: {:.2} Gbit/s; sender {:.2}, receiver {:.2} ({received} of {} received)",
                 speed(times[0] + times[1]),
                 speed(times[0]),
-                speed(times[1])
+                speed(times[1]),
+                frames * BATCHES
             );
         }
     }

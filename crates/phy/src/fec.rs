@@ -165,6 +165,8 @@ pub struct Receiver {
     steadfast: bool,
     lost_in_a_row: u32,
     before: u64,
+    /// Of the last codeword.
+    message: Bits,
     /// What it has seen.
     pub counters: Counters,
 }
@@ -181,6 +183,7 @@ impl Receiver {
             steadfast,
             lost_in_a_row: 0,
             before: 0,
+            message: Bits::new(),
             counters: Counters::default(),
         }
     }
@@ -241,19 +244,20 @@ impl Receiver {
                 false
             }
         };
-        let mut message = Bits::new();
+        self.message.skip(MESSAGE_BITS);
+        let message = &mut self.message;
         for symbols in codeword[..MESSAGE].chunks(SYMBOLS_AT_ONCE) {
             let word = symbols.iter().rev().fold(0, |sum, &symbol| sum << SYMBOL_BITS | u64::from(symbol));
             message.push(word, (SYMBOL_BITS * symbols.len()) as u32);
         }
         let mut row = Row { blocks: [Block { sync: DATA, payload: 0 }; PCS_LANES], markers };
         if markers {
-            row.blocks = unmap_markers(&message);
+            row.blocks = unmap_markers(message);
             out(&row);
             row.markers = false;
         }
         for index in usize::from(markers) * TRANSCODED_ROW..TRANSCODED {
-            let mut blocks = transcode::decode(&message, transcode::BITS * index, &mut self.before);
+            let mut blocks = transcode::decode(message, transcode::BITS * index, &mut self.before);
             if !good {
                 // So often that no frame has room between (clause 91.5.3.3).
                 if index % 2 == 0 {

@@ -11,6 +11,7 @@
 //! * [`fec`] — markers and codewords on four lanes; finds them again.
 //! * [`channel`] — bit errors.
 //! * [`link`] — all of them: [`link::Sender`], [`link::Receiver`].
+//! * [`stages`] — latency and overhead of each; [`loss`] — what is lost at a bit error rate; [`study`] — sent and counted.
 //!
 //! ```
 //! use narrows_phy::link::{Receiver, Sender};
@@ -49,10 +50,13 @@ pub mod column;
 mod crc;
 pub mod fec;
 pub mod link;
+pub mod loss;
 pub mod mac;
 pub mod marker;
 pub mod pcs;
 pub mod reed_solomon;
+pub mod stages;
+pub mod study;
 pub mod transcode;
 
 pub use bits::Bits;

@@ -103,42 +103,95 @@ fn get(remainder: &Remainder, place: usize) -> u16 {
     (value & 0x3ff) as u16
 }
 
-/// `ROWS[n][a]` = a x^(14 + n) mod g: two symbols are taken at once, and neither look-up waits for the other.
-static ROWS: [[Remainder; ORDER + 1]; 2] = {
-    let mut rows = [[[0; 3]; ORDER + 1]; 2];
-    // x^15 mod g = x (x^14 mod g) mod g.
-    let mut next = [0u16; PARITY];
-    let mut place = 0;
-    while place < PARITY {
-        let shifted = if place + 1 < PARITY { GENERATOR[place + 2] } else { 0 };
-        next[place] = shifted ^ product(&TABLES, GENERATOR[1], GENERATOR[place + 1]);
-        place += 1;
-    }
-    let mut symbol = 0;
-    while symbol <= ORDER {
-        let mut place = 0;
+/// x^exponent mod g, coefficients from x^13 down.
+const fn residue(exponent: usize) -> [u16; PARITY] {
+    let mut value = [0u16; PARITY];
+    value[PARITY - 1] = 1;
+    let mut step = 0;
+    while step < exponent {
+        let (top, mut place) = (value[0], 0);
         while place < PARITY {
-            rows[0][symbol] = set(rows[0][symbol], place, product(&TABLES, symbol as u16, GENERATOR[place + 1]));
-            rows[1][symbol] = set(rows[1][symbol], place, product(&TABLES, symbol as u16, next[place]));
+            let below = if place + 1 < PARITY { value[place + 1] } else { 0 };
+            value[place] = below ^ product(&TABLES, top, GENERATOR[place + 1]);
             place += 1;
         }
+        step += 1;
+    }
+    value
+}
+
+const fn scaled(residue: &[u16; PARITY], factor: u16) -> Remainder {
+    let (mut result, mut place) = ([0; 3], 0);
+    while place < PARITY {
+        result = set(result, place, product(&TABLES, factor, residue[place]));
+        place += 1;
+    }
+    result
+}
+
+/// `ROWS[a]` = a x^14 mod g.
+static ROWS: [Remainder; ORDER + 1] = {
+    let (residue, mut rows, mut symbol) = (residue(PARITY), [[0; 3]; ORDER + 1], 0);
+    while symbol <= ORDER {
+        rows[symbol] = scaled(&residue, symbol as u16);
         symbol += 1;
     }
     rows
 };
 
+/// A message is divided in parts, so that no look-up waits for the one before: 3 of 172 symbols, the first of which
+/// begins with two zeros that are not sent. More would need more registers than there are.
+const PARTS: usize = 3;
+const PART: usize = MESSAGE.div_ceil(PARTS);
+
+/// `BEHIND[i][h][a]`: what x^172 makes of the coefficient of x^(13 - i): of its lower or upper five bits.
+static BEHIND: [[[Remainder; 32]; 2]; PARITY] = {
+    let (mut rows, mut place) = ([[[[0; 3]; 32]; 2]; PARITY], 0);
+    while place < PARITY {
+        let (residue, mut bits) = (residue(PART + PARITY - 1 - place), 0);
+        while bits < 32 {
+            rows[place][0][bits] = scaled(&residue, bits as u16);
+            rows[place][1][bits] = scaled(&residue, (bits as u16) << 5);
+            bits += 1;
+        }
+        place += 1;
+    }
+    rows
+};
+
+fn sum(a: Remainder, b: &Remainder) -> Remainder {
+    [a[0] ^ b[0], a[1] ^ b[1], a[2] ^ b[2]]
+}
+
+/// One more symbol behind those that this is the remainder of.
+#[inline(always)]
+fn step([low, middle, high]: Remainder, symbol: u16) -> Remainder {
+    let row = &ROWS[(high >> 54) as usize ^ usize::from(symbol & 0x3ff)];
+    sum([low << 10, middle << 10 | low >> 54, high << 10 | middle >> 54], row)
+}
+
 /// m(x) x^14 mod g.
 fn remainder(message: &[u16; MESSAGE]) -> Remainder {
-    let [mut low, mut middle, mut high] = [0u64; 3];
-    for pair in message.chunks_exact(2) {
-        let first = (high >> 54) as usize ^ usize::from(pair[0] & 0x3ff);
-        let second = (high >> 44 & 0x3ff) as usize ^ usize::from(pair[1] & 0x3ff);
-        let (a, b) = (&ROWS[1][first], &ROWS[0][second]);
-        high = (high << 20 | middle >> 44) ^ a[2] ^ b[2];
-        middle = (middle << 20 | low >> 44) ^ a[1] ^ b[1];
-        low = (low << 20) ^ a[0] ^ b[0];
+    let absent = PARTS * PART - MESSAGE;
+    let (first, rest) = message.split_at(PART - absent);
+    let (second, third) = rest.split_at(PART);
+    let mut parts = [[0; 3]; PARTS];
+    for index in 0..PART {
+        let before = if index < absent { 0 } else { first[index - absent] };
+        parts[0] = step(parts[0], before);
+        parts[1] = step(parts[1], second[index]);
+        parts[2] = step(parts[2], third[index]);
     }
-    [low, middle, high]
+    parts
+        .into_iter()
+        .reduce(|before, part| {
+            (0..PARITY).fold(part, |result, place| {
+                let coefficient = get(&before, place);
+                let [lower, upper] = &BEHIND[place];
+                sum(sum(result, &lower[usize::from(coefficient & 0x1f)]), &upper[usize::from(coefficient >> 5)])
+            })
+        })
+        .expect("there are parts")
 }
 
 /// The parity of a message, in the order of transmission.
