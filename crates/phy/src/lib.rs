@@ -11,7 +11,8 @@
 //! * [`fec`] — markers and codewords on four lanes; finds them again.
 //! * [`channel`] — bit errors.
 //! * [`link`] — all of them: [`link::Sender`], [`link::Receiver`].
-//! * [`stages`] — latency and overhead of each; [`loss`] — what is lost at a bit error rate; [`study`] — sent and counted.
+//! * [`stages`] — latency and overhead of each.
+//! * [`loss`] — what is lost at a bit error rate; [`study`] — the same, sent and counted.
 //!
 //! ```
 //! use narrows_phy::link::{Receiver, Sender};

@@ -71,8 +71,8 @@ const HEADER: [u8; 14] = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5];
 
 impl Trial {
     /// Sends the frames, with up to seven columns more than the shortest gap between them, so that they begin anywhere
-    /// in a codeword. The receiver keeps its lanes whatever is lost. `random` gives 64 uniform bits; `goes_on` hears how
-    /// many frames were sent, and may end it.
+    /// in a codeword. The receiver keeps its lanes whatever is lost. `random` gives 64 uniform bits; `goes_on` hears
+    /// how many frames were sent, and may end it.
     ///
     /// # Errors
     /// A value that cannot be.
