@@ -14,6 +14,12 @@ pub const MAC_RATE: f64 = 100e9;
 pub const LANE_RATE: f64 = 25.78125e9;
 /// On all lanes.
 pub const LINE_RATE: f64 = FEC_LANES as f64 * LANE_RATE;
+/// What the codings make of the rate of the MAC: [`LINE_RATE`].
+pub fn coded_rate() -> f64 {
+    let transcoded = transcode::BITS as f64 / (64 * transcode::BLOCKS) as f64;
+    MAC_RATE * transcoded * CODEWORD as f64 / MESSAGE as f64
+}
+
 /// Bits of a clock of the Reed-Solomon circuits (see [`stages`]).
 const CIRCUIT_BITS: usize = 160;
 /// Its clocks from the last symbols of a codeword to the first corrected ones: 49 from input to output, of which 33
@@ -118,7 +124,7 @@ mod tests {
         // 100 Gb/s x 257/256 x 528/514 = 103.125 Gb/s = 4 x 25.78125 Gb/s.
         let coding = by_name("64b/66b, scrambler") * by_name("256b/257b") * by_name("RS(528,514) encoder");
         assert!((MAC_RATE * coding - LINE_RATE).abs() < 1.0, "{}", MAC_RATE * coding);
-        assert_eq!(LINE_RATE, 103.125e9);
+        assert_eq!((LINE_RATE, coded_rate()), (103.125e9, 103.125e9));
     }
 
     #[test]

@@ -4,7 +4,9 @@ use crate::{Observer, StudyError};
 use narrows_engine::stream;
 use narrows_output::{Meter, exit};
 use narrows_phy::loss;
+use narrows_phy::mac::{self, FCS, Received};
 use narrows_phy::pcs::Distance;
+use narrows_phy::reed_solomon::{CODEWORD, MESSAGE, correct, parity};
 use narrows_phy::stages::{self, LANE_RATE, LINE_RATE, MAC_RATE, Stage};
 use narrows_phy::study::{Outcome, Trial};
 use narrows_results::{Column, Table};
@@ -223,4 +225,49 @@ fn side(stage: &Stage) -> &'static str {
 
 fn parts(stage: &Stage) -> String {
     stage.parts.iter().map(|part| format!("{} {:.2}", part.what, part.ns)).collect::<Vec<_>>().join(", ")
+}
+
+/// What figures compare.
+pub(crate) fn measures(outcome: &PhyOutcome) -> [(&'static str, f64); 8] {
+    let [codeword, frame] = outcome.losses();
+    [
+        ("codeword_loss", codeword.0),
+        ("codeword_loss_formula", codeword.1),
+        ("frame_loss", frame.0),
+        ("frame_loss_formula", frame.1),
+        ("latency_ns", outcome.latency_ns()),
+        ("line_gbps", stages::coded_rate() / 1e9),
+        ("correctable", correctable(outcome.spec.seed) as f64),
+        ("frame_bytes_min", shortest_frame() as f64),
+    ]
+}
+
+/// Wrong symbols of a codeword that are corrected, by trying.
+fn correctable(seed: u64) -> usize {
+    let mut random = stream(seed, "correctable", 0);
+    let message: [u16; MESSAGE] = std::array::from_fn(|_| random.below(1024) as u16);
+    let mut sent = [0; CODEWORD];
+    sent[..MESSAGE].copy_from_slice(&message);
+    sent[MESSAGE..].copy_from_slice(&parity(&message));
+    let mut places: Vec<usize> = (0..CODEWORD).collect();
+    let corrects = |wrong: usize| {
+        random.shuffle(&mut places);
+        let mut received = sent;
+        places[..wrong].iter().for_each(|&place| received[place] ^= 1 + random.below(1023) as u16);
+        correct(&mut received).is_ok() && received == sent
+    };
+    (1..CODEWORD).map(corrects).take_while(|&corrected| corrected).count()
+}
+
+/// Bytes of the frame that comes of a single one.
+fn shortest_frame() -> usize {
+    let (mut receiver, mut bytes) = (mac::Receiver::default(), 0);
+    mac::Sender::default().send(&[1], |column| {
+        receiver.receive(column, |received| {
+            if let Received::Frame(data) = received {
+                bytes = data.len() + FCS;
+            }
+        });
+    });
+    bytes
 }
