@@ -11,8 +11,8 @@
 
 use crate::futex;
 use crate::layout::state;
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release, SeqCst};
+use std::sync::atomic::{AtomicU32, fence};
 use std::time::Duration;
 
 /// A word of shared memory that can be slept on.
@@ -29,6 +29,9 @@ pub trait Word {
     fn wait(&self, expected: u32, timeout: Option<Duration>) -> bool;
     /// Wakes who sleeps.
     fn wake(&self);
+    /// What the calling thread has stored before is seen by whoever stores after a fence of its own, or the other way
+    /// round.
+    fn fence();
 }
 
 impl Word for AtomicU32 {
@@ -49,6 +52,9 @@ impl Word for AtomicU32 {
     }
     fn wake(&self) {
         futex::wake(self);
+    }
+    fn fence() {
+        fence(SeqCst);
     }
 }
 
@@ -87,6 +93,41 @@ pub fn ask<W: Word>(state: &W, bell: &W) {
     ring(bell);
 }
 
+/// The simulator takes the region of a rank that runs, whose state is TAKEN then; false: one of its threads uses it, or
+/// the rank gives it back itself.
+pub fn take<W: Word>(state: &W, busy: &W, running: &W, bell: &W) -> bool {
+    if !state.swap_if(state::RUNNING, state::TAKEN) {
+        return false;
+    }
+    // Either this sees whoever comes to `enter`, or that one sees TAKEN.
+    W::fence();
+    if busy.get() != 0 {
+        hand(state);
+        return false;
+    }
+    if running.add(u32::MAX) == 1 {
+        ring(bell);
+    }
+    true
+}
+
+/// A thread of a rank is going to use the region, until [`leave`]; one at a time. False: the simulator has taken it,
+/// and the thread must wait for its turn.
+pub fn enter<W: Word>(state: &W, busy: &W) -> bool {
+    busy.put(1);
+    W::fence();
+    if state.get() != state::TAKEN {
+        return true;
+    }
+    busy.put(0);
+    false
+}
+
+/// It uses the region no longer.
+pub fn leave(busy: &impl Word) {
+    busy.put(0);
+}
+
 /// Why a rank that waits for its region should stop waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
@@ -98,7 +139,7 @@ pub enum Turn {
     Late,
 }
 
-/// A rank that is `while_state` (PARKED or WANTS_IN) waits for its region.
+/// A rank that is `while_state` (PARKED, WANTS_IN or TAKEN) waits for its region.
 pub fn await_turn(state: &impl Word, while_state: u32, timeout: Option<Duration>) -> Turn {
     loop {
         match state.get() {
@@ -118,7 +159,7 @@ pub fn announce(running: &impl Word, regions: u32) {
     running.add(regions);
 }
 
-/// It hands one over. The rank is PARKED, or WANTS_IN, and its region has been looked through.
+/// It hands one over. The rank is PARKED, WANTS_IN or TAKEN, and its region has been looked through.
 pub fn hand(state: &impl Word) {
     state.put(state::RUNNING);
     state.wake();

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 /// First word of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"narrows\0");
 /// Raised with every change of this file or of [`crate::record`].
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 /// Simulated time starts here, ps: one second. What ranks do during MPI_Init lies before it.
 pub const EPOCH_PS: u64 = 1_000_000_000_000;
@@ -37,6 +37,9 @@ pub mod state {
     pub const WANTS_IN: u32 = 4;
     /// The run is over: the rank must end itself.
     pub const KILLED: u32 = 5;
+    /// All threads of the rank that run only wait for its memory to change, and are stopped: the simulator has taken
+    /// the region.
+    pub const TAKEN: u32 = 6;
 }
 
 /// Values of [`RankHeader::reason`]: why a rank parked.
@@ -175,17 +178,23 @@ pub struct Watched {
     pub ready: AtomicU64,
 }
 
-/// Threads of a rank beside the first one that the simulator can have followed and that have not looked since.
+/// Threads of a rank that the simulator can have followed and that have not looked since.
 pub const FOLLOWED: usize = 16;
 
-/// A thread that the simulator has followed for a while, instruction by instruction.
+/// A thread that the simulator has followed for a while, instruction by instruction, or has stopped.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Followed {
     /// Its number in the kernel; 0: this place is free.
     pub thread: AtomicU32,
-    /// CPU time that this has taken, which is no computing, ns.
+    /// 1 while it is stopped, because all that it does is to wait for memory to change.
+    pub stopped: AtomicU32,
+    /// CPU time that following it has taken, which is no computing, ns.
     pub ns: AtomicU64,
+    /// Its CPU time when it was last seen to do something else than wait, ns.
+    pub worked_ns: AtomicU64,
+    /// When it was let go, ps; 0: it was not stopped.
+    pub until: AtomicU64,
 }
 
 /// The last write of a rank to a socket or pipe.
@@ -245,6 +254,14 @@ pub struct RankHeader {
     pub shares: AtomicU32,
     /// 1 when the simulator has given the region back to a rank that it had taken it from, see [`reason::SPIN`].
     pub resumed: AtomicU32,
+    /// Not 0 while a thread of the rank uses the region, see [`crate::handover::enter`].
+    pub busy: AtomicU32,
+    /// Threads of `followed` that are stopped.
+    pub stopped: AtomicU32,
+    /// Threads of `followed` that were let go and have not looked since.
+    pub let_go: AtomicU32,
+    /// When a thread of a rank whose region was taken wants it back, ps; 0: none does.
+    pub wants_at: AtomicU64,
     /// Why the rank could not push a payload (an errno value), 0: it could.
     pub push_error: AtomicU32,
     /// Whose memory it could not write then.
@@ -302,7 +319,7 @@ pub struct RankHeader {
     pub files: [Watched; WATCHED],
     /// Writes.
     pub written: [Written; WRITTEN],
-    /// What following threads has taken.
+    /// Threads that were followed or stopped.
     pub followed: [Followed; FOLLOWED],
 }
 

@@ -2,10 +2,10 @@
 //! wake-up is lost, and whatever one side wrote the other one finds.
 
 use loom::cell::UnsafeCell;
-use loom::sync::atomic::{AtomicU32, Ordering};
+use loom::sync::atomic::{AtomicU32, Ordering, fence};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
-use narrows_channel::handover::{Turn, Word, announce, ask, await_given, await_ring, await_turn, give, hand};
+use narrows_channel::handover::{Turn, Word, announce, ask, await_given, await_ring, await_turn, enter, give, hand, leave, take};
 use narrows_channel::layout::state;
 use std::time::Duration;
 
@@ -45,6 +45,9 @@ impl Word for Futex {
     fn wake(&self) {
         let _guard = self.lock.lock().expect("nobody panics with it");
         self.sleepers.notify_all();
+    }
+    fn fence() {
+        fence(Ordering::SeqCst);
     }
 }
 
@@ -188,5 +191,41 @@ fn the_end_of_the_run_reaches_a_rank_that_sleeps() {
         shared.ranks[0].0.put(state::KILLED);
         shared.ranks[0].0.wake();
         assert_eq!(thread.join().expect("the rank's thread ends"), Turn::Over);
+    });
+}
+
+/// The simulator takes the region of a rank that runs while a thread of it, which was asleep, comes to use it: only one
+/// of them has it, and the thread gets it in the end.
+#[test]
+fn a_region_is_taken_only_while_nobody_uses_it() {
+    model(3, || {
+        let shared = Shared::new(1, state::RUNNING);
+        announce(&shared.running, 1);
+        let busy = Arc::new(Futex::new(0));
+        let thread = {
+            let (shared, busy) = (shared.clone(), busy.clone());
+            thread::spawn(move || {
+                let (state, value) = &shared.ranks[0];
+                while !enter(state, &*busy) {
+                    assert_eq!(await_turn(state, state::TAKEN, None), Turn::Mine);
+                }
+                // SAFETY: that nobody else has the pointer is what loom checks here.
+                value.with_mut(|value| unsafe { *value += 1 });
+                leave(&*busy);
+            })
+        };
+        let (state, value) = &shared.ranks[0];
+        if take(state, &*busy, &shared.running, &shared.bell) {
+            assert!(await_given(&shared.running, &shared.bell, None));
+            // SAFETY: as above.
+            value.with_mut(|value| unsafe { *value += 2 });
+            announce(&shared.running, 1);
+            hand(state);
+        }
+        thread.join().expect("the rank's thread ends");
+        assert_eq!((state.get(), shared.running.get()), (state::RUNNING, 1));
+        // SAFETY: as above.
+        let sum = value.with(|value| unsafe { *value });
+        assert!(sum == 1 || sum == 3, "{sum}");
     });
 }

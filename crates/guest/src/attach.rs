@@ -63,6 +63,7 @@ pub struct Session(MutexGuard<'static, Rank>);
 
 impl Session {
     fn new(mut rank: MutexGuard<'static, Rank>) -> Session {
+        rank.take_region();
         rank.take_clock();
         rank.look_for_resumption();
         Session(rank)
@@ -72,6 +73,7 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.0.leave_clock();
+        self.0.leave_region();
     }
 }
 

@@ -20,7 +20,7 @@ mod polling;
 pub use files::File;
 pub use polling::{Waited, idle_poll};
 
-use crate::{callers, threads, turns};
+use crate::{callers, shared, threads, turns};
 use narrows_channel::handover::{self, Turn};
 use narrows_channel::layout::{EPOCH_PS, reason, state};
 use narrows_channel::map::Region;
@@ -238,11 +238,29 @@ impl Rank {
         self.header().endpoint.store(1, Relaxed);
     }
 
+    /// The calling thread is going to use the region. The simulator may have taken it while other threads waited for
+    /// memory: it comes back when simulated time has come to the thread's clock.
+    pub(crate) fn take_region(&mut self) {
+        let header = self.region.header();
+        while !handover::enter(&header.state, &header.busy) {
+            let clock = threads::current().map_or_else(|| header.clock.load(Relaxed), threads::Thread::clock);
+            header.wants_at.store(clock, Release);
+            shared::wants_back();
+            self.await_turn(state::TAKEN);
+        }
+    }
+
+    /// It uses the region no longer.
+    pub(crate) fn leave_region(&self) {
+        handover::leave(&self.header().busy);
+    }
+
     /// The calling thread has taken the rank: the rank's clock is the thread's.
     pub(crate) fn take_clock(&mut self) {
         if !self.outside
             && let Some(thread) = threads::current()
         {
+            thread.look_for_release();
             self.clock = thread.clock();
         }
     }
@@ -475,6 +493,11 @@ impl Rank {
 
     /// Sleeps until the simulator hands the region back. Dies when the run is over.
     fn sleep(&mut self, while_state: u32) {
+        self.await_turn(while_state);
+        self.collect();
+    }
+
+    fn await_turn(&self, while_state: u32) {
         let header = self.header();
         loop {
             match handover::await_turn(&header.state, while_state, Some(LIFE_CHECK)) {
@@ -484,7 +507,6 @@ impl Rank {
                 Turn::Late | Turn::Over => exit_now(EXIT_SIMULATOR_GONE),
             }
         }
-        self.collect();
     }
 
     /// The simulator may have had the region meanwhile, because the program waited for its memory to change: what it

@@ -61,6 +61,14 @@ pub(crate) fn interrupt() {
     }
 }
 
+/// A thread wants the region back that the simulator has taken.
+pub(crate) fn wants_back() {
+    if let Some(shared) = opened() {
+        shared.file.interrupts.fetch_add(1, Ordering::Release);
+        shared.ring();
+    }
+}
+
 /// A thread wants the rank from now on, or no longer does: who waits with it is woken to give it up.
 pub(crate) fn ask_to_give_way(yes: bool) {
     if let Some(shared) = opened() {

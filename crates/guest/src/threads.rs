@@ -12,7 +12,7 @@ mod phase;
 use crate::callers::Vain;
 use crate::{attach, shared};
 use narrows_channel::futex;
-use narrows_channel::layout::EPOCH_PS;
+use narrows_channel::layout::{EPOCH_PS, Followed};
 use phase::Phase;
 use std::cell::Cell;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -291,6 +291,10 @@ impl Thread {
             return followed.ns.load(Relaxed);
         }
         let ns = followed.ns.swap(0, Relaxed);
+        if followed.until.load(Relaxed) != 0 {
+            // See `look_for_release`.
+            return ns;
+        }
         followed.thread.store(0, Release);
         ns
     }
@@ -316,14 +320,50 @@ impl Thread {
         }
     }
 
+    /// The simulator may have stopped it while it waited for memory, and have let it go. It has computed as long as it
+    /// was seen to, and waited until then.
+    pub fn look_for_release(&self) {
+        let Some((_, header)) = attach::shared() else { return };
+        if header.let_go.load(Acquire) == 0 || !many() {
+            return;
+        }
+        let id = self.id.load(Relaxed) as u32;
+        let own = |place: &&Followed| place.thread.load(Acquire) == id && place.stopped.load(Acquire) == 0;
+        let Some(place) = header.followed.iter().find(own) else { return };
+        let until = place.until.swap(0, Relaxed);
+        if until == 0 {
+            return;
+        }
+        let followed = place.ns.swap(0, Relaxed);
+        let worked = place.worked_ns.load(Relaxed).saturating_sub(self.mark.load(Relaxed)).saturating_sub(followed);
+        place.thread.store(0, Release);
+        header.let_go.fetch_sub(1, AcqRel);
+        let worked = if self.in_call.load(Relaxed) { 0 } else { to_ps(worked, compute_ppm()) };
+        WORK_PS.fetch_add(worked, Relaxed);
+        self.clock.store((self.clock() + worked).max(until), Relaxed);
+        self.mark();
+    }
+
+    /// The simulator has stopped it, because all that it does is to wait for memory to change.
+    fn is_stopped(&self) -> bool {
+        let Some((_, header)) = attach::shared() else { return false };
+        let id = self.id.load(Relaxed) as u32;
+        header.stopped.load(Acquire) != 0
+            && header.followed.iter().any(|place| place.stopped.load(Acquire) != 0 && place.thread.load(Relaxed) == id)
+    }
+
     /// It has computed since the last mark, and its clock moves by that.
     fn account(&self) {
+        self.look_for_release();
         let work = if self.in_call.load(Relaxed) { 0 } else { self.work_ps() };
         self.clock.store(self.clock() + work, Relaxed);
     }
 
     /// The earliest that its clock can be now, ps; `None`: it does not run, whatever is known of it.
     fn least_clock(&self, ppm: u64) -> Option<u64> {
+        if self.is_stopped() {
+            return None;
+        }
         let id = self.id.load(Relaxed);
         // The mark first: it moves before the clock does.
         let (mark, turn) = (self.mark.load(Relaxed), self.turns.load(Relaxed));

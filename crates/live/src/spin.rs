@@ -72,6 +72,16 @@ impl Spinning {
         })
     }
 
+    /// And these threads of the same process.
+    pub fn join(&mut self, other: Spinning) {
+        self.threads.extend(other.threads);
+    }
+
+    /// Numbers of its threads.
+    pub fn threads(&self) -> impl Iterator<Item = i32> {
+        self.threads.iter().map(|thread| thread.id)
+    }
+
     /// Addresses of the instructions that it repeats.
     pub fn loops(&self) -> impl Iterator<Item = u64> {
         self.threads.iter().flat_map(|thread| thread.repeated.iter().copied())
@@ -102,7 +112,8 @@ pub fn cpu_ns(pid: u32) -> Option<u64> {
     thread_cpu_ns(pid, pid as i32)
 }
 
-fn thread_cpu_ns(pid: u32, id: i32) -> Option<u64> {
+/// CPU time of thread `id` of `pid`, ns; `None` where the system does not say.
+pub fn thread_cpu_ns(pid: u32, id: i32) -> Option<u64> {
     std::fs::read_to_string(format!("/proc/{pid}/task/{id}/schedstat")).ok()?.split(' ').next()?.parse().ok()
 }
 

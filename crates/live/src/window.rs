@@ -372,7 +372,7 @@ impl Run<'_> {
 
     /// Hands the region to `rank`, which counts as running already.
     fn wake(&mut self, rank: u32) {
-        let stopped = self.let_go(rank);
+        let stopped = self.let_go_if_found(rank);
         self.prepare(rank);
         handover::hand(&self.header(rank).state);
         drop(stopped);
@@ -462,7 +462,9 @@ impl Run<'_> {
             if state.deadline != u64::MAX && !state.sleeps_through() {
                 self.deadlines.insert((state.deadline, rank));
             }
-            if full {
+            // Another of its threads may have written what those that are stopped wait for.
+            let spins = self.ranks[rank as usize].reason == reason::SPIN;
+            if full || (!spins && self.has_found(rank, clock)) {
                 self.leftover.push(rank);
             }
             self.parks_at_files(rank);
@@ -749,6 +751,7 @@ impl Run<'_> {
         };
         let ranks: Vec<u32> = (0..self.ranks.len() as u32).filter(interrupted).collect();
         self.leftover.extend(ranks);
+        self.look_who_comes_back();
         true
     }
 

@@ -3,11 +3,11 @@
 
 use super::{LIFE_CHECK, Run};
 use crate::spin::{self, Spinning};
-use narrows_channel::layout::{reason, state};
+use narrows_channel::layout::{Followed, reason, state};
 use narrows_channel::{RankHeader, handover};
 use narrows_units::SimTime;
-use std::collections::BTreeSet;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
 /// How long a rank runs before it is looked at that has spun before: whether it is in the same loop again. Our own
@@ -24,24 +24,27 @@ const MOST: (Duration, u32) = (Duration::from_millis(1), 32);
 /// What is known of a rank that may spin.
 #[derive(Debug, Default)]
 pub(super) struct Spin {
-    /// It is stopped in its loop, or about to be let go.
+    /// Threads of it are stopped in their loops. If all others are asleep the simulator has its region, see
+    /// [`reason::SPIN`]; else one of the others has it, and they only count as waiting.
     stopped: Option<Spinning>,
+    /// When they found what they wait for.
+    found: Option<SimTime>,
     /// Where it has spun before.
     loops: BTreeSet<u64>,
     /// The next look is when it has run so long in this window.
     next_look: Duration,
-    /// CPU time at the last look that was in vain, ns.
-    working_until: u64,
+    /// CPU time of each thread at the last look that was in vain, ns.
+    working_until: BTreeMap<i32, u64>,
 }
 
 impl Spin {
     /// The rank is going to run.
     pub fn begin(&mut self) {
         self.next_look = if self.is_known() { SOON } else { LIFE_CHECK };
-        self.working_until = 0;
+        self.working_until.clear();
     }
 
-    /// It is stopped.
+    /// Threads of it are stopped.
     pub fn is_stopped(&self) -> bool {
         self.stopped.is_some()
     }
@@ -55,6 +58,19 @@ impl Spin {
     pub fn release(&mut self) {
         self.stopped = None;
     }
+
+    /// A look was in vain after the rank has run for `elapsed`: its threads do something else than wait.
+    fn in_vain(&mut self, pid: u32, elapsed: Duration, quick: bool) {
+        self.next_look = if quick { (2 * elapsed).min(LIFE_CHECK) } else { 2 * elapsed };
+        let works = |id| Some((id, spin::thread_cpu_ns(pid, id)?));
+        self.working_until.extend(spin::running_threads(pid).into_iter().filter_map(works));
+    }
+}
+
+/// The place of a thread in the list of those that were followed, or a free one.
+fn place(header: &RankHeader, id: i32) -> Option<&Followed> {
+    let place = |wanted: u32| header.followed.iter().find(|followed| followed.thread.load(Relaxed) == wanted);
+    place(id as u32).or_else(|| place(0))
 }
 
 /// A thread has been followed, which was no computing. The first one's mark is known; the others take it off themselves
@@ -62,18 +78,42 @@ impl Spin {
 fn note_followed(header: &RankHeader, pid: u32, id: i32, ns: u64) {
     if id == pid as i32 {
         header.cpu_mark_ns.fetch_add(ns, Relaxed);
-        return;
-    }
-    let place = |wanted: u32| header.followed.iter().find(|followed| followed.thread.load(Relaxed) == wanted);
-    if let Some(followed) = place(id as u32).or_else(|| place(0)) {
+    } else if let Some(followed) = place(header, id) {
         followed.ns.fetch_add(ns, Relaxed);
         followed.thread.store(id as u32, Release);
     }
 }
 
+/// Tells the rank which of its threads are stopped: others that run do not wait for these. False: they are too many.
+fn note_stopped(header: &RankHeader, spinning: &Spinning, working_until: &BTreeMap<i32, u64>) -> bool {
+    let all = spinning.threads().all(|id| {
+        let Some(followed) = place(header, id) else { return false };
+        followed.worked_ns.store(working_until.get(&id).copied().unwrap_or(0), Relaxed);
+        followed.thread.store(id as u32, Relaxed);
+        followed.stopped.store(1, Release);
+        true
+    });
+    header.stopped.store(spinning.threads().count() as u32, Release);
+    if !all {
+        note_let_go(header, 1);
+    }
+    all
+}
+
+/// Those that are stopped are going to be let go, at `until` ps.
+fn note_let_go(header: &RankHeader, until: u64) {
+    for followed in header.followed.iter().filter(|followed| followed.stopped.load(Relaxed) != 0) {
+        followed.until.store(until.max(1), Relaxed);
+        followed.stopped.store(0, Release);
+        header.let_go.fetch_add(1, AcqRel);
+    }
+    header.stopped.store(0, Release);
+}
+
 impl Run<'_> {
-    /// Looks whether ranks that have run for `elapsed` only wait for their memory to change. They are stopped then, and
-    /// count as parked. `spent`: the time that looks in vain have taken in this window.
+    /// Looks whether threads of ranks that have run for `elapsed` only wait for their memory to change. They are
+    /// stopped then; a rank of which no other thread does anything counts as parked. `spent`: the time that looks in
+    /// vain have taken in this window.
     pub(super) fn look_for_spinning(&mut self, elapsed: Duration, spent: &mut Duration) {
         for at in 0..self.running.len() {
             if *spent > MOST.0.max(elapsed / MOST.1) {
@@ -87,43 +127,72 @@ impl Run<'_> {
                 continue;
             }
             let quick = elapsed < LIFE_CHECK;
+            if known.spin.stopped.as_mut().is_some_and(|stopped| !stopped.still()) {
+                // Another thread of the rank has written what they wait for.
+                known.spin.next_look = elapsed + SOON;
+                drop(self.let_go(rank, 0));
+                continue;
+            }
             // A search must cost little beside the work that it interrupts.
             let steps = if quick { spin::STEPS } else { (elapsed.as_millis() as u32 * STEPS_PER_MS).min(spin::STEPS) };
             let begin = Instant::now();
             let found = Spinning::find(pid, quick.then_some(&known.spin.loops), steps, |id, ns| note_followed(header, pid, id, ns));
-            // Only now it cannot park any more.
-            let Some(spinning) = found.filter(|_| header.state.load(Acquire) == state::RUNNING) else {
+            let stopped = match (known.spin.stopped.take(), found) {
+                (Some(mut stopped), Some(found)) => {
+                    stopped.join(found);
+                    Some(stopped)
+                }
+                (stopped @ Some(_), None) if spin::running_threads(pid).is_empty() => stopped,
+                (None, Some(found)) => Some(found),
+                (stopped, None) => {
+                    *spent += begin.elapsed();
+                    known.spin.stopped = stopped;
+                    known.spin.in_vain(pid, elapsed, quick);
+                    continue;
+                }
+            };
+            let Some(stopped) = stopped.filter(|stopped| note_stopped(header, stopped, &known.spin.working_until)) else {
                 *spent += begin.elapsed();
-                known.spin.next_look = if quick { (2 * elapsed).min(LIFE_CHECK) } else { 2 * elapsed };
-                known.spin.working_until = spin::cpu_ns(pid).unwrap_or(0);
+                known.spin.in_vain(pid, elapsed, quick);
                 continue;
             };
+            known.spin.loops.extend(stopped.loops());
+            known.spin.stopped = Some(stopped);
+            self.world.processes().watch(rank);
+            let file = self.mapping.header();
             // It began to wait after the last look that was in vain.
-            let worked = known.spin.working_until.saturating_sub(header.cpu_mark_ns.load(Relaxed));
-            let ps = u128::from(worked) * 1000 * u128::from(self.mapping.header().settings.compute_ppm) / 1_000_000;
+            let first = known.spin.working_until.get(&(pid as i32)).copied().unwrap_or(0);
+            let worked = first.saturating_sub(header.cpu_mark_ns.load(Relaxed));
+            // From here on the region is the simulator's, but nobody looks at it before this window is over.
+            if !handover::take(&header.state, &header.busy, &file.running, &file.bell) {
+                // Another thread has the region: it goes on without these.
+                known.spin.next_look = elapsed + SOON;
+                continue;
+            }
+            let ps = u128::from(worked) * 1000 * u128::from(file.settings.compute_ppm) / 1_000_000;
             header.clock.fetch_add(ps as u64, Relaxed);
             header.deadline.store(u64::MAX, Relaxed);
             header.reason.store(reason::SPIN, Relaxed);
-            known.spin.loops.extend(spinning.loops());
-            known.spin.stopped = Some(spinning);
-            self.world.processes().watch(rank);
             // A rank that spins keeps the simulator from its core, for the 3 ms of a time slice.
             if let Some(cores) = &mut self.cores {
                 cores.let_go();
             }
-            handover::give(&header.state, &self.mapping.header().running, &self.mapping.header().bell, state::PARKED);
         }
     }
 
-    /// Whether `rank` has found at `now` what it was spinning for. It is to be woken then.
+    /// Whether threads of `rank` have found at `now` what they were spinning for. They go on when it has its region, so
+    /// it is to be woken.
     pub(super) fn has_found(&mut self, rank: u32, now: SimTime) -> bool {
         let known = &mut self.ranks[rank as usize];
-        let (Some(spinning), reason::SPIN) = (&mut known.spin.stopped, known.reason) else { return false };
+        let Some(spinning) = &mut known.spin.stopped else { return false };
         if spinning.still() {
             return false;
         }
-        known.reason = reason::POLL;
-        self.header(rank).clock.fetch_max(now.as_ps(), Relaxed);
+        if known.reason == reason::SPIN {
+            known.reason = reason::POLL;
+            self.header(rank).clock.fetch_max(now.as_ps(), Relaxed);
+        }
+        self.ranks[rank as usize].spin.found.get_or_insert(now);
         true
     }
 
@@ -150,12 +219,41 @@ impl Run<'_> {
         }
     }
 
-    /// The process of `rank`, which is going to get its region, if it is stopped: it goes on when that is dropped.
-    pub(super) fn let_go(&mut self, rank: u32) -> Option<Spinning> {
-        let spinning = self.ranks[rank as usize].spin.stopped.take()?;
+    /// `rank` is going to get its region. Its threads that are stopped, if they have something to do: they go on when
+    /// that is dropped.
+    pub(super) fn let_go_if_found(&mut self, rank: u32) -> Option<Spinning> {
+        let header = self.mapping.region(rank).expect("rank numbers come from the mapping").header();
+        if header.state.load(Acquire) == state::TAKEN {
+            header.resumed.store(1, Release);
+            header.wants_at.store(0, Relaxed);
+        }
+        let spin = &mut self.ranks[rank as usize].spin;
+        let found = spin.found.take();
+        let still = found.is_none() && spin.stopped.as_mut().is_none_or(Spinning::still);
+        let until = found.unwrap_or_else(|| self.world.now()).as_ps();
+        if still { None } else { self.let_go(rank, until) }
+    }
+
+    /// The threads of `rank` that are stopped: they go on when that is dropped, at `until` ps.
+    fn let_go(&mut self, rank: u32, until: u64) -> Option<Spinning> {
+        let stopped = self.ranks[rank as usize].spin.stopped.take()?;
         self.world.processes().unwatch(rank);
-        self.header(rank).resumed.store(1, Release);
-        Some(spinning)
+        note_let_go(self.header(rank), until);
+        Some(stopped)
+    }
+
+    /// Ranks whose region was taken get it back in time for those of their threads that want it.
+    pub(super) fn look_who_comes_back(&mut self) {
+        for rank in 0..self.ranks.len() as u32 {
+            let header = self.header(rank);
+            let wants_at = header.wants_at.load(Acquire);
+            if wants_at != 0 && header.state.load(Acquire) == state::TAKEN && !self.ranks[rank as usize].running {
+                let known = &mut self.ranks[rank as usize];
+                self.deadlines.remove(&(known.deadline, rank));
+                known.deadline = wants_at.max(self.world.now().as_ps());
+                self.deadlines.insert((known.deadline, rank));
+            }
+        }
     }
 
     /// A rank spins, and has threads that are asleep.
