@@ -6,6 +6,7 @@ mod failure;
 mod form;
 mod generate;
 mod machine;
+mod phy;
 mod record;
 mod replay;
 mod reproduce;
@@ -47,6 +48,8 @@ enum Command {
     Replay(replay::ReplayArgs),
     /// Send synthetic traffic through a simulated machine
     Traffic(traffic::TrafficArgs),
+    /// Send frames through a physical layer to the bit: losses, latency, overhead
+    Phy(phy::PhyArgs),
     /// Simulate published figures and compare
     Reproduce(reproduce::ReproduceArgs),
     /// Look at machine files
@@ -88,6 +91,7 @@ fn command() -> ExitCode {
         Command::Run(args) => run::run(args),
         Command::Replay(args) => replay::run(args),
         Command::Traffic(args) => traffic::run(args),
+        Command::Phy(args) => phy::run(args),
         Command::Reproduce(args) => reproduce::run(args),
         Command::Machine(command) => machine::run(command),
         Command::Topology(command) => topology::run(command),

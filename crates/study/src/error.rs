@@ -44,6 +44,9 @@ pub enum StudyError {
     /// The ranks find no place.
     #[error("{0}")]
     Placement(String),
+    /// A physical layer and values that cannot be.
+    #[error(transparent)]
+    Phy(#[from] narrows_phy::study::TrialError),
     /// Values that contradict each other.
     #[error("{0}")]
     Contradiction(String),

@@ -6,6 +6,7 @@
 //!   of this one, so it asks more of its caller.
 //! * [`Outcome`] — a summary and the tables of a study; nothing is printed or written unless it is asked for.
 //! * [`Observer`] — who shows how far a study is, hears its warnings, and may end it.
+//! * [`PhySpec`] — frames over a link to the bit, with a [`PhyOutcome`].
 //! * [`figure`] — published figures: their folders, what they ask of the simulator, and how the answers compare.
 //!
 //! ```
@@ -29,11 +30,13 @@ mod error;
 mod fabric_tables;
 pub mod figure;
 pub mod live;
+pub mod phy;
 pub mod replay;
 pub mod traffic;
 
 pub use error::StudyError;
 pub use live::{RunOutcome, RunSpec};
+pub use phy::{PhyOutcome, PhySpec};
 pub use replay::{ReplayOutcome, ReplaySpec};
 pub use traffic::{Messages, TrafficOutcome, TrafficSpec};
 

@@ -1,6 +1,7 @@
 //! What a figure asks of the simulator, and what it measures there.
 
 use super::expression::Measure;
+use crate::phy::{self, Phy, PhySpec};
 use crate::replay::{Source, Target};
 use crate::{MachineSpec, Messages, Observer, ReplayOutcome, ReplaySpec, StudyError, TrafficOutcome, TrafficSpec};
 use narrows_machine::{NetworkKind, Overrides};
@@ -83,6 +84,24 @@ pub struct TraceCase {
     trace: TraceSource,
 }
 
+/// `[phy.NAME]`: frames over a link to the bit, as `narrows phy` has it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PhyCase {
+    phy: String,
+    #[serde(default)]
+    ber: f64,
+    frames: u64,
+    #[serde(default = "full")]
+    frame_bytes: usize,
+    #[serde(default = "one")]
+    seed: u64,
+}
+
+fn full() -> usize {
+    1518
+}
+
 fn one() -> u64 {
     1
 }
@@ -102,6 +121,8 @@ pub enum Case {
     Replay(ReplayCase),
     /// Of a trace.
     Trace(TraceCase),
+    /// Of a physical layer.
+    Phy(PhyCase),
 }
 
 /// A value that cannot be read: which key, and why.
@@ -188,6 +209,13 @@ impl ReplayCase {
     }
 }
 
+impl PhyCase {
+    fn spec(&self) -> Result<PhySpec, String> {
+        let phy = Phy::by_name(&self.phy).map_err(|error| error.to_string())?;
+        Ok(PhySpec { phy, ber: self.ber, frames: self.frames, frame_bytes: self.frame_bytes, seed: self.seed })
+    }
+}
+
 /// Named numbers of a case.
 pub type Named = BTreeMap<String, Measure>;
 
@@ -202,6 +230,7 @@ impl Case {
             Case::Traffic(case) => case.spec(folder).map(drop),
             Case::Replay(case) => case.spec(folder).map(drop),
             Case::Trace(case) => case.trace.source(folder).map(drop),
+            Case::Phy(case) => case.spec().map(drop),
         }
     }
 
@@ -236,6 +265,10 @@ impl Case {
                 }
             }
             Case::Trace(case) => trace(&case.trace.source(folder).map_err(wrong)?),
+            Case::Phy(case) => {
+                let measures = phy::measures(&case.spec().map_err(wrong)?.run(observer)?);
+                Ok(measures.into_iter().map(|(name, value)| (name.to_owned(), Measure::Number(value))).collect())
+            }
         }
     }
 }

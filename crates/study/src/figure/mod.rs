@@ -18,7 +18,7 @@ pub mod page;
 pub use case::Case;
 
 use crate::{Observer, StudyError};
-use case::{ReplayCase, TopologyCase, TraceCase, TrafficCase};
+use case::{PhyCase, ReplayCase, TopologyCase, TraceCase, TrafficCase};
 use expression::{Measure, Measures};
 use narrows_output::Meter;
 use narrows_results::{Column, Table};
@@ -244,6 +244,8 @@ struct Description {
     replay: BTreeMap<String, Spanned<ReplayCase>>,
     #[serde(default)]
     trace: BTreeMap<String, Spanned<TraceCase>>,
+    #[serde(default)]
+    phy: BTreeMap<String, Spanned<PhyCase>>,
     quantity: BTreeMap<String, Spanned<String>>,
 }
 
@@ -360,13 +362,14 @@ impl Figure {
             let line = line_of(&text, error.span().map_or(0, |span| span.start));
             at(line, error.message().lines().collect::<Vec<_>>().join("; "))
         })?;
-        let Description { title, about, takes, topology, traffic, replay, trace, quantity } = description;
+        let Description { title, about, takes, topology, traffic, replay, trace, phy, quantity } = description;
         let mut found: Vec<(String, usize, Case)> = Vec::new();
         let mut add = |name: String, span: std::ops::Range<usize>, case| found.push((name, line_of(&text, span.start), case));
         topology.into_iter().for_each(|(name, case)| add(name, case.span(), Case::Topology(case.into_inner())));
         traffic.into_iter().for_each(|(name, case)| add(name, case.span(), Case::Traffic(case.into_inner())));
         replay.into_iter().for_each(|(name, case)| add(name, case.span(), Case::Replay(case.into_inner())));
         trace.into_iter().for_each(|(name, case)| add(name, case.span(), Case::Trace(case.into_inner())));
+        phy.into_iter().for_each(|(name, case)| add(name, case.span(), Case::Phy(case.into_inner())));
         let mut cases = BTreeMap::new();
         for (name, line, case) in found {
             case.check(&folder).map_err(|why| at(line, format!("case {name}: {why}")))?;

@@ -1,0 +1,143 @@
+//! Bits in the order of the wire.
+
+/// A queue of bits. Of a number that is pushed, bit 0 goes first, as everywhere in clauses 82 and 91.
+#[derive(Clone, Debug, Default)]
+pub struct Bits {
+    words: Vec<u64>,
+    /// The first bit that is still there.
+    begin: usize,
+    end: usize,
+}
+
+/// So many words at least are given back at once.
+const SPARE_WORDS: usize = 1 << 12;
+
+/// The lowest `count` bits.
+fn mask(count: u32) -> u64 {
+    if count >= 64 { u64::MAX } else { (1 << count) - 1 }
+}
+
+impl Bits {
+    /// None yet.
+    pub fn new() -> Bits {
+        Bits::default()
+    }
+
+    /// Number of bits.
+    pub fn len(&self) -> usize {
+        self.end - self.begin
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.begin == self.end
+    }
+
+    /// Appends the lowest `count` bits (at most 64) of `value`.
+    #[inline]
+    pub fn push(&mut self, value: u64, count: u32) {
+        if count == 0 {
+            return;
+        }
+        let (value, offset) = (value & mask(count), (self.end % 64) as u32);
+        match self.words.last_mut() {
+            Some(last) if offset != 0 => {
+                *last |= value << offset;
+                if offset + count > 64 {
+                    self.words.push(value >> (64 - offset));
+                }
+            }
+            _ => self.words.push(value),
+        }
+        self.end += count as usize;
+    }
+
+    /// Appends all bits of `other`.
+    pub fn append(&mut self, other: &Bits) {
+        let mut at = 0;
+        while at < other.len() {
+            let count = (other.len() - at).min(64) as u32;
+            self.push(other.peek(at, count), count);
+            at += count as usize;
+        }
+    }
+
+    /// `count` bits (at most 64) from place `at` on; what is behind the end is 0.
+    #[inline]
+    pub fn peek(&self, at: usize, count: u32) -> u64 {
+        let (word, offset) = ((self.begin + at) / 64, ((self.begin + at) % 64) as u32);
+        let mut value = self.words.get(word).map_or(0, |low| low >> offset);
+        if offset + count > 64 {
+            value |= self.words.get(word + 1).map_or(0, |high| high << (64 - offset));
+        }
+        value & mask(count)
+    }
+
+    /// Turns the bit at place `at` over.
+    ///
+    /// # Panics
+    /// There is no such bit.
+    pub fn flip(&mut self, at: usize) {
+        assert!(at < self.len(), "bit {at} of {}", self.len());
+        self.words[(self.begin + at) / 64] ^= 1 << ((self.begin + at) % 64);
+    }
+
+    /// Takes `count` bits away from the front, or as many as there are.
+    pub fn skip(&mut self, count: usize) {
+        self.begin = self.end.min(self.begin + count);
+        if self.begin == self.end {
+            self.words.clear();
+            (self.begin, self.end) = (0, 0);
+        } else if self.begin / 64 >= SPARE_WORDS.max(self.words.len() / 2) {
+            let spare = self.begin / 64;
+            self.words.drain(..spare);
+            self.begin -= 64 * spare;
+            self.end -= 64 * spare;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_goes_in_comes_out_in_its_order(parts in prop::collection::vec((any::<u64>(), 0u32..65), 0..60), skip in 0usize..2000) {
+            let mut bits = Bits::new();
+            let mut plain = Vec::new();
+            for &(value, count) in &parts {
+                bits.push(value, count);
+                plain.extend((0..count).map(|bit| value >> bit & 1));
+            }
+            bits.skip(skip);
+            plain.drain(..skip.min(plain.len()));
+            prop_assert_eq!(bits.len(), plain.len());
+            let mut again = Bits::new();
+            again.push(5, 3);
+            again.append(&bits);
+            for (at, &bit) in plain.iter().enumerate() {
+                prop_assert_eq!(bits.peek(at, 1), bit);
+                prop_assert_eq!(again.peek(at + 3, 1), bit);
+                let wide = (0..64).filter(|i| plain.get(at + i).copied().unwrap_or(0) == 1).fold(0u64, |sum, i| sum | 1 << i);
+                prop_assert_eq!(bits.peek(at, 64), wide);
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_queue_gives_its_memory_back() {
+        let mut bits = Bits::new();
+        for number in 0..100_000u64 {
+            bits.push(number, 60);
+            if number >= 100 {
+                assert_eq!(bits.peek(0, 60), number - 100);
+                bits.skip(60);
+            }
+        }
+        assert!(bits.words.len() < 3 * SPARE_WORDS);
+        bits.flip(3);
+        assert_eq!(bits.peek(0, 60), 99_900 ^ 8);
+    }
+}
