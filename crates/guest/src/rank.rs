@@ -255,6 +255,8 @@ impl Rank {
             header.wants_at.store(clock, Release);
             shared::wants_back();
             self.await_turn(state::TAKEN);
+            // It may have been given back for another reason before this was said.
+            header.wants_at.store(0, Relaxed);
         }
     }
 

@@ -55,7 +55,7 @@ pub struct Stage {
 impl Stage {
     /// The sum of its parts.
     pub fn latency_ns(&self) -> f64 {
-        self.parts.iter().map(|part| part.ns).sum()
+        self.parts.iter().fold(0.0, |sum, part| sum + part.ns)
     }
 }
 
