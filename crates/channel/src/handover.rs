@@ -23,6 +23,8 @@ pub trait Word {
     fn put(&self, value: u32);
     /// Adds, wrapping; what it held before.
     fn add(&self, value: u32) -> u32;
+    /// Stores `value` behind whatever was stored last.
+    fn replace(&self, value: u32);
     /// Stores `value` if it holds `expected`; whether it did.
     fn swap_if(&self, expected: u32, value: u32) -> bool;
     /// Sleeps while it holds `expected`; may return for no reason. True when the timeout has passed.
@@ -43,6 +45,9 @@ impl Word for AtomicU32 {
     }
     fn add(&self, value: u32) -> u32 {
         self.fetch_add(value, AcqRel)
+    }
+    fn replace(&self, value: u32) {
+        self.swap(value, AcqRel);
     }
     fn swap_if(&self, expected: u32, value: u32) -> bool {
         self.compare_exchange(expected, value, AcqRel, Acquire).is_ok()
@@ -81,7 +86,8 @@ pub fn await_ring(bell: &impl Word, rung: u32, timeout: Option<Duration>) {
 
 /// A rank that runs gives its region back and is `to`: PARKED or OUTSIDE.
 pub fn give<W: Word>(state: &W, running: &W, bell: &W, to: u32) {
-    state.put(to);
+    // The simulator may just be trying to take it.
+    state.replace(to);
     if running.add(u32::MAX) == 1 {
         ring(bell);
     }
@@ -101,8 +107,11 @@ pub fn take<W: Word>(state: &W, busy: &W, running: &W, bell: &W) -> bool {
     }
     // Either this sees whoever comes to `enter`, or that one sees TAKEN.
     W::fence();
-    if busy.get() != 0 {
-        hand(state);
+    if busy.get() != 0 || state.get() != state::TAKEN {
+        // That one may have given the region back meanwhile.
+        if state.swap_if(state::TAKEN, state::RUNNING) {
+            state.wake();
+        }
         return false;
     }
     if running.add(u32::MAX) == 1 {

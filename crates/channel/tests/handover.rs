@@ -32,6 +32,9 @@ impl Word for Futex {
     fn add(&self, value: u32) -> u32 {
         self.word.fetch_add(value, Ordering::AcqRel)
     }
+    fn replace(&self, value: u32) {
+        self.word.swap(value, Ordering::AcqRel);
+    }
     fn swap_if(&self, expected: u32, value: u32) -> bool {
         self.word.compare_exchange(expected, value, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
@@ -194,11 +197,10 @@ fn the_end_of_the_run_reaches_a_rank_that_sleeps() {
     });
 }
 
-/// The simulator takes the region of a rank that runs while a thread of it, which was asleep, comes to use it: only one
-/// of them has it, and the thread gets it in the end.
-#[test]
-fn a_region_is_taken_only_while_nobody_uses_it() {
-    model(3, || {
+/// The simulator takes the region of a rank that runs while a thread of it, which was asleep, comes to use it and gives
+/// it back: only one of them has it, and nobody waits for ever.
+fn taken_and_used(goes_out: bool) {
+    model(5, move || {
         let shared = Shared::new(1, state::RUNNING);
         announce(&shared.running, 1);
         let busy = Arc::new(Futex::new(0));
@@ -210,22 +212,48 @@ fn a_region_is_taken_only_while_nobody_uses_it() {
                     assert_eq!(await_turn(state, state::TAKEN, None), Turn::Mine);
                 }
                 // SAFETY: that nobody else has the pointer is what loom checks here.
-                value.with_mut(|value| unsafe { *value += 1 });
+                let add = |number| value.with_mut(|value| unsafe { *value += number });
+                add(1);
+                if goes_out {
+                    give(state, &shared.running, &shared.bell, state::OUTSIDE);
+                } else {
+                    give(state, &shared.running, &shared.bell, state::PARKED);
+                    assert_eq!(await_turn(state, state::PARKED, None), Turn::Mine);
+                    add(1);
+                }
                 leave(&*busy);
             })
         };
         let (state, value) = &shared.ranks[0];
-        if take(state, &*busy, &shared.running, &shared.bell) {
+        // SAFETY: as above.
+        let add = |number| value.with_mut(|value| unsafe { *value += number });
+        let taken = take(state, &*busy, &shared.running, &shared.bell);
+        if taken {
             assert!(await_given(&shared.running, &shared.bell, None));
-            // SAFETY: as above.
-            value.with_mut(|value| unsafe { *value += 2 });
+            add(10);
+            announce(&shared.running, 1);
+            hand(state);
+        }
+        while !await_given(&shared.running, &shared.bell, None) {}
+        add(10);
+        if !goes_out {
             announce(&shared.running, 1);
             hand(state);
         }
         thread.join().expect("the rank's thread ends");
-        assert_eq!((state.get(), shared.running.get()), (state::RUNNING, 1));
+        assert_eq!(shared.running.get(), u32::from(!goes_out));
         // SAFETY: as above.
         let sum = value.with(|value| unsafe { *value });
-        assert!(sum == 1 || sum == 3, "{sum}");
+        assert_eq!(sum, 10 * (1 + u32::from(taken)) + 1 + u32::from(!goes_out));
     });
+}
+
+#[test]
+fn a_region_is_taken_only_while_nobody_uses_it() {
+    taken_and_used(false);
+}
+
+#[test]
+fn a_region_that_is_given_back_is_not_taken() {
+    taken_and_used(true);
 }
