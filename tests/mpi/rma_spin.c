@@ -6,6 +6,17 @@ enum { ROUNDS = 5, LONG = 20000 };
 
 static MPI_Win win;
 
+/* Waits for the last word, and counts the words that are wrong. The next number may come as soon as this one was handed on. */
+static long long wait_for(volatile long long *memory, int words, int round)
+{
+    long long wrong = 0;
+    while (memory[words - 1] != round)
+        ;
+    for (int i = 0; i < words; i++)
+        wrong += memory[i] != round;
+    return wrong;
+}
+
 /* Each rank puts the number into the window of the next one, which looks at nothing else. */
 static void round_by_put(int words)
 {
@@ -19,17 +30,13 @@ static void round_by_put(int words)
     MPI_Barrier(WORLD);
     for (int round = 1; round <= ROUNDS; round++) {
         if (rank > 0)
-            while (memory[words - 1] != round)
-                ;
+            wrong += wait_for(memory, words, round);
         for (int i = 0; i < words; i++)
             out[i] = round;
         MPI_Put(out, words, MPI_LONG_LONG, (rank + 1) % ranks, 0, words, MPI_LONG_LONG, win);
         MPI_Win_flush((rank + 1) % ranks, win);
         if (rank == 0)
-            while (memory[words - 1] != round)
-                ;
-        for (int i = 0; i < words; i++)
-            wrong += memory[i] != round;
+            wrong += wait_for(memory, words, round);
     }
     CHECK_EQ(wrong, 0);
     MPI_Barrier(WORLD);
