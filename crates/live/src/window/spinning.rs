@@ -85,15 +85,18 @@ fn note_followed(header: &RankHeader, pid: u32, id: i32, ns: u64) {
 }
 
 /// Tells the rank which of its threads are stopped: others that run do not wait for these. False: they are too many.
-fn note_stopped(header: &RankHeader, spinning: &Spinning, working_until: &BTreeMap<i32, u64>) -> bool {
-    let all = spinning.threads().all(|id| {
+fn note_stopped(header: &RankHeader, threads: &[i32], working_until: &BTreeMap<i32, u64>) -> bool {
+    let all = threads.iter().all(|&id| {
         let Some(followed) = place(header, id) else { return false };
-        followed.worked_ns.store(working_until.get(&id).copied().unwrap_or(0), Relaxed);
+        // One that is stopped already, or has not looked since it was let go, has done nothing but wait since then.
+        if followed.stopped.load(Relaxed) == 0 && followed.until.load(Relaxed) == 0 {
+            followed.worked_ns.store(working_until.get(&id).copied().unwrap_or(0), Relaxed);
+        }
         followed.thread.store(id as u32, Relaxed);
         followed.stopped.store(1, Release);
         true
     });
-    header.stopped.store(spinning.threads().count() as u32, Release);
+    header.stopped.store(threads.len() as u32, Release);
     if !all {
         note_let_go(header, 1);
     }
@@ -103,9 +106,9 @@ fn note_stopped(header: &RankHeader, spinning: &Spinning, working_until: &BTreeM
 /// Those that are stopped are going to be let go, at `until` ps.
 fn note_let_go(header: &RankHeader, until: u64) {
     for followed in header.followed.iter().filter(|followed| followed.stopped.load(Relaxed) != 0) {
-        followed.until.store(until.max(1), Relaxed);
+        let looked = followed.until.swap(until.max(1), Relaxed) == 0;
         followed.stopped.store(0, Release);
-        header.let_go.fetch_add(1, AcqRel);
+        header.let_go.fetch_add(u32::from(looked), AcqRel);
     }
     header.stopped.store(0, Release);
 }
@@ -140,21 +143,24 @@ impl Run<'_> {
             let stopped = match (known.spin.stopped.take(), found) {
                 (Some(mut stopped), Some(found)) => {
                     stopped.join(found);
-                    Some(stopped)
+                    Ok(stopped)
                 }
-                (stopped @ Some(_), None) if spin::running_threads(pid).is_empty() => stopped,
-                (None, Some(found)) => Some(found),
-                (stopped, None) => {
+                (None, Some(found)) => Ok(found),
+                (Some(stopped), None) if spin::running_threads(pid).is_empty() => Ok(stopped),
+                (stopped, None) => Err(stopped),
+            };
+            let noted = |stopped: Spinning| {
+                let threads: Vec<i32> = stopped.threads().collect();
+                if note_stopped(header, &threads, &known.spin.working_until) { Ok(stopped) } else { Err(None) }
+            };
+            let stopped = match stopped.and_then(noted) {
+                Ok(stopped) => stopped,
+                Err(before) => {
                     *spent += begin.elapsed();
-                    known.spin.stopped = stopped;
+                    known.spin.stopped = before;
                     known.spin.in_vain(pid, elapsed, quick);
                     continue;
                 }
-            };
-            let Some(stopped) = stopped.filter(|stopped| note_stopped(header, stopped, &known.spin.working_until)) else {
-                *spent += begin.elapsed();
-                known.spin.in_vain(pid, elapsed, quick);
-                continue;
             };
             known.spin.loops.extend(stopped.loops());
             known.spin.stopped = Some(stopped);
@@ -262,5 +268,42 @@ impl Run<'_> {
             (Some(spinning), Some(pid)) => spinning.others(pid) > 0,
             _ => false,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use narrows_channel::{Mapping, Settings};
+
+    #[test]
+    fn a_thread_that_waits_again_has_worked_until_its_first_wait() {
+        let (mapping, _file) = Mapping::create(1, Settings::default()).unwrap();
+        let region = mapping.region(0).unwrap();
+        let header = region.header();
+        let seen = || {
+            let thread = header.followed.iter().find(|followed| followed.thread.load(Relaxed) == 5).unwrap();
+            (thread.worked_ns.load(Relaxed), thread.until.load(Relaxed), header.stopped.load(Relaxed), header.let_go.load(Relaxed))
+        };
+        assert!(note_stopped(header, &[5], &BTreeMap::from([(5, 100)])));
+        assert_eq!(seen(), (100, 0, 1, 0));
+        // Another thread is found to wait in a later window.
+        assert!(note_stopped(header, &[5, 6], &BTreeMap::from([(6, 50)])));
+        assert_eq!(seen(), (100, 0, 2, 0));
+        note_let_go(header, 7000);
+        assert_eq!(seen(), (100, 7000, 0, 2));
+        // It waits again before it has called anybody.
+        assert!(note_stopped(header, &[5], &BTreeMap::from([(5, 300)])));
+        note_let_go(header, 9000);
+        assert_eq!(seen(), (100, 9000, 0, 2));
+    }
+
+    #[test]
+    fn more_threads_than_places_are_let_go() {
+        let (mapping, _file) = Mapping::create(1, Settings::default()).unwrap();
+        let region = mapping.region(0).unwrap();
+        let many: Vec<i32> = (1..=region.header().followed.len() as i32 + 1).collect();
+        assert!(!note_stopped(region.header(), &many, &BTreeMap::new()));
+        assert_eq!(region.header().stopped.load(Relaxed), 0);
     }
 }
