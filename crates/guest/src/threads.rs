@@ -7,17 +7,21 @@
 //! A thread that only looks around (polls, looks at the clock, sleeps) does not get ahead of one that computes, see
 //! [`pace`]: time passes for it as fast as the other one uses its core.
 
+mod host;
 mod phase;
+mod sleep;
 
 use crate::callers::Vain;
 use crate::{attach, shared};
+use host::{cpu_ns, is_runnable, wall_ns};
 use narrows_channel::futex;
 use narrows_channel::layout::{EPOCH_PS, Followed};
 use phase::Phase;
+pub(crate) use sleep::{get_up, lie_down, parks, reached, sleep_until, sleeps_on, unparked};
 use std::cell::Cell;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// So long between two marks is taken for CPU time without asking the kernel: a thread that has lost its core meanwhile
@@ -709,120 +713,6 @@ pub(crate) fn rest() {
     nap(CHANGES.load(Acquire), NAP);
 }
 
-/// The calling thread sleeps until its clock is `end` ps: until all others that run have come as far, and the
-/// simulation too if another thread has parked the rank.
-pub(crate) fn sleep_until(thread: &'static Thread, end: u64) {
-    lie_down(thread, end);
-    loop {
-        let seen = CHANGES.load(Acquire);
-        match sleeps_on(thread) {
-            Some(while_) => nap(seen, while_),
-            None => break,
-        }
-    }
-    get_up(thread, 0);
-}
-
-/// The first part of [`sleep_until`]: the thread begins to sleep.
-pub(crate) fn lie_down(thread: &'static Thread, end: u64) {
-    let mut all = all();
-    all.sleepers.push((end, thread));
-    all.stops(thread);
-    drop(all);
-    note_change();
-}
-
-/// The second part: `None` when its time is over; otherwise ask again after so long.
-pub(crate) fn sleeps_on(thread: &'static Thread) -> Option<Duration> {
-    let mut all = all();
-    let &(end, _) = all.sleepers.iter().find(|(_, sleeper)| std::ptr::eq(*sleeper, thread))?;
-    let key = |end, thread: &Thread| (end, thread.id.load(Relaxed));
-    let first = all.sleepers.iter().all(|&(other, sleeper)| key(end, thread) <= key(other, sleeper));
-    let behind = all.least(Some(thread)).filter(|least| *least < end);
-    let asked = thread.asked_to_give_way.load(Relaxed);
-    if asked != 0 && (asked != all.parks || all.parked.is_none()) {
-        thread.no_longer_asks();
-    }
-    match all.parked {
-        None if first && behind.is_none() => {
-            all.sleepers.retain(|(_, sleeper)| !std::ptr::eq(*sleeper, thread));
-            thread.clock.store(end.max(thread.clock()), Relaxed);
-            all.starts(thread, end);
-            return None;
-        }
-        // It does not know yet that this one must be woken first.
-        Some(parked) if parked > end && thread.asked_to_give_way.load(Relaxed) == 0 => {
-            thread.asked_to_give_way.store(all.parks, Relaxed);
-            shared::ask_to_give_way(true);
-        }
-        _ => {}
-    }
-    Some(behind.map_or(LONGEST_NAP, |least| time_to(end - least)))
-}
-
-/// The last part: it sleeps no longer, because its time is over, or because of another thread whose clock was `clock`
-/// ps.
-pub(crate) fn get_up(thread: &'static Thread, clock: u64) {
-    let mut all = all();
-    all.sleepers.retain(|(_, sleeper)| !std::ptr::eq(*sleeper, thread));
-    thread.no_longer_asks();
-    drop(all);
-    goes_on(clock);
-    note_change();
-}
-
-/// The rank is going to be parked until `deadline`, ps: until when, with the threads that sleep.
-pub(crate) fn parks(deadline: u64) -> u64 {
-    if !many() {
-        return deadline;
-    }
-    let mut all = all();
-    let deadline = all.sleepers.iter().map(|&(end, _)| end).fold(deadline, u64::min);
-    all.parked = Some(deadline);
-    all.parks += 1;
-    if let Some(thread) = current() {
-        all.stops(thread);
-    }
-    drop(all);
-    note_change();
-    deadline
-}
-
-/// It is no longer parked.
-pub(crate) fn unparked() {
-    if !many() {
-        return;
-    }
-    let mut all = all();
-    all.parked = None;
-    if let Some(thread) = current() {
-        let clock = thread.clock();
-        all.starts(thread, clock);
-    }
-    drop(all);
-    note_change();
-}
-
-/// While it was parked its clock has come to `clock` ps: threads that sleep until then wake.
-pub(crate) fn reached(clock: u64) {
-    if !many() {
-        return;
-    }
-    let mut guard = all();
-    let (woken, others): (Vec<_>, Vec<_>) = guard.sleepers.drain(..).partition(|&(end, _)| end <= clock);
-    guard.sleepers = others;
-    for &(end, thread) in &woken {
-        thread.clock.store(end.max(thread.clock()), Relaxed);
-        guard.starts(thread, end);
-    }
-    if !woken.is_empty() {
-        // Before anybody else can look at them: until the kernel has been told, they look like threads that sleep for
-        // reasons of their own.
-        note_change();
-    }
-    drop(guard);
-}
-
 /// Measures what it costs to come here: `true`, then calls between which nothing happens, then `false`. That much of
 /// every stretch between two marks is nobody's computing.
 pub(crate) fn calibrate(begin: bool) {
@@ -834,46 +724,6 @@ pub(crate) fn calibrate(begin: bool) {
         measured.sort_unstable();
         let median = measured.get(measured.len() / 2).copied().unwrap_or(0);
         OVERHEAD_NS.store(if median < SHORT_NS { median } else { 0 }, Relaxed);
-    }
-}
-
-/// Whether a thread of this process runs or would if it had a core; not if it sleeps in a way that nobody has told of.
-fn is_runnable(id: i32) -> bool {
-    // The state stands behind the name, which is in parentheses: proc(5).
-    let stat = std::fs::read(format!("/proc/self/task/{id}/stat")).unwrap_or_default();
-    let end = stat.iter().rposition(|&byte| byte == b')').unwrap_or(0);
-    // A page fault, or the simulator that has stopped it for a look, is no reason of its own.
-    matches!(stat.get(end + 2), Some(b'R' | b'D' | b't' | b'T'))
-}
-
-/// CPU time on a clock, ns, from the kernel itself: the library function is the simulated one.
-fn cpu_ns(clock: libc::clockid_t) -> Option<u64> {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is valid for writing.
-    let code = unsafe { libc::syscall(libc::SYS_clock_gettime, clock, &raw mut time) };
-    (code == 0).then_some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
-}
-
-/// Time of the host, ns.
-fn wall_ns() -> u64 {
-    type ClockGettime = unsafe extern "C" fn(libc::clockid_t, *mut libc::timespec) -> libc::c_int;
-    static REAL: OnceLock<Option<ClockGettime>> = OnceLock::new();
-    // The function of this name is the simulated one; the one behind this library is not, and needs no system call.
-    let real = REAL.get_or_init(|| {
-        // SAFETY: a constant string; the type is that of the manual page.
-        unsafe {
-            let found = libc::dlsym(libc::RTLD_NEXT, c"clock_gettime".as_ptr());
-            (!found.is_null()).then(|| std::mem::transmute::<*mut libc::c_void, ClockGettime>(found))
-        }
-    });
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    match real {
-        // SAFETY: `time` is valid for writing.
-        Some(real) => unsafe {
-            real(libc::CLOCK_MONOTONIC, &raw mut time);
-            time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-        },
-        None => cpu_ns(libc::CLOCK_MONOTONIC).unwrap_or(0),
     }
 }
 
