@@ -25,6 +25,7 @@
 //! impl Agent for Ring {
 //!     type Event = ();
 //!     type Letter = ();
+//!     type Ports = narrows_port::HostPorts;
 //!     fn timer(&mut self, host: u32, _order: u32, _event: (), fabric: &mut Context<'_>) {
 //!         let target = (host + 1) % self.hosts;
 //!         fabric.start(Transfer {
@@ -51,6 +52,7 @@ use crate::packet::AuditError;
 use crate::packet::layout::Layout;
 use crate::packet::region::{Effects, Note, Region};
 use crate::packet::state::{NEVER, Packet};
+use crate::port::{PortEffects, PortEvent, Ports};
 use crate::timing::{Costs, Timer, ZeroLoad};
 use crate::whole::{Network, Whole};
 use crate::{Arrival, EventKind, Forwarding, NetworkKind, Observer, PacketArrival, Statistics, Transfer, TransferId, Tree, TreeError};
@@ -75,6 +77,8 @@ pub trait Agent: Observer + Send + Sized {
     type Event: Copy + Default + Send + std::fmt::Debug;
     /// What goes to the agent of another host beside the network.
     type Letter: Send;
+    /// What is between it and a network of packets.
+    type Ports: Ports;
 
     /// A timer strikes.
     fn timer(&mut self, host: u32, order: u32, event: Self::Event, fabric: &mut Context<'_, Self::Event, Self::Letter>);
@@ -111,7 +115,7 @@ impl<E, L> Wishes<E, L> {
 /// What an [`Agent`] can do.
 pub struct Context<'a, E = (), L = ()> {
     now: u64,
-    model: &'a Model,
+    network: &'a dyn Seen,
     wishes: &'a mut Wishes<E, L>,
 }
 
@@ -143,14 +147,7 @@ impl<E, L> Context<'_, E, L> {
     /// # Errors
     /// See [`TreeError`].
     pub fn tree(&self, source: u32, targets: &[u32]) -> Result<Tree, TreeError> {
-        match self.model {
-            Model::Packet(region) if !region.is_whole() => Err(TreeError::Regions),
-            Model::Packet(region) => {
-                region.check_multicast()?;
-                Ok(Tree::new(region.topology(), source, targets))
-            }
-            Model::Whole(whole) => Ok(Tree::new(whole.network.topology(), source, targets)),
-        }
+        self.network.tree(source, targets)
     }
 
     /// Sets a timer of a host of the region. At one time timers strike by host, then `order`: no two of one host have
@@ -172,18 +169,12 @@ impl<E, L> Context<'_, E, L> {
 
     /// The time that `link`, which must start in the region, needs for what waits for it and what it is sending.
     pub fn load(&self, link: u32) -> SimTime {
-        match self.model {
-            Model::Packet(region) => region.load(link, self.now),
-            Model::Whole(_) => SimTime::ZERO,
-        }
+        self.network.load(link, self.now)
     }
 
     /// The links that start in the region.
     pub fn links(&self) -> &[u32] {
-        match self.model {
-            Model::Packet(region) => region.links(),
-            Model::Whole(_) => &[],
-        }
+        self.network.links()
     }
 }
 
@@ -246,7 +237,7 @@ const AHEAD: [usize; 3] = [8, 5, 2];
 
 impl<A: Agent> Desk<A> {
     #[inline]
-    fn prefetch<const STEP: u32>(&self, region: &Region) {
+    fn prefetch<const STEP: u32>(&self, region: &Region<A::Ports>) {
         if let Some(key) = self.queue.ahead(AHEAD[STEP as usize]) {
             let (kind, place, payload) = parts(key);
             region.prefetch::<STEP>(kind, place, payload);
@@ -286,9 +277,32 @@ impl<A: Agent> Observer for Desk<A> {
     }
 }
 
-impl<A: Agent> Effects for Desk<A> {
+impl<A: Agent> PortEffects for Desk<A> {
     const EARLY: bool = A::EARLY;
 
+    #[inline]
+    fn schedule_port(&mut self, at: SimTime, event: PortEvent, place: u32, payload: u32) {
+        self.schedule(at.as_ps(), event.kind(), place, payload);
+    }
+
+    fn source_done(&mut self, at: SimTime, source: u32, id: TransferId) {
+        self.schedule(at.as_ps(), EventKind::SourceDone, source, id.0);
+    }
+
+    fn head(&mut self, arrival: &Arrival) {
+        self.told.push(Told::Head(*arrival));
+    }
+
+    fn tail(&mut self, arrival: &Arrival) {
+        self.told.push(Told::Tail(*arrival));
+    }
+
+    fn delivered(&mut self, arrival: &Arrival, through: SimTime) {
+        self.told.push(Told::Delivered(*arrival, through.as_ps()));
+    }
+}
+
+impl<A: Agent> Effects for Desk<A> {
     #[inline]
     fn schedule(&mut self, at: u64, kind: EventKind, place: u32, payload: u32) {
         self.insert(at, kind, place, payload, A::Event::default());
@@ -305,29 +319,51 @@ impl<A: Agent> Effects for Desk<A> {
         self.sent = self.sent.min(note.at());
         self.outbox.notes.push((region, note));
     }
-
-    fn head(&mut self, arrival: &Arrival) {
-        self.told.push(Told::Head(*arrival));
-    }
-
-    fn tail(&mut self, arrival: &Arrival) {
-        self.told.push(Told::Tail(*arrival));
-    }
-
-    fn delivered(&mut self, arrival: &Arrival, through: u64) {
-        self.told.push(Told::Delivered(*arrival, through));
-    }
 }
 
 /// What carries the messages of a region.
 #[derive(Debug)]
-enum Model {
-    Packet(Box<Region>),
+enum Model<P> {
+    Packet(Box<Region<P>>),
     /// Knows of no regions.
     Whole(Box<Whole>),
 }
 
-impl Model {
+/// What an agent sees of it.
+trait Seen {
+    fn tree(&self, source: u32, targets: &[u32]) -> Result<Tree, TreeError>;
+    fn load(&self, link: u32, now: u64) -> SimTime;
+    fn links(&self) -> &[u32];
+}
+
+impl<P: Ports> Seen for Model<P> {
+    fn tree(&self, source: u32, targets: &[u32]) -> Result<Tree, TreeError> {
+        match self {
+            Model::Packet(region) if !region.is_whole() => Err(TreeError::Regions),
+            Model::Packet(region) => {
+                region.check_multicast()?;
+                Ok(Tree::new(region.topology(), source, targets))
+            }
+            Model::Whole(whole) => Ok(Tree::new(whole.network.topology(), source, targets)),
+        }
+    }
+
+    fn load(&self, link: u32, now: u64) -> SimTime {
+        match self {
+            Model::Packet(region) => region.load(link, now),
+            Model::Whole(_) => SimTime::ZERO,
+        }
+    }
+
+    fn links(&self) -> &[u32] {
+        match self {
+            Model::Packet(region) => region.links(),
+            Model::Whole(_) => &[],
+        }
+    }
+}
+
+impl<P: Ports> Model<P> {
     fn statistics(&self) -> Statistics {
         match self {
             Model::Packet(region) => region.statistics(),
@@ -350,7 +386,7 @@ const FIRST_COPIED: u32 = 1 << 31;
 /// A region with all that belongs to it.
 #[derive(Debug)]
 struct Part<A: Agent> {
-    model: Model,
+    model: Model<A::Ports>,
     layout: Arc<Layout>,
     number: u32,
     desk: Desk<A>,
@@ -400,7 +436,7 @@ impl<A: Agent> Part<A> {
     #[inline]
     fn tell<R>(&mut self, what: impl FnOnce(&mut A, &mut Context<'_, A::Event, A::Letter>) -> R) -> R {
         let Part { model, desk, wishes, now, .. } = self;
-        what(&mut desk.agent, &mut Context { now: *now, model, wishes })
+        what(&mut desk.agent, &mut Context { now: *now, network: &*model, wishes })
     }
 
     /// Tells the agent and does what it says until both are quiet.
@@ -865,7 +901,7 @@ impl<A: Agent> Fabric<A> {
     /// The first lane where they do not add up to its buffer.
     pub fn audit(&mut self) -> Result<(), AuditError> {
         self.open();
-        let mut regions: Vec<&mut Region> = Vec::new();
+        let mut regions: Vec<&mut Region<A::Ports>> = Vec::new();
         for part in &mut self.parts {
             if let Model::Packet(region) = &mut inner(part).model {
                 regions.push(region);

@@ -2,7 +2,7 @@
 
 use crate::flow::FlowNetwork;
 use crate::loggp::LogGpNetwork;
-use crate::packet::region::Effects;
+use crate::packet::region::Effects as _;
 use crate::parallel::{Agent, Desk, Told};
 use crate::timing::ZeroLoad;
 use crate::{Arrival, Event, EventKind, Notice, Observer, Out, Statistics, Transfer, TransferId, Tree};

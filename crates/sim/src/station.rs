@@ -397,6 +397,7 @@ impl<P: Processes> Agent for Station<P> {
     const DIGEST: bool = false;
     type Event = Due;
     type Letter = Letter<P::Letter>;
+    type Ports = narrows_port::HostPorts;
 
     fn timer(&mut self, host: u32, _: u32, event: Due, fabric: &mut Context<'_, Due, Letter<P::Letter>>) {
         let now = fabric.now();

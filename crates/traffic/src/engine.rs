@@ -94,6 +94,7 @@ impl<const WATCHES: bool> Agent for Watch<WATCHES> {
 
     type Event = ();
     type Letter = ();
+    type Ports = narrows_port::HostPorts;
 
     fn timer(&mut self, _host: u32, tag: u32, (): (), fabric: &mut Context<'_>) {
         self.0.sources.strike(tag, fabric);
