@@ -1,5 +1,6 @@
 //! What is between a host and the packet network: at each port the bus to the host's memory, what makes packets of
-//! messages ([`packetiser`]), and what makes messages of packets ([`receive`]).
+//! messages (`packetiser.rs`), what makes messages of packets (`receive.rs`), and what sees to it that none is lost
+//! (`flow.rs`).
 //!
 //! Networks without packets have no such ports: their messages share links, or take a latency, in one piece.
 //!
@@ -9,16 +10,18 @@
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod driver;
+mod flow;
 mod packetiser;
 mod receive;
 
 pub use driver::Driver;
 
-use narrows_fabric::port::{Landing, Next, Packet, PortEffects, PortEvent, Ports};
+use narrows_fabric::port::{Kind, Landing, Next, Packet, PortEffects, PortEvent, Ports};
 use narrows_fabric::timing::Costs;
 use narrows_fabric::{Arrival, NetworkConfig, Statistics, Transfer};
 use narrows_units::SimTime;
 
+use flow::Flows;
 use packetiser::Packetiser;
 use receive::Receiver;
 
@@ -33,6 +36,8 @@ pub struct HostPorts {
     buses: Vec<Bus>,
     packetiser: Packetiser,
     receiver: Receiver,
+    /// Where nothing may be lost.
+    flows: Option<Flows>,
     statistics: Statistics,
 }
 
@@ -52,6 +57,7 @@ impl Ports for HostPorts {
             buses: vec![Bus::default(); hosts.len()],
             packetiser: Packetiser::new(config, hosts.len()),
             receiver: Receiver::default(),
+            flows: config.reliability.map(|reliability| Flows::new(reliability, hosts.len(), config.virtual_networks)),
             statistics: Statistics::default(),
         }
     }
@@ -83,11 +89,17 @@ impl Ports for HostPorts {
     #[inline(always)]
     fn has_packets(&self, port: u32, virtual_network: u32) -> bool {
         self.packetiser.has_packets(port, virtual_network)
+            || self.flows.as_ref().is_some_and(|flows| flows.urgent(port, virtual_network).is_some())
     }
 
     #[inline(always)]
     fn next(&self, now: SimTime, port: u32, virtual_network: u32) -> Next {
-        self.packetiser.next(now, port, virtual_network, &self.costs)
+        if let Some(flows) = &self.flows
+            && let Some(wire) = flows.urgent(port, virtual_network)
+        {
+            return Next::Packet(wire);
+        }
+        self.packetiser.next(now, port, virtual_network, &self.costs, self.flows.as_ref())
     }
 
     #[inline(always)]
@@ -101,15 +113,28 @@ impl Ports for HostPorts {
 
     #[inline]
     fn arrive(&mut self, port: u32, landing: &Landing, packet: &Packet, effects: &mut impl PortEffects) -> SimTime {
+        // What switches copy is in no flow.
+        if self.flows.is_some() && packet.label().kind != Kind::Copied {
+            return self.arrive_in_flow(port, landing, packet, effects);
+        }
         let through = self.write(port, landing, packet);
         self.receiver.take(landing, packet, through, &self.costs, effects);
         through
     }
 
     #[inline]
-    fn event(&mut self, _now: SimTime, event: PortEvent, payload: u32, effects: &mut impl PortEffects) -> Option<(u32, u32)> {
+    fn message(&mut self, event: PortEvent, payload: u32, effects: &mut impl PortEffects) {
         self.receiver.event(event, payload, effects);
-        None
+    }
+
+    fn flow(&mut self, now: SimTime, port: u32, event: PortEvent, payload: u32, effects: &mut impl PortEffects) -> Option<u32> {
+        let host = self.hosts[port as usize];
+        let virtual_network = self.flows.as_mut()?.event(now, port, host, event, payload, effects)?;
+        if event != PortEvent::Acknowledge {
+            // The flow may be open again.
+            self.read(now, port, virtual_network, effects);
+        }
+        Some(virtual_network)
     }
 
     fn rest(&mut self) {
@@ -127,5 +152,19 @@ impl Ports for HostPorts {
 
     fn statistics(&self) -> Statistics {
         self.statistics
+    }
+}
+
+impl HostPorts {
+    fn arrive_in_flow(&mut self, port: u32, landing: &Landing, packet: &Packet, effects: &mut impl PortEffects) -> SimTime {
+        let HostPorts { flows: Some(flows), statistics, .. } = self else { return landing.tail };
+        let label = packet.label();
+        let Some(flow) = flows.arrive(port, landing, &label, statistics, effects) else { return landing.tail };
+        let through = self.write(port, landing, packet);
+        self.receiver.take(landing, packet, through, &self.costs, effects);
+        if let Some(flows) = &mut self.flows {
+            flows.taken(port, flow, &label, through, effects);
+        }
+        through
     }
 }

@@ -3,7 +3,7 @@
 use super::returns::Returns;
 use crate::TransferId;
 use crate::flights::NONE;
-use crate::port::Label;
+use crate::port::{Kind, Label};
 use narrows_topology::RouteState;
 use narrows_units::{Bytes, SimTime};
 
@@ -41,7 +41,8 @@ const LANE: u32 = 45;
 const HOPS: u32 = 51;
 const FIRST: u64 = 1 << 59;
 const WRITE: u64 = 1 << 60;
-const COPIED: u64 = 1 << 61;
+/// Two bits: [`Kind`].
+const KIND: u32 = 61;
 
 impl Packet {
     /// A packet that leaves its port.
@@ -49,7 +50,7 @@ impl Packet {
     pub fn new(label: &Label) -> Packet {
         let flag = |set: bool, bit: u64| if set { bit } else { 0 };
         let network = u64::from(label.virtual_network) << NETWORK;
-        let flags = flag(label.first, FIRST) | flag(label.written, WRITE) | flag(label.copied, COPIED);
+        let flags = flag(label.first, FIRST) | flag(label.written, WRITE) | (label.kind as u64) << KIND;
         Packet {
             ready: 0,
             started: label.started.as_ps(),
@@ -61,7 +62,7 @@ impl Packet {
             wire: label.wire,
             input: NONE,
             next: NONE,
-            route: RouteState::default(),
+            route: RouteState { carried: label.sequence, ..RouteState::default() },
         }
     }
 
@@ -78,7 +79,8 @@ impl Packet {
             wire: self.wire,
             first: self.meta & FIRST != 0,
             written: self.is_written(),
-            copied: self.is_copied(),
+            kind: Kind::ALL[(self.meta >> KIND) as usize & 3],
+            sequence: self.route.carried,
         }
     }
 
@@ -119,7 +121,12 @@ impl Packet {
     /// Switches copy it: see [`super::copies`].
     #[inline]
     pub(crate) fn is_copied(&self) -> bool {
-        self.meta & COPIED != 0
+        self.meta >> KIND & 3 == Kind::Copied as u64
+    }
+
+    /// A link breaks it.
+    pub(crate) fn corrupt(&mut self) {
+        self.meta |= (Kind::Corrupt as u64) << KIND;
     }
 
     /// It goes over another link, on this lane.
