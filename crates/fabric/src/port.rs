@@ -24,7 +24,7 @@ pub trait Ports: Sized + Send + std::fmt::Debug {
     /// There is something to send in a virtual network, be it only later.
     fn has_packets(&self, port: u32, virtual_network: u32) -> bool;
 
-    /// What would be sent next in a virtual network that has packets.
+    /// What would be sent next in a virtual network.
     fn next(&self, now: SimTime, port: u32, virtual_network: u32) -> Next;
 
     /// Sends the packet that [`Ports::next`] has promised.
@@ -107,17 +107,13 @@ pub struct Label {
 #[repr(u8)]
 pub enum Kind {
     /// Of a message.
-    Data,
+    Data = 0,
     /// Of a message that switches copy.
-    Copied,
+    Copied = 1,
     /// From the receiving port of a flow to the sending one.
-    Acknowledgement,
+    Acknowledgement = 2,
     /// Whatever it was, a link has broken it.
-    Corrupt,
-}
-
-impl Kind {
-    pub(crate) const ALL: [Kind; 4] = [Kind::Data, Kind::Copied, Kind::Acknowledgement, Kind::Corrupt];
+    Corrupt = 4,
 }
 
 /// An event of a port's own.

@@ -37,7 +37,7 @@ pub struct HostPorts {
     packetiser: Packetiser,
     receiver: Receiver,
     /// Where nothing may be lost.
-    flows: Option<Flows>,
+    flows: Option<Box<Flows>>,
     statistics: Statistics,
 }
 
@@ -57,7 +57,7 @@ impl Ports for HostPorts {
             buses: vec![Bus::default(); hosts.len()],
             packetiser: Packetiser::new(config, hosts.len()),
             receiver: Receiver::default(),
-            flows: config.reliability.map(|reliability| Flows::new(reliability, hosts.len(), config.virtual_networks)),
+            flows: config.reliability.map(|reliability| Box::new(Flows::new(reliability, hosts.len(), config.virtual_networks))),
             statistics: Statistics::default(),
         }
     }
@@ -88,33 +88,33 @@ impl Ports for HostPorts {
 
     #[inline(always)]
     fn has_packets(&self, port: u32, virtual_network: u32) -> bool {
-        self.packetiser.has_packets(port, virtual_network)
-            || self.flows.as_ref().is_some_and(|flows| flows.urgent(port, virtual_network).is_some())
+        self.packetiser.has_packets(port, virtual_network) || self.flows.is_some() && self.has_urgent(port, virtual_network)
     }
 
     #[inline(always)]
     fn next(&self, now: SimTime, port: u32, virtual_network: u32) -> Next {
-        if let Some(flows) = &self.flows
-            && let Some(wire) = flows.urgent(port, virtual_network)
-        {
-            return Next::Packet(wire);
+        if self.flows.is_some() {
+            return self.next_in_flow(now, port, virtual_network);
         }
-        self.packetiser.next(now, port, virtual_network, &self.costs, self.flows.as_ref())
+        self.packetiser.next::<false>(now, port, virtual_network, &self.costs, None)
     }
 
     #[inline(always)]
     fn take(&mut self, now: SimTime, port: u32, virtual_network: u32, effects: &mut impl PortEffects) -> Packet {
-        self.take_next(now, port, virtual_network, effects)
+        if self.flows.is_some() {
+            return self.take_in_flow(now, port, virtual_network, effects);
+        }
+        self.take_next::<false>(now, port, virtual_network, effects)
     }
 
     fn resend(&mut self, now: SimTime, port: u32, packet: &Packet) {
-        self.packetiser.put_back(now, port, packet.label());
+        self.packetiser.put_back(now, port, packet);
     }
 
     #[inline]
     fn arrive(&mut self, port: u32, landing: &Landing, packet: &Packet, effects: &mut impl PortEffects) -> SimTime {
         // What switches copy is in no flow.
-        if self.flows.is_some() && packet.label().kind != Kind::Copied {
+        if self.flows.is_some() && packet.kind() != Kind::Copied {
             return self.arrive_in_flow(port, landing, packet, effects);
         }
         let through = self.write(port, landing, packet);
@@ -132,7 +132,8 @@ impl Ports for HostPorts {
         let virtual_network = self.flows.as_mut()?.event(now, port, host, event, payload, effects)?;
         if event != PortEvent::Acknowledge {
             // The flow may be open again.
-            self.read(now, port, virtual_network, effects);
+            let at = self.packetiser.place(port, virtual_network);
+            self.read::<true, _>(now, port, at, effects);
         }
         Some(virtual_network)
     }
@@ -156,6 +157,31 @@ impl Ports for HostPorts {
 }
 
 impl HostPorts {
+    #[inline(never)]
+    fn next_in_flow(&self, now: SimTime, port: u32, virtual_network: u32) -> Next {
+        let flows = self.flows.as_deref();
+        match flows.and_then(|flows| flows.urgent(port, virtual_network)) {
+            Some(wire) => Next::Packet(wire),
+            None => self.packetiser.next::<true>(now, port, virtual_network, &self.costs, flows),
+        }
+    }
+
+    #[inline(never)]
+    fn take_in_flow(&mut self, now: SimTime, port: u32, virtual_network: u32, effects: &mut impl PortEffects) -> Packet {
+        let HostPorts { hosts, statistics, flows, .. } = self;
+        let urgent = flows.as_mut().and_then(|flows| flows.take_urgent(now, port, hosts[port as usize], virtual_network, statistics));
+        match urgent {
+            Some(label) => Packet::new(&label),
+            None => self.take_next::<true>(now, port, virtual_network, effects),
+        }
+    }
+
+    #[inline(never)]
+    fn has_urgent(&self, port: u32, virtual_network: u32) -> bool {
+        self.flows.as_ref().is_some_and(|flows| flows.urgent(port, virtual_network).is_some())
+    }
+
+    #[inline(never)]
     fn arrive_in_flow(&mut self, port: u32, landing: &Landing, packet: &Packet, effects: &mut impl PortEffects) -> SimTime {
         let HostPorts { flows: Some(flows), statistics, .. } = self else { return landing.tail };
         let label = packet.label();

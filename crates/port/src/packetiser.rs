@@ -89,7 +89,7 @@ impl Packetiser {
     }
 
     #[inline(always)]
-    fn place(&self, port: u32, virtual_network: u32) -> usize {
+    pub(crate) fn place(&self, port: u32, virtual_network: u32) -> usize {
         (port * self.virtual_networks + virtual_network) as usize
     }
 
@@ -115,17 +115,24 @@ impl Packetiser {
 
     /// The ring of the messages that need no reading, if one of them may go.
     #[inline(always)]
-    fn direct(&self, injector: &Injector, port: u32, flows: Option<&Flows>) -> u32 {
+    fn direct<const FLOWS: bool>(&self, injector: &Injector, port: u32, flows: Option<&Flows>) -> u32 {
         match flows {
-            None => injector.direct,
-            Some(flows) => self.open_in(injector.direct, port, flows),
+            Some(flows) if FLOWS => self.open_in(injector.direct, port, flows),
+            _ => injector.direct,
         }
     }
 
     #[inline(always)]
-    pub(crate) fn next(&self, now: SimTime, port: u32, virtual_network: u32, costs: &Costs, flows: Option<&Flows>) -> Next {
+    pub(crate) fn next<const FLOWS: bool>(
+        &self,
+        now: SimTime,
+        port: u32,
+        virtual_network: u32,
+        costs: &Costs,
+        flows: Option<&Flows>,
+    ) -> Next {
         let injector = &self.injectors[self.place(port, virtual_network)];
-        let direct = self.direct(injector, port, flows);
+        let direct = self.direct::<FLOWS>(injector, port, flows);
         let mut ready = SimTime::MAX;
         if injector.first_read != NONE && (direct == NONE || !injector.direct_turn) {
             let read = &self.read[injector.first_read];
@@ -202,6 +209,7 @@ impl Packetiser {
         (label, flow, is_last)
     }
 
+    #[inline]
     fn append_read(&mut self, at: usize, label: Label, flow: Flow, ready: SimTime) {
         let slot = self.read.insert(Read { label, ready, next: NONE, flow });
         let injector = &mut self.injectors[at];
@@ -215,12 +223,14 @@ impl Packetiser {
     }
 
     /// A packet is sent again: the NIC has it.
-    pub(crate) fn put_back(&mut self, now: SimTime, port: u32, label: Label) {
+    pub(crate) fn put_back(&mut self, now: SimTime, port: u32, packet: &Packet) {
+        let label = packet.label();
         let at = self.place(port, u32::from(label.virtual_network));
         self.append_read(at, label, NONE, now);
     }
 }
 
+// With FLOWS what flows need; without it the way of those who have none, which is the hot one.
 impl HostPorts {
     /// Takes a message for another host.
     pub(crate) fn send(&mut self, now: SimTime, port: u32, message: &Transfer, copied: bool, effects: &mut impl PortEffects) {
@@ -247,19 +257,23 @@ impl HostPorts {
         let at = packetiser.place(port, u32::from(virtual_network));
         if source_dma && payload > 0 {
             packetiser.injectors[at].reading = packetiser.join(packetiser.injectors[at].reading, slot);
-            self.read(now, port, u32::from(virtual_network), effects);
+            if self.flows.is_some() {
+                return self.read::<true, _>(now, port, at, effects);
+            }
+            self.read::<false, _>(now, port, at, effects);
         } else {
             packetiser.injectors[at].direct = packetiser.join(packetiser.injectors[at].direct, slot);
         }
     }
 
     /// Reads packets over PCIe while the window has room.
-    pub(crate) fn read<F: PortEffects>(&mut self, now: SimTime, port: u32, virtual_network: u32, effects: &mut F) {
+    pub(crate) fn read<const FLOWS: bool, F: PortEffects>(&mut self, now: SimTime, port: u32, at: usize, effects: &mut F) {
         let HostPorts { packetiser, costs, buses, hosts, statistics, flows, .. } = self;
-        let at = packetiser.place(port, virtual_network);
         while packetiser.injectors[at].window > 0 && packetiser.injectors[at].reading != NONE {
             let mut ring = packetiser.injectors[at].reading;
-            if let Some(flows) = flows {
+            if let Some(flows) = flows
+                && FLOWS
+            {
                 ring = packetiser.open_in(ring, port, flows);
                 if ring == NONE {
                     return;
@@ -269,6 +283,7 @@ impl HostPorts {
             packetiser.injectors[at].reading = ring;
             statistics.packets += 1;
             if let Some(flows) = flows
+                && FLOWS
                 && flow != NONE
             {
                 flows.reserve(port, flow);
@@ -285,15 +300,16 @@ impl HostPorts {
 
     /// Sends the packet that [`Packetiser::next`] has promised.
     #[inline(always)]
-    pub(crate) fn take_next(&mut self, now: SimTime, port: u32, virtual_network: u32, effects: &mut impl PortEffects) -> Packet {
+    pub(crate) fn take_next<const FLOWS: bool>(
+        &mut self,
+        now: SimTime,
+        port: u32,
+        virtual_network: u32,
+        effects: &mut impl PortEffects,
+    ) -> Packet {
         let HostPorts { packetiser, costs, hosts, statistics, flows, .. } = self;
-        if let Some(flows) = flows
-            && let Some(label) = flows.take_urgent(now, port, hosts[port as usize], virtual_network, statistics)
-        {
-            return Packet::new(&label);
-        }
         let at = packetiser.place(port, virtual_network);
-        let mut ring = packetiser.direct(&packetiser.injectors[at], port, flows.as_ref());
+        let mut ring = packetiser.direct::<FLOWS>(&packetiser.injectors[at], port, flows.as_deref());
         let injector = &mut packetiser.injectors[at];
         if injector.first_read != NONE && (ring == NONE || !injector.direct_turn) && packetiser.read[injector.first_read].ready <= now {
             let slot = injector.first_read;
@@ -303,11 +319,12 @@ impl HostPorts {
             injector.direct_turn = true;
             packetiser.read.remove(slot);
             if let Some(flows) = flows
+                && FLOWS
                 && flow != NONE
             {
                 flows.sent(now, port, flow, &mut label, effects);
             }
-            self.read(now, port, virtual_network, effects);
+            self.read::<FLOWS, _>(now, port, at, effects);
             return Packet::new(&label);
         }
         injector.direct_turn = false;
@@ -315,6 +332,7 @@ impl HostPorts {
         packetiser.injectors[at].direct = ring;
         statistics.packets += 1;
         if let Some(flows) = flows
+            && FLOWS
             && flow != NONE
         {
             flows.reserve(port, flow);

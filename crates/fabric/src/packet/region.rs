@@ -230,6 +230,7 @@ impl<P: Ports> Region<P> {
         }
     }
 
+    #[cold]
     fn flow_event(&mut self, host: u32, payload: u32, now: u64, fx: &mut impl Effects) {
         let host = self.layout.hosts[host as usize].1;
         let (event, payload) = PortEvent::of_flow(payload);
@@ -562,18 +563,12 @@ impl<P: Ports> Region<P> {
         } else {
             self.packets[index].injected = now;
         }
+        if self.faults.is_some() && self.is_struck(index, output, lane, tail, now, fx) {
+            return;
+        }
         let packet = &mut self.packets[index];
         packet.hop(lane);
         packet.input = far;
-        if let Some(faults) = &mut self.faults
-            && let Some(strike) = faults.strike(output, now)
-        {
-            match strike {
-                Strike::Corrupt => self.strike_corrupt(index),
-                Strike::Lost => return self.strike_lost(index, output, lane, tail, now, fx),
-            }
-        }
-        let packet = &mut self.packets[index];
         if to_host {
             packet.ready = tail + latency;
             if self.pauses.is_some() {
@@ -592,15 +587,19 @@ impl<P: Ports> Region<P> {
         }
     }
 
+    /// Whether a packet that starts on its link is lost there. The far end sees after its tail that nothing has come,
+    /// and gives the credits back.
     #[cold]
-    fn strike_corrupt(&mut self, index: u32) {
-        self.packets[index].corrupt();
-        self.statistics.corrupt_packets += 1;
-    }
-
-    /// A packet is lost on its link. The far end sees after its tail that nothing has come, and gives the credits back.
-    #[cold]
-    fn strike_lost(&mut self, index: u32, output: u32, lane: u32, tail: u64, now: u64, fx: &mut impl Effects) {
+    fn is_struck(&mut self, index: u32, output: u32, lane: u32, tail: u64, now: u64, fx: &mut impl Effects) -> bool {
+        match self.faults.as_mut().and_then(|faults| faults.strike(output, now)) {
+            None => return false,
+            Some(Strike::Corrupt) => {
+                self.packets[index].corrupt();
+                self.statistics.corrupt_packets += 1;
+                return false;
+            }
+            Some(Strike::Lost) => {}
+        }
         let wire = self.packets[index].wire;
         let Output { link, latency, .. } = self.outputs[output as usize];
         self.statistics.lost_packets += 1;
@@ -609,6 +608,7 @@ impl<P: Ports> Region<P> {
             self.give_back(output, lane, tail + 2 * latency, wire, now, fx);
         }
         self.free_packet(index);
+        true
     }
 
     #[inline]
