@@ -4,7 +4,7 @@ use crate::host::HostPattern;
 use crate::wiring::Topology;
 use narrows_portals::NiLimits;
 pub use narrows_topology::{Arrangement, RoutingKind};
-use narrows_units::{ByteRate, Bytes, SimTime};
+use narrows_units::{ByteRate, Bytes, NodeId, SimTime};
 
 /// A machine, complete: every quantity has a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +35,19 @@ pub struct Machine {
     pub message: Message,
     /// How replayed collectives are done.
     pub collectives: Collectives,
+}
+
+impl Machine {
+    /// The host name of a node.
+    pub fn host_name(&self, node: NodeId) -> String {
+        self.node.host_name.name(node.0)
+    }
+
+    /// The node of this index or host name.
+    pub fn node_called(&self, name: &str) -> Option<NodeId> {
+        let index = name.parse().ok().or_else(|| self.node.host_name.index(name));
+        index.filter(|&index| index < self.node.count).map(NodeId)
+    }
 }
 
 /// `[node]`: the hosts, all alike.
