@@ -55,8 +55,8 @@ pub use collectives::{RulesError, collectives_table};
 pub use diagnostic::Diagnostic;
 pub use host::{HostPattern, HostPatternError};
 pub use model::{
-    Arrangement, Failed, Flow, GlobalLink, Link, Links, LogGp, Machine, Message, Network, NetworkKind, Nic, NicKind, Node, PathOr, Pcie,
-    PcieDetail, Rendezvous, RoutingKind, Software, Switch, SwitchOr, Transmit,
+    Arrangement, Failed, Flow, GlobalLink, Link, Links, LogGp, Machine, Message, Network, NetworkKind, Nic, NicConstants, NicKind, Node,
+    PathOr, Rendezvous, RoutingKind, Software, Switch, SwitchOr,
 };
 pub use narrows_units::NodeId;
 pub use placement::{Placement, PlacementError, placement};

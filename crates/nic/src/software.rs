@@ -38,7 +38,7 @@ pub(crate) fn library(nic: &NicConfig) -> NicConfig {
         pio_limit: EVERYTHING,
         match_bits_size: Bytes(0),
         dma_latency: SimTime::ZERO,
-        transmit: Transmit::Pipelined,
+        transmit: Transmit::InOrder,
         put_occupancy: SimTime::ZERO,
         get_occupancy: SimTime::ZERO,
         response_occupancy: SimTime::ZERO,

@@ -40,7 +40,7 @@ fn run(machine: &Machine, topology: Topology, parts: Vec<Part>) -> Outcome {
         post: machine.software.post,
         completion: machine.software.completion,
         copy: machine.software.copy_bandwidth,
-        pio_limit: machine.nic.pio_limit.get(),
+        pio_limit: machine.nic.portals().pio_limit.get(),
     };
     let hardware = Hardware { network: &machine.network_config(1), topology, nic: machine.nic_config() };
     Replay::new(hardware, parts, machine.message_config(), costs).unwrap().run(&mut |_| true).unwrap()
@@ -279,7 +279,7 @@ fn periods_add_up() {
             post: machine.software.post,
             completion: machine.software.completion,
             copy: machine.software.copy_bandwidth,
-            pio_limit: machine.nic.pio_limit.get(),
+            pio_limit: machine.nic.portals().pio_limit.get(),
         };
         let hardware = Hardware { network: &config, topology, nic: machine.nic_config() };
         let replay = match period {
@@ -390,7 +390,7 @@ fn refused(programs: Vec<Recorded>) -> String {
         post: machine.software.post,
         completion: machine.software.completion,
         copy: machine.software.copy_bandwidth,
-        pio_limit: machine.nic.pio_limit.get(),
+        pio_limit: machine.nic.portals().pio_limit.get(),
     };
     match Replay::new(hardware, parts.collect(), machine.message_config(), costs).unwrap().run(&mut |_| true) {
         Ok(outcome) => outcome.failure.unwrap(),
@@ -525,7 +525,7 @@ fn regions_and_threads_change_nothing() {
                 post: machine.software.post,
                 completion: machine.software.completion,
                 copy: machine.software.copy_bandwidth,
-                pio_limit: machine.nic.pio_limit.get(),
+                pio_limit: machine.nic.portals().pio_limit.get(),
             };
             let hardware = Hardware { network: &config, topology: machine.topology().unwrap(), nic: machine.nic_config() };
             let replay = match threads {
@@ -533,7 +533,7 @@ fn regions_and_threads_change_nothing() {
                 Some(threads) => Replay::new(hardware, parts, machine.message_config(), costs).unwrap().on_threads(threads),
             };
             // What takes no time needs one region.
-            assert_eq!(replay.regions() > 1, threads.is_some() && !machine.nic.quick_ack, "{name} is cut");
+            assert_eq!(replay.regions() > 1, threads.is_some() && !machine.nic.portals().quick_ack, "{name} is cut");
             let outcome = replay.run(&mut |_| true).unwrap();
             assert_eq!(outcome.failure, None);
             let totals = outcome.totals.unwrap();

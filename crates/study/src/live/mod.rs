@@ -293,8 +293,8 @@ fn settings(machine: &Machine, compute: Compute) -> Settings {
         overflow_blocks: message.overflow_blocks,
         max_portals_message: message.max_portals_message.get(),
         rendezvous_put: u32::from(message.rendezvous == Rendezvous::Put),
-        pio_limit: machine.nic.pio_limit.get() as u32,
-        limits: machine.nic.limits,
+        pio_limit: machine.nic.portals().pio_limit.get() as u32,
+        limits: machine.nic.portals().limits,
         cores: machine.node.cores,
     }
 }

@@ -241,7 +241,7 @@ impl ReplaySpec {
             post: machine.software.post,
             completion: machine.software.completion,
             copy: machine.software.copy_bandwidth,
-            pio_limit: machine.nic.pio_limit.get(),
+            pio_limit: machine.nic.portals().pio_limit.get(),
         };
         let (message, hardware) = (machine.message_config(), Hardware { network: &config, topology, nic: machine.nic_config() });
         let replay = match period {
