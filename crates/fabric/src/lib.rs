@@ -10,7 +10,7 @@
 //! * [`multicast`] — trees along which switches copy a message.
 //! * [`parallel`] — the event loop: the networks with agents at their hosts; packets in regions, on several threads.
 //! * [`timing`] — the closed form of one message alone, which all three keep to.
-//! * [`driver`] — a network driven by itself, for tests and benches.
+//! * [`port`] — where the packet network ends: what it asks of the ports of its hosts, which are in `narrows_port`.
 //!
 //! The way of a transfer: the source's PCIe (when [`Transfer::source_dma`]), the host link, switches and the links
 //! between them, the host link of the target, the target's PCIe (when [`Transfer::target_dma`]). PCIe is a bandwidth
@@ -18,7 +18,8 @@
 //! Between ranks of one node (`source == target`) a transfer takes the node's own path and neither NIC link nor PCIe.
 //!
 //! ```
-//! use narrows_fabric::{NetworkConfig, Notice, Transfer, TransferId, driver::Driver};
+//! use narrows_fabric::{NetworkConfig, Notice, Transfer, TransferId};
+//! use narrows_port::Driver;
 //! use narrows_topology::FatTree;
 //! use narrows_units::Bytes;
 //!
@@ -39,7 +40,6 @@
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
 pub mod config;
-pub mod driver;
 mod endpoints;
 mod flights;
 pub mod flow;
@@ -47,6 +47,7 @@ pub mod loggp;
 pub mod multicast;
 pub mod packet;
 pub mod parallel;
+pub mod port;
 pub mod timing;
 mod whole;
 

@@ -20,7 +20,7 @@ use narrows_fabric::{ConfigError, NetworkConfig};
 use narrows_message::{Completes, Completion, CompletionKind, Endpoint, MessageConfig, Queue, Receive, Status, portal_table};
 use narrows_nic::{AnyConfig, Directory, Process};
 use narrows_portals::{Command, Event as NicEvent, Notice, ProcessId, ReplyCode};
-use narrows_sim::{Processes, Requests, Setup, Told, World};
+use narrows_sim::{CopyNotice, Processes, Requests, Setup, World};
 use narrows_topology::Topology;
 use narrows_trace::{Communicators, Dependency, Event, Kind, Meetings, Operation, Order, Program};
 use narrows_units::{Bytes, Excess, NodeId, SimTime};
@@ -73,7 +73,7 @@ enum News {
     /// To the unlinking with this ticket.
     Reply(u32, ReplyCode),
     /// Of a broadcast that switches copy.
-    Copied(Told),
+    Copied(CopyNotice),
 }
 
 /// A collective under way.
@@ -261,7 +261,7 @@ impl Processes for Ranks {
         self.touch(rank, |of| of.notice(now, notice));
     }
 
-    fn told(&mut self, told: Told) {
+    fn told(&mut self, told: CopyNotice) {
         self.touch(told.rank, |of| of.inbox.push_back((told.at, News::Copied(told))));
     }
 
@@ -951,7 +951,7 @@ impl Rank {
     }
 
     /// News of a broadcast that switches copy.
-    fn told(&mut self, index: u32, told: Told, desk: &mut Desk<'_>) -> Result<(), GraphError> {
+    fn told(&mut self, index: u32, told: CopyNotice, desk: &mut Desk<'_>) -> Result<(), GraphError> {
         let message = desk.state.copied.get(told.token);
         let context = if told.sent {
             desk.state.copied.settle(told.token);

@@ -132,12 +132,12 @@ pub trait Requests<L> {
 }
 
 /// The requests of a region.
-pub(crate) struct Desk<'a, 'b, L> {
+pub(crate) struct RegionRequests<'a, 'b, L> {
     pub(crate) above: &'a mut Above,
     pub(crate) fabric: &'a mut Context<'b, Due, Letter<L>>,
 }
 
-impl<L> Desk<'_, '_, L> {
+impl<L> RegionRequests<'_, '_, L> {
     fn ask(&mut self, at: SimTime, rank: u32, action: Action) {
         let at = at.max(self.fabric.now());
         self.above.ask(at, rank, action, self.fabric);
@@ -211,7 +211,7 @@ impl Above {
     }
 }
 
-impl<L> Requests<L> for Desk<'_, '_, L> {
+impl<L> Requests<L> for RegionRequests<'_, '_, L> {
     fn now(&self) -> SimTime {
         self.fabric.now()
     }
@@ -342,7 +342,7 @@ impl<P: Processes> Station<P> {
     /// The processes act on what they were told.
     #[inline]
     fn proceed(&mut self, fabric: &mut Context<'_, Due, Letter<P::Letter>>) {
-        self.processes.proceed(&mut Desk { above: &mut self.above, fabric });
+        self.processes.proceed(&mut RegionRequests { above: &mut self.above, fabric });
     }
 
     fn refuse(&mut self, now: SimTime, process: Process, error: CommandError) {
@@ -397,6 +397,7 @@ impl<P: Processes> Agent for Station<P> {
     const DIGEST: bool = false;
     type Event = Due;
     type Letter = Letter<P::Letter>;
+    type Ports = narrows_port::HostPorts;
 
     fn timer(&mut self, host: u32, _: u32, event: Due, fabric: &mut Context<'_, Due, Letter<P::Letter>>) {
         let now = fabric.now();

@@ -1,6 +1,6 @@
 //! The simulation: regions with the NICs at their hosts.
 
-use crate::station::{Above, Desk, Places, Station};
+use crate::station::{Above, Places, RegionRequests, Station};
 use crate::{Processes, Requests};
 use narrows_engine::Digest;
 use narrows_fabric::parallel::{Fabric, along_groups};
@@ -162,7 +162,7 @@ impl<P: Processes> World<P> {
     /// Asks for something in the name of `rank`, after all that has happened.
     pub fn request<R>(&mut self, rank: u32, what: impl FnOnce(&mut P, &mut dyn Requests<P::Letter>) -> R) -> R {
         let region = self.region_of(rank);
-        self.fabric.act(region, |station, fabric| what(&mut station.processes, &mut Desk { above: &mut station.above, fabric }))
+        self.fabric.act(region, |station, fabric| what(&mut station.processes, &mut RegionRequests { above: &mut station.above, fabric }))
     }
 
     /// See [`Requests::submit`].

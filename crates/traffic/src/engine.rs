@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Sources and telemetry of a region.
 #[derive(Debug)]
-pub(crate) struct Post {
+pub(crate) struct RegionTraffic {
     pub(crate) sources: Sources,
     pub(crate) telemetry: Option<Telemetry>,
 }
@@ -27,7 +27,7 @@ pub(crate) trait Engine {
     /// Of when every message came where: the same for any number of threads.
     fn digest(&self) -> u64;
     /// Every region's.
-    fn posts(&mut self, with: &mut dyn FnMut(&mut Post));
+    fn posts(&mut self, with: &mut dyn FnMut(&mut RegionTraffic));
 }
 
 /// The network of a point with its sources.
@@ -39,7 +39,7 @@ pub(crate) fn assemble(setup: &Setup, plan: &Arc<Plan>) -> Result<Box<dyn Engine
 }
 
 /// An agent. `WATCHES`: queues and links are looked at; otherwise the network's code has no trace of it.
-struct Watch<const WATCHES: bool>(Post);
+struct Watch<const WATCHES: bool>(RegionTraffic);
 
 impl<const WATCHES: bool> Observer for Watch<WATCHES> {
     #[inline]
@@ -94,6 +94,7 @@ impl<const WATCHES: bool> Agent for Watch<WATCHES> {
 
     type Event = ();
     type Letter = ();
+    type Ports = narrows_port::HostPorts;
 
     fn timer(&mut self, _host: u32, tag: u32, (): (), fabric: &mut Context<'_>) {
         self.0.sources.strike(tag, fabric);
@@ -143,7 +144,7 @@ impl<const WATCHES: bool> Regions<WATCHES> {
         let nothing = || topology.as_ref().map(|topology| Telemetry::new(topology.clone(), lanes));
         let mut fabric = Fabric::new(&setup.network, setup.topology.clone(), |hosts| {
             let sources = Sources::new(plan.clone(), hosts, &mut |at, host, tag| timers.push((at, host, tag)));
-            Watch(Post { sources, telemetry: nothing() })
+            Watch(RegionTraffic { sources, telemetry: nothing() })
         })?;
         for (at, host, tag) in timers {
             fabric.timer(at, host, tag, ());
@@ -186,7 +187,7 @@ impl<const WATCHES: bool> Engine for Regions<WATCHES> {
         self.fabric.digest()
     }
 
-    fn posts(&mut self, with: &mut dyn FnMut(&mut Post)) {
+    fn posts(&mut self, with: &mut dyn FnMut(&mut RegionTraffic)) {
         self.exchange_telemetry();
         self.fabric.agents().for_each(|watch| with(&mut watch.0));
         self.exchange_telemetry();

@@ -1,9 +1,9 @@
 //! A network driven by itself, in one region: a list of what is told, for tests and benches.
 
-use crate::packet::AuditError;
-use crate::parallel::{Agent, Context, Fabric};
-use crate::timing::ZeroLoad;
-use crate::{Arrival, ConfigError, NetworkConfig, Notice, Observer, Statistics, Transfer, TransferId, Tree, TreeError};
+use crate::HostPorts;
+use narrows_fabric::packet::AuditError;
+use narrows_fabric::parallel::{Agent, Context, Fabric};
+use narrows_fabric::{Arrival, ConfigError, NetworkConfig, Notice, Observer, Statistics, Transfer, TransferId, Tree, TreeError, ZeroLoad};
 use narrows_topology::Topology;
 use narrows_units::SimTime;
 use std::collections::BTreeMap;
@@ -34,6 +34,7 @@ impl Observer for Recorder {}
 impl Agent for Recorder {
     type Event = ();
     type Letter = ();
+    type Ports = HostPorts;
 
     fn timer(&mut self, _: u32, _: u32, (): (), _: &mut Context<'_>) {}
 
