@@ -19,14 +19,15 @@
 //! `docs/machine-files.md` is the reference of the keys.
 //!
 //! ```
-//! use narrows_machine::{Machine, Overrides, Placement, placement};
+//! use narrows_machine::{Machine, NodeId, Overrides, Placement, placement};
 //!
 //! let overrides = Overrides { nodes: Some(16), set: vec!["nic.put_occupancy=150ns".to_owned()] };
 //! let machine = Machine::load("bxi-v2", &overrides).unwrap();
 //! assert_eq!(machine.node.count, 16);
 //! assert_eq!(machine.nic_config().portals().put_occupancy, "150 ns".parse().unwrap());
 //! assert_eq!(machine.topology().unwrap().hosts(), 16);
-//! assert_eq!(placement(&Placement::Linear, &machine, Some(2), 4).unwrap(), [0, 0, 1, 1]);
+//! let nodes = placement(&Placement::Linear, &machine, Some(2), 4).unwrap();
+//! assert_eq!(nodes, [0, 0, 1, 1].map(NodeId));
 //!
 //! let error = Machine::load("bxi-v1", &Overrides::default()).unwrap_err();
 //! assert!(error.to_string().contains("did you mean \"bxi-v2\"?"));
@@ -54,9 +55,10 @@ pub use collectives::{RulesError, collectives_table};
 pub use diagnostic::Diagnostic;
 pub use host::{HostPattern, HostPatternError};
 pub use model::{
-    Arrangement, Failed, Flow, GlobalLink, Link, Links, LogGp, Machine, Message, Network, NetworkKind, Nic, NicKind, Node, PathOr, Pcie,
-    PcieDetail, Rendezvous, RoutingKind, Software, Switch, SwitchOr, Transmit,
+    Arrangement, Failed, Flow, GlobalLink, Link, Links, LogGp, Machine, Message, Network, NetworkKind, Nic, NicConstants, NicKind, Node,
+    PathOr, Rendezvous, RoutingKind, Software, Switch, SwitchOr,
 };
+pub use narrows_units::NodeId;
 pub use placement::{Placement, PlacementError, placement};
 pub use presets::{PRESETS, Preset, preset};
 pub use wiring::{Topology, TopologyKind};

@@ -56,7 +56,7 @@ fn build(layers: &Layers, errors: &mut Vec<Diagnostic>) -> Option<Machine> {
     if !errors.is_empty() {
         return None;
     }
-    let mut machine = draft.machine;
+    let mut machine = draft.finish();
     if machine.topology.kind == TopologyKind::File {
         let path = &machine.topology.path;
         match std::fs::read_to_string(path) {
@@ -196,7 +196,8 @@ fn fill(mut key: Key<'_>, chosen: Chosen, layers: &Layers, errors: &mut Vec<Diag
                 let kind = if selector == "nic.kind" { kinds.nic.name() } else { kinds.topology.name() };
                 let owners: Vec<String> = owners.iter().map(|name| format!("\"{name}\"")).collect();
                 let message = format!("`{}` belongs to {selector} = {}, not to \"{kind}\"", key.name(), owners.join(" or "));
-                errors.push(layers.layers[layer].diagnostic(leaf.value_span.clone(), message));
+                let help = keys::help_on_kind(selector, kinds);
+                errors.push(layers.layers[layer].diagnostic(leaf.value_span.clone(), message).help(help));
             }
             return;
         }
@@ -423,15 +424,15 @@ fn check(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
         let label = format!("expected at most {}, with network.header", quantity::size(PACKET_MAX));
         errors.push(layers.at("network.mtu", format!("a packet of {}", quantity::size(packet))).label(label));
     }
-    let message = &machine.message;
+    let (message, nic) = (&machine.message, machine.nic.portals());
     let order = [
         ("message.inject_limit", message.inject_limit, "message.eager_limit", message.eager_limit),
         ("message.eager_limit", message.eager_limit, "message.overflow_block", message.overflow_block),
         ("message.eager_limit", message.eager_limit, "message.max_portals_message", message.max_portals_message),
-        ("nic.inline_limit", machine.nic.inline_limit, "nic.command_size", machine.nic.command_size),
-        ("nic.inline_limit", machine.nic.inline_limit, "nic.pio_limit", machine.nic.pio_limit),
+        ("nic.inline_limit", nic.inline_limit, "nic.command_size", nic.command_size),
+        ("nic.inline_limit", nic.inline_limit, "nic.pio_limit", nic.pio_limit),
     ];
-    if machine.nic.limits.max_war_ordered_size > Bytes(0) {
+    if nic.limits.max_war_ordered_size > Bytes(0) {
         let path = "nic.max_war_ordered_size";
         errors.push(
             layers
@@ -448,7 +449,7 @@ fn check(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
             );
         }
     }
-    if machine.nic.pio_limit > PACKET_MAX {
+    if nic.pio_limit > PACKET_MAX {
         let label = format!("expected at most {}", quantity::size(PACKET_MAX));
         errors.push(layers.at("nic.pio_limit", "the CPU does not write so much behind a command").label(label));
     }

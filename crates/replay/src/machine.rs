@@ -23,7 +23,7 @@ use narrows_portals::{Command, Event as NicEvent, Notice, ProcessId, ReplyCode};
 use narrows_sim::{CopyNotice, Processes, Requests, Setup, World};
 use narrows_topology::Topology;
 use narrows_trace::{Communicators, Dependency, Event, Kind, Meetings, Operation, Order, Program};
-use narrows_units::{Bytes, Excess, SimTime};
+use narrows_units::{Bytes, Excess, NodeId, SimTime};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -343,8 +343,8 @@ impl Replay {
     ) -> Result<Replay, ConfigError> {
         let topology = Arc::new(hardware.topology.clone());
         let lanes = u32::from(hardware.network.virtual_networks) * u32::from(hardware.network.virtual_channels);
-        let node = |process: &ProcessId| process.nid - 1;
-        let nodes: Vec<Vec<u32>> = parts.iter().map(|part| part.processes.iter().map(node).collect()).collect();
+        let node = |process: &ProcessId| process.node().expect("a rank is on a node");
+        let nodes: Vec<Vec<NodeId>> = parts.iter().map(|part| part.processes.iter().map(node).collect()).collect();
         let mut replay = Replay::assemble(hardware, parts, message, costs, true)?;
         let watch = Watch::new(&mut replay.world, topology, lanes, &nodes, period);
         replay.world.processes().state.watch = Some(watch);

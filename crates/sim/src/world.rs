@@ -8,7 +8,7 @@ use narrows_fabric::{ConfigError, NetworkConfig, NetworkKind, Observer};
 use narrows_nic::{AnyConfig, CommandError, Directory, Nics, Process, Statistics};
 use narrows_portals::{Command, ProcessId};
 use narrows_topology::Topology;
-use narrows_units::SimTime;
+use narrows_units::{NodeId, SimTime};
 use std::sync::Arc;
 
 /// Counts of a run.
@@ -37,7 +37,7 @@ pub struct Setup<'a> {
     pub topology: Topology,
     /// The NICs.
     pub nic: AnyConfig,
-    /// `places[i]` is where process i lives (its nid is node index + 1).
+    /// `places[i]` is where process i lives.
     pub places: &'a [ProcessId],
 }
 
@@ -87,7 +87,7 @@ impl<P: Processes> World<P> {
             let mut ranks: Vec<Vec<u32>> = Vec::new();
             for hosts in regions {
                 (0u32..).zip(hosts).for_each(|(local, &host)| locals[host as usize] = local);
-                let of_region = hosts.iter().flat_map(|&host| directory.processes_of(host));
+                let of_region = hosts.iter().flat_map(|&host| directory.processes_of(NodeId(host)));
                 let mut of_region: Vec<u32> = of_region.map(|(_, process)| process.0).collect();
                 of_region.sort_unstable();
                 (0u32..).zip(&of_region).for_each(|(number, &rank)| numbers[rank as usize] = number);
@@ -97,7 +97,8 @@ impl<P: Processes> World<P> {
             let shared = Arc::new(Places { directory, nodes: locals.into(), processes: numbers, mtu, lookahead });
             places = Some(Arc::clone(&shared));
             let station = |(hosts, ranks): (&Vec<u32>, &Vec<u32>)| {
-                let nics = Nics::of(nic.clone(), Arc::clone(&shared.directory), hosts, Arc::clone(&shared.nodes));
+                let nodes: Vec<NodeId> = hosts.iter().copied().map(NodeId).collect();
+                let nics = Nics::of(nic.clone(), Arc::clone(&shared.directory), &nodes, Arc::clone(&shared.nodes));
                 Station::new(nics, processes(ranks), Above::new(Arc::clone(&shared), hosts.len(), ranks.len()))
             };
             regions.iter().zip(&ranks).map(station).collect()
