@@ -17,9 +17,11 @@ use std::path::PathBuf;
 #[command(after_help = "Examples:
   narrows replay halo.vef --machine bxi-v2 --nodes 256 --out results/
   narrows replay a.vef b.vef --mapping node --machine my.toml --network flow
+  narrows replay training.0.et --machine bxi-v3 --nodes 64
   narrows replay dissemination.goal --network loggp --loggp L=2500ns,o=1500ns,g=1000ns,G=6ns/B,S=65535
 
-Traces are VEF, GOAL (text or binary), JSON Lines or SimGrid's; see docs/replay.md.")]
+Traces are VEF, GOAL (text or binary), JSON Lines, SimGrid's or Chakra's (the file of any rank stands for all); see
+docs/replay.md.")]
 pub struct ReplayArgs {
     /// Traces; several run at the same time; - is standard input
     #[arg(required = true, value_name = "FILE")]

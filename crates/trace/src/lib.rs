@@ -23,11 +23,13 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+pub mod chakra;
 mod communicators;
 mod error;
 mod file;
 pub mod generate;
 pub mod goal;
+mod graph;
 pub mod ideal;
 pub mod json;
 mod limits;
