@@ -150,7 +150,8 @@ fn factor(text: &str) -> Result<f64, String> {
     text.parse().ok().filter(|factor| (0.0..=1e9).contains(factor)).ok_or_else(|| String::from("expected a number from 0 to 1e9"))
 }
 
-fn rate(text: &str) -> Result<f64, String> {
+/// Operations per second.
+pub fn rate(text: &str) -> Result<f64, String> {
     text.parse().ok().filter(|rate| (1.0..=1e18).contains(rate)).ok_or_else(|| String::from("expected a number from 1 to 1e18"))
 }
 

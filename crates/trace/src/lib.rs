@@ -41,6 +41,7 @@ mod sequence;
 mod spool;
 pub mod ti;
 mod transform;
+pub mod transformer;
 pub mod vef;
 
 pub use communicators::Communicators;
