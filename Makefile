@@ -20,7 +20,7 @@ BENCH_OPTIONS ?=
 FUZZ_TIMES ?= 1
 
 # The parts of test-mpi.
-MPI_TESTS := test-figures test-programs test-mailbox test-closed-forms test-replay test-record test-portals test-otf2 test-docs test-python
+MPI_TESTS := test-figures test-programs test-mailbox test-lossy test-closed-forms test-replay test-record test-portals test-otf2 test-docs test-python
 
 .PHONY: all demo build test test-rust test-mpi $(MPI_TESTS) install-python conformance fuzz miri lint bench setup setup-demo setup-test setup-bench setup-python setup-miri clean
 

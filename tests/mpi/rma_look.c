@@ -51,9 +51,12 @@ static void round_by(long long (*look)(void), int locks, int puts)
         MPI_Win_lock_all(0, win);
     MPI_Barrier(WORLD);
     for (long long round = 1; round <= ROUNDS; round++) {
-        if (rank > 0)
+        if (rank > 0) {
             while (look() != round)
                 ;
+            /* Before it is handed on: the next one may come back before the flush does. */
+            CHECK_EQ(look(), round);
+        }
         if (locks)
             MPI_Win_lock(MPI_LOCK_SHARED, next, 0, win);
         if (puts)
@@ -64,10 +67,11 @@ static void round_by(long long (*look)(void), int locks, int puts)
             MPI_Win_unlock(next, win);
         else
             MPI_Win_flush(next, win);
-        if (rank == 0)
+        if (rank == 0) {
             while (look() != round)
                 ;
-        CHECK_EQ(look(), round);
+            CHECK_EQ(look(), round);
+        }
     }
     MPI_Barrier(WORLD);
     if (!locks)
