@@ -55,11 +55,11 @@ pub use collectives::{RulesError, collectives_table};
 pub use diagnostic::Diagnostic;
 pub use host::{HostPattern, HostPatternError};
 pub use model::{
-    Arrangement, Failed, Flow, GlobalLink, Link, Links, LogGp, Machine, Message, Network, NetworkKind, Nic, NicConstants, NicKind, Node,
-    PathOr, Rendezvous, RoutingKind, Software, Switch, SwitchOr,
+    Arrangement, Failed, Flow, GlobalLink, Group, Link, Links, LogGp, Machine, Message, Network, NetworkKind, Nic, NicConstants, NicKind,
+    Node, PathOr, Rendezvous, RoutingKind, Software, Speed, Switch, SwitchOr, System,
 };
 pub use narrows_units::NodeId;
-pub use placement::{Placement, PlacementError, placement};
+pub use placement::{Placement, PlacementError, fill, placement};
 pub use presets::{PRESETS, Preset, preset};
 pub use wiring::{Topology, TopologyKind};
 
