@@ -7,7 +7,7 @@
 pub use crate::packet::state::Packet;
 
 use crate::timing::Costs;
-use crate::{Arrival, EventKind, NetworkConfig, Observer, Statistics, Transfer, TransferId};
+use crate::{Arrival, EventKind, NetworkConfig, Observer, Statistics, Transfer, TransferId, Undelivered};
 use narrows_units::{Bytes, SimTime};
 
 /// The ports of the hosts of a region, which numbers them from zero.
@@ -24,7 +24,7 @@ pub trait Ports: Sized + Send + std::fmt::Debug {
     /// There is something to send in a virtual network, be it only later.
     fn has_packets(&self, port: u32, virtual_network: u32) -> bool;
 
-    /// What would be sent next in a virtual network that has packets.
+    /// What would be sent next in a virtual network.
     fn next(&self, now: SimTime, port: u32, virtual_network: u32) -> Next;
 
     /// Sends the packet that [`Ports::next`] has promised.
@@ -36,8 +36,11 @@ pub trait Ports: Sized + Send + std::fmt::Debug {
     /// A packet arrives, or will: the rest of its way is known. Its buffer is free when the time is that of the result.
     fn arrive(&mut self, port: u32, landing: &Landing, packet: &Packet, effects: &mut impl PortEffects) -> SimTime;
 
-    /// An event that was scheduled. The result: the port and the virtual network that have something to send by it.
-    fn event(&mut self, now: SimTime, event: PortEvent, payload: u32, effects: &mut impl PortEffects) -> Option<(u32, u32)>;
+    /// All or the header of a message is there, as was scheduled.
+    fn message(&mut self, event: PortEvent, payload: u32, effects: &mut impl PortEffects);
+
+    /// An event of a flow, as was scheduled. The result: the virtual network that may have something to send by it.
+    fn flow(&mut self, now: SimTime, port: u32, event: PortEvent, payload: u32, effects: &mut impl PortEffects) -> Option<u32>;
 
     /// Forgets whose turn it is.
     fn rest(&mut self);
@@ -93,8 +96,24 @@ pub struct Label {
     pub first: bool,
     /// Its payload goes over the target's PCIe.
     pub written: bool,
-    /// Switches copy it.
-    pub copied: bool,
+    /// What kind of packet.
+    pub kind: Kind,
+    /// Its number in its flow; of an acknowledgement, that of the packet that is expected next.
+    pub sequence: u16,
+}
+
+/// The kinds of packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Kind {
+    /// Of a message.
+    Data = 0,
+    /// Of a message that switches copy.
+    Copied = 1,
+    /// From the receiving port of a flow to the sending one.
+    Acknowledgement = 2,
+    /// Whatever it was, a link has broken it.
+    Corrupt = 4,
 }
 
 /// An event of a port's own.
@@ -106,15 +125,34 @@ pub enum PortEvent {
     Tail,
     /// Both at one time.
     HeadAndTail,
+    /// A port acknowledges what it has.
+    Acknowledge,
+    /// An acknowledgement is there.
+    Acknowledged,
+    /// A flow may have waited too long for one.
+    TimedOut,
 }
 
+/// The events of flows are of one kind for the network, and tell themselves apart by these bits.
+const FLOW_EVENT: u32 = 30;
+
 impl PortEvent {
-    pub(crate) fn kind(self) -> EventKind {
+    /// With what it is about, below 2^30.
+    pub(crate) fn encode(self, payload: u32) -> (EventKind, u32) {
         match self {
-            PortEvent::Head => EventKind::Head,
-            PortEvent::Tail => EventKind::Tail,
-            PortEvent::HeadAndTail => EventKind::HeadAndTail,
+            PortEvent::Head => (EventKind::Head, payload),
+            PortEvent::Tail => (EventKind::Tail, payload),
+            PortEvent::HeadAndTail => (EventKind::HeadAndTail, payload),
+            PortEvent::Acknowledge => (EventKind::Flow, payload),
+            PortEvent::Acknowledged => (EventKind::Flow, 1 << FLOW_EVENT | payload),
+            PortEvent::TimedOut => (EventKind::Flow, 2 << FLOW_EVENT | payload),
         }
+    }
+
+    /// The event of a flow.
+    pub(crate) fn of_flow(payload: u32) -> (PortEvent, u32) {
+        let event = [PortEvent::Acknowledge, PortEvent::Acknowledged, PortEvent::TimedOut, PortEvent::TimedOut];
+        (event[(payload >> FLOW_EVENT) as usize], payload & ((1 << FLOW_EVENT) - 1))
     }
 }
 
@@ -122,7 +160,8 @@ impl PortEvent {
 pub trait PortEffects: Observer {
     /// Of a message, only [`PortEffects::delivered`] is told, instead of the other three.
     const EARLY: bool;
-    /// An event for the ports themselves. At one time, `event` and then `place` (a link of the topology) say the order.
+    /// An event for the ports themselves. At one time, `event` and then `place` (a link of the topology, or a host for
+    /// the events of flows) say the order, and for those `payload`, which must not depend on other ports.
     fn schedule_port(&mut self, at: SimTime, event: PortEvent, place: u32, payload: u32);
     /// The last payload byte of a message will have been read at `at`.
     fn source_done(&mut self, at: SimTime, source: u32, id: TransferId);
@@ -132,4 +171,6 @@ pub trait PortEffects: Observer {
     fn tail(&mut self, arrival: &Arrival);
     /// The last byte of a message will be through at `through`.
     fn delivered(&mut self, arrival: &Arrival, through: SimTime);
+    /// A flow was given up.
+    fn undelivered(&mut self, undelivered: Undelivered);
 }

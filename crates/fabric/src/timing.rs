@@ -184,7 +184,7 @@ impl Costs {
 
     /// From the beginning of reading `payload` bytes of a packet to its beginning on the host link, which must not run
     /// dry.
-    #[inline]
+    #[inline(always)]
     pub fn read_ahead(&self, payload: u32) -> u64 {
         let all = self.pcie.time(payload);
         if payload <= self.chunk {

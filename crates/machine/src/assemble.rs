@@ -1,6 +1,7 @@
 //! The resolved machine as the configurations of the models.
 
-use crate::model::{self, Link, Machine, NetworkKind, NicConstants, PathOr, Rendezvous, SwitchOr};
+use crate::fault::{FaultError, FaultText};
+use crate::model::{self, Link, Machine, NetworkKind, NicConstants, PathOr, Reliability, Rendezvous, SwitchOr};
 use narrows_fabric::{
     Arbitration, Derived, FlowConfig, FlowControl, Forwarding, IntraNodeConfig, LinkConfig, LogGpConfig, NetworkConfig, PauseConfig,
     Queueing,
@@ -91,8 +92,36 @@ impl Machine {
             intra_node: IntraNodeConfig { latency: self.intra.latency, rate: self.intra.bandwidth },
             loggp: LogGpConfig { latency: derived(network.loggp.latency), gap: network.loggp.gap, rate: derived(network.loggp.bandwidth) },
             flow: FlowConfig { direct_up_to: network.flow.direct_limit },
+            reliability: self.reliability(),
+            // Those of a machine that came from a file: reading it has tried.
+            faults: self.faults().unwrap_or_default(),
             seed,
         }
+    }
+
+    fn reliability(&self) -> Option<narrows_fabric::Reliability> {
+        let Reliability { delivery, window, timeout, retries, ack } = self.network.reliability;
+        let delivery = match delivery {
+            model::Delivery::None => return None,
+            model::Delivery::Ordered => narrows_fabric::Delivery::Ordered,
+            model::Delivery::Unordered => narrows_fabric::Delivery::Unordered,
+        };
+        Some(narrows_fabric::Reliability { window, timeout, retries, ack, delivery })
+    }
+
+    /// Of its links.
+    ///
+    /// # Errors
+    /// See [`FaultError`].
+    pub fn faults(&self) -> Result<Vec<narrows_fabric::Fault>, FaultError> {
+        let parsed = self.network.faults.iter().map(|text| FaultText::parse(text)).collect::<Result<Vec<_>, _>>()?;
+        if parsed.iter().all(|fault| fault.cable.is_none()) {
+            return Ok(parsed.iter().map(|fault| fault.of(None)).collect());
+        }
+        let topology = self.topology().map_err(|error| FaultError::Topology(error.to_string()))?;
+        let of = |fault: &FaultText| Ok(fault.links(&topology)?.into_iter().map(|link| fault.of(link)).collect());
+        let all: Result<Vec<Vec<_>>, FaultError> = parsed.iter().map(of).collect();
+        Ok(all?.concat())
     }
 
     /// What to check before the results are trusted, a line each.

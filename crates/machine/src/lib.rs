@@ -38,6 +38,7 @@
 mod assemble;
 mod collectives;
 mod diagnostic;
+mod fault;
 mod host;
 mod keys;
 #[macro_use]
@@ -53,6 +54,7 @@ mod write;
 
 pub use collectives::{RulesError, collectives_table};
 pub use diagnostic::Diagnostic;
+pub use fault::FaultError;
 pub use host::{HostPattern, HostPatternError};
 pub use model::{
     Arrangement, Failed, Flow, GlobalLink, Group, Link, Links, LogGp, Machine, Message, Network, NetworkKind, Nic, NicConstants, NicKind,
@@ -73,6 +75,17 @@ pub struct Overrides {
     pub nodes: Option<u32>,
     /// `--set key.path=value`, each; the value may go without quotes. The last one of a key wins.
     pub set: Vec<String>,
+}
+
+impl Overrides {
+    /// `faults`: of `--fault`, in place of those of the file.
+    pub fn new(nodes: Option<u32>, mut set: Vec<String>, faults: &[String]) -> Overrides {
+        if !faults.is_empty() {
+            let texts: Vec<String> = faults.iter().map(|text| write::quote(text)).collect();
+            set.push(format!("network.faults=[{}]", texts.join(", ")));
+        }
+        Overrides { nodes, set }
+    }
 }
 
 /// Why there is no machine.

@@ -170,7 +170,7 @@ impl Nic {
 }
 
 /// `[network]`
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Network {
     /// Which model, unless `--network` says otherwise.
     pub kind: NetworkKind,
@@ -192,6 +192,10 @@ pub struct Network {
     pub flow_control: FlowControl,
     /// Parameters that only priority flow control has.
     pub pfc: Pfc,
+    /// What ports do about packets that are lost.
+    pub reliability: Reliability,
+    /// Links that lose packets or break them: see [`crate::fault`].
+    pub faults: Vec<String>,
     /// Parameters that only the flow network has.
     pub flow: Flow,
     /// Parameters that only the LogGP network has.
@@ -269,6 +273,21 @@ pub struct Pfc {
     pub response: SimTime,
     /// Lost packets are sent again after this time.
     pub resend_after: SimTime,
+}
+
+/// `[network.reliability]`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reliability {
+    /// What the receiving port of a flow takes; nothing of all this without.
+    pub delivery: Delivery,
+    /// Packets of a flow without an acknowledgement at most.
+    pub window: u32,
+    /// Without one for this time they are sent again.
+    pub timeout: SimTime,
+    /// So many times in a row.
+    pub retries: u32,
+    /// An acknowledgement on the wire.
+    pub ack: Bytes,
 }
 
 /// `[switch]`
@@ -448,6 +467,17 @@ choice! {
         Credits = "credits",
         /// The receiver pauses the sender (IEEE 802.1Qbb).
         Pfc = "pfc",
+    }
+}
+choice! {
+    /// What the receiving port of a flow takes.
+    Delivery {
+        /// There are no flows: what is lost stays lost.
+        None = "none",
+        /// The packet that comes next: go-back-N.
+        Ordered = "ordered",
+        /// Every packet once: selective repeat.
+        Unordered = "unordered",
     }
 }
 choice! {

@@ -687,6 +687,9 @@ fn topology(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
         let path = if matches!(error, ConfigError::Headroom { .. }) { "network.buffer" } else { "network.pfc.xoff" };
         errors.push(layers.at(path, error.to_string()));
     }
+    if errors.is_empty() {
+        check_faults(machine, &topology, layers, errors);
+    }
     let routing = machine.network.routing;
     let Some(needed) = shape.virtual_channels(routing) else {
         let fitting: Vec<&str> = RoutingKind::of(shape).iter().map(|kind| kind.name()).collect();
@@ -696,6 +699,25 @@ fn topology(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
     if machine.network.virtual_channels < u32::from(needed) {
         let message = format!("routing \"{routing}\" needs {needed} virtual channels here, there are {}", machine.network.virtual_channels);
         errors.push(layers.at("network.virtual_channels", message).label(format!("expected at least {needed}")));
+    }
+}
+
+/// Links that are there, and packets that somebody sends again.
+fn check_faults(machine: &Machine, topology: &narrows_topology::Topology, layers: &Layers, errors: &mut Vec<Diagnostic>) {
+    let path = "network.faults";
+    if let Err(error) = machine.faults() {
+        return errors.push(layers.at(path, error.to_string()));
+    }
+    match machine.network_config(0).check_faults(topology) {
+        Ok(()) => {}
+        Err(error @ ConfigError::FaultWithoutReliability) => {
+            let help = "set network.reliability.delivery = \"ordered\", or \"unordered\"";
+            errors.push(layers.at(path, error.to_string()).help(help));
+        }
+        // `--network` may still say otherwise.
+        Err(ConfigError::FaultWithoutPackets) => {}
+        Err(error @ ConfigError::Reliability { .. }) => errors.push(layers.at("network.reliability.ack", error.to_string())),
+        Err(error) => errors.push(layers.at(path, error.to_string())),
     }
 }
 

@@ -3,7 +3,7 @@
 
 #![allow(clippy::print_stdout)] // people read it
 
-use narrows_message::{Completes, Endpoint, MessageConfig, Portals, Queue, Receive, Rendezvous, Send};
+use narrows_message::{Completes, Endpoint, MessageConfig, Queue, Receive, Rendezvous, Send, Transport};
 use narrows_portals::{
     AckRequest, EntryId, EqId, Event, EventKind, FailType, List, LocalBuffer, MatchEntry, NodeId, ProcessId, RemoteTarget, ReplyCode,
     SearchOperation,
@@ -17,7 +17,7 @@ struct Last {
     memory: u64,
 }
 
-impl Portals for Last {
+impl Transport for Last {
     fn me_append(&mut self, _: u32, _: List, me: MatchEntry) -> EntryId {
         self.user_ptr = me.user_ptr;
         EntryId(0)

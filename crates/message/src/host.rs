@@ -1,7 +1,7 @@
 //! The endpoints of a process that lives elsewhere: calls and notices of its NIC in, commands to the NIC and notices
 //! for the process out.
 
-use crate::{Again, Call, CallError, Completion, CompletionKind, Endpoint, MessageConfig, Portals, Queue, Status, Stray, portal_table};
+use crate::{Again, Call, CallError, Completion, CompletionKind, Endpoint, MessageConfig, Queue, Status, Stray, Transport, portal_table};
 use narrows_portals::{
     AckRequest, Command, EntryId, EqId, Event, List, LocalBuffer, MatchEntry, Notice, ProcessId, RemoteTarget, ReplyCode, SearchOperation,
     me,
@@ -16,7 +16,7 @@ pub trait Library {
     fn has_copied(&mut self, length: u64);
     /// Copies from an overflow block to the memory of the process, which takes time.
     fn copy(&mut self, from: u64, to: u64, length: u64);
-    /// See [`Portals::allocate`].
+    /// See [`Transport::allocate`].
     fn allocate(&mut self, length: u64) -> u64;
 }
 
@@ -72,7 +72,7 @@ struct Port<'a, L> {
     waits: bool,
 }
 
-impl<L: Library> Portals for Port<'_, L> {
+impl<L: Library> Transport for Port<'_, L> {
     fn me_append(&mut self, pt: u32, list: List, me: MatchEntry) -> EntryId {
         *self.next_entry += 1;
         let entry = EntryId(OUR_ENTRIES | *self.next_entry);

@@ -8,14 +8,19 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `lib.rs` | the vocabulary: [`Send`], [`Receive`], [`Peek`], [`Completion`], and what is asked of a Portals library: [`Portals`] |
-//! | `endpoint.rs` | [`Endpoint`]: the calls, the events, both protocols |
+//! | `lib.rs` | the vocabulary: [`Send`], [`Receive`], [`Peek`], [`Completion`] |
+//! | `endpoint.rs` | [`Endpoint`]: the messages of a process |
+//! | `transport.rs` | [`Transport`]: what carries them |
+//! | `config.rs` | [`MessageConfig`]: thresholds |
+//! | `core.rs` | open requests, completions, peeks and claims |
+//! | `rendezvous.rs` | long messages |
+//! | `multi.rs` | receive buffers that take many messages |
+//! | `unlinking.rs` | receives that are taken back |
+//! | `overflow.rs` | blocks for unexpected messages |
+//! | `request.rs`, `pending.rs`, `slab.rs` | what is open |
 //! | `host.rs` | [`Host`]: the endpoints of a process that lives elsewhere |
 //! | `call.rs` | [`Call`]: what such a process asks for |
-//! | `multi.rs` | receive buffers that take many messages |
-//! | `overflow.rs` | blocks for unexpected messages |
 //! | `wire.rs` | match bits, header data, portal table entries |
-//! | `slab.rs` | open requests |
 //!
 //! # What is promised
 //!
@@ -62,129 +67,29 @@
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod call;
+mod config;
+mod core;
 mod endpoint;
 mod host;
 mod multi;
 mod overflow;
+mod pending;
 mod rendezvous;
+mod request;
 mod slab;
+mod transport;
+mod unlinking;
 mod wire;
 
 pub use call::{CALL_WORDS, Call, CallError};
-pub use endpoint::{Endpoint, OPEN_LIMIT};
+pub use config::{ConfigError, MessageConfig, Rendezvous};
+pub use core::OPEN_LIMIT;
+pub use endpoint::Endpoint;
 pub use host::{Host, Library, News};
+pub use transport::{Transport, portal_table};
 pub use wire::TAG_BITS;
 
-use narrows_portals::{
-    AckRequest, EntryId, Event, FailType, List, LocalBuffer, MatchEntry, ProcessId, RemoteTarget, ReplyCode, SearchOperation, pt,
-};
-
-/// How long messages travel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rendezvous {
-    /// The receiver fetches.
-    Get,
-    /// The receiver answers, then the sender puts.
-    Put,
-}
-
-/// Protocol thresholds, from the machine file. All processes of a run have the same.
-#[derive(Clone, Debug)]
-pub struct MessageConfig {
-    /// Longest eager message, bytes.
-    pub eager_limit: u64,
-    /// Longest message that is copied when it is sent, so that its buffer is free when the call returns, bytes
-    /// (libfabric's inject_size).
-    pub inject_limit: u64,
-    /// Protocol beyond `eager_limit`.
-    pub rendezvous: Rendezvous,
-    /// Bytes of one overflow block.
-    pub overflow_block: u64,
-    /// Overflow blocks that are kept posted, for each of the two queues.
-    pub overflow_blocks: u32,
-    /// Longest put or get; longer rendezvous messages are cut (BXI: 64 MiB).
-    pub max_portals_message: u64,
-}
-
-impl MessageConfig {
-    /// Whether the thresholds fit together.
-    ///
-    /// # Errors
-    ///
-    /// The first rule that is broken, with both numbers.
-    pub fn check(&self) -> Result<(), ConfigError> {
-        let MessageConfig { eager_limit, inject_limit, overflow_block, overflow_blocks, max_portals_message, .. } = *self;
-        if inject_limit > eager_limit {
-            return Err(ConfigError::InjectAboveEager { inject_limit, eager_limit });
-        }
-        if eager_limit > max_portals_message || max_portals_message == 0 {
-            return Err(ConfigError::EagerAbovePortals { eager_limit, max_portals_message });
-        }
-        if overflow_block < eager_limit.max(1) || overflow_blocks == 0 {
-            return Err(ConfigError::NoRoomForUnexpected { overflow_blocks, overflow_block, eager_limit });
-        }
-        Ok(())
-    }
-}
-
-/// A [`MessageConfig`] whose thresholds contradict each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ConfigError {
-    /// An injected message must be eager.
-    #[error("the inject limit ({inject_limit} B) must not exceed the eager limit ({eager_limit} B)")]
-    InjectAboveEager {
-        /// As configured, bytes.
-        inject_limit: u64,
-        /// As configured, bytes.
-        eager_limit: u64,
-    },
-    /// An eager message is one put.
-    #[error(
-        "the eager limit ({eager_limit} B) must not exceed the longest Portals message ({max_portals_message} B), which must not be zero"
-    )]
-    EagerAbovePortals {
-        /// As configured, bytes.
-        eager_limit: u64,
-        /// As configured, bytes.
-        max_portals_message: u64,
-    },
-    /// Each overflow block must take an eager message.
-    #[error("{overflow_blocks} overflow blocks of {overflow_block} B cannot take an eager message of {eager_limit} B")]
-    NoRoomForUnexpected {
-        /// As configured.
-        overflow_blocks: u32,
-        /// As configured, bytes.
-        overflow_block: u64,
-        /// As configured, bytes.
-        eager_limit: u64,
-    },
-}
-
-/// What the message layer needs of a Portals library (live: libportals; replay: the NIC itself).
-pub trait Portals {
-    /// Appends; the entry's id is chosen by the implementation.
-    fn me_append(&mut self, pt: u32, list: List, me: MatchEntry) -> EntryId;
-    /// Unlinks. `None`: the answer comes later, to [`Endpoint::unlinked`].
-    fn me_unlink(&mut self, entry: EntryId) -> Option<ReplyCode>;
-    /// Starts a search: one SEARCH or *_OVERFLOW event follows.
-    fn me_search(&mut self, pt: u32, operation: SearchOperation, me: MatchEntry);
-    /// PtlPut. `copy_now`: the library takes the bytes before it returns; what is longer than a PIO write is copied,
-    /// and costs that time.
-    #[allow(clippy::too_many_arguments)]
-    fn put(&mut self, local: LocalBuffer, length: u64, copy_now: bool, ack: AckRequest, target: RemoteTarget, hdr_data: u64);
-    /// PtlGet.
-    fn get(&mut self, local: LocalBuffer, length: u64, target: RemoteTarget);
-    /// Copies inside this process (unexpected messages); costs time.
-    fn copy(&mut self, from: u64, to: u64, length: u64);
-    /// Memory that stays until the end, for overflow blocks and bounce buffers.
-    fn allocate(&mut self, length: u64) -> u64;
-}
-
-/// The portal table entries, index and options, that the caller allocates, all with the same event
-/// queue, before [`Endpoint::new`].
-pub fn portal_table() -> [(u32, u32); 4] {
-    [wire::PT_TAGGED, wire::PT_UNTAGGED, wire::PT_RENDEZVOUS, wire::PT_CONTROL].map(|index| (index, pt::RETRY))
-}
+use narrows_portals::{Event, FailType, ProcessId};
 
 /// Messages and receives of different queues never meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -20,9 +20,10 @@
 //! one that was unexpected, whose event comes after the buffer was given back: no full buffer knows
 //! how many of those there are.
 
-use crate::endpoint::{Body, Endpoint, Message, Request, Room, Unlinking, cancelled, message_of, selector};
+use crate::core::Core;
+use crate::request::{Body, Message, Request, Room, Unlinking, cancelled, message_of, selector};
 use crate::wire::{self, NOBODY, Owner};
-use crate::{Completion, CompletionKind, Portals, Queue, Receive, Status};
+use crate::{Completion, CompletionKind, Queue, Receive, Status, Transport};
 use narrows_portals::{EntryId, Event, FailType, List, MatchEntry, ReplyCode, SearchOperation, me};
 use std::collections::VecDeque;
 
@@ -70,7 +71,7 @@ impl Multi {
     }
 }
 
-impl Endpoint {
+impl Core {
     fn multi_mut(&mut self, index: u32) -> &mut Multi {
         match self.requests.get_mut(index) {
             Some(Request::Multi(multi)) => multi,
@@ -78,7 +79,7 @@ impl Endpoint {
         }
     }
 
-    pub(crate) fn open_multi(&mut self, portals: &mut impl Portals, receive: Receive, min_free: u64) {
+    pub(crate) fn open_multi(&mut self, transport: &mut impl Transport, receive: Receive, min_free: u64) {
         if receive.length == 0 {
             self.completions.push_back(Completion { status: Status::Ok, ..cancelled(&receive, true) });
             return;
@@ -102,10 +103,10 @@ impl Endpoint {
             token: None,
         };
         let (index, _) = self.requests.insert(Request::Multi(Box::new(multi)));
-        self.fence_passed(portals, index);
+        self.fence_passed(transport, index);
     }
 
-    pub(crate) fn multi_event(&mut self, portals: &mut impl Portals, index: u32, generation: u32, event: &Event) {
+    pub(crate) fn multi_event(&mut self, transport: &mut impl Transport, index: u32, generation: u32, event: &Event) {
         let mut message = message_of(Queue::Untagged, event);
         let Some(Request::Multi(multi)) = self.requests.tenant_mut(index, generation) else {
             // The buffer has been given back: all bytes that landed in it were known.
@@ -143,21 +144,21 @@ impl Endpoint {
         match multi.state {
             State::Open(_) | State::Closing(_) | State::Filled if multi.is_exhausted() => {
                 multi.state = State::Exhausted;
-                self.place_waiting(portals, index);
+                self.place_waiting(transport, index);
                 self.settle(index);
             }
-            State::Closing(entry) => self.close_multi(portals, index, entry),
-            State::Exhausted => self.place_waiting(portals, index),
+            State::Closing(entry) => self.close_multi(transport, index, entry),
+            State::Exhausted => self.place_waiting(transport, index),
             State::Open(_) | State::Filled | State::Fenced => {}
         }
     }
 
     /// Unlinks the entry.
-    fn close_multi(&mut self, portals: &mut impl Portals, index: u32, entry: EntryId) {
+    fn close_multi(&mut self, transport: &mut impl Transport, index: u32, entry: EntryId) {
         let generation = self.requests.generation(index);
         self.multi_mut(index).state = State::Closing(entry);
         if !self.is_unlinking(entry) {
-            self.start_unlinking(portals, entry, Unlinking::Multi(index, generation));
+            self.start_unlinking(transport, entry, Unlinking::Multi(index, generation));
         }
     }
 
@@ -165,7 +166,7 @@ impl Endpoint {
     /// Whether that takes the buffer back, if that was asked, and by which token.
     pub(crate) fn multi_unlinked(
         &mut self,
-        portals: &mut impl Portals,
+        transport: &mut impl Transport,
         index: u32,
         generation: u32,
         entry: EntryId,
@@ -192,16 +193,16 @@ impl Endpoint {
                 user_ptr: Owner::Fence(index, generation).user_ptr(),
                 ..MatchEntry::default()
             };
-            portals.me_search(wire::PT_UNTAGGED, SearchOperation::Only, fence);
+            transport.me_search(wire::PT_UNTAGGED, SearchOperation::Only, fence);
         }
         Some((token?, done))
     }
 
     /// All that landed in the unlinked entry is known: places what waits, and opens the rest.
-    pub(crate) fn fence_passed(&mut self, portals: &mut impl Portals, index: u32) {
+    pub(crate) fn fence_passed(&mut self, transport: &mut impl Transport, index: u32) {
         let multi = self.multi_mut(index);
         debug_assert_eq!(multi.base + multi.landed, multi.end, "no hole in what has landed");
-        self.place_waiting(portals, index);
+        self.place_waiting(transport, index);
         let generation = self.requests.generation(index);
         let multi = self.multi_mut(index);
         if multi.cancel || multi.receive.length - multi.end < multi.min_free {
@@ -219,12 +220,12 @@ impl Endpoint {
             user_ptr: Owner::Multi(index, generation).user_ptr(),
             ..selector(Queue::Untagged, multi.receive.source, 0, 0)
         };
-        let entry = portals.me_append(wire::PT_UNTAGGED, List::Priority, me);
+        let entry = transport.me_append(wire::PT_UNTAGGED, List::Priority, me);
         self.multi_mut(index).state = State::Open(entry);
     }
 
     /// Gives the waiting messages the next bytes of the buffer, or parks them.
-    fn place_waiting(&mut self, portals: &mut impl Portals, index: u32) {
+    fn place_waiting(&mut self, transport: &mut impl Transport, index: u32) {
         loop {
             let multi = self.multi_mut(index);
             let Some(message) = multi.waiting.pop_front() else { return };
@@ -246,7 +247,7 @@ impl Endpoint {
             if matches!(message.body, Body::Announced { .. }) {
                 multi.under_way += 1;
             }
-            self.deliver(portals, room, message, None);
+            self.deliver(transport, room, message, None);
         }
     }
 
@@ -281,18 +282,18 @@ impl Endpoint {
     }
 
     /// Gives freshly parked messages to untagged receives that wait.
-    pub(crate) fn rehome(&mut self, portals: &mut impl Portals) {
+    pub(crate) fn rehome(&mut self, transport: &mut impl Transport) {
         self.parked_anew = false;
         for _ in 0..self.parked.len() {
             if let Some(message) = self.parked.pop_front()
-                && !self.find_home(portals, message)
+                && !self.find_home(transport, message)
             {
                 self.parked.push_back(message);
             }
         }
     }
 
-    fn find_home(&mut self, portals: &mut impl Portals, message: Message) -> bool {
+    fn find_home(&mut self, transport: &mut impl Transport, message: Message) -> bool {
         let accepts = |receive: &Receive| receive.queue == Queue::Untagged && receive.source.is_none_or(|source| source == message.source);
         let mut homes: Vec<(u64, u32)> = self
             .requests
@@ -312,14 +313,14 @@ impl Endpoint {
                     // Another message, or its owner, is about to have it.
                     if !self.is_unlinking(entry) {
                         let generation = self.requests.generation(index);
-                        self.start_unlinking(portals, entry, Unlinking::Home(index, generation, message));
+                        self.start_unlinking(transport, entry, Unlinking::Home(index, generation, message));
                         return true;
                     }
                 }
                 Some(Request::Multi(multi)) => {
                     multi.waiting.push_back(message);
                     if let State::Open(entry) = multi.state {
-                        self.close_multi(portals, index, entry);
+                        self.close_multi(transport, index, entry);
                     }
                     return true;
                 }
@@ -335,8 +336,8 @@ impl Endpoint {
         self.parked_anew = true;
     }
 
-    /// See [`Endpoint::cancel`].
-    pub(crate) fn cancel_multi(&mut self, portals: &mut impl Portals, index: u32, token: u64) -> Option<bool> {
+    /// See [`Core::cancel`].
+    pub(crate) fn cancel_multi(&mut self, transport: &mut impl Transport, index: u32, token: u64) -> Option<bool> {
         let generation = self.requests.generation(index);
         let multi = self.multi_mut(index);
         let (state, late) = (multi.state, multi.cancel || multi.token.is_some());
@@ -354,8 +355,8 @@ impl Endpoint {
             State::Open(entry) => {
                 let multi = self.multi_mut(index);
                 (multi.state, multi.token) = (State::Closing(entry), Some(token));
-                match portals.me_unlink(entry) {
-                    Some(code) => self.multi_unlinked(portals, index, generation, entry, code).map(|(_, done)| done),
+                match transport.me_unlink(entry) {
+                    Some(code) => self.multi_unlinked(transport, index, generation, entry, code).map(|(_, done)| done),
                     None => {
                         self.unlinking.push((entry, Unlinking::Multi(index, generation)));
                         None

@@ -6,7 +6,7 @@
 //! The number of blocks grows with the unexpected messages; none is ever given back.
 
 use crate::wire::{ANNOUNCED, Owner, pt_of};
-use crate::{MessageConfig, Portals, Queue};
+use crate::{MessageConfig, Queue, Transport};
 use narrows_portals::{EntryId, List, MatchEntry, me};
 use std::collections::BTreeMap;
 
@@ -44,12 +44,12 @@ impl Overflow {
     }
 
     /// Puts one more block into the overflow list of `queue`.
-    pub(crate) fn post(&mut self, portals: &mut impl Portals, queue: Queue) {
+    pub(crate) fn post(&mut self, transport: &mut impl Transport, queue: Queue) {
         let index = match self.spare.pop() {
             Some(index) => index,
             None => {
                 let index = u32::try_from(self.blocks.len()).expect("fewer blocks than fit into memory");
-                let address = portals.allocate(self.block_length);
+                let address = transport.allocate(self.block_length);
                 self.by_address.insert(address, index);
                 self.blocks.push(Block { address, queue, held: 0, freed: false, entry: None });
                 index
@@ -68,15 +68,15 @@ impl Overflow {
             user_ptr: Owner::Block(index).user_ptr(),
             ..MatchEntry::default()
         };
-        block.entry = Some(portals.me_append(pt_of(queue), List::Overflow, me));
+        block.entry = Some(transport.me_append(pt_of(queue), List::Overflow, me));
     }
 
     /// The block has left the list: posts another one.
-    pub(crate) fn unlinked(&mut self, portals: &mut impl Portals, index: u32) {
+    pub(crate) fn unlinked(&mut self, transport: &mut impl Transport, index: u32) {
         let block = &mut self.blocks[index as usize];
         block.entry = None;
         let queue = block.queue;
-        self.post(portals, queue);
+        self.post(transport, queue);
     }
 
     /// Blocks in the list that no message of ours lies in, with their entries. When the entry of one is unlinked, so
@@ -88,12 +88,12 @@ impl Overflow {
     }
 
     /// See [`Overflow::idle`].
-    pub(crate) fn emptied(&mut self, portals: &mut impl Portals, index: u32) {
+    pub(crate) fn emptied(&mut self, transport: &mut impl Transport, index: u32) {
         let block = &mut self.blocks[index as usize];
         block.entry = None;
         let queue = block.queue;
         self.spare.push(index);
-        self.post(portals, queue);
+        self.post(transport, queue);
     }
 
     /// No unexpected header points into the block any more.

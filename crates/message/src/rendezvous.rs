@@ -1,8 +1,9 @@
 //! Long messages: the sender announces them, the receiver fetches the data (get) or asks for them (put).
 
-use crate::endpoint::{Endpoint, Message, OpenSend, Request, Room, Stage, completion_events, data_flag};
+use crate::core::Core;
+use crate::request::{Message, OpenSend, Request, Room, Stage, completion_events, data_flag};
 use crate::wire::{self, Owner};
-use crate::{Completes, Portals, Rendezvous, Send, Status, Stray};
+use crate::{Completes, Rendezvous, Send, Status, Stray, Transport};
 use narrows_portals::{AckRequest, EntryId, Event, FailType, List, MatchEntry, ProcessId, RemoteTarget, me};
 
 /// The data of a rendezvous on their way to the receiver.
@@ -22,15 +23,15 @@ pub(crate) struct Transfer {
 }
 
 impl Transfer {
-    /// See [`Endpoint::only_completes`]; the buffer of a multi-receive may have to be opened again.
+    /// See [`Core::only_completes`]; the buffer of a multi-receive may have to be opened again.
     pub(crate) fn only_completes(&self) -> bool {
         !self.wants_word && self.entry.is_none() && self.room.multi.is_none()
     }
 }
 
-impl Endpoint {
+impl Core {
     /// Tells the receiver of a long message that there is one.
-    pub(crate) fn announce(&mut self, portals: &mut impl Portals, send: Send) {
+    pub(crate) fn announce(&mut self, transport: &mut impl Transport, send: Send) {
         let (index, generation) = self.requests.insert(Request::Send(OpenSend { send, stage: Stage::Announced, fail: FailType::Ok }));
         let mut flags = data_flag(send.data);
         if self.config.rendezvous == Rendezvous::Get {
@@ -45,7 +46,7 @@ impl Endpoint {
             if send.length <= self.config.max_portals_message {
                 options |= me::USE_ONCE;
             }
-            let entry = portals.me_append(
+            let entry = transport.me_append(
                 wire::PT_RENDEZVOUS,
                 List::Priority,
                 MatchEntry {
@@ -66,13 +67,13 @@ impl Endpoint {
         let (match_bits, offset) = wire::announcement(send.queue, send.tag, send.length);
         let target = RemoteTarget { process: send.target, pt: wire::pt_of(send.queue), match_bits: match_bits | flags, offset };
         let hdr_data = u64::from(index) << 32 | u64::from(send.data.unwrap_or(0));
-        portals.put(self.silent_buffer(), 0, true, AckRequest::None, target, hdr_data);
+        transport.put(self.silent_buffer(), 0, true, AckRequest::None, target, hdr_data);
     }
 
     /// The receiver has room for an announced message: fetches it, or asks for it.
     pub(crate) fn start_transfer(
         &mut self,
-        portals: &mut impl Portals,
+        transport: &mut impl Transport,
         room: Room,
         message: Message,
         sender_request: u32,
@@ -112,7 +113,7 @@ impl Endpoint {
                     match_bits: pieces << wire::PIECES_SHIFT | u64::from(sender_request),
                     offset,
                 };
-                portals.get(local, (wanted - offset).min(largest), target);
+                transport.get(local, (wanted - offset).min(largest), target);
             }
             return;
         }
@@ -121,7 +122,7 @@ impl Endpoint {
             if pieces == 1 {
                 options |= me::USE_ONCE;
             }
-            let entry = portals.me_append(
+            let entry = transport.me_append(
                 wire::PT_RENDEZVOUS,
                 List::Priority,
                 MatchEntry {
@@ -140,14 +141,14 @@ impl Endpoint {
                 transfer.entry = Some(entry);
             }
         }
-        self.control_put(portals, message.source, wire::CLEAR_TO_SEND, u64::from(sender_request) << 32 | u64::from(index), wanted);
+        self.control_put(transport, message.source, wire::CLEAR_TO_SEND, u64::from(sender_request) << 32 | u64::from(index), wanted);
         if wanted == 0 {
-            self.finish_transfer(portals, index);
+            self.finish_transfer(transport, index);
         }
     }
 
     /// A piece is here.
-    pub(crate) fn transfer_event(&mut self, portals: &mut impl Portals, index: u32, event: &Event) {
+    pub(crate) fn transfer_event(&mut self, transport: &mut impl Transport, index: u32, event: &Event) {
         let Some(Request::Transfer(transfer)) = self.requests.get_mut(index) else { return };
         if event.fail != FailType::Ok {
             transfer.fail = event.fail;
@@ -155,17 +156,17 @@ impl Endpoint {
         transfer.arrived += event.mlength;
         transfer.left -= 1;
         if transfer.left == 0 {
-            self.finish_transfer(portals, index);
+            self.finish_transfer(transport, index);
         }
     }
 
-    fn finish_transfer(&mut self, portals: &mut impl Portals, index: u32) {
+    fn finish_transfer(&mut self, transport: &mut impl Transport, index: u32) {
         let Some(Request::Transfer(transfer)) = self.requests.remove(index) else { return };
         if let Some(entry) = transfer.entry {
-            self.unlink(portals, entry);
+            self.unlink(transport, entry);
         }
         if transfer.wants_word {
-            self.control_put(portals, transfer.message.source, wire::ARRIVED, u64::from(transfer.sender_request) << 32, 0);
+            self.control_put(transport, transfer.message.source, wire::ARRIVED, u64::from(transfer.sender_request) << 32, 0);
         }
         let status = match transfer.fail {
             FailType::Ok => {
@@ -181,7 +182,7 @@ impl Endpoint {
     }
 
     /// A word of the receiver of a message: it has arrived, or may come.
-    pub(crate) fn control(&mut self, portals: &mut impl Portals, event: &Event) -> Result<(), Stray> {
+    pub(crate) fn control(&mut self, transport: &mut impl Transport, event: &Event) -> Result<(), Stray> {
         let index = (event.hdr_data >> 32) as u32;
         let stray = Stray(*event);
         let Some(Request::Send(open)) = self.requests.get_mut(index) else { return Err(stray) };
@@ -189,7 +190,7 @@ impl Endpoint {
             return Err(stray);
         }
         if event.match_bits == wire::ARRIVED {
-            self.finish_send(portals, index);
+            self.finish_send(transport, index);
             return Ok(());
         }
         if event.remote_offset > open.send.length {
@@ -201,7 +202,7 @@ impl Endpoint {
         let pieces = wanted.div_ceil(largest);
         open.stage = Stage::Sending { left: pieces };
         if pieces == 0 || send.completes == Completes::Never {
-            self.finish_send(portals, index);
+            self.finish_send(transport, index);
         }
         let (options, ack) = completion_events(send.completes, false);
         let user_ptr = match send.completes {
@@ -213,13 +214,13 @@ impl Endpoint {
             let offset = piece * largest;
             let local = self.local_buffer(send.buffer + offset, options, user_ptr);
             let target = RemoteTarget { process: send.target, pt: wire::PT_RENDEZVOUS, match_bits: u64::from(receiver_request), offset };
-            portals.put(local, (wanted - offset).min(largest), false, ack, target, 0);
+            transport.put(local, (wanted - offset).min(largest), false, ack, target, 0);
         }
         Ok(())
     }
 
-    fn control_put(&self, portals: &mut impl Portals, process: ProcessId, match_bits: u64, hdr_data: u64, offset: u64) {
+    fn control_put(&self, transport: &mut impl Transport, process: ProcessId, match_bits: u64, hdr_data: u64, offset: u64) {
         let target = RemoteTarget { process, pt: wire::PT_CONTROL, match_bits, offset };
-        portals.put(self.silent_buffer(), 0, true, AckRequest::None, target, hdr_data);
+        transport.put(self.silent_buffer(), 0, true, AckRequest::None, target, hdr_data);
     }
 }

@@ -1,5 +1,6 @@
 //! What is between a host and the packet network: at each port the bus to the host's memory, what makes packets of
-//! messages ([`packetiser`]), and what makes messages of packets ([`receive`]).
+//! messages (`packetiser.rs`), what makes messages of packets (`receive.rs`), and what sees to it that none is lost
+//! (`flow.rs`).
 //!
 //! Networks without packets have no such ports: their messages share links, or take a latency, in one piece.
 //!
@@ -9,16 +10,18 @@
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod driver;
+mod flow;
 mod packetiser;
 mod receive;
 
 pub use driver::Driver;
 
-use narrows_fabric::port::{Landing, Next, Packet, PortEffects, PortEvent, Ports};
+use narrows_fabric::port::{Kind, Landing, Next, Packet, PortEffects, PortEvent, Ports};
 use narrows_fabric::timing::Costs;
 use narrows_fabric::{Arrival, NetworkConfig, Statistics, Transfer};
 use narrows_units::SimTime;
 
+use flow::Flows;
 use packetiser::Packetiser;
 use receive::Receiver;
 
@@ -33,6 +36,8 @@ pub struct HostPorts {
     buses: Vec<Bus>,
     packetiser: Packetiser,
     receiver: Receiver,
+    /// Where nothing may be lost.
+    flows: Option<Box<Flows>>,
     statistics: Statistics,
 }
 
@@ -52,6 +57,7 @@ impl Ports for HostPorts {
             buses: vec![Bus::default(); hosts.len()],
             packetiser: Packetiser::new(config, hosts.len()),
             receiver: Receiver::default(),
+            flows: config.reliability.map(|reliability| Box::new(Flows::new(reliability, hosts.len(), config.virtual_networks))),
             statistics: Statistics::default(),
         }
     }
@@ -82,34 +88,54 @@ impl Ports for HostPorts {
 
     #[inline(always)]
     fn has_packets(&self, port: u32, virtual_network: u32) -> bool {
-        self.packetiser.has_packets(port, virtual_network)
+        self.packetiser.has_packets(port, virtual_network) || self.flows.is_some() && self.has_urgent(port, virtual_network)
     }
 
     #[inline(always)]
     fn next(&self, now: SimTime, port: u32, virtual_network: u32) -> Next {
-        self.packetiser.next(now, port, virtual_network, &self.costs)
+        if self.flows.is_some() {
+            return self.next_in_flow(now, port, virtual_network);
+        }
+        self.packetiser.next::<false>(now, port, virtual_network, &self.costs, None)
     }
 
     #[inline(always)]
     fn take(&mut self, now: SimTime, port: u32, virtual_network: u32, effects: &mut impl PortEffects) -> Packet {
-        self.take_next(now, port, virtual_network, effects)
+        if self.flows.is_some() {
+            return self.take_in_flow(now, port, virtual_network, effects);
+        }
+        self.take_next::<false>(now, port, virtual_network, effects)
     }
 
     fn resend(&mut self, now: SimTime, port: u32, packet: &Packet) {
-        self.packetiser.put_back(now, port, packet.label());
+        self.packetiser.put_back(now, port, packet);
     }
 
     #[inline]
     fn arrive(&mut self, port: u32, landing: &Landing, packet: &Packet, effects: &mut impl PortEffects) -> SimTime {
+        // What switches copy is in no flow.
+        if self.flows.is_some() && packet.kind() != Kind::Copied {
+            return self.arrive_in_flow(port, landing, packet, effects);
+        }
         let through = self.write(port, landing, packet);
         self.receiver.take(landing, packet, through, &self.costs, effects);
         through
     }
 
     #[inline]
-    fn event(&mut self, _now: SimTime, event: PortEvent, payload: u32, effects: &mut impl PortEffects) -> Option<(u32, u32)> {
+    fn message(&mut self, event: PortEvent, payload: u32, effects: &mut impl PortEffects) {
         self.receiver.event(event, payload, effects);
-        None
+    }
+
+    fn flow(&mut self, now: SimTime, port: u32, event: PortEvent, payload: u32, effects: &mut impl PortEffects) -> Option<u32> {
+        let host = self.hosts[port as usize];
+        let virtual_network = self.flows.as_mut()?.event(now, port, host, event, payload, effects)?;
+        if event != PortEvent::Acknowledge {
+            // The flow may be open again.
+            let at = self.packetiser.place(port, virtual_network);
+            self.read::<true, _>(now, port, at, effects);
+        }
+        Some(virtual_network)
     }
 
     fn rest(&mut self) {
@@ -127,5 +153,44 @@ impl Ports for HostPorts {
 
     fn statistics(&self) -> Statistics {
         self.statistics
+    }
+}
+
+impl HostPorts {
+    #[inline(never)]
+    fn next_in_flow(&self, now: SimTime, port: u32, virtual_network: u32) -> Next {
+        let flows = self.flows.as_deref();
+        match flows.and_then(|flows| flows.urgent(port, virtual_network)) {
+            Some(wire) => Next::Packet(wire),
+            None => self.packetiser.next::<true>(now, port, virtual_network, &self.costs, flows),
+        }
+    }
+
+    #[inline(never)]
+    fn take_in_flow(&mut self, now: SimTime, port: u32, virtual_network: u32, effects: &mut impl PortEffects) -> Packet {
+        let HostPorts { hosts, statistics, flows, .. } = self;
+        let urgent = flows.as_mut().and_then(|flows| flows.take_urgent(now, port, hosts[port as usize], virtual_network, statistics));
+        match urgent {
+            Some(label) => Packet::new(&label),
+            None => self.take_next::<true>(now, port, virtual_network, effects),
+        }
+    }
+
+    #[inline(never)]
+    fn has_urgent(&self, port: u32, virtual_network: u32) -> bool {
+        self.flows.as_ref().is_some_and(|flows| flows.urgent(port, virtual_network).is_some())
+    }
+
+    #[inline(never)]
+    fn arrive_in_flow(&mut self, port: u32, landing: &Landing, packet: &Packet, effects: &mut impl PortEffects) -> SimTime {
+        let HostPorts { flows: Some(flows), statistics, .. } = self else { return landing.tail };
+        let label = packet.label();
+        let Some(flow) = flows.arrive(port, landing, &label, statistics, effects) else { return landing.tail };
+        let through = self.write(port, landing, packet);
+        self.receiver.take(landing, packet, through, &self.costs, effects);
+        if let Some(flows) = &mut self.flows {
+            flows.taken(port, flow, &label, through, effects);
+        }
+        through
     }
 }

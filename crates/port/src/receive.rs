@@ -2,7 +2,7 @@
 
 use crate::HostPorts;
 use narrows_engine::{Arena, WordMap};
-use narrows_fabric::port::{Label, Landing, Packet, PortEffects, PortEvent};
+use narrows_fabric::port::{Kind, Label, Landing, Packet, PortEffects, PortEvent};
 use narrows_fabric::timing::Costs;
 use narrows_fabric::{Arrival, PacketArrival};
 use narrows_units::SimTime;
@@ -27,7 +27,7 @@ struct Message {
 #[inline]
 fn key(label: &Label) -> u64 {
     // What switches copy has numbers of its own, one message for all its targets.
-    let sender = if label.copied { 1 << 31 | label.target } else { label.source };
+    let sender = if label.kind == Kind::Copied { 1 << 31 | label.target } else { label.source };
     u64::from(sender) << 32 | u64::from(label.id.0)
 }
 

@@ -1,9 +1,9 @@
-//! The Portals library of a replayed rank: what [`narrows_message::Portals`] asks for, done by the simulated NIC
+//! The Portals library of a replayed rank: what [`narrows_message::Transport`] asks for, done by the simulated NIC
 //! itself.
 
 use crate::machine::Started;
 use narrows_machine::Machine;
-use narrows_message::Portals;
+use narrows_message::Transport;
 use narrows_portals::{AckRequest, Command, EntryId, EqId, List, LocalBuffer, MatchEntry, RemoteTarget, ReplyCode, SearchOperation};
 use narrows_sim::Requests;
 use narrows_units::{ByteRate, Bytes, NodeId, SimTime};
@@ -77,7 +77,7 @@ impl Port<'_> {
     }
 }
 
-impl Portals for Port<'_> {
+impl Transport for Port<'_> {
     fn me_append(&mut self, pt: u32, list: List, me: MatchEntry) -> EntryId {
         let entry = EntryId(self.library.next_entry);
         self.library.next_entry += 1;

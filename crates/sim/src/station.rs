@@ -5,7 +5,7 @@ use crate::inbound::{self, Inbound, Label};
 use crate::multicast::{self, Multicasts, Next, Way};
 use narrows_engine::{Digest, Slab, WordMap};
 use narrows_fabric::parallel::{Agent, Context};
-use narrows_fabric::{Arrival, Observer, PacketArrival, Transfer, TransferId, TreeError};
+use narrows_fabric::{Arrival, Observer, PacketArrival, Transfer, TransferId, TreeError, Undelivered};
 use narrows_nic::{self as nic, AnyHeader, AnyNic, Combine, CommandError, Departure, Directory, Fault, Nics, PayloadId, Process};
 use narrows_portals::{Command, Notice, Place};
 use narrows_units::{NodeId, SimTime};
@@ -108,6 +108,8 @@ pub(crate) struct Station<P> {
     pub(crate) observer: Option<Box<dyn Observer + Send>>,
     /// The first refused command: when, whose, why.
     pub(crate) error: Option<(SimTime, u32, CommandError)>,
+    /// The first flow that a port has given up.
+    pub(crate) undelivered: Option<Undelivered>,
 }
 
 /// What processes ask for.
@@ -336,7 +338,7 @@ impl<P: Processes> nic::Memory for Effects<'_, '_, P> {
 
 impl<P: Processes> Station<P> {
     pub(crate) fn new(nics: Nics, processes: P, above: Above) -> Station<P> {
-        Station { nics, processes, above, inbound: Inbound::default(), steps: Vec::new(), observer: None, error: None }
+        Station { nics, processes, above, inbound: Inbound::default(), steps: Vec::new(), observer: None, error: None, undelivered: None }
     }
 
     /// The processes act on what they were told.
@@ -450,6 +452,10 @@ impl<P: Processes> Agent for Station<P> {
             }
         }
         self.proceed(fabric);
+    }
+
+    fn undelivered(&mut self, undelivered: &Undelivered, _: &mut Context<'_, Due, Letter<P::Letter>>) {
+        self.undelivered.get_or_insert(*undelivered);
     }
 
     fn head(&mut self, arrival: &Arrival, fabric: &mut Context<'_, Due, Letter<P::Letter>>) {

@@ -4,7 +4,7 @@ use crate::station::{Above, Places, RegionRequests, Station};
 use crate::{Processes, Requests};
 use narrows_engine::Digest;
 use narrows_fabric::parallel::{Fabric, along_groups};
-use narrows_fabric::{ConfigError, NetworkConfig, NetworkKind, Observer};
+use narrows_fabric::{ConfigError, NetworkConfig, NetworkKind, Observer, Undelivered};
 use narrows_nic::{AnyConfig, CommandError, Directory, Nics, Process, Statistics};
 use narrows_portals::{Command, ProcessId};
 use narrows_topology::Topology;
@@ -26,6 +26,10 @@ pub struct Totals {
     pub packet_hops: u64,
     /// Messages that were refused for lack of room and repeated.
     pub retries: u64,
+    /// Packets that links have lost or broken.
+    pub lost_packets: u64,
+    /// Packets that ports have sent again.
+    pub retransmissions: u64,
 }
 
 /// The hardware, and where processes are.
@@ -231,6 +235,8 @@ impl<P: Processes> World<P> {
             packets: network.packets,
             packet_hops: network.packet_hops,
             retries: nics.retries,
+            lost_packets: network.lost_packets + network.corrupt_packets,
+            retransmissions: network.retransmissions,
         }
     }
 
@@ -244,6 +250,8 @@ impl<P: Processes> World<P> {
             packets: now.packets - before.packets,
             packet_hops: now.packet_hops - before.packet_hops,
             retries: now.retries - before.retries,
+            lost_packets: now.lost_packets - before.lost_packets,
+            retransmissions: now.retransmissions - before.retransmissions,
         }
     }
 
@@ -269,6 +277,12 @@ impl<P: Processes> World<P> {
     pub fn take_error(&mut self) -> Option<(u32, CommandError)> {
         let first = self.fabric.agents().filter_map(|station| station.error.take()).min_by_key(|&(at, rank, _)| (at, rank));
         first.map(|(_, rank, error)| (rank, error))
+    }
+
+    /// The first flow that a port has given up: what was sent there will never arrive.
+    pub fn undelivered(&mut self) -> Option<Undelivered> {
+        let first = self.fabric.agents().filter_map(|station| station.undelivered);
+        first.min_by_key(|undelivered| (undelivered.at, undelivered.from, undelivered.target))
     }
 
     /// Messages that portal table entries with RETRY refuse for now.

@@ -5,7 +5,7 @@ use crate::setup::Setup;
 use crate::source::{Plan, Sources};
 use crate::telemetry::Telemetry;
 use narrows_fabric::parallel::{Agent, Context, Fabric};
-use narrows_fabric::{Arrival, NetworkKind, Observer, PacketArrival, Statistics};
+use narrows_fabric::{Arrival, NetworkKind, Observer, PacketArrival, Statistics, Undelivered};
 use narrows_units::SimTime;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,6 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) struct RegionTraffic {
     pub(crate) sources: Sources,
     pub(crate) telemetry: Option<Telemetry>,
+    /// The first flow that a port has given up.
+    pub(crate) undelivered: Option<Undelivered>,
 }
 
 /// A network with sources at its hosts.
@@ -100,6 +102,10 @@ impl<const WATCHES: bool> Agent for Watch<WATCHES> {
         self.0.sources.strike(tag, fabric);
     }
 
+    fn undelivered(&mut self, undelivered: &Undelivered, _: &mut Context<'_>) {
+        self.0.undelivered.get_or_insert(*undelivered);
+    }
+
     fn delivered(&mut self, arrival: &Arrival, through: SimTime, fabric: &mut Context<'_>) {
         self.0.sources.delivered(arrival, through, fabric);
     }
@@ -144,7 +150,7 @@ impl<const WATCHES: bool> Regions<WATCHES> {
         let nothing = || topology.as_ref().map(|topology| Telemetry::new(topology.clone(), lanes));
         let mut fabric = Fabric::new(&setup.network, setup.topology.clone(), |hosts| {
             let sources = Sources::new(plan.clone(), hosts, &mut |at, host, tag| timers.push((at, host, tag)));
-            Watch(RegionTraffic { sources, telemetry: nothing() })
+            Watch(RegionTraffic { sources, telemetry: nothing(), undelivered: None })
         })?;
         for (at, host, tag) in timers {
             fabric.timer(at, host, tag, ());

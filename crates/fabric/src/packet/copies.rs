@@ -70,6 +70,9 @@ impl<P: Ports> Region<P> {
         if self.pauses.is_some() {
             return Err(TreeError::Pause);
         }
+        if self.faults.is_some() {
+            return Err(TreeError::Faults);
+        }
         multicast::check(&self.layout.topology, self.channels as u8)
     }
 

@@ -24,11 +24,10 @@ impl<P: Ports> Region<P> {
     }
 
     /// A port may have something new to send.
+    #[inline(always)]
     pub(super) fn ask_port(&mut self, host: u32, virtual_network: u32, now: u64, fx: &mut impl Effects) {
-        if self.ports.has_packets(host, virtual_network) {
-            self.outputs[host as usize].occupied |= 1 << (virtual_network * self.channels);
-            self.serve(host, now, fx);
-        }
+        self.outputs[host as usize].occupied |= 1 << (virtual_network * self.channels);
+        self.serve(host, now, fx);
     }
 
     /// A packet that was lost is back.

@@ -213,6 +213,9 @@ impl<P: Ports> Region<P> {
         let link = self.inputs[packet.input as usize].link;
         fx.lost(link, packet.wire);
         self.statistics.lost_packets += 1;
+        if self.reliable {
+            return self.free_packet(index);
+        }
         packet.input = NONE;
         let region = self.layout.hosts[packet.source as usize].0;
         if region == self.number {

@@ -4,6 +4,7 @@ use super::layout::Layout;
 use super::returns::{Enough, ReturnLists, Returns};
 use super::state::*;
 use crate::config::{Forwarding, NetworkConfig, Queueing};
+use crate::faults::{Faults, Strike};
 use crate::flights::NONE;
 use crate::port::{PortEffects, PortEvent, Ports};
 use crate::timing::Costs;
@@ -113,6 +114,9 @@ pub(crate) struct Region<P> {
     /// With one queue per input: see [`super::front`].
     pub(super) fronts: Option<Vec<super::front::Front>>,
     pub(super) ports: P,
+    /// Ports send again what is lost.
+    pub(super) reliable: bool,
+    pub(super) faults: Option<Faults>,
     pub(super) copies: super::copies::Copies,
     pub(super) statistics: Statistics,
     /// The smallest packet that a port of this region has sent so far.
@@ -175,6 +179,8 @@ impl<P: Ports> Region<P> {
                 Queueing::VirtualOutput => None,
                 Queueing::Fifo => Some(vec![super::front::Front::default(); inputs.len() * lanes as usize]),
             },
+            reliable: config.reliability.is_some(),
+            faults: Faults::new(config, &layout.starting[number as usize]),
             ports: P::new(config, &costs, &hosts),
             copies: super::copies::Copies::default(),
             statistics: Statistics::default(),
@@ -196,7 +202,7 @@ impl<P: Ports> Region<P> {
 
     /// Takes an event that it scheduled, at the time for which it did.
     #[inline]
-    pub(crate) fn handle(&mut self, now: u64, kind: EventKind, payload: u32, fx: &mut impl Effects) {
+    pub(crate) fn handle(&mut self, now: u64, kind: EventKind, place: u32, payload: u32, fx: &mut impl Effects) {
         match kind {
             EventKind::Ready => self.ready(payload, now, fx),
             EventKind::Wake => {
@@ -206,9 +212,10 @@ impl<P: Ports> Region<P> {
                     self.serve(payload, now, fx);
                 }
             }
-            EventKind::Head => self.port_event(PortEvent::Head, payload, now, fx),
-            EventKind::Tail => self.port_event(PortEvent::Tail, payload, now, fx),
-            EventKind::HeadAndTail => self.port_event(PortEvent::HeadAndTail, payload, now, fx),
+            EventKind::Head => self.ports.message(PortEvent::Head, payload, fx),
+            EventKind::Tail => self.ports.message(PortEvent::Tail, payload, fx),
+            EventKind::HeadAndTail => self.ports.message(PortEvent::HeadAndTail, payload, fx),
+            EventKind::Flow => self.flow_event(place, payload, now, fx),
             EventKind::Arrive => {
                 if self.admit(payload, now, fx) {
                     self.eject(payload, NONE, now, now, fx);
@@ -223,9 +230,11 @@ impl<P: Ports> Region<P> {
         }
     }
 
-    #[inline]
-    fn port_event(&mut self, event: PortEvent, payload: u32, now: u64, fx: &mut impl Effects) {
-        if let Some((host, virtual_network)) = self.ports.event(SimTime(now), event, payload, fx) {
+    #[cold]
+    fn flow_event(&mut self, host: u32, payload: u32, now: u64, fx: &mut impl Effects) {
+        let host = self.layout.hosts[host as usize].1;
+        let (event, payload) = PortEvent::of_flow(payload);
+        if let Some(virtual_network) = self.ports.flow(SimTime(now), host, event, payload, fx) {
             self.ask_port(host, virtual_network, now, fx);
         }
     }
@@ -554,6 +563,9 @@ impl<P: Ports> Region<P> {
         } else {
             self.packets[index].injected = now;
         }
+        if self.faults.is_some() && self.is_struck(index, output, lane, tail, now, fx) {
+            return;
+        }
         let packet = &mut self.packets[index];
         packet.hop(lane);
         packet.input = far;
@@ -573,6 +585,30 @@ impl<P: Ports> Region<P> {
             fx.fly(region, head, packet);
             self.free_packet(index);
         }
+    }
+
+    /// Whether a packet that starts on its link is lost there. The far end sees after its tail that nothing has come,
+    /// and gives the credits back.
+    #[cold]
+    fn is_struck(&mut self, index: u32, output: u32, lane: u32, tail: u64, now: u64, fx: &mut impl Effects) -> bool {
+        match self.faults.as_mut().and_then(|faults| faults.strike(output, now)) {
+            None => return false,
+            Some(Strike::Corrupt) => {
+                self.packets[index].corrupt();
+                self.statistics.corrupt_packets += 1;
+                return false;
+            }
+            Some(Strike::Lost) => {}
+        }
+        let wire = self.packets[index].wire;
+        let Output { link, latency, .. } = self.outputs[output as usize];
+        self.statistics.lost_packets += 1;
+        fx.lost(link, wire);
+        if self.pauses.is_none() {
+            self.give_back(output, lane, tail + 2 * latency, wire, now, fx);
+        }
+        self.free_packet(index);
+        true
     }
 
     #[inline]

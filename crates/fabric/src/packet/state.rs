@@ -3,7 +3,7 @@
 use super::returns::Returns;
 use crate::TransferId;
 use crate::flights::NONE;
-use crate::port::Label;
+use crate::port::{Kind, Label};
 use narrows_topology::RouteState;
 use narrows_units::{Bytes, SimTime};
 
@@ -39,17 +39,20 @@ const _: () = assert!(size_of::<Packet>() == 64);
 const NETWORK: u32 = 41;
 const LANE: u32 = 45;
 const HOPS: u32 = 51;
-const FIRST: u64 = 1 << 59;
-const WRITE: u64 = 1 << 60;
-const COPIED: u64 = 1 << 61;
+const FIRST: u32 = 59;
+const WRITE: u32 = 60;
+/// A bit for each [`Kind`] but data.
+const KIND: u32 = 61;
+const COPIED: u64 = (Kind::Copied as u64) << KIND;
+const ACKNOWLEDGEMENT: u64 = (Kind::Acknowledgement as u64) << KIND;
+const CORRUPT: u64 = (Kind::Corrupt as u64) << KIND;
 
 impl Packet {
     /// A packet that leaves its port.
     #[inline(always)]
     pub fn new(label: &Label) -> Packet {
-        let flag = |set: bool, bit: u64| if set { bit } else { 0 };
         let network = u64::from(label.virtual_network) << NETWORK;
-        let flags = flag(label.first, FIRST) | flag(label.written, WRITE) | flag(label.copied, COPIED);
+        let flags = u64::from(label.first) << FIRST | u64::from(label.written) << WRITE | (label.kind as u64) << KIND;
         Packet {
             ready: 0,
             started: label.started.as_ps(),
@@ -61,7 +64,7 @@ impl Packet {
             wire: label.wire,
             input: NONE,
             next: NONE,
-            route: RouteState::default(),
+            route: RouteState { carried: label.sequence, ..RouteState::default() },
         }
     }
 
@@ -76,9 +79,24 @@ impl Packet {
             message: Bytes(self.payload()),
             started: SimTime(self.started),
             wire: self.wire,
-            first: self.meta & FIRST != 0,
+            first: self.meta >> FIRST & 1 != 0,
             written: self.is_written(),
-            copied: self.is_copied(),
+            kind: self.kind(),
+            sequence: self.route.carried,
+        }
+    }
+
+    /// What kind of packet.
+    #[inline(always)]
+    pub fn kind(&self) -> Kind {
+        if self.meta & (COPIED | ACKNOWLEDGEMENT | CORRUPT) == 0 {
+            Kind::Data
+        } else if self.meta & CORRUPT != 0 {
+            Kind::Corrupt
+        } else if self.meta & ACKNOWLEDGEMENT != 0 {
+            Kind::Acknowledgement
+        } else {
+            Kind::Copied
         }
     }
 
@@ -113,13 +131,18 @@ impl Packet {
 
     #[inline]
     pub(crate) fn is_written(&self) -> bool {
-        self.meta & WRITE != 0
+        self.meta >> WRITE & 1 != 0
     }
 
     /// Switches copy it: see [`super::copies`].
     #[inline]
     pub(crate) fn is_copied(&self) -> bool {
         self.meta & COPIED != 0
+    }
+
+    /// A link breaks it.
+    pub(crate) fn corrupt(&mut self) {
+        self.meta |= CORRUPT;
     }
 
     /// It goes over another link, on this lane.

@@ -2,7 +2,7 @@
 
 use super::part::Seen;
 use crate::port::Ports;
-use crate::{Arrival, Observer, Transfer, TransferId, Tree, TreeError};
+use crate::{Arrival, Observer, Transfer, TransferId, Tree, TreeError, Undelivered};
 use narrows_units::SimTime;
 use std::sync::Arc;
 
@@ -35,6 +35,8 @@ pub trait Agent: Observer + Send + Sized {
     fn tail(&mut self, _arrival: &Arrival, _fabric: &mut Context<'_, Self::Event, Self::Letter>) {}
     /// With [`Agent::EARLY`]: the last byte of a message will be through at `through`, not before now.
     fn delivered(&mut self, _arrival: &Arrival, _through: SimTime, _fabric: &mut Context<'_, Self::Event, Self::Letter>) {}
+    /// A port of the region has given a flow up: messages to that host will not arrive.
+    fn undelivered(&mut self, _undelivered: &Undelivered, _fabric: &mut Context<'_, Self::Event, Self::Letter>) {}
 }
 
 /// What an [`Agent`] asks for, until it is done.

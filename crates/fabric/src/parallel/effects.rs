@@ -4,7 +4,7 @@ use super::agent::Agent;
 use crate::packet::region::{Effects, Note, Region};
 use crate::packet::state::{NEVER, Packet};
 use crate::port::{PortEffects, PortEvent};
-use crate::{Arrival, EventKind, Observer, PacketArrival, TransferId};
+use crate::{Arrival, EventKind, Observer, PacketArrival, TransferId, Undelivered};
 use narrows_engine::CalendarQueue;
 use narrows_units::SimTime;
 
@@ -39,6 +39,7 @@ pub(crate) enum Notification {
     Head(Arrival),
     Tail(Arrival),
     Delivered(Arrival, u64),
+    Undelivered(Undelivered),
 }
 
 /// Where the effects of a region go.
@@ -117,7 +118,8 @@ impl<A: Agent> PortEffects for RegionEffects<A> {
 
     #[inline]
     fn schedule_port(&mut self, at: SimTime, event: PortEvent, place: u32, payload: u32) {
-        self.schedule(at.as_ps(), event.kind(), place, payload);
+        let (kind, payload) = event.encode(payload);
+        self.schedule(at.as_ps(), kind, place, payload);
     }
 
     fn source_done(&mut self, at: SimTime, source: u32, id: TransferId) {
@@ -134,6 +136,10 @@ impl<A: Agent> PortEffects for RegionEffects<A> {
 
     fn delivered(&mut self, arrival: &Arrival, through: SimTime) {
         self.notifications.push(Notification::Delivered(*arrival, through.as_ps()));
+    }
+
+    fn undelivered(&mut self, undelivered: Undelivered) {
+        self.notifications.push(Notification::Undelivered(undelivered));
     }
 }
 

@@ -136,7 +136,7 @@ impl<A: Agent> Part<A> {
             (EventKind::SourceDone, Model::Packet(_)) => {
                 self.effects.notifications.push(Notification::SourceDone(place, TransferId(payload)))
             }
-            (_, Model::Packet(region)) => region.handle(at, kind, payload, &mut self.effects),
+            (_, Model::Packet(region)) => region.handle(at, kind, place, payload, &mut self.effects),
             (_, Model::Whole(whole)) => whole.handle(SimTime(at), kind, payload, &mut self.effects),
         }
         self.settle();
@@ -200,6 +200,7 @@ impl<A: Agent> Part<A> {
                 Notification::Head(arrival) => agent.head(arrival, context),
                 Notification::Tail(arrival) => agent.tail(arrival, context),
                 Notification::Delivered(arrival, through) => agent.delivered(arrival, SimTime(*through), context),
+                Notification::Undelivered(undelivered) => agent.undelivered(undelivered, context),
             });
         }
         if self.effects.notifications.is_empty() {
@@ -213,6 +214,7 @@ impl<A: Agent> Part<A> {
             Notification::Head(arrival) => (self.now, 1, arrival.target, arrival.id, arrival.source),
             Notification::Tail(arrival) => (self.now, 2, arrival.target, arrival.id, arrival.source),
             Notification::Delivered(arrival, through) => (*through, 2, arrival.target, arrival.id, arrival.source),
+            Notification::Undelivered(undelivered) => (self.now, 3, undelivered.from, TransferId(0), undelivered.target),
         };
         let digest = &mut self.digests[self.layout.hosts[host as usize].1 as usize];
         digest.event(SimTime(at), kind << 32 | u64::from(id.0));
@@ -263,6 +265,7 @@ impl<A: Agent> Part<A> {
             Notification::SourceDone(_, id) => (id, true),
             Notification::Head(arrival) => (&mut arrival.id, false),
             Notification::Tail(arrival) | Notification::Delivered(arrival, _) => (&mut arrival.id, true),
+            Notification::Undelivered(_) => return,
         };
         let Some(index) = id.0.checked_sub(FIRST_COPIED) else { return };
         let copied = &mut self.copied[index as usize];

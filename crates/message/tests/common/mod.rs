@@ -2,7 +2,7 @@
 // headers, searches, and a network that delivers when it is told to, in the order of each pair.
 // No time. Written from the rules of the specification, without looking at the NIC model.
 
-use narrows_message::{Endpoint, MessageConfig, Portals, Rendezvous, portal_table};
+use narrows_message::{Endpoint, MessageConfig, Rendezvous, Transport, portal_table};
 use narrows_portals::{
     AckRequest, EntryId, EqId, Event, EventKind, FailType, List, LocalBuffer, MatchEntry, NodeId, ProcessId, RemoteTarget, ReplyCode,
     SearchOperation, md, me,
@@ -424,7 +424,7 @@ fn blank(kind: EventKind, user_ptr: u64) -> Event {
     }
 }
 
-impl Portals for Process<'_> {
+impl Transport for Process<'_> {
     fn me_append(&mut self, pt: u32, list: List, me: MatchEntry) -> EntryId {
         self.fabric.next_entry += 1;
         let id = EntryId(self.fabric.next_entry);

@@ -96,6 +96,8 @@ impl RunOutcome {
             "packets": report.totals.packets,
             "packet_hops": report.totals.packet_hops,
             "retries": report.totals.retries,
+            "lost_packets": report.totals.lost_packets,
+            "retransmissions": report.totals.retransmissions,
             "events": report.totals.events,
             "windows": report.windows,
             "crossings": report.crossings,

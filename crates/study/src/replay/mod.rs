@@ -382,6 +382,8 @@ impl ReplayOutcome {
             summary.insert("packets".into(), json!(totals.packets));
             summary.insert("packet_hops".into(), json!(totals.packet_hops));
             summary.insert("retries".into(), json!(totals.retries));
+            summary.insert("lost_packets".into(), json!(totals.lost_packets));
+            summary.insert("retransmissions".into(), json!(totals.retransmissions));
         }
         if let (Some(summary), Value::Object(about)) = (summary.as_object_mut(), &self.about) {
             summary.extend(about.clone());
