@@ -192,7 +192,11 @@ LIVE_KEYS = {
     "nic.max_waw_ordered_size": "8 B",
     "software.poll": "200 ns",
     "software.clock_read": "200 ns",
+    "group.NAME.software.poll": "200 ns",
+    "group.NAME.software.clock_read": "200 ns",
 }
+# All nodes are of this group.
+GROUP = ["--set", 'machine.groups=["NAME"]', "--set", "group.NAME.count=2"]
 
 
 def keys(runner):
@@ -204,7 +208,8 @@ def keys(runner):
     usual = runner.run(program, 2)
     say(usual.returncode == 0, "keys", usual.stdout.replace("\n", ", ") or usual.stderr)
     for key, value in LIVE_KEYS.items():
-        run = runner.run(program, 2, options=["--set", f"{key}={value}"])
+        group = GROUP if key.startswith("group.") else []
+        run = runner.run(program, 2, options=[*group, "--set", f"{key}={value}"])
         changed = run.stdout != usual.stdout or seen(run)[1][1] != seen(usual)[1][1]
         say(run.returncode == 0 and changed, f"key {key}", run.stderr if run.returncode else run.stdout.splitlines()[-1])
 

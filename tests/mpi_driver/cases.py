@@ -52,6 +52,14 @@ def nothing(_: int) -> str:
 TIME = r"\d[\d.,]*\s*(?:ps|ns|us|µs|ms|s)\b"
 
 
+# Two fast nodes and two slow ones.
+GROUPS = tuple(
+    word
+    for change in ('machine.groups=["fast", "slow"]', "group.fast.count=2", "group.slow.count=2", "group.slow.cores=3", "group.slow.host_name=slow-{}")
+    for word in ("--set", change)
+)
+
+
 # Seconds from a failure to the end of the run: less than the ten after which Narrows gives a launcher up
 # (LAUNCHER_PATIENCE in crates/live/src/window/faults.rs), so none was. A launcher itself takes 0.3 s on an idle host,
 # and was seen to take 2.5 beside a load of 4.
@@ -104,6 +112,16 @@ def cases(programs: int = 400) -> list[Case]:
         Case("comm_shared_ppn4", "comm_shared.c", narrows_arguments=("4",), options=("--ppn", "4"), ranks=(16, 64), runners=narrows),
         Case("comm_shared_ppn3", "comm_shared.c", narrows_arguments=("3",), options=("--ppn", "3"), ranks=(16,), runners=narrows),
         Case("environment", "environment.c", verify=time_is_simulated),
+        *[
+            Case(f"groups_{part}", "groups.c", (part, value), options=(*GROUPS, *options), ranks=(4,), runners=narrows,
+                 expected=lambda _: "", clean=no_lines)
+            for part, value, options in (
+                ("machine", "3", ()),
+                # machines/bxi-v2.toml has 202 and 286 ns.
+                ("costs", "150", ("--compute", "none", "--set", "group.slow.software.post=302ns", "--set", "group.slow.software.completion=336ns")),
+                ("speed", "200", ("--set", "group.slow.speed=0.01", "--set", "group.fast.speed=2")),
+            )
+        ],
         Case("optional", "optional.c", ranks=(2,)),
         *[Case(f"sessions_{how}", "sessions.c", (how,), ranks=(2, 5), mpis=("openmpi", "mpich")) for how in ("inside", "alone")],
         Case("sessions_again", "sessions.c", ("again",), ranks=(2,), mpis=("openmpi", "mpich"), runners=narrows, fails=True, timeout=30,

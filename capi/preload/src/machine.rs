@@ -5,7 +5,7 @@ use crate::symbols::real;
 use crate::{portals, state};
 use libc::{addrinfo, c_char, c_int, c_long, c_void, cpu_set_t, pid_t, pthread_t, size_t, utsname};
 use std::cell::Cell;
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::ptr;
 
 mod next {
@@ -50,6 +50,21 @@ unsafe extern "C" fn gethostbyname(name: *const c_char) -> *mut c_void {
 
 fn cores() -> Option<usize> {
     if state::in_program() { portals::cores() } else { None }
+}
+
+/// The launcher's environment has the cores of the largest node; the hwloc of a rank sees those of its own.
+pub fn show_own_node() {
+    let name = c"HWLOC_SYNTHETIC";
+    // SAFETY: a constant name; the process has one thread yet.
+    let given = unsafe { libc::getenv(name.as_ptr()) };
+    let Some(cores) = portals::cores().filter(|_| !given.is_null()) else { return };
+    let Ok(own) = CString::new(format!("core:{cores} pu:1")) else { return };
+    // SAFETY: both end with a zero, and the C library copies what it is given.
+    unsafe {
+        if CStr::from_ptr(given) != own.as_c_str() {
+            libc::setenv(name.as_ptr(), own.as_ptr(), 1);
+        }
+    }
 }
 
 /// As gethostname(2): a name that does not fit is cut, and ENAMETOOLONG.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 /// First word of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"narrows\0");
 /// Raised with every change of this file or of [`crate::record`].
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 
 /// Simulated time starts here, ps: one second. What ranks do during MPI_Init lies before it.
 pub const EPOCH_PS: u64 = 1_000_000_000_000;
@@ -87,22 +87,10 @@ pub mod mode {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Settings {
-    /// Simulated cost of giving a command to the NIC, ps.
-    pub post_ps: u64,
-    /// Simulated cost of taking a completion, ps.
-    pub completion_ps: u64,
-    /// Simulated cost of an empty poll, ps.
-    pub poll_ps: u64,
-    /// Simulated cost of copying 1,024 bytes inside a process, ps.
-    pub copy_ps_per_kib: u64,
-    /// Simulated cost of reading the clock, ps.
-    pub clock_read_ps: u64,
     /// Simulated duration of a barrier over the launcher, ps.
     pub launcher_barrier_ps: u64,
     /// From a write to a real socket or pipe until another rank can read it, ps.
     pub socket_latency_ps: u64,
-    /// CPU time to simulated time, in millionths; zero: work is free (`--compute none`).
-    pub compute_ppm: u64,
     /// Longest eager message, bytes.
     pub eager_limit: u64,
     /// Longest message that completes at once, bytes.
@@ -119,7 +107,25 @@ pub struct Settings {
     pub pio_limit: u32,
     /// Limits of a network interface.
     pub limits: NiLimits,
-    /// Cores of a simulated node.
+}
+
+/// What a rank must know of the processor that it is on; written once before it starts.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Processor {
+    /// Simulated cost of giving a command to the NIC, ps.
+    pub post_ps: u64,
+    /// Simulated cost of taking a completion, ps.
+    pub completion_ps: u64,
+    /// Simulated cost of an empty poll, ps.
+    pub poll_ps: u64,
+    /// Simulated cost of copying 1,024 bytes inside a process, ps.
+    pub copy_ps_per_kib: u64,
+    /// Simulated cost of reading the clock, ps.
+    pub clock_read_ps: u64,
+    /// CPU time to simulated time, in millionths; zero: work is free (`--compute none`), on all nodes.
+    pub compute_ppm: u64,
+    /// Cores of the node.
     pub cores: u32,
 }
 
@@ -311,6 +317,8 @@ pub struct RankHeader {
     pub host_length: u32,
     /// Name of the simulated host.
     pub host: [u8; 64],
+    /// Of the node.
+    pub processor: Processor,
     /// Places of `files` in use.
     pub watching: AtomicU32,
     /// Writes to sockets and pipes that the simulator has not looked at; those beyond [`WRITTEN`] have the last place.

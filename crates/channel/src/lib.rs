@@ -25,5 +25,5 @@ pub mod layout;
 pub mod map;
 pub mod record;
 
-pub use layout::{Header, RankHeader, Settings, phase, reason, state};
+pub use layout::{Header, Processor, RankHeader, Settings, phase, reason, state};
 pub use map::{Mapping, MappingError};

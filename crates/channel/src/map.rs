@@ -1,6 +1,7 @@
 //! The mapped file.
 
-use crate::layout::{self, COMMAND_BYTES, Header, NOTICE_BYTES, RankHeader};
+use crate::layout::{self, COMMAND_BYTES, Header, NOTICE_BYTES, Processor, RankHeader};
+use narrows_portals::ProcessId;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -149,11 +150,11 @@ impl Mapping {
         Ok(Region { base: unsafe { self.base.add(at) }, mapping: self })
     }
 
-    /// Writes what does not change during the run: where `rank` is. Only before it starts.
+    /// Writes what does not change during the run: where `rank` is, and on what. Only before it starts.
     ///
     /// # Panics
     /// When `id` is on no node.
-    pub fn place(&self, rank: u32, id: narrows_portals::ProcessId, host: &str) -> Result<(), MappingError> {
+    pub fn place(&self, rank: u32, id: ProcessId, host: &str, processor: Processor) -> Result<(), MappingError> {
         let header = self.region(rank)?.base.cast::<RankHeader>();
         let node = id.node().expect("a rank is on a node");
         let length = host.len().min(63);
@@ -163,6 +164,7 @@ impl Mapping {
             (*header).nid = id.nid;
             (*header).ptl_pid = id.pid;
             (*header).host_length = length as u32;
+            (*header).processor = processor;
             (&mut (*header).host)[..length].copy_from_slice(&host.as_bytes()[..length]);
         }
         Ok(())
@@ -242,7 +244,7 @@ mod tests {
     use crate::handover::{Turn, Word, announce, await_given, await_turn, give, hand};
     use crate::layout::{Settings, state};
     use crate::record::{CALL_WORDS, Push, Request, Writer, decode_request, each_delivery, encode_call, encode_push};
-    use narrows_portals::{EqId, NodeId, ProcessId};
+    use narrows_portals::{EqId, NodeId};
 
     /// What [`Mapping::create`] gives, in memory without a file: Miri has no `memfd_create` and no shared mappings.
     fn private(ranks: u32) -> Mapping {
@@ -281,7 +283,7 @@ mod tests {
     fn regions_change_hands_with_what_was_written_in_them() {
         let mapping = private(2);
         for rank in 0..2 {
-            mapping.place(rank, ProcessId::on(NodeId(7), rank), "node007").unwrap();
+            mapping.place(rank, ProcessId::on(NodeId(7), rank), "node007", Processor::default()).unwrap();
             let header = mapping.region(rank).unwrap().header();
             assert_eq!((header.node, header.ptl_pid, &header.host[..header.host_length as usize]), (7, rank, b"node007".as_slice()));
             header.state.put(state::PARKED);
@@ -315,10 +317,10 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no memfd_create and no shared mappings of files")]
     fn another_process_maps_the_same_file_and_no_other_one() {
-        let (mapping, fd) = Mapping::create(3, Settings { cores: 5, ..Settings::default() }).unwrap();
+        let (mapping, fd) = Mapping::create(3, Settings { pio_limit: 5, ..Settings::default() }).unwrap();
         let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
         let other = Mapping::open(Path::new(&path)).unwrap();
-        assert_eq!((other.header().ranks, other.header().settings.cores), (3, 5));
+        assert_eq!((other.header().ranks, other.header().settings.pio_limit), (3, 5));
         mapping.region(2).unwrap().header().clock.store(11, Ordering::Relaxed);
         assert_eq!(other.region(2).unwrap().sibling(2).unwrap().header().clock.load(Ordering::Relaxed), 11);
         assert!(matches!(Mapping::open(Path::new("/dev/null")), Err(MappingError::Foreign)));

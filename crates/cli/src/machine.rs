@@ -150,10 +150,10 @@ fn check(name: &str, overrides: OverrideArguments, form: Form) -> Result<u8, Fai
 
 /// "64 nodes of 64 cores, fat-tree, 11.1 GB/s links"
 fn summary(machine: &Machine) -> String {
+    let nodes: Vec<String> = machine.parts().map(|(_, node)| format!("{} nodes of {} cores", node.count, node.cores)).collect();
     format!(
-        "{} nodes of {} cores, {} NICs, {}, links of {}",
-        machine.node.count,
-        machine.node.cores,
+        "{}, {} NICs, {}, links of {}",
+        nodes.join(" and "),
         machine.nic.kind.name(),
         machine.topology.kind.name(),
         machine.link.host.bandwidth

@@ -65,6 +65,7 @@ fn words() -> BTreeMap<&'static str, &'static str> {
         ("BCAST", "bcast.jsonl"),
         ("NAMES", "names.txt"),
         ("BASED", "based.toml"),
+        ("GROUPS", "groups.toml"),
         (
             "DRAGONFLY",
             "--nodes 6 --set topology.kind=dragonfly --set topology.p=1 --set topology.a=2 --set topology.h=1 --set topology.g=3 \
@@ -91,7 +92,9 @@ fn spelt_out(command: &str) -> Vec<String> {
     let mut words: Vec<String> = text.split_ascii_whitespace().map(|word| word.replace('\u{a0}', " ")).collect();
     let traffic = words[0] == "traffic";
     let usual = [("--nodes", if traffic { "8" } else { "4" }), ("--time", "20us"), ("--warmup", "5us"), ("--load", "0.3")];
-    for (option, value) in &usual[..if traffic { 4 } else { 1 }] {
+    // Groups say how many nodes they have.
+    let skipped = usize::from(words.iter().any(|word| word == "groups.toml"));
+    for (option, value) in &usual[skipped..if traffic { 4 } else { 1 }] {
         if !words.iter().any(|word| word == option) {
             words.extend([String::from(*option), String::from(*value)]);
         }
@@ -107,6 +110,10 @@ fn every_key_has_an_effect_or_a_reason() {
     write("mixed.jsonl", &mixed());
     write("names.txt", "node000\nnode001\nnode002\nnode003\n");
     write("based.toml", "[machine]\nname = \"based\"\nbase = \"bxi-v2\"\n");
+    write(
+        "groups.toml",
+        "[machine]\nname = \"groups\"\nbase = \"bxi-v2\"\ngroups = [\"NAME\", \"others\"]\n[group.NAME]\ncount = 2\n[group.others]\ncount = 3\n",
+    );
     write("g1", "hosts left 1\nhosts right 1\nlink left right\n");
     write("g2", "hosts left 1\nhosts right 1\nlink left middle\nlink middle right\n");
     let generate = ["generate", "bcast", "--ranks", "6", "--steps", "1", "-o", "bcast.jsonl"];

@@ -114,7 +114,7 @@ pub(crate) fn cores_of_rank() -> u64 {
     *CORES.get_or_init(|| {
         let node = |number: u32| mapping.region(number).is_ok_and(|region| region.header().node == rank.node);
         let here = (0..file.ranks).filter(|&number| node(number)).count() as u64;
-        (u64::from(file.settings.cores) / here.max(1)).max(1)
+        (u64::from(rank.processor.cores) / here.max(1)).max(1)
     })
 }
 

@@ -234,7 +234,7 @@ const LATEST_PS: u64 = 10 * LONGEST_LOOK_PS;
 /// The simulated clock of the calling thread since the return of MPI_Init, ps; the reading itself costs a little.
 /// `yields`: the thread lets others run, and may be waiting for them.
 pub fn clock(yields: bool) -> u64 {
-    let Some((file, header)) = attach::shared().filter(|_| active()) else { return LAST_CLOCK.load(Ordering::Relaxed) };
+    let Some((_, header)) = attach::shared().filter(|_| active()) else { return LAST_CLOCK.load(Ordering::Relaxed) };
     let thread = threads::current().unwrap_or_else(|| threads::begin(EPOCH_PS + LAST_CLOCK.load(Ordering::Relaxed), false, u32::MAX));
     if thread.waits() {
         // The library in which it waits does.
@@ -244,11 +244,11 @@ pub fn clock(yields: bool) -> u64 {
         // The simulator has moved the rank's clock meanwhile.
         drop(try_session());
     }
-    let settings = &file.settings;
+    let processor = &header.processor;
     // A program that waits for the clock would look at it millions of times. Where computing costs nothing, its looks
     // may cost more.
-    let long = |waited: u64| if settings.compute_ppm == 0 { (waited / 1024).min(LONGEST_LOOK_PS) } else { 0 };
-    let (mut now, idle) = threads::look(thread, settings.clock_read_ps, long);
+    let long = |waited: u64| if processor.compute_ppm == 0 { (waited / 1024).min(LONGEST_LOOK_PS) } else { 0 };
+    let (mut now, idle) = threads::look(thread, processor.clock_read_ps, long);
     if threads::many() {
         threads::pace(now);
         if yields {
@@ -472,7 +472,7 @@ pub fn host() -> &'static [u8] {
 
 /// Cores of the simulated node; zero when this process belongs to no rank.
 pub fn cores() -> u32 {
-    belongs_to().map_or(0, |(shared, _)| shared.file.settings.cores)
+    belongs_to().map_or(0, |(_, rank)| rank.processor.cores)
 }
 
 /// Longest message that is copied when it is sent, bytes.

@@ -27,7 +27,7 @@ use narrows_channel::handover::{self, Turn};
 use narrows_channel::layout::{EPOCH_PS, reason, state};
 use narrows_channel::map::Region;
 use narrows_channel::record::{Delivery, Full, Push, Writer, each_delivery, encode_call, encode_command};
-use narrows_channel::{Mapping, MappingError, RankHeader, Settings};
+use narrows_channel::{Mapping, MappingError, Processor, RankHeader, Settings};
 use narrows_message::Call;
 use narrows_mpicalls::Class;
 use narrows_output::say;
@@ -117,6 +117,7 @@ pub struct Rank {
     region: Region<'static>,
     number: u32,
     settings: Settings,
+    processor: Processor,
     clock: u64,
     /// In MPI_Init or MPI_Finalize, or before: the simulator does not wait for this rank.
     outside: bool,
@@ -166,6 +167,7 @@ impl Rank {
             region,
             number,
             settings,
+            processor: header.processor,
             clock: 0,
             outside: true,
             deferred: Vec::new(),
@@ -364,7 +366,7 @@ impl Rank {
             return;
         }
         if posts {
-            self.advance(self.settings.post_ps);
+            self.advance(self.processor.post_ps);
         }
         self.activity();
         self.write(|writer, clock| encode_command(writer, clock, &command));
@@ -390,7 +392,7 @@ impl Rank {
         self.write(|writer, clock| encode_call(writer, clock, eq, &call.to_words(), payload.as_deref()));
         let (posts, copied) = self.work_of(&call, payload.as_deref());
         self.charge_copy(copied);
-        self.advance(posts * self.settings.post_ps);
+        self.advance(posts * self.processor.post_ps);
         self.asked_at_door();
     }
 

@@ -177,7 +177,7 @@ pub(crate) fn activity() {
 }
 
 fn compute_ppm() -> u64 {
-    attach::shared().map_or(0, |(file, _)| file.settings.compute_ppm)
+    attach::shared().map_or(0, |(_, rank)| rank.processor.compute_ppm)
 }
 
 /// Computing takes no simulated time.

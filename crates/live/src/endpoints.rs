@@ -6,9 +6,9 @@
 //! it is parked, or at a poll. What the NIC says while the program computes waits in the inbox.
 
 use crate::memory::Memory;
-use narrows_channel::Settings;
 use narrows_channel::layout::COMMAND_PAYLOAD;
 use narrows_channel::record::CALL_WORDS;
+use narrows_channel::{Processor, Settings};
 use narrows_message::{Call, CallError, Host, Library, MessageConfig, News, Rendezvous, Stray};
 use narrows_nic::{Combine, Fault};
 use narrows_portals::{Command, EqId, Notice, Place, ProcessId};
@@ -50,6 +50,7 @@ struct Rank {
     clock: SimTime,
     /// How much of that was work.
     worked: SimTime,
+    costs: Costs,
 }
 
 /// All ranks: their memory and their endpoints.
@@ -58,7 +59,6 @@ pub struct Ranks {
     memory: Memory,
     ranks: Vec<Rank>,
     config: MessageConfig,
-    costs: Costs,
     /// Ranks with something new in their inboxes.
     ready: Vec<u32>,
     /// The first event that belonged to nothing, and whose endpoint found it.
@@ -116,8 +116,8 @@ impl Library for Way<'_> {
 }
 
 impl Ranks {
-    /// `ids[i]` is where rank i is.
-    pub fn new(settings: &Settings, ids: &[ProcessId]) -> Ranks {
+    /// `ids[i]` is where rank i is, and `processors[i]` on what.
+    pub fn new(settings: &Settings, ids: &[ProcessId], processors: &[Processor]) -> Ranks {
         let config = MessageConfig {
             eager_limit: settings.eager_limit,
             inject_limit: settings.inject_limit.min(COMMAND_PAYLOAD as u64),
@@ -126,19 +126,25 @@ impl Ranks {
             overflow_blocks: settings.overflow_blocks,
             max_portals_message: settings.max_portals_message,
         };
-        let costs = Costs {
-            post: SimTime(settings.post_ps),
-            copy_ps_per_kib: settings.copy_ps_per_kib,
-            pio_limit: u64::from(settings.pio_limit).min(COMMAND_PAYLOAD as u64),
-        };
-        let rank = |&id: &ProcessId| Rank {
+        let rank = |(&id, processor): (&ProcessId, &Processor)| Rank {
             host: Host::new(id),
+            costs: Costs {
+                post: SimTime(processor.post_ps),
+                copy_ps_per_kib: processor.copy_ps_per_kib,
+                pio_limit: u64::from(settings.pio_limit).min(COMMAND_PAYLOAD as u64),
+            },
             inbox: VecDeque::new(),
             attention: Attention::Absent,
             clock: SimTime::ZERO,
             worked: SimTime::ZERO,
         };
-        Ranks { memory: Memory::new(ids.len()), ranks: ids.iter().map(rank).collect(), config, costs, ready: Vec::new(), stray: None }
+        Ranks {
+            memory: Memory::new(ids.len()),
+            ranks: ids.iter().zip(processors).map(rank).collect(),
+            config,
+            ready: Vec::new(),
+            stray: None,
+        }
     }
 
     /// The rank is going to run.
@@ -166,8 +172,8 @@ impl Ranks {
 
     /// The endpoints look at what is in the inbox, one after the other, until there is something for the rank.
     fn progress(&mut self, rank: u32, requests: &mut dyn Requests<()>) {
-        let Ranks { memory, ranks, costs, stray: stray_event, .. } = self;
-        let Rank { host, inbox, attention, clock, worked } = &mut ranks[rank as usize];
+        let Ranks { memory, ranks, stray: stray_event, .. } = self;
+        let Rank { host, inbox, attention, clock, worked, costs } = &mut ranks[rank as usize];
         while let Some(&(time, news)) = inbox.front() {
             let looks = match *attention {
                 Attention::Absent => false,
@@ -213,8 +219,8 @@ impl Ranks {
         (eq, words, payload): (EqId, [u64; CALL_WORDS], Option<Box<[u8]>>),
         requests: &mut dyn Requests<()>,
     ) -> Result<(), CallError> {
-        let Ranks { memory, ranks, costs, config, .. } = self;
-        let host = &mut ranks[rank as usize].host;
+        let Ranks { memory, ranks, config, .. } = self;
+        let Rank { host, costs, .. } = &mut ranks[rank as usize];
         let mut clock = written;
         let mut way = Way { rank, clock: &mut clock, memory, requests, costs: *costs };
         host.call(config, &mut way, eq, Call::from_words(&words)?, payload)?;
@@ -324,15 +330,10 @@ mod tests {
     impl Scene {
         /// One rank with an endpoint and a posted receive, whose data are fetched if they are announced.
         fn new() -> Scene {
-            let settings = Settings {
-                post_ps: POST.as_ps(),
-                eager_limit: 64,
-                overflow_block: 4096,
-                overflow_blocks: 1,
-                max_portals_message: 1 << 20,
-                ..Settings::default()
-            };
-            let mut scene = Scene { ranks: Ranks::new(&settings, &[ProcessId::on(NodeId(0), 1)]), nic: Asked::default() };
+            let processor = Processor { post_ps: POST.as_ps(), ..Processor::default() };
+            let settings =
+                Settings { eager_limit: 64, overflow_block: 4096, overflow_blocks: 1, max_portals_message: 1 << 20, ..Settings::default() };
+            let mut scene = Scene { ranks: Ranks::new(&settings, &[ProcessId::on(NodeId(0), 1)], &[processor]), nic: Asked::default() };
             scene.call(0, Call::Open { base: 0 });
             let receive = Receive {
                 queue: Queue::Tagged,

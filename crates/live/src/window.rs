@@ -24,7 +24,7 @@ use crate::report::{Failure, RankTimes, Report};
 use crate::watch::Watch;
 use narrows_channel::layout::{EPOCH_PS, mode, phase, reason, state};
 use narrows_channel::record::{Request, decode_request};
-use narrows_channel::{Mapping, futex, handover};
+use narrows_channel::{Mapping, Processor, futex, handover};
 use narrows_fabric::ConfigError;
 use narrows_output::{Meter, exit};
 use narrows_sim::Setup;
@@ -155,7 +155,9 @@ struct Run<'a> {
 /// The network cannot be built.
 pub fn world(setup: Setup<'_>, mapping: &Mapping) -> Result<World, ConfigError> {
     let places = setup.places;
-    let mut world = World::whole(setup, |_| Ranks::new(&mapping.header().settings, places))?;
+    let processors = (0..places.len() as u32).map(|rank| mapping.region(rank).expect("a rank of this run").header().processor);
+    let processors: Vec<Processor> = processors.collect();
+    let mut world = World::whole(setup, |_| Ranks::new(&mapping.header().settings, places, &processors))?;
     // All processes of a run belong to the user who runs it.
     // SAFETY: getuid has no preconditions and always succeeds.
     let user = unsafe { libc::getuid() };

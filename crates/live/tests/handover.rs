@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use narrows_channel::{Mapping, Settings};
+use narrows_channel::{Mapping, Processor, Settings};
 use narrows_fabric::NetworkConfig;
 use narrows_guest::{hooks, session};
 use narrows_live::{Options, Report};
@@ -170,10 +170,10 @@ fn rank_main() {
 
 fn run(scenario: &str, ranks: u32) -> Report {
     let ids: Vec<ProcessId> = NodeId::first(ranks).map(|node| ProcessId::on(node, 1)).collect();
-    let settings = Settings { cores: 1, poll_ps: 50_000, ..Settings::default() };
-    let (mapping, fd) = Mapping::create(ranks, settings).expect("memory for the channel");
+    let processor = Processor { cores: 1, poll_ps: 50_000, ..Processor::default() };
+    let (mapping, fd) = Mapping::create(ranks, Settings::default()).expect("memory for the channel");
     for (rank, &id) in ids.iter().enumerate() {
-        mapping.place(rank as u32, id, &format!("node{rank}")).unwrap();
+        mapping.place(rank as u32, id, &format!("node{rank}"), processor).unwrap();
     }
     let topology = FatTree::one_switch(ranks).unwrap().build();
     let setup = Setup { network: &NetworkConfig::default(), topology, nic: NicConfig::bxi_v2().into(), places: &ids };

@@ -89,7 +89,7 @@ impl Machine {
                     resend_after: pfc.resend_after,
                 }),
             },
-            intra_node: IntraNodeConfig { latency: self.node.intra.latency, rate: self.node.intra.bandwidth },
+            intra_node: IntraNodeConfig { latency: self.intra.latency, rate: self.intra.bandwidth },
             loggp: LogGpConfig { latency: derived(network.loggp.latency), gap: network.loggp.gap, rate: derived(network.loggp.bandwidth) },
             flow: FlowConfig { direct_up_to: network.flow.direct_limit },
             reliability: self.reliability(),

@@ -18,6 +18,8 @@ use std::sync::OnceLock;
 pub(crate) struct Draft {
     pub machine: Machine,
     pub base: String,
+    /// Their names.
+    pub groups: Vec<String>,
     /// Of the machine's NIC, where it is of a kind that uses it.
     pub nic: NicConfig,
 }
@@ -31,6 +33,7 @@ pub(crate) enum Field<'a> {
     /// From 0.
     Indices(&'a mut Vec<u32>),
     Texts(&'a mut Vec<String>),
+    Speed(&'a mut Speed),
     Time(&'a mut SimTime, SimTime),
     Size(&'a mut Bytes, Bytes),
     Rate(&'a mut ByteRate),
@@ -44,11 +47,13 @@ pub(crate) enum Field<'a> {
 
 /// One key.
 pub(crate) struct Key<'a> {
-    pub path: &'static str,
+    pub path: Cow<'static, str>,
     pub field: Field<'a>,
     pub doc: &'static str,
     /// As a file would give it, strings with their quotes.
     pub default: Option<Cow<'static, str>>,
+    /// The key that gives the value where this one is not given.
+    pub otherwise: Option<&'static str>,
     pub only: Only,
 }
 
@@ -101,13 +106,13 @@ impl Key<'_> {
     }
 
     /// The section of this key.
-    pub(crate) fn section(&self) -> &'static str {
+    pub(crate) fn section(&self) -> &str {
         self.path.rsplit_once('.').map_or("", |(section, _)| section)
     }
 
     /// Its name within the section.
-    pub(crate) fn name(&self) -> &'static str {
-        self.path.rsplit_once('.').map_or(self.path, |(_, name)| name)
+    pub(crate) fn name(&self) -> &str {
+        self.path.rsplit_once('.').map_or(&self.path, |(_, name)| name)
     }
 }
 
@@ -129,7 +134,7 @@ fn key<'a>(path: &'static str, field: Field<'a>, doc: &'static str) -> Key<'a> {
         kinds if kinds.is_empty() => Only::All,
         kinds => Only::Topology(kinds),
     };
-    Key { path, field, doc, default: None, only }
+    Key { path: Cow::Borrowed(path), field, doc, default: None, otherwise: None, only }
 }
 
 fn time<'a>(path: &'static str, field: &'a mut SimTime, doc: &'static str) -> Key<'a> {
@@ -159,26 +164,24 @@ fn quoted(value: Bytes) -> String {
 /// has the source of each); the others are our own choices, explained in that file too.
 #[rustfmt::skip]
 pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
-    let Draft { machine: m, base, nic } = draft;
+    let Draft { machine: m, base, groups, nic } = draft;
     let Topology { kind, k, n, children, parents, parallel, p, a, h, g, arrangement, lengths, board, hosts_per_switch, cables, leaves, spines, path, text: _ } = &mut m.topology;
     const MATCHING: &[NicKind] = NicKind::MATCHING;
-    vec![
+    let mut keys = vec![
         key("machine.name", Field::Text(&mut m.name), "Short name, for reports: one line"),
         key("machine.description", Field::Text(&mut m.description), "One line on what it stands for").default("\"\""),
         key("machine.source", Field::Text(&mut m.source), "Where its constants come from").default("\"\""),
         key("machine.base", Field::Text(base), "A preset, or another machine file (its path from this one), that gives every key which this file does not").default("\"\""),
-
-        count("node.count", &mut m.node.count, 1, NODES_MAX, "Number of nodes; `--nodes` overrides it"),
-        count("node.cores", &mut m.node.cores, 1, 1 << 16, "Cores of a node: the most ranks that it takes"),
-        size("node.memory", &mut m.node.memory, 1, "Memory of a node"),
-        key("node.host_name", Field::HostPattern(&mut m.node.host_name), "Host names: `{}` is the node index, `{:03}` with three digits").default("\"node{:03}\""),
-
+        key("machine.groups", Field::Texts(groups), "Parts of the machine with nodes of their own, `[group.NAME]` each, in the order of the nodes").default("[]"),
+    ];
+    keys.extend(node_keys(&mut m.node.count, &mut m.node.cores, &mut m.node.speed, &mut m.node.memory, &mut m.node.host_name));
+    keys.extend([
         key("node.pcie.latency", Field::Time(&mut nic.pcie_latency, SimTime(1)), "One way, host to NIC or NIC to host"),
         rate("node.pcie.bandwidth", &mut nic.pcie_rate, "Per direction, for commands, events and read requests"),
         rate("node.pcie.data_bandwidth", &mut m.nic.data_bandwidth, "Per direction, for payload (the bandwidth less the protocol's share)"),
 
-        time("node.intra.latency", &mut m.node.intra.latency, "Between two ranks of one node: NIC out to NIC in"),
-        rate("node.intra.bandwidth", &mut m.node.intra.bandwidth, "Between ranks of one node, shared by all of them"),
+        time("node.intra.latency", &mut m.intra.latency, "Between two ranks of one node: NIC out to NIC in"),
+        rate("node.intra.bandwidth", &mut m.intra.bandwidth, "Between ranks of one node, shared by all of them"),
 
         key("nic.kind", Field::Choice(&mut m.nic.kind), "Which NIC this is: one that matches, as those of BXI do (the name says whose constants these are; the defaults are those of `bxi-v2`), or a `mailbox`, which stores and forwards, below Portals in software").default("\"bxi-v2\""),
         size("nic.command_size", &mut nic.command_size, 1, "One command").default("\"64 B\""),
@@ -287,13 +290,11 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         key("topology.failed_links", Field::Texts(&mut m.failed.links), "Cables between switches that are out of order: `\"3-17\"`, or `\"3-17#0\"` for the first of several").default("[]"),
         key("topology.failed_switches", Field::Indices(&mut m.failed.switches), "Switches that are out of order; they may have no hosts").default("[]"),
 
-        time("software.post", &mut m.software.post, "CPU time of an operation handed to the transport, from the MPI call on"),
-        time("software.completion", &mut m.software.completion, "CPU time of a completion, up to the MPI request"),
-        time("software.poll", &mut m.software.poll, "CPU time of a look at the completion queue that finds nothing"),
-        rate("software.copy_bandwidth", &mut m.software.copy_bandwidth, "Copies inside a process"),
-        time("software.clock_read", &mut m.software.clock_read, "CPU time of reading a clock (`MPI_Wtime`)"),
-        time("software.launcher_barrier", &mut m.software.launcher_barrier, "A barrier over the launcher (PMI, PMIx) of a program without MPI").default("\"100 us\""),
-        time("software.socket_latency", &mut m.software.socket_latency, "From a write to a socket or pipe of the host until another rank can read it").default("\"20 us\""),
+    ]);
+    keys.extend(software_keys(&mut m.node.software));
+    keys.extend([
+        time("software.launcher_barrier", &mut m.system.launcher_barrier, "A barrier over the launcher (PMI, PMIx) of a program without MPI").default("\"100 us\""),
+        time("software.socket_latency", &mut m.system.socket_latency, "From a write to a socket or pipe of the host until another rank can read it").default("\"20 us\""),
 
         size("message.eager_limit", &mut m.message.eager_limit, 0, "Longest eager message").default("\"8 KiB\""),
         size("message.inject_limit", &mut m.message.inject_limit, 0, "Longest message that is copied when it is sent, so that its buffer is free at once; beyond `nic.pio_limit` the copy takes time").default("\"64 B\""),
@@ -304,12 +305,56 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
 
         key("collectives.table", Field::Text(&mut m.collectives.table), "Replay: which algorithms collectives use, as `openmpi` or `mpich` decide, or a file of rules (docs/replay.md)").default("\"openmpi\""),
         key("collectives.rules", Field::Texts(&mut m.collectives.rules), "Rules that come before those of the table, such as `\"bcast *: binary\"`").default("[]"),
+    ]);
+    for Group { name, node } in &mut m.groups {
+        let Node { count, cores, speed, memory, host_name, software } = node;
+        keys.extend(node_keys(count, cores, speed, memory, host_name).map(|key| of_group(key, name)));
+        keys.extend(software_keys(software).map(|key| of_group(key, name)));
+    }
+    keys
+}
+
+/// Of nodes that are alike.
+#[rustfmt::skip]
+fn node_keys<'a>(nodes: &'a mut u32, cores: &'a mut u32, speed: &'a mut Speed, memory: &'a mut Bytes, host_name: &'a mut HostPattern) -> [Key<'a>; 5] {
+    [
+        count("node.count", nodes, 1, NODES_MAX, "Number of nodes; `--nodes` overrides it"),
+        count("node.cores", cores, 1, 1 << 16, "Cores of a node: the most ranks that it takes"),
+        key("node.speed", Field::Speed(speed), "How many times as fast a core computes as the one on which computing time was measured").default("1"),
+        size("node.memory", memory, 1, "Memory of a node"),
+        key("node.host_name", Field::HostPattern(host_name), "Host names: `{}` is the node index, `{:03}` with three digits").default("\"node{:03}\""),
     ]
 }
 
+/// Costs of what runs on them.
+#[rustfmt::skip]
+fn software_keys(software: &mut Software) -> [Key<'_>; 5] {
+    let Software { post, completion, poll, copy_bandwidth, clock_read } = software;
+    [
+        time("software.post", post, "CPU time of an operation handed to the transport, from the MPI call on"),
+        time("software.completion", completion, "CPU time of a completion, up to the MPI request"),
+        time("software.poll", poll, "CPU time of a look at the completion queue that finds nothing"),
+        rate("software.copy_bandwidth", copy_bandwidth, "Copies inside a process"),
+        time("software.clock_read", clock_read, "CPU time of reading a clock (`MPI_Wtime`)"),
+    ]
+}
+
+/// The same key of the nodes of one group.
+fn of_group<'a>(mut key: Key<'a>, group: &str) -> Key<'a> {
+    let Cow::Borrowed(path) = key.path else { unreachable!("keys of groups are made of those of nodes") };
+    let name = path.strip_prefix("node.").unwrap_or(path);
+    key.path = Cow::Owned(format!("group.{group}.{name}"));
+    if path == "node.count" {
+        key.doc = "Nodes of this group";
+    } else {
+        (key.default, key.otherwise) = (None, Some(path));
+    }
+    key
+}
+
 impl Draft {
-    /// Placeholders everywhere.
-    pub(crate) fn blank() -> Draft {
+    /// Placeholders everywhere. `groups`: their names.
+    pub(crate) fn blank(groups: &[String]) -> Draft {
         let link = Link { latency: SimTime::ZERO, bandwidth: ByteRate(1) };
         let (zero, none) = (SimTime::ZERO, Bytes(0));
         let nic = NicConfig {
@@ -341,11 +386,16 @@ impl Draft {
             max_in_flight_to_node: 0,
             max_in_flight_to_process: 0,
         };
+        let software = Software { post: zero, completion: zero, poll: zero, copy_bandwidth: ByteRate(1), clock_read: zero };
+        let host_name = "{}".parse().expect("the shortest pattern is one");
+        let node = Node { count: 0, cores: 0, speed: Speed::ONE, memory: none, host_name, software };
         let machine = Machine {
             name: String::new(),
             description: String::new(),
             source: String::new(),
-            node: Node { count: 0, cores: 0, memory: none, host_name: "{}".parse().expect("the shortest pattern is one"), intra: link },
+            groups: groups.iter().map(|name| Group { name: name.clone(), node: node.clone() }).collect(),
+            node,
+            intra: link,
             nic: Nic {
                 kind: NicKind::BxiV2,
                 constants: NicConstants::Portals(nic.clone()),
@@ -381,15 +431,7 @@ impl Draft {
             },
             topology: Topology::new(TopologyKind::SingleSwitch),
             failed: Failed::default(),
-            software: Software {
-                post: zero,
-                completion: zero,
-                poll: zero,
-                copy_bandwidth: ByteRate(1),
-                clock_read: zero,
-                launcher_barrier: zero,
-                socket_latency: zero,
-            },
+            system: System { launcher_barrier: zero, socket_latency: zero },
             message: Message {
                 eager_limit: none,
                 inject_limit: none,
@@ -400,7 +442,7 @@ impl Draft {
             },
             collectives: Collectives::default(),
         };
-        Draft { machine, base: String::new(), nic }
+        Draft { machine, base: String::new(), groups: Vec::new(), nic }
     }
 
     /// The machine, when every key that it has has been filled.
@@ -415,33 +457,57 @@ impl Draft {
 
     /// The keys of a resolved machine.
     pub(crate) fn of(machine: &Machine) -> Draft {
-        Draft { machine: machine.clone(), base: String::new(), nic: machine.nic.portals().clone() }
+        let groups = machine.groups.iter().map(|group| group.name.clone()).collect();
+        Draft { machine: machine.clone(), base: String::new(), groups, nic: machine.nic.portals().clone() }
     }
 }
 
-fn names() -> &'static [(&'static str, &'static str)] {
-    static NAMES: OnceLock<Vec<(&'static str, &'static str)>> = OnceLock::new();
-    NAMES.get_or_init(|| table(&mut Draft::blank()).iter().map(|key| (key.section(), key.path)).collect())
+/// What stands for the name of a group in the paths of its keys.
+pub(crate) const NAME: &str = "NAME";
+
+/// The keys that there may be, of one group.
+pub(crate) fn generic() -> Draft {
+    Draft::blank(&[NAME.to_owned()])
+}
+
+fn names() -> &'static [(String, String)] {
+    static NAMES: OnceLock<Vec<(String, String)>> = OnceLock::new();
+    NAMES.get_or_init(|| table(&mut generic()).iter().map(|key| (key.section().to_owned(), key.path.to_string())).collect())
 }
 
 /// All keys, in the order of the table.
 pub(crate) fn paths() -> impl Iterator<Item = &'static str> {
-    names().iter().map(|&(_, path)| path)
+    names().iter().map(|(_, path)| path.as_str())
+}
+
+/// `group.slow.cores` as `group.NAME.cores`.
+fn of_any_name(path: &str) -> Cow<'_, str> {
+    match path.strip_prefix("group.") {
+        None => Cow::Borrowed(path),
+        Some(rest) => match rest.split_once('.') {
+            None => Cow::Owned(format!("group.{NAME}")),
+            Some((_, rest)) => Cow::Owned(format!("group.{NAME}.{rest}")),
+        },
+    }
 }
 
 pub(crate) fn is_key(path: &str) -> bool {
+    let path = of_any_name(path);
     paths().any(|known| known == path)
 }
 
 pub(crate) fn is_section(path: &str) -> bool {
-    names().iter().any(|(section, _)| *section == path || section.strip_prefix(path).is_some_and(|rest| rest.starts_with('.')))
+    let path = of_any_name(path);
+    let inside = |section: &str| section.strip_prefix(&*path).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    names().iter().any(|(section, _)| inside(section))
 }
 
 /// The keys and sections directly inside `section` (`""`: the file).
 pub(crate) fn names_in(section: &str) -> Vec<&'static str> {
     let mut result: Vec<&'static str> = Vec::new();
+    let section = of_any_name(section);
     for path in paths() {
-        let rest = if section.is_empty() { Some(path) } else { path.strip_prefix(section).and_then(|rest| rest.strip_prefix('.')) };
+        let rest = if section.is_empty() { Some(path) } else { path.strip_prefix(&*section).and_then(|rest| rest.strip_prefix('.')) };
         if let Some(name) = rest.and_then(|rest| rest.split('.').next())
             && !result.contains(&name)
         {
@@ -457,7 +523,7 @@ pub(crate) fn help_on_kind(selector: &str, kinds: Kinds) -> String {
         "nic.kind" => ("nic", kinds.nic.name()),
         _ => ("topology", kinds.topology.name()),
     };
-    let mut draft = Draft::blank();
+    let mut draft = Draft::blank(&[]);
     let keys = table(&mut draft);
     let has = |key: &&Key<'_>| key.path.split('.').next() == Some(section) && key.path != selector && key.applies_to(kinds);
     let names: Vec<&str> = keys.iter().filter(has).filter_map(|key| key.path.split_once('.')).map(|(_, name)| name).collect();

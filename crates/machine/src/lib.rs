@@ -57,11 +57,11 @@ pub use diagnostic::Diagnostic;
 pub use fault::FaultError;
 pub use host::{HostPattern, HostPatternError};
 pub use model::{
-    Arrangement, Failed, Flow, GlobalLink, Link, Links, LogGp, Machine, Message, Network, NetworkKind, Nic, NicConstants, NicKind, Node,
-    PathOr, Rendezvous, RoutingKind, Software, Switch, SwitchOr,
+    Arrangement, Failed, Flow, GlobalLink, Group, Link, Links, LogGp, Machine, Message, Network, NetworkKind, Nic, NicConstants, NicKind,
+    Node, PathOr, Rendezvous, RoutingKind, Software, Speed, Switch, SwitchOr, System,
 };
 pub use narrows_units::NodeId;
-pub use placement::{Placement, PlacementError, placement};
+pub use placement::{Placement, PlacementError, fill, placement};
 pub use presets::{PRESETS, Preset, preset};
 pub use wiring::{Topology, TopologyKind};
 

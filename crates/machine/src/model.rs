@@ -15,8 +15,12 @@ pub struct Machine {
     pub description: String,
     /// Where its constants come from.
     pub source: String,
-    /// The hosts.
+    /// All nodes together, and what a node is where its group does not say.
     pub node: Node,
+    /// Parts of the machine that differ in their nodes, in the order of these; none: all are alike.
+    pub groups: Vec<Group>,
+    /// The way between two ranks of one node, NIC to NIC.
+    pub intra: Link,
     /// The NIC of every node.
     pub nic: Nic,
     /// What all links and switches have in common.
@@ -29,8 +33,8 @@ pub struct Machine {
     pub topology: Topology,
     /// What of it is out of order.
     pub failed: Failed,
-    /// Costs of the MPI software on a core.
-    pub software: Software,
+    /// Costs of what is around the MPI software.
+    pub system: System,
     /// How the message layer moves messages.
     pub message: Message,
     /// How replayed collectives are done.
@@ -38,31 +42,84 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// Nodes that are alike: the first of them, and what they are. They come in the order of their indices.
+    pub fn parts(&self) -> impl Iterator<Item = (NodeId, &Node)> {
+        let whole = self.groups.is_empty().then_some(&self.node);
+        let parts = whole.into_iter().chain(self.groups.iter().map(|group| &group.node));
+        parts.scan(0, |next, node| {
+            let first = NodeId(*next);
+            *next += node.count;
+            Some((first, node))
+        })
+    }
+
+    /// What a node is.
+    ///
+    /// # Panics
+    /// When the machine does not have it.
+    pub fn node(&self, id: NodeId) -> &Node {
+        let part = self.parts().take_while(|&(first, _)| first <= id).last();
+        part.filter(|&(first, node)| id.0 - first.0 < node.count).expect("a node of this machine").1
+    }
+
     /// The host name of a node.
-    pub fn host_name(&self, node: NodeId) -> String {
-        self.node.host_name.name(node.0)
+    ///
+    /// # Panics
+    /// When the machine does not have it.
+    pub fn host_name(&self, id: NodeId) -> String {
+        self.node(id).host_name.name(id.0)
     }
 
     /// The node of this index or host name.
     pub fn node_called(&self, name: &str) -> Option<NodeId> {
-        let index = name.parse().ok().or_else(|| self.node.host_name.index(name));
-        index.filter(|&index| index < self.node.count).map(NodeId)
+        if let Ok(index) = name.parse() {
+            return Some(NodeId(index)).filter(|id| id.0 < self.node.count);
+        }
+        self.parts().find_map(|(first, node)| {
+            let index = node.host_name.index(name)?;
+            (first.0..first.0 + node.count).contains(&index).then_some(NodeId(index))
+        })
     }
 }
 
-/// `[node]`: the hosts, all alike.
+/// `[group.NAME]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Its name.
+    pub name: String,
+    /// So many nodes, and what they are.
+    pub node: Node,
+}
+
+/// `[node]` and `[software]`: nodes that are alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Number of hosts.
+    /// How many there are.
     pub count: u32,
-    /// Cores of one host: the most ranks that it takes.
+    /// Cores of one: the most ranks that it takes.
     pub cores: u32,
-    /// Memory of one host.
+    /// Of a core.
+    pub speed: Speed,
+    /// Memory of one.
     pub memory: Bytes,
     /// Host names by node index.
     pub host_name: HostPattern,
-    /// The way between two ranks of one node, NIC to NIC.
-    pub intra: Link,
+    /// Costs of the MPI software on a core.
+    pub software: Software,
+}
+
+/// How many times as fast a core computes as the one on which computing time was measured. In millionths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Speed(pub u64);
+
+impl Speed {
+    /// As fast.
+    pub const ONE: Speed = Speed(1_000_000);
+
+    /// As a number.
+    pub fn factor(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
 }
 
 /// A latency and a bandwidth per direction.
@@ -276,6 +333,11 @@ pub struct Software {
     pub copy_bandwidth: ByteRate,
     /// Reading a clock.
     pub clock_read: SimTime,
+}
+
+/// `[software]`: what does not depend on the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct System {
     /// A barrier over the launcher of a program without MPI.
     pub launcher_barrier: SimTime,
     /// From a write to a real socket or pipe until another rank can read what was written.

@@ -3,6 +3,7 @@
 use crate::model::Machine;
 use narrows_engine::random;
 use narrows_units::NodeId;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -79,6 +80,22 @@ pub enum PlacementError {
         /// Ranks per node asked for.
         ppn: u32,
     },
+    /// More ranks than nodes that differ take.
+    #[error(
+        "{ranks} ranks do not fit: the {nodes} nodes{} take {room}; use -n {room} or less, or raise group.NAME.count in the machine file{}",
+        .ppn.map_or_else(String::new, |ppn| format!(" with up to {ppn} each")),
+        if .ppn.is_some() { ", or --ppn" } else { "" }
+    )]
+    Groups {
+        /// Ranks asked for.
+        ranks: u32,
+        /// Nodes of the machine.
+        nodes: u32,
+        /// Ranks per node asked for.
+        ppn: Option<u32>,
+        /// Ranks that they take.
+        room: u64,
+    },
     /// The file cannot be read.
     #[error("cannot read the placement file {path}: {error} (--placement takes linear, random:SEED or a file)")]
     Read {
@@ -120,12 +137,13 @@ pub enum PlacementError {
 }
 
 /// The node of each rank. `ppn`: most ranks on one node; without it, one rank per node, or as few
-/// more as all `ranks` need. A placement file has one line per rank.
+/// more as all `ranks` need. No node takes more than it has cores. A placement file has one line per rank.
 ///
 /// # Errors
 /// See [`PlacementError`]; each says what to do.
 pub fn placement(placement: &Placement, machine: &Machine, ppn: Option<u32>, ranks: u32) -> Result<Vec<NodeId>, PlacementError> {
-    let (nodes, cores) = (machine.node.count, machine.node.cores);
+    let nodes = machine.node.count;
+    let cores = machine.parts().map(|(_, node)| node.cores).max().unwrap_or(0);
     if ranks == 0 {
         return Err(PlacementError::NoRanks);
     }
@@ -134,24 +152,22 @@ pub fn placement(placement: &Placement, machine: &Machine, ppn: Option<u32>, ran
         Some(ppn) if ppn > cores => return Err(PlacementError::Cores { ppn, cores }),
         _ => {}
     }
-    if u64::from(ranks) > u64::from(nodes) * u64::from(cores) {
-        return Err(PlacementError::Machine { ranks, nodes, cores });
-    }
-    let fill = || match ppn {
-        Some(ppn) if u64::from(ranks) > u64::from(nodes) * u64::from(ppn) => Err(PlacementError::RanksPerNode { ranks, nodes, ppn }),
-        Some(ppn) => Ok(ppn),
-        None => Ok(ranks.div_ceil(nodes)),
+    let room = |ppn: u32| machine.parts().map(|(_, node)| u64::from(node.count) * u64::from(node.cores.min(ppn))).sum::<u64>();
+    let refused = |ppn: Option<u32>| match (machine.groups.is_empty(), ppn) {
+        (true, None) => PlacementError::Machine { ranks, nodes, cores },
+        (true, Some(ppn)) => PlacementError::RanksPerNode { ranks, nodes, ppn },
+        (false, ppn) => PlacementError::Groups { ranks, nodes, ppn, room: room(ppn.unwrap_or(cores)) },
     };
+    if u64::from(ranks) > room(cores) {
+        return Err(refused(None));
+    }
+    let all = || NodeId::first(nodes).collect::<Vec<NodeId>>();
     match placement {
-        Placement::Linear => {
-            let ppn = fill()?;
-            Ok((0..ranks).map(|rank| NodeId(rank / ppn)).collect())
-        }
+        Placement::Linear => fill(machine, &all(), ppn, ranks).ok_or_else(|| refused(ppn)),
         Placement::Random(seed) => {
-            let ppn = fill()?;
-            let mut order: Vec<NodeId> = NodeId::first(nodes).collect();
+            let mut order = all();
             random::stream(*seed, "placement", 0).shuffle(&mut order);
-            Ok((0..ranks).map(|rank| order[(rank / ppn) as usize]).collect())
+            fill(machine, &order, ppn, ranks).ok_or_else(|| refused(ppn))
         }
         Placement::File(path) => {
             let name = path.display().to_string();
@@ -161,6 +177,20 @@ pub fn placement(placement: &Placement, machine: &Machine, ppn: Option<u32>, ran
             }
         }
     }
+}
+
+/// Ranks on these nodes, one after the other, with up to `ppn` on each, and never more than it has cores; `None`: there
+/// is no room for so many. Without `ppn`, the least number that is enough.
+pub fn fill(machine: &Machine, nodes: &[NodeId], ppn: Option<u32>, ranks: u32) -> Option<Vec<NodeId>> {
+    let cores: Vec<u32> = nodes.iter().map(|&node| machine.node(node).cores).collect();
+    let mut alike: BTreeMap<u32, u64> = BTreeMap::new();
+    cores.iter().for_each(|&cores| *alike.entry(cores).or_default() += 1);
+    let most = *alike.last_key_value()?.0;
+    let room = |each: u32| alike.iter().map(|(&cores, count)| u64::from(cores.min(each)) * count).sum::<u64>();
+    let each = ppn.or_else(|| (1..=most).find(|&each| room(each) >= u64::from(ranks)))?;
+    let places = nodes.iter().zip(cores).flat_map(|(&node, cores)| std::iter::repeat_n(node, cores.min(each) as usize));
+    let placed: Vec<NodeId> = places.take(ranks as usize).collect();
+    (placed.len() == ranks as usize).then_some(placed)
 }
 
 fn by_list(machine: &Machine, path: &str, text: &str, most: u32, ranks: u32) -> Result<Vec<NodeId>, PlacementError> {
@@ -183,6 +213,7 @@ fn by_list(machine: &Machine, path: &str, text: &str, most: u32, ranks: u32) -> 
             )));
         };
         taken[node.index()] += 1;
+        let most = most.min(machine.node(node).cores);
         if taken[node.index()] > most {
             return Err(wrong(format!("rank {} is one too many for node {node}, which takes {most}", result.len())));
         }
@@ -257,6 +288,31 @@ mod tests {
         assert_eq!(list("0\n", 2), Err("hosts places 1 ranks, the run has 2: give one node per rank".to_owned()));
         let unknown = "hosts:1: no node \"node009\"; expected an index from 0 to 3, or a name from node000 to node003";
         assert_eq!(list("node009\n", 1), Err(unknown.to_owned()));
+    }
+
+    /// Nodes 0 and 1 have 4 cores, nodes 2 to 4 one.
+    #[test]
+    fn no_node_takes_more_than_its_cores() {
+        let text = "[machine]\nname = \"mixed\"\nbase = \"example-cluster\"\ngroups = [\"big\", \"small\"]\n\
+                    [group.big]\ncount = 2\ncores = 4\n[group.small]\ncount = 3\ncores = 1\nhost_name = \"s{}\"\n";
+        let machine = Machine::parse("mixed.toml", text, &Overrides::default()).unwrap();
+        let place = |kind: Placement, ppn, ranks| placement(&kind, &machine, ppn, ranks).map(indices).map_err(|error| error.to_string());
+        let linear = |ppn, ranks| place(Placement::Linear, ppn, ranks);
+        assert_eq!(linear(None, 5), Ok(vec![0, 1, 2, 3, 4]), "one on each");
+        assert_eq!(linear(None, 6), Ok(vec![0, 0, 1, 1, 2, 3]), "two on each that takes two");
+        assert_eq!(linear(None, 11), Ok(vec![0, 0, 0, 0, 1, 1, 1, 1, 2, 3, 4]), "on every core");
+        assert_eq!(linear(Some(4), 9), Ok(vec![0, 0, 0, 0, 1, 1, 1, 1, 2]));
+        let random = place(Placement::Random(3), Some(2), 7).unwrap();
+        assert!((0..5).all(|node| random.iter().filter(|&&other| other == node).count() == if node < 2 { 2 } else { 1 }), "{random:?}");
+        let error = "12 ranks do not fit: the 5 nodes take 11; use -n 11 or less, or raise group.NAME.count in the machine file";
+        assert_eq!(linear(None, 12), Err(error.to_owned()));
+        let error = "8 ranks do not fit: the 5 nodes with up to 2 each take 7; use -n 7 or less, or raise group.NAME.count in the \
+                     machine file, or --ppn";
+        assert_eq!(linear(Some(2), 8), Err(error.to_owned()));
+        let list = |text, ranks| by_list(&machine, "hosts", text, 4, ranks).map(indices).map_err(|error| error.to_string());
+        assert_eq!(list("s4\nnode001\n2\n", 3), Ok(vec![4, 1, 2]));
+        assert_eq!(list("s4\ns4\n", 2), Err("hosts:2: rank 1 is one too many for node 4, which takes 1".to_owned()));
+        assert!(list("s1\n", 1).is_err(), "node 1 has another name");
     }
 
     #[test]

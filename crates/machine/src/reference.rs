@@ -1,16 +1,16 @@
 //! The reference of all keys as Markdown, for `docs/machine-files.md`.
 
-use crate::keys::{Draft, Field, table};
+use crate::keys::{self, Field, table};
 use std::fmt::Write;
 
 /// One table per section: key, value, default, meaning.
 pub fn markdown() -> String {
     let mut result = String::new();
-    let mut draft = Draft::blank();
-    let mut section = "";
+    let mut draft = keys::generic();
+    let mut section = String::new();
     for key in table(&mut draft) {
         if key.section() != section {
-            section = key.section();
+            section = key.section().to_owned();
             let gap = if result.is_empty() { "" } else { "\n" };
             let _ = writeln!(result, "{gap}### [{section}]\n\n| key | value | default | meaning |\n|---|---|---|---|");
         }
@@ -20,6 +20,7 @@ pub fn markdown() -> String {
             Field::Count(_, least, most) => format!("number, {least} to {most}"),
             Field::Counts(_) | Field::Indices(_) => "list of numbers".to_owned(),
             Field::Texts(_) => "list of texts".to_owned(),
+            Field::Speed(_) => "number, above 0".to_owned(),
             Field::Time(_, least) if least.0 == 0 => "time".to_owned(),
             Field::Time(..) => "time, above 0".to_owned(),
             Field::Size(_, least) if least.0 == 0 => "size".to_owned(),
@@ -38,7 +39,7 @@ pub fn markdown() -> String {
             (Some(default), true) => format!("`{default}`"),
             (Some(default), false) => format!("`{default}`, for {kinds}"),
             (None, false) => format!("required for {kinds}"),
-            (None, true) => "required".to_owned(),
+            (None, true) => key.otherwise.map_or_else(|| "required".to_owned(), |otherwise| format!("as `{otherwise}`")),
         };
         let _ = writeln!(result, "| `{}` | {value} | {default} | {} |", key.name(), key.doc);
     }

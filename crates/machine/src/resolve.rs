@@ -3,15 +3,16 @@
 use crate::assemble::VIRTUAL_NETWORKS;
 use crate::diagnostic::{Diagnostic, nearest};
 use crate::keys::{self, Draft, Field, Key, Kinds, Only, PACKET_MAX, RATE_MAX, RATE_MIN, SIZE_MAX, TIME_MAX, table};
-use crate::model::{Choice, Machine, NicKind, PathOr, RoutingKind, SwitchOr};
+use crate::model::{Choice, Machine, NicKind, PathOr, RoutingKind, Speed, SwitchOr};
 use crate::presets::{PRESETS, preset};
-use crate::source::{Layer, Layers, Value};
+use crate::source::{Layer, Layers, Leaf, Value};
 use crate::wiring::{Topology, TopologyKind};
 use crate::{Overrides, RulesError, quantity};
 use narrows_fabric::ConfigError;
 use narrows_topology::TopologyError;
 use narrows_units::parse::QuantityError;
-use narrows_units::{ByteRate, Bytes, SimTime};
+use narrows_units::{ByteRate, Bytes, NodeId, SimTime};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -34,11 +35,15 @@ fn build(layers: &Layers, errors: &mut Vec<Diagnostic>) -> Option<Machine> {
     if !errors.is_empty() {
         return None;
     }
-    let mut draft = Draft::blank();
-    // Which keys apply depends on the kinds of topology and NIC, so those come first.
+    // Which keys there are depends on the groups, and which of them apply on the kinds of topology and NIC.
+    let names = group_names(layers, errors);
+    let mut draft = Draft::blank(&names);
     let kinds = chosen(layers);
     let mut missing = Vec::new();
     for key in table(&mut draft) {
+        if key.path == "node.count" && !names.is_empty() && layers.find("node.count").is_none() {
+            continue;
+        }
         fill(key, kinds, layers, errors, &mut missing);
     }
     let file = &layers.layers[layers.file];
@@ -57,6 +62,7 @@ fn build(layers: &Layers, errors: &mut Vec<Diagnostic>) -> Option<Machine> {
         return None;
     }
     let mut machine = draft.finish();
+    count_nodes(&mut machine, layers, errors);
     if machine.topology.kind == TopologyKind::File {
         let path = &machine.topology.path;
         match std::fs::read_to_string(path) {
@@ -144,6 +150,72 @@ fn unknown_base(layer: &Layer, span: Range<usize>, base: &str) -> Diagnostic {
     layer.diagnostic(span, format!("no preset \"{}\"", base.escape_debug())).label(label).help(format!("presets: {}", names.join(", ")))
 }
 
+/// The groups of the machine. A section of a group that is not among them is an error, unless it comes from a base of
+/// the file that names others.
+fn group_names(layers: &Layers, errors: &mut Vec<Diagnostic>) -> Vec<String> {
+    let found = layers.find("machine.groups");
+    // What is no list of texts is a complaint of its own.
+    let items: &[(Value, Range<usize>)] = match found {
+        Some((_, Leaf { value: Value::Array(items), .. })) => items,
+        _ => &[],
+    };
+    let mut names: Vec<String> = Vec::new();
+    for (item, span) in items {
+        let Value::Text(name) = item else { continue };
+        let simple = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+        let problem = match (simple, names.contains(name)) {
+            (false, _) => format!("no name for a group: \"{}\"", name.escape_debug()),
+            (true, true) => format!("two groups \"{name}\""),
+            (true, false) => {
+                names.push(name.clone());
+                continue;
+            }
+        };
+        let layer = found.map_or(layers.file, |(layer, _)| layer);
+        let diagnostic = layers.layers[layer].diagnostic(span.clone(), problem);
+        errors.push(diagnostic.label("expected different names of letters, digits, '-' and '_'"));
+    }
+    let last = found.map_or(usize::MAX, |(layer, _)| layer.max(layers.file));
+    for layer in layers.layers.iter().take(last.saturating_add(1)) {
+        for (name, span) in layer.groups().filter(|(name, _)| !names.iter().any(|known| known == name)) {
+            let label = match nearest(name, names.iter().map(String::as_str)) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => String::from("expected a name that machine.groups lists"),
+            };
+            let help = match names.is_empty() {
+                true => format!("groups = [\"{name}\"] in [machine] makes a machine of this group"),
+                false => format!("machine.groups: {}", names.join(", ")),
+            };
+            errors.push(layer.diagnostic(span, format!("no group `{name}`")).label(label).help(help));
+        }
+    }
+    names
+}
+
+/// The groups say how many nodes there are.
+fn count_nodes(machine: &mut Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
+    if machine.groups.is_empty() {
+        return;
+    }
+    let sum: u64 = machine.groups.iter().map(|group| u64::from(group.node.count)).sum();
+    let parts = machine.groups.iter().map(|group| format!("{} {}", group.node.count, group.name)).collect::<Vec<_>>().join(", ");
+    let given = layers.find("node.count").filter(|_| u64::from(machine.node.count) != sum);
+    match (u32::try_from(sum).ok().filter(|&sum| sum <= keys::NODES_MAX), given) {
+        (None, _) => errors.push(
+            layers
+                .at("machine.groups", format!("the groups have {sum} nodes together: {parts}"))
+                .label(format!("expected at most {}", keys::NODES_MAX)),
+        ),
+        // Beside the groups, or above them.
+        (_, Some((layer, leaf))) if layers.find("machine.groups").is_some_and(|(groups, _)| layer <= groups) => {
+            let message = format!("{} nodes, and the groups have {sum}: {parts}", machine.node.count);
+            let diagnostic = layers.layers[layer].diagnostic(leaf.value_span.clone(), message);
+            errors.push(diagnostic.label("expected their sum, or nothing").help("group.NAME.count: the nodes of a group"));
+        }
+        (Some(sum), _) => machine.node.count = sum,
+    }
+}
+
 /// What the layers choose of the keys that decide which others there are, and by which layer: a value that is none is
 /// not here.
 #[derive(Clone, Copy)]
@@ -184,7 +256,7 @@ fn choice<C: Choice>(layers: &Layers, path: &str, mut kind: C) -> Option<(usize,
 }
 
 fn fill(mut key: Key<'_>, chosen: Chosen, layers: &Layers, errors: &mut Vec<Diagnostic>, missing: &mut Vec<Diagnostic>) {
-    let mut found = layers.find(key.path);
+    let mut found = layers.find(&key.path).or_else(|| layers.find(key.otherwise?));
     if let Some((selector, owners)) = key.only.owners() {
         // Without a kind there is one complaint already.
         let Some((layer_of_kind, kinds)) = chosen.kinds(&key.only) else { return };
@@ -192,7 +264,7 @@ fn fill(mut key: Key<'_>, chosen: Chosen, layers: &Layers, errors: &mut Vec<Diag
             // A base that another layer gives a new kind may keep the keys of the old one.
             // Overrides are one layer in this.
             let last = if layer_of_kind < layers.file { layers.file - 1 } else { layer_of_kind };
-            if let Some((layer, leaf)) = layers.find_until(key.path, last) {
+            if let Some((layer, leaf)) = layers.find_until(&key.path, last) {
                 let kind = if selector == "nic.kind" { kinds.nic.name() } else { kinds.topology.name() };
                 let owners: Vec<String> = owners.iter().map(|name| format!("\"{name}\"")).collect();
                 let message = format!("`{}` belongs to {selector} = {}, not to \"{kind}\"", key.name(), owners.join(" or "));
@@ -201,14 +273,18 @@ fn fill(mut key: Key<'_>, chosen: Chosen, layers: &Layers, errors: &mut Vec<Diag
             }
             return;
         }
-        found = layers.find(key.path);
+        found = layers.find(&key.path);
     }
+    let default = key
+        .default
+        .clone()
+        .or_else(|| table(&mut Draft::blank(&[])).into_iter().find(|other| Some(&*other.path) == key.otherwise)?.default);
     let problem = match found {
         Some((layer, leaf)) => set(&mut key.field, &leaf.value).err().map(|problem| {
             let span = problem.span.unwrap_or_else(|| leaf.value_span.clone());
             layers.layers[layer].diagnostic(span, format!("`{}`: {}", key.path, problem.message)).label(problem.label).help(problem.help)
         }),
-        None => match &key.default {
+        None => match &default {
             Some(default) => {
                 let value = match default.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
                     Some(text) => Value::Text(text.to_owned()),
@@ -222,15 +298,18 @@ fn fill(mut key: Key<'_>, chosen: Chosen, layers: &Layers, errors: &mut Vec<Diag
                 assert!(result.is_ok(), "the default of {} is a value of its own kind", key.path);
                 None
             }
+            // The other key is missing.
+            None if key.otherwise.is_some() => None,
             None => {
                 let section = key.section();
                 let message = format!("missing key `{}` in [{section}]", key.name());
-                missing.push(layers.missing(key.path, message).label(expected(&key.field)).help(format!("{}: {}", key.path, key.doc)));
+                missing.push(layers.missing(&key.path, message).label(expected(&key.field)).help(format!("{}: {}", key.path, key.doc)));
                 None
             }
         },
     };
-    errors.extend(problem);
+    // What another key says wrong, that one complains about.
+    errors.extend(problem.filter(|_| key.otherwise.is_none() || layers.find(&key.path).is_some()));
 }
 
 struct Problem {
@@ -260,6 +339,7 @@ pub(crate) fn expected(field: &Field<'_>) -> String {
         Field::Rate(_) => "expected a bandwidth with its unit, such as \"100 Gbit/s\"".to_owned(),
         Field::Choice(choice) => format!("expected one of {}", quoted(choice.names())),
         Field::Flag(_) => "expected true or false".to_owned(),
+        Field::Speed(_) => "expected a number, such as 0.5".to_owned(),
         Field::PathOrTime(_) => "expected \"path\", or a time with its unit, such as \"1 us\"".to_owned(),
         Field::PathOrRate(_) => "expected \"path\", or a bandwidth with its unit, such as \"100 Gbit/s\"".to_owned(),
         Field::SwitchOrTime(_) => "expected \"switch\", or a time with its unit, such as \"1 us\"".to_owned(),
@@ -312,6 +392,18 @@ fn set(field: &mut Field<'_>, value: &Value) -> Result<(), Problem> {
         Field::Rate(field) => {
             **field = quantity_of(value, &label)?;
             range(**field, RATE_MIN, RATE_MAX, quantity::rate)?;
+        }
+        Field::Speed(field) => {
+            let number: f64 = match value {
+                Value::Integer(Some(number)) => *number as f64,
+                Value::Decimal(text) => text.parse().unwrap_or(f64::NAN),
+                _ => return Err(wrong_type()),
+            };
+            // Not a number is not in any range.
+            if !(1e-3..=1e6).contains(&number) {
+                return Err(Problem::new(format!("{number} is out of range"), "expected 0.001 to 1000000"));
+            }
+            **field = Speed((number * 1e6).round() as u64);
         }
         Field::Flag(field) => match value {
             Value::Boolean(flag) => **field = *flag,
@@ -458,9 +550,30 @@ fn check(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
         let label = format!("expected at most {}", quantity::size(longest));
         errors.push(layers.at("message.max_portals_message", "no network takes so long a message").label(label));
     }
+    host_names(machine, layers, errors);
     collectives(machine, layers, errors);
     switch(machine, layers, errors);
     topology(machine, layers, errors);
+}
+
+/// Two nodes must not have the same one.
+fn host_names(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
+    // The names of one pattern differ.
+    if machine.groups.windows(2).all(|pair| pair[0].node.host_name == pair[1].node.host_name) {
+        return;
+    }
+    let mut seen = BTreeMap::new();
+    for (group, (first, node)) in machine.groups.iter().zip(machine.parts()) {
+        for id in (first.0..first.0 + node.count).map(NodeId) {
+            if let Some(other) = seen.insert(node.host_name.name(id.0), id) {
+                let name = machine.host_name(id);
+                let message = format!("the nodes {other} and {id} are both called {name}");
+                let label = "expected names that differ from those of other groups";
+                errors.push(layers.at(&format!("group.{}.host_name", group.name), message).label(label));
+                return;
+            }
+        }
+    }
 }
 
 fn collectives(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
@@ -609,7 +722,7 @@ fn check_faults(machine: &Machine, topology: &narrows_topology::Topology, layers
 }
 
 /// What a resolved machine's keys hold, in the order of the table.
-pub(crate) fn entries(machine: &Machine) -> Vec<(&'static str, Value)> {
+pub(crate) fn entries(machine: &Machine) -> Vec<(String, Value)> {
     let mut draft = Draft::of(machine);
     let kinds = Kinds { topology: machine.topology.kind, nic: machine.nic.kind };
     keys::table(&mut draft)
@@ -629,12 +742,14 @@ pub(crate) fn entries(machine: &Machine) -> Vec<(&'static str, Value)> {
                 Field::Rate(rate) => Value::Text(quantity::rate(*rate)),
                 Field::Choice(choice) => Value::Text(choice.names()[choice.index()].to_owned()),
                 Field::Flag(flag) => Value::Boolean(*flag),
+                Field::Speed(speed) if speed.0.is_multiple_of(1_000_000) => Value::Integer(i64::try_from(speed.0 / 1_000_000).ok()),
+                Field::Speed(speed) => Value::Decimal(speed.factor().to_string()),
                 Field::PathOrTime(PathOr::Path) | Field::PathOrRate(PathOr::Path) => Value::Text("path".to_owned()),
                 Field::SwitchOrTime(SwitchOr::Switch) | Field::SwitchOrRate(SwitchOr::Switch) => Value::Text("switch".to_owned()),
                 Field::PathOrTime(PathOr::Fixed(time)) | Field::SwitchOrTime(SwitchOr::Own(time)) => Value::Text(quantity::time(*time)),
                 Field::PathOrRate(PathOr::Fixed(rate)) | Field::SwitchOrRate(SwitchOr::Own(rate)) => Value::Text(quantity::rate(*rate)),
             };
-            (key.path, value)
+            (key.path.into_owned(), value)
         })
         .collect()
 }

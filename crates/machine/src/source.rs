@@ -12,6 +12,8 @@ pub(crate) enum Value {
     /// `None`: beyond 64 bits.
     Integer(Option<i64>),
     Boolean(bool),
+    /// A number with a fraction, as it stands.
+    Decimal(String),
     Array(Vec<(Value, Range<usize>)>),
     /// Nothing that any key takes: the name of the type.
     Other(&'static str),
@@ -22,7 +24,7 @@ impl Value {
         match value {
             DeValue::String(text) => Value::Text(text.to_string()),
             DeValue::Integer(integer) => Value::Integer(i64::from_str_radix(&integer.as_str().replace('_', ""), integer.radix()).ok()),
-            DeValue::Float(_) => Value::Other("a number with a fraction"),
+            DeValue::Float(number) => Value::Decimal(number.as_str().replace('_', "")),
             DeValue::Boolean(flag) => Value::Boolean(*flag),
             DeValue::Datetime(_) => Value::Other("a date"),
             DeValue::Array(items) => Value::Array(items.iter().map(|item| (Value::from_toml(item.get_ref()), item.span())).collect()),
@@ -38,6 +40,7 @@ impl Value {
             Value::Integer(Some(value)) => format!("the number {value}"),
             Value::Integer(None) => "a number beyond 64 bits".to_owned(),
             Value::Boolean(_) => "a boolean".to_owned(),
+            Value::Decimal(_) => "a number with a fraction".to_owned(),
             Value::Array(_) => "a list".to_owned(),
             Value::Other(kind) => (*kind).to_owned(),
         }
@@ -132,7 +135,7 @@ impl Layer {
         if key.is_empty() || !key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') || keys::is_section(key) {
             return None;
         }
-        let found: Vec<&str> = keys::paths().filter(|path| path.rsplit('.').next() == Some(key)).collect();
+        let found: Vec<&str> = keys::paths().filter(|path| path.rsplit('.').next() == Some(key) && !path.starts_with("group.")).collect();
         let start = name.len() + 1 + (value.len() - value.trim_start().len());
         let value = match DeTable::parse(text) {
             Ok(table) => table.get_ref().iter().next().map(|(_, value)| Value::from_toml(value.get_ref()))?,
@@ -209,6 +212,19 @@ impl Layer {
     /// The value of `path` in this text.
     pub(crate) fn leaf(&self, path: &str) -> Option<&Leaf> {
         self.leaves.iter().find(|leaf| leaf.path == path)
+    }
+
+    /// The groups that have keys here, each once, and where.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = (&str, Range<usize>)> {
+        let sections = self.sections.iter().map(|(path, span)| (path.as_str(), span));
+        let leaves = self.leaves.iter().map(|leaf| (leaf.path.as_str(), &leaf.value_span));
+        let mut seen = Vec::new();
+        sections.chain(leaves).filter_map(move |(path, span)| {
+            let name = path.strip_prefix("group.")?.split('.').next()?;
+            let first = !seen.contains(&name);
+            seen.push(name);
+            first.then(|| (name, span.clone()))
+        })
     }
 
     /// A complaint about a place of this text.

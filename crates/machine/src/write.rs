@@ -9,13 +9,13 @@ impl Machine {
     /// The complete file of this machine: no default and no base is left to look up.
     pub fn to_toml(&self) -> String {
         let mut result = String::new();
-        let mut section = "";
+        let mut section = String::new();
         for (path, value) in entries(self) {
             let (here, name) = path.rsplit_once('.').expect("every key has a section");
             if here != section {
                 let gap = if result.is_empty() { "" } else { "\n" };
                 let _ = writeln!(result, "{gap}[{here}]");
-                section = here;
+                section = here.to_owned();
             }
             let _ = writeln!(result, "{name} = {}", toml(&value));
         }
@@ -46,6 +46,7 @@ fn toml(value: &Value) -> String {
         Value::Text(text) => quote(text),
         Value::Integer(Some(number)) => number.to_string(),
         Value::Boolean(flag) => flag.to_string(),
+        Value::Decimal(number) => number.clone(),
         Value::Array(items) => format!("[{}]", items.iter().map(|(item, _)| toml(item)).collect::<Vec<_>>().join(", ")),
         Value::Integer(None) | Value::Other(_) => unreachable!("machines hold texts, numbers and lists"),
     }
@@ -77,6 +78,7 @@ fn json(value: &Value) -> serde_json::Value {
         Value::Text(text) => text.as_str().into(),
         Value::Integer(Some(number)) => (*number).into(),
         Value::Boolean(flag) => (*flag).into(),
+        Value::Decimal(number) => number.parse::<f64>().map_or(serde_json::Value::Null, Into::into),
         Value::Array(items) => items.iter().map(|(item, _)| json(item)).collect(),
         Value::Integer(None) | Value::Other(_) => unreachable!("machines hold texts, numbers and lists"),
     }

@@ -67,7 +67,7 @@ error: unknown section `nod`
   |
 4 | [nod]
   |  ^^^ did you mean `node`?
-  = help: sections of a machine file: machine, node, nic, network, link, switch, topology, software, message, collectives
+  = help: sections of a machine file: machine, node, nic, network, link, switch, topology, software, message, collectives, group
 "#,
     );
 }
@@ -126,9 +126,9 @@ error: missing key `radix` in [switch]
   = help: switch.radix: Ports of a switch
 
 error: missing key `cores` in [node]
- --> my.toml:6:2
+ --> my.toml:7:2
   |
-6 | [node]
+7 | [node]
   |  ^^^^ expected a whole number from 1 to 65536
   = help: node.cores: Cores of a node: the most ranks that it takes
 "#,
@@ -204,7 +204,7 @@ error: unknown section `node` in [machine]
   |
 4 | node.cores = "many"
   | ^^^^ did you mean `name`?
-  = help: keys of [machine]: name, description, source, base
+  = help: keys of [machine]: name, description, source, base, groups
 "#,
     );
     golden(
@@ -558,4 +558,79 @@ error: there is no virtual network 4
   |                   ^^^ expected 0 to 3
 "#,
     );
+}
+
+const GROUPS: &str = "[machine]\nname = \"mine\"\nbase = \"bxi-v2\"\ngroups = [\"fast\", \"slow\"]\n\
+                      [group.fast]\ncount = 3\n[group.slow]\ncount = 2\ncores = 4\nspeed = 0.5\n[group.slow.software]\npost = \"1 us\"\n";
+
+fn with_groups(changes: &[(&str, &str)], overrides: &Overrides) -> Result<Machine, String> {
+    let text = changes.iter().fold(GROUPS.to_owned(), |text, (from, to)| {
+        assert!(text.contains(from), "{from}");
+        text.replace(from, to)
+    });
+    Machine::parse("my.toml", &text, overrides).map_err(|error| error.to_string())
+}
+
+#[test]
+fn groups_have_what_they_say_and_the_rest_of_all_nodes() {
+    let set = |keys: &[&str]| Overrides { nodes: None, set: keys.iter().map(|&key| key.to_owned()).collect() };
+    let machine = with_groups(&[], &set(&["node.cores=16", "group.fast.speed=1.25", "software.poll=7ns"])).unwrap();
+    let parts: Vec<(u32, u32, u32, f64)> =
+        machine.parts().map(|(first, node)| (first.0, node.count, node.cores, node.speed.factor())).collect();
+    assert_eq!(parts, [(0, 3, 16, 1.25), (3, 2, 4, 0.5)]);
+    let posts: Vec<String> = machine.parts().map(|(_, node)| format!("{} {}", node.software.post, node.software.poll)).collect();
+    let all = machine.node.software.post;
+    assert_eq!(posts, [format!("{all} 7 ns"), String::from("1 us 7 ns")]);
+    assert_eq!((machine.node.count, machine.topology().unwrap().hosts()), (5, 5));
+    // What a run saves says all of it.
+    let text = machine.to_toml();
+    assert_eq!(Machine::parse("again.toml", &text, &Overrides::default()).unwrap(), machine, "{text}");
+    // Of a file that names other groups, those of its base are not errors.
+    let path = std::env::temp_dir().join(format!("narrows-groups-{}.toml", std::process::id()));
+    std::fs::write(&path, GROUPS).unwrap();
+    let one = format!("[machine]\nname = \"one\"\nbase = \"{}\"\ngroups = [\"slow\"]\n[node.pcie]\nlatency = \"1 us\"\n", path.display());
+    let machine = Machine::parse("my.toml", &one, &Overrides::default());
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(machine.unwrap().node.count, 2);
+}
+
+#[test]
+fn groups_that_are_none() {
+    let wrong = |changes: &[(&str, &str)]| with_groups(changes, &Overrides::default()).unwrap_err();
+    golden(
+        &wrong(&[("[group.slow]", "[group.slwo]")]),
+        r#"
+error: no group `slwo`
+ --> my.toml:7:8
+  |
+7 | [group.slwo]
+  |        ^^^^ did you mean `slow`?
+  = help: machine.groups: fast, slow
+
+error: missing key `count` in [group.slow]
+  --> my.toml:11:8
+   |
+11 | [group.slow.software]
+   |        ^^^^ expected a whole number from 1 to 1048576
+   = help: group.slow.count: Nodes of this group
+"#,
+    );
+    for (changes, overrides, expected) in [
+        (&[("count = 2\n", "count = 2\nspede = 2\n")][..], Overrides::default(), "unknown key `spede` in [group.slow]"),
+        (&[("\"slow\"]", "\"slow\", \"slow\"]")], Overrides::default(), "two groups \"slow\""),
+        (&[("\"slow\"]", "\"slow\", \"a b\"]")], Overrides::default(), "no name for a group: \"a b\""),
+        (&[("[group.fast]", "[node]\ncount = 7\n[group.fast]")], Overrides::default(), "7 nodes, and the groups have 5: 3 fast, 2 slow"),
+        (
+            &[("count = 3\n", "count = 30\nhost_name = \"n3{}\"\n"), ("count = 2\n", "count = 2\nhost_name = \"n{}\"\n")],
+            Overrides::default(),
+            "the nodes 0 and 30 are both called n30",
+        ),
+        (&[], Overrides { nodes: Some(8), set: Vec::new() }, "8 nodes, and the groups have 5: 3 fast, 2 slow"),
+        (&[], Overrides { nodes: None, set: vec![String::from("group.slow.speed=-1")] }, "`group.slow.speed`: -1 is out of range"),
+        (&[], Overrides { nodes: None, set: vec![String::from("group.slow.speed=fast")] }, "`group.slow.speed`: found the text \"fast\""),
+    ] {
+        let error = with_groups(changes, &overrides).unwrap_err();
+        assert_eq!(error.lines().next(), Some(format!("error: {expected}").as_str()), "{error}");
+        assert_eq!(error.matches("error: ").count(), 1, "{error}");
+    }
 }

@@ -58,6 +58,8 @@ pub struct Part {
     pub scale: Vec<f64>,
     /// Where its ranks are.
     pub processes: Vec<ProcessId>,
+    /// Costs of the software there; the same for all, or one each.
+    pub costs: Vec<Costs>,
 }
 
 /// An operation that is not over, or is not first of those that are not.
@@ -101,6 +103,7 @@ struct Rank {
     /// In its trace.
     number: u32,
     process: ProcessId,
+    costs: Costs,
     clock: SimTime,
     endpoint: Option<Endpoint>,
     library: Library,
@@ -179,7 +182,6 @@ struct Count {
 struct Shared {
     applications: Vec<Application>,
     message: MessageConfig,
-    costs: Costs,
     /// An error has been found.
     failed: AtomicBool,
 }
@@ -329,10 +331,10 @@ impl Replay {
     /// See [`ConfigError`].
     ///
     /// # Panics
-    /// When a part has not one process, and one scale or the same for all, per rank.
-    pub fn new(hardware: Hardware<'_>, parts: Vec<Part>, message: MessageConfig, costs: Costs) -> Result<Replay, ConfigError> {
+    /// When a part has not one process per rank, and one scale and costs per rank or the same for all.
+    pub fn new(hardware: Hardware<'_>, parts: Vec<Part>, message: MessageConfig) -> Result<Replay, ConfigError> {
         let whole = parts.iter().any(|part| part.collectives.copies());
-        Replay::assemble(hardware, parts, message, costs, whole)
+        Replay::assemble(hardware, parts, message, whole)
     }
 
     /// The same, looked at over time, in steps of `period`; the outcome has it.
@@ -342,37 +344,28 @@ impl Replay {
     ///
     /// # Panics
     /// As [`Replay::new`], and when the period is zero.
-    pub fn watched(
-        hardware: Hardware<'_>,
-        parts: Vec<Part>,
-        message: MessageConfig,
-        costs: Costs,
-        period: SimTime,
-    ) -> Result<Replay, ConfigError> {
+    pub fn watched(hardware: Hardware<'_>, parts: Vec<Part>, message: MessageConfig, period: SimTime) -> Result<Replay, ConfigError> {
         let topology = Arc::new(hardware.topology.clone());
         let lanes = u32::from(hardware.network.virtual_networks) * u32::from(hardware.network.virtual_channels);
         let node = |process: &ProcessId| process.node().expect("a rank is on a node");
         let nodes: Vec<Vec<NodeId>> = parts.iter().map(|part| part.processes.iter().map(node).collect()).collect();
-        let mut replay = Replay::assemble(hardware, parts, message, costs, true)?;
+        let mut replay = Replay::assemble(hardware, parts, message, true)?;
         let watch = Watch::new(&mut replay.world, topology, lanes, &nodes, period);
         replay.world.processes().state.watch = Some(watch);
         Ok(replay)
     }
 
-    fn assemble(
-        hardware: Hardware<'_>,
-        parts: Vec<Part>,
-        message: MessageConfig,
-        costs: Costs,
-        whole: bool,
-    ) -> Result<Replay, ConfigError> {
+    fn assemble(hardware: Hardware<'_>, parts: Vec<Part>, message: MessageConfig, whole: bool) -> Result<Replay, ConfigError> {
         let (mut applications, mut places, mut all) = (Vec::new(), Vec::new(), Vec::new());
         for (index, part) in parts.into_iter().enumerate() {
             let ranks = part.program.ranks();
             assert_eq!(part.processes.len(), ranks as usize, "{}: every rank has its place", part.name);
             assert!([1, ranks as usize].contains(&part.scale.len()), "{}: every rank has its speed", part.name);
+            assert!([1, ranks as usize].contains(&part.costs.len()), "{}: every rank has its costs", part.name);
             let first_rank = all.len() as u32;
-            all.extend(part.processes.iter().enumerate().map(|(number, &process)| (index, number as u32, process)));
+            let costs = part.costs.iter().cycle();
+            let of_part = part.processes.iter().zip(costs).enumerate();
+            all.extend(of_part.map(|(number, (&process, &costs))| (index, number as u32, process, costs)));
             places.extend(part.processes);
             applications.push(Application {
                 name: part.name,
@@ -384,16 +377,16 @@ impl Replay {
                 source: Mutex::new(Source { program: part.program, collectives: part.collectives, meetings: Meetings::default() }),
             });
         }
-        let shared = Arc::new(Shared { applications, message, costs, failed: AtomicBool::new(false) });
+        let shared = Arc::new(Shared { applications, message, failed: AtomicBool::new(false) });
         let mut counts = Vec::new();
         let of_region = |numbers: &[u32]| {
             let count = Arc::new(Count::default());
             counts.push(Arc::clone(&count));
             let mut tallies: Vec<Tally> = shared.applications.iter().map(|_| Tally::default()).collect();
             let ranks = numbers.iter().map(|&rank| {
-                let (part, number, process) = all[rank as usize];
+                let (part, number, process, costs) = all[rank as usize];
                 tallies[part].unfinished += 1;
-                Rank::new(part, number, process)
+                Rank::new(part, number, process, costs)
             });
             Ranks {
                 ranks: ranks.collect(),
@@ -508,7 +501,7 @@ impl Replay {
             self.world.request(rank, |ranks, requests| {
                 let place = ranks.place(rank);
                 let (of, shared) = (&mut ranks.ranks[place], &ranks.state.shared);
-                let mut port = Port { world: requests, rank, clock: &mut of.clock, library: &mut of.library, costs: &shared.costs };
+                let mut port = Port { world: requests, rank, clock: &mut of.clock, library: &mut of.library, costs: of.costs };
                 port.submit(Command::EqAlloc { eq: EQ, count: 1 << 20 });
                 for (pt, options) in portal_table() {
                     port.submit(Command::PtAlloc { pt, options, eq: EQ });
@@ -608,11 +601,12 @@ impl Replay {
 }
 
 impl Rank {
-    fn new(part: usize, number: u32, process: ProcessId) -> Rank {
+    fn new(part: usize, number: u32, process: ProcessId, costs: Costs) -> Rank {
         Rank {
             part,
             number,
             process,
+            costs,
             clock: SimTime::ZERO,
             endpoint: None,
             library: Library::default(),
@@ -641,8 +635,8 @@ impl Rank {
         }
     }
 
-    fn port<'a>(clock: &'a mut SimTime, library: &'a mut Library, rank: u32, desk: &'a mut Desk<'_>) -> Port<'a> {
-        Port { world: &mut *desk.world, rank, clock, library, costs: &desk.state.shared.costs }
+    fn port<'a>(clock: &'a mut SimTime, library: &'a mut Library, costs: Costs, rank: u32, desk: &'a mut Desk<'_>) -> Port<'a> {
+        Port { world: &mut *desk.world, rank, clock, library, costs }
     }
 
     /// Does what can be done now. `index` is the rank among all.
@@ -673,7 +667,7 @@ impl Rank {
                     News::Event(event) => event,
                     News::Reply(ticket, code) => {
                         if let (Some(endpoint), Some(entry)) = (&mut self.endpoint, self.library.unlinked(ticket)) {
-                            endpoint.unlinked(&mut Self::port(&mut self.clock, &mut self.library, index, desk), entry, code);
+                            endpoint.unlinked(&mut Self::port(&mut self.clock, &mut self.library, self.costs, index, desk), entry, code);
                         }
                         continue;
                     }
@@ -683,7 +677,7 @@ impl Rank {
                     }
                 };
                 if let Some(endpoint) = &mut self.endpoint {
-                    let port = &mut Self::port(&mut self.clock, &mut self.library, index, desk);
+                    let port = &mut Self::port(&mut self.clock, &mut self.library, self.costs, index, desk);
                     endpoint.event(port, event).expect("replayed ranks only send what their message layers do");
                 }
                 self.complete(index, desk)?;
@@ -969,11 +963,11 @@ impl Rank {
             };
             let key = self.copied.next(communicator, root_rank);
             let token = desk.state.copied.start(key, bytes, self.clock, context, way.1.len() as u32);
-            self.clock += desk.state.shared.costs.post;
+            self.clock += self.costs.post;
             desk.world.multicast(index, self.clock, &way, bytes, token);
             // A short message is copied as it is posted, and then over.
-            if bytes <= desk.state.shared.message.inject_limit && bytes > desk.state.shared.costs.pio_limit {
-                self.clock += desk.state.shared.costs.copy.time_for(Bytes(bytes));
+            if bytes <= desk.state.shared.message.inject_limit && bytes > self.costs.pio_limit {
+                self.clock += self.costs.copy.time_for(Bytes(bytes));
             }
             open += u32::from(bytes > desk.state.shared.message.inject_limit);
         } else if schedule.copied().binary_search(&position).is_ok() {
@@ -998,7 +992,7 @@ impl Rank {
             if message.bytes <= desk.state.shared.message.inject_limit {
                 return Ok(());
             }
-            self.clock += desk.state.shared.costs.completion;
+            self.clock += self.costs.completion;
             message.context
         } else {
             let Some((context, early)) = self.copied.arrive(message.key, told.token, told.at) else { return Ok(()) };
@@ -1011,9 +1005,9 @@ impl Rank {
     /// A rank takes a message; one that came before it was asked for is copied.
     fn received_copy(&mut self, (token, number): (u32, u64), early: bool, desk: &mut Desk<'_>) -> Result<(), GraphError> {
         let message = desk.state.copied.get(token);
-        self.clock += desk.state.shared.costs.completion;
+        self.clock += self.costs.completion;
         if early {
-            self.clock += desk.state.shared.costs.copy.time_for(Bytes(message.bytes));
+            self.clock += self.costs.copy.time_for(Bytes(message.bytes));
         }
         desk.state.copied.settle(token);
         self.count(message.bytes, (message.key.1, message.start), number, desk)
@@ -1069,7 +1063,7 @@ impl Rank {
             inject,
             completes: if inject { Completes::Never } else { Completes::BufferFree },
         };
-        let mut port = Self::port(&mut self.clock, &mut self.library, index, desk);
+        let mut port = Self::port(&mut self.clock, &mut self.library, self.costs, index, desk);
         if let Some(endpoint) = &mut self.endpoint {
             endpoint.send(&mut port, send).expect("a rank with a million open requests is far beyond what MPI programs have");
         }
@@ -1088,7 +1082,7 @@ impl Rank {
             completion: true,
             multi: None,
         };
-        let mut port = Self::port(&mut self.clock, &mut self.library, index, desk);
+        let mut port = Self::port(&mut self.clock, &mut self.library, self.costs, index, desk);
         if let Some(endpoint) = &mut self.endpoint {
             endpoint.receive(&mut port, receive).expect("a rank with a million open requests is far beyond what MPI programs have");
         }
@@ -1108,7 +1102,7 @@ impl Rank {
     /// Hands completions to the program.
     fn complete(&mut self, index: u32, desk: &mut Desk<'_>) -> Result<(), GraphError> {
         while let Some(completion) = self.endpoint.as_mut().and_then(Endpoint::next_completion) {
-            self.clock += desk.state.shared.costs.completion;
+            self.clock += self.costs.completion;
             if completion.status != Status::Ok {
                 return Err(self.refused(&completion));
             }

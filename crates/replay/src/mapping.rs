@@ -1,7 +1,7 @@
 //! Where the ranks of several traces run.
 
 use crate::collectives::{Groups, Layout};
-use narrows_machine::{Machine, Placement, placement};
+use narrows_machine::{Machine, Placement, fill, placement};
 use narrows_portals::ProcessId;
 use narrows_topology::{LinkClass, Topology, Vertex};
 use narrows_units::NodeId;
@@ -70,26 +70,23 @@ pub fn nodes(
                 let place = *turns.entry(turn(node)).or_insert(next);
                 shares[place % ranks.len()].push(node);
             }
-            ranks
-                .iter()
-                .zip(&shares)
-                .enumerate()
-                .map(|(index, (&count, share))| fill(index, count, share, ppn, machine.node.cores))
-                .collect()
+            let most = machine.parts().map(|(_, node)| node.cores).max().unwrap_or(0);
+            let placed = ranks.iter().zip(&shares).enumerate().map(|(index, (&count, share))| {
+                let placed = if ppn > Some(most) { None } else { fill(machine, share, ppn, count) };
+                placed.ok_or_else(|| refusal(index, count, share.len(), machine))
+            });
+            placed.collect()
         }
     }
 }
 
-fn fill(index: usize, ranks: u32, share: &[NodeId], ppn: Option<u32>, cores: u32) -> Result<Vec<NodeId>, String> {
-    let nodes = share.len() as u32;
-    let each = ppn.unwrap_or_else(|| ranks.div_ceil(nodes.max(1)).max(1));
-    if each > cores || u64::from(ranks) > u64::from(nodes) * u64::from(each) {
-        return Err(format!(
-            "trace {} has {ranks} ranks, but its share is {nodes} nodes of {cores} cores; use more --nodes, another --ppn, or --mapping linear",
-            index + 1
-        ));
-    }
-    Ok((0..ranks).map(|rank| share[(rank / each) as usize]).collect())
+fn refusal(index: usize, ranks: u32, nodes: usize, machine: &Machine) -> String {
+    let cores: Vec<String> = machine.parts().map(|(_, node)| node.cores.to_string()).collect();
+    format!(
+        "trace {} has {ranks} ranks, but its share is {nodes} nodes of {} cores; use more --nodes, another --ppn, or --mapping linear",
+        index + 1,
+        cores.join(" or ")
+    )
 }
 
 /// Processes of one node are numbered in the order of the ranks.

@@ -2,10 +2,11 @@
 //! itself.
 
 use crate::machine::Started;
+use narrows_machine::Machine;
 use narrows_message::Transport;
 use narrows_portals::{AckRequest, Command, EntryId, EqId, List, LocalBuffer, MatchEntry, RemoteTarget, ReplyCode, SearchOperation};
 use narrows_sim::Requests;
-use narrows_units::{ByteRate, Bytes, SimTime};
+use narrows_units::{ByteRate, Bytes, NodeId, SimTime};
 
 /// Costs of the software on a rank's core: those that a live rank is charged.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +19,18 @@ pub struct Costs {
     pub copy: ByteRate,
     /// Longest put whose payload goes with the command.
     pub pio_limit: u64,
+}
+
+impl Costs {
+    /// On a node of a machine.
+    ///
+    /// # Panics
+    /// When the machine does not have it.
+    pub fn on(machine: &Machine, node: NodeId) -> Costs {
+        let software = &machine.node(node).software;
+        let pio_limit = machine.nic.portals().pio_limit.get();
+        Costs { post: software.post, completion: software.completion, copy: software.copy_bandwidth, pio_limit }
+    }
 }
 
 /// What a rank's Portals library remembers.
@@ -49,7 +62,7 @@ pub struct Port<'a> {
     /// Its library.
     pub library: &'a mut Library,
     /// What calls cost.
-    pub costs: &'a Costs,
+    pub costs: Costs,
 }
 
 impl Port<'_> {

@@ -30,20 +30,15 @@ fn replay(network: &str, mapping: &str, rule: &str, programs: Vec<Recorded>) -> 
         collectives: Box::new(ByRules::new(Rules::parse(rule).unwrap(), None)),
         scale: vec![1.0],
         processes: processes.clone(),
+        costs: vec![Costs::on(&machine, NodeId(0))],
     });
     let parts = parts.collect();
     run(&machine, topology, parts)
 }
 
 fn run(machine: &Machine, topology: Topology, parts: Vec<Part>) -> Outcome {
-    let costs = Costs {
-        post: machine.software.post,
-        completion: machine.software.completion,
-        copy: machine.software.copy_bandwidth,
-        pio_limit: machine.nic.portals().pio_limit.get(),
-    };
     let hardware = Hardware { network: &machine.network_config(1), topology, nic: machine.nic_config() };
-    Replay::new(hardware, parts, machine.message_config(), costs).unwrap().run(&mut |_| true).unwrap()
+    Replay::new(hardware, parts, machine.message_config()).unwrap().run(&mut |_| true).unwrap()
 }
 
 /// There and back `turns` times, each operation after the end of the one before.
@@ -236,7 +231,14 @@ fn copied(network: &str, ranks: u32, ppn: u32, bytes: u64, late: SimTime, rule: 
         }
     }
     let collectives = Box::new(ByRules::new(Rules::parse(rule).unwrap(), Some(mapping::layout(&topology, &nodes[0]))));
-    let part = Part { name: String::from("test"), program: Box::new(program), collectives, scale: vec![1.0], processes: processes.clone() };
+    let part = Part {
+        name: String::from("test"),
+        program: Box::new(program),
+        collectives,
+        scale: vec![1.0],
+        processes: processes.clone(),
+        costs: vec![Costs::on(&machine, NodeId(0))],
+    };
     run(&machine, topology, vec![part])
 }
 
@@ -299,17 +301,12 @@ fn periods_add_up() {
             collectives: Box::new(ByRules::new(Rules::parse("").unwrap(), None)),
             scale: vec![1.0],
             processes: processes.clone(),
+            costs: vec![Costs::on(&machine, NodeId(0))],
         });
-        let costs = Costs {
-            post: machine.software.post,
-            completion: machine.software.completion,
-            copy: machine.software.copy_bandwidth,
-            pio_limit: machine.nic.portals().pio_limit.get(),
-        };
         let hardware = Hardware { network: &config, topology, nic: machine.nic_config() };
         let replay = match period {
-            Some(period) => Replay::watched(hardware, parts.collect(), machine.message_config(), costs, period),
-            None => Replay::new(hardware, parts.collect(), machine.message_config(), costs),
+            Some(period) => Replay::watched(hardware, parts.collect(), machine.message_config(), period),
+            None => Replay::new(hardware, parts.collect(), machine.message_config()),
         };
         replay.unwrap().run(&mut |_| true).unwrap()
     };
@@ -385,7 +382,14 @@ fn topology_aware_broadcasts_keep_their_published_order() {
         }
         let processes = mapping::processes(&[nodes]).concat();
         let collectives = Box::new(ByRules::new(rules, Some(layout)));
-        let part = Part { name: algorithm.to_owned(), program: Box::new(program), collectives, scale: vec![1.0], processes };
+        let part = Part {
+            name: algorithm.to_owned(),
+            program: Box::new(program),
+            collectives,
+            scale: vec![1.0],
+            processes,
+            costs: vec![Costs::on(&machine, NodeId(0))],
+        };
         let outcome = run(&machine, topology, vec![part]);
         assert_eq!(outcome.failure, None);
         outcome.finish.as_s_f64() / 3.0 * 1e3
@@ -409,15 +413,10 @@ fn refused(programs: Vec<Recorded>) -> String {
         collectives: Box::new(ByRules::new(Rules::default(), None)),
         scale: vec![1.0],
         processes: processes.clone(),
+        costs: vec![Costs::on(&machine, NodeId(0))],
     });
     let hardware = Hardware { network: &machine.network_config(1), topology: machine.topology().unwrap(), nic: machine.nic_config() };
-    let costs = Costs {
-        post: machine.software.post,
-        completion: machine.software.completion,
-        copy: machine.software.copy_bandwidth,
-        pio_limit: machine.nic.portals().pio_limit.get(),
-    };
-    match Replay::new(hardware, parts.collect(), machine.message_config(), costs).unwrap().run(&mut |_| true) {
+    match Replay::new(hardware, parts.collect(), machine.message_config()).unwrap().run(&mut |_| true) {
         Ok(outcome) => outcome.failure.unwrap(),
         Err(error) => error.to_string(),
     }
@@ -545,17 +544,18 @@ fn regions_and_threads_change_nothing() {
             let processes = mapping::processes(&[nodes]).concat();
             let collectives = Box::new(ByRules::new(Rules::parse("").unwrap(), None));
             let program = Box::new(random_program(ranks, 7));
-            let parts = vec![Part { name: name.to_owned(), program, collectives, scale: vec![1.0], processes }];
-            let costs = Costs {
-                post: machine.software.post,
-                completion: machine.software.completion,
-                copy: machine.software.copy_bandwidth,
-                pio_limit: machine.nic.portals().pio_limit.get(),
-            };
+            let parts = vec![Part {
+                name: name.to_owned(),
+                program,
+                collectives,
+                scale: vec![1.0],
+                processes,
+                costs: vec![Costs::on(&machine, NodeId(0))],
+            }];
             let hardware = Hardware { network: &config, topology: machine.topology().unwrap(), nic: machine.nic_config() };
             let replay = match threads {
-                None => Replay::watched(hardware, parts, machine.message_config(), costs, SimTime::from_us(50)).unwrap(),
-                Some(threads) => Replay::new(hardware, parts, machine.message_config(), costs).unwrap().on_threads(threads),
+                None => Replay::watched(hardware, parts, machine.message_config(), SimTime::from_us(50)).unwrap(),
+                Some(threads) => Replay::new(hardware, parts, machine.message_config()).unwrap().on_threads(threads),
             };
             // What takes no time needs one region.
             assert_eq!(replay.regions() > 1, threads.is_some() && !machine.nic.portals().quick_ack, "{name} is cut");

@@ -59,7 +59,7 @@ impl Rank {
         self.account_compute();
         match patience {
             Some(0) => {
-                let cost = self.in_a_long_wait(self.settings.poll_ps);
+                let cost = self.in_a_long_wait(self.processor.poll_ps);
                 self.advance(cost);
                 self.clock
             }

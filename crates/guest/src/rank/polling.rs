@@ -135,7 +135,7 @@ impl Rank {
             }
             self.activity();
         } else {
-            let cost = self.in_a_long_wait(self.settings.poll_ps);
+            let cost = self.in_a_long_wait(self.processor.poll_ps);
             self.advance(cost);
             self.header().wait_ps.fetch_add(cost, Relaxed);
             if callers::beside_others() {
@@ -341,14 +341,14 @@ impl Rank {
     /// The cost of copying `bytes` inside the process.
     pub fn charge_copy(&mut self, bytes: u64) {
         if !self.outside {
-            self.advance((u128::from(bytes) * u128::from(self.settings.copy_ps_per_kib) / 1024) as u64);
+            self.advance((u128::from(bytes) * u128::from(self.processor.copy_ps_per_kib) / 1024) as u64);
         }
     }
 
     /// The cost of handing a completion to the MPI library.
     pub fn charge_completion(&mut self) {
         if !self.outside {
-            self.advance(self.settings.completion_ps);
+            self.advance(self.processor.completion_ps);
         }
     }
 

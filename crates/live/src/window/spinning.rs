@@ -175,7 +175,7 @@ impl Run<'_> {
                 known.spin.next_look = elapsed + SOON;
                 continue;
             }
-            let ps = u128::from(worked) * 1000 * u128::from(file.settings.compute_ppm) / 1_000_000;
+            let ps = u128::from(worked) * 1000 * u128::from(header.processor.compute_ppm) / 1_000_000;
             header.clock.fetch_add(ps as u64, Relaxed);
             header.deadline.store(u64::MAX, Relaxed);
             header.reason.store(reason::SPIN, Relaxed);

@@ -5,10 +5,10 @@ mod outcome;
 pub use outcome::RunOutcome;
 
 use crate::{MachineSpec, Observer, StudyError};
-use narrows_channel::{Mapping, Settings};
+use narrows_channel::{Mapping, Processor, Settings};
 use narrows_launch as launch;
 use narrows_live::{Launcher, Options};
-use narrows_machine::{Machine, Placement, Rendezvous};
+use narrows_machine::{Machine, Node, Placement, Rendezvous};
 use narrows_output::Meter;
 use narrows_portals::ProcessId;
 use narrows_units::{Bytes, SimTime};
@@ -162,10 +162,10 @@ impl RunSpec {
         let processes = ProcessId::numbered(placement.iter().copied());
         let alive = scratch.path().join("alive");
         std::fs::create_dir(&alive).map_err(|error| StudyError::Read { path: alive.clone(), error })?;
-        let (mapping, fd) = Mapping::create(self.ranks, settings(&machine, self.compute)).map_err(host)?;
+        let (mapping, fd) = Mapping::create(self.ranks, settings(&machine)).map_err(host)?;
         let hosts: Vec<String> = placement.iter().map(|&node| machine.host_name(node)).collect();
-        for (rank, (&id, name)) in (0u32..).zip(processes.iter().zip(&hosts)) {
-            mapping.place(rank, id, name).map_err(host)?;
+        for (rank, ((&id, &node), name)) in (0u32..).zip(processes.iter().zip(&placement).zip(&hosts)) {
+            mapping.place(rank, id, name, processor(machine.node(node), self.compute)).map_err(host)?;
         }
         let topology = machine.topology()?;
         let network = machine.network_config(self.seed);
@@ -180,7 +180,8 @@ impl RunSpec {
         let mut preloads = vec![preload.path().to_owned(), libraries.join("libportals.so")];
         // Behind ours: inside an MPI call the rank's clock is up to date.
         preloads.extend(recording.iter().map(|recorder| recorder.path().to_owned()));
-        let mut environment = environment(&libraries, &preloads, channel, machine.node.cores);
+        let cores = machine.parts().map(|(_, node)| node.cores).max().unwrap_or(1);
+        let mut environment = environment(&libraries, &preloads, channel, cores);
         environment.extend(self.recorder.iter().map(|recorder| ("NARROWS_RECORD".to_owned(), recorder.folder.display().to_string())));
         environment.push(("NARROWS_ALIVE".to_owned(), alive.display().to_string()));
         // Whether the program uses Portals without MPI is seen when it calls PtlInit.
@@ -239,8 +240,9 @@ fn environment(libraries: &Path, preloads: &[PathBuf], channel: String, cores: u
         ("LD_PRELOAD", preload_list(preloads)),
         ("NARROWS_CHANNEL", channel),
         ("FI_PROVIDER_PATH", libraries.display().to_string()),
-        // The simulated node. Without it the hwloc of every rank explores this computer, PCI and displays included:
-        // half of the CPU time that Open MPI 4.1 needs to start.
+        // The simulated node, the largest if they differ (`capi/preload/src/machine.rs`). Without it the hwloc of every
+        // rank explores this computer, PCI and displays included: half of the CPU time that Open MPI 4.1 needs to
+        // start.
         ("HWLOC_SYNTHETIC", format!("core:{cores} pu:1")),
         // Threads of OpenMP that have nothing to do sleep at once, whatever the user's policy: spinning ones would take
         // the cores of those that compute, and on the simulated machine it costs nobody time
@@ -273,29 +275,36 @@ fn library_path(libraries: &Path) -> String {
     }
 }
 
-fn settings(machine: &Machine, compute: Compute) -> Settings {
-    let message = &machine.message;
+fn settings(machine: &Machine) -> Settings {
+    let (message, nic) = (&machine.message, machine.nic.portals());
     Settings {
-        post_ps: machine.software.post.as_ps(),
-        completion_ps: machine.software.completion.as_ps(),
-        poll_ps: machine.software.poll.as_ps(),
-        copy_ps_per_kib: machine.software.copy_bandwidth.time_for(Bytes(1024)).as_ps(),
-        clock_read_ps: machine.software.clock_read.as_ps(),
-        launcher_barrier_ps: machine.software.launcher_barrier.as_ps(),
-        socket_latency_ps: machine.software.socket_latency.as_ps(),
-        compute_ppm: match compute {
-            Compute::None => 0,
-            Compute::Measured(factor) => (factor * 1e6).round().max(1.0) as u64,
-        },
+        launcher_barrier_ps: machine.system.launcher_barrier.as_ps(),
+        socket_latency_ps: machine.system.socket_latency.as_ps(),
         eager_limit: message.eager_limit.get(),
         inject_limit: message.inject_limit.get(),
         overflow_block: message.overflow_block.get(),
         overflow_blocks: message.overflow_blocks,
         max_portals_message: message.max_portals_message.get(),
         rendezvous_put: u32::from(message.rendezvous == Rendezvous::Put),
-        pio_limit: machine.nic.portals().pio_limit.get() as u32,
-        limits: machine.nic.portals().limits,
-        cores: machine.node.cores,
+        pio_limit: nic.pio_limit.get() as u32,
+        limits: nic.limits,
+    }
+}
+
+/// What a rank on such a node must know of it.
+fn processor(node: &Node, compute: Compute) -> Processor {
+    let software = &node.software;
+    Processor {
+        post_ps: software.post.as_ps(),
+        completion_ps: software.completion.as_ps(),
+        poll_ps: software.poll.as_ps(),
+        copy_ps_per_kib: software.copy_bandwidth.time_for(Bytes(1024)).as_ps(),
+        clock_read_ps: software.clock_read.as_ps(),
+        compute_ppm: match compute {
+            Compute::None => 0,
+            Compute::Measured(factor) => (factor * 1e6 / node.speed.factor()).round().max(1.0) as u64,
+        },
+        cores: node.cores,
     }
 }
 
@@ -322,6 +331,13 @@ pub fn libraries() -> Result<PathBuf, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_fast_core_takes_less_of_the_time_that_was_measured() {
+        let machine = Machine::load("bxi-v2", &narrows_machine::Overrides { nodes: None, set: vec![String::from("node.speed=2.5")] });
+        let ppm = |compute| processor(machine.as_ref().map(|machine| &machine.node).expect("a preset"), compute).compute_ppm;
+        assert_eq!((ppm(Compute::Measured(1.0)), ppm(Compute::Measured(5.0)), ppm(Compute::None)), (400_000, 2_000_000, 0));
+    }
 
     #[test]
     fn compute_models_are_read_and_refused() {

@@ -231,22 +231,17 @@ impl ReplaySpec {
             name,
             program,
             collectives: Box::new(ByRules::new(rules.clone(), Some(mapping::layout(&topology, nodes)))),
-            scale: nodes.iter().map(|&node| scale_on(&self.scales, node)).collect(),
+            scale: nodes.iter().map(|&node| scale_on(&self.scales, node) / machine.node(node).speed.factor()).collect(),
             processes: processes.clone(),
+            costs: nodes.iter().map(|&node| Costs::on(&machine, node)).collect(),
         });
         let parts: Vec<Part> = parts.collect();
         let config = machine.network_config(self.seed);
         let seen = period.map(|period| (period, Arc::new(topology.clone())));
-        let costs = Costs {
-            post: machine.software.post,
-            completion: machine.software.completion,
-            copy: machine.software.copy_bandwidth,
-            pio_limit: machine.nic.portals().pio_limit.get(),
-        };
         let (message, hardware) = (machine.message_config(), Hardware { network: &config, topology, nic: machine.nic_config() });
         let replay = match period {
-            Some(period) => Replay::watched(hardware, parts, message, costs, period)?,
-            None => Replay::new(hardware, parts, message, costs)?,
+            Some(period) => Replay::watched(hardware, parts, message, period)?,
+            None => Replay::new(hardware, parts, message)?,
         };
         let replay = replay.on_threads(self.threads);
         let reading = start.elapsed();
