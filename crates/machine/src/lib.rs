@@ -54,8 +54,8 @@ pub use collectives::{RulesError, collectives_table};
 pub use diagnostic::Diagnostic;
 pub use host::{HostPattern, HostPatternError};
 pub use model::{
-    Arrangement, Failed, Flow, GlobalLink, Link, Links, LogGp, Machine, Message, Network, NetworkKind, Nic, NicKind, Node, PathOr, Pcie,
-    PcieDetail, Rendezvous, RoutingKind, Software, Switch, SwitchOr, Transmit,
+    Arrangement, Failed, Flow, GlobalLink, Link, Links, LogGp, Machine, Message, MessageProtocol, Network, NetworkKind, Nic, NicKind, Node,
+    PathOr, Pcie, PcieDetail, Pscom, Rendezvous, RoutingKind, Software, Switch, SwitchOr, Transmit,
 };
 pub use placement::{Placement, PlacementError, placement};
 pub use presets::{PRESETS, Preset, preset};

@@ -3,7 +3,7 @@
 use crate::assemble::VIRTUAL_NETWORKS;
 use crate::diagnostic::{Diagnostic, nearest};
 use crate::keys::{self, Draft, Field, Key, Kinds, Only, PACKET_MAX, RATE_MAX, RATE_MIN, SIZE_MAX, TIME_MAX, table};
-use crate::model::{Choice, Machine, NicKind, PathOr, RoutingKind, SwitchOr};
+use crate::model::{Choice, Machine, MessageProtocol, NicKind, PathOr, Pscom, RoutingKind, SwitchOr};
 use crate::presets::{PRESETS, preset};
 use crate::source::{Layer, Layers, Value};
 use crate::wiring::{Topology, TopologyKind};
@@ -150,6 +150,7 @@ fn unknown_base(layer: &Layer, span: Range<usize>, base: &str) -> Diagnostic {
 struct Chosen {
     topology: Option<(usize, TopologyKind)>,
     nic: Option<(usize, NicKind)>,
+    protocol: Option<(usize, MessageProtocol)>,
 }
 
 impl Chosen {
@@ -159,16 +160,20 @@ impl Chosen {
             Only::All => 0,
             Only::Topology(_) => self.topology?.0,
             Only::Nic(_) => self.nic?.0,
+            Only::Protocol(_) => self.protocol?.0,
         };
         let topology = self.topology.map_or(TopologyKind::SingleSwitch, |(_, kind)| kind);
-        Some((layer, Kinds { topology, nic: self.nic.map_or(NicKind::BxiV2, |(_, kind)| kind) }))
+        let nic = self.nic.map_or(NicKind::BxiV2, |(_, kind)| kind);
+        Some((layer, Kinds { topology, nic, protocol: self.protocol.map_or(MessageProtocol::Openmpi, |(_, protocol)| protocol) }))
     }
 }
 
 fn chosen(layers: &Layers) -> Chosen {
     // A machine that does not say has the NIC of which the defaults are.
     let nic = layers.find("nic.kind").is_none().then_some((usize::MAX, NicKind::BxiV2));
+    let protocol = layers.find("message.protocol").is_none().then_some((usize::MAX, MessageProtocol::Openmpi));
     Chosen {
+        protocol: protocol.or_else(|| choice(layers, "message.protocol", MessageProtocol::Openmpi)),
         topology: choice(layers, "topology.kind", TopologyKind::SingleSwitch),
         nic: nic.or_else(|| choice(layers, "nic.kind", NicKind::BxiV2)),
     }
@@ -193,7 +198,7 @@ fn fill(mut key: Key<'_>, chosen: Chosen, layers: &Layers, errors: &mut Vec<Diag
             // Overrides are one layer in this.
             let last = if layer_of_kind < layers.file { layers.file - 1 } else { layer_of_kind };
             if let Some((layer, leaf)) = layers.find_until(key.path, last) {
-                let kind = if selector == "nic.kind" { kinds.nic.name() } else { kinds.topology.name() };
+                let kind = kinds.value_of(selector);
                 let owners: Vec<String> = owners.iter().map(|name| format!("\"{name}\"")).collect();
                 let message = format!("`{}` belongs to {selector} = {}, not to \"{kind}\"", key.name(), owners.join(" or "));
                 errors.push(layers.layers[layer].diagnostic(leaf.value_span.clone(), message));
@@ -424,10 +429,22 @@ fn check(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
         errors.push(layers.at("network.mtu", format!("a packet of {}", quantity::size(packet))).label(label));
     }
     let message = &machine.message;
+    let of_protocol = match message.protocol {
+        MessageProtocol::Openmpi => vec![
+            ("message.inject_limit", message.inject_limit, "message.eager_limit", message.eager_limit),
+            ("message.eager_limit", message.eager_limit, "message.overflow_block", message.overflow_block),
+            ("message.eager_limit", message.eager_limit, "message.max_portals_message", message.max_portals_message),
+        ],
+        MessageProtocol::Pscom => {
+            pscom(&message.pscom, layers, errors);
+            vec![
+                ("message.inject_limit", message.inject_limit, "message.pscom.rendezvous", message.pscom.rendezvous),
+                ("message.pscom.rendezvous", message.pscom.rendezvous, "message.max_portals_message", message.max_portals_message),
+                ("message.pscom.buffer", message.pscom.buffer, "message.max_portals_message", message.max_portals_message),
+            ]
+        }
+    };
     let order = [
-        ("message.inject_limit", message.inject_limit, "message.eager_limit", message.eager_limit),
-        ("message.eager_limit", message.eager_limit, "message.overflow_block", message.overflow_block),
-        ("message.eager_limit", message.eager_limit, "message.max_portals_message", message.max_portals_message),
         ("nic.inline_limit", machine.nic.inline_limit, "nic.command_size", machine.nic.command_size),
         ("nic.inline_limit", machine.nic.inline_limit, "nic.pio_limit", machine.nic.pio_limit),
     ];
@@ -439,7 +456,7 @@ fn check(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
                 .label("expected 0 B: writes after reads are not ordered"),
         );
     }
-    for (small_path, small, large_path, large) in order {
+    for (small_path, small, large_path, large) in of_protocol.into_iter().chain(order) {
         if small > large {
             errors.push(
                 layers
@@ -460,6 +477,20 @@ fn check(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
     collectives(machine, layers, errors);
     switch(machine, layers, errors);
     topology(machine, layers, errors);
+}
+
+fn pscom(pscom: &Pscom, layers: &Layers, errors: &mut Vec<Diagnostic>) {
+    if pscom.send_buffers > pscom.receive_buffers {
+        let path = "message.pscom.send_buffers";
+        let label = format!("expected at most {} (message.pscom.receive_buffers)", pscom.receive_buffers);
+        let help = "a receive queue full of pieces that came before their turn would drop the one that they wait for, for ever";
+        errors.push(layers.at(path, "more buffers to send from than to receive into").label(label).help(help));
+    }
+    let longest = Bytes(narrows_message::PscomConfig::EAGER_MAX + 1);
+    if pscom.rendezvous > longest {
+        let label = format!("expected at most {}", quantity::size(longest));
+        errors.push(layers.at("message.pscom.rendezvous", "the length of an eager message has 20 bits here").label(label));
+    }
 }
 
 fn collectives(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
@@ -588,7 +619,7 @@ fn topology(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
 /// What a resolved machine's keys hold, in the order of the table.
 pub(crate) fn entries(machine: &Machine) -> Vec<(&'static str, Value)> {
     let mut draft = Draft::of(machine);
-    let kinds = Kinds { topology: machine.topology.kind, nic: machine.nic.kind };
+    let kinds = Kinds { topology: machine.topology.kind, nic: machine.nic.kind, protocol: machine.message.protocol };
     keys::table(&mut draft)
         .into_iter()
         .filter(|key| key.path != "machine.base" && key.applies_to(kinds))

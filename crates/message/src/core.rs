@@ -7,7 +7,8 @@ use crate::request::{
 use crate::slab::Slab;
 use crate::wire::{self, ANNOUNCED, Owner, TAG_MASK};
 use crate::{
-    Again, Completes, Completion, CompletionKind, MessageConfig, Peek, Queue, Receive, Send, Status, Stray, Transport, UnknownClaim,
+    Again, Capabilities, Completes, Completion, CompletionKind, MessageConfig, Peek, Queue, Receive, Rendezvous, Send, Status, Stray,
+    Transport, UnknownClaim,
 };
 use narrows_portals::{
     EntryId, EqId, Event, EventKind, FailType, List, LocalBuffer, MatchEntry, ProcessId, RemoteTarget, SearchOperation, md, me,
@@ -22,6 +23,8 @@ pub const OPEN_LIMIT: usize = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) config: MessageConfig,
+    /// What says that an eager message has arrived says so of the receiver's memory, not of a buffer before it.
+    eager_tells: bool,
     eq: EqId,
     local: ProcessId,
     pub(crate) requests: Slab<Request>,
@@ -50,9 +53,14 @@ impl Core {
         if let Err(error) = config.check() {
             panic!("message layer: {error}");
         }
+        let Capabilities { matches_alone, gets, longest } = transport.capabilities();
+        let mut config = MessageConfig { max_portals_message: config.max_portals_message.min(longest), ..config };
+        if !gets {
+            config.rendezvous = Rendezvous::Put;
+        }
         let mut overflow = Overflow::new(&config);
         let quiet = me::OP_PUT | me::EVENT_LINK_DISABLE | me::EVENT_UNLINK_DISABLE;
-        for &queue in queues {
+        for &queue in if matches_alone { queues } else { &[] } {
             let announcements = MatchEntry {
                 options: quiet | me::EVENT_COMM_DISABLE,
                 match_bits: ANNOUNCED,
@@ -68,6 +76,7 @@ impl Core {
         transport.me_append(wire::PT_CONTROL, List::Priority, control);
         Core {
             config,
+            eager_tells: matches_alone,
             eq,
             local,
             requests: Slab::new(OPEN_LIMIT),
@@ -110,7 +119,8 @@ impl Core {
         }
         // What is copied anyway need not wait for its SEND event.
         send.inject |= send.completes == Completes::BufferFree && send.length <= self.config.inject_limit;
-        if send.length <= self.config.eager_limit {
+        let eager = self.eager_tells || send.inject || send.completes != Completes::Delivered;
+        if send.length <= self.config.eager_limit && eager {
             self.send_eager(transport, send);
         } else {
             self.announce(transport, send);
@@ -390,6 +400,7 @@ impl Core {
                     transport.copy(address, room.buffer, length);
                 }
                 self.overflow.release(held);
+                transport.forget(address);
                 length
             }
         };
@@ -444,7 +455,7 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Rendezvous;
+    use crate::Protocol;
     use narrows_portals::{AckRequest, ReplyCode};
 
     /// A Portals library that does nothing.
@@ -460,7 +471,9 @@ mod tests {
         fn me_search(&mut self, _: u32, _: SearchOperation, _: MatchEntry) {}
         fn put(&mut self, _: LocalBuffer, _: u64, _: bool, _: AckRequest, _: RemoteTarget, _: u64) {}
         fn get(&mut self, _: LocalBuffer, _: u64, _: RemoteTarget) {}
+        fn drop_unmatched(&mut self, _: u32) {}
         fn copy(&mut self, _: u64, _: u64, _: u64) {}
+        fn fill(&mut self, _: u64, _: u64, _: u64) {}
         fn allocate(&mut self, _: u64) -> u64 {
             4096
         }
@@ -469,6 +482,7 @@ mod tests {
     #[test]
     fn too_many_open_requests_are_refused_until_one_ends() {
         let config = MessageConfig {
+            protocol: Protocol::Openmpi,
             eager_limit: 64,
             inject_limit: 64,
             rendezvous: Rendezvous::Get,
