@@ -55,6 +55,8 @@ int main(int argc, char **argv)
 }
 """
 PYTHON = "from mpi4py import MPI\nMPI.COMM_WORLD.allreduce(1)\n"
+# A Chakra trace of one rank: metadata, a node that computes for 5 us.
+TRAINING = b"\x00\x06\x08\x01\x18\x04\x38\x05"
 MACHINE = '[machine]\nname = "mine"\nbase = "bxi-v2"\n'
 
 
@@ -125,6 +127,7 @@ class Page:
         (folder / "examples").symlink_to(ROOT / "examples")
         (folder / "app.py").write_text(PYTHON)
         (folder / "my.toml").write_text(MACHINE)
+        (folder / "training.0.et").write_bytes(TRAINING)
 
     def test(self, name: str, work, *arguments) -> None:
         begin, wrong = time.monotonic(), ""

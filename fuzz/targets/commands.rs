@@ -8,7 +8,7 @@ use narrows_engine::EventQueue;
 use narrows_fabric::Notice as Network;
 use narrows_nic::{AnyConfig, AnyHeader, AnyNic, Combine, Departure, Event, Fault, MailboxConfig, Memory, NicConfig, Nics, Out, PayloadId, Process, Wire, Wired};
 use narrows_portals::{Command, LocalBuffer, NiLimits, Notice, Place, ProcessId};
-use narrows_units::{ByteRate, Bytes, SimTime};
+use narrows_units::{ByteRate, Bytes, NodeId, SimTime};
 use std::collections::BTreeMap;
 
 const PROCESSES: u32 = 4;
@@ -16,8 +16,8 @@ const PROCESSES: u32 = 4;
 const MOST_EVENTS: u32 = 1_000_000;
 
 enum Due {
-    Nic(u32, Event),
-    Shortcut(u32, AnyHeader),
+    Nic(NodeId, Event),
+    Shortcut(NodeId, AnyHeader),
     Network(Network),
 }
 
@@ -75,18 +75,18 @@ impl World {
 }
 
 impl Out<AnyNic> for World {
-    fn schedule(&mut self, at: SimTime, node: u32, event: Event) {
-        self.queue.schedule(at, node, Due::Nic(node, event));
+    fn schedule(&mut self, at: SimTime, node: NodeId, event: Event) {
+        self.queue.schedule(at, node.0, Due::Nic(node, event));
     }
-    fn depart(&mut self, node: u32, departure: Departure<AnyHeader>) {
+    fn depart(&mut self, node: NodeId, departure: Departure<AnyHeader>) {
         let at = self.queue.now() + SimTime::from_ns(400);
         let id = self.wire.depart(node, departure).id;
         for notice in [Network::SourceDone(id), Network::HeadArrived(id), Network::TailArrived(id)] {
-            self.queue.schedule(at, 1000 + node, Due::Network(notice));
+            self.queue.schedule(at, 1000 + node.0, Due::Network(notice));
         }
     }
-    fn shortcut(&mut self, at: SimTime, _: u32, to: u32, header: AnyHeader) {
-        self.queue.schedule(at, 2000 + to, Due::Shortcut(to, header));
+    fn shortcut(&mut self, at: SimTime, _: NodeId, to: NodeId, header: AnyHeader) {
+        self.queue.schedule(at, 2000 + to.0, Due::Shortcut(to, header));
     }
     fn notify(&mut self, _: Process, _: Notice) {}
 }
@@ -122,7 +122,7 @@ impl Memory for World {
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    let places: Vec<ProcessId> = (0..PROCESSES).map(|p| ProcessId { nid: p / 2 + 1, pid: p % 2 + 1 }).collect();
+    let places: Vec<ProcessId> = (0..PROCESSES).map(|p| ProcessId::on(NodeId(p / 2), p % 2 + 1)).collect();
     let config = NicConfig { limits: NiLimits { max_unexpected_headers: 3, max_entries: 20, max_triggered_ops: 5, ..NiLimits::BXI_V2 }, max_outstanding: 3, ..NicConfig::bxi_v2() };
     // The first bit says which kind of NIC.
     let software = bytes.first().is_some_and(|byte| byte & 0x80 != 0);

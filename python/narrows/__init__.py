@@ -9,7 +9,9 @@
 * :func:`machine`, :func:`presets` -- the simulated machine.
 * :func:`traffic`, :func:`replay`, :func:`run` -- synthetic traffic, traces, MPI programs; each gives a :class:`Result`.
 * :func:`sweep` -- many points, on dask.distributed; what is finished is kept.
+* :func:`optimise` -- the best values of machine parameters, by Optuna.
 * :func:`calibrate` -- constants of a machine from measurements on a real one.
+* :func:`compare` -- two machines or two results side by side.
 * :func:`analyse` -- who sends what to whom in a trace.
 * :func:`load` -- a folder that ``narrows ... --out`` has written, as a :class:`Result`.
 * :class:`NarrowsError` -- what goes wrong, in the words of the command line.
@@ -19,18 +21,22 @@ with their unit.
 """
 
 from narrows._calibration import Calibration, Constant, calibrate
+from narrows._compare import Comparison, compare
 from narrows._machine import Machine, machine, presets
 from narrows._native import NarrowsError, __version__
+from narrows._optimise import Optimisation, optimise
 from narrows._results import NarrowsWarning, Result, StudyFailed, Table, load
 from narrows._studies import analyse, replay, run, traffic
 from narrows._sweep import Study, sweep
 
 __all__ = [
     "Calibration",
+    "Comparison",
     "Constant",
     "Machine",
     "NarrowsError",
     "NarrowsWarning",
+    "Optimisation",
     "Result",
     "Study",
     "StudyFailed",
@@ -38,8 +44,10 @@ __all__ = [
     "__version__",
     "analyse",
     "calibrate",
+    "compare",
     "load",
     "machine",
+    "optimise",
     "presets",
     "replay",
     "run",

@@ -1,33 +1,172 @@
-"""``python -m narrows calibrate``: what the package does from a shell, beside the program ``narrows``."""
+"""``narrows sweep``, ``calibrate`` and ``compare``: what the package does from a shell.
+
+The program ``narrows`` hands these commands over to ``python -m narrows``.
+"""
 
 import argparse
+import json
 import sys
+import tomllib
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from narrows import NarrowsError, calibrate
+from narrows import NarrowsError, Study, calibrate, compare, machine, replay, run, sweep, traffic
+
+_STUDIES: dict[str, Callable[..., Any]] = {"traffic": traffic, "replay": replay, "run": run}
+# Of a study file.
+_KEYS = {"study", "arguments", "machine", "nodes", "set", "options", "grid", "points", "repeats", "seeds", "out"}
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m narrows")
+    parser = argparse.ArgumentParser(prog="narrows")
     commands = parser.add_subparsers(dest="command", required=True)
+    sweeping = commands.add_parser(
+        "sweep",
+        help="run a study at many points; what is finished is kept",
+        epilog="example: narrows sweep study.toml -o results/ (study files: docs/python.md)",
+    )
+    sweeping.add_argument("file", type=Path, metavar="STUDY.toml", help="what to run at which points")
+    sweeping.add_argument("-o", "--output", type=Path, metavar="DIR", help="the folder that keeps finished points and the table")
+    sweeping.add_argument("--retry", action="store_true", help="runs points that have failed once more")
+    sweeping.add_argument("--scheduler", metavar="ADDRESS", help="the scheduler of dask.distributed whose workers run the points")
+    sweeping.add_argument("--columns", metavar="NAME,...", help="columns to print beside what differs between the points")
+    sweeping.add_argument("--json", action="store_true", help="prints a JSON object")
     calibration = commands.add_parser(
         "calibrate",
         help="fit constants of a machine to outputs of osu_latency and osu_bw",
-        epilog="example: python -m narrows calibrate --base bxi-v2 -o mine.toml osu_latency.txt osu_bw.txt",
+        epilog="example: narrows calibrate --base bxi-v2 -o mine.toml osu_latency.txt osu_bw.txt",
     )
     calibration.add_argument("files", nargs="+", metavar="FILE", help="outputs of osu_latency, osu_bw or examples/pingpong.c")
     calibration.add_argument("--base", default="bxi-v2", metavar="NAME|FILE", help="the machine whose other constants are kept [bxi-v2]")
     calibration.add_argument("-o", "--output", type=Path, metavar="FILE", help="writes the machine file")
     calibration.add_argument("--constant", action="append", metavar="KEY", help="fits this key, and no other that is not named")
+    calibration.add_argument("--json", action="store_true", help="prints a JSON object")
+    comparison = commands.add_parser(
+        "compare",
+        help="put two machines or two results side by side",
+        epilog="examples: narrows compare bxi-v2 bxi-v3; narrows compare out-a/ out-b/",
+    )
+    comparison.add_argument("first", metavar="A", help="a machine, or a folder that --out has written")
+    comparison.add_argument("second", metavar="B", help="another one of the same kind")
+    comparison.add_argument("--all", action="store_true", help="shows what is equal too")
+    comparison.add_argument("--json", action="store_true", help="prints a JSON object")
     options = parser.parse_args()
     try:
-        found = calibrate(options.base, options.files, constants=options.constant)
-        print(found.text, end="")
-        if options.output is not None:
-            found.save(options.output)
+        return {"sweep": _sweep, "calibrate": _calibrate, "compare": _compare}[options.command](options)
     except NarrowsError as error:
         print(f"narrows: error: {error}", file=sys.stderr)
         return 2
+    except ModuleNotFoundError as error:
+        print(f"narrows: error: narrows {options.command} needs the Python package {error.name}: pip install {error.name}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("narrows: interrupted; what is finished is kept", file=sys.stderr)
+        return 130
+
+
+def _sweep(options: argparse.Namespace) -> int:
+    """Exit code 0: all points are done. 1: some have failed."""
+    study = read_study(options.file, options.output)
+    if options.scheduler is None:
+        table = study.run(retry=options.retry)
+    else:
+        from distributed import Client
+
+        try:
+            client = Client(options.scheduler)
+        except OSError as error:
+            raise NarrowsError(f"--scheduler {options.scheduler}: {error}") from None
+        with client:
+            table = study.run(client, retry=options.retry)
+    rows, path = table.to_rows(), study.out / "study.parquet"
+    done = len(study.points) - len(study.failures)
+    if options.json:
+        failures = [{"point": point, "error": why} for point, why in study.failures]
+        print(json.dumps({"points": len(study.points), "done": done, "failures": failures, "table": str(path), "rows": rows}))
+    else:
+        columns = list(dict.fromkeys(name for point in study.points for name in point)) + ["status"]
+        columns += options.columns.split(",") if options.columns else []
+        unknown = [name for name in columns if name not in table.columns]
+        if unknown:
+            raise NarrowsError(f"{unknown[0]}: no such column; there are {', '.join(table.columns)}")
+        cells = [columns, *([_cell(row[name]) for name in columns] for row in rows)]
+        widths = [max(len(row[index]) for row in cells) for index in range(len(columns))]
+        for row in cells:
+            print("  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)))
+        for point, why in study.failures:
+            print(f"narrows: {point}: {why}", file=sys.stderr)
+        print(f"{done} of {len(study.points)} points are done; the table is {path}")
+    return 0 if done == len(study.points) else 1
+
+
+def _cell(value: Any) -> str:
+    return "-" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def read_study(path: Path, out: Path | None = None) -> Study:
+    """The sweep of a study file.
+
+    Raises NarrowsError where it cannot be read, or says something else than docs/python.md does.
+    """
+    try:
+        given = tomllib.loads(path.read_text())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise NarrowsError(f"{path}: {error}") from None
+    unknown = sorted(set(given) - _KEYS)
+    if unknown:
+        raise NarrowsError(f"{path}: no key {unknown[0]}; there are {', '.join(sorted(_KEYS))}")
+    if given.get("study") not in _STUDIES:
+        raise NarrowsError(f"{path}: expected study = one of {', '.join(_STUDIES)}, found {given.get('study')!r}")
+    arguments = given.get("arguments", [])
+    kinds = {"arguments": list, "options": dict, "set": dict, "grid": dict, "points": list, "seeds": list, "nodes": int, "repeats": int}
+    for key, kind in kinds.items():
+        if key in given and not isinstance(given[key], kind):
+            raise NarrowsError(f"{path}: {key}: expected a {kind.__name__}, found {given[key]!r}")
+    base = machine(given.get("machine", "bxi-v2"), nodes=given.get("nodes"))
+    if given.get("set"):
+        base = base.set(given["set"])
+    # The program and its arguments are one argument of run(), the traces are several of replay().
+    fixed = [arguments] if given["study"] == "run" else arguments
+    folder = out or Path(given.get("out", path.with_suffix("").name))
+    try:
+        return sweep(
+            _STUDIES[given["study"]],
+            *fixed,
+            grid=given.get("grid"),
+            points=given.get("points"),
+            repeats=given.get("repeats", 1),
+            seeds=given.get("seeds"),
+            out=folder,
+            machine=base,
+            **given.get("options", {}),
+        )
+    except TypeError as error:
+        raise NarrowsError(f"{path}: {error}") from None
+
+
+def _calibrate(options: argparse.Namespace) -> int:
+    found = calibrate(options.base, options.files, constants=options.constant)
+    if options.json:
+        constants = [
+            {"name": one.name, "base": one.base, "fitted": one.fitted, "error": one.error if one.told else None, "told": one.told}
+            for one in found.constants
+        ]
+        errors = {"error_fitted": found.error(False), "error_held_back": found.error(True)}
+        print(json.dumps({"constants": constants, "inseparable": found.inseparable, **errors, "rows": found.table.to_rows()}))
+    else:
+        print(found.text, end="")
+    if options.output is not None:
+        found.save(options.output)
+    return 0
+
+
+def _compare(options: argparse.Namespace) -> int:
+    found = compare(options.first, options.second, all=options.all)
+    if options.json:
+        print(json.dumps({"a": found.names[0], "b": found.names[1], "equal": found.equal, "rows": found.table.to_rows()}))
+    else:
+        print(found.text, end="")
     return 0
 
 

@@ -14,13 +14,13 @@ use narrows_nic::{
     AnyHeader, AnyNic, Combine, Departure, Event as NicEvent, Fault, Memory, NicConfig, Nics, Out, PayloadId, Process, Wire, Wired,
 };
 use narrows_portals::{Command, CtId, EqId, Event, IOVEC_BYTES, NiLimits, Notice, Place, ProcessId, ReplyCode, apply};
-use narrows_units::SimTime;
+use narrows_units::{NodeId, SimTime};
 
 pub use crate::nic::Limits;
 use crate::nic::Nic;
 
 /// The process of the NIC.
-pub const SELF: ProcessId = ProcessId { nid: 1, pid: 1 };
+pub const SELF: ProcessId = ProcessId::on(NodeId(0), 1);
 
 /// Small thresholds, so that short tests cross all of them.
 pub const DEFAULT_LIMITS: Limits = Limits {
@@ -98,8 +98,8 @@ impl std::ops::DerefMut for Guard {
 }
 
 enum Due {
-    Nic(u32, NicEvent),
-    Shortcut(u32, AnyHeader),
+    Nic(NodeId, NicEvent),
+    Shortcut(NodeId, AnyHeader),
     Network(Network),
 }
 
@@ -210,17 +210,17 @@ impl Wired<AnyNic> for World {
 }
 
 impl Out<AnyNic> for World {
-    fn schedule(&mut self, at: SimTime, node: u32, event: NicEvent) {
-        self.queue.schedule(at, node, Due::Nic(node, event));
+    fn schedule(&mut self, at: SimTime, node: NodeId, event: NicEvent) {
+        self.queue.schedule(at, node.0, Due::Nic(node, event));
     }
-    fn depart(&mut self, node: u32, departure: Departure<AnyHeader>) {
+    fn depart(&mut self, node: NodeId, departure: Departure<AnyHeader>) {
         let at = self.queue.now() + self.network;
         let id = self.wire.depart(node, departure).id;
         for notice in [Network::SourceDone(id), Network::HeadArrived(id), Network::TailArrived(id)] {
             self.queue.schedule(at, 1, Due::Network(notice));
         }
     }
-    fn shortcut(&mut self, at: SimTime, _: u32, to: u32, header: AnyHeader) {
+    fn shortcut(&mut self, at: SimTime, _: NodeId, to: NodeId, header: AnyHeader) {
         self.queue.schedule(at, 2, Due::Shortcut(to, header));
     }
     fn notify(&mut self, _: Process, notice: Notice) {

@@ -149,13 +149,17 @@ impl Mapping {
         Ok(Region { base: unsafe { self.base.add(at) }, mapping: self })
     }
 
-    /// Writes what does not change during the run. Only before `rank` starts.
-    pub fn place(&self, rank: u32, node: u32, id: narrows_portals::ProcessId, host: &str) -> Result<(), MappingError> {
+    /// Writes what does not change during the run: where `rank` is. Only before it starts.
+    ///
+    /// # Panics
+    /// When `id` is on no node.
+    pub fn place(&self, rank: u32, id: narrows_portals::ProcessId, host: &str) -> Result<(), MappingError> {
         let header = self.region(rank)?.base.cast::<RankHeader>();
+        let node = id.node().expect("a rank is on a node");
         let length = host.len().min(63);
         // SAFETY: inside the mapping, and no rank has mapped the file yet.
         unsafe {
-            (*header).node = node;
+            (*header).node = node.0;
             (*header).nid = id.nid;
             (*header).ptl_pid = id.pid;
             (*header).host_length = length as u32;
@@ -238,7 +242,7 @@ mod tests {
     use crate::handover::{Turn, Word, announce, await_given, await_turn, give, hand};
     use crate::layout::{Settings, state};
     use crate::record::{CALL_WORDS, Push, Request, Writer, decode_request, each_delivery, encode_call, encode_push};
-    use narrows_portals::{EqId, ProcessId};
+    use narrows_portals::{EqId, NodeId, ProcessId};
 
     /// What [`Mapping::create`] gives, in memory without a file: Miri has no `memfd_create` and no shared mappings.
     fn private(ranks: u32) -> Mapping {
@@ -277,7 +281,7 @@ mod tests {
     fn regions_change_hands_with_what_was_written_in_them() {
         let mapping = private(2);
         for rank in 0..2 {
-            mapping.place(rank, 7, ProcessId { nid: 8, pid: rank }, "node007").unwrap();
+            mapping.place(rank, ProcessId::on(NodeId(7), rank), "node007").unwrap();
             let header = mapping.region(rank).unwrap().header();
             assert_eq!((header.node, header.ptl_pid, &header.host[..header.host_length as usize]), (7, rank, b"node007".as_slice()));
             header.state.put(state::PARKED);

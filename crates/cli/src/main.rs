@@ -7,6 +7,7 @@ mod form;
 mod generate;
 mod machine;
 mod phy;
+mod python;
 mod record;
 mod replay;
 mod reproduce;
@@ -65,6 +66,12 @@ enum Command {
     Record(record::RecordArgs),
     /// Write a report about a trace
     Analyse(analyse::AnalyseArgs),
+    /// Run a study at many points; what is finished is kept (by the Python package)
+    Sweep(python::SweepArgs),
+    /// Fit constants of a machine to benchmarks of a real one (by the Python package)
+    Calibrate(python::CalibrateArgs),
+    /// Put two machines or two results side by side (by the Python package)
+    Compare(python::CompareArgs),
     /// Print the flags that compile and link Portals programs
     Config(config::ConfigArgs),
     /// Make up a trace of a well-known pattern
@@ -98,6 +105,7 @@ fn command() -> ExitCode {
         Command::Trace(command) => trace::run(command),
         Command::Record(args) => record::run(args),
         Command::Analyse(args) => analyse::run(args),
+        Command::Sweep(_) | Command::Calibrate(_) | Command::Compare(_) => python::hand_over(),
         Command::Config(args) => config::run(args),
         Command::Generate(args) => generate::run(args),
     })

@@ -165,6 +165,7 @@ fn simulated(args: RecordArgs, recorder: Recorder) -> RunArgs {
         machine: args.machine.unwrap_or_default(),
         nodes: args.nodes,
         set: args.set,
+        fault: Vec::new(),
         mpirun: args.mpirun,
         transport: launch::Transport::Ofi(launch::PROVIDER),
         ppn: args.ppn,

@@ -17,9 +17,11 @@ use std::path::PathBuf;
 #[command(after_help = "Examples:
   narrows replay halo.vef --machine bxi-v2 --nodes 256 --out results/
   narrows replay a.vef b.vef --mapping node --machine my.toml --network flow
+  narrows replay training.0.et --machine bxi-v3 --nodes 64
   narrows replay dissemination.goal --network loggp --loggp L=2500ns,o=1500ns,g=1000ns,G=6ns/B,S=65535
 
-Traces are VEF, GOAL (text or binary), JSON Lines or SimGrid's; see docs/replay.md.")]
+Traces are VEF, GOAL (text or binary), JSON Lines, SimGrid's or Chakra's (the file of any rank stands for all); see
+docs/replay.md.")]
 pub struct ReplayArgs {
     /// Traces; several run at the same time; - is standard input
     #[arg(required = true, value_name = "FILE")]
@@ -33,6 +35,10 @@ pub struct ReplayArgs {
     /// Changes one value of the machine, such as node.pcie.latency="250 ns"
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
+    /// A link that loses packets or breaks them, such as 'link=3-17 loss=1e-4 from=1ms to=2ms' (see network.faults); may
+    /// be repeated
+    #[arg(long, value_name = "KEY=VALUE ...")]
+    fault: Vec<String>,
     /// Ranks per node [default: 1, or as many as are needed]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     ppn: Option<u32>,
@@ -102,7 +108,7 @@ fn spec(args: &ReplayArgs) -> Result<ReplaySpec, Failure> {
 fn target(args: &ReplayArgs) -> Result<Target, Failure> {
     let Some(parameters) = args.loggp else {
         let name = args.machine.clone().unwrap_or_else(|| String::from("bxi-v2"));
-        let overrides = Overrides { nodes: args.nodes, set: args.set.clone() };
+        let overrides = Overrides::new(args.nodes, args.set.clone(), &args.fault);
         return Ok(Target::Machine {
             machine: MachineSpec { name, overrides, network: args.network },
             ppn: args.ppn,
@@ -117,6 +123,7 @@ fn target(args: &ReplayArgs) -> Result<Target, Failure> {
         ("--machine", args.machine.is_some()),
         ("--nodes", args.nodes.is_some()),
         ("--set", !args.set.is_empty()),
+        ("--fault", !args.fault.is_empty()),
         ("--ppn", args.ppn.is_some()),
         ("--mapping", args.mapping.is_some()),
         ("--period", args.period.is_some()),

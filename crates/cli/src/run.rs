@@ -19,6 +19,7 @@ use std::time::Duration;
   narrows run -n 16 -- ./my_mpi_program arg1 arg2
   narrows run -n 64 --ppn 4 --machine my.toml --network packet --compute none --out results/ -- python3 app.py
   narrows run -n 128 --machine bxi-v2 --nodes 128 --set network.routing=adaptive -- ./app
+  narrows run -n 16 --machine bxi-v2 --set message.protocol=pscom -- ./app        # docs/protocols.md
 
 The program is any MPI binary (Open MPI 4.1 or 5, MPICH 5), or a wrapper or script that starts one; the launcher of that
 MPI starts it. A program that uses Portals 4 without MPI (see `narrows config`) is started by mpiexec.hydra, the launcher of --mpirun, or directly. Its output,
@@ -36,6 +37,10 @@ pub struct RunArgs {
     /// Changes one value of the machine, such as node.pcie.latency="250 ns"
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
+    /// A link that loses packets or breaks them, such as 'link=3-17 loss=1e-4 from=1ms to=2ms' (see network.faults); may
+    /// be repeated
+    #[arg(long, value_name = "KEY=VALUE ...")]
+    pub fault: Vec<String>,
     /// The launcher; by default the one that belongs to the program's MPI library
     #[arg(long, value_name = "PATH")]
     pub mpirun: Option<PathBuf>,
@@ -146,7 +151,7 @@ fn spec(args: &RunArgs) -> RunSpec {
         ranks: args.ranks,
         machine: MachineSpec {
             name: args.machine.clone(),
-            overrides: Overrides { nodes: args.nodes, set: args.set.clone() },
+            overrides: Overrides::new(args.nodes, args.set.clone(), &args.fault),
             network: args.network,
         },
         mpirun: args.mpirun.clone(),

@@ -47,7 +47,10 @@ Exit code 0: a replay would take this trace. 1: it would not. 2: it cannot be re
 Examples:
   narrows trace convert lammps.vef lammps.goal --expand openmpi
   narrows trace convert schedule.bin schedule.jsonl
-  narrows trace convert ti.txt --flops-per-s 2e9 out.vef")]
+  narrows trace convert ti.txt --flops-per-s 2e9 out.vef
+  narrows trace convert training.0.et training.jsonl
+
+Of a Chakra trace the file of any rank stands for all.")]
     Convert {
         /// The trace; - is standard input
         source: PathBuf,
@@ -116,10 +119,11 @@ Sizes, times and the pattern of communication stay. Who knows the seed can undo 
 /// How to read a trace.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct ReadingArguments {
-    /// Format of the trace [default: as its beginning says]
-    #[arg(long = "from", value_name = "vef|goal|goal-binary|jsonl|ti", value_parser = format)]
+    /// Format of the trace [default: as its beginning says, or its name: .et]
+    #[arg(long = "from", value_name = "vef|goal|goal-binary|jsonl|ti|chakra", value_parser = format)]
     source_format: Option<Format>,
-    /// Floating-point operations per second, for SimGrid's time-independent traces
+    /// Floating-point operations per second, for SimGrid's time-independent traces and for Chakra's nodes that have
+    /// operations and no time
     #[arg(long, default_value_t = 1e9, value_name = "RATE", value_parser = rate)]
     flops_per_s: f64,
 }
@@ -146,7 +150,8 @@ fn factor(text: &str) -> Result<f64, String> {
     text.parse().ok().filter(|factor| (0.0..=1e9).contains(factor)).ok_or_else(|| String::from("expected a number from 0 to 1e9"))
 }
 
-fn rate(text: &str) -> Result<f64, String> {
+/// Operations per second.
+pub fn rate(text: &str) -> Result<f64, String> {
     text.parse().ok().filter(|rate| (1.0..=1e18).contains(rate)).ok_or_else(|| String::from("expected a number from 1 to 1e18"))
 }
 

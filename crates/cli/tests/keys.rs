@@ -70,6 +70,7 @@ fn words() -> BTreeMap<&'static str, &'static str> {
             "--nodes 6 --set topology.kind=dragonfly --set topology.p=1 --set topology.a=2 --set topology.h=1 --set topology.g=3 \
              --set network.routing=minimal --set network.virtual_channels=4",
         ),
+        ("LOSSY", "--set network.reliability.delivery=ordered --fault corrupt=0.05"),
         ("PAUSE", "--set network.flow_control=pfc --set network.buffer=64KiB"),
         ("PGFT", "--set topology.kind=pgft --set topology.children=[4,2] --set topology.parents=[1,2] --set topology.parallel=[1,1]"),
         ("TORUS", "--set topology.kind=torus --set topology.lengths=[4] --set network.routing=minimal --set network.virtual_channels=4"),

@@ -50,6 +50,49 @@ fn collectives_become_messages_for_goal() {
     assert!(good(folder, &["trace", "check", "a.goal"]).contains("16 ranks, 30 messages, 0 collectives"));
 }
 
+/// A model of 4 layers on 2 x 2 x 2 ranks: 2 of its 4 micro-batches in each pipeline.
+#[test]
+fn a_training_from_its_size_to_a_replay() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let model = ["--layers", "4", "--hidden", "256", "--sequence", "128", "--vocabulary", "1000", "--batch", "4"];
+    let generate = [&["generate", "transformer", "--ranks", "8", "--tp", "2", "--pp", "2", "-o", "a.jsonl"][..], &model].concat();
+    good(folder, &generate);
+    // A message forward and one backward per micro-batch and rank. Collectives: two stages of 2 layers with 4
+    // all-reduces and one more, for 2 micro-batches of two pairs; gradients of two stages by two ranks; embeddings of 4
+    // pairs.
+    let collectives = 2 * (2 * 4 + 1) * 2 * 2 + 4 + 4;
+    let line = good(folder, &["trace", "check", "a.jsonl"]);
+    assert!(line.starts_with(&format!("a.jsonl: ok, jsonl, 8 ranks, 16 messages, {collectives} collectives")), "{line}");
+    let line = good(folder, &["replay", "a.jsonl", "--machine", "bxi-v2", "--nodes", "8"]);
+    assert!(line.starts_with("a: 8 ranks, finished at"), "{line}");
+    assert!(bad(folder, &["generate", "transformer", "--ranks", "6", "--tp", "4", "-o", "b.jsonl"]).contains("divide (4), found 6"));
+    assert!(bad(folder, &["generate", "bcast", "--ranks", "6", "--tp", "4", "-o", "b.vef"]).contains("no transformer"));
+}
+
+/// Two ranks, each with an empty GlobalMetadata, computing for 5 us, and an all-reduce of 64 B after it.
+#[test]
+fn a_chakra_trace_by_one_of_its_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let message = |body: &[u8]| [&[body.len() as u8][..], body].concat();
+    let attribute = |name: &str, value: u8| {
+        let inner = [&[0x0a, name.len() as u8][..], name.as_bytes(), &[0x48, value]].concat();
+        [&[0x52, inner.len() as u8][..], &inner].concat()
+    };
+    let compute = message(&[0x08, 1, 0x18, 4, 0x38, 5]);
+    let allreduce = [&[0x08, 2, 0x18, 7, 0x2a, 1, 1][..], &attribute("comm_type", 0), &attribute("comm_size", 64)].concat();
+    let content = [message(&[]), compute, message(&allreduce)].concat();
+    std::fs::write(folder.join("x.0.et"), &content).unwrap();
+    std::fs::write(folder.join("x.1.et"), &content).unwrap();
+    let line = good(folder, &["trace", "check", "x.1.et"]);
+    assert_eq!(line, "x.1.et: ok, chakra, 2 ranks, 0 messages, 1 collectives, 5 us on an ideal machine\n");
+    good(folder, &["trace", "convert", "x.0.et", "y.jsonl"]);
+    assert!(good(folder, &["replay", "x.0.et", "--machine", "bxi-v2", "--nodes", "2"]).starts_with("x.0: 2 ranks, finished at"));
+    std::fs::write(folder.join("x.1.et"), &content[..content.len() - 1]).unwrap();
+    assert!(bad(folder, &["trace", "check", "x.0.et"]).contains("x.1.et: byte 8: expected a message behind its length"));
+}
+
 #[test]
 fn mistakes_are_listed_with_their_lines() {
     let folder = tempfile::tempdir().unwrap();

@@ -50,6 +50,7 @@ impl Agent for Source {
 
     type Event = ();
     type Letter = ();
+    type Ports = narrows_port::HostPorts;
 
     fn timer(&mut self, host: u32, _: u32, (): (), fabric: &mut Context<'_>) {
         let index = self.index(host);

@@ -6,8 +6,8 @@
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench stops where its input is wrong")]
 
 use narrows_engine::stream;
-use narrows_fabric::driver::Driver;
 use narrows_fabric::{NetworkConfig, NetworkKind, Transfer, TransferId};
+use narrows_port::Driver;
 use narrows_topology::{FatTree, RoutingKind};
 use narrows_units::{Bytes, SimTime};
 

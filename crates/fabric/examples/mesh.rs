@@ -32,6 +32,7 @@ impl Agent for Bernoulli {
 
     type Event = ();
     type Letter = ();
+    type Ports = narrows_port::HostPorts;
 
     fn timer(&mut self, host: u32, _: u32, (): (), fabric: &mut Context<'_>) {
         let Ok(index) = self.streams.binary_search_by_key(&host, |entry| entry.0) else { return };

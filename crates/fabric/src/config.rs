@@ -1,5 +1,6 @@
 //! What a machine file says about the network, and what makes no sense in it.
 
+use crate::faults::Fault;
 use narrows_topology::Deadlock;
 use narrows_topology::{LinkClass, Route, Routing, RoutingError, RoutingKind, RoutingOptions, Topology};
 use narrows_units::{ByteRate, Bytes, SimTime};
@@ -113,6 +114,30 @@ impl Default for PauseConfig {
     }
 }
 
+/// Ports that number what they send, acknowledge what they get, and send again what was lost. See `narrows_port`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reliability {
+    /// Packets of a flow without an acknowledgement at most, 1 to 2^15.
+    pub window: u32,
+    /// Without an acknowledgement for this time, all of them are sent again.
+    pub timeout: SimTime,
+    /// So many times in a row; then the flow is given up.
+    pub retries: u32,
+    /// An acknowledgement on the wire.
+    pub ack: Bytes,
+    /// What a receiver takes.
+    pub delivery: Delivery,
+}
+
+/// What the receiving port of a flow takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Delivery {
+    /// The packet that comes next, and no other: go-back-N.
+    Ordered,
+    /// Every packet once: selective repeat.
+    Unordered,
+}
+
 /// A parameter of LogGP: fixed, or from the links, switches and PCIe of the path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Derived<T> {
@@ -208,7 +233,11 @@ pub struct NetworkConfig {
     pub loggp: LogGpConfig,
     /// For [`NetworkKind::Flow`].
     pub flow: FlowConfig,
-    /// For routing that draws.
+    /// Ports see to it that nothing is lost.
+    pub reliability: Option<Reliability>,
+    /// Links that lose packets or break them.
+    pub faults: Vec<Fault>,
+    /// For routing and faults that draw.
     pub seed: u64,
 }
 
@@ -247,6 +276,8 @@ impl Default for NetworkConfig {
             intra_node: IntraNodeConfig { latency: SimTime::from_ns(300), rate: ByteRate(10_000_000_000) },
             loggp: LogGpConfig::default(),
             flow: FlowConfig::default(),
+            reliability: None,
+            faults: Vec::new(),
             seed: 0,
         }
     }
@@ -351,6 +382,30 @@ pub enum ConfigError {
         given: String,
         /// What would do.
         expected: &'static str,
+    },
+    /// Flows that could send nothing, or tell no packets apart.
+    #[error("{what} is {given}; expected {expected}")]
+    Reliability {
+        /// The field.
+        what: &'static str,
+        /// Its value.
+        given: String,
+        /// What would do.
+        expected: &'static str,
+    },
+    /// Messages would never arrive, and nobody would know.
+    #[error("a fault loses or breaks packets, but ports do not send them again; expected reliability, or no such fault")]
+    FaultWithoutReliability,
+    /// Only packets can be lost.
+    #[error("a fault loses or breaks packets, and this network has none; expected the packet network, or no such fault")]
+    FaultWithoutPackets,
+    /// A link that is not there.
+    #[error("a fault of link {link}, but there are {links} links")]
+    FaultLink {
+        /// Its number.
+        link: u32,
+        /// Links.
+        links: u32,
     },
     /// The routing does not fit the topology.
     #[error(transparent)]
@@ -464,6 +519,40 @@ impl NetworkConfig {
         Ok(())
     }
 
+    /// Checks [`NetworkConfig::faults`] and [`NetworkConfig::reliability`].
+    ///
+    /// # Errors
+    /// [`ConfigError::Reliability`], [`ConfigError::FaultLink`], [`ConfigError::FaultWithoutReliability`],
+    /// [`ConfigError::FaultWithoutPackets`].
+    pub fn check_faults(&self, topology: &Topology) -> Result<(), ConfigError> {
+        if let Some(Reliability { window, timeout, ack, .. }) = self.reliability {
+            let value = |what, given, expected| Err(ConfigError::Reliability { what, given, expected });
+            if !(1..=1 << 15).contains(&window) {
+                return value("reliability window", window.to_string(), "1 to 32768 packets");
+            }
+            if timeout == SimTime::ZERO || timeout > SimTime::from_us(1_000_000) {
+                return value("reliability timeout", timeout.to_string(), "1 ps to 1 s");
+            }
+            if ack.0 == 0 || ack > self.packet() {
+                return value("reliability ack", ack.to_string(), "1 B to a full packet");
+            }
+        }
+        if self.faults.is_empty() {
+            return Ok(());
+        }
+        if self.kind != NetworkKind::Packet {
+            return Err(ConfigError::FaultWithoutPackets);
+        }
+        if self.reliability.is_none() {
+            return Err(ConfigError::FaultWithoutReliability);
+        }
+        let links = topology.links().len() as u32;
+        match self.faults.iter().filter_map(|fault| fault.link).find(|&link| link >= links) {
+            Some(link) => Err(ConfigError::FaultLink { link, links }),
+            None => Ok(()),
+        }
+    }
+
     /// Checks every field against the others and the topology; gives the routing, which was checked with them.
     ///
     /// # Errors
@@ -518,6 +607,7 @@ impl NetworkConfig {
             return Err(ConfigError::Weight { class });
         }
         self.check_flow_control(topology)?;
+        self.check_faults(topology)?;
         // Loads are times; a threshold that no load reaches may be any long time.
         let threshold = self.switch_link.rate.time_for(Bytes(self.ugal_threshold.0.min(MAX_WIRE))).as_ps();
         let routing = Routing::new(self.routing, topology, RoutingOptions { seed: self.seed, threshold })?;

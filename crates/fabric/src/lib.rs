@@ -10,7 +10,7 @@
 //! * [`multicast`] — trees along which switches copy a message.
 //! * [`parallel`] — the event loop: the networks with agents at their hosts; packets in regions, on several threads.
 //! * [`timing`] — the closed form of one message alone, which all three keep to.
-//! * [`driver`] — a network driven by itself, for tests and benches.
+//! * [`port`] — where the packet network ends: what it asks of the ports of its hosts, which are in `narrows_port`.
 //!
 //! The way of a transfer: the source's PCIe (when [`Transfer::source_dma`]), the host link, switches and the links
 //! between them, the host link of the target, the target's PCIe (when [`Transfer::target_dma`]). PCIe is a bandwidth
@@ -18,7 +18,8 @@
 //! Between ranks of one node (`source == target`) a transfer takes the node's own path and neither NIC link nor PCIe.
 //!
 //! ```
-//! use narrows_fabric::{NetworkConfig, Notice, Transfer, TransferId, driver::Driver};
+//! use narrows_fabric::{NetworkConfig, Notice, Transfer, TransferId};
+//! use narrows_port::Driver;
 //! use narrows_topology::FatTree;
 //! use narrows_units::Bytes;
 //!
@@ -39,21 +40,23 @@
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
 pub mod config;
-pub mod driver;
 mod endpoints;
+pub mod faults;
 mod flights;
 pub mod flow;
 pub mod loggp;
 pub mod multicast;
 pub mod packet;
 pub mod parallel;
+pub mod port;
 pub mod timing;
 mod whole;
 
 pub use config::{
-    Arbitration, ConfigError, Derived, FlowConfig, FlowControl, Forwarding, IntraNodeConfig, LinkConfig, LogGpConfig, NetworkConfig,
-    NetworkKind, PauseConfig, Queueing,
+    Arbitration, ConfigError, Delivery, Derived, FlowConfig, FlowControl, Forwarding, IntraNodeConfig, LinkConfig, LogGpConfig,
+    NetworkConfig, NetworkKind, PauseConfig, Queueing, Reliability,
 };
+pub use faults::{Fault, Probability};
 pub use flights::MAX_PAYLOAD;
 pub use multicast::{Tree, TreeError};
 pub use timing::ZeroLoad;
@@ -127,6 +130,24 @@ pub struct PacketArrival {
     pub hops: u32,
     /// Bytes on the wire.
     pub wire: u32,
+}
+
+/// The port of `source` has given a flow up: it sent the same packets again and again, and none was acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "at {at} node {from} has given up sending to node {target} in virtual network {virtual_network}: packets were sent {tries} times more, and none was acknowledged"
+)]
+pub struct Undelivered {
+    /// When.
+    pub at: SimTime,
+    /// Node index of the sender.
+    pub from: u32,
+    /// Node index of the receiver.
+    pub target: u32,
+    /// Virtual network.
+    pub virtual_network: u8,
+    /// Times that it sent them again.
+    pub tries: u32,
 }
 
 /// Looks at a network at work. What is not overridden costs nothing on the packet network; the flow network tells of
@@ -204,6 +225,8 @@ pub(crate) enum EventKind {
     Solve,
     /// Host and tag: of an agent.
     Timer,
+    /// Host, and what of its flows.
+    Flow,
 }
 
 impl EventKind {
@@ -224,7 +247,7 @@ impl EventKind {
         EventKind::Drain,
         EventKind::Solve,
         EventKind::Timer,
-        EventKind::Timer,
+        EventKind::Flow,
     ];
 
     #[inline]
@@ -262,8 +285,16 @@ pub struct Statistics {
     pub credit_stalls: u64,
     /// Packet network: pause frames that stop.
     pub pauses: u64,
-    /// Packet network: packets lost for lack of headroom, all sent again.
+    /// Packet network: packets lost for lack of headroom, or by a fault of a link.
     pub lost_packets: u64,
+    /// Packet network: packets that a fault of a link broke.
+    pub corrupt_packets: u64,
+    /// Packet network: packets that ports sent again, because no acknowledgement had come.
+    pub retransmissions: u64,
+    /// Packet network: packets that ports had before.
+    pub duplicates: u64,
+    /// Packet network: acknowledgements that ports sent.
+    pub acknowledgements: u64,
     /// Flow network: times that rates were solved.
     pub solves: u64,
     /// Flow network: flows whose rate was solved, over all solves.
@@ -283,6 +314,10 @@ impl std::ops::Add for Statistics {
             credit_stalls: self.credit_stalls + other.credit_stalls,
             pauses: self.pauses + other.pauses,
             lost_packets: self.lost_packets + other.lost_packets,
+            corrupt_packets: self.corrupt_packets + other.corrupt_packets,
+            retransmissions: self.retransmissions + other.retransmissions,
+            duplicates: self.duplicates + other.duplicates,
+            acknowledgements: self.acknowledgements + other.acknowledgements,
             solves: self.solves + other.solves,
             solved_flows: self.solved_flows + other.solved_flows,
         }

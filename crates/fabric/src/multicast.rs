@@ -44,6 +44,9 @@ pub enum TreeError {
         /// What there are.
         given: u8,
     },
+    /// The same for links that lose packets.
+    #[error("hardware multicast needs links that lose nothing; choose another algorithm, or no fault")]
+    Faults,
     /// A tree is walked as a whole.
     #[error("hardware multicast needs the network in one region")]
     Regions,

@@ -27,7 +27,7 @@ pub struct ZeroLoad {
 
 /// Time at a rate, with the sizes that come again and again looked up.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Timer {
+pub struct Timer {
     rate: ByteRate,
     sizes: [(u32, u64); 2],
     /// 512 bit times.
@@ -47,7 +47,7 @@ impl Timer {
 
     /// Picoseconds for `bytes`.
     #[inline]
-    pub(crate) fn time(&self, bytes: u32) -> u64 {
+    pub fn time(&self, bytes: u32) -> u64 {
         if bytes == self.sizes[0].0 {
             self.sizes[0].1
         } else if bytes == self.sizes[1].0 {
@@ -103,15 +103,18 @@ impl Walk {
 /// The costs of a network's parts.
 #[derive(Clone, Debug)]
 pub struct Costs {
-    pub(crate) mtu: u32,
-    pub(crate) header: u32,
+    /// Payload of a packet at most.
+    pub mtu: u32,
+    /// What it has on the wire beside its payload.
+    pub header: u32,
     /// By [`narrows_topology::Link::speed`].
     links: Vec<LinkConfig>,
     wires: Vec<Timer>,
     /// All links between switches are alike.
     alike: bool,
     pub(crate) switch_latency: u64,
-    pub(crate) pcie: Timer,
+    /// Times over PCIe.
+    pub pcie: Timer,
     pcie_rate: ByteRate,
     /// [`NetworkConfig::pcie_packet`], its time over PCIe, and behind a header on the wire of a host.
     chunk: u32,
@@ -148,7 +151,7 @@ impl Costs {
 
     /// Packets of a message; one, with the header alone, for an empty message.
     #[inline]
-    pub(crate) fn packets(&self, payload: u64) -> u64 {
+    pub fn packets(&self, payload: u64) -> u64 {
         payload.div_ceil(u64::from(self.mtu)).max(1)
     }
 
@@ -171,7 +174,7 @@ impl Costs {
 
     /// Times on the wire of a host.
     #[inline]
-    pub(crate) fn host_wire(&self) -> &Timer {
+    pub fn host_wire(&self) -> &Timer {
         self.wire(LinkClass::Host.speed())
     }
 
@@ -181,8 +184,8 @@ impl Costs {
 
     /// From the beginning of reading `payload` bytes of a packet to its beginning on the host link, which must not run
     /// dry.
-    #[inline]
-    pub(crate) fn read_ahead(&self, payload: u32) -> u64 {
+    #[inline(always)]
+    pub fn read_ahead(&self, payload: u32) -> u64 {
         let all = self.pcie.time(payload);
         if payload <= self.chunk {
             return all;
@@ -193,7 +196,7 @@ impl Costs {
     /// From the head of a packet with `payload` bytes at its target to the beginning of writing it: the last of it must
     /// have come when it is written.
     #[inline]
-    pub(crate) fn write_behind(&self, payload: u32) -> u64 {
+    pub fn write_behind(&self, payload: u32) -> u64 {
         let wire = self.host_wire().time(payload + self.header);
         if payload <= self.chunk {
             return wire;
@@ -214,7 +217,7 @@ impl Costs {
     }
 
     /// The copy between ranks of one node.
-    pub(crate) fn intra_node_copy(&self, payload: u64) -> u64 {
+    pub fn intra_node_copy(&self, payload: u64) -> u64 {
         self.intra_node_rate.time_for(Bytes(payload)).as_ps()
     }
 

@@ -2,8 +2,8 @@
 
 use crate::flow::FlowNetwork;
 use crate::loggp::LogGpNetwork;
-use crate::packet::region::Effects;
-use crate::parallel::{Agent, Desk, Told};
+use crate::packet::region::Effects as _;
+use crate::parallel::{Agent, Notification, RegionEffects};
 use crate::timing::ZeroLoad;
 use crate::{Arrival, Event, EventKind, Notice, Observer, Out, Statistics, Transfer, TransferId, Tree};
 use narrows_engine::Arena;
@@ -78,7 +78,7 @@ impl Network {
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     arrival: Arrival,
-    /// The agent is told when the source is done.
+    /// The agent is notifications when the source is done.
     tells: bool,
     /// Of the notices of source and tail: those to come.
     open: u8,
@@ -94,14 +94,14 @@ pub(crate) struct Whole {
 
 /// The effects of the network.
 struct Effect<'a, A: Agent> {
-    desk: &'a mut Desk<A>,
+    effects: &'a mut RegionEffects<A>,
     notices: &'a mut Vec<Notice>,
 }
 
 impl<A: Agent> Out for Effect<'_, A> {
     fn schedule(&mut self, at: SimTime, source: u32, event: Event) {
         let (kind, payload) = event.parts();
-        self.desk.schedule(at.as_ps(), kind, source, payload);
+        self.effects.schedule(at.as_ps(), kind, source, payload);
     }
 
     fn notice(&mut self, notice: Notice) {
@@ -131,35 +131,37 @@ impl Whole {
         Transfer { id: TransferId(index), ..transfer }
     }
 
-    pub(crate) fn start<A: Agent>(&mut self, now: SimTime, transfer: Transfer, desk: &mut Desk<A>) {
+    pub(crate) fn start<A: Agent>(&mut self, now: SimTime, transfer: Transfer, effects: &mut RegionEffects<A>) {
         let transfer = self.slot(now, transfer, transfer.source_dma && transfer.payload.0 > 0);
-        self.network.start(now, transfer, &mut Effect { desk, notices: &mut self.notices });
-        self.tell(desk);
+        self.network.start(now, transfer, &mut Effect { effects, notices: &mut self.notices });
+        self.tell(effects);
     }
 
-    pub(crate) fn multicast<A: Agent>(&mut self, now: SimTime, tree: &Arc<Tree>, transfer: Transfer, desk: &mut Desk<A>) {
+    pub(crate) fn multicast<A: Agent>(&mut self, now: SimTime, tree: &Arc<Tree>, transfer: Transfer, effects: &mut RegionEffects<A>) {
         let reads = transfer.source_dma && transfer.payload.0 > 0;
         let targets = tree.targets().iter().enumerate();
         let transfers: Vec<Transfer> =
             targets.map(|(place, &target)| self.slot(now, Transfer { target, ..transfer }, reads && place == 0)).collect();
-        self.network.multicast(now, tree, &transfers, &mut Effect { desk, notices: &mut self.notices });
-        self.tell(desk);
+        self.network.multicast(now, tree, &transfers, &mut Effect { effects, notices: &mut self.notices });
+        self.tell(effects);
     }
 
-    pub(crate) fn handle<A: Agent>(&mut self, now: SimTime, kind: EventKind, payload: u32, desk: &mut Desk<A>) {
-        self.network.handle(now, Event::new(kind, payload), &mut Effect { desk, notices: &mut self.notices });
-        self.tell(desk);
+    pub(crate) fn handle<A: Agent>(&mut self, now: SimTime, kind: EventKind, payload: u32, effects: &mut RegionEffects<A>) {
+        self.network.handle(now, Event::new(kind, payload), &mut Effect { effects, notices: &mut self.notices });
+        self.tell(effects);
     }
 
-    fn tell<A: Agent>(&mut self, desk: &mut Desk<A>) {
+    fn tell<A: Agent>(&mut self, effects: &mut RegionEffects<A>) {
         for notice in self.notices.drain(..) {
             let (Notice::SourceDone(id) | Notice::HeadArrived(id) | Notice::TailArrived(id)) = notice;
             let slot = &mut self.slots[id.0];
             match notice {
-                Notice::SourceDone(_) if slot.tells => desk.told.push(Told::SourceDone(slot.arrival.source, slot.arrival.id)),
+                Notice::SourceDone(_) if slot.tells => {
+                    effects.notifications.push(Notification::SourceDone(slot.arrival.source, slot.arrival.id))
+                }
                 Notice::SourceDone(_) => {}
-                Notice::HeadArrived(_) => desk.told.push(Told::Head(slot.arrival)),
-                Notice::TailArrived(_) => desk.told.push(Told::Tail(slot.arrival)),
+                Notice::HeadArrived(_) => effects.notifications.push(Notification::Head(slot.arrival)),
+                Notice::TailArrived(_) => effects.notifications.push(Notification::Tail(slot.arrival)),
             }
             slot.open -= u8::from(!matches!(notice, Notice::HeadArrived(_)));
             if slot.open == 0 {

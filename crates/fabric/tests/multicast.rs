@@ -6,10 +6,10 @@
 mod common;
 
 use common::{KINDS, assert_near, message, round_numbers, times};
-use narrows_fabric::driver::Driver;
 use narrows_fabric::{
     FlowConfig, FlowControl, Forwarding, NetworkConfig, NetworkKind, PauseConfig, Queueing, Transfer, TransferId, Tree, TreeError,
 };
+use narrows_port::Driver;
 use narrows_topology::{
     Arrangement, Dragonfly, DragonflyPlus, DragonflyPlusParameters, FatTree, HyperX, RoutingKind, Topology, Torus, TorusParameters,
 };

@@ -6,8 +6,8 @@
 mod common;
 
 use common::{KINDS, assert_near, gigabytes_per_s, message, round_numbers, times};
-use narrows_fabric::driver::Driver;
 use narrows_fabric::{ConfigError, FlowControl, NetworkConfig, NetworkKind, PauseConfig, Transfer};
+use narrows_port::Driver;
 use narrows_topology::{Topology, graph_file};
 use narrows_units::{ByteRate, Bytes, SimTime};
 use proptest::prelude::*;

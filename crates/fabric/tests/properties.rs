@@ -6,8 +6,8 @@
 mod common;
 
 use common::{driver, message, round_numbers};
-use narrows_fabric::driver::Driver;
 use narrows_fabric::{FlowConfig, NetworkConfig, NetworkKind, Notice, Transfer};
+use narrows_port::Driver;
 use narrows_topology::{FatTree, RouteState, Routing, RoutingKind, RoutingOptions};
 use narrows_units::{ByteRate, Bytes, SimTime};
 use proptest::prelude::*;

@@ -29,6 +29,7 @@ impl Observer for Script {}
 impl Agent for Script {
     type Event = ();
     type Letter = ();
+    type Ports = narrows_port::HostPorts;
 
     fn timer(&mut self, _: u32, tag: u32, (): (), fabric: &mut Context<'_>) {
         fabric.start(self.transfers[tag as usize]);

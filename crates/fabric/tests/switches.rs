@@ -40,6 +40,7 @@ impl Saturated {
 impl Agent for Saturated {
     type Event = ();
     type Letter = ();
+    type Ports = narrows_port::HostPorts;
 
     fn timer(&mut self, host: u32, _: u32, (): (), fabric: &mut Context<'_>) {
         self.send(host, fabric);
@@ -109,6 +110,7 @@ impl Observer for Carried {
 impl Agent for Carried {
     type Event = ();
     type Letter = ();
+    type Ports = narrows_port::HostPorts;
 
     fn timer(&mut self, host: u32, tag: u32, (): (), fabric: &mut Context<'_>) {
         self.saturated.timer(host, tag, (), fabric);
@@ -234,7 +236,7 @@ fn by_age_what_left_its_nic_first_goes_first() {
         let config = NetworkConfig { arbitration, ..round_numbers(NetworkKind::Packet) };
         let mut driver = driver(&config, &tree);
         driver.start(Transfer { source_dma: false, ..message(0, 4, 0, 10_000) });
-        let start = |driver: &mut narrows_fabric::driver::Driver, at: u64, id: u32, source: u32, count: u64| {
+        let start = |driver: &mut narrows_port::Driver, at: u64, id: u32, source: u32, count: u64| {
             driver.run_until(SimTime::from_ns(at));
             driver.start(Transfer { source_dma: false, virtual_network: id as u8 % 4, ..message(id, source, 0, 1000 * count) });
         };

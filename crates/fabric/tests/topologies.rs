@@ -6,8 +6,8 @@
 mod common;
 
 use common::{message, round_numbers, times};
-use narrows_fabric::driver::Driver;
 use narrows_fabric::{NetworkConfig, NetworkKind, Transfer};
+use narrows_port::Driver;
 use narrows_topology::{
     Arrangement, Dragonfly, DragonflyPlus, DragonflyPlusParameters, FailedLink, HyperX, RoutingKind, Topology, Torus, TorusParameters,
 };

@@ -201,7 +201,7 @@ fn refuses_configurations_that_make_no_network() {
     let refused = |change: fn(&mut NetworkConfig)| {
         let mut config = round_numbers(NetworkKind::Packet);
         change(&mut config);
-        narrows_fabric::driver::Driver::new(&config, three_levels().build()).map(|_| ()).unwrap_err()
+        narrows_port::Driver::new(&config, three_levels().build()).map(|_| ()).unwrap_err()
     };
     assert!(matches!(refused(|c| c.pcie_rate = ByteRate(0)), ConfigError::Rate { what: "pcie_rate", .. }));
     assert!(matches!(refused(|c| c.host_link.rate = ByteRate(u64::MAX)), ConfigError::Rate { what: "host_link rate", .. }));

@@ -319,7 +319,7 @@ impl Processes for Ranks {
 mod tests {
     use super::*;
     use narrows_message::{Completes, Completion, CompletionKind, Queue, Receive, Send};
-    use narrows_portals::{Event, EventKind, LocalBuffer, MatchEntry, RemoteTarget};
+    use narrows_portals::{Event, EventKind, LocalBuffer, MatchEntry, NodeId, RemoteTarget};
     use narrows_sim::Way as Tree;
 
     const EQ: EqId = EqId(3);
@@ -361,7 +361,7 @@ mod tests {
                 max_portals_message: 1 << 20,
                 ..Settings::default()
             };
-            let mut scene = Scene { ranks: Ranks::new(&settings, &[ProcessId { nid: 1, pid: 1 }]), nic: Asked::default() };
+            let mut scene = Scene { ranks: Ranks::new(&settings, &[ProcessId::on(NodeId(0), 1)]), nic: Asked::default() };
             scene.call(0, Call::Open { base: 0 });
             let receive = Receive {
                 queue: Queue::Tagged,
@@ -457,7 +457,7 @@ mod tests {
         assert_eq!(call(EQ, Call::Open { base: 0 }.to_words()), Err(CallError::Broken), "it is open");
         let send = Send {
             queue: Queue::Tagged,
-            target: ProcessId { nid: 1, pid: 1 },
+            target: ProcessId::on(NodeId(0), 1),
             tag: 0,
             data: None,
             buffer: 0,
@@ -467,7 +467,7 @@ mod tests {
             completes: Completes::Never,
         };
         assert_eq!(call(EQ, Call::Send(send).to_words()), Err(CallError::Broken), "too long to be injected");
-        let target = RemoteTarget { process: ProcessId { nid: 1, pid: 1 }, pt: 9, match_bits: 0, offset: 0 };
+        let target = RemoteTarget { process: ProcessId::on(NodeId(0), 1), pt: 9, match_bits: 0, offset: 0 };
         let meddles = Command::Get { local: LocalBuffer { eq: EQ, ..LocalBuffer::default() }, length: 8, target };
         assert!(scene.ranks.is_ours(0, &meddles));
         scene.parks(0, Attention::Always);

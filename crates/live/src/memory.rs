@@ -620,9 +620,9 @@ mod tests {
 
     #[test]
     fn a_rank_that_wakes_pushes_or_has_nothing_to_push() {
-        let id = narrows_portals::ProcessId { nid: 1, pid: 1 };
+        let id = narrows_portals::ProcessId::on(narrows_portals::NodeId(0), 1);
         let (mapping, _file) = narrows_channel::Mapping::create(1, Default::default()).expect("memory for the channel");
-        mapping.place(0, 0, id, "node").expect("rank 0");
+        mapping.place(0, id, "node").expect("rank 0");
         let region = mapping.region(0).expect("rank 0");
         let (source, target) = (vec![5u8; LONG], vec![0u8; LONG]);
         for crowded in [false, true] {

@@ -698,7 +698,7 @@ impl Run<'_> {
                 }
             }
             self.leaves_out_refused();
-            if self.world.processes().error.is_some() || self.world.error().is_some() {
+            if self.world.processes().error.is_some() || self.world.error().is_some() || self.world.undelivered().is_some() {
                 break;
             }
         }

@@ -9,7 +9,7 @@ use narrows_guest::{hooks, session};
 use narrows_live::{Options, Report};
 use narrows_mpicalls::by_name;
 use narrows_nic::NicConfig;
-use narrows_portals::{AckRequest, Command, EntryId, EqId, EventKind, List, LocalBuffer, MatchEntry, ProcessId, RemoteTarget, me};
+use narrows_portals::{AckRequest, Command, EntryId, EqId, EventKind, List, LocalBuffer, MatchEntry, NodeId, ProcessId, RemoteTarget, me};
 use narrows_sim::Setup;
 use narrows_topology::FatTree;
 use std::os::fd::AsRawFd;
@@ -169,11 +169,11 @@ fn rank_main() {
 }
 
 fn run(scenario: &str, ranks: u32) -> Report {
-    let ids: Vec<ProcessId> = (0..ranks).map(|rank| ProcessId { nid: rank + 1, pid: 1 }).collect();
+    let ids: Vec<ProcessId> = NodeId::first(ranks).map(|node| ProcessId::on(node, 1)).collect();
     let settings = Settings { cores: 1, poll_ps: 50_000, ..Settings::default() };
     let (mapping, fd) = Mapping::create(ranks, settings).expect("memory for the channel");
     for (rank, &id) in ids.iter().enumerate() {
-        mapping.place(rank as u32, rank as u32, id, &format!("node{rank}")).unwrap();
+        mapping.place(rank as u32, id, &format!("node{rank}")).unwrap();
     }
     let topology = FatTree::one_switch(ranks).unwrap().build();
     let setup = Setup { network: &NetworkConfig::default(), topology, nic: NicConfig::bxi_v2().into(), places: &ids };

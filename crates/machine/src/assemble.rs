@@ -1,12 +1,13 @@
 //! The resolved machine as the configurations of the models.
 
-use crate::model::{self, Link, Machine, MessageProtocol, NetworkKind, NicKind, PathOr, PcieDetail, Pscom, Rendezvous, SwitchOr, Transmit};
+use crate::fault::{FaultError, FaultText};
+use crate::model::{self, Link, Machine, MessageProtocol, NetworkKind, NicConstants, PathOr, Pscom, Reliability, Rendezvous, SwitchOr};
 use narrows_fabric::{
     Arbitration, Derived, FlowConfig, FlowControl, Forwarding, IntraNodeConfig, LinkConfig, LogGpConfig, NetworkConfig, PauseConfig,
     Queueing,
 };
 use narrows_message::{MessageConfig, Protocol, PscomConfig};
-use narrows_nic::{AnyConfig, MailboxConfig, NicConfig};
+use narrows_nic::{AnyConfig, MailboxConfig, Transmit};
 use narrows_topology::{FailedLink, FailureError, TopologyError};
 use narrows_units::Bytes;
 
@@ -49,7 +50,7 @@ impl Machine {
                 },
             },
             switch_latency: self.switch.latency,
-            pcie_rate: self.node.pcie.data_bandwidth,
+            pcie_rate: self.nic.data_bandwidth,
             // A NIC without DMA has none.
             pcie_packet: self.nic.dma_first_packet.max(Bytes(1)),
             mtu: network.mtu,
@@ -58,7 +59,7 @@ impl Machine {
             virtual_channels: u8::try_from(network.virtual_channels).expect("at most 16 come out of a file"),
             buffer_per_channel: network.buffer,
             read_window: network.read_window,
-            in_order: self.nic.transmit != Transmit::Interleaved,
+            in_order: self.nic.portals().transmit != Transmit::Interleaved,
             routing: network.routing,
             ugal_threshold: network.ugal_threshold,
             arbitration: match self.switch.arbitration {
@@ -91,8 +92,36 @@ impl Machine {
             intra_node: IntraNodeConfig { latency: self.node.intra.latency, rate: self.node.intra.bandwidth },
             loggp: LogGpConfig { latency: derived(network.loggp.latency), gap: network.loggp.gap, rate: derived(network.loggp.bandwidth) },
             flow: FlowConfig { direct_up_to: network.flow.direct_limit },
+            reliability: self.reliability(),
+            // Those of a machine that came from a file: reading it has tried.
+            faults: self.faults().unwrap_or_default(),
             seed,
         }
+    }
+
+    fn reliability(&self) -> Option<narrows_fabric::Reliability> {
+        let Reliability { delivery, window, timeout, retries, ack } = self.network.reliability;
+        let delivery = match delivery {
+            model::Delivery::None => return None,
+            model::Delivery::Ordered => narrows_fabric::Delivery::Ordered,
+            model::Delivery::Unordered => narrows_fabric::Delivery::Unordered,
+        };
+        Some(narrows_fabric::Reliability { window, timeout, retries, ack, delivery })
+    }
+
+    /// Of its links.
+    ///
+    /// # Errors
+    /// See [`FaultError`].
+    pub fn faults(&self) -> Result<Vec<narrows_fabric::Fault>, FaultError> {
+        let parsed = self.network.faults.iter().map(|text| FaultText::parse(text)).collect::<Result<Vec<_>, _>>()?;
+        if parsed.iter().all(|fault| fault.cable.is_none()) {
+            return Ok(parsed.iter().map(|fault| fault.of(None)).collect());
+        }
+        let topology = self.topology().map_err(|error| FaultError::Topology(error.to_string()))?;
+        let of = |fault: &FaultText| Ok(fault.links(&topology)?.into_iter().map(|link| fault.of(link)).collect());
+        let all: Result<Vec<Vec<_>>, FaultError> = parsed.iter().map(of).collect();
+        Ok(all?.concat())
     }
 
     /// What to check before the results are trusted, a line each.
@@ -113,45 +142,12 @@ impl Machine {
 
     /// For the NICs.
     pub fn nic_config(&self) -> AnyConfig {
-        let (nic, pcie) = (&self.nic, &self.node.pcie);
-        let portals = NicConfig {
-            pcie_latency: pcie.latency,
-            pcie_rate: pcie.bandwidth,
-            command_size: nic.command_size,
-            event_size: nic.event_size,
-            count_size: nic.count_size,
-            ack_size: nic.ack_size,
-            inline_limit: nic.inline_limit,
-            pio_limit: nic.pio_limit,
-            match_bits_size: nic.match_bits_size,
-            buffered_limit: nic.buffered_limit,
-            dma_latency: nic.dma_latency,
-            transmit: match nic.transmit {
-                Transmit::Interleaved | Transmit::InOrder => narrows_nic::Transmit::Pipelined,
-                Transmit::OneByOne => narrows_nic::Transmit::OneByOne,
-            },
-            put_occupancy: nic.put_occupancy,
-            get_occupancy: nic.get_occupancy,
-            response_occupancy: nic.response_occupancy,
-            ack_occupancy: nic.ack_occupancy,
-            match_base: nic.match_base,
-            match_per_entry: nic.match_per_entry,
-            limits: nic.limits,
-            retry_interval: nic.retry_interval,
-            trigger_time: nic.trigger_time,
-            atomic_occupancy: nic.atomic_occupancy,
-            quick_ack: nic.quick_ack,
-            pcie_detail: match nic.pcie_detail {
-                PcieDetail::Full => narrows_nic::PcieDetail::Full,
-                PcieDetail::Latency => narrows_nic::PcieDetail::Latency,
-            },
-            max_outstanding: nic.max_outstanding,
-            max_in_flight_to_node: nic.max_in_flight_to_node,
-            max_in_flight_to_process: nic.max_in_flight_to_process,
-        };
-        match nic.kind {
-            NicKind::BxiV2 | NicKind::BxiV3 | NicKind::IbHca => AnyConfig::Portals(portals),
-            NicKind::Mailbox => AnyConfig::Mailbox(portals, MailboxConfig { rate: pcie.data_bandwidth, header_size: nic.command_size }),
+        match &self.nic.constants {
+            NicConstants::Portals(config) => AnyConfig::Portals(config.clone()),
+            NicConstants::Mailbox(library) => {
+                let mailbox = MailboxConfig { rate: self.nic.data_bandwidth, header_size: library.command_size };
+                AnyConfig::Mailbox(library.clone(), mailbox)
+            }
         }
     }
 

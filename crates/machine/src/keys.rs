@@ -6,6 +6,7 @@ use crate::host::HostPattern;
 use crate::model::*;
 use crate::quantity;
 use crate::wiring::{self, Topology, TopologyKind};
+use narrows_nic::{NicConfig, PcieDetail, Transmit};
 use narrows_portals::NiLimits;
 use narrows_units::{ByteRate, Bytes, SimTime};
 use std::borrow::Cow;
@@ -17,6 +18,8 @@ use std::sync::OnceLock;
 pub(crate) struct Draft {
     pub machine: Machine,
     pub base: String,
+    /// Of the machine's NIC, where it is of a kind that uses it.
+    pub nic: NicConfig,
 }
 
 /// A place for a value, with the limits that a value has to keep.
@@ -180,7 +183,7 @@ fn quoted(value: Bytes) -> String {
 /// has the source of each); the others are our own choices, explained in that file too.
 #[rustfmt::skip]
 pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
-    let Draft { machine: m, base } = draft;
+    let Draft { machine: m, base, nic } = draft;
     let Topology { kind, k, n, children, parents, parallel, p, a, h, g, arrangement, lengths, board, hosts_per_switch, cables, leaves, spines, path, text: _ } = &mut m.topology;
     const MATCHING: &[NicKind] = NicKind::MATCHING;
     vec![
@@ -194,51 +197,51 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         size("node.memory", &mut m.node.memory, 1, "Memory of a node"),
         key("node.host_name", Field::HostPattern(&mut m.node.host_name), "Host names: `{}` is the node index, `{:03}` with three digits").default("\"node{:03}\""),
 
-        key("node.pcie.latency", Field::Time(&mut m.node.pcie.latency, SimTime(1)), "One way, host to NIC or NIC to host"),
-        rate("node.pcie.bandwidth", &mut m.node.pcie.bandwidth, "Per direction, for commands, events and read requests"),
-        rate("node.pcie.data_bandwidth", &mut m.node.pcie.data_bandwidth, "Per direction, for payload (the bandwidth less the protocol's share)"),
+        key("node.pcie.latency", Field::Time(&mut nic.pcie_latency, SimTime(1)), "One way, host to NIC or NIC to host"),
+        rate("node.pcie.bandwidth", &mut nic.pcie_rate, "Per direction, for commands, events and read requests"),
+        rate("node.pcie.data_bandwidth", &mut m.nic.data_bandwidth, "Per direction, for payload (the bandwidth less the protocol's share)"),
 
         time("node.intra.latency", &mut m.node.intra.latency, "Between two ranks of one node: NIC out to NIC in"),
         rate("node.intra.bandwidth", &mut m.node.intra.bandwidth, "Between ranks of one node, shared by all of them"),
 
         key("nic.kind", Field::Choice(&mut m.nic.kind), "Which NIC this is: one that matches, as those of BXI do (the name says whose constants these are; the defaults are those of `bxi-v2`), or a `mailbox`, which stores and forwards, below Portals in software").default("\"bxi-v2\""),
-        size("nic.command_size", &mut m.nic.command_size, 1, "One command").default("\"64 B\""),
-        size("nic.event_size", &mut m.nic.event_size, 1, "One full event").default("\"96 B\""),
-        size("nic.count_size", &mut m.nic.count_size, 1, "One update of a counting event").default("\"16 B\""),
-        size("nic.ack_size", &mut m.nic.ack_size, 0, "An acknowledgement on the wire").default("\"32 B\"").of_nics(MATCHING),
-        size("nic.inline_limit", &mut m.nic.inline_limit, 0, "Payload inside the command").default("\"8 B\"").of_nics(MATCHING),
-        size("nic.pio_limit", &mut m.nic.pio_limit, 0, "Payload that the CPU writes behind the command, of volatile memory descriptors").default("\"408 B\"").of_nics(MATCHING),
-        size("nic.match_bits_size", &mut m.nic.match_bits_size, 0, "Both limits are so much higher on interfaces without matching").default("\"8 B\"").of_nics(MATCHING),
-        size("nic.buffered_limit", &mut m.nic.buffered_limit, 0, "Puts up to here are copied into the NIC: SEND at once").default("\"64 B\"").of_nics(MATCHING),
-        time("nic.dma_latency", &mut m.nic.dma_latency, "DMA read: constant part before its first packet").default("\"200 ns\"").of_nics(MATCHING),
+        size("nic.command_size", &mut nic.command_size, 1, "One command").default("\"64 B\""),
+        size("nic.event_size", &mut nic.event_size, 1, "One full event").default("\"96 B\""),
+        size("nic.count_size", &mut nic.count_size, 1, "One update of a counting event").default("\"16 B\""),
+        size("nic.ack_size", &mut nic.ack_size, 0, "An acknowledgement on the wire").default("\"32 B\"").of_nics(MATCHING),
+        size("nic.inline_limit", &mut nic.inline_limit, 0, "Payload inside the command").default("\"8 B\"").of_nics(MATCHING),
+        size("nic.pio_limit", &mut nic.pio_limit, 0, "Payload that the CPU writes behind the command, of volatile memory descriptors").default("\"408 B\"").of_nics(MATCHING),
+        size("nic.match_bits_size", &mut nic.match_bits_size, 0, "Both limits are so much higher on interfaces without matching").default("\"8 B\"").of_nics(MATCHING),
+        size("nic.buffered_limit", &mut nic.buffered_limit, 0, "Puts up to here are copied into the NIC: SEND at once").default("\"64 B\"").of_nics(MATCHING),
+        time("nic.dma_latency", &mut nic.dma_latency, "DMA read: constant part before its first packet").default("\"200 ns\"").of_nics(MATCHING),
         size("nic.dma_first_packet", &mut m.nic.dma_first_packet, 1, "Packets over PCIe: a message goes on to the network when so much of it was read, and into memory when so much has come").default("\"512 B\"").of_nics(MATCHING),
-        key("nic.transmit", Field::Choice(&mut m.nic.transmit), "Messages that a NIC reads out of memory: their packets take turns, one leaves behind the other, or one is read when the other has left (packets only take turns elsewhere than under `--network packet`)").default("\"in-order\"").of_nics(MATCHING),
-        time("nic.put_occupancy", &mut m.nic.put_occupancy, "The initiator's NIC is busy per put").default("\"10 ns\"").of_nics(MATCHING),
-        time("nic.get_occupancy", &mut m.nic.get_occupancy, "... per get request").default("\"10 ns\"").of_nics(MATCHING),
-        time("nic.response_occupancy", &mut m.nic.response_occupancy, "... per response").default("\"10 ns\"").of_nics(MATCHING),
-        time("nic.ack_occupancy", &mut m.nic.ack_occupancy, "... per acknowledgement").default("\"10 ns\"").of_nics(MATCHING),
-        time("nic.match_base", &mut m.nic.match_base, "Matching a message: constant part").default("\"0 ns\""),
-        time("nic.match_per_entry", &mut m.nic.match_per_entry, "Matching a message: per list entry visited").default("\"2 ns\""),
-        count("nic.max_unexpected_headers", &mut m.nic.limits.max_unexpected_headers, 1, 1 << 24, "Unexpected headers per process").default(NIC.max_unexpected_headers.to_string()),
-        count("nic.max_entries", &mut m.nic.limits.max_entries, 1, 1 << 24, "Matching entries per process").default(NIC.max_entries.to_string()),
-        count("nic.max_outstanding", &mut m.nic.max_outstanding, 1, 1 << 24, "Messages of a NIC that may wait for their end-to-end acknowledgement").default("8192").of_nics(MATCHING),
-        count("nic.max_in_flight_to_node", &mut m.nic.max_in_flight_to_node, 0, 1 << 24, "Of these, those to one node; 0: no limit").default("0").of_nics(MATCHING),
-        count("nic.max_in_flight_to_process", &mut m.nic.max_in_flight_to_process, 0, 1 << 24, "Of these, those from one process to another; 0: no limit").default("0").of_nics(MATCHING),
-        key("nic.retry_interval", Field::Time(&mut m.nic.retry_interval, SimTime(1)), "Pause before a refused message is sent again").default("\"2 us\""),
-        time("nic.trigger_time", &mut m.nic.trigger_time, "A triggered operation: from its counting event to its start").default("\"20 ns\""),
-        time("nic.atomic_occupancy", &mut m.nic.atomic_occupancy, "The atomic unit begins one operation in this time").default("\"10 ns\"").of_nics(MATCHING),
-        key("nic.quick_ack", Field::Flag(&mut m.nic.quick_ack), "Acknowledgements load neither NIC nor network: fewer events, less exact").default("false").of_nics(MATCHING),
-        count("nic.max_mds", &mut m.nic.limits.max_mds, 1, 1 << 20, "Memory descriptors of a network interface").default(NIC.max_mds.to_string()),
-        count("nic.max_cts", &mut m.nic.limits.max_cts, 1, 1 << 15, "Counting events of a network interface").default(NIC.max_cts.to_string()),
-        count("nic.max_eqs", &mut m.nic.limits.max_eqs, 1, 1 << 15, "Event queues of a network interface").default(NIC.max_eqs.to_string()),
-        count("nic.max_iovecs", &mut m.nic.limits.max_iovecs, 0, 1 << 20, "Segments of a memory descriptor or list entry").default(NIC.max_iovecs.to_string()),
-        count("nic.max_list_size", &mut m.nic.limits.max_list_size, 1, 1 << 24, "Entries of one list, as programs are told").default(NIC.max_list_size.to_string()),
-        count("nic.max_triggered_ops", &mut m.nic.limits.max_triggered_ops, 0, 1 << 24, "Triggered operations of a network interface that may wait").default(NIC.max_triggered_ops.to_string()),
-        size("nic.max_atomic_size", &mut m.nic.limits.max_atomic_size, 32, "Longest atomic").default(quoted(NIC.max_atomic_size)),
-        size("nic.max_fetch_atomic_size", &mut m.nic.limits.max_fetch_atomic_size, 32, "Longest fetching atomic or swap").default(quoted(NIC.max_fetch_atomic_size)),
-        size("nic.max_waw_ordered_size", &mut m.nic.limits.max_waw_ordered_size, 0, "Longest operations whose writes after writes are in order, and said to be so").default(quoted(NIC.max_waw_ordered_size)),
-        size("nic.max_war_ordered_size", &mut m.nic.limits.max_war_ordered_size, 0, "Writes after reads are not ordered: `\"0 B\"`, and nothing else").default(quoted(NIC.max_war_ordered_size)),
-        key("nic.pcie.detail", Field::Choice(&mut m.nic.pcie_detail), "Commands and events share the bandwidth of PCIe, or only have its latency").default("\"full\"").of_nics(MATCHING),
+        key("nic.transmit", Field::Choice(&mut nic.transmit), "Messages that a NIC reads out of memory: their packets take turns, one leaves behind the other, or one is read when the other has left (packets only take turns elsewhere than under `--network packet`)").default("\"in-order\"").of_nics(MATCHING),
+        time("nic.put_occupancy", &mut nic.put_occupancy, "The initiator's NIC is busy per put").default("\"10 ns\"").of_nics(MATCHING),
+        time("nic.get_occupancy", &mut nic.get_occupancy, "... per get request").default("\"10 ns\"").of_nics(MATCHING),
+        time("nic.response_occupancy", &mut nic.response_occupancy, "... per response").default("\"10 ns\"").of_nics(MATCHING),
+        time("nic.ack_occupancy", &mut nic.ack_occupancy, "... per acknowledgement").default("\"10 ns\"").of_nics(MATCHING),
+        time("nic.match_base", &mut nic.match_base, "Matching a message: constant part").default("\"0 ns\""),
+        time("nic.match_per_entry", &mut nic.match_per_entry, "Matching a message: per list entry visited").default("\"2 ns\""),
+        count("nic.max_unexpected_headers", &mut nic.limits.max_unexpected_headers, 1, 1 << 24, "Unexpected headers per process").default(NIC.max_unexpected_headers.to_string()),
+        count("nic.max_entries", &mut nic.limits.max_entries, 1, 1 << 24, "Matching entries per process").default(NIC.max_entries.to_string()),
+        count("nic.max_outstanding", &mut nic.max_outstanding, 1, 1 << 24, "Messages of a NIC that may wait for their end-to-end acknowledgement").default("8192").of_nics(MATCHING),
+        count("nic.max_in_flight_to_node", &mut nic.max_in_flight_to_node, 0, 1 << 24, "Of these, those to one node; 0: no limit").default("0").of_nics(MATCHING),
+        count("nic.max_in_flight_to_process", &mut nic.max_in_flight_to_process, 0, 1 << 24, "Of these, those from one process to another; 0: no limit").default("0").of_nics(MATCHING),
+        key("nic.retry_interval", Field::Time(&mut nic.retry_interval, SimTime(1)), "Pause before a refused message is sent again").default("\"2 us\""),
+        time("nic.trigger_time", &mut nic.trigger_time, "A triggered operation: from its counting event to its start").default("\"20 ns\""),
+        time("nic.atomic_occupancy", &mut nic.atomic_occupancy, "The atomic unit begins one operation in this time").default("\"10 ns\"").of_nics(MATCHING),
+        key("nic.quick_ack", Field::Flag(&mut nic.quick_ack), "Acknowledgements load neither NIC nor network: fewer events, less exact").default("false").of_nics(MATCHING),
+        count("nic.max_mds", &mut nic.limits.max_mds, 1, 1 << 20, "Memory descriptors of a network interface").default(NIC.max_mds.to_string()),
+        count("nic.max_cts", &mut nic.limits.max_cts, 1, 1 << 15, "Counting events of a network interface").default(NIC.max_cts.to_string()),
+        count("nic.max_eqs", &mut nic.limits.max_eqs, 1, 1 << 15, "Event queues of a network interface").default(NIC.max_eqs.to_string()),
+        count("nic.max_iovecs", &mut nic.limits.max_iovecs, 0, 1 << 20, "Segments of a memory descriptor or list entry").default(NIC.max_iovecs.to_string()),
+        count("nic.max_list_size", &mut nic.limits.max_list_size, 1, 1 << 24, "Entries of one list, as programs are told").default(NIC.max_list_size.to_string()),
+        count("nic.max_triggered_ops", &mut nic.limits.max_triggered_ops, 0, 1 << 24, "Triggered operations of a network interface that may wait").default(NIC.max_triggered_ops.to_string()),
+        size("nic.max_atomic_size", &mut nic.limits.max_atomic_size, 32, "Longest atomic").default(quoted(NIC.max_atomic_size)),
+        size("nic.max_fetch_atomic_size", &mut nic.limits.max_fetch_atomic_size, 32, "Longest fetching atomic or swap").default(quoted(NIC.max_fetch_atomic_size)),
+        size("nic.max_waw_ordered_size", &mut nic.limits.max_waw_ordered_size, 0, "Longest operations whose writes after writes are in order, and said to be so").default(quoted(NIC.max_waw_ordered_size)),
+        size("nic.max_war_ordered_size", &mut nic.limits.max_war_ordered_size, 0, "Writes after reads are not ordered: `\"0 B\"`, and nothing else").default(quoted(NIC.max_war_ordered_size)),
+        key("nic.pcie.detail", Field::Choice(&mut nic.pcie_detail), "Commands and events share the bandwidth of PCIe, or only have its latency").default("\"full\"").of_nics(MATCHING),
 
         key("network.kind", Field::Choice(&mut m.network.kind), "The model, unless `--network` says otherwise").default("\"packet\""),
         size("network.mtu", &mut m.network.mtu, 1, "Most payload of one packet"),
@@ -250,6 +253,7 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         size("network.ugal_threshold", &mut m.network.ugal_threshold, 0, "UGAL and PAR: bytes more that may wait on the minimal way, for each of its links").default("\"0 B\""),
 
         key("network.flow_control", Field::Choice(&mut m.network.flow_control), "What keeps buffers from running over: credits, or pause frames (IEEE 802.1Qbb), under which packets can be lost").default("\"credits\""),
+        key("network.faults", Field::Texts(&mut m.network.faults), "Links that lose packets or break them, such as `\"link=3-17 loss=1e-4 corrupt=1e-6 from=1ms to=2ms\"`; without `link` all of them. `--fault` says others in their place").default("[]"),
 
         size("network.pfc.xoff", &mut m.network.pfc.xoff, 0, "A virtual channel that holds this much is paused; `0 B`: `network.buffer` less the headroom that nothing is lost with").default("\"0 B\""),
         size("network.pfc.xon", &mut m.network.pfc.xon, 0, "It may go on at this much; `0 B`: two packets below `xoff`").default("\"0 B\""),
@@ -257,6 +261,12 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         key("network.pfc.frame", Field::Size(&mut m.network.pfc.frame, Bytes(1)), "A pause frame on the wire, with preamble and gap").default("\"84 B\""),
         time("network.pfc.response", &mut m.network.pfc.response, "From the arrival of a pause frame to its effect").default("\"0 ns\""),
         key("network.pfc.resend_after", Field::Time(&mut m.network.pfc.resend_after, SimTime(1)), "The NIC sends a lost packet again after this time").default("\"50 us\""),
+
+        key("network.reliability.delivery", Field::Choice(&mut m.network.reliability.delivery), "Ports number their packets and send again what is lost: `ordered` takes the next packet only (go-back-N), `unordered` every one once (selective repeat); `none`: nothing may be lost").default("\"none\""),
+        count("network.reliability.window", &mut m.network.reliability.window, 1, 1 << 15, "Packets to one port that may wait for their acknowledgement").default("1024"),
+        key("network.reliability.timeout", Field::Time(&mut m.network.reliability.timeout, SimTime(1)), "Without an acknowledgement for this time, packets are sent again").default("\"100 us\""),
+        count("network.reliability.retries", &mut m.network.reliability.retries, 0, 1 << 16, "So many times in a row; then the run ends").default("7"),
+        key("network.reliability.ack", Field::Size(&mut m.network.reliability.ack, Bytes(1)), "An acknowledgement on the wire, with preamble and gap").default("\"84 B\""),
 
         size("network.flow.direct_limit", &mut m.network.flow.direct_limit, 0, "Messages up to here, and up to one packet in any case, share no links").default("\"0 B\""),
 
@@ -333,46 +343,45 @@ impl Draft {
     pub(crate) fn blank() -> Draft {
         let link = Link { latency: SimTime::ZERO, bandwidth: ByteRate(1) };
         let (zero, none) = (SimTime::ZERO, Bytes(0));
+        let nic = NicConfig {
+            pcie_latency: zero,
+            pcie_rate: ByteRate(1),
+            command_size: none,
+            event_size: none,
+            count_size: none,
+            ack_size: none,
+            inline_limit: none,
+            pio_limit: none,
+            match_bits_size: none,
+            buffered_limit: none,
+            dma_latency: zero,
+            transmit: Transmit::Interleaved,
+            put_occupancy: zero,
+            get_occupancy: zero,
+            response_occupancy: zero,
+            ack_occupancy: zero,
+            match_base: zero,
+            match_per_entry: zero,
+            limits: NIC,
+            trigger_time: zero,
+            atomic_occupancy: zero,
+            quick_ack: false,
+            pcie_detail: PcieDetail::Full,
+            retry_interval: zero,
+            max_outstanding: 0,
+            max_in_flight_to_node: 0,
+            max_in_flight_to_process: 0,
+        };
         let machine = Machine {
             name: String::new(),
             description: String::new(),
             source: String::new(),
-            node: Node {
-                count: 0,
-                cores: 0,
-                memory: none,
-                host_name: "{}".parse().expect("the shortest pattern is one"),
-                pcie: Pcie { latency: zero, bandwidth: ByteRate(1), data_bandwidth: ByteRate(1) },
-                intra: link,
-            },
+            node: Node { count: 0, cores: 0, memory: none, host_name: "{}".parse().expect("the shortest pattern is one"), intra: link },
             nic: Nic {
                 kind: NicKind::BxiV2,
-                command_size: none,
-                event_size: none,
-                count_size: none,
-                ack_size: none,
-                inline_limit: none,
-                pio_limit: none,
-                match_bits_size: none,
-                buffered_limit: none,
-                dma_latency: zero,
+                constants: NicConstants::Portals(nic.clone()),
+                data_bandwidth: ByteRate(1),
                 dma_first_packet: none,
-                transmit: Transmit::Interleaved,
-                put_occupancy: zero,
-                get_occupancy: zero,
-                response_occupancy: zero,
-                ack_occupancy: zero,
-                match_base: zero,
-                match_per_entry: zero,
-                limits: NIC,
-                max_outstanding: 0,
-                max_in_flight_to_node: 0,
-                max_in_flight_to_process: 0,
-                retry_interval: zero,
-                trigger_time: zero,
-                atomic_occupancy: zero,
-                quick_ack: false,
-                pcie_detail: PcieDetail::Full,
             },
             network: Network {
                 kind: NetworkKind::Packet,
@@ -385,6 +394,8 @@ impl Draft {
                 ugal_threshold: none,
                 flow_control: FlowControl::Credits,
                 pfc: Pfc { xoff: none, xon: none, quanta: 0, frame: none, response: zero, resend_after: zero },
+                reliability: Reliability { delivery: Delivery::None, window: 0, timeout: zero, retries: 0, ack: none },
+                faults: Vec::new(),
                 flow: Flow { direct_limit: none },
                 loggp: LogGp { latency: PathOr::Path, gap: zero, bandwidth: PathOr::Path },
             },
@@ -429,12 +440,22 @@ impl Draft {
             },
             collectives: Collectives::default(),
         };
-        Draft { machine, base: String::new() }
+        Draft { machine, base: String::new(), nic }
+    }
+
+    /// The machine, when every key that it has has been filled.
+    pub(crate) fn finish(self) -> Machine {
+        let Draft { mut machine, nic, .. } = self;
+        machine.nic.constants = match machine.nic.kind {
+            NicKind::BxiV2 | NicKind::BxiV3 | NicKind::IbHca => NicConstants::Portals(nic),
+            NicKind::Mailbox => NicConstants::Mailbox(nic),
+        };
+        machine
     }
 
     /// The keys of a resolved machine.
     pub(crate) fn of(machine: &Machine) -> Draft {
-        Draft { machine: machine.clone(), base: String::new() }
+        Draft { machine: machine.clone(), base: String::new(), nic: machine.nic.portals().clone() }
     }
 }
 
@@ -468,6 +489,16 @@ pub(crate) fn names_in(section: &str) -> Vec<&'static str> {
         }
     }
     result
+}
+
+/// "keys of nic.kind = "mailbox": command_size, event_size ..."
+pub(crate) fn help_on_kind(selector: &str, kinds: Kinds) -> String {
+    let (section, kind) = (selector.split('.').next().unwrap_or(selector), kinds.value_of(selector));
+    let mut draft = Draft::blank();
+    let keys = table(&mut draft);
+    let has = |key: &&Key<'_>| key.path.split('.').next() == Some(section) && key.path != selector && key.applies_to(kinds);
+    let names: Vec<&str> = keys.iter().filter(has).filter_map(|key| key.path.split_once('.')).map(|(_, name)| name).collect();
+    format!("keys of {selector} = \"{kind}\": {}", names.join(", "))
 }
 
 /// "keys of [node.pcie]: latency, bandwidth ..."

@@ -19,14 +19,15 @@
 //! `docs/machine-files.md` is the reference of the keys.
 //!
 //! ```
-//! use narrows_machine::{Machine, Overrides, Placement, placement};
+//! use narrows_machine::{Machine, NodeId, Overrides, Placement, placement};
 //!
 //! let overrides = Overrides { nodes: Some(16), set: vec!["nic.put_occupancy=150ns".to_owned()] };
 //! let machine = Machine::load("bxi-v2", &overrides).unwrap();
 //! assert_eq!(machine.node.count, 16);
 //! assert_eq!(machine.nic_config().portals().put_occupancy, "150 ns".parse().unwrap());
 //! assert_eq!(machine.topology().unwrap().hosts(), 16);
-//! assert_eq!(placement(&Placement::Linear, &machine, Some(2), 4).unwrap(), [0, 0, 1, 1]);
+//! let nodes = placement(&Placement::Linear, &machine, Some(2), 4).unwrap();
+//! assert_eq!(nodes, [0, 0, 1, 1].map(NodeId));
 //!
 //! let error = Machine::load("bxi-v1", &Overrides::default()).unwrap_err();
 //! assert!(error.to_string().contains("did you mean \"bxi-v2\"?"));
@@ -37,6 +38,7 @@
 mod assemble;
 mod collectives;
 mod diagnostic;
+mod fault;
 mod host;
 mod keys;
 #[macro_use]
@@ -52,11 +54,13 @@ mod write;
 
 pub use collectives::{RulesError, collectives_table};
 pub use diagnostic::Diagnostic;
+pub use fault::FaultError;
 pub use host::{HostPattern, HostPatternError};
 pub use model::{
-    Arrangement, Failed, Flow, GlobalLink, Link, Links, LogGp, Machine, Message, MessageProtocol, Network, NetworkKind, Nic, NicKind, Node,
-    PathOr, Pcie, PcieDetail, Pscom, Rendezvous, RoutingKind, Software, Switch, SwitchOr, Transmit,
+    Arrangement, Failed, Flow, GlobalLink, Link, Links, LogGp, Machine, Message, MessageProtocol, Network, NetworkKind, Nic, NicConstants,
+    NicKind, Node, PathOr, Pscom, Rendezvous, RoutingKind, Software, Switch, SwitchOr,
 };
+pub use narrows_units::NodeId;
 pub use placement::{Placement, PlacementError, placement};
 pub use presets::{PRESETS, Preset, preset};
 pub use wiring::{Topology, TopologyKind};
@@ -71,6 +75,17 @@ pub struct Overrides {
     pub nodes: Option<u32>,
     /// `--set key.path=value`, each; the value may go without quotes. The last one of a key wins.
     pub set: Vec<String>,
+}
+
+impl Overrides {
+    /// `faults`: of `--fault`, in place of those of the file.
+    pub fn new(nodes: Option<u32>, mut set: Vec<String>, faults: &[String]) -> Overrides {
+        if !faults.is_empty() {
+            let texts: Vec<String> = faults.iter().map(|text| write::quote(text)).collect();
+            set.push(format!("network.faults=[{}]", texts.join(", ")));
+        }
+        Overrides { nodes, set }
+    }
 }
 
 /// Why there is no machine.

@@ -2,9 +2,9 @@
 
 use crate::host::HostPattern;
 use crate::wiring::Topology;
-use narrows_portals::NiLimits;
+use narrows_nic::{NicConfig, PcieDetail, Transmit};
 pub use narrows_topology::{Arrangement, RoutingKind};
-use narrows_units::{ByteRate, Bytes, SimTime};
+use narrows_units::{ByteRate, Bytes, NodeId, SimTime};
 
 /// A machine, complete: every quantity has a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +37,19 @@ pub struct Machine {
     pub collectives: Collectives,
 }
 
+impl Machine {
+    /// The host name of a node.
+    pub fn host_name(&self, node: NodeId) -> String {
+        self.node.host_name.name(node.0)
+    }
+
+    /// The node of this index or host name.
+    pub fn node_called(&self, name: &str) -> Option<NodeId> {
+        let index = name.parse().ok().or_else(|| self.node.host_name.index(name));
+        index.filter(|&index| index < self.node.count).map(NodeId)
+    }
+}
+
 /// `[node]`: the hosts, all alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
@@ -48,21 +61,8 @@ pub struct Node {
     pub memory: Bytes,
     /// Host names by node index.
     pub host_name: HostPattern,
-    /// The bus between host and NIC.
-    pub pcie: Pcie,
     /// The way between two ranks of one node, NIC to NIC.
     pub intra: Link,
-}
-
-/// `[node.pcie]`
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pcie {
-    /// One way, host to NIC or NIC to host.
-    pub latency: SimTime,
-    /// Per direction, for commands, events and the first packet of a DMA read.
-    pub bandwidth: ByteRate,
-    /// Per direction, for payload: `bandwidth` less the protocol's share.
-    pub data_bandwidth: ByteRate,
 }
 
 /// A latency and a bandwidth per direction.
@@ -74,67 +74,46 @@ pub struct Link {
     pub bandwidth: ByteRate,
 }
 
-/// `[nic]`: see [`narrows_nic::NicConfig`], which is made from it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// `[nic]` and `[node.pcie]`: the NIC of every node, and the bus to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nic {
     /// Which NIC this is.
     pub kind: NicKind,
-    /// One command.
-    pub command_size: Bytes,
-    /// One full event.
-    pub event_size: Bytes,
-    /// One update of a counting event.
-    pub count_size: Bytes,
-    /// An acknowledgement on the wire.
-    pub ack_size: Bytes,
-    /// Payload inside the command.
-    pub inline_limit: Bytes,
-    /// Payload that the CPU writes behind the command.
-    pub pio_limit: Bytes,
-    /// More room in commands of interfaces without matching.
-    pub match_bits_size: Bytes,
-    /// Puts up to here are copied into the NIC: SEND at once.
-    pub buffered_limit: Bytes,
-    /// DMA read: constant part before its first packet.
-    pub dma_latency: SimTime,
-    /// DMA read: size of its first packet.
+    /// The configuration of its kind.
+    pub constants: NicConstants,
+    /// The bus takes payload at this rate, per direction: its bandwidth less the protocol's share.
+    pub data_bandwidth: ByteRate,
+    /// Packets over PCIe; nothing without DMA.
     pub dma_first_packet: Bytes,
-    /// Messages that are read out of memory.
-    pub transmit: Transmit,
-    /// Occupancy of the NIC per put.
-    pub put_occupancy: SimTime,
-    /// Occupancy per get request.
-    pub get_occupancy: SimTime,
-    /// Occupancy per response.
-    pub response_occupancy: SimTime,
-    /// Occupancy per acknowledgement.
-    pub ack_occupancy: SimTime,
-    /// Matching one message: constant part.
-    pub match_base: SimTime,
-    /// Matching: per list entry visited.
-    pub match_per_entry: SimTime,
-    /// What a network interface may have.
-    pub limits: NiLimits,
-    /// Messages of one NIC without their end-to-end acknowledgement.
-    pub max_outstanding: u32,
-    /// Of these, to one node; 0: no limit.
-    pub max_in_flight_to_node: u32,
-    /// Of these, from one process to another; 0: no limit.
-    pub max_in_flight_to_process: u32,
-    /// Pause before a refused message is sent again.
-    pub retry_interval: SimTime,
-    /// A triggered operation: from its counting event to its start.
-    pub trigger_time: SimTime,
-    /// The atomic unit takes an operation in this interval.
-    pub atomic_occupancy: SimTime,
-    /// Acknowledgements load nothing.
-    pub quick_ack: bool,
-    /// How exactly PCIe is modelled.
-    pub pcie_detail: PcieDetail,
+}
+
+/// The configuration that a kind of NIC has, and the latency and the bandwidth of the bus with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NicConstants {
+    /// Of those that match.
+    Portals(NicConfig),
+    /// Of a mailbox: those of the library above it. Its own follow from them and from the bus.
+    Mailbox(NicConfig),
+}
+
+impl Nic {
+    /// What of it concerns Portals, in the NIC or in software.
+    pub fn portals(&self) -> &NicConfig {
+        match &self.constants {
+            NicConstants::Portals(config) | NicConstants::Mailbox(config) => config,
+        }
+    }
+
+    /// Idem.
+    pub fn portals_mut(&mut self) -> &mut NicConfig {
+        match &mut self.constants {
+            NicConstants::Portals(config) | NicConstants::Mailbox(config) => config,
+        }
+    }
 }
 
 /// `[network]`
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Network {
     /// Which model, unless `--network` says otherwise.
     pub kind: NetworkKind,
@@ -156,6 +135,10 @@ pub struct Network {
     pub flow_control: FlowControl,
     /// Parameters that only priority flow control has.
     pub pfc: Pfc,
+    /// What ports do about packets that are lost.
+    pub reliability: Reliability,
+    /// Links that lose packets or break them: see [`crate::fault`].
+    pub faults: Vec<String>,
     /// Parameters that only the flow network has.
     pub flow: Flow,
     /// Parameters that only the LogGP network has.
@@ -233,6 +216,21 @@ pub struct Pfc {
     pub response: SimTime,
     /// Lost packets are sent again after this time.
     pub resend_after: SimTime,
+}
+
+/// `[network.reliability]`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reliability {
+    /// What the receiving port of a flow takes; nothing of all this without.
+    pub delivery: Delivery,
+    /// Packets of a flow without an acknowledgement at most.
+    pub window: u32,
+    /// Without one for this time they are sent again.
+    pub timeout: SimTime,
+    /// So many times in a row.
+    pub retries: u32,
+    /// An acknowledgement on the wire.
+    pub ack: Bytes,
 }
 
 /// `[switch]`
@@ -389,6 +387,8 @@ macro_rules! choice_of {
 
 choice_of!(RoutingKind);
 choice_of!(Arrangement);
+choice_of!(Transmit);
+choice_of!(PcieDetail);
 
 choice! {
     /// Kinds of NIC.
@@ -409,26 +409,6 @@ impl NicKind {
     pub(crate) const MATCHING: &'static [NicKind] = &[NicKind::BxiV2, NicKind::BxiV3, NicKind::IbHca];
 }
 choice! {
-    /// How a NIC sends messages that it reads out of memory.
-    Transmit {
-        /// Their packets take turns.
-        Interleaved = "interleaved",
-        /// One leaves behind the other; what comes next is read ahead.
-        InOrder = "in-order",
-        /// One is read when the other has been.
-        OneByOne = "one-by-one",
-    }
-}
-choice! {
-    /// How exactly commands and events are modelled on PCIe.
-    PcieDetail {
-        /// They share its bandwidth.
-        Full = "full",
-        /// They only have its latency.
-        Latency = "latency",
-    }
-}
-choice! {
     /// The three networks (design: one machine file, three fidelities).
     NetworkKind {
         /// Packets, virtual channels, credits.
@@ -446,6 +426,17 @@ choice! {
         Credits = "credits",
         /// The receiver pauses the sender (IEEE 802.1Qbb).
         Pfc = "pfc",
+    }
+}
+choice! {
+    /// What the receiving port of a flow takes.
+    Delivery {
+        /// There are no flows: what is lost stays lost.
+        None = "none",
+        /// The packet that comes next: go-back-N.
+        Ordered = "ordered",
+        /// Every packet once: selective repeat.
+        Unordered = "unordered",
     }
 }
 choice! {

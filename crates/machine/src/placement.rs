@@ -2,6 +2,7 @@
 
 use crate::model::Machine;
 use narrows_engine::random;
+use narrows_units::NodeId;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -123,7 +124,7 @@ pub enum PlacementError {
 ///
 /// # Errors
 /// See [`PlacementError`]; each says what to do.
-pub fn placement(placement: &Placement, machine: &Machine, ppn: Option<u32>, ranks: u32) -> Result<Vec<u32>, PlacementError> {
+pub fn placement(placement: &Placement, machine: &Machine, ppn: Option<u32>, ranks: u32) -> Result<Vec<NodeId>, PlacementError> {
     let (nodes, cores) = (machine.node.count, machine.node.cores);
     if ranks == 0 {
         return Err(PlacementError::NoRanks);
@@ -144,11 +145,11 @@ pub fn placement(placement: &Placement, machine: &Machine, ppn: Option<u32>, ran
     match placement {
         Placement::Linear => {
             let ppn = fill()?;
-            Ok((0..ranks).map(|rank| rank / ppn).collect())
+            Ok((0..ranks).map(|rank| NodeId(rank / ppn)).collect())
         }
         Placement::Random(seed) => {
             let ppn = fill()?;
-            let mut order: Vec<u32> = (0..nodes).collect();
+            let mut order: Vec<NodeId> = NodeId::first(nodes).collect();
             random::stream(*seed, "placement", 0).shuffle(&mut order);
             Ok((0..ranks).map(|rank| order[(rank / ppn) as usize]).collect())
         }
@@ -162,7 +163,7 @@ pub fn placement(placement: &Placement, machine: &Machine, ppn: Option<u32>, ran
     }
 }
 
-fn by_list(machine: &Machine, path: &str, text: &str, most: u32, ranks: u32) -> Result<Vec<u32>, PlacementError> {
+fn by_list(machine: &Machine, path: &str, text: &str, most: u32, ranks: u32) -> Result<Vec<NodeId>, PlacementError> {
     let mut taken = vec![0; machine.node.count as usize];
     let mut result = Vec::with_capacity(ranks as usize);
     for (at, line) in text.lines().enumerate() {
@@ -174,16 +175,15 @@ fn by_list(machine: &Machine, path: &str, text: &str, most: u32, ranks: u32) -> 
         if result.len() == ranks as usize {
             return Err(PlacementError::Long { path: path.to_owned(), line: at + 1, ranks });
         }
-        let index = host.parse().ok().or_else(|| machine.node.host_name.index(host));
-        let Some(node) = index.filter(|&node| node < machine.node.count) else {
-            let (first, last) = (machine.node.host_name.name(0), machine.node.host_name.name(machine.node.count - 1));
+        let Some(node) = machine.node_called(host) else {
+            let (first, last) = (machine.host_name(NodeId(0)), machine.host_name(NodeId(machine.node.count - 1)));
             return Err(wrong(format!(
                 "no node {host:?}; expected an index from 0 to {}, or a name from {first} to {last}",
                 machine.node.count - 1
             )));
         };
-        taken[node as usize] += 1;
-        if taken[node as usize] > most {
+        taken[node.index()] += 1;
+        if taken[node.index()] > most {
             return Err(wrong(format!("rank {} is one too many for node {node}, which takes {most}", result.len())));
         }
         result.push(node);
@@ -205,6 +205,10 @@ mod tests {
         Machine::load("example-cluster", &Overrides { nodes: Some(4), set }).unwrap()
     }
 
+    fn indices(nodes: Vec<NodeId>) -> Vec<u32> {
+        nodes.into_iter().map(|node| node.0).collect()
+    }
+
     fn refusal(ppn: Option<u32>, ranks: u32) -> String {
         placement(&Placement::Linear, &machine(), ppn, ranks).unwrap_err().to_string()
     }
@@ -212,15 +216,16 @@ mod tests {
     #[test]
     fn linear_fills_node_after_node() {
         let machine = machine();
-        assert_eq!(placement(&Placement::Linear, &machine, None, 3).unwrap(), [0, 1, 2], "one rank per node");
-        assert_eq!(placement(&Placement::Linear, &machine, Some(2), 3).unwrap(), [0, 0, 1], "two ranks per node");
-        assert_eq!(placement(&Placement::Linear, &machine, None, 5).unwrap(), [0, 0, 1, 1, 2], "5 ranks on 4 nodes need two per node");
+        let linear = |ppn, ranks| indices(placement(&Placement::Linear, &machine, ppn, ranks).unwrap());
+        assert_eq!(linear(None, 3), [0, 1, 2], "one rank per node");
+        assert_eq!(linear(Some(2), 3), [0, 0, 1], "two ranks per node");
+        assert_eq!(linear(None, 5), [0, 0, 1, 1, 2], "5 ranks on 4 nodes need two per node");
     }
 
     #[test]
     fn random_uses_each_node_once_and_depends_on_the_seed_alone() {
         let machine = machine();
-        let place = |seed| placement(&Placement::Random(seed), &machine, Some(2), 8).unwrap();
+        let place = |seed| indices(placement(&Placement::Random(seed), &machine, Some(2), 8).unwrap());
         for seed in 0..20 {
             let placed = place(seed);
             assert!(placed.chunks(2).all(|pair| pair[0] == pair[1]), "ranks of one node are neighbours: {placed:?}");
@@ -244,7 +249,7 @@ mod tests {
     #[test]
     fn lists_hold_indices_and_names() {
         let machine = machine();
-        let list = |text, ranks| by_list(&machine, "hosts", text, 2, ranks).map_err(|error| error.to_string());
+        let list = |text, ranks| by_list(&machine, "hosts", text, 2, ranks).map(indices).map_err(|error| error.to_string());
         assert_eq!(list("3\nnode001 # second\n\n# none\n3\n# end\n", 3), Ok(vec![3, 1, 3]));
         let long = "hosts:6: places rank 3, but the run has 3 ranks (0 to 2): give one node per rank";
         assert_eq!(list("3\nnode001 # second\n\n# none\n3\n0\n", 3), Err(long.to_owned()));

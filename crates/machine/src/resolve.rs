@@ -56,7 +56,7 @@ fn build(layers: &Layers, errors: &mut Vec<Diagnostic>) -> Option<Machine> {
     if !errors.is_empty() {
         return None;
     }
-    let mut machine = draft.machine;
+    let mut machine = draft.finish();
     if machine.topology.kind == TopologyKind::File {
         let path = &machine.topology.path;
         match std::fs::read_to_string(path) {
@@ -201,7 +201,8 @@ fn fill(mut key: Key<'_>, chosen: Chosen, layers: &Layers, errors: &mut Vec<Diag
                 let kind = kinds.value_of(selector);
                 let owners: Vec<String> = owners.iter().map(|name| format!("\"{name}\"")).collect();
                 let message = format!("`{}` belongs to {selector} = {}, not to \"{kind}\"", key.name(), owners.join(" or "));
-                errors.push(layers.layers[layer].diagnostic(leaf.value_span.clone(), message));
+                let help = keys::help_on_kind(selector, kinds);
+                errors.push(layers.layers[layer].diagnostic(leaf.value_span.clone(), message).help(help));
             }
             return;
         }
@@ -428,7 +429,7 @@ fn check(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
         let label = format!("expected at most {}, with network.header", quantity::size(PACKET_MAX));
         errors.push(layers.at("network.mtu", format!("a packet of {}", quantity::size(packet))).label(label));
     }
-    let message = &machine.message;
+    let (message, nic) = (&machine.message, machine.nic.portals());
     let of_protocol = match message.protocol {
         MessageProtocol::Openmpi => vec![
             ("message.inject_limit", message.inject_limit, "message.eager_limit", message.eager_limit),
@@ -445,10 +446,10 @@ fn check(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
         }
     };
     let order = [
-        ("nic.inline_limit", machine.nic.inline_limit, "nic.command_size", machine.nic.command_size),
-        ("nic.inline_limit", machine.nic.inline_limit, "nic.pio_limit", machine.nic.pio_limit),
+        ("nic.inline_limit", nic.inline_limit, "nic.command_size", nic.command_size),
+        ("nic.inline_limit", nic.inline_limit, "nic.pio_limit", nic.pio_limit),
     ];
-    if machine.nic.limits.max_war_ordered_size > Bytes(0) {
+    if nic.limits.max_war_ordered_size > Bytes(0) {
         let path = "nic.max_war_ordered_size";
         errors.push(
             layers
@@ -465,7 +466,7 @@ fn check(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
             );
         }
     }
-    if machine.nic.pio_limit > PACKET_MAX {
+    if nic.pio_limit > PACKET_MAX {
         let label = format!("expected at most {}", quantity::size(PACKET_MAX));
         errors.push(layers.at("nic.pio_limit", "the CPU does not write so much behind a command").label(label));
     }
@@ -604,6 +605,9 @@ fn topology(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
         let path = if matches!(error, ConfigError::Headroom { .. }) { "network.buffer" } else { "network.pfc.xoff" };
         errors.push(layers.at(path, error.to_string()));
     }
+    if errors.is_empty() {
+        check_faults(machine, &topology, layers, errors);
+    }
     let routing = machine.network.routing;
     let Some(needed) = shape.virtual_channels(routing) else {
         let fitting: Vec<&str> = RoutingKind::of(shape).iter().map(|kind| kind.name()).collect();
@@ -613,6 +617,25 @@ fn topology(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
     if machine.network.virtual_channels < u32::from(needed) {
         let message = format!("routing \"{routing}\" needs {needed} virtual channels here, there are {}", machine.network.virtual_channels);
         errors.push(layers.at("network.virtual_channels", message).label(format!("expected at least {needed}")));
+    }
+}
+
+/// Links that are there, and packets that somebody sends again.
+fn check_faults(machine: &Machine, topology: &narrows_topology::Topology, layers: &Layers, errors: &mut Vec<Diagnostic>) {
+    let path = "network.faults";
+    if let Err(error) = machine.faults() {
+        return errors.push(layers.at(path, error.to_string()));
+    }
+    match machine.network_config(0).check_faults(topology) {
+        Ok(()) => {}
+        Err(error @ ConfigError::FaultWithoutReliability) => {
+            let help = "set network.reliability.delivery = \"ordered\", or \"unordered\"";
+            errors.push(layers.at(path, error.to_string()).help(help));
+        }
+        // `--network` may still say otherwise.
+        Err(ConfigError::FaultWithoutPackets) => {}
+        Err(error @ ConfigError::Reliability { .. }) => errors.push(layers.at("network.reliability.ack", error.to_string())),
+        Err(error) => errors.push(layers.at(path, error.to_string())),
     }
 }
 

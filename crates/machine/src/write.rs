@@ -52,7 +52,7 @@ fn toml(value: &Value) -> String {
 }
 
 /// A basic string of TOML 1.0.
-fn quote(text: &str) -> String {
+pub(crate) fn quote(text: &str) -> String {
     let mut result = String::from("\"");
     for c in text.chars() {
         match c {

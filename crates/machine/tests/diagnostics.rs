@@ -179,7 +179,7 @@ fn a_base_may_be_another_file_and_no_circle() {
     let load = || Machine::load(top.to_str().unwrap(), &Overrides::default());
     let machine = load().unwrap();
     assert_eq!((machine.name.as_str(), machine.node.count, machine.node.cores), ("top", 5, 3), "the nearest file counts");
-    assert_eq!(machine.nic.put_occupancy, "123 ns".parse().unwrap());
+    assert_eq!(machine.nic.portals().put_occupancy, "123 ns".parse().unwrap());
     // A mistake in a base is shown there.
     write("bottom.toml", "[machine]\nbase = \"bxi-v2\"\n[nic]\nput_ocupancy = \"123 ns\"\n");
     let error = load().unwrap_err().to_string();
@@ -435,6 +435,7 @@ error: `k` belongs to topology.kind = "k-ary-n-tree", not to "pgft"
   |
 7 | k = 3
   |     ^
+  = help: keys of topology.kind = "pgft": children, parents, parallel, failed_links, failed_switches
 "#,
     );
 }
@@ -469,6 +470,7 @@ error: `pio_limit` belongs to nic.kind = "bxi-v2" or "bxi-v3" or "ib-hca", not t
   |
 6 | pio_limit = "64 B"
   |             ^^^^^^
+  = help: keys of nic.kind = "mailbox": command_size, event_size, count_size, match_base, match_per_entry, max_unexpected_headers, max_entries, retry_interval, trigger_time, max_mds, max_cts, max_eqs, max_iovecs, max_list_size, max_triggered_ops, max_atomic_size, max_fetch_atomic_size, max_waw_ordered_size, max_war_ordered_size
 "#,
     );
     let set = |keys: &[&str]| {

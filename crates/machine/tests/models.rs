@@ -1,8 +1,8 @@
 //! The models take what machine files give them.
 
-use narrows_fabric::driver::Driver;
 use narrows_fabric::{Arbitration, Derived, FlowControl, Forwarding, PauseConfig, Queueing};
 use narrows_machine::{Machine, Overrides, PRESETS, RoutingKind};
+use narrows_port::Driver;
 use narrows_units::{ByteRate, Bytes, SimTime};
 
 fn load(name: &str, set: &[&str]) -> Machine {

@@ -79,9 +79,9 @@ fn bases_and_overrides_stack_up() {
     let machine = Machine::parse("my.toml", text, &Overrides { nodes: Some(9), set }).unwrap();
     assert_eq!(machine.name, "my");
     assert_eq!(machine.node.count, 9, "--nodes over the file");
-    assert_eq!(machine.nic.put_occupancy, SimTime::from_us(1), "the file over its base");
-    assert_eq!(machine.nic.get_occupancy, SimTime::from_us(3), "the last --set over the first and the file");
-    assert_eq!(machine.nic.response_occupancy, SimTime::from_ns(10), "the base where nothing else speaks");
+    assert_eq!(machine.nic.portals().put_occupancy, SimTime::from_us(1), "the file over its base");
+    assert_eq!(machine.nic.portals().get_occupancy, SimTime::from_us(3), "the last --set over the first and the file");
+    assert_eq!(machine.nic.portals().response_occupancy, SimTime::from_ns(10), "the base where nothing else speaks");
     assert_eq!(machine.link.host.bandwidth, ByteRate(3_125_000_000));
 }
 
@@ -142,18 +142,20 @@ prop_compose! {
         machine.node.host_name = host.parse().unwrap();
         machine.node.count = counts.0;
         machine.node.cores = counts.1;
-        machine.node.pcie.latency = SimTime(times[0].0.max(1));
-        (machine.node.pcie.bandwidth, machine.node.pcie.data_bandwidth) = (rates.0, rates.1);
+        machine.nic.data_bandwidth = rates.1;
+        let nic = machine.nic.portals_mut();
+        nic.pcie_latency = SimTime(times[0].0.max(1));
+        nic.pcie_rate = rates.0;
         (machine.node.intra, machine.link.host, machine.link.switch) = links;
-        machine.nic.dma_latency = times[1];
-        machine.nic.put_occupancy = times[2];
-        machine.nic.get_occupancy = times[3];
-        machine.nic.response_occupancy = times[4];
-        machine.nic.ack_occupancy = times[5];
-        machine.nic.match_base = times[6];
-        machine.nic.match_per_entry = times[7];
-        machine.nic.retry_interval = SimTime(times[8].0.max(1));
-        machine.nic.limits.max_entries = counts.2;
+        nic.dma_latency = times[1];
+        nic.put_occupancy = times[2];
+        nic.get_occupancy = times[3];
+        nic.response_occupancy = times[4];
+        nic.ack_occupancy = times[5];
+        nic.match_base = times[6];
+        nic.match_per_entry = times[7];
+        nic.retry_interval = SimTime(times[8].0.max(1));
+        nic.limits.max_entries = counts.2;
         machine.network.kind = kind;
         machine.network.mtu = Bytes(mtu);
         machine.network.buffer = Bytes(buffer + mtu + machine.network.header.0);

@@ -5,7 +5,7 @@
 
 use narrows_message::{Completes, Endpoint, MessageConfig, Protocol, Queue, Receive, Rendezvous, Send, Transport};
 use narrows_portals::{
-    AckRequest, EntryId, EqId, Event, EventKind, FailType, List, LocalBuffer, MatchEntry, ProcessId, RemoteTarget, ReplyCode,
+    AckRequest, EntryId, EqId, Event, EventKind, FailType, List, LocalBuffer, MatchEntry, NodeId, ProcessId, RemoteTarget, ReplyCode,
     SearchOperation,
 };
 use std::time::Instant;
@@ -49,7 +49,7 @@ fn event(kind: EventKind, user_ptr: u64, length: u64) -> Event {
         fail: FailType::Ok,
         list: List::Priority,
         pt: 0,
-        initiator: ProcessId { nid: 1, pid: 1 },
+        initiator: ProcessId::on(NodeId(0), 1),
         start: 0,
         user_ptr,
         hdr_data: 0,
@@ -71,9 +71,9 @@ fn main() {
         overflow_blocks: 4,
         max_portals_message: 64 << 20,
     };
-    let target = ProcessId { nid: 2, pid: 1 };
+    let target = ProcessId::on(NodeId(1), 1);
     let mut portals = Last::default();
-    let mut endpoint = Endpoint::new(config, EqId(0), ProcessId { nid: 1, pid: 1 }, &mut portals);
+    let mut endpoint = Endpoint::new(config, EqId(0), ProcessId::on(NodeId(0), 1), &mut portals);
     let rounds = 5_000_000u32;
     let send = Send {
         queue: Queue::Tagged,

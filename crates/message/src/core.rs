@@ -490,7 +490,7 @@ mod tests {
             overflow_blocks: 1,
             max_portals_message: 64,
         };
-        let me = ProcessId { nid: 1, pid: 1 };
+        let me = ProcessId::on(narrows_portals::NodeId(0), 1);
         let mut endpoint = Core::new(config, EqId(0), me, &mut Nothing, &[Queue::Tagged]);
         endpoint.requests = Slab::new(2);
         let receive = Receive {

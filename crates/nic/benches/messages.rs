@@ -11,11 +11,11 @@ use narrows_engine::{EventQueue, stream};
 use narrows_fabric::Notice as Network;
 use narrows_nic::{AnyHeader, AnyNic, Combine, Departure, Event, Fault, Memory, NicConfig, Nics, Out, PayloadId, Process, Wire, Wired};
 use narrows_portals::*;
-use narrows_units::SimTime;
+use narrows_units::{NodeId, SimTime};
 
 enum Due {
-    Nic(u32, Event),
-    Shortcut(u32, AnyHeader),
+    Nic(NodeId, Event),
+    Shortcut(NodeId, AnyHeader),
     Network(Network),
 }
 
@@ -33,18 +33,18 @@ impl Wired<AnyNic> for World {
 }
 
 impl Out<AnyNic> for World {
-    fn schedule(&mut self, at: SimTime, node: u32, event: Event) {
-        self.queue.schedule(at, node, Due::Nic(node, event));
+    fn schedule(&mut self, at: SimTime, node: NodeId, event: Event) {
+        self.queue.schedule(at, node.0, Due::Nic(node, event));
     }
-    fn depart(&mut self, node: u32, departure: Departure<AnyHeader>) {
+    fn depart(&mut self, node: NodeId, departure: Departure<AnyHeader>) {
         let at = self.queue.now() + SimTime::from_ns(400);
         let id = self.wire.depart(node, departure).id;
         for notice in [Network::SourceDone(id), Network::HeadArrived(id), Network::TailArrived(id)] {
-            self.queue.schedule(at, 100 + node, Due::Network(notice));
+            self.queue.schedule(at, 100 + node.0, Due::Network(notice));
         }
     }
-    fn shortcut(&mut self, at: SimTime, _: u32, to: u32, header: AnyHeader) {
-        self.queue.schedule(at, 200 + to, Due::Shortcut(to, header));
+    fn shortcut(&mut self, at: SimTime, _: NodeId, to: NodeId, header: AnyHeader) {
+        self.queue.schedule(at, 200 + to.0, Due::Shortcut(to, header));
     }
     fn notify(&mut self, _: Process, notice: Notice) {
         black_box(&notice);
@@ -90,7 +90,7 @@ fn processor_time() -> f64 {
 }
 
 fn machine() -> (Nics, World, RemoteTarget) {
-    let places = [ProcessId { nid: 1, pid: 1 }, ProcessId { nid: 2, pid: 1 }];
+    let places = [ProcessId::on(NodeId(0), 1), ProcessId::on(NodeId(1), 1)];
     let config = NicConfig { limits: NiLimits { max_entries: 1 << 20, max_list_size: 1 << 20, ..NiLimits::BXI_V2 }, ..NicConfig::bxi_v2() };
     let mut nics = Nics::new(config, 2, &places);
     let mut world = World { queue: EventQueue::new(), wire: Wire::default(), notices: 0 };
@@ -107,7 +107,7 @@ fn entry(entry: u64, bits: u64, options: u32) -> Command {
     let me = MatchEntry {
         length: 1 << 30,
         match_bits: bits,
-        match_id: ProcessId { nid: 1, pid: 1 },
+        match_id: ProcessId::on(NodeId(0), 1),
         options: me::OP_PUT | me::EVENT_LINK_DISABLE | me::EVENT_UNLINK_DISABLE | options,
         ..Default::default()
     };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use narrows_portals::{Command, Notice};
-use narrows_units::SimTime;
+use narrows_units::{NodeId, SimTime};
 
 use crate::config::NicConfig;
 use crate::error::Refusal;
@@ -74,13 +74,13 @@ impl<O: Out<AnyNic>> Between for Around<'_, O> {
 }
 
 impl<O: Out<AnyNic>> Out<Portals> for Around<'_, O> {
-    fn schedule(&mut self, at: SimTime, node: u32, event: Event) {
+    fn schedule(&mut self, at: SimTime, node: NodeId, event: Event) {
         self.0.schedule(at, node, event);
     }
-    fn depart(&mut self, node: u32, departure: Departure<Header>) {
+    fn depart(&mut self, node: NodeId, departure: Departure<Header>) {
         self.0.depart(node, departure.map(AnyHeader::Portals));
     }
-    fn shortcut(&mut self, at: SimTime, from: u32, to: u32, header: Header) {
+    fn shortcut(&mut self, at: SimTime, from: NodeId, to: NodeId, header: Header) {
         self.0.shortcut(at, from, to, AnyHeader::Portals(header));
     }
     fn notify(&mut self, process: Process, notice: Notice) {
@@ -89,13 +89,13 @@ impl<O: Out<AnyNic>> Out<Portals> for Around<'_, O> {
 }
 
 impl<O: Out<AnyNic>> Out<Software> for Around<'_, O> {
-    fn schedule(&mut self, at: SimTime, node: u32, event: Event) {
+    fn schedule(&mut self, at: SimTime, node: NodeId, event: Event) {
         self.0.schedule(at, node, event);
     }
-    fn depart(&mut self, node: u32, departure: Departure<AnyHeader>) {
+    fn depart(&mut self, node: NodeId, departure: Departure<AnyHeader>) {
         self.0.depart(node, departure);
     }
-    fn shortcut(&mut self, at: SimTime, from: u32, to: u32, header: AnyHeader) {
+    fn shortcut(&mut self, at: SimTime, from: NodeId, to: NodeId, header: AnyHeader) {
         self.0.shortcut(at, from, to, header);
     }
     fn notify(&mut self, process: Process, notice: Notice) {
@@ -105,7 +105,7 @@ impl<O: Out<AnyNic>> Out<Software> for Around<'_, O> {
 
 impl AnyNic {
     /// The NICs of these nodes of a machine.
-    pub fn of(config: &AnyConfig, directory: Arc<Directory>, nodes: &[u32]) -> Vec<AnyNic> {
+    pub fn of(config: &AnyConfig, directory: Arc<Directory>, nodes: &[NodeId]) -> Vec<AnyNic> {
         match config {
             AnyConfig::Portals(config) => Portals::of(config.clone(), directory, nodes).into_iter().map(AnyNic::Portals).collect(),
             AnyConfig::Mailbox(config, mailbox) => {

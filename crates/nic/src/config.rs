@@ -63,7 +63,7 @@ pub struct NicConfig {
     pub buffered_limit: Bytes,
     /// Constant part of a DMA transaction: before the first packet of a read, and before the event of what is no put.
     pub dma_latency: SimTime,
-    /// How long a message keeps the next one from its transmit pipeline.
+    /// How messages that are read out of memory follow each other.
     pub transmit: Transmit,
     /// Transmit pipeline occupancy of a put.
     pub put_occupancy: SimTime,
@@ -102,14 +102,23 @@ pub struct NicConfig {
 /// A read request of the DMA engine (portals4.md section 5: "64-byte read request").
 pub(crate) const READ_REQUEST: Bytes = Bytes(64);
 
-/// What a transmit pipeline does with a message whose payload is read by DMA.
+/// Messages that a NIC reads out of memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Transmit {
-    /// It takes the next message after the occupancy, and reads ahead.
+    /// Their packets take turns: the pipeline takes the next message after the occupancy, and reads ahead.
+    Interleaved,
+    /// The same, but one leaves behind the other. The network's sources keep the order.
     #[default]
-    Pipelined,
-    /// It takes the next message when all of the payload was read, as S4BXI's NIC does.
+    InOrder,
+    /// The pipeline takes the next message when all of the payload was read, as S4BXI's NIC does.
     OneByOne,
+}
+
+impl Transmit {
+    /// All of them.
+    pub const ALL: [Transmit; 3] = [Transmit::Interleaved, Transmit::InOrder, Transmit::OneByOne];
+    /// Their names, in the same order.
+    pub const NAMES: [&'static str; 3] = ["interleaved", "in-order", "one-by-one"];
 }
 
 /// Whether commands and events share the bandwidth of PCIe.
@@ -120,6 +129,13 @@ pub enum PcieDetail {
     Full,
     /// They only have its latency.
     Latency,
+}
+
+impl PcieDetail {
+    /// Both.
+    pub const ALL: [PcieDetail; 2] = [PcieDetail::Full, PcieDetail::Latency];
+    /// Their names, in the same order.
+    pub const NAMES: [&'static str; 2] = ["full", "latency"];
 }
 
 impl NicConfig {
@@ -154,7 +170,7 @@ impl NicConfig {
             match_bits_size: Bytes(8),
             buffered_limit: Bytes(64),
             dma_latency: SimTime::from_ns(200),
-            transmit: Transmit::Pipelined,
+            transmit: Transmit::InOrder,
             put_occupancy: SimTime::from_ns(10),
             get_occupancy: SimTime::from_ns(10),
             response_occupancy: SimTime::from_ns(10),

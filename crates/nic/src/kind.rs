@@ -1,7 +1,7 @@
 //! What a kind of NIC is, and where processes are.
 
 use narrows_portals::ProcessId;
-use narrows_units::SimTime;
+use narrows_units::{NodeId, SimTime};
 
 use crate::error::Refusal;
 use crate::out::{Event, Out};
@@ -53,7 +53,7 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// `processes[i]` is where process i lives (its nid is node index + 1).
+    /// `processes[i]` is where process i lives.
     ///
     /// # Panics
     /// When a process lives on a node that is not there, or two in the same place: the caller
@@ -61,7 +61,7 @@ impl Directory {
     pub fn new(nodes: u32, processes: &[ProcessId]) -> Directory {
         let mut by_node: Vec<Vec<(u32, Process)>> = vec![Vec::new(); nodes as usize];
         for (index, process) in processes.iter().enumerate() {
-            let node = process.nid.checked_sub(1).and_then(|node| by_node.get_mut(node as usize));
+            let node = process.node().and_then(|node| by_node.get_mut(node.index()));
             let node = node.unwrap_or_else(|| panic!("process {index} is placed on nid {}, but there are {nodes} nodes", process.nid));
             node.push((process.pid, Process(index as u32)));
         }
@@ -77,14 +77,14 @@ impl Directory {
         self.nodes.len() as u32
     }
 
-    /// What Portals calls the node of this index.
-    pub fn nid(&self, node: u32) -> u32 {
-        node + 1
+    /// The node of a place, if the machine has it.
+    pub fn node_at(&self, place: ProcessId) -> Option<NodeId> {
+        place.node().filter(|&node| node.0 < self.nodes())
     }
 
-    /// The index of the node that Portals calls so.
-    pub fn node(&self, nid: u32) -> Option<u32> {
-        nid.checked_sub(1).filter(|&node| node < self.nodes())
+    /// The node of a process.
+    pub fn node_of(&self, process: Process) -> Option<NodeId> {
+        self.place(process)?.node()
     }
 
     /// Where a process is.
@@ -93,13 +93,13 @@ impl Directory {
     }
 
     /// The processes of a node: pid and process, sorted.
-    pub fn processes_of(&self, node: u32) -> &[(u32, Process)] {
-        self.nodes.get(node as usize).map_or(&[], Vec::as_slice)
+    pub fn processes_of(&self, node: NodeId) -> &[(u32, Process)] {
+        self.nodes.get(node.index()).map_or(&[], Vec::as_slice)
     }
 
     /// The process in a place.
     pub fn process_at(&self, place: ProcessId) -> Option<Process> {
-        let node = self.processes_of(self.node(place.nid)?);
+        let node = self.processes_of(self.node_at(place)?);
         let index = node.binary_search_by_key(&place.pid, |&(pid, _)| pid).ok()?;
         Some(node[index].1)
     }

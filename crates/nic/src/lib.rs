@@ -28,9 +28,9 @@
 //! use narrows_fabric::Notice as Network;
 //! use narrows_nic::*;
 //! use narrows_portals::*;
-//! use narrows_units::SimTime;
+//! use narrows_units::{NodeId, SimTime};
 //!
-//! enum Due { Nic(u32, Event), Network(Network), Shortcut(u32, AnyHeader) }
+//! enum Due { Nic(NodeId, Event), Network(Network), Shortcut(NodeId, AnyHeader) }
 //!
 //! #[derive(Default)]
 //! struct World {
@@ -41,17 +41,17 @@
 //! }
 //!
 //! impl Out<AnyNic> for World {
-//!     fn schedule(&mut self, at: SimTime, node: u32, event: Event) {
-//!         self.queue.schedule(at, node, Due::Nic(node, event));
+//!     fn schedule(&mut self, at: SimTime, node: NodeId, event: Event) {
+//!         self.queue.schedule(at, node.0, Due::Nic(node, event));
 //!     }
-//!     fn depart(&mut self, node: u32, departure: Departure<AnyHeader>) {
+//!     fn depart(&mut self, node: NodeId, departure: Departure<AnyHeader>) {
 //!         let (id, at) = (self.wire.depart(node, departure).id, self.queue.now() + SimTime::from_ns(400));
 //!         for notice in [Network::SourceDone(id), Network::HeadArrived(id), Network::TailArrived(id)] {
 //!             self.queue.schedule(at, 100, Due::Network(notice));
 //!         }
 //!     }
-//!     fn shortcut(&mut self, at: SimTime, _: u32, to: u32, header: AnyHeader) {
-//!         self.queue.schedule(at, 200 + to, Due::Shortcut(to, header));
+//!     fn shortcut(&mut self, at: SimTime, _: NodeId, to: NodeId, header: AnyHeader) {
+//!         self.queue.schedule(at, 200 + to.0, Due::Shortcut(to, header));
 //!     }
 //!     fn notify(&mut self, process: Process, notice: Notice) {
 //!         self.seen.push((self.queue.now(), process, notice));
@@ -69,7 +69,7 @@
 //!     fn wire(&mut self) -> &mut Wire<AnyHeader> { &mut self.wire }
 //! }
 //!
-//! let places = [ProcessId { nid: 1, pid: 1 }, ProcessId { nid: 2, pid: 1 }];
+//! let places = [ProcessId::on(NodeId(0), 1), ProcessId::on(NodeId(1), 1)];
 //! let mut nics = Nics::new(NicConfig::bxi_v2(), 2, &places);
 //! let mut world = World::default();
 //! let (eq, ct) = (EqId(0), CtId::NONE);

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use narrows_units::{ByteRate, Bytes, SimTime};
+use narrows_units::{ByteRate, Bytes, NodeId, SimTime};
 
 use crate::error::Refusal;
 use crate::kind::Nic;
@@ -46,7 +46,7 @@ const READ: Event = Event(1);
 /// written, and with the host when all of it has come and been read.
 #[derive(Debug)]
 pub struct Mailbox<H> {
-    node: u32,
+    node: NodeId,
     config: MailboxConfig,
     down: Server,
     up: Server,
@@ -56,7 +56,7 @@ pub struct Mailbox<H> {
 
 impl<H: Copy> Mailbox<H> {
     /// That of a node.
-    pub fn new(config: MailboxConfig, node: u32) -> Mailbox<H> {
+    pub fn new(config: MailboxConfig, node: NodeId) -> Mailbox<H> {
         Mailbox { node, config, down: Server::default(), up: Server::default(), going: VecDeque::new(), coming: VecDeque::new() }
     }
 

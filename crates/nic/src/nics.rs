@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use narrows_fabric::Notice as NetworkNotice;
 use narrows_portals::{Command, ProcessId};
-use narrows_units::SimTime;
+use narrows_units::{NodeId, SimTime};
 
 use crate::any::{AnyConfig, AnyHeader, AnyNic};
 use crate::config::NicConfig;
@@ -33,25 +33,25 @@ pub struct Nics {
 }
 
 impl Nics {
-    /// `processes[i]` is where process i lives (its nid is node index + 1).
+    /// `processes[i]` is where process i lives.
     ///
     /// # Panics
     /// See [`Directory::new`].
     pub fn new(config: impl Into<AnyConfig>, nodes: u32, processes: &[ProcessId]) -> Nics {
-        let all: Vec<u32> = (0..nodes).collect();
-        Nics::of(config, Arc::new(Directory::new(nodes, processes)), &all, all.clone().into())
+        let all: Vec<NodeId> = NodeId::first(nodes).collect();
+        Nics::of(config, Arc::new(Directory::new(nodes, processes)), &all, (0..nodes).collect())
     }
 
     /// Those of `nodes` alone; `locals` says of each node of the machine which one of its part it is.
-    pub fn of(config: impl Into<AnyConfig>, directory: Arc<Directory>, nodes: &[u32], locals: Arc<[u32]>) -> Nics {
+    pub fn of(config: impl Into<AnyConfig>, directory: Arc<Directory>, nodes: &[NodeId], locals: Arc<[u32]>) -> Nics {
         let config = config.into();
         let nics = AnyNic::of(&config, Arc::clone(&directory), nodes);
         Nics { nics, locals, config, directory, refused: Vec::new() }
     }
 
     #[inline]
-    fn nic(&mut self, node: u32) -> &mut AnyNic {
-        &mut self.nics[self.locals[node as usize] as usize]
+    fn nic(&mut self, node: NodeId) -> &mut AnyNic {
+        &mut self.nics[self.locals[node.index()] as usize]
     }
 
     /// The users of the processes, which entries may ask for ([`narrows_portals::MatchEntry::uid`]); 0 until then.
@@ -78,12 +78,12 @@ impl Nics {
     ///
     /// # Panics
     /// When there is no such process.
-    pub fn node_of(&self, process: Process) -> u32 {
+    pub fn node_of(&self, process: Process) -> NodeId {
         self.place(process).expect("a process of this machine")
     }
 
-    fn place(&self, process: Process) -> Option<u32> {
-        self.directory.node(self.directory.place(process)?.nid)
+    fn place(&self, process: Process) -> Option<NodeId> {
+        self.directory.node_of(process)
     }
 
     /// The NIC of a process, or the library that is in its place.
@@ -106,7 +106,7 @@ impl Nics {
 
     /// Messages that `process` refuses for now.
     pub fn held_by(&self, process: Process) -> u64 {
-        self.place(process).map_or(0, |node| self.nics[self.locals[node as usize] as usize].portals().held_by(process))
+        self.place(process).map_or(0, |node| self.nics[self.locals[node.index()] as usize].portals().held_by(process))
     }
 
     /// Halves of messages that are neither complete nor held.
@@ -116,7 +116,7 @@ impl Nics {
 
     /// The status registers of a process, all its network interfaces together.
     pub fn status(&self, process: Process) -> Status {
-        self.place(process).map_or_else(Status::default, |node| self.nics[self.locals[node as usize] as usize].portals().status(process))
+        self.place(process).map_or_else(Status::default, |node| self.nics[self.locals[node.index()] as usize].portals().status(process))
     }
 
     /// The messages that are held, by target, table entry and initiator: for reports.
@@ -125,8 +125,8 @@ impl Nics {
     }
 
     /// What the NIC of `node` has done.
-    pub fn node_statistics(&self, node: u32) -> Statistics {
-        let local = self.locals.get(node as usize);
+    pub fn node_statistics(&self, node: NodeId) -> Statistics {
+        let local = self.locals.get(node.index());
         local.and_then(|&local| self.nics.get(local as usize)).map_or_else(Statistics::default, |nic| nic.portals().statistics())
     }
 
@@ -160,31 +160,31 @@ impl Nics {
     }
 
     /// An event of the NIC of `node` is due.
-    pub fn handle(&mut self, now: SimTime, node: u32, event: Event, out: &mut impl Out<AnyNic>) {
-        let nic = &mut self.nics[self.locals[node as usize] as usize];
+    pub fn handle(&mut self, now: SimTime, node: NodeId, event: Event, out: &mut impl Out<AnyNic>) {
+        let nic = &mut self.nics[self.locals[node.index()] as usize];
         nic.handle(now, event, out);
         self.refused.append(&mut nic.take_refusals());
     }
 
     /// All of a message that is nothing but a header is at the NIC of `node` ([`Out::shortcut`]).
-    pub fn arrive(&mut self, now: SimTime, node: u32, header: &AnyHeader, out: &mut impl Out<AnyNic>) {
+    pub fn arrive(&mut self, now: SimTime, node: NodeId, header: &AnyHeader, out: &mut impl Out<AnyNic>) {
         let nic = self.nic(node);
         let arrival = nic.head(now, header, out);
         nic.tail(now, arrival, header, out);
     }
 
     /// See [`Nic::source_done`].
-    pub fn source_done(&mut self, now: SimTime, node: u32, token: u32, out: &mut impl Out<AnyNic>) {
+    pub fn source_done(&mut self, now: SimTime, node: NodeId, token: u32, out: &mut impl Out<AnyNic>) {
         self.nic(node).source_done(now, token, out);
     }
 
     /// See [`Nic::head`].
-    pub fn head(&mut self, now: SimTime, node: u32, header: &AnyHeader, out: &mut impl Out<AnyNic>) -> u32 {
+    pub fn head(&mut self, now: SimTime, node: NodeId, header: &AnyHeader, out: &mut impl Out<AnyNic>) -> u32 {
         self.nic(node).head(now, header, out)
     }
 
     /// See [`Nic::tail`].
-    pub fn tail(&mut self, now: SimTime, node: u32, arrival: u32, header: &AnyHeader, out: &mut impl Out<AnyNic>) {
+    pub fn tail(&mut self, now: SimTime, node: NodeId, arrival: u32, header: &AnyHeader, out: &mut impl Out<AnyNic>) {
         self.nic(node).tail(now, arrival, header, out);
     }
 

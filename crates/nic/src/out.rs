@@ -1,7 +1,7 @@
 //! What goes out of the state machines.
 
 use narrows_portals::{AtomicOperation, Datatype, Place, Process};
-use narrows_units::{Bytes, SimTime};
+use narrows_units::{Bytes, NodeId, SimTime};
 
 use crate::kind::Nic;
 
@@ -30,8 +30,8 @@ pub struct Combine {
 /// What a NIC gives the network.
 #[derive(Clone, Copy, Debug)]
 pub struct Departure<H> {
-    /// Node index of the receiver; may be the sender's own.
-    pub to: u32,
+    /// The receiver; may be the sender itself.
+    pub to: NodeId,
     /// Virtual network.
     pub virtual_network: u8,
     /// Payload bytes on the wire.
@@ -108,13 +108,13 @@ pub trait Memory {
 /// Where a NIC's effects go.
 pub trait Out<K: Nic>: Memory {
     /// Schedule an event of the NIC of `node`.
-    fn schedule(&mut self, at: SimTime, node: u32, event: Event);
+    fn schedule(&mut self, at: SimTime, node: NodeId, event: Event);
     /// The NIC of `node` starts a transfer on the network now. Headers of one (source, target, virtual network) arrive
     /// in this order.
-    fn depart(&mut self, node: u32, departure: Departure<K::Header>);
+    fn depart(&mut self, node: NodeId, departure: Departure<K::Header>);
     /// All of a message of nothing but `header` from node `from` will be in the NIC of node `to` at `at`, without any
     /// load on the network.
-    fn shortcut(&mut self, at: SimTime, from: u32, to: u32, header: K::Header);
+    fn shortcut(&mut self, at: SimTime, from: NodeId, to: NodeId, header: K::Header);
     /// Visible in the memory of `process` now.
     fn notify(&mut self, process: Process, notice: K::Notice);
 }

@@ -2,7 +2,7 @@
 //! [`Portals`], but what they send is a message in a [`Mailbox`].
 
 use narrows_portals::{Command, Notice};
-use narrows_units::{Bytes, SimTime};
+use narrows_units::{Bytes, NodeId, SimTime};
 
 use crate::any::AnyHeader;
 use crate::config::{NicConfig, Transmit};
@@ -38,7 +38,7 @@ pub(crate) fn library(nic: &NicConfig) -> NicConfig {
         pio_limit: EVERYTHING,
         match_bits_size: Bytes(0),
         dma_latency: SimTime::ZERO,
-        transmit: Transmit::Pipelined,
+        transmit: Transmit::InOrder,
         put_occupancy: SimTime::ZERO,
         get_occupancy: SimTime::ZERO,
         response_occupancy: SimTime::ZERO,
@@ -70,15 +70,15 @@ impl<O: Out<Software>> Between for Above<'_, O> {
 }
 
 impl<O: Out<Software>> Out<Portals> for Above<'_, O> {
-    fn schedule(&mut self, at: SimTime, node: u32, event: Event) {
+    fn schedule(&mut self, at: SimTime, node: NodeId, event: Event) {
         self.out.schedule(at, node, event);
     }
-    fn depart(&mut self, _: u32, departure: Departure<Header>) {
+    fn depart(&mut self, _: NodeId, departure: Departure<Header>) {
         let Above { now, mailbox, out } = self;
         let accepted = mailbox.command(*now, LIBRARY, departure, &mut Below { notices: &mut Vec::new(), out: *out });
         debug_assert!(accepted.is_ok(), "a mailbox takes every message");
     }
-    fn shortcut(&mut self, _: SimTime, _: u32, _: u32, header: Header) {
+    fn shortcut(&mut self, _: SimTime, _: NodeId, _: NodeId, header: Header) {
         unreachable!("a library acknowledges through its mailbox: {header:?}");
     }
     fn notify(&mut self, process: Process, notice: Notice) {
@@ -103,13 +103,13 @@ impl<O: Out<Software>> Between for Below<'_, O> {
 }
 
 impl<O: Out<Software>> Out<Mailbox<Header>> for Below<'_, O> {
-    fn schedule(&mut self, at: SimTime, node: u32, event: Event) {
+    fn schedule(&mut self, at: SimTime, node: NodeId, event: Event) {
         self.out.schedule(at, node, Event(event.0 | OF_MAILBOX));
     }
-    fn depart(&mut self, node: u32, departure: Departure<Envelope<Header>>) {
+    fn depart(&mut self, node: NodeId, departure: Departure<Envelope<Header>>) {
         self.out.depart(node, departure.map(AnyHeader::Mailbox));
     }
-    fn shortcut(&mut self, at: SimTime, from: u32, to: u32, header: Envelope<Header>) {
+    fn shortcut(&mut self, at: SimTime, from: NodeId, to: NodeId, header: Envelope<Header>) {
         self.out.shortcut(at, from, to, AnyHeader::Mailbox(header));
     }
     fn notify(&mut self, _: Process, notice: MailboxNotice<Header>) {
@@ -119,7 +119,7 @@ impl<O: Out<Software>> Out<Mailbox<Header>> for Below<'_, O> {
 
 impl Software {
     /// The mailbox of a node, and the library that serves it.
-    pub(crate) fn new(portals: Portals, mailbox: MailboxConfig, node: u32) -> Software {
+    pub(crate) fn new(portals: Portals, mailbox: MailboxConfig, node: NodeId) -> Software {
         Software { portals, mailbox: Mailbox::new(mailbox, node), notices: Vec::new() }
     }
 

@@ -468,7 +468,7 @@ fn requests_to_one_node_or_process_are_limited_until_they_are_answered() {
 /// S4BXI's NIC: the next message's turn comes when all of a payload was read.
 #[test]
 fn one_by_one_a_message_keeps_the_pipeline_until_it_was_read() {
-    for (transmit, length) in [(Transmit::Pipelined, 8), (Transmit::OneByOne, 8), (Transmit::Pipelined, 5000), (Transmit::OneByOne, 5000)] {
+    for (transmit, length) in [(Transmit::InOrder, 8), (Transmit::OneByOne, 8), (Transmit::InOrder, 5000), (Transmit::OneByOne, 5000)] {
         let mut sim = Sim::ready(NicConfig { transmit, ..config() }, 2, 1, 0);
         sim.append(1, entry(0, 0, 1 << 19));
         sim.run();

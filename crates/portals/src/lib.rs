@@ -29,15 +29,58 @@ pub use atomic::{AtomicOperation, Datatype, apply};
 pub use command::{Atomic, Command, Limits, NO_TICKET, Register};
 pub use event::{Event, EventKind, FailType, Notice, ReplyCode};
 pub use limits::NiLimits;
+pub use narrows_units::NodeId;
 
-/// A process on the simulated machine. `nid` is the node's index plus one, `pid` the place among
-/// the processes of that node plus one: zero means "any" for both.
+use std::collections::BTreeMap;
+
+/// A process on the simulated machine. Both numbers count from one: zero means "any" for both.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct ProcessId {
     /// Node, counted from one; [`NID_ANY`] in a match entry accepts every node.
     pub nid: u32,
     /// Process on the node, counted from one; [`PID_ANY`] in a match entry accepts every one.
     pub pid: u32,
+}
+
+impl ProcessId {
+    /// A process of a node. Portals counts nodes from one: this and [`ProcessId::node`] are the only places that know.
+    ///
+    /// ```
+    /// use narrows_portals::{NodeId, ProcessId};
+    /// assert_eq!(ProcessId::on(NodeId(6), 2), ProcessId { nid: 7, pid: 2 });
+    /// assert_eq!(ProcessId { nid: 7, pid: 2 }.node(), Some(NodeId(6)));
+    /// assert_eq!(ProcessId { nid: narrows_portals::NID_ANY, pid: 2 }.node(), None);
+    /// ```
+    #[inline]
+    pub const fn on(node: NodeId, pid: u32) -> ProcessId {
+        ProcessId { nid: node.0 + 1, pid }
+    }
+
+    /// Its node; `None` of a process on any of them. There may be no such node.
+    #[inline]
+    pub const fn node(self) -> Option<NodeId> {
+        match self.nid.checked_sub(1) {
+            Some(index) => Some(NodeId(index)),
+            None => None,
+        }
+    }
+
+    /// Where processes on `nodes` are: those of one node are numbered from 1, in this order.
+    ///
+    /// ```
+    /// use narrows_portals::{NodeId, ProcessId};
+    /// let places = ProcessId::numbered([0, 1, 0].map(NodeId));
+    /// assert_eq!(places, [ProcessId { nid: 1, pid: 1 }, ProcessId { nid: 2, pid: 1 }, ProcessId { nid: 1, pid: 2 }]);
+    /// ```
+    pub fn numbered(nodes: impl IntoIterator<Item = NodeId>) -> Vec<ProcessId> {
+        let mut last: BTreeMap<NodeId, u32> = BTreeMap::new();
+        let place = |node| {
+            let pid = last.entry(node).or_insert(0);
+            *pid += 1;
+            ProcessId::on(node, *pid)
+        };
+        nodes.into_iter().map(place).collect()
+    }
 }
 
 /// A process by its number among all of a machine: its global rank.

@@ -6,6 +6,9 @@
 //! rank computes, as with an MPI library without a progress thread. A rank's clock may be ahead of the simulation (it
 //! computes, posts, ...): what it then does is stamped with its clock and reaches the NIC at that time.
 //!
+//! What a trace says of CPUs other than number 0 is computed beside the core (the accelerator of a Chakra trace): one
+//! operation at a time on each, in the order in which they became ready. The core learns of their ends when it is free.
+//!
 //! Ranks live in the region of the network in which their node is ([`Ranks`]); what all of them read is [`Shared`].
 
 use crate::Times;
@@ -20,11 +23,12 @@ use narrows_fabric::{ConfigError, NetworkConfig};
 use narrows_message::{Completes, Completion, CompletionKind, Endpoint, MessageConfig, Queue, Receive, Status, portal_table};
 use narrows_nic::{AnyConfig, Directory, Process};
 use narrows_portals::{Command, Event as NicEvent, Notice, ProcessId, ReplyCode};
-use narrows_sim::{Processes, Requests, Setup, Told, World};
+use narrows_sim::{CopyNotice, Processes, Requests, Setup, World};
 use narrows_topology::Topology;
 use narrows_trace::{Communicators, Dependency, Event, Kind, Meetings, Operation, Order, Program};
-use narrows_units::{Bytes, Excess, SimTime};
-use std::collections::VecDeque;
+use narrows_units::{Bytes, Excess, NodeId, SimTime};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -73,7 +77,7 @@ enum News {
     /// To the unlinking with this ticket.
     Reply(u32, ReplyCode),
     /// Of a broadcast that switches copy.
-    Copied(Told),
+    Copied(CopyNotice),
 }
 
 /// A collective under way.
@@ -111,6 +115,10 @@ struct Rank {
     ready: VecDeque<u64>,
     /// Operations that become ready at a time.
     delayed: Vec<(SimTime, u64)>,
+    /// From when on each of the CPUs from number 1 on is free.
+    units: Vec<SimTime>,
+    /// What happens to computing on them, in order of time; of one operation the start before the end.
+    computing: BinaryHeap<Reverse<(SimTime, u64, Event)>>,
     running: Vec<Running>,
     /// Messages that it has started.
     sent: u32,
@@ -261,7 +269,7 @@ impl Processes for Ranks {
         self.touch(rank, |of| of.notice(now, notice));
     }
 
-    fn told(&mut self, told: Told) {
+    fn told(&mut self, told: CopyNotice) {
         self.touch(told.rank, |of| of.inbox.push_back((told.at, News::Copied(told))));
     }
 
@@ -343,8 +351,8 @@ impl Replay {
     ) -> Result<Replay, ConfigError> {
         let topology = Arc::new(hardware.topology.clone());
         let lanes = u32::from(hardware.network.virtual_networks) * u32::from(hardware.network.virtual_channels);
-        let node = |process: &ProcessId| process.nid - 1;
-        let nodes: Vec<Vec<u32>> = parts.iter().map(|part| part.processes.iter().map(node).collect()).collect();
+        let node = |process: &ProcessId| process.node().expect("a rank is on a node");
+        let nodes: Vec<Vec<NodeId>> = parts.iter().map(|part| part.processes.iter().map(node).collect()).collect();
         let mut replay = Replay::assemble(hardware, parts, message, costs, true)?;
         let watch = Watch::new(&mut replay.world, topology, lanes, &nodes, period);
         replay.world.processes().state.watch = Some(watch);
@@ -484,6 +492,9 @@ impl Replay {
         if let Some((rank, error)) = self.world.take_error() {
             failure = Some(format!("rank {rank}: the NIC refused a command: {error}"));
         }
+        if let Some(undelivered) = self.world.undelivered() {
+            failure = Some(undelivered.to_string());
+        }
         if failure.is_none() && self.world.all().any(|ranks| ranks.state.tallies.iter().any(|tally| tally.unfinished > 0)) {
             failure = Some(self.stuck());
         }
@@ -613,6 +624,8 @@ impl Rank {
             unstarted: 0,
             ready: VecDeque::new(),
             delayed: Vec::new(),
+            units: Vec::new(),
+            computing: BinaryHeap::new(),
             running: Vec::new(),
             sent: 0,
             digest: Digest::default(),
@@ -645,6 +658,15 @@ impl Rank {
             self.refill(desk)?;
             if let Some(number) = self.ready.pop_front() {
                 self.start(index, number, desk)?;
+            } else if let Some(&Reverse((time, number, event))) = self.computing.peek()
+                && time <= now
+            {
+                self.computing.pop();
+                self.clock = self.clock.max(time);
+                match event {
+                    Event::Started => self.started(number, index, desk)?,
+                    Event::Done => self.done(number, index, desk)?,
+                }
             } else if let Some((time, news)) = self.inbox.pop_front() {
                 self.clock = self.clock.max(time);
                 let event = match news {
@@ -777,7 +799,7 @@ impl Rank {
 
     fn start(&mut self, index: u32, number: u64, desk: &mut Desk<'_>) -> Result<(), GraphError> {
         let node = self.node(number);
-        let (kind, after) = (node.operation.kind, node.after);
+        let (kind, cpu, after) = (node.operation.kind, node.operation.cpu, node.after);
         self.clock = self.clock.max(after);
         let &Application { first_rank: base, ranks, .. } = &desk.state.shared.applications[self.part];
         let number_in_trace = self.number;
@@ -785,6 +807,24 @@ impl Rank {
             if peer < ranks { Ok(base + peer) } else { Err(GraphError::Peer { rank: number_in_trace, operation: number, peer, ranks }) }
         };
         match kind {
+            Kind::Compute { duration } if cpu > 0 => {
+                let scale = desk.state.shared.applications[self.part].scale(self.number);
+                let beyond = self.beyond(number);
+                let unit = usize::from(cpu) - 1;
+                if self.units.len() <= unit {
+                    self.units.resize(unit + 1, SimTime::ZERO);
+                }
+                let begin = self.units[unit].max(self.clock);
+                let end = duration.scaled(scale).and_then(|duration| begin.checked_add(duration)).map_err(&beyond)?;
+                self.units[unit] = end;
+                self.computing.extend([Reverse((begin, number, Event::Started)), Reverse((end, number, Event::Done))]);
+                // Where the clock is ahead of the simulation both may be over for it, but not for others.
+                for at in [begin, end] {
+                    if at > desk.world.now() {
+                        desk.world.set_alarm(index, at);
+                    }
+                }
+            }
             Kind::Compute { duration } => {
                 self.started(number, index, desk)?;
                 let duration = duration.scaled(desk.state.shared.applications[self.part].scale(self.number));
@@ -951,7 +991,7 @@ impl Rank {
     }
 
     /// News of a broadcast that switches copy.
-    fn told(&mut self, index: u32, told: Told, desk: &mut Desk<'_>) -> Result<(), GraphError> {
+    fn told(&mut self, index: u32, told: CopyNotice, desk: &mut Desk<'_>) -> Result<(), GraphError> {
         let message = desk.state.copied.get(told.token);
         let context = if told.sent {
             desk.state.copied.settle(told.token);

@@ -4,6 +4,7 @@ use crate::collectives::{Groups, Layout};
 use narrows_machine::{Machine, Placement, placement};
 use narrows_portals::ProcessId;
 use narrows_topology::{LinkClass, Topology, Vertex};
+use narrows_units::NodeId;
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
@@ -37,7 +38,13 @@ impl FromStr for Mapping {
 ///
 /// # Errors
 /// They do not fit; the message says what to do.
-pub fn nodes(mapping: &Mapping, machine: &Machine, topology: &Topology, ppn: Option<u32>, ranks: &[u32]) -> Result<Vec<Vec<u32>>, String> {
+pub fn nodes(
+    mapping: &Mapping,
+    machine: &Machine,
+    topology: &Topology,
+    ppn: Option<u32>,
+    ranks: &[u32],
+) -> Result<Vec<Vec<NodeId>>, String> {
     let all = ranks.iter().try_fold(0u32, |sum, count| sum.checked_add(*count));
     let all = all.ok_or_else(|| String::from("the traces have more than 2^32 ranks together"))?;
     match mapping {
@@ -51,14 +58,14 @@ pub fn nodes(mapping: &Mapping, machine: &Machine, topology: &Topology, ppn: Opt
             Ok(shares)
         }
         Mapping::Switch | Mapping::Node => {
-            let turn = |node: u32| match (mapping, topology.links()[topology.injection(node) as usize].to) {
+            let turn = |NodeId(node)| match (mapping, topology.links()[topology.injection(node) as usize].to) {
                 (Mapping::Switch, Vertex::Switch(switch)) => switch,
                 _ => node,
             };
             // Switches with hosts, in the order of their first host.
             let mut turns: BTreeMap<u32, usize> = BTreeMap::new();
-            let mut shares: Vec<Vec<u32>> = vec![Vec::new(); ranks.len()];
-            for node in 0..machine.node.count {
+            let mut shares: Vec<Vec<NodeId>> = vec![Vec::new(); ranks.len()];
+            for node in NodeId::first(machine.node.count) {
                 let next = turns.len();
                 let place = *turns.entry(turn(node)).or_insert(next);
                 shares[place % ranks.len()].push(node);
@@ -73,7 +80,7 @@ pub fn nodes(mapping: &Mapping, machine: &Machine, topology: &Topology, ppn: Opt
     }
 }
 
-fn fill(index: usize, ranks: u32, share: &[u32], ppn: Option<u32>, cores: u32) -> Result<Vec<u32>, String> {
+fn fill(index: usize, ranks: u32, share: &[NodeId], ppn: Option<u32>, cores: u32) -> Result<Vec<NodeId>, String> {
     let nodes = share.len() as u32;
     let each = ppn.unwrap_or_else(|| ranks.div_ceil(nodes.max(1)).max(1));
     if each > cores || u64::from(ranks) > u64::from(nodes) * u64::from(each) {
@@ -86,22 +93,18 @@ fn fill(index: usize, ranks: u32, share: &[u32], ppn: Option<u32>, cores: u32) -
 }
 
 /// Processes of one node are numbered in the order of the ranks.
-pub fn processes(nodes: &[Vec<u32>]) -> Vec<Vec<ProcessId>> {
-    let mut next: BTreeMap<u32, u32> = BTreeMap::new();
-    let mut place = |&node: &u32| {
-        let pid = next.entry(node).or_insert(0);
-        *pid += 1;
-        ProcessId { nid: node + 1, pid: *pid }
-    };
-    nodes.iter().map(|trace| trace.iter().map(&mut place).collect()).collect()
+pub fn processes(nodes: &[Vec<NodeId>]) -> Vec<Vec<ProcessId>> {
+    let places = ProcessId::numbered(nodes.iter().flatten().copied());
+    let mut rest = places.as_slice();
+    nodes.iter().map(|trace| rest.split_off(..trace.len()).map_or_else(Vec::new, <[ProcessId]>::to_vec)).collect()
 }
 
 /// Where the ranks on `nodes` are, for broadcasts that look at it (GLF, LLF, hardware).
-pub fn layout(topology: &Topology, nodes: &[u32]) -> Layout {
-    Layout { nodes: nodes.to_vec(), groups: groups(topology, nodes) }
+pub fn layout(topology: &Topology, nodes: &[NodeId]) -> Layout {
+    Layout { nodes: nodes.iter().map(|node| node.0).collect(), groups: groups(topology, nodes) }
 }
 
-fn groups(topology: &Topology, nodes: &[u32]) -> Option<Groups> {
+fn groups(topology: &Topology, nodes: &[NodeId]) -> Option<Groups> {
     let mut gateways: BTreeMap<(u32, u32), (u32, u32)> = BTreeMap::new();
     for link in topology.links().iter().filter(|link| link.class == LinkClass::Global) {
         if let (Vertex::Switch(from), Vertex::Switch(to)) = (link.from, link.to) {
@@ -112,7 +115,7 @@ fn groups(topology: &Topology, nodes: &[u32]) -> Option<Groups> {
     if groups < 2 || gateways.len() < groups * (groups - 1) {
         return None;
     }
-    let places = nodes.iter().map(|&node| match topology.links()[topology.injection(node) as usize].to {
+    let places = nodes.iter().map(|&NodeId(node)| match topology.links()[topology.injection(node) as usize].to {
         Vertex::Switch(switch) => (topology.group(switch), switch),
         Vertex::Host(host) => (0, host),
     });
@@ -134,6 +137,7 @@ mod tests {
     fn map(mapping: &str, ppn: Option<u32>, ranks: &[u32]) -> Result<Vec<Vec<u32>>, String> {
         let machine = machine();
         nodes(&mapping.parse().unwrap(), &machine, &machine.topology().unwrap(), ppn, ranks)
+            .map(|shares| shares.into_iter().map(|share| share.into_iter().map(|node| node.0).collect()).collect())
     }
 
     #[test]
@@ -158,7 +162,7 @@ mod tests {
 
     #[test]
     fn processes_are_numbered_on_each_node() {
-        let ids = processes(&[vec![0, 1], vec![0]]);
-        assert_eq!(ids, [vec![ProcessId { nid: 1, pid: 1 }, ProcessId { nid: 2, pid: 1 }], vec![ProcessId { nid: 1, pid: 2 }]]);
+        let ids = processes(&[vec![NodeId(0), NodeId(1)], vec![NodeId(0)]]);
+        assert_eq!(ids, [vec![ProcessId::on(NodeId(0), 1), ProcessId::on(NodeId(1), 1)], vec![ProcessId::on(NodeId(0), 2)]]);
     }
 }

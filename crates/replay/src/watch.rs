@@ -10,7 +10,7 @@ use narrows_fabric::{Observer, PacketArrival};
 use narrows_sim::World;
 use narrows_topology::Topology;
 use narrows_traffic::Telemetry;
-use narrows_units::SimTime;
+use narrows_units::{NodeId, SimTime};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// An application in a period.
@@ -149,14 +149,14 @@ impl Watch {
     ///
     /// # Panics
     /// When the period is zero.
-    pub(crate) fn new(world: &mut World<Ranks>, topology: Arc<Topology>, lanes: u32, nodes: &[Vec<u32>], period: SimTime) -> Watch {
+    pub(crate) fn new(world: &mut World<Ranks>, topology: Arc<Topology>, lanes: u32, nodes: &[Vec<NodeId>], period: SimTime) -> Watch {
         assert!(period > SimTime::ZERO, "a period takes time");
         let mut application = vec![NOBODY; topology.hosts() as usize];
         let mut shared = vec![false; application.len()];
         for (index, nodes) in (0u32..).zip(nodes) {
             for &node in nodes {
-                shared[node as usize] |= ![NOBODY, index].contains(&application[node as usize]);
-                application[node as usize] = index;
+                shared[node.index()] |= ![NOBODY, index].contains(&application[node.index()]);
+                application[node.index()] = index;
             }
         }
         application.iter_mut().zip(shared).filter(|(_, shared)| *shared).for_each(|(application, _)| *application = NOBODY);

@@ -15,7 +15,7 @@ use narrows_replay::mapping::{self, Mapping};
 use narrows_replay::port::Costs;
 use narrows_topology::Topology;
 use narrows_trace::{Collective, CollectiveCall, Communicators, Dependency, Event, Kind, Operation, Order, Program, Recorded};
-use narrows_units::SimTime;
+use narrows_units::{NodeId, SimTime};
 
 fn replay(network: &str, mapping: &str, rule: &str, programs: Vec<Recorded>) -> Outcome {
     let set = vec![format!("network.kind={network}"), String::from("node.cores=64")];
@@ -40,7 +40,7 @@ fn run(machine: &Machine, topology: Topology, parts: Vec<Part>) -> Outcome {
         post: machine.software.post,
         completion: machine.software.completion,
         copy: machine.software.copy_bandwidth,
-        pio_limit: machine.nic.pio_limit.get(),
+        pio_limit: machine.nic.portals().pio_limit.get(),
     };
     let hardware = Hardware { network: &machine.network_config(1), topology, nic: machine.nic_config() };
     Replay::new(hardware, parts, machine.message_config(), costs).unwrap().run(&mut |_| true).unwrap()
@@ -61,6 +61,31 @@ fn pingpong(bytes: u64, turns: u64) -> Recorded {
         }
     }
     program
+}
+
+/// A rendezvous of 1 MiB takes 99.3 us (see below). Its receiver computes for 200 us after it has posted the receive:
+/// on the core the data wait for that, on an accelerator they do not.
+#[test]
+fn an_accelerator_computes_beside_the_core() {
+    let finish = |cpu: u8, parts: u64| {
+        let mut program = Recorded::new(2, Communicators::world(2), Order::Graph);
+        program.push(0, Operation::new(Kind::Send { to: 1, bytes: 1 << 20, tag: 0 }), &[]);
+        program.push(1, Operation::new(Kind::Receive { from: Some(0), bytes: 1 << 20, tag: Some(0) }), &[]);
+        for _ in 0..parts {
+            let kind = Kind::Compute { duration: SimTime::from_ns(200_000 / parts) };
+            program.push(1, Operation { cpu, ..Operation::new(kind) }, &[Dependency::started(0)]);
+        }
+        let outcome = replay("flow", "linear", "", vec![program]);
+        assert_eq!(outcome.failure, None);
+        outcome.rank_finish.iter().map(|time| time.as_ns_f64() / 1000.0).collect::<Vec<_>>()
+    };
+    // Operations of one unit follow each other: four of 50 us are one of 200 us.
+    for parts in [1, 4] {
+        let beside = finish(1, parts);
+        assert!((beside[0] - 99.3).abs() < 1.0 && (beside[1] - 200.0).abs() < 0.5, "{beside:?}");
+    }
+    let on_the_core = finish(0, 1);
+    assert!(on_the_core[0] > 290.0 && on_the_core[1] > 290.0, "{on_the_core:?}");
 }
 
 fn collective(ranks: u32, times: u64, call: impl Fn(u32) -> CollectiveCall) -> Recorded {
@@ -263,7 +288,7 @@ fn periods_add_up() {
         program
     };
     let machine = Machine::load("bxi-v2", &Overrides { nodes: Some(64), set: Vec::new() }).unwrap();
-    let nodes = vec![vec![0, 1, 2], vec![40, 41]];
+    let nodes = vec![[0, 1, 2].map(NodeId).to_vec(), [40, 41].map(NodeId).to_vec()];
     let processes = mapping::processes(&nodes);
     let whole = |kind: NetworkKind, period: Option<SimTime>| {
         let topology = machine.topology().unwrap();
@@ -279,7 +304,7 @@ fn periods_add_up() {
             post: machine.software.post,
             completion: machine.software.completion,
             copy: machine.software.copy_bandwidth,
-            pio_limit: machine.nic.pio_limit.get(),
+            pio_limit: machine.nic.portals().pio_limit.get(),
         };
         let hardware = Hardware { network: &config, topology, nic: machine.nic_config() };
         let replay = match period {
@@ -343,7 +368,7 @@ fn topology_aware_broadcasts_keep_their_published_order() {
     let machine = Machine::load("dragonfly-342", &Overrides { nodes: None, set: vec![String::from("network.kind=flow")] }).unwrap();
     let times = ["binary", "glf", "llf", "hardware"].map(|algorithm| {
         let topology = machine.topology().unwrap();
-        let nodes: Vec<u32> = (0..342).collect();
+        let nodes: Vec<NodeId> = NodeId::first(342).collect();
         let layout = mapping::layout(&topology, &nodes);
         assert!(layout.groups.is_some(), "a dragonfly has groups");
         let rules = Rules::parse(&format!("bcast *: {algorithm}\nbarrier *: dissemination")).unwrap();
@@ -376,7 +401,7 @@ fn refused(programs: Vec<Recorded>) -> String {
     // The longest messages go in 256 pieces.
     let set = ["network.kind=flow", "message.max_portals_message=1TiB"].map(String::from).to_vec();
     let machine = Machine::load("bxi-v2", &Overrides { nodes: Some(4), set }).unwrap();
-    let nodes: Vec<Vec<u32>> = programs.iter().map(|program| (0..program.ranks()).collect()).collect();
+    let nodes: Vec<Vec<NodeId>> = programs.iter().map(|program| NodeId::first(program.ranks()).collect()).collect();
     let processes = mapping::processes(&nodes);
     let parts = programs.into_iter().zip(&processes).enumerate().map(|(index, (program, processes))| Part {
         name: format!("trace{index}"),
@@ -390,7 +415,7 @@ fn refused(programs: Vec<Recorded>) -> String {
         post: machine.software.post,
         completion: machine.software.completion,
         copy: machine.software.copy_bandwidth,
-        pio_limit: machine.nic.pio_limit.get(),
+        pio_limit: machine.nic.portals().pio_limit.get(),
     };
     match Replay::new(hardware, parts.collect(), machine.message_config(), costs).unwrap().run(&mut |_| true) {
         Ok(outcome) => outcome.failure.unwrap(),
@@ -521,7 +546,7 @@ fn regions_and_threads_change_nothing() {
         let machine = Machine::load(name, &Overrides { nodes, set }).unwrap();
         let (config, ranks) = (machine.network_config(1), 90);
         let outcome = |threads: Option<usize>| {
-            let nodes = (0..ranks).map(|rank| rank * 37 % machine.node.count).collect();
+            let nodes = (0..ranks).map(|rank| NodeId(rank * 37 % machine.node.count)).collect();
             let processes = mapping::processes(&[nodes]).concat();
             let collectives = Box::new(ByRules::new(Rules::parse("").unwrap(), None));
             let program = Box::new(random_program(ranks, 7));
@@ -530,7 +555,7 @@ fn regions_and_threads_change_nothing() {
                 post: machine.software.post,
                 completion: machine.software.completion,
                 copy: machine.software.copy_bandwidth,
-                pio_limit: machine.nic.pio_limit.get(),
+                pio_limit: machine.nic.portals().pio_limit.get(),
             };
             let hardware = Hardware { network: &config, topology: machine.topology().unwrap(), nic: machine.nic_config() };
             let replay = match threads {
@@ -538,7 +563,7 @@ fn regions_and_threads_change_nothing() {
                 Some(threads) => Replay::new(hardware, parts, machine.message_config(), costs).unwrap().on_threads(threads),
             };
             // What takes no time needs one region.
-            assert_eq!(replay.regions() > 1, threads.is_some() && !machine.nic.quick_ack, "{name} is cut");
+            assert_eq!(replay.regions() > 1, threads.is_some() && !machine.nic.portals().quick_ack, "{name} is cut");
             let outcome = replay.run(&mut |_| true).unwrap();
             assert_eq!(outcome.failure, None);
             let totals = outcome.totals.unwrap();

@@ -17,7 +17,7 @@ mod multicast;
 mod station;
 mod world;
 
-pub use multicast::{Told, Way};
+pub use multicast::{CopyNotice, Way};
 pub use station::Requests;
 pub use world::{Setup, Totals, World};
 
@@ -42,7 +42,7 @@ pub trait Processes: Send {
         let _ = (rank, letter);
     }
     /// News of a message that switches copy.
-    fn told(&mut self, told: Told) {
+    fn told(&mut self, told: CopyNotice) {
         let _ = told;
     }
     /// The process `rank` sees `notice` from `now` on.

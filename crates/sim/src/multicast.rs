@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// What a process is told of a multicast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct CopyNotice {
     /// When it sees it.
     pub at: SimTime,
     /// The process.
@@ -72,7 +72,7 @@ pub(crate) enum Next {
     At(SimTime, u32, Step),
     /// With the news for the sender, when there is nothing to read.
     Start(Arc<Tree>, Transfer, Option<(u32, Step)>),
-    Tell(Told),
+    Tell(CopyNotice),
     Nothing,
 }
 
@@ -103,7 +103,7 @@ impl Multicasts {
                 Next::At(nics.nic_of(Process(rank)).multicast_event(now), rank, Step::Visible(slot))
             }
             Step::Visible(slot) => match self.copies.remove(slot) {
-                Some(Copy { rank, token, sent, .. }) => Next::Tell(Told { at: now, rank, token, sent }),
+                Some(Copy { rank, token, sent, .. }) => Next::Tell(CopyNotice { at: now, rank, token, sent }),
                 None => Next::Nothing,
             },
         }

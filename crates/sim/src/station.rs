@@ -5,10 +5,10 @@ use crate::inbound::{self, Inbound, Label};
 use crate::multicast::{self, Multicasts, Next, Way};
 use narrows_engine::{Digest, Slab, WordMap};
 use narrows_fabric::parallel::{Agent, Context};
-use narrows_fabric::{Arrival, Observer, PacketArrival, Transfer, TransferId, TreeError};
+use narrows_fabric::{Arrival, Observer, PacketArrival, Transfer, TransferId, TreeError, Undelivered};
 use narrows_nic::{self as nic, AnyHeader, AnyNic, Combine, CommandError, Departure, Directory, Fault, Nics, PayloadId, Process};
 use narrows_portals::{Command, Notice, Place};
-use narrows_units::SimTime;
+use narrows_units::{NodeId, SimTime};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ pub(crate) struct Places {
 impl Places {
     pub(crate) fn node(&self, process: u32) -> u32 {
         let place = self.directory.place(Process(process));
-        place.and_then(|place| self.directory.node(place.nid)).expect("a process of this machine")
+        place.and_then(|place| self.directory.node_at(place)).expect("a process of this machine").0
     }
 }
 
@@ -108,6 +108,8 @@ pub(crate) struct Station<P> {
     pub(crate) observer: Option<Box<dyn Observer + Send>>,
     /// The first refused command: when, whose, why.
     pub(crate) error: Option<(SimTime, u32, CommandError)>,
+    /// The first flow that a port has given up.
+    pub(crate) undelivered: Option<Undelivered>,
 }
 
 /// What processes ask for.
@@ -132,12 +134,12 @@ pub trait Requests<L> {
 }
 
 /// The requests of a region.
-pub(crate) struct Desk<'a, 'b, L> {
+pub(crate) struct RegionRequests<'a, 'b, L> {
     pub(crate) above: &'a mut Above,
     pub(crate) fabric: &'a mut Context<'b, Due, Letter<L>>,
 }
 
-impl<L> Desk<'_, '_, L> {
+impl<L> RegionRequests<'_, '_, L> {
     fn ask(&mut self, at: SimTime, rank: u32, action: Action) {
         let at = at.max(self.fabric.now());
         self.above.ask(at, rank, action, self.fabric);
@@ -211,7 +213,7 @@ impl Above {
     }
 }
 
-impl<L> Requests<L> for Desk<'_, '_, L> {
+impl<L> Requests<L> for RegionRequests<'_, '_, L> {
     fn now(&self) -> SimTime {
         self.fabric.now()
     }
@@ -255,15 +257,15 @@ struct Effects<'a, 'b, P: Processes> {
 }
 
 impl<P: Processes> nic::Out<AnyNic> for Effects<'_, '_, P> {
-    fn schedule(&mut self, at: SimTime, node: u32, event: nic::Event) {
+    fn schedule(&mut self, at: SimTime, NodeId(node): NodeId, event: nic::Event) {
         let local = self.above.local(node);
         let order = &mut self.above.events[local];
         *order = (*order + 1) & (SHORTCUTS - 1);
         self.fabric.timer(at, node, *order, Due::Nic(event));
     }
 
-    fn depart(&mut self, node: u32, departure: Departure<AnyHeader>) {
-        let Departure { to, virtual_network, payload, source_dma, target_dma, token, header } = departure;
+    fn depart(&mut self, NodeId(node): NodeId, departure: Departure<AnyHeader>) {
+        let Departure { to: NodeId(to), virtual_network, payload, source_dma, target_dma, token, header } = departure;
         let number = self.above.number(node);
         if source_dma && payload.0 > 0 {
             self.above.reading.insert(inbound::number(node, number), token);
@@ -275,7 +277,7 @@ impl<P: Processes> nic::Out<AnyNic> for Effects<'_, '_, P> {
         self.fabric.start(Transfer { id, source: node, target: to, virtual_network, payload, source_dma, target_dma });
     }
 
-    fn shortcut(&mut self, at: SimTime, from: u32, to: u32, header: AnyHeader) {
+    fn shortcut(&mut self, at: SimTime, NodeId(from): NodeId, NodeId(to): NodeId, header: AnyHeader) {
         let local = self.above.local(from);
         let sent = &mut self.above.sent_shortcuts[local];
         *sent = sent.wrapping_add(1);
@@ -336,13 +338,13 @@ impl<P: Processes> nic::Memory for Effects<'_, '_, P> {
 
 impl<P: Processes> Station<P> {
     pub(crate) fn new(nics: Nics, processes: P, above: Above) -> Station<P> {
-        Station { nics, processes, above, inbound: Inbound::default(), steps: Vec::new(), observer: None, error: None }
+        Station { nics, processes, above, inbound: Inbound::default(), steps: Vec::new(), observer: None, error: None, undelivered: None }
     }
 
     /// The processes act on what they were told.
     #[inline]
     fn proceed(&mut self, fabric: &mut Context<'_, Due, Letter<P::Letter>>) {
-        self.processes.proceed(&mut Desk { above: &mut self.above, fabric });
+        self.processes.proceed(&mut RegionRequests { above: &mut self.above, fabric });
     }
 
     fn refuse(&mut self, now: SimTime, process: Process, error: CommandError) {
@@ -380,13 +382,13 @@ impl<P: Processes> Station<P> {
             match step {
                 inbound::Step::Head(slot) => {
                     let (label, _) = inbound.get(slot);
-                    let arrival = nics.head(now, label.target, &label.header, &mut effects);
+                    let arrival = nics.head(now, NodeId(label.target), &label.header, &mut effects);
                     inbound.name(slot, arrival);
                 }
                 inbound::Step::Tail(slot) => {
                     let (label, arrival) = inbound.get(slot);
                     inbound.close(slot);
-                    nics.tail(now, label.target, arrival, &label.header, &mut effects);
+                    nics.tail(now, NodeId(label.target), arrival, &label.header, &mut effects);
                 }
             }
         }
@@ -397,20 +399,26 @@ impl<P: Processes> Agent for Station<P> {
     const DIGEST: bool = false;
     type Event = Due;
     type Letter = Letter<P::Letter>;
+    type Ports = narrows_port::HostPorts;
 
     fn timer(&mut self, host: u32, _: u32, event: Due, fabric: &mut Context<'_, Due, Letter<P::Letter>>) {
         let now = fabric.now();
         match event {
             Due::Nothing => {}
             Due::Nic(event) => {
-                self.nics.handle(now, host, event, &mut Effects { above: &mut self.above, processes: &mut self.processes, fabric });
+                self.nics.handle(now, NodeId(host), event, &mut Effects { above: &mut self.above, processes: &mut self.processes, fabric });
                 if let Some(refusal) = self.nics.take_refusals().into_iter().next() {
                     self.refuse(now, refusal.process, refusal.error);
                 }
             }
             Due::Shortcut(slot) => {
                 if let Some(header) = self.above.shortcuts.remove(slot) {
-                    self.nics.arrive(now, host, &header, &mut Effects { above: &mut self.above, processes: &mut self.processes, fabric });
+                    self.nics.arrive(
+                        now,
+                        NodeId(host),
+                        &header,
+                        &mut Effects { above: &mut self.above, processes: &mut self.processes, fabric },
+                    );
                 }
             }
             Due::Process(rank) => self.act(now, rank, fabric),
@@ -432,15 +440,22 @@ impl<P: Processes> Agent for Station<P> {
     fn source_done(&mut self, host: u32, id: TransferId, fabric: &mut Context<'_, Due, Letter<P::Letter>>) {
         let now = fabric.now();
         match self.above.reading.remove(&inbound::number(host, id.0)) {
-            Some(token) => {
-                self.nics.source_done(now, host, token, &mut Effects { above: &mut self.above, processes: &mut self.processes, fabric })
-            }
+            Some(token) => self.nics.source_done(
+                now,
+                NodeId(host),
+                token,
+                &mut Effects { above: &mut self.above, processes: &mut self.processes, fabric },
+            ),
             None => {
                 let next = self.above.multicasts.source_done(now, host, id.0);
                 self.above.go_on(next, &mut self.processes, fabric);
             }
         }
         self.proceed(fabric);
+    }
+
+    fn undelivered(&mut self, undelivered: &Undelivered, _: &mut Context<'_, Due, Letter<P::Letter>>) {
+        self.undelivered.get_or_insert(*undelivered);
     }
 
     fn head(&mut self, arrival: &Arrival, fabric: &mut Context<'_, Due, Letter<P::Letter>>) {

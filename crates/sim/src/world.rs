@@ -1,14 +1,14 @@
 //! The simulation: regions with the NICs at their hosts.
 
-use crate::station::{Above, Desk, Places, Station};
+use crate::station::{Above, Places, RegionRequests, Station};
 use crate::{Processes, Requests};
 use narrows_engine::Digest;
 use narrows_fabric::parallel::{Fabric, along_groups};
-use narrows_fabric::{ConfigError, NetworkConfig, NetworkKind, Observer};
+use narrows_fabric::{ConfigError, NetworkConfig, NetworkKind, Observer, Undelivered};
 use narrows_nic::{AnyConfig, CommandError, Directory, Nics, Process, Statistics};
 use narrows_portals::{Command, ProcessId};
 use narrows_topology::Topology;
-use narrows_units::SimTime;
+use narrows_units::{NodeId, SimTime};
 use std::sync::Arc;
 
 /// Counts of a run.
@@ -26,6 +26,10 @@ pub struct Totals {
     pub packet_hops: u64,
     /// Messages that were refused for lack of room and repeated.
     pub retries: u64,
+    /// Packets that links have lost or broken.
+    pub lost_packets: u64,
+    /// Packets that ports have sent again.
+    pub retransmissions: u64,
 }
 
 /// The hardware, and where processes are.
@@ -37,7 +41,7 @@ pub struct Setup<'a> {
     pub topology: Topology,
     /// The NICs.
     pub nic: AnyConfig,
-    /// `places[i]` is where process i lives (its nid is node index + 1).
+    /// `places[i]` is where process i lives.
     pub places: &'a [ProcessId],
 }
 
@@ -87,7 +91,7 @@ impl<P: Processes> World<P> {
             let mut ranks: Vec<Vec<u32>> = Vec::new();
             for hosts in regions {
                 (0u32..).zip(hosts).for_each(|(local, &host)| locals[host as usize] = local);
-                let of_region = hosts.iter().flat_map(|&host| directory.processes_of(host));
+                let of_region = hosts.iter().flat_map(|&host| directory.processes_of(NodeId(host)));
                 let mut of_region: Vec<u32> = of_region.map(|(_, process)| process.0).collect();
                 of_region.sort_unstable();
                 (0u32..).zip(&of_region).for_each(|(number, &rank)| numbers[rank as usize] = number);
@@ -97,7 +101,8 @@ impl<P: Processes> World<P> {
             let shared = Arc::new(Places { directory, nodes: locals.into(), processes: numbers, mtu, lookahead });
             places = Some(Arc::clone(&shared));
             let station = |(hosts, ranks): (&Vec<u32>, &Vec<u32>)| {
-                let nics = Nics::of(nic.clone(), Arc::clone(&shared.directory), hosts, Arc::clone(&shared.nodes));
+                let nodes: Vec<NodeId> = hosts.iter().copied().map(NodeId).collect();
+                let nics = Nics::of(nic.clone(), Arc::clone(&shared.directory), &nodes, Arc::clone(&shared.nodes));
                 Station::new(nics, processes(ranks), Above::new(Arc::clone(&shared), hosts.len(), ranks.len()))
             };
             regions.iter().zip(&ranks).map(station).collect()
@@ -161,7 +166,7 @@ impl<P: Processes> World<P> {
     /// Asks for something in the name of `rank`, after all that has happened.
     pub fn request<R>(&mut self, rank: u32, what: impl FnOnce(&mut P, &mut dyn Requests<P::Letter>) -> R) -> R {
         let region = self.region_of(rank);
-        self.fabric.act(region, |station, fabric| what(&mut station.processes, &mut Desk { above: &mut station.above, fabric }))
+        self.fabric.act(region, |station, fabric| what(&mut station.processes, &mut RegionRequests { above: &mut station.above, fabric }))
     }
 
     /// See [`Requests::submit`].
@@ -230,6 +235,8 @@ impl<P: Processes> World<P> {
             packets: network.packets,
             packet_hops: network.packet_hops,
             retries: nics.retries,
+            lost_packets: network.lost_packets + network.corrupt_packets,
+            retransmissions: network.retransmissions,
         }
     }
 
@@ -243,6 +250,8 @@ impl<P: Processes> World<P> {
             packets: now.packets - before.packets,
             packet_hops: now.packet_hops - before.packet_hops,
             retries: now.retries - before.retries,
+            lost_packets: now.lost_packets - before.lost_packets,
+            retransmissions: now.retransmissions - before.retransmissions,
         }
     }
 
@@ -268,6 +277,12 @@ impl<P: Processes> World<P> {
     pub fn take_error(&mut self) -> Option<(u32, CommandError)> {
         let first = self.fabric.agents().filter_map(|station| station.error.take()).min_by_key(|&(at, rank, _)| (at, rank));
         first.map(|(_, rank, error)| (rank, error))
+    }
+
+    /// The first flow that a port has given up: what was sent there will never arrive.
+    pub fn undelivered(&mut self) -> Option<Undelivered> {
+        let first = self.fabric.agents().filter_map(|station| station.undelivered);
+        first.min_by_key(|undelivered| (undelivered.at, undelivered.from, undelivered.target))
     }
 
     /// Messages that portal table entries with RETRY refuse for now.

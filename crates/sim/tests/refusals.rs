@@ -5,7 +5,7 @@ use narrows_nic::{CommandError, NicConfig};
 use narrows_portals::{Command, EqId, Notice, ProcessId};
 use narrows_sim::{Processes, Setup, World};
 use narrows_topology::FatTree;
-use narrows_units::SimTime;
+use narrows_units::{NodeId, SimTime};
 
 struct Nothing;
 
@@ -17,7 +17,7 @@ impl Processes for Nothing {
 
 #[test]
 fn a_portal_table_entry_that_exists_is_refused_by_name() {
-    let places = [ProcessId { nid: 1, pid: 1 }, ProcessId { nid: 2, pid: 1 }];
+    let places = [ProcessId::on(NodeId(0), 1), ProcessId::on(NodeId(1), 1)];
     let topology = FatTree::one_switch(2).expect("two nodes fit").build();
     let setup = Setup { network: &NetworkConfig::default(), topology, nic: NicConfig::bxi_v2().into(), places: &places };
     let mut world = World::whole(setup, |_| Nothing).expect("the default network");

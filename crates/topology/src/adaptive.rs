@@ -92,7 +92,7 @@ impl<G: Productive> Dependencies for AdaptiveMinimal<G> {
                     nexts.iter().for_each(|&next| flood.start(next));
                 }
                 while let Some(place) = flood.pop() {
-                    let state = RouteState { word: 0, channel: place.channel, phase: place.phase };
+                    let state = RouteState { word: 0, channel: place.channel, phase: place.phase, carried: 0 };
                     ahead(flood.end(place.link), &state, &mut nexts);
                     nexts.iter().for_each(|&next| flood.go_on(place, next));
                 }
@@ -117,7 +117,7 @@ mod tests {
             // A packet keeps the channel that it would have in its phase.
             flood.begin();
             let nexts = |switch: u32, phase: u8| {
-                let state = RouteState { word: 0, channel: phase.saturating_sub(1), phase: u8::from(phase > 0) };
+                let state = RouteState { word: 0, channel: phase.saturating_sub(1), phase: u8::from(phase > 0), carried: 0 };
                 let mut nexts = Vec::new();
                 guide.productive(switch, target, 0, &state, |Step { link, channel }| {
                     nexts.push(Place { link, channel: of(channel), phase: channel + 1 });

@@ -264,7 +264,7 @@ impl<G: Guide> Detours<G> {
             Aim::Waypoint(waypoint) => self.guide.toward_waypoint(switch, waypoint, spread),
         };
         let at = before.unwrap_or(Place { link: 0, channel: 0, phase: 0 });
-        let state = RouteState { word: 0, channel: at.channel, phase: at.phase };
+        let state = RouteState { word: 0, channel: at.channel, phase: at.phase, carried: 0 };
         let channel = self.guide.channel(at.link, next, &state);
         Some(Place { link: next.link, channel, phase: at.phase & !RUNG | (next.rung + 1) })
     }

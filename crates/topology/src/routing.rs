@@ -142,6 +142,8 @@ pub struct RouteState {
     pub channel: u8,
     /// Free for the routing: how far it is.
     pub phase: u8,
+    /// Not the routing's: two bytes that the network may use, so that a packet stays one cache line.
+    pub carried: u16,
 }
 
 /// The next link of a packet and the virtual channel on it.

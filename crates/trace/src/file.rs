@@ -5,7 +5,7 @@ use crate::limits::Limited;
 use crate::lines::{Complain, strict};
 use crate::operation::Program;
 use crate::spool::Stored;
-use crate::{goal, json, ti, vef};
+use crate::{chakra, goal, json, ti, vef};
 use narrows_output::{Meter, OutputError, OutputFile};
 use std::fmt;
 use std::fs::File;
@@ -26,11 +26,14 @@ pub enum Format {
     JsonLines,
     /// [`ti`]; read only.
     TimeIndependent,
+    /// [`chakra`]; read only.
+    Chakra,
 }
 
 impl Format {
     /// All of them.
-    pub const ALL: [Format; 5] = [Format::Vef, Format::Goal, Format::GoalBinary, Format::JsonLines, Format::TimeIndependent];
+    pub const ALL: [Format; 6] =
+        [Format::Vef, Format::Goal, Format::GoalBinary, Format::JsonLines, Format::TimeIndependent, Format::Chakra];
 
     /// Its name on the command line.
     pub const fn name(self) -> &'static str {
@@ -40,6 +43,7 @@ impl Format {
             Format::GoalBinary => "goal-binary",
             Format::JsonLines => "jsonl",
             Format::TimeIndependent => "ti",
+            Format::Chakra => "chakra",
         }
     }
 
@@ -48,13 +52,14 @@ impl Format {
         Format::ALL.into_iter().find(|format| format.name() == name)
     }
 
-    /// What the name of a file that is to be written asks for.
+    /// What the name of a file says.
     pub fn by_extension(path: &Path) -> Option<Format> {
         match path.extension()?.to_str()? {
             "vef" => Some(Format::Vef),
             "goal" => Some(Format::Goal),
             "bin" => Some(Format::GoalBinary),
             "jsonl" | "json" => Some(Format::JsonLines),
+            "et" => Some(Format::Chakra),
             _ => None,
         }
     }
@@ -85,9 +90,10 @@ impl fmt::Display for Format {
 /// How to read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReadOptions {
-    /// The format; by default the beginning of the file says it.
+    /// The format; by default the beginning of the file says it, or its name (Chakra's messages begin with nothing of
+    /// their own).
     pub format: Option<Format>,
-    /// Floating-point operations per second, for time-independent traces.
+    /// Floating-point operations per second, for time-independent traces and for work without a time in Chakra's.
     pub flops_per_s: f64,
 }
 
@@ -133,7 +139,8 @@ pub fn read_metered(path: &Path, options: ReadOptions, complain: &mut Complain<'
     let file = narrows_output::input(path).map_err(TraceError::file(path))?;
     let mut beginning = [0; 4096];
     let length = beginning_of(&file, &mut beginning).map_err(TraceError::file(path))?;
-    let format = options.format.unwrap_or_else(|| Format::detect(&beginning[..length]));
+    let named = Format::by_extension(path).filter(|format| *format == Format::Chakra);
+    let format = options.format.or(named).unwrap_or_else(|| Format::detect(&beginning[..length]));
     meter.set(0, file.metadata().map_or(0, |metadata| metadata.len()));
     let input = || BufReader::with_capacity(1 << 18, Metered { file: &file, meter });
     let mut header = None;
@@ -147,6 +154,7 @@ pub fn read_metered(path: &Path, options: ReadOptions, complain: &mut Complain<'
         Format::GoalBinary => goal::read_binary(path, &file)?,
         Format::JsonLines => json::read(path, input(), complain)?,
         Format::TimeIndependent => ti::read(path, &file, options.flops_per_s, complain)?,
+        Format::Chakra => chakra::read(path, options.flops_per_s, complain, meter)?,
     };
     Ok(Trace { format, vef: header, program })
 }
@@ -183,9 +191,10 @@ impl Read for Metered<'_> {
 /// The file cannot be written, the program cannot be read, or the format cannot hold it.
 pub fn write(path: &Path, format: Format, program: &mut dyn Program) -> Result<Vec<String>, TraceError> {
     let file = match format {
-        Format::TimeIndependent => {
-            let message = "time-independent traces are read only; write vef, goal, goal-binary or jsonl";
-            return Err(TraceError::Unsuitable(String::from(message)));
+        Format::TimeIndependent | Format::Chakra => {
+            return Err(TraceError::Unsuitable(format!(
+                "traces in the format {format} are read only; write vef, goal, goal-binary or jsonl"
+            )));
         }
         // Both come back to their beginning.
         Format::Vef | Format::GoalBinary => OutputFile::create_seekable(path)?,
@@ -198,7 +207,7 @@ pub fn write(path: &Path, format: Format, program: &mut dyn Program) -> Result<V
         Format::Vef => vef::write(path, &mut output, program)?.notes,
         Format::Goal => goal::write_text(path, &mut output, program).map(|()| Vec::new())?,
         Format::GoalBinary => goal::write_binary(path, output.get_ref().file(), program).map(|()| Vec::new())?,
-        Format::JsonLines | Format::TimeIndependent => json::write(path, &mut output, program).map(|()| Vec::new())?,
+        Format::JsonLines | Format::TimeIndependent | Format::Chakra => json::write(path, &mut output, program).map(|()| Vec::new())?,
     };
     let fail = OutputError::of(path);
     output.into_inner().map_err(|error| fail(error.into_error()))?.commit()?;

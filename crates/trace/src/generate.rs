@@ -148,10 +148,20 @@ struct State {
 
 /// Operations that are made and not taken yet.
 #[derive(Debug, Default)]
-struct Ahead {
+pub(crate) struct Ahead {
     operations: VecDeque<(Operation, u32)>,
     after: VecDeque<Dependency>,
     made: u64,
+}
+
+impl Ahead {
+    /// The next operation, if there is one, and what it waits for.
+    pub(crate) fn take(&mut self, after: &mut Vec<Dependency>) -> Option<Operation> {
+        after.clear();
+        let (operation, count) = self.operations.pop_front()?;
+        after.extend(self.after.drain(..count as usize));
+        Some(operation)
+    }
 }
 
 impl Sink for Ahead {
@@ -251,11 +261,9 @@ impl Program for Generated {
     }
 
     fn next(&mut self, rank: u32, after: &mut Vec<Dependency>) -> Result<Option<Operation>, TraceError> {
-        after.clear();
         loop {
             let state = &mut self.ranks[rank as usize];
-            if let Some((operation, count)) = state.ahead.operations.pop_front() {
-                after.extend(state.ahead.after.drain(..count as usize));
+            if let Some(operation) = state.ahead.take(after) {
                 return Ok(Some(operation));
             }
             if state.step == self.parameters.steps {

@@ -23,11 +23,13 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+pub mod chakra;
 mod communicators;
 mod error;
 mod file;
 pub mod generate;
 pub mod goal;
+mod graph;
 pub mod ideal;
 pub mod json;
 mod limits;
@@ -39,6 +41,7 @@ mod sequence;
 mod spool;
 pub mod ti;
 mod transform;
+pub mod transformer;
 pub mod vef;
 
 pub use communicators::Communicators;

@@ -5,15 +5,17 @@ use crate::setup::Setup;
 use crate::source::{Plan, Sources};
 use crate::telemetry::Telemetry;
 use narrows_fabric::parallel::{Agent, Context, Fabric};
-use narrows_fabric::{Arrival, NetworkKind, Observer, PacketArrival, Statistics};
+use narrows_fabric::{Arrival, NetworkKind, Observer, PacketArrival, Statistics, Undelivered};
 use narrows_units::SimTime;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Sources and telemetry of a region.
 #[derive(Debug)]
-pub(crate) struct Post {
+pub(crate) struct RegionTraffic {
     pub(crate) sources: Sources,
     pub(crate) telemetry: Option<Telemetry>,
+    /// The first flow that a port has given up.
+    pub(crate) undelivered: Option<Undelivered>,
 }
 
 /// A network with sources at its hosts.
@@ -27,7 +29,7 @@ pub(crate) trait Engine {
     /// Of when every message came where: the same for any number of threads.
     fn digest(&self) -> u64;
     /// Every region's.
-    fn posts(&mut self, with: &mut dyn FnMut(&mut Post));
+    fn posts(&mut self, with: &mut dyn FnMut(&mut RegionTraffic));
 }
 
 /// The network of a point with its sources.
@@ -39,7 +41,7 @@ pub(crate) fn assemble(setup: &Setup, plan: &Arc<Plan>) -> Result<Box<dyn Engine
 }
 
 /// An agent. `WATCHES`: queues and links are looked at; otherwise the network's code has no trace of it.
-struct Watch<const WATCHES: bool>(Post);
+struct Watch<const WATCHES: bool>(RegionTraffic);
 
 impl<const WATCHES: bool> Observer for Watch<WATCHES> {
     #[inline]
@@ -94,9 +96,14 @@ impl<const WATCHES: bool> Agent for Watch<WATCHES> {
 
     type Event = ();
     type Letter = ();
+    type Ports = narrows_port::HostPorts;
 
     fn timer(&mut self, _host: u32, tag: u32, (): (), fabric: &mut Context<'_>) {
         self.0.sources.strike(tag, fabric);
+    }
+
+    fn undelivered(&mut self, undelivered: &Undelivered, _: &mut Context<'_>) {
+        self.0.undelivered.get_or_insert(*undelivered);
     }
 
     fn delivered(&mut self, arrival: &Arrival, through: SimTime, fabric: &mut Context<'_>) {
@@ -143,7 +150,7 @@ impl<const WATCHES: bool> Regions<WATCHES> {
         let nothing = || topology.as_ref().map(|topology| Telemetry::new(topology.clone(), lanes));
         let mut fabric = Fabric::new(&setup.network, setup.topology.clone(), |hosts| {
             let sources = Sources::new(plan.clone(), hosts, &mut |at, host, tag| timers.push((at, host, tag)));
-            Watch(Post { sources, telemetry: nothing() })
+            Watch(RegionTraffic { sources, telemetry: nothing(), undelivered: None })
         })?;
         for (at, host, tag) in timers {
             fabric.timer(at, host, tag, ());
@@ -186,7 +193,7 @@ impl<const WATCHES: bool> Engine for Regions<WATCHES> {
         self.fabric.digest()
     }
 
-    fn posts(&mut self, with: &mut dyn FnMut(&mut Post)) {
+    fn posts(&mut self, with: &mut dyn FnMut(&mut RegionTraffic)) {
         self.exchange_telemetry();
         self.fabric.agents().for_each(|watch| with(&mut watch.0));
         self.exchange_telemetry();

@@ -1,5 +1,5 @@
 use crate::telemetry::Telemetry;
-use narrows_fabric::Statistics;
+use narrows_fabric::{Statistics, Undelivered};
 use narrows_results::Histogram;
 use narrows_units::SimTime;
 
@@ -102,6 +102,8 @@ pub struct Point {
     pub classes: Vec<ClassPoint>,
     /// What went over the network in all.
     pub statistics: Statistics,
+    /// The first flow between two ports that was given up: its messages will never arrive.
+    pub undelivered: Option<Undelivered>,
     /// Events of the network and of the sources.
     pub events: u64,
     /// Fingerprint of when every message came where.

@@ -309,7 +309,9 @@ impl<'a> Simulation<'a> {
         let sum = |part: fn(&ClassMeter) -> u64| meters.iter().map(part).sum::<u64>() as f64 / capacity;
         let mut flows: Vec<FlowTime> = (0..self.plan.flows.len() as u32).map(|flow| FlowTime { flow, fct: None }).collect();
         let mut telemetry: Option<Box<Telemetry>> = None;
+        let mut undelivered = Vec::new();
         self.engine.posts(&mut |post| {
+            undelivered.extend(post.undelivered);
             for (&flow, &fct) in &post.sources.flow_times {
                 flows[flow as usize].fct = Some(SimTime(fct));
             }
@@ -334,6 +336,7 @@ impl<'a> Simulation<'a> {
             simulated: self.now,
             classes,
             statistics: self.engine.statistics(),
+            undelivered: undelivered.into_iter().min_by_key(|flow| (flow.at, flow.from, flow.target)),
             events: self.engine.events(),
             digest: self.engine.digest(),
             flows,

@@ -69,7 +69,7 @@ fn one_queue_waits_as_karol_says() {
 
 /// Picoseconds of a message alone between nodes 1 and 0.
 fn alone(topology: Topology, bytes: u64) -> f64 {
-    let network = narrows_fabric::driver::Driver::new(&NetworkConfig::default(), topology).unwrap();
+    let network = narrows_port::Driver::new(&NetworkConfig::default(), topology).unwrap();
     network.zero_load(&transfer(bytes)).tail.as_ps() as f64
 }
 
@@ -177,7 +177,7 @@ fn detours_of_the_dragonfly_of_342_nodes_carry_what_its_channels_allow() {
 fn a_closed_loop_has_a_round_trip_per_message() {
     let setup = setup(one_switch(4), &["pattern=shift:1 injection=closed:1 size=2KiB"], 1000);
     let point = run(&setup, None);
-    let network = narrows_fabric::driver::Driver::new(&NetworkConfig::default(), one_switch(4)).unwrap();
+    let network = narrows_port::Driver::new(&NetworkConfig::default(), one_switch(4)).unwrap();
     let round = network.zero_load(&transfer(2048)).tail + network.zero_load(&Transfer { source: 0, target: 1, ..transfer(0) }).head;
     near("accepted", point.accepted, packet_time() / round.as_ps() as f64, 0.005);
     assert!(!point.saturated && point.load.is_none());

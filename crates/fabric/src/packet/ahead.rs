@@ -3,10 +3,11 @@
 use super::region::Region;
 use crate::EventKind;
 use crate::flights::NONE;
+use crate::port::Ports;
 use narrows_engine::prefetch;
 use narrows_topology::Route;
 
-impl Region {
+impl<P: Ports> Region<P> {
     /// Brings what an event will need into the cache, in three steps as the event comes nearer: each follows what the
     /// one before brought.
     #[inline]
@@ -56,7 +57,7 @@ impl Region {
                 let host = self.host(place);
                 prefetch(&self.outputs[host as usize]);
                 prefetch(&self.loads[host as usize]);
-                prefetch(&self.injectors[(host * self.virtual_networks) as usize]);
+                self.ports.prefetch(host);
                 prefetch(&self.lane_states[host as usize]);
             }
             _ => {}

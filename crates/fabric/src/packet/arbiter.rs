@@ -14,6 +14,7 @@ use super::region::{Credit, Effects, Region};
 use super::state::*;
 use crate::config::{Arbitration, NetworkConfig};
 use crate::flights::NONE;
+use crate::port::Ports;
 
 #[derive(Debug)]
 enum Policy {
@@ -147,7 +148,7 @@ impl Arbiter {
     }
 }
 
-impl Region {
+impl<P: Ports> Region<P> {
     /// Sends something on an output if there is anything that can go, and sees to it that it is called again when more
     /// can.
     pub(super) fn serve(&mut self, output: u32, now: u64, fx: &mut impl Effects) {
@@ -176,7 +177,7 @@ impl Region {
             let turn = self.lane_states[place].ring;
             let offer = self.offer(output, lane_index, now);
             let wire = match offer {
-                Offer::Queued { wire } | Offer::Read { wire } | Offer::Direct { wire } => wire,
+                Offer::Queued { wire } | Offer::Port { wire } => wire,
                 Offer::At(time) => {
                     later = later.min(time);
                     continue;
@@ -193,8 +194,7 @@ impl Region {
                     self.lane_states[place].starved = false;
                     let index = match offer {
                         Offer::Queued { .. } => self.dequeue(output, lane_index, now, fx),
-                        Offer::Read { .. } => self.inject(output, class, true, now, fx),
-                        _ => self.inject(output, class, false, now, fx),
+                        _ => self.inject(output, class, now, fx),
                     };
                     self.arbiter.charge(&mut self.outputs[at], output, lane_index, wire);
                     self.transmit(output, lane_index, index, now, fx);

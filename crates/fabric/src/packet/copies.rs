@@ -9,6 +9,7 @@ use super::region::{Effects, Region};
 use super::state::*;
 use crate::flights::NONE;
 use crate::multicast::{self, Tree, TreeError};
+use crate::port::Ports;
 use crate::{Transfer, TransferId};
 use narrows_engine::Arena;
 use std::sync::Arc;
@@ -50,7 +51,7 @@ pub(super) fn shares_buffer(packet: &Packet) -> bool {
     packet.is_copied() && packet.route.phase == WAITS
 }
 
-impl Region {
+impl<P: Ports> Region<P> {
     /// Sends message `index` of those that are copied. `transfer` has the number by which its arrivals are told.
     pub(crate) fn start_copied(&mut self, now: u64, index: u32, tree: &Arc<Tree>, transfer: &Transfer, fx: &mut impl Effects) {
         let trees = &mut self.copies.trees;
@@ -68,6 +69,9 @@ impl Region {
     pub(crate) fn check_multicast(&self) -> Result<(), TreeError> {
         if self.pauses.is_some() {
             return Err(TreeError::Pause);
+        }
+        if self.faults.is_some() {
+            return Err(TreeError::Faults);
         }
         multicast::check(&self.layout.topology, self.channels as u8)
     }

@@ -6,6 +6,7 @@ use super::region::{Effects, Region};
 use super::state::NEVER;
 use crate::EventKind;
 use crate::flights::NONE;
+use crate::port::Ports;
 
 /// The queue of a lane at an input.
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +24,7 @@ impl Default for Front {
     }
 }
 
-impl Region {
+impl<P: Ports> Region<P> {
     /// Whether a packet that has arrived is at the front; otherwise it waits.
     pub(super) fn comes_to_front(&mut self, index: u32, now: u64, fx: &mut impl Effects) -> bool {
         let Region { fronts: Some(fronts), packets, lanes, .. } = self else { return true };

@@ -12,6 +12,8 @@ use super::returns::{Enough, Returns};
 use super::state::*;
 use crate::EventKind;
 use crate::config::{FlowControl, NetworkConfig};
+use crate::flights::NONE;
+use crate::port::Ports;
 use narrows_topology::Topology;
 
 /// The buffer of a lane, at its receiver.
@@ -73,7 +75,7 @@ impl Pauses {
     }
 }
 
-impl Region {
+impl<P: Ports> Region<P> {
     /// A packet comes into a buffer; false when it was lost.
     #[inline]
     pub(super) fn admit(&mut self, index: u32, now: u64, fx: &mut impl Effects) -> bool {
@@ -211,7 +213,10 @@ impl Region {
         let link = self.inputs[packet.input as usize].link;
         fx.lost(link, packet.wire);
         self.statistics.lost_packets += 1;
-        packet.rewind();
+        if self.reliable {
+            return self.free_packet(index);
+        }
+        packet.input = NONE;
         let region = self.layout.hosts[packet.source as usize].0;
         if region == self.number {
             self.packets[index] = packet;

@@ -4,35 +4,26 @@ use super::layout::Layout;
 use super::returns::{Enough, ReturnLists, Returns};
 use super::state::*;
 use crate::config::{Forwarding, NetworkConfig, Queueing};
+use crate::faults::{Faults, Strike};
 use crate::flights::NONE;
+use crate::port::{PortEffects, PortEvent, Ports};
 use crate::timing::Costs;
-use crate::{Arrival, EventKind, Observer, Statistics};
-use narrows_engine::{Arena, WordMap};
+use crate::{EventKind, Statistics};
+use narrows_engine::Arena;
 use narrows_topology::{Route, Routing, Vertex};
 use narrows_units::SimTime;
 use std::sync::Arc;
 
 /// Where the effects of a region go.
-pub(crate) trait Effects: Observer {
-    /// Of a message, only [`Effects::delivered`] is told, instead of [`EventKind::SourceDone`], [`Effects::head`] and
-    /// [`Effects::tail`].
-    const EARLY: bool;
+pub(crate) trait Effects: PortEffects {
     /// An event for the region itself. At one time, `kind` and then `place` (a link or a host by its number in the
     /// topology) say the order, which is the same however the network is cut; no two events but identical ones have all
     /// three in common, except those whose `payload` is no index of a record and orders them too.
-    /// [`EventKind::SourceDone`] with the number of a message comes back to the owner of the region, all others to
-    /// [`Region::handle`].
     fn schedule(&mut self, at: u64, kind: EventKind, place: u32, payload: u32);
     /// The head of a packet will be at a switch of another region at `at`, by the input of that region that it names.
     fn fly(&mut self, region: u32, at: u64, packet: &Packet);
     /// Something for an output of another region.
     fn note(&mut self, region: u32, note: Note);
-    /// The header of a message is in the target NIC.
-    fn head(&mut self, arrival: &Arrival);
-    /// The last byte of a message is through.
-    fn tail(&mut self, arrival: &Arrival);
-    /// The last byte of a message will be through then.
-    fn delivered(&mut self, arrival: &Arrival, through: u64);
 }
 
 /// News that goes against the packets.
@@ -97,18 +88,15 @@ pub enum AuditError {
 
 /// See the module's page.
 #[derive(Debug)]
-pub(crate) struct Region {
+pub(crate) struct Region<P> {
     pub(super) number: u32,
     pub(super) layout: Arc<Layout>,
     pub(super) costs: Costs,
     pub(super) routing: Routing,
-    pub(super) virtual_networks: u32,
     pub(super) channels: u32,
     pub(super) lanes: u32,
     pub(super) buffer: u64,
     pub(super) store_and_forward: bool,
-    /// [`NetworkConfig::in_order`].
-    pub(super) in_order: bool,
     pub(super) mixed_rates: bool,
     pub(super) arbiter: super::arbiter::Arbiter,
     pub(super) outputs: Vec<Output>,
@@ -125,30 +113,31 @@ pub(crate) struct Region {
     pub(super) crossbar: Option<super::crossbar::Crossbar>,
     /// With one queue per input: see [`super::front`].
     pub(super) fronts: Option<Vec<super::front::Front>>,
-    pub(super) injectors: Vec<Injector>,
-    pub(super) pcie: Vec<Pcie>,
-    pub(super) sending: Arena<Sending>,
-    pub(super) receiving: Arena<Receiving>,
-    /// Messages of several packets under way to a host here, by source and the number that it gave.
-    pub(super) partial: WordMap<u64, u32>,
+    pub(super) ports: P,
+    /// Ports send again what is lost.
+    pub(super) reliable: bool,
+    pub(super) faults: Option<Faults>,
     pub(super) copies: super::copies::Copies,
     pub(super) statistics: Statistics,
-    /// The smallest packet that a host of this region has sent so far.
+    /// The smallest packet that a port of this region has sent so far.
     pub(super) least_wire: u32,
 }
 
-impl Region {
+impl<P: Ports> Region<P> {
     /// `routing` and `config` belong together: [`NetworkConfig::check`].
-    pub(crate) fn new(number: u32, config: &NetworkConfig, layout: Arc<Layout>, routing: Routing) -> Region {
+    pub(crate) fn new(number: u32, config: &NetworkConfig, layout: Arc<Layout>, routing: Routing) -> Region<P> {
         let topology = &layout.topology;
         let costs = Costs::new(config, topology);
         let virtual_networks = u32::from(config.virtual_networks);
         let lanes = virtual_networks * u32::from(config.virtual_channels);
-        let (mut outputs, mut inputs, mut hosts) = (Vec::<Output>::new(), Vec::new(), 0u32);
+        let (mut outputs, mut inputs, mut hosts) = (Vec::<Output>::new(), Vec::new(), Vec::new());
         for &index in &layout.starting[number as usize] {
             let link = &topology.links()[index as usize];
-            let host = if let Vertex::Host(_) = link.from { outputs.len() as u32 } else { NONE };
-            hosts += u32::from(host != NONE);
+            let mut host = NONE;
+            if let Vertex::Host(number) = link.from {
+                host = outputs.len() as u32;
+                hosts.push(number);
+            }
             outputs.push(Output {
                 wake: NEVER,
                 occupied: 0,
@@ -178,14 +167,6 @@ impl Region {
         }
         let buffer = config.buffer_per_channel.0;
         let lane = Lane { credits: buffer, back: Returns::default(), ring: NONE, starved: false };
-        let injector = Injector {
-            reading: NONE,
-            direct: NONE,
-            first_read: NONE,
-            last_read: NONE,
-            window: config.read_window as i32,
-            direct_turn: false,
-        };
         Region {
             loads: vec![Load::default(); outputs.len()],
             lane_states: vec![lane; outputs.len() * lanes as usize],
@@ -198,22 +179,18 @@ impl Region {
                 Queueing::VirtualOutput => None,
                 Queueing::Fifo => Some(vec![super::front::Front::default(); inputs.len() * lanes as usize]),
             },
-            injectors: vec![injector; (hosts * virtual_networks) as usize],
-            pcie: vec![Pcie::default(); hosts as usize],
-            sending: Arena::default(),
-            receiving: Arena::default(),
-            partial: WordMap::default(),
+            reliable: config.reliability.is_some(),
+            faults: Faults::new(config, &layout.starting[number as usize]),
+            ports: P::new(config, &costs, &hosts),
             copies: super::copies::Copies::default(),
             statistics: Statistics::default(),
             least_wire: u32::MAX,
             arbiter: super::arbiter::Arbiter::new(config, outputs.len()),
             mixed_rates: costs.mixed_rates(),
             store_and_forward: config.forwarding == Forwarding::StoreAndForward,
-            in_order: config.in_order,
             number,
             costs,
             routing,
-            virtual_networks,
             channels: u32::from(config.virtual_channels),
             lanes,
             buffer,
@@ -225,7 +202,7 @@ impl Region {
 
     /// Takes an event that it scheduled, at the time for which it did.
     #[inline]
-    pub(crate) fn handle(&mut self, now: u64, kind: EventKind, payload: u32, fx: &mut impl Effects) {
+    pub(crate) fn handle(&mut self, now: u64, kind: EventKind, place: u32, payload: u32, fx: &mut impl Effects) {
         match kind {
             EventKind::Ready => self.ready(payload, now, fx),
             EventKind::Wake => {
@@ -235,12 +212,10 @@ impl Region {
                     self.serve(payload, now, fx);
                 }
             }
-            EventKind::Head => fx.head(&self.receiving[payload].arrival),
-            EventKind::Tail => self.tail(payload, fx),
-            EventKind::HeadAndTail => {
-                fx.head(&self.receiving[payload].arrival);
-                self.tail(payload, fx);
-            }
+            EventKind::Head => self.ports.message(PortEvent::Head, payload, fx),
+            EventKind::Tail => self.ports.message(PortEvent::Tail, payload, fx),
+            EventKind::HeadAndTail => self.ports.message(PortEvent::HeadAndTail, payload, fx),
+            EventKind::Flow => self.flow_event(place, payload, now, fx),
             EventKind::Arrive => {
                 if self.admit(payload, now, fx) {
                     self.eject(payload, NONE, now, now, fx);
@@ -255,10 +230,13 @@ impl Region {
         }
     }
 
-    fn tail(&mut self, slot: u32, fx: &mut impl Effects) {
-        let arrival = self.receiving[slot].arrival;
-        self.receiving.remove(slot);
-        fx.tail(&arrival);
+    #[cold]
+    fn flow_event(&mut self, host: u32, payload: u32, now: u64, fx: &mut impl Effects) {
+        let host = self.layout.hosts[host as usize].1;
+        let (event, payload) = PortEvent::of_flow(payload);
+        if let Some(virtual_network) = self.ports.flow(SimTime(now), host, event, payload, fx) {
+            self.ask_port(host, virtual_network, now, fx);
+        }
     }
 
     /// A packet from another region.
@@ -288,9 +266,7 @@ impl Region {
         for output in &mut self.outputs {
             (output.turn, output.class_turn) = (0, 0);
         }
-        for injector in &mut self.injectors {
-            injector.direct_turn = false;
-        }
+        self.ports.rest();
         for lane in &mut self.lane_states {
             lane.starved &= lane.ring != NONE;
         }
@@ -315,7 +291,7 @@ impl Region {
     }
 
     pub(crate) fn statistics(&self) -> Statistics {
-        self.statistics
+        self.statistics + self.ports.statistics()
     }
 
     /// The number of a host of this region within it.
@@ -336,9 +312,9 @@ impl Region {
         SimTime(load.backlog + load.free.saturating_sub(now))
     }
 
-    /// Packets in NICs, switches and on links.
+    /// Packets in ports, switches and on links.
     pub(crate) fn live_packets(&self) -> usize {
-        self.packets.len()
+        self.packets.len() + self.ports.packets()
     }
 
     // ---- outputs ----
@@ -522,7 +498,7 @@ impl Region {
 
     /// `bytes` of the buffer of a lane are free; its sender, an output of this region, knows `at`.
     #[inline]
-    fn give_back(&mut self, output: u32, lane_index: u32, at: u64, bytes: u32, now: u64, fx: &mut impl Effects) {
+    pub(super) fn give_back(&mut self, output: u32, lane_index: u32, at: u64, bytes: u32, now: u64, fx: &mut impl Effects) {
         let place = self.place(output, lane_index);
         let lane = &mut self.lane_states[place];
         // What is back already makes room at once: long lists would be cold memory when they are read.
@@ -587,6 +563,9 @@ impl Region {
         } else {
             self.packets[index].injected = now;
         }
+        if self.faults.is_some() && self.is_struck(index, output, lane, tail, now, fx) {
+            return;
+        }
         let packet = &mut self.packets[index];
         packet.hop(lane);
         packet.input = far;
@@ -608,88 +587,34 @@ impl Region {
         }
     }
 
+    /// Whether a packet that starts on its link is lost there. The far end sees after its tail that nothing has come,
+    /// and gives the credits back.
+    #[cold]
+    fn is_struck(&mut self, index: u32, output: u32, lane: u32, tail: u64, now: u64, fx: &mut impl Effects) -> bool {
+        match self.faults.as_mut().and_then(|faults| faults.strike(output, now)) {
+            None => return false,
+            Some(Strike::Corrupt) => {
+                self.packets[index].corrupt();
+                self.statistics.corrupt_packets += 1;
+                return false;
+            }
+            Some(Strike::Lost) => {}
+        }
+        let wire = self.packets[index].wire;
+        let Output { link, latency, .. } = self.outputs[output as usize];
+        self.statistics.lost_packets += 1;
+        fx.lost(link, wire);
+        if self.pauses.is_none() {
+            self.give_back(output, lane, tail + 2 * latency, wire, now, fx);
+        }
+        self.free_packet(index);
+        true
+    }
+
     #[inline]
     pub(super) fn free_packet(&mut self, index: u32) {
         self.packets[index].wire = 0;
         self.packets.remove(index);
-    }
-
-    /// The head of a packet is, or will be, at its target at `head`; the rest of its way is known. `output`: with
-    /// credits, that of its last link.
-    #[inline]
-    fn eject<F: Effects>(&mut self, index: u32, output: u32, head: u64, now: u64, fx: &mut F) {
-        let packet = self.packets[index];
-        let tail = packet.ready;
-        let mut through = tail;
-        if packet.is_written() {
-            let free = &mut self.pcie[self.layout.hosts[packet.target as usize].1 as usize].write_free;
-            let payload = packet.wire - self.costs.header;
-            *free = (head + self.costs.write_behind(payload)).max(*free) + self.costs.pcie.time(payload);
-            through = *free;
-        }
-        let link = if self.pauses.is_some() {
-            self.leaves(packet.input, packet.lane(), through, packet.wire, now, fx);
-            self.inputs[packet.input as usize].link
-        } else {
-            let Output { link, latency, .. } = self.outputs[output as usize];
-            self.give_back(output, packet.lane(), through + latency, packet.wire, now, fx);
-            link
-        };
-        let (slot, first) = self.receive(&packet);
-        let message = &mut self.receiving[slot];
-        message.packets_left -= 1;
-        message.through = message.through.max(through);
-        fx.packet(&crate::PacketArrival {
-            arrival: message.arrival,
-            injected: SimTime(packet.injected),
-            through: SimTime(through),
-            hops: packet.hops(),
-            wire: packet.wire,
-        });
-        let header_in = head + self.costs.host_wire().time(self.costs.header);
-        let all = message.packets_left == 0;
-        let through = message.through;
-        if all && !first {
-            self.partial.remove(&partial_key(&packet));
-        }
-        if F::EARLY {
-            if all {
-                fx.delivered(&self.receiving[slot].arrival, through);
-                self.receiving.remove(slot);
-            }
-        } else if packet.is_first() && all && header_in == through {
-            fx.schedule(through, EventKind::HeadAndTail, link, slot);
-        } else {
-            if packet.is_first() {
-                fx.schedule(header_in, EventKind::Head, link, slot);
-            }
-            if all {
-                fx.schedule(through, EventKind::Tail, link, slot);
-            }
-        }
-        self.free_packet(index);
-    }
-
-    /// The receiving side of the message of a packet that arrives; whether it is the only packet.
-    #[inline]
-    fn receive(&mut self, packet: &Packet) -> (u32, bool) {
-        let payload = packet.payload();
-        let packets = self.costs.packets(payload);
-        let new = |receiving: &mut Arena<Receiving>| {
-            let arrival = Arrival {
-                id: crate::TransferId(packet.id),
-                source: packet.source,
-                target: packet.target,
-                virtual_network: packet.virtual_network() as u8,
-                payload: narrows_units::Bytes(payload),
-                started: SimTime(packet.started),
-            };
-            receiving.insert(Receiving { arrival, packets_left: packets, through: 0 })
-        };
-        if packets == 1 {
-            return (new(&mut self.receiving), true);
-        }
-        (*self.partial.entry(partial_key(packet)).or_insert_with(|| new(&mut self.receiving)), false)
     }
 
     // ---- checks ----
@@ -729,14 +654,6 @@ impl Region {
         }
         Ok(())
     }
-}
-
-#[inline]
-fn partial_key(packet: &Packet) -> u64 {
-    if packet.is_copied() {
-        return 1 << 63 | u64::from(packet.target) << 32 | u64::from(packet.id);
-    }
-    u64::from(packet.source) << 32 | u64::from(packet.id)
 }
 
 /// When a lane may send.

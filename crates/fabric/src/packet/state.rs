@@ -1,35 +1,37 @@
 //! The records of a region: small, in arrays, referred to by index.
 
 use super::returns::Returns;
+use crate::TransferId;
 use crate::flights::NONE;
+use crate::port::{Kind, Label};
 use narrows_topology::RouteState;
+use narrows_units::{Bytes, SimTime};
 
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// A packet in a NIC, in a switch or on a link between; one cache line.
+/// A packet in a switch or on a link; one cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-pub(crate) struct Packet {
-    /// In a NIC: read by then. On its way to a switch: its tail could be at an output by then. In a queue: not before
-    /// then.
-    pub ready: u64,
+pub struct Packet {
+    /// On its way to a switch: its tail could be at an output by then. In a queue: not before then.
+    pub(crate) ready: u64,
     /// When its message was started.
-    pub started: u64,
-    /// When its NIC sent it.
-    pub injected: u64,
+    pub(crate) started: u64,
+    /// When its port sent it.
+    pub(crate) injected: u64,
     /// See the functions.
-    pub meta: u64,
+    pub(crate) meta: u64,
     /// Of its message, given by the sender.
-    pub id: u32,
-    pub source: u32,
-    pub target: u32,
+    pub(crate) id: u32,
+    pub(crate) source: u32,
+    pub(crate) target: u32,
     /// Bytes on the wire; 0 marks a free slot.
-    pub wire: u32,
-    /// The link whose buffer it is in, [`NONE`] in the source NIC.
-    pub input: u32,
+    pub(crate) wire: u32,
+    /// The link whose buffer it is in, [`NONE`] when it leaves its port.
+    pub(crate) input: u32,
     /// The next one of its queue.
-    pub next: u32,
-    pub route: RouteState,
+    pub(crate) next: u32,
+    pub(crate) route: RouteState,
 }
 
 const _: () = assert!(size_of::<Packet>() == 64);
@@ -37,14 +39,71 @@ const _: () = assert!(size_of::<Packet>() == 64);
 const NETWORK: u32 = 41;
 const LANE: u32 = 45;
 const HOPS: u32 = 51;
-const FIRST: u64 = 1 << 59;
-const WRITE: u64 = 1 << 60;
-const COPIED: u64 = 1 << 61;
+const FIRST: u32 = 59;
+const WRITE: u32 = 60;
+/// A bit for each [`Kind`] but data.
+const KIND: u32 = 61;
+const COPIED: u64 = (Kind::Copied as u64) << KIND;
+const ACKNOWLEDGEMENT: u64 = (Kind::Acknowledgement as u64) << KIND;
+const CORRUPT: u64 = (Kind::Corrupt as u64) << KIND;
 
 impl Packet {
-    /// Of a message with this payload; `first`: with its header, `write`: over the target's PCIe.
-    pub(crate) fn meta(payload: u64, virtual_network: u8, first: bool, write: bool) -> u64 {
-        payload | u64::from(virtual_network) << NETWORK | if first { FIRST } else { 0 } | if write { WRITE } else { 0 }
+    /// A packet that leaves its port.
+    #[inline(always)]
+    pub fn new(label: &Label) -> Packet {
+        let network = u64::from(label.virtual_network) << NETWORK;
+        let flags = u64::from(label.first) << FIRST | u64::from(label.written) << WRITE | (label.kind as u64) << KIND;
+        Packet {
+            ready: 0,
+            started: label.started.as_ps(),
+            injected: 0,
+            meta: label.message.0 | network | flags,
+            id: label.id.0,
+            source: label.source,
+            target: label.target,
+            wire: label.wire,
+            input: NONE,
+            next: NONE,
+            route: RouteState { carried: label.sequence, ..RouteState::default() },
+        }
+    }
+
+    /// What its port wrote.
+    #[inline(always)]
+    pub fn label(&self) -> Label {
+        Label {
+            id: TransferId(self.id),
+            source: self.source,
+            target: self.target,
+            virtual_network: self.virtual_network() as u8,
+            message: Bytes(self.payload()),
+            started: SimTime(self.started),
+            wire: self.wire,
+            first: self.meta >> FIRST & 1 != 0,
+            written: self.is_written(),
+            kind: self.kind(),
+            sequence: self.route.carried,
+        }
+    }
+
+    /// What kind of packet.
+    #[inline(always)]
+    pub fn kind(&self) -> Kind {
+        if self.meta & (COPIED | ACKNOWLEDGEMENT | CORRUPT) == 0 {
+            Kind::Data
+        } else if self.meta & CORRUPT != 0 {
+            Kind::Corrupt
+        } else if self.meta & ACKNOWLEDGEMENT != 0 {
+            Kind::Acknowledgement
+        } else {
+            Kind::Copied
+        }
+    }
+
+    /// When its port sent it.
+    #[inline]
+    pub fn injected(&self) -> SimTime {
+        SimTime(self.injected)
     }
 
     /// Of the whole message, at most 2^40.
@@ -66,18 +125,13 @@ impl Packet {
 
     /// Links that it has been on.
     #[inline]
-    pub(crate) fn hops(&self) -> u32 {
+    pub fn hops(&self) -> u32 {
         (self.meta >> HOPS) as u32 & 255
     }
 
     #[inline]
-    pub(crate) fn is_first(&self) -> bool {
-        self.meta & FIRST != 0
-    }
-
-    #[inline]
     pub(crate) fn is_written(&self) -> bool {
-        self.meta & WRITE != 0
+        self.meta >> WRITE & 1 != 0
     }
 
     /// Switches copy it: see [`super::copies`].
@@ -86,9 +140,9 @@ impl Packet {
         self.meta & COPIED != 0
     }
 
-    /// Makes it a packet that switches copy.
-    pub(crate) fn set_copied(&mut self) {
-        self.meta |= COPIED;
+    /// A link breaks it.
+    pub(crate) fn corrupt(&mut self) {
+        self.meta |= CORRUPT;
     }
 
     /// It goes over another link, on this lane.
@@ -96,13 +150,6 @@ impl Packet {
     pub(crate) fn hop(&mut self, lane: u32) {
         let hops = (self.hops() + 1).min(255);
         self.meta = self.meta & !(63 << LANE | 255 << HOPS) | u64::from(lane) << LANE | u64::from(hops) << HOPS;
-    }
-
-    /// Back in its source NIC.
-    pub(crate) fn rewind(&mut self) {
-        self.meta &= !(63 << LANE | 255 << HOPS);
-        self.input = NONE;
-        self.route = RouteState::default();
     }
 }
 
@@ -182,56 +229,4 @@ pub(crate) struct Input {
     pub reverse: u32,
     /// See [`narrows_topology::Link::speed`].
     pub speed: u16,
-}
-
-/// What a NIC sends in one virtual network.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Injector {
-    /// Ring of messages with packets to read; the last one.
-    pub reading: u32,
-    /// Ring of messages that the NIC already has; the last one.
-    pub direct: u32,
-    /// Packets read or being read, in order.
-    pub first_read: u32,
-    pub last_read: u32,
-    /// Free places for reads; below zero while packets that were lost wait to be sent again.
-    pub window: i32,
-    /// It is the turn of the messages that need no reading.
-    pub direct_turn: bool,
-}
-
-/// The sending side of a message.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sending {
-    /// Payload that is not yet in packets.
-    pub left: u64,
-    pub started: u64,
-    pub payload: u64,
-    pub id: u32,
-    pub target: u32,
-    pub next_in_ring: u32,
-    pub virtual_network: u8,
-    pub write: bool,
-    /// No packet was made yet.
-    pub fresh: bool,
-    /// See [`Packet::is_copied`].
-    pub copied: bool,
-}
-
-/// The receiving side of a message.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Receiving {
-    pub arrival: crate::Arrival,
-    /// Packets that have not yet started on the last link.
-    pub packets_left: u64,
-    /// When the last byte of those that have is through.
-    pub through: u64,
-}
-
-/// PCIe of a node, and its inner path.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Pcie {
-    pub read_free: u64,
-    pub write_free: u64,
-    pub intra_free: u64,
 }

@@ -7,8 +7,8 @@
     reason = "a test stops where its input is wrong; each test file uses its share"
 )]
 
-use narrows_fabric::driver::Driver;
 use narrows_fabric::{IntraNodeConfig, LinkConfig, NetworkConfig, NetworkKind, Notice, Transfer, TransferId};
+use narrows_port::Driver;
 use narrows_topology::FatTree;
 use narrows_units::{ByteRate, Bytes, SimTime};
 

@@ -71,6 +71,9 @@ impl Run<'_> {
         if let Some((rank, error)) = self.world.take_error() {
             return Err(self.failure(1, format!("the NIC refused a command of {}: {error}", self.name(rank))));
         }
+        if let Some(undelivered) = self.world.undelivered() {
+            return Err(self.failure(1, undelivered.to_string()));
+        }
         if let Some((rank, stray)) = self.world.processes().stray.take() {
             return Err(self.failure(1, format!("the message layer of {} got {stray}", self.name(rank))));
         }

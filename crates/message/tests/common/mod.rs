@@ -4,7 +4,7 @@
 
 use narrows_message::{Endpoint, MessageConfig, Protocol, Rendezvous, Transport, portal_table};
 use narrows_portals::{
-    AckRequest, EntryId, EqId, Event, EventKind, FailType, List, LocalBuffer, MatchEntry, ProcessId, RemoteTarget, ReplyCode,
+    AckRequest, EntryId, EqId, Event, EventKind, FailType, List, LocalBuffer, MatchEntry, NodeId, ProcessId, RemoteTarget, ReplyCode,
     SearchOperation, md, me,
 };
 use std::collections::{BTreeMap, VecDeque};
@@ -128,11 +128,11 @@ impl Fabric {
 
     pub fn id(&self, rank: usize) -> ProcessId {
         // Two processes per node, so that nid and pid both matter.
-        ProcessId { nid: rank as u32 / 2 + 1, pid: rank as u32 % 2 + 1 }
+        ProcessId::on(NodeId(rank as u32 / 2), rank as u32 % 2 + 1)
     }
 
     pub fn rank(&self, id: ProcessId) -> usize {
-        (id.nid as usize - 1) * 2 + id.pid as usize - 1
+        id.node().unwrap().index() * 2 + id.pid as usize - 1
     }
 
     pub fn process(&mut self, rank: usize) -> Process<'_> {
@@ -369,7 +369,7 @@ impl Fabric {
         let header = memory.tables.get_mut(&pt).unwrap().unexpected.remove(place);
         let event = Event { kind: EventKind::PutOverflow, user_ptr, ..header.event };
         if self.late_events && by.is_some() {
-            let initiator = (event.initiator.nid as usize - 1) * 2 + event.initiator.pid as usize - 1;
+            let initiator = event.initiator.node().unwrap().index() * 2 + event.initiator.pid as usize - 1;
             memory.late.entry(initiator).or_default().push_back(Late { entry: None, header_in: Some(header.entry), event });
             return;
         }

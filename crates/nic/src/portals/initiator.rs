@@ -309,7 +309,7 @@ impl Portals {
             destination: this.local.place(),
         });
         let departure = Departure {
-            to: self.common.directory.node(target.nid).expect("the target was found when the request was made"),
+            to: self.common.directory.node_at(target).expect("the target was found when the request was made"),
             virtual_network: COMPUTE_REQUEST,
             payload: Bytes(data + operand),
             source_dma: dma,
@@ -332,7 +332,7 @@ impl Portals {
 
     /// Sends what is nothing but a header to the initiator of a request.
     pub(super) fn send_small(&mut self, now: SimTime, request: &Request, header: Header, out: &mut impl Out<Portals>) {
-        let to = self.common.directory.node(request.operation.initiator.nid).expect("it came from there");
+        let to = self.common.directory.node_at(request.operation.initiator).expect("it came from there");
         if self.common.config.quick_ack {
             // It takes no time, and is no load on anything.
             return out.shortcut(now, self.node, to, header);

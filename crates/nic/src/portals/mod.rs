@@ -18,7 +18,7 @@ use narrows_portals::{
     AckRequest, Atomic, Command, CtId, EqId, FailType, INTERFACES, IOVEC_BYTES, Limits, List, LocalBuffer, MatchEntry, NO_TICKET, Notice,
     Place, ProcessId, Register, RemoteTarget, ReplyCode, md, me,
 };
-use narrows_units::{Bytes, SimTime};
+use narrows_units::{Bytes, NodeId, SimTime};
 
 use self::initiator::Order;
 use self::message::{AtomicPart, Due, Incoming, Outgoing, Role};
@@ -94,7 +94,7 @@ struct Common {
 pub struct Portals {
     common: Arc<Common>,
     /// Node index.
-    node: u32,
+    node: NodeId,
     engine: Engine,
     /// Sorted by pid.
     locals: Vec<Local>,
@@ -120,7 +120,7 @@ struct Port<'a, O: Out<Portals>> {
     now: SimTime,
     process: u32,
     owner: Process,
-    node: u32,
+    node: NodeId,
     engine: &'a mut Engine,
     common: &'a Common,
     out: &'a mut O,
@@ -182,16 +182,16 @@ impl Written {
 
 impl Portals {
     /// The NICs of these nodes of a machine.
-    pub fn of(config: NicConfig, directory: Arc<Directory>, nodes: &[u32]) -> Vec<Portals> {
+    pub fn of(config: NicConfig, directory: Arc<Directory>, nodes: &[NodeId]) -> Vec<Portals> {
         let durations = Durations::new(&config);
         let common = Arc::new(Common { config, durations, directory });
         nodes.iter().map(|&node| Portals::new(&common, node)).collect()
     }
 
-    fn new(common: &Arc<Common>, node: u32) -> Portals {
+    fn new(common: &Arc<Common>, node: NodeId) -> Portals {
         let directory = &common.directory;
         let local = |&(pid, process): &(u32, Process)| {
-            let place = ProcessId { nid: directory.nid(node), pid };
+            let place = ProcessId::on(node, pid);
             Local { place, process, user: 0, starting: Vec::new() }
         };
         let locals: Vec<Local> = directory.processes_of(node).iter().map(local).collect();

@@ -216,7 +216,7 @@ impl Portals {
         (half.unread, half.request.payload) = (read, None);
         half.response = payload;
         let departure = Departure {
-            to: self.common.directory.node(this.request.operation.initiator.nid).expect("it came from there"),
+            to: self.common.directory.node_at(this.request.operation.initiator).expect("it came from there"),
             virtual_network: COMPUTE_RESPONSE,
             payload: Bytes(length),
             source_dma: read,

@@ -11,7 +11,7 @@ use narrows_nic::{
     PayloadId, Process, Wire, Wired,
 };
 use narrows_portals::*;
-use narrows_units::{ByteRate, Bytes, SimTime};
+use narrows_units::{ByteRate, Bytes, NodeId, SimTime};
 
 pub const NO_EQ: EqId = EqId::NONE;
 pub const NO_CT: CtId = CtId::NONE;
@@ -22,8 +22,8 @@ pub const PT: u32 = 4;
 pub const MEMORY: usize = 1 << 20;
 
 pub enum Due {
-    Nic(u32, NicEvent),
-    Shortcut(u32, AnyHeader),
+    Nic(NodeId, NicEvent),
+    Shortcut(NodeId, AnyHeader),
     Network(Network),
 }
 
@@ -52,10 +52,10 @@ impl Wired<AnyNic> for World {
 }
 
 impl Out<AnyNic> for World {
-    fn schedule(&mut self, at: SimTime, node: u32, event: NicEvent) {
-        self.queue.schedule(at, node, Due::Nic(node, event));
+    fn schedule(&mut self, at: SimTime, node: NodeId, event: NicEvent) {
+        self.queue.schedule(at, node.0, Due::Nic(node, event));
     }
-    fn depart(&mut self, node: u32, departure: Departure<AnyHeader>) {
+    fn depart(&mut self, node: NodeId, departure: Departure<AnyHeader>) {
         let now = self.queue.now();
         let transfer = self.wire.depart(node, departure);
         self.transfers.push((now, transfer));
@@ -66,8 +66,8 @@ impl Out<AnyNic> for World {
         self.queue.schedule(now + self.latency, source, Due::Network(Network::HeadArrived(transfer.id)));
         self.queue.schedule(now + self.latency + busy, source, Due::Network(Network::TailArrived(transfer.id)));
     }
-    fn shortcut(&mut self, at: SimTime, _: u32, to: u32, header: AnyHeader) {
-        self.queue.schedule(at, 2_000 + to, Due::Shortcut(to, header));
+    fn shortcut(&mut self, at: SimTime, _: NodeId, to: NodeId, header: AnyHeader) {
+        self.queue.schedule(at, 2_000 + to.0, Due::Shortcut(to, header));
     }
     fn notify(&mut self, process: Process, notice: Notice) {
         self.seen.push((self.queue.now(), process, notice));
@@ -187,7 +187,7 @@ pub fn mailbox(config: NicConfig) -> AnyConfig {
 impl Sim {
     /// `nodes` nodes with `ppn` processes each, process numbers by node.
     pub fn new(config: impl Into<AnyConfig>, nodes: u32, ppn: u32) -> Sim {
-        let places: Vec<ProcessId> = (0..nodes * ppn).map(|p| ProcessId { nid: p / ppn + 1, pid: p % ppn + 1 }).collect();
+        let places: Vec<ProcessId> = (0..nodes * ppn).map(|p| ProcessId::on(NodeId(p / ppn), p % ppn + 1)).collect();
         Sim {
             nics: Nics::new(config, nodes, &places),
             world: World {

@@ -95,7 +95,7 @@ fn source() -> impl Strategy<Value = LocalBuffer> {
 fn target(nodes: u32) -> impl Strategy<Value = RemoteTarget> {
     let process = (0..PROCESSES).prop_map(move |process| {
         let ppn = PROCESSES / nodes;
-        ProcessId { nid: process / ppn + 1, pid: process % ppn + 1 }
+        ProcessId::on(NodeId(process / ppn), process % ppn + 1)
     });
     // Now and then a process or a table entry that is not there.
     let process = prop_oneof![20 => process, 1 => Just(ProcessId { nid: 9, pid: 1 })];

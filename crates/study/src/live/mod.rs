@@ -168,13 +168,13 @@ impl RunSpec {
 
         // Before any thread.
         let scratch = launch::Scratch::create().map_err(host)?;
-        let processes = processes(&placement);
+        let processes = ProcessId::numbered(placement.iter().copied());
         let alive = scratch.path().join("alive");
         std::fs::create_dir(&alive).map_err(|error| StudyError::Read { path: alive.clone(), error })?;
         let (mapping, fd) = Mapping::create(self.ranks, settings(&machine, self.compute)).map_err(host)?;
-        let hosts: Vec<String> = placement.iter().map(|&node| machine.node.host_name.name(node)).collect();
-        for (rank, ((&node, &id), name)) in placement.iter().zip(&processes).zip(&hosts).enumerate() {
-            mapping.place(rank as u32, node, id, name).map_err(host)?;
+        let hosts: Vec<String> = placement.iter().map(|&node| machine.host_name(node)).collect();
+        for (rank, (&id, name)) in (0u32..).zip(processes.iter().zip(&hosts)) {
+            mapping.place(rank, id, name).map_err(host)?;
         }
         let topology = machine.topology()?;
         let network = machine.network_config(self.seed);
@@ -282,19 +282,6 @@ fn library_path(libraries: &Path) -> String {
     }
 }
 
-/// Processes of one node are numbered in the order of their ranks.
-fn processes(placement: &[u32]) -> Vec<ProcessId> {
-    let mut next = std::collections::BTreeMap::new();
-    placement
-        .iter()
-        .map(|&node| {
-            let pid = next.entry(node).or_insert(0u32);
-            *pid += 1;
-            ProcessId { nid: node + 1, pid: *pid }
-        })
-        .collect()
-}
-
 fn settings(machine: &Machine, compute: Compute) -> Settings {
     let message = machine.message_config();
     let pscom = match message.protocol {
@@ -324,8 +311,8 @@ fn settings(machine: &Machine, compute: Compute) -> Settings {
         pscom_send_buffers: pscom.map_or(0, |pscom| pscom.send_buffers),
         pscom_requests: pscom.map_or(0, |pscom| pscom.rendezvous_requests),
         rendezvous_put: u32::from(message.rendezvous == Rendezvous::Put),
-        pio_limit: machine.nic.pio_limit.get() as u32,
-        limits: machine.nic.limits,
+        pio_limit: machine.nic.portals().pio_limit.get() as u32,
+        limits: machine.nic.portals().limits,
         cores: machine.node.cores,
     }
 }
@@ -362,11 +349,5 @@ mod tests {
         for wrong in ["", "measured:", "measured:-1", "measured:nan", "free", "none:1"] {
             assert!(wrong.parse::<Compute>().is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn processes_of_a_node_are_numbered_from_one() {
-        let ids: Vec<(u32, u32)> = processes(&[0, 0, 1, 0]).into_iter().map(|id| (id.nid, id.pid)).collect();
-        assert_eq!(ids, [(1, 1), (1, 2), (2, 1), (1, 3)]);
     }
 }

@@ -5,7 +5,7 @@ use narrows_live::{RankTimes, Report};
 use narrows_machine::{Machine, NetworkKind};
 use narrows_output::{OutputError, write};
 use narrows_results::{Bars, Column, Origin, Quantity, Table};
-use narrows_units::{SimTime, show};
+use narrows_units::{NodeId, SimTime, show};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -24,7 +24,7 @@ pub struct RunOutcome {
     /// Of computing time.
     pub compute: Compute,
     /// Node of each rank.
-    pub placement: Vec<u32>,
+    pub placement: Vec<NodeId>,
     /// Of the models.
     pub seed: u64,
     /// Wall time of the whole run.
@@ -96,6 +96,8 @@ impl RunOutcome {
             "packets": report.totals.packets,
             "packet_hops": report.totals.packet_hops,
             "retries": report.totals.retries,
+            "lost_packets": report.totals.lost_packets,
+            "retransmissions": report.totals.retransmissions,
             "events": report.totals.events,
             "windows": report.windows,
             "crossings": report.crossings,

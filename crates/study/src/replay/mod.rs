@@ -16,7 +16,7 @@ use narrows_results::{Column, Origin, Table, TableError, peak_memory};
 use narrows_topology::Topology;
 use narrows_trace::generate::{self, Generated};
 use narrows_trace::{Program, ReadOptions};
-use narrows_units::{SimTime, show};
+use narrows_units::{NodeId, SimTime, show};
 use serde_json::{Value, json};
 use std::any::Any;
 use std::path::{Path, PathBuf};
@@ -64,7 +64,7 @@ impl std::str::FromStr for Scale {
 }
 
 /// The factor on a node: the last one that fits counts.
-fn scale_on(scales: &[Scale], node: u32) -> f64 {
+fn scale_on(scales: &[Scale], NodeId(node): NodeId) -> f64 {
     scales.iter().rev().find(|scale| (scale.first..=scale.last).contains(&node)).map_or(1.0, |scale| scale.factor)
 }
 
@@ -183,7 +183,7 @@ impl ReplaySpec {
         for source in &self.sources {
             let mut program = source.open(observer)?;
             let mut collectives = ByRules::new(rules.clone(), None);
-            let added = graph.add(&source.name(), &mut program, scale_on(&self.scales, 0), &mut collectives);
+            let added = graph.add(&source.name(), &mut program, scale_on(&self.scales, NodeId(0)), &mut collectives);
             added.map_err(|error| StudyError::Graph { path: source.path(), error })?;
         }
         let reading = start.elapsed();
@@ -241,7 +241,7 @@ impl ReplaySpec {
             post: machine.software.post,
             completion: machine.software.completion,
             copy: machine.software.copy_bandwidth,
-            pio_limit: machine.nic.pio_limit.get(),
+            pio_limit: machine.nic.portals().pio_limit.get(),
         };
         let (message, hardware) = (machine.message_config(), Hardware { network: &config, topology, nic: machine.nic_config() });
         let replay = match period {
@@ -387,6 +387,8 @@ impl ReplayOutcome {
             summary.insert("packets".into(), json!(totals.packets));
             summary.insert("packet_hops".into(), json!(totals.packet_hops));
             summary.insert("retries".into(), json!(totals.retries));
+            summary.insert("lost_packets".into(), json!(totals.lost_packets));
+            summary.insert("retransmissions".into(), json!(totals.retransmissions));
         }
         if let (Some(summary), Value::Object(about)) = (summary.as_object_mut(), &self.about) {
             summary.extend(about.clone());

@@ -113,7 +113,9 @@ pub fn summary(outcome: &TrafficOutcome) -> Value {
                 "packet_hops": point.statistics.packet_hops,
                 "stalls": point.statistics.credit_stalls,
                 "pauses": point.statistics.pauses,
-                "lost_packets": point.statistics.lost_packets,
+                "lost_packets": point.statistics.lost_packets + point.statistics.corrupt_packets,
+                "retransmissions": point.statistics.retransmissions,
+                "acknowledgements": point.statistics.acknowledgements,
                 "events": point.events,
                 "digest": format!("{:016x}", point.digest),
                 "classes": classes,
@@ -134,6 +136,8 @@ pub fn summary(outcome: &TrafficOutcome) -> Value {
         "bytes": sum(|point| point.statistics.bytes),
         "packets": sum(|point| point.statistics.packets),
         "packet_hops": packet_hops,
+        "lost_packets": sum(|point| point.statistics.lost_packets + point.statistics.corrupt_packets),
+        "retransmissions": sum(|point| point.statistics.retransmissions),
         "packet_hops_per_s": packet_hops as f64 / outcome.simulation.as_secs_f64().max(1e-9),
         "events": sum(|point| point.events),
         "assembly_s": outcome.assembly.as_secs_f64(),
@@ -150,9 +154,11 @@ pub fn summary(outcome: &TrafficOutcome) -> Value {
 /// Why the sweep is not what was asked for.
 pub fn failure(outcome: &TrafficOutcome) -> Option<String> {
     let points = &outcome.points;
+    let given_up = || points.iter().find_map(|point| point.undelivered);
     let empty = || points.iter().find(|point| point.is_empty());
     match outcome.interrupted {
         true => Some(String::from("ended by a signal")),
+        false if given_up().is_some() => given_up().map(|flow| flow.to_string()),
         false => empty().map(|point| {
             let load = point.load.map_or_else(String::new, |load| format!(" at load {}", show_load(load)));
             format!("nothing was measured{load}: no message was sent and received within {}; a longer --time measures more", point.measured)
@@ -160,7 +166,8 @@ pub fn failure(outcome: &TrafficOutcome) -> Option<String> {
     }
 }
 
-/// 130 as a shell reports a program that SIGINT ended, 1 when there is a point without a result.
+/// 130 as a shell reports a program that SIGINT ended, 1 when there is a point without a result, or messages
+/// that never arrive.
 pub fn exit_code(outcome: &TrafficOutcome) -> u8 {
     match failure(outcome) {
         // As a shell reports a program that SIGINT ended.

@@ -1,9 +1,10 @@
 //! GOAL in the form of txt2bin; the layout stands in the module above.
 
 use super::ANY;
-use super::graph::{Graph, node, ns};
+use super::node::{load, node, ns};
 use crate::Communicators;
 use crate::error::{Mistake, Place, TraceError};
+use crate::graph::Graph;
 use crate::operation::{Event, Kind, Order, Program};
 use crate::spool::{Spool, Stored};
 use std::fs::File;
@@ -162,7 +163,7 @@ pub fn write(path: &Path, file: &File, program: &mut dyn Program) -> Result<(), 
     let mut place = 6 + 16 * u64::from(ranks);
     output.seek(SeekFrom::Start(BASE + place)).map_err(fail)?;
     for rank in 0..ranks {
-        let graph = Graph::load(rank, program)?;
+        let graph = load(rank, program)?;
         for operation in &graph.nodes {
             cpus = cpus.max(operation.cpu);
             nics = nics.max(operation.nic);

@@ -24,7 +24,7 @@
 //! start), then u32 per entry of these lists.
 
 mod binary;
-mod graph;
+mod node;
 mod text;
 
 pub use binary::{MAGIC, read as read_binary, write as write_binary};

@@ -1,9 +1,10 @@
 //! GOAL as text.
 
 use super::ANY;
-use super::graph::{Graph, node, ns};
+use super::node::{load, node, ns};
 use crate::Communicators;
 use crate::error::{Mistake, TraceError};
+use crate::graph::Graph;
 use crate::lines::{self, Complain, Lines, Words, show};
 use crate::operation::{Event, Kind, Order, Program};
 use crate::spool::{Spool, Stored};
@@ -245,7 +246,7 @@ pub fn write(path: &Path, output: &mut impl Write, program: &mut dyn Program) ->
     let fail = &TraceError::output(path);
     writeln!(output, "num_ranks {}", program.ranks()).map_err(fail)?;
     for rank in 0..program.ranks() {
-        let mut graph = Graph::load(rank, program)?;
+        let mut graph = load(rank, program)?;
         graph.edges.sort_by_key(|(waits, ..)| *waits);
         let mut edges = graph.edges.iter().peekable();
         writeln!(output, "\nrank {rank} {{").map_err(fail)?;

@@ -1,9 +1,11 @@
 //! A network driven by itself, in one region: a list of what is told, for tests and benches.
 
-use crate::packet::AuditError;
-use crate::parallel::{Agent, Context, Fabric};
-use crate::timing::ZeroLoad;
-use crate::{Arrival, ConfigError, NetworkConfig, Notice, Observer, Statistics, Transfer, TransferId, Tree, TreeError};
+use crate::HostPorts;
+use narrows_fabric::packet::AuditError;
+use narrows_fabric::parallel::{Agent, Context, Fabric};
+use narrows_fabric::{
+    Arrival, ConfigError, NetworkConfig, Notice, Observer, Statistics, Transfer, TransferId, Tree, TreeError, Undelivered, ZeroLoad,
+};
 use narrows_topology::Topology;
 use narrows_units::SimTime;
 use std::collections::BTreeMap;
@@ -14,6 +16,7 @@ use std::sync::Arc;
 struct Recorder {
     notices: Vec<(SimTime, Notice)>,
     tails: usize,
+    undelivered: Vec<Undelivered>,
     /// Of messages that switches copy: the transfer of each target, by source, number and target.
     copies: BTreeMap<(u32, u32, u32), TransferId>,
 }
@@ -34,6 +37,7 @@ impl Observer for Recorder {}
 impl Agent for Recorder {
     type Event = ();
     type Letter = ();
+    type Ports = HostPorts;
 
     fn timer(&mut self, _: u32, _: u32, (): (), _: &mut Context<'_>) {}
 
@@ -46,6 +50,10 @@ impl Agent for Recorder {
 
     fn head(&mut self, arrival: &Arrival, fabric: &mut Context<'_>) {
         self.note(fabric.now(), Notice::HeadArrived(self.id(arrival)));
+    }
+
+    fn undelivered(&mut self, undelivered: &Undelivered, _: &mut Context<'_>) {
+        self.undelivered.push(*undelivered);
     }
 
     fn tail(&mut self, arrival: &Arrival, fabric: &mut Context<'_>) {
@@ -114,6 +122,11 @@ impl Driver {
     /// What went over the network so far.
     pub fn statistics(&self) -> Statistics {
         self.fabric.statistics()
+    }
+
+    /// The flows that ports have given up.
+    pub fn undelivered(&mut self) -> &[Undelivered] {
+        &self.fabric.agent(0).undelivered
     }
 
     /// Transfers that are not all at their targets.

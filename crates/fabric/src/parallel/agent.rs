@@ -1,0 +1,124 @@
+//! What is at the hosts of a region, and what it can do.
+
+use super::part::Seen;
+use crate::port::Ports;
+use crate::{Arrival, Observer, Transfer, TransferId, Tree, TreeError, Undelivered};
+use narrows_units::SimTime;
+use std::sync::Arc;
+
+/// What is at the hosts of a region: sources of messages, and whatever counts what arrives. Every function is called in
+/// the order of simulated time; which of several at one time comes first does not depend on the regions.
+pub trait Agent: Observer + Send + Sized {
+    /// Of a message, this agent is notifications only [`Agent::delivered`], as soon as it is known, and neither
+    /// [`Agent::source_done`] nor [`Agent::head`] nor [`Agent::tail`] at their times. Saves three events per message.
+    /// On the packet network only.
+    const EARLY: bool = false;
+    /// [`Fabric::digest`] is asked for.
+    const DIGEST: bool = true;
+    /// What a timer carries.
+    type Event: Copy + Default + Send + std::fmt::Debug;
+    /// What goes to the agent of another host beside the network.
+    type Letter: Send;
+    /// What is between it and a network of packets.
+    type Ports: Ports;
+
+    /// A timer strikes.
+    fn timer(&mut self, host: u32, order: u32, event: Self::Event, fabric: &mut Context<'_, Self::Event, Self::Letter>);
+    /// A letter for a host of the region; see [`Context::post`].
+    fn letter(&mut self, _host: u32, _letter: Self::Letter, _fabric: &mut Context<'_, Self::Event, Self::Letter>) {}
+    /// The last payload byte of a transfer has left the memory of `host`; only for those with [`Transfer::source_dma`]
+    /// and a payload.
+    fn source_done(&mut self, _host: u32, _id: TransferId, _fabric: &mut Context<'_, Self::Event, Self::Letter>) {}
+    /// The header of a message is in the target's NIC. Messages between two hosts may overtake each other.
+    fn head(&mut self, _arrival: &Arrival, _fabric: &mut Context<'_, Self::Event, Self::Letter>) {}
+    /// The last byte of a message is through.
+    fn tail(&mut self, _arrival: &Arrival, _fabric: &mut Context<'_, Self::Event, Self::Letter>) {}
+    /// With [`Agent::EARLY`]: the last byte of a message will be through at `through`, not before now.
+    fn delivered(&mut self, _arrival: &Arrival, _through: SimTime, _fabric: &mut Context<'_, Self::Event, Self::Letter>) {}
+    /// A port of the region has given a flow up: messages to that host will not arrive.
+    fn undelivered(&mut self, _undelivered: &Undelivered, _fabric: &mut Context<'_, Self::Event, Self::Letter>) {}
+}
+
+/// What an [`Agent`] asks for, until it is done.
+#[derive(Debug)]
+pub(super) struct Requests<E, L> {
+    /// Any at all.
+    pub(super) any: bool,
+    pub(super) starts: Vec<Transfer>,
+    pub(super) copied: Vec<(Arc<Tree>, Transfer)>,
+    /// Time, host, order and what.
+    pub(super) timers: Vec<(u64, u32, u32, E)>,
+    /// For a host; the earliest effect.
+    pub(super) letters: Vec<(u32, u64, L)>,
+}
+
+impl<E, L> Requests<E, L> {
+    pub(super) const NONE: Requests<E, L> =
+        Requests { any: false, starts: Vec::new(), copied: Vec::new(), timers: Vec::new(), letters: Vec::new() };
+}
+
+/// What an [`Agent`] can do.
+pub struct Context<'a, E = (), L = ()> {
+    pub(super) now: u64,
+    pub(super) network: &'a dyn Seen,
+    pub(super) requests: &'a mut Requests<E, L>,
+}
+
+impl<E, L> Context<'_, E, L> {
+    /// The time.
+    #[inline]
+    pub fn now(&self) -> SimTime {
+        SimTime(self.now)
+    }
+
+    /// Starts a transfer now. Its source must be a host of the region; its number unique among those of that source in
+    /// flight.
+    #[inline]
+    pub fn start(&mut self, transfer: Transfer) {
+        self.requests.any = true;
+        self.requests.starts.push(transfer);
+    }
+
+    /// Sends one message to all targets of a tree, copied by the switches; `transfer` has the first target, its number
+    /// is below 2^31. It arrives at every target, under this number. Where there are several regions there is no
+    /// [`Context::tree`].
+    pub fn multicast(&mut self, tree: &Arc<Tree>, transfer: Transfer) {
+        self.requests.any = true;
+        self.requests.copied.push((Arc::clone(tree), transfer));
+    }
+
+    /// The tree from `source` to `targets`, which are in rising order, without the source.
+    ///
+    /// # Errors
+    /// See [`TreeError`].
+    pub fn tree(&self, source: u32, targets: &[u32]) -> Result<Tree, TreeError> {
+        self.network.tree(source, targets)
+    }
+
+    /// Sets a timer of a host of the region. At one time timers strike by host, then `order`: no two of one host have
+    /// both in common.
+    #[inline]
+    pub fn timer(&mut self, at: SimTime, host: u32, order: u32, event: E) {
+        self.requests.any = true;
+        self.requests.timers.push((at.as_ps().max(self.now), host, order, event));
+    }
+
+    /// Gives the agent of `host` a letter: at once if it is this one, else before the next window, which is before
+    /// anything that is started now can arrive. `effect`: nothing comes of it before that time, which is at least that
+    /// of the way there; [`SimTime::MAX`] where nothing does.
+    #[inline]
+    pub fn post(&mut self, host: u32, effect: SimTime, letter: L) {
+        self.requests.any = true;
+        self.requests.letters.push((host, effect.as_ps(), letter));
+    }
+
+    /// The time that `link`, which must start in the region, needs for what waits for it and what it is sending.
+    pub fn load(&self, link: u32) -> SimTime {
+        self.network.load(link, self.now)
+    }
+
+    /// The links that start in the region.
+    pub fn links(&self) -> &[u32] {
+        self.network.links()
+    }
+}

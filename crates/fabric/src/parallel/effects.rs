@@ -1,0 +1,163 @@
+//! Where the effects of a region go: its events, what it tells its agent, what it sends to other regions.
+
+use super::agent::Agent;
+use crate::packet::region::{Effects, Note, Region};
+use crate::packet::state::{NEVER, Packet};
+use crate::port::{PortEffects, PortEvent};
+use crate::{Arrival, EventKind, Observer, PacketArrival, TransferId, Undelivered};
+use narrows_engine::CalendarQueue;
+use narrows_units::SimTime;
+
+/// What regions send each other.
+#[derive(Debug)]
+pub(super) struct Mailbox<L> {
+    pub(super) packets: Vec<Packet>,
+    pub(super) notes: Vec<Note>,
+    /// With the host.
+    pub(super) letters: Vec<(u32, L)>,
+}
+
+impl<L> Default for Mailbox<L> {
+    fn default() -> Self {
+        Mailbox { packets: Vec::new(), notes: Vec::new(), letters: Vec::new() }
+    }
+}
+
+/// The same before it is posted, with the region that it is for.
+#[derive(Debug)]
+pub(super) struct Outbox<L> {
+    pub(super) packets: Vec<(u32, Packet)>,
+    pub(super) notes: Vec<(u32, Note)>,
+    /// With region and host.
+    pub(super) letters: Vec<(u32, u32, L)>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Notification {
+    /// Source and number.
+    SourceDone(u32, TransferId),
+    Head(Arrival),
+    Tail(Arrival),
+    Delivered(Arrival, u64),
+    Undelivered(Undelivered),
+}
+
+/// Where the effects of a region go.
+#[derive(Debug)]
+pub(crate) struct RegionEffects<A: Agent> {
+    pub(crate) agent: A,
+    /// The key of an event: its kind, its place, its payload.
+    pub(super) queue: CalendarQueue<A::Event>,
+    pub(super) outbox: Outbox<A::Letter>,
+    pub(crate) notifications: Vec<Notification>,
+    /// The earliest effect of what is in the outbox.
+    pub(super) sent: u64,
+}
+
+const PLACE_BITS: u32 = 28;
+
+/// Kind, place and payload of a key.
+#[inline]
+pub(super) fn parts(key: u64) -> (EventKind, u32, u32) {
+    let kind = EventKind::of_bits(key >> (32 + PLACE_BITS));
+    (kind, (key >> 32) as u32 & ((1 << PLACE_BITS) - 1), key as u32)
+}
+
+/// How many events ahead the caches are notifications of what they need, by step.
+const AHEAD: [usize; 3] = [8, 5, 2];
+
+impl<A: Agent> RegionEffects<A> {
+    pub(super) fn new(agent: A) -> Self {
+        let outbox = Outbox { packets: Vec::new(), notes: Vec::new(), letters: Vec::new() };
+        RegionEffects { agent, queue: CalendarQueue::new(), outbox, notifications: Vec::new(), sent: NEVER }
+    }
+
+    #[inline]
+    pub(super) fn prefetch<const STEP: u32>(&self, region: &Region<A::Ports>) {
+        if let Some(key) = self.queue.ahead(AHEAD[STEP as usize]) {
+            let (kind, place, payload) = parts(key);
+            region.prefetch::<STEP>(kind, place, payload);
+        }
+    }
+
+    #[inline]
+    pub(super) fn insert(&mut self, at: u64, kind: EventKind, place: u32, payload: u32, event: A::Event) {
+        self.queue.insert(at, (kind as u64) << (32 + PLACE_BITS) | u64::from(place) << 32 | u64::from(payload), event);
+    }
+}
+
+impl<A: Agent> Observer for RegionEffects<A> {
+    #[inline]
+    fn sent(&mut self, link: u32, lane: u32, wire: u32, at: SimTime, duration: SimTime) {
+        self.agent.sent(link, lane, wire, at, duration);
+    }
+    #[inline]
+    fn queued(&mut self, link: u32, lane: u32, source: u32, wire: u32, at: SimTime, joins: bool) {
+        self.agent.queued(link, lane, source, wire, at, joins);
+    }
+    #[inline]
+    fn stalled(&mut self, link: u32) {
+        self.agent.stalled(link);
+    }
+    #[inline]
+    fn paused(&mut self, link: u32, lane: u32, pauses: bool) {
+        self.agent.paused(link, lane, pauses);
+    }
+    #[inline]
+    fn lost(&mut self, link: u32, wire: u32) {
+        self.agent.lost(link, wire);
+    }
+    #[inline]
+    fn packet(&mut self, packet: &PacketArrival) {
+        self.agent.packet(packet);
+    }
+}
+
+impl<A: Agent> PortEffects for RegionEffects<A> {
+    const EARLY: bool = A::EARLY;
+
+    #[inline]
+    fn schedule_port(&mut self, at: SimTime, event: PortEvent, place: u32, payload: u32) {
+        let (kind, payload) = event.encode(payload);
+        self.schedule(at.as_ps(), kind, place, payload);
+    }
+
+    fn source_done(&mut self, at: SimTime, source: u32, id: TransferId) {
+        self.schedule(at.as_ps(), EventKind::SourceDone, source, id.0);
+    }
+
+    fn head(&mut self, arrival: &Arrival) {
+        self.notifications.push(Notification::Head(*arrival));
+    }
+
+    fn tail(&mut self, arrival: &Arrival) {
+        self.notifications.push(Notification::Tail(*arrival));
+    }
+
+    fn delivered(&mut self, arrival: &Arrival, through: SimTime) {
+        self.notifications.push(Notification::Delivered(*arrival, through.as_ps()));
+    }
+
+    fn undelivered(&mut self, undelivered: Undelivered) {
+        self.notifications.push(Notification::Undelivered(undelivered));
+    }
+}
+
+impl<A: Agent> Effects for RegionEffects<A> {
+    #[inline]
+    fn schedule(&mut self, at: u64, kind: EventKind, place: u32, payload: u32) {
+        self.insert(at, kind, place, payload, A::Event::default());
+    }
+
+    #[inline]
+    fn fly(&mut self, region: u32, at: u64, packet: &Packet) {
+        self.sent = self.sent.min(at);
+        self.outbox.packets.push((region, *packet));
+    }
+
+    #[inline]
+    fn note(&mut self, region: u32, note: Note) {
+        self.sent = self.sent.min(note.at());
+        self.outbox.notes.push((region, note));
+    }
+}

@@ -1,0 +1,375 @@
+//! The event loop: a network with something at its hosts that sends and receives, on several threads.
+//!
+//! The packet network is cut into regions: groups of a dragonfly, pods of a fat tree. Each has its own events, packets
+//! and [`Agent`]. Nothing that happens in one reaches another before the latency of a link between them has passed, so
+//! all regions can run through a window of that length by themselves (conservative windows: Chandy and Misra 1979;
+//! bounded by the lookahead, Lubachevsky 1989) and hand over what they send each other at its end. A region's state
+//! fits the nearest cache, which is why a single thread does it this way, too.
+//!
+//! What travels with a message beside its bytes is a [`Agent::Letter`]: it is with the agent of the target before
+//! anything of the message is. The flow and the LogGP network have one region.
+//!
+//! **Order.** Events of a region are ordered by time, then by what they are and by the link or host where they happen:
+//! never by who was first to schedule them. So everything that happens is the same however the network is cut and on
+//! any number of threads. [`Fabric::digest`] puts together one digest per host, in the order of the hosts.
+//!
+//! ```
+//! use narrows_fabric::parallel::{Agent, Context, Fabric};
+//! use narrows_fabric::{Arrival, NetworkConfig, Observer, Transfer, TransferId};
+//! use narrows_topology::FatTree;
+//! use narrows_units::{Bytes, SimTime};
+//!
+//! /// Each host sends one message to the next when its timer strikes, and counts what it gets.
+//! struct Ring { hosts: u32, received: u64 }
+//! impl Observer for Ring {}
+//! impl Agent for Ring {
+//!     type Event = ();
+//!     type Letter = ();
+//!     type Ports = narrows_port::HostPorts;
+//!     fn timer(&mut self, host: u32, _order: u32, _event: (), fabric: &mut Context<'_>) {
+//!         let target = (host + 1) % self.hosts;
+//!         fabric.start(Transfer {
+//!             id: TransferId(0), source: host, target, virtual_network: 0, payload: Bytes(10_000), source_dma: true,
+//!             target_dma: true,
+//!         });
+//!     }
+//!     fn tail(&mut self, arrival: &Arrival, _fabric: &mut Context<'_>) {
+//!         self.received += arrival.payload.0;
+//!     }
+//! }
+//!
+//! let tree = FatTree::k_ary_n_tree(4, 2).unwrap().build();
+//! let mut fabric = Fabric::new(&NetworkConfig::default(), tree, |_hosts| Ring { hosts: 16, received: 0 }).unwrap();
+//! (0..16).for_each(|host| fabric.timer(SimTime::ZERO, host, 0, ()));
+//! fabric.run_until(SimTime::from_us(100), 2);
+//! assert_eq!(fabric.agents().map(|ring| ring.received).sum::<u64>(), 160_000);
+//! ```
+
+mod agent;
+mod effects;
+mod part;
+mod windows;
+
+pub use crate::packet::layout::regions as along_groups;
+pub use agent::{Agent, Context};
+pub(crate) use effects::{Notification, RegionEffects};
+
+use crate::config::{ConfigError, NetworkConfig};
+use crate::flow::FlowNetwork;
+use crate::loggp::LogGpNetwork;
+use crate::packet::AuditError;
+use crate::packet::layout::Layout;
+use crate::packet::region::Region;
+use crate::packet::state::NEVER;
+use crate::timing::ZeroLoad;
+use crate::whole::{Network, Whole};
+use crate::{NetworkKind, Observer, Statistics, Transfer, TransferId};
+use effects::Mailbox;
+use narrows_engine::Digest;
+use narrows_topology::Topology;
+use narrows_units::SimTime;
+use part::{Model, Part};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use windows::{Lookahead, Windows};
+
+/// See the module's page.
+#[derive(Debug)]
+pub struct Fabric<A: Agent> {
+    parts: Vec<Mutex<Part<A>>>,
+    /// What has been sent to each region since it last looked.
+    boxes: Vec<Mutex<Mailbox<A::Letter>>>,
+    layout: Arc<Layout>,
+    lookahead: Lookahead,
+    /// The smallest packet so far.
+    least: u32,
+    now: u64,
+}
+
+/// A thread that panicked has said why; its panic goes on when the threads are joined.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn inner<T>(mutex: &mut Mutex<T>) -> &mut T {
+    mutex.get_mut().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<A: Agent> Fabric<A> {
+    /// The network of `config` on `topology`: that of packets cut along its groups, the others whole. `agent` makes
+    /// that of a region for a list of its hosts.
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    pub fn new(config: &NetworkConfig, topology: Topology, agent: impl FnMut(&[u32]) -> A) -> Result<Self, ConfigError> {
+        let regions = along_groups(&topology);
+        Fabric::with_regions(config, topology, regions, agent)
+    }
+
+    /// As [`Fabric::new`], with the region of every switch, numbered without a gap. With links without latency between
+    /// regions, and on the networks that are not of packets, there is one region.
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    pub fn with_regions(
+        config: &NetworkConfig,
+        topology: Topology,
+        region_of: Vec<u32>,
+        mut agent: impl FnMut(&[u32]) -> A,
+    ) -> Result<Self, ConfigError> {
+        Fabric::with_agents(config, topology, region_of, |regions| regions.iter().map(|hosts| agent(hosts)).collect())
+    }
+
+    /// As [`Fabric::with_regions`], with all agents at once: `agents` gets the hosts of every region.
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    ///
+    /// # Panics
+    /// When there is not one agent for each.
+    pub fn with_agents(
+        config: &NetworkConfig,
+        topology: Topology,
+        region_of: Vec<u32>,
+        agents: impl FnOnce(&[Vec<u32>]) -> Vec<A>,
+    ) -> Result<Self, ConfigError> {
+        let routing = config.check(&topology)?;
+        let mut layout = Layout::new(topology, region_of);
+        let mut lookahead = Lookahead::new(config, &layout);
+        if lookahead.with(config.header.0 as u32) == 0 || config.kind != NetworkKind::Packet {
+            layout = Layout::whole(layout.topology);
+            lookahead = Lookahead::new(config, &layout);
+        }
+        let layout = Arc::new(layout);
+        let regions = layout.regions;
+        let mut hosts = vec![Vec::new(); regions as usize];
+        for (host, home) in layout.hosts.iter().enumerate() {
+            hosts[home.0 as usize].push(host as u32);
+        }
+        let agents = agents(&hosts);
+        assert_eq!(agents.len(), hosts.len(), "an agent for each region");
+        let parts: Result<Vec<_>, ConfigError> = (0..regions)
+            .zip(agents)
+            .map(|(number, agent)| {
+                let model = match config.kind {
+                    NetworkKind::Packet => Model::Packet(Box::new(Region::new(number, config, Arc::clone(&layout), routing.clone()))),
+                    NetworkKind::Flow => {
+                        Model::Whole(Box::new(Whole::new(Network::Flow(Box::new(FlowNetwork::new(config, layout.topology.clone())?)))))
+                    }
+                    NetworkKind::LogGp => {
+                        Model::Whole(Box::new(Whole::new(Network::LogGp(Box::new(LogGpNetwork::new(config, layout.topology.clone())?)))))
+                    }
+                };
+                Ok(Mutex::new(Part::new(number, &layout, model, agent, hosts[number as usize].len())))
+            })
+            .collect();
+        let parts = parts?;
+        let boxes = (0..regions).map(|_| Mutex::default()).collect();
+        Ok(Fabric { parts, boxes, layout, lookahead, least: config.packet().0 as u32, now: 0 })
+    }
+
+    /// Runs until `time`, everything at it included, on up to `threads` threads.
+    pub fn run_until(&mut self, time: SimTime, threads: usize) {
+        self.run_while(time, threads, &mut |_| true);
+    }
+
+    /// As [`Fabric::run_until`], for as long as `go_on`, asked now and then with the time that has been reached, says
+    /// so: at moments that do not depend on the threads. False if it did not.
+    pub fn run_while(&mut self, time: SimTime, threads: usize, go_on: &mut (dyn FnMut(SimTime) -> bool + Send)) -> bool {
+        let end = time.as_ps().saturating_add(1);
+        let threads = threads.clamp(1, self.parts.len());
+        self.open();
+        let begin = self.parts.iter_mut().filter_map(|part| inner(part).effects.queue.peek()).map(|(at, _)| at).min().unwrap_or(NEVER);
+        let windows = Windows::new(&self.parts, &self.boxes, &self.lookahead, self.least, begin..end, threads, go_on);
+        std::thread::scope(|scope| {
+            for thread in 1..threads {
+                let windows = &windows;
+                scope.spawn(move || windows.run(thread));
+            }
+            windows.run(0);
+        });
+        let (stopped, least) = windows.outcome();
+        self.least = least;
+        if !stopped {
+            self.now = self.now.max(time.as_ps());
+        }
+        !stopped
+    }
+
+    /// The time of the next event.
+    pub fn next_time(&mut self) -> Option<SimTime> {
+        if let [part] = self.parts.as_mut_slice() {
+            let part = inner(part);
+            part.settle();
+            return part.effects.queue.peek().map(|(at, _)| SimTime(at));
+        }
+        self.open();
+        self.parts.iter_mut().filter_map(|part| inner(part).effects.queue.peek()).map(|(at, _)| SimTime(at)).min()
+    }
+
+    /// The only region's next event: for those who look at what happened after each.
+    ///
+    /// # Panics
+    /// When there are several regions.
+    pub fn step(&mut self) {
+        let [part] = self.parts.as_mut_slice() else { panic!("events of several regions have no order") };
+        let part = inner(part);
+        part.step();
+        self.now = part.now;
+    }
+
+    /// Everything in one region, as far as it does not concern others, and the time of the last event.
+    pub fn drain(&mut self, region: u32) -> SimTime {
+        let part = inner(&mut self.parts[region as usize]);
+        part.settle();
+        part.run(NEVER, u64::MAX);
+        SimTime(part.now)
+    }
+
+    /// Does something with the agent of a region, at the time of its last event, or that which has been reached.
+    #[inline]
+    pub fn act<R>(&mut self, region: u32, what: impl FnOnce(&mut A, &mut Context<'_, A::Event, A::Letter>) -> R) -> R {
+        let part = inner(&mut self.parts[region as usize]);
+        part.now = part.now.max(self.now);
+        let result = part.tell(what);
+        part.settle();
+        result
+    }
+
+    /// Shows `observer` a network that is not of packets at work, which only agents see; false, and nothing, where
+    /// there are no links.
+    pub fn observe(&mut self, observer: Box<dyn Observer + Send>) -> bool {
+        match &mut inner(&mut self.parts[0]).model {
+            Model::Packet(_) => false,
+            Model::Whole(whole) => whole.network.observe(observer),
+        }
+    }
+
+    /// The region of a host.
+    pub fn region_of(&self, host: u32) -> u32 {
+        self.layout.hosts[host as usize].0
+    }
+
+    /// Forgets whose turn it is at outputs and injectors, which is all that earlier traffic leaves behind. Meant for a
+    /// network without anything in flight.
+    pub fn rest(&mut self) {
+        for part in &mut self.parts {
+            // The state of the others is that of the transfers under way.
+            if let Model::Packet(region) = &mut inner(part).model {
+                region.rest();
+            }
+        }
+    }
+
+    /// Brings everything that is under way between regions, and all that was asked for, into their queues.
+    fn open(&mut self) {
+        for (part, mail) in self.parts.iter_mut().zip(&mut self.boxes) {
+            let part = inner(part);
+            part.mail.packets.append(&mut inner(mail).packets);
+            part.mail.notes.append(&mut inner(mail).notes);
+            part.mail.letters.append(&mut inner(mail).letters);
+            part.open();
+            part.settle();
+        }
+    }
+
+    /// Sets a timer of a host, not before the time that [`Fabric::run_until`] has reached.
+    pub fn timer(&mut self, at: SimTime, host: u32, order: u32, event: A::Event) {
+        let at = at.as_ps().max(self.now);
+        let region = self.layout.hosts[host as usize].0;
+        let requests = &mut inner(&mut self.parts[region as usize]).requests;
+        requests.any = true;
+        requests.timers.push((at, host, order, event));
+    }
+
+    /// The time that [`Fabric::run_until`] has reached.
+    pub fn now(&self) -> SimTime {
+        SimTime(self.now)
+    }
+
+    /// The agent of a region.
+    #[inline]
+    pub fn agent(&mut self, region: u32) -> &mut A {
+        &mut inner(&mut self.parts[region as usize]).effects.agent
+    }
+
+    /// The agents, by region.
+    pub fn agents(&mut self) -> impl Iterator<Item = &mut A> {
+        self.parts.iter_mut().map(|part| &mut inner(part).effects.agent)
+    }
+
+    /// The topology.
+    pub fn topology(&self) -> &Topology {
+        &self.layout.topology
+    }
+
+    /// What went over the network so far.
+    pub fn statistics(&self) -> Statistics {
+        self.parts.iter().fold(Statistics::default(), |sum, part| sum + lock(part).model.statistics())
+    }
+
+    /// When `transfer` is read from memory, at its target with its header, and there with all of it, if it starts at
+    /// time zero on an empty network.
+    pub fn zero_load(&self, transfer: &Transfer) -> ZeroLoad {
+        match &lock(&self.parts[0]).model {
+            Model::Packet(region) => region.costs().zero_load(region.topology(), transfer),
+            Model::Whole(whole) => whole.network.zero_load(transfer),
+        }
+    }
+
+    /// Of the flow network: number of every flow under way, and bytes per second since the last solve; sorted.
+    pub fn flow_rates(&self) -> Vec<(TransferId, u64)> {
+        match &lock(&self.parts[0]).model {
+            Model::Packet(_) => Vec::new(),
+            Model::Whole(whole) => whole.flow_rates(),
+        }
+    }
+
+    /// Events handled so far; depends on the regions.
+    pub fn events(&self) -> u64 {
+        self.parts.iter().map(|part| lock(part).events).sum()
+    }
+
+    /// Regions.
+    pub fn regions(&self) -> u32 {
+        self.layout.regions
+    }
+
+    /// Of all that agents were notifications, and when: host by host.
+    pub fn digest(&self) -> u64 {
+        let parts: Vec<_> = self.parts.iter().map(lock).collect();
+        let mut digest = Digest::default();
+        for &(region, host) in &self.layout.hosts {
+            digest.word(parts[region as usize].digests[host as usize].value());
+        }
+        digest.value()
+    }
+
+    /// Packets in NICs, switches and on links.
+    pub fn live_packets(&self) -> usize {
+        let mail = self.boxes.iter().map(|mail| lock(mail).packets.len()).sum::<usize>();
+        let packets = |part: &Mutex<Part<A>>| match &lock(part).model {
+            Model::Packet(region) => region.live_packets(),
+            Model::Whole(_) => 0,
+        };
+        mail + self.parts.iter().map(packets).sum::<usize>()
+    }
+
+    /// Counts every byte of every buffer: free, on its way back, or held by a packet. Slow. The networks without
+    /// packets have no buffers.
+    ///
+    /// # Errors
+    /// The first lane where they do not add up to its buffer.
+    pub fn audit(&mut self) -> Result<(), AuditError> {
+        self.open();
+        let mut regions: Vec<&mut Region<A::Ports>> = Vec::new();
+        for part in &mut self.parts {
+            if let Model::Packet(region) = &mut inner(part).model {
+                regions.push(region);
+            }
+        }
+        let Some(first) = regions.first() else { return Ok(()) };
+        let mut held = first.no_bytes_held();
+        regions.iter_mut().for_each(|region| region.count_held(&mut held));
+        regions.iter_mut().try_for_each(|region| region.audit(&held))
+    }
+}

@@ -1,0 +1,298 @@
+//! A region with all that belongs to it: network, agent, events.
+
+use super::agent::{Agent, Context, Requests};
+use super::effects::{Mailbox, Notification, RegionEffects, parts};
+use crate::packet::layout::Layout;
+use crate::packet::region::Region;
+use crate::port::Ports;
+use crate::whole::Whole;
+use crate::{EventKind, Statistics, Transfer, TransferId, Tree, TreeError};
+use narrows_engine::Digest;
+use narrows_units::SimTime;
+use std::sync::Arc;
+
+/// What carries the messages of a region.
+#[derive(Debug)]
+pub(super) enum Model<P> {
+    Packet(Box<Region<P>>),
+    /// Knows of no regions.
+    Whole(Box<Whole>),
+}
+
+/// What an agent sees of it.
+pub(super) trait Seen {
+    fn tree(&self, source: u32, targets: &[u32]) -> Result<Tree, TreeError>;
+    fn load(&self, link: u32, now: u64) -> SimTime;
+    fn links(&self) -> &[u32];
+}
+
+impl<P: Ports> Seen for Model<P> {
+    fn tree(&self, source: u32, targets: &[u32]) -> Result<Tree, TreeError> {
+        match self {
+            Model::Packet(region) if !region.is_whole() => Err(TreeError::Regions),
+            Model::Packet(region) => {
+                region.check_multicast()?;
+                Ok(Tree::new(region.topology(), source, targets))
+            }
+            Model::Whole(whole) => Ok(Tree::new(whole.network.topology(), source, targets)),
+        }
+    }
+
+    fn load(&self, link: u32, now: u64) -> SimTime {
+        match self {
+            Model::Packet(region) => region.load(link, now),
+            Model::Whole(_) => SimTime::ZERO,
+        }
+    }
+
+    fn links(&self) -> &[u32] {
+        match self {
+            Model::Packet(region) => region.links(),
+            Model::Whole(_) => &[],
+        }
+    }
+}
+
+impl<P: Ports> Model<P> {
+    pub(super) fn statistics(&self) -> Statistics {
+        match self {
+            Model::Packet(region) => region.statistics(),
+            Model::Whole(whole) => whole.network.statistics(),
+        }
+    }
+}
+
+/// A message that switches copy, on the packet network.
+#[derive(Clone, Copy, Debug, Default)]
+struct Copied {
+    id: u32,
+    /// Tails to come, and one if its source is read.
+    open: u32,
+}
+
+/// In the region, numbers from here on are those of messages that switches copy.
+const FIRST_COPIED: u32 = 1 << 31;
+
+/// A region with all that belongs to it.
+#[derive(Debug)]
+pub(super) struct Part<A: Agent> {
+    pub(super) model: Model<A::Ports>,
+    pub(super) layout: Arc<Layout>,
+    pub(super) number: u32,
+    pub(super) effects: RegionEffects<A>,
+    pub(super) mail: Mailbox<A::Letter>,
+    pub(super) requests: Requests<A::Event, A::Letter>,
+    copied: Vec<Copied>,
+    free_copied: Vec<u32>,
+    /// By host of the region.
+    pub(super) digests: Vec<Digest>,
+    pub(super) events: u64,
+    pub(super) now: u64,
+}
+
+impl<A: Agent> Part<A> {
+    /// Region `number` with its network, `agent` and so many hosts.
+    pub(super) fn new(number: u32, layout: &Arc<Layout>, model: Model<A::Ports>, agent: A, hosts: usize) -> Self {
+        Part {
+            model,
+            layout: Arc::clone(layout),
+            number,
+            effects: RegionEffects::new(agent),
+            mail: Mailbox::default(),
+            requests: Requests::NONE,
+            copied: Vec::new(),
+            free_copied: Vec::new(),
+            digests: vec![Digest::default(); hosts],
+            events: 0,
+            now: 0,
+        }
+    }
+
+    /// Everything before `end`, but not more than `most` events.
+    pub(super) fn run(&mut self, end: u64, most: u64) {
+        let last = self.events.saturating_add(most);
+        while let Some((at, _)) = self.effects.queue.peek()
+            && at < end
+            && self.events < last
+        {
+            self.step();
+        }
+    }
+
+    /// The next event.
+    #[inline(always)]
+    pub(super) fn step(&mut self) {
+        let Some((at, key, event)) = self.effects.queue.pop() else { return };
+        self.now = at;
+        self.events += 1;
+        if let Model::Packet(region) = &self.model {
+            self.effects.prefetch::<0>(region);
+            self.effects.prefetch::<1>(region);
+            self.effects.prefetch::<2>(region);
+        }
+        let (kind, place, payload) = parts(key);
+        match (kind, &mut self.model) {
+            (EventKind::Timer, _) => self.tell(|agent, context| agent.timer(place, payload, event, context)),
+            (EventKind::SourceDone, Model::Packet(_)) => {
+                self.effects.notifications.push(Notification::SourceDone(place, TransferId(payload)))
+            }
+            (_, Model::Packet(region)) => region.handle(at, kind, place, payload, &mut self.effects),
+            (_, Model::Whole(whole)) => whole.handle(SimTime(at), kind, payload, &mut self.effects),
+        }
+        self.settle();
+    }
+
+    #[inline]
+    pub(super) fn tell<R>(&mut self, what: impl FnOnce(&mut A, &mut Context<'_, A::Event, A::Letter>) -> R) -> R {
+        let Part { model, effects, requests, now, .. } = self;
+        what(&mut effects.agent, &mut Context { now: *now, network: &*model, requests })
+    }
+
+    /// Tells the agent and does what it says until both are quiet.
+    #[inline(always)]
+    pub(super) fn settle(&mut self) {
+        if self.requests.any || !self.effects.notifications.is_empty() {
+            self.settle_all();
+        }
+    }
+
+    fn settle_all(&mut self) {
+        while self.requests.any || !self.effects.notifications.is_empty() {
+            self.settle_once();
+        }
+    }
+
+    fn settle_once(&mut self) {
+        if !self.effects.notifications.is_empty() {
+            self.tell_all();
+        }
+        if !std::mem::take(&mut self.requests.any) {
+            return;
+        }
+        for (at, host, order, event) in self.requests.timers.drain(..) {
+            self.effects.insert(at, EventKind::Timer, host, order, event);
+        }
+        if !self.requests.letters.is_empty() {
+            self.send_letters();
+        }
+        for transfer in self.requests.starts.drain(..) {
+            match &mut self.model {
+                Model::Packet(region) => region.start(self.now, &transfer, &mut self.effects),
+                Model::Whole(whole) => whole.start(SimTime(self.now), transfer, &mut self.effects),
+            }
+        }
+        if !self.requests.copied.is_empty() {
+            self.start_copied();
+        }
+    }
+
+    fn tell_all(&mut self) {
+        let mut notifications = std::mem::take(&mut self.effects.notifications);
+        for mut notifications in notifications.drain(..) {
+            if !self.copied.is_empty() {
+                self.name_copied(&mut notifications);
+            }
+            if A::DIGEST {
+                self.digest(&notifications);
+            }
+            self.tell(|agent, context| match &notifications {
+                Notification::SourceDone(host, id) => agent.source_done(*host, *id, context),
+                Notification::Head(arrival) => agent.head(arrival, context),
+                Notification::Tail(arrival) => agent.tail(arrival, context),
+                Notification::Delivered(arrival, through) => agent.delivered(arrival, SimTime(*through), context),
+                Notification::Undelivered(undelivered) => agent.undelivered(undelivered, context),
+            });
+        }
+        if self.effects.notifications.is_empty() {
+            self.effects.notifications = notifications;
+        }
+    }
+
+    fn digest(&mut self, notifications: &Notification) {
+        let (at, kind, host, id, source) = match notifications {
+            Notification::SourceDone(host, id) => (self.now, 0, *host, *id, *host),
+            Notification::Head(arrival) => (self.now, 1, arrival.target, arrival.id, arrival.source),
+            Notification::Tail(arrival) => (self.now, 2, arrival.target, arrival.id, arrival.source),
+            Notification::Delivered(arrival, through) => (*through, 2, arrival.target, arrival.id, arrival.source),
+            Notification::Undelivered(undelivered) => (self.now, 3, undelivered.from, TransferId(0), undelivered.target),
+        };
+        let digest = &mut self.digests[self.layout.hosts[host as usize].1 as usize];
+        digest.event(SimTime(at), kind << 32 | u64::from(id.0));
+        if kind > 0 {
+            digest.word(u64::from(source));
+        }
+    }
+
+    /// Letters within the region arrive now, before what is started now.
+    fn send_letters(&mut self) {
+        let mut letters = std::mem::take(&mut self.requests.letters);
+        for (host, effect, letter) in letters.drain(..) {
+            let region = self.layout.hosts[host as usize].0;
+            if region == self.number {
+                self.tell(|agent, context| agent.letter(host, letter, context));
+            } else {
+                self.effects.sent = self.effects.sent.min(effect);
+                self.effects.outbox.letters.push((region, host, letter));
+            }
+        }
+        if self.requests.letters.is_empty() {
+            self.requests.letters = letters;
+        }
+    }
+
+    fn start_copied(&mut self) {
+        for (tree, transfer) in std::mem::take(&mut self.requests.copied) {
+            match &mut self.model {
+                Model::Whole(whole) => whole.multicast(SimTime(self.now), &tree, transfer, &mut self.effects),
+                Model::Packet(region) => {
+                    let open = tree.targets().len() as u32 + u32::from(transfer.source_dma && transfer.payload.0 > 0);
+                    let copied = Copied { id: transfer.id.0, open };
+                    let index = self.free_copied.pop().unwrap_or_else(|| {
+                        self.copied.push(copied);
+                        self.copied.len() as u32 - 1
+                    });
+                    self.copied[index as usize] = copied;
+                    let transfer = Transfer { id: TransferId(FIRST_COPIED + index), ..transfer };
+                    region.start_copied(self.now, index, &tree, &transfer, &mut self.effects);
+                }
+            }
+        }
+    }
+
+    /// Gives a message that switches copy the number that the agent knows.
+    fn name_copied(&mut self, notifications: &mut Notification) {
+        let (id, ends) = match notifications {
+            Notification::SourceDone(_, id) => (id, true),
+            Notification::Head(arrival) => (&mut arrival.id, false),
+            Notification::Tail(arrival) | Notification::Delivered(arrival, _) => (&mut arrival.id, true),
+            Notification::Undelivered(_) => return,
+        };
+        let Some(index) = id.0.checked_sub(FIRST_COPIED) else { return };
+        let copied = &mut self.copied[index as usize];
+        *id = TransferId(copied.id);
+        copied.open -= u32::from(ends);
+        if copied.open == 0 {
+            self.free_copied.push(index);
+        }
+    }
+
+    /// Takes in what other regions sent.
+    pub(super) fn open(&mut self) {
+        if let Model::Packet(region) = &mut self.model {
+            for packet in self.mail.packets.drain(..) {
+                region.land(packet, &mut self.effects);
+            }
+            for note in self.mail.notes.drain(..) {
+                region.hear(note, self.now, &mut self.effects);
+            }
+        }
+        if !self.mail.letters.is_empty() {
+            let mut letters = std::mem::take(&mut self.mail.letters);
+            for (host, letter) in letters.drain(..) {
+                self.tell(|agent, context| agent.letter(host, letter, context));
+            }
+            self.mail.letters = letters;
+            self.settle();
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Regions side by side: windows in which nothing can come from one to another.
+
+use super::agent::Agent;
+use super::effects::Mailbox;
+use super::lock;
+use super::part::{Model, Part};
+use crate::Forwarding;
+use crate::config::{FlowControl, NetworkConfig};
+use crate::packet::layout::Layout;
+use crate::packet::state::NEVER;
+use crate::timing::{Costs, Timer};
+use narrows_units::SimTime;
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Barrier, Mutex};
+
+/// How long regions can do without each other: the latency of a link between them, and a bit.
+#[derive(Clone, Debug)]
+pub(super) struct Lookahead {
+    /// By speed of the links between regions: their latency, until the head of a packet asks for an output, and times
+    /// on the wire.
+    links: Vec<(u64, u64, Timer)>,
+    /// Times on the fastest link of all.
+    fastest: Timer,
+    /// Stores and forwards.
+    whole: bool,
+    /// Beyond this nothing goes.
+    most: u64,
+}
+
+impl Lookahead {
+    pub(super) fn new(config: &NetworkConfig, layout: &Layout) -> Lookahead {
+        let costs = Costs::new(config, &layout.topology);
+        let mut most = NEVER;
+        let between = layout.topology.links().iter().filter(|link| layout.home(link.from) != layout.home(link.to));
+        let speeds: BTreeSet<u16> = between.map(|link| link.speed).collect();
+        // Over any of them a packet may leave the switch that it has come to.
+        let all: BTreeSet<u16> = layout.topology.links().iter().map(|link| link.speed).collect();
+        let fastest = all.iter().map(|&speed| *costs.wire(speed)).min_by_key(|timer| timer.time(1 << 20)).unwrap_or(*costs.wire(0));
+        let links = speeds.iter().map(|&speed| (costs.link(speed).latency.as_ps(), costs.switch_latency, *costs.wire(speed))).collect();
+        if let FlowControl::Pause(pause) = &config.flow_control
+            && !speeds.is_empty()
+        {
+            most = pause.resend_after.as_ps();
+            for &speed in &speeds {
+                most = most.min(costs.link(speed).latency.as_ps() + costs.wire(speed).time(pause.frame.0 as u32));
+            }
+        }
+        Lookahead { links, fastest, whole: config.forwarding == Forwarding::StoreAndForward, most }
+    }
+
+    /// `least`: no packet that has come over such a link so far was smaller. The head of a packet asks for an output
+    /// after the link and the switch's pipeline; credits are back after the time of the packet on the link that it goes
+    /// on with, and the link. A smaller one that is injected meanwhile has to come over such a link before there are
+    /// credits to give back for it.
+    pub(super) fn with(&self, least: u32) -> u64 {
+        let link = |&(latency, pipeline, timer): &(u64, u64, Timer)| {
+            let whole = if self.whole { timer.time(least) } else { 0 };
+            latency + self.fastest.time(least).min(pipeline + whole)
+        };
+        self.links.iter().map(link).min().unwrap_or(NEVER).min(self.most)
+    }
+}
+
+/// A run of windows, shared by its threads.
+pub(super) struct Windows<'a, A: Agent> {
+    pub(super) parts: &'a [Mutex<Part<A>>],
+    pub(super) boxes: &'a [Mutex<Mailbox<A::Letter>>],
+    pub(super) lookahead: &'a Lookahead,
+    /// The smallest packet before this window.
+    pub(super) least: AtomicU32,
+    /// With those of this window.
+    pub(super) smaller: AtomicU32,
+    pub(super) end: u64,
+    /// Of the window: the first event anywhere.
+    pub(super) begin: AtomicU64,
+    /// Of the next one.
+    pub(super) next: AtomicU64,
+    /// By thread: how many parts of its share have been begun.
+    pub(super) shares: Vec<AtomicUsize>,
+    pub(super) barrier: Barrier,
+    /// A thread has panicked.
+    pub(super) failed: AtomicBool,
+    /// `go_on` has said no.
+    pub(super) stopped: AtomicBool,
+    pub(super) go_on: Mutex<&'a mut (dyn FnMut(SimTime) -> bool + Send)>,
+}
+
+/// Where there is one region, and so no end of a window: events between two questions whether to go on.
+const EVENTS_AT_ONCE: u64 = 1 << 16;
+
+impl<'a, A: Agent> Windows<'a, A> {
+    pub(super) fn new(
+        parts: &'a [Mutex<Part<A>>],
+        boxes: &'a [Mutex<Mailbox<A::Letter>>],
+        lookahead: &'a Lookahead,
+        least: u32,
+        span: std::ops::Range<u64>,
+        threads: usize,
+        go_on: &'a mut (dyn FnMut(SimTime) -> bool + Send),
+    ) -> Self {
+        Windows {
+            parts,
+            boxes,
+            lookahead,
+            least: AtomicU32::new(least),
+            smaller: AtomicU32::new(least),
+            end: span.end,
+            begin: AtomicU64::new(span.start),
+            next: AtomicU64::new(NEVER),
+            shares: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
+            barrier: Barrier::new(threads),
+            failed: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
+            go_on: Mutex::new(go_on),
+        }
+    }
+
+    /// Whether `go_on` said no, and the smallest packet.
+    pub(super) fn outcome(self) -> (bool, u32) {
+        (self.stopped.into_inner(), self.smaller.into_inner())
+    }
+
+    pub(super) fn run(&self, thread: usize) {
+        loop {
+            let begin = self.begin.load(Ordering::Relaxed);
+            let least = self.least.load(Ordering::Relaxed);
+            if begin >= self.end {
+                return;
+            }
+            let until = begin.saturating_add(self.lookahead.with(least)).min(self.end);
+            // The others would wait for a thread that panics.
+            let done = catch_unwind(AssertUnwindSafe(|| self.window(thread, until)));
+            self.failed.fetch_or(done.is_err(), Ordering::Relaxed);
+            if self.barrier.wait().is_leader() {
+                let stops = !lock(&self.go_on)(SimTime(begin));
+                self.stopped.fetch_or(stops, Ordering::Relaxed);
+                self.begin.store(self.next.swap(NEVER, Ordering::Relaxed), Ordering::Relaxed);
+                self.least.store(self.smaller.load(Ordering::Relaxed), Ordering::Relaxed);
+                self.shares.iter().for_each(|share| share.store(0, Ordering::Relaxed));
+            }
+            self.barrier.wait();
+            if let Err(panic) = done {
+                resume_unwind(panic);
+            }
+            if self.failed.load(Ordering::Relaxed) || self.stopped.load(Ordering::Relaxed) {
+                return;
+            }
+        }
+    }
+
+    fn window(&self, thread: usize, until: u64) {
+        let threads = self.shares.len();
+        // Its own share first, which its cache may know, then what others have not begun.
+        for turn in 0..threads {
+            let owner = (thread + turn) % threads;
+            let share = owner * self.parts.len() / threads..(owner + 1) * self.parts.len() / threads;
+            loop {
+                let part = share.start + self.shares[owner].fetch_add(1, Ordering::Relaxed);
+                if part >= share.end {
+                    break;
+                }
+                self.run_part(part, until);
+            }
+        }
+    }
+
+    fn run_part(&self, number: usize, until: u64) {
+        let mut part = lock(&self.parts[number]);
+        let part = &mut *part;
+        // What is sent in this window may be among it: it is for later ones, and does no harm.
+        std::mem::swap(&mut part.mail, &mut lock(&self.boxes[number]));
+        part.open();
+        part.run(until, if self.parts.len() == 1 { EVENTS_AT_ONCE } else { u64::MAX });
+        let next = part.effects.queue.peek().map_or(NEVER, |(at, _)| at).min(part.effects.sent);
+        self.next.fetch_min(next, Ordering::Relaxed);
+        if let Model::Packet(region) = &part.model {
+            self.smaller.fetch_min(region.least_wire(), Ordering::Relaxed);
+        }
+        part.effects.sent = NEVER;
+        for (region, packet) in part.effects.outbox.packets.drain(..) {
+            lock(&self.boxes[region as usize]).packets.push(packet);
+        }
+        for (region, note) in part.effects.outbox.notes.drain(..) {
+            lock(&self.boxes[region as usize]).notes.push(note);
+        }
+        for (region, host, letter) in part.effects.outbox.letters.drain(..) {
+            lock(&self.boxes[region as usize]).letters.push((host, letter));
+        }
+    }
+}

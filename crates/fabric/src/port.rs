@@ -1,0 +1,176 @@
+//! Where the packet network ends: at the ports of its hosts.
+//!
+//! What is at the ports of a region ([`Ports`]) makes packets of messages and messages of packets. An output asks its
+//! port for the next packet of a virtual network and takes it when the link is free and there are credits; a packet
+//! that comes is told to its port, which says when its buffer is free again.
+
+pub use crate::packet::state::Packet;
+
+use crate::timing::Costs;
+use crate::{Arrival, EventKind, NetworkConfig, Observer, Statistics, Transfer, TransferId, Undelivered};
+use narrows_units::{Bytes, SimTime};
+
+/// The ports of the hosts of a region, which numbers them from zero.
+pub trait Ports: Sized + Send + std::fmt::Debug {
+    /// Those of these hosts.
+    fn new(config: &NetworkConfig, costs: &Costs, hosts: &[u32]) -> Self;
+
+    /// A message for another host, or with `copied` for all of a tree, of which `message.target` is then a place.
+    fn start(&mut self, now: SimTime, port: u32, message: &Transfer, copied: bool, effects: &mut impl PortEffects);
+
+    /// A message from the host to itself, which does not use the network.
+    fn start_within<F: PortEffects>(&mut self, now: SimTime, port: u32, message: &Transfer, effects: &mut F);
+
+    /// There is something to send in a virtual network, be it only later.
+    fn has_packets(&self, port: u32, virtual_network: u32) -> bool;
+
+    /// What would be sent next in a virtual network.
+    fn next(&self, now: SimTime, port: u32, virtual_network: u32) -> Next;
+
+    /// Sends the packet that [`Ports::next`] has promised.
+    fn take(&mut self, now: SimTime, port: u32, virtual_network: u32, effects: &mut impl PortEffects) -> Packet;
+
+    /// A packet of this port was lost for want of a buffer and is to be sent again.
+    fn resend(&mut self, now: SimTime, port: u32, packet: &Packet);
+
+    /// A packet arrives, or will: the rest of its way is known. Its buffer is free when the time is that of the result.
+    fn arrive(&mut self, port: u32, landing: &Landing, packet: &Packet, effects: &mut impl PortEffects) -> SimTime;
+
+    /// All or the header of a message is there, as was scheduled.
+    fn message(&mut self, event: PortEvent, payload: u32, effects: &mut impl PortEffects);
+
+    /// An event of a flow, as was scheduled. The result: the virtual network that may have something to send by it.
+    fn flow(&mut self, now: SimTime, port: u32, event: PortEvent, payload: u32, effects: &mut impl PortEffects) -> Option<u32>;
+
+    /// Forgets whose turn it is.
+    fn rest(&mut self);
+
+    /// Brings what a start in the first virtual network needs into the cache.
+    fn prefetch(&self, port: u32);
+
+    /// Packets that are made and not sent.
+    fn packets(&self) -> usize;
+
+    /// What they have counted: transfers, bytes, packets.
+    fn statistics(&self) -> Statistics;
+}
+
+/// The next packet of a port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Next {
+    /// May go now; bytes on the wire.
+    Packet(u32),
+    /// There is none before this time.
+    At(SimTime),
+}
+
+/// When and where a packet arrives.
+#[derive(Clone, Copy, Debug)]
+pub struct Landing {
+    /// The host's link.
+    pub link: u32,
+    /// When its first byte is in.
+    pub head: SimTime,
+    /// When its last byte is.
+    pub tail: SimTime,
+}
+
+/// What a port writes into a packet.
+#[derive(Clone, Copy, Debug)]
+pub struct Label {
+    /// Of its message, given by the sender.
+    pub id: TransferId,
+    /// The sending host.
+    pub source: u32,
+    /// The host that it is for; a place in a tree, if it is `copied`.
+    pub target: u32,
+    /// Virtual network.
+    pub virtual_network: u8,
+    /// Payload bytes of all of its message.
+    pub message: Bytes,
+    /// When its message was started.
+    pub started: SimTime,
+    /// Its own bytes on the wire.
+    pub wire: u32,
+    /// It has the header of the message.
+    pub first: bool,
+    /// Its payload goes over the target's PCIe.
+    pub written: bool,
+    /// What kind of packet.
+    pub kind: Kind,
+    /// Its number in its flow; of an acknowledgement, that of the packet that is expected next.
+    pub sequence: u16,
+}
+
+/// The kinds of packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Kind {
+    /// Of a message.
+    Data = 0,
+    /// Of a message that switches copy.
+    Copied = 1,
+    /// From the receiving port of a flow to the sending one.
+    Acknowledgement = 2,
+    /// Whatever it was, a link has broken it.
+    Corrupt = 4,
+}
+
+/// An event of a port's own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PortEvent {
+    /// The header of a message is there.
+    Head,
+    /// All of a message is there.
+    Tail,
+    /// Both at one time.
+    HeadAndTail,
+    /// A port acknowledges what it has.
+    Acknowledge,
+    /// An acknowledgement is there.
+    Acknowledged,
+    /// A flow may have waited too long for one.
+    TimedOut,
+}
+
+/// The events of flows are of one kind for the network, and tell themselves apart by these bits.
+const FLOW_EVENT: u32 = 30;
+
+impl PortEvent {
+    /// With what it is about, below 2^30.
+    pub(crate) fn encode(self, payload: u32) -> (EventKind, u32) {
+        match self {
+            PortEvent::Head => (EventKind::Head, payload),
+            PortEvent::Tail => (EventKind::Tail, payload),
+            PortEvent::HeadAndTail => (EventKind::HeadAndTail, payload),
+            PortEvent::Acknowledge => (EventKind::Flow, payload),
+            PortEvent::Acknowledged => (EventKind::Flow, 1 << FLOW_EVENT | payload),
+            PortEvent::TimedOut => (EventKind::Flow, 2 << FLOW_EVENT | payload),
+        }
+    }
+
+    /// The event of a flow.
+    pub(crate) fn of_flow(payload: u32) -> (PortEvent, u32) {
+        let event = [PortEvent::Acknowledge, PortEvent::Acknowledged, PortEvent::TimedOut, PortEvent::TimedOut];
+        (event[(payload >> FLOW_EVENT) as usize], payload & ((1 << FLOW_EVENT) - 1))
+    }
+}
+
+/// Where the effects of ports go.
+pub trait PortEffects: Observer {
+    /// Of a message, only [`PortEffects::delivered`] is told, instead of the other three.
+    const EARLY: bool;
+    /// An event for the ports themselves. At one time, `event` and then `place` (a link of the topology, or a host for
+    /// the events of flows) say the order, and for those `payload`, which must not depend on other ports.
+    fn schedule_port(&mut self, at: SimTime, event: PortEvent, place: u32, payload: u32);
+    /// The last payload byte of a message will have been read at `at`.
+    fn source_done(&mut self, at: SimTime, source: u32, id: TransferId);
+    /// The header of a message is here.
+    fn head(&mut self, arrival: &Arrival);
+    /// The last byte of a message is through.
+    fn tail(&mut self, arrival: &Arrival);
+    /// The last byte of a message will be through at `through`.
+    fn delivered(&mut self, arrival: &Arrival, through: SimTime);
+    /// A flow was given up.
+    fn undelivered(&mut self, undelivered: Undelivered);
+}

@@ -1,0 +1,406 @@
+//! Flows: what one port sends to another in one virtual network arrives once, whatever the network loses (BXI v3: D1.4
+//! section 2.2).
+//!
+//! The sender numbers the packets of a flow and keeps them until they are acknowledged: from the oldest that is not, at
+//! most [`Reliability::window`] numbers. What a port takes it acknowledges when the payload is in memory, and again
+//! when it comes a second time. A packet without acknowledgement for [`Reliability::timeout`] is sent again, out of the
+//! NIC's own memory; after [`Reliability::retries`] times in a row without any, the flow is given up.
+//!
+//! * [`Delivery::Ordered`]: the receiver takes the packet that it expects and drops all others, since it has no buffer
+//!   to put them in order. An acknowledgement has the number of the packet that is expected next; those of a flow that
+//!   wait for the link are one. All that is kept is sent again (go-back-N).
+//! * [`Delivery::Unordered`]: the receiver takes every packet once. Each has an acknowledgement of its own, and only
+//!   those without are sent again (selective repeat).
+
+use narrows_engine::{Arena, WordMap};
+use narrows_fabric::port::{Kind, Label, Landing, PortEffects, PortEvent};
+use narrows_fabric::{Delivery, Reliability, Statistics, TransferId, Undelivered};
+use narrows_units::{Bytes, SimTime};
+use std::collections::VecDeque;
+
+/// The flows of the ports of a region.
+#[derive(Debug)]
+pub(crate) struct Flows {
+    config: Reliability,
+    ports: Vec<PortFlows>,
+}
+
+/// A place among the flows of a port.
+pub(crate) type Flow = u32;
+
+#[derive(Debug, Default)]
+struct PortFlows {
+    /// By peer and virtual network: places of the two below.
+    to: WordMap<u64, Flow>,
+    from: WordMap<u64, Flow>,
+    senders: Vec<Sender>,
+    receivers: Vec<Receiver>,
+    /// By virtual network: what goes before anything new.
+    urgent: Vec<VecDeque<Urgent>>,
+    /// What the events under way are about. Of this port alone, so that their order is the same for any regions.
+    coming: Arena<(Flow, u16)>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Urgent {
+    /// A receiver acknowledges, in an unordered flow this packet.
+    Acknowledge(Flow, u16),
+    /// A sender sends this packet again.
+    Again(Flow, u16),
+}
+
+/// The sending end of a flow.
+#[derive(Debug)]
+struct Sender {
+    peer: u32,
+    virtual_network: u8,
+    /// Number of the next packet.
+    next: u16,
+    /// Packets made and not yet sent.
+    reserved: u32,
+    /// Packets without an acknowledgement, in order.
+    kept: VecDeque<Kept>,
+    /// Time-outs in a row.
+    tries: u32,
+    /// A time-out is scheduled.
+    timer: bool,
+    /// It was given up.
+    dead: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    label: Label,
+    /// Last; none while it waits to be sent again.
+    sent: Option<SimTime>,
+}
+
+/// The receiving end of a flow.
+#[derive(Debug)]
+struct Receiver {
+    peer: u32,
+    virtual_network: u8,
+    /// All before it were taken.
+    expected: u16,
+    /// Unordered: whether those from `expected` on were taken.
+    taken: VecDeque<bool>,
+    /// Ordered: the number for the next acknowledgement. Those before it are in memory.
+    acknowledged: u16,
+    /// Ordered: an acknowledgement waits for the link.
+    due: bool,
+    /// Ordered: when all that was taken is in memory.
+    in_memory: SimTime,
+}
+
+/// So many numbers are before another one, as many after it.
+const HALF: u16 = 1 << 15;
+
+fn key(peer: u32, virtual_network: u8) -> u64 {
+    u64::from(virtual_network) << 32 | u64::from(peer)
+}
+
+impl Sender {
+    /// From the oldest packet without an acknowledgement to the last one.
+    fn span(&self) -> u32 {
+        let first = self.kept.front().map_or(self.next, |kept| kept.label.sequence);
+        u32::from(self.next.wrapping_sub(first)) + self.reserved
+    }
+
+    /// The place of a packet that is kept.
+    fn find(&self, sequence: u16) -> Option<usize> {
+        let first = self.kept.front()?.label.sequence;
+        let distance = sequence.wrapping_sub(first);
+        self.kept.binary_search_by_key(&distance, |kept| kept.label.sequence.wrapping_sub(first)).ok()
+    }
+
+    /// When the oldest of those that were sent has waited too long.
+    fn deadline(&self, timeout: SimTime) -> Option<SimTime> {
+        self.kept.iter().filter_map(|kept| kept.sent).min().map(|sent| sent + timeout)
+    }
+}
+
+impl Flows {
+    pub(crate) fn new(config: Reliability, ports: usize, virtual_networks: u8) -> Flows {
+        let port = || PortFlows { urgent: vec![VecDeque::new(); usize::from(virtual_networks)], ..PortFlows::default() };
+        Flows { config, ports: (0..ports).map(|_| port()).collect() }
+    }
+
+    /// The flow to `peer`.
+    pub(crate) fn to(&mut self, port: u32, peer: u32, virtual_network: u8) -> Flow {
+        let PortFlows { to, senders, .. } = &mut self.ports[port as usize];
+        *to.entry(key(peer, virtual_network)).or_insert_with(|| {
+            senders.push(Sender {
+                peer,
+                virtual_network,
+                next: 0,
+                reserved: 0,
+                kept: VecDeque::new(),
+                tries: 0,
+                timer: false,
+                dead: false,
+            });
+            senders.len() as u32 - 1
+        })
+    }
+
+    /// Another packet of the flow may be made.
+    #[inline]
+    pub(crate) fn is_open(&self, port: u32, flow: Flow) -> bool {
+        self.ports[port as usize].senders[flow as usize].span() < self.config.window
+    }
+
+    /// One is made.
+    #[inline]
+    pub(crate) fn reserve(&mut self, port: u32, flow: Flow) {
+        self.ports[port as usize].senders[flow as usize].reserved += 1;
+    }
+
+    /// The bytes on the wire of what goes before anything new.
+    #[inline]
+    pub(crate) fn urgent(&self, port: u32, virtual_network: u32) -> Option<u32> {
+        let flows = &self.ports[port as usize];
+        match *flows.urgent[virtual_network as usize].front()? {
+            Urgent::Acknowledge(..) => Some(self.config.ack.0 as u32),
+            Urgent::Again(flow, sequence) => {
+                let sender = &flows.senders[flow as usize];
+                sender.find(sequence).map(|place| sender.kept[place].label.wire)
+            }
+        }
+    }
+
+    /// Sends it.
+    pub(crate) fn take_urgent(
+        &mut self,
+        now: SimTime,
+        port: u32,
+        host: u32,
+        virtual_network: u32,
+        statistics: &mut Statistics,
+    ) -> Option<Label> {
+        let PortFlows { senders, receivers, urgent, .. } = &mut self.ports[port as usize];
+        match urgent[virtual_network as usize].pop_front()? {
+            Urgent::Acknowledge(flow, sequence) => {
+                statistics.acknowledgements += 1;
+                let receiver = &mut receivers[flow as usize];
+                receiver.due = false;
+                Some(Label {
+                    id: TransferId(0),
+                    source: host,
+                    target: receiver.peer,
+                    virtual_network: receiver.virtual_network,
+                    message: Bytes(0),
+                    started: now,
+                    wire: self.config.ack.0 as u32,
+                    first: false,
+                    written: false,
+                    kind: Kind::Acknowledgement,
+                    sequence: if self.config.delivery == Delivery::Ordered { receiver.acknowledged } else { sequence },
+                })
+            }
+            Urgent::Again(flow, sequence) => {
+                statistics.retransmissions += 1;
+                let sender = &mut senders[flow as usize];
+                let place = sender.find(sequence)?;
+                let kept = &mut sender.kept[place];
+                kept.sent = Some(now);
+                Some(kept.label)
+            }
+        }
+    }
+
+    /// A packet that was made goes; `label` gets its number.
+    pub(crate) fn sent(&mut self, now: SimTime, port: u32, flow: Flow, label: &mut Label, effects: &mut impl PortEffects) {
+        let sender = &mut self.ports[port as usize].senders[flow as usize];
+        sender.reserved -= 1;
+        label.sequence = sender.next;
+        sender.next = sender.next.wrapping_add(1);
+        if sender.dead {
+            return;
+        }
+        sender.kept.push_back(Kept { label: *label, sent: Some(now) });
+        if !std::mem::replace(&mut sender.timer, true) {
+            effects.schedule_port(now + self.config.timeout, PortEvent::TimedOut, label.source, flow);
+        }
+    }
+
+    /// A packet of a message comes. The flow if it is to be taken; [`Flows::taken`] goes with it.
+    pub(crate) fn arrive(
+        &mut self,
+        port: u32,
+        landing: &Landing,
+        label: &Label,
+        statistics: &mut Statistics,
+        effects: &mut impl PortEffects,
+    ) -> Option<Flow> {
+        let PortFlows { to, from, receivers, coming, .. } = &mut self.ports[port as usize];
+        let peer = key(label.source, label.virtual_network);
+        match label.kind {
+            Kind::Corrupt | Kind::Copied => return None,
+            Kind::Acknowledgement => {
+                let slot = coming.insert((*to.get(&peer)?, label.sequence));
+                effects.schedule_port(landing.tail, PortEvent::Acknowledged, label.target, slot);
+                return None;
+            }
+            Kind::Data => {}
+        }
+        let flow = *from.entry(peer).or_insert_with(|| {
+            receivers.push(Receiver {
+                peer: label.source,
+                virtual_network: label.virtual_network,
+                expected: 0,
+                taken: VecDeque::new(),
+                acknowledged: 0,
+                due: false,
+                in_memory: SimTime::ZERO,
+            });
+            receivers.len() as u32 - 1
+        });
+        let receiver = &mut receivers[flow as usize];
+        let distance = label.sequence.wrapping_sub(receiver.expected);
+        let had = distance >= HALF || receiver.taken.get(usize::from(distance)).is_some_and(|&taken| taken);
+        if had {
+            statistics.duplicates += 1;
+            let number = if self.config.delivery == Delivery::Ordered { receiver.acknowledged } else { label.sequence };
+            let slot = coming.insert((flow, number));
+            effects.schedule_port(landing.tail, PortEvent::Acknowledge, label.target, slot);
+            return None;
+        }
+        match self.config.delivery {
+            Delivery::Ordered if distance > 0 => return None,
+            Delivery::Ordered => receiver.expected = receiver.expected.wrapping_add(1),
+            Delivery::Unordered => {
+                let place = usize::from(distance);
+                if receiver.taken.len() <= place {
+                    receiver.taken.resize(place + 1, false);
+                }
+                receiver.taken[place] = true;
+                while receiver.taken.front() == Some(&true) {
+                    receiver.taken.pop_front();
+                    receiver.expected = receiver.expected.wrapping_add(1);
+                }
+            }
+        }
+        Some(flow)
+    }
+
+    /// A packet that was taken will be in memory at `through`.
+    pub(crate) fn taken(&mut self, port: u32, flow: Flow, label: &Label, through: SimTime, effects: &mut impl PortEffects) {
+        let PortFlows { receivers, coming, .. } = &mut self.ports[port as usize];
+        let (mut at, mut number) = (through, label.sequence);
+        if self.config.delivery == Delivery::Ordered {
+            let receiver = &mut receivers[flow as usize];
+            receiver.in_memory = receiver.in_memory.max(through);
+            (at, number) = (receiver.in_memory, number.wrapping_add(1));
+        }
+        effects.schedule_port(at, PortEvent::Acknowledge, label.target, coming.insert((flow, number)));
+    }
+
+    /// An event of a port's flows: the virtual network that may have something to send by it.
+    pub(crate) fn event(
+        &mut self,
+        now: SimTime,
+        port: u32,
+        host: u32,
+        event: PortEvent,
+        payload: u32,
+        effects: &mut impl PortEffects,
+    ) -> Option<u32> {
+        let flows = &mut self.ports[port as usize];
+        match event {
+            PortEvent::Acknowledge => {
+                let (flow, number) = flows.take_coming(payload);
+                flows.acknowledge(flow, number, self.config.delivery)
+            }
+            PortEvent::Acknowledged => {
+                let (flow, number) = flows.take_coming(payload);
+                flows.acknowledged(flow, number, self.config.delivery)
+            }
+            PortEvent::TimedOut => flows.timed_out(now, host, payload, &self.config, effects),
+            PortEvent::Head | PortEvent::Tail | PortEvent::HeadAndTail => None,
+        }
+    }
+}
+
+impl PortFlows {
+    fn take_coming(&mut self, slot: u32) -> (Flow, u16) {
+        let coming = self.coming[slot];
+        self.coming.remove(slot);
+        coming
+    }
+
+    fn acknowledge(&mut self, flow: Flow, number: u16, delivery: Delivery) -> Option<u32> {
+        let receiver = &mut self.receivers[flow as usize];
+        if delivery == Delivery::Ordered {
+            if number.wrapping_sub(receiver.acknowledged) < HALF {
+                receiver.acknowledged = number;
+            }
+            if std::mem::replace(&mut receiver.due, true) {
+                return None;
+            }
+        }
+        let virtual_network = u32::from(receiver.virtual_network);
+        // Behind other acknowledgements, before what is sent again.
+        let queue = &mut self.urgent[virtual_network as usize];
+        let place = queue.iter().position(|urgent| matches!(urgent, Urgent::Again(..))).unwrap_or(queue.len());
+        queue.insert(place, Urgent::Acknowledge(flow, number));
+        Some(virtual_network)
+    }
+
+    fn acknowledged(&mut self, flow: Flow, number: u16, delivery: Delivery) -> Option<u32> {
+        let sender = &mut self.senders[flow as usize];
+        let virtual_network = u32::from(sender.virtual_network);
+        let waits = match delivery {
+            Delivery::Ordered => {
+                let first = sender.kept.front()?.label.sequence;
+                let count = usize::from(number.wrapping_sub(first));
+                if count == 0 || count > sender.kept.len() {
+                    return None;
+                }
+                sender.kept.drain(..count).filter(|kept| kept.sent.is_none()).count()
+            }
+            Delivery::Unordered => {
+                let place = sender.find(number)?;
+                sender.kept.remove(place).map_or(0, |kept| usize::from(kept.sent.is_none()))
+            }
+        };
+        sender.tries = 0;
+        if waits > 0 {
+            let gone = |urgent: &Urgent| matches!(*urgent, Urgent::Again(of, number) if of == flow && sender.find(number).is_none());
+            self.urgent[virtual_network as usize].retain(|urgent| !gone(urgent));
+        }
+        Some(virtual_network)
+    }
+
+    fn timed_out(&mut self, now: SimTime, host: u32, flow: Flow, config: &Reliability, effects: &mut impl PortEffects) -> Option<u32> {
+        let sender = &mut self.senders[flow as usize];
+        sender.timer = false;
+        if sender.kept.is_empty() {
+            return None;
+        }
+        sender.timer = true;
+        let deadline = sender.deadline(config.timeout).unwrap_or(now + config.timeout);
+        if deadline > now {
+            effects.schedule_port(deadline, PortEvent::TimedOut, host, flow);
+            return None;
+        }
+        let virtual_network = u32::from(sender.virtual_network);
+        if sender.tries == config.retries {
+            (sender.dead, sender.timer) = (true, false);
+            sender.kept.clear();
+            self.urgent[virtual_network as usize].retain(|urgent| !matches!(*urgent, Urgent::Again(of, _) if of == flow));
+            let Sender { peer: target, virtual_network, tries, .. } = *sender;
+            effects.undelivered(Undelivered { at: now, from: host, target, virtual_network, tries });
+            return Some(u32::from(virtual_network));
+        }
+        sender.tries += 1;
+        let all = config.delivery == Delivery::Ordered;
+        for kept in &mut sender.kept {
+            if kept.sent.is_some_and(|sent| all || sent + config.timeout <= now) {
+                kept.sent = None;
+                self.urgent[virtual_network as usize].push_back(Urgent::Again(flow, kept.label.sequence));
+            }
+        }
+        effects.schedule_port(now + config.timeout, PortEvent::TimedOut, host, flow);
+        Some(virtual_network)
+    }
+}

@@ -1,0 +1,196 @@
+//! What is between a host and the packet network: at each port the bus to the host's memory, what makes packets of
+//! messages (`packetiser.rs`), what makes messages of packets (`receive.rs`), and what sees to it that none is lost
+//! (`flow.rs`).
+//!
+//! Networks without packets have no such ports: their messages share links, or take a latency, in one piece.
+//!
+//! [`Driver`] is a network with such ports and nothing above them, for tests and benches.
+
+#![forbid(unsafe_code)]
+#![warn(clippy::disallowed_types, clippy::disallowed_methods)]
+
+mod driver;
+mod flow;
+mod packetiser;
+mod receive;
+
+pub use driver::Driver;
+
+use narrows_fabric::port::{Kind, Landing, Next, Packet, PortEffects, PortEvent, Ports};
+use narrows_fabric::timing::Costs;
+use narrows_fabric::{Arrival, NetworkConfig, Statistics, Transfer};
+use narrows_units::SimTime;
+
+use flow::Flows;
+use packetiser::Packetiser;
+use receive::Receiver;
+
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// The ports of the hosts of a region, and the buses behind them.
+#[derive(Debug)]
+pub struct HostPorts {
+    costs: Costs,
+    /// By port: its host.
+    hosts: Vec<u32>,
+    buses: Vec<Bus>,
+    packetiser: Packetiser,
+    receiver: Receiver,
+    /// Where nothing may be lost.
+    flows: Option<Box<Flows>>,
+    statistics: Statistics,
+}
+
+/// PCIe of a node, a server per direction, and the node's inner path: each first come, first served.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Bus {
+    read_free: SimTime,
+    write_free: SimTime,
+    within_free: SimTime,
+}
+
+impl Ports for HostPorts {
+    fn new(config: &NetworkConfig, costs: &Costs, hosts: &[u32]) -> HostPorts {
+        HostPorts {
+            costs: costs.clone(),
+            hosts: hosts.to_vec(),
+            buses: vec![Bus::default(); hosts.len()],
+            packetiser: Packetiser::new(config, hosts.len()),
+            receiver: Receiver::default(),
+            flows: config.reliability.map(|reliability| Box::new(Flows::new(reliability, hosts.len(), config.virtual_networks))),
+            statistics: Statistics::default(),
+        }
+    }
+
+    fn start(&mut self, now: SimTime, port: u32, message: &Transfer, copied: bool, effects: &mut impl PortEffects) {
+        self.statistics.transfers += 1;
+        self.statistics.bytes += message.payload.0;
+        self.send(now, port, message, copied, effects);
+    }
+
+    fn start_within<F: PortEffects>(&mut self, now: SimTime, port: u32, message: &Transfer, effects: &mut F) {
+        self.statistics.transfers += 1;
+        self.statistics.intra_node += 1;
+        self.statistics.bytes += message.payload.0;
+        let Transfer { id, source, target, virtual_network, payload, source_dma, .. } = *message;
+        let free = &mut self.buses[port as usize].within_free;
+        let begin = now.max(*free);
+        let copied = begin + SimTime(self.costs.intra_node_copy(payload.0));
+        // No two begin at one time, so that their order is known.
+        *free = copied.max(begin + SimTime(1));
+        if source_dma && payload.0 > 0 && !F::EARLY {
+            effects.source_done(copied, source, id);
+        }
+        let latency = self.costs.intra_node_latency();
+        let arrival = Arrival { id, source, target, virtual_network, payload, started: now };
+        self.receiver.whole(&arrival, begin + latency, copied + latency, effects);
+    }
+
+    #[inline(always)]
+    fn has_packets(&self, port: u32, virtual_network: u32) -> bool {
+        self.packetiser.has_packets(port, virtual_network) || self.flows.is_some() && self.has_urgent(port, virtual_network)
+    }
+
+    #[inline(always)]
+    fn next(&self, now: SimTime, port: u32, virtual_network: u32) -> Next {
+        if self.flows.is_some() {
+            return self.next_in_flow(now, port, virtual_network);
+        }
+        self.packetiser.next::<false>(now, port, virtual_network, &self.costs, None)
+    }
+
+    #[inline(always)]
+    fn take(&mut self, now: SimTime, port: u32, virtual_network: u32, effects: &mut impl PortEffects) -> Packet {
+        if self.flows.is_some() {
+            return self.take_in_flow(now, port, virtual_network, effects);
+        }
+        self.take_next::<false>(now, port, virtual_network, effects)
+    }
+
+    fn resend(&mut self, now: SimTime, port: u32, packet: &Packet) {
+        self.packetiser.put_back(now, port, packet);
+    }
+
+    #[inline]
+    fn arrive(&mut self, port: u32, landing: &Landing, packet: &Packet, effects: &mut impl PortEffects) -> SimTime {
+        // What switches copy is in no flow.
+        if self.flows.is_some() && packet.kind() != Kind::Copied {
+            return self.arrive_in_flow(port, landing, packet, effects);
+        }
+        let through = self.write(port, landing, packet);
+        self.receiver.take(landing, packet, through, &self.costs, effects);
+        through
+    }
+
+    #[inline]
+    fn message(&mut self, event: PortEvent, payload: u32, effects: &mut impl PortEffects) {
+        self.receiver.event(event, payload, effects);
+    }
+
+    fn flow(&mut self, now: SimTime, port: u32, event: PortEvent, payload: u32, effects: &mut impl PortEffects) -> Option<u32> {
+        let host = self.hosts[port as usize];
+        let virtual_network = self.flows.as_mut()?.event(now, port, host, event, payload, effects)?;
+        if event != PortEvent::Acknowledge {
+            // The flow may be open again.
+            let at = self.packetiser.place(port, virtual_network);
+            self.read::<true, _>(now, port, at, effects);
+        }
+        Some(virtual_network)
+    }
+
+    fn rest(&mut self) {
+        self.packetiser.rest();
+    }
+
+    #[inline]
+    fn prefetch(&self, port: u32) {
+        self.packetiser.prefetch(port);
+    }
+
+    fn packets(&self) -> usize {
+        self.packetiser.packets()
+    }
+
+    fn statistics(&self) -> Statistics {
+        self.statistics
+    }
+}
+
+impl HostPorts {
+    #[inline(never)]
+    fn next_in_flow(&self, now: SimTime, port: u32, virtual_network: u32) -> Next {
+        let flows = self.flows.as_deref();
+        match flows.and_then(|flows| flows.urgent(port, virtual_network)) {
+            Some(wire) => Next::Packet(wire),
+            None => self.packetiser.next::<true>(now, port, virtual_network, &self.costs, flows),
+        }
+    }
+
+    #[inline(never)]
+    fn take_in_flow(&mut self, now: SimTime, port: u32, virtual_network: u32, effects: &mut impl PortEffects) -> Packet {
+        let HostPorts { hosts, statistics, flows, .. } = self;
+        let urgent = flows.as_mut().and_then(|flows| flows.take_urgent(now, port, hosts[port as usize], virtual_network, statistics));
+        match urgent {
+            Some(label) => Packet::new(&label),
+            None => self.take_next::<true>(now, port, virtual_network, effects),
+        }
+    }
+
+    #[inline(never)]
+    fn has_urgent(&self, port: u32, virtual_network: u32) -> bool {
+        self.flows.as_ref().is_some_and(|flows| flows.urgent(port, virtual_network).is_some())
+    }
+
+    #[inline(never)]
+    fn arrive_in_flow(&mut self, port: u32, landing: &Landing, packet: &Packet, effects: &mut impl PortEffects) -> SimTime {
+        let HostPorts { flows: Some(flows), statistics, .. } = self else { return landing.tail };
+        let label = packet.label();
+        let Some(flow) = flows.arrive(port, landing, &label, statistics, effects) else { return landing.tail };
+        let through = self.write(port, landing, packet);
+        self.receiver.take(landing, packet, through, &self.costs, effects);
+        if let Some(flows) = &mut self.flows {
+            flows.taken(port, flow, &label, through, effects);
+        }
+        through
+    }
+}

@@ -1,0 +1,128 @@
+//! What ports receive: packets over PCIe into memory, and messages of packets, which may come in any order.
+
+use crate::HostPorts;
+use narrows_engine::{Arena, WordMap};
+use narrows_fabric::port::{Kind, Label, Landing, Packet, PortEffects, PortEvent};
+use narrows_fabric::timing::Costs;
+use narrows_fabric::{Arrival, PacketArrival};
+use narrows_units::SimTime;
+
+/// The messages that have not arrived as a whole.
+#[derive(Debug, Default)]
+pub(crate) struct Receiver {
+    messages: Arena<Message>,
+    /// Those of several packets, by source and the number that it gave.
+    partial: WordMap<u64, u32>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Message {
+    arrival: Arrival,
+    /// Packets that have not arrived.
+    packets_left: u64,
+    /// When the last byte of those that have is through.
+    through: SimTime,
+}
+
+#[inline]
+fn key(label: &Label) -> u64 {
+    // What switches copy has numbers of its own, one message for all its targets.
+    let sender = if label.kind == Kind::Copied { 1 << 31 | label.target } else { label.source };
+    u64::from(sender) << 32 | u64::from(label.id.0)
+}
+
+impl Receiver {
+    /// A packet that will be through at `through`.
+    #[inline]
+    pub(crate) fn take<F: PortEffects>(&mut self, landing: &Landing, packet: &Packet, through: SimTime, costs: &Costs, effects: &mut F) {
+        let label = packet.label();
+        let packets = costs.packets(label.message.0);
+        let (slot, only) = self.message(&label, packets);
+        let message = &mut self.messages[slot];
+        message.packets_left -= 1;
+        message.through = message.through.max(through);
+        effects.packet(&PacketArrival {
+            arrival: message.arrival,
+            injected: packet.injected(),
+            through,
+            hops: packet.hops(),
+            wire: label.wire,
+        });
+        let (all, through) = (message.packets_left == 0, message.through);
+        if all && !only {
+            self.partial.remove(&key(&label));
+        }
+        if F::EARLY {
+            if all {
+                effects.delivered(&self.messages[slot].arrival, through);
+                self.messages.remove(slot);
+            }
+            return;
+        }
+        let header_in = landing.head + SimTime(costs.host_wire().time(costs.header));
+        if label.first && all && header_in == through {
+            return effects.schedule_port(through, PortEvent::HeadAndTail, landing.link, slot);
+        }
+        if label.first {
+            effects.schedule_port(header_in, PortEvent::Head, landing.link, slot);
+        }
+        if all {
+            effects.schedule_port(through, PortEvent::Tail, landing.link, slot);
+        }
+    }
+
+    /// The message of a packet that arrives; whether it is the only packet.
+    #[inline]
+    fn message(&mut self, label: &Label, packets: u64) -> (u32, bool) {
+        let Label { id, source, target, virtual_network, message: payload, started, .. } = *label;
+        let new = |messages: &mut Arena<Message>| {
+            let arrival = Arrival { id, source, target, virtual_network, payload, started };
+            messages.insert(Message { arrival, packets_left: packets, through: SimTime::ZERO })
+        };
+        if packets == 1 {
+            return (new(&mut self.messages), true);
+        }
+        (*self.partial.entry(key(label)).or_insert_with(|| new(&mut self.messages)), false)
+    }
+
+    /// A message that did not take the network.
+    pub(crate) fn whole<F: PortEffects>(&mut self, arrival: &Arrival, head: SimTime, tail: SimTime, effects: &mut F) {
+        if F::EARLY {
+            return effects.delivered(arrival, tail);
+        }
+        let slot = self.messages.insert(Message { arrival: *arrival, packets_left: 0, through: tail });
+        if head == tail {
+            return effects.schedule_port(head, PortEvent::HeadAndTail, arrival.source, slot);
+        }
+        effects.schedule_port(head, PortEvent::Head, arrival.source, slot);
+        effects.schedule_port(tail, PortEvent::Tail, arrival.source, slot);
+    }
+
+    #[inline]
+    pub(crate) fn event(&mut self, event: PortEvent, slot: u32, effects: &mut impl PortEffects) {
+        let arrival = self.messages[slot].arrival;
+        if event != PortEvent::Tail {
+            effects.head(&arrival);
+        }
+        if event != PortEvent::Head {
+            self.messages.remove(slot);
+            effects.tail(&arrival);
+        }
+    }
+}
+
+impl HostPorts {
+    /// Writes a packet over PCIe, where it goes to memory; when that is through.
+    #[inline]
+    pub(crate) fn write(&mut self, port: u32, landing: &Landing, packet: &Packet) -> SimTime {
+        let label = packet.label();
+        if !label.written {
+            return landing.tail;
+        }
+        let payload = label.wire - self.costs.header;
+        let free = &mut self.buses[port as usize].write_free;
+        let begin = (landing.head + SimTime(self.costs.write_behind(payload))).max(*free);
+        *free = begin + SimTime(self.costs.pcie.time(payload));
+        *free
+    }
+}

@@ -1,0 +1,253 @@
+//! Flows over links that lose and break packets: everything arrives once, and as fast as a closed form says.
+
+#![allow(clippy::unwrap_used, reason = "a test stops where its input is wrong")]
+
+use narrows_fabric::parallel::{Agent, Context, Fabric};
+use narrows_fabric::{
+    Arrival, ConfigError, Delivery, Fault, FlowControl, LinkConfig, NetworkConfig, NetworkKind, Notice, Observer, PauseConfig, Probability,
+    Reliability, Transfer, TransferId, Undelivered,
+};
+use narrows_port::{Driver, HostPorts};
+use narrows_topology::{FatTree, RoutingKind, Topology};
+use narrows_units::{ByteRate, Bytes, SimTime};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+const RATE: ByteRate = ByteRate(10_000_000_000);
+const MTU: u64 = 1000;
+const HEADER: u64 = 24;
+/// A full packet on a link.
+const PACKET: SimTime = SimTime(102_400);
+const LATENCY: SimTime = SimTime::from_ns(100);
+const TIMEOUT: SimTime = SimTime::from_us(20);
+
+fn tree() -> Topology {
+    FatTree::k_ary_n_tree(4, 2).unwrap().build()
+}
+
+/// 10 GB/s on every link, a bus that is no bottleneck, and ports that see to it that nothing is lost.
+fn config(delivery: Delivery, window: u32) -> NetworkConfig {
+    let link = LinkConfig { rate: RATE, latency: LATENCY };
+    NetworkConfig {
+        host_link: link,
+        switch_link: link,
+        global_link: link,
+        mtu: Bytes(MTU),
+        header: Bytes(HEADER),
+        pcie_rate: ByteRate(100_000_000_000),
+        buffer_per_channel: Bytes(64 << 10),
+        reliability: Some(Reliability { window, timeout: TIMEOUT, retries: 20, ack: Bytes(HEADER), delivery }),
+        ..NetworkConfig::default()
+    }
+}
+
+fn fault(link: Option<u32>, loss: f64, corrupt: f64) -> Fault {
+    let probability = |value| Probability::new(value).unwrap();
+    Fault { link, loss: probability(loss), corrupt: probability(corrupt), from: SimTime::ZERO, to: SimTime::MAX }
+}
+
+fn transfer(id: u32, source: u32, target: u32, payload: u64) -> Transfer {
+    Transfer { id: TransferId(id), source, target, virtual_network: 0, payload: Bytes(payload), source_dma: true, target_dma: true }
+}
+
+fn tails(network: &Driver) -> Vec<SimTime> {
+    network.notices().iter().filter(|(_, notice)| matches!(notice, Notice::TailArrived(_))).map(|&(at, _)| at).collect()
+}
+
+/// The time of one long message whose packets a host's link loses with probability `loss`.
+fn long_message(delivery: Delivery, packets: u64, loss: f64) -> (SimTime, u64) {
+    let config = NetworkConfig { faults: vec![fault(Some(0), loss, 0.0)], ..config(delivery, 4096) };
+    let mut network = Driver::new(&config, tree()).unwrap();
+    network.start(transfer(0, 0, 9, packets * MTU));
+    network.run();
+    (tails(&network)[0], network.statistics().lost_packets)
+}
+
+/// Go-back-N without negative acknowledgements: what is sent between a loss and its time-out is sent for nothing, so a
+/// loss costs the time-out. With p = `loss` there are (1 - p) / p packets between two of them, and the goodput is
+/// (1 - p) / (1 - p + p T / t), the formula of facts 6.3 with W = T / t.
+#[test]
+fn ordered_goodput_follows_its_closed_form() {
+    let packets = 100_000;
+    for loss in [3e-4, 1e-3, 3e-3] {
+        let (time, _) = long_message(Delivery::Ordered, packets, loss);
+        let per_packet = PACKET.as_ps() as f64;
+        let goodput = packets as f64 * per_packet / time.as_ps() as f64;
+        let expected = (1.0 - loss) / (1.0 - loss + loss * TIMEOUT.as_ps() as f64 / per_packet);
+        // The number of losses is binomial; four standard deviations.
+        let losses = packets as f64 * loss;
+        let bound = 4.0 / losses.sqrt() * (1.0 - expected);
+        assert!((goodput / expected - 1.0).abs() < bound, "loss {loss}: {goodput:.4}, expected {expected:.4} within {bound:.4}");
+    }
+}
+
+/// Selective repeat sends again what was lost and nothing else: the goodput is 1 - p as long as the window is longer
+/// than a time-out.
+#[test]
+fn unordered_goodput_is_what_is_not_lost() {
+    let packets = 100_000;
+    for loss in [1e-3, 1e-2, 5e-2] {
+        let (time, lost) = long_message(Delivery::Unordered, packets, loss);
+        // To the last packet, which may have to be sent again; and the way, below a microsecond.
+        let expected = PACKET.as_ps() * (packets + lost);
+        let slack = (TIMEOUT * 4 + SimTime::from_us(1)).as_ps();
+        assert!((expected..expected + slack).contains(&time.as_ps()), "loss {loss}: {time}, expected {}", SimTime(expected));
+        let four_deviations = 4.0 * (packets as f64 * loss).sqrt();
+        assert!((lost as f64 - packets as f64 * loss / (1.0 - loss)).abs() < four_deviations, "{lost} lost at {loss}");
+    }
+}
+
+/// A window of one packet: the next one starts when the acknowledgement of the one before is there.
+#[test]
+fn the_window_bounds_what_is_under_way() {
+    let mut alone = Driver::new(&NetworkConfig { reliability: None, ..config(Delivery::Ordered, 1) }, tree()).unwrap();
+    let (there, back) = (alone.zero_load(&transfer(0, 0, 9, MTU)).tail, alone.zero_load(&transfer(0, 9, 0, 0)).tail);
+    alone.start(transfer(0, 0, 9, 10 * MTU));
+    alone.run();
+    for (delivery, window) in [(Delivery::Ordered, 1), (Delivery::Unordered, 1)] {
+        let mut network = Driver::new(&config(delivery, window), tree()).unwrap();
+        network.start(transfer(0, 0, 9, 10 * MTU));
+        network.run();
+        let expected = there * 10 + back * 9;
+        assert_eq!(tails(&network), [expected], "nine round trips, and the way of the last packet");
+        assert_eq!(network.statistics().acknowledgements, 10);
+    }
+    // A window of more than the round trip is no limit.
+    let mut network = Driver::new(&config(Delivery::Ordered, 64), tree()).unwrap();
+    network.start(transfer(0, 0, 9, 10 * MTU));
+    network.run();
+    assert_eq!(tails(&network), tails(&alone));
+}
+
+#[test]
+fn a_flow_that_gets_no_answer_is_given_up() {
+    let mut config = config(Delivery::Ordered, 8);
+    config.faults = vec![fault(Some(3), 1.0, 0.0)];
+    config.reliability.as_mut().unwrap().retries = 4;
+    let mut network = Driver::new(&config, tree()).unwrap();
+    network.start(Transfer { source_dma: false, ..transfer(0, 3, 5, 100) });
+    network.start(transfer(1, 4, 5, 100));
+    network.run();
+    let expected = Undelivered { at: TIMEOUT * 5, from: 3, target: 5, virtual_network: 0, tries: 4 };
+    assert_eq!(network.undelivered(), [expected]);
+    assert_eq!((network.statistics().lost_packets, tails(&network).len(), network.in_flight()), (5, 1, 1));
+    let said =
+        "at 100 us node 3 has given up sending to node 5 in virtual network 0: packets were sent 4 times more, and none was acknowledged";
+    assert_eq!(expected.to_string(), said);
+}
+
+#[test]
+fn a_link_that_comes_back_in_time_is_survived() {
+    let config =
+        NetworkConfig { faults: vec![Fault { to: SimTime::from_us(50), ..fault(Some(3), 1.0, 0.0) }], ..config(Delivery::Unordered, 8) };
+    let mut network = Driver::new(&config, tree()).unwrap();
+    let message = Transfer { source_dma: false, ..transfer(0, 3, 5, 100) };
+    network.start(message);
+    network.run();
+    // Sent at 0, 20, 40 and 60 us.
+    assert_eq!(tails(&network), [SimTime::from_us(60) + network.zero_load(&message).tail]);
+    assert_eq!((network.statistics().lost_packets, network.statistics().retransmissions), (3, 3));
+}
+
+#[test]
+fn faults_that_make_no_sense_are_refused() {
+    let check = |config: NetworkConfig| config.check(&tree()).err();
+    let faults = vec![fault(None, 1e-3, 0.0)];
+    let base = config(Delivery::Ordered, 64);
+    assert_eq!(check(NetworkConfig { faults: faults.clone(), ..base.clone() }), None);
+    let without = NetworkConfig { faults: faults.clone(), reliability: None, ..base.clone() };
+    assert_eq!(check(without), Some(ConfigError::FaultWithoutReliability));
+    let flow = NetworkConfig { faults, kind: NetworkKind::Flow, ..base.clone() };
+    assert_eq!(check(flow), Some(ConfigError::FaultWithoutPackets));
+    let links = tree().links().len() as u32;
+    let far = NetworkConfig { faults: vec![fault(Some(links), 0.1, 0.0)], ..base.clone() };
+    assert_eq!(check(far), Some(ConfigError::FaultLink { link: links, links }));
+    let reliability = base.reliability.unwrap();
+    for wrong in [
+        Reliability { window: 0, ..reliability },
+        Reliability { window: 32769, ..reliability },
+        Reliability { timeout: SimTime::ZERO, ..reliability },
+        Reliability { ack: Bytes(0), ..reliability },
+        Reliability { ack: Bytes(5000), ..reliability },
+    ] {
+        let refused = check(NetworkConfig { reliability: Some(wrong), ..base.clone() });
+        assert!(matches!(refused, Some(ConfigError::Reliability { .. })), "{wrong:?}: {refused:?}");
+    }
+}
+
+/// What arrived, and when, on any number of regions.
+struct Script {
+    arrived: Vec<(u32, u32)>,
+    transfers: Vec<Transfer>,
+}
+
+impl Observer for Script {}
+
+impl Agent for Script {
+    type Event = ();
+    type Letter = ();
+    type Ports = HostPorts;
+
+    fn timer(&mut self, _: u32, order: u32, (): (), fabric: &mut Context<'_>) {
+        fabric.start(self.transfers[order as usize]);
+    }
+
+    fn tail(&mut self, arrival: &Arrival, _: &mut Context<'_>) {
+        self.arrived.push((arrival.source, arrival.id.0));
+    }
+}
+
+fn deliveries() -> impl Strategy<Value = Delivery> {
+    prop_oneof![Just(Delivery::Ordered), Just(Delivery::Unordered)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Random messages over links that lose and break packets, with few buffers and many ways: each arrives once, no
+    /// credit is lost, and everything is the same however the network is cut and on two threads.
+    #[test]
+    fn every_message_arrives_once(
+        messages in proptest::collection::vec((0u32..16, 0u32..16, 0u64..20_000, 0u64..40_000, any::<bool>(), 0u8..4), 1..60),
+        (loss, corrupt, window, seed) in (0.0..0.2f64, 0.0..0.1f64, 1u32..40, any::<u64>()),
+        delivery in deliveries(),
+        (adaptive, pauses, in_order) in any::<(bool, bool, bool)>(),
+    ) {
+        let mut config = NetworkConfig { faults: vec![fault(None, loss, corrupt)], seed, in_order, ..config(delivery, window) };
+        config.reliability.as_mut().unwrap().retries = 1000;
+        // Packets that overtake each other would be sent again and again.
+        if adaptive && delivery == Delivery::Unordered {
+            config.routing = RoutingKind::Adaptive;
+        }
+        if pauses {
+            config.flow_control = FlowControl::Pause(PauseConfig::default());
+        }
+        let transfers: Vec<Transfer> = messages
+            .iter()
+            .enumerate()
+            .map(|(id, &(source, target, payload, _, source_dma, virtual_network))| Transfer {
+                source_dma,
+                virtual_network,
+                ..transfer(id as u32, source, target, payload)
+            })
+            .collect();
+        let run = |regions: Vec<u32>, threads: usize| {
+            let script = |_: &[u32]| Script { arrived: Vec::new(), transfers: transfers.clone() };
+            let mut fabric = Fabric::with_regions(&config, tree(), regions, script).unwrap();
+            for (order, (transfer, message)) in transfers.iter().zip(&messages).enumerate() {
+                fabric.timer(SimTime::from_ns(message.3), transfer.source, order as u32, ());
+            }
+            fabric.run_until(SimTime::from_us(1_000_000), threads);
+            fabric.audit().unwrap();
+            prop_assert_eq!(fabric.live_packets(), 0);
+            let arrived: Vec<_> = fabric.agents().flat_map(|script| std::mem::take(&mut script.arrived)).collect();
+            let once: BTreeSet<_> = arrived.iter().copied().collect();
+            prop_assert_eq!((once.len(), arrived.len()), (transfers.len(), transfers.len()));
+            Ok((fabric.digest(), fabric.statistics()))
+        };
+        let switches = tree().switches();
+        let whole = run(vec![0; switches as usize], 1)?;
+        prop_assert_eq!(&run((0..switches).map(|switch| switch % 3).collect(), 2)?, &whole);
+        prop_assert_eq!(&run((0..switches).collect(), 1)?, &whole);
+    }
+}
