@@ -439,7 +439,6 @@ fn check(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
         MessageProtocol::Pscom => {
             pscom(&message.pscom, layers, errors);
             vec![
-                ("message.inject_limit", message.inject_limit, "message.pscom.rendezvous", message.pscom.rendezvous),
                 ("message.pscom.rendezvous", message.pscom.rendezvous, "message.max_portals_message", message.max_portals_message),
                 ("message.pscom.buffer", message.pscom.buffer, "message.max_portals_message", message.max_portals_message),
             ]
