@@ -112,6 +112,7 @@ impl Core {
     }
 
     /// See [`crate::Endpoint::send`].
+    #[inline]
     pub fn send(&mut self, transport: &mut impl Transport, mut send: Send) -> Result<(), Again> {
         assert!(!send.inject || send.length <= self.config.inject_limit, "injected messages must not exceed the inject limit");
         if self.requests.is_full() {
@@ -128,6 +129,7 @@ impl Core {
         Ok(())
     }
 
+    #[inline]
     fn send_eager(&mut self, transport: &mut impl Transport, send: Send) {
         let (options, ack) = completion_events(send.completes, send.inject);
         let waits = matches!((send.completes, send.inject), (Completes::Delivered, _) | (Completes::BufferFree, false));
@@ -148,6 +150,7 @@ impl Core {
     }
 
     /// See [`crate::Endpoint::receive`].
+    #[inline]
     pub fn receive(&mut self, transport: &mut impl Transport, receive: Receive) -> Result<(), Again> {
         if self.requests.is_full() {
             return Err(Again);
@@ -254,6 +257,7 @@ impl Core {
     }
 
     /// See [`crate::Endpoint::event`].
+    #[inline]
     pub fn event(&mut self, transport: &mut impl Transport, event: Event) -> Result<(), Stray> {
         if !self.leftovers.is_empty() {
             for entry in std::mem::take(&mut self.leftovers) {
@@ -293,6 +297,7 @@ impl Core {
         Ok(())
     }
 
+    #[inline]
     fn send_event(&mut self, transport: &mut impl Transport, index: u32, event: &Event) {
         let Some(Request::Send(open)) = self.requests.get_mut(index) else { return };
         if event.fail != FailType::Ok {
@@ -314,6 +319,7 @@ impl Core {
         }
     }
 
+    #[inline]
     pub(crate) fn finish_send(&mut self, transport: &mut impl Transport, index: u32) {
         let Some(Request::Send(open)) = self.requests.remove(index) else { return };
         if let Stage::Offered { entry, .. } = open.stage
@@ -324,6 +330,7 @@ impl Core {
         self.complete_send(open.send, open.fail, false);
     }
 
+    #[inline]
     fn complete_send(&mut self, send: Send, fail: FailType, at_once: bool) {
         if send.completes == Completes::Never && fail == FailType::Ok {
             return;
@@ -332,6 +339,7 @@ impl Core {
         self.completions.push_back(Completion::of_send(&send, status, at_once));
     }
 
+    #[inline]
     fn receive_event(&mut self, transport: &mut impl Transport, index: u32, receive: &Receive, event: &Event) {
         let room = room_of(receive);
         let message = message_of(receive.queue, event);
@@ -387,6 +395,7 @@ impl Core {
 
     /// Brings `message` to `room`. `slot`: the receive that ends here, whose slot a transfer takes
     /// over.
+    #[inline]
     pub(crate) fn deliver(&mut self, transport: &mut impl Transport, room: Room, message: Message, slot: Option<u32>) {
         let length = match message.body {
             Body::Announced { request, wants_word } => {
@@ -411,6 +420,7 @@ impl Core {
     }
 
     /// Reports a receive; `Ok` becomes `Truncated` where it has to.
+    #[inline]
     pub(crate) fn complete_receive(&mut self, room: &Room, message: &Message, length: u64, status: Status) {
         let status = if status == Status::Ok && message.full_length > length { Status::Truncated } else { status };
         if room.discard || (status == Status::Ok && !room.completion) {

@@ -111,6 +111,7 @@ impl Endpoint {
     /// # Panics
     ///
     /// When more than `inject_limit` bytes are to be injected.
+    #[inline]
     pub fn send(&mut self, transport: &mut impl Transport, send: Send) -> Result<(), Again> {
         at_core!(self, transport, core => core.send(transport, send))
     }
@@ -124,6 +125,7 @@ impl Endpoint {
     /// # Panics
     ///
     /// When a tagged receive has `multi`.
+    #[inline]
     pub fn receive(&mut self, transport: &mut impl Transport, receive: Receive) -> Result<(), Again> {
         at_core!(self, transport, core => core.receive(transport, receive))
     }
@@ -181,6 +183,7 @@ impl Endpoint {
     ///
     /// [`Stray`] when the event cannot be: it names a request that is not open. The process that sent it, or the
     /// NIC, is broken.
+    #[inline]
     pub fn event(&mut self, transport: &mut impl Transport, event: Event) -> Result<(), Stray> {
         let Endpoint { core, layer } = self;
         match layer {
