@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
-use narrows_message::{MessageConfig, Rendezvous};
+use narrows_message::{MessageConfig, Protocol, Rendezvous};
 
 use crate::endpoint::Endpoint;
 use crate::fi::{self, Errno};
@@ -138,6 +138,8 @@ impl State {
         }
         let settings = port::settings()?;
         let config = MessageConfig {
+            // Whichever it is: the endpoint lives in the simulator.
+            protocol: Protocol::Openmpi,
             eager_limit: settings.eager_limit,
             inject_limit: settings.inject_limit,
             rendezvous: if settings.rendezvous_put != 0 { Rendezvous::Put } else { Rendezvous::Get },

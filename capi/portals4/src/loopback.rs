@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use narrows_engine::EventQueue;
 use narrows_fabric::Notice as Network;
 use narrows_guest::Waited;
-use narrows_message::{Call, Host, Library, MessageConfig, News, Rendezvous};
+use narrows_message::{Call, Host, Library, MessageConfig, News, Protocol, Rendezvous};
 use narrows_nic::{
     AnyHeader, AnyNic, Combine, Departure, Event as NicEvent, Fault, Memory, NicConfig, Nics, Out, PayloadId, Process, Wire, Wired,
 };
@@ -139,6 +139,9 @@ impl Library for Way<'_> {
             panic!("{length} bytes at {from:#x} or {to:#x} are not there");
         }
         self.charged.copied += length;
+    }
+    fn fill(&mut self, _: Option<&[u8]>, from: u64, to: u64, length: u64) {
+        self.copy(from, to, length);
     }
     fn allocate(&mut self, length: u64) -> u64 {
         // It stays until the process ends, as overflow blocks do.
@@ -406,6 +409,7 @@ impl Nic for Loopback {
     fn call(&mut self, eq: EqId, call: Call, payload: Option<Box<[u8]>>) {
         let Loopback { nics, world, host, charged, clock, limits, .. } = self;
         let config = MessageConfig {
+            protocol: Protocol::Openmpi,
             eager_limit: limits.eager_limit,
             inject_limit: limits.inject_limit,
             rendezvous: if limits.rendezvous_put { Rendezvous::Put } else { Rendezvous::Get },

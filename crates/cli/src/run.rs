@@ -19,6 +19,7 @@ use std::time::Duration;
   narrows run -n 16 -- ./my_mpi_program arg1 arg2
   narrows run -n 64 --ppn 4 --machine my.toml --network packet --compute none --out results/ -- python3 app.py
   narrows run -n 128 --machine bxi-v2 --nodes 128 --set network.routing=adaptive -- ./app
+  narrows run -n 16 --machine bxi-v2 --set message.protocol=pscom -- ./app        # docs/protocols.md
 
 The program is any MPI binary (Open MPI 4.1 or 5, MPICH 5), or a wrapper or script that starts one; the launcher of that
 MPI starts it. A program that uses Portals 4 without MPI (see `narrows config`) is started by mpiexec.hydra, the launcher of --mpirun, or directly. Its output,

@@ -9,7 +9,7 @@ use crate::memory::Memory;
 use narrows_channel::layout::COMMAND_PAYLOAD;
 use narrows_channel::record::CALL_WORDS;
 use narrows_channel::{Processor, Settings};
-use narrows_message::{Call, CallError, Host, Library, MessageConfig, News, Rendezvous, Stray};
+use narrows_message::{Call, CallError, Host, Library, MessageConfig, News, Protocol, PscomConfig, Rendezvous, Stray};
 use narrows_nic::{Combine, Fault};
 use narrows_portals::{Command, EqId, Notice, Place, ProcessId};
 use narrows_sim::{Processes, Requests};
@@ -51,6 +51,8 @@ struct Rank {
     /// How much of that was work.
     worked: SimTime,
     costs: Costs,
+    /// Work of its calls that its clock does not know of yet.
+    owed: SimTime,
 }
 
 /// All ranks: their memory and their endpoints.
@@ -99,6 +101,10 @@ impl Library for Way<'_> {
         self.requests.submit(self.rank, *self.clock, command);
     }
 
+    fn handed_over(&mut self) {
+        *self.clock += self.costs.post;
+    }
+
     fn has_copied(&mut self, length: u64) {
         if length > self.costs.pio_limit {
             self.copies(length);
@@ -110,6 +116,11 @@ impl Library for Way<'_> {
         self.memory.copy_out(self.rank, *self.clock, from, to, length);
     }
 
+    fn fill(&mut self, bytes: Option<&[u8]>, from: u64, to: u64, length: u64) {
+        self.copies(length);
+        self.memory.copy_in(self.rank, bytes, from, to, length);
+    }
+
     fn allocate(&mut self, length: u64) -> u64 {
         self.memory.allocate(self.rank, length)
     }
@@ -118,7 +129,15 @@ impl Library for Way<'_> {
 impl Ranks {
     /// `ids[i]` is where rank i is, and `processors[i]` on what.
     pub fn new(settings: &Settings, ids: &[ProcessId], processors: &[Processor]) -> Ranks {
+        let pscom = PscomConfig {
+            buffer: settings.pscom_buffer,
+            receive_buffers: settings.pscom_receive_buffers,
+            send_buffers: settings.pscom_send_buffers,
+            rendezvous_requests: settings.pscom_requests,
+            fragment: settings.pscom_fragment,
+        };
         let config = MessageConfig {
+            protocol: if pscom.buffer > 0 { Protocol::Pscom(pscom) } else { Protocol::Openmpi },
             eager_limit: settings.eager_limit,
             inject_limit: settings.inject_limit.min(COMMAND_PAYLOAD as u64),
             rendezvous: if settings.rendezvous_put != 0 { Rendezvous::Put } else { Rendezvous::Get },
@@ -137,6 +156,7 @@ impl Ranks {
             attention: Attention::Absent,
             clock: SimTime::ZERO,
             worked: SimTime::ZERO,
+            owed: SimTime::ZERO,
         };
         Ranks {
             memory: Memory::new(ids.len()),
@@ -166,14 +186,20 @@ impl Ranks {
     /// The rank is parked at `clock`, and looks at its network or does not.
     pub fn parks(&mut self, rank: u32, clock: SimTime, attention: Attention, requests: &mut dyn Requests<()>) {
         let parked = &mut self.ranks[rank as usize];
-        (parked.attention, parked.clock, parked.worked) = (attention, clock, SimTime::ZERO);
+        // What its calls took beyond what it has counted itself, it has done before it parked.
+        let owed = std::mem::take(&mut parked.owed);
+        let attention = match attention {
+            Attention::Until(end) => Attention::Until(SimTime(end.as_ps().saturating_add(owed.as_ps()))),
+            other => other,
+        };
+        (parked.attention, parked.clock, parked.worked) = (attention, clock + owed, owed);
         self.progress(rank, requests);
     }
 
     /// The endpoints look at what is in the inbox, one after the other, until there is something for the rank.
     fn progress(&mut self, rank: u32, requests: &mut dyn Requests<()>) {
         let Ranks { memory, ranks, stray: stray_event, .. } = self;
-        let Rank { host, inbox, attention, clock, worked, costs } = &mut ranks[rank as usize];
+        let Rank { host, inbox, attention, clock, worked, costs, .. } = &mut ranks[rank as usize];
         while let Some(&(time, news)) = inbox.front() {
             let looks = match *attention {
                 Attention::Absent => false,
@@ -220,10 +246,13 @@ impl Ranks {
         requests: &mut dyn Requests<()>,
     ) -> Result<(), CallError> {
         let Ranks { memory, ranks, config, .. } = self;
-        let Rank { host, costs, .. } = &mut ranks[rank as usize];
-        let mut clock = written;
+        let Rank { host, costs, owed, .. } = &mut ranks[rank as usize];
+        let mut clock = written + *owed;
         let mut way = Way { rank, clock: &mut clock, memory, requests, costs: *costs };
         host.call(config, &mut way, eq, Call::from_words(&words)?, payload)?;
+        if config.protocol != Protocol::Openmpi {
+            *owed = clock.saturating_sub(written);
+        }
         tell(rank, clock, host, memory);
         Ok(())
     }

@@ -55,6 +55,11 @@ const OURS: u64 = 1 << 63;
 const BLOCK_SHIFT: u32 = 40;
 
 impl RankMemory {
+    /// The bytes there, if they are in a block of its endpoints.
+    fn own_at(&mut self, place: Place, length: u64) -> Option<&mut [u8]> {
+        if place.segments == 0 && place.address & OURS != 0 { self.own(place.address, length) } else { None }
+    }
+
     /// The bytes of a block of its endpoints.
     fn own(&mut self, address: u64, length: u64) -> Option<&mut [u8]> {
         let block = self.blocks.get_mut(((address & !OURS) >> BLOCK_SHIFT) as usize)?;
@@ -133,10 +138,32 @@ impl Memory {
         OURS | (blocks.len() as u64 - 1) << BLOCK_SHIFT
     }
 
-    /// Copies from a block of an endpoint of `rank` to its own memory.
+    /// Copies into a block of an endpoint of `rank`: `bytes`, or what is in its own memory.
+    pub fn copy_in(&mut self, rank: u32, bytes: Option<&[u8]>, from: u64, to: u64, length: u64) {
+        if bytes.is_none() {
+            self.flush_writes(rank);
+            self.settle(rank, from, length, false);
+        }
+        let memory = &mut self.ranks[rank as usize];
+        let pid = memory.pid;
+        let Some(block) = memory.own(to, length) else { return };
+        if let Some(bytes) = bytes {
+            block.copy_from_slice(bytes);
+        } else if let Err(error) = transfer(pid, block.as_mut_ptr(), from, length, false) {
+            self.fail(MemoryError { rank, address: from, length, write: false, error });
+        }
+    }
+
+    /// Copies from a block of an endpoint of `rank` to its own memory, or to another block.
     pub fn copy_out(&mut self, rank: u32, now: SimTime, from: u64, to: u64, length: u64) {
         let Some(bytes) = self.ranks[rank as usize].own(from, length) else { return };
         let mut bytes: Box<[u8]> = Box::from(&*bytes);
+        if to & OURS != 0 {
+            if let Some(block) = self.ranks[rank as usize].own(to, length) {
+                block.copy_from_slice(&bytes);
+            }
+            return;
+        }
         self.note_change(rank);
         if length <= INLINE_PAYLOAD as u64 && !self.ranks[rank as usize].watched {
             self.settle(rank, to, length, true);
@@ -354,7 +381,10 @@ impl narrows_sim::Processes for Memory {
         if buffer.len() < length as usize {
             buffer.resize(length as usize, 0);
         }
-        self.access(rank, &mut buffer[..length as usize], place, false)?;
+        match self.ranks[rank as usize].own_at(place, length) {
+            Some(block) => buffer[..length as usize].copy_from_slice(block),
+            None => self.access(rank, &mut buffer[..length as usize], place, false)?,
+        }
         *self.slot(payload) = Payload { length: length as usize, buffer, known: true };
         Ok(())
     }
@@ -378,7 +408,7 @@ impl narrows_sim::Processes for Memory {
 
     /// Long payloads are pushed, if both places are simple.
     fn fetch(&mut self, payload: u32, (from, source): (u32, Place), length: u64, (to, destination): (u32, Place)) -> Result<(), Fault> {
-        let simple = |place: Place| place.segments == 0 && !place.may_fault;
+        let simple = |place: Place| place.segments == 0 && !place.may_fault && place.address & OURS == 0;
         if length <= INLINE_PAYLOAD as u64 || !simple(source) || !simple(destination) {
             return self.capture(payload, from, source, length);
         }

@@ -1,12 +1,12 @@
 //! The resolved machine as the configurations of the models.
 
 use crate::fault::{FaultError, FaultText};
-use crate::model::{self, Link, Machine, NetworkKind, NicConstants, PathOr, Reliability, Rendezvous, SwitchOr};
+use crate::model::{self, Link, Machine, MessageProtocol, NetworkKind, NicConstants, PathOr, Pscom, Reliability, Rendezvous, SwitchOr};
 use narrows_fabric::{
     Arbitration, Derived, FlowConfig, FlowControl, Forwarding, IntraNodeConfig, LinkConfig, LogGpConfig, NetworkConfig, PauseConfig,
     Queueing,
 };
-use narrows_message::MessageConfig;
+use narrows_message::{MessageConfig, Protocol, PscomConfig};
 use narrows_nic::{AnyConfig, MailboxConfig, Transmit};
 use narrows_topology::{FailedLink, FailureError, TopologyError};
 use narrows_units::Bytes;
@@ -154,15 +154,24 @@ impl Machine {
     /// For the message layer.
     pub fn message_config(&self) -> MessageConfig {
         let message = &self.message;
+        let Pscom { buffer, receive_buffers, send_buffers, rendezvous, rendezvous_requests, fragment } = message.pscom;
+        let (protocol, eager_limit, rendezvous) = match (message.protocol, message.rendezvous) {
+            (MessageProtocol::Openmpi, Rendezvous::Get) => (Protocol::Openmpi, message.eager_limit.get(), narrows_message::Rendezvous::Get),
+            (MessageProtocol::Openmpi, Rendezvous::Put) => (Protocol::Openmpi, message.eager_limit.get(), narrows_message::Rendezvous::Put),
+            (MessageProtocol::Pscom, _) => {
+                let (buffer, fragment) = (buffer.get(), fragment.get());
+                let queues = PscomConfig { buffer, receive_buffers, send_buffers, rendezvous_requests, fragment };
+                (Protocol::Pscom(queues), rendezvous.get() - 1, narrows_message::Rendezvous::Put)
+            }
+        };
         MessageConfig {
-            eager_limit: message.eager_limit.get(),
-            inject_limit: message.inject_limit.get(),
-            rendezvous: match message.rendezvous {
-                Rendezvous::Get => narrows_message::Rendezvous::Get,
-                Rendezvous::Put => narrows_message::Rendezvous::Put,
-            },
-            overflow_block: message.overflow_block.get(),
-            overflow_blocks: message.overflow_blocks,
+            protocol,
+            eager_limit,
+            inject_limit: message.inject_limit.get().min(eager_limit),
+            rendezvous,
+            // pscom has none; whoever checks them finds them large enough.
+            overflow_block: message.overflow_block.get().max(eager_limit).max(1),
+            overflow_blocks: message.overflow_blocks.max(1),
             max_portals_message: message.max_portals_message.get(),
         }
     }

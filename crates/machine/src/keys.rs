@@ -65,6 +65,8 @@ pub(crate) enum Only {
     Topology(Vec<TopologyKind>),
     /// ... of `nic.kind`.
     Nic(&'static [NicKind]),
+    /// ... of `message.protocol`.
+    Protocol(MessageProtocol),
 }
 
 /// What decides which keys a machine has.
@@ -72,6 +74,18 @@ pub(crate) enum Only {
 pub(crate) struct Kinds {
     pub topology: TopologyKind,
     pub nic: NicKind,
+    pub protocol: MessageProtocol,
+}
+
+impl Kinds {
+    /// The value of a key that decides.
+    pub(crate) fn value_of(self, selector: &str) -> &'static str {
+        match selector {
+            "nic.kind" => self.nic.name(),
+            "message.protocol" => self.protocol.name(),
+            _ => self.topology.name(),
+        }
+    }
 }
 
 impl Only {
@@ -81,6 +95,7 @@ impl Only {
             Only::All => None,
             Only::Topology(kinds) => Some(("topology.kind", kinds.iter().map(|kind| kind.name()).collect())),
             Only::Nic(kinds) => Some(("nic.kind", kinds.iter().map(|kind| kind.name()).collect())),
+            Only::Protocol(protocol) => Some(("message.protocol", vec![protocol.name()])),
         }
     }
 }
@@ -96,12 +111,18 @@ impl Key<'_> {
         self
     }
 
+    fn of_protocol(mut self, protocol: MessageProtocol) -> Self {
+        self.only = Only::Protocol(protocol);
+        self
+    }
+
     /// Whether a machine of these kinds has the key.
     pub(crate) fn applies_to(&self, kinds: Kinds) -> bool {
         match &self.only {
             Only::All => true,
             Only::Topology(having) => having.contains(&kinds.topology),
             Only::Nic(having) => having.contains(&kinds.nic),
+            Only::Protocol(protocol) => *protocol == kinds.protocol,
         }
     }
 
@@ -153,6 +174,9 @@ fn count<'a>(path: &'static str, field: &'a mut u32, least: u32, most: u32, doc:
     key(path, Field::Count(field, least, most), doc)
 }
 
+const OPENMPI: MessageProtocol = MessageProtocol::Openmpi;
+const PSCOM: MessageProtocol = MessageProtocol::Pscom;
+const QUEUE_MAX: u32 = narrows_message::PscomConfig::QUEUE_MAX;
 /// Limits of a NIC of which a file says nothing.
 const NIC: NiLimits = NiLimits::BXI_V2;
 
@@ -296,12 +320,19 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         time("software.launcher_barrier", &mut m.system.launcher_barrier, "A barrier over the launcher (PMI, PMIx) of a program without MPI").default("\"100 us\""),
         time("software.socket_latency", &mut m.system.socket_latency, "From a write to a socket or pipe of the host until another rank can read it").default("\"20 us\""),
 
-        size("message.eager_limit", &mut m.message.eager_limit, 0, "Longest eager message").default("\"8 KiB\""),
+        key("message.protocol", Field::Choice(&mut m.message.protocol), "How messages move: as Open MPI and MPICH do over a NIC that matches, or as ParaStation's pscom does (docs/protocols.md)").default("\"openmpi\""),
+        size("message.eager_limit", &mut m.message.eager_limit, 0, "Longest eager message").default("\"8 KiB\"").of_protocol(OPENMPI),
         size("message.inject_limit", &mut m.message.inject_limit, 0, "Longest message that is copied when it is sent, so that its buffer is free at once; beyond `nic.pio_limit` the copy takes time").default("\"64 B\""),
-        key("message.rendezvous", Field::Choice(&mut m.message.rendezvous), "Beyond the eager limit: the receiver gets, or the sender puts").default("\"get\""),
-        size("message.overflow_block", &mut m.message.overflow_block, 1, "One block for unexpected messages").default("\"1 MiB\""),
-        count("message.overflow_blocks", &mut m.message.overflow_blocks, 1, 1 << 16, "Blocks for unexpected messages that are kept posted").default("8"),
+        key("message.rendezvous", Field::Choice(&mut m.message.rendezvous), "Beyond the eager limit: the receiver gets, or the sender puts").default("\"get\"").of_protocol(OPENMPI),
+        size("message.overflow_block", &mut m.message.overflow_block, 1, "One block for unexpected messages").default("\"1 MiB\"").of_protocol(OPENMPI),
+        count("message.overflow_blocks", &mut m.message.overflow_blocks, 1, 1 << 16, "Blocks for unexpected messages that are kept posted").default("8").of_protocol(OPENMPI),
         size("message.max_portals_message", &mut m.message.max_portals_message, 1, "Longest put or get; longer messages are cut").default("\"64 MiB\""),
+        size("message.pscom.buffer", &mut m.message.pscom.buffer, 1, "A buffer of the eager queues (PSP_PORTALS_BUFFER_SIZE)").default("\"8192 B\"").of_protocol(PSCOM),
+        count("message.pscom.receive_buffers", &mut m.message.pscom.receive_buffers, 1, QUEUE_MAX, "Buffers to receive into, for each connection (PSP_PORTALS_RECVQ_SIZE)").default("16").of_protocol(PSCOM),
+        count("message.pscom.send_buffers", &mut m.message.pscom.send_buffers, 1, QUEUE_MAX, "Buffers to send from, for each connection, no more than to receive into (PSP_PORTALS_SENDQ_SIZE)").default("16").of_protocol(PSCOM),
+        size("message.pscom.rendezvous", &mut m.message.pscom.rendezvous, 1, "Shortest message that is not eager (PSP_PORTALS_RENDEZVOUS)").default("\"40000 B\"").of_protocol(PSCOM),
+        count("message.pscom.rendezvous_requests", &mut m.message.pscom.rendezvous_requests, 1, u32::MAX, "Long messages that a connection receives at a time (PSP_PORTALS_MAX_RNDV_REQS)").default("4096").of_protocol(PSCOM),
+        size("message.pscom.fragment", &mut m.message.pscom.fragment, 1, "Longest put of a long message, up to `message.max_portals_message` (PSP_PORTALS_RNDV_FRAGMENT_SIZE)").default("\"1 TiB\"").of_protocol(PSCOM),
 
         key("collectives.table", Field::Text(&mut m.collectives.table), "Replay: which algorithms collectives use, as `openmpi` or `mpich` decide, or a file of rules (docs/replay.md)").default("\"openmpi\""),
         key("collectives.rules", Field::Texts(&mut m.collectives.rules), "Rules that come before those of the table, such as `\"bcast *: binary\"`").default("[]"),
@@ -433,6 +464,15 @@ impl Draft {
             failed: Failed::default(),
             system: System { launcher_barrier: zero, socket_latency: zero },
             message: Message {
+                protocol: OPENMPI,
+                pscom: Pscom {
+                    buffer: none,
+                    receive_buffers: 0,
+                    send_buffers: 0,
+                    rendezvous: none,
+                    rendezvous_requests: 0,
+                    fragment: none,
+                },
                 eager_limit: none,
                 inject_limit: none,
                 rendezvous: Rendezvous::Get,
@@ -519,10 +559,7 @@ pub(crate) fn names_in(section: &str) -> Vec<&'static str> {
 
 /// "keys of nic.kind = "mailbox": command_size, event_size ..."
 pub(crate) fn help_on_kind(selector: &str, kinds: Kinds) -> String {
-    let (section, kind) = match selector {
-        "nic.kind" => ("nic", kinds.nic.name()),
-        _ => ("topology", kinds.topology.name()),
-    };
+    let (section, kind) = (selector.split('.').next().unwrap_or(selector), kinds.value_of(selector));
     let mut draft = Draft::blank(&[]);
     let keys = table(&mut draft);
     let has = |key: &&Key<'_>| key.path.split('.').next() == Some(section) && key.path != selector && key.applies_to(kinds);

@@ -353,9 +353,30 @@ pub struct Collectives {
     pub rules: Vec<String>,
 }
 
+/// `[message.pscom]`: what ParaStation's pscom4portals reads from its environment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pscom {
+    /// One eager buffer.
+    pub buffer: Bytes,
+    /// Buffers to receive into, for each connection.
+    pub receive_buffers: u32,
+    /// Buffers to send from, for each connection.
+    pub send_buffers: u32,
+    /// Shortest message that is not eager.
+    pub rendezvous: Bytes,
+    /// Long messages that a connection receives at a time.
+    pub rendezvous_requests: u32,
+    /// Longest put of a long message; longer ones than `message.max_portals_message` are cut in any case.
+    pub fragment: Bytes,
+}
+
 /// `[message]`: protocol thresholds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
+    /// How messages move.
+    pub protocol: MessageProtocol,
+    /// Of that protocol.
+    pub pscom: Pscom,
     /// Longest eager message.
     pub eager_limit: Bytes,
     /// Longest message whose buffer is free when the call returns.
@@ -509,6 +530,15 @@ choice! {
         WeightedPackets = "weighted-packets",
         /// Virtual networks in turn, bytes by weight.
         WeightedBytes = "weighted-bytes",
+    }
+}
+choice! {
+    /// How messages move.
+    MessageProtocol {
+        /// As Open MPI and MPICH do: matched by the NIC, overflow blocks.
+        Openmpi = "openmpi",
+        /// As ParaStation's pscom4portals does: eager queues for each connection, copies on both sides.
+        Pscom = "pscom",
     }
 }
 choice! {

@@ -3,7 +3,7 @@
 use crate::assemble::VIRTUAL_NETWORKS;
 use crate::diagnostic::{Diagnostic, nearest};
 use crate::keys::{self, Draft, Field, Key, Kinds, Only, PACKET_MAX, RATE_MAX, RATE_MIN, SIZE_MAX, TIME_MAX, table};
-use crate::model::{Choice, Machine, NicKind, PathOr, RoutingKind, Speed, SwitchOr};
+use crate::model::{Choice, Machine, MessageProtocol, NicKind, PathOr, Pscom, RoutingKind, Speed, SwitchOr};
 use crate::presets::{PRESETS, preset};
 use crate::source::{Layer, Layers, Leaf, Value};
 use crate::wiring::{Topology, TopologyKind};
@@ -222,6 +222,7 @@ fn count_nodes(machine: &mut Machine, layers: &Layers, errors: &mut Vec<Diagnost
 struct Chosen {
     topology: Option<(usize, TopologyKind)>,
     nic: Option<(usize, NicKind)>,
+    protocol: Option<(usize, MessageProtocol)>,
 }
 
 impl Chosen {
@@ -231,16 +232,20 @@ impl Chosen {
             Only::All => 0,
             Only::Topology(_) => self.topology?.0,
             Only::Nic(_) => self.nic?.0,
+            Only::Protocol(_) => self.protocol?.0,
         };
         let topology = self.topology.map_or(TopologyKind::SingleSwitch, |(_, kind)| kind);
-        Some((layer, Kinds { topology, nic: self.nic.map_or(NicKind::BxiV2, |(_, kind)| kind) }))
+        let nic = self.nic.map_or(NicKind::BxiV2, |(_, kind)| kind);
+        Some((layer, Kinds { topology, nic, protocol: self.protocol.map_or(MessageProtocol::Openmpi, |(_, protocol)| protocol) }))
     }
 }
 
 fn chosen(layers: &Layers) -> Chosen {
     // A machine that does not say has the NIC of which the defaults are.
     let nic = layers.find("nic.kind").is_none().then_some((usize::MAX, NicKind::BxiV2));
+    let protocol = layers.find("message.protocol").is_none().then_some((usize::MAX, MessageProtocol::Openmpi));
     Chosen {
+        protocol: protocol.or_else(|| choice(layers, "message.protocol", MessageProtocol::Openmpi)),
         topology: choice(layers, "topology.kind", TopologyKind::SingleSwitch),
         nic: nic.or_else(|| choice(layers, "nic.kind", NicKind::BxiV2)),
     }
@@ -265,7 +270,7 @@ fn fill(mut key: Key<'_>, chosen: Chosen, layers: &Layers, errors: &mut Vec<Diag
             // Overrides are one layer in this.
             let last = if layer_of_kind < layers.file { layers.file - 1 } else { layer_of_kind };
             if let Some((layer, leaf)) = layers.find_until(&key.path, last) {
-                let kind = if selector == "nic.kind" { kinds.nic.name() } else { kinds.topology.name() };
+                let kind = kinds.value_of(selector);
                 let owners: Vec<String> = owners.iter().map(|name| format!("\"{name}\"")).collect();
                 let message = format!("`{}` belongs to {selector} = {}, not to \"{kind}\"", key.name(), owners.join(" or "));
                 let help = keys::help_on_kind(selector, kinds);
@@ -517,10 +522,21 @@ fn check(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
         errors.push(layers.at("network.mtu", format!("a packet of {}", quantity::size(packet))).label(label));
     }
     let (message, nic) = (&machine.message, machine.nic.portals());
+    let of_protocol = match message.protocol {
+        MessageProtocol::Openmpi => vec![
+            ("message.inject_limit", message.inject_limit, "message.eager_limit", message.eager_limit),
+            ("message.eager_limit", message.eager_limit, "message.overflow_block", message.overflow_block),
+            ("message.eager_limit", message.eager_limit, "message.max_portals_message", message.max_portals_message),
+        ],
+        MessageProtocol::Pscom => {
+            pscom(&message.pscom, layers, errors);
+            vec![
+                ("message.pscom.rendezvous", message.pscom.rendezvous, "message.max_portals_message", message.max_portals_message),
+                ("message.pscom.buffer", message.pscom.buffer, "message.max_portals_message", message.max_portals_message),
+            ]
+        }
+    };
     let order = [
-        ("message.inject_limit", message.inject_limit, "message.eager_limit", message.eager_limit),
-        ("message.eager_limit", message.eager_limit, "message.overflow_block", message.overflow_block),
-        ("message.eager_limit", message.eager_limit, "message.max_portals_message", message.max_portals_message),
         ("nic.inline_limit", nic.inline_limit, "nic.command_size", nic.command_size),
         ("nic.inline_limit", nic.inline_limit, "nic.pio_limit", nic.pio_limit),
     ];
@@ -532,7 +548,7 @@ fn check(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
                 .label("expected 0 B: writes after reads are not ordered"),
         );
     }
-    for (small_path, small, large_path, large) in order {
+    for (small_path, small, large_path, large) in of_protocol.into_iter().chain(order) {
         if small > large {
             errors.push(
                 layers
@@ -573,6 +589,20 @@ fn host_names(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) 
                 return;
             }
         }
+    }
+}
+
+fn pscom(pscom: &Pscom, layers: &Layers, errors: &mut Vec<Diagnostic>) {
+    if pscom.send_buffers > pscom.receive_buffers {
+        let path = "message.pscom.send_buffers";
+        let label = format!("expected at most {} (message.pscom.receive_buffers)", pscom.receive_buffers);
+        let help = "a receive queue full of pieces that came before their turn would drop the one that they wait for, for ever";
+        errors.push(layers.at(path, "more buffers to send from than to receive into").label(label).help(help));
+    }
+    let longest = Bytes(narrows_message::PscomConfig::EAGER_MAX + 1);
+    if pscom.rendezvous > longest {
+        let label = format!("expected at most {}", quantity::size(longest));
+        errors.push(layers.at("message.pscom.rendezvous", "the length of an eager message has 20 bits here").label(label));
     }
 }
 
@@ -724,7 +754,7 @@ fn check_faults(machine: &Machine, topology: &narrows_topology::Topology, layers
 /// What a resolved machine's keys hold, in the order of the table.
 pub(crate) fn entries(machine: &Machine) -> Vec<(String, Value)> {
     let mut draft = Draft::of(machine);
-    let kinds = Kinds { topology: machine.topology.kind, nic: machine.nic.kind };
+    let kinds = Kinds { topology: machine.topology.kind, nic: machine.nic.kind, protocol: machine.message.protocol };
     keys::table(&mut draft)
         .into_iter()
         .filter(|key| key.path != "machine.base" && key.applies_to(kinds))

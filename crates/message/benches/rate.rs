@@ -3,7 +3,7 @@
 
 #![allow(clippy::print_stdout)] // people read it
 
-use narrows_message::{Completes, Endpoint, MessageConfig, Queue, Receive, Rendezvous, Send, Transport};
+use narrows_message::{Completes, Endpoint, MessageConfig, Protocol, Queue, Receive, Rendezvous, Send, Transport};
 use narrows_portals::{
     AckRequest, EntryId, EqId, Event, EventKind, FailType, List, LocalBuffer, MatchEntry, NodeId, ProcessId, RemoteTarget, ReplyCode,
     SearchOperation,
@@ -34,7 +34,9 @@ impl Transport for Last {
     fn get(&mut self, local: LocalBuffer, _: u64, _: RemoteTarget) {
         self.user_ptr = local.user_ptr;
     }
+    fn drop_unmatched(&mut self, _: u32) {}
     fn copy(&mut self, _: u64, _: u64, _: u64) {}
+    fn fill(&mut self, _: u64, _: u64, _: u64) {}
     fn allocate(&mut self, length: u64) -> u64 {
         self.memory += length;
         self.memory
@@ -61,6 +63,7 @@ fn event(kind: EventKind, user_ptr: u64, length: u64) -> Event {
 
 fn main() {
     let config = MessageConfig {
+        protocol: Protocol::Openmpi,
         eager_limit: 8192,
         inject_limit: 64,
         rendezvous: Rendezvous::Get,

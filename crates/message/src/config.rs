@@ -9,9 +9,45 @@ pub enum Rendezvous {
     Put,
 }
 
+/// How messages move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// As Open MPI and MPICH do over a NIC that matches: eager messages find their receives by match bits, or wait in
+    /// overflow blocks.
+    Openmpi,
+    /// As ParaStation's pscom4portals does: eager queues for each connection, copies on both sides, matching in
+    /// software. Rendezvous is by put.
+    Pscom(PscomConfig),
+}
+
+/// What pscom4portals reads from the environment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PscomConfig {
+    /// Bytes of an eager buffer.
+    pub buffer: u64,
+    /// Buffers to receive into, for each connection.
+    pub receive_buffers: u32,
+    /// Buffers to send from, for each connection: no more than to receive into. With more, pieces that come before
+    /// their turn could fill the receive queue, and the one that they wait for would be dropped for ever.
+    pub send_buffers: u32,
+    /// Long messages that a connection receives at a time.
+    pub rendezvous_requests: u32,
+    /// Longest put of a long message, bytes.
+    pub fragment: u64,
+}
+
+impl PscomConfig {
+    /// Most buffers of a queue: sequence numbers tell pieces of two queues apart.
+    pub const QUEUE_MAX: u32 = 1024;
+    /// Longest eager message, bytes: its length has 20 bits on the wire.
+    pub const EAGER_MAX: u64 = (1 << 20) - 1;
+}
+
 /// Protocol thresholds, from the machine file. All processes of a run have the same.
 #[derive(Clone, Debug)]
 pub struct MessageConfig {
+    /// How messages move.
+    pub protocol: Protocol,
     /// Longest eager message, bytes.
     pub eager_limit: u64,
     /// Longest message that is copied when it is sent, so that its buffer is free when the call returns, bytes
@@ -41,6 +77,17 @@ impl MessageConfig {
         if eager_limit > max_portals_message || max_portals_message == 0 {
             return Err(ConfigError::EagerAbovePortals { eager_limit, max_portals_message });
         }
+        if let Protocol::Pscom(pscom) = self.protocol {
+            let queue = 1..=PscomConfig::QUEUE_MAX;
+            let fits = eager_limit <= PscomConfig::EAGER_MAX
+                && queue.contains(&pscom.receive_buffers)
+                && pscom.send_buffers <= pscom.receive_buffers
+                && queue.contains(&pscom.send_buffers)
+                && pscom.buffer > 0
+                && pscom.fragment > 0
+                && pscom.rendezvous_requests > 0;
+            return if fits { Ok(()) } else { Err(ConfigError::Queues) };
+        }
         if overflow_block < eager_limit.max(1) || overflow_blocks == 0 {
             return Err(ConfigError::NoRoomForUnexpected { overflow_blocks, overflow_block, eager_limit });
         }
@@ -69,6 +116,13 @@ pub enum ConfigError {
         /// As configured, bytes.
         max_portals_message: u64,
     },
+    /// Nothing can be zero, and numbers on the wire have limits.
+    #[error(
+        "the queues of pscom need 1 to {} buffers, no more to send from than to receive into, requests and fragments of at least one, and eager messages up to {} B",
+        PscomConfig::QUEUE_MAX,
+        PscomConfig::EAGER_MAX
+    )]
+    Queues,
     /// Each overflow block must take an eager message.
     #[error("{overflow_blocks} overflow blocks of {overflow_block} B cannot take an eager message of {eager_limit} B")]
     NoRoomForUnexpected {

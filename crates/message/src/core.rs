@@ -7,7 +7,8 @@ use crate::request::{
 use crate::slab::Slab;
 use crate::wire::{self, ANNOUNCED, Owner, TAG_MASK};
 use crate::{
-    Again, Completes, Completion, CompletionKind, MessageConfig, Peek, Queue, Receive, Send, Status, Stray, Transport, UnknownClaim,
+    Again, Capabilities, Completes, Completion, CompletionKind, MessageConfig, Peek, Queue, Receive, Rendezvous, Send, Status, Stray,
+    Transport, UnknownClaim,
 };
 use narrows_portals::{
     EntryId, EqId, Event, EventKind, FailType, List, LocalBuffer, MatchEntry, ProcessId, RemoteTarget, SearchOperation, md, me,
@@ -22,6 +23,8 @@ pub const OPEN_LIMIT: usize = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) config: MessageConfig,
+    /// What says that an eager message has arrived says so of the receiver's memory, not of a buffer before it.
+    eager_tells: bool,
     eq: EqId,
     local: ProcessId,
     pub(crate) requests: Slab<Request>,
@@ -50,9 +53,14 @@ impl Core {
         if let Err(error) = config.check() {
             panic!("message layer: {error}");
         }
+        let Capabilities { matches_alone, gets, longest } = transport.capabilities();
+        let mut config = MessageConfig { max_portals_message: config.max_portals_message.min(longest), ..config };
+        if !gets {
+            config.rendezvous = Rendezvous::Put;
+        }
         let mut overflow = Overflow::new(&config);
         let quiet = me::OP_PUT | me::EVENT_LINK_DISABLE | me::EVENT_UNLINK_DISABLE;
-        for &queue in queues {
+        for &queue in if matches_alone { queues } else { &[] } {
             let announcements = MatchEntry {
                 options: quiet | me::EVENT_COMM_DISABLE,
                 match_bits: ANNOUNCED,
@@ -68,6 +76,7 @@ impl Core {
         transport.me_append(wire::PT_CONTROL, List::Priority, control);
         Core {
             config,
+            eager_tells: matches_alone,
             eq,
             local,
             requests: Slab::new(OPEN_LIMIT),
@@ -103,6 +112,7 @@ impl Core {
     }
 
     /// See [`crate::Endpoint::send`].
+    #[inline]
     pub fn send(&mut self, transport: &mut impl Transport, mut send: Send) -> Result<(), Again> {
         assert!(!send.inject || send.length <= self.config.inject_limit, "injected messages must not exceed the inject limit");
         if self.requests.is_full() {
@@ -110,7 +120,8 @@ impl Core {
         }
         // What is copied anyway need not wait for its SEND event.
         send.inject |= send.completes == Completes::BufferFree && send.length <= self.config.inject_limit;
-        if send.length <= self.config.eager_limit {
+        let eager = self.eager_tells || send.inject || send.completes != Completes::Delivered;
+        if send.length <= self.config.eager_limit && eager {
             self.send_eager(transport, send);
         } else {
             self.announce(transport, send);
@@ -118,6 +129,7 @@ impl Core {
         Ok(())
     }
 
+    #[inline]
     fn send_eager(&mut self, transport: &mut impl Transport, send: Send) {
         let (options, ack) = completion_events(send.completes, send.inject);
         let waits = matches!((send.completes, send.inject), (Completes::Delivered, _) | (Completes::BufferFree, false));
@@ -138,6 +150,7 @@ impl Core {
     }
 
     /// See [`crate::Endpoint::receive`].
+    #[inline]
     pub fn receive(&mut self, transport: &mut impl Transport, receive: Receive) -> Result<(), Again> {
         if self.requests.is_full() {
             return Err(Again);
@@ -244,6 +257,7 @@ impl Core {
     }
 
     /// See [`crate::Endpoint::event`].
+    #[inline]
     pub fn event(&mut self, transport: &mut impl Transport, event: Event) -> Result<(), Stray> {
         if !self.leftovers.is_empty() {
             for entry in std::mem::take(&mut self.leftovers) {
@@ -283,6 +297,7 @@ impl Core {
         Ok(())
     }
 
+    #[inline]
     fn send_event(&mut self, transport: &mut impl Transport, index: u32, event: &Event) {
         let Some(Request::Send(open)) = self.requests.get_mut(index) else { return };
         if event.fail != FailType::Ok {
@@ -304,6 +319,7 @@ impl Core {
         }
     }
 
+    #[inline]
     pub(crate) fn finish_send(&mut self, transport: &mut impl Transport, index: u32) {
         let Some(Request::Send(open)) = self.requests.remove(index) else { return };
         if let Stage::Offered { entry, .. } = open.stage
@@ -314,6 +330,7 @@ impl Core {
         self.complete_send(open.send, open.fail, false);
     }
 
+    #[inline]
     fn complete_send(&mut self, send: Send, fail: FailType, at_once: bool) {
         if send.completes == Completes::Never && fail == FailType::Ok {
             return;
@@ -322,6 +339,7 @@ impl Core {
         self.completions.push_back(Completion::of_send(&send, status, at_once));
     }
 
+    #[inline]
     fn receive_event(&mut self, transport: &mut impl Transport, index: u32, receive: &Receive, event: &Event) {
         let room = room_of(receive);
         let message = message_of(receive.queue, event);
@@ -377,6 +395,7 @@ impl Core {
 
     /// Brings `message` to `room`. `slot`: the receive that ends here, whose slot a transfer takes
     /// over.
+    #[inline]
     pub(crate) fn deliver(&mut self, transport: &mut impl Transport, room: Room, message: Message, slot: Option<u32>) {
         let length = match message.body {
             Body::Announced { request, wants_word } => {
@@ -390,6 +409,7 @@ impl Core {
                     transport.copy(address, room.buffer, length);
                 }
                 self.overflow.release(held);
+                transport.forget(address);
                 length
             }
         };
@@ -400,6 +420,7 @@ impl Core {
     }
 
     /// Reports a receive; `Ok` becomes `Truncated` where it has to.
+    #[inline]
     pub(crate) fn complete_receive(&mut self, room: &Room, message: &Message, length: u64, status: Status) {
         let status = if status == Status::Ok && message.full_length > length { Status::Truncated } else { status };
         if room.discard || (status == Status::Ok && !room.completion) {
@@ -444,7 +465,7 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Rendezvous;
+    use crate::Protocol;
     use narrows_portals::{AckRequest, ReplyCode};
 
     /// A Portals library that does nothing.
@@ -460,7 +481,9 @@ mod tests {
         fn me_search(&mut self, _: u32, _: SearchOperation, _: MatchEntry) {}
         fn put(&mut self, _: LocalBuffer, _: u64, _: bool, _: AckRequest, _: RemoteTarget, _: u64) {}
         fn get(&mut self, _: LocalBuffer, _: u64, _: RemoteTarget) {}
+        fn drop_unmatched(&mut self, _: u32) {}
         fn copy(&mut self, _: u64, _: u64, _: u64) {}
+        fn fill(&mut self, _: u64, _: u64, _: u64) {}
         fn allocate(&mut self, _: u64) -> u64 {
             4096
         }
@@ -469,6 +492,7 @@ mod tests {
     #[test]
     fn too_many_open_requests_are_refused_until_one_ends() {
         let config = MessageConfig {
+            protocol: Protocol::Openmpi,
             eager_limit: 64,
             inject_limit: 64,
             rendezvous: Rendezvous::Get,

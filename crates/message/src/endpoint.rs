@@ -1,13 +1,39 @@
 //! [`Endpoint`]: the messages of one process.
 
 use crate::core::Core;
-use crate::{Again, Completion, MessageConfig, Peek, Pending, Queue, Receive, Send, Stray, Transport, UnknownClaim};
+use crate::pscom::{Layer, Pscom};
+use crate::{Again, Completion, MessageConfig, Peek, Pending, Protocol, Queue, Receive, Send, Stray, Transport, UnknownClaim};
 use narrows_portals::{EntryId, EqId, Event, ProcessId, ReplyCode};
 
 /// The messages of one process: calls and events of its NIC in, commands to the NIC and completions out.
 #[derive(Debug)]
 pub struct Endpoint {
     core: Core,
+    layer: Option<Box<Pscom>>,
+}
+
+/// Does something at the core, over the layer of the protocol if it has one.
+macro_rules! at_core {
+    ($self:ident, $transport:ident, $core:ident => $what:expr) => {{
+        let Endpoint { core: $core, layer } = $self;
+        match layer {
+            None => $what,
+            Some(pscom) => {
+                let $transport = &mut Layer { pscom, transport: $transport };
+                let done = $what;
+                settle($core, $transport).expect("the layer only tells of what the core has asked for");
+                done
+            }
+        }
+    }};
+}
+
+/// What the layer has to tell.
+fn settle<T: Transport>(core: &mut Core, layer: &mut Layer<'_, T>) -> Result<(), Stray> {
+    while let Some(event) = layer.pscom.next_event() {
+        core.event(layer, event)?;
+    }
+    Ok(())
 }
 
 impl Endpoint {
@@ -18,7 +44,7 @@ impl Endpoint {
     ///
     /// When [`MessageConfig::check`] fails.
     pub fn new(config: MessageConfig, eq: EqId, local: ProcessId, transport: &mut impl Transport) -> Endpoint {
-        Endpoint { core: Core::new(config, eq, local, transport, &[Queue::Tagged, Queue::Untagged]) }
+        Endpoint::with_queues(config, eq, local, transport, &[Queue::Tagged, Queue::Untagged])
     }
 
     /// The same for a process that sends and receives tagged messages only: without room for untagged ones, which
@@ -28,7 +54,21 @@ impl Endpoint {
     ///
     /// When [`MessageConfig::check`] fails.
     pub fn tagged(config: MessageConfig, eq: EqId, local: ProcessId, transport: &mut impl Transport) -> Endpoint {
-        Endpoint { core: Core::new(config, eq, local, transport, &[Queue::Tagged]) }
+        Endpoint::with_queues(config, eq, local, transport, &[Queue::Tagged])
+    }
+
+    fn with_queues(config: MessageConfig, eq: EqId, local: ProcessId, transport: &mut impl Transport, queues: &[Queue]) -> Endpoint {
+        let Protocol::Pscom(pscom) = config.protocol else {
+            return Endpoint { core: Core::new(config, eq, local, transport, queues), layer: None };
+        };
+        if let Err(error) = config.check() {
+            panic!("message layer: {error}");
+        }
+        let mut pscom = Box::new(Pscom::new(pscom, config.max_portals_message, eq, transport));
+        // The layer cuts long messages.
+        let config = MessageConfig { max_portals_message: u64::MAX, ..config };
+        let core = Core::new(config, eq, local, &mut Layer { pscom: &mut pscom, transport }, queues);
+        Endpoint { core, layer: Some(pscom) }
     }
 
     /// The process whose messages these are.
@@ -40,17 +80,26 @@ impl Endpoint {
     /// overflow blocks are, and which request numbers are free. Called where simulated time begins, because what
     /// happens before that is ordered by the host.
     pub fn renew(&mut self, transport: &mut impl Transport) {
-        self.core.renew(transport);
+        if let Some(pscom) = &mut self.layer {
+            pscom.renew(transport);
+        }
+        at_core!(self, transport, core => core.renew(transport));
     }
 
     /// Takes the overflow blocks out of their lists: what still comes is not kept.
     pub fn close(&mut self, transport: &mut impl Transport) {
-        self.core.close(transport);
+        match &mut self.layer {
+            Some(pscom) => pscom.close(transport),
+            None => self.core.close(transport),
+        }
     }
 
     /// The answer to an unlinking that [`Transport::me_unlink`] had no answer to yet.
     pub fn unlinked(&mut self, transport: &mut impl Transport, entry: EntryId, code: ReplyCode) {
-        self.core.unlinked(transport, entry, code);
+        // The layer does not ask for answers, and gives the core its own at once.
+        if self.layer.is_none() {
+            self.core.unlinked(transport, entry, code);
+        }
     }
 
     /// Starts to send.
@@ -62,8 +111,9 @@ impl Endpoint {
     /// # Panics
     ///
     /// When more than `inject_limit` bytes are to be injected.
+    #[inline]
     pub fn send(&mut self, transport: &mut impl Transport, send: Send) -> Result<(), Again> {
-        self.core.send(transport, send)
+        at_core!(self, transport, core => core.send(transport, send))
     }
 
     /// Makes room for a message, or with `multi` for many.
@@ -75,8 +125,9 @@ impl Endpoint {
     /// # Panics
     ///
     /// When a tagged receive has `multi`.
+    #[inline]
     pub fn receive(&mut self, transport: &mut impl Transport, receive: Receive) -> Result<(), Again> {
-        self.core.receive(transport, receive)
+        at_core!(self, transport, core => core.receive(transport, receive))
     }
 
     /// Looks for a message that nobody has received yet; a completion follows.
@@ -85,7 +136,7 @@ impl Endpoint {
     ///
     /// [`Again`] when too many requests are open; nothing has been done then.
     pub fn peek(&mut self, transport: &mut impl Transport, peek: Peek) -> Result<(), Again> {
-        self.core.peek(transport, peek)
+        at_core!(self, transport, core => core.peek(transport, peek))
     }
 
     /// Receives the message that a peek of this context has claimed. What `receive` says about
@@ -96,7 +147,7 @@ impl Endpoint {
     /// [`UnknownClaim`] when there is none: the peek has not completed, found nothing, or its message
     /// was already received.
     pub fn receive_claimed(&mut self, transport: &mut impl Transport, context_of_claim: u64, receive: Receive) -> Result<(), UnknownClaim> {
-        self.core.receive_claimed(transport, context_of_claim, receive)
+        at_core!(self, transport, core => core.receive_claimed(transport, context_of_claim, receive))
     }
 
     /// Throws the message away that a peek of this context has claimed. Its sender completes; here
@@ -106,7 +157,7 @@ impl Endpoint {
     ///
     /// As [`Endpoint::receive_claimed`].
     pub fn discard_claimed(&mut self, transport: &mut impl Transport, context_of_claim: u64) -> Result<(), UnknownClaim> {
-        self.core.discard_claimed(transport, context_of_claim)
+        at_core!(self, transport, core => core.discard_claimed(transport, context_of_claim))
     }
 
     /// Takes back the oldest receive of this context that has no message yet, which completes as
@@ -114,13 +165,16 @@ impl Endpoint {
     /// was faster. `None`: the NIC must be asked; a completion of the kind
     /// [`CompletionKind::Cancel`](crate::CompletionKind::Cancel) with `token` as its context will say it.
     pub fn cancel(&mut self, transport: &mut impl Transport, queue: Queue, context: u64, token: u64) -> Option<bool> {
-        self.core.cancel(transport, queue, context, token)
+        at_core!(self, transport, core => core.cancel(transport, queue, context, token))
     }
 
     /// The event only completes something: [`Endpoint::event`] needs no command and no copy for it, so it does not
     /// matter when the process looks at it.
     pub fn only_completes(&self, event: &Event) -> bool {
-        self.core.only_completes(event)
+        match &self.layer {
+            None => self.core.only_completes(event),
+            Some(pscom) => pscom.only_completes(event),
+        }
     }
 
     /// One event of the event queue, in the order in which it came.
@@ -129,8 +183,16 @@ impl Endpoint {
     ///
     /// [`Stray`] when the event cannot be: it names a request that is not open. The process that sent it, or the
     /// NIC, is broken.
+    #[inline]
     pub fn event(&mut self, transport: &mut impl Transport, event: Event) -> Result<(), Stray> {
-        self.core.event(transport, event)
+        let Endpoint { core, layer } = self;
+        match layer {
+            None => core.event(transport, event),
+            Some(pscom) => {
+                pscom.event(transport, &event)?;
+                settle(core, &mut Layer { pscom, transport })
+            }
+        }
     }
 
     /// The oldest completion that has not been taken.

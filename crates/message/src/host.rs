@@ -3,8 +3,8 @@
 
 use crate::{Again, Call, CallError, Completion, CompletionKind, Endpoint, MessageConfig, Queue, Status, Stray, Transport, portal_table};
 use narrows_portals::{
-    AckRequest, Command, EntryId, EqId, Event, List, LocalBuffer, MatchEntry, Notice, ProcessId, RemoteTarget, ReplyCode, SearchOperation,
-    me,
+    AckRequest, Command, EntryId, EqId, Event, List, LocalBuffer, MatchEntry, NO_TICKET, Notice, ProcessId, RemoteTarget, ReplyCode,
+    SearchOperation, me,
 };
 use std::collections::VecDeque;
 
@@ -12,10 +12,14 @@ use std::collections::VecDeque;
 pub trait Library {
     /// Gives a command to the NIC, which takes the time of one.
     fn post(&mut self, command: Command);
+    /// See [`Transport::handed_over`].
+    fn handed_over(&mut self) {}
     /// The process has copied a payload that goes with its command.
     fn has_copied(&mut self, length: u64);
-    /// Copies from an overflow block to the memory of the process, which takes time.
+    /// Copies out of memory from [`Library::allocate`], which takes time.
     fn copy(&mut self, from: u64, to: u64, length: u64);
+    /// Copies into such memory, which takes time: `bytes`, if they came with the call, else from the process.
+    fn fill(&mut self, bytes: Option<&[u8]>, from: u64, to: u64, length: u64);
     /// See [`Transport::allocate`].
     fn allocate(&mut self, length: u64) -> u64;
 }
@@ -66,8 +70,9 @@ struct Port<'a, L> {
     next_entry: &'a mut u64,
     next_ticket: &'a mut u32,
     unlinking: &'a mut Vec<(u32, EqId, EntryId)>,
-    /// The data of the call.
+    /// The data of the call, and where they are in the process.
     payload: Option<Box<[u8]>>,
+    payload_at: u64,
     /// Searches wait for a message.
     waits: bool,
 }
@@ -99,7 +104,8 @@ impl<L: Library> Transport for Port<'_, L> {
         if copy_now {
             self.library.has_copied(length);
         }
-        let inline = self.payload.take().filter(|_| length > 0);
+        // A put without data, as protocols send on the way, is not the message that the data are of.
+        let inline = if copy_now && length > 0 { self.payload.take() } else { None };
         let target = RemoteTarget { pt: self.base + target.pt, ..target };
         self.library.post(Command::Put { local, length, inline, ack, target, hdr_data });
     }
@@ -108,8 +114,30 @@ impl<L: Library> Transport for Port<'_, L> {
         self.library.post(Command::Get { local, length, target: RemoteTarget { pt: self.base + target.pt, ..target } });
     }
 
+    fn searches_wait(&self) -> bool {
+        self.waits
+    }
+
+    fn handed_over(&mut self) {
+        self.library.handed_over();
+    }
+
+    fn drop_unmatched(&mut self, pt: u32) {
+        let pt = self.base + pt;
+        self.library.post(Command::PtFree { pt, ticket: NO_TICKET });
+        self.library.post(Command::PtAlloc { pt, options: 0, eq: self.eq });
+    }
+
     fn copy(&mut self, from: u64, to: u64, length: u64) {
         self.library.copy(from, to, length);
+    }
+
+    fn fill(&mut self, from: u64, to: u64, length: u64) {
+        let bytes = self.payload.as_deref().and_then(|bytes| {
+            let start = from.checked_sub(self.payload_at)? as usize;
+            bytes.get(start..start.checked_add(length as usize)?)
+        });
+        self.library.fill(bytes, from, to, length);
     }
 
     fn allocate(&mut self, length: u64) -> u64 {
@@ -159,7 +187,8 @@ impl Host {
             (_, place) => endpoints[place.ok_or(CallError::Broken)?].base,
         };
         let waits = matches!(call, Call::Peek { waits: true, .. });
-        let mut port = Port { library, eq, base, next_entry, next_ticket, unlinking, payload, waits };
+        let payload_at = if let Call::Send(send) = &call { send.buffer } else { 0 };
+        let mut port = Port { library, eq, base, next_entry, next_ticket, unlinking, payload, payload_at, waits };
         let Some(place) = place else {
             config.check().map_err(|_| CallError::Broken)?;
             endpoints.push(Open { eq, base, endpoint: Endpoint::new(config.clone(), eq, *process, &mut port) });
@@ -226,7 +255,7 @@ impl Host {
         // It may have been closed since.
         let Some(place) = endpoints.iter().position(|open| open.eq == eq) else { return Ok(()) };
         let Open { base, endpoint, .. } = &mut endpoints[place];
-        let mut port = Port { library, eq, base: *base, next_entry, next_ticket, unlinking, payload: None, waits: false };
+        let mut port = Port { library, eq, base: *base, next_entry, next_ticket, unlinking, payload: None, payload_at: 0, waits: false };
         match what {
             What::Event(event) => endpoint.event(&mut port, event)?,
             What::Unlinked(entry, code) => endpoint.unlinked(&mut port, entry, code),

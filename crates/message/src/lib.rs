@@ -11,7 +11,8 @@
 //! | `lib.rs` | the vocabulary: [`Send`], [`Receive`], [`Peek`], [`Completion`] |
 //! | `endpoint.rs` | [`Endpoint`]: the messages of a process |
 //! | `transport.rs` | [`Transport`]: what carries them |
-//! | `config.rs` | [`MessageConfig`]: thresholds |
+//! | `config.rs` | [`MessageConfig`]: the protocol and its thresholds |
+//! | `pscom/` | ParaStation's protocol: a layer between the core and the NIC |
 //! | `core.rs` | open requests, completions, peeks and claims |
 //! | `rendezvous.rs` | long messages |
 //! | `multi.rs` | receive buffers that take many messages |
@@ -29,7 +30,7 @@
 //!   matches the messages of a pair in the order in which they were issued. Receives match in the order in which
 //!   they were posted. Completions may come in another order.
 //! * A message that finds no receive waits at its destination; nothing is dropped. The portal
-//!   table entries are [`pt::RETRY`]: while an overflow block is being replaced, the NIC holds back.
+//!   table entries are [`narrows_portals::pt::RETRY`]: while an overflow block is being replaced, the NIC holds back.
 //! * A [`Receive`] that is shorter than its message gets the front of it and
 //!   [`Status::Truncated`]; the sender completes as usual.
 //!
@@ -74,6 +75,7 @@ mod host;
 mod multi;
 mod overflow;
 mod pending;
+mod pscom;
 mod rendezvous;
 mod request;
 mod slab;
@@ -82,11 +84,11 @@ mod unlinking;
 mod wire;
 
 pub use call::{CALL_WORDS, Call, CallError};
-pub use config::{ConfigError, MessageConfig, Rendezvous};
+pub use config::{ConfigError, MessageConfig, Protocol, PscomConfig, Rendezvous};
 pub use core::OPEN_LIMIT;
 pub use endpoint::Endpoint;
 pub use host::{Host, Library, News};
-pub use transport::{Transport, portal_table};
+pub use transport::{Capabilities, Transport, portal_table};
 pub use wire::TAG_BITS;
 
 use narrows_portals::{Event, FailType, ProcessId};

@@ -109,7 +109,7 @@ impl Overflow {
     /// Keeps the block around the message until [`Overflow::release`] of what this returns. An
     /// empty message keeps nothing.
     pub(crate) fn hold(&mut self, address: u64, length: u64) -> Option<u32> {
-        if length == 0 {
+        if length == 0 || self.blocks.is_empty() {
             return None;
         }
         let (start, &index) = self.by_address.range(..=address).next_back().expect("unexpected messages lie in overflow blocks");

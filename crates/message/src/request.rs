@@ -92,6 +92,7 @@ pub(crate) enum Body {
 }
 
 /// MD options and acknowledgement that give exactly the event which `completes` asks for.
+#[inline]
 pub(crate) fn completion_events(completes: Completes, inject: bool) -> (u32, AckRequest) {
     match completes {
         Completes::Never => (md::EVENT_SEND_DISABLE, AckRequest::None),
@@ -101,10 +102,12 @@ pub(crate) fn completion_events(completes: Completes, inject: bool) -> (u32, Ack
     }
 }
 
+#[inline]
 pub(crate) fn data_flag(data: Option<u32>) -> u64 {
     if data.is_some() { wire::CARRIES_DATA } else { 0 }
 }
 
+#[inline]
 pub(crate) fn room_of(receive: &Receive) -> Room {
     Room {
         queue: receive.queue,
@@ -118,6 +121,7 @@ pub(crate) fn room_of(receive: &Receive) -> Room {
 }
 
 /// The part of a match entry that says which messages fit.
+#[inline]
 pub(crate) fn selector(queue: Queue, source: Option<ProcessId>, tag: u64, ignore: u64) -> MatchEntry {
     let (match_bits, ignore_bits) = match queue {
         Queue::Tagged => (tag & TAG_MASK, ignore | wire::PROTOCOL_MASK),
@@ -144,6 +148,7 @@ pub(crate) fn cancelled(receive: &Receive, released: bool) -> Completion {
 }
 
 /// The message that an event on an eager entry reports.
+#[inline]
 pub(crate) fn message_of(queue: Queue, event: &Event) -> Message {
     let body = if event.match_bits & ANNOUNCED != 0 {
         Body::Announced { request: (event.hdr_data >> 32) as u32, wants_word: event.match_bits & wire::WANTS_WORD != 0 }

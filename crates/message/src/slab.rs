@@ -19,38 +19,46 @@ impl<T> Slab<T> {
         Slab { slots: Tenants::new(), sequence: 0, limit }
     }
 
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.slots.len()
     }
 
     /// No new request should be accepted. What already is under way may still take slots.
+    #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.len() >= self.limit
     }
 
     /// Index and generation of `value`'s new place.
+    #[inline]
     pub(crate) fn insert(&mut self, value: T) -> (u32, u32) {
         self.sequence += 1;
         self.slots.insert((self.sequence, value))
     }
 
+    #[inline]
     pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut T> {
         self.slots.now_at(index).map(|(_, value)| value)
     }
 
     /// The value if it still is the tenant of that generation.
+    #[inline]
     pub(crate) fn tenant(&self, index: u32, generation: u32) -> Option<&T> {
         self.slots.get(index, generation).map(|(_, value)| value)
     }
 
+    #[inline]
     pub(crate) fn tenant_mut(&mut self, index: u32, generation: u32) -> Option<&mut T> {
         self.slots.get_mut(index, generation).map(|(_, value)| value)
     }
 
+    #[inline]
     pub(crate) fn generation(&self, index: u32) -> u32 {
         self.slots.generation(index).expect("the slot of a request was given once")
     }
 
+    #[inline]
     pub(crate) fn remove(&mut self, index: u32) -> Option<T> {
         self.slots.remove(index).map(|(_, value)| value)
     }

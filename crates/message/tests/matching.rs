@@ -5,7 +5,9 @@
 mod common;
 
 use common::Fabric;
-use narrows_message::{Completes, Completion, CompletionKind, Endpoint, MessageConfig, Peek, Queue, Receive, Rendezvous, Send, Status};
+use narrows_message::{
+    Completes, Completion, CompletionKind, Endpoint, MessageConfig, Peek, Protocol, Queue, Receive, Rendezvous, Send, Status,
+};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -400,6 +402,7 @@ impl World {
 
 fn config(by_get: bool, block: u64, blocks: u32) -> MessageConfig {
     MessageConfig {
+        protocol: Protocol::Openmpi,
         eager_limit: EAGER,
         inject_limit: INJECT,
         rendezvous: if by_get { Rendezvous::Get } else { Rendezvous::Put },

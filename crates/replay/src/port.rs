@@ -4,7 +4,9 @@
 use crate::machine::Started;
 use narrows_machine::Machine;
 use narrows_message::Transport;
-use narrows_portals::{AckRequest, Command, EntryId, EqId, List, LocalBuffer, MatchEntry, RemoteTarget, ReplyCode, SearchOperation};
+use narrows_portals::{
+    AckRequest, Command, EntryId, EqId, List, LocalBuffer, MatchEntry, NO_TICKET, RemoteTarget, ReplyCode, SearchOperation,
+};
 use narrows_sim::Requests;
 use narrows_units::{ByteRate, Bytes, NodeId, SimTime};
 
@@ -111,8 +113,21 @@ impl Transport for Port<'_> {
         self.post(Command::Get { local, length, target });
     }
 
+    fn handed_over(&mut self) {
+        *self.clock += self.costs.post;
+    }
+
+    fn drop_unmatched(&mut self, pt: u32) {
+        self.submit(Command::PtFree { pt, ticket: NO_TICKET });
+        self.submit(Command::PtAlloc { pt, options: 0, eq: EQ });
+    }
+
     fn copy(&mut self, _: u64, _: u64, length: u64) {
         *self.clock += self.costs.copy.time_for(Bytes(length));
+    }
+
+    fn fill(&mut self, from: u64, to: u64, length: u64) {
+        self.copy(from, to, length);
     }
 
     fn allocate(&mut self, length: u64) -> u64 {

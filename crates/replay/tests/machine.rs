@@ -533,9 +533,14 @@ fn random_program(ranks: u32, seed: u64) -> Recorded {
 #[test]
 fn regions_and_threads_change_nothing() {
     let (par, adaptive, quick) = (["network.routing=par"], ["network.routing=adaptive"], ["nic.quick_ack=true"]);
-    for (name, nodes, set) in
-        [("dragonfly-342", None, &[][..]), ("dragonfly-342", None, &par), ("fattree-256", None, &adaptive), ("bxi-v2", Some(96), &quick)]
-    {
+    let pscom = [PSCOM];
+    for (name, nodes, set) in [
+        ("dragonfly-342", None, &[][..]),
+        ("dragonfly-342", None, &par),
+        ("dragonfly-342", None, &pscom),
+        ("fattree-256", None, &adaptive),
+        ("bxi-v2", Some(96), &quick),
+    ] {
         let set = set.iter().map(|&set| set.to_owned()).collect();
         let machine = Machine::load(name, &Overrides { nodes, set }).unwrap();
         let (config, ranks) = (machine.network_config(1), 90);
@@ -569,5 +574,70 @@ fn regions_and_threads_change_nothing() {
         for threads in [1, 2, 3] {
             assert_eq!(outcome(Some(threads)), whole, "{name} on {threads} threads");
         }
+    }
+}
+
+/// Half a round trip of `bytes` in ns, when the two ranks have talked before, on bxi-v2 with these keys changed.
+fn half_trip(bytes: u64, changes: &[&str]) -> f64 {
+    let mut set = vec![String::from("network.kind=flow")];
+    set.extend(changes.iter().map(|&change| String::from(change)));
+    let machine = Machine::load("bxi-v2", &Overrides { nodes: Some(64), set }).unwrap();
+    let finish = |turns: u64| {
+        let topology = machine.topology().unwrap();
+        let nodes = mapping::nodes(&"linear".parse::<Mapping>().unwrap(), &machine, &topology, None, &[2]).unwrap();
+        let part = Part {
+            name: String::from("test"),
+            program: Box::new(pingpong(bytes, turns)),
+            collectives: Box::new(ByRules::new(Rules::parse("").unwrap(), None)),
+            scale: vec![1.0],
+            processes: mapping::processes(&nodes).remove(0),
+            costs: vec![Costs::on(&machine, NodeId(0))],
+        };
+        let outcome = run(&machine, topology, vec![part]);
+        assert_eq!(outcome.failure, None, "{bytes} B, {changes:?}");
+        outcome.finish.as_ns_f64()
+    };
+    (finish(20) - finish(10)) / 20.0
+}
+
+const PSCOM: &str = "message.protocol=pscom";
+
+/// An eager message of pscom: as an eager one that the NIC matches, but that it is copied on both sides, and that its
+/// buffer goes back into the list before the receive is complete.
+#[test]
+fn an_eager_message_of_pscom_takes_two_copies_and_a_command_more() {
+    let machine = Machine::load("bxi-v2", &Overrides { nodes: Some(64), set: Vec::new() }).unwrap();
+    for bytes in [2048, 4096, 8192] {
+        let copy = machine.node.software.copy_bandwidth.time_for(narrows_units::Bytes(bytes)).as_ns_f64();
+        let expected = half_trip(bytes, &["message.inject_limit=64B"]) + 2.0 * copy + machine.node.software.post.as_ns_f64();
+        let got = half_trip(bytes, &["message.inject_limit=64B", PSCOM]);
+        assert!((got - expected).abs() < 3.0, "{bytes} B: {got} ns, expected {expected} ns");
+    }
+}
+
+/// A long message of pscom: as rendezvous by put, and behind it the acknowledgement and the word that all is there,
+/// which take a time of their own, whatever the length.
+#[test]
+fn a_long_message_of_pscom_takes_the_same_time_longer_whatever_its_length() {
+    let by_put = ["message.rendezvous=put"];
+    let more = |bytes| half_trip(bytes, &[PSCOM]) - half_trip(bytes, &by_put);
+    let (short, long) = (more(65_536), more(16 << 20));
+    assert!((short - long).abs() < 3.0, "{short} ns and {long} ns");
+    // The memory is linked, then the word of the sender: more than one message without data, less than three.
+    let empty = half_trip(0, &[PSCOM]);
+    assert!((empty..3.0 * empty).contains(&short), "{short} ns, an empty message {empty} ns");
+}
+
+/// The sweep of OSU's latency beside the protocol of Open MPI: two copies make small and middle sizes slower, long ones
+/// are as fast.
+#[test]
+fn pscom_is_slower_at_small_sizes_and_equal_at_large_ones() {
+    for bytes in [0, 8, 512, 2048, 8192, 16_384, 39_999] {
+        let (pscom, openmpi) = (half_trip(bytes, &[PSCOM]), half_trip(bytes, &[]));
+        assert!(pscom > openmpi, "{bytes} B: pscom {pscom} ns, openmpi {openmpi} ns");
+    }
+    for bytes in [4 << 20, 32 << 20] {
+        let (pscom, openmpi) = (half_trip(bytes, &[PSCOM]), half_trip(bytes, &[]));
+        assert!((pscom / openmpi - 1.0).abs() < 0.01, "{bytes} B: pscom {pscom} ns, openmpi {openmpi} ns");
     }
 }

@@ -2,7 +2,7 @@
 // headers, searches, and a network that delivers when it is told to, in the order of each pair.
 // No time. Written from the rules of the specification, without looking at the NIC model.
 
-use narrows_message::{Endpoint, MessageConfig, Rendezvous, Transport, portal_table};
+use narrows_message::{Endpoint, MessageConfig, Protocol, Rendezvous, Transport, portal_table};
 use narrows_portals::{
     AckRequest, EntryId, EqId, Event, EventKind, FailType, List, LocalBuffer, MatchEntry, NodeId, ProcessId, RemoteTarget, ReplyCode,
     SearchOperation, md, me,
@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 pub fn default_config() -> MessageConfig {
     MessageConfig {
+        protocol: Protocol::Openmpi,
         eager_limit: 64,
         inject_limit: 16,
         rendezvous: Rendezvous::Get,
@@ -52,6 +53,8 @@ struct Late {
 
 #[derive(Default)]
 struct Table {
+    // What nothing matches is not tried again.
+    drops: bool,
     priority: Vec<Entry>,
     overflow: Vec<Entry>,
     unexpected: Vec<Header>,
@@ -221,6 +224,11 @@ impl Fabric {
                     bytes.clone().unwrap_or_else(|| if length > 0 { self.bytes(from, local.address, length).to_vec() } else { Vec::new() });
                 let Some((list, mlength, offset)) = self.match_put(from, to, &payload, target, hdr_data) else {
                     self.refusals += 1;
+                    if self.memories[to].tables[&target.pt].drops {
+                        let event = Event { fail: FailType::Dropped, ..blank(EventKind::Ack, local.user_ptr) };
+                        self.network.entry((to, from, true)).or_default().push_back(Packet::Ack { event });
+                        return true;
+                    }
                     self.network.get_mut(&channel).unwrap().push_front(packet);
                     return false;
                 };
@@ -442,6 +450,10 @@ impl Transport for Process<'_> {
             }
         }
         self.fabric.memories[rank].tables.get_mut(&pt).unwrap().priority.push(entry);
+        if me.options & me::EVENT_LINK_DISABLE == 0 {
+            let event = Event { pt, ..blank(EventKind::Link, me.user_ptr) };
+            self.fabric.memories[rank].events.push_back((None, event));
+        }
         id
     }
 
@@ -501,6 +513,16 @@ impl Transport for Process<'_> {
         self.fabric.copies += 1;
         let bytes = self.fabric.bytes(self.rank, from, length).to_vec();
         self.fabric.write(self.rank, to, &bytes);
+    }
+
+    fn fill(&mut self, from: u64, to: u64, length: u64) {
+        self.copy(from, to, length);
+    }
+
+    fn drop_unmatched(&mut self, pt: u32) {
+        let table = self.fabric.memories[self.rank].tables.get_mut(&pt).unwrap();
+        assert!(table.priority.is_empty() && table.overflow.is_empty());
+        table.drops = true;
     }
 
     fn allocate(&mut self, length: u64) -> u64 {

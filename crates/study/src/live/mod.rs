@@ -1,6 +1,7 @@
 //! Live runs: real processes of a stock MPI on a simulated machine.
 
 mod outcome;
+mod pscom;
 
 pub use outcome::RunOutcome;
 
@@ -8,7 +9,8 @@ use crate::{MachineSpec, Observer, StudyError};
 use narrows_channel::{Mapping, Processor, Settings};
 use narrows_launch as launch;
 use narrows_live::{Launcher, Options};
-use narrows_machine::{Machine, Node, Placement, Rendezvous};
+use narrows_machine::{Machine, MessageProtocol, Node, Placement};
+use narrows_message::{Protocol, Rendezvous};
 use narrows_output::Meter;
 use narrows_portals::ProcessId;
 use narrows_units::{Bytes, SimTime};
@@ -124,7 +126,14 @@ impl RunSpec {
     /// Something that it names is not there or does not fit, or the host lacks something; nothing was started then.
     pub fn run(&self, observer: &dyn Observer, starts: &dyn Fn(&str)) -> Result<RunOutcome, StudyError> {
         let start = Instant::now();
-        let machine = self.machine.load(observer)?;
+        let mut machine = self.machine.load(observer)?;
+        if machine.message.protocol == MessageProtocol::Pscom {
+            pscom::apply(
+                std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))),
+                &mut machine,
+            )
+            .map_err(StudyError::Host)?;
+        }
         let kind: Placement = self.placement.parse().map_err(|error| StudyError::Placement(format!("--placement: {error}")))?;
         let placement =
             narrows_machine::placement(&kind, &machine, self.ppn, self.ranks).map_err(|error| StudyError::Placement(error.to_string()))?;
@@ -276,15 +285,24 @@ fn library_path(libraries: &Path) -> String {
 }
 
 fn settings(machine: &Machine) -> Settings {
-    let (message, nic) = (&machine.message, machine.nic.portals());
+    let (message, nic) = (machine.message_config(), machine.nic.portals());
+    let pscom = match message.protocol {
+        Protocol::Pscom(pscom) => Some(pscom),
+        Protocol::Openmpi => None,
+    };
     Settings {
         launcher_barrier_ps: machine.system.launcher_barrier.as_ps(),
         socket_latency_ps: machine.system.socket_latency.as_ps(),
-        eager_limit: message.eager_limit.get(),
-        inject_limit: message.inject_limit.get(),
-        overflow_block: message.overflow_block.get(),
+        eager_limit: message.eager_limit,
+        inject_limit: message.inject_limit,
+        overflow_block: message.overflow_block,
         overflow_blocks: message.overflow_blocks,
-        max_portals_message: message.max_portals_message.get(),
+        max_portals_message: message.max_portals_message,
+        pscom_buffer: pscom.map_or(0, |pscom| pscom.buffer),
+        pscom_fragment: pscom.map_or(0, |pscom| pscom.fragment),
+        pscom_receive_buffers: pscom.map_or(0, |pscom| pscom.receive_buffers),
+        pscom_send_buffers: pscom.map_or(0, |pscom| pscom.send_buffers),
+        pscom_requests: pscom.map_or(0, |pscom| pscom.rendezvous_requests),
         rendezvous_put: u32::from(message.rendezvous == Rendezvous::Put),
         pio_limit: nic.pio_limit.get() as u32,
         limits: nic.limits,
