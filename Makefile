@@ -9,6 +9,7 @@
 #   make conformance MPICH_TESTS=DIR MPI4PY_TESTS=DIR
 #                  the suites of MPICH and of mpi4py (one or both), as built for each MPI by who runs this:
 #                  tests/conformance.py --help, tests/conformance_mpi4py.py --help
+#   make docs-site the documentation as a site, in target/site
 #   make bench     wall time beside SimGrid's SMPI
 #   make setup     all system packages and MPIs that tests and benches need
 
@@ -22,7 +23,7 @@ FUZZ_TIMES ?= 1
 # The parts of test-mpi.
 MPI_TESTS := test-figures test-programs test-mailbox test-lossy test-closed-forms test-replay test-record test-portals test-otf2 test-docs test-python
 
-.PHONY: all demo build test test-rust test-mpi $(MPI_TESTS) install-python conformance fuzz miri lint bench setup setup-demo setup-test setup-bench setup-python setup-miri clean
+.PHONY: all demo build test test-rust test-mpi $(MPI_TESTS) install-python docs-site conformance fuzz miri lint bench setup setup-demo setup-test setup-bench setup-python setup-miri clean
 
 all: build
 
@@ -103,6 +104,10 @@ install-python: build
 
 test-python: install-python
 	target/python/bin/python -m pytest --quiet tests/python
+
+docs-site: setup-python
+	target/python/bin/mkdocs build --quiet
+	@echo 'The site is target/site/index.html.'
 
 conformance: build
 	@test -n "$(MPICH_TESTS)$(MPI4PY_TESTS)" || { echo 'make conformance MPICH_TESTS=DIR MPI4PY_TESTS=DIR: folders that hold debian, openmpi, mpich (tests/conformance.py, tests/conformance_mpi4py.py)' >&2; exit 2; }

@@ -13,7 +13,7 @@ mpich_wheel='mpich==5.0.2'
 otf2_wheel='otf2==3.2'
 
 demo_packages=(gcc libc6-dev make openmpi-bin libopenmpi-dev libfabric-dev)
-test_packages=("${demo_packages[@]}" g++ gfortran netpipe-openmpi hpcc lammps python3-mpi4py python3-venv libomp5-14)
+test_packages=("${demo_packages[@]}" g++ gfortran netpipe-openmpi hpcc lammps python3-mpi4py python3-venv libomp5-14 chromium)
 bench_packages=("${demo_packages[@]}" libsimgrid-dev g++ python3)
 
 say() { printf 'setup: %s\n' "$*" >&2; }

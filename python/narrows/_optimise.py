@@ -3,6 +3,7 @@
 Optuna's sampler proposes points; each runs as a point of a sweep, so finished points are kept and never run twice.
 """
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from narrows._sweep import Study, _check_name
 if TYPE_CHECKING:
     import optuna
 
-Objective = str | Callable[[dict[str, Any]], float]
+Objective = str | Callable[[dict[str, Any]], float | None]
 
 
 @dataclass(frozen=True)
@@ -62,18 +63,21 @@ def optimise(
     together: so many points are proposed, and run on the cores of this computer, at a time.
     out: the folder that keeps finished points, as of a sweep.
 
-    A point that fails is no answer, and the search goes on. Raises NarrowsError where all fail, for a name that is neither
-    an argument nor a key, an objective that no row has, and without Optuna.
+    A point that fails, or has no value (None) for an objective, is no answer, and the search goes on. Raises NarrowsError
+    where no point is an answer, for a name that is neither an argument nor a key, an objective that no row has, and
+    without Optuna.
     """
     try:
         import optuna
     except ImportError:
         raise NarrowsError("nw.optimise needs Optuna: pip install optuna, or pip install '.[optimise]'") from None
 
-    asked = [(one, "minimize") for one in _listed(minimise)] + [(one, "maximize") for one in _listed(maximise)]
+    asked = [*_listed(minimise), *_listed(maximise)]
+    directions = [optuna.study.StudyDirection.MINIMIZE for _ in _listed(minimise)]
+    directions += [optuna.study.StudyDirection.MAXIMIZE for _ in _listed(maximise)]
     if not asked:
         raise NarrowsError("expected what to minimise or to maximise: a column of the table, or a function of a row")
-    objectives = [one if isinstance(one, str) else one.__name__ for one, _ in asked]
+    objectives = [one if isinstance(one, str) else one.__name__ for one in asked]
     for name in space:
         _check_name(name, function)
     ranges = {name: _range(name, values) for name, values in space.items()}
@@ -82,7 +86,7 @@ def optimise(
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
         sampler = optuna.samplers.TPESampler(seed=seed)
-        search = optuna.create_study(directions=[direction for _, direction in asked], sampler=sampler)
+        search = optuna.create_study(directions=directions, sampler=sampler)
         points: list[dict[str, Any]] = []
         last = None
         with shown(progress) as told:
@@ -96,13 +100,14 @@ def optimise(
                 for number, (trial, point) in enumerate(zip(batch, proposed, strict=True)):
                     own = [row for row in rows if row["point"] == number]
                     failed = next((row["error"] for row in own if row["status"] != "done"), None)
-                    if failed is not None:
-                        last = failed
+                    values = [] if failed else [_value(one, point, own) for one in asked]
+                    known = [value for value in values if value is not None]
+                    if len(known) < len(asked):
+                        last = failed or f"{objectives[values.index(None)]} has no value at {point}"
                         search.tell(trial, state=optuna.trial.TrialState.FAIL)
                         continue
-                    values = [_value(one, point, own) for one, _ in asked]
                     trial.set_user_attr("point", point)
-                    search.tell(trial, values)
+                    search.tell(trial, known)
                 if told is not None:
                     told(f"{len(points)} of {trials} points", len(points) / trials, "")
         found = [trial for trial in search.best_trials if trial.values is not None]
@@ -157,12 +162,12 @@ def _text(value: float, unit: str) -> str:
     return f"{value:.0f} {unit}" if unit == "B" else f"{float(f'{value:.6g}'):f}".rstrip("0").rstrip(".") + f" {unit}"
 
 
-def _value(objective: Objective, point: dict[str, Any], rows: list[dict[str, Any]]) -> float:
+def _value(objective: Objective, point: dict[str, Any], rows: list[dict[str, Any]]) -> float | None:
+    """None where there is none: the latency of a saturated network, for example."""
     if len(rows) != 1:
         raise NarrowsError(f"a point has {len(rows)} rows (classes, applications): give a function that returns one dictionary")
     row = {**point, **rows[0]}
-    if not isinstance(objective, str):
-        return float(objective(row))
-    if not isinstance(row.get(objective), int | float):
+    if isinstance(objective, str) and not isinstance(row.get(objective, ""), int | float | None):
         raise NarrowsError(f"{objective}: no column with a number; the columns are {', '.join(rows[0])}")
-    return float(row[objective])
+    value = row[objective] if isinstance(objective, str) else objective(row)
+    return None if value is None or math.isnan(value) else float(value)

@@ -38,9 +38,14 @@ class Plots:
         for name, (tables, kind) in _NEEDS.items():
             if name == "completion" and self._result.kind == "replay":
                 tables, kind = ("fct",), None
-            if (kind is None or kind == self._result.kind) and all(len(self._result.tables.get(table, ())) > 0 for table in tables):
+            has = (kind is None or kind == self._result.kind) and all(len(self._result.tables.get(table, ())) > 0 for table in tables)
+            if has and (name != "completion" or self._result.kind == "replay" or self._settled()):
                 found.append(name)
         return found
+
+    def _settled(self) -> list[dict[str, Any]]:
+        """Completion times of the points that are not saturated: of others they only say how long one has looked."""
+        return [row for row in self._result.histograms.to_rows() if row["kind"] == "fct" and not row["saturated"]]
 
     def throughput(self, ax: "Axes | None" = None) -> "Axes":
         """Accepted traffic against load; a cross marks each saturated point."""
@@ -86,7 +91,7 @@ class Plots:
             named = [(str(name), rows) for name, rows in _by(self._result.fct.to_rows(), "application")]
         else:
             self._need("completion")
-            rows = [row for row in self._result.histograms.to_rows() if row["kind"] == "fct" and not row["saturated"]]
+            rows = self._settled()
             loads, classes = {row["load"] for row in rows}, {row["class"] for row in rows}
 
             def label(load: float | None, name: str) -> str:

@@ -77,6 +77,12 @@ def test_choices_numbers_and_failures(tmp_path: Path) -> None:
     found = nw.optimise(parabola, space=space, maximise="value", trials=60, out=tmp_path)
     assert found.best[0]["x"] == 7 and abs(found.best[0]["y"] - 0.5) < 0.2 and found.best[0]["kind"] == "whole"
     assert any("no such kind" in error for _, error in found.study.failures)
+
+    def of_half(row: dict[str, Any]) -> float | None:
+        return None if row["x"] < 10 else float(row["x"])
+
+    found = nw.optimise(parabola, space={**space, "kind": ["whole"]}, minimise=of_half, trials=20, out=tmp_path)
+    assert 10 <= found.best[0]["x"] < 17
     with pytest.raises(nw.NarrowsError, match="none of 3 points gives an answer.*no such kind"):
         nw.optimise(parabola, space={**space, "kind": ["broken"]}, maximise="value", trials=3, out=tmp_path)
 

@@ -78,3 +78,10 @@ def test_the_report_of_a_failure(tmp_path: Path) -> None:
     study.run()
     text = check(study.report(tmp_path / "study.html"), [])
     assert "2 points, 1 of them done, 1 failed" in text and study.failures[0][1].split("\n")[0] in text
+
+
+def test_of_a_network_that_is_saturated(tmp_path: Path, small: nw.Machine) -> None:
+    # There are no completion times to draw, and a page nevertheless.
+    result = nw.traffic("incast:3", machine=small, load=0.9, **QUICK)
+    assert result.points["saturated"] == [1] and "completion" not in result.plot.names()
+    Page(result.report(tmp_path / "out.html"))

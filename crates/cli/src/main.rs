@@ -13,6 +13,7 @@ mod replay;
 mod reproduce;
 mod resources;
 mod run;
+mod shell;
 mod topology;
 mod trace;
 mod traffic;
@@ -74,6 +75,10 @@ enum Command {
     Compare(python::CompareArgs),
     /// Print the flags that compile and link Portals programs
     Config(config::ConfigArgs),
+    /// Print what a shell needs to complete commands and options
+    Completions(shell::CompletionsArgs),
+    /// Write manual pages
+    Man(shell::ManArgs),
     /// Make up a trace of a well-known pattern
     Generate(generate::GenerateArgs),
 }
@@ -106,6 +111,8 @@ fn command() -> ExitCode {
         Command::Record(args) => record::run(args),
         Command::Analyse(args) => analyse::run(args),
         Command::Sweep(_) | Command::Calibrate(_) | Command::Compare(_) => python::hand_over(),
+        Command::Completions(args) => shell::completions::<Cli>(args),
+        Command::Man(args) => shell::man::<Cli>(args),
         Command::Config(args) => config::run(args),
         Command::Generate(args) => generate::run(args),
     })

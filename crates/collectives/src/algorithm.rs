@@ -68,11 +68,14 @@ pub enum Algorithm {
     Dissemination,
     /// A binomial reduce to rank 0, then a binomial broadcast or scatter.
     ReduceThenRoot,
+    /// Allreduce: rings inside of groups of neighbours, and rings among the ranks with the same place in each group,
+    /// each for its part of the vector.
+    Hierarchical,
 }
 
 impl Algorithm {
     /// All.
-    pub const ALL: [Algorithm; 16] = [
+    pub const ALL: [Algorithm; 17] = [
         Algorithm::Linear,
         Algorithm::Chain,
         Algorithm::Binary,
@@ -89,6 +92,7 @@ impl Algorithm {
         Algorithm::Pairwise,
         Algorithm::Dissemination,
         Algorithm::ReduceThenRoot,
+        Algorithm::Hierarchical,
     ];
 
     /// Its name in machine files.
@@ -110,6 +114,7 @@ impl Algorithm {
             Algorithm::Pairwise => "pairwise",
             Algorithm::Dissemination => "dissemination",
             Algorithm::ReduceThenRoot => "reduce-then-root",
+            Algorithm::Hierarchical => "hierarchical",
         }
     }
 
@@ -131,7 +136,7 @@ impl Algorithm {
         match operation {
             Operation::Broadcast => matches!(self, Linear | Chain | Binary | Binomial | ScatterAllgather | Glf | Llf | Hardware),
             Operation::Reduce => matches!(self, Linear | Chain | Binary | Binomial),
-            Operation::Allreduce => matches!(self, RecursiveDoubling | Ring | Rabenseifner | ReduceThenRoot),
+            Operation::Allreduce => matches!(self, RecursiveDoubling | Ring | Rabenseifner | ReduceThenRoot | Hierarchical),
             Operation::Gather | Operation::Scatter => matches!(self, Linear | Binomial),
             Operation::Allgather => matches!(self, Linear | Ring | Bruck | RecursiveDoubling),
             Operation::Barrier => matches!(self, Dissemination | RecursiveDoubling | ReduceThenRoot),

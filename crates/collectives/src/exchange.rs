@@ -62,6 +62,7 @@ impl Schedule {
             (_, ReduceThenRoot) => self.rooted_rounds(Operation::Reduce, rank) + self.rooted_rounds(self.second(), rank),
             (Operation::Allreduce, Ring) => 2 * (ranks - 1),
             (Operation::Allreduce, Rabenseifner) => 2 * fold.bits() + 2 * fold.pairs(),
+            (Operation::Allreduce, Hierarchical) => 2 * (self.group - 1) + 2 * (ranks / self.group - 1),
             (Operation::Allgather, RecursiveDoubling) => log2_up(ranks),
             (Operation::Scan, RecursiveDoubling) => log2_up(ranks),
             (Operation::Scan, _) => 2,
@@ -95,6 +96,7 @@ impl Schedule {
                 Some(step) => self.ring(rank, rank + 1, step, false, actions),
             },
             (Operation::Allreduce, Rabenseifner) => self.rabenseifner(rank, round, actions),
+            (Operation::Allreduce, Hierarchical) => self.hierarchical(rank, round, actions),
             (Operation::Allreduce | Operation::Barrier, RecursiveDoubling) => self.doubling(rank, round, actions),
             (Operation::Allgather, Linear) => self.everybody(rank, actions),
             (Operation::Allgather, Ring) => self.ring(rank, rank, round, false, actions),
@@ -145,6 +147,34 @@ impl Schedule {
         let block = |by| Piece::one(Area::Input, self.down(first, by));
         actions.push(Action::Send { to: self.up(rank, 1), piece: block(step) });
         actions.push(Action::Receive { from: self.down(rank, 1), piece: block(step + 1), combine });
+    }
+
+    /// Reduce-scatter by a ring inside of the group, each rank a slice of as many blocks as there are groups; an
+    /// allreduce of the slice by a ring among the ranks with the same place in their groups; allgather inside of the
+    /// group.
+    fn hierarchical(&self, rank: u32, round: u32, actions: &mut Vec<Action>) {
+        let (size, groups) = (self.group, self.ranks / self.group);
+        let (group, place) = (rank / size, rank % size);
+        let before = |value: u32, by: u32, of: u32| (value + of - by % of) % of;
+        // After the first part a rank has the slice behind the one of its place.
+        let own = (place + 1) % size;
+        let outer = 2 * (groups - 1);
+        let (next, last, send, receive, combine) = if round + 1 < size || round >= size - 1 + outer {
+            let is_first = round + 1 < size;
+            let (first, step) = if is_first { (place, round) } else { (own, round - (size - 1) - outer) };
+            let slice = |by| Piece::run(Area::Input, before(first, by, size) * groups, groups);
+            let neighbour = |place: u32| group * size + place;
+            (neighbour((place + 1) % size), neighbour(before(place, 1, size)), slice(step), slice(step + 1), is_first)
+        } else {
+            let round = round - (size - 1);
+            let is_first = round + 1 < groups;
+            let (first, step) = if is_first { (group, round) } else { (group + 1, round - (groups - 1)) };
+            let block = |by| Piece::one(Area::Input, own * groups + before(first % groups, by, groups));
+            let like = |group: u32| group * size + place;
+            (like((group + 1) % groups), like(before(group, 1, groups)), block(step), block(step + 1), is_first)
+        };
+        actions.push(Action::Send { to: next, piece: send });
+        actions.push(Action::Receive { from: last, piece: receive, combine });
     }
 
     /// The first round of a [`Fold`] with pairs; false when this is another round.

@@ -156,6 +156,8 @@ pub struct Schedule {
     serial: bool,
     /// All-to-all: so many exchanges at once.
     batch: u32,
+    /// [`Algorithm::Hierarchical`]: ranks of a group; divides their number.
+    group: u32,
     tree: Tree,
     fold: Fold,
 }
@@ -184,12 +186,12 @@ impl Schedule {
             (Operation::Barrier, _) => (1, Lengths::Uniform(0)),
             (Operation::Gather | Operation::Scatter | Operation::Allgather | Operation::Alltoall, _) => (ranks, Lengths::Uniform(bytes)),
             (Operation::ReduceScatter, _) => (ranks, split),
-            (_, Algorithm::Ring | Algorithm::Rabenseifner | Algorithm::ScatterAllgather) => (ranks, split),
+            (_, Algorithm::Ring | Algorithm::Rabenseifner | Algorithm::ScatterAllgather | Algorithm::Hierarchical) => (ranks, split),
             _ => (1, Lengths::Uniform(bytes)),
         };
         let fold = Fold::new(ranks);
         let tree = Tree::of(algorithm, operation);
-        Ok(Schedule { operation, algorithm, ranks, root, blocks, lengths, serial: false, batch: u32::MAX, tree, fold })
+        Ok(Schedule { operation, algorithm, ranks, root, blocks, lengths, serial: false, batch: u32::MAX, group: 1, tree, fold })
     }
 
     /// The vector variants, as far as a trace tells them: the blocks of all ranks are `total` bytes together.
@@ -232,6 +234,14 @@ impl Schedule {
     #[must_use]
     pub fn batched(mut self, batch: u32) -> Schedule {
         self.batch = if batch == 0 { u32::MAX } else { batch };
+        self
+    }
+
+    /// [`Algorithm::Hierarchical`]: each so many ranks that follow each other are a group. Where that does not divide
+    /// the number of ranks, all of them are one ring.
+    #[must_use]
+    pub fn grouped(mut self, ranks: u32) -> Schedule {
+        self.group = if ranks > 0 && self.ranks.is_multiple_of(ranks) { ranks } else { 1 };
         self
     }
 

@@ -13,7 +13,7 @@
 //! * The operation; then `odd` if the rule is for numbers of ranks that are no power of two only; then `total` if its
 //!   sizes are those of all ranks together (else as in [`Schedule::new`]); then the number of ranks, `<N` or `*`.
 //! * Algorithms, each up to a size in bytes, the last one for all that is longer. Behind a `/`: the segments of a tree
-//!   in bytes, or how many exchanges a linear all-to-all has open at once.
+//!   in bytes, how many exchanges a linear all-to-all has open at once, or the ranks of a group (hierarchical).
 
 use crate::{Algorithm, Operation, Schedule, ScheduleError};
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ pub const MPICH: &str = include_str!("../rules/mpich.txt");
 pub struct Choice {
     /// The algorithm.
     pub algorithm: Algorithm,
-    /// What stands behind the `/`: segment or batch, 0 if nothing.
+    /// What stands behind the `/`: segment, batch or group, 0 if nothing.
     pub parameter: u64,
 }
 
@@ -39,7 +39,9 @@ impl Choice {
     /// See [`ScheduleError`].
     pub fn schedule(self, operation: Operation, ranks: u32, root: u32, bytes: u64) -> Result<Schedule, ScheduleError> {
         let schedule = Schedule::new(operation, self.algorithm, ranks, root, bytes)?;
-        Ok(if operation == Operation::Alltoall {
+        Ok(if self.algorithm == Algorithm::Hierarchical {
+            schedule.grouped(u32::try_from(self.parameter).unwrap_or(0))
+        } else if operation == Operation::Alltoall {
             schedule.batched(u32::try_from(self.parameter).unwrap_or(u32::MAX))
         } else {
             schedule.segmented(self.parameter)
@@ -107,7 +109,7 @@ impl Rules {
                 // Both libraries cut a vector at elements, and do this with one that has fewer elements than there are
                 // ranks.
                 let short = operation == Operation::Allreduce
-                    && matches!(choice.algorithm, Algorithm::Ring | Algorithm::Rabenseifner)
+                    && matches!(choice.algorithm, Algorithm::Ring | Algorithm::Rabenseifner | Algorithm::Hierarchical)
                     && bytes < u64::from(ranks);
                 return if short { Choice { algorithm: Algorithm::RecursiveDoubling, parameter: 0 } } else { *choice };
             }

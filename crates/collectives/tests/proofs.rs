@@ -4,7 +4,7 @@
 
 use narrows_collectives::locality::{Places, glf, llf};
 use narrows_collectives::proof::{self, Moved};
-use narrows_collectives::{Algorithm, Operation, Schedule};
+use narrows_collectives::{Action, Algorithm, Operation, Schedule};
 
 fn schedule(operation: Operation, algorithm: Algorithm, ranks: u32, root: u32, bytes: u64) -> Schedule {
     Schedule::new(operation, algorithm, ranks, root, bytes).unwrap()
@@ -59,6 +59,39 @@ fn segments_and_serial_sends_change_nothing() {
             }
         }
     }
+}
+
+/// Groups of m among n ranks: each rank sends 2 (m - 1) / m of the vector inside of its group, and 2 (k - 1) / k of one
+/// m-th of it to others, k = n / m of them.
+#[test]
+fn groups_of_a_hierarchical_allreduce() {
+    for (ranks, group) in [(12u64, 4u64), (12, 3), (12, 1), (12, 12), (16, 8), (64, 8), (6, 2), (9, 3)] {
+        let bytes = 1000 * ranks;
+        let one = schedule(Operation::Allreduce, Algorithm::Hierarchical, ranks as u32, 0, bytes).grouped(group as u32);
+        let moved = prove(&one);
+        let others = ranks / group;
+        let each = 2 * (group - 1) * (bytes / group) + 2 * (others - 1) * (bytes / group / others);
+        assert_eq!(moved.bytes, ranks * each, "{ranks} ranks in groups of {group}");
+        assert_eq!(u64::from(moved.rounds), 2 * (group - 1) + 2 * (others - 1));
+        let mut outside = 0;
+        let mut actions = Vec::new();
+        for rank in 0..ranks as u32 {
+            for round in 0..one.rounds(rank) {
+                one.round(rank, round, &mut actions);
+                outside += actions
+                    .iter()
+                    .filter_map(|action| match *action {
+                        Action::Send { to, piece } if u64::from(to) / group != u64::from(rank) / group => Some(one.bytes(piece)),
+                        _ => None,
+                    })
+                    .sum::<u64>();
+            }
+        }
+        assert_eq!(outside, ranks * 2 * (others - 1) * (bytes / group / others));
+    }
+    // A group that does not divide the ranks: one ring of all.
+    let ring = prove(&schedule(Operation::Allreduce, Algorithm::Ring, 10, 0, 1000));
+    assert_eq!(prove(&schedule(Operation::Allreduce, Algorithm::Hierarchical, 10, 0, 1000).grouped(4)), ring);
 }
 
 #[test]

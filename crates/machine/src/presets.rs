@@ -19,9 +19,13 @@ pub const PRESETS: &[Preset] = &[
     Preset { name: "example-cluster", text: include_str!("../../../machines/example-cluster.toml") },
     Preset { name: "fattree-16k", text: include_str!("../../../machines/fattree-16k.toml") },
     Preset { name: "fattree-256", text: include_str!("../../../machines/fattree-256.toml") },
+    Preset { name: "ib-ndr", text: include_str!("../../../machines/ib-ndr.toml") },
     Preset { name: "ib-qdr", text: include_str!("../../../machines/ib-qdr.toml") },
     Preset { name: "megafly-288", text: include_str!("../../../machines/megafly-288.toml") },
+    Preset { name: "omni-path-100", text: include_str!("../../../machines/omni-path-100.toml") },
+    Preset { name: "roce-400", text: include_str!("../../../machines/roce-400.toml") },
     Preset { name: "s4bxi-vix", text: include_str!("../../../machines/s4bxi-vix.toml") },
+    Preset { name: "slingshot-11", text: include_str!("../../../machines/slingshot-11.toml") },
 ];
 
 /// The preset of this name.

@@ -1,0 +1,25 @@
+"""The site of the documentation: every page is in it, no link leads nowhere, nothing comes from elsewhere."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def test_the_site_is_whole(tmp_path: Path) -> None:
+    # It is strict: a link to a page or a heading that is not there is an error.
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    pages = {path.relative_to(ROOT / "docs").with_suffix("").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    built = {path.relative_to(tmp_path).with_suffix("").as_posix() for path in tmp_path.rglob("*.html")}
+    assert pages | {"index", "architecture", "contributing", "changes"} <= built
+    navigation = (ROOT / "mkdocs.yml").read_text()
+    assert all(f"{page}.md" in navigation for page in pages), "a page that is not in the navigation"
+    for page in tmp_path.rglob("*.html"):
+        loaded = re.findall(r'<(?:script|link|img|iframe)[^>]+(?:src|href)="(https?:[^"]+)"', page.read_text())
+        assert loaded == [], page
+    assert 'href="decisions/0007-threads.html"' in (tmp_path / "limits.html").read_text()
+    assert 'src="docs/pictures' not in (tmp_path / "index.html").read_text()
