@@ -80,6 +80,10 @@ test-programs: build
 test-mailbox: build
 	$(PYTHON) tests/run_mpi.py --runner narrows -n 4 --machine $(CURDIR)/tests/mpi/mailbox.toml -k '^(coll|comm|dtype|halo|neighbor|p2p|rma|spin)' $(TEST_OPTIONS)
 
+# The same programs over links that lose and break packets.
+test-lossy: build
+	$(PYTHON) tests/run_mpi.py --runner narrows -n 4 --machine $(CURDIR)/tests/mpi/lossy.toml -k '^(p2p|rma)' $(TEST_OPTIONS)
+
 test-closed-forms: build
 	$(PYTHON) tests/closed_forms.py
 
