@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use narrows_engine::EventQueue;
 use narrows_fabric::Notice as Network;
 use narrows_guest::Waited;
-use narrows_message::{Call, Host, Library, MessageConfig, News, Protocol, Rendezvous};
+use narrows_message::{Call, Host, Library, MessageConfig, Notification, Protocol, Rendezvous};
 use narrows_nic::{
     AnyHeader, AnyNic, Combine, Departure, Event as NicEvent, Fault, Memory, NicConfig, Nics, Out, PayloadId, Process, Wire, Wired,
 };
@@ -156,7 +156,7 @@ pub(crate) struct Loopback {
     world: World,
     host: Host,
     /// What the endpoints have not looked at.
-    inbox: VecDeque<News>,
+    inbox: VecDeque<Notification>,
     queues: BTreeMap<u32, VecDeque<Event>>,
     capacities: BTreeMap<u32, (usize, bool)>,
     counts: BTreeMap<u32, (u64, u64)>,

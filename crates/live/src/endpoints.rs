@@ -9,7 +9,7 @@ use crate::memory::Memory;
 use narrows_channel::layout::COMMAND_PAYLOAD;
 use narrows_channel::record::CALL_WORDS;
 use narrows_channel::{Processor, Settings};
-use narrows_message::{Call, CallError, Host, Library, MessageConfig, News, Protocol, PscomConfig, Rendezvous, Stray};
+use narrows_message::{Call, CallError, Host, Library, MessageConfig, Notification, Protocol, PscomConfig, Rendezvous, Stray};
 use narrows_nic::{Combine, Fault};
 use narrows_portals::{Command, EqId, Notice, Place, ProcessId};
 use narrows_sim::{Processes, Requests};
@@ -44,7 +44,7 @@ pub enum Attention {
 struct Rank {
     host: Host,
     /// What they have not looked at.
-    inbox: VecDeque<(SimTime, News)>,
+    inbox: VecDeque<(SimTime, Notification)>,
     attention: Attention,
     /// The rank's clock, as far as they have moved it since it parked.
     clock: SimTime,

@@ -30,7 +30,7 @@ const OUR_TICKETS: u32 = 1 << 31;
 
 /// What the NIC says to an endpoint.
 #[derive(Clone, Copy, Debug)]
-pub struct News {
+pub struct Notification {
     eq: EqId,
     what: What,
 }
@@ -155,13 +155,15 @@ impl Host {
     ///
     /// # Errors
     /// Gives it back if it is not.
-    pub fn take(&mut self, notice: Notice) -> Result<News, Notice> {
+    pub fn take(&mut self, notice: Notice) -> Result<Notification, Notice> {
         match notice {
-            Notice::Event { eq, event } if self.endpoints.iter().any(|open| open.eq == eq) => Ok(News { eq, what: What::Event(event) }),
+            Notice::Event { eq, event } if self.endpoints.iter().any(|open| open.eq == eq) => {
+                Ok(Notification { eq, what: What::Event(event) })
+            }
             Notice::Reply { ticket, code, .. } if ticket & OUR_TICKETS != 0 => {
                 let at = self.unlinking.iter().position(|&(other, ..)| other == ticket).ok_or(notice)?;
                 let (_, eq, entry) = self.unlinking.remove(at);
-                Ok(News { eq, what: What::Unlinked(entry, code) })
+                Ok(Notification { eq, what: What::Unlinked(entry, code) })
             }
             other => Err(other),
         }
@@ -225,7 +227,7 @@ impl Host {
     }
 
     /// See [`Endpoint::only_completes`].
-    pub fn only_completes(&self, news: &News) -> bool {
+    pub fn only_completes(&self, news: &Notification) -> bool {
         match (&news.what, self.endpoints.iter().find(|open| open.eq == news.eq)) {
             (What::Event(event), Some(open)) => open.endpoint.only_completes(event),
             (What::Unlinked(..), _) | (_, None) => false,
@@ -249,8 +251,8 @@ impl Host {
     ///
     /// # Errors
     /// See [`Endpoint::event`].
-    pub fn look(&mut self, library: &mut impl Library, news: News) -> Result<(), Stray> {
-        let News { eq, what } = news;
+    pub fn look(&mut self, library: &mut impl Library, news: Notification) -> Result<(), Stray> {
+        let Notification { eq, what } = news;
         let Host { endpoints, next_entry, next_ticket, unlinking, .. } = self;
         // It may have been closed since.
         let Some(place) = endpoints.iter().position(|open| open.eq == eq) else { return Ok(()) };

@@ -87,7 +87,7 @@ pub use call::{CALL_WORDS, Call, CallError};
 pub use config::{ConfigError, MessageConfig, Protocol, PscomConfig, Rendezvous};
 pub use core::OPEN_LIMIT;
 pub use endpoint::Endpoint;
-pub use host::{Host, Library, News};
+pub use host::{Host, Library, Notification};
 pub use transport::{Capabilities, Transport, portal_table};
 pub use wire::TAG_BITS;
 

@@ -1,0 +1,527 @@
+//! A rank at work: what it starts, what its NIC tells it, what becomes complete.
+
+use super::*;
+
+impl Rank {
+    pub(super) fn new(part: usize, number: u32, process: ProcessId, costs: Costs) -> Rank {
+        Rank {
+            part,
+            number,
+            process,
+            costs,
+            clock: SimTime::ZERO,
+            endpoint: None,
+            library: Library::default(),
+            inbox: VecDeque::new(),
+            copied: CopiedInbox::default(),
+            window: VecDeque::new(),
+            first: 0,
+            exhausted: false,
+            unstarted: 0,
+            ready: VecDeque::new(),
+            delayed: Vec::new(),
+            units: Vec::new(),
+            computing: BinaryHeap::new(),
+            running: Vec::new(),
+            sent: 0,
+            digest: Digest::default(),
+            finish: None,
+        }
+    }
+
+    pub(super) fn notice(&mut self, time: SimTime, notice: Notice) {
+        match notice {
+            Notice::Event { event, .. } => self.inbox.push_back((time, Incoming::Event(event))),
+            Notice::Reply { ticket, code, .. } => self.inbox.push_back((time, Incoming::Reply(ticket, code))),
+            Notice::Count { .. } => {}
+        }
+    }
+
+    fn port<'a>(clock: &'a mut SimTime, library: &'a mut Library, costs: Costs, rank: u32, region: &'a mut Region<'_>) -> Port<'a> {
+        Port { world: &mut *region.world, rank, clock, library, costs }
+    }
+
+    /// Does what can be done now. `index` is the rank among all.
+    pub(super) fn advance(&mut self, index: u32, region: &mut Region<'_>) -> Result<(), GraphError> {
+        let now = region.world.now();
+        if !self.delayed.is_empty() {
+            // The order in which they became ready.
+            self.delayed.sort_unstable();
+            let due = self.delayed.partition_point(|(time, _)| *time <= now);
+            self.ready.extend(self.delayed.drain(..due).map(|(_, number)| number));
+        }
+        loop {
+            self.refill(region)?;
+            if let Some(number) = self.ready.pop_front() {
+                self.start(index, number, region)?;
+            } else if let Some(&Reverse((time, number, event))) = self.computing.peek()
+                && time <= now
+            {
+                self.computing.pop();
+                self.clock = self.clock.max(time);
+                match event {
+                    Event::Started => self.started(number, index, region)?,
+                    Event::Done => self.done(number, index, region)?,
+                }
+            } else if let Some((time, news)) = self.inbox.pop_front() {
+                self.clock = self.clock.max(time);
+                let event = match news {
+                    Incoming::Event(event) => event,
+                    Incoming::Reply(ticket, code) => {
+                        if let (Some(endpoint), Some(entry)) = (&mut self.endpoint, self.library.unlinked(ticket)) {
+                            endpoint.unlinked(&mut Self::port(&mut self.clock, &mut self.library, self.costs, index, region), entry, code);
+                        }
+                        continue;
+                    }
+                    Incoming::Copied(told) => {
+                        self.told(index, told, region)?;
+                        continue;
+                    }
+                };
+                if let Some(endpoint) = &mut self.endpoint {
+                    let port = &mut Self::port(&mut self.clock, &mut self.library, self.costs, index, region);
+                    endpoint.event(port, event).expect("replayed ranks only send what their message layers do");
+                }
+                self.complete(index, region)?;
+            } else {
+                break;
+            }
+        }
+        if self.finish.is_none() && self.exhausted && self.window.is_empty() {
+            self.finish = Some(self.clock);
+            region.state.tallies[self.part].unfinished -= 1;
+        }
+        Ok(())
+    }
+
+    /// Takes operations from the program, as many as it has to look ahead.
+    fn refill(&mut self, region: &mut Region<'_>) -> Result<(), GraphError> {
+        let State { shared, after: dependencies, known, epoch, .. } = &mut *region.state;
+        let application = &shared.applications[self.part];
+        let limit = match application.order {
+            Order::Sequential => 1,
+            Order::Causal => CAUSAL_WINDOW,
+            Order::Graph => usize::MAX,
+        };
+        while !self.exhausted && self.unstarted < limit {
+            let Some(operation) = application.source().program.next(self.number, dependencies)? else {
+                self.exhausted = true;
+                break;
+            };
+            let number = self.first + self.window.len() as u64;
+            // Without dependencies: from the start. What is over has been seen by now.
+            let after = if dependencies.is_empty() { *epoch } else { self.clock };
+            let mut node = Node { operation, waits: 0, after, started: false, done: false, dependents: Vec::new() };
+            for dependency in &*dependencies {
+                // Operations before the window are over.
+                let Some(place) = dependency.operation.checked_sub(self.first) else { continue };
+                let Some(other) = self.window.get_mut(place as usize) else { continue };
+                if !(if dependency.event == Event::Done { other.done } else { other.started }) {
+                    other.dependents.push((number, dependency.event));
+                    node.waits += 1;
+                }
+            }
+            let free = node.waits == 0;
+            self.window.push_back(node);
+            self.unstarted += 1;
+            *known += 1;
+            if free {
+                self.enqueue(number, application.scale(self.number), &mut *region.world, application.first_rank + self.number)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn node(&mut self, number: u64) -> &mut Node {
+        &mut self.window[(number - self.first) as usize]
+    }
+
+    /// Nothing holds it back but its delay.
+    fn enqueue(&mut self, number: u64, scale: f64, world: &mut dyn Requests<Started>, index: u32) -> Result<(), GraphError> {
+        let beyond = self.beyond(number);
+        let node = self.node(number);
+        let delay = node.operation.delay.scaled(scale).map_err(&beyond)?;
+        let at = node.after.checked_add(delay).map_err(&beyond)?;
+        if delay > SimTime::ZERO && at > world.now() {
+            node.after = at;
+            self.delayed.push((at, number));
+            world.set_alarm(index, at);
+        } else {
+            self.ready.push_back(number);
+        }
+        Ok(())
+    }
+
+    /// The error of an operation whose times or sizes are too large.
+    fn beyond(&self, operation: u64) -> impl Fn(Excess) -> GraphError + use<> {
+        let rank = self.number;
+        move |excess| GraphError::Excess { rank, operation, excess }
+    }
+
+    /// What waited for `event` of `number` does not any more.
+    fn passed(&mut self, number: u64, event: Event, index: u32, region: &mut Region<'_>) -> Result<(), GraphError> {
+        let clock = self.clock;
+        let mut dependents = std::mem::take(&mut self.node(number).dependents);
+        for &(dependent, _) in dependents.iter().filter(|(_, wanted)| *wanted == event) {
+            let node = self.node(dependent);
+            node.waits -= 1;
+            node.after = node.after.max(clock);
+            if node.waits == 0 {
+                let scale = region.state.shared.applications[self.part].scale(self.number);
+                self.enqueue(dependent, scale, &mut *region.world, index)?;
+            }
+        }
+        dependents.retain(|(_, wanted)| *wanted != event);
+        self.node(number).dependents = dependents;
+        Ok(())
+    }
+
+    fn started(&mut self, number: u64, index: u32, region: &mut Region<'_>) -> Result<(), GraphError> {
+        self.node(number).started = true;
+        self.unstarted -= 1;
+        self.passed(number, Event::Started, index, region)
+    }
+
+    fn done(&mut self, number: u64, index: u32, region: &mut Region<'_>) -> Result<(), GraphError> {
+        self.node(number).done = true;
+        region.state.done += 1;
+        self.passed(number, Event::Done, index, region)?;
+        while self.window.front().is_some_and(|node| node.done) {
+            self.window.pop_front();
+            self.first += 1;
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, index: u32, number: u64, region: &mut Region<'_>) -> Result<(), GraphError> {
+        let node = self.node(number);
+        let (kind, cpu, after) = (node.operation.kind, node.operation.cpu, node.after);
+        self.clock = self.clock.max(after);
+        let &Application { first_rank: base, ranks, .. } = &region.state.shared.applications[self.part];
+        let number_in_trace = self.number;
+        let check = |peer: u32| {
+            if peer < ranks { Ok(base + peer) } else { Err(GraphError::Peer { rank: number_in_trace, operation: number, peer, ranks }) }
+        };
+        match kind {
+            Kind::Compute { duration } if cpu > 0 => {
+                let scale = region.state.shared.applications[self.part].scale(self.number);
+                let beyond = self.beyond(number);
+                let unit = usize::from(cpu) - 1;
+                if self.units.len() <= unit {
+                    self.units.resize(unit + 1, SimTime::ZERO);
+                }
+                let begin = self.units[unit].max(self.clock);
+                let end = duration.scaled(scale).and_then(|duration| begin.checked_add(duration)).map_err(&beyond)?;
+                self.units[unit] = end;
+                self.computing.extend([Reverse((begin, number, Event::Started)), Reverse((end, number, Event::Done))]);
+                // Where the clock is ahead of the simulation both may be over for it, but not for others.
+                for at in [begin, end] {
+                    if at > region.world.now() {
+                        region.world.set_alarm(index, at);
+                    }
+                }
+            }
+            Kind::Compute { duration } => {
+                self.started(number, index, region)?;
+                let duration = duration.scaled(region.state.shared.applications[self.part].scale(self.number));
+                self.clock = duration.and_then(|duration| self.clock.checked_add(duration)).map_err(self.beyond(number))?;
+                self.done(number, index, region)?;
+            }
+            Kind::Send { to, bytes, tag } => {
+                let injected = self.send(index, check(to)?, u64::from(tag), bytes, number, region);
+                self.started(number, index, region)?;
+                if injected {
+                    self.done(number, index, region)?;
+                }
+            }
+            Kind::Receive { from, bytes, tag } => {
+                let from = from.map(check).transpose()?;
+                let (tag, ignore) = tag.map_or((0, u64::from(u32::MAX)), |tag| (u64::from(tag), 0));
+                self.receive(index, from, tag, ignore, (bytes, number), region);
+                self.started(number, index, region)?;
+            }
+            Kind::Collective(call) => {
+                let application = &region.state.shared.applications[self.part];
+                let communicators = &application.communicators;
+                let no_member = || GraphError::Member { rank: number_in_trace, operation: number, communicator: call.communicator };
+                let position = communicators.position(call.communicator, self.number).ok_or_else(no_member)?;
+                let size = communicators.size(call.communicator).unwrap_or(0);
+                let mut source = application.source();
+                source.meetings.join(narrows_trace::Part { rank: number_in_trace, operation: number, call }, size)?;
+                let schedule = source.collectives.schedule(&call, communicators);
+                drop(source);
+                let schedule = schedule.map_err(|error| GraphError::Schedule { rank: self.number, operation: number, error })?;
+                self.running.push(Running {
+                    number,
+                    schedule,
+                    communicator: call.communicator,
+                    position,
+                    round: 0,
+                    open: 0,
+                    open_receives: 0,
+                    ahead: NOT_POSTED,
+                });
+                self.started(number, index, region)?;
+                self.rounds(index, self.running.len() - 1, region)?;
+            }
+        }
+        self.complete(index, region)
+    }
+
+    /// Starts rounds of a collective until one has messages, or it is over.
+    fn rounds(&mut self, index: u32, place: usize, region: &mut Region<'_>) -> Result<(), GraphError> {
+        let mut actions = std::mem::take(&mut region.state.actions);
+        loop {
+            let running = &mut self.running[place];
+            if running.round == running.schedule.rounds(running.position) {
+                let number = self.running.swap_remove(place).number;
+                self.done(number, index, region)?;
+                break;
+            }
+            running.schedule.round(running.position, running.round, &mut actions);
+            running.round += 1;
+            let (communicator, context) = (running.communicator, COLLECTIVE_CONTEXT | running.number);
+            let tag = COLLECTIVE_TAG | u64::from(communicator);
+            let is_copied = !running.schedule.copied().is_empty();
+            let posted = std::mem::replace(&mut running.ahead, NOT_POSTED);
+            let mut open = 0;
+            if is_copied {
+                open += self.copied_round(index, place, &mut actions, region)?;
+            }
+            // Receives first, as MPI libraries do: a message that finds its receive is not copied.
+            let receives = if posted == NOT_POSTED { self.post_receives(index, communicator, context, &actions, region)? } else { posted };
+            for action in &actions {
+                if let Action::Send { to, piece } = *action {
+                    let to = self.member(communicator, to, context, region)?;
+                    let bytes = self.running[place].schedule.bytes(piece);
+                    open += u32::from(!self.send(index, to, tag, bytes, context, region));
+                }
+            }
+            let running = &mut self.running[place];
+            (running.open, running.open_receives) = (open + receives, receives);
+            if running.schedule.posts_ahead(running.round) {
+                running.schedule.round(running.position, running.round, &mut actions);
+                let ahead = self.post_receives(index, communicator, context, &actions, region)?;
+                self.running[place].ahead = ahead;
+            }
+            if self.running[place].open > 0 {
+                break;
+            }
+        }
+        region.state.actions = actions;
+        Ok(())
+    }
+
+    /// Posts the receives of a round; how many.
+    fn post_receives(
+        &mut self,
+        index: u32,
+        communicator: u32,
+        context: u64,
+        actions: &[Action],
+        region: &mut Region<'_>,
+    ) -> Result<u32, GraphError> {
+        let mut count = 0;
+        for action in actions {
+            if let Action::Receive { from, .. } = *action {
+                let from = self.member(communicator, from, context, region)?;
+                self.receive(index, Some(from), COLLECTIVE_TAG | u64::from(communicator), 0, (ROOM, context), region);
+                count += 1;
+            }
+        }
+        Ok(count)
+    }
+
+    /// The rank, among all, at a position of a communicator; `context` is the collective's.
+    fn member(&self, communicator: u32, position: u32, context: u64, region: &Region<'_>) -> Result<u32, GraphError> {
+        let application = &region.state.shared.applications[self.part];
+        let member = application.communicators.member(communicator, position);
+        let operation = context & !COLLECTIVE_CONTEXT;
+        let rank = member.ok_or(GraphError::Position { rank: self.number, operation, communicator, position })?;
+        Ok(application.first_rank + rank)
+    }
+
+    /// Takes the messages that switches copy out of a round and sees to them; how many of them are open.
+    fn copied_round(&mut self, index: u32, place: usize, actions: &mut Vec<Action>, region: &mut Region<'_>) -> Result<u32, GraphError> {
+        let Running { number, ref schedule, communicator, position, .. } = self.running[place];
+        let (root, context) = (schedule.root(), COLLECTIVE_CONTEXT | number);
+        let root_rank = self.member(communicator, root, context, region)?;
+        let mut open = 0;
+        if position == root {
+            let copied = |action: &Action| matches!(*action, Action::Send { to, .. } if schedule.copied().binary_search(&to).is_ok());
+            let Some(&Action::Send { piece, .. }) = actions.iter().find(|action| copied(action)) else { return Ok(0) };
+            actions.retain(|action| !copied(action));
+            let bytes = schedule.bytes(piece);
+            let way = match region.state.copied.ways.get(&(self.part, communicator, root)) {
+                Some(way) => way.clone(),
+                None => {
+                    let targets = schedule.copied().iter().map(|&member| self.member(communicator, member, context, region));
+                    let targets: Vec<u32> = targets.collect::<Result<_, _>>()?;
+                    let way = region.world.tree(index, &targets);
+                    let way = way.map_err(|error| GraphError::Multicast { rank: self.number, operation: number, error })?;
+                    region.state.copied.ways.insert((self.part, communicator, root), way.clone());
+                    way
+                }
+            };
+            let key = self.copied.next(communicator, root_rank);
+            let token = region.state.copied.start(key, bytes, self.clock, context, way.1.len() as u32);
+            self.clock += self.costs.post;
+            region.world.multicast(index, self.clock, &way, bytes, token);
+            // A short message is copied as it is posted, and then over.
+            if bytes <= region.state.shared.message.inject_limit && bytes > self.costs.pio_limit {
+                self.clock += self.costs.copy.time_for(Bytes(bytes));
+            }
+            open += u32::from(bytes > region.state.shared.message.inject_limit);
+        } else if schedule.copied().binary_search(&position).is_ok() {
+            let before = actions.len();
+            actions.retain(|action| !matches!(action, Action::Receive { .. }));
+            for _ in actions.len()..before {
+                let key = self.copied.next(communicator, root_rank);
+                match self.copied.ask(key, context, self.clock) {
+                    Some(token) => self.received_copy((token, number), true, region)?,
+                    None => open += 1,
+                }
+            }
+        }
+        Ok(open)
+    }
+
+    /// News of a broadcast that switches copy.
+    fn told(&mut self, index: u32, told: CopyNotice, region: &mut Region<'_>) -> Result<(), GraphError> {
+        let message = region.state.copied.get(told.token);
+        let context = if told.sent {
+            region.state.copied.settle(told.token);
+            if message.bytes <= region.state.shared.message.inject_limit {
+                return Ok(());
+            }
+            self.clock += self.costs.completion;
+            message.context
+        } else {
+            let Some((context, early)) = self.copied.arrive(message.key, told.token, told.at) else { return Ok(()) };
+            self.received_copy((told.token, context & !COLLECTIVE_CONTEXT), early, region)?;
+            context
+        };
+        self.part_done(context & !COLLECTIVE_CONTEXT, false, index, region)
+    }
+
+    /// A rank takes a message; one that came before it was asked for is copied.
+    fn received_copy(&mut self, (token, number): (u32, u64), early: bool, region: &mut Region<'_>) -> Result<(), GraphError> {
+        let message = region.state.copied.get(token);
+        self.clock += self.costs.completion;
+        if early {
+            self.clock += self.costs.copy.time_for(Bytes(message.bytes));
+        }
+        region.state.copied.settle(token);
+        self.count(message.bytes, (message.key.1, message.start), number, region)
+    }
+
+    /// A message that `from` started at `start` has been received, by an operation.
+    fn count(&mut self, bytes: u64, (from, start): (u32, SimTime), number: u64, region: &mut Region<'_>) -> Result<(), GraphError> {
+        let tally = &mut region.state.tallies[self.part];
+        tally.messages += 1;
+        tally.bytes = tally.bytes.checked_add(bytes).ok_or_else(|| self.beyond(number)(Excess::Bytes))?;
+        let fct = self.clock.saturating_sub(start);
+        tally.fct.add(fct);
+        let since = SimTime(self.clock.as_ps() - region.state.epoch.as_ps());
+        if let Some(watch) = &mut region.state.watch {
+            watch.received(self.part, bytes, since, fct);
+        }
+        self.digest.event(since, u64::from(from));
+        Ok(())
+    }
+
+    /// A message of a collective is complete: of the current round, or a receive of the next one when all of this one
+    /// are.
+    fn part_done(&mut self, number: u64, receive: bool, index: u32, region: &mut Region<'_>) -> Result<(), GraphError> {
+        if let Some(place) = self.running.iter().position(|running| running.number == number) {
+            let running = &mut self.running[place];
+            if receive && running.ahead != NOT_POSTED && running.open_receives == 0 {
+                running.ahead -= 1;
+                return Ok(());
+            }
+            running.open_receives -= u32::from(receive && running.open_receives > 0);
+            running.open -= 1;
+            if self.running[place].open == 0 {
+                return self.rounds(index, place, region);
+            }
+        }
+        Ok(())
+    }
+
+    /// True when the send is over: short messages are copied as they are posted.
+    fn send(&mut self, index: u32, to: u32, tag: u64, length: u64, context: u64, region: &mut Region<'_>) -> bool {
+        let inject = length <= region.state.shared.message.inject_limit;
+        let number = self.sent;
+        self.sent = self.sent.wrapping_add(1);
+        region.world.post(to, Started { from: index, number, start: self.clock });
+        let send = narrows_message::Send {
+            queue: Queue::Tagged,
+            target: region.process(to),
+            tag,
+            data: Some(number),
+            buffer: 0,
+            length,
+            context,
+            inject,
+            completes: if inject { Completes::Never } else { Completes::BufferFree },
+        };
+        let mut port = Self::port(&mut self.clock, &mut self.library, self.costs, index, region);
+        if let Some(endpoint) = &mut self.endpoint {
+            endpoint.send(&mut port, send).expect("a rank with a million open requests is far beyond what MPI programs have");
+        }
+        inject
+    }
+
+    fn receive(&mut self, index: u32, from: Option<u32>, tag: u64, ignore: u64, (length, context): (u64, u64), region: &mut Region<'_>) {
+        let receive = Receive {
+            queue: Queue::Tagged,
+            source: from.map(|from| region.process(from)),
+            tag,
+            ignore,
+            buffer: 0,
+            length,
+            context,
+            completion: true,
+            multi: None,
+        };
+        let mut port = Self::port(&mut self.clock, &mut self.library, self.costs, index, region);
+        if let Some(endpoint) = &mut self.endpoint {
+            endpoint.receive(&mut port, receive).expect("a rank with a million open requests is far beyond what MPI programs have");
+        }
+    }
+
+    /// The error of an operation whose message did not end well.
+    fn refused(&mut self, completion: &Completion) -> GraphError {
+        let (rank, operation) = (self.number, completion.context & !COLLECTIVE_CONTEXT);
+        let kind = self.node(operation).operation.kind;
+        match completion.status {
+            Status::Failed(fail) => GraphError::Transport { rank, operation, fail },
+            // Nothing here peeks or cancels.
+            _ => GraphError::Truncated { rank, operation, bytes: completion.full_length, receive: kind },
+        }
+    }
+
+    /// Hands completions to the program.
+    fn complete(&mut self, index: u32, region: &mut Region<'_>) -> Result<(), GraphError> {
+        while let Some(completion) = self.endpoint.as_mut().and_then(Endpoint::next_completion) {
+            self.clock += self.costs.completion;
+            if completion.status != Status::Ok {
+                return Err(self.refused(&completion));
+            }
+            if completion.kind == CompletionKind::Receive
+                && let Some(number) = completion.data
+            {
+                let from = region.sender(completion.source);
+                let start = region.state.flights.remove(&(from, number)).expect("a message that is here has been started");
+                self.count(completion.full_length, (from, start), completion.context & !COLLECTIVE_CONTEXT, region)?;
+            }
+            if completion.context & COLLECTIVE_CONTEXT == 0 {
+                self.done(completion.context, index, region)?;
+            } else {
+                let receive = completion.kind == CompletionKind::Receive;
+                self.part_done(completion.context & !COLLECTIVE_CONTEXT, receive, index, region)?;
+            }
+        }
+        Ok(())
+    }
+}
