@@ -135,7 +135,7 @@ pub struct PacketArrival {
 /// The port of `source` has given a flow up: it sent the same packets again and again, and none was acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "at {at} node {from} has given up sending to node {target} in virtual network {virtual_network}: packets were sent {tries} times more, and none was acknowledged"
+    "at {at} node {from} has given up sending to node {target} in virtual network {virtual_network}: packets were sent {tries} times more, and none was acknowledged; longer network.reliability.timeout or more network.reliability.retries outlast a longer fault"
 )]
 pub struct Undelivered {
     /// When.

@@ -1,6 +1,6 @@
 //! The resolved machine as the configurations of the models.
 
-use crate::fault::{FaultError, FaultText};
+use crate::fault::{self, FaultError, FaultText};
 use crate::model::{self, Link, Machine, MessageProtocol, NetworkKind, NicConstants, PathOr, Pscom, Reliability, Rendezvous, SwitchOr};
 use narrows_fabric::{
     Arbitration, Derived, FlowConfig, FlowControl, Forwarding, IntraNodeConfig, LinkConfig, LogGpConfig, NetworkConfig, PauseConfig,
@@ -8,7 +8,7 @@ use narrows_fabric::{
 };
 use narrows_message::{MessageConfig, Protocol, PscomConfig};
 use narrows_nic::{AnyConfig, MailboxConfig, Transmit};
-use narrows_topology::{FailedLink, FailureError, TopologyError};
+use narrows_topology::TopologyError;
 use narrows_units::Bytes;
 
 /// Compute and service, request and response: BXI's four (facts.md 4.3).
@@ -21,7 +21,7 @@ impl Machine {
     /// None for a machine that came from a file: reading it has tried.
     pub fn topology(&self) -> Result<narrows_topology::Topology, TopologyError> {
         let whole = self.topology.build(self.node.count, self.switch.radix)?;
-        let links = self.failed.links.iter().map(|text| failed_link(text)).collect::<Result<Vec<_>, _>>()?;
+        let links = self.failed.links.iter().map(|text| fault::cable(text)).collect::<Result<Vec<_>, _>>()?;
         Ok(whole.with_failures(&links, &self.failed.switches)?)
     }
 
@@ -175,19 +175,6 @@ impl Machine {
             max_portals_message: message.max_portals_message.get(),
         }
     }
-}
-
-/// `"3-17"` or `"3-17#0"`.
-fn failed_link(text: &str) -> Result<FailedLink, FailureError> {
-    let parsed = || {
-        let (ends, cable) = match text.split_once('#') {
-            Some((ends, cable)) => (ends, Some(cable.trim().parse().ok()?)),
-            None => (text, None),
-        };
-        let (one, other) = ends.split_once('-')?;
-        Some(FailedLink { between: [one.trim().parse().ok()?, other.trim().parse().ok()?], cable })
-    };
-    parsed().ok_or_else(|| FailureError::Name { text: text.to_owned() })
 }
 
 fn derived<T>(value: PathOr<T>) -> Derived<T> {

@@ -11,7 +11,7 @@
 //! A cable is two links, one in each direction; both have the fault.
 
 use narrows_fabric::{Fault, Probability};
-use narrows_topology::{Topology, Vertex};
+use narrows_topology::{FailedLink, FailureError, Topology};
 use narrows_units::SimTime;
 
 const WORDS: &str = "link, loss, corrupt, from, to";
@@ -60,14 +60,22 @@ pub enum FaultError {
         text: String,
     },
     /// No such cable.
-    #[error("no cable {cable} for fault \"{text}\": {why}")]
+    #[error("fault \"{text}\": {why}")]
     Cable {
-        /// As it was named.
-        cable: String,
         /// The fault.
         text: String,
         /// What there is.
-        why: String,
+        why: FailureError,
+    },
+    /// No such node.
+    #[error("fault \"{text}\": there is no node {node}: they are 0 to {last}")]
+    Node {
+        /// The fault.
+        text: String,
+        /// The node.
+        node: u32,
+        /// The last one that there is.
+        last: u32,
     },
     /// No links to name.
     #[error("{0}")]
@@ -78,8 +86,7 @@ pub enum FaultError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cable {
     Node(u32),
-    /// Between two switches: all, or one of them.
-    Switches([u32; 2], Option<u32>),
+    Switches(FailedLink),
 }
 
 /// A fault as it was written.
@@ -111,7 +118,7 @@ impl FaultText {
             let probability = || value.parse().ok().and_then(Probability::new).ok_or_else(|| wrong("a probability from 0 to 1"));
             let time = || value.parse().map_err(|_| wrong("a time with its unit, such as 1ms"));
             match key {
-                "link" => fault.cable = Some(cable(value).ok_or_else(|| wrong("two switches, such as 3-17 or 3-17#0, or node5"))?),
+                "link" => fault.cable = Some(any_cable(value).ok_or_else(|| wrong("two switches, such as 3-17 or 3-17#0, or node5"))?),
                 "loss" => fault.loss = probability()?,
                 "corrupt" => fault.corrupt = probability()?,
                 "from" => fault.from = time()?,
@@ -134,30 +141,15 @@ impl FaultText {
 
     /// The links that have it, both directions of a cable; a single none for all of them.
     pub(crate) fn links(&self, topology: &Topology) -> Result<Vec<Option<u32>>, FaultError> {
-        let no_cable = |cable: String, why: String| FaultError::Cable { cable, text: self.text.clone(), why };
+        let text = || self.text.clone();
         let both = |link: u32| [Some(link), Some(topology.links()[link as usize].reverse)];
         match self.cable {
             None => Ok(vec![None]),
-            Some(Cable::Node(node)) if node >= topology.hosts() => {
-                Err(no_cable(format!("of node {node}"), format!("there are nodes 0 to {}", topology.hosts() - 1)))
-            }
+            Some(Cable::Node(node)) if node >= topology.hosts() => Err(FaultError::Node { text: text(), node, last: topology.hosts() - 1 }),
             Some(Cable::Node(node)) => Ok(both(topology.injection(node)).to_vec()),
-            Some(Cable::Switches([one, other], index)) => {
-                let name = format!("{one}-{other}");
-                let last = topology.switches() - 1;
-                if one.max(other) > last {
-                    return Err(no_cable(name, format!("there are switches 0 to {last}")));
-                }
-                let ends_there = |link: &u32| topology.links()[*link as usize].to == Vertex::Switch(other);
-                let cables: Vec<u32> = topology.outputs(one).filter(ends_there).collect();
-                match index {
-                    None if cables.is_empty() => Err(no_cable(name, "these switches are not joined".to_owned())),
-                    None => Ok(cables.into_iter().flat_map(both).collect()),
-                    Some(index) => match cables.get(index as usize) {
-                        Some(&link) => Ok(both(link).to_vec()),
-                        None => Err(no_cable(format!("{name}#{index}"), format!("there are {} between these switches", cables.len()))),
-                    },
-                }
+            Some(Cable::Switches(named)) => {
+                let cables = topology.cables(named).map_err(|why| FaultError::Cable { text: text(), why })?;
+                Ok(cables.into_iter().flat_map(both).collect())
             }
         }
     }
@@ -168,27 +160,35 @@ impl FaultText {
     }
 }
 
-fn cable(text: &str) -> Option<Cable> {
-    if let Some(node) = text.strip_prefix("node") {
-        return Some(Cable::Node(node.parse().ok()?));
+fn any_cable(text: &str) -> Option<Cable> {
+    match text.strip_prefix("node") {
+        Some(node) => Some(Cable::Node(node.parse().ok()?)),
+        None => Some(Cable::Switches(cable(text).ok()?)),
     }
-    let (ends, index) = match text.split_once('#') {
-        Some((ends, index)) => (ends, Some(index.parse().ok()?)),
-        None => (text, None),
+}
+
+/// `"3-17"` or `"3-17#0"`.
+pub(crate) fn cable(text: &str) -> Result<FailedLink, FailureError> {
+    let parsed = || {
+        let (ends, cable) = match text.split_once('#') {
+            Some((ends, cable)) => (ends, Some(cable.trim().parse().ok()?)),
+            None => (text, None),
+        };
+        let (one, other) = ends.split_once('-')?;
+        Some(FailedLink { between: [one.trim().parse().ok()?, other.trim().parse().ok()?], cable })
     };
-    let (one, other) = ends.split_once('-')?;
-    Some(Cable::Switches([one.parse().ok()?, other.parse().ok()?], index))
+    parsed().ok_or_else(|| FailureError::Name { text: text.to_owned() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use narrows_topology::FatTree;
+    use narrows_topology::{FatTree, Vertex};
 
     #[test]
     fn faults_say_what_they_are() {
         let fault = FaultText::parse("link=3-17#0 loss=1e-4 corrupt=0.5 from=1ms to=2.5ms").unwrap();
-        assert_eq!(fault.cable, Some(Cable::Switches([3, 17], Some(0))));
+        assert_eq!(fault.cable, Some(Cable::Switches(FailedLink { between: [3, 17], cable: Some(0) })));
         let of = fault.of(Some(9));
         assert_eq!((of.link, of.from, of.to), (Some(9), SimTime::from_us(1000), SimTime::from_us(2500)));
         assert!((of.loss.value() - 1e-4).abs() < 1e-15 && of.corrupt.value() == 0.5);
@@ -222,10 +222,10 @@ mod tests {
         assert_eq!((one.len(), all.len()), (2, 4));
         assert!(one.iter().all(|link| all.contains(link)), "named from either end");
         for (text, said) in [
-            ("link=node4 loss=1", "no cable of node 4 for fault \"link=node4 loss=1\": there are nodes 0 to 3"),
-            ("link=0-1 loss=1", "no cable 0-1 for fault \"link=0-1 loss=1\": these switches are not joined"),
-            ("link=0-9 loss=1", "no cable 0-9 for fault \"link=0-9 loss=1\": there are switches 0 to 2"),
-            ("link=0-2#2 loss=1", "no cable 0-2#2 for fault \"link=0-2#2 loss=1\": there are 2 between these switches"),
+            ("link=node4 loss=1", "fault \"link=node4 loss=1\": there is no node 4: they are 0 to 3"),
+            ("link=0-1 loss=1", "fault \"link=0-1 loss=1\": there is no cable between switches 0 and 1 to fail: there are 0"),
+            ("link=0-9 loss=1", "fault \"link=0-9 loss=1\": there is no switch 9 to fail: they are 0 to 2"),
+            ("link=0-2#2 loss=1", "fault \"link=0-2#2 loss=1\": there is no cable #2 between switches 0 and 2 to fail: there are 2"),
         ] {
             assert_eq!(links(text), Err(said.to_owned()));
         }

@@ -35,18 +35,19 @@ struct PortFlows {
     from: WordMap<u64, Flow>,
     senders: Vec<Sender>,
     receivers: Vec<Receiver>,
-    /// By virtual network: what goes before anything new.
-    urgent: Vec<VecDeque<Urgent>>,
+    /// By virtual network.
+    urgent: Vec<Urgent>,
     /// What the events under way are about. Of this port alone, so that their order is the same for any regions.
     coming: Arena<(Flow, u16)>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Urgent {
-    /// A receiver acknowledges, in an unordered flow this packet.
-    Acknowledge(Flow, u16),
-    /// A sender sends this packet again.
-    Again(Flow, u16),
+/// What goes before anything new.
+#[derive(Clone, Debug, Default)]
+struct Urgent {
+    /// First: receivers acknowledge, in an unordered flow this packet.
+    acknowledge: VecDeque<(Flow, u16)>,
+    /// Then: senders send this packet again.
+    again: VecDeque<(Flow, u16)>,
 }
 
 /// The sending end of a flow.
@@ -121,7 +122,7 @@ impl Sender {
 
 impl Flows {
     pub(crate) fn new(config: Reliability, ports: usize, virtual_networks: u8) -> Flows {
-        let port = || PortFlows { urgent: vec![VecDeque::new(); usize::from(virtual_networks)], ..PortFlows::default() };
+        let port = || PortFlows { urgent: vec![Urgent::default(); usize::from(virtual_networks)], ..PortFlows::default() };
         Flows { config, ports: (0..ports).map(|_| port()).collect() }
     }
 
@@ -159,13 +160,13 @@ impl Flows {
     #[inline]
     pub(crate) fn urgent(&self, port: u32, virtual_network: u32) -> Option<u32> {
         let flows = &self.ports[port as usize];
-        match *flows.urgent[virtual_network as usize].front()? {
-            Urgent::Acknowledge(..) => Some(self.config.ack.0 as u32),
-            Urgent::Again(flow, sequence) => {
-                let sender = &flows.senders[flow as usize];
-                sender.find(sequence).map(|place| sender.kept[place].label.wire)
-            }
+        let Urgent { acknowledge, again } = &flows.urgent[virtual_network as usize];
+        if !acknowledge.is_empty() {
+            return Some(self.config.ack.0 as u32);
         }
+        let &(flow, sequence) = again.front()?;
+        let sender = &flows.senders[flow as usize];
+        sender.find(sequence).map(|place| sender.kept[place].label.wire)
     }
 
     /// Sends it.
@@ -178,34 +179,32 @@ impl Flows {
         statistics: &mut Statistics,
     ) -> Option<Label> {
         let PortFlows { senders, receivers, urgent, .. } = &mut self.ports[port as usize];
-        match urgent[virtual_network as usize].pop_front()? {
-            Urgent::Acknowledge(flow, sequence) => {
-                statistics.acknowledgements += 1;
-                let receiver = &mut receivers[flow as usize];
-                receiver.due = false;
-                Some(Label {
-                    id: TransferId(0),
-                    source: host,
-                    target: receiver.peer,
-                    virtual_network: receiver.virtual_network,
-                    message: Bytes(0),
-                    started: now,
-                    wire: self.config.ack.0 as u32,
-                    first: false,
-                    written: false,
-                    kind: Kind::Acknowledgement,
-                    sequence: if self.config.delivery == Delivery::Ordered { receiver.acknowledged } else { sequence },
-                })
-            }
-            Urgent::Again(flow, sequence) => {
-                statistics.retransmissions += 1;
-                let sender = &mut senders[flow as usize];
-                let place = sender.find(sequence)?;
-                let kept = &mut sender.kept[place];
-                kept.sent = Some(now);
-                Some(kept.label)
-            }
+        let Urgent { acknowledge, again } = &mut urgent[virtual_network as usize];
+        if let Some((flow, sequence)) = acknowledge.pop_front() {
+            statistics.acknowledgements += 1;
+            let receiver = &mut receivers[flow as usize];
+            receiver.due = false;
+            return Some(Label {
+                id: TransferId(0),
+                source: host,
+                target: receiver.peer,
+                virtual_network: receiver.virtual_network,
+                message: Bytes(0),
+                started: now,
+                wire: self.config.ack.0 as u32,
+                first: false,
+                written: false,
+                kind: Kind::Acknowledgement,
+                sequence: if self.config.delivery == Delivery::Ordered { receiver.acknowledged } else { sequence },
+            });
         }
+        let (flow, sequence) = again.pop_front()?;
+        statistics.retransmissions += 1;
+        let sender = &mut senders[flow as usize];
+        let place = sender.find(sequence)?;
+        let kept = &mut sender.kept[place];
+        kept.sent = Some(now);
+        Some(kept.label)
     }
 
     /// A packet that was made goes; `label` gets its number.
@@ -339,10 +338,7 @@ impl PortFlows {
             }
         }
         let virtual_network = u32::from(receiver.virtual_network);
-        // Behind other acknowledgements, before what is sent again.
-        let queue = &mut self.urgent[virtual_network as usize];
-        let place = queue.iter().position(|urgent| matches!(urgent, Urgent::Again(..))).unwrap_or(queue.len());
-        queue.insert(place, Urgent::Acknowledge(flow, number));
+        self.urgent[virtual_network as usize].acknowledge.push_back((flow, number));
         Some(virtual_network)
     }
 
@@ -365,8 +361,8 @@ impl PortFlows {
         };
         sender.tries = 0;
         if waits > 0 {
-            let gone = |urgent: &Urgent| matches!(*urgent, Urgent::Again(of, number) if of == flow && sender.find(number).is_none());
-            self.urgent[virtual_network as usize].retain(|urgent| !gone(urgent));
+            let again = &mut self.urgent[virtual_network as usize].again;
+            again.retain(|&(of, number)| of != flow || sender.find(number).is_some());
         }
         Some(virtual_network)
     }
@@ -387,7 +383,7 @@ impl PortFlows {
         if sender.tries == config.retries {
             (sender.dead, sender.timer) = (true, false);
             sender.kept.clear();
-            self.urgent[virtual_network as usize].retain(|urgent| !matches!(*urgent, Urgent::Again(of, _) if of == flow));
+            self.urgent[virtual_network as usize].again.retain(|&(of, _)| of != flow);
             let Sender { peer: target, virtual_network, tries, .. } = *sender;
             effects.undelivered(Undelivered { at: now, from: host, target, virtual_network, tries });
             return Some(u32::from(virtual_network));
@@ -397,7 +393,7 @@ impl PortFlows {
         for kept in &mut sender.kept {
             if kept.sent.is_some_and(|sent| all || sent + config.timeout <= now) {
                 kept.sent = None;
-                self.urgent[virtual_network as usize].push_back(Urgent::Again(flow, kept.label.sequence));
+                self.urgent[virtual_network as usize].again.push_back((flow, kept.label.sequence));
             }
         }
         effects.schedule_port(now + config.timeout, PortEvent::TimedOut, host, flow);

@@ -131,8 +131,8 @@ fn a_flow_that_gets_no_answer_is_given_up() {
     let expected = Undelivered { at: TIMEOUT * 5, from: 3, target: 5, virtual_network: 0, tries: 4 };
     assert_eq!(network.undelivered(), [expected]);
     assert_eq!((network.statistics().lost_packets, tails(&network).len(), network.in_flight()), (5, 1, 1));
-    let said =
-        "at 100 us node 3 has given up sending to node 5 in virtual network 0: packets were sent 4 times more, and none was acknowledged";
+    let said = "at 100 us node 3 has given up sending to node 5 in virtual network 0: packets were sent 4 times more, and none was acknowledged; \
+        longer network.reliability.timeout or more network.reliability.retries outlast a longer fault";
     assert_eq!(expected.to_string(), said);
 }
 

@@ -36,7 +36,7 @@ pub enum FailureError {
         switches: u32,
     },
     /// There is no such cable.
-    #[error("there is no cable {} between switches {} and {} to fail: there are {cables}", cable.map_or(String::new(), |cable| format!("#{cable}")), between[0], between[1])]
+    #[error("there is no cable {}between switches {} and {} to fail: there are {cables}", cable.map_or(String::new(), |cable| format!("#{cable} ")), between[0], between[1])]
     NoLink {
         /// The switches.
         between: [u32; 2],
@@ -70,6 +70,26 @@ pub enum FailureError {
 }
 
 impl Topology {
+    fn check_switch(&self, switch: u32) -> Result<(), FailureError> {
+        if switch < self.switches() { Ok(()) } else { Err(FailureError::NoSwitch { switch, switches: self.switches() }) }
+    }
+
+    /// The cables of a name, each by its link from the switch with the lower number.
+    ///
+    /// # Errors
+    /// [`FailureError::NoSwitch`], [`FailureError::NoLink`].
+    pub fn cables(&self, FailedLink { between, cable }: FailedLink) -> Result<Vec<LinkId>, FailureError> {
+        between.iter().try_for_each(|&switch| self.check_switch(switch))?;
+        let (low, high) = (between[0].min(between[1]), between[0].max(between[1]));
+        let ends_there = |link: &LinkId| self.links()[*link as usize].to == Vertex::Switch(high);
+        let cables: Vec<LinkId> = self.outputs(low).filter(ends_there).collect();
+        match cable {
+            Some(index) if (index as usize) < cables.len() => Ok(vec![cables[index as usize]]),
+            None if !cables.is_empty() => Ok(cables),
+            _ => Err(FailureError::NoLink { between, cable, cables: cables.len() as u32 }),
+        }
+    }
+
     /// The same with failures.
     ///
     /// # Errors
@@ -83,22 +103,11 @@ impl Topology {
             failed[link as usize] = true;
             failed[topology.links()[link as usize].reverse as usize] = true;
         };
-        let exists = |switch: u32| {
-            if switch < self.switches() { Ok(()) } else { Err(FailureError::NoSwitch { switch, switches: self.switches() }) }
-        };
-        for &FailedLink { between, cable } in links {
-            between.iter().try_for_each(|&switch| exists(switch))?;
-            let (low, high) = (between[0].min(between[1]), between[0].max(between[1]));
-            let ends_there = |link: &LinkId| self.links()[*link as usize].to == Vertex::Switch(high);
-            let cables: Vec<LinkId> = self.outputs(low).filter(ends_there).collect();
-            match cable {
-                Some(index) if (index as usize) < cables.len() => fail(&self, cables[index as usize]),
-                None if !cables.is_empty() => cables.iter().for_each(|&link| fail(&self, link)),
-                _ => return Err(FailureError::NoLink { between, cable, cables: cables.len() as u32 }),
-            }
+        for &named in links {
+            self.cables(named)?.into_iter().for_each(|link| fail(&self, link));
         }
         for &switch in switches {
-            exists(switch)?;
+            self.check_switch(switch)?;
             self.outputs(switch).for_each(|link| fail(&self, link));
             let hosts: Vec<u32> = (0..self.hosts()).filter(|&host| self.switch_of(host) == switch).collect();
             if let (Some(&first), Some(&last)) = (hosts.first(), hosts.last()) {
