@@ -30,18 +30,3 @@ impl fmt::Display for NodeId {
         self.0.fmt(f)
     }
 }
-
-/// A port of a node: where one of its NICs is on a network.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct PortId {
-    /// The node.
-    pub node: NodeId,
-    /// The port among those of its node, from 0.
-    pub port: u32,
-}
-
-impl fmt::Display for PortId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.node, self.port)
-    }
-}
