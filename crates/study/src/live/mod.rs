@@ -5,7 +5,7 @@ mod pscom;
 
 pub use outcome::RunOutcome;
 
-use crate::{MachineSpec, Observer, StudyError};
+use crate::{MachineSpec, Observer, StudyError, TimelineSpec};
 use narrows_channel::{Mapping, Processor, Settings};
 use narrows_launch as launch;
 use narrows_live::{Launcher, Options};
@@ -49,6 +49,8 @@ pub struct RunSpec {
     pub no_aslr: bool,
     /// Preloaded into the ranks behind our own library, and more of their environment.
     pub recorder: Option<Recorder>,
+    /// What happens when.
+    pub timeline: Option<TimelineSpec>,
 }
 
 /// The recorder library in the ranks.
@@ -117,6 +119,7 @@ impl RunSpec {
             timeout: None,
             no_aslr: false,
             recorder: None,
+            timeline: None,
         }
     }
 
@@ -166,12 +169,14 @@ impl RunSpec {
         }
         let libraries = libraries().map_err(StudyError::Host)?;
 
+        let timeline = self.timeline.as_ref().map(TimelineSpec::open).transpose()?;
+
         // Before any thread.
         let scratch = launch::Scratch::create().map_err(host)?;
         let processes = ProcessId::numbered(placement.iter().copied());
         let alive = scratch.path().join("alive");
         std::fs::create_dir(&alive).map_err(|error| StudyError::Read { path: alive.clone(), error })?;
-        let (mapping, fd) = Mapping::create(self.ranks, settings(&machine)).map_err(host)?;
+        let (mapping, fd) = Mapping::create(self.ranks, settings(&machine, timeline.is_some())).map_err(host)?;
         let hosts: Vec<String> = placement.iter().map(|&node| machine.host_name(node)).collect();
         for (rank, ((&id, &node), name)) in (0u32..).zip(processes.iter().zip(&placement).zip(&hosts)) {
             mapping.place(rank, id, name, processor(machine.node(node), self.compute)).map_err(host)?;
@@ -204,7 +209,7 @@ impl RunSpec {
         let meter = Arc::new(Meter::default());
         let options = Options {
             timeout: self.timeout,
-            hosts,
+            hosts: hosts.clone(),
             mpi: mpi.to_string(),
             launcher: Launcher {
                 notices_deaths: mpi.kind.notices_deaths(&mpi.launcher),
@@ -212,11 +217,13 @@ impl RunSpec {
             },
             alive: Some(alive),
             progress: Arc::clone(&meter),
+            timeline: timeline.as_ref().map(|open| open.timeline.clone()),
         };
         let now = Arc::clone(&meter);
         let part = observer.part(String::from("running"), &meter, Box::new(move || format!("simulated {}", SimTime(now.done()))));
         let report = narrows_live::run(&mapping, world, command, options);
         drop(part);
+        let timeline = timeline.map(|open| open.finish(&placement, &hosts)).transpose()?;
 
         Ok(RunOutcome {
             mpi: mpi.to_string(),
@@ -227,6 +234,7 @@ impl RunSpec {
             wall: start.elapsed(),
             program: self.program.clone(),
             report,
+            timeline,
         })
     }
 }
@@ -284,7 +292,7 @@ fn library_path(libraries: &Path) -> String {
     }
 }
 
-fn settings(machine: &Machine) -> Settings {
+fn settings(machine: &Machine, timeline: bool) -> Settings {
     let (message, nic) = (machine.message_config(), machine.nic.portals());
     let pscom = match message.protocol {
         Protocol::Pscom(pscom) => Some(pscom),
@@ -305,6 +313,7 @@ fn settings(machine: &Machine) -> Settings {
         pscom_requests: pscom.map_or(0, |pscom| pscom.rendezvous_requests),
         rendezvous_put: u32::from(message.rendezvous == Rendezvous::Put),
         pio_limit: nic.pio_limit.get() as u32,
+        timeline: timeline.into(),
         limits: nic.limits,
     }
 }
