@@ -194,7 +194,7 @@ class Plots:
         busiest = max([1e-9, *cables.values(), *nodes.values()])
         shade, colours = Normalize(0, busiest), HEAT + "_r"
         lines = LineCollection(
-            [(places[one], places[other]) for one, other in order],
+            _cables(places, order),
             array=[cables[pair] for pair in order],
             cmap=colours,
             norm=shade,
@@ -438,6 +438,35 @@ _NEEDS: dict[str, tuple[tuple[str, ...], str | None]] = {
     "ranks": (("ranks",), "run"),
     "critical_path": (("calls", "transfers"), None),
 }
+
+
+def _cables(places: dict[str, tuple[float, float]], cables: list[tuple[str, str]]) -> list[list[tuple[float, float]]]:
+    """A line for each cable: straight, or bent where it would hide behind shorter ones (the rings of a torus)."""
+
+    def direction(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float, float]:
+        dx, dy = other[0] - one[0], other[1] - one[1]
+        length = math.hypot(dx, dy) or 1.0
+        return round(abs(dx) / length, 3), round(dy / length * math.copysign(1, dx or dy), 3), length
+
+    # All bend to the same side.
+    ends = [(min(places[one], places[other]), max(places[one], places[other])) for one, other in cables]
+    shortest: dict[tuple[float, float], float] = {}
+    for one, other in ends:
+        *way, length = direction(one, other)
+        shortest[way[0], way[1]] = min(length, shortest.get((way[0], way[1]), math.inf))
+    switches = {(round(x), round(y)) for x, y in places.values()}
+    lines = []
+    for one, other in ends:
+        *way, length = direction(one, other)
+        step = shortest[way[0], way[1]] / length
+        dx, dy = other[0] - one[0], other[1] - one[1]
+        hides = step < 0.99 and (round(one[0] + step * dx), round(one[1] + step * dy)) in switches
+        side = 0.08 if hides else 0.0
+        places_on = [index / 16 for index in range(17)] if hides else [0.0, 1.0]
+        lines.append(
+            [(one[0] + at * dx - 4 * at * (1 - at) * side * dy, one[1] + at * dy + 4 * at * (1 - at) * side * dx) for at in places_on]
+        )
+    return lines
 
 
 def _axes(ax: "Axes | None", square: bool = False) -> "Axes":

@@ -197,6 +197,55 @@ def run(
     return result
 
 
+def generate(pattern: str, out: PathText, *, ranks: int, **options: object) -> Path:
+    """Makes up a trace of a well-known pattern, as ``narrows generate``: the file.
+
+    pattern: "halo3d", "fft3d", "allreduce-loop", "bcast", "lammps-like", "hpcg-like", "lulesh-like", "transformer".
+    options: those of the command line, with underscores: ``steps=10, bytes="64KiB", compute="100us"``; of a transformer
+    ``tp=8, pp=2, layers=32, micro_batch=1`` and so on.
+
+    Raises NarrowsError for options that mean nothing, and where the file cannot be written.
+    """
+    words = [f"--{name.replace('_', '-')}={value}" for name, value in options.items() if value is not None]
+    code, _, said = _supervise([str(binary()), "generate", pattern, f"--ranks={ranks}", f"--output={os.fspath(out)}", *words], quiet=True)
+    if code != 0:
+        raise NarrowsError(said.replace("narrows: error: ", "").strip())
+    return Path(out)
+
+
+def record(
+    program: Sequence[PathText],
+    out: PathText,
+    *,
+    ranks: int,
+    machine: Where | None = None,
+    ppn: int | None = None,
+    compute: str | None = None,
+    clock: str | None = None,
+    mpirun: PathText | None = None,
+    quiet: bool = False,
+) -> Path:
+    """Records the communication of an MPI program as a trace, as ``narrows record`` (docs/traces.md): the file.
+
+    out: its ending says the format: .vef, .goal, .bin, .jsonl.
+    machine: runs on a simulated machine, with its times; None: on this computer. ppn, compute: as in :func:`run`.
+    clock: on this computer, what computing is: "real" or "cpu" time (cpu where there are more ranks than cores).
+
+    Raises NarrowsError where the program cannot be started, or fails.
+    """
+    command = [str(binary()), "record", f"--ranks={ranks}", f"--output={os.fspath(out)}"]
+    options = {"ppn": ppn, "compute": compute, "clock": clock, "mpirun": mpirun}
+    if machine is not None:
+        name, nodes, changes = words(machine)
+        options |= {"machine": name, "nodes": nodes}
+        command += [f"--set={change}" for change in changes]
+    command += [f"--{option}={value}" for option, value in options.items() if value is not None]
+    code, _, said = _supervise([*command, "--", *(os.fspath(word) for word in program)], quiet)
+    if code != 0:
+        raise NarrowsError(said.replace("narrows: error: ", "").strip() or f"the program ended with code {code}")
+    return Path(out)
+
+
 def analyse(trace: PathText) -> Result:
     """What a trace holds, as ``narrows analyse`` (docs/traces.md): nothing is simulated.
 
@@ -295,4 +344,4 @@ def _supervise(command: list[str], quiet: bool) -> tuple[int, str, str]:
     return child.returncode, "".join(parts["stdout"]), "".join(parts["stderr"])
 
 
-__all__ = ["StudyFailed", "analyse", "binary", "replay", "run", "traffic"]
+__all__ = ["StudyFailed", "analyse", "binary", "generate", "record", "replay", "run", "traffic"]

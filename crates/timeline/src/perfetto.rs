@@ -98,10 +98,18 @@ struct ProcessDescriptor {
 
 /// Names of annotations; an annotation is its place here, counted from one.
 const ANNOTATIONS: [&str; 9] = ["peer", "tag", "waited_ns", "bytes", "from_rank", "to_rank", "from_node", "to_node", "posted_ns"];
+const PEER: u64 = 1;
+const TAG: u64 = 2;
+const WAITED: u64 = 3;
+const BYTES: u64 = 4;
+const FROM_RANK: u64 = 5;
+const TO_RANK: u64 = 6;
+const FROM_NODE: u64 = 7;
+const TO_NODE: u64 = 8;
+const POSTED: u64 = 9;
 
-fn annotation(name: &str, value: i64) -> DebugAnnotation {
-    let place = ANNOTATIONS.iter().position(|known| *known == name).expect("one of the names") as u64;
-    DebugAnnotation { name_iid: Some(place + 1), int_value: Some(value) }
+fn annotation((name, value): (u64, i64)) -> DebugAnnotation {
+    DebugAnnotation { name_iid: Some(name), int_value: Some(value) }
 }
 
 fn ns(time: SimTime) -> u64 {
@@ -126,13 +134,19 @@ impl Line {
     }
 }
 
+/// What a slice is of: a place among the calls, or among the transfers.
+#[derive(Clone, Copy)]
+enum Of {
+    Call(usize),
+    Sent(usize),
+    Received(usize),
+}
+
+#[derive(Clone, Copy)]
 struct Slice {
     begin: SimTime,
     end: SimTime,
-    name: &'static str,
-    annotations: Vec<DebugAnnotation>,
-    flows: Vec<u64>,
-    last_flow: Option<u64>,
+    of: Of,
 }
 
 /// Counts of a trace.
@@ -154,7 +168,7 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     /// A packet is field 1 of the trace.
-    fn packet(&mut self, packet: TracePacket) -> io::Result<()> {
+    fn packet(&mut self, packet: &TracePacket) -> io::Result<()> {
         const FIELD: u8 = 1 << 3 | 2;
         self.packet.clear();
         self.packet.push(FIELD);
@@ -164,17 +178,20 @@ impl Writer<'_> {
     }
 
     fn track(&mut self, track: TrackDescriptor) -> io::Result<()> {
-        self.packet(TracePacket { trusted_packet_sequence_id: Some(1), track_descriptor: Some(track), ..TracePacket::default() })
+        self.packet(&TracePacket { trusted_packet_sequence_id: Some(1), track_descriptor: Some(track), ..TracePacket::default() })
     }
 
-    fn event(&mut self, at: SimTime, event: TrackEvent) -> io::Result<()> {
-        self.packet(TracePacket {
+    /// Gives the event back: its lists are used again.
+    fn event(&mut self, at: SimTime, event: TrackEvent) -> io::Result<TrackEvent> {
+        let packet = TracePacket {
             timestamp: Some(ns(at)),
             trusted_packet_sequence_id: Some(1),
             track_event: Some(event),
             sequence_flags: Some(NEEDED),
             ..TracePacket::default()
-        })
+        };
+        self.packet(&packet)?;
+        Ok(packet.track_event.unwrap_or_default())
     }
 }
 
@@ -192,7 +209,7 @@ pub fn write(recorded: &Recorded, nodes: &[u32], hosts: &[String], out: &mut dyn
         let named = (1u64..).zip(names).map(|(iid, name)| Name { iid: Some(iid), name: Some((*name).to_owned()) });
         named.collect::<Vec<Name>>()
     };
-    writer.packet(TracePacket {
+    writer.packet(&TracePacket {
         trusted_packet_sequence_id: Some(1),
         interned_data: Some(InternedData { event_names: interned(&names), debug_annotation_names: interned(&ANNOTATIONS) }),
         sequence_flags: Some(CLEARED),
@@ -200,7 +217,9 @@ pub fn write(recorded: &Recorded, nodes: &[u32], hosts: &[String], out: &mut dyn
     })?;
     let hosts: BTreeMap<u32, &String> = nodes.iter().copied().zip(hosts).collect();
     let (mut known, mut uuid) = (None, 0);
-    for ((node, line), mut slices) in lines(recorded, nodes, &mut writer.written) {
+    let posts = posts(recorded);
+    let mut event = TrackEvent::default();
+    for ((node, line), mut slices) in lines(recorded, nodes) {
         slices.sort_by_key(|slice| (slice.begin, slice.end));
         let process = u64::from(node) + 1;
         if known != Some(node) {
@@ -232,20 +251,20 @@ pub fn write(recorded: &Recorded, nodes: &[u32], hosts: &[String], out: &mut dyn
                 }
             };
             tracks[place].1 = slice.end;
-            let (begin, end, track_uuid) = (slice.begin, slice.end, Some(tracks[place].0));
-            let name = names.binary_search(&slice.name).expect("a name of the timeline") as u64 + 1;
-            writer.event(
-                begin,
-                TrackEvent {
-                    debug_annotations: slice.annotations,
-                    kind: Some(BEGINS),
-                    name_iid: Some(name),
-                    track_uuid,
-                    flow_ids: slice.flows,
-                    terminating_flow_ids: slice.last_flow.into_iter().collect(),
-                },
-            )?;
-            writer.event(end, TrackEvent { kind: Some(ENDS), track_uuid, ..TrackEvent::default() })?;
+            event.debug_annotations.clear();
+            event.flow_ids.clear();
+            event.terminating_flow_ids.clear();
+            let name = describe(recorded, slice.of, &posts, &mut event);
+            let name = names.binary_search(&name).expect("a name of the timeline") as u64 + 1;
+            writer.written.flows += match slice.of {
+                Of::Call(_) => event.flow_ids.len() as u64,
+                Of::Sent(_) => 0,
+                Of::Received(_) => 1,
+            };
+            let track_uuid = Some(tracks[place].0);
+            (event.kind, event.name_iid, event.track_uuid) = (Some(BEGINS), Some(name), track_uuid);
+            event = writer.event(slice.begin, event)?;
+            writer.event(slice.end, TrackEvent { kind: Some(ENDS), track_uuid, ..TrackEvent::default() })?;
             writer.written.slices += 1;
         }
     }
@@ -253,56 +272,68 @@ pub fn write(recorded: &Recorded, nodes: &[u32], hosts: &[String], out: &mut dyn
 }
 
 /// What is on each line, node by node.
-fn lines(recorded: &Recorded, nodes: &[u32], written: &mut Written) -> BTreeMap<(u32, Line), Vec<Slice>> {
+fn lines(recorded: &Recorded, nodes: &[u32]) -> BTreeMap<(u32, Line), Vec<Slice>> {
     let mut lines: BTreeMap<(u32, Line), Vec<Slice>> = BTreeMap::new();
-    let mut posts: Vec<(usize, u64)> = Vec::new();
-    let callers = Callers::of(recorded);
-    for (flow, transfer) in (1u64..).zip(&recorded.transfers) {
-        posts.extend(transfer.posted.and_then(|posted| callers.at(transfer.from_rank, posted)).map(|call| (call, flow)));
-        let Transfer { kind, from_node, to_node, begin, sent, .. } = *transfer;
-        let annotations = about(transfer);
-        if let (Some(head), tail) = (transfer.head, transfer.tail) {
-            let end = tail.unwrap_or(head);
-            let slice = Slice { begin: head, end, name: kind, annotations: annotations.clone(), flows: Vec::new(), last_flow: Some(flow) };
+    for (place, transfer) in recorded.transfers.iter().enumerate() {
+        let &Transfer { from_node, to_node, begin, sent, head, tail, .. } = transfer;
+        if let Some(head) = head {
+            let slice = Slice { begin: head, end: tail.unwrap_or(head), of: Of::Received(place) };
             lines.entry((to_node, Line::Receives)).or_default().push(slice);
-            written.flows += 1;
         }
-        let slice = Slice { begin, end: sent, name: kind, annotations, flows: vec![flow], last_flow: None };
-        lines.entry((from_node, Line::Sends)).or_default().push(slice);
+        lines.entry((from_node, Line::Sends)).or_default().push(Slice { begin, end: sent, of: Of::Sent(place) });
     }
-    posts.sort_unstable();
-    for (index, call) in recorded.calls.iter().enumerate() {
+    for (place, call) in recorded.calls.iter().enumerate() {
         let node = nodes.get(call.rank as usize).copied().unwrap_or(0);
-        let first = posts.partition_point(|&(of, _)| of < index);
-        let flows: Vec<u64> = posts[first..].iter().take_while(|&&(of, _)| of == index).map(|&(_, flow)| flow).collect();
-        written.flows += flows.len() as u64;
-        let known = [("peer", call.peer), ("tag", call.tag)].into_iter().filter(|&(_, value)| value >= 0);
-        let waited = (call.waited > SimTime::ZERO).then(|| ("waited_ns", ns(call.waited) as i64));
-        let slice = Slice {
-            begin: call.begin,
-            end: call.end,
-            name: call.name,
-            annotations: known.chain(waited).map(|(name, value)| annotation(name, value)).collect(),
-            flows,
-            last_flow: None,
-        };
+        let slice = Slice { begin: call.begin, end: call.end, of: Of::Call(place) };
         lines.entry((node, Line::Rank(call.rank))).or_default().push(slice);
     }
     lines
 }
 
-/// What stands beside a message.
-fn about(transfer: &Transfer) -> Vec<DebugAnnotation> {
+/// Which calls have written the commands of which flows: sorted.
+fn posts(recorded: &Recorded) -> Vec<(usize, u64)> {
+    let callers = Callers::of(recorded);
+    let posted = (1u64..).zip(&recorded.transfers);
+    let posted = posted.filter_map(|(flow, transfer)| Some((callers.at(transfer.from_rank, transfer.posted?)?, flow)));
+    let mut posts: Vec<(usize, u64)> = posted.collect();
+    posts.sort_unstable();
+    posts
+}
+
+/// What a slice is called; what stands beside it goes into `event`, whose lists are empty. A flow is a transfer's
+/// place, counted from one.
+fn describe(recorded: &Recorded, of: Of, posts: &[(usize, u64)], event: &mut TrackEvent) -> &'static str {
+    let place = match of {
+        Of::Call(place) => {
+            let call = &recorded.calls[place];
+            let first = posts.partition_point(|&(caller, _)| caller < place);
+            event.flow_ids.extend(posts[first..].iter().take_while(|&&(caller, _)| caller == place).map(|&(_, flow)| flow));
+            let known = [(PEER, call.peer), (TAG, call.tag)].into_iter().filter(|&(_, value)| value >= 0);
+            let waited = (call.waited > SimTime::ZERO).then(|| (WAITED, ns(call.waited) as i64));
+            event.debug_annotations.extend(known.chain(waited).map(annotation));
+            return call.name;
+        }
+        Of::Sent(place) => {
+            event.flow_ids.push(place as u64 + 1);
+            place
+        }
+        Of::Received(place) => {
+            event.terminating_flow_ids.push(place as u64 + 1);
+            place
+        }
+    };
+    let transfer = &recorded.transfers[place];
     let rank = |rank: u32| (rank != u32::MAX).then_some(i64::from(rank));
     let values = [
-        ("bytes", Some(transfer.bytes as i64)),
-        ("from_rank", rank(transfer.from_rank)),
-        ("to_rank", rank(transfer.to_rank)),
-        ("from_node", Some(i64::from(transfer.from_node))),
-        ("to_node", Some(i64::from(transfer.to_node))),
-        ("posted_ns", transfer.posted.map(|posted| ns(posted) as i64)),
+        (BYTES, Some(transfer.bytes as i64)),
+        (FROM_RANK, rank(transfer.from_rank)),
+        (TO_RANK, rank(transfer.to_rank)),
+        (FROM_NODE, Some(i64::from(transfer.from_node))),
+        (TO_NODE, Some(i64::from(transfer.to_node))),
+        (POSTED, transfer.posted.map(|posted| ns(posted) as i64)),
     ];
-    values.into_iter().filter_map(|(name, value)| Some(annotation(name, value?))).collect()
+    event.debug_annotations.extend(values.into_iter().filter_map(|(name, value)| Some(annotation((name, value?)))));
+    transfer.kind
 }
 
 /// Which call of a rank was going on when.
