@@ -3,12 +3,12 @@
 use crate::failure::Failure;
 use crate::form::Form;
 use crate::machine::OverrideArguments;
-use crate::wiring;
 use clap::Subcommand;
 use narrows_fabric::LinkConfig;
 use narrows_machine::Machine;
 use narrows_output::{Meter, exit, warn, write};
 use narrows_results::{Column, Progress, Table};
+use narrows_study::wiring;
 use narrows_topology::analysis::{Pattern, bisection, channel_loads};
 use narrows_topology::{LinkClass, LinkId, RoutingKind, Topology, Vertex};
 use serde_json::{Value, json};

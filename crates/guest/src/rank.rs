@@ -319,6 +319,7 @@ impl Rank {
         self.no_idle_polls();
         if header.abort_code.load(Relaxed) == 0 {
             header.call.store(call.call, Relaxed);
+            header.entered.store(call.entered_at, Relaxed);
             header.peer.store(call.peer, Relaxed);
             header.tag.store(call.tag, Relaxed);
         }
@@ -453,6 +454,12 @@ impl Rank {
     }
 
     fn write(&mut self, encode: impl Fn(&mut Writer<'_>, u64) -> Result<(), Full>) {
+        self.append(encode);
+        self.header().quiet_until.store(0, Relaxed);
+    }
+
+    /// As [`Rank::write`], of what is no command: nothing follows from it.
+    fn append(&mut self, encode: impl Fn(&mut Writer<'_>, u64) -> Result<(), Full>) {
         let header = self.header();
         for attempt in 0..2 {
             // SAFETY: the rank runs, so it owns the region; the only other reference was dropped.
@@ -460,7 +467,6 @@ impl Rank {
             let mut writer = Writer::new(area, header.commands.load(Relaxed) as usize);
             if encode(&mut writer, self.clock).is_ok() {
                 header.commands.store(writer.used() as u64, Relaxed);
-                header.quiet_until.store(0, Relaxed);
                 return;
             }
             if attempt == 0 {

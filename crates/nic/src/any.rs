@@ -10,7 +10,7 @@ use crate::error::Refusal;
 use crate::kind::{Directory, Nic};
 use crate::mailbox::{Envelope, MailboxConfig};
 use crate::out::{Between, Departure, Event, Out};
-use crate::portals::{Header, Portals};
+use crate::portals::{About, Header, Portals};
 use crate::software::{self, Software};
 use narrows_matching::CommandError;
 use narrows_portals::Process;
@@ -48,6 +48,16 @@ pub enum AnyHeader {
     Portals(Header),
     /// Between mailboxes.
     Mailbox(Envelope<Header>),
+}
+
+impl AnyHeader {
+    /// What travels.
+    pub fn about(&self) -> About {
+        match self {
+            AnyHeader::Portals(header) => header.about(),
+            AnyHeader::Mailbox(envelope) => envelope.message().about(),
+        }
+    }
 }
 
 /// A NIC that processes use through Portals.

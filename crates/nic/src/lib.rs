@@ -152,7 +152,7 @@ pub use kind::{Directory, Nic};
 pub use mailbox::{Envelope, Mailbox, MailboxConfig, MailboxNotice};
 pub use nics::Nics;
 pub use out::{Combine, Departure, Event, Fault, Memory, Out, PayloadId};
-pub use portals::{Header, HeldMessage, Portals, Received, Request, Response};
+pub use portals::{About, Header, HeldMessage, Portals, Received, Request, Response};
 pub use software::Software;
 pub use statistics::Statistics;
 pub use wire::{Step, Wire, Wired};

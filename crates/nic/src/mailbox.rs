@@ -27,6 +27,13 @@ pub struct Envelope<H> {
     message: H,
 }
 
+impl<H> Envelope<H> {
+    /// What is in it.
+    pub fn message(&self) -> &H {
+        &self.message
+    }
+}
+
 /// What a mailbox says to the library that serves it.
 #[derive(Clone, Copy, Debug)]
 pub enum MailboxNotice<H> {

@@ -26,6 +26,7 @@ use narrows_message::{Completes, Completion, CompletionKind, Endpoint, MessageCo
 use narrows_nic::{Directory, Process};
 use narrows_portals::{Command, Event as NicEvent, Notice, ProcessId, ReplyCode};
 use narrows_sim::{CopyNotice, Hardware, Processes, Requests, Setup, World};
+use narrows_timeline::{Call, NONE, Timeline};
 use narrows_trace::{Communicators, Dependency, Event, Kind, Meetings, Operation, Order, Program};
 use narrows_units::{Bytes, Excess, NodeId, Rail, SimTime};
 use std::cmp::Reverse;
@@ -67,7 +68,7 @@ pub struct Part {
 struct Node {
     operation: Operation,
     waits: u32,
-    /// The latest of what it waited for.
+    /// The latest of what it waited for; once it has been taken up, when.
     after: SimTime,
     started: bool,
     done: bool,
@@ -205,6 +206,7 @@ struct State {
     flights: WordMap<(u32, u32), SimTime>,
     copied: Messages,
     watch: Option<Watch>,
+    timeline: Option<Timeline>,
     /// The start of simulated time.
     epoch: SimTime,
     known: u64,
@@ -328,6 +330,28 @@ impl Replay {
         Replay::assemble(hardware, parts, message, whole)
     }
 
+    /// The same in one part, with a timeline that is told of operations and messages.
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    ///
+    /// # Panics
+    /// As [`Replay::new`].
+    pub fn recorded(hardware: Hardware<'_>, parts: Vec<Part>, message: MessageConfig, timeline: &Timeline) -> Result<Replay, ConfigError> {
+        Ok(Replay::assemble(hardware, parts, message, true)?.told_to(timeline))
+    }
+
+    /// Tells a timeline of operations and messages.
+    ///
+    /// # Panics
+    /// When there are several regions.
+    #[must_use]
+    pub fn told_to(mut self, timeline: &Timeline) -> Replay {
+        self.world.record_into(timeline.clone());
+        self.world.processes().state.timeline = Some(timeline.clone());
+        self
+    }
+
     /// The same, looked at over time, in steps of `period`; the outcome has it.
     ///
     /// # Errors
@@ -391,6 +415,7 @@ impl Replay {
                     flights: WordMap::default(),
                     copied: Messages::default(),
                     watch: None,
+                    timeline: None,
                     epoch: SimTime::ZERO,
                     known: 0,
                     done: 0,
@@ -481,6 +506,11 @@ impl Replay {
         }
         if failure.is_none() && self.world.all().any(|ranks| ranks.state.tallies.iter().any(|tally| tally.unfinished > 0)) {
             failure = Some(self.stuck());
+        }
+        for ranks in self.world.all() {
+            for (rank, &number) in ranks.ranks.iter_mut().zip(&ranks.numbers) {
+                rank.tell_open(number, &ranks.state);
+            }
         }
         Ok(self.finish(epoch, failure))
     }

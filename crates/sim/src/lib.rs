@@ -15,6 +15,7 @@
 mod inbound;
 mod multicast;
 mod station;
+mod watched;
 mod world;
 
 pub use multicast::{CopyNotice, Way};

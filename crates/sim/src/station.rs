@@ -1,13 +1,14 @@
 //! The agent of a region: the NICs at its ports, and the processes above them.
 
-use crate::Processes;
 use crate::inbound::{self, Inbound, Label};
 use crate::multicast::{self, Multicasts, Next, Way};
+use crate::{Processes, watched};
 use narrows_engine::{Digest, Slab, WordMap};
 use narrows_fabric::parallel::{Agent, Context};
 use narrows_fabric::{Arrival, Observer, PacketArrival, Transfer, TransferId, TreeError, Undelivered};
 use narrows_nic::{self as nic, AnyHeader, AnyNic, Combine, CommandError, Departure, Directory, Fault, Nics, PayloadId, Process};
 use narrows_portals::{Command, Notice, Place};
+use narrows_timeline::Timeline;
 use narrows_units::{PortId, Rail, SimTime};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -111,6 +112,8 @@ pub(crate) struct Above {
     pub(crate) recording: bool,
     /// The start of simulated time.
     pub(crate) epoch: SimTime,
+    /// Who wants to know when messages go and come.
+    pub(crate) timeline: Option<Timeline>,
 }
 
 /// See the module's page.
@@ -177,6 +180,7 @@ impl Above {
             digests: vec![Digest::default(); ports],
             recording: false,
             epoch: SimTime::ZERO,
+            timeline: None,
         }
     }
 
@@ -285,6 +289,11 @@ impl<P: Processes> nic::Out<AnyNic> for Effects<'_, '_, P> {
             self.above.reading.insert(inbound::number(port, number), token);
         }
         let one_packet = payload.0 <= self.above.places.ports[port as usize].mtu;
+        if let Some(timeline) = &self.above.timeline
+            && let Some(departure) = watched::departure(&self.above.places, port, to, payload, &header)
+        {
+            timeline.departs(self.fabric.now(), number, departure);
+        }
         let label = Label { source: port, number, target: to, virtual_network, one_packet, header };
         self.fabric.post(to, SimTime::MAX, Letter::Label(label));
         let id = TransferId(number);
@@ -370,6 +379,11 @@ impl<P: Processes> Station<P> {
         let Some(Reverse((_, _, slot))) = self.above.asked[local].pop() else { return };
         match self.above.actions.remove(slot) {
             Some(Action::Command { written, rail, command }) => {
+                if let Some(timeline) = &self.above.timeline
+                    && let Some(key) = watched::key_of(&command)
+                {
+                    timeline.posts(written, rank, key);
+                }
                 let mut effects = Effects { above: &mut self.above, processes: &mut self.processes, fabric };
                 if let Err(error) = self.nics.command(written, Process(rank), rail, command, &mut effects) {
                     self.refuse(now, Process(rank), error);
@@ -398,10 +412,16 @@ impl<P: Processes> Station<P> {
                     let (label, _) = inbound.get(slot);
                     let arrival = nics.head(now, PortId(label.target), &label.header, &mut effects);
                     inbound.name(slot, arrival);
+                    if let Some(timeline) = &effects.above.timeline {
+                        timeline.head(now, label.source, label.number);
+                    }
                 }
                 inbound::Step::Tail(slot) => {
                     let (label, arrival) = inbound.get(slot);
                     inbound.close(slot);
+                    if let Some(timeline) = &effects.above.timeline {
+                        timeline.tail(now, label.source, label.number);
+                    }
                     nics.tail(now, PortId(label.target), arrival, &label.header, &mut effects);
                 }
             }
@@ -453,6 +473,9 @@ impl<P: Processes> Agent for Station<P> {
 
     fn source_done(&mut self, host: u32, id: TransferId, fabric: &mut Context<'_, Due, Letter<P::Letter>>) {
         let now = fabric.now();
+        if let Some(timeline) = &self.above.timeline {
+            timeline.sent(now, host, id.0);
+        }
         match self.above.reading.remove(&inbound::number(host, id.0)) {
             Some(token) => self.nics.source_done(
                 now,

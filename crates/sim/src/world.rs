@@ -7,6 +7,7 @@ use narrows_fabric::parallel::{Fabric, Plane, along_groups};
 use narrows_fabric::{ConfigError, NetworkConfig, NetworkKind, Observer, Undelivered};
 use narrows_nic::{AnyConfig, CommandError, Directory, Nics, Process, Statistics};
 use narrows_portals::{Command, ProcessId};
+use narrows_timeline::Timeline;
 use narrows_topology::{Topology, Vertex};
 use narrows_units::{NodeId, PortId, Rail, SimTime};
 use std::sync::Arc;
@@ -237,6 +238,15 @@ impl<P: Processes> World<P> {
         true
     }
 
+    /// Tells `timeline` when messages go and come, from [`World::start_recording`] to [`World::stop_recording`].
+    ///
+    /// # Panics
+    /// When there are several regions: it is told in the order of time.
+    pub fn record_into(&mut self, timeline: Timeline) {
+        assert_eq!(self.fabric.regions(), 1, "a timeline sees one region");
+        self.fabric.agent(0).above.timeline = Some(timeline);
+    }
+
     /// The network has packets.
     pub fn has_packets(&self) -> bool {
         self.kind == NetworkKind::Packet
@@ -321,11 +331,17 @@ impl<P: Processes> World<P> {
         self.fabric.rest();
         self.fabric.agents().for_each(|station| (station.above.recording, station.above.epoch) = (true, epoch));
         self.before = self.totals();
+        if let Some(timeline) = &self.fabric.agent(0).above.timeline {
+            timeline.begin(epoch);
+        }
     }
 
     /// They do not any more.
     pub fn stop_recording(&mut self) {
-        self.fabric.agents().for_each(|station| station.above.recording = false);
+        self.fabric.agents().for_each(|station| {
+            station.above.recording = false;
+            station.above.timeline = None;
+        });
     }
 
     fn totals(&mut self) -> Totals {

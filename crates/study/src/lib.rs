@@ -7,6 +7,8 @@
 //! * [`Outcome`] — a summary and the tables of a study; nothing is printed or written unless it is asked for.
 //! * [`Observer`] — who shows how far a study is, hears its warnings, and may end it.
 //! * [`PhySpec`] — frames over a link to the bit, with a [`PhyOutcome`].
+//! * [`TimelineSpec`] — calls and messages of a run or a replay, for Perfetto.
+//! * [`wiring`] — pictures of a network.
 //! * [`figure`] — published figures: their folders, what they ask of the simulator, and how the answers compare.
 //!
 //! ```
@@ -33,12 +35,15 @@ mod hardware;
 pub mod live;
 pub mod phy;
 pub mod replay;
+pub mod timeline;
 pub mod traffic;
+pub mod wiring;
 
 pub use error::StudyError;
 pub use live::{RunOutcome, RunSpec};
 pub use phy::{PhyOutcome, PhySpec};
 pub use replay::{ReplayOutcome, ReplaySpec};
+pub use timeline::TimelineSpec;
 pub use traffic::{Messages, TrafficOutcome, TrafficSpec};
 
 use narrows_machine::{Machine, NetworkKind, Overrides};

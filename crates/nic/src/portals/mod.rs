@@ -7,7 +7,7 @@ mod message;
 mod multicast;
 mod target;
 
-pub use message::{Header, HeldMessage, Received, Request, Response};
+pub use message::{About, Header, HeldMessage, Received, Request, Response};
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

@@ -6,7 +6,7 @@ mod pscom;
 pub use outcome::RunOutcome;
 
 use crate::hardware::Networks;
-use crate::{MachineSpec, Observer, StudyError};
+use crate::{MachineSpec, Observer, StudyError, TimelineSpec};
 use narrows_channel::{Mapping, Processor, Settings};
 use narrows_launch as launch;
 use narrows_live::{Launcher, Options};
@@ -50,6 +50,8 @@ pub struct RunSpec {
     pub no_aslr: bool,
     /// Preloaded into the ranks behind our own library, and more of their environment.
     pub recorder: Option<Recorder>,
+    /// What happens when.
+    pub timeline: Option<TimelineSpec>,
 }
 
 /// The recorder library in the ranks.
@@ -118,6 +120,7 @@ impl RunSpec {
             timeout: None,
             no_aslr: false,
             recorder: None,
+            timeline: None,
         }
     }
 
@@ -170,13 +173,14 @@ impl RunSpec {
         let networks = Networks::of(&machine, self.seed)?;
         let rails = machine.common_rails(&placement).map_err(StudyError::Placement)?;
         let message = machine.message_config(Rails::new(rails));
+        let timeline = self.timeline.as_ref().map(TimelineSpec::open).transpose()?;
 
         // Before any thread.
         let scratch = launch::Scratch::create().map_err(host)?;
         let processes = ProcessId::numbered(placement.iter().copied());
         let alive = scratch.path().join("alive");
         std::fs::create_dir(&alive).map_err(|error| StudyError::Read { path: alive.clone(), error })?;
-        let (mapping, fd) = Mapping::create(self.ranks, settings(&machine, &message)).map_err(host)?;
+        let (mapping, fd) = Mapping::create(self.ranks, settings(&machine, &message, timeline.is_some())).map_err(host)?;
         let hosts: Vec<String> = placement.iter().map(|&node| machine.host_name(node)).collect();
         for (rank, ((&id, &node), name)) in (0u32..).zip(processes.iter().zip(&placement).zip(&hosts)) {
             mapping.place(rank, id, name, processor(machine.node(node), self.compute)).map_err(host)?;
@@ -207,7 +211,7 @@ impl RunSpec {
         let meter = Arc::new(Meter::default());
         let options = Options {
             timeout: self.timeout,
-            hosts,
+            hosts: hosts.clone(),
             mpi: mpi.to_string(),
             launcher: Launcher {
                 notices_deaths: mpi.kind.notices_deaths(&mpi.launcher),
@@ -215,11 +219,13 @@ impl RunSpec {
             },
             alive: Some(alive),
             progress: Arc::clone(&meter),
+            timeline: timeline.as_ref().map(|open| open.timeline.clone()),
         };
         let now = Arc::clone(&meter);
         let part = observer.part(String::from("running"), &meter, Box::new(move || format!("simulated {}", SimTime(now.done()))));
         let report = narrows_live::run(&mapping, world, command, options);
         drop(part);
+        let timeline = timeline.map(|open| open.finish(&placement, &hosts)).transpose()?;
 
         Ok(RunOutcome {
             mpi: mpi.to_string(),
@@ -230,6 +236,7 @@ impl RunSpec {
             wall: start.elapsed(),
             program: self.program.clone(),
             report,
+            timeline,
         })
     }
 }
@@ -287,7 +294,7 @@ fn library_path(libraries: &Path) -> String {
     }
 }
 
-fn settings(machine: &Machine, message: &MessageConfig) -> Settings {
+fn settings(machine: &Machine, message: &MessageConfig, timeline: bool) -> Settings {
     let first = &machine.planes()[message.rails.first().index()];
     let nic = first.machine.nic.portals();
     Settings {
@@ -301,6 +308,7 @@ fn settings(machine: &Machine, message: &MessageConfig) -> Settings {
         rendezvous_put: u32::from(message.rendezvous == Rendezvous::Put),
         simulator_counts: u32::from(message.protocol != Protocol::Openmpi),
         pio_limit: nic.pio_limit.get() as u32,
+        timeline: timeline.into(),
         limits: nic.limits,
     }
 }

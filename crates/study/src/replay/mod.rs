@@ -3,7 +3,8 @@
 mod over_time;
 
 use crate::hardware::Networks;
-use crate::{MachineSpec, Observer, StudyError};
+use crate::timeline::TimelineOutcome;
+use crate::{MachineSpec, Observer, StudyError, TimelineSpec};
 use narrows_machine::Machine;
 use narrows_message::Rails;
 use narrows_output::{Meter, exit, write};
@@ -104,6 +105,8 @@ pub struct ReplaySpec {
     /// Of the simulator, on a machine's packet network at most one for each of its groups; the results do not depend on
     /// them.
     pub threads: usize,
+    /// What happens when; such a replay runs on one thread.
+    pub timeline: Option<TimelineSpec>,
 }
 
 /// What came out of a replay.
@@ -125,6 +128,7 @@ pub struct ReplayOutcome {
     about: Value,
     /// Of the machine, where something was seen over time.
     topology: Option<Arc<Topology>>,
+    timeline: Option<TimelineOutcome>,
 }
 
 impl Source {
@@ -165,6 +169,9 @@ impl ReplaySpec {
     /// Something that it names is not there or does not fit.
     pub fn run(&self, observer: &dyn Observer) -> Result<ReplayOutcome, StudyError> {
         match &self.target {
+            Target::LogGp(_) if self.timeline.is_some() => {
+                Err(StudyError::Contradiction(String::from("--timeline is of a machine, and --loggp takes the place of one")))
+            }
             Target::LogGp(parameters) => self.under_loggp(*parameters, observer),
             Target::Machine { period: Some(SimTime::ZERO), .. } => {
                 Err(StudyError::Contradiction(String::from("--period 0: a period takes time")))
@@ -247,15 +254,21 @@ impl ReplaySpec {
         let placed: Vec<NodeId> = nodes.iter().flatten().copied().collect();
         let rails = machine.common_rails(&placed).map_err(StudyError::Placement)?;
         let (message, hardware) = (machine.message_config(Rails::new(rails)), networks.hardware());
-        let replay = match period {
-            Some(period) => Replay::watched(hardware, parts, message, period)?,
-            None => Replay::new(hardware, parts, message)?,
+        let timeline = self.timeline.as_ref().map(TimelineSpec::open).transpose()?;
+        let replay = match (period, &timeline) {
+            (Some(period), None) => Replay::watched(hardware, parts, message, period)?,
+            (Some(period), Some(open)) => Replay::watched(hardware, parts, message, period)?.told_to(&open.timeline),
+            (None, Some(open)) => Replay::recorded(hardware, parts, message, &open.timeline)?,
+            (None, None) => Replay::new(hardware, parts, message)?,
         };
         let replay = replay.on_threads(self.threads);
         let reading = start.elapsed();
         let (shown, mut count) = counting(observer);
         let replay = replay.run(&mut count)?;
         drop(shown);
+        let nodes = nodes.concat();
+        let hosts: Vec<String> = nodes.iter().map(|&node| machine.host_name(node)).collect();
+        let timeline = timeline.map(|open| open.finish(&nodes, &hosts)).transpose()?;
         let about = json!({
             "network": plane.machine.network.kind.name(),
             "nodes": machine.node.count,
@@ -265,7 +278,8 @@ impl ReplaySpec {
             "threads": self.threads,
             "machine": machine.to_json(),
         });
-        Ok(self.outcome(replay, Some(machine), seen.map(|(_, topology)| topology), start, reading, about))
+        let outcome = self.outcome(replay, Some(machine), seen.map(|(_, topology)| topology), start, reading, about);
+        Ok(ReplayOutcome { timeline, ..outcome })
     }
 
     fn outcome(
@@ -279,7 +293,7 @@ impl ReplaySpec {
     ) -> ReplayOutcome {
         let wall = start.elapsed();
         let (sources, scales) = (self.sources.clone(), self.scales.clone());
-        ReplayOutcome { replay, machine, wall, reading, running: wall - reading, sources, scales, about, topology }
+        ReplayOutcome { replay, machine, wall, reading, running: wall - reading, sources, scales, about, topology, timeline: None }
     }
 }
 
@@ -324,6 +338,9 @@ impl ReplayOutcome {
             self.running.as_secs_f64(),
             show::count(rate)
         );
+        for line in self.timeline.iter().flat_map(TimelineOutcome::lines) {
+            text += &format!("{line}\n");
+        }
         text
     }
 
@@ -393,6 +410,9 @@ impl ReplayOutcome {
             summary.insert("lost_packets".into(), json!(totals.lost_packets));
             summary.insert("retransmissions".into(), json!(totals.retransmissions));
         }
+        if let (Some(summary), Some(timeline)) = (summary.as_object_mut(), &self.timeline) {
+            summary.insert("timeline".into(), timeline.summary());
+        }
         if let (Some(summary), Value::Object(about)) = (summary.as_object_mut(), &self.about) {
             summary.extend(about.clone());
         }
@@ -413,6 +433,7 @@ impl ReplayOutcome {
     pub fn tables(&self) -> Vec<(&'static str, Table)> {
         let mut tables = vec![("applications", self.applications_table())];
         tables.extend(over_time::tables(&self.replay, self.topology.as_deref()));
+        tables.extend(self.timeline.iter().flat_map(TimelineOutcome::tables));
         tables
     }
 
@@ -426,7 +447,11 @@ impl ReplayOutcome {
         }
         write(&out.join("summary.json"), format!("{:#}\n", self.summary()))?;
         self.applications_table().write(&out.join("applications.parquet"))?;
+        for (name, table) in self.timeline.iter().flat_map(TimelineOutcome::tables) {
+            table.write(&out.join(name).with_extension("parquet"))?;
+        }
         let origin = Origin::here(self.machine.as_ref().map(|machine| machine.name.as_str()), self.about["seed"].as_u64());
-        over_time::save(out, &self.replay, self.topology.as_deref(), &origin)
+        let timeline = self.timeline.as_ref().map(TimelineOutcome::section).unwrap_or_default();
+        over_time::save(out, &self.replay, self.topology.as_deref(), &origin, &timeline)
     }
 }
