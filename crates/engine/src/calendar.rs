@@ -56,13 +56,16 @@ impl<E> Eq for Entry<E> {}
 /// there is a calendar: a ring of unsorted buckets, each a short span of time, and a heap for what is beyond the ring.
 /// The bucket whose turn it is gets sorted (into `page`) and read off; what is inserted into its span while it is read
 /// goes to the heap `near`, which is mostly empty: both fit the nearest cache, and the cost of an event does not grow
-/// with their number. The width of the buckets follows the events; it changes no order.
+/// with their number. The width of the buckets follows the events, of those that turn up at the next bucket and, where
+/// the bucket being read is so wide that this never comes, of those in the heap; it changes no order.
 #[derive(Debug)]
 pub struct CalendarQueue<E> {
     /// The bucket being read, latest first.
     page: Vec<Entry<E>>,
     /// What else comes before the horizon. One of the two is not empty, unless the whole queue is.
     near: BinaryHeap<Reverse<Entry<E>>>,
+    /// With more events in that heap the calendar is opened, or the width of its buckets looked at.
+    most_near: usize,
     calendar: Option<Calendar<E>>,
     /// The time of the last popped event.
     now: u64,
@@ -77,7 +80,7 @@ impl<E> Default for CalendarQueue<E> {
 impl<E> CalendarQueue<E> {
     /// Nothing waits.
     pub fn new() -> Self {
-        CalendarQueue { page: Vec::new(), near: BinaryHeap::new(), calendar: None, now: 0 }
+        CalendarQueue { page: Vec::new(), near: BinaryHeap::new(), most_near: CALENDAR_FROM, calendar: None, now: 0 }
     }
 
     /// Adds an event. Its time must not lie before that of the last popped one.
@@ -93,8 +96,8 @@ impl<E> CalendarQueue<E> {
             }
             _ => {
                 self.near.push(Reverse(entry));
-                if self.calendar.is_none() && self.near.len() > CALENDAR_FROM {
-                    self.open_calendar();
+                if self.near.len() > self.most_near {
+                    self.part_near();
                 }
             }
         }
@@ -149,6 +152,7 @@ impl<E> CalendarQueue<E> {
     #[inline(never)]
     fn turn_page(&mut self) {
         let Some(calendar) = &mut self.calendar else { return };
+        self.most_near = CALENDAR_FROM;
         if calendar.len() < HEAP_BELOW {
             let mut all = Vec::with_capacity(calendar.len());
             calendar.take_all(&mut all);
@@ -169,11 +173,19 @@ impl<E> CalendarQueue<E> {
         }
     }
 
-    /// From the heap alone to the calendar.
+    /// From the heap alone to the calendar, or to one with narrower buckets. A simulation that was prepared with events
+    /// far ahead would stay in its first bucket, and so with a heap, otherwise.
     #[cold]
-    fn open_calendar(&mut self) {
+    fn part_near(&mut self) {
         let leads = self.near.iter().map(|entry| u64::from(log2(entry.0.at() - self.now))).sum();
-        self.rebuild(suitable_shift(leads, self.near.len() as u64, self.near.len()));
+        let shift = suitable_shift(leads, self.near.len() as u64, self.near.len());
+        // What wider buckets are good for is seen where the next one is opened.
+        if self.calendar.as_ref().is_none_or(|calendar| shift + TOLERATED_BITS <= calendar.shift) {
+            self.rebuild(shift);
+            self.most_near = CALENDAR_FROM;
+        } else {
+            self.most_near = 2 * self.near.len();
+        }
     }
 
     /// A calendar with buckets of `2^shift` units of time.
@@ -313,5 +325,26 @@ impl<E> Calendar<E> {
         to.extend(self.far.drain().map(|entry| entry.0));
         self.occupied.fill(0);
         self.count = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A simulation that begins a second from now: its first events are far ahead, those that they lead to are near.
+    #[test]
+    fn buckets_get_narrower_where_the_first_events_were_far_ahead() {
+        const EVENTS: u64 = if cfg!(miri) { 600 } else { 5_000 };
+        let mut queue = CalendarQueue::new();
+        (0..EVENTS).for_each(|key| queue.insert(1 << 40, key, ()));
+        for turn in 0..4 * EVENTS {
+            let (at, key, ()) = queue.pop().expect("as many events as in the beginning");
+            queue.insert(at + 1_000 + key % 500_000, key, ());
+            if turn > 2 * EVENTS {
+                assert!(queue.near.len() <= CALENDAR_FROM, "{} of {} events are in the heap", queue.near.len(), queue.len());
+            }
+        }
+        assert_eq!(queue.len(), EVENTS as usize);
     }
 }

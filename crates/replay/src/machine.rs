@@ -517,27 +517,21 @@ impl Replay {
 
     /// Opens the NICs of all ranks, before simulated time starts, and has all of them begin at its start.
     fn set_up(&mut self) -> SimTime {
-        let mut opened = SimTime::ZERO;
-        for rank in 0..self.ranks {
-            self.world.request(rank, |ranks, requests| {
-                let place = ranks.place(rank);
-                let (of, shared) = (&mut ranks.ranks[place], &ranks.state.shared);
-                let rails = &shared.message.rails;
-                let first = rails.first();
-                let mut port = Port { world: requests, rank, clock: &mut of.clock, library: &mut of.library, costs: of.costs, first };
-                port.submit(first, Command::EqAlloc { eq: EQ, count: 1 << 20 });
-                for (pt, options) in portal_table() {
-                    port.submit(first, Command::PtAlloc { pt, options, eq: EQ });
-                }
-                for &rail in &rails.all()[1..] {
-                    open_rail(EQ, 0, |command| port.submit(rail, command));
-                }
-                of.endpoint = Some(Endpoint::tagged(shared.message.clone(), EQ, of.process, &mut port));
-            });
-            // One after the other: the commands of all together would take more memory than the ranks.
-            opened = opened.max(self.world.drain(rank));
-            self.world.trim(rank);
-        }
+        let opened = self.world.prepare(self.threads, |ranks, rank, requests| {
+            let place = ranks.place(rank);
+            let (of, shared) = (&mut ranks.ranks[place], &ranks.state.shared);
+            let rails = &shared.message.rails;
+            let first = rails.first();
+            let mut port = Port { world: requests, rank, clock: &mut of.clock, library: &mut of.library, costs: of.costs, first };
+            port.submit(first, Command::EqAlloc { eq: EQ, count: 1 << 20 });
+            for (pt, options) in portal_table() {
+                port.submit(first, Command::PtAlloc { pt, options, eq: EQ });
+            }
+            for &rail in &rails.all()[1..] {
+                open_rail(EQ, 0, |command| port.submit(rail, command));
+            }
+            of.endpoint = Some(Endpoint::tagged(shared.message.clone(), EQ, of.process, &mut port));
+        });
         let epoch = SimTime(opened.as_ps().max(1).div_ceil(EPOCH.as_ps()) * EPOCH.as_ps());
         self.world.start_recording(epoch);
         for ranks in self.world.all() {
@@ -584,16 +578,9 @@ impl Replay {
         digest.word(self.world.digest());
         let totals = self.world.recorded();
         let finish = rank_finish.iter().copied().max().unwrap_or_default();
-        Outcome {
-            finish,
-            seen: self.world.processes().state.watch.take().map(|watch| watch.finish(finish)),
-            applications,
-            rank_finish,
-            events: totals.events,
-            totals: Some(totals),
-            digest: digest.value(),
-            failure,
-        }
+        let seen = self.world.processes().state.watch.take().map(|watch| watch.finish(finish));
+        self.world.dismantle(self.threads);
+        Outcome { finish, seen, applications, rank_finish, events: totals.events, totals: Some(totals), digest: digest.value(), failure }
     }
 
     /// Nothing can happen any more.

@@ -315,15 +315,30 @@ impl<P: Processes> World<P> {
         self.fabric.drain(region)
     }
 
+    /// Has every process ask for something, before simulated time starts: one after the other within a region, each
+    /// when nothing is left of the one before, on up to `threads` threads. The time when the last one's is done. What
+    /// is asked for must not concern other regions.
+    pub fn prepare(&mut self, threads: usize, what: impl Fn(&mut P, u32, &mut dyn Requests<P::Letter>) + Sync) -> SimTime {
+        let mut ranks = vec![Vec::new(); self.cut() as usize];
+        (0..self.places.processes.len() as u32).for_each(|rank| ranks[self.region_of(rank) as usize].push(rank));
+        let done = self.fabric.each(threads, |region, alone| {
+            let mut done = SimTime::ZERO;
+            for &rank in &ranks[region as usize] {
+                alone.act(|station, fabric| {
+                    what(&mut station.processes, rank, &mut RegionRequests { above: &mut station.above, fabric });
+                });
+                // One after the other: the commands of all together would take more memory than the processes.
+                done = done.max(alone.drain());
+                alone.agent().nics.trim(Process(rank));
+            }
+            done
+        });
+        done.into_iter().max().unwrap_or_default()
+    }
+
     /// See [`Fabric::run_while`].
     pub fn run_while(&mut self, until: SimTime, threads: usize, go_on: &mut (dyn FnMut(SimTime) -> bool + Send)) -> bool {
         self.fabric.run_while(until, threads, go_on)
-    }
-
-    /// Gives back the room that the commands of a rank took in its NICs.
-    pub fn trim(&mut self, rank: u32) {
-        let region = self.region_of(rank);
-        self.fabric.agent(region).nics.trim(Process(rank));
     }
 
     /// From now on, the start of simulated time, events count and enter the digest.
@@ -414,5 +429,10 @@ impl<P: Processes> World<P> {
         let mut sum = Statistics::default();
         self.fabric.agents().for_each(|station| sum += station.nics.statistics());
         sum
+    }
+
+    /// Gives the memory back, on up to `threads` threads.
+    pub fn dismantle(self, threads: usize) {
+        self.fabric.dismantle(threads);
     }
 }

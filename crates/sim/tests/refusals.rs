@@ -5,7 +5,7 @@ use narrows_nic::{CommandError, NicConfig};
 use narrows_portals::{Command, EqId, Notice, ProcessId};
 use narrows_sim::{Hardware, Processes, Setup, World};
 use narrows_topology::FatTree;
-use narrows_units::{NodeId, SimTime};
+use narrows_units::{NodeId, Rail, SimTime};
 
 struct Nothing;
 

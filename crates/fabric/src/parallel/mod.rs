@@ -69,6 +69,7 @@ use narrows_engine::Digest;
 use narrows_topology::Topology;
 use narrows_units::SimTime;
 use part::{Homes, Model, Part, Planes};
+use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use windows::{Lookahead, Windows};
 
@@ -108,6 +109,35 @@ fn bases(layouts: &[Arc<Layout>]) -> Vec<Base> {
         this
     };
     layouts.iter().map(&mut base).collect()
+}
+
+/// A region by itself: see [`Fabric::each`].
+pub struct Alone<'a, A: Agent> {
+    part: &'a mut Part<A>,
+    now: u64,
+}
+
+impl<A: Agent> Alone<'_, A> {
+    /// Does something with the agent, at the time of the region's last event, or that which all have reached.
+    #[inline]
+    pub fn act<R>(&mut self, what: impl FnOnce(&mut A, &mut Context<'_, A::Event, A::Letter>) -> R) -> R {
+        self.part.now = self.part.now.max(self.now);
+        let result = self.part.tell(what);
+        self.part.settle();
+        result
+    }
+
+    /// Everything in the region, as far as it does not concern others, and the time of the last event.
+    pub fn drain(&mut self) -> SimTime {
+        self.part.settle();
+        self.part.run(NEVER, u64::MAX);
+        SimTime(self.part.now)
+    }
+
+    /// The agent.
+    pub fn agent(&mut self) -> &mut A {
+        &mut self.part.effects.agent
+    }
 }
 
 /// A thread that panicked has said why; its panic goes on when the threads are joined.
@@ -270,22 +300,47 @@ impl<A: Agent> Fabric<A> {
         self.now = part.now;
     }
 
-    /// Everything in one region, as far as it does not concern others, and the time of the last event.
-    pub fn drain(&mut self, region: u32) -> SimTime {
-        let part = inner(&mut self.parts[region as usize]);
-        part.settle();
-        part.run(NEVER, u64::MAX);
-        SimTime(part.now)
-    }
-
     /// Does something with the agent of a region, at the time of its last event, or that which has been reached.
     #[inline]
     pub fn act<R>(&mut self, region: u32, what: impl FnOnce(&mut A, &mut Context<'_, A::Event, A::Letter>) -> R) -> R {
-        let part = inner(&mut self.parts[region as usize]);
-        part.now = part.now.max(self.now);
-        let result = part.tell(what);
-        part.settle();
-        result
+        let now = self.now;
+        Alone { part: inner(&mut self.parts[region as usize]), now }.act(what)
+    }
+
+    /// Everything in one region, as far as it does not concern others, and the time of the last event.
+    pub fn drain(&mut self, region: u32) -> SimTime {
+        let now = self.now;
+        Alone { part: inner(&mut self.parts[region as usize]), now }.drain()
+    }
+
+    /// Does something with every region by itself, on up to `threads` threads; what came of it, by region.
+    pub fn each<R: Send>(&mut self, threads: usize, what: impl Fn(u32, &mut Alone<'_, A>) -> R + Sync) -> Vec<R> {
+        let share = self.parts.len().div_ceil(threads.max(1));
+        let (now, what) = (self.now, &what);
+        let of_share = move |first: usize, parts: &mut [Mutex<Part<A>>]| {
+            let alone = parts.iter_mut().map(|part| Alone { part: inner(part), now });
+            (first as u32..).zip(alone).map(|(region, mut alone)| what(region, &mut alone)).collect::<Vec<R>>()
+        };
+        let (mine, others) = self.parts.split_at_mut(share);
+        std::thread::scope(|scope| {
+            let others = others.chunks_mut(share).enumerate();
+            let others: Vec<_> = others.map(|(index, parts)| scope.spawn(move || of_share((index + 1) * share, parts))).collect();
+            let mut results = of_share(0, mine);
+            others.into_iter().for_each(|other| results.extend(other.join().unwrap_or_else(|panic| resume_unwind(panic))));
+            results
+        })
+    }
+
+    /// Gives the memory back, on up to `threads` threads: that of many hosts takes its time.
+    pub fn dismantle(mut self, threads: usize) {
+        let share = self.parts.len().div_ceil(threads.max(1));
+        std::thread::scope(|scope| {
+            while self.parts.len() > share {
+                let parts = self.parts.split_off(self.parts.len() - share);
+                scope.spawn(move || drop(parts));
+            }
+            self.parts.clear();
+        });
     }
 
     /// Shows `observer` a network that is not of packets at work, which only agents see; false, and nothing, where
