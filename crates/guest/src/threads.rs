@@ -85,6 +85,11 @@ pub(crate) struct Thread {
     looks: AtomicU32,
     activity: AtomicU64,
     idle_since: AtomicU64,
+    /// How often it has had the rank, or has looked at the clock; how often when it last said that it takes locks, and
+    /// its clock when it has begun to do nothing else.
+    doings: AtomicU64,
+    lock_doings: AtomicU64,
+    locks_since: AtomicU64,
 }
 
 /// Something has happened to the rank since the number was last read.
@@ -235,6 +240,9 @@ impl Thread {
             looks: AtomicU32::new(0),
             activity: AtomicU64::new(0),
             idle_since: AtomicU64::new(0),
+            doings: AtomicU64::new(0),
+            lock_doings: AtomicU64::new(u64::MAX),
+            locks_since: AtomicU64::new(0),
         }))
     }
 
@@ -413,6 +421,31 @@ impl Thread {
         self.looks.store(looks, Relaxed);
         (looks, self.idle_since.load(Relaxed))
     }
+
+    /// It takes the rank, or looks at the clock.
+    pub fn does_something(&self) {
+        self.doings.store(self.doings.load(Relaxed) + 1, Relaxed);
+    }
+
+    /// Whether it has done nothing but take locks and give them back since it was asked last: since when, ps.
+    pub fn only_takes_locks(&self) -> Option<u64> {
+        if self.lock_doings.load(Relaxed) == self.doings.load(Relaxed) {
+            return Some(self.locks_since.load(Relaxed));
+        }
+        self.locks_since.store(self.clock(), Relaxed);
+        self.takes_locks();
+        None
+    }
+
+    /// What it has done until now was part of that.
+    pub fn takes_locks(&self) {
+        self.lock_doings.store(self.doings.load(Relaxed), Relaxed);
+    }
+}
+
+/// Some thread waits in real time for others to come as far as it is.
+pub(crate) fn somebody_waits() -> bool {
+    WATCHERS.load(Acquire) != 0
 }
 
 impl All {
@@ -650,6 +683,7 @@ pub(crate) fn floor() -> u64 {
 /// done nothing but look, if that is for some time.
 pub(crate) fn look(thread: &'static Thread, cost: u64, long: impl Fn(u64) -> u64) -> (u64, Option<u64>) {
     thread.account();
+    thread.does_something();
     if SAMPLING.load(Relaxed) {
         // Simulated time stands still: a rank that was ahead of the others meanwhile would be behind them afterwards.
         return (thread.clock(), None);
