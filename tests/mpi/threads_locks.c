@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-enum { THREADS = 3, TURNS = 5 };
+enum { THREADS = 3, TURNS = 2 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER, taken = PTHREAD_MUTEX_INITIALIZER;
 static int arrived, turns_over, is_over, wrong[THREADS], early[THREADS];
 static double came[TURNS + 1][THREADS], ended;

@@ -135,10 +135,10 @@ pub extern "C" fn narrows_thread_meets() {
 }
 
 /// The calling thread has given back many locks, or found them taken, since it said so last. Returns whether it waits
-/// for another thread by that; `again`: what was returned last.
+/// for another thread by that.
 #[unsafe(no_mangle)]
-pub extern "C" fn narrows_thread_takes_locks(again: c_int) -> c_int {
-    catch_unwind(|| c_int::from(hooks::thread_takes_locks(again != 0))).unwrap_or(0)
+pub extern "C" fn narrows_thread_takes_locks() -> c_int {
+    catch_unwind(|| c_int::from(hooks::thread_takes_locks())).unwrap_or(0)
 }
 
 /// The calling thread is going to wait for another one.

@@ -150,7 +150,7 @@ pub fn may_spin(place: usize) {
         return;
     }
     let before = SPINS_AT.get();
-    let now = if portals::thread_takes_locks(before != 0) { place } else { 0 };
+    let now = if portals::thread_takes_locks() { place } else { 0 };
     if now != before {
         SPINS_AT.set(now);
         if now != 0 {

@@ -25,7 +25,7 @@ unsafe extern "C" {
     fn narrows_thread_ends() -> u64;
     fn narrows_thread_clock() -> u64;
     fn narrows_thread_meets();
-    fn narrows_thread_takes_locks(again: c_int) -> c_int;
+    fn narrows_thread_takes_locks() -> c_int;
     fn narrows_thread_waits();
     fn narrows_thread_goes_on(picoseconds: u64);
     fn narrows_threads_latest() -> u64;
@@ -215,10 +215,10 @@ pub fn thread_meets() {
 }
 
 /// The calling thread has given back many locks, or found them taken, since it said so last. Whether it waits for
-/// another thread by that; `again`: what was said last.
-pub fn thread_takes_locks(again: bool) -> bool {
-    // SAFETY: a plain number.
-    state::guarded(|| unsafe { narrows_thread_takes_locks(c_int::from(again)) }) != 0
+/// another thread by that.
+pub fn thread_takes_locks() -> bool {
+    // SAFETY: no arguments.
+    state::guarded(|| unsafe { narrows_thread_takes_locks() }) != 0
 }
 
 /// The calling thread is going to wait for another one.
