@@ -273,6 +273,7 @@ impl Rank {
             && let Some(thread) = threads::current()
         {
             thread.look_for_release();
+            thread.does_something();
             self.clock = thread.clock();
         }
     }
