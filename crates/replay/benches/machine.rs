@@ -14,7 +14,6 @@ use narrows_replay::port::Costs;
 use narrows_sim::Hardware;
 use narrows_trace::generate::{Generated, Parameters, Pattern};
 use narrows_units::NodeId;
-use narrows_units::NodeId;
 use std::time::Instant;
 
 /// Wall time since the start, and CPU time of this process, all threads, in seconds: others may be busy on the same
