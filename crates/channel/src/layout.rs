@@ -103,16 +103,8 @@ pub struct Settings {
     pub overflow_blocks: u32,
     /// 1: rendezvous by put; 0: by get.
     pub rendezvous_put: u32,
-    /// Eager queues of pscom: bytes of a buffer; 0: another protocol.
-    pub pscom_buffer: u64,
-    /// Longest put of a long message, bytes.
-    pub pscom_fragment: u64,
-    /// Buffers to receive into.
-    pub pscom_receive_buffers: u32,
-    /// Buffers to send from.
-    pub pscom_send_buffers: u32,
-    /// Long messages that a connection receives at a time.
-    pub pscom_requests: u32,
+    /// 1: what calls of messages take depends on their protocol's queues, and the simulator counts it.
+    pub simulator_counts: u32,
     /// Largest volatile put, bytes (PIO).
     pub pio_limit: u32,
     /// 1: ranks say when their MPI calls were, see [`crate::record::Request::Ended`].

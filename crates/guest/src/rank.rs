@@ -401,7 +401,7 @@ impl Rank {
     fn work_of(&self, call: &Call, payload: Option<&[u8]>) -> (u64, u64) {
         match call {
             // What they take depends on the queues: the simulator knows, and moves the clock when the rank parks.
-            _ if self.settings.pscom_buffer > 0 => (0, 0),
+            _ if self.settings.simulator_counts != 0 => (0, 0),
             Call::Send(send) if send.length <= self.settings.eager_limit => {
                 let copied = payload.filter(|bytes| bytes.len() > self.settings.pio_limit as usize).map_or(0, <[u8]>::len);
                 (1, copied as u64)

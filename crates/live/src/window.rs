@@ -26,6 +26,7 @@ use narrows_channel::layout::{EPOCH_PS, mode, phase, reason, state};
 use narrows_channel::record::{Ended, Request, decode_request};
 use narrows_channel::{Mapping, Processor, futex, handover};
 use narrows_fabric::ConfigError;
+use narrows_message::MessageConfig;
 use narrows_mpicalls::CALLS;
 use narrows_output::{Meter, exit};
 use narrows_sim::Setup;
@@ -153,15 +154,15 @@ struct Run<'a> {
     far: Vec<u32>,
 }
 
-/// The machine of `setup`, with the ranks of `mapping` as its processes.
+/// The machine of `setup`, with the ranks of `mapping` as its processes, whose messages move as `message` says.
 ///
 /// # Errors
 /// The network cannot be built.
-pub fn world(setup: Setup<'_>, mapping: &Mapping) -> Result<World, ConfigError> {
+pub fn world(setup: Setup<'_>, mapping: &Mapping, message: MessageConfig) -> Result<World, ConfigError> {
     let places = setup.places;
     let processors = (0..places.len() as u32).map(|rank| mapping.region(rank).expect("a rank of this run").header().processor);
     let processors: Vec<Processor> = processors.collect();
-    let mut world = World::whole(setup, |_| Ranks::new(&mapping.header().settings, places, &processors))?;
+    let mut world = World::whole(setup, |_| Ranks::new(&mapping.header().settings, message, places, &processors))?;
     // All processes of a run belong to the user who runs it.
     // SAFETY: getuid has no preconditions and always succeeds.
     let user = unsafe { libc::getuid() };
@@ -433,7 +434,10 @@ impl Run<'_> {
                     Request::Command(command) if self.world.processes().is_ours(rank, &command) => {
                         return Err(self.failure(1, format!("{} gave a command that meddles with its messages", self.name(rank))));
                     }
-                    Request::Command(command) => self.world.submit(rank, SimTime(time), command),
+                    Request::Command(command) => {
+                        let rail = self.world.processes().first_rail();
+                        self.world.submit(rank, rail, SimTime(time), command);
+                    }
                     Request::Call { eq, words, payload } => {
                         let called =
                             self.world.request(rank, |ranks, requests| ranks.call(rank, SimTime(time), (eq, words, payload), requests));

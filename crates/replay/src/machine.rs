@@ -21,15 +21,14 @@ use crate::report::{Application as Report, Outcome, Progress};
 use crate::watch::Watch;
 use narrows_collectives::{Action, Schedule};
 use narrows_engine::{Digest, WordMap};
-use narrows_fabric::{ConfigError, NetworkConfig};
-use narrows_message::{Completes, Completion, CompletionKind, Endpoint, MessageConfig, Queue, Receive, Status, portal_table};
-use narrows_nic::{AnyConfig, Directory, Process};
+use narrows_fabric::ConfigError;
+use narrows_message::{Completes, Completion, CompletionKind, Endpoint, MessageConfig, Queue, Receive, Status, open_rail, portal_table};
+use narrows_nic::{Directory, Process};
 use narrows_portals::{Command, Event as NicEvent, Notice, ProcessId, ReplyCode};
-use narrows_sim::{CopyNotice, Processes, Requests, Setup, World};
+use narrows_sim::{CopyNotice, Hardware, Processes, Requests, Setup, World};
 use narrows_timeline::{Call, NONE, Timeline};
-use narrows_topology::Topology;
 use narrows_trace::{Communicators, Dependency, Event, Kind, Meetings, Operation, Order, Program};
-use narrows_units::{Bytes, Excess, NodeId, SimTime};
+use narrows_units::{Bytes, Excess, NodeId, Rail, SimTime};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -271,7 +270,8 @@ impl Ranks {
 impl Processes for Ranks {
     type Letter = Started;
 
-    fn notify(&mut self, now: SimTime, rank: u32, notice: Notice) {
+    fn notify(&mut self, now: SimTime, rank: u32, _: Rail, notice: Notice) {
+        // Entries, events and answers are told apart by the numbers that the rank gave them, on any rail.
         self.touch(rank, |of| of.notice(now, notice));
     }
 
@@ -306,17 +306,6 @@ impl Processes for Ranks {
         self.state.count.known.store(self.state.known, Ordering::Relaxed);
         self.state.count.done.store(self.state.done, Ordering::Relaxed);
     }
-}
-
-/// The hardware that a replay runs on.
-#[derive(Debug)]
-pub struct Hardware<'a> {
-    /// The network.
-    pub network: &'a NetworkConfig,
-    /// Its graph.
-    pub topology: Topology,
-    /// The NICs.
-    pub nic: AnyConfig,
 }
 
 /// A replay on a machine, ready to run.
@@ -371,8 +360,9 @@ impl Replay {
     /// # Panics
     /// As [`Replay::new`], and when the period is zero.
     pub fn watched(hardware: Hardware<'_>, parts: Vec<Part>, message: MessageConfig, period: SimTime) -> Result<Replay, ConfigError> {
-        let topology = Arc::new(hardware.topology.clone());
-        let lanes = u32::from(hardware.network.virtual_networks) * u32::from(hardware.network.virtual_channels);
+        let first = &hardware.networks[0];
+        let topology = Arc::new(first.topology.clone());
+        let lanes = u32::from(first.config.virtual_networks) * u32::from(first.config.virtual_channels);
         let node = |process: &ProcessId| process.node().expect("a rank is on a node");
         let nodes: Vec<Vec<NodeId>> = parts.iter().map(|part| part.processes.iter().map(node).collect()).collect();
         let mut replay = Replay::assemble(hardware, parts, message, true)?;
@@ -437,8 +427,7 @@ impl Replay {
                 error: None,
             }
         };
-        let Hardware { network, topology, nic } = hardware;
-        let setup = Setup { network, topology, nic, places: &places };
+        let setup = Setup { hardware, places: &places };
         let mut world = if whole { World::whole(setup, of_region)? } else { World::regions(setup, of_region)? };
         let directory = Arc::clone(world.directory());
         world.all().for_each(|ranks| ranks.state.directory = Some(Arc::clone(&directory)));
@@ -533,10 +522,15 @@ impl Replay {
             self.world.request(rank, |ranks, requests| {
                 let place = ranks.place(rank);
                 let (of, shared) = (&mut ranks.ranks[place], &ranks.state.shared);
-                let mut port = Port { world: requests, rank, clock: &mut of.clock, library: &mut of.library, costs: of.costs };
-                port.submit(Command::EqAlloc { eq: EQ, count: 1 << 20 });
+                let rails = &shared.message.rails;
+                let first = rails.first();
+                let mut port = Port { world: requests, rank, clock: &mut of.clock, library: &mut of.library, costs: of.costs, first };
+                port.submit(first, Command::EqAlloc { eq: EQ, count: 1 << 20 });
                 for (pt, options) in portal_table() {
-                    port.submit(Command::PtAlloc { pt, options, eq: EQ });
+                    port.submit(first, Command::PtAlloc { pt, options, eq: EQ });
+                }
+                for &rail in &rails.all()[1..] {
+                    open_rail(EQ, 0, |command| port.submit(rail, command));
                 }
                 of.endpoint = Some(Endpoint::tagged(shared.message.clone(), EQ, of.process, &mut port));
             });

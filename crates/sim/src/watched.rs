@@ -4,7 +4,7 @@ use crate::station::Places;
 use narrows_nic::{About, AnyHeader};
 use narrows_portals::{Command, ProcessId, RemoteTarget};
 use narrows_timeline::Departure;
-use narrows_units::Bytes;
+use narrows_units::{Bytes, PortId};
 
 /// Tells the requests of a process apart. Those that are alike are alike for who watches, too.
 type Key = [u64; 4];
@@ -24,9 +24,10 @@ pub(crate) fn key_of(command: &Command) -> Option<Key> {
     }
 }
 
-/// A message that `node` gives to the network; `None`: it is one of the end-to-end layer's own.
-pub(crate) fn departure(places: &Places, node: u32, to: u32, payload: Bytes, header: &AnyHeader) -> Option<Departure> {
-    let common = Departure { from_node: node, to_node: to, bytes: payload.get(), ..Departure::default() };
+/// A message that the NIC at `port` gives to the network; `None`: it is one of the end-to-end layer's own.
+pub(crate) fn departure(places: &Places, port: u32, to: u32, payload: Bytes, header: &AnyHeader) -> Option<Departure> {
+    let node = |port| places.directory.of_port(PortId(port)).0.0;
+    let common = Departure { from_node: node(port), to_node: node(to), bytes: payload.get(), ..Departure::default() };
     let rank = |place| places.directory.process_at(place).map_or(u32::MAX, |process| process.0);
     match header.about() {
         About::Request { name, serial, initiator, target, match_bits, length } => {

@@ -31,6 +31,7 @@
 mod error;
 mod fabric_tables;
 pub mod figure;
+mod hardware;
 pub mod live;
 pub mod phy;
 pub mod replay;
@@ -166,4 +167,17 @@ impl Outcome {
             Outcome::Replay(outcome) => outcome.replay.failure.clone(),
         }
     }
+}
+
+/// The machine with one of its networks alone, of the nodes that join it: that of `fabric`, or the first one.
+///
+/// # Errors
+/// It has none of this name; the text says which it has.
+pub fn network_of(machine: Machine, fabric: Option<&str>) -> Result<Machine, StudyError> {
+    if let Some(network) = machine.network_called(fabric) {
+        return Ok(network.clone());
+    }
+    let names: Vec<&str> = machine.fabrics.iter().map(|fabric| fabric.name.as_str()).collect();
+    let has = if names.is_empty() { String::from("one without a name") } else { names.join(", ") };
+    Err(StudyError::Contradiction(format!("--fabric {}: no such network; the machine has {has}", fabric.unwrap_or_default())))
 }

@@ -39,7 +39,8 @@ impl Rank {
     }
 
     fn port<'a>(clock: &'a mut SimTime, library: &'a mut Library, costs: Costs, rank: u32, region: &'a mut Region<'_>) -> Port<'a> {
-        Port { world: &mut *region.world, rank, clock, library, costs }
+        let first = region.state.shared.message.rails.first();
+        Port { world: &mut *region.world, rank, clock, library, costs, first }
     }
 
     /// Does what can be done now. `index` is the rank among all.

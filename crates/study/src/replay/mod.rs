@@ -2,13 +2,15 @@
 
 mod over_time;
 
+use crate::hardware::Networks;
 use crate::timeline::TimelineOutcome;
 use crate::{MachineSpec, Observer, StudyError, TimelineSpec};
 use narrows_machine::Machine;
+use narrows_message::Rails;
 use narrows_output::{Meter, exit, write};
 use narrows_replay::collectives::ByRules;
 use narrows_replay::loggp::{self, Parameters};
-use narrows_replay::machine::{Hardware, Part, Replay};
+use narrows_replay::machine::{Part, Replay};
 use narrows_replay::mapping::{self, Mapping};
 use narrows_replay::port::Costs;
 use narrows_replay::report::{Application, Progress};
@@ -228,24 +230,30 @@ impl ReplaySpec {
         let table = self.collectives.as_deref().unwrap_or(&machine.collectives.table);
         let rules = machine.collective_rules(self.collectives.as_deref())?;
         let mapping: Mapping = mapping_text.parse().map_err(|error| StudyError::Placement(format!("--mapping: {error}")))?;
-        let topology = machine.topology()?;
+        let networks = Networks::of(&machine, self.seed)?;
+        let (topology, plane) = networks.first();
+        if period.is_some() && networks.count() > 1 {
+            let message = format!("--period looks at machines of one network; this one has {}", networks.count());
+            return Err(StudyError::Contradiction(message));
+        }
         let programs = self.sources.iter().map(|source| Ok((source.name(), source.open(observer)?)));
         let programs: Vec<(String, Box<dyn Program + Send>)> = programs.collect::<Result<_, StudyError>>()?;
         let ranks: Vec<u32> = programs.iter().map(|(_, program)| program.ranks()).collect();
-        let nodes = mapping::nodes(&mapping, &machine, &topology, ppn, &ranks).map_err(StudyError::Placement)?;
+        let nodes = mapping::nodes(&mapping, &machine, (topology, &plane.nodes), ppn, &ranks).map_err(StudyError::Placement)?;
         let processes = mapping::processes(&nodes);
         let parts = programs.into_iter().zip(&nodes).zip(&processes).map(|(((name, program), nodes), processes)| Part {
             name,
             program,
-            collectives: Box::new(ByRules::new(rules.clone(), Some(mapping::layout(&topology, nodes)))),
+            collectives: Box::new(ByRules::new(rules.clone(), Some(mapping::layout((topology, &plane.nodes), nodes)))),
             scale: nodes.iter().map(|&node| scale_on(&self.scales, node) / machine.node(node).speed.factor()).collect(),
             processes: processes.clone(),
             costs: nodes.iter().map(|&node| Costs::on(&machine, node)).collect(),
         });
         let parts: Vec<Part> = parts.collect();
-        let config = machine.network_config(self.seed);
         let seen = period.map(|period| (period, Arc::new(topology.clone())));
-        let (message, hardware) = (machine.message_config(), Hardware { network: &config, topology, nic: machine.nic_config() });
+        let placed: Vec<NodeId> = nodes.iter().flatten().copied().collect();
+        let rails = machine.common_rails(&placed).map_err(StudyError::Placement)?;
+        let (message, hardware) = (machine.message_config(Rails::new(rails)), networks.hardware());
         let timeline = self.timeline.as_ref().map(TimelineSpec::open).transpose()?;
         let replay = match (period, &timeline) {
             (Some(period), None) => Replay::watched(hardware, parts, message, period)?,
@@ -262,7 +270,7 @@ impl ReplaySpec {
         let hosts: Vec<String> = nodes.iter().map(|&node| machine.host_name(node)).collect();
         let timeline = timeline.map(|open| open.finish(&nodes, &hosts)).transpose()?;
         let about = json!({
-            "network": machine.network.kind.name(),
+            "network": plane.machine.network.kind.name(),
             "nodes": machine.node.count,
             "collectives": table,
             "mapping": mapping_text,
