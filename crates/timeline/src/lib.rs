@@ -81,11 +81,15 @@ pub struct Departure {
     pub kind: &'static str,
     /// Its number at its NIC, if it is a request, for the answer to name.
     pub request: Option<u32>,
-    /// That of the request at `to_node`, if it is an answer.
+    /// That of the request at `to_port`, if it is an answer.
     pub answers: u32,
-    /// The NIC that sends.
+    /// The port of the NIC that sends. A node has one for each of its NICs.
+    pub from_port: u32,
+    /// The port of the NIC that receives.
+    pub to_port: u32,
+    /// The node that sends.
     pub from_node: u32,
-    /// The NIC that receives.
+    /// The node that receives.
     pub to_node: u32,
     /// The rank that has asked for it, if it is a request.
     pub from_rank: u32,
@@ -165,16 +169,16 @@ struct Recorder {
     epoch: Option<SimTime>,
     recorded: Recorded,
     slices: u64,
-    /// By sender and its number.
+    /// By port of the sender, and its number there.
     under_way: WordMap<u64, Transfer>,
-    /// By node and number: ranks of the requests that answers may come to.
+    /// By port and number: ranks of the requests that answers may come to.
     asked: WordMap<u64, (u32, u32)>,
     /// By rank.
     posted: Vec<VecDeque<Posted>>,
 }
 
-fn pair(node: u32, number: u32) -> u64 {
-    u64::from(node) << 32 | u64::from(number)
+fn pair(port: u32, number: u32) -> u64 {
+    u64::from(port) << 32 | u64::from(number)
 }
 
 impl Recorder {
@@ -248,14 +252,14 @@ impl Timeline {
     pub fn departs(&self, now: SimTime, number: u32, departure: Departure) {
         let mut recorder = self.recorder();
         let Some(now) = recorder.since(now) else { return };
-        let Departure { kind, request, answers, from_node, to_node, bytes, key, .. } = departure;
+        let Departure { kind, request, answers, from_port, to_port, from_node, to_node, bytes, key, .. } = departure;
         let (from_rank, to_rank) = match request {
             Some(serial) => {
-                recorder.asked.insert(pair(from_node, serial), (departure.from_rank, departure.to_rank));
+                recorder.asked.insert(pair(from_port, serial), (departure.from_rank, departure.to_rank));
                 (departure.from_rank, departure.to_rank)
             }
             None => {
-                let asked = recorder.asked.remove(&pair(to_node, answers));
+                let asked = recorder.asked.remove(&pair(to_port, answers));
                 asked.map_or((u32::MAX, u32::MAX), |(from, to)| (to, from))
             }
         };
@@ -282,32 +286,32 @@ impl Timeline {
             head: None,
             tail: None,
         };
-        recorder.under_way.insert(pair(from_node, number), transfer);
+        recorder.under_way.insert(pair(from_port, number), transfer);
     }
 
     /// The sender's NIC has read all of its payload.
-    pub fn sent(&self, now: SimTime, from_node: u32, number: u32) {
+    pub fn sent(&self, now: SimTime, from_port: u32, number: u32) {
         let mut recorder = self.recorder();
         let Some(epoch) = recorder.epoch else { return };
-        if let Some(transfer) = recorder.under_way.get_mut(&pair(from_node, number)) {
+        if let Some(transfer) = recorder.under_way.get_mut(&pair(from_port, number)) {
             transfer.sent = now.saturating_sub(epoch);
         }
     }
 
     /// The receiver's NIC notices its header.
-    pub fn head(&self, now: SimTime, from_node: u32, number: u32) {
+    pub fn head(&self, now: SimTime, from_port: u32, number: u32) {
         let mut recorder = self.recorder();
         let Some(epoch) = recorder.epoch else { return };
-        if let Some(transfer) = recorder.under_way.get_mut(&pair(from_node, number)) {
+        if let Some(transfer) = recorder.under_way.get_mut(&pair(from_port, number)) {
             transfer.head = Some(now.saturating_sub(epoch));
         }
     }
 
     /// The receiver's NIC has all of it.
-    pub fn tail(&self, now: SimTime, from_node: u32, number: u32) {
+    pub fn tail(&self, now: SimTime, from_port: u32, number: u32) {
         let mut recorder = self.recorder();
         let Some(epoch) = recorder.epoch else { return };
-        if let Some(transfer) = recorder.under_way.remove(&pair(from_node, number)) {
+        if let Some(transfer) = recorder.under_way.remove(&pair(from_port, number)) {
             recorder.keep(Transfer { tail: Some(now.saturating_sub(epoch)), ..transfer });
         }
     }
@@ -363,7 +367,7 @@ mod tests {
         timeline.begin(SimTime::ZERO);
         timeline.posts(SimTime(5), 3, [1, 0, 0, 0]);
         timeline.posts(SimTime(6), 3, [2, 0, 0, 0]);
-        let get = Departure { kind: "get", from_node: 3, to_node: 4, from_rank: 3, to_rank: 8, ..Departure::default() };
+        let get = Departure { kind: "get", from_port: 3, to_port: 4, from_rank: 3, to_rank: 8, ..Departure::default() };
         // The second one passes the first.
         timeline.departs(SimTime(20), 1, Departure { request: Some(11), key: [2, 0, 0, 0], ..get });
         timeline.departs(SimTime(30), 2, Departure { request: Some(12), key: [1, 0, 0, 0], ..get });
@@ -372,7 +376,7 @@ mod tests {
         timeline.departs(
             SimTime(50),
             1,
-            Departure { kind: "reply", answers: 12, from_node: 4, to_node: 3, bytes: 64, ..Departure::default() },
+            Departure { kind: "reply", answers: 12, from_port: 4, to_port: 3, bytes: 64, ..Departure::default() },
         );
         timeline.tail(SimTime(60), 4, 1);
         let recorded = timeline.finish();
@@ -380,6 +384,23 @@ mod tests {
         assert_eq!(posted, [Some(SimTime(6)), Some(SimTime(5)), None]);
         let answer = recorded.transfers[2];
         assert_eq!((answer.from_rank, answer.to_rank, answer.request, recorded.messages()), (8, 3, false, 2));
+    }
+
+    #[test]
+    fn two_nics_of_a_node_count_for_themselves() {
+        let timeline = Timeline::new(Window::default());
+        timeline.begin(SimTime::ZERO);
+        let put = Departure { kind: "put", request: Some(1), from_node: 5, to_node: 6, ..Departure::default() };
+        for (port, bytes) in [(10, 100), (11, 200)] {
+            timeline.departs(SimTime(20), 1, Departure { from_port: port, to_port: port + 2, from_rank: port, bytes, ..put });
+        }
+        timeline.tail(SimTime(30), 11, 1);
+        timeline.tail(SimTime(40), 10, 1);
+        let answer = Departure { kind: "ack", answers: 1, from_node: 6, to_node: 5, ..Departure::default() };
+        timeline.departs(SimTime(50), 1, Departure { from_port: 13, to_port: 11, ..answer });
+        let recorded = timeline.finish();
+        let seen: Vec<_> = recorded.transfers.iter().map(|transfer| (transfer.bytes, transfer.tail, transfer.to_rank)).collect();
+        assert_eq!(seen, [(200, Some(SimTime(30)), 0), (100, Some(SimTime(40)), 0), (0, None, 11)]);
     }
 
     #[test]
