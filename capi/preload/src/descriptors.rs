@@ -370,15 +370,43 @@ fn note_write(file: c_int) -> Option<Kind> {
 /// Of a pipe, what is written at once and fits if anything does: `PIPE_BUF`, pipe(7).
 const PIPE_PART: usize = 4096;
 
-/// Writes all of `parts` where others read who may wait for this rank: never inside the kernel.
+/// Looks up what [`put`] calls, which allocates memory the first time.
+pub fn prepare() {
+    // SAFETY: no records; no descriptor has this number.
+    unsafe {
+        next::poll(std::ptr::null_mut(), 0, 0);
+        next::write(-1, std::ptr::null(), 0);
+        next::sendmsg(-1, std::ptr::null(), 0);
+    }
+}
+
+/// How many parts are handed to the kernel at once when some have been written. Our own choice.
+const MOST_PARTS: usize = 16;
+
+/// What is left of `parts` behind the first `done` bytes, as far as there is room: how many parts.
+fn rest(parts: &[iovec], mut done: usize, room: &mut [iovec]) -> usize {
+    let mut count = 0;
+    for part in parts {
+        let skipped = done.min(part.iov_len);
+        done -= skipped;
+        if skipped < part.iov_len && count < room.len() {
+            // SAFETY: inside this part.
+            room[count] = iovec { iov_base: unsafe { part.iov_base.byte_add(skipped) }, iov_len: part.iov_len - skipped };
+            count += 1;
+        }
+    }
+    count
+}
+
+/// Writes all of `parts` where others read who may wait for this rank: never inside the kernel. Nothing is allocated: a
+/// handler of signals may write.
 ///
 /// # Safety
 /// The parts are there.
 unsafe fn put(file: c_int, kind: Kind, parts: &[iovec], message: Option<&msghdr>, flags: c_int) -> ssize_t {
-    let mut left = parts.to_vec();
+    let all: usize = parts.iter().map(|part| part.iov_len).sum();
     let mut done = 0;
     loop {
-        left.retain(|part| part.iov_len > 0);
         let mut writable = pollfd { fd: file, events: libc::POLLOUT, revents: 0 };
         // SAFETY: one record.
         if unsafe { next::poll(&mut writable, 1, 0) } == 0 {
@@ -388,6 +416,14 @@ unsafe fn put(file: c_int, kind: Kind, parts: &[iovec], message: Option<&msghdr>
                 unsafe { next::poll(&mut writable, 1, -1) };
             }
         }
+        let mut room = [iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; MOST_PARTS];
+        // The first time all of it: a message that is not part of a stream is sent whole.
+        let left = if done == 0 && kind == Kind::Socket {
+            parts
+        } else {
+            let count = rest(parts, done, &mut room);
+            &room[..count]
+        };
         // SAFETY: parts of what the caller gave.
         let written = unsafe {
             match (kind, left.first()) {
@@ -395,7 +431,7 @@ unsafe fn put(file: c_int, kind: Kind, parts: &[iovec], message: Option<&msghdr>
                 (Kind::Pipe, None) => return done as ssize_t,
                 (Kind::Socket, _) => {
                     let mut header: msghdr = message.filter(|_| done == 0).copied().unwrap_or_else(|| mem::zeroed());
-                    header.msg_iov = left.as_mut_ptr();
+                    header.msg_iov = left.as_ptr().cast_mut();
                     header.msg_iovlen = left.len();
                     next::sendmsg(file, &header, flags | libc::MSG_DONTWAIT)
                 }
@@ -408,15 +444,7 @@ unsafe fn put(file: c_int, kind: Kind, parts: &[iovec], message: Option<&msghdr>
             ..0 => return done as ssize_t,
             _ => done += written as usize,
         }
-        let mut gone = written as usize;
-        for part in &mut left {
-            let here = gone.min(part.iov_len);
-            // SAFETY: inside this part, or its end.
-            part.iov_base = unsafe { part.iov_base.byte_add(here) };
-            part.iov_len -= here;
-            gone -= here;
-        }
-        if left.iter().all(|part| part.iov_len == 0) || (kind == Kind::Socket && option(file, libc::SO_TYPE, 0) != libc::SOCK_STREAM) {
+        if done == all || (kind == Kind::Socket && option(file, libc::SO_TYPE, 0) != libc::SOCK_STREAM) {
             return done as ssize_t;
         }
     }

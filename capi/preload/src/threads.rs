@@ -1,7 +1,7 @@
 //! Threads of the MPI library, and the beginning and end of the process: `main`, `fork`, `exit`.
 
 use crate::symbols::real;
-use crate::{clock, machine, meet, openmp, portals, pthreads, state};
+use crate::{clock, descriptors, machine, meet, openmp, portals, pthreads, state};
 use std::sync::OnceLock;
 
 use libc::{c_char, c_int, c_void, pthread_attr_t, pthread_t};
@@ -162,6 +162,7 @@ unsafe extern "C" fn constructor() {
         // The first of all handlers is the last to run, after the destructors of libraries.
         // SAFETY: as above.
         unsafe { on_exit(at_the_very_end, std::ptr::null_mut()) };
+        descriptors::prepare();
         portals::born();
         machine::show_own_node();
     }
