@@ -35,8 +35,8 @@ pub trait Transport {
     /// What nothing in the lists of this table entry, which is empty, matches is dropped from now on, and whoever sent
     /// it is told.
     fn drop_unmatched(&mut self, pt: u32);
-    /// PtlPut on a rail. `copy_now`: the library takes the bytes before it returns; what is longer than a PIO write is copied,
-    /// and costs that time.
+    /// PtlPut on a rail. `copy_now`: the library takes the bytes before it returns; what is longer than a PIO write is
+    /// copied, and costs that time.
     #[allow(clippy::too_many_arguments)]
     fn put(&mut self, rail: Rail, local: LocalBuffer, length: u64, copy_now: bool, ack: AckRequest, target: RemoteTarget, hdr_data: u64);
     /// PtlGet on a rail.

@@ -225,7 +225,8 @@ impl<P: Processes> World<P> {
         self.fabric.agents().for_each(|station| station.nics.set_users(&user));
     }
 
-    /// Shows `observer` the networks at work from now on (of networks without packets the first one alone); false, and nothing, on the LogGP network, which has no links.
+    /// Shows `observer` the networks at work from now on (of networks without packets the first one alone); false, and
+    /// nothing, on the LogGP network, which has no links.
     ///
     /// # Panics
     /// When there are several regions: it sees what happens in the order of time.

@@ -434,7 +434,8 @@ impl<A: Agent> Fabric<A> {
         }
     }
 
-    /// Of the first network, if that is one of flows: number of every flow under way, and bytes per second since the last solve; sorted.
+    /// Of the first network, if that is one of flows: number of every flow under way, and bytes per second since the
+    /// last solve; sorted.
     pub fn flow_rates(&self) -> Vec<(TransferId, u64)> {
         match &lock(&self.parts[0]).planes.first {
             Model::Packet(_) => Vec::new(),
