@@ -9,6 +9,8 @@
 #   make conformance MPICH_TESTS=DIR MPI4PY_TESTS=DIR
 #                  the suites of MPICH and of mpi4py (one or both), as built for each MPI by who runs this:
 #                  tests/conformance.py --help, tests/conformance_mpi4py.py --help
+#   make install   into /usr/local, or PREFIX=DIR (and DESTDIR=ROOT for who makes packages)
+#   make deb       a Debian package, target/narrows_VERSION_ARCHITECTURE.deb
 #   make docs-site the documentation as a site, in target/site
 #   make bench     wall time beside SimGrid's SMPI
 #   make setup     all system packages and MPIs that tests and benches need
@@ -17,13 +19,15 @@ CARGO ?= cargo
 PYTHON ?= python3
 DEMO := target/demo
 TEST_OPTIONS ?=
+PREFIX ?= /usr/local
+DESTDIR ?=
 BENCH_OPTIONS ?=
 FUZZ_TIMES ?= 1
 
 # The parts of test-mpi.
-MPI_TESTS := test-figures test-programs test-mailbox test-lossy test-closed-forms test-replay test-record test-portals test-otf2 test-docs test-python
+MPI_TESTS := test-figures test-programs test-mailbox test-lossy test-rails test-closed-forms test-replay test-record test-portals test-install test-otf2 test-docs test-python
 
-.PHONY: all demo build test test-rust test-mpi $(MPI_TESTS) install-python docs-site conformance fuzz miri lint bench setup setup-demo setup-test setup-bench setup-python setup-miri clean
+.PHONY: all demo build install deb test test-rust test-mpi $(MPI_TESTS) install-python docs-site conformance fuzz miri lint bench setup setup-demo setup-test setup-bench setup-python setup-miri clean
 
 all: build
 
@@ -44,6 +48,12 @@ build:
 	@sed 's|@PREFIX@|$(CURDIR)/target/release|' capi/portals4/portals4.pc.in > target/release/lib/pkgconfig/portals4.pc
 	@ln -sf ../libnarrows_recorder.so target/release/lib/libnarrows-recorder.so
 
+install: build
+	scripts/install.sh "$(DESTDIR)" "$(PREFIX)"
+
+deb: build
+	@scripts/deb.sh
+
 $(DEMO)/%: examples/%.c
 	@mkdir -p $(DEMO)
 	mpicc -O2 $< -o $@ -lm
@@ -57,7 +67,7 @@ demo: setup-demo
 	@echo '$$ narrows run -n 64 --machine bxi-v2 -- halo2d'
 	@target/release/narrows run -n 64 --machine bxi-v2 --out $(DEMO)/halo2d.out -- $(DEMO)/halo2d
 	@echo
-	@echo 'The results are in $(DEMO)/pingpong.out and $(DEMO)/halo2d.out.'
+	@echo 'The report of the run is $(DEMO)/halo2d.out/report.html; that of the first one $(DEMO)/pingpong.out/report.html.'
 
 # One line at the end has the sum of all parts, and those that failed stand above it.
 test: setup-test
@@ -84,6 +94,10 @@ test-mailbox: build
 test-lossy: build
 	$(PYTHON) tests/run_mpi.py --runner narrows -n 4 --machine $(CURDIR)/tests/mpi/lossy.toml -k '^(p2p|rma)' $(TEST_OPTIONS)
 
+# Long messages over several rails of two networks.
+test-rails: build
+	$(PYTHON) tests/run_mpi.py --runner narrows -n 4 --machine $(CURDIR)/tests/mpi/rails.toml -k '^(p2p|coll)' $(TEST_OPTIONS)
+
 test-closed-forms: build
 	$(PYTHON) tests/closed_forms.py
 
@@ -98,6 +112,9 @@ test-docs: install-python
 
 test-portals: build
 	$(PYTHON) tests/run_portals.py
+
+test-install: build
+	$(PYTHON) tests/install.py
 
 test-otf2: build
 	target/otf2/bin/python tests/otf2_traces.py target/release/narrows

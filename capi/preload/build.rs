@@ -20,6 +20,7 @@ const PORTALS: &[&str] = &[
     "narrows_thread_ends",
     "narrows_thread_clock",
     "narrows_thread_meets",
+    "narrows_thread_takes_locks",
     "narrows_thread_waits",
     "narrows_thread_goes_on",
     "narrows_threads_latest",

@@ -12,6 +12,7 @@
 * :func:`optimise` -- the best values of machine parameters, by Optuna.
 * :func:`calibrate` -- constants of a machine from measurements on a real one.
 * :func:`compare` -- two machines or two results side by side.
+* :func:`generate`, :func:`record` -- a trace that is made up, or that of an MPI program.
 * :func:`analyse` -- who sends what to whom in a trace.
 * :func:`load` -- a folder that ``narrows ... --out`` has written, as a :class:`Result`.
 * :class:`NarrowsError` -- what goes wrong, in the words of the command line.
@@ -26,7 +27,7 @@ from narrows._machine import Machine, machine, presets
 from narrows._native import NarrowsError, __version__
 from narrows._optimise import Optimisation, optimise
 from narrows._results import NarrowsWarning, Result, StudyFailed, Table, load
-from narrows._studies import analyse, replay, run, traffic
+from narrows._studies import analyse, generate, record, replay, run, traffic
 from narrows._sweep import Study, sweep
 
 __all__ = [
@@ -45,10 +46,12 @@ __all__ = [
     "analyse",
     "calibrate",
     "compare",
+    "generate",
     "load",
     "machine",
     "optimise",
     "presets",
+    "record",
     "replay",
     "run",
     "sweep",

@@ -60,6 +60,7 @@ def replay(
     compute_scale: Sequence[str],
     collectives: str | None,
     period: str | None,
+    timeline: tuple[str | PathLike[str], str | None, str | None, int | None] | None,
     seed: int,
     threads: int,
     progress: _Progress | None,

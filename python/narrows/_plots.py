@@ -39,6 +39,8 @@ class Plots:
             if name == "completion" and self._result.kind == "replay":
                 tables, kind = ("fct",), None
             has = (kind is None or kind == self._result.kind) and all(len(self._result.tables.get(table, ())) > 0 for table in tables)
+            # A part of a run has no path to its end.
+            has = has and (name != "critical_path" or self._whole())
             if has and (name != "completion" or self._result.kind == "replay" or self._settled()):
                 found.append(name)
         return found
@@ -46,6 +48,11 @@ class Plots:
     def _settled(self) -> list[dict[str, Any]]:
         """Completion times of the points that are not saturated: of others they only say how long one has looked."""
         return [row for row in self._result.histograms.to_rows() if row["kind"] == "fct" and not row["saturated"]]
+
+    def _whole(self) -> bool:
+        """The timeline is that of all of the run."""
+        timeline = self._result.summary.get("timeline") or {}
+        return timeline.get("ended_s") is None and not timeline.get("from_s") and timeline.get("to_s") is None
 
     def throughput(self, ax: "Axes | None" = None) -> "Axes":
         """Accepted traffic against load; a cross marks each saturated point."""
@@ -157,6 +164,52 @@ class Plots:
         ax.set_ylabel("links, by stage")
         return ax
 
+    def topology(self, ax: "Axes | None" = None) -> "Axes":
+        """How busy the links between switches are, on the drawn network: fat trees in rows, groups of dragonflies on a
+        circle, tori and HyperX on a grid. Of the two directions of a cable, and of parallel ones, the busiest counts;
+        means over the time that was looked at (of the highest load). A switch shows the busiest link of its nodes.
+        """
+        self._need("topology")
+        from matplotlib.collections import LineCollection
+        from matplotlib.colors import Normalize
+
+        places = {row["switch"]: (row["x"], row["y"]) for row in self._result.switches.to_rows()}
+        rows, times = self._over_time("topology")
+        sums: dict[tuple[str, str, int], float] = {}
+        for row in rows:
+            link = row["from"], row["to"], row["link"]
+            sums[link] = sums.get(link, 0.0) + 100 * row["utilisation"] / len(times)
+        cables: dict[tuple[str, str], float] = {}
+        nodes = dict.fromkeys(places, 0.0)
+        for (one, other, _), busy in sums.items():
+            if one in places and other in places:
+                pair = min(one, other), max(one, other)
+                cables[pair] = max(busy, cables.get(pair, 0.0))
+            else:
+                switch = one if one in places else other
+                nodes[switch] = max(busy, nodes[switch])
+        ax = _axes(ax, square=True)
+        # The busiest are drawn last, and wider: seen in grey too.
+        order = sorted(cables, key=lambda pair: cables[pair])
+        busiest = max([1e-9, *cables.values(), *nodes.values()])
+        shade, colours = Normalize(0, busiest), HEAT + "_r"
+        lines = LineCollection(
+            _cables(places, order),
+            array=[cables[pair] for pair in order],
+            cmap=colours,
+            norm=shade,
+            linewidths=[0.5 + 3 * cables[pair] / busiest for pair in order],
+        )
+        ax.add_collection(lines)
+        size = max(4.0, min(90.0, 4000.0 / len(places)))
+        dots: dict[str, Any] = {"cmap": colours, "norm": shade, "edgecolors": "black", "linewidths": 0.6, "zorder": 3, "s": size}
+        across, up = zip(*places.values(), strict=True)
+        ax.scatter(across, up, c=[nodes[switch] for switch in places], **dots)
+        ax.figure.colorbar(lines if order else ax.collections[-1], ax=ax, label="busy (%); dots: switches, links of nodes")
+        ax.set_aspect("equal", adjustable="datalim")
+        ax.set_axis_off()
+        return _finish(ax, self._at_load("Use of links on the network"), legend=None)
+
     def communication(self, ax: "Axes | None" = None) -> "Axes":
         """Bytes from each rank to each other one (of :func:`narrows.analyse`)."""
         self._need("communication")
@@ -183,7 +236,7 @@ class Plots:
             image, ax=ax, label=f"sent ({unit}{'' if group == 1 else f', {group} x {group} ranks per cell'}); white: nothing"
         )
         ax.set(xlabel="to rank", ylabel="from rank")
-        _whole_ticks(ax, both=True)
+        _whole_ticks(ax, "xy")
         return _finish(ax, "Communication", legend=None)
 
     def ranks(self, ax: "Axes | None" = None) -> "Axes":
@@ -210,6 +263,29 @@ class Plots:
         _whole_ticks(ax)
         return _finish(ax, "Where the time went", legend="upper center", columns=3)
 
+    def critical_path(self, ax: "Axes | None" = None) -> "Axes":
+        """What the end had to wait for, from rank to rank over time (of a result with a timeline)."""
+        self._need("critical_path")
+        rows = self._result.critical_path().to_rows()
+        total = sum(row["end_s"] - row["begin_s"] for row in rows)
+        unit, factor = _time_unit([1e9 * rows[-1]["end_s"]])
+        ax = _axes(ax)
+        styles: dict[str, tuple[str, str, float]] = {
+            "computing": (COLOURS[0], "-", 5),
+            "MPI software": (COLOURS[4], "-", 5),
+            "message": (COLOURS[1], "--", 1.5),
+        }
+        for what, (colour, dashes, width) in styles.items():
+            of = [row for row in rows if row["what"] == what]
+            share = 100 * sum(row["end_s"] - row["begin_s"] for row in of) / total
+            # One curve with gaps.
+            times = [value for row in of for value in (1e9 * factor * row["begin_s"], 1e9 * factor * row["end_s"], math.nan)]
+            ranks = [value for row in of for value in (row["rank"], row["to_rank"], math.nan)]
+            ax.plot(times, ranks, color=colour, linestyle=dashes, linewidth=width, solid_capstyle="butt", label=f"{what} ({share:.1f} %)")
+        ax.set(xlabel=f"simulated time ({unit})", ylabel="rank", xlim=(0, None))
+        _whole_ticks(ax, "y")
+        return _finish(ax, "Critical path")
+
     def save(self, folder: Any, kind: str = "png") -> list[Any]:
         """Draws all that this result has into files of a folder: "png", "svg" or "pdf"."""
         from pathlib import Path
@@ -231,7 +307,8 @@ class Plots:
             raise NarrowsError(f"{name}: a picture of {kind}, and this is {self._result.kind}")
         for table in tables:
             if table not in self._result.tables:
-                raise NarrowsError(f'{name}: the result has no table {table}; period="1us" gives it')
+                option = 'timeline="FILE"' if table in ("calls", "transfers") else 'period="1us"'
+                raise NarrowsError(f"{name}: the result has no table {table}; {option} gives it")
             if not len(self._result.tables[table]):
                 raise NarrowsError(f"{name}: the table {table} is empty")
 
@@ -315,6 +392,39 @@ def of_study(rows: list[dict[str, Any]], x: str, y: str, by: str | None, ax: "Ax
     return _finish(ax, f"{named} against {x.replace('_', ' ')}")
 
 
+def speedup(rows: list[dict[str, Any]], x: str, y: str, by: str | None, efficiency: bool, ax: "Axes | None") -> "Axes":
+    """How many times faster it is with more of them, or the share of that in what is ideal."""
+    columns = {name for row in rows for name in row}
+    for column in (x, y, *([by] if by else [])):
+        if column not in columns:
+            raise NarrowsError(f"{column}: the columns are {', '.join(sorted(columns))}")
+    good = [row for row in rows if isinstance(row[y], int | float) and isinstance(row[x], int | float) and row[y] > 0]
+    if not good:
+        raise NarrowsError(f"speed-up: no point has numbers as {x} and {y}")
+    ax = _axes(ax)
+    counts = sorted({row[x] for row in good})
+    ideal = [1.0, 1.0] if efficiency else [counts[0], counts[-1]]
+    ax.plot([counts[0], counts[-1]], ideal, color="0.6", linewidth=1, label="ideal", zorder=1)
+    for index, (name, points) in enumerate(_by(good, by) if by else [("simulated", good)]):
+        times = {count: _column(of, y) for count, of in sorted(_by(points, x))}
+        means = {count: sum(of) / len(of) for count, of in times.items()}
+        first = min(means)
+        gained = {count: first * means[first] / mean for count, mean in means.items()}
+        values = [gain / count if efficiency else gain for count, gain in gained.items()]
+        ax.plot(list(gained), values, **_style(index), label=f"{by} {name}" if by else str(name))
+    if counts[-1] >= 8 * counts[0]:
+        ax.set_xscale("log", base=2)
+        ax.set_xticks(counts, [f"{count:g}" for count in counts])
+        if not efficiency:
+            ax.set_yscale("log", base=2)
+            ax.set_yticks(counts, [f"{count:g}" for count in counts])
+    what = "efficiency (fraction of ideal)" if efficiency else f"speed-up (times, {counts[0]:g} where there are fewest)"
+    ax.set(xlabel=x.replace("_", " "), ylabel=what)
+    if efficiency:
+        ax.set_ylim(0, None)
+    return _finish(ax, "Efficiency" if efficiency else "Speed-up")
+
+
 # Tables that a picture is made of, and the kind of study where others have tables of that name.
 _NEEDS: dict[str, tuple[tuple[str, ...], str | None]] = {
     "throughput": (("points",), "traffic"),
@@ -323,9 +433,40 @@ _NEEDS: dict[str, tuple[tuple[str, ...], str | None]] = {
     "queues": (("queues",), None),
     "queue_heatmap": (("queues",), None),
     "link_utilisation": (("links",), None),
+    "topology": (("links", "switches"), None),
     "communication": (("pairs", "ranks"), "analysis"),
     "ranks": (("ranks",), "run"),
+    "critical_path": (("calls", "transfers"), None),
 }
+
+
+def _cables(places: dict[str, tuple[float, float]], cables: list[tuple[str, str]]) -> list[list[tuple[float, float]]]:
+    """A line for each cable: straight, or bent where it would hide behind shorter ones (the rings of a torus)."""
+
+    def direction(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float, float]:
+        dx, dy = other[0] - one[0], other[1] - one[1]
+        length = math.hypot(dx, dy) or 1.0
+        return round(abs(dx) / length, 3), round(dy / length * math.copysign(1, dx or dy), 3), length
+
+    # All bend to the same side.
+    ends = [(min(places[one], places[other]), max(places[one], places[other])) for one, other in cables]
+    shortest: dict[tuple[float, float], float] = {}
+    for one, other in ends:
+        *way, length = direction(one, other)
+        shortest[way[0], way[1]] = min(length, shortest.get((way[0], way[1]), math.inf))
+    switches = {(round(x), round(y)) for x, y in places.values()}
+    lines = []
+    for one, other in ends:
+        *way, length = direction(one, other)
+        step = shortest[way[0], way[1]] / length
+        dx, dy = other[0] - one[0], other[1] - one[1]
+        hides = step < 0.99 and (round(one[0] + step * dx), round(one[1] + step * dy)) in switches
+        side = 0.08 if hides else 0.0
+        places_on = [index / 16 for index in range(17)] if hides else [0.0, 1.0]
+        lines.append(
+            [(one[0] + at * dx - 4 * at * (1 - at) * side * dy, one[1] + at * dy + 4 * at * (1 - at) * side * dx) for at in places_on]
+        )
+    return lines
 
 
 def _axes(ax: "Axes | None", square: bool = False) -> "Axes":
@@ -351,10 +492,10 @@ def _finish(ax: "Axes", title: str, legend: Any = "best", columns: int = 1) -> "
     return ax
 
 
-def _whole_ticks(ax: "Axes", both: bool = False) -> None:
+def _whole_ticks(ax: "Axes", axes: str = "x") -> None:
     from matplotlib.ticker import MaxNLocator
 
-    for axis in [ax.xaxis, *([ax.yaxis] if both else [])]:
+    for axis in [{"x": ax.xaxis, "y": ax.yaxis}[name] for name in axes]:
         axis.set_major_locator(MaxNLocator(integer=True))
 
 

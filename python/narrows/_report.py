@@ -6,6 +6,7 @@ import base64
 import datetime
 import io
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 # Rows of a table on the page at most; the Parquet files have all.
 ROWS = 200
+# Calls of a timeline at most, and messages: a browser draws as many in a few hundredths of a second.
+SLICES = 20_000
 
 # A table that is wider than the window is moved, not cut; pictures shrink with it.
 _STYLE = """
@@ -42,8 +45,10 @@ _CAPTIONS = {
     "queues": "Packets that wait in switches",
     "queue_heatmap": "Where packets wait",
     "link_utilisation": "How busy the links are",
+    "topology": "Where the network is busy",
     "communication": "Who sends what to whom",
     "ranks": "Where each rank's time went",
+    "critical_path": "What the end had to wait for",
 }
 
 
@@ -57,6 +62,7 @@ def of_result(result: "Result", path: str | os.PathLike[str], title: str | None)
         parts.append(f'<p class="failed">{escape(str(summary["failure"]))}</p>')
     parts.append(_numbers(summary))
     parts.append(_pictures(result))
+    parts.append(_timeline(result))
     name, table = next(iter(result.tables.items()))
     parts.append(f"<h2>{escape(name)}</h2>{_table(table)}")
     if result.text:
@@ -108,6 +114,36 @@ def _pictures(result: "Result") -> str:
         image = f'<img alt="{caption}" src="data:image/svg+xml;base64,{source}">'
         figures.append(f'<figure id="{name}">{image}<figcaption>{caption}</figcaption></figure>')
     return f'<h2>Pictures</h2><div class="pictures">{"".join(figures)}</div>' if figures else ""
+
+
+def _timeline(result: "Result") -> str:
+    """Something to zoom, where there is a timeline."""
+    if "calls" not in result.tables:
+        return ""
+    calls = sorted(result.calls.to_rows(), key=lambda row: float(row["begin_s"]))
+    names = sorted({row["call"] for row in calls})
+    places = {name: place for place, name in enumerate(names)}
+    shown = [[row["rank"], places[row["call"]], *(1e9 * row[f"{of}_s"] for of in ("begin", "end", "waited"))] for row in calls[:SLICES]]
+    end = calls[SLICES]["begin_s"] if len(calls) > SLICES else math.inf
+    messages = [
+        [
+            row["from_rank"],
+            row["to_rank"],
+            1e9 * (row["begin_s"] if row["posted_s"] is None else row["posted_s"]),
+            1e9 * row["tail_s"],
+            row["bytes"],
+        ]
+        for row in result.transfers.to_rows()
+        if row["from_rank"] >= 0 and row["kind"] != "ack" and row["tail_s"] is not None and row["begin_s"] < end
+    ]
+    part = f" The first {SLICES} of {len(calls)} calls." if len(calls) > SLICES else ""
+    # A name cannot end the script.
+    data = json.dumps({"names": names, "calls": shown, "messages": messages[:SLICES]}).replace("</", "<\\/")
+    script = (Path(__file__).parent / "timeline.js").read_text()
+    return (
+        f"<h2>Timeline</h2><p>Wheel or buttons: nearer and further; drag to move.{part}</p>"
+        f'<div id="timeline"></div><script>{script}timeline(document.getElementById("timeline"), {data});</script>'
+    )
 
 
 def _numbers(summary: Mapping[str, Any]) -> str:

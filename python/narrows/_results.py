@@ -170,6 +170,18 @@ class Result:
 
         return Plots(self)
 
+    def critical_path(self) -> Table:
+        """What the end of a run or a replay had to wait for, back to its beginning: parts without a gap, in the order of
+        time, of the kinds "computing", "MPI software" and "message" (from ``rank`` to ``to_rank``).
+
+        Raises NarrowsError where there is no complete timeline (``timeline="FILE"`` of run() and replay()).
+        """
+        import pyarrow
+
+        from narrows._critical import critical_path
+
+        return Table(pyarrow.Table.from_pylist(critical_path(self)))
+
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Writes summary.json and the tables as Parquet files into a folder (with the resolved machine and the pictures
         of the command line, where this process has simulated it); :func:`load` reads it back.

@@ -88,6 +88,10 @@ def replay(
     compute_scale: float | str | Sequence[str] = (),
     collectives: str | None = None,
     period: str | None = None,
+    timeline: PathText | None = None,
+    timeline_from: str | None = None,
+    timeline_to: str | None = None,
+    timeline_limit: int | None = None,
     seed: int = 1,
     threads: int = 1,
     progress: bool | Progress | None = None,
@@ -100,8 +104,11 @@ def replay(
     compute_scale: factor of computing time: 0.5, or "0.5@0-31" for some nodes; several as a list.
     collectives: "openmpi", "mpich" or a file of rules (the machine's).
     period: applications, queues and links are looked at this often, such as "1us"; they become tables.
+    timeline: a file for https://ui.perfetto.dev: operations, messages and NICs (docs/timeline.md). timeline_from,
+    timeline_to: of this part of simulated time, such as "20us"; timeline_limit: slices at most (1,000,000).
 
-    Tables: applications, fct (completion times of messages); with a period series, links, queues.
+    Tables: applications, fct (completion times of messages); with a period series, links, queues; with a timeline calls
+    (operations), transfers.
 
     Raises NarrowsError where a trace cannot be read or does not fit, StudyFailed where the replay stands still.
     """
@@ -120,6 +127,7 @@ def replay(
             compute_scale=[str(scale) for scale in scales],
             collectives=collectives,
             period=period,
+            timeline=None if timeline is None else (timeline, timeline_from, timeline_to, timeline_limit),
             seed=seed,
             threads=threads,
             progress=told,
@@ -139,6 +147,10 @@ def run(
     mpirun: PathText | None = None,
     seed: int = 1,
     timeout: int | None = None,
+    timeline: PathText | None = None,
+    timeline_from: str | None = None,
+    timeline_to: str | None = None,
+    timeline_limit: int | None = None,
     out: PathText | None = None,
     quiet: bool = False,
 ) -> Result:
@@ -149,17 +161,20 @@ def run(
     compute: "measured", "measured:FACTOR" or "none": then two runs are identical to the bit.
     mpirun: another launcher than the one that belongs to the program's MPI.
     timeout: wall time after which the run is ended, in seconds.
+    timeline: a file for https://ui.perfetto.dev: MPI calls, messages and NICs (docs/timeline.md). timeline_from,
+    timeline_to: of this part of simulated time, such as "2ms"; timeline_limit: slices at most (1,000,000).
     out: a folder that keeps summary.json, the resolved machine and a picture.
     quiet: what the program and Narrows say goes to ``result.stdout`` and ``result.text`` only, not to the screen too.
 
-    The program reads no standard input. Tables: ranks (where each rank's time went).
+    The program reads no standard input. Tables: ranks (where each rank's time went); with a timeline calls, transfers.
 
     Raises NarrowsError where the program cannot be started, StudyFailed where it fails: ``exit_code`` is its own.
     """
     name, nodes, changes = words(machine)
     command = [str(binary()), "run", f"--ranks={ranks}", f"--machine={name}", f"--placement={placement}", f"--compute={compute}"]
     command += [f"--transport={transport}", f"--seed={seed}"]
-    options = {"nodes": nodes, "ppn": ppn, "mpirun": mpirun, "timeout": timeout}
+    options = {"nodes": nodes, "ppn": ppn, "mpirun": mpirun, "timeout": timeout, "timeline": timeline}
+    options |= {"timeline-from": timeline_from, "timeline-to": timeline_to, "timeline-limit": timeline_limit}
     command += [f"--{option}={value}" for option, value in options.items() if value is not None]
     command += [f"--set={change}" for change in changes]
     with tempfile.TemporaryDirectory(prefix="narrows-") as scratch:
@@ -180,6 +195,55 @@ def run(
             raise NarrowsError(text.strip() or f"narrows ended with code {code}")
         raise StudyFailed(result.summary.get("failure") or f"the program ended with code {code}", result, code)
     return result
+
+
+def generate(pattern: str, out: PathText, *, ranks: int, **options: object) -> Path:
+    """Makes up a trace of a well-known pattern, as ``narrows generate``: the file.
+
+    pattern: "halo3d", "fft3d", "allreduce-loop", "bcast", "lammps-like", "hpcg-like", "lulesh-like", "transformer".
+    options: those of the command line, with underscores: ``steps=10, bytes="64KiB", compute="100us"``; of a transformer
+    ``tp=8, pp=2, layers=32, micro_batch=1`` and so on.
+
+    Raises NarrowsError for options that mean nothing, and where the file cannot be written.
+    """
+    words = [f"--{name.replace('_', '-')}={value}" for name, value in options.items() if value is not None]
+    code, _, said = _supervise([str(binary()), "generate", pattern, f"--ranks={ranks}", f"--output={os.fspath(out)}", *words], quiet=True)
+    if code != 0:
+        raise NarrowsError(said.replace("narrows: error: ", "").strip())
+    return Path(out)
+
+
+def record(
+    program: Sequence[PathText],
+    out: PathText,
+    *,
+    ranks: int,
+    machine: Where | None = None,
+    ppn: int | None = None,
+    compute: str | None = None,
+    clock: str | None = None,
+    mpirun: PathText | None = None,
+    quiet: bool = False,
+) -> Path:
+    """Records the communication of an MPI program as a trace, as ``narrows record`` (docs/traces.md): the file.
+
+    out: its ending says the format: .vef, .goal, .bin, .jsonl.
+    machine: runs on a simulated machine, with its times; None: on this computer. ppn, compute: as in :func:`run`.
+    clock: on this computer, what computing is: "real" or "cpu" time (cpu where there are more ranks than cores).
+
+    Raises NarrowsError where the program cannot be started, or fails.
+    """
+    command = [str(binary()), "record", f"--ranks={ranks}", f"--output={os.fspath(out)}"]
+    options = {"ppn": ppn, "compute": compute, "clock": clock, "mpirun": mpirun}
+    if machine is not None:
+        name, nodes, changes = words(machine)
+        options |= {"machine": name, "nodes": nodes}
+        command += [f"--set={change}" for change in changes]
+    command += [f"--{option}={value}" for option, value in options.items() if value is not None]
+    code, _, said = _supervise([*command, "--", *(os.fspath(word) for word in program)], quiet)
+    if code != 0:
+        raise NarrowsError(said.replace("narrows: error: ", "").strip() or f"the program ended with code {code}")
+    return Path(out)
 
 
 def analyse(trace: PathText) -> Result:
@@ -280,4 +344,4 @@ def _supervise(command: list[str], quiet: bool) -> tuple[int, str, str]:
     return child.returncode, "".join(parts["stdout"]), "".join(parts["stderr"])
 
 
-__all__ = ["StudyFailed", "analyse", "binary", "replay", "run", "traffic"]
+__all__ = ["StudyFailed", "analyse", "binary", "generate", "record", "replay", "run", "traffic"]

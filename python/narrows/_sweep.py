@@ -189,6 +189,18 @@ class Study:
 
         return _plots.of_study(self.table.to_rows(), x, y, by, ax)
 
+    def plot_speedup(
+        self, x: str = "ranks", y: str = "simulated_s", by: str | None = None, *, efficiency: bool = False, ax: "Axes | None" = None
+    ) -> "Axes":
+        """How many times faster more of ``x`` are, by the times ``y`` (means over repeats), a curve for each value of
+        ``by``: n0 * T(n0) / T(n), with n0 the fewest of each curve. ``efficiency``: that divided by n.
+
+        Raises NarrowsError where there is no such column.
+        """
+        from narrows import _plots
+
+        return _plots.speedup(self.table.to_rows(), x, y, by, efficiency, ax)
+
     def report(self, path: str | os.PathLike[str], title: str | None = None) -> Path:
         """Writes one HTML page with the table and the failures."""
         from narrows import _report

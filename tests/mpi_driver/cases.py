@@ -135,6 +135,7 @@ def cases(programs: int = 400) -> list[Case]:
         *[Case(f"threads_{level}", "threads.c", (str(level),), ranks=(2, 16) if level == 3 else (2,)) for level in (0, 1, 2, 3)],
         Case("threads_calls", "threads_calls.c", options=("--compute", "none"), ranks=(2, 4), runners=narrows, expected=lambda n: f"threads_calls: ranks={n} checks={4 * n} ok"),
         Case("threads_self", "threads_self.c", options=("--compute", "none"), ranks=(1, 2), runners=narrows, expected=lambda n: f"threads_self: ranks={n} checks={11 * n} ok"),
+        Case("threads_locks", "threads_locks.c", options=("--compute", "none"), ranks=(2, 4), runners=narrows, timeout=120, expected=lambda n: f"threads_locks: ranks={n} checks={9 * n} ok"),
         # MPICH polls in a thread of its own, beside the program's calls.
         *[
             Case(f"threads_progress_{name}", f"{name}.c", mpis=("mpich",), ranks=(2, 4), runners=narrows, environment={"MPIR_CVAR_ASYNC_PROGRESS": "1"})

@@ -22,8 +22,10 @@ LOOK = """(() => ({
     address: location.href,
     broken: [...document.images].filter(image => !image.complete || image.naturalWidth === 0).length,
     images: document.images.length,
+    colours: [...document.querySelectorAll('canvas')].map(one =>
+        new Set(new Uint32Array(one.getContext('2d').getImageData(0, 0, one.width, one.height).data.buffer)).size),
     wide: document.documentElement.scrollWidth,
-    cut: [...document.querySelectorAll('img, svg, h1, h2, p')]
+    cut: [...document.querySelectorAll('img, svg, canvas, h1, h2, p')]
         .filter(one => one.getBoundingClientRect().right > document.documentElement.clientWidth + 1).length,
     size: Math.min(...[...document.querySelectorAll('p, td, th')].map(one => parseFloat(getComputedStyle(one).fontSize))),
 }))()"""
@@ -114,18 +116,24 @@ def pages(tmp_path_factory: pytest.TempPathFactory, small: nw.Machine, halo: Pat
     replayed = nw.replay(halo, machine=nw.machine("bxi-v2", nodes=8), period="10us")
     study = nw.sweep(nw.traffic, grid={"load": [0.1, 0.2]}, out=folder / "study", warmup="2us", time="10us")
     study.run()
+    timed = nw.replay(halo, machine=nw.machine("bxi-v2", nodes=8), timeline=folder / "halo.pftrace")
     reports = {"traffic": loads.report, "replay": replayed.report, "trace": nw.analyse(halo).report, "study": study.report}
-    return {name: report(folder / f"{name}.html") for name, report in reports.items()}
+    reports["timeline"] = timed.report
+    written = {name: report(folder / f"{name}.html") for name, report in reports.items()}
+    # The page of the command line.
+    return {**written, "out": timed.save(folder / "out") / "report.html"}
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("kind", ["traffic", "replay", "trace", "study"])
+@pytest.mark.parametrize("kind", ["traffic", "replay", "trace", "study", "timeline", "out"])
 def test_a_report_is_readable(kind: str, width: int, browser: str, pages: dict[str, Path]) -> None:
     seen, errors = asyncio.run(look(browser, pages[kind], width))
     assert errors == [] and seen["broken"] == 0, (errors, seen)
     assert seen["wide"] <= width and seen["cut"] == 0, seen
     assert seen["size"] >= 11, seen
-    assert seen["images"] > 0 or kind == "study", seen
+    assert seen["images"] > 0 or kind in ("study", "out"), seen
+    # White, the times, the lines of the grid, and more than one kind of operation.
+    assert [count >= 5 for count in seen["colours"]] == ([True] if kind in ("timeline", "out") else []), seen
 
 
 def test_what_is_wrong_is_seen(browser: str, tmp_path: Path) -> None:

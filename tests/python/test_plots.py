@@ -11,6 +11,7 @@ import narrows as nw
 matplotlib.use("agg")
 from matplotlib import pyplot  # noqa: E402
 
+TORUS = {"topology.kind": "torus", "topology.lengths": [8, 8], "network.routing": "dimension-order", "network.virtual_channels": 2}
 QUICK = {"warmup": "5us", "time": "20us"}
 
 
@@ -38,7 +39,7 @@ def test_each_kind_has_its_pictures(tmp_path: Path, sweep: nw.Result, watched: n
     ran = nw.run([pingpong, "64"], ranks=2, machine=nw.machine("bxi-v2", nodes=2), quiet=True)
     expected = [
         (sweep, ["throughput", "latency", "completion"]),
-        (watched, ["throughput", "latency", "completion", "queues", "queue_heatmap", "link_utilisation"]),
+        (watched, ["throughput", "latency", "completion", "queues", "queue_heatmap", "link_utilisation", "topology"]),
         (replayed, ["completion"]),
         (ran, ["ranks"]),
         (nw.analyse(halo), ["communication"]),
@@ -49,7 +50,8 @@ def test_each_kind_has_its_pictures(tmp_path: Path, sweep: nw.Result, watched: n
         assert [file.stem for file in files] == names and all(file.stat().st_size > 5000 for file in files)
         for name in names:
             ax = getattr(result.plot, name)()
-            assert ax.get_title() and ax.get_xlabel() and ax.get_ylabel()
+            # A drawn network has no axes.
+            assert ax.get_title() and (name == "topology" or (ax.get_xlabel() and ax.get_ylabel()))
             # A quantity has its unit; numbers of ranks, switches and packets, and fractions, have none.
             texts = [ax.get_xlabel(), *(other.get_ylabel() for other in ax.figure.axes)]
             assert any("(" in text for text in texts), texts
@@ -123,3 +125,45 @@ def test_curves_of_a_sweep(tmp_path: Path) -> None:
     ax.figure.savefig(tmp_path / "sweep.png")
     with pytest.raises(nw.NarrowsError, match="latency: the columns are"):
         study.plot("load", "latency")
+
+
+@pytest.mark.parametrize(("name", "nodes", "rows"), [("8-ary-2-tree", None, 2), ("dragonfly-342", None, None), ("torus", 64, 8)])
+def test_a_network_is_drawn_as_it_is(name: str, nodes: int | None, rows: int | None) -> None:
+    machine = nw.machine(name, nodes=nodes) if nodes is None else nw.machine("bxi-v2", nodes=nodes).set(TORUS)
+    result = nw.traffic("uniform", machine=machine, load=0.3, period="5us", warmup="2us", time="10us")
+    places = result.switches.to_rows()
+    cables = {frozenset((row["from"], row["to"])) for row in result.links.to_rows() if row["stage"] not in ("from hosts", "to hosts")}
+    ax = result.plot.topology()
+    (lines,) = (one for one in ax.collections if type(one).__name__ == "LineCollection")
+    assert len(lines.get_segments()) == len(cables) > 0
+    # Cables that close the 16 rings of the torus do not hide behind the others.
+    assert sum(len(line) > 2 for line in lines.get_segments()) == (16 if name == "torus" else 0)
+    if rows is not None:
+        assert len({row["y"] for row in places}) == rows
+    else:
+        # Groups stand on a circle, apart from each other.
+        groups = {row["group"] for row in places}
+        middles = [tuple(sum(row[of] for row in places if row["group"] == group) for of in "xy") for group in groups]
+        assert len(set(middles)) == len(groups) == 19
+    utilisation = {row["link"]: 0.0 for row in result.links.to_rows()}
+    periods = len({row["time_ns"] for row in result.links.to_rows()})
+    for row in result.links.to_rows():
+        if row["stage"] not in ("from hosts", "to hosts"):
+            utilisation[row["link"]] += 100 * row["utilisation"] / periods
+    assert float(max(lines.get_array())) == pytest.approx(max(utilisation.values()))
+
+
+def test_speed_up_is_that_of_the_times(tmp_path: Path) -> None:
+    # Amdahl: a tenth does not get faster.
+    study = nw.sweep(amdahl, grid={"ranks": [1, 2, 4, 8]}, out=tmp_path)
+    study.run()
+    (_, curve) = study.plot_speedup().get_lines()
+    assert curve.get_ydata().tolist() == pytest.approx([1 / (0.1 + 0.9 / ranks) for ranks in (1, 2, 4, 8)])
+    (_, curve) = study.plot_speedup(efficiency=True).get_lines()
+    assert curve.get_ydata().tolist() == pytest.approx([1 / (0.1 * ranks + 0.9) for ranks in (1, 2, 4, 8)])
+    with pytest.raises(nw.NarrowsError, match="nodes: the columns are"):
+        study.plot_speedup("nodes")
+
+
+def amdahl(ranks: int, seed: int = 1) -> dict[str, float]:
+    return {"simulated_s": 0.1 + 0.9 / ranks}

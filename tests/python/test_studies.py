@@ -114,7 +114,7 @@ def test_tables_are_the_same_for_every_reader(small: nw.Machine) -> None:
     assert points.to_pandas()["accepted"].tolist() == points["accepted"]
     queues = result.queues.to_arrow()
     assert duckdb.sql("select count(*) from queues").fetchall() == [(len(result.queues),)] != [(0,)]
-    assert list(result.tables) == ["points", "histograms", "series", "links", "queues", "hops"]
+    assert list(result.tables) == ["points", "histograms", "series", "links", "switches", "queues", "hops"]
     # No copy: two readers have the same memory.
     other = result.queues.to_arrow()
     assert queues["link"].chunk(0).buffers()[1].address == other["link"].chunk(0).buffers()[1].address
@@ -274,3 +274,15 @@ def test_figures_and_headers_are_installed() -> None:
     assert Path(flags.strip().removeprefix("-I"), "portals4.h").exists()
     listed = subprocess.run([narrows, "reproduce", "--list"], capture_output=True, text=True, check=True, cwd="/")
     assert "dragonfly-routing" in listed.stdout
+
+
+def test_traces_are_made_up_and_recorded(tmp_path: Path, pingpong: Path) -> None:
+    made = nw.generate("allreduce-loop", tmp_path / "loop.jsonl", ranks=4, steps=3, bytes="1KiB")
+    assert nw.analyse(made).summary["ranks"] == 4
+    with pytest.raises(nw.NarrowsError) as refused:
+        nw.generate("halo4d", tmp_path / "no.vef", ranks=4)
+    assert str(refused.value) == said("generate", "halo4d", "--ranks=4", f"--output={tmp_path / 'no.vef'}")
+    machine = nw.machine("bxi-v2", nodes=2)
+    recorded = nw.record([pingpong, "64"], tmp_path / "pingpong.jsonl", ranks=2, machine=machine, compute="none", quiet=True)
+    live = nw.run([pingpong, "64"], ranks=2, machine=machine, compute="none", quiet=True)
+    assert nw.replay(recorded, machine=machine).simulated_s == pytest.approx(live.simulated_s, rel=0.02)

@@ -139,6 +139,7 @@ impl State {
         let settings = port::settings()?;
         let config = MessageConfig {
             // Whichever it is: the endpoint lives in the simulator.
+            rails: Default::default(),
             protocol: Protocol::Openmpi,
             eager_limit: settings.eager_limit,
             inject_limit: settings.inject_limit,

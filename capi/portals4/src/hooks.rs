@@ -134,6 +134,13 @@ pub extern "C" fn narrows_thread_meets() {
     let _ = catch_unwind(hooks::thread_meets);
 }
 
+/// The calling thread has given back many locks, or found them taken, since it said so last. Returns whether it waits
+/// for another thread by that.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_thread_takes_locks() -> c_int {
+    catch_unwind(|| c_int::from(hooks::thread_takes_locks())).unwrap_or(0)
+}
+
 /// The calling thread is going to wait for another one.
 #[unsafe(no_mangle)]
 pub extern "C" fn narrows_thread_waits() {

@@ -9,12 +9,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use narrows_engine::EventQueue;
 use narrows_fabric::Notice as Network;
 use narrows_guest::Waited;
-use narrows_message::{Call, Host, Library, MessageConfig, Notification, Protocol, Rendezvous};
+use narrows_message::{Call, Host, Library, MessageConfig, Notification, Protocol, Rails, Rendezvous};
 use narrows_nic::{
     AnyHeader, AnyNic, Combine, Departure, Event as NicEvent, Fault, Memory, NicConfig, Nics, Out, PayloadId, Process, Wire, Wired,
 };
 use narrows_portals::{Command, CtId, EqId, Event, IOVEC_BYTES, NiLimits, Notice, Place, ProcessId, ReplyCode, apply};
-use narrows_units::{NodeId, SimTime};
+use narrows_units::{NodeId, PortId, Rail, SimTime};
 
 pub use crate::nic::Limits;
 use crate::nic::Nic;
@@ -98,8 +98,8 @@ impl std::ops::DerefMut for Guard {
 }
 
 enum Due {
-    Nic(NodeId, NicEvent),
-    Shortcut(NodeId, AnyHeader),
+    Nic(PortId, NicEvent),
+    Shortcut(PortId, AnyHeader),
     Network(Network),
 }
 
@@ -123,8 +123,8 @@ struct Way<'a> {
 }
 
 impl Library for Way<'_> {
-    fn post(&mut self, command: Command) {
-        if let Err(error) = self.nics.command(self.clock, Process(0), command, self.world) {
+    fn post(&mut self, _: Rail, command: Command) {
+        if let Err(error) = self.nics.command(self.clock, Process(0), Rail::FIRST, command, self.world) {
             panic!("the NIC refused a command: {error}");
         }
     }
@@ -210,20 +210,20 @@ impl Wired<AnyNic> for World {
 }
 
 impl Out<AnyNic> for World {
-    fn schedule(&mut self, at: SimTime, node: NodeId, event: NicEvent) {
-        self.queue.schedule(at, node.0, Due::Nic(node, event));
+    fn schedule(&mut self, at: SimTime, port: PortId, event: NicEvent) {
+        self.queue.schedule(at, port.0, Due::Nic(port, event));
     }
-    fn depart(&mut self, node: NodeId, departure: Departure<AnyHeader>) {
+    fn depart(&mut self, port: PortId, departure: Departure<AnyHeader>) {
         let at = self.queue.now() + self.network;
-        let id = self.wire.depart(node, departure).id;
+        let id = self.wire.depart(port, departure).id;
         for notice in [Network::SourceDone(id), Network::HeadArrived(id), Network::TailArrived(id)] {
             self.queue.schedule(at, 1, Due::Network(notice));
         }
     }
-    fn shortcut(&mut self, at: SimTime, _: NodeId, to: NodeId, header: AnyHeader) {
+    fn shortcut(&mut self, at: SimTime, _: PortId, to: PortId, header: AnyHeader) {
         self.queue.schedule(at, 2, Due::Shortcut(to, header));
     }
-    fn notify(&mut self, _: Process, notice: Notice) {
+    fn notify(&mut self, _: PortId, _: Process, notice: Notice) {
         self.notices.push(notice);
     }
 }
@@ -333,8 +333,8 @@ impl Loopback {
     fn step(&mut self) -> bool {
         let Some((now, due)) = self.world.queue.pop() else { return false };
         match due {
-            Due::Nic(node, event) => self.nics.handle(now, node, event, &mut self.world),
-            Due::Shortcut(node, header) => self.nics.arrive(now, node, &header, &mut self.world),
+            Due::Nic(port, event) => self.nics.handle(now, port, event, &mut self.world),
+            Due::Shortcut(port, header) => self.nics.arrive(now, port, &header, &mut self.world),
             Due::Network(notice) => self.nics.network(now, notice, &mut self.world),
         }
         self.clock = self.clock.max(now);
@@ -371,7 +371,7 @@ impl Loopback {
     fn pop(&mut self, eqs: &[EqId]) -> Option<(usize, Event)> {
         let (index, eq, event) =
             eqs.iter().enumerate().find_map(|(index, eq)| Some((index, *eq, self.queues.get_mut(&eq.0)?.pop_front()?)))?;
-        if self.nics.command(self.clock, Process(0), Command::EqRelease { eq, count: 1 }, &mut self.world).is_ok() {
+        if self.nics.command(self.clock, Process(0), Rail::FIRST, Command::EqRelease { eq, count: 1 }, &mut self.world).is_ok() {
             self.advance(0);
         }
         Some((index, event))
@@ -400,7 +400,7 @@ impl Nic for Loopback {
             Command::CtAlloc { ct } => drop(self.counts.remove(&ct.0)),
             _ => {}
         }
-        if let Err(error) = self.nics.command(self.clock, Process(0), command, &mut self.world) {
+        if let Err(error) = self.nics.command(self.clock, Process(0), Rail::FIRST, command, &mut self.world) {
             panic!("the NIC refused a command: {error}");
         }
         self.advance(1);
@@ -410,6 +410,7 @@ impl Nic for Loopback {
         let Loopback { nics, world, host, charged, clock, limits, .. } = self;
         let config = MessageConfig {
             protocol: Protocol::Openmpi,
+            rails: Rails::default(),
             eager_limit: limits.eager_limit,
             inject_limit: limits.inject_limit,
             rendezvous: if limits.rendezvous_put { Rendezvous::Put } else { Rendezvous::Get },

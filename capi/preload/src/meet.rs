@@ -125,11 +125,50 @@ pub fn wait_until<T>(places: &[usize], mut wait: impl FnMut() -> Option<T>) -> O
 thread_local! {
     /// Time stamp counter when the calling thread last looked whether others are far behind.
     static LOOKED: Cell<u64> = const { Cell::new(0) };
+    /// Locks that it has given back, or found taken, since it last said so.
+    static LOCKS: Cell<u32> = const { Cell::new(0) };
+    /// The one around which it spins until another thread has changed what it protects; 0: none.
+    static SPINS_AT: Cell<usize> = const { Cell::new(0) };
 }
+
+/// So many are said at once. Our own choice: they take some 5 us, which is more than to say so.
+const MANY_LOCKS: u32 = 256;
 
 /// Ticks of the time stamp counter between two such looks: some 10 us. Our own choice, well below what a thread may be
 /// ahead.
 const TICKS: u64 = 30_000;
+
+/// The calling thread has given the lock at that place back, or found it taken and does not wait. It may do so in a
+/// loop, until another thread has changed what the lock protects.
+pub fn may_spin(place: usize) {
+    if !threads() {
+        return;
+    }
+    let locks = LOCKS.get() + 1;
+    LOCKS.set(locks % MANY_LOCKS);
+    if locks < MANY_LOCKS {
+        return;
+    }
+    let before = SPINS_AT.get();
+    let now = if portals::thread_takes_locks() { place } else { 0 };
+    if now != before {
+        SPINS_AT.set(now);
+        if now != 0 {
+            enlist(&[now]);
+        }
+        if before != 0 {
+            discharge(&[before]);
+        }
+    }
+}
+
+/// The calling thread ends.
+pub fn thread_ends() {
+    let place = SPINS_AT.replace(0);
+    if place != 0 {
+        discharge(&[place]);
+    }
+}
 
 /// The calling thread lets go on who waits at that place, or who comes there later.
 pub fn release(place: usize) {
@@ -142,11 +181,18 @@ pub fn release(place: usize) {
         portals::thread_meets();
         LOOKED.set(now);
     }
-    if WAITERS.load(Relaxed) != 0 && objects().get(place).is_some() {
-        let clock = portals::thread_clock();
-        if let Some(object) = objects().get(place) {
-            object.clock = clock;
-        }
+    if WAITERS.load(Relaxed) == 0 {
+        return;
+    }
+    let left = objects().get(place).map(|object| object.clock);
+    let Some(left) = left else { return };
+    if SPINS_AT.get() == place {
+        // It may just have found what it waits for, and that was done before the lock was given back last.
+        portals::thread_goes_on(left);
+    }
+    let clock = portals::thread_clock();
+    if let Some(object) = objects().get(place) {
+        object.clock = clock;
     }
 }
 

@@ -275,6 +275,7 @@ macro_rules! critical {
                 }
                 // SAFETY: forwarded as it came.
                 unsafe { REAL.call::<unsafe extern "C" fn($(critical!(@ $argument)),*)>()($($argument),*) }
+                meet::may_spin($place);
             }
         )*
     };

@@ -25,6 +25,7 @@ unsafe extern "C" {
     fn narrows_thread_ends() -> u64;
     fn narrows_thread_clock() -> u64;
     fn narrows_thread_meets();
+    fn narrows_thread_takes_locks() -> c_int;
     fn narrows_thread_waits();
     fn narrows_thread_goes_on(picoseconds: u64);
     fn narrows_threads_latest() -> u64;
@@ -211,6 +212,13 @@ pub fn thread_clock() -> u64 {
 pub fn thread_meets() {
     // SAFETY: no arguments.
     state::guarded(|| unsafe { narrows_thread_meets() });
+}
+
+/// The calling thread has given back many locks, or found them taken, since it said so last. Whether it waits for
+/// another thread by that.
+pub fn thread_takes_locks() -> bool {
+    // SAFETY: no arguments.
+    state::guarded(|| unsafe { narrows_thread_takes_locks() }) != 0
 }
 
 /// The calling thread is going to wait for another one.

@@ -78,6 +78,7 @@ fn ended() -> MutexGuard<'static, BTreeMap<pthread_t, u64>> {
 
 /// The calling thread ends.
 pub fn note_end() {
+    meet::thread_ends();
     let clock = portals::thread_ends();
     // SAFETY: no arguments.
     ended().insert(unsafe { libc::pthread_self() }, clock);
@@ -96,6 +97,9 @@ fn join(thread: pthread_t, join: impl FnOnce() -> c_int) -> c_int {
     portals::thread_waits();
     let code = join();
     portals::thread_goes_on(if code == 0 { ended().remove(&thread).unwrap_or(0) } else { 0 });
+    if code == EBUSY {
+        meet::may_spin(thread as usize);
+    }
     code
 }
 
@@ -186,7 +190,13 @@ unsafe extern "C" fn pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int {
 unsafe extern "C" fn pthread_mutex_trylock(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: forwarded as it came.
     let code = unsafe { next::narrows_mutex_trylock(mutex) };
-    if in_library() { count_lock(code) } else { code }
+    if in_library() {
+        return count_lock(code);
+    }
+    if code == EBUSY {
+        meet::may_spin(mutex as usize);
+    }
+    code
 }
 
 #[unsafe(no_mangle)]
@@ -198,6 +208,7 @@ unsafe extern "C" fn pthread_mutex_unlock(mutex: *mut pthread_mutex_t) -> c_int 
     if in_library() && count_unlock() && symbols::flavor() != Flavor::OpenMpi {
         portals::without_locks();
     }
+    meet::may_spin(mutex as usize);
     code
 }
 
@@ -257,7 +268,9 @@ macro_rules! releases {
             unsafe extern "C" fn $name($place: *mut $type) -> c_int {
                 meet::release($place as usize);
                 // SAFETY: forwarded as it came.
-                unsafe { next::$real($place) }
+                let code = unsafe { next::$real($place) };
+                meet::may_spin($place as usize);
+                code
             }
         )*
     };

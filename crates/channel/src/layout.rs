@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 /// First word of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"narrows\0");
 /// Raised with every change of this file or of [`crate::record`].
-pub const VERSION: u32 = 9;
+pub const VERSION: u32 = 10;
 
 /// Simulated time starts here, ps: one second. What ranks do during MPI_Init lies before it.
 pub const EPOCH_PS: u64 = 1_000_000_000_000;
@@ -103,18 +103,12 @@ pub struct Settings {
     pub overflow_blocks: u32,
     /// 1: rendezvous by put; 0: by get.
     pub rendezvous_put: u32,
-    /// Eager queues of pscom: bytes of a buffer; 0: another protocol.
-    pub pscom_buffer: u64,
-    /// Longest put of a long message, bytes.
-    pub pscom_fragment: u64,
-    /// Buffers to receive into.
-    pub pscom_receive_buffers: u32,
-    /// Buffers to send from.
-    pub pscom_send_buffers: u32,
-    /// Long messages that a connection receives at a time.
-    pub pscom_requests: u32,
+    /// 1: what calls of messages take depends on their protocol's queues, and the simulator counts it.
+    pub simulator_counts: u32,
     /// Largest volatile put, bytes (PIO).
     pub pio_limit: u32,
+    /// 1: ranks say when their MPI calls were, see [`crate::record::Request::Ended`].
+    pub timeline: u32,
     /// Limits of a network interface.
     pub limits: NiLimits,
 }
@@ -252,6 +246,8 @@ pub struct RankHeader {
     pub reason: AtomicU32,
     /// MPI function the rank is in: index into the table of calls plus one; 0: none.
     pub call: AtomicU32,
+    /// When that call began, ps.
+    pub entered: AtomicU64,
     /// MPI function the rank was in last: as `call`, but stays.
     pub last_call: AtomicU32,
     /// 1 from the return of MPI_Finalize on.

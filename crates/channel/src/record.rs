@@ -244,6 +244,7 @@ const QUERY: u32 = 19;
 const ATOMIC: u32 = 20;
 const SET_LIMITS: u32 = 21;
 const CALL: u32 = 22;
+const ENDED: u32 = 23;
 
 /// Words of a call of the message layer.
 pub const CALL_WORDS: usize = 10;
@@ -262,6 +263,23 @@ pub enum Request {
         /// The data, if their buffer is free at once.
         payload: Option<Box<[u8]>>,
     },
+    /// Nothing: an MPI call is over, for a timeline.
+    Ended(Ended),
+}
+
+/// An MPI call that is over; the time of its record is when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended {
+    /// MPI function: index into the table of calls.
+    pub call: u32,
+    /// When it began, ps.
+    pub began: u64,
+    /// How much of it the rank waited, ps.
+    pub waited: u64,
+    /// As in [`crate::RankHeader::peer`].
+    pub peer: u64,
+    /// As in [`crate::RankHeader::tag`].
+    pub tag: u64,
 }
 
 fn kind_of(command: &Command) -> u32 {
@@ -330,9 +348,28 @@ pub fn encode_call(writer: &mut Writer<'_>, time: u64, eq: EqId, words: &[u64; C
     writer.end(CALL)
 }
 
+/// Appends an MPI call that was over at `time` (ps).
+pub fn encode_ended(writer: &mut Writer<'_>, time: u64, ended: &Ended) -> Result<(), Full> {
+    writer.begin(time);
+    let Ended { call, began, waited, peer, tag } = *ended;
+    [u64::from(call), began, waited, peer, tag].into_iter().for_each(|word| writer.word(word));
+    writer.end(ENDED)
+}
+
 /// Reads the request at the start of `bytes`: its time (ps), what it is, and the bytes it took.
 pub fn decode_request(bytes: &[u8]) -> Result<(u64, Request, usize), RecordError> {
     let (kind, time, mut reader, length) = Reader::begin(bytes)?;
+    if kind == ENDED {
+        let ended = Ended {
+            call: reader.word32("call")?,
+            began: reader.word()?,
+            waited: reader.word()?,
+            peer: reader.word()?,
+            tag: reader.word()?,
+        };
+        reader.end()?;
+        return Ok((time, Request::Ended(ended), length));
+    }
     if kind != CALL {
         let (time, command, length) = decode_command(bytes)?;
         return Ok((time, Request::Command(command), length));
@@ -828,6 +865,17 @@ mod tests {
         // The fourth word: how it failed, and the list.
         area[24] = 2;
         assert_eq!(decode_delivery(&area), Err(RecordError::Field("list")));
+    }
+
+    #[test]
+    fn a_call_that_is_over_is_read_back() {
+        let mut area = [0u8; 64];
+        let mut writer = Writer::new(&mut area, 0);
+        let ended = Ended { call: 7, began: 3, waited: 2, peer: u64::MAX, tag: 9 };
+        encode_ended(&mut writer, 11, &ended).unwrap();
+        let used = writer.used();
+        assert_eq!(encode_ended(&mut writer, 12, &ended), Err(Full));
+        assert_eq!(decode_request(&area), Ok((11, Request::Ended(ended), used)));
     }
 
     #[test]

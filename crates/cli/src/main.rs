@@ -14,11 +14,11 @@ mod reproduce;
 mod resources;
 mod run;
 mod shell;
+mod timeline;
 mod topology;
 mod trace;
 mod traffic;
 mod watching;
-mod wiring;
 
 use clap::{Parser, Subcommand};
 use narrows_output::{exit, print};

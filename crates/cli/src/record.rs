@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::run::{self, RunArgs};
+use crate::timeline::TimelineArgs;
 use crate::trace;
 use clap::Args;
 use narrows_launch as launch;
@@ -177,6 +178,7 @@ fn simulated(args: RecordArgs, recorder: Recorder) -> RunArgs {
         timeout: None,
         verbose: args.verbose,
         program: args.program,
+        timeline: TimelineArgs::default(),
         recorder: Some(recorder),
     }
 }

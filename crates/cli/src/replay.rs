@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::form::Form;
+use crate::timeline::TimelineArgs;
 use crate::watching::Watching;
 use clap::Args;
 use narrows_machine::{NetworkKind, Overrides};
@@ -17,6 +18,7 @@ use std::path::PathBuf;
 #[command(after_help = "Examples:
   narrows replay halo.vef --machine bxi-v2 --nodes 256 --out results/
   narrows replay a.vef b.vef --mapping node --machine my.toml --network flow
+  narrows replay halo.vef --timeline halo.pftrace --timeline-to 200us
   narrows replay training.0.et --machine bxi-v3 --nodes 64
   narrows replay dissemination.goal --network loggp --loggp L=2500ns,o=1500ns,g=1000ns,G=6ns/B,S=65535
 
@@ -74,6 +76,8 @@ pub struct ReplayArgs {
     #[arg(long, value_name = "TIME", requires = "out")]
     period: Option<SimTime>,
     #[command(flatten)]
+    timeline: TimelineArgs,
+    #[command(flatten)]
     form: Form,
 }
 
@@ -102,6 +106,7 @@ fn spec(args: &ReplayArgs) -> Result<ReplaySpec, Failure> {
         seed: args.seed,
         threads: args.threads as usize,
         collectives: args.collectives.clone(),
+        timeline: args.timeline.spec(),
     })
 }
 

@@ -1,6 +1,7 @@
 //! `narrows run`: a real program on a simulated machine.
 
 use crate::failure::Failure;
+use crate::timeline::TimelineArgs;
 use clap::Args;
 use narrows_launch as launch;
 use narrows_machine::{NetworkKind, Overrides};
@@ -19,6 +20,7 @@ use std::time::Duration;
   narrows run -n 16 -- ./my_mpi_program arg1 arg2
   narrows run -n 64 --ppn 4 --machine my.toml --network packet --compute none --out results/ -- python3 app.py
   narrows run -n 128 --machine bxi-v2 --nodes 128 --set network.routing=adaptive -- ./app
+  narrows run -n 16 --timeline app.pftrace --timeline-from 2ms --timeline-to 3ms -- ./app      # docs/timeline.md
   narrows run -n 16 --machine bxi-v2 --set message.protocol=pscom -- ./app        # docs/protocols.md
 
 The program is any MPI binary (Open MPI 4.1 or 5, MPICH 5), or a wrapper or script that starts one; the launcher of that
@@ -63,9 +65,11 @@ pub struct RunArgs {
     /// Seed of every random choice of the models
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
-    /// Writes summary.json, the resolved machine and a picture into this folder
+    /// Writes summary.json, the resolved machine, a picture and a page with everything (report.html) into this folder
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    #[command(flatten)]
+    pub timeline: TimelineArgs,
     /// Ends the run after this many seconds of wall time
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub timeout: Option<u64>,
@@ -163,5 +167,6 @@ fn spec(args: &RunArgs) -> RunSpec {
         timeout: args.timeout.map(Duration::from_secs),
         no_aslr: args.no_aslr,
         recorder: args.recorder.clone(),
+        timeline: args.timeline.spec(),
     }
 }

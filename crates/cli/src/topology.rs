@@ -3,12 +3,12 @@
 use crate::failure::Failure;
 use crate::form::Form;
 use crate::machine::OverrideArguments;
-use crate::wiring;
 use clap::Subcommand;
 use narrows_fabric::LinkConfig;
 use narrows_machine::Machine;
 use narrows_output::{Meter, exit, warn, write};
 use narrows_results::{Column, Progress, Table};
+use narrows_study::wiring;
 use narrows_topology::analysis::{Pattern, bisection, channel_loads};
 use narrows_topology::{LinkClass, LinkId, RoutingKind, Topology, Vertex};
 use serde_json::{Value, json};
@@ -36,6 +36,9 @@ but for fat trees, adaptive look at loads and have no such limit; UGAL and PAR l
         machine: String,
         #[command(flatten)]
         overrides: OverrideArguments,
+        /// Which network of a machine that has several; without it the first one
+        #[arg(long, value_name = "NAME")]
+        fabric: Option<String>,
         #[command(flatten)]
         form: Form,
         /// Write the graph for Graphviz; - is standard output
@@ -49,8 +52,8 @@ but for fat trees, adaptive look at loads and have no such limit; UGAL and PAR l
 
 /// Runs `narrows topology ...`: results on standard output, complaints on standard error.
 pub fn run(command: TopologyCommand) -> Result<u8, Failure> {
-    let TopologyCommand::Show { machine, overrides, form, dot, svg } = command;
-    let machine = Machine::load(&machine, &overrides.into())?;
+    let TopologyCommand::Show { machine, overrides, fabric, form, dot, svg } = command;
+    let machine = narrows_study::network_of(Machine::load(&machine, &overrides.into())?, fabric.as_deref())?;
     machine.warnings().iter().for_each(|warning| warn!("{warning}"));
     let topology = machine.topology().map_err(|error| error.to_string())?;
     if let Some(path) = dot {

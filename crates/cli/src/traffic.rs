@@ -40,6 +40,9 @@ pub struct TrafficArgs {
     machine: String,
     #[command(flatten)]
     overrides: crate::machine::OverrideArguments,
+    /// Which network of a machine that has several; without it the first one
+    #[arg(long, value_name = "NAME")]
+    fabric: Option<String>,
     /// Network model [default: the machine's]
     #[arg(long, value_name = "packet|flow|loggp", value_parser = crate::machine::network())]
     network: Option<NetworkKind>,
@@ -109,5 +112,10 @@ fn spec(args: &TrafficArgs) -> Result<TrafficSpec, Failure> {
         time: args.time.clone(),
         period: args.period.clone(),
     };
-    Ok(TrafficSpec { seed: args.seed, threads: args.threads as usize, ..TrafficSpec::worded(machine, &words)? })
+    Ok(TrafficSpec {
+        fabric: args.fabric.clone(),
+        seed: args.seed,
+        threads: args.threads as usize,
+        ..TrafficSpec::worded(machine, &words)?
+    })
 }

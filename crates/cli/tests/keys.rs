@@ -66,6 +66,7 @@ fn words() -> BTreeMap<&'static str, &'static str> {
         ("NAMES", "names.txt"),
         ("BASED", "based.toml"),
         ("GROUPS", "groups.toml"),
+        ("FABRICS", "fabrics.toml"),
         (
             "DRAGONFLY",
             "--nodes 6 --set topology.kind=dragonfly --set topology.p=1 --set topology.a=2 --set topology.h=1 --set topology.g=3 \
@@ -93,7 +94,7 @@ fn spelt_out(command: &str) -> Vec<String> {
     let traffic = words[0] == "traffic";
     let usual = [("--nodes", if traffic { "8" } else { "4" }), ("--time", "20us"), ("--warmup", "5us"), ("--load", "0.3")];
     // Groups say how many nodes they have.
-    let skipped = usize::from(words.iter().any(|word| word == "groups.toml"));
+    let skipped = usize::from(words.iter().any(|word| word == "groups.toml" || word == "fabrics.toml"));
     for (option, value) in &usual[skipped..if traffic { 4 } else { 1 }] {
         if !words.iter().any(|word| word == option) {
             words.extend([String::from(*option), String::from(*value)]);
@@ -113,6 +114,12 @@ fn every_key_has_an_effect_or_a_reason() {
     write(
         "groups.toml",
         "[machine]\nname = \"groups\"\nbase = \"bxi-v2\"\ngroups = [\"NAME\", \"others\"]\n[group.NAME]\ncount = 2\n[group.others]\ncount = 3\n",
+    );
+    // All nodes are on both networks, of which the first one is slower.
+    write(
+        "fabrics.toml",
+        "[machine]\nname = \"fabrics\"\nbase = \"bxi-v2\"\ngroups = [\"NAME\", \"others\"]\nfabrics = [\"slow\", \"NAME\"]\n\
+         [group.NAME]\ncount = 2\n[group.others]\ncount = 2\n[fabric.slow.link.host]\nbandwidth = \"1 GB/s\"\n",
     );
     write("g1", "hosts left 1\nhosts right 1\nlink left right\n");
     write("g2", "hosts left 1\nhosts right 1\nlink left middle\nlink middle right\n");

@@ -47,6 +47,9 @@ pub enum TreeError {
     /// The same for links that lose packets.
     #[error("hardware multicast needs links that lose nothing; choose another algorithm, or no fault")]
     Faults,
+    /// Its hosts have the same numbers in their network and in the machine.
+    #[error("hardware multicast takes the first network of a machine; choose another algorithm")]
+    Network,
     /// A tree is walked as a whole.
     #[error("hardware multicast needs the network in one region")]
     Regions,

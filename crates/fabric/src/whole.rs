@@ -3,7 +3,8 @@
 use crate::flow::FlowNetwork;
 use crate::loggp::LogGpNetwork;
 use crate::packet::region::Effects as _;
-use crate::parallel::{Agent, Notification, RegionEffects};
+use crate::parallel::{Agent, RegionEffects};
+use crate::port::PortEffects as _;
 use crate::timing::ZeroLoad;
 use crate::{Arrival, Event, EventKind, Notice, Observer, Out, Statistics, Transfer, TransferId, Tree};
 use narrows_engine::Arena;
@@ -156,12 +157,10 @@ impl Whole {
             let (Notice::SourceDone(id) | Notice::HeadArrived(id) | Notice::TailArrived(id)) = notice;
             let slot = &mut self.slots[id.0];
             match notice {
-                Notice::SourceDone(_) if slot.tells => {
-                    effects.notifications.push(Notification::SourceDone(slot.arrival.source, slot.arrival.id))
-                }
+                Notice::SourceDone(_) if slot.tells => effects.tell_source_done(&slot.arrival),
                 Notice::SourceDone(_) => {}
-                Notice::HeadArrived(_) => effects.notifications.push(Notification::Head(slot.arrival)),
-                Notice::TailArrived(_) => effects.notifications.push(Notification::Tail(slot.arrival)),
+                Notice::HeadArrived(_) => effects.head(&slot.arrival),
+                Notice::TailArrived(_) => effects.tail(&slot.arrival),
             }
             slot.open -= u8::from(!matches!(notice, Notice::HeadArrived(_)));
             if slot.open == 0 {

@@ -312,6 +312,20 @@ pub fn thread_meets() {
     }
 }
 
+/// The calling thread has given back many locks, or found them taken, since it said so last. Where computing costs
+/// nothing, that may be all it does until another thread has come, which waits for this one to come as far: then it is
+/// a poll in a long wait. True: it was.
+pub fn thread_takes_locks() -> bool {
+    let Some(thread) = threads::current().filter(|thread| active() && threads::many() && !thread.waits()) else { return false };
+    let Some((_, header)) = attach::shared().filter(|_| threads::compute_is_free()) else { return false };
+    let Some(since) = thread.only_takes_locks() else { return false };
+    let now = thread.clock();
+    let late = (now.saturating_sub(since) / 16).clamp(header.processor.poll_ps, LATEST_PS.max(header.processor.poll_ps));
+    sleep(thread.catch_up(now) - now + late);
+    thread.takes_locks();
+    true
+}
+
 /// The calling thread is going to wait for another one, in a way that is none of the library's.
 pub fn thread_waits() {
     if active() {

@@ -273,6 +273,7 @@ impl Rank {
             && let Some(thread) = threads::current()
         {
             thread.look_for_release();
+            thread.does_something();
             self.clock = thread.clock();
         }
     }
@@ -319,6 +320,7 @@ impl Rank {
         self.no_idle_polls();
         if header.abort_code.load(Relaxed) == 0 {
             header.call.store(call.call, Relaxed);
+            header.entered.store(call.entered_at, Relaxed);
             header.peer.store(call.peer, Relaxed);
             header.tag.store(call.tag, Relaxed);
         }
@@ -400,7 +402,7 @@ impl Rank {
     fn work_of(&self, call: &Call, payload: Option<&[u8]>) -> (u64, u64) {
         match call {
             // What they take depends on the queues: the simulator knows, and moves the clock when the rank parks.
-            _ if self.settings.pscom_buffer > 0 => (0, 0),
+            _ if self.settings.simulator_counts != 0 => (0, 0),
             Call::Send(send) if send.length <= self.settings.eager_limit => {
                 let copied = payload.filter(|bytes| bytes.len() > self.settings.pio_limit as usize).map_or(0, <[u8]>::len);
                 (1, copied as u64)
@@ -453,6 +455,12 @@ impl Rank {
     }
 
     fn write(&mut self, encode: impl Fn(&mut Writer<'_>, u64) -> Result<(), Full>) {
+        self.append(encode);
+        self.header().quiet_until.store(0, Relaxed);
+    }
+
+    /// As [`Rank::write`], of what is no command: nothing follows from it.
+    fn append(&mut self, encode: impl Fn(&mut Writer<'_>, u64) -> Result<(), Full>) {
         let header = self.header();
         for attempt in 0..2 {
             // SAFETY: the rank runs, so it owns the region; the only other reference was dropped.
@@ -460,7 +468,6 @@ impl Rank {
             let mut writer = Writer::new(area, header.commands.load(Relaxed) as usize);
             if encode(&mut writer, self.clock).is_ok() {
                 header.commands.store(writer.used() as u64, Relaxed);
-                header.quiet_until.store(0, Relaxed);
                 return;
             }
             if attempt == 0 {

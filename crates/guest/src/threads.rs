@@ -36,6 +36,9 @@ const LONGEST_NAP: Duration = Duration::from_millis(5);
 /// Without a cost of computing, a thread that has used so much CPU time since it last met another one is not waited
 /// for. Our own choice: it may be spinning for the one that waits.
 const LONGEST_STRETCH_NS: u64 = 100_000_000;
+/// So often a thread says that it has taken 256 locks and done nothing else, before it is taken to wait although nobody
+/// is known to wait for it. Our own choice: a million locks are some 30 ms.
+const MOST_LOCK_LOOPS: u64 = 4096;
 /// How far a thread that lets others go on may be ahead of one that runs. Our own choice: less means more naps.
 const LEAD_PS: u64 = 50_000_000;
 
@@ -85,6 +88,14 @@ pub(crate) struct Thread {
     looks: AtomicU32,
     activity: AtomicU64,
     idle_since: AtomicU64,
+    /// How often it has had the rank, or has looked at the clock; how often when it last said that it takes locks, and
+    /// its clock when it has begun to do nothing else.
+    doings: AtomicU64,
+    lock_doings: AtomicU64,
+    locks_since: AtomicU64,
+    /// How often it has said so since then, and how often others had waited for a moment until then.
+    lock_loops: AtomicU64,
+    lock_naps: AtomicU64,
 }
 
 /// Something has happened to the rank since the number was last read.
@@ -99,6 +110,8 @@ static COUNT: AtomicU32 = AtomicU32::new(0);
 /// Raised with every change of [`All`] that somebody may wait for, and how many do.
 static CHANGES: AtomicU32 = AtomicU32::new(0);
 static WATCHERS: AtomicU32 = AtomicU32::new(0);
+/// How often one of them has begun to.
+static NAPS: AtomicU64 = AtomicU64::new(0);
 /// Work of all threads that has become simulated time, ps.
 static WORK_PS: AtomicU64 = AtomicU64::new(0);
 
@@ -199,6 +212,7 @@ pub(crate) fn note_change() {
 /// Waits for a change of [`All`], which must not be locked, or for a little while.
 fn nap(seen: u32, longest: Duration) {
     WATCHERS.fetch_add(1, AcqRel);
+    NAPS.fetch_add(1, Relaxed);
     futex::wait(&CHANGES, seen, Some(longest));
     WATCHERS.fetch_sub(1, AcqRel);
 }
@@ -235,6 +249,11 @@ impl Thread {
             looks: AtomicU32::new(0),
             activity: AtomicU64::new(0),
             idle_since: AtomicU64::new(0),
+            doings: AtomicU64::new(0),
+            lock_doings: AtomicU64::new(u64::MAX),
+            locks_since: AtomicU64::new(0),
+            lock_loops: AtomicU64::new(0),
+            lock_naps: AtomicU64::new(0),
         }))
     }
 
@@ -412,6 +431,36 @@ impl Thread {
         let looks = self.looks.load(Relaxed).saturating_add(1);
         self.looks.store(looks, Relaxed);
         (looks, self.idle_since.load(Relaxed))
+    }
+
+    /// It takes the rank, or looks at the clock.
+    pub fn does_something(&self) {
+        self.doings.store(self.doings.load(Relaxed) + 1, Relaxed);
+    }
+
+    /// It says that it has taken many locks and given them back. If it has done nothing else for a while it may be
+    /// waiting for another thread: since when, ps.
+    ///
+    /// After some such loops, if another one waits in real time until this one has come as far. Otherwise, much later:
+    /// that one may be waiting for its memory, which takes no simulated time either.
+    pub fn only_takes_locks(&self) -> Option<u64> {
+        if self.lock_doings.load(Relaxed) != self.doings.load(Relaxed) {
+            self.locks_since.store(self.clock(), Relaxed);
+            self.lock_loops.store(0, Relaxed);
+            self.lock_naps.store(NAPS.load(Relaxed), Relaxed);
+            self.takes_locks();
+            return None;
+        }
+        let loops = self.lock_loops.load(Relaxed) + 1;
+        self.lock_loops.store(loops, Relaxed);
+        // Whether one waits just now says little: on a busy host it waits for a core half of the time.
+        let somebody_waits = NAPS.load(Relaxed) != self.lock_naps.load(Relaxed);
+        (somebody_waits || loops >= MOST_LOCK_LOOPS).then(|| self.locks_since.load(Relaxed))
+    }
+
+    /// What it has done until now was part of that.
+    pub fn takes_locks(&self) {
+        self.lock_doings.store(self.doings.load(Relaxed), Relaxed);
     }
 }
 
@@ -650,6 +699,7 @@ pub(crate) fn floor() -> u64 {
 /// done nothing but look, if that is for some time.
 pub(crate) fn look(thread: &'static Thread, cost: u64, long: impl Fn(u64) -> u64) -> (u64, Option<u64>) {
     thread.account();
+    thread.does_something();
     if SAMPLING.load(Relaxed) {
         // Simulated time stands still: a rank that was ahead of the others meanwhile would be behind them afterwards.
         return (thread.clock(), None);

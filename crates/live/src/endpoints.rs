@@ -9,11 +9,11 @@ use crate::memory::Memory;
 use narrows_channel::layout::COMMAND_PAYLOAD;
 use narrows_channel::record::CALL_WORDS;
 use narrows_channel::{Processor, Settings};
-use narrows_message::{Call, CallError, Host, Library, MessageConfig, Notification, Protocol, PscomConfig, Rendezvous, Stray};
+use narrows_message::{Call, CallError, Host, Library, MessageConfig, Notification, Protocol, Stray};
 use narrows_nic::{Combine, Fault};
 use narrows_portals::{Command, EqId, Notice, Place, ProcessId};
 use narrows_sim::{Processes, Requests};
-use narrows_units::SimTime;
+use narrows_units::{Rail, SimTime};
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 
@@ -96,9 +96,9 @@ impl Way<'_> {
 }
 
 impl Library for Way<'_> {
-    fn post(&mut self, command: Command) {
+    fn post(&mut self, rail: Rail, command: Command) {
         *self.clock += self.costs.post;
-        self.requests.submit(self.rank, *self.clock, command);
+        self.requests.submit(self.rank, rail, *self.clock, command);
     }
 
     fn handed_over(&mut self) {
@@ -128,23 +128,9 @@ impl Library for Way<'_> {
 
 impl Ranks {
     /// `ids[i]` is where rank i is, and `processors[i]` on what.
-    pub fn new(settings: &Settings, ids: &[ProcessId], processors: &[Processor]) -> Ranks {
-        let pscom = PscomConfig {
-            buffer: settings.pscom_buffer,
-            receive_buffers: settings.pscom_receive_buffers,
-            send_buffers: settings.pscom_send_buffers,
-            rendezvous_requests: settings.pscom_requests,
-            fragment: settings.pscom_fragment,
-        };
-        let config = MessageConfig {
-            protocol: if pscom.buffer > 0 { Protocol::Pscom(pscom) } else { Protocol::Openmpi },
-            eager_limit: settings.eager_limit,
-            inject_limit: settings.inject_limit.min(COMMAND_PAYLOAD as u64),
-            rendezvous: if settings.rendezvous_put != 0 { Rendezvous::Put } else { Rendezvous::Get },
-            overflow_block: settings.overflow_block,
-            overflow_blocks: settings.overflow_blocks,
-            max_portals_message: settings.max_portals_message,
-        };
+    pub fn new(settings: &Settings, message: MessageConfig, ids: &[ProcessId], processors: &[Processor]) -> Ranks {
+        let inject_limit = message.inject_limit.min(COMMAND_PAYLOAD as u64);
+        let config = MessageConfig { inject_limit, ..message };
         let rank = |(&id, processor): (&ProcessId, &Processor)| Rank {
             host: Host::new(id),
             costs: Costs {
@@ -165,6 +151,11 @@ impl Ranks {
             ready: Vec::new(),
             stray: None,
         }
+    }
+
+    /// That of what ranks ask of their NICs themselves.
+    pub fn first_rail(&self) -> Rail {
+        self.config.rails.first()
     }
 
     /// The rank is going to run.
@@ -270,7 +261,7 @@ fn tell(rank: u32, at: SimTime, host: &mut Host, memory: &mut Memory) -> bool {
     let mut any = false;
     while let Some(notice) = host.next_notice() {
         any = true;
-        memory.notify(at, rank, notice);
+        memory.notify(at, rank, Rail::FIRST, notice);
     }
     any
 }
@@ -284,14 +275,14 @@ impl Processes for Ranks {
         }
     }
 
-    fn notify(&mut self, now: SimTime, rank: u32, notice: Notice) {
+    fn notify(&mut self, now: SimTime, rank: u32, rail: Rail, notice: Notice) {
         let told = &mut self.ranks[rank as usize];
         match told.host.take(notice) {
             Ok(news) => {
                 told.inbox.push_back((now, news));
                 self.ready.push(rank);
             }
-            Err(notice) => self.memory.notify(now, rank, notice),
+            Err(notice) => self.memory.notify(now, rank, rail, notice),
         }
     }
 
@@ -324,7 +315,7 @@ impl Processes for Ranks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use narrows_message::{Completes, Completion, CompletionKind, Queue, Receive, Send};
+    use narrows_message::{Completes, Completion, CompletionKind, Queue, Rails, Receive, Rendezvous, Send};
     use narrows_portals::{Event, EventKind, LocalBuffer, MatchEntry, NodeId, RemoteTarget};
     use narrows_sim::Way as Tree;
 
@@ -340,7 +331,7 @@ mod tests {
         fn now(&self) -> SimTime {
             SimTime::ZERO
         }
-        fn submit(&mut self, _: u32, written: SimTime, command: Command) {
+        fn submit(&mut self, _: u32, _: Rail, written: SimTime, command: Command) {
             self.0.push((written, command));
         }
         fn set_alarm(&mut self, _: u32, _: SimTime) {}
@@ -360,9 +351,18 @@ mod tests {
         /// One rank with an endpoint and a posted receive, whose data are fetched if they are announced.
         fn new() -> Scene {
             let processor = Processor { post_ps: POST.as_ps(), ..Processor::default() };
-            let settings =
-                Settings { eager_limit: 64, overflow_block: 4096, overflow_blocks: 1, max_portals_message: 1 << 20, ..Settings::default() };
-            let mut scene = Scene { ranks: Ranks::new(&settings, &[ProcessId::on(NodeId(0), 1)], &[processor]), nic: Asked::default() };
+            let message = MessageConfig {
+                protocol: Protocol::Openmpi,
+                rails: Rails::default(),
+                eager_limit: 64,
+                inject_limit: 64,
+                rendezvous: Rendezvous::Get,
+                overflow_block: 4096,
+                overflow_blocks: 1,
+                max_portals_message: 1 << 20,
+            };
+            let ranks = Ranks::new(&Settings::default(), message, &[ProcessId::on(NodeId(0), 1)], &[processor]);
+            let mut scene = Scene { ranks, nic: Asked::default() };
             scene.call(0, Call::Open { base: 0 });
             let receive = Receive {
                 queue: Queue::Tagged,
@@ -393,7 +393,7 @@ mod tests {
             let user_ptr = appended.map(|me: MatchEntry| me.user_ptr).unwrap();
             let event =
                 Event { user_ptr, match_bits: match_bits | 1, mlength: 8, rlength: 8, remote_offset: 500, ..Event::blank(EventKind::Put) };
-            self.ranks.notify(SimTime(time), 0, Notice::Event { eq: EQ, event });
+            self.ranks.notify(SimTime(time), 0, Rail::FIRST, Notice::Event { eq: EQ, event });
             self.ranks.proceed(&mut self.nic);
         }
 
@@ -473,7 +473,7 @@ mod tests {
         assert!(scene.ranks.is_ours(0, &meddles));
         scene.parks(0, Attention::Always);
         let event = Event { user_ptr: 1 << 60 | 77, ..Event::blank(EventKind::Put) };
-        scene.ranks.notify(SimTime(1), 0, Notice::Event { eq: EQ, event });
+        scene.ranks.notify(SimTime(1), 0, Rail::FIRST, Notice::Event { eq: EQ, event });
         scene.ranks.proceed(&mut scene.nic);
         assert_eq!(scene.ranks.stray, Some((0, Stray(event))));
     }
@@ -488,7 +488,7 @@ mod tests {
             _ => None,
         });
         let ticket = ticket.expect("the NIC is asked");
-        scene.ranks.notify(SimTime(7_000), 0, Notice::Reply { ticket, code: narrows_portals::ReplyCode::Ok, value: 0 });
+        scene.ranks.notify(SimTime(7_000), 0, Rail::FIRST, Notice::Reply { ticket, code: narrows_portals::ReplyCode::Ok, value: 0 });
         scene.ranks.proceed(&mut scene.nic);
         assert_eq!(scene.ranks.first_mail(0), Some(SimTime(7_000)));
         let (_, mail) = scene.ranks.take_mail(0);

@@ -99,6 +99,11 @@ fn thread_numbers(pid: u32) -> Vec<i32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
+/// Whether process `pid` has that thread.
+pub(crate) fn has_thread(pid: u32, id: i32) -> bool {
+    Path::new("/proc").join(pid.to_string()).join("task").join(id.to_string()).exists()
+}
+
 /// Threads that run, or would if they had a core.
 pub(crate) fn running_threads(pid: u32) -> Vec<i32> {
     // The state stands behind the name, which is in parentheses: proc(5).

@@ -23,11 +23,14 @@ use crate::processes;
 use crate::report::{Failure, RankTimes, Report};
 use crate::watch::Watch;
 use narrows_channel::layout::{EPOCH_PS, mode, phase, reason, state};
-use narrows_channel::record::{Request, decode_request};
+use narrows_channel::record::{Ended, Request, decode_request};
 use narrows_channel::{Mapping, Processor, futex, handover};
 use narrows_fabric::ConfigError;
+use narrows_message::MessageConfig;
+use narrows_mpicalls::CALLS;
 use narrows_output::{Meter, exit};
 use narrows_sim::Setup;
+use narrows_timeline::{Call, Timeline};
 use narrows_units::SimTime;
 use spinning::Spin;
 use std::collections::BTreeSet;
@@ -79,6 +82,8 @@ pub struct Options {
     pub alive: Option<PathBuf>,
     /// How far the run is, in picoseconds of simulated time; nobody knows how far it goes.
     pub progress: Arc<Meter>,
+    /// Is told of calls and messages; the ranks know that from [`narrows_channel::Settings::timeline`].
+    pub timeline: Option<Timeline>,
 }
 
 #[derive(Debug)]
@@ -149,15 +154,15 @@ struct Run<'a> {
     far: Vec<u32>,
 }
 
-/// The machine of `setup`, with the ranks of `mapping` as its processes.
+/// The machine of `setup`, with the ranks of `mapping` as its processes, whose messages move as `message` says.
 ///
 /// # Errors
 /// The network cannot be built.
-pub fn world(setup: Setup<'_>, mapping: &Mapping) -> Result<World, ConfigError> {
+pub fn world(setup: Setup<'_>, mapping: &Mapping, message: MessageConfig) -> Result<World, ConfigError> {
     let places = setup.places;
     let processors = (0..places.len() as u32).map(|rank| mapping.region(rank).expect("a rank of this run").header().processor);
     let processors: Vec<Processor> = processors.collect();
-    let mut world = World::whole(setup, |_| Ranks::new(&mapping.header().settings, places, &processors))?;
+    let mut world = World::whole(setup, |_| Ranks::new(&mapping.header().settings, message, places, &processors))?;
     // All processes of a run belong to the user who runs it.
     // SAFETY: getuid has no preconditions and always succeeds.
     let user = unsafe { libc::getuid() };
@@ -191,7 +196,7 @@ pub fn run(mapping: &Mapping, world: World, launcher: Command, options: Options)
 }
 
 /// As [`run`], with somebody who rings from time to time.
-fn watched(mapping: &Mapping, world: World, child: Child, options: Options, deputy: &Deputy, watch: &Watch) -> Report {
+fn watched(mapping: &Mapping, mut world: World, child: Child, options: Options, deputy: &Deputy, watch: &Watch) -> Report {
     let count = mapping.header().ranks as usize;
     let ranks = (0..count).map(|_| RankState {
         root: None,
@@ -205,6 +210,9 @@ fn watched(mapping: &Mapping, world: World, child: Child, options: Options, depu
         spin: Spin::default(),
     });
     let ranks = ranks.collect();
+    if let Some(timeline) = &options.timeline {
+        world.record_into(timeline.clone());
+    }
     let mut run = Run {
         mapping,
         world,
@@ -417,11 +425,19 @@ impl Run<'_> {
                     Ok(request) => request,
                     Err(error) => return Err(self.failure(1, format!("{} gave a broken command: {error}", self.name(rank)))),
                 };
+                rest = &rest[length..];
                 match request {
+                    Request::Ended(ended) => {
+                        self.tell_call(rank, &ended, time);
+                        continue;
+                    }
                     Request::Command(command) if self.world.processes().is_ours(rank, &command) => {
                         return Err(self.failure(1, format!("{} gave a command that meddles with its messages", self.name(rank))));
                     }
-                    Request::Command(command) => self.world.submit(rank, SimTime(time), command),
+                    Request::Command(command) => {
+                        let rail = self.world.processes().first_rail();
+                        self.world.submit(rank, rail, SimTime(time), command);
+                    }
                     Request::Call { eq, words, payload } => {
                         let called =
                             self.world.request(rank, |ranks, requests| ranks.call(rank, SimTime(time), (eq, words, payload), requests));
@@ -431,7 +447,6 @@ impl Run<'_> {
                     }
                 }
                 self.commands_seen += 1;
-                rest = &rest[length..];
             }
             header.commands.store(0, Relaxed);
             let error = header.push_error.swap(0, Relaxed);
@@ -474,6 +489,32 @@ impl Run<'_> {
         self.running = running;
         self.running.clear();
         Ok(())
+    }
+
+    /// A rank has been in an MPI call.
+    fn tell_call(&self, rank: u32, ended: &Ended, end: u64) {
+        if let (Some(timeline), Some(call)) = (&self.options.timeline, CALLS.get(ended.call as usize)) {
+            timeline.call(Call {
+                rank,
+                name: call.name,
+                begin: SimTime(ended.began.saturating_sub(EPOCH_PS)),
+                end: SimTime(end.saturating_sub(EPOCH_PS)),
+                waited: SimTime(ended.waited),
+                peer: ended.peer as i64,
+                tag: ended.tag as i64,
+            });
+        }
+    }
+
+    /// The calls in which ranks were when the run broke off.
+    fn tell_open_calls(&self) {
+        for rank in 0..self.ranks.len() as u32 {
+            let header = self.header(rank);
+            if let Some(call) = header.call.load(Relaxed).checked_sub(1) {
+                let (began, peer, tag) = (header.entered.load(Relaxed), header.peer.load(Relaxed), header.tag.load(Relaxed));
+                self.tell_call(rank, &Ended { call, began, waited: 0, peer, tag }, header.clock.load(Relaxed).max(began));
+            }
+        }
     }
 
     // ---- the run --------------------------------------------------------------------------
@@ -829,6 +870,9 @@ impl Run<'_> {
     fn finish(mut self) -> Report {
         if self.report.ranks.is_empty() {
             self.record();
+            if self.report.started {
+                self.tell_open_calls();
+            }
         }
         self.ranks.iter_mut().for_each(|rank| rank.spin.release());
         if self.launcher_end.is_none() {

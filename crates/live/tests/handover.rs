@@ -7,10 +7,11 @@ use narrows_channel::{Mapping, Processor, Settings};
 use narrows_fabric::NetworkConfig;
 use narrows_guest::{hooks, session};
 use narrows_live::{Options, Report};
+use narrows_message::{MessageConfig, Protocol, Rails, Rendezvous};
 use narrows_mpicalls::by_name;
 use narrows_nic::NicConfig;
 use narrows_portals::{AckRequest, Command, EntryId, EqId, EventKind, List, LocalBuffer, MatchEntry, NodeId, ProcessId, RemoteTarget, me};
-use narrows_sim::Setup;
+use narrows_sim::{Hardware, Setup};
 use narrows_topology::FatTree;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
@@ -176,8 +177,19 @@ fn run(scenario: &str, ranks: u32) -> Report {
         mapping.place(rank as u32, id, &format!("node{rank}"), processor).unwrap();
     }
     let topology = FatTree::one_switch(ranks).unwrap().build();
-    let setup = Setup { network: &NetworkConfig::default(), topology, nic: NicConfig::bxi_v2().into(), places: &ids };
-    let world = narrows_live::world(setup, &mapping).unwrap();
+    let network = NetworkConfig::default();
+    let setup = Setup { hardware: Hardware::new(&network, topology, NicConfig::bxi_v2()), places: &ids };
+    let message = MessageConfig {
+        protocol: Protocol::Openmpi,
+        rails: Rails::default(),
+        eager_limit: 0,
+        inject_limit: 0,
+        rendezvous: Rendezvous::Get,
+        overflow_block: 1,
+        overflow_blocks: 1,
+        max_portals_message: 1,
+    };
+    let world = narrows_live::world(setup, &mapping, message).unwrap();
     let script = "n=$1; exe=$2; i=0; while [ $i -lt $n ]; do NARROWS_RANK=$i \"$exe\" --exact rank_main --nocapture >/dev/null & i=$((i+1)); done; wait";
     let mut launcher = std::process::Command::new("sh");
     launcher.args(["-c", script, "sh", &ranks.to_string()]).arg(std::env::current_exe().unwrap());

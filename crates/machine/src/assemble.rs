@@ -6,7 +6,7 @@ use narrows_fabric::{
     Arbitration, Derived, FlowConfig, FlowControl, Forwarding, IntraNodeConfig, LinkConfig, LogGpConfig, NetworkConfig, PauseConfig,
     Queueing,
 };
-use narrows_message::{MessageConfig, Protocol, PscomConfig};
+use narrows_message::{Distribution, MessageConfig, MpcConfig, Protocol, PscomConfig, RailChoice, Rails};
 use narrows_nic::{AnyConfig, MailboxConfig, Transmit};
 use narrows_topology::TopologyError;
 use narrows_units::Bytes;
@@ -151,13 +151,30 @@ impl Machine {
         }
     }
 
-    /// For the message layer.
-    pub fn message_config(&self) -> MessageConfig {
+    /// For the message layer of ranks that have these rails in common.
+    pub fn message_config(&self, rails: Rails) -> MessageConfig {
         let message = &self.message;
         let Pscom { buffer, receive_buffers, send_buffers, rendezvous, rendezvous_requests, fragment } = message.pscom;
         let (protocol, eager_limit, rendezvous) = match (message.protocol, message.rendezvous) {
             (MessageProtocol::Openmpi, Rendezvous::Get) => (Protocol::Openmpi, message.eager_limit.get(), narrows_message::Rendezvous::Get),
             (MessageProtocol::Openmpi, Rendezvous::Put) => (Protocol::Openmpi, message.eager_limit.get(), narrows_message::Rendezvous::Put),
+            (MessageProtocol::Mpc, rendezvous) => {
+                let model::Mpc { minimum, distribution, fragment, rail } = message.mpc;
+                let distribution = match distribution {
+                    model::Distribution::Fragments => Distribution::Fragments(fragment.get()),
+                    model::Distribution::Even => Distribution::Even,
+                };
+                let choice = match rail {
+                    model::RailChoice::RoundRobin => RailChoice::RoundRobin,
+                    model::RailChoice::LeastLoaded => RailChoice::LeastLoaded,
+                };
+                let mpc = MpcConfig { minimum: minimum.get(), distribution, choice };
+                let way = match rendezvous {
+                    Rendezvous::Get => narrows_message::Rendezvous::Get,
+                    Rendezvous::Put => narrows_message::Rendezvous::Put,
+                };
+                (Protocol::Mpc(mpc), message.eager_limit.get(), way)
+            }
             (MessageProtocol::Pscom, _) => {
                 let (buffer, fragment) = (buffer.get(), fragment.get());
                 let queues = PscomConfig { buffer, receive_buffers, send_buffers, rendezvous_requests, fragment };
@@ -166,6 +183,7 @@ impl Machine {
         };
         MessageConfig {
             protocol,
+            rails,
             eager_limit,
             inject_limit: message.inject_limit.get().min(eager_limit),
             rendezvous,

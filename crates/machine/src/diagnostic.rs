@@ -45,6 +45,11 @@ impl Diagnostic {
         }
     }
 
+    /// Says before the message what it is about.
+    pub(crate) fn of(&mut self, what: &str) {
+        self.message = format!("{what}: {}", self.message);
+    }
+
     /// With words beside the underline.
     pub(crate) fn label(mut self, label: impl Into<String>) -> Diagnostic {
         self.label = label.into();

@@ -18,8 +18,11 @@ use std::sync::OnceLock;
 pub(crate) struct Draft {
     pub machine: Machine,
     pub base: String,
-    /// Their names.
+    /// Names of the groups, and of the networks.
     pub groups: Vec<String>,
+    pub names_of_fabrics: Vec<String>,
+    /// What each network says of itself.
+    pub fabrics: Vec<(String, Draft)>,
     /// Of the machine's NIC, where it is of a kind that uses it.
     pub nic: NicConfig,
 }
@@ -66,7 +69,7 @@ pub(crate) enum Only {
     /// ... of `nic.kind`.
     Nic(&'static [NicKind]),
     /// ... of `message.protocol`.
-    Protocol(MessageProtocol),
+    Protocol(&'static [MessageProtocol]),
 }
 
 /// What decides which keys a machine has.
@@ -95,7 +98,7 @@ impl Only {
             Only::All => None,
             Only::Topology(kinds) => Some(("topology.kind", kinds.iter().map(|kind| kind.name()).collect())),
             Only::Nic(kinds) => Some(("nic.kind", kinds.iter().map(|kind| kind.name()).collect())),
-            Only::Protocol(protocol) => Some(("message.protocol", vec![protocol.name()])),
+            Only::Protocol(protocols) => Some(("message.protocol", protocols.iter().map(|protocol| protocol.name()).collect())),
         }
     }
 }
@@ -111,8 +114,8 @@ impl Key<'_> {
         self
     }
 
-    fn of_protocol(mut self, protocol: MessageProtocol) -> Self {
-        self.only = Only::Protocol(protocol);
+    fn of_protocols(mut self, protocols: &'static [MessageProtocol]) -> Self {
+        self.only = Only::Protocol(protocols);
         self
     }
 
@@ -122,7 +125,7 @@ impl Key<'_> {
             Only::All => true,
             Only::Topology(having) => having.contains(&kinds.topology),
             Only::Nic(having) => having.contains(&kinds.nic),
-            Only::Protocol(protocol) => *protocol == kinds.protocol,
+            Only::Protocol(having) => having.contains(&kinds.protocol),
         }
     }
 
@@ -174,8 +177,11 @@ fn count<'a>(path: &'static str, field: &'a mut u32, least: u32, most: u32, doc:
     key(path, Field::Count(field, least, most), doc)
 }
 
-const OPENMPI: MessageProtocol = MessageProtocol::Openmpi;
-const PSCOM: MessageProtocol = MessageProtocol::Pscom;
+const MATCHED: &[MessageProtocol] = MessageProtocol::MATCHED;
+const PSCOM: &[MessageProtocol] = &[MessageProtocol::Pscom];
+const MPC: &[MessageProtocol] = &[MessageProtocol::Mpc];
+/// Most rails.
+const RAILS_MAX: u32 = narrows_message::Rails::MAX as u32;
 const QUEUE_MAX: u32 = narrows_message::PscomConfig::QUEUE_MAX;
 /// Limits of a NIC of which a file says nothing.
 const NIC: NiLimits = NiLimits::BXI_V2;
@@ -188,7 +194,7 @@ fn quoted(value: Bytes) -> String {
 /// has the source of each); the others are our own choices, explained in that file too.
 #[rustfmt::skip]
 pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
-    let Draft { machine: m, base, groups, nic } = draft;
+    let Draft { machine: m, base, groups, names_of_fabrics, fabrics, nic } = draft;
     let Topology { kind, k, n, children, parents, parallel, p, a, h, g, arrangement, lengths, board, hosts_per_switch, cables, leaves, spines, path, text: _ } = &mut m.topology;
     const MATCHING: &[NicKind] = NicKind::MATCHING;
     let mut keys = vec![
@@ -197,9 +203,12 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         key("machine.source", Field::Text(&mut m.source), "Where its constants come from").default("\"\""),
         key("machine.base", Field::Text(base), "A preset, or another machine file (its path from this one), that gives every key which this file does not").default("\"\""),
         key("machine.groups", Field::Texts(groups), "Parts of the machine with nodes of their own, `[group.NAME]` each, in the order of the nodes").default("[]"),
+        key("machine.fabrics", Field::Texts(names_of_fabrics), "Networks that differ, `[fabric.NAME.network]`, `[fabric.NAME.nic]` and so on each; what they do not say is as in the sections without a name").default("[]"),
     ];
-    keys.extend(node_keys(&mut m.node.count, &mut m.node.cores, &mut m.node.speed, &mut m.node.memory, &mut m.node.host_name));
+    let Node { count: nodes, cores, speed, fabrics: joined, memory, host_name, software } = &mut m.node;
+    keys.extend(node_keys(nodes, cores, speed, joined, memory, host_name));
     keys.extend([
+        count("node.rails", &mut m.rails, 1, RAILS_MAX, "Ports of a node on each network that it joins: as many equal planes of it, which share nothing").default("1"),
         key("node.pcie.latency", Field::Time(&mut nic.pcie_latency, SimTime(1)), "One way, host to NIC or NIC to host"),
         rate("node.pcie.bandwidth", &mut nic.pcie_rate, "Per direction, for commands, events and read requests"),
         rate("node.pcie.data_bandwidth", &mut m.nic.data_bandwidth, "Per direction, for payload (the bandwidth less the protocol's share)"),
@@ -315,43 +324,67 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         key("topology.failed_switches", Field::Indices(&mut m.failed.switches), "Switches that are out of order; they may have no hosts").default("[]"),
 
     ]);
-    keys.extend(software_keys(&mut m.node.software));
+    keys.extend(software_keys(software));
     keys.extend([
         time("software.launcher_barrier", &mut m.system.launcher_barrier, "A barrier over the launcher (PMI, PMIx) of a program without MPI").default("\"100 us\""),
         time("software.socket_latency", &mut m.system.socket_latency, "From a write to a socket or pipe of the host until another rank can read it").default("\"20 us\""),
 
-        key("message.protocol", Field::Choice(&mut m.message.protocol), "How messages move: as Open MPI and MPICH do over a NIC that matches, or as ParaStation's pscom does (docs/protocols.md)").default("\"openmpi\""),
-        size("message.eager_limit", &mut m.message.eager_limit, 0, "Longest eager message").default("\"8 KiB\"").of_protocol(OPENMPI),
+        key("message.protocol", Field::Choice(&mut m.message.protocol), "How messages move: as Open MPI and MPICH do over a NIC that matches, as ParaStation's pscom does, or as MPC does over several rails (docs/protocols.md)").default("\"openmpi\""),
+        size("message.eager_limit", &mut m.message.eager_limit, 0, "Longest eager message").default("\"8 KiB\"").of_protocols(MATCHED),
         size("message.inject_limit", &mut m.message.inject_limit, 0, "Longest message that is copied when it is sent, so that its buffer is free at once; beyond `nic.pio_limit` the copy takes time").default("\"64 B\""),
-        key("message.rendezvous", Field::Choice(&mut m.message.rendezvous), "Beyond the eager limit: the receiver gets, or the sender puts").default("\"get\"").of_protocol(OPENMPI),
-        size("message.overflow_block", &mut m.message.overflow_block, 1, "One block for unexpected messages").default("\"1 MiB\"").of_protocol(OPENMPI),
-        count("message.overflow_blocks", &mut m.message.overflow_blocks, 1, 1 << 16, "Blocks for unexpected messages that are kept posted").default("8").of_protocol(OPENMPI),
+        key("message.rendezvous", Field::Choice(&mut m.message.rendezvous), "Beyond the eager limit: the receiver gets, or the sender puts").default("\"get\"").of_protocols(MATCHED),
+        size("message.overflow_block", &mut m.message.overflow_block, 1, "One block for unexpected messages").default("\"1 MiB\"").of_protocols(MATCHED),
+        count("message.overflow_blocks", &mut m.message.overflow_blocks, 1, 1 << 16, "Blocks for unexpected messages that are kept posted").default("8").of_protocols(MATCHED),
         size("message.max_portals_message", &mut m.message.max_portals_message, 1, "Longest put or get; longer messages are cut").default("\"64 MiB\""),
-        size("message.pscom.buffer", &mut m.message.pscom.buffer, 1, "A buffer of the eager queues (PSP_PORTALS_BUFFER_SIZE)").default("\"8192 B\"").of_protocol(PSCOM),
-        count("message.pscom.receive_buffers", &mut m.message.pscom.receive_buffers, 1, QUEUE_MAX, "Buffers to receive into, for each connection (PSP_PORTALS_RECVQ_SIZE)").default("16").of_protocol(PSCOM),
-        count("message.pscom.send_buffers", &mut m.message.pscom.send_buffers, 1, QUEUE_MAX, "Buffers to send from, for each connection, no more than to receive into (PSP_PORTALS_SENDQ_SIZE)").default("16").of_protocol(PSCOM),
-        size("message.pscom.rendezvous", &mut m.message.pscom.rendezvous, 1, "Shortest message that is not eager (PSP_PORTALS_RENDEZVOUS)").default("\"40000 B\"").of_protocol(PSCOM),
-        count("message.pscom.rendezvous_requests", &mut m.message.pscom.rendezvous_requests, 1, u32::MAX, "Long messages that a connection receives at a time (PSP_PORTALS_MAX_RNDV_REQS)").default("4096").of_protocol(PSCOM),
-        size("message.pscom.fragment", &mut m.message.pscom.fragment, 1, "Longest put of a long message, up to `message.max_portals_message` (PSP_PORTALS_RNDV_FRAGMENT_SIZE)").default("\"1 TiB\"").of_protocol(PSCOM),
+        size("message.pscom.buffer", &mut m.message.pscom.buffer, 1, "A buffer of the eager queues (PSP_PORTALS_BUFFER_SIZE)").default("\"8192 B\"").of_protocols(PSCOM),
+        count("message.pscom.receive_buffers", &mut m.message.pscom.receive_buffers, 1, QUEUE_MAX, "Buffers to receive into, for each connection (PSP_PORTALS_RECVQ_SIZE)").default("16").of_protocols(PSCOM),
+        count("message.pscom.send_buffers", &mut m.message.pscom.send_buffers, 1, QUEUE_MAX, "Buffers to send from, for each connection, no more than to receive into (PSP_PORTALS_SENDQ_SIZE)").default("16").of_protocols(PSCOM),
+        size("message.pscom.rendezvous", &mut m.message.pscom.rendezvous, 1, "Shortest message that is not eager (PSP_PORTALS_RENDEZVOUS)").default("\"40000 B\"").of_protocols(PSCOM),
+        count("message.pscom.rendezvous_requests", &mut m.message.pscom.rendezvous_requests, 1, u32::MAX, "Long messages that a connection receives at a time (PSP_PORTALS_MAX_RNDV_REQS)").default("4096").of_protocols(PSCOM),
+        size("message.pscom.fragment", &mut m.message.pscom.fragment, 1, "Longest put of a long message, up to `message.max_portals_message` (PSP_PORTALS_RNDV_FRAGMENT_SIZE)").default("\"1 TiB\"").of_protocols(PSCOM),
+        size("message.mpc.minimum", &mut m.message.mpc.minimum, 0, "Shortest message that is cut for several rails").default("\"512 KiB\"").of_protocols(MPC),
+        key("message.mpc.distribution", Field::Choice(&mut m.message.mpc.distribution), "How: into fragments, to the rails in turn from the first one, or into equal parts, one for each").default("\"fragments\"").of_protocols(MPC),
+        size("message.mpc.fragment", &mut m.message.mpc.fragment, 1, "A fragment, up to `message.max_portals_message`; the last one is shorter").default("\"64 MiB\"").of_protocols(MPC),
+        key("message.mpc.rail", Field::Choice(&mut m.message.mpc.rail), "The rail of the data of a message that is not cut: the next one, or that with the fewest bytes under way").default("\"round-robin\"").of_protocols(MPC),
 
         key("collectives.table", Field::Text(&mut m.collectives.table), "Replay: which algorithms collectives use, as `openmpi` or `mpich` decide, or a file of rules (docs/replay.md)").default("\"openmpi\""),
         key("collectives.rules", Field::Texts(&mut m.collectives.rules), "Rules that come before those of the table, such as `\"bcast *: binary\"`").default("[]"),
     ]);
     for Group { name, node } in &mut m.groups {
-        let Node { count, cores, speed, memory, host_name, software } = node;
-        keys.extend(node_keys(count, cores, speed, memory, host_name).map(|key| of_group(key, name)));
+        let Node { count, cores, speed, fabrics, memory, host_name, software } = node;
+        keys.extend(node_keys(count, cores, speed, fabrics, memory, host_name).map(|key| of_group(key, name)));
         keys.extend(software_keys(software).map(|key| of_group(key, name)));
+    }
+    for (name, draft) in fabrics {
+        keys.extend(table(draft).into_iter().filter(|key| is_of_network(&key.path)).map(|key| of_fabric(key, name)));
     }
     keys
 }
 
+/// Sections that each network has for itself: what is between the memory of two nodes.
+const OF_NETWORK: [&str; 6] = ["node.pcie", "nic", "network", "link", "switch", "topology"];
+
+/// Whether a key or a section is in one of them.
+fn is_of_network(path: &str) -> bool {
+    OF_NETWORK.iter().any(|section| path.strip_prefix(section).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
+}
+
+/// The same key of one network.
+fn of_fabric<'a>(mut key: Key<'a>, fabric: &str) -> Key<'a> {
+    let Cow::Borrowed(path) = key.path else { unreachable!("keys of networks are made of those of the machine") };
+    key.path = Cow::Owned(format!("fabric.{fabric}.{path}"));
+    (key.default, key.otherwise) = (None, Some(path));
+    key
+}
+
 /// Of nodes that are alike.
 #[rustfmt::skip]
-fn node_keys<'a>(nodes: &'a mut u32, cores: &'a mut u32, speed: &'a mut Speed, memory: &'a mut Bytes, host_name: &'a mut HostPattern) -> [Key<'a>; 5] {
+fn node_keys<'a>(nodes: &'a mut u32, cores: &'a mut u32, speed: &'a mut Speed, fabrics: &'a mut Vec<String>, memory: &'a mut Bytes, host_name: &'a mut HostPattern) -> [Key<'a>; 6] {
     [
         count("node.count", nodes, 1, NODES_MAX, "Number of nodes; `--nodes` overrides it"),
         count("node.cores", cores, 1, 1 << 16, "Cores of a node: the most ranks that it takes"),
         key("node.speed", Field::Speed(speed), "How many times as fast a core computes as the one on which computing time was measured").default("1"),
+        key("node.fabrics", Field::Texts(fabrics), "The networks that a node joins, of `machine.fabrics`; none: all of them").default("[]"),
         size("node.memory", memory, 1, "Memory of a node"),
         key("node.host_name", Field::HostPattern(host_name), "Host names: `{}` is the node index, `{:03}` with three digits").default("\"node{:03}\""),
     ]
@@ -384,8 +417,8 @@ fn of_group<'a>(mut key: Key<'a>, group: &str) -> Key<'a> {
 }
 
 impl Draft {
-    /// Placeholders everywhere. `groups`: their names.
-    pub(crate) fn blank(groups: &[String]) -> Draft {
+    /// Placeholders everywhere. `groups` and `fabrics`: their names.
+    pub(crate) fn blank(groups: &[String], fabrics: &[String]) -> Draft {
         let link = Link { latency: SimTime::ZERO, bandwidth: ByteRate(1) };
         let (zero, none) = (SimTime::ZERO, Bytes(0));
         let nic = NicConfig {
@@ -419,12 +452,14 @@ impl Draft {
         };
         let software = Software { post: zero, completion: zero, poll: zero, copy_bandwidth: ByteRate(1), clock_read: zero };
         let host_name = "{}".parse().expect("the shortest pattern is one");
-        let node = Node { count: 0, cores: 0, speed: Speed::ONE, memory: none, host_name, software };
+        let node = Node { count: 0, cores: 0, speed: Speed::ONE, fabrics: Vec::new(), memory: none, host_name, software };
         let machine = Machine {
             name: String::new(),
             description: String::new(),
             source: String::new(),
             groups: groups.iter().map(|name| Group { name: name.clone(), node: node.clone() }).collect(),
+            rails: 1,
+            fabrics: Vec::new(),
             node,
             intra: link,
             nic: Nic {
@@ -464,7 +499,7 @@ impl Draft {
             failed: Failed::default(),
             system: System { launcher_barrier: zero, socket_latency: zero },
             message: Message {
-                protocol: OPENMPI,
+                protocol: MessageProtocol::Openmpi,
                 pscom: Pscom {
                     buffer: none,
                     receive_buffers: 0,
@@ -473,6 +508,7 @@ impl Draft {
                     rendezvous_requests: 0,
                     fragment: none,
                 },
+                mpc: Mpc { minimum: none, distribution: Distribution::Fragments, fragment: none, rail: RailChoice::RoundRobin },
                 eager_limit: none,
                 inject_limit: none,
                 rendezvous: Rendezvous::Get,
@@ -482,23 +518,33 @@ impl Draft {
             },
             collectives: Collectives::default(),
         };
-        Draft { machine, base: String::new(), groups: Vec::new(), nic }
+        let fabrics = fabrics.iter().map(|name| (name.clone(), Draft::blank(&[], &[]))).collect();
+        Draft { machine, base: String::new(), groups: Vec::new(), names_of_fabrics: Vec::new(), fabrics, nic }
     }
 
     /// The machine, when every key that it has has been filled.
     pub(crate) fn finish(self) -> Machine {
-        let Draft { mut machine, nic, .. } = self;
+        let Draft { mut machine, nic, fabrics, .. } = self;
         machine.nic.constants = match machine.nic.kind {
             NicKind::BxiV2 | NicKind::BxiV3 | NicKind::IbHca => NicConstants::Portals(nic),
             NicKind::Mailbox => NicConstants::Mailbox(nic),
         };
+        let common = Machine { groups: Vec::new(), rails: 1, ..machine.clone() };
+        let of_fabric = |(name, draft): (String, Draft)| {
+            let Machine { nic, network, link, switch, topology, failed, .. } = draft.finish();
+            Fabric { machine: Machine { nic, network, link, switch, topology, failed, ..common.clone() }, name }
+        };
+        machine.fabrics = fabrics.into_iter().map(of_fabric).collect();
         machine
     }
 
     /// The keys of a resolved machine.
     pub(crate) fn of(machine: &Machine) -> Draft {
         let groups = machine.groups.iter().map(|group| group.name.clone()).collect();
-        Draft { machine: machine.clone(), base: String::new(), groups, nic: machine.nic.portals().clone() }
+        let fabrics: Vec<(String, Draft)> =
+            machine.fabrics.iter().map(|fabric| (fabric.name.clone(), Draft::of(&fabric.machine))).collect();
+        let names_of_fabrics = fabrics.iter().map(|(name, _)| name.clone()).collect();
+        Draft { machine: machine.clone(), base: String::new(), groups, names_of_fabrics, fabrics, nic: machine.nic.portals().clone() }
     }
 }
 
@@ -507,7 +553,7 @@ pub(crate) const NAME: &str = "NAME";
 
 /// The keys that there may be, of one group.
 pub(crate) fn generic() -> Draft {
-    Draft::blank(&[NAME.to_owned()])
+    Draft::blank(&[NAME.to_owned()], &[])
 }
 
 fn names() -> &'static [(String, String)] {
@@ -520,8 +566,11 @@ pub(crate) fn paths() -> impl Iterator<Item = &'static str> {
     names().iter().map(|(_, path)| path.as_str())
 }
 
-/// `group.slow.cores` as `group.NAME.cores`.
+/// `group.slow.cores` as `group.NAME.cores`, `fabric.ib.network.mtu` as `network.mtu`.
 fn of_any_name(path: &str) -> Cow<'_, str> {
+    if let Some(rest) = in_fabric(path) {
+        return Cow::Borrowed(if is_of_network(rest) { rest } else { "no such section" });
+    }
     match path.strip_prefix("group.") {
         None => Cow::Borrowed(path),
         Some(rest) => match rest.split_once('.') {
@@ -531,12 +580,25 @@ fn of_any_name(path: &str) -> Cow<'_, str> {
     }
 }
 
+/// What is within the section of a network.
+fn in_fabric(path: &str) -> Option<&str> {
+    path.strip_prefix("fabric.")?.split_once('.').map(|(_, rest)| rest)
+}
+
+/// The section of all networks, or that of one, or `node` in it, which has no keys itself.
+fn is_around_fabric(path: &str) -> bool {
+    path == "fabric" || path.strip_prefix("fabric.").is_some_and(|rest| !rest.contains('.')) || in_fabric(path) == Some("node")
+}
+
 pub(crate) fn is_key(path: &str) -> bool {
     let path = of_any_name(path);
     paths().any(|known| known == path)
 }
 
 pub(crate) fn is_section(path: &str) -> bool {
+    if is_around_fabric(path) {
+        return true;
+    }
     let path = of_any_name(path);
     let inside = |section: &str| section.strip_prefix(&*path).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
     names().iter().any(|(section, _)| inside(section))
@@ -545,6 +607,12 @@ pub(crate) fn is_section(path: &str) -> bool {
 /// The keys and sections directly inside `section` (`""`: the file).
 pub(crate) fn names_in(section: &str) -> Vec<&'static str> {
     let mut result: Vec<&'static str> = Vec::new();
+    match section {
+        "fabric" => return vec![NAME],
+        _ if in_fabric(section) == Some("node") => return vec!["pcie"],
+        _ if is_around_fabric(section) => return vec!["node", "nic", "network", "link", "switch", "topology"],
+        _ => {}
+    }
     let section = of_any_name(section);
     for path in paths() {
         let rest = if section.is_empty() { Some(path) } else { path.strip_prefix(&*section).and_then(|rest| rest.strip_prefix('.')) };
@@ -554,13 +622,16 @@ pub(crate) fn names_in(section: &str) -> Vec<&'static str> {
             result.push(name);
         }
     }
+    if section.is_empty() {
+        result.push("fabric");
+    }
     result
 }
 
 /// "keys of nic.kind = "mailbox": command_size, event_size ..."
 pub(crate) fn help_on_kind(selector: &str, kinds: Kinds) -> String {
     let (section, kind) = (selector.split('.').next().unwrap_or(selector), kinds.value_of(selector));
-    let mut draft = Draft::blank(&[]);
+    let mut draft = Draft::blank(&[], &[]);
     let keys = table(&mut draft);
     let has = |key: &&Key<'_>| key.path.split('.').next() == Some(section) && key.path != selector && key.applies_to(kinds);
     let names: Vec<&str> = keys.iter().filter(has).filter_map(|key| key.path.split_once('.')).map(|(_, name)| name).collect();

@@ -57,8 +57,9 @@ pub use diagnostic::Diagnostic;
 pub use fault::FaultError;
 pub use host::{HostPattern, HostPatternError};
 pub use model::{
-    Arrangement, Failed, Flow, GlobalLink, Group, Link, Links, LogGp, Machine, Message, MessageProtocol, Network, NetworkKind, Nic,
-    NicConstants, NicKind, Node, PathOr, Pscom, Rendezvous, RoutingKind, Software, Speed, Switch, SwitchOr, System,
+    Arrangement, Distribution, Fabric, Failed, Flow, GlobalLink, Group, Link, Links, LogGp, Machine, Message, MessageProtocol, Mpc,
+    Network, NetworkKind, Nic, NicConstants, NicKind, Node, PathOr, Plane, Pscom, RailChoice, Rendezvous, RoutingKind, Software, Speed,
+    Switch, SwitchOr, System,
 };
 pub use narrows_units::NodeId;
 pub use placement::{Placement, PlacementError, fill, placement};

@@ -4,7 +4,7 @@ use crate::host::HostPattern;
 use crate::wiring::Topology;
 use narrows_nic::{NicConfig, PcieDetail, Transmit};
 pub use narrows_topology::{Arrangement, RoutingKind};
-use narrows_units::{ByteRate, Bytes, NodeId, SimTime};
+use narrows_units::{ByteRate, Bytes, NodeId, Rail, SimTime};
 
 /// A machine, complete: every quantity has a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +19,10 @@ pub struct Machine {
     pub node: Node,
     /// Parts of the machine that differ in their nodes, in the order of these; none: all are alike.
     pub groups: Vec<Group>,
+    /// Ports of a node on each of its networks, one for each of as many planes of it.
+    pub rails: u32,
+    /// Networks that differ; none: there is the one of this machine's own keys.
+    pub fabrics: Vec<Fabric>,
     /// The way between two ranks of one node, NIC to NIC.
     pub intra: Link,
     /// The NIC of every node.
@@ -62,6 +66,64 @@ impl Machine {
         part.filter(|&(first, node)| id.0 - first.0 < node.count).expect("a node of this machine").1
     }
 
+    /// The nodes that join a network.
+    pub fn joined<'a>(&'a self, fabric: &'a str) -> impl Iterator<Item = NodeId> + 'a {
+        let joins = move |node: &Node| node.fabrics.is_empty() || node.fabrics.iter().any(|name| name == fabric);
+        self.parts().filter(move |(_, node)| joins(node)).flat_map(|(first, node)| (first.0..first.0 + node.count).map(NodeId))
+    }
+
+    /// Its planes, in the order of the rails.
+    pub fn planes(&self) -> Vec<Plane<'_>> {
+        let own = self.fabrics.is_empty().then(|| (self, NodeId::first(self.node.count).collect()));
+        let fabrics = self.fabrics.iter().map(|fabric| (&fabric.machine, self.joined(&fabric.name).collect()));
+        let networks = own.into_iter().chain(fabrics);
+        let planes = networks.flat_map(|(machine, nodes): (&Machine, Vec<NodeId>)| {
+            (0..self.rails).map(move |copy| Plane { rail: Rail::FIRST, machine, nodes: nodes.clone(), copy })
+        });
+        (0u8..).zip(planes).map(|(rail, plane)| Plane { rail: Rail(rail), ..plane }).collect()
+    }
+
+    /// The network of these nodes alone: of one name, or the first one.
+    pub fn network_called(&self, name: Option<&str>) -> Option<&Machine> {
+        match (name, self.fabrics.first()) {
+            (None, None) => Some(self),
+            (None, Some(first)) => Some(&first.machine),
+            (Some(name), _) => self.fabrics.iter().find(|fabric| fabric.name == name).map(|fabric| &fabric.machine),
+        }
+    }
+
+    /// The rails that all of these nodes have.
+    ///
+    /// # Errors
+    /// There is none; the text says of two of them on which networks they are.
+    pub fn common_rails(&self, nodes: &[NodeId]) -> Result<Vec<Rail>, String> {
+        let planes = self.planes();
+        let on = |plane: &&Plane<'_>| nodes.iter().all(|node| plane.nodes.binary_search(node).is_ok());
+        let rails: Vec<Rail> = planes.iter().filter(on).map(|plane| plane.rail).collect();
+        if !rails.is_empty() || nodes.is_empty() {
+            return Ok(rails);
+        }
+        let networks = |node: NodeId| {
+            let names: Vec<&str> = self
+                .fabrics
+                .iter()
+                .filter(|fabric| self.joined(&fabric.name).any(|joined| joined == node))
+                .map(|fabric| &*fabric.name)
+                .collect();
+            names.join(" and ")
+        };
+        let first = nodes[0];
+        let other = nodes.iter().find(|&&node| networks(node) != networks(first)).copied().unwrap_or(first);
+        Err(format!(
+            "no network has all nodes with ranks: {} is on {}, {} on {}; ranks go where --placement or --ppn says, and \
+             node.fabrics or group.NAME.fabrics say which networks a node joins",
+            self.host_name(first),
+            networks(first),
+            self.host_name(other),
+            networks(other)
+        ))
+    }
+
     /// The host name of a node.
     ///
     /// # Panics
@@ -82,6 +144,29 @@ impl Machine {
     }
 }
 
+/// `[fabric.NAME]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fabric {
+    /// Its name.
+    pub name: String,
+    /// The machine as it is with this network alone, of the nodes that join it: network, links, switches, wiring, and
+    /// the NICs and buses of its ports.
+    pub machine: Machine,
+}
+
+/// A plane of a network: all ports of one rail.
+#[derive(Clone, Debug)]
+pub struct Plane<'a> {
+    /// Its number among all of the machine.
+    pub rail: Rail,
+    /// Of its network: see [`Fabric::machine`].
+    pub machine: &'a Machine,
+    /// The nodes that join it, in the order of its hosts.
+    pub nodes: Vec<NodeId>,
+    /// Its number among those of its network.
+    pub copy: u32,
+}
+
 /// `[group.NAME]`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
@@ -100,6 +185,8 @@ pub struct Node {
     pub cores: u32,
     /// Of a core.
     pub speed: Speed,
+    /// Networks that they join; empty: all.
+    pub fabrics: Vec<String>,
     /// Memory of one.
     pub memory: Bytes,
     /// Host names by node index.
@@ -370,6 +457,19 @@ pub struct Pscom {
     pub fragment: Bytes,
 }
 
+/// `[message.mpc]`: long messages over several rails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mpc {
+    /// Shortest message that is cut.
+    pub minimum: Bytes,
+    /// How.
+    pub distribution: Distribution,
+    /// One piece of it.
+    pub fragment: Bytes,
+    /// Which rail others take.
+    pub rail: RailChoice,
+}
+
 /// `[message]`: protocol thresholds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
@@ -377,6 +477,8 @@ pub struct Message {
     pub protocol: MessageProtocol,
     /// Of that protocol.
     pub pscom: Pscom,
+    /// Idem.
+    pub mpc: Mpc,
     /// Longest eager message.
     pub eager_limit: Bytes,
     /// Longest message whose buffer is free when the call returns.
@@ -539,7 +641,31 @@ choice! {
         Openmpi = "openmpi",
         /// As ParaStation's pscom4portals does: eager queues for each connection, copies on both sides.
         Pscom = "pscom",
+        /// As MPC does: as `openmpi`, with the data of long messages over several rails.
+        Mpc = "mpc",
     }
+}
+choice! {
+    /// How a message is cut for several rails.
+    Distribution {
+        /// Into fragments of one size, to the rails in turn.
+        Fragments = "fragments",
+        /// Into equal parts, one for each rail.
+        Even = "even",
+    }
+}
+choice! {
+    /// Which rail a message takes that is not cut.
+    RailChoice {
+        /// The next one.
+        RoundRobin = "round-robin",
+        /// That with the fewest bytes under way.
+        LeastLoaded = "least-loaded",
+    }
+}
+impl MessageProtocol {
+    /// Those that have what `openmpi` has.
+    pub(crate) const MATCHED: &'static [MessageProtocol] = &[MessageProtocol::Openmpi, MessageProtocol::Mpc];
 }
 choice! {
     /// How long messages travel.

@@ -3,7 +3,7 @@
 use crate::assemble::VIRTUAL_NETWORKS;
 use crate::diagnostic::{Diagnostic, nearest};
 use crate::keys::{self, Draft, Field, Key, Kinds, Only, PACKET_MAX, RATE_MAX, RATE_MIN, SIZE_MAX, TIME_MAX, table};
-use crate::model::{Choice, Machine, MessageProtocol, NicKind, PathOr, Pscom, RoutingKind, Speed, SwitchOr};
+use crate::model::{Choice, Fabric, Machine, MessageProtocol, NicKind, PathOr, Pscom, RoutingKind, Speed, SwitchOr};
 use crate::presets::{PRESETS, preset};
 use crate::source::{Layer, Layers, Leaf, Value};
 use crate::wiring::{Topology, TopologyKind};
@@ -36,14 +36,18 @@ fn build(layers: &Layers, errors: &mut Vec<Diagnostic>) -> Option<Machine> {
         return None;
     }
     // Which keys there are depends on the groups, and which of them apply on the kinds of topology and NIC.
-    let names = group_names(layers, errors);
-    let mut draft = Draft::blank(&names);
-    let kinds = chosen(layers);
+    let names = names(layers, "group", errors);
+    let fabrics = self::names(layers, "fabric", errors);
+    let mut draft = Draft::blank(&names, &fabrics);
+    let kinds = chosen(layers, None);
+    let kinds_of: BTreeMap<&str, Chosen> = fabrics.iter().map(|name| (name.as_str(), chosen(layers, Some(name)))).collect();
     let mut missing = Vec::new();
     for key in table(&mut draft) {
         if key.path == "node.count" && !names.is_empty() && layers.find("node.count").is_none() {
             continue;
         }
+        let fabric = key.path.strip_prefix("fabric.").and_then(|rest| kinds_of.get(rest.split('.').next()?));
+        let kinds = fabric.copied().unwrap_or(kinds);
         fill(key, kinds, layers, errors, &mut missing);
     }
     let file = &layers.layers[layers.file];
@@ -63,18 +67,70 @@ fn build(layers: &Layers, errors: &mut Vec<Diagnostic>) -> Option<Machine> {
     }
     let mut machine = draft.finish();
     count_nodes(&mut machine, layers, errors);
+    join(&mut machine, layers, errors);
+    if !errors.is_empty() {
+        return None;
+    }
+    read_graph(&mut machine, layers, "", errors)?;
+    for Fabric { name, machine } in &mut machine.fabrics {
+        read_graph(machine, layers, &format!("fabric.{name}."), errors)?;
+    }
+    match machine.fabrics.as_slice() {
+        [] => check(&machine, layers, errors),
+        fabrics => {
+            for Fabric { name, machine } in fabrics {
+                let before = errors.len();
+                check(machine, layers, errors);
+                errors[before..].iter_mut().for_each(|error| error.of(&format!("network {name}")));
+            }
+            host_names(&machine, layers, errors);
+        }
+    }
+    errors.is_empty().then_some(machine)
+}
+
+/// Reads the graph of a wiring that comes from a file.
+fn read_graph(machine: &mut Machine, layers: &Layers, prefix: &str, errors: &mut Vec<Diagnostic>) -> Option<()> {
     if machine.topology.kind == TopologyKind::File {
         let path = &machine.topology.path;
         match std::fs::read_to_string(path) {
             Ok(text) => machine.topology.text = text,
             Err(error) => {
-                errors.push(layers.at("topology.path", format!("cannot read {path}: {error}")));
+                errors.push(layers.at(&format!("{prefix}topology.path"), format!("cannot read {path}: {error}")));
                 return None;
             }
         }
     }
-    check(&machine, layers, errors);
-    errors.is_empty().then_some(machine)
+    Some(())
+}
+
+/// Which nodes join which networks.
+fn join(machine: &mut Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
+    let names: Vec<String> = machine.fabrics.iter().map(|fabric| fabric.name.clone()).collect();
+    let of_groups = machine.groups.iter().map(|group| (format!("group.{}.fabrics", group.name), &group.node.fabrics));
+    let all = std::iter::once((String::from("node.fabrics"), &machine.node.fabrics)).chain(of_groups);
+    for (path, joined) in all {
+        if let Some(wrong) = joined.iter().find(|name| !names.contains(name)) {
+            let label = match names.is_empty() {
+                true => format!("expected nothing: machine.fabrics = [\"{}\"] makes such a network", wrong.escape_debug()),
+                false => format!("expected names of machine.fabrics: {}", names.join(", ")),
+            };
+            errors.push(layers.at(&path, format!("no network \"{}\"", wrong.escape_debug())).label(label));
+        }
+    }
+    let rails = machine.fabrics.len().max(1) as u64 * u64::from(machine.rails);
+    if rails > narrows_message::Rails::MAX as u64 {
+        let message = format!("{rails} rails: {} networks of {} planes", machine.fabrics.len().max(1), machine.rails);
+        errors.push(layers.at("node.rails", message).label(format!("expected at most {} together", narrows_message::Rails::MAX)));
+    }
+    let counts: Vec<u32> = names.iter().map(|name| machine.joined(name).count() as u32).collect();
+    for (fabric, count) in machine.fabrics.iter_mut().zip(counts) {
+        if count == 0 {
+            let message = format!("no node joins the network {}", fabric.name);
+            errors.push(layers.at("machine.fabrics", message).label("node.fabrics or group.NAME.fabrics name it, or are not there"));
+        }
+        fabric.machine.node.count = count;
+    }
 }
 
 fn read(name: &str, text: &str, overrides: &Overrides, errors: &mut Vec<Diagnostic>) -> Layers {
@@ -150,10 +206,12 @@ fn unknown_base(layer: &Layer, span: Range<usize>, base: &str) -> Diagnostic {
     layer.diagnostic(span, format!("no preset \"{}\"", base.escape_debug())).label(label).help(format!("presets: {}", names.join(", ")))
 }
 
-/// The groups of the machine. A section of a group that is not among them is an error, unless it comes from a base of
-/// the file that names others.
-fn group_names(layers: &Layers, errors: &mut Vec<Diagnostic>) -> Vec<String> {
-    let found = layers.find("machine.groups");
+/// The groups of the machine, or its networks (`what`: `"group"`, `"fabric"`). A section of one that is not among them
+/// is an error, unless it comes from a base of the file that names others.
+fn names(layers: &Layers, what: &'static str, errors: &mut Vec<Diagnostic>) -> Vec<String> {
+    let list = format!("machine.{what}s");
+    let prefix = if what == "group" { "group." } else { "fabric." };
+    let found = layers.find(&list);
     // What is no list of texts is a complaint of its own.
     let items: &[(Value, Range<usize>)] = match found {
         Some((_, Leaf { value: Value::Array(items), .. })) => items,
@@ -164,8 +222,8 @@ fn group_names(layers: &Layers, errors: &mut Vec<Diagnostic>) -> Vec<String> {
         let Value::Text(name) = item else { continue };
         let simple = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
         let problem = match (simple, names.contains(name)) {
-            (false, _) => format!("no name for a group: \"{}\"", name.escape_debug()),
-            (true, true) => format!("two groups \"{name}\""),
+            (false, _) => format!("no name for a {what}: \"{}\"", name.escape_debug()),
+            (true, true) => format!("two {what}s \"{name}\""),
             (true, false) => {
                 names.push(name.clone());
                 continue;
@@ -177,16 +235,16 @@ fn group_names(layers: &Layers, errors: &mut Vec<Diagnostic>) -> Vec<String> {
     }
     let last = found.map_or(usize::MAX, |(layer, _)| layer.max(layers.file));
     for layer in layers.layers.iter().take(last.saturating_add(1)) {
-        for (name, span) in layer.groups().filter(|(name, _)| !names.iter().any(|known| known == name)) {
+        for (name, span) in layer.named(prefix).filter(|(name, _)| !names.iter().any(|known| known == name)) {
             let label = match nearest(name, names.iter().map(String::as_str)) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => String::from("expected a name that machine.groups lists"),
+                None => format!("expected a name that {list} lists"),
             };
             let help = match names.is_empty() {
-                true => format!("groups = [\"{name}\"] in [machine] makes a machine of this group"),
-                false => format!("machine.groups: {}", names.join(", ")),
+                true => format!("{what}s = [\"{name}\"] in [machine] makes a machine of this {what}"),
+                false => format!("{list}: {}", names.join(", ")),
             };
-            errors.push(layer.diagnostic(span, format!("no group `{name}`")).label(label).help(help));
+            errors.push(layer.diagnostic(span, format!("no {what} `{name}`")).label(label).help(help));
         }
     }
     names
@@ -240,14 +298,17 @@ impl Chosen {
     }
 }
 
-fn chosen(layers: &Layers) -> Chosen {
+/// Of the machine, or one of its networks.
+fn chosen(layers: &Layers, fabric: Option<&str>) -> Chosen {
+    let own = |path: &str| fabric.map(|name| format!("fabric.{name}.{path}")).filter(|own| layers.find(own).is_some());
+    let path = |path: &str| own(path).unwrap_or_else(|| path.to_owned());
     // A machine that does not say has the NIC of which the defaults are.
-    let nic = layers.find("nic.kind").is_none().then_some((usize::MAX, NicKind::BxiV2));
+    let nic = layers.find(&path("nic.kind")).is_none().then_some((usize::MAX, NicKind::BxiV2));
     let protocol = layers.find("message.protocol").is_none().then_some((usize::MAX, MessageProtocol::Openmpi));
     Chosen {
         protocol: protocol.or_else(|| choice(layers, "message.protocol", MessageProtocol::Openmpi)),
-        topology: choice(layers, "topology.kind", TopologyKind::SingleSwitch),
-        nic: nic.or_else(|| choice(layers, "nic.kind", NicKind::BxiV2)),
+        topology: choice(layers, &path("topology.kind"), TopologyKind::SingleSwitch),
+        nic: nic.or_else(|| choice(layers, &path("nic.kind"), NicKind::BxiV2)),
     }
 }
 
@@ -278,12 +339,12 @@ fn fill(mut key: Key<'_>, chosen: Chosen, layers: &Layers, errors: &mut Vec<Diag
             }
             return;
         }
-        found = layers.find(&key.path);
+        found = layers.find(&key.path).or_else(|| layers.find(key.otherwise?));
     }
     let default = key
         .default
         .clone()
-        .or_else(|| table(&mut Draft::blank(&[])).into_iter().find(|other| Some(&*other.path) == key.otherwise)?.default);
+        .or_else(|| table(&mut Draft::blank(&[], &[])).into_iter().find(|other| Some(&*other.path) == key.otherwise)?.default);
     let problem = match found {
         Some((layer, leaf)) => set(&mut key.field, &leaf.value).err().map(|problem| {
             let span = problem.span.unwrap_or_else(|| leaf.value_span.clone());
@@ -304,7 +365,7 @@ fn fill(mut key: Key<'_>, chosen: Chosen, layers: &Layers, errors: &mut Vec<Diag
                 None
             }
             // The other key is missing.
-            None if key.otherwise.is_some() => None,
+            None if key.otherwise.is_some() && key.only.owners().is_none() => None,
             None => {
                 let section = key.section();
                 let message = format!("missing key `{}` in [{section}]", key.name());
@@ -523,7 +584,7 @@ fn check(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
     }
     let (message, nic) = (&machine.message, machine.nic.portals());
     let of_protocol = match message.protocol {
-        MessageProtocol::Openmpi => vec![
+        MessageProtocol::Openmpi | MessageProtocol::Mpc => vec![
             ("message.inject_limit", message.inject_limit, "message.eager_limit", message.eager_limit),
             ("message.eager_limit", message.eager_limit, "message.overflow_block", message.overflow_block),
             ("message.eager_limit", message.eager_limit, "message.max_portals_message", message.max_portals_message),
@@ -754,10 +815,14 @@ fn check_faults(machine: &Machine, topology: &narrows_topology::Topology, layers
 /// What a resolved machine's keys hold, in the order of the table.
 pub(crate) fn entries(machine: &Machine) -> Vec<(String, Value)> {
     let mut draft = Draft::of(machine);
-    let kinds = Kinds { topology: machine.topology.kind, nic: machine.nic.kind, protocol: machine.message.protocol };
+    let kinds = |machine: &Machine| Kinds { topology: machine.topology.kind, nic: machine.nic.kind, protocol: machine.message.protocol };
+    let own = kinds(machine);
+    let of_fabrics: BTreeMap<&str, Kinds> = machine.fabrics.iter().map(|fabric| (fabric.name.as_str(), kinds(&fabric.machine))).collect();
+    let kinds_of =
+        |path: &str| path.strip_prefix("fabric.").and_then(|rest| of_fabrics.get(rest.split('.').next()?)).copied().unwrap_or(own);
     keys::table(&mut draft)
         .into_iter()
-        .filter(|key| key.path != "machine.base" && key.applies_to(kinds))
+        .filter(|key| key.path != "machine.base" && key.applies_to(kinds_of(&key.path)))
         .map(|key| {
             let value = match key.field {
                 Field::Text(text) => Value::Text(text.clone()),

@@ -214,13 +214,13 @@ impl Layer {
         self.leaves.iter().find(|leaf| leaf.path == path)
     }
 
-    /// The groups that have keys here, each once, and where.
-    pub(crate) fn groups(&self) -> impl Iterator<Item = (&str, Range<usize>)> {
+    /// The names that have keys here behind `prefix`, `"group."` or `"fabric."`, each once, and where.
+    pub(crate) fn named(&self, prefix: &'static str) -> impl Iterator<Item = (&str, Range<usize>)> {
         let sections = self.sections.iter().map(|(path, span)| (path.as_str(), span));
         let leaves = self.leaves.iter().map(|leaf| (leaf.path.as_str(), &leaf.value_span));
         let mut seen = Vec::new();
         sections.chain(leaves).filter_map(move |(path, span)| {
-            let name = path.strip_prefix("group.")?.split('.').next()?;
+            let name = path.strip_prefix(prefix)?.split('.').next()?;
             let first = !seen.contains(&name);
             seen.push(name);
             first.then(|| (name, span.clone()))

@@ -67,7 +67,7 @@ error: unknown section `nod`
   |
 4 | [nod]
   |  ^^^ did you mean `node`?
-  = help: sections of a machine file: machine, node, nic, network, link, switch, topology, software, message, collectives, group
+  = help: sections of a machine file: machine, node, nic, network, link, switch, topology, software, message, collectives, group, fabric
 "#,
     );
 }
@@ -126,7 +126,7 @@ error: missing key `radix` in [switch]
   = help: switch.radix: Ports of a switch
 
 error: missing key `cores` in [node]
- --> my.toml:7:2
+ --> my.toml:8:2
   |
 7 | [node]
   |  ^^^^ expected a whole number from 1 to 65536
@@ -204,7 +204,7 @@ error: unknown section `node` in [machine]
   |
 4 | node.cores = "many"
   | ^^^^ did you mean `name`?
-  = help: keys of [machine]: name, description, source, base, groups
+  = help: keys of [machine]: name, description, source, base, groups, fabrics
 "#,
     );
     golden(

@@ -99,7 +99,7 @@ fn each_value_arrives_where_it_belongs() {
     assert_eq!(network.flow.direct_up_to, Bytes(8));
     let nic = machine.nic_config().portals().clone();
     assert_eq!((nic.pcie_latency, nic.pcie_rate), (ns(9), gb(9)), "commands and events go at the full rate of PCIe");
-    let message = machine.message_config();
+    let message = machine.message_config(narrows_message::Rails::default());
     assert_eq!((message.eager_limit, message.inject_limit, message.rendezvous), (11, 10, narrows_message::Rendezvous::Put));
 }
 

@@ -136,6 +136,17 @@ pub struct Status {
     pub operation_violations: u64,
 }
 
+impl std::ops::Add for Status {
+    type Output = Status;
+    fn add(self, other: Status) -> Status {
+        Status {
+            drop_count: self.drop_count + other.drop_count,
+            permission_violations: self.permission_violations + other.permission_violations,
+            operation_violations: self.operation_violations + other.operation_violations,
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Entry {
     id: EntryId,

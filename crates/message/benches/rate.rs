@@ -3,11 +3,12 @@
 
 #![allow(clippy::print_stdout)] // people read it
 
-use narrows_message::{Completes, Endpoint, MessageConfig, Protocol, Queue, Receive, Rendezvous, Send, Transport};
+use narrows_message::{Completes, Endpoint, MessageConfig, Protocol, Queue, Rails, Receive, Rendezvous, Send, Transport};
 use narrows_portals::{
     AckRequest, EntryId, EqId, Event, EventKind, FailType, List, LocalBuffer, MatchEntry, NodeId, ProcessId, RemoteTarget, ReplyCode,
     SearchOperation,
 };
+use narrows_units::Rail;
 use std::time::Instant;
 
 /// Remembers the last `user_ptr`, as a NIC would.
@@ -18,7 +19,7 @@ struct Last {
 }
 
 impl Transport for Last {
-    fn me_append(&mut self, _: u32, _: List, me: MatchEntry) -> EntryId {
+    fn me_append(&mut self, _: Rail, _: u32, _: List, me: MatchEntry) -> EntryId {
         self.user_ptr = me.user_ptr;
         EntryId(0)
     }
@@ -28,10 +29,10 @@ impl Transport for Last {
     fn me_search(&mut self, _: u32, _: SearchOperation, me: MatchEntry) {
         self.user_ptr = me.user_ptr;
     }
-    fn put(&mut self, local: LocalBuffer, _: u64, _: bool, _: AckRequest, _: RemoteTarget, _: u64) {
+    fn put(&mut self, _: Rail, local: LocalBuffer, _: u64, _: bool, _: AckRequest, _: RemoteTarget, _: u64) {
         self.user_ptr = local.user_ptr;
     }
-    fn get(&mut self, local: LocalBuffer, _: u64, _: RemoteTarget) {
+    fn get(&mut self, _: Rail, local: LocalBuffer, _: u64, _: RemoteTarget) {
         self.user_ptr = local.user_ptr;
     }
     fn drop_unmatched(&mut self, _: u32) {}
@@ -64,6 +65,7 @@ fn event(kind: EventKind, user_ptr: u64, length: u64) -> Event {
 fn main() {
     let config = MessageConfig {
         protocol: Protocol::Openmpi,
+        rails: Rails::default(),
         eager_limit: 8192,
         inject_limit: 64,
         rendezvous: Rendezvous::Get,

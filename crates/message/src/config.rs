@@ -1,5 +1,7 @@
 //! Which protocol, and its thresholds.
 
+use narrows_units::Rail;
+
 /// How long messages travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rendezvous {
@@ -18,6 +20,72 @@ pub enum Protocol {
     /// As ParaStation's pscom4portals does: eager queues for each connection, copies on both sides, matching in
     /// software. Rendezvous is by put.
     Pscom(PscomConfig),
+    /// As MPC does over several NICs: as [`Protocol::Openmpi`], but the data of long messages take all rails.
+    Mpc(MpcConfig),
+}
+
+/// How long messages are spread over rails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MpcConfig {
+    /// Shortest message that is cut; shorter ones take one rail each, as `choice` says.
+    pub minimum: u64,
+    /// How they are cut.
+    pub distribution: Distribution,
+    /// Which rail a message that is not cut takes.
+    pub choice: RailChoice,
+}
+
+/// How a message is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Distribution {
+    /// Into fragments of so many bytes, the last one shorter, to the rails in turn from the first.
+    Fragments(u64),
+    /// Into equal parts, one for each rail.
+    Even,
+}
+
+/// Which rail a message that is not cut takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RailChoice {
+    /// The next one.
+    RoundRobin,
+    /// That with the fewest bytes under way from this process.
+    LeastLoaded,
+}
+
+/// The rails that all processes of a run have, in rising order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rails(Vec<Rail>);
+
+impl Rails {
+    /// Most rails.
+    pub const MAX: usize = 16;
+
+    /// These.
+    ///
+    /// # Panics
+    /// When there is none, or more than [`Rails::MAX`].
+    pub fn new(rails: Vec<Rail>) -> Rails {
+        assert!((1..=Rails::MAX).contains(&rails.len()), "there is a rail, and not too many");
+        Rails(rails)
+    }
+
+    /// That of short messages, of matching, and of what protocols say to each other.
+    #[inline]
+    pub fn first(&self) -> Rail {
+        self.0[0]
+    }
+
+    /// All of them.
+    pub fn all(&self) -> &[Rail] {
+        &self.0
+    }
+}
+
+impl Default for Rails {
+    fn default() -> Self {
+        Rails(vec![Rail::FIRST])
+    }
 }
 
 /// What pscom4portals reads from the environment.
@@ -48,6 +116,8 @@ impl PscomConfig {
 pub struct MessageConfig {
     /// How messages move.
     pub protocol: Protocol,
+    /// Between all processes of the run.
+    pub rails: Rails,
     /// Longest eager message, bytes.
     pub eager_limit: u64,
     /// Longest message that is copied when it is sent, so that its buffer is free when the call returns, bytes
@@ -88,6 +158,9 @@ impl MessageConfig {
                 && pscom.rendezvous_requests > 0;
             return if fits { Ok(()) } else { Err(ConfigError::Queues) };
         }
+        if let Protocol::Mpc(MpcConfig { distribution: Distribution::Fragments(0), .. }) = self.protocol {
+            return Err(ConfigError::Fragment);
+        }
         if overflow_block < eager_limit.max(1) || overflow_blocks == 0 {
             return Err(ConfigError::NoRoomForUnexpected { overflow_blocks, overflow_block, eager_limit });
         }
@@ -123,6 +196,9 @@ pub enum ConfigError {
         PscomConfig::EAGER_MAX
     )]
     Queues,
+    /// A fragment has bytes.
+    #[error("a fragment must have at least one byte")]
+    Fragment,
     /// Each overflow block must take an eager message.
     #[error("{overflow_blocks} overflow blocks of {overflow_block} B cannot take an eager message of {eager_limit} B")]
     NoRoomForUnexpected {

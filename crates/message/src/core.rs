@@ -1,6 +1,7 @@
 //! [`Core`]: what all protocols share: open requests, completions, peeks and claims, in the order of matching.
 
 use crate::overflow::Overflow;
+use crate::rails::Spread;
 use crate::request::{
     Body, Message, OpenSend, Posted, Request, Room, Stage, Unlinking, completion_events, data_flag, message_of, room_of, selector,
 };
@@ -41,6 +42,8 @@ pub(crate) struct Core {
     /// Entries that the NIC was told to unlink and that it has not answered for.
     pub(crate) unlinking: Vec<(EntryId, Unlinking)>,
     searches: usize,
+    /// Of messages over several rails.
+    pub(crate) rails: Spread,
 }
 
 impl Core {
@@ -58,6 +61,7 @@ impl Core {
         if !gets {
             config.rendezvous = Rendezvous::Put;
         }
+        let rail = config.rails.first();
         let mut overflow = Overflow::new(&config);
         let quiet = me::OP_PUT | me::EVENT_LINK_DISABLE | me::EVENT_UNLINK_DISABLE;
         for &queue in if matches_alone { queues } else { &[] } {
@@ -67,14 +71,15 @@ impl Core {
                 ignore_bits: !ANNOUNCED,
                 ..MatchEntry::default()
             };
-            transport.me_append(wire::pt_of(queue), List::Overflow, announcements);
+            transport.me_append(rail, wire::pt_of(queue), List::Overflow, announcements);
             for _ in 0..config.overflow_blocks {
                 overflow.post(transport, queue);
             }
         }
         let control = MatchEntry { options: quiet, ignore_bits: u64::MAX, user_ptr: Owner::Control.user_ptr(), ..MatchEntry::default() };
-        transport.me_append(wire::PT_CONTROL, List::Priority, control);
+        transport.me_append(rail, wire::PT_CONTROL, List::Priority, control);
         Core {
+            rails: Spread::default(),
             config,
             eager_tells: matches_alone,
             eq,
@@ -102,6 +107,7 @@ impl Core {
             self.start_unlinking(transport, entry, Unlinking::Block(index));
         }
         self.requests.forget_order();
+        self.rails.forget_order();
     }
 
     /// See [`crate::Endpoint::close`].
@@ -135,7 +141,7 @@ impl Core {
         let waits = matches!((send.completes, send.inject), (Completes::Delivered, _) | (Completes::BufferFree, false));
         let user_ptr = if waits {
             let (index, generation) =
-                self.requests.insert(Request::Send(OpenSend { send, stage: Stage::Sending { left: 1 }, fail: FailType::Ok }));
+                self.requests.insert(Request::Send(OpenSend { send, stage: Stage::Sending { left: 1 }, fail: FailType::Ok, start: None }));
             Owner::Request(index, generation).user_ptr()
         } else {
             0
@@ -143,7 +149,7 @@ impl Core {
         let local = self.local_buffer(send.buffer, options, user_ptr);
         let tag = if send.queue == Queue::Tagged { send.tag & TAG_MASK } else { 0 };
         let target = RemoteTarget { process: send.target, pt: wire::pt_of(send.queue), match_bits: tag | data_flag(send.data), offset: 0 };
-        transport.put(local, send.length, send.inject, ack, target, u64::from(send.data.unwrap_or(0)));
+        transport.put(self.config.rails.first(), local, send.length, send.inject, ack, target, u64::from(send.data.unwrap_or(0)));
         if send.inject && send.completes == Completes::BufferFree {
             self.complete_send(send, FailType::Ok, true);
         }
@@ -178,7 +184,7 @@ impl Core {
             user_ptr: Owner::Request(index, generation).user_ptr(),
             ..selector(receive.queue, receive.source, receive.tag, receive.ignore)
         };
-        let posted = transport.me_append(wire::pt_of(receive.queue), List::Priority, me);
+        let posted = transport.me_append(self.config.rails.first(), wire::pt_of(receive.queue), List::Priority, me);
         if let Some(Request::Receive(Posted { entry, .. })) = self.requests.get_mut(index) {
             *entry = posted;
         }
@@ -245,7 +251,7 @@ impl Core {
                 Some(Request::Receive(_)) => event.match_bits & ANNOUNCED == 0 && event.kind != EventKind::PutOverflow,
                 Some(Request::Send(open)) => match open.stage {
                     Stage::Sending { .. } => true,
-                    Stage::Offered { .. } => open.send.length <= self.config.max_portals_message,
+                    Stage::Offered { .. } => self.cut(open.send.target, open.send.length, 0).pieces() == 1,
                     Stage::Announced => false,
                 },
                 Some(Request::Transfer(transfer)) => transfer.only_completes(),
@@ -310,7 +316,7 @@ impl Core {
             }
             Stage::Offered { come, .. } => {
                 *come += 1;
-                *come == event.match_bits >> wire::PIECES_SHIFT
+                *come == wire::pieces(event.match_bits)
             }
             Stage::Announced => false,
         };
@@ -322,10 +328,8 @@ impl Core {
     #[inline]
     pub(crate) fn finish_send(&mut self, transport: &mut impl Transport, index: u32) {
         let Some(Request::Send(open)) = self.requests.remove(index) else { return };
-        if let Stage::Offered { entry, .. } = open.stage
-            && open.send.length > self.config.max_portals_message
-        {
-            self.unlink(transport, entry);
+        if let Some(start) = open.start {
+            self.data_sent(transport, index, &open, start);
         }
         self.complete_send(open.send, open.fail, false);
     }
@@ -398,8 +402,8 @@ impl Core {
     #[inline]
     pub(crate) fn deliver(&mut self, transport: &mut impl Transport, room: Room, message: Message, slot: Option<u32>) {
         let length = match message.body {
-            Body::Announced { request, wants_word } => {
-                self.start_transfer(transport, room, message, request, wants_word, slot);
+            Body::Announced { request, start, wants_word } => {
+                self.start_transfer(transport, room, message, (request, start), wants_word, slot);
                 return;
             }
             Body::Landed { length } => length,
@@ -467,20 +471,21 @@ mod tests {
     use super::*;
     use crate::Protocol;
     use narrows_portals::{AckRequest, ReplyCode};
+    use narrows_units::Rail;
 
     /// A Portals library that does nothing.
     struct Nothing;
 
     impl Transport for Nothing {
-        fn me_append(&mut self, _: u32, _: List, _: MatchEntry) -> EntryId {
+        fn me_append(&mut self, _: Rail, _: u32, _: List, _: MatchEntry) -> EntryId {
             EntryId(0)
         }
         fn me_unlink(&mut self, _: EntryId) -> Option<ReplyCode> {
             Some(ReplyCode::Ok)
         }
         fn me_search(&mut self, _: u32, _: SearchOperation, _: MatchEntry) {}
-        fn put(&mut self, _: LocalBuffer, _: u64, _: bool, _: AckRequest, _: RemoteTarget, _: u64) {}
-        fn get(&mut self, _: LocalBuffer, _: u64, _: RemoteTarget) {}
+        fn put(&mut self, _: Rail, _: LocalBuffer, _: u64, _: bool, _: AckRequest, _: RemoteTarget, _: u64) {}
+        fn get(&mut self, _: Rail, _: LocalBuffer, _: u64, _: RemoteTarget) {}
         fn drop_unmatched(&mut self, _: u32) {}
         fn copy(&mut self, _: u64, _: u64, _: u64) {}
         fn fill(&mut self, _: u64, _: u64, _: u64) {}
@@ -493,6 +498,7 @@ mod tests {
     fn too_many_open_requests_are_refused_until_one_ends() {
         let config = MessageConfig {
             protocol: Protocol::Openmpi,
+            rails: Default::default(),
             eager_limit: 64,
             inject_limit: 64,
             rendezvous: Rendezvous::Get,

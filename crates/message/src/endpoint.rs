@@ -64,11 +64,16 @@ impl Endpoint {
         if let Err(error) = config.check() {
             panic!("message layer: {error}");
         }
-        let mut pscom = Box::new(Pscom::new(pscom, config.max_portals_message, eq, transport));
+        let mut pscom = Box::new(Pscom::new(pscom, config.rails.first(), config.max_portals_message, eq, transport));
         // The layer cuts long messages.
         let config = MessageConfig { max_portals_message: u64::MAX, ..config };
         let core = Core::new(config, eq, local, &mut Layer { pscom: &mut pscom, transport }, queues);
         Endpoint { core, layer: Some(pscom) }
+    }
+
+    /// See [`crate::Rails::first`].
+    pub fn first_rail(&self) -> narrows_units::Rail {
+        self.core.config.rails.first()
     }
 
     /// The process whose messages these are.

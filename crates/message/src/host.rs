@@ -1,17 +1,19 @@
 //! The endpoints of a process that lives elsewhere: calls and notices of its NIC in, commands to the NIC and notices
 //! for the process out.
 
+use crate::wire::PT_RENDEZVOUS;
 use crate::{Again, Call, CallError, Completion, CompletionKind, Endpoint, MessageConfig, Queue, Status, Stray, Transport, portal_table};
 use narrows_portals::{
     AckRequest, Command, EntryId, EqId, Event, List, LocalBuffer, MatchEntry, NO_TICKET, Notice, ProcessId, RemoteTarget, ReplyCode,
     SearchOperation, me,
 };
+use narrows_units::Rail;
 use std::collections::VecDeque;
 
 /// What the endpoints need of whoever has them: the way to the NIC, the memory of the process, and its clock.
 pub trait Library {
-    /// Gives a command to the NIC, which takes the time of one.
-    fn post(&mut self, command: Command);
+    /// Gives a command to the NIC on a rail, which takes the time of one.
+    fn post(&mut self, rail: Rail, command: Command);
     /// See [`Transport::handed_over`].
     fn handed_over(&mut self) {}
     /// The process has copied a payload that goes with its command.
@@ -24,8 +26,9 @@ pub trait Library {
     fn allocate(&mut self, length: u64) -> u64;
 }
 
-/// Numbers of ours among those that the process gives itself.
+/// Numbers of ours among those that the process gives itself; below that bit the rail.
 const OUR_ENTRIES: u64 = 1 << 63;
+const RAIL_SHIFT: u32 = 55;
 const OUR_TICKETS: u32 = 1 << 31;
 
 /// What the NIC says to an endpoint.
@@ -75,13 +78,15 @@ struct Port<'a, L> {
     payload_at: u64,
     /// Searches wait for a message.
     waits: bool,
+    /// The first rail of all ranks.
+    first: Rail,
 }
 
 impl<L: Library> Transport for Port<'_, L> {
-    fn me_append(&mut self, pt: u32, list: List, me: MatchEntry) -> EntryId {
+    fn me_append(&mut self, rail: Rail, pt: u32, list: List, me: MatchEntry) -> EntryId {
         *self.next_entry += 1;
-        let entry = EntryId(OUR_ENTRIES | *self.next_entry);
-        self.library.post(Command::MeAppend { entry, pt: self.base + pt, list, me });
+        let entry = EntryId(OUR_ENTRIES | u64::from(rail.0) << RAIL_SHIFT | *self.next_entry);
+        self.library.post(rail, Command::MeAppend { entry, pt: self.base + pt, list, me });
         entry
     }
 
@@ -89,7 +94,8 @@ impl<L: Library> Transport for Port<'_, L> {
         *self.next_ticket = (*self.next_ticket + 1) & (OUR_TICKETS - 1);
         let ticket = OUR_TICKETS | *self.next_ticket;
         self.unlinking.push((ticket, self.eq, entry));
-        self.library.post(Command::MeUnlink { entry, ticket });
+        let rail = Rail((entry.0 >> RAIL_SHIFT) as u8 & !(1 << 7));
+        self.library.post(rail, Command::MeUnlink { entry, ticket });
         None
     }
 
@@ -97,21 +103,21 @@ impl<L: Library> Transport for Port<'_, L> {
         if self.waits {
             me.options |= me::SEARCH_WAITS;
         }
-        self.library.post(Command::MeSearch { pt: self.base + pt, operation, me });
+        self.library.post(self.first, Command::MeSearch { pt: self.base + pt, operation, me });
     }
 
-    fn put(&mut self, local: LocalBuffer, length: u64, copy_now: bool, ack: AckRequest, target: RemoteTarget, hdr_data: u64) {
+    fn put(&mut self, rail: Rail, local: LocalBuffer, length: u64, copy_now: bool, ack: AckRequest, target: RemoteTarget, hdr_data: u64) {
         if copy_now {
             self.library.has_copied(length);
         }
         // A put without data, as protocols send on the way, is not the message that the data are of.
         let inline = if copy_now && length > 0 { self.payload.take() } else { None };
         let target = RemoteTarget { pt: self.base + target.pt, ..target };
-        self.library.post(Command::Put { local, length, inline, ack, target, hdr_data });
+        self.library.post(rail, Command::Put { local, length, inline, ack, target, hdr_data });
     }
 
-    fn get(&mut self, local: LocalBuffer, length: u64, target: RemoteTarget) {
-        self.library.post(Command::Get { local, length, target: RemoteTarget { pt: self.base + target.pt, ..target } });
+    fn get(&mut self, rail: Rail, local: LocalBuffer, length: u64, target: RemoteTarget) {
+        self.library.post(rail, Command::Get { local, length, target: RemoteTarget { pt: self.base + target.pt, ..target } });
     }
 
     fn searches_wait(&self) -> bool {
@@ -124,8 +130,8 @@ impl<L: Library> Transport for Port<'_, L> {
 
     fn drop_unmatched(&mut self, pt: u32) {
         let pt = self.base + pt;
-        self.library.post(Command::PtFree { pt, ticket: NO_TICKET });
-        self.library.post(Command::PtAlloc { pt, options: 0, eq: self.eq });
+        self.library.post(self.first, Command::PtFree { pt, ticket: NO_TICKET });
+        self.library.post(self.first, Command::PtAlloc { pt, options: 0, eq: self.eq });
     }
 
     fn copy(&mut self, from: u64, to: u64, length: u64) {
@@ -189,10 +195,15 @@ impl Host {
             (_, place) => endpoints[place.ok_or(CallError::Broken)?].base,
         };
         let waits = matches!(call, Call::Peek { waits: true, .. });
+        let first = config.rails.first();
         let payload_at = if let Call::Send(send) = &call { send.buffer } else { 0 };
-        let mut port = Port { library, eq, base, next_entry, next_ticket, unlinking, payload, payload_at, waits };
+        let mut port = Port { library, eq, base, next_entry, next_ticket, unlinking, payload, payload_at, waits, first };
         let Some(place) = place else {
             config.check().map_err(|_| CallError::Broken)?;
+            // The process itself has opened its NIC on the first one.
+            for &rail in &config.rails.all()[1..] {
+                open_rail(eq, base, |command| port.library.post(rail, command));
+            }
             endpoints.push(Open { eq, base, endpoint: Endpoint::new(config.clone(), eq, *process, &mut port) });
             return Ok(());
         };
@@ -257,7 +268,9 @@ impl Host {
         // It may have been closed since.
         let Some(place) = endpoints.iter().position(|open| open.eq == eq) else { return Ok(()) };
         let Open { base, endpoint, .. } = &mut endpoints[place];
-        let mut port = Port { library, eq, base: *base, next_entry, next_ticket, unlinking, payload: None, payload_at: 0, waits: false };
+        let first = endpoint.first_rail();
+        let mut port =
+            Port { library, eq, base: *base, next_entry, next_ticket, unlinking, payload: None, payload_at: 0, waits: false, first };
         match what {
             What::Event(event) => endpoint.event(&mut port, event)?,
             What::Unlinked(entry, code) => endpoint.unlinked(&mut port, entry, code),
@@ -281,6 +294,16 @@ impl Host {
         self.notices.pop_front()
     }
 }
+
+/// What an endpoint needs at the NIC of a rail that is not the first one: an event queue, and the table entry for data,
+/// counted from `base`.
+pub fn open_rail(eq: EqId, base: u32, mut post: impl FnMut(Command)) {
+    post(Command::EqAlloc { eq, count: RAIL_EVENTS });
+    post(Command::PtAlloc { pt: base + PT_RENDEZVOUS, options: 0, eq });
+}
+
+/// Events that fit into such a queue: whoever has the endpoint takes them at once.
+const RAIL_EVENTS: u32 = 1 << 20;
 
 /// The answer to a cancelling.
 fn answer(ticket: u32, done: bool) -> Notice {

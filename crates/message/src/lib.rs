@@ -76,6 +76,7 @@ mod multi;
 mod overflow;
 mod pending;
 mod pscom;
+mod rails;
 mod rendezvous;
 mod request;
 mod slab;
@@ -84,10 +85,10 @@ mod unlinking;
 mod wire;
 
 pub use call::{CALL_WORDS, Call, CallError};
-pub use config::{ConfigError, MessageConfig, Protocol, PscomConfig, Rendezvous};
+pub use config::{ConfigError, Distribution, MessageConfig, MpcConfig, Protocol, PscomConfig, RailChoice, Rails, Rendezvous};
 pub use core::OPEN_LIMIT;
 pub use endpoint::Endpoint;
-pub use host::{Host, Library, Notification};
+pub use host::{Host, Library, Notification, open_rail};
 pub use transport::{Capabilities, Transport, portal_table};
 pub use wire::TAG_BITS;
 

@@ -220,7 +220,7 @@ impl Core {
             user_ptr: Owner::Multi(index, generation).user_ptr(),
             ..selector(Queue::Untagged, multi.receive.source, 0, 0)
         };
-        let entry = transport.me_append(wire::PT_UNTAGGED, List::Priority, me);
+        let entry = transport.me_append(self.config.rails.first(), wire::PT_UNTAGGED, List::Priority, me);
         self.multi_mut(index).state = State::Open(entry);
     }
 

@@ -8,6 +8,7 @@
 use crate::wire::{ANNOUNCED, Owner, pt_of};
 use crate::{MessageConfig, Queue, Transport};
 use narrows_portals::{EntryId, List, MatchEntry, me};
+use narrows_units::Rail;
 use std::collections::BTreeMap;
 
 #[derive(Debug)]
@@ -30,6 +31,7 @@ pub(crate) struct Overflow {
     by_address: BTreeMap<u64, u32>,
     block_length: u64,
     eager_limit: u64,
+    rail: Rail,
 }
 
 impl Overflow {
@@ -40,6 +42,7 @@ impl Overflow {
             by_address: BTreeMap::new(),
             block_length: config.overflow_block,
             eager_limit: config.eager_limit,
+            rail: config.rails.first(),
         }
     }
 
@@ -68,7 +71,7 @@ impl Overflow {
             user_ptr: Owner::Block(index).user_ptr(),
             ..MatchEntry::default()
         };
-        block.entry = Some(transport.me_append(pt_of(queue), List::Overflow, me));
+        block.entry = Some(transport.me_append(self.rail, pt_of(queue), List::Overflow, me));
     }
 
     /// The block has left the list: posts another one.

@@ -1,6 +1,7 @@
 //! Long messages: the sender announces them, the receiver fetches the data (get) or asks for them (put).
 
 use crate::core::Core;
+use crate::rails::Cut;
 use crate::request::{Message, OpenSend, Request, Room, Stage, completion_events, data_flag};
 use crate::wire::{self, Owner};
 use crate::{Completes, Rendezvous, Send, Status, Stray, Transport};
@@ -32,7 +33,9 @@ impl Transfer {
 impl Core {
     /// Tells the receiver of a long message that there is one.
     pub(crate) fn announce(&mut self, transport: &mut impl Transport, send: Send) {
-        let (index, generation) = self.requests.insert(Request::Send(OpenSend { send, stage: Stage::Announced, fail: FailType::Ok }));
+        let start = self.choose_rail(&send);
+        let open = OpenSend { send, stage: Stage::Announced, fail: FailType::Ok, start: Some(start) };
+        let (index, generation) = self.requests.insert(Request::Send(open));
         let mut flags = data_flag(send.data);
         if self.config.rendezvous == Rendezvous::Get {
             // A GET event says that the data have left. That they have arrived only the receiver
@@ -43,31 +46,54 @@ impl Core {
                 flags |= wire::WANTS_WORD;
                 options |= me::EVENT_COMM_DISABLE;
             }
-            if send.length <= self.config.max_portals_message {
-                options |= me::USE_ONCE;
-            }
-            let entry = transport.me_append(
-                wire::PT_RENDEZVOUS,
-                List::Priority,
-                MatchEntry {
-                    start: send.buffer,
-                    length: send.length,
-                    options,
-                    match_id: send.target,
-                    match_bits: u64::from(index),
-                    ignore_bits: !wire::REQUEST_MASK,
-                    user_ptr: Owner::Request(index, generation).user_ptr(),
-                    ..MatchEntry::default()
-                },
-            );
+            let cut = self.cut(send.target, send.length, start);
+            let user_ptr = Owner::Request(index, generation).user_ptr();
+            let entry = MatchEntry { start: send.buffer, options, match_id: send.target, user_ptr, ..MatchEntry::default() };
+            let entry = self.expose(transport, index, &cut, send.length, entry);
             if let Some(Request::Send(open)) = self.requests.get_mut(index) {
                 open.stage = Stage::Offered { entry, come: 0 };
             }
         }
         let (match_bits, offset) = wire::announcement(send.queue, send.tag, send.length);
         let target = RemoteTarget { process: send.target, pt: wire::pt_of(send.queue), match_bits: match_bits | flags, offset };
-        let hdr_data = u64::from(index) << 32 | u64::from(send.data.unwrap_or(0));
-        transport.put(self.silent_buffer(), 0, true, AckRequest::None, target, hdr_data);
+        let hdr_data = wire::announced_by(index, start, send.data);
+        transport.put(self.config.rails.first(), self.silent_buffer(), 0, true, AckRequest::None, target, hdr_data);
+    }
+
+    /// Makes the first `length` bytes of a buffer known to those who fetch or bring its pieces: the last entry of them.
+    fn expose(&mut self, transport: &mut impl Transport, index: u32, cut: &Cut, length: u64, whole: MatchEntry) -> EntryId {
+        let rails = &self.config.rails;
+        let (match_bits, ignore_bits) = (u64::from(index), wire::PIECES_MASK);
+        if !cut.entry_each() {
+            let once = if cut.pieces_of(length) == 1 { me::USE_ONCE } else { 0 };
+            let entry = MatchEntry { length, match_bits, ignore_bits, options: whole.options | once, ..whole };
+            return transport.me_append(cut.rail(0, rails), wire::PT_RENDEZVOUS, List::Priority, entry);
+        }
+        let entries = (0..cut.pieces_of(length)).map(|piece| {
+            let (offset, length) = cut.piece(piece, length);
+            let (number, _) = cut.address(piece);
+            let (start, options) = (whole.start + offset, whole.options | me::USE_ONCE);
+            let entry = MatchEntry { start, length, match_bits: match_bits | number, ignore_bits, options, ..whole };
+            transport.me_append(cut.rail(piece, rails), wire::PT_RENDEZVOUS, List::Priority, entry)
+        });
+        let entries: Vec<EntryId> = entries.collect();
+        let last = entries.last().copied().unwrap_or(EntryId(0));
+        self.rails.keep_entries(index, entries);
+        last
+    }
+
+    /// The data of a send have left, as far as the receiver wanted them.
+    pub(crate) fn data_sent(&mut self, transport: &mut impl Transport, index: u32, open: &OpenSend, start: u8) {
+        let cut = self.cut(open.send.target, open.send.length, start);
+        self.rails.ends(&cut);
+        let Stage::Offered { entry, come } = open.stage else { return };
+        if cut.entry_each() {
+            for entry in self.rails.take_entries(index, come) {
+                self.unlink(transport, entry);
+            }
+        } else if cut.pieces() > 1 {
+            self.unlink(transport, entry);
+        }
     }
 
     /// The receiver has room for an announced message: fetches it, or asks for it.
@@ -76,13 +102,13 @@ impl Core {
         transport: &mut impl Transport,
         room: Room,
         message: Message,
-        sender_request: u32,
+        (sender_request, start): (u32, u8),
         wants_word: bool,
         slot: Option<u32>,
     ) {
         let wanted = message.full_length.min(room.length);
-        let largest = self.config.max_portals_message;
-        let pieces = wanted.div_ceil(largest).max(1);
+        let cut = self.cut(message.source, message.full_length, start);
+        let pieces = cut.pieces_of(wanted);
         let by_get = self.config.rendezvous == Rendezvous::Get;
         let transfer = Request::Transfer(Transfer {
             room,
@@ -105,37 +131,23 @@ impl Core {
         let user_ptr = Owner::Request(index, generation).user_ptr();
         if by_get {
             for piece in 0..pieces {
-                let offset = piece * largest;
+                let (offset, length) = cut.piece(piece, wanted);
+                let (number, there) = cut.address(piece);
                 let local = self.local_buffer(room.buffer + offset, 0, user_ptr);
-                let target = RemoteTarget {
-                    process: message.source,
-                    pt: wire::PT_RENDEZVOUS,
-                    match_bits: pieces << wire::PIECES_SHIFT | u64::from(sender_request),
-                    offset,
-                };
-                transport.get(local, (wanted - offset).min(largest), target);
+                let match_bits = pieces << wire::PIECES_SHIFT | number | u64::from(sender_request);
+                let target = RemoteTarget { process: message.source, pt: wire::PT_RENDEZVOUS, match_bits, offset: there };
+                transport.get(cut.rail(piece, &self.config.rails), local, length, target);
             }
             return;
         }
         if wanted > 0 {
-            let mut options = me::OP_PUT | me::EVENT_LINK_DISABLE | me::EVENT_UNLINK_DISABLE;
-            if pieces == 1 {
-                options |= me::USE_ONCE;
-            }
-            let entry = transport.me_append(
-                wire::PT_RENDEZVOUS,
-                List::Priority,
-                MatchEntry {
-                    start: room.buffer,
-                    length: wanted,
-                    options,
-                    match_id: message.source,
-                    match_bits: u64::from(index),
-                    user_ptr,
-                    ..MatchEntry::default()
-                },
-            );
+            let options = me::OP_PUT | me::EVENT_LINK_DISABLE | me::EVENT_UNLINK_DISABLE;
+            let entry = MatchEntry { start: room.buffer, options, match_id: message.source, user_ptr, ..MatchEntry::default() };
+            let entry = self.expose(transport, index, &cut, wanted, entry);
+            // All of the others will be used.
+            self.rails.take_entries(index, 0);
             if pieces > 1
+                && !cut.entry_each()
                 && let Some(Request::Transfer(transfer)) = self.requests.get_mut(index)
             {
                 transfer.entry = Some(entry);
@@ -166,7 +178,7 @@ impl Core {
             self.unlink(transport, entry);
         }
         if transfer.wants_word {
-            self.control_put(transport, transfer.message.source, wire::ARRIVED, u64::from(transfer.sender_request) << 32, 0);
+            self.control_put(transport, transfer.message.source, wire::ARRIVED, u64::from(transfer.sender_request) << 32, transfer.wanted);
         }
         let status = match transfer.fail {
             FailType::Ok => {
@@ -190,6 +202,11 @@ impl Core {
             return Err(stray);
         }
         if event.match_bits == wire::ARRIVED {
+            let (send, start) = (open.send, open.start.unwrap_or(0));
+            let used = self.cut(send.target, send.length, start).pieces_of(event.remote_offset);
+            if let Some(Request::Send(OpenSend { stage: Stage::Offered { come, .. }, .. })) = self.requests.get_mut(index) {
+                *come = used;
+            }
             self.finish_send(transport, index);
             return Ok(());
         }
@@ -197,9 +214,10 @@ impl Core {
             return Err(stray);
         }
         let (receiver_request, wanted) = (event.hdr_data as u32, event.remote_offset);
-        let send = open.send;
-        let largest = self.config.max_portals_message;
-        let pieces = wanted.div_ceil(largest);
+        let (send, start) = (open.send, open.start.unwrap_or(0));
+        let cut = self.cut(send.target, send.length, start);
+        let pieces = if wanted == 0 { 0 } else { cut.pieces_of(wanted) };
+        let Some(Request::Send(open)) = self.requests.get_mut(index) else { return Err(stray) };
         open.stage = Stage::Sending { left: pieces };
         if pieces == 0 || send.completes == Completes::Never {
             self.finish_send(transport, index);
@@ -211,16 +229,18 @@ impl Core {
             _ => Owner::Request(index, self.requests.generation(index)).user_ptr(),
         };
         for piece in 0..pieces {
-            let offset = piece * largest;
+            let (offset, length) = cut.piece(piece, wanted);
+            let (number, there) = cut.address(piece);
             let local = self.local_buffer(send.buffer + offset, options, user_ptr);
-            let target = RemoteTarget { process: send.target, pt: wire::PT_RENDEZVOUS, match_bits: u64::from(receiver_request), offset };
-            transport.put(local, (wanted - offset).min(largest), false, ack, target, 0);
+            let match_bits = number | u64::from(receiver_request);
+            let target = RemoteTarget { process: send.target, pt: wire::PT_RENDEZVOUS, match_bits, offset: there };
+            transport.put(cut.rail(piece, &self.config.rails), local, length, false, ack, target, 0);
         }
         Ok(())
     }
 
     fn control_put(&self, transport: &mut impl Transport, process: ProcessId, match_bits: u64, hdr_data: u64, offset: u64) {
         let target = RemoteTarget { process, pt: wire::PT_CONTROL, match_bits, offset };
-        transport.put(self.silent_buffer(), 0, true, AckRequest::None, target, hdr_data);
+        transport.put(self.config.rails.first(), self.silent_buffer(), 0, true, AckRequest::None, target, hdr_data);
     }
 }

@@ -37,6 +37,8 @@ pub(crate) struct OpenSend {
     pub(crate) send: Send,
     pub(crate) stage: Stage,
     pub(crate) fail: FailType,
+    /// Which of the rails the first piece of its data takes; nothing of messages that are one put.
+    pub(crate) start: Option<u8>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +90,7 @@ pub(crate) enum Body {
     /// In an overflow block. `held`: see [`Overflow::hold`].
     Unexpected { address: u64, length: u64, held: Option<u32> },
     /// At the sender.
-    Announced { request: u32, wants_word: bool },
+    Announced { request: u32, start: u8, wants_word: bool },
 }
 
 /// MD options and acknowledgement that give exactly the event which `completes` asks for.
@@ -151,7 +153,8 @@ pub(crate) fn cancelled(receive: &Receive, released: bool) -> Completion {
 #[inline]
 pub(crate) fn message_of(queue: Queue, event: &Event) -> Message {
     let body = if event.match_bits & ANNOUNCED != 0 {
-        Body::Announced { request: (event.hdr_data >> 32) as u32, wants_word: event.match_bits & wire::WANTS_WORD != 0 }
+        let (request, start) = wire::announcer(event.hdr_data);
+        Body::Announced { request, start, wants_word: event.match_bits & wire::WANTS_WORD != 0 }
     } else if event.kind == EventKind::PutOverflow {
         Body::Unexpected { address: event.start, length: event.mlength, held: None }
     } else {

@@ -2,6 +2,7 @@
 
 use crate::wire;
 use narrows_portals::{AckRequest, EntryId, List, LocalBuffer, MatchEntry, RemoteTarget, ReplyCode, SearchOperation, pt};
+use narrows_units::Rail;
 
 /// What a [`Transport`] can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,18 +15,18 @@ pub struct Capabilities {
     pub longest: u64,
 }
 
-/// What carries the messages of a process: its NIC (in live runs and replay alike), or a layer above it that matches
-/// in software.
+/// What carries the messages of a process: its NICs, one on each rail (in live runs and replay alike), or a layer above
+/// them that matches in software.
 pub trait Transport {
     /// What it can do; of a NIC with Portals: everything.
     fn capabilities(&self) -> Capabilities {
         Capabilities { matches_alone: true, gets: true, longest: u64::MAX }
     }
-    /// Appends; the entry's id is chosen by the implementation.
-    fn me_append(&mut self, pt: u32, list: List, me: MatchEntry) -> EntryId;
+    /// Appends at the NIC of a rail; the entry's id is chosen by the implementation, which finds the rail by it.
+    fn me_append(&mut self, rail: Rail, pt: u32, list: List, me: MatchEntry) -> EntryId;
     /// Unlinks. `None`: the answer comes later, to [`Endpoint::unlinked`](crate::Endpoint::unlinked).
     fn me_unlink(&mut self, entry: EntryId) -> Option<ReplyCode>;
-    /// Starts a search: one SEARCH or *_OVERFLOW event follows.
+    /// Starts a search on the first rail of all ranks: one SEARCH or *_OVERFLOW event follows.
     fn me_search(&mut self, pt: u32, operation: SearchOperation, me: MatchEntry);
     /// The searches of this call wait for a message.
     fn searches_wait(&self) -> bool {
@@ -34,12 +35,12 @@ pub trait Transport {
     /// What nothing in the lists of this table entry, which is empty, matches is dropped from now on, and whoever sent
     /// it is told.
     fn drop_unmatched(&mut self, pt: u32);
-    /// PtlPut. `copy_now`: the library takes the bytes before it returns; what is longer than a PIO write is copied,
+    /// PtlPut on a rail. `copy_now`: the library takes the bytes before it returns; what is longer than a PIO write is copied,
     /// and costs that time.
     #[allow(clippy::too_many_arguments)]
-    fn put(&mut self, local: LocalBuffer, length: u64, copy_now: bool, ack: AckRequest, target: RemoteTarget, hdr_data: u64);
-    /// PtlGet.
-    fn get(&mut self, local: LocalBuffer, length: u64, target: RemoteTarget);
+    fn put(&mut self, rail: Rail, local: LocalBuffer, length: u64, copy_now: bool, ack: AckRequest, target: RemoteTarget, hdr_data: u64);
+    /// PtlGet on a rail.
+    fn get(&mut self, rail: Rail, local: LocalBuffer, length: u64, target: RemoteTarget);
     /// An operation was handed over of which the NIC does not hear: the time that a command takes.
     fn handed_over(&mut self) {}
     /// Copies out of memory that was allocated here; costs time.

@@ -34,15 +34,36 @@ pub(crate) const PT_CONTROL: u32 = 3;
 /// of the sender's request, then of the receiver's; remote offset: bytes wanted.
 pub(crate) const CLEAR_TO_SEND: u64 = 0;
 /// Match bits on the control entry: the receiver has fetched the data. Header data: number of the
-/// sender's request in the high half.
+/// sender's request in the high half; remote offset: bytes wanted.
 pub(crate) const ARRIVED: u64 = 1;
 
+/// Bits of a request's number ([`crate::OPEN_LIMIT`]), and of pieces.
+pub(crate) const REQUEST_BITS: u32 = 20;
+pub(crate) const PIECE_BITS: u32 = 22;
+const REQUEST_MASK: u64 = (1 << REQUEST_BITS) - 1;
+/// In match bits on the entry for data: which piece it is, where each has an entry of its own.
+pub(crate) const PIECE_SHIFT: u32 = REQUEST_BITS;
 /// The gets of one message say in their match bits how many they are, so that the sender knows the
 /// last one whatever their order and however few bytes the receiver wants. The sender's entry
 /// ignores these bits.
-pub(crate) const PIECES_SHIFT: u32 = 32;
-/// Match bits of the request number proper.
-pub(crate) const REQUEST_MASK: u64 = (1 << PIECES_SHIFT) - 1;
+pub(crate) const PIECES_SHIFT: u32 = PIECE_SHIFT + PIECE_BITS;
+pub(crate) const PIECES_MASK: u64 = !0 << PIECES_SHIFT;
+
+/// How many gets there are of the message of this one.
+pub(crate) fn pieces(match_bits: u64) -> u64 {
+    match_bits >> PIECES_SHIFT
+}
+
+/// Header data of an announcement: the sender's request, the rail of the first piece, and its remote CQ data.
+pub(crate) fn announced_by(request: u32, start: u8, data: Option<u32>) -> u64 {
+    (u64::from(start) << REQUEST_BITS | u64::from(request)) << 32 | u64::from(data.unwrap_or(0))
+}
+
+/// Request and rail of such header data.
+pub(crate) fn announcer(hdr_data: u64) -> (u32, u8) {
+    let high = hdr_data >> 32;
+    ((high & REQUEST_MASK) as u32, (high >> REQUEST_BITS) as u8)
+}
 
 pub(crate) fn pt_of(queue: Queue) -> u32 {
     match queue {

@@ -1,8 +1,9 @@
 //! The endpoints of a process that lives elsewhere.
 #![allow(clippy::unwrap_used)] // In a test a panic is the report.
 
-use narrows_message::{Call, Completes, Host, Library, MessageConfig, Protocol, PscomConfig, Queue, Rendezvous, Send};
+use narrows_message::{Call, Completes, Host, Library, MessageConfig, Protocol, PscomConfig, Queue, Rails, Rendezvous, Send};
 use narrows_portals::{Command, EqId, ProcessId};
+use narrows_units::Rail;
 
 /// A process whose NIC only remembers.
 #[derive(Default)]
@@ -13,7 +14,7 @@ struct Process {
 }
 
 impl Library for Process {
-    fn post(&mut self, command: Command) {
+    fn post(&mut self, _: Rail, command: Command) {
         self.commands.push(command);
     }
     fn has_copied(&mut self, _: u64) {}
@@ -31,6 +32,7 @@ impl Library for Process {
 fn data_that_came_with_the_call_are_taken_while_a_connection_is_made() {
     let config = MessageConfig {
         protocol: Protocol::Pscom(PscomConfig { buffer: 64, receive_buffers: 2, send_buffers: 2, rendezvous_requests: 1, fragment: 64 }),
+        rails: Rails::default(),
         eager_limit: 100,
         inject_limit: 64,
         rendezvous: Rendezvous::Put,

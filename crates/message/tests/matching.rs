@@ -6,8 +6,10 @@ mod common;
 
 use common::Fabric;
 use narrows_message::{
-    Completes, Completion, CompletionKind, Endpoint, MessageConfig, Peek, Protocol, Queue, Receive, Rendezvous, Send, Status,
+    Completes, Completion, CompletionKind, Distribution, Endpoint, MessageConfig, MpcConfig, Peek, Protocol, Queue, RailChoice, Rails,
+    Receive, Rendezvous, Send, Status,
 };
+use narrows_units::Rail;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -129,6 +131,7 @@ struct World {
     buffers: BTreeMap<u64, (usize, u64, u64)>,
     seen: usize,
     by_get: bool,
+    rails: Rails,
     long_delivered: BTreeMap<u64, bool>,
 }
 
@@ -146,6 +149,7 @@ impl World {
             buffers: BTreeMap::new(),
             seen: 0,
             by_get: config.rendezvous == Rendezvous::Get,
+            rails: config.rails.clone(),
             long_delivered: BTreeMap::new(),
         }
     }
@@ -394,15 +398,26 @@ impl World {
                 + self.oracle.claimed.values().flatten().map(|(_, sent)| sent).filter(unreceived).count();
             assert_eq!(pending.sends, waiting);
             assert_eq!(pending.requests.len(), posted + waiting, "{pending:?}");
-            let offered = if self.by_get { waiting } else { 0 };
-            assert_eq!(self.fabric.posted(at, 2), offered, "entries for the data of long messages go with them");
+            if self.rails.all().len() == 1 {
+                let offered = if self.by_get { waiting } else { 0 };
+                assert_eq!(self.fabric.posted(at, 2), offered, "entries for the data of long messages go with them");
+            } else if waiting == 0 || !self.by_get {
+                for rail in 0..4 {
+                    assert_eq!(self.fabric.posted(at, rail << 8 | 2), 0, "entries for the pieces of long messages go with them");
+                }
+            }
         }
     }
 }
 
-fn config(by_get: bool, block: u64, blocks: u32) -> MessageConfig {
+fn config(by_get: bool, block: u64, blocks: u32, rails: Option<(u8, MpcConfig)>) -> MessageConfig {
+    let (protocol, rails) = match rails {
+        None => (Protocol::Openmpi, Rails::default()),
+        Some((rails, mpc)) => (Protocol::Mpc(mpc), Rails::new((0..rails).map(Rail).collect())),
+    };
     MessageConfig {
-        protocol: Protocol::Openmpi,
+        protocol,
+        rails,
         eager_limit: EAGER,
         inject_limit: INJECT,
         rendezvous: if by_get { Rendezvous::Get } else { Rendezvous::Put },
@@ -410,6 +425,12 @@ fn config(by_get: bool, block: u64, blocks: u32) -> MessageConfig {
         overflow_blocks: blocks,
         max_portals_message: PORTALS,
     }
+}
+
+fn mpc() -> impl Strategy<Value = MpcConfig> {
+    let distribution = prop_oneof![Just(Distribution::Even), (1..12u64).prop_map(Distribution::Fragments)];
+    let choice = prop_oneof![Just(RailChoice::RoundRobin), Just(RailChoice::LeastLoaded)];
+    (0..30u64, distribution, choice).prop_map(|(minimum, distribution, choice)| MpcConfig { minimum, distribution, choice })
 }
 
 proptest! {
@@ -423,9 +444,10 @@ proptest! {
         block in EAGER..40,
         blocks in 1..3u32,
         busy in any::<bool>(),
+        rails in prop::option::of((1..=3u8, mpc())),
         ops in proptest::collection::vec(op(), 1..150),
     ) {
-        let mut world = World::new(&config(by_get, block, blocks), busy);
+        let mut world = World::new(&config(by_get, block, blocks, rails), busy);
         for op in &ops {
             world.step(op);
         }

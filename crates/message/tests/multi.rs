@@ -7,7 +7,7 @@ mod common;
 
 use common::Fabric;
 use narrows_engine::random::{Stream, stream};
-use narrows_message::{Completes, CompletionKind, MessageConfig, Protocol, Queue, Receive, Rendezvous, Send, Status};
+use narrows_message::{Completes, CompletionKind, MessageConfig, Protocol, Queue, Rails, Receive, Rendezvous, Send, Status};
 use std::collections::BTreeMap;
 
 const EAGER: u64 = 16;
@@ -190,6 +190,7 @@ fn every_message_reaches_a_multi_receive_once_and_whole() {
             seed,
             config: MessageConfig {
                 protocol: Protocol::Openmpi,
+                rails: Rails::default(),
                 eager_limit: EAGER,
                 inject_limit: 0,
                 rendezvous,

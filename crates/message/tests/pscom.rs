@@ -8,6 +8,7 @@ use common::Fabric;
 use narrows_message::{
     Completes, Completion, CompletionKind, Endpoint, MessageConfig, Peek, Protocol, PscomConfig, Queue, Receive, Rendezvous, Send, Status,
 };
+use narrows_units::Rail;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -16,6 +17,7 @@ const RANKS: usize = 4;
 fn config(buffer: u64, receive_buffers: u32, send_buffers: u32, eager_limit: u64) -> MessageConfig {
     MessageConfig {
         protocol: Protocol::Pscom(PscomConfig { buffer, receive_buffers, send_buffers, rendezvous_requests: 2, fragment: 7 }),
+        rails: Default::default(),
         eager_limit,
         inject_limit: 4.min(eager_limit),
         rendezvous: Rendezvous::Put,
@@ -243,10 +245,10 @@ fn a_full_queue_drops_and_the_piece_is_sent_again() {
     let send = send_of(&mut fabric, 0, 1, 5, 7, 40, Completes::BufferFree, false);
     endpoints[0].send(&mut fabric.process(0), send).unwrap();
     let buffer = receive(&mut fabric, &mut endpoints, 5, 2);
-    let pieces = |fabric: &mut Fabric| while fabric.deliver((0, 1, false)) {};
+    let pieces = |fabric: &mut Fabric| while fabric.deliver((0, 1, false, Rail::FIRST)) {};
     pieces(&mut fabric);
     // The sender's two buffers are free again, those of the receiver, which does not look, are not.
-    while fabric.deliver((1, 0, true)) {}
+    while fabric.deliver((1, 0, true, Rail::FIRST)) {}
     fabric.drain(0, &mut endpoints[0]);
     pieces(&mut fabric);
     assert_eq!(fabric.refusals, 2);

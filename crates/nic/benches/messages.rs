@@ -11,11 +11,11 @@ use narrows_engine::{EventQueue, stream};
 use narrows_fabric::Notice as Network;
 use narrows_nic::{AnyHeader, AnyNic, Combine, Departure, Event, Fault, Memory, NicConfig, Nics, Out, PayloadId, Process, Wire, Wired};
 use narrows_portals::*;
-use narrows_units::{NodeId, SimTime};
+use narrows_units::{NodeId, PortId, Rail, SimTime};
 
 enum Due {
-    Nic(NodeId, Event),
-    Shortcut(NodeId, AnyHeader),
+    Nic(PortId, Event),
+    Shortcut(PortId, AnyHeader),
     Network(Network),
 }
 
@@ -33,20 +33,20 @@ impl Wired<AnyNic> for World {
 }
 
 impl Out<AnyNic> for World {
-    fn schedule(&mut self, at: SimTime, node: NodeId, event: Event) {
-        self.queue.schedule(at, node.0, Due::Nic(node, event));
+    fn schedule(&mut self, at: SimTime, port: PortId, event: Event) {
+        self.queue.schedule(at, port.0, Due::Nic(port, event));
     }
-    fn depart(&mut self, node: NodeId, departure: Departure<AnyHeader>) {
+    fn depart(&mut self, port: PortId, departure: Departure<AnyHeader>) {
         let at = self.queue.now() + SimTime::from_ns(400);
-        let id = self.wire.depart(node, departure).id;
+        let id = self.wire.depart(port, departure).id;
         for notice in [Network::SourceDone(id), Network::HeadArrived(id), Network::TailArrived(id)] {
             self.queue.schedule(at, 100 + node.0, Due::Network(notice));
         }
     }
-    fn shortcut(&mut self, at: SimTime, _: NodeId, to: NodeId, header: AnyHeader) {
+    fn shortcut(&mut self, at: SimTime, _: PortId, to: PortId, header: AnyHeader) {
         self.queue.schedule(at, 200 + to.0, Due::Shortcut(to, header));
     }
-    fn notify(&mut self, _: Process, notice: Notice) {
+    fn notify(&mut self, _: PortId, _: Process, notice: Notice) {
         black_box(&notice);
         self.notices += 1;
     }
@@ -72,8 +72,8 @@ impl Memory for World {
 fn run(nics: &mut Nics, world: &mut World) {
     while let Some((now, due)) = world.queue.pop() {
         match due {
-            Due::Nic(node, event) => nics.handle(now, node, event, world),
-            Due::Shortcut(node, header) => nics.arrive(now, node, &header, world),
+            Due::Nic(port, event) => nics.handle(now, port, event, world),
+            Due::Shortcut(port, header) => nics.arrive(now, port, &header, world),
             Due::Network(notice) => nics.network(now, notice, world),
         }
     }
@@ -96,7 +96,7 @@ fn machine() -> (Nics, World, RemoteTarget) {
     let mut world = World { queue: EventQueue::new(), wire: Wire::default(), notices: 0 };
     for process in 0..2 {
         for command in [Command::EqAlloc { eq: EQ, count: 1 << 20 }, Command::PtAlloc { pt: PT, options: 0, eq: EQ }] {
-            nics.command(SimTime::ZERO, Process(process), command, &mut world).expect("nothing is allocated yet");
+            nics.command(SimTime::ZERO, Process(process), Rail::FIRST, command, &mut world).expect("nothing is allocated yet");
         }
     }
     run(&mut nics, &mut world);
@@ -123,13 +123,13 @@ fn put(target: RemoteTarget, bits: u64, length: u64) -> Command {
 fn main() {
     for (what, length) in [("8 B puts into one entry", 8), ("1 MiB puts into one entry", 1 << 20)] {
         let (mut nics, mut world, target) = machine();
-        nics.command(SimTime::ZERO, Process(1), entry(1, 0, 0), &mut world).expect("a correct entry");
+        nics.command(SimTime::ZERO, Process(1), Rail::FIRST, entry(1, 0, 0), &mut world).expect("a correct entry");
         let messages = 1_000_000u64;
         let begin = processor_time();
         for _ in 0..messages / 100 {
             for _ in 0..100 {
                 let now = world.queue.now();
-                nics.command(now, Process(0), put(target, 0, length), &mut world).expect("a correct put");
+                nics.command(now, Process(0), Rail::FIRST, put(target, 0, length), &mut world).expect("a correct put");
             }
             run(&mut nics, &mut world);
         }
@@ -141,7 +141,7 @@ fn main() {
         let mut bits: Vec<u64> = (0..posted).collect();
         stream(1, "messages", 0).shuffle(&mut bits);
         for &bits in &bits {
-            nics.command(SimTime::ZERO, Process(1), entry(bits, bits, me::USE_ONCE), &mut world).expect("a correct entry");
+            nics.command(SimTime::ZERO, Process(1), Rail::FIRST, entry(bits, bits, me::USE_ONCE), &mut world).expect("a correct entry");
         }
         run(&mut nics, &mut world);
         stream(2, "messages", 0).shuffle(&mut bits);
@@ -150,9 +150,9 @@ fn main() {
         for round in 0..messages {
             let bits = bits[(round % posted) as usize];
             let now = world.queue.now();
-            nics.command(now, Process(0), put(target, bits, 0), &mut world).expect("a correct put");
+            nics.command(now, Process(0), Rail::FIRST, put(target, bits, 0), &mut world).expect("a correct put");
             run(&mut nics, &mut world);
-            nics.command(world.queue.now(), Process(1), entry(next, bits, me::USE_ONCE), &mut world).expect("a correct entry");
+            nics.command(world.queue.now(), Process(1), Rail::FIRST, entry(next, bits, me::USE_ONCE), &mut world).expect("a correct entry");
             next += 1;
         }
         run(&mut nics, &mut world);

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use narrows_portals::{Command, Notice};
-use narrows_units::{NodeId, SimTime};
+use narrows_units::{PortId, SimTime};
 
 use crate::config::NicConfig;
 use crate::error::Refusal;
 use crate::kind::{Directory, Nic};
 use crate::mailbox::{Envelope, MailboxConfig};
 use crate::out::{Between, Departure, Event, Out};
-use crate::portals::{Header, Portals};
+use crate::portals::{About, Header, Portals};
 use crate::software::{self, Software};
 use narrows_matching::CommandError;
 use narrows_portals::Process;
@@ -50,9 +50,19 @@ pub enum AnyHeader {
     Mailbox(Envelope<Header>),
 }
 
+impl AnyHeader {
+    /// What travels.
+    pub fn about(&self) -> About {
+        match self {
+            AnyHeader::Portals(header) => header.about(),
+            AnyHeader::Mailbox(envelope) => envelope.message().about(),
+        }
+    }
+}
+
 /// A NIC that processes use through Portals.
 #[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "the NICs of a machine are of one kind")]
+#[allow(clippy::large_enum_variant, reason = "the NICs of a rail are of one kind")]
 pub enum AnyNic {
     /// It matches.
     Portals(Portals),
@@ -74,43 +84,43 @@ impl<O: Out<AnyNic>> Between for Around<'_, O> {
 }
 
 impl<O: Out<AnyNic>> Out<Portals> for Around<'_, O> {
-    fn schedule(&mut self, at: SimTime, node: NodeId, event: Event) {
-        self.0.schedule(at, node, event);
+    fn schedule(&mut self, at: SimTime, port: PortId, event: Event) {
+        self.0.schedule(at, port, event);
     }
-    fn depart(&mut self, node: NodeId, departure: Departure<Header>) {
-        self.0.depart(node, departure.map(AnyHeader::Portals));
+    fn depart(&mut self, port: PortId, departure: Departure<Header>) {
+        self.0.depart(port, departure.map(AnyHeader::Portals));
     }
-    fn shortcut(&mut self, at: SimTime, from: NodeId, to: NodeId, header: Header) {
+    fn shortcut(&mut self, at: SimTime, from: PortId, to: PortId, header: Header) {
         self.0.shortcut(at, from, to, AnyHeader::Portals(header));
     }
-    fn notify(&mut self, process: Process, notice: Notice) {
-        self.0.notify(process, notice);
+    fn notify(&mut self, port: PortId, process: Process, notice: Notice) {
+        self.0.notify(port, process, notice);
     }
 }
 
 impl<O: Out<AnyNic>> Out<Software> for Around<'_, O> {
-    fn schedule(&mut self, at: SimTime, node: NodeId, event: Event) {
-        self.0.schedule(at, node, event);
+    fn schedule(&mut self, at: SimTime, port: PortId, event: Event) {
+        self.0.schedule(at, port, event);
     }
-    fn depart(&mut self, node: NodeId, departure: Departure<AnyHeader>) {
-        self.0.depart(node, departure);
+    fn depart(&mut self, port: PortId, departure: Departure<AnyHeader>) {
+        self.0.depart(port, departure);
     }
-    fn shortcut(&mut self, at: SimTime, from: NodeId, to: NodeId, header: AnyHeader) {
+    fn shortcut(&mut self, at: SimTime, from: PortId, to: PortId, header: AnyHeader) {
         self.0.shortcut(at, from, to, header);
     }
-    fn notify(&mut self, process: Process, notice: Notice) {
-        self.0.notify(process, notice);
+    fn notify(&mut self, port: PortId, process: Process, notice: Notice) {
+        self.0.notify(port, process, notice);
     }
 }
 
 impl AnyNic {
-    /// The NICs of these nodes of a machine.
-    pub fn of(config: &AnyConfig, directory: Arc<Directory>, nodes: &[NodeId]) -> Vec<AnyNic> {
+    /// The NICs at these ports of a machine.
+    pub fn of(config: &AnyConfig, directory: Arc<Directory>, ports: &[PortId]) -> Vec<AnyNic> {
         match config {
-            AnyConfig::Portals(config) => Portals::of(config.clone(), directory, nodes).into_iter().map(AnyNic::Portals).collect(),
+            AnyConfig::Portals(config) => Portals::of(config.clone(), directory, ports).into_iter().map(AnyNic::Portals).collect(),
             AnyConfig::Mailbox(config, mailbox) => {
-                let libraries = Portals::of(software::library(config), directory, nodes).into_iter().zip(nodes);
-                libraries.map(|(library, &node)| AnyNic::Mailbox(Software::new(library, mailbox.clone(), node))).collect()
+                let libraries = Portals::of(software::library(config), directory, ports).into_iter().zip(ports);
+                libraries.map(|(library, &port)| AnyNic::Mailbox(Software::new(library, mailbox.clone(), port))).collect()
             }
         }
     }
@@ -169,7 +179,7 @@ impl Nic for AnyNic {
         match (self, header) {
             (AnyNic::Portals(nic), AnyHeader::Portals(header)) => nic.head(now, header, &mut Around(out)),
             (AnyNic::Mailbox(nic), header) => nic.head(now, header, &mut Around(out)),
-            (AnyNic::Portals(_), AnyHeader::Mailbox(_)) => unreachable!("the NICs of a machine are of one kind"),
+            (AnyNic::Portals(_), AnyHeader::Mailbox(_)) => unreachable!("the NICs of a rail are of one kind"),
         }
     }
 
@@ -177,7 +187,7 @@ impl Nic for AnyNic {
         match (self, header) {
             (AnyNic::Portals(nic), AnyHeader::Portals(header)) => nic.tail(now, arrival, header, &mut Around(out)),
             (AnyNic::Mailbox(nic), header) => nic.tail(now, arrival, header, &mut Around(out)),
-            (AnyNic::Portals(_), AnyHeader::Mailbox(_)) => unreachable!("the NICs of a machine are of one kind"),
+            (AnyNic::Portals(_), AnyHeader::Mailbox(_)) => unreachable!("the NICs of a rail are of one kind"),
         }
     }
 

@@ -1,7 +1,7 @@
 //! What a kind of NIC is, and where processes are.
 
 use narrows_portals::ProcessId;
-use narrows_units::{NodeId, SimTime};
+use narrows_units::{NodeId, PortId, Rail, SimTime};
 
 use crate::error::Refusal;
 use crate::out::{Event, Out};
@@ -43,22 +43,34 @@ pub trait Nic: Sized {
     fn take_refusals(&mut self) -> Vec<Refusal>;
 }
 
-/// Where the processes of a machine are. All NICs know it, as a NIC has a table that maps ranks to nodes.
+/// Where the processes and the ports of a machine are. All NICs know it, as a NIC has a table that maps ranks to nodes.
 #[derive(Debug)]
 pub struct Directory {
     /// By process.
     places: Vec<ProcessId>,
     /// By node: (pid, process), sorted.
     nodes: Vec<Vec<(u32, Process)>>,
+    /// By port: its node and its rail.
+    ports: Vec<(NodeId, Rail)>,
+    /// By rail, then node; where each node has one port, nothing: they have the same numbers.
+    rails: Vec<Vec<Option<PortId>>>,
 }
 
 impl Directory {
-    /// `processes[i]` is where process i lives.
+    /// `processes[i]` is where process i lives. Each node has one port.
     ///
     /// # Panics
     /// When a process lives on a node that is not there, or two in the same place: the caller
     /// placed them.
     pub fn new(nodes: u32, processes: &[ProcessId]) -> Directory {
+        Directory::with_ports(nodes, processes, NodeId::first(nodes).map(|node| (node, Rail::FIRST)).collect())
+    }
+
+    /// The same with these ports, in the order of their numbers.
+    ///
+    /// # Panics
+    /// As [`Directory::new`], and when a node has two ports of one rail.
+    pub fn with_ports(nodes: u32, processes: &[ProcessId], ports: Vec<(NodeId, Rail)>) -> Directory {
         let mut by_node: Vec<Vec<(u32, Process)>> = vec![Vec::new(); nodes as usize];
         for (index, process) in processes.iter().enumerate() {
             let node = process.node().and_then(|node| by_node.get_mut(node.index()));
@@ -69,7 +81,17 @@ impl Directory {
             node.sort_unstable();
             assert!(node.windows(2).all(|pair| pair[0].0 != pair[1].0), "two processes of one node have the same pid");
         }
-        Directory { places: processes.to_vec(), nodes: by_node }
+        let alike = ports.iter().enumerate().all(|(number, &(node, rail))| number == node.index() && rail == Rail::FIRST);
+        let mut rails = Vec::new();
+        if !alike {
+            let count = ports.iter().map(|&(_, rail)| rail.index() + 1).max().unwrap_or(0);
+            rails = vec![vec![None; nodes as usize]; count];
+            for (number, &(node, rail)) in ports.iter().enumerate() {
+                let before = rails[rail.index()][node.index()].replace(PortId(number as u32));
+                assert!(before.is_none(), "node {node} has two ports of rail {}", rail.0);
+            }
+        }
+        Directory { places: processes.to_vec(), nodes: by_node, ports, rails }
     }
 
     /// Nodes.
@@ -90,6 +112,40 @@ impl Directory {
     /// Where a process is.
     pub fn place(&self, process: Process) -> Option<ProcessId> {
         self.places.get(process.0 as usize).copied()
+    }
+
+    /// Ports.
+    pub fn ports(&self) -> u32 {
+        self.ports.len() as u32
+    }
+
+    /// The node and the rail of a port.
+    ///
+    /// # Panics
+    /// When there is no such port.
+    #[inline]
+    pub fn of_port(&self, port: PortId) -> (NodeId, Rail) {
+        self.ports[port.index()]
+    }
+
+    /// The port of a node on a rail, if it has one.
+    #[inline]
+    pub fn port(&self, node: NodeId, rail: Rail) -> Option<PortId> {
+        if self.rails.is_empty() {
+            return (node.0 < self.ports() && rail == Rail::FIRST).then_some(PortId(node.0));
+        }
+        self.rails.get(rail.index())?.get(node.index()).copied()?
+    }
+
+    /// Of the node of a place.
+    #[inline]
+    pub fn port_at(&self, place: ProcessId, rail: Rail) -> Option<PortId> {
+        self.port(self.node_at(place)?, rail)
+    }
+
+    /// Those of a node, by rail.
+    pub fn ports_of(&self, node: NodeId) -> impl Iterator<Item = PortId> {
+        (0..self.rails.len().max(1) as u8).filter_map(move |rail| self.port(node, Rail(rail)))
     }
 
     /// The processes of a node: pid and process, sorted.

@@ -28,9 +28,9 @@
 //! use narrows_fabric::Notice as Network;
 //! use narrows_nic::*;
 //! use narrows_portals::*;
-//! use narrows_units::{NodeId, SimTime};
+//! use narrows_units::{NodeId, PortId, Rail, SimTime};
 //!
-//! enum Due { Nic(NodeId, Event), Network(Network), Shortcut(NodeId, AnyHeader) }
+//! enum Due { Nic(PortId, Event), Network(Network), Shortcut(PortId, AnyHeader) }
 //!
 //! #[derive(Default)]
 //! struct World {
@@ -41,19 +41,19 @@
 //! }
 //!
 //! impl Out<AnyNic> for World {
-//!     fn schedule(&mut self, at: SimTime, node: NodeId, event: Event) {
-//!         self.queue.schedule(at, node.0, Due::Nic(node, event));
+//!     fn schedule(&mut self, at: SimTime, port: PortId, event: Event) {
+//!         self.queue.schedule(at, port.0, Due::Nic(port, event));
 //!     }
-//!     fn depart(&mut self, node: NodeId, departure: Departure<AnyHeader>) {
-//!         let (id, at) = (self.wire.depart(node, departure).id, self.queue.now() + SimTime::from_ns(400));
+//!     fn depart(&mut self, port: PortId, departure: Departure<AnyHeader>) {
+//!         let (id, at) = (self.wire.depart(port, departure).id, self.queue.now() + SimTime::from_ns(400));
 //!         for notice in [Network::SourceDone(id), Network::HeadArrived(id), Network::TailArrived(id)] {
 //!             self.queue.schedule(at, 100, Due::Network(notice));
 //!         }
 //!     }
-//!     fn shortcut(&mut self, at: SimTime, _: NodeId, to: NodeId, header: AnyHeader) {
+//!     fn shortcut(&mut self, at: SimTime, _: PortId, to: PortId, header: AnyHeader) {
 //!         self.queue.schedule(at, 200 + to.0, Due::Shortcut(to, header));
 //!     }
-//!     fn notify(&mut self, process: Process, notice: Notice) {
+//!     fn notify(&mut self, _: PortId, process: Process, notice: Notice) {
 //!         self.seen.push((self.queue.now(), process, notice));
 //!     }
 //! }
@@ -83,12 +83,12 @@
 //!     (0, 1, Command::Put { local, length: 8, inline: Some(Box::new(*b"narrows!")), ack: AckRequest::None, target,
 //!     hdr_data: 0 }),
 //! ] {
-//!     nics.command(SimTime::from_us(at), Process(process), command, &mut world).unwrap();
+//!     nics.command(SimTime::from_us(at), Process(process), Rail::FIRST, command, &mut world).unwrap();
 //! }
 //! while let Some((now, due)) = world.queue.pop() {
 //!     match due {
-//!         Due::Nic(node, event) => nics.handle(now, node, event, &mut world),
-//!         Due::Shortcut(node, header) => nics.arrive(now, node, &header, &mut world),
+//!         Due::Nic(port, event) => nics.handle(now, port, event, &mut world),
+//!         Due::Shortcut(port, header) => nics.arrive(now, port, &header, &mut world),
 //!         Due::Network(notice) => nics.network(now, notice, &mut world),
 //!     }
 //! }
@@ -152,7 +152,7 @@ pub use kind::{Directory, Nic};
 pub use mailbox::{Envelope, Mailbox, MailboxConfig, MailboxNotice};
 pub use nics::Nics;
 pub use out::{Combine, Departure, Event, Fault, Memory, Out, PayloadId};
-pub use portals::{Header, HeldMessage, Portals, Received, Request, Response};
+pub use portals::{About, Header, HeldMessage, Portals, Received, Request, Response};
 pub use software::Software;
 pub use statistics::Statistics;
 pub use wire::{Step, Wire, Wired};

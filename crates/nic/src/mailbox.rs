@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use narrows_units::{ByteRate, Bytes, NodeId, SimTime};
+use narrows_units::{ByteRate, Bytes, PortId, SimTime};
 
 use crate::error::Refusal;
 use crate::kind::Nic;
@@ -27,6 +27,13 @@ pub struct Envelope<H> {
     message: H,
 }
 
+impl<H> Envelope<H> {
+    /// What is in it.
+    pub fn message(&self) -> &H {
+        &self.message
+    }
+}
+
 /// What a mailbox says to the library that serves it.
 #[derive(Clone, Copy, Debug)]
 pub enum MailboxNotice<H> {
@@ -46,7 +53,7 @@ const READ: Event = Event(1);
 /// written, and with the host when all of it has come and been read.
 #[derive(Debug)]
 pub struct Mailbox<H> {
-    node: NodeId,
+    port: PortId,
     config: MailboxConfig,
     down: Server,
     up: Server,
@@ -55,9 +62,9 @@ pub struct Mailbox<H> {
 }
 
 impl<H: Copy> Mailbox<H> {
-    /// That of a node.
-    pub fn new(config: MailboxConfig, node: NodeId) -> Mailbox<H> {
-        Mailbox { node, config, down: Server::default(), up: Server::default(), going: VecDeque::new(), coming: VecDeque::new() }
+    /// That at a port.
+    pub fn new(config: MailboxConfig, port: PortId) -> Mailbox<H> {
+        Mailbox { port, config, down: Server::default(), up: Server::default(), going: VecDeque::new(), coming: VecDeque::new() }
     }
 
     fn time_for(&self, payload: Bytes) -> SimTime {
@@ -78,21 +85,21 @@ impl<H: Copy> Nic for Mailbox<H> {
     fn command(&mut self, now: SimTime, _: Process, message: Departure<H>, out: &mut impl Out<Self>) -> Result<(), CommandError> {
         let busy = self.time_for(message.payload);
         self.going.push_back(message);
-        out.schedule(self.down.end(now, busy), self.node, STORED);
+        out.schedule(self.down.end(now, busy), self.port, STORED);
         Ok(())
     }
 
     fn handle(&mut self, _: SimTime, event: Event, out: &mut impl Out<Self>) {
         if event == READ {
             if let Some(message) = self.coming.pop_front() {
-                out.notify(LIBRARY, MailboxNotice::Arrived(message));
+                out.notify(self.port, LIBRARY, MailboxNotice::Arrived(message));
             }
         } else if let Some(stored) = self.going.pop_front() {
             let Departure { to, virtual_network, payload, token, header: message, .. } = stored;
             let header = Envelope { payload, message };
-            out.depart(self.node, Departure { to, virtual_network, payload, source_dma: false, target_dma: false, token, header });
+            out.depart(self.port, Departure { to, virtual_network, payload, source_dma: false, target_dma: false, token, header });
             if stored.source_dma {
-                out.notify(LIBRARY, MailboxNotice::Stored(token));
+                out.notify(self.port, LIBRARY, MailboxNotice::Stored(token));
             }
         }
     }
@@ -106,7 +113,7 @@ impl<H: Copy> Nic for Mailbox<H> {
     fn tail(&mut self, now: SimTime, _: u32, header: &Envelope<H>, out: &mut impl Out<Self>) {
         let busy = self.time_for(header.payload);
         self.coming.push_back(header.message);
-        out.schedule(self.up.end(now, busy), self.node, READ);
+        out.schedule(self.up.end(now, busy), self.port, READ);
     }
 
     fn take_refusals(&mut self) -> Vec<Refusal> {

@@ -1,10 +1,10 @@
-//! The NICs of all nodes of a machine.
+//! The NICs of a machine.
 
 use std::sync::Arc;
 
 use narrows_fabric::Notice as NetworkNotice;
 use narrows_portals::{Command, ProcessId};
-use narrows_units::{NodeId, SimTime};
+use narrows_units::{NodeId, PortId, Rail, SimTime};
 
 use crate::any::{AnyConfig, AnyHeader, AnyNic};
 use crate::config::NicConfig;
@@ -18,13 +18,13 @@ use narrows_matching::CommandError;
 use narrows_matching::Status;
 use narrows_portals::Process;
 
-/// The NICs of all nodes of a machine, or of some: commands of processes and notices of the network in, actions out.
+/// The NICs at all ports of a machine, or at some: commands of processes and notices of the network in, actions out.
 ///
 /// See the [crate] page for an example.
 #[derive(Debug)]
 pub struct Nics {
     nics: Vec<AnyNic>,
-    /// By node: the place of its NIC here.
+    /// By port: the place of its NIC here.
     locals: Arc<[u32]>,
     config: AnyConfig,
     directory: Arc<Directory>,
@@ -38,20 +38,39 @@ impl Nics {
     /// # Panics
     /// See [`Directory::new`].
     pub fn new(config: impl Into<AnyConfig>, nodes: u32, processes: &[ProcessId]) -> Nics {
-        let all: Vec<NodeId> = NodeId::first(nodes).collect();
-        Nics::of(config, Arc::new(Directory::new(nodes, processes)), &all, (0..nodes).collect())
+        let all: Vec<PortId> = (0..nodes).map(PortId).collect();
+        Nics::of(&[config.into()], Arc::new(Directory::new(nodes, processes)), |_| 0, &all, (0..nodes).collect())
     }
 
-    /// Those of `nodes` alone; `locals` says of each node of the machine which one of its part it is.
-    pub fn of(config: impl Into<AnyConfig>, directory: Arc<Directory>, nodes: &[NodeId], locals: Arc<[u32]>) -> Nics {
-        let config = config.into();
-        let nics = AnyNic::of(&config, Arc::clone(&directory), nodes);
-        Nics { nics, locals, config, directory, refused: Vec::new() }
+    /// Those at `ports` alone; `locals` says of each port of the machine which one of its part it is, `kind` which of
+    /// `configs` its NIC has.
+    ///
+    /// # Panics
+    /// When there is no such one.
+    pub fn of(
+        configs: &[AnyConfig],
+        directory: Arc<Directory>,
+        kind: impl Fn(PortId) -> usize,
+        ports: &[PortId],
+        locals: Arc<[u32]>,
+    ) -> Nics {
+        let mut of_kind: Vec<Vec<PortId>> = vec![Vec::new(); configs.len()];
+        ports.iter().for_each(|&port| of_kind[kind(port)].push(port));
+        let made = configs.iter().zip(&of_kind).map(|(config, ports)| AnyNic::of(config, Arc::clone(&directory), ports).into_iter());
+        let mut made: Vec<_> = made.collect();
+        let nics = ports.iter().map(|&port| made[kind(port)].next().expect("one for each port")).collect();
+        Nics { nics, locals, config: configs[0].clone(), directory, refused: Vec::new() }
     }
 
     #[inline]
-    fn nic(&mut self, node: NodeId) -> &mut AnyNic {
-        &mut self.nics[self.locals[node.index()] as usize]
+    fn nic(&mut self, port: PortId) -> &mut AnyNic {
+        &mut self.nics[self.locals[port.index()] as usize]
+    }
+
+    /// The NICs of the node of a process.
+    fn around(&self, process: Process) -> impl Iterator<Item = &Portals> {
+        let ports = self.place(process).into_iter().flat_map(|node| self.directory.ports_of(node));
+        ports.map(|port| self.nics[self.locals[port.index()] as usize].portals())
     }
 
     /// The users of the processes, which entries may ask for ([`narrows_portals::MatchEntry::uid`]); 0 until then.
@@ -64,7 +83,7 @@ impl Nics {
         self.nics.iter().map(Nic::lookahead).min().unwrap_or_default()
     }
 
-    /// The timings, as far as they concern Portals.
+    /// The timings of the first kind of NIC, as far as they concern Portals.
     pub fn config(&self) -> &NicConfig {
         self.config.portals()
     }
@@ -86,13 +105,14 @@ impl Nics {
         self.directory.node_of(process)
     }
 
-    /// The NIC of a process, or the library that is in its place.
+    /// The first NIC of a process, or the library that is in its place.
     ///
     /// # Panics
     /// When there is no such process.
     pub fn nic_of(&mut self, process: Process) -> &mut Portals {
         let node = self.node_of(process);
-        self.nic(node).portals_mut()
+        let port = self.directory.ports_of(node).next().expect("a node has a port");
+        self.nic(port).portals_mut()
     }
 
     fn all(&self) -> impl Iterator<Item = &Portals> {
@@ -106,7 +126,7 @@ impl Nics {
 
     /// Messages that `process` refuses for now.
     pub fn held_by(&self, process: Process) -> u64 {
-        self.place(process).map_or(0, |node| self.nics[self.locals[node.index()] as usize].portals().held_by(process))
+        self.around(process).map(|nic| nic.held_by(process)).sum()
     }
 
     /// Halves of messages that are neither complete nor held.
@@ -116,7 +136,7 @@ impl Nics {
 
     /// The status registers of a process, all its network interfaces together.
     pub fn status(&self, process: Process) -> Status {
-        self.place(process).map_or_else(Status::default, |node| self.nics[self.locals[node.index()] as usize].portals().status(process))
+        self.around(process).map(|nic| nic.status(process)).fold(Status::default(), |sum, status| sum + status)
     }
 
     /// The messages that are held, by target, table entry and initiator: for reports.
@@ -124,9 +144,9 @@ impl Nics {
         self.all().flat_map(Portals::held_messages)
     }
 
-    /// What the NIC of `node` has done.
-    pub fn node_statistics(&self, node: NodeId) -> Statistics {
-        let local = self.locals.get(node.index());
+    /// What the NIC at `port` has done.
+    pub fn port_statistics(&self, port: PortId) -> Statistics {
+        let local = self.locals.get(port.index());
         local.and_then(|&local| self.nics.get(local as usize)).map_or_else(Statistics::default, |nic| nic.portals().statistics())
     }
 
@@ -142,56 +162,65 @@ impl Nics {
         std::mem::take(&mut self.refused)
     }
 
-    /// See [`Nic::command`].
+    /// See [`Nic::command`]; of the NIC on `rail`.
     ///
     /// # Errors
-    /// See [`CommandError`].
-    pub fn command(&mut self, now: SimTime, process: Process, command: Command, out: &mut impl Out<AnyNic>) -> Result<(), CommandError> {
-        let Some(node) = self.place(process) else { return Err(CommandError::NoProcess(process)) };
-        self.nic(node).command(now, process, command, out)
+    /// See [`CommandError`]; the node of the process has no port on that rail.
+    pub fn command(
+        &mut self,
+        now: SimTime,
+        process: Process,
+        rail: Rail,
+        command: Command,
+        out: &mut impl Out<AnyNic>,
+    ) -> Result<(), CommandError> {
+        let port = self.place(process).and_then(|node| self.directory.port(node, rail));
+        let Some(port) = port else { return Err(CommandError::NoProcess(process)) };
+        self.nic(port).command(now, process, command, out)
     }
 
-    /// Gives back the room in the queues of a process' NIC that is not in use. A machine of many idle ranks keeps what
+    /// Gives back the room in the queues of a process' NICs that is not in use. A machine of many idle ranks keeps what
     /// their set-up took otherwise.
     pub fn trim(&mut self, process: Process) {
-        if let Some(node) = self.place(process) {
-            self.nic(node).portals_mut().trim();
+        let Some(node) = self.place(process) else { return };
+        for port in self.directory.ports_of(node) {
+            self.nics[self.locals[port.index()] as usize].portals_mut().trim();
         }
     }
 
-    /// An event of the NIC of `node` is due.
-    pub fn handle(&mut self, now: SimTime, node: NodeId, event: Event, out: &mut impl Out<AnyNic>) {
-        let nic = &mut self.nics[self.locals[node.index()] as usize];
+    /// An event of the NIC at `port` is due.
+    pub fn handle(&mut self, now: SimTime, port: PortId, event: Event, out: &mut impl Out<AnyNic>) {
+        let nic = &mut self.nics[self.locals[port.index()] as usize];
         nic.handle(now, event, out);
         self.refused.append(&mut nic.take_refusals());
     }
 
-    /// All of a message that is nothing but a header is at the NIC of `node` ([`Out::shortcut`]).
-    pub fn arrive(&mut self, now: SimTime, node: NodeId, header: &AnyHeader, out: &mut impl Out<AnyNic>) {
-        let nic = self.nic(node);
+    /// All of a message that is nothing but a header is at the NIC at `port` ([`Out::shortcut`]).
+    pub fn arrive(&mut self, now: SimTime, port: PortId, header: &AnyHeader, out: &mut impl Out<AnyNic>) {
+        let nic = self.nic(port);
         let arrival = nic.head(now, header, out);
         nic.tail(now, arrival, header, out);
     }
 
     /// See [`Nic::source_done`].
-    pub fn source_done(&mut self, now: SimTime, node: NodeId, token: u32, out: &mut impl Out<AnyNic>) {
-        self.nic(node).source_done(now, token, out);
+    pub fn source_done(&mut self, now: SimTime, port: PortId, token: u32, out: &mut impl Out<AnyNic>) {
+        self.nic(port).source_done(now, token, out);
     }
 
     /// See [`Nic::head`].
-    pub fn head(&mut self, now: SimTime, node: NodeId, header: &AnyHeader, out: &mut impl Out<AnyNic>) -> u32 {
-        self.nic(node).head(now, header, out)
+    pub fn head(&mut self, now: SimTime, port: PortId, header: &AnyHeader, out: &mut impl Out<AnyNic>) -> u32 {
+        self.nic(port).head(now, header, out)
     }
 
     /// See [`Nic::tail`].
-    pub fn tail(&mut self, now: SimTime, node: NodeId, arrival: u32, header: &AnyHeader, out: &mut impl Out<AnyNic>) {
-        self.nic(node).tail(now, arrival, header, out);
+    pub fn tail(&mut self, now: SimTime, port: PortId, arrival: u32, header: &AnyHeader, out: &mut impl Out<AnyNic>) {
+        self.nic(port).tail(now, arrival, header, out);
     }
 
     /// The network reports.
     pub fn network<O: Wired<AnyNic>>(&mut self, now: SimTime, notice: NetworkNotice, out: &mut O) {
-        Wire::notice(notice, out, |node, step, out| {
-            let nic = self.nic(node);
+        Wire::notice(notice, out, |port, step, out| {
+            let nic = self.nic(port);
             match step {
                 Step::SourceDone(token) => nic.source_done(now, token, out),
                 Step::Head(header) => return nic.head(now, header, out),

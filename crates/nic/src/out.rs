@@ -1,7 +1,7 @@
 //! What goes out of the state machines.
 
 use narrows_portals::{AtomicOperation, Datatype, Place, Process};
-use narrows_units::{Bytes, NodeId, SimTime};
+use narrows_units::{Bytes, PortId, SimTime};
 
 use crate::kind::Nic;
 
@@ -30,8 +30,8 @@ pub struct Combine {
 /// What a NIC gives the network.
 #[derive(Clone, Copy, Debug)]
 pub struct Departure<H> {
-    /// The receiver; may be the sender itself.
-    pub to: NodeId,
+    /// The receiver, of the same rail; may be the sender itself.
+    pub to: PortId,
     /// Virtual network.
     pub virtual_network: u8,
     /// Payload bytes on the wire.
@@ -107,16 +107,16 @@ pub trait Memory {
 
 /// Where a NIC's effects go.
 pub trait Out<K: Nic>: Memory {
-    /// Schedule an event of the NIC of `node`.
-    fn schedule(&mut self, at: SimTime, node: NodeId, event: Event);
-    /// The NIC of `node` starts a transfer on the network now. Headers of one (source, target, virtual network) arrive
+    /// Schedule an event of the NIC at `port`.
+    fn schedule(&mut self, at: SimTime, port: PortId, event: Event);
+    /// The NIC at `port` starts a transfer on the network now. Headers of one (source, target, virtual network) arrive
     /// in this order.
-    fn depart(&mut self, node: NodeId, departure: Departure<K::Header>);
-    /// All of a message of nothing but `header` from node `from` will be in the NIC of node `to` at `at`, without any
+    fn depart(&mut self, port: PortId, departure: Departure<K::Header>);
+    /// All of a message of nothing but `header` from port `from` will be in the NIC at port `to` at `at`, without any
     /// load on the network.
-    fn shortcut(&mut self, at: SimTime, from: NodeId, to: NodeId, header: K::Header);
-    /// Visible in the memory of `process` now.
-    fn notify(&mut self, process: Process, notice: K::Notice);
+    fn shortcut(&mut self, at: SimTime, from: PortId, to: PortId, header: K::Header);
+    /// The NIC at `port` has written it to the memory of `process`: visible there now.
+    fn notify(&mut self, port: PortId, process: Process, notice: K::Notice);
 }
 
 /// What is between a NIC and its surroundings, and leaves the memory to them.

@@ -2,7 +2,7 @@
 //! [`Portals`], but what they send is a message in a [`Mailbox`].
 
 use narrows_portals::{Command, Notice};
-use narrows_units::{Bytes, NodeId, SimTime};
+use narrows_units::{Bytes, PortId, SimTime};
 
 use crate::any::AnyHeader;
 use crate::config::{NicConfig, Transmit};
@@ -70,19 +70,19 @@ impl<O: Out<Software>> Between for Above<'_, O> {
 }
 
 impl<O: Out<Software>> Out<Portals> for Above<'_, O> {
-    fn schedule(&mut self, at: SimTime, node: NodeId, event: Event) {
-        self.out.schedule(at, node, event);
+    fn schedule(&mut self, at: SimTime, port: PortId, event: Event) {
+        self.out.schedule(at, port, event);
     }
-    fn depart(&mut self, _: NodeId, departure: Departure<Header>) {
+    fn depart(&mut self, _: PortId, departure: Departure<Header>) {
         let Above { now, mailbox, out } = self;
         let accepted = mailbox.command(*now, LIBRARY, departure, &mut Below { notices: &mut Vec::new(), out: *out });
         debug_assert!(accepted.is_ok(), "a mailbox takes every message");
     }
-    fn shortcut(&mut self, _: SimTime, _: NodeId, _: NodeId, header: Header) {
+    fn shortcut(&mut self, _: SimTime, _: PortId, _: PortId, header: Header) {
         unreachable!("a library acknowledges through its mailbox: {header:?}");
     }
-    fn notify(&mut self, process: Process, notice: Notice) {
-        self.out.notify(process, notice);
+    fn notify(&mut self, port: PortId, process: Process, notice: Notice) {
+        self.out.notify(port, process, notice);
     }
 }
 
@@ -103,24 +103,24 @@ impl<O: Out<Software>> Between for Below<'_, O> {
 }
 
 impl<O: Out<Software>> Out<Mailbox<Header>> for Below<'_, O> {
-    fn schedule(&mut self, at: SimTime, node: NodeId, event: Event) {
-        self.out.schedule(at, node, Event(event.0 | OF_MAILBOX));
+    fn schedule(&mut self, at: SimTime, port: PortId, event: Event) {
+        self.out.schedule(at, port, Event(event.0 | OF_MAILBOX));
     }
-    fn depart(&mut self, node: NodeId, departure: Departure<Envelope<Header>>) {
-        self.out.depart(node, departure.map(AnyHeader::Mailbox));
+    fn depart(&mut self, port: PortId, departure: Departure<Envelope<Header>>) {
+        self.out.depart(port, departure.map(AnyHeader::Mailbox));
     }
-    fn shortcut(&mut self, at: SimTime, from: NodeId, to: NodeId, header: Envelope<Header>) {
+    fn shortcut(&mut self, at: SimTime, from: PortId, to: PortId, header: Envelope<Header>) {
         self.out.shortcut(at, from, to, AnyHeader::Mailbox(header));
     }
-    fn notify(&mut self, _: Process, notice: MailboxNotice<Header>) {
+    fn notify(&mut self, _: PortId, _: Process, notice: MailboxNotice<Header>) {
         self.notices.push(notice);
     }
 }
 
 impl Software {
-    /// The mailbox of a node, and the library that serves it.
-    pub(crate) fn new(portals: Portals, mailbox: MailboxConfig, node: NodeId) -> Software {
-        Software { portals, mailbox: Mailbox::new(mailbox, node), notices: Vec::new() }
+    /// The mailbox at a port, and the library that serves it.
+    pub(crate) fn new(portals: Portals, mailbox: MailboxConfig, port: PortId) -> Software {
+        Software { portals, mailbox: Mailbox::new(mailbox, port), notices: Vec::new() }
     }
 
     /// The library does something.
@@ -165,14 +165,14 @@ impl Nic for Software {
     fn head(&mut self, now: SimTime, header: &AnyHeader, out: &mut impl Out<Self>) -> u32 {
         match header {
             AnyHeader::Mailbox(envelope) => self.mailbox.head(now, envelope, &mut Below { notices: &mut Vec::new(), out }),
-            AnyHeader::Portals(_) => unreachable!("the NICs of a machine are of one kind"),
+            AnyHeader::Portals(_) => unreachable!("the NICs of a rail are of one kind"),
         }
     }
 
     fn tail(&mut self, now: SimTime, arrival: u32, header: &AnyHeader, out: &mut impl Out<Self>) {
         match header {
             AnyHeader::Mailbox(envelope) => self.mailbox.tail(now, arrival, envelope, &mut Below { notices: &mut Vec::new(), out }),
-            AnyHeader::Portals(_) => unreachable!("the NICs of a machine are of one kind"),
+            AnyHeader::Portals(_) => unreachable!("the NICs of a rail are of one kind"),
         }
     }
 

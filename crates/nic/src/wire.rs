@@ -2,7 +2,7 @@
 
 use narrows_engine::Slab;
 use narrows_fabric::{Notice, Transfer, TransferId};
-use narrows_units::NodeId;
+use narrows_units::PortId;
 
 use crate::kind::Nic;
 use crate::out::{Departure, Out};
@@ -10,8 +10,8 @@ use crate::out::{Departure, Out};
 #[derive(Clone, Copy, Debug)]
 struct Flight<H> {
     header: H,
-    from: NodeId,
-    to: NodeId,
+    from: PortId,
+    to: PortId,
     /// The sender's name for it.
     token: u32,
     /// The receiver's.
@@ -43,16 +43,16 @@ pub trait Wired<K: Nic>: Out<K> {
 }
 
 impl<H: Copy> Wire<H> {
-    /// What the NIC of `node` sends, as the network gets it.
-    pub fn depart(&mut self, node: NodeId, departure: Departure<H>) -> Transfer {
+    /// What the NIC at `port` sends, as the network gets it.
+    pub fn depart(&mut self, port: PortId, departure: Departure<H>) -> Transfer {
         let Departure { to, virtual_network, payload, source_dma, target_dma, token, header } = departure;
         let reading = source_dma && payload.0 > 0;
-        let id = self.flights.insert(Flight { header, from: node, to, token, arrival: 0, reading, source: true, open: true });
-        Transfer { id: TransferId(id), source: node.0, target: to.0, virtual_network, payload, source_dma, target_dma }
+        let id = self.flights.insert(Flight { header, from: port, to, token, arrival: 0, reading, source: true, open: true });
+        Transfer { id: TransferId(id), source: port.0, target: to.0, virtual_network, payload, source_dma, target_dma }
     }
 
-    /// Tells the NICs what the network says. `nic` finds that of a node.
-    pub fn notice<K: Nic<Header = H>, O: Wired<K>>(notice: Notice, out: &mut O, mut nic: impl FnMut(NodeId, Step<'_, H>, &mut O) -> u32) {
+    /// Tells the NICs what the network says. `nic` finds that at a port.
+    pub fn notice<K: Nic<Header = H>, O: Wired<K>>(notice: Notice, out: &mut O, mut nic: impl FnMut(PortId, Step<'_, H>, &mut O) -> u32) {
         let (Notice::SourceDone(id) | Notice::HeadArrived(id) | Notice::TailArrived(id)) = notice;
         let Some(flight) = out.wire().flights.get_mut(id.0) else { return };
         match notice {

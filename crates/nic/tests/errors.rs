@@ -125,7 +125,7 @@ fn statistics_say_what_was_sent_and_received_per_node() {
     sim.put(0, 1, 0, 2000, AckRequest::None);
     sim.get(0, 1, 0, local(0), 300);
     sim.run();
-    let (initiator, target) = (sim.nics.node_statistics(NodeId(0)), sim.nics.node_statistics(NodeId(1)));
+    let (initiator, target) = (sim.nics.port_statistics(PortId(0)), sim.nics.port_statistics(PortId(1)));
     assert_eq!((initiator.messages, initiator.puts, initiator.gets), (3, 2, 1));
     assert_eq!((initiator.put_bytes, initiator.get_bytes, initiator.bytes_sent, initiator.bytes_received), (2100, 300, 2100, 300));
     assert_eq!((target.messages, target.bytes_sent, target.bytes_received, target.acks), (0, 300, 1100, 1));

@@ -11,7 +11,8 @@ use narrows_machine::{Machine, NetworkKind, Overrides, PRESETS};
 use narrows_replay::loggp::Parameters;
 use narrows_study::replay::{Scale, Source, Target};
 use narrows_study::traffic::Wording;
-use narrows_study::{MachineSpec, Outcome, ReplaySpec, Spec, TrafficSpec};
+use narrows_study::{MachineSpec, Outcome, ReplaySpec, Spec, TimelineSpec, TrafficSpec};
+use narrows_timeline::{LIMIT, Window};
 use narrows_units::SimTime;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
@@ -55,6 +56,18 @@ fn presets() -> PyResult<Vec<(String, String)>> {
 #[pyfunction]
 fn machine_keys() -> Vec<&'static str> {
     narrows_machine::key_paths().collect()
+}
+
+/// File, from, to, limit.
+type TimelineWords = (PathBuf, Option<String>, Option<String>, Option<u64>);
+
+fn timeline_spec((path, from, to, limit): &TimelineWords) -> PyResult<TimelineSpec> {
+    let time = |option: &str, text: &Option<String>, otherwise: SimTime| {
+        let time = text.as_ref().map(|text| text.parse::<SimTime>().map_err(|wrong| error(format!("--timeline-{option}: {wrong}"))));
+        Ok::<SimTime, PyErr>(time.transpose()?.unwrap_or(otherwise))
+    };
+    let (from, to) = (time("from", from, SimTime::ZERO)?, time("to", to, SimTime::MAX)?);
+    Ok(TimelineSpec { path: path.clone(), window: Window { from, to, limit: limit.unwrap_or(LIMIT) } })
 }
 
 /// What came out.
@@ -144,7 +157,7 @@ fn traffic(
 
 /// Traces on a machine, or under LogGP where there is no machine.
 #[pyfunction]
-#[pyo3(signature = (machine, traces, *, loggp, ppn, mapping, compute_scale, collectives, period, seed, threads, progress))]
+#[pyo3(signature = (machine, traces, *, loggp, ppn, mapping, compute_scale, collectives, period, timeline, seed, threads, progress))]
 #[expect(clippy::too_many_arguments, reason = "all of them have names in Python")]
 fn replay(
     py: Python<'_>,
@@ -156,6 +169,7 @@ fn replay(
     compute_scale: Vec<String>,
     collectives: Option<String>,
     period: Option<String>,
+    timeline: Option<TimelineWords>,
     seed: u64,
     threads: usize,
     progress: Option<Py<PyAny>>,
@@ -168,10 +182,11 @@ fn replay(
         (None, Some(text)) => Target::LogGp(text.parse::<Parameters>().map_err(|wrong| error(format!("--loggp: {wrong}")))?),
         _ => return Err(error("a replay has a machine or LogGP parameters: one of the two")),
     };
+    let timeline = timeline.map(|words| timeline_spec(&words)).transpose()?;
     let scale = |text: &String| text.parse::<Scale>().map_err(|wrong| error(format!("--compute-scale: {wrong}")));
     let scales = compute_scale.iter().map(scale).collect::<PyResult<_>>()?;
     let sources = traces.into_iter().map(Source::File).collect();
-    run(py, &Spec::Replay(ReplaySpec { sources, target, scales, seed, collectives, threads }), progress)
+    run(py, &Spec::Replay(ReplaySpec { sources, target, scales, seed, collectives, threads, timeline }), progress)
 }
 
 /// What `python/narrows` stands on.

@@ -6,10 +6,12 @@
 
 use narrows_collectives::rules::{OPEN_MPI, Rules};
 use narrows_machine::{Machine, Overrides};
+use narrows_message::Rails;
 use narrows_replay::collectives::ByRules;
-use narrows_replay::machine::{Hardware, Part, Replay};
+use narrows_replay::machine::{Part, Replay};
 use narrows_replay::mapping;
 use narrows_replay::port::Costs;
+use narrows_sim::Hardware;
 use narrows_trace::generate::{Generated, Parameters, Pattern};
 use narrows_units::NodeId;
 use std::time::Instant;
@@ -41,9 +43,10 @@ fn run(case: &Case, threads: usize) {
     let topology = machine.topology().unwrap();
     let program =
         Generated::new(case.pattern, Parameters { ranks, steps: case.steps, bytes: case.bytes, cells: None, compute: None }).unwrap();
-    let nodes = mapping::nodes(&"linear".parse().unwrap(), &machine, &topology, None, &[ranks]).unwrap();
+    let all: Vec<NodeId> = NodeId::first(machine.node.count).collect();
+    let nodes = mapping::nodes(&"linear".parse().unwrap(), &machine, (&topology, &all), None, &[ranks]).unwrap();
     let processes = mapping::processes(&nodes).swap_remove(0);
-    let layout = mapping::layout(&topology, &nodes[0]);
+    let layout = mapping::layout((&topology, &all), &nodes[0]);
     let part = Part {
         name: case.name.to_owned(),
         program: Box::new(program),
@@ -53,8 +56,8 @@ fn run(case: &Case, threads: usize) {
         costs: vec![Costs::on(&machine, NodeId(0))],
     };
     let config = machine.network_config(1);
-    let hardware = Hardware { network: &config, topology, nic: machine.nic_config() };
-    let replay = Replay::new(hardware, vec![part], machine.message_config()).unwrap().on_threads(threads);
+    let hardware = Hardware::new(&config, topology, machine.nic_config());
+    let replay = Replay::new(hardware, vec![part], machine.message_config(Rails::default())).unwrap().on_threads(threads);
     let regions = replay.regions();
     let begin = Instant::now();
     let (_, cpu_before) = times(begin);

@@ -21,14 +21,14 @@ use crate::report::{Application as Report, Outcome, Progress};
 use crate::watch::Watch;
 use narrows_collectives::{Action, Schedule};
 use narrows_engine::{Digest, WordMap};
-use narrows_fabric::{ConfigError, NetworkConfig};
-use narrows_message::{Completes, Completion, CompletionKind, Endpoint, MessageConfig, Queue, Receive, Status, portal_table};
-use narrows_nic::{AnyConfig, Directory, Process};
+use narrows_fabric::ConfigError;
+use narrows_message::{Completes, Completion, CompletionKind, Endpoint, MessageConfig, Queue, Receive, Status, open_rail, portal_table};
+use narrows_nic::{Directory, Process};
 use narrows_portals::{Command, Event as NicEvent, Notice, ProcessId, ReplyCode};
-use narrows_sim::{CopyNotice, Processes, Requests, Setup, World};
-use narrows_topology::Topology;
+use narrows_sim::{CopyNotice, Hardware, Processes, Requests, Setup, World};
+use narrows_timeline::{Call, NONE, Timeline};
 use narrows_trace::{Communicators, Dependency, Event, Kind, Meetings, Operation, Order, Program};
-use narrows_units::{Bytes, Excess, NodeId, SimTime};
+use narrows_units::{Bytes, Excess, NodeId, Rail, SimTime};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -68,7 +68,7 @@ pub struct Part {
 struct Node {
     operation: Operation,
     waits: u32,
-    /// The latest of what it waited for.
+    /// The latest of what it waited for; once it has been taken up, when.
     after: SimTime,
     started: bool,
     done: bool,
@@ -206,6 +206,7 @@ struct State {
     flights: WordMap<(u32, u32), SimTime>,
     copied: Messages,
     watch: Option<Watch>,
+    timeline: Option<Timeline>,
     /// The start of simulated time.
     epoch: SimTime,
     known: u64,
@@ -269,7 +270,8 @@ impl Ranks {
 impl Processes for Ranks {
     type Letter = Started;
 
-    fn notify(&mut self, now: SimTime, rank: u32, notice: Notice) {
+    fn notify(&mut self, now: SimTime, rank: u32, _: Rail, notice: Notice) {
+        // Entries, events and answers are told apart by the numbers that the rank gave them, on any rail.
         self.touch(rank, |of| of.notice(now, notice));
     }
 
@@ -306,17 +308,6 @@ impl Processes for Ranks {
     }
 }
 
-/// The hardware that a replay runs on.
-#[derive(Debug)]
-pub struct Hardware<'a> {
-    /// The network.
-    pub network: &'a NetworkConfig,
-    /// Its graph.
-    pub topology: Topology,
-    /// The NICs.
-    pub nic: AnyConfig,
-}
-
 /// A replay on a machine, ready to run.
 pub struct Replay {
     world: World<Ranks>,
@@ -339,6 +330,28 @@ impl Replay {
         Replay::assemble(hardware, parts, message, whole)
     }
 
+    /// The same in one part, with a timeline that is told of operations and messages.
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    ///
+    /// # Panics
+    /// As [`Replay::new`].
+    pub fn recorded(hardware: Hardware<'_>, parts: Vec<Part>, message: MessageConfig, timeline: &Timeline) -> Result<Replay, ConfigError> {
+        Ok(Replay::assemble(hardware, parts, message, true)?.told_to(timeline))
+    }
+
+    /// Tells a timeline of operations and messages.
+    ///
+    /// # Panics
+    /// When there are several regions.
+    #[must_use]
+    pub fn told_to(mut self, timeline: &Timeline) -> Replay {
+        self.world.record_into(timeline.clone());
+        self.world.processes().state.timeline = Some(timeline.clone());
+        self
+    }
+
     /// The same, looked at over time, in steps of `period`; the outcome has it.
     ///
     /// # Errors
@@ -347,8 +360,9 @@ impl Replay {
     /// # Panics
     /// As [`Replay::new`], and when the period is zero.
     pub fn watched(hardware: Hardware<'_>, parts: Vec<Part>, message: MessageConfig, period: SimTime) -> Result<Replay, ConfigError> {
-        let topology = Arc::new(hardware.topology.clone());
-        let lanes = u32::from(hardware.network.virtual_networks) * u32::from(hardware.network.virtual_channels);
+        let first = &hardware.networks[0];
+        let topology = Arc::new(first.topology.clone());
+        let lanes = u32::from(first.config.virtual_networks) * u32::from(first.config.virtual_channels);
         let node = |process: &ProcessId| process.node().expect("a rank is on a node");
         let nodes: Vec<Vec<NodeId>> = parts.iter().map(|part| part.processes.iter().map(node).collect()).collect();
         let mut replay = Replay::assemble(hardware, parts, message, true)?;
@@ -401,6 +415,7 @@ impl Replay {
                     flights: WordMap::default(),
                     copied: Messages::default(),
                     watch: None,
+                    timeline: None,
                     epoch: SimTime::ZERO,
                     known: 0,
                     done: 0,
@@ -412,8 +427,7 @@ impl Replay {
                 error: None,
             }
         };
-        let Hardware { network, topology, nic } = hardware;
-        let setup = Setup { network, topology, nic, places: &places };
+        let setup = Setup { hardware, places: &places };
         let mut world = if whole { World::whole(setup, of_region)? } else { World::regions(setup, of_region)? };
         let directory = Arc::clone(world.directory());
         world.all().for_each(|ranks| ranks.state.directory = Some(Arc::clone(&directory)));
@@ -493,6 +507,11 @@ impl Replay {
         if failure.is_none() && self.world.all().any(|ranks| ranks.state.tallies.iter().any(|tally| tally.unfinished > 0)) {
             failure = Some(self.stuck());
         }
+        for ranks in self.world.all() {
+            for (rank, &number) in ranks.ranks.iter_mut().zip(&ranks.numbers) {
+                rank.tell_open(number, &ranks.state);
+            }
+        }
         Ok(self.finish(epoch, failure))
     }
 
@@ -501,10 +520,15 @@ impl Replay {
         let opened = self.world.prepare(self.threads, |ranks, rank, requests| {
             let place = ranks.place(rank);
             let (of, shared) = (&mut ranks.ranks[place], &ranks.state.shared);
-            let mut port = Port { world: requests, rank, clock: &mut of.clock, library: &mut of.library, costs: of.costs };
-            port.submit(Command::EqAlloc { eq: EQ, count: 1 << 20 });
+            let rails = &shared.message.rails;
+            let first = rails.first();
+            let mut port = Port { world: requests, rank, clock: &mut of.clock, library: &mut of.library, costs: of.costs, first };
+            port.submit(first, Command::EqAlloc { eq: EQ, count: 1 << 20 });
             for (pt, options) in portal_table() {
-                port.submit(Command::PtAlloc { pt, options, eq: EQ });
+                port.submit(first, Command::PtAlloc { pt, options, eq: EQ });
+            }
+            for &rail in &rails.all()[1..] {
+                open_rail(EQ, 0, |command| port.submit(rail, command));
             }
             of.endpoint = Some(Endpoint::tagged(shared.message.clone(), EQ, of.process, &mut port));
         });

@@ -33,7 +33,8 @@ impl FromStr for Mapping {
     }
 }
 
-/// The node of each rank of each trace; `ranks`: how many each has. `ppn`: most ranks on one node; without it as few as
+/// The node of each rank of each trace; `joined`: those on the first network, in the order of its hosts; `ranks`: how
+/// many each trace has. `ppn`: most ranks on one node; without it as few as
 /// needed.
 ///
 /// # Errors
@@ -41,7 +42,7 @@ impl FromStr for Mapping {
 pub fn nodes(
     mapping: &Mapping,
     machine: &Machine,
-    topology: &Topology,
+    (topology, joined): (&Topology, &[NodeId]),
     ppn: Option<u32>,
     ranks: &[u32],
 ) -> Result<Vec<Vec<NodeId>>, String> {
@@ -58,16 +59,16 @@ pub fn nodes(
             Ok(shares)
         }
         Mapping::Switch | Mapping::Node => {
-            let turn = |NodeId(node)| match (mapping, topology.links()[topology.injection(node) as usize].to) {
+            let turn = |host: u32| match (mapping, topology.links()[topology.injection(host) as usize].to) {
                 (Mapping::Switch, Vertex::Switch(switch)) => switch,
-                _ => node,
+                _ => host,
             };
             // Switches with hosts, in the order of their first host.
             let mut turns: BTreeMap<u32, usize> = BTreeMap::new();
             let mut shares: Vec<Vec<NodeId>> = vec![Vec::new(); ranks.len()];
-            for node in NodeId::first(machine.node.count) {
+            for (host, &node) in (0u32..).zip(joined) {
                 let next = turns.len();
-                let place = *turns.entry(turn(node)).or_insert(next);
+                let place = *turns.entry(turn(host)).or_insert(next);
                 shares[place % ranks.len()].push(node);
             }
             let most = machine.parts().map(|(_, node)| node.cores).max().unwrap_or(0);
@@ -97,11 +98,12 @@ pub fn processes(nodes: &[Vec<NodeId>]) -> Vec<Vec<ProcessId>> {
 }
 
 /// Where the ranks on `nodes` are, for broadcasts that look at it (GLF, LLF, hardware).
-pub fn layout(topology: &Topology, nodes: &[NodeId]) -> Layout {
-    Layout { nodes: nodes.iter().map(|node| node.0).collect(), groups: groups(topology, nodes) }
+pub fn layout((topology, joined): (&Topology, &[NodeId]), nodes: &[NodeId]) -> Layout {
+    let hosts: Option<Vec<u32>> = nodes.iter().map(|node| joined.binary_search(node).ok().map(|host| host as u32)).collect();
+    Layout { nodes: nodes.iter().map(|node| node.0).collect(), groups: hosts.and_then(|hosts| groups(topology, &hosts)) }
 }
 
-fn groups(topology: &Topology, nodes: &[NodeId]) -> Option<Groups> {
+fn groups(topology: &Topology, hosts: &[u32]) -> Option<Groups> {
     let mut gateways: BTreeMap<(u32, u32), (u32, u32)> = BTreeMap::new();
     for link in topology.links().iter().filter(|link| link.class == LinkClass::Global) {
         if let (Vertex::Switch(from), Vertex::Switch(to)) = (link.from, link.to) {
@@ -112,7 +114,7 @@ fn groups(topology: &Topology, nodes: &[NodeId]) -> Option<Groups> {
     if groups < 2 || gateways.len() < groups * (groups - 1) {
         return None;
     }
-    let places = nodes.iter().map(|&NodeId(node)| match topology.links()[topology.injection(node) as usize].to {
+    let places = hosts.iter().map(|&host| match topology.links()[topology.injection(host) as usize].to {
         Vertex::Switch(switch) => (topology.group(switch), switch),
         Vertex::Host(host) => (0, host),
     });
@@ -133,7 +135,8 @@ mod tests {
 
     fn map(mapping: &str, ppn: Option<u32>, ranks: &[u32]) -> Result<Vec<Vec<u32>>, String> {
         let machine = machine();
-        nodes(&mapping.parse().unwrap(), &machine, &machine.topology().unwrap(), ppn, ranks)
+        let joined: Vec<NodeId> = NodeId::first(machine.node.count).collect();
+        nodes(&mapping.parse().unwrap(), &machine, (&machine.topology().unwrap(), &joined), ppn, ranks)
             .map(|shares| shares.into_iter().map(|share| share.into_iter().map(|node| node.0).collect()).collect())
     }
 

@@ -8,7 +8,7 @@ use narrows_portals::{
     AckRequest, Command, EntryId, EqId, List, LocalBuffer, MatchEntry, NO_TICKET, RemoteTarget, ReplyCode, SearchOperation,
 };
 use narrows_sim::Requests;
-use narrows_units::{ByteRate, Bytes, NodeId, SimTime};
+use narrows_units::{ByteRate, Bytes, NodeId, Rail, SimTime};
 
 /// Costs of the software on a rank's core: those that a live rank is charged.
 #[derive(Clone, Copy, Debug)]
@@ -65,25 +65,30 @@ pub struct Port<'a> {
     pub library: &'a mut Library,
     /// What calls cost.
     pub costs: Costs,
+    /// The first rail of all ranks.
+    pub first: Rail,
 }
 
+/// Where the number of an entry has its rail.
+const RAIL_SHIFT: u32 = 56;
+
 impl Port<'_> {
-    /// A command that costs nothing.
-    pub fn submit(&mut self, command: Command) {
-        self.world.submit(self.rank, *self.clock, command);
+    /// A command to the NIC on a rail that costs nothing.
+    pub fn submit(&mut self, rail: Rail, command: Command) {
+        self.world.submit(self.rank, rail, *self.clock, command);
     }
 
-    fn post(&mut self, command: Command) {
+    fn post(&mut self, rail: Rail, command: Command) {
         *self.clock += self.costs.post;
-        self.submit(command);
+        self.submit(rail, command);
     }
 }
 
 impl Transport for Port<'_> {
-    fn me_append(&mut self, pt: u32, list: List, me: MatchEntry) -> EntryId {
-        let entry = EntryId(self.library.next_entry);
+    fn me_append(&mut self, rail: Rail, pt: u32, list: List, me: MatchEntry) -> EntryId {
+        let entry = EntryId(u64::from(rail.0) << RAIL_SHIFT | self.library.next_entry);
         self.library.next_entry += 1;
-        self.post(Command::MeAppend { entry, pt, list, me });
+        self.post(rail, Command::MeAppend { entry, pt, list, me });
         entry
     }
 
@@ -91,26 +96,26 @@ impl Transport for Port<'_> {
         self.library.next_ticket += 1;
         let ticket = self.library.next_ticket;
         self.library.unlinking.push((ticket, entry));
-        self.post(Command::MeUnlink { entry, ticket });
+        self.post(Rail((entry.0 >> RAIL_SHIFT) as u8), Command::MeUnlink { entry, ticket });
         None
     }
 
     fn me_search(&mut self, pt: u32, operation: SearchOperation, me: MatchEntry) {
-        self.post(Command::MeSearch { pt, operation, me });
+        self.post(self.first, Command::MeSearch { pt, operation, me });
     }
 
-    fn put(&mut self, local: LocalBuffer, length: u64, copy_now: bool, ack: AckRequest, target: RemoteTarget, hdr_data: u64) {
+    fn put(&mut self, rail: Rail, local: LocalBuffer, length: u64, copy_now: bool, ack: AckRequest, target: RemoteTarget, hdr_data: u64) {
         // As libportals and the libfabric provider do: payloads that must be copied go with the command, longer ones
         // than PIO takes need that time. The NIC looks at their length only.
         if copy_now && length > self.costs.pio_limit {
             *self.clock += self.costs.copy.time_for(Bytes(length));
         }
         let inline = (length > 0 && copy_now).then(|| vec![0; length as usize].into_boxed_slice());
-        self.post(Command::Put { local, length, inline, ack, target, hdr_data });
+        self.post(rail, Command::Put { local, length, inline, ack, target, hdr_data });
     }
 
-    fn get(&mut self, local: LocalBuffer, length: u64, target: RemoteTarget) {
-        self.post(Command::Get { local, length, target });
+    fn get(&mut self, rail: Rail, local: LocalBuffer, length: u64, target: RemoteTarget) {
+        self.post(rail, Command::Get { local, length, target });
     }
 
     fn handed_over(&mut self) {
@@ -118,8 +123,8 @@ impl Transport for Port<'_> {
     }
 
     fn drop_unmatched(&mut self, pt: u32) {
-        self.submit(Command::PtFree { pt, ticket: NO_TICKET });
-        self.submit(Command::PtAlloc { pt, options: 0, eq: EQ });
+        self.submit(self.first, Command::PtFree { pt, ticket: NO_TICKET });
+        self.submit(self.first, Command::PtAlloc { pt, options: 0, eq: EQ });
     }
 
     fn copy(&mut self, _: u64, _: u64, length: u64) {

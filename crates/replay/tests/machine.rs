@@ -6,23 +6,30 @@ use narrows_collectives::rules::Rules;
 use narrows_collectives::{Algorithm, Operation as CollectiveOperation, Schedule, proof};
 use narrows_fabric::{NetworkConfig, NetworkKind};
 use narrows_machine::{Machine, Overrides};
+use narrows_message::Rails;
 use narrows_replay::Outcome;
 use narrows_replay::collectives::ByRules;
 use narrows_replay::graph::Graph;
 use narrows_replay::loggp;
-use narrows_replay::machine::{Hardware, Part, Replay};
+use narrows_replay::machine::{Part, Replay};
 use narrows_replay::mapping::{self, Mapping};
 use narrows_replay::port::Costs;
+use narrows_sim::Hardware;
 use narrows_topology::Topology;
 use narrows_trace::{Collective, CollectiveCall, Communicators, Dependency, Event, Kind, Operation, Order, Program, Recorded};
 use narrows_units::{NodeId, SimTime};
+
+/// Its nodes.
+fn all(machine: &Machine) -> Vec<NodeId> {
+    NodeId::first(machine.node.count).collect()
+}
 
 fn replay(network: &str, mapping: &str, rule: &str, programs: Vec<Recorded>) -> Outcome {
     let set = vec![format!("network.kind={network}"), String::from("node.cores=64")];
     let machine = Machine::load("bxi-v2", &Overrides { nodes: Some(64), set }).unwrap();
     let topology = machine.topology().unwrap();
     let ranks: Vec<u32> = programs.iter().map(Program::ranks).collect();
-    let nodes = mapping::nodes(&mapping.parse::<Mapping>().unwrap(), &machine, &topology, None, &ranks).unwrap();
+    let nodes = mapping::nodes(&mapping.parse::<Mapping>().unwrap(), &machine, (&topology, &all(&machine)), None, &ranks).unwrap();
     let processes = mapping::processes(&nodes);
     let parts = programs.into_iter().zip(&processes).map(|(program, processes)| Part {
         name: String::from("test"),
@@ -37,8 +44,9 @@ fn replay(network: &str, mapping: &str, rule: &str, programs: Vec<Recorded>) -> 
 }
 
 fn run(machine: &Machine, topology: Topology, parts: Vec<Part>) -> Outcome {
-    let hardware = Hardware { network: &machine.network_config(1), topology, nic: machine.nic_config() };
-    Replay::new(hardware, parts, machine.message_config()).unwrap().run(&mut |_| true).unwrap()
+    let network = machine.network_config(1);
+    let hardware = Hardware::new(&network, topology, machine.nic_config());
+    Replay::new(hardware, parts, machine.message_config(Rails::default())).unwrap().run(&mut |_| true).unwrap()
 }
 
 /// There and back `turns` times, each operation after the end of the one before.
@@ -217,7 +225,7 @@ fn copied(network: &str, ranks: u32, ppn: u32, bytes: u64, late: SimTime, rule: 
     let set = vec![format!("network.kind={network}"), String::from("node.cores=64")];
     let machine = Machine::load("bxi-v2", &Overrides { nodes: Some(64), set }).unwrap();
     let topology = machine.topology().unwrap();
-    let nodes = mapping::nodes(&"linear".parse::<Mapping>().unwrap(), &machine, &topology, Some(ppn), &[ranks]).unwrap();
+    let nodes = mapping::nodes(&"linear".parse::<Mapping>().unwrap(), &machine, (&topology, &all(&machine)), Some(ppn), &[ranks]).unwrap();
     let processes = mapping::processes(&nodes).concat();
     let mut program = Recorded::new(ranks, Communicators::world(ranks), Order::Sequential);
     for rank in 0..ranks {
@@ -230,7 +238,7 @@ fn copied(network: &str, ranks: u32, ppn: u32, bytes: u64, late: SimTime, rule: 
             program.push(rank, Operation::new(Kind::Collective(call(root))), &[Dependency::done(number - 1)]);
         }
     }
-    let collectives = Box::new(ByRules::new(Rules::parse(rule).unwrap(), Some(mapping::layout(&topology, &nodes[0]))));
+    let collectives = Box::new(ByRules::new(Rules::parse(rule).unwrap(), Some(mapping::layout((&topology, &all(&machine)), &nodes[0]))));
     let part = Part {
         name: String::from("test"),
         program: Box::new(program),
@@ -303,10 +311,10 @@ fn periods_add_up() {
             processes: processes.clone(),
             costs: vec![Costs::on(&machine, NodeId(0))],
         });
-        let hardware = Hardware { network: &config, topology, nic: machine.nic_config() };
+        let hardware = Hardware::new(&config, topology, machine.nic_config());
         let replay = match period {
-            Some(period) => Replay::watched(hardware, parts.collect(), machine.message_config(), period),
-            None => Replay::new(hardware, parts.collect(), machine.message_config()),
+            Some(period) => Replay::watched(hardware, parts.collect(), machine.message_config(Rails::default()), period),
+            None => Replay::new(hardware, parts.collect(), machine.message_config(Rails::default())),
         };
         replay.unwrap().run(&mut |_| true).unwrap()
     };
@@ -366,7 +374,7 @@ fn topology_aware_broadcasts_keep_their_published_order() {
     let times = ["binary", "glf", "llf", "hardware"].map(|algorithm| {
         let topology = machine.topology().unwrap();
         let nodes: Vec<NodeId> = NodeId::first(342).collect();
-        let layout = mapping::layout(&topology, &nodes);
+        let layout = mapping::layout((&topology, &all(&machine)), &nodes);
         assert!(layout.groups.is_some(), "a dragonfly has groups");
         let rules = Rules::parse(&format!("bcast *: {algorithm}\nbarrier *: dissemination")).unwrap();
         let mut program = Recorded::new(342, Communicators::world(342), Order::Sequential);
@@ -415,8 +423,9 @@ fn refused(programs: Vec<Recorded>) -> String {
         processes: processes.clone(),
         costs: vec![Costs::on(&machine, NodeId(0))],
     });
-    let hardware = Hardware { network: &machine.network_config(1), topology: machine.topology().unwrap(), nic: machine.nic_config() };
-    match Replay::new(hardware, parts.collect(), machine.message_config()).unwrap().run(&mut |_| true) {
+    let network = machine.network_config(1);
+    let hardware = Hardware::new(&network, machine.topology().unwrap(), machine.nic_config());
+    match Replay::new(hardware, parts.collect(), machine.message_config(Rails::default())).unwrap().run(&mut |_| true) {
         Ok(outcome) => outcome.failure.unwrap(),
         Err(error) => error.to_string(),
     }
@@ -557,10 +566,10 @@ fn regions_and_threads_change_nothing() {
                 processes,
                 costs: vec![Costs::on(&machine, NodeId(0))],
             }];
-            let hardware = Hardware { network: &config, topology: machine.topology().unwrap(), nic: machine.nic_config() };
+            let hardware = Hardware::new(&config, machine.topology().unwrap(), machine.nic_config());
             let replay = match threads {
-                None => Replay::watched(hardware, parts, machine.message_config(), SimTime::from_us(50)).unwrap(),
-                Some(threads) => Replay::new(hardware, parts, machine.message_config()).unwrap().on_threads(threads),
+                None => Replay::watched(hardware, parts, machine.message_config(Rails::default()), SimTime::from_us(50)).unwrap(),
+                Some(threads) => Replay::new(hardware, parts, machine.message_config(Rails::default())).unwrap().on_threads(threads),
             };
             // What takes no time needs one region.
             assert_eq!(replay.regions() > 1, threads.is_some() && !machine.nic.portals().quick_ack, "{name} is cut");
@@ -584,7 +593,7 @@ fn half_trip(bytes: u64, changes: &[&str]) -> f64 {
     let machine = Machine::load("bxi-v2", &Overrides { nodes: Some(64), set }).unwrap();
     let finish = |turns: u64| {
         let topology = machine.topology().unwrap();
-        let nodes = mapping::nodes(&"linear".parse::<Mapping>().unwrap(), &machine, &topology, None, &[2]).unwrap();
+        let nodes = mapping::nodes(&"linear".parse::<Mapping>().unwrap(), &machine, (&topology, &all(&machine)), None, &[2]).unwrap();
         let part = Part {
             name: String::from("test"),
             program: Box::new(pingpong(bytes, turns)),

@@ -3,9 +3,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The style of HTML pages with tables and pictures. A table that is wider than the window is moved, not cut.
 const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;max-width:800px;margin:2em auto;padding:0 1em;color:#222}\
-h1{font-size:1.5em}h2{font-size:1.15em;margin-bottom:.2em}p{margin:.2em 0 .6em;color:#555}svg{width:100%;height:auto}\
+h1{font-size:1.5em}h2{font-size:1.15em;margin-bottom:.2em}h1,p{overflow-wrap:anywhere}p{margin:.2em 0 .6em;color:#555}svg{width:100%;height:auto}\
 table{border-collapse:collapse;display:block;max-width:100%;overflow-x:auto}.origin{font-size:.85em}\
-td,th{padding:.2em .9em .2em 0;text-align:right;border-bottom:1px solid #eee}td:first-child,th:first-child{text-align:left}section{margin-top:2em}";
+td,th{padding:.2em .9em .2em 0;text-align:right;border-bottom:1px solid #eee}td:first-child,th:first-child{text-align:left}section{margin-top:2em}\
+pre{overflow-x:auto;background:#f6f6f6;padding:.6em;font-size:.85em}summary{cursor:pointer;padding:.3em 0}";
 
 /// Text inside HTML and SVG.
 pub fn escape(text: &str) -> String {

@@ -1,14 +1,15 @@
-//! The agent of a region: the NICs of its nodes, and the processes above them.
+//! The agent of a region: the NICs at its ports, and the processes above them.
 
-use crate::Processes;
 use crate::inbound::{self, Inbound, Label};
 use crate::multicast::{self, Multicasts, Next, Way};
+use crate::{Processes, watched};
 use narrows_engine::{Digest, Slab, WordMap};
 use narrows_fabric::parallel::{Agent, Context};
 use narrows_fabric::{Arrival, Observer, PacketArrival, Transfer, TransferId, TreeError, Undelivered};
 use narrows_nic::{self as nic, AnyHeader, AnyNic, Combine, CommandError, Departure, Directory, Fault, Nics, PayloadId, Process};
 use narrows_portals::{Command, Notice, Place};
-use narrows_units::{NodeId, SimTime};
+use narrows_timeline::Timeline;
+use narrows_units::{PortId, Rail, SimTime};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -42,7 +43,7 @@ pub(crate) enum Letter<L> {
 /// What a process has asked for.
 #[derive(Debug)]
 enum Action {
-    Command { written: SimTime, command: Command },
+    Command { written: SimTime, rail: Rail, command: Command },
     Alarm,
     Multicast(multicast::Step),
 }
@@ -56,19 +57,34 @@ const PROCESSES: u32 = 3 << 30;
 #[derive(Debug)]
 pub(crate) struct Places {
     pub(crate) directory: Arc<Directory>,
-    /// By node: its number in its region.
-    pub(crate) nodes: Arc<[u32]>,
+    /// By port: its number in its region.
+    pub(crate) locals: Arc<[u32]>,
+    /// By port.
+    pub(crate) ports: Box<[PortPlace]>,
     /// By process: its number in its region.
     pub(crate) processes: Vec<u32>,
+}
+
+/// What is known of a port.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PortPlace {
     /// Payload of a packet at most.
     pub(crate) mtu: u64,
+    /// From a command to its first effect.
     pub(crate) lookahead: SimTime,
 }
 
 impl Places {
-    pub(crate) fn node(&self, process: u32) -> u32 {
+    /// Where a process is at home: the first port of its node.
+    pub(crate) fn home(&self, process: u32) -> u32 {
+        let node = self.directory.node_of(Process(process));
+        node.and_then(|node| self.directory.ports_of(node).next()).expect("a process of this machine, on a node with a port").0
+    }
+
+    fn lookahead(&self, process: u32, rail: Rail) -> SimTime {
         let place = self.directory.place(Process(process));
-        place.and_then(|place| self.directory.node_at(place)).expect("a process of this machine").0
+        let port = place.and_then(|place| self.directory.port_at(place, rail));
+        port.map_or(SimTime::ZERO, |port| self.ports[port.index()].lookahead)
     }
 }
 
@@ -79,7 +95,7 @@ type Asked = BinaryHeap<Reverse<(SimTime, u64, u32)>>;
 pub(crate) struct Above {
     places: Arc<Places>,
     shortcuts: Slab<AnyHeader>,
-    /// By node of the region: events that its NIC has asked for, shortcuts and messages that it has sent.
+    /// By port of the region: events that its NIC has asked for, shortcuts and messages that it has sent.
     events: Vec<u32>,
     sent_shortcuts: Vec<u32>,
     sent: Vec<u32>,
@@ -91,11 +107,13 @@ pub(crate) struct Above {
     /// Numbers what processes ask for.
     serial: u64,
     multicasts: Multicasts,
-    /// By node of the region.
+    /// By port of the region: of what the processes were told that are at home there.
     pub(crate) digests: Vec<Digest>,
     pub(crate) recording: bool,
     /// The start of simulated time.
     pub(crate) epoch: SimTime,
+    /// Who wants to know when messages go and come.
+    pub(crate) timeline: Option<Timeline>,
 }
 
 /// See the module's page.
@@ -116,9 +134,9 @@ pub(crate) struct Station<P> {
 pub trait Requests<L> {
     /// The time.
     fn now(&self) -> SimTime;
-    /// The process `rank` of the region wrote `command` at `written`. It has no effect before
+    /// The process `rank` of the region wrote `command` to its NIC on `rail` at `written`. It has no effect before
     /// [`World::lookahead`](crate::World::lookahead) has passed.
-    fn submit(&mut self, rank: u32, written: SimTime, command: Command);
+    fn submit(&mut self, rank: u32, rail: Rail, written: SimTime, command: Command);
     /// Tells [`Processes::alarm`] at `at`, or now if that has passed.
     fn set_alarm(&mut self, rank: u32, at: SimTime);
     /// The way of messages from `rank` that switches copy for `ranks`, all on nodes of their own.
@@ -147,49 +165,50 @@ impl<L> RegionRequests<'_, '_, L> {
 }
 
 impl Above {
-    pub(crate) fn new(places: Arc<Places>, nodes: usize, ranks: usize) -> Above {
+    pub(crate) fn new(places: Arc<Places>, ports: usize, ranks: usize) -> Above {
         Above {
             places,
             shortcuts: Slab::default(),
-            events: vec![0; nodes],
-            sent_shortcuts: vec![0; nodes],
-            sent: vec![0; nodes],
+            events: vec![0; ports],
+            sent_shortcuts: vec![0; ports],
+            sent: vec![0; ports],
             reading: WordMap::default(),
             asked: (0..ranks).map(|_| Asked::new()).collect(),
             actions: Slab::default(),
             serial: 0,
             multicasts: Multicasts::default(),
-            digests: vec![Digest::default(); nodes],
+            digests: vec![Digest::default(); ports],
             recording: false,
             epoch: SimTime::ZERO,
+            timeline: None,
         }
     }
 
-    fn local(&self, node: u32) -> usize {
-        self.places.nodes[node as usize] as usize
+    fn local(&self, port: u32) -> usize {
+        self.places.locals[port as usize] as usize
     }
 
     fn ask<L>(&mut self, at: SimTime, rank: u32, action: Action, fabric: &mut Context<'_, Due, Letter<L>>) {
         let slot = self.actions.insert(action);
         self.serial += 1;
         self.asked[self.places.processes[rank as usize] as usize].push(Reverse((at, self.serial, slot)));
-        fabric.timer(at, self.places.node(rank), PROCESSES | rank, Due::Process(rank));
+        fabric.timer(at, self.places.home(rank), PROCESSES | rank, Due::Process(rank));
     }
 
-    /// A number for a message of a node: below 2^31, as [`Context::multicast`] wants it.
-    fn number(&mut self, node: u32) -> u32 {
-        let local = self.local(node);
+    /// A number for a message of a port: below 2^31, as [`Context::multicast`] wants it.
+    fn number(&mut self, port: u32) -> u32 {
+        let local = self.local(port);
         let sent = &mut self.sent[local];
         *sent = (*sent + 1) & (u32::MAX >> 1);
         *sent
     }
 
-    /// A process of `node` has been told something.
-    fn note(&mut self, now: SimTime, node: u32, process: u32, words: impl FnOnce(&mut Digest)) {
+    /// A process has been told something.
+    fn note(&mut self, now: SimTime, rail: Rail, process: u32, words: impl FnOnce(&mut Digest)) {
         if self.recording {
-            let local = self.local(node);
+            let local = self.local(self.places.home(process));
             let digest = &mut self.digests[local];
-            digest.event(SimTime(now.as_ps().saturating_sub(self.epoch.as_ps())), u64::from(process));
+            digest.event(SimTime(now.as_ps().saturating_sub(self.epoch.as_ps())), u64::from(rail.0) << 32 | u64::from(process));
             words(digest);
         }
     }
@@ -204,8 +223,7 @@ impl Above {
                 }
             }
             Next::Tell(told) => {
-                let node = self.places.node(told.rank);
-                self.note(told.at, node, told.rank, |digest| digest.word(u64::from(told.token) << 1 | u64::from(told.sent)));
+                self.note(told.at, Rail::FIRST, told.rank, |digest| digest.word(u64::from(told.token) << 1 | u64::from(told.sent)));
                 processes.told(told);
             }
             Next::Nothing => {}
@@ -218,12 +236,12 @@ impl<L> Requests<L> for RegionRequests<'_, '_, L> {
         self.fabric.now()
     }
 
-    fn submit(&mut self, rank: u32, written: SimTime, command: Command) {
+    fn submit(&mut self, rank: u32, rail: Rail, written: SimTime, command: Command) {
         // A rank that was outside, or was woken for no reason, may be behind: it acts now.
-        let lookahead = self.above.places.lookahead;
+        let lookahead = self.above.places.lookahead(rank, rail);
         let arrives = (written + lookahead).max(self.fabric.now());
         let written = SimTime(arrives.as_ps() - lookahead.as_ps().min(arrives.as_ps()));
-        self.ask(arrives, rank, Action::Command { written, command });
+        self.ask(arrives, rank, Action::Command { written, rail, command });
     }
 
     fn set_alarm(&mut self, rank: u32, at: SimTime) {
@@ -233,19 +251,19 @@ impl<L> Requests<L> for RegionRequests<'_, '_, L> {
     fn tree(&mut self, rank: u32, ranks: &[u32]) -> Result<Way, TreeError> {
         let places = &self.above.places;
         let mut ranks = ranks.to_vec();
-        ranks.sort_unstable_by_key(|&rank| places.node(rank));
-        let targets: Vec<u32> = ranks.iter().map(|&rank| places.node(rank)).collect();
-        Ok((Arc::new(self.fabric.tree(places.node(rank), &targets)?), ranks.into()))
+        ranks.sort_unstable_by_key(|&rank| places.home(rank));
+        let targets: Vec<u32> = ranks.iter().map(|&rank| places.home(rank)).collect();
+        Ok((Arc::new(self.fabric.tree(places.home(rank), &targets)?), ranks.into()))
     }
 
     fn multicast(&mut self, rank: u32, written: SimTime, way: &Way, bytes: u64, token: u32) {
-        let arrives = written + self.above.places.lookahead;
+        let arrives = written + self.above.places.lookahead(rank, Rail::FIRST);
         let step = self.above.multicasts.submit(rank, written, way, bytes, token);
         self.ask(arrives, rank, Action::Multicast(step));
     }
 
     fn post(&mut self, rank: u32, letter: L) {
-        self.fabric.post(self.above.places.node(rank), SimTime::MAX, Letter::Process(rank, letter));
+        self.fabric.post(self.above.places.home(rank), SimTime::MAX, Letter::Process(rank, letter));
     }
 }
 
@@ -257,27 +275,32 @@ struct Effects<'a, 'b, P: Processes> {
 }
 
 impl<P: Processes> nic::Out<AnyNic> for Effects<'_, '_, P> {
-    fn schedule(&mut self, at: SimTime, NodeId(node): NodeId, event: nic::Event) {
-        let local = self.above.local(node);
+    fn schedule(&mut self, at: SimTime, PortId(port): PortId, event: nic::Event) {
+        let local = self.above.local(port);
         let order = &mut self.above.events[local];
         *order = (*order + 1) & (SHORTCUTS - 1);
-        self.fabric.timer(at, node, *order, Due::Nic(event));
+        self.fabric.timer(at, port, *order, Due::Nic(event));
     }
 
-    fn depart(&mut self, NodeId(node): NodeId, departure: Departure<AnyHeader>) {
-        let Departure { to: NodeId(to), virtual_network, payload, source_dma, target_dma, token, header } = departure;
-        let number = self.above.number(node);
+    fn depart(&mut self, PortId(port): PortId, departure: Departure<AnyHeader>) {
+        let Departure { to: PortId(to), virtual_network, payload, source_dma, target_dma, token, header } = departure;
+        let number = self.above.number(port);
         if source_dma && payload.0 > 0 {
-            self.above.reading.insert(inbound::number(node, number), token);
+            self.above.reading.insert(inbound::number(port, number), token);
         }
-        let one_packet = payload.0 <= self.above.places.mtu;
-        let label = Label { source: node, number, target: to, virtual_network, one_packet, header };
+        let one_packet = payload.0 <= self.above.places.ports[port as usize].mtu;
+        if let Some(timeline) = &self.above.timeline
+            && let Some(departure) = watched::departure(&self.above.places, port, to, payload, &header)
+        {
+            timeline.departs(self.fabric.now(), number, departure);
+        }
+        let label = Label { source: port, number, target: to, virtual_network, one_packet, header };
         self.fabric.post(to, SimTime::MAX, Letter::Label(label));
         let id = TransferId(number);
-        self.fabric.start(Transfer { id, source: node, target: to, virtual_network, payload, source_dma, target_dma });
+        self.fabric.start(Transfer { id, source: port, target: to, virtual_network, payload, source_dma, target_dma });
     }
 
-    fn shortcut(&mut self, at: SimTime, NodeId(from): NodeId, NodeId(to): NodeId, header: AnyHeader) {
+    fn shortcut(&mut self, at: SimTime, PortId(from): PortId, PortId(to): PortId, header: AnyHeader) {
         let local = self.above.local(from);
         let sent = &mut self.above.sent_shortcuts[local];
         *sent = sent.wrapping_add(1);
@@ -285,11 +308,11 @@ impl<P: Processes> nic::Out<AnyNic> for Effects<'_, '_, P> {
         self.fabric.post(to, at, Letter::Shortcut { at, order, header });
     }
 
-    fn notify(&mut self, process: Process, notice: Notice) {
+    fn notify(&mut self, port: PortId, process: Process, notice: Notice) {
         let now = self.fabric.now();
-        let node = self.above.places.node(process.0);
-        self.above.note(now, node, process.0, |digest| notice.words(|word| digest.word(word)));
-        self.processes.notify(now, process.0, notice);
+        let (_, rail) = self.above.places.directory.of_port(port);
+        self.above.note(now, rail, process.0, |digest| notice.words(|word| digest.word(word)));
+        self.processes.notify(now, process.0, rail, notice);
     }
 }
 
@@ -355,9 +378,14 @@ impl<P: Processes> Station<P> {
         let local = self.above.places.processes[rank as usize] as usize;
         let Some(Reverse((_, _, slot))) = self.above.asked[local].pop() else { return };
         match self.above.actions.remove(slot) {
-            Some(Action::Command { written, command }) => {
+            Some(Action::Command { written, rail, command }) => {
+                if let Some(timeline) = &self.above.timeline
+                    && let Some(key) = watched::key_of(&command)
+                {
+                    timeline.posts(written, rank, key);
+                }
                 let mut effects = Effects { above: &mut self.above, processes: &mut self.processes, fabric };
-                if let Err(error) = self.nics.command(written, Process(rank), command, &mut effects) {
+                if let Err(error) = self.nics.command(written, Process(rank), rail, command, &mut effects) {
                     self.refuse(now, Process(rank), error);
                 }
             }
@@ -365,7 +393,7 @@ impl<P: Processes> Station<P> {
             Some(Action::Multicast(step)) => {
                 let Station { nics, processes, above, .. } = self;
                 let mut multicasts = std::mem::take(&mut above.multicasts);
-                let next = multicasts.step(now, step, nics, |node| above.number(node));
+                let next = multicasts.step(now, step, nics, |port| above.number(port));
                 above.multicasts = multicasts;
                 above.go_on(next, processes, fabric);
             }
@@ -382,13 +410,19 @@ impl<P: Processes> Station<P> {
             match step {
                 inbound::Step::Head(slot) => {
                     let (label, _) = inbound.get(slot);
-                    let arrival = nics.head(now, NodeId(label.target), &label.header, &mut effects);
+                    let arrival = nics.head(now, PortId(label.target), &label.header, &mut effects);
                     inbound.name(slot, arrival);
+                    if let Some(timeline) = &effects.above.timeline {
+                        timeline.head(now, label.source, label.number);
+                    }
                 }
                 inbound::Step::Tail(slot) => {
                     let (label, arrival) = inbound.get(slot);
                     inbound.close(slot);
-                    nics.tail(now, NodeId(label.target), arrival, &label.header, &mut effects);
+                    if let Some(timeline) = &effects.above.timeline {
+                        timeline.tail(now, label.source, label.number);
+                    }
+                    nics.tail(now, PortId(label.target), arrival, &label.header, &mut effects);
                 }
             }
         }
@@ -406,7 +440,7 @@ impl<P: Processes> Agent for Station<P> {
         match event {
             Due::Nothing => {}
             Due::Nic(event) => {
-                self.nics.handle(now, NodeId(host), event, &mut Effects { above: &mut self.above, processes: &mut self.processes, fabric });
+                self.nics.handle(now, PortId(host), event, &mut Effects { above: &mut self.above, processes: &mut self.processes, fabric });
                 if let Some(refusal) = self.nics.take_refusals().into_iter().next() {
                     self.refuse(now, refusal.process, refusal.error);
                 }
@@ -415,7 +449,7 @@ impl<P: Processes> Agent for Station<P> {
                 if let Some(header) = self.above.shortcuts.remove(slot) {
                     self.nics.arrive(
                         now,
-                        NodeId(host),
+                        PortId(host),
                         &header,
                         &mut Effects { above: &mut self.above, processes: &mut self.processes, fabric },
                     );
@@ -439,10 +473,13 @@ impl<P: Processes> Agent for Station<P> {
 
     fn source_done(&mut self, host: u32, id: TransferId, fabric: &mut Context<'_, Due, Letter<P::Letter>>) {
         let now = fabric.now();
+        if let Some(timeline) = &self.above.timeline {
+            timeline.sent(now, host, id.0);
+        }
         match self.above.reading.remove(&inbound::number(host, id.0)) {
             Some(token) => self.nics.source_done(
                 now,
-                NodeId(host),
+                PortId(host),
                 token,
                 &mut Effects { above: &mut self.above, processes: &mut self.processes, fabric },
             ),
@@ -455,7 +492,10 @@ impl<P: Processes> Agent for Station<P> {
     }
 
     fn undelivered(&mut self, undelivered: &Undelivered, _: &mut Context<'_, Due, Letter<P::Letter>>) {
-        self.undelivered.get_or_insert(*undelivered);
+        // Whoever reads it knows nodes.
+        let node = |port| self.above.places.directory.of_port(PortId(port)).0.0;
+        let named = Undelivered { from: node(undelivered.from), target: node(undelivered.target), ..*undelivered };
+        self.undelivered.get_or_insert(named);
     }
 
     fn head(&mut self, arrival: &Arrival, fabric: &mut Context<'_, Due, Letter<P::Letter>>) {

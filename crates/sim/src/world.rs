@@ -1,14 +1,15 @@
-//! The simulation: regions with the NICs at their hosts.
+//! The simulation: regions with the NICs at their ports.
 
-use crate::station::{Above, Places, RegionRequests, Station};
+use crate::station::{Above, Places, PortPlace, RegionRequests, Station};
 use crate::{Processes, Requests};
 use narrows_engine::Digest;
-use narrows_fabric::parallel::{Fabric, along_groups};
+use narrows_fabric::parallel::{Fabric, Plane, along_groups};
 use narrows_fabric::{ConfigError, NetworkConfig, NetworkKind, Observer, Undelivered};
 use narrows_nic::{AnyConfig, CommandError, Directory, Nics, Process, Statistics};
 use narrows_portals::{Command, ProcessId};
-use narrows_topology::Topology;
-use narrows_units::{NodeId, SimTime};
+use narrows_timeline::Timeline;
+use narrows_topology::{Topology, Vertex};
+use narrows_units::{NodeId, PortId, Rail, SimTime};
 use std::sync::Arc;
 
 /// Counts of a run.
@@ -35,21 +36,113 @@ pub struct Totals {
 /// The hardware, and where processes are.
 #[derive(Debug)]
 pub struct Setup<'a> {
-    /// The network.
-    pub network: &'a NetworkConfig,
-    /// Its graph.
-    pub topology: Topology,
-    /// The NICs.
-    pub nic: AnyConfig,
+    /// The hardware.
+    pub hardware: Hardware<'a>,
     /// `places[i]` is where process i lives.
     pub places: &'a [ProcessId],
+}
+
+/// Networks, NICs, and the nodes between them.
+#[derive(Debug)]
+pub struct Hardware<'a> {
+    /// Nodes.
+    pub nodes: u32,
+    /// The networks.
+    pub networks: Vec<NetworkSetup<'a>>,
+    /// The ports, numbered as the hosts of the networks are, network by network.
+    pub ports: Vec<PortSetup>,
+    /// Kinds of NIC.
+    pub nics: Vec<AnyConfig>,
+}
+
+/// A network.
+#[derive(Debug)]
+pub struct NetworkSetup<'a> {
+    /// What it does.
+    pub config: &'a NetworkConfig,
+    /// Its graph.
+    pub topology: Topology,
+}
+
+/// A port.
+#[derive(Clone, Copy, Debug)]
+pub struct PortSetup {
+    /// Whose it is.
+    pub node: NodeId,
+    /// It talks to ports of its rail, which are of its network.
+    pub rail: Rail,
+    /// Of [`Hardware::nics`].
+    pub nic: usize,
+}
+
+/// The least of the regions that are the same as `region`.
+fn least(same: &mut [u32], region: u32) -> u32 {
+    let next = same[region as usize];
+    if next == region {
+        return region;
+    }
+    let least = least(same, next);
+    same[region as usize] = least;
+    least
+}
+
+impl<'a> Hardware<'a> {
+    /// A machine of one network, whose hosts are its nodes.
+    pub fn new(config: &'a NetworkConfig, topology: Topology, nic: impl Into<AnyConfig>) -> Hardware<'a> {
+        let nodes = topology.hosts();
+        let ports = NodeId::first(nodes).map(|node| PortSetup { node, rail: Rail::FIRST, nic: 0 }).collect();
+        Hardware { nodes, networks: vec![NetworkSetup { config, topology }], ports, nics: vec![nic.into()] }
+    }
+
+    /// Of each network, the region of every switch: groups, as far as no node has a port in two of them.
+    fn regions(&self, whole: bool) -> Vec<Vec<u32>> {
+        let topologies = self.networks.iter().map(|network| &network.topology);
+        if whole {
+            return topologies.map(|topology| vec![0; topology.switches() as usize]).collect();
+        }
+        let mut cuts: Vec<Vec<u32>> = topologies.clone().map(along_groups).collect();
+        if let [_] = self.networks.as_slice() {
+            return cuts;
+        }
+        let mut next = 0;
+        for cut in &mut cuts {
+            let first = next;
+            cut.iter_mut().for_each(|region| *region += first);
+            next = cut.iter().max().map_or(first, |last| last + 1);
+        }
+        // By region: one that it is the same as, in the end the least of them.
+        let mut same: Vec<u32> = (0..next).collect();
+        let mut of_node: Vec<Option<u32>> = vec![None; self.nodes as usize];
+        let mut ports = self.ports.iter();
+        for (topology, cut) in topologies.zip(&cuts) {
+            for (host, port) in (0..topology.hosts()).zip(&mut ports) {
+                let Vertex::Switch(switch) = topology.links()[topology.injection(host) as usize].to else { continue };
+                let region = cut[switch as usize];
+                let other = *of_node[port.node.index()].get_or_insert(region);
+                let (one, other) = (least(&mut same, region), least(&mut same, other));
+                same[one.max(other) as usize] = one.min(other);
+            }
+        }
+        let mut numbers: Vec<Option<u32>> = vec![None; next as usize];
+        let mut count = 0;
+        let mut number = |region: u32| {
+            *numbers[least(&mut same, region) as usize].get_or_insert_with(|| {
+                count += 1;
+                count - 1
+            })
+        };
+        cuts.iter_mut().flatten().for_each(|region| *region = number(*region));
+        cuts
+    }
 }
 
 /// Everything simulated.
 pub struct World<P: Processes> {
     fabric: Fabric<Station<P>>,
     places: Arc<Places>,
+    /// Of the first network.
     kind: NetworkKind,
+    lookahead: SimTime,
     before: Totals,
 }
 
@@ -80,40 +173,51 @@ impl<P: Processes> World<P> {
     }
 
     fn assemble(setup: Setup<'_>, whole: bool, processes: &mut dyn FnMut(&[u32]) -> P) -> Result<World<P>, ConfigError> {
-        let Setup { network, topology, nic, places } = setup;
-        let (nodes, count) = (topology.hosts(), places.len());
-        let directory = Arc::new(Directory::new(nodes, places));
         // What takes no time from one NIC to another needs one region.
-        let regions = if whole || nic.portals().quick_ack { vec![0; topology.switches() as usize] } else { along_groups(&topology) };
-        let mut places = None;
-        let fabric = Fabric::with_agents(network, topology, regions, |regions| {
-            let (mut locals, mut numbers) = (vec![0; nodes as usize], vec![0; count]);
+        let Setup { hardware, places } = setup;
+        let cuts = hardware.regions(whole || hardware.nics.iter().any(|nic| nic.portals().quick_ack));
+        let Hardware { nodes, networks, ports, nics } = hardware;
+        let mtus = networks.iter().flat_map(|network| std::iter::repeat_n(network.config.mtu.0, network.topology.hosts() as usize));
+        let of_port = |(port, mtu): (&PortSetup, u64)| PortPlace { mtu, lookahead: nics[port.nic].portals().lookahead() };
+        let port_places: Box<[PortPlace]> = ports.iter().zip(mtus).map(of_port).collect();
+        assert_eq!(ports.len(), port_places.len(), "a port at each host");
+        let (hosts, count) = (ports.len(), places.len());
+        let directory = Arc::new(Directory::with_ports(nodes, places, ports.iter().map(|port| (port.node, port.rail)).collect()));
+        let kind = networks[0].config.kind;
+        let planes =
+            networks.into_iter().zip(cuts).map(|(NetworkSetup { config, topology }, region_of)| Plane { config, topology, region_of });
+        let mut shared_places = None;
+        let fabric = Fabric::of_planes(planes.collect(), |regions| {
+            let (mut locals, mut numbers) = (vec![0; hosts], vec![0; count]);
             let mut ranks: Vec<Vec<u32>> = Vec::new();
             for hosts in regions {
                 (0u32..).zip(hosts).for_each(|(local, &host)| locals[host as usize] = local);
-                let of_region = hosts.iter().flat_map(|&host| directory.processes_of(NodeId(host)));
+                let at_home = hosts.iter().map(|&host| (host, directory.of_port(PortId(host)).0));
+                let at_home = at_home.filter(|&(host, node)| directory.ports_of(node).next() == Some(PortId(host)));
+                let of_region = at_home.flat_map(|(_, node)| directory.processes_of(node));
                 let mut of_region: Vec<u32> = of_region.map(|(_, process)| process.0).collect();
                 of_region.sort_unstable();
                 (0u32..).zip(&of_region).for_each(|(number, &rank)| numbers[rank as usize] = number);
                 ranks.push(of_region);
             }
-            let (mtu, lookahead) = (network.mtu.0, nic.portals().lookahead());
-            let shared = Arc::new(Places { directory, nodes: locals.into(), processes: numbers, mtu, lookahead });
-            places = Some(Arc::clone(&shared));
+            let shared = Arc::new(Places { directory, locals: locals.into(), ports: port_places, processes: numbers });
+            shared_places = Some(Arc::clone(&shared));
             let station = |(hosts, ranks): (&Vec<u32>, &Vec<u32>)| {
-                let nodes: Vec<NodeId> = hosts.iter().copied().map(NodeId).collect();
-                let nics = Nics::of(nic.clone(), Arc::clone(&shared.directory), &nodes, Arc::clone(&shared.nodes));
+                let here: Vec<PortId> = hosts.iter().copied().map(PortId).collect();
+                let nic = |port: PortId| ports[port.index()].nic;
+                let nics = Nics::of(&nics, Arc::clone(&shared.directory), nic, &here, Arc::clone(&shared.locals));
                 Station::new(nics, processes(ranks), Above::new(Arc::clone(&shared), hosts.len(), ranks.len()))
             };
             regions.iter().zip(&ranks).map(station).collect()
         })?;
-        let places = places.expect("the agents have been made");
-        Ok(World { fabric, places, kind: network.kind, before: Totals::default() })
+        let places = shared_places.expect("the agents have been made");
+        let lookahead = places.ports.iter().map(|port| port.lookahead).min().unwrap_or_default();
+        Ok(World { fabric, places, kind, lookahead, before: Totals::default() })
     }
 
     /// The least time from a command to its first effect.
     pub fn lookahead(&self) -> SimTime {
-        self.places.lookahead
+        self.lookahead
     }
 
     /// The users of the processes, which entries may ask for ([`narrows_portals::MatchEntry::uid`]); 0 until then.
@@ -121,7 +225,7 @@ impl<P: Processes> World<P> {
         self.fabric.agents().for_each(|station| station.nics.set_users(&user));
     }
 
-    /// Shows `observer` the network at work from now on; false, and nothing, on the LogGP network, which has no links.
+    /// Shows `observer` the networks at work from now on (of networks without packets the first one alone); false, and nothing, on the LogGP network, which has no links.
     ///
     /// # Panics
     /// When there are several regions: it sees what happens in the order of time.
@@ -132,6 +236,15 @@ impl<P: Processes> World<P> {
             NetworkKind::Flow | NetworkKind::LogGp => return self.fabric.observe(observer),
         }
         true
+    }
+
+    /// Tells `timeline` when messages go and come, from [`World::start_recording`] to [`World::stop_recording`].
+    ///
+    /// # Panics
+    /// When there are several regions: it is told in the order of time.
+    pub fn record_into(&mut self, timeline: Timeline) {
+        assert_eq!(self.fabric.regions(), 1, "a timeline sees one region");
+        self.fabric.agent(0).above.timeline = Some(timeline);
     }
 
     /// The network has packets.
@@ -160,7 +273,7 @@ impl<P: Processes> World<P> {
     }
 
     fn region_of(&self, rank: u32) -> u32 {
-        self.fabric.region_of(self.places.node(rank))
+        self.fabric.region_of(self.places.home(rank))
     }
 
     /// Asks for something in the name of `rank`, after all that has happened.
@@ -171,8 +284,8 @@ impl<P: Processes> World<P> {
 
     /// See [`Requests::submit`].
     #[inline]
-    pub fn submit(&mut self, rank: u32, written: SimTime, command: Command) {
-        self.request(rank, |_, requests| requests.submit(rank, written, command));
+    pub fn submit(&mut self, rank: u32, rail: Rail, written: SimTime, command: Command) {
+        self.request(rank, |_, requests| requests.submit(rank, rail, written, command));
     }
 
     /// The time of the next event.
@@ -233,11 +346,17 @@ impl<P: Processes> World<P> {
         self.fabric.rest();
         self.fabric.agents().for_each(|station| (station.above.recording, station.above.epoch) = (true, epoch));
         self.before = self.totals();
+        if let Some(timeline) = &self.fabric.agent(0).above.timeline {
+            timeline.begin(epoch);
+        }
     }
 
     /// They do not any more.
     pub fn stop_recording(&mut self) {
-        self.fabric.agents().for_each(|station| station.above.recording = false);
+        self.fabric.agents().for_each(|station| {
+            station.above.recording = false;
+            station.above.timeline = None;
+        });
     }
 
     fn totals(&mut self) -> Totals {
@@ -273,9 +392,9 @@ impl<P: Processes> World<P> {
     /// Fingerprint of the run: of what the processes of every node were told, and when.
     pub fn digest(&mut self) -> u64 {
         let mut digest = Digest::default();
-        for node in 0..self.places.directory.nodes() {
-            let region = self.fabric.region_of(node);
-            let local = self.places.nodes[node as usize] as usize;
+        for port in 0..self.places.directory.ports() {
+            let region = self.fabric.region_of(port);
+            let local = self.places.locals[port as usize] as usize;
             digest.word(self.fabric.agent(region).above.digests[local].value());
         }
         digest.value()

@@ -1,5 +1,6 @@
 use narrows_fabric::ConfigError;
 use narrows_machine::{MachineError, RulesError};
+use narrows_output::OutputError;
 use narrows_replay::GraphError;
 use narrows_topology::TopologyError;
 use narrows_trace::TraceError;
@@ -47,6 +48,9 @@ pub enum StudyError {
     /// A physical layer and values that cannot be.
     #[error(transparent)]
     Phy(#[from] narrows_phy::study::TrialError),
+    /// A file that it was asked to write.
+    #[error(transparent)]
+    Output(#[from] OutputError),
     /// Values that contradict each other.
     #[error("{0}")]
     Contradiction(String),

@@ -7,6 +7,8 @@
 //! * [`Outcome`] — a summary and the tables of a study; nothing is printed or written unless it is asked for.
 //! * [`Observer`] — who shows how far a study is, hears its warnings, and may end it.
 //! * [`PhySpec`] — frames over a link to the bit, with a [`PhyOutcome`].
+//! * [`TimelineSpec`] — calls and messages of a run or a replay, for Perfetto.
+//! * [`wiring`] — pictures of a network.
 //! * [`figure`] — published figures: their folders, what they ask of the simulator, and how the answers compare.
 //!
 //! ```
@@ -29,15 +31,19 @@
 mod error;
 mod fabric_tables;
 pub mod figure;
+mod hardware;
 pub mod live;
 pub mod phy;
 pub mod replay;
+pub mod timeline;
 pub mod traffic;
+pub mod wiring;
 
 pub use error::StudyError;
 pub use live::{RunOutcome, RunSpec};
 pub use phy::{PhyOutcome, PhySpec};
 pub use replay::{ReplayOutcome, ReplaySpec};
+pub use timeline::TimelineSpec;
 pub use traffic::{Messages, TrafficOutcome, TrafficSpec};
 
 use narrows_machine::{Machine, NetworkKind, Overrides};
@@ -161,4 +167,17 @@ impl Outcome {
             Outcome::Replay(outcome) => outcome.replay.failure.clone(),
         }
     }
+}
+
+/// The machine with one of its networks alone, of the nodes that join it: that of `fabric`, or the first one.
+///
+/// # Errors
+/// It has none of this name; the text says which it has.
+pub fn network_of(machine: Machine, fabric: Option<&str>) -> Result<Machine, StudyError> {
+    if let Some(network) = machine.network_called(fabric) {
+        return Ok(network.clone());
+    }
+    let names: Vec<&str> = machine.fabrics.iter().map(|fabric| fabric.name.as_str()).collect();
+    let has = if names.is_empty() { String::from("one without a name") } else { names.join(", ") };
+    Err(StudyError::Contradiction(format!("--fabric {}: no such network; the machine has {has}", fabric.unwrap_or_default())))
 }

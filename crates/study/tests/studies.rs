@@ -32,7 +32,7 @@ fn traffic() -> TrafficSpec {
 
 fn replay(source: Source) -> ReplaySpec {
     let target = Target::Machine { machine: machine(8), ppn: None, mapping: String::from("linear"), period: Some(SimTime::from_us(10)) };
-    ReplaySpec { sources: vec![source], target, scales: Vec::new(), seed: 1, collectives: None, threads: 1 }
+    ReplaySpec { sources: vec![source], target, scales: Vec::new(), seed: 1, collectives: None, threads: 1, timeline: None }
 }
 
 fn halo() -> Source {
@@ -43,8 +43,8 @@ fn halo() -> Source {
 #[test]
 fn a_specification_gives_one_outcome() {
     for (spec, tables) in [
-        (Spec::Traffic(traffic()), vec!["points", "histograms", "series", "links", "queues", "hops"]),
-        (Spec::Replay(replay(halo())), vec!["applications", "fct", "series", "links", "queues"]),
+        (Spec::Traffic(traffic()), vec!["points", "histograms", "series", "links", "switches", "queues", "hops"]),
+        (Spec::Replay(replay(halo())), vec!["applications", "fct", "series", "links", "switches", "queues"]),
     ] {
         let [one, other] = [(); 2].map(|()| spec.run(&Silent).unwrap());
         assert_eq!(one.failure(), None);

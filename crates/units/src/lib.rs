@@ -5,7 +5,7 @@
 //! | [`SimTime`] | an instant or a duration of simulated time | picoseconds, `u64` (213 days) |
 //! | [`Bytes`] | a size | bytes, `u64` |
 //! | [`ByteRate`] | a bandwidth | bytes per second, `u64` |
-//! | [`NodeId`] | a place of the machine | index from 0 |
+//! | [`NodeId`], [`PortId`], [`Rail`] | places of the machine | index from 0 |
 //!
 //! [`parse`] reads them from text with units (`"250 ns"`, `"9 KiB"`, `"100 Gbit/s"`); [`show`] writes sizes and counts
 //! for people. What users give is added and multiplied by the checked operations, which say [`Excess`] where a
@@ -25,7 +25,7 @@ pub mod parse;
 mod place;
 pub mod show;
 
-pub use place::NodeId;
+pub use place::{NodeId, PortId, Rail};
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};

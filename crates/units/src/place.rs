@@ -30,3 +30,37 @@ impl fmt::Display for NodeId {
         self.0.fmt(f)
     }
 }
+
+/// A port of a machine: a NIC of a node, and its place on a network. Ports are numbered from 0 through the networks of
+/// the machine, within one in the order of the nodes; where each node has one, as the nodes are.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct PortId(pub u32);
+
+impl PortId {
+    /// For what is kept by port.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Display for PortId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// One of the ways between nodes that have several ports: a port talks to those of its rail alone.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Rail(pub u8);
+
+impl Rail {
+    /// That of machines whose nodes have one port.
+    pub const FIRST: Rail = Rail(0);
+
+    /// For what is kept by rail.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}

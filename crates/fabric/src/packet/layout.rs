@@ -25,12 +25,11 @@ impl Layout {
     /// Everything in one region.
     pub(crate) fn whole(topology: Topology) -> Layout {
         let regions = vec![0; topology.switches() as usize];
-        Layout::new(topology, regions)
+        Layout::new(topology, regions, 1)
     }
 
-    /// `region_of`: by switch; numbers from 0 without a gap.
-    pub(crate) fn new(topology: Topology, region_of: Vec<u32>) -> Layout {
-        let regions = region_of.iter().max().map_or(1, |last| last + 1);
+    /// `region_of`: by switch, below `regions`.
+    pub(crate) fn new(topology: Topology, region_of: Vec<u32>, regions: u32) -> Layout {
         let mut starting = vec![Vec::new(); regions as usize];
         let mut ending = starting.clone();
         let links = topology.links();

@@ -11,23 +11,42 @@ use narrows_units::SimTime;
 /// What regions send each other.
 #[derive(Debug)]
 pub(super) struct Mailbox<L> {
-    pub(super) packets: Vec<Packet>,
-    pub(super) notes: Vec<Note>,
+    /// By network.
+    pub(super) planes: Vec<PlaneMail>,
     /// With the host.
     pub(super) letters: Vec<(u32, L)>,
 }
 
-impl<L> Default for Mailbox<L> {
-    fn default() -> Self {
-        Mailbox { packets: Vec::new(), notes: Vec::new(), letters: Vec::new() }
+/// What one network of a region gets.
+#[derive(Debug, Default)]
+pub(super) struct PlaneMail {
+    pub(super) packets: Vec<Packet>,
+    pub(super) notes: Vec<Note>,
+}
+
+impl<L> Mailbox<L> {
+    /// For so many networks.
+    pub(super) fn new(planes: usize) -> Self {
+        Mailbox { planes: (0..planes).map(|_| PlaneMail::default()).collect(), letters: Vec::new() }
     }
 }
 
-/// The same before it is posted, with the region that it is for.
+/// Where the numbers of one network begin among those of all. Of the first one, and so where there is one: 0.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Base {
+    /// The network itself.
+    pub(super) plane: u32,
+    /// Places of events: as many as there are links, which are more than hosts.
+    pub(super) place: u32,
+    pub(super) link: u32,
+    pub(super) host: u32,
+}
+
+/// The same before it is posted, with the region and the network that it is for.
 #[derive(Debug)]
 pub(super) struct Outbox<L> {
-    pub(super) packets: Vec<(u32, Packet)>,
-    pub(super) notes: Vec<(u32, Note)>,
+    pub(super) packets: Vec<(u32, u32, Packet)>,
+    pub(super) notes: Vec<(u32, u32, Note)>,
     /// With region and host.
     pub(super) letters: Vec<(u32, u32, L)>,
 }
@@ -52,6 +71,8 @@ pub(crate) struct RegionEffects<A: Agent> {
     pub(crate) notifications: Vec<Notification>,
     /// The earliest effect of what is in the outbox.
     pub(super) sent: u64,
+    /// Of the network whose effects these are now.
+    pub(super) base: Base,
 }
 
 const PLACE_BITS: u32 = 28;
@@ -69,7 +90,7 @@ const AHEAD: [usize; 3] = [8, 5, 2];
 impl<A: Agent> RegionEffects<A> {
     pub(super) fn new(agent: A) -> Self {
         let outbox = Outbox { packets: Vec::new(), notes: Vec::new(), letters: Vec::new() };
-        RegionEffects { agent, queue: CalendarQueue::new(), outbox, notifications: Vec::new(), sent: NEVER }
+        RegionEffects { agent, queue: CalendarQueue::new(), outbox, notifications: Vec::new(), sent: NEVER, base: Base::default() }
     }
 
     #[inline]
@@ -78,6 +99,18 @@ impl<A: Agent> RegionEffects<A> {
             let (kind, place, payload) = parts(key);
             region.prefetch::<STEP>(kind, place, payload);
         }
+    }
+
+    /// The message's source has been read, now.
+    pub(crate) fn tell_source_done(&mut self, arrival: &Arrival) {
+        self.notifications.push(Notification::SourceDone(arrival.source + self.base.host, arrival.id));
+    }
+
+    /// `arrival` with hosts numbered among those of all networks.
+    #[inline]
+    fn named(&self, arrival: &Arrival) -> Arrival {
+        let Base { host, .. } = self.base;
+        Arrival { source: arrival.source + host, target: arrival.target + host, ..*arrival }
     }
 
     #[inline]
@@ -89,27 +122,27 @@ impl<A: Agent> RegionEffects<A> {
 impl<A: Agent> Observer for RegionEffects<A> {
     #[inline]
     fn sent(&mut self, link: u32, lane: u32, wire: u32, at: SimTime, duration: SimTime) {
-        self.agent.sent(link, lane, wire, at, duration);
+        self.agent.sent(self.base.link + link, lane, wire, at, duration);
     }
     #[inline]
     fn queued(&mut self, link: u32, lane: u32, source: u32, wire: u32, at: SimTime, joins: bool) {
-        self.agent.queued(link, lane, source, wire, at, joins);
+        self.agent.queued(self.base.link + link, lane, self.base.host + source, wire, at, joins);
     }
     #[inline]
     fn stalled(&mut self, link: u32) {
-        self.agent.stalled(link);
+        self.agent.stalled(self.base.link + link);
     }
     #[inline]
     fn paused(&mut self, link: u32, lane: u32, pauses: bool) {
-        self.agent.paused(link, lane, pauses);
+        self.agent.paused(self.base.link + link, lane, pauses);
     }
     #[inline]
     fn lost(&mut self, link: u32, wire: u32) {
-        self.agent.lost(link, wire);
+        self.agent.lost(self.base.link + link, wire);
     }
     #[inline]
     fn packet(&mut self, packet: &PacketArrival) {
-        self.agent.packet(packet);
+        self.agent.packet(&PacketArrival { arrival: self.named(&packet.arrival), ..*packet });
     }
 }
 
@@ -127,37 +160,39 @@ impl<A: Agent> PortEffects for RegionEffects<A> {
     }
 
     fn head(&mut self, arrival: &Arrival) {
-        self.notifications.push(Notification::Head(*arrival));
+        self.notifications.push(Notification::Head(self.named(arrival)));
     }
 
     fn tail(&mut self, arrival: &Arrival) {
-        self.notifications.push(Notification::Tail(*arrival));
+        self.notifications.push(Notification::Tail(self.named(arrival)));
     }
 
     fn delivered(&mut self, arrival: &Arrival, through: SimTime) {
-        self.notifications.push(Notification::Delivered(*arrival, through.as_ps()));
+        self.notifications.push(Notification::Delivered(self.named(arrival), through.as_ps()));
     }
 
     fn undelivered(&mut self, undelivered: Undelivered) {
-        self.notifications.push(Notification::Undelivered(undelivered));
+        let Base { host, .. } = self.base;
+        let Undelivered { from, target, .. } = undelivered;
+        self.notifications.push(Notification::Undelivered(Undelivered { from: from + host, target: target + host, ..undelivered }));
     }
 }
 
 impl<A: Agent> Effects for RegionEffects<A> {
     #[inline]
     fn schedule(&mut self, at: u64, kind: EventKind, place: u32, payload: u32) {
-        self.insert(at, kind, place, payload, A::Event::default());
+        self.insert(at, kind, self.base.place + place, payload, A::Event::default());
     }
 
     #[inline]
     fn fly(&mut self, region: u32, at: u64, packet: &Packet) {
         self.sent = self.sent.min(at);
-        self.outbox.packets.push((region, *packet));
+        self.outbox.packets.push((region, self.base.plane, *packet));
     }
 
     #[inline]
     fn note(&mut self, region: u32, note: Note) {
         self.sent = self.sent.min(note.at());
-        self.outbox.notes.push((region, note));
+        self.outbox.notes.push((region, self.base.plane, note));
     }
 }

@@ -52,7 +52,7 @@ mod windows;
 
 pub use crate::packet::layout::regions as along_groups;
 pub use agent::{Agent, Context};
-pub(crate) use effects::{Notification, RegionEffects};
+pub(crate) use effects::RegionEffects;
 
 use crate::config::{ConfigError, NetworkConfig};
 use crate::flow::FlowNetwork;
@@ -64,11 +64,11 @@ use crate::packet::state::NEVER;
 use crate::timing::ZeroLoad;
 use crate::whole::{Network, Whole};
 use crate::{NetworkKind, Observer, Statistics, Transfer, TransferId};
-use effects::Mailbox;
+use effects::{Base, Mailbox};
 use narrows_engine::Digest;
 use narrows_topology::Topology;
 use narrows_units::SimTime;
-use part::{Model, Part};
+use part::{Homes, Model, Part, Planes};
 use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use windows::{Lookahead, Windows};
@@ -79,11 +79,36 @@ pub struct Fabric<A: Agent> {
     parts: Vec<Mutex<Part<A>>>,
     /// What has been sent to each region since it last looked.
     boxes: Vec<Mutex<Mailbox<A::Letter>>>,
-    layout: Arc<Layout>,
+    /// By network.
+    layouts: Vec<Arc<Layout>>,
+    homes: Homes,
     lookahead: Lookahead,
     /// The smallest packet so far.
     least: u32,
     now: u64,
+}
+
+/// A network of a machine.
+#[derive(Debug)]
+pub struct Plane<'a> {
+    /// What it does.
+    pub config: &'a NetworkConfig,
+    /// Its graph.
+    pub topology: Topology,
+    /// The region of every switch. The numbers of all networks together are those from 0 without a gap.
+    pub region_of: Vec<u32>,
+}
+
+/// Where the numbers of each network begin.
+fn bases(layouts: &[Arc<Layout>]) -> Vec<Base> {
+    let mut next = Base::default();
+    let mut base = |layout: &Arc<Layout>| {
+        let this = next;
+        let (links, hosts) = (layout.topology.links().len() as u32, layout.topology.hosts());
+        next = Base { plane: this.plane + 1, place: this.place + links.max(hosts), link: this.link + links, host: this.host + hosts };
+        this
+    };
+    layouts.iter().map(&mut base).collect()
 }
 
 /// A region by itself: see [`Fabric::each`].
@@ -162,39 +187,67 @@ impl<A: Agent> Fabric<A> {
         region_of: Vec<u32>,
         agents: impl FnOnce(&[Vec<u32>]) -> Vec<A>,
     ) -> Result<Self, ConfigError> {
-        let routing = config.check(&topology)?;
-        let mut layout = Layout::new(topology, region_of);
-        let mut lookahead = Lookahead::new(config, &layout);
-        if lookahead.with(config.header.0 as u32) == 0 || config.kind != NetworkKind::Packet {
-            layout = Layout::whole(layout.topology);
-            lookahead = Lookahead::new(config, &layout);
+        Fabric::of_planes(vec![Plane { config, topology, region_of }], agents)
+    }
+
+    /// A machine of several networks, which share nothing but agents: hosts are numbered through all of them, in their
+    /// order, and so are links. No message goes from one to another. With links without latency between regions, and
+    /// where one of the networks is not of packets, there is one region.
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    ///
+    /// # Panics
+    /// When there is no network, or not one agent for each region.
+    pub fn of_planes(planes: Vec<Plane<'_>>, agents: impl FnOnce(&[Vec<u32>]) -> Vec<A>) -> Result<Self, ConfigError> {
+        let routings = planes.iter().map(|plane| plane.config.check(&plane.topology)).collect::<Result<Vec<_>, _>>()?;
+        let configs: Vec<&NetworkConfig> = planes.iter().map(|plane| plane.config).collect();
+        let regions = planes.iter().flat_map(|plane| &plane.region_of).max().map_or(1, |last| last + 1);
+        let mut layouts: Vec<Layout> =
+            planes.into_iter().map(|Plane { topology, region_of, .. }| Layout::new(topology, region_of, regions)).collect();
+        let ahead = |layouts: &[Layout]| Lookahead::new(configs.iter().copied().zip(layouts));
+        let mut lookahead = ahead(&layouts);
+        let header = configs.iter().map(|config| config.header.0 as u32).min().expect("a machine has a network");
+        if lookahead.with(header) == 0 || configs.iter().any(|config| config.kind != NetworkKind::Packet) {
+            layouts = layouts.into_iter().map(|layout| Layout::whole(layout.topology)).collect();
+            lookahead = ahead(&layouts);
         }
-        let layout = Arc::new(layout);
-        let regions = layout.regions;
+        let layouts: Vec<Arc<Layout>> = layouts.into_iter().map(Arc::new).collect();
+        let regions = layouts[0].regions;
+        // The numbers of hosts in a region, too, go through the networks.
         let mut hosts = vec![Vec::new(); regions as usize];
-        for (host, home) in layout.hosts.iter().enumerate() {
-            hosts[home.0 as usize].push(host as u32);
+        let mut homes = Vec::new();
+        for home in layouts.iter().flat_map(|layout| &layout.hosts) {
+            let of_region: &mut Vec<u32> = &mut hosts[home.0 as usize];
+            let host = homes.len() as u32;
+            homes.push((home.0, of_region.len() as u32));
+            of_region.push(host);
         }
+        let homes: Homes = homes.into();
         let agents = agents(&hosts);
         assert_eq!(agents.len(), hosts.len(), "an agent for each region");
+        let model = |number: u32, plane: usize| -> Result<Model<A::Ports>, ConfigError> {
+            let (config, layout) = (configs[plane], &layouts[plane]);
+            let whole = |network| Model::Whole(Box::new(Whole::new(network)));
+            Ok(match config.kind {
+                NetworkKind::Packet => Model::Packet(Box::new(Region::new(number, config, Arc::clone(layout), routings[plane].clone()))),
+                NetworkKind::Flow => whole(Network::Flow(Box::new(FlowNetwork::new(config, layout.topology.clone())?))),
+                NetworkKind::LogGp => whole(Network::LogGp(Box::new(LogGpNetwork::new(config, layout.topology.clone())?))),
+            })
+        };
+        let bases = bases(&layouts);
         let parts: Result<Vec<_>, ConfigError> = (0..regions)
             .zip(agents)
             .map(|(number, agent)| {
-                let model = match config.kind {
-                    NetworkKind::Packet => Model::Packet(Box::new(Region::new(number, config, Arc::clone(&layout), routing.clone()))),
-                    NetworkKind::Flow => {
-                        Model::Whole(Box::new(Whole::new(Network::Flow(Box::new(FlowNetwork::new(config, layout.topology.clone())?)))))
-                    }
-                    NetworkKind::LogGp => {
-                        Model::Whole(Box::new(Whole::new(Network::LogGp(Box::new(LogGpNetwork::new(config, layout.topology.clone())?)))))
-                    }
-                };
-                Ok(Mutex::new(Part::new(number, &layout, model, agent, hosts[number as usize].len())))
+                let others = bases.iter().enumerate().skip(1).map(|(plane, &base)| Ok((base, model(number, plane)?)));
+                let planes = Planes { others: others.collect::<Result<_, ConfigError>>()?, first: model(number, 0)? };
+                Ok(Mutex::new(Part::new(number, &homes, planes, agent, hosts[number as usize].len())))
             })
             .collect();
         let parts = parts?;
-        let boxes = (0..regions).map(|_| Mutex::default()).collect();
-        Ok(Fabric { parts, boxes, layout, lookahead, least: config.packet().0 as u32, now: 0 })
+        let boxes = (0..regions).map(|_| Mutex::new(Mailbox::new(layouts.len()))).collect();
+        let least = configs.iter().map(|config| config.packet().0 as u32).min().unwrap_or(0);
+        Ok(Fabric { parts, boxes, layouts, homes, lookahead, least, now: 0 })
     }
 
     /// Runs until `time`, everything at it included, on up to `threads` threads.
@@ -293,7 +346,7 @@ impl<A: Agent> Fabric<A> {
     /// Shows `observer` a network that is not of packets at work, which only agents see; false, and nothing, where
     /// there are no links.
     pub fn observe(&mut self, observer: Box<dyn Observer + Send>) -> bool {
-        match &mut inner(&mut self.parts[0]).model {
+        match &mut inner(&mut self.parts[0]).planes.first {
             Model::Packet(_) => false,
             Model::Whole(whole) => whole.network.observe(observer),
         }
@@ -301,7 +354,7 @@ impl<A: Agent> Fabric<A> {
 
     /// The region of a host.
     pub fn region_of(&self, host: u32) -> u32 {
-        self.layout.hosts[host as usize].0
+        self.homes[host as usize].0
     }
 
     /// Forgets whose turn it is at outputs and injectors, which is all that earlier traffic leaves behind. Meant for a
@@ -309,8 +362,10 @@ impl<A: Agent> Fabric<A> {
     pub fn rest(&mut self) {
         for part in &mut self.parts {
             // The state of the others is that of the transfers under way.
-            if let Model::Packet(region) = &mut inner(part).model {
-                region.rest();
+            for (_, model) in inner(part).planes.all_mut() {
+                if let Model::Packet(region) = model {
+                    region.rest();
+                }
             }
         }
     }
@@ -319,9 +374,12 @@ impl<A: Agent> Fabric<A> {
     fn open(&mut self) {
         for (part, mail) in self.parts.iter_mut().zip(&mut self.boxes) {
             let part = inner(part);
-            part.mail.packets.append(&mut inner(mail).packets);
-            part.mail.notes.append(&mut inner(mail).notes);
-            part.mail.letters.append(&mut inner(mail).letters);
+            let mail = inner(mail);
+            for (plane, other) in part.mail.planes.iter_mut().zip(&mut mail.planes) {
+                plane.packets.append(&mut other.packets);
+                plane.notes.append(&mut other.notes);
+            }
+            part.mail.letters.append(&mut mail.letters);
             part.open();
             part.settle();
         }
@@ -330,7 +388,7 @@ impl<A: Agent> Fabric<A> {
     /// Sets a timer of a host, not before the time that [`Fabric::run_until`] has reached.
     pub fn timer(&mut self, at: SimTime, host: u32, order: u32, event: A::Event) {
         let at = at.as_ps().max(self.now);
-        let region = self.layout.hosts[host as usize].0;
+        let region = self.homes[host as usize].0;
         let requests = &mut inner(&mut self.parts[region as usize]).requests;
         requests.any = true;
         requests.timers.push((at, host, order, event));
@@ -352,28 +410,33 @@ impl<A: Agent> Fabric<A> {
         self.parts.iter_mut().map(|part| &mut inner(part).effects.agent)
     }
 
-    /// The topology.
+    /// The graph of the first network.
     pub fn topology(&self) -> &Topology {
-        &self.layout.topology
+        &self.layouts[0].topology
     }
 
     /// What went over the network so far.
     pub fn statistics(&self) -> Statistics {
-        self.parts.iter().fold(Statistics::default(), |sum, part| sum + lock(part).model.statistics())
+        let of_part = |sum, part: &Mutex<Part<A>>| lock(part).planes.all().fold(sum, |sum, model| sum + model.statistics());
+        self.parts.iter().fold(Statistics::default(), of_part)
     }
 
     /// When `transfer` is read from memory, at its target with its header, and there with all of it, if it starts at
     /// time zero on an empty network.
     pub fn zero_load(&self, transfer: &Transfer) -> ZeroLoad {
-        match &lock(&self.parts[0]).model {
-            Model::Packet(region) => region.costs().zero_load(region.topology(), transfer),
-            Model::Whole(whole) => whole.network.zero_load(transfer),
+        let part = lock(&self.parts[0]);
+        let (source, model) = part.planes.of_host(transfer.source);
+        let (target, _) = part.planes.of_host(transfer.target);
+        let transfer = Transfer { source, target, ..*transfer };
+        match model {
+            Model::Packet(region) => region.costs().zero_load(region.topology(), &transfer),
+            Model::Whole(whole) => whole.network.zero_load(&transfer),
         }
     }
 
-    /// Of the flow network: number of every flow under way, and bytes per second since the last solve; sorted.
+    /// Of the first network, if that is one of flows: number of every flow under way, and bytes per second since the last solve; sorted.
     pub fn flow_rates(&self) -> Vec<(TransferId, u64)> {
-        match &lock(&self.parts[0]).model {
+        match &lock(&self.parts[0]).planes.first {
             Model::Packet(_) => Vec::new(),
             Model::Whole(whole) => whole.flow_rates(),
         }
@@ -386,14 +449,14 @@ impl<A: Agent> Fabric<A> {
 
     /// Regions.
     pub fn regions(&self) -> u32 {
-        self.layout.regions
+        self.parts.len() as u32
     }
 
     /// Of all that agents were notifications, and when: host by host.
     pub fn digest(&self) -> u64 {
         let parts: Vec<_> = self.parts.iter().map(lock).collect();
         let mut digest = Digest::default();
-        for &(region, host) in &self.layout.hosts {
+        for &(region, host) in self.homes.iter() {
             digest.word(parts[region as usize].digests[host as usize].value());
         }
         digest.value()
@@ -401,12 +464,13 @@ impl<A: Agent> Fabric<A> {
 
     /// Packets in NICs, switches and on links.
     pub fn live_packets(&self) -> usize {
-        let mail = self.boxes.iter().map(|mail| lock(mail).packets.len()).sum::<usize>();
-        let packets = |part: &Mutex<Part<A>>| match &lock(part).model {
+        let mail = |mail: &Mutex<Mailbox<A::Letter>>| lock(mail).planes.iter().map(|plane| plane.packets.len()).sum::<usize>();
+        let packets = |model: &Model<A::Ports>| match model {
             Model::Packet(region) => region.live_packets(),
             Model::Whole(_) => 0,
         };
-        mail + self.parts.iter().map(packets).sum::<usize>()
+        let of_part = |part: &Mutex<Part<A>>| lock(part).planes.all().map(packets).sum::<usize>();
+        self.boxes.iter().map(mail).sum::<usize>() + self.parts.iter().map(of_part).sum::<usize>()
     }
 
     /// Counts every byte of every buffer: free, on its way back, or held by a packet. Slow. The networks without
@@ -416,15 +480,20 @@ impl<A: Agent> Fabric<A> {
     /// The first lane where they do not add up to its buffer.
     pub fn audit(&mut self) -> Result<(), AuditError> {
         self.open();
-        let mut regions: Vec<&mut Region<A::Ports>> = Vec::new();
+        let mut planes: Vec<Vec<&mut Region<A::Ports>>> = self.layouts.iter().map(|_| Vec::new()).collect();
         for part in &mut self.parts {
-            if let Model::Packet(region) = &mut inner(part).model {
-                regions.push(region);
+            for (regions, (_, model)) in planes.iter_mut().zip(inner(part).planes.all_mut()) {
+                if let Model::Packet(region) = model {
+                    regions.push(region);
+                }
             }
         }
-        let Some(first) = regions.first() else { return Ok(()) };
-        let mut held = first.no_bytes_held();
-        regions.iter_mut().for_each(|region| region.count_held(&mut held));
-        regions.iter_mut().try_for_each(|region| region.audit(&held))
+        for mut regions in planes {
+            let Some(first) = regions.first() else { continue };
+            let mut held = first.no_bytes_held();
+            regions.iter_mut().for_each(|region| region.count_held(&mut held));
+            regions.iter_mut().try_for_each(|region| region.audit(&held))?;
+        }
+        Ok(())
     }
 }

@@ -1,8 +1,7 @@
 //! A region with all that belongs to it: network, agent, events.
 
 use super::agent::{Agent, Context, Requests};
-use super::effects::{Mailbox, Notification, RegionEffects, parts};
-use crate::packet::layout::Layout;
+use super::effects::{Base, Mailbox, Notification, RegionEffects, parts};
 use crate::packet::region::Region;
 use crate::port::Ports;
 use crate::whole::Whole;
@@ -19,16 +18,74 @@ pub(super) enum Model<P> {
     Whole(Box<Whole>),
 }
 
-/// What an agent sees of it.
+impl<P: Ports> Model<P> {
+    pub(super) fn statistics(&self) -> Statistics {
+        match self {
+            Model::Packet(region) => region.statistics(),
+            Model::Whole(whole) => whole.network.statistics(),
+        }
+    }
+}
+
+/// The networks of a region: each has its own hosts.
+#[derive(Debug)]
+pub(super) struct Planes<P> {
+    pub(super) first: Model<P>,
+    /// With where their numbers begin.
+    pub(super) others: Vec<(Base, Model<P>)>,
+}
+
+impl<P: Ports> Planes<P> {
+    /// The network with a number that is at least that of `base`.
+    #[inline(always)]
+    fn find(&mut self, number: u32, base: impl Fn(&Base) -> u32) -> (Base, &mut Model<P>) {
+        if self.others.is_empty() {
+            return (Base::default(), &mut self.first);
+        }
+        self.find_other(number, base)
+    }
+
+    #[inline(never)]
+    fn find_other(&mut self, number: u32, base: impl Fn(&Base) -> u32) -> (Base, &mut Model<P>) {
+        match self.others.partition_point(|(other, _)| base(other) <= number) {
+            0 => (Base::default(), &mut self.first),
+            place => {
+                let (base, model) = &mut self.others[place - 1];
+                (*base, model)
+            }
+        }
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = &Model<P>> {
+        std::iter::once(&self.first).chain(self.others.iter().map(|(_, model)| model))
+    }
+
+    pub(super) fn all_mut(&mut self) -> impl Iterator<Item = (Base, &mut Model<P>)> {
+        std::iter::once((Base::default(), &mut self.first)).chain(self.others.iter_mut().map(|(base, model)| (*base, model)))
+    }
+
+    /// The network of a host, and its number there.
+    pub(super) fn of_host(&self, host: u32) -> (u32, &Model<P>) {
+        match self.others.iter().rev().find(|(base, _)| base.host <= host) {
+            Some((base, model)) => (host - base.host, model),
+            None => (host, &self.first),
+        }
+    }
+}
+
+/// What an agent sees of them: of the first one, links are numbered alike in the network and in the machine.
 pub(super) trait Seen {
     fn tree(&self, source: u32, targets: &[u32]) -> Result<Tree, TreeError>;
     fn load(&self, link: u32, now: u64) -> SimTime;
     fn links(&self) -> &[u32];
 }
 
-impl<P: Ports> Seen for Model<P> {
+impl<P: Ports> Seen for Planes<P> {
     fn tree(&self, source: u32, targets: &[u32]) -> Result<Tree, TreeError> {
-        match self {
+        if self.others.first().is_some_and(|(base, _)| targets.iter().chain([&source]).any(|&host| host >= base.host)) {
+            return Err(TreeError::Network);
+        }
+        match &self.first {
             Model::Packet(region) if !region.is_whole() => Err(TreeError::Regions),
             Model::Packet(region) => {
                 region.check_multicast()?;
@@ -39,28 +96,22 @@ impl<P: Ports> Seen for Model<P> {
     }
 
     fn load(&self, link: u32, now: u64) -> SimTime {
-        match self {
+        match &self.first {
             Model::Packet(region) => region.load(link, now),
             Model::Whole(_) => SimTime::ZERO,
         }
     }
 
     fn links(&self) -> &[u32] {
-        match self {
+        match &self.first {
             Model::Packet(region) => region.links(),
             Model::Whole(_) => &[],
         }
     }
 }
 
-impl<P: Ports> Model<P> {
-    pub(super) fn statistics(&self) -> Statistics {
-        match self {
-            Model::Packet(region) => region.statistics(),
-            Model::Whole(whole) => whole.network.statistics(),
-        }
-    }
-}
+/// Of every host, numbered through the networks: its region, and its number there.
+pub(super) type Homes = Arc<[(u32, u32)]>;
 
 /// A message that switches copy, on the packet network.
 #[derive(Clone, Copy, Debug, Default)]
@@ -76,8 +127,8 @@ const FIRST_COPIED: u32 = 1 << 31;
 /// A region with all that belongs to it.
 #[derive(Debug)]
 pub(super) struct Part<A: Agent> {
-    pub(super) model: Model<A::Ports>,
-    pub(super) layout: Arc<Layout>,
+    pub(super) planes: Planes<A::Ports>,
+    pub(super) homes: Homes,
     pub(super) number: u32,
     pub(super) effects: RegionEffects<A>,
     pub(super) mail: Mailbox<A::Letter>,
@@ -91,14 +142,14 @@ pub(super) struct Part<A: Agent> {
 }
 
 impl<A: Agent> Part<A> {
-    /// Region `number` with its network, `agent` and so many hosts.
-    pub(super) fn new(number: u32, layout: &Arc<Layout>, model: Model<A::Ports>, agent: A, hosts: usize) -> Self {
+    /// Region `number` with its networks, `agent` and so many hosts.
+    pub(super) fn new(number: u32, homes: &Homes, planes: Planes<A::Ports>, agent: A, hosts: usize) -> Self {
         Part {
-            model,
-            layout: Arc::clone(layout),
             number,
+            homes: Arc::clone(homes),
             effects: RegionEffects::new(agent),
-            mail: Mailbox::default(),
+            mail: Mailbox::new(1 + planes.others.len()),
+            planes,
             requests: Requests::NONE,
             copied: Vec::new(),
             free_copied: Vec::new(),
@@ -125,27 +176,35 @@ impl<A: Agent> Part<A> {
         let Some((at, key, event)) = self.effects.queue.pop() else { return };
         self.now = at;
         self.events += 1;
-        if let Model::Packet(region) = &self.model {
+        if let Planes { first: Model::Packet(region), others } = &self.planes
+            && others.is_empty()
+        {
             self.effects.prefetch::<0>(region);
             self.effects.prefetch::<1>(region);
             self.effects.prefetch::<2>(region);
         }
         let (kind, place, payload) = parts(key);
-        match (kind, &mut self.model) {
-            (EventKind::Timer, _) => self.tell(|agent, context| agent.timer(place, payload, event, context)),
-            (EventKind::SourceDone, Model::Packet(_)) => {
-                self.effects.notifications.push(Notification::SourceDone(place, TransferId(payload)))
+        if kind == EventKind::Timer {
+            self.tell(|agent, context| agent.timer(place, payload, event, context));
+        } else {
+            let (base, model) = self.planes.find(place, |base| base.place);
+            let place = place - base.place;
+            self.effects.base = base;
+            match (kind, model) {
+                (EventKind::SourceDone, Model::Packet(_)) => {
+                    self.effects.notifications.push(Notification::SourceDone(base.host + place, TransferId(payload)))
+                }
+                (_, Model::Packet(region)) => region.handle(at, kind, place, payload, &mut self.effects),
+                (_, Model::Whole(whole)) => whole.handle(SimTime(at), kind, payload, &mut self.effects),
             }
-            (_, Model::Packet(region)) => region.handle(at, kind, place, payload, &mut self.effects),
-            (_, Model::Whole(whole)) => whole.handle(SimTime(at), kind, payload, &mut self.effects),
         }
         self.settle();
     }
 
     #[inline]
     pub(super) fn tell<R>(&mut self, what: impl FnOnce(&mut A, &mut Context<'_, A::Event, A::Letter>) -> R) -> R {
-        let Part { model, effects, requests, now, .. } = self;
-        what(&mut effects.agent, &mut Context { now: *now, network: &*model, requests })
+        let Part { planes, effects, requests, now, .. } = self;
+        what(&mut effects.agent, &mut Context { now: *now, network: &*planes, requests })
     }
 
     /// Tells the agent and does what it says until both are quiet.
@@ -176,7 +235,10 @@ impl<A: Agent> Part<A> {
             self.send_letters();
         }
         for transfer in self.requests.starts.drain(..) {
-            match &mut self.model {
+            let (base, model) = self.planes.find(transfer.source, |base| base.host);
+            let transfer = Transfer { source: transfer.source - base.host, target: transfer.target - base.host, ..transfer };
+            self.effects.base = base;
+            match model {
                 Model::Packet(region) => region.start(self.now, &transfer, &mut self.effects),
                 Model::Whole(whole) => whole.start(SimTime(self.now), transfer, &mut self.effects),
             }
@@ -216,7 +278,7 @@ impl<A: Agent> Part<A> {
             Notification::Delivered(arrival, through) => (*through, 2, arrival.target, arrival.id, arrival.source),
             Notification::Undelivered(undelivered) => (self.now, 3, undelivered.from, TransferId(0), undelivered.target),
         };
-        let digest = &mut self.digests[self.layout.hosts[host as usize].1 as usize];
+        let digest = &mut self.digests[self.homes[host as usize].1 as usize];
         digest.event(SimTime(at), kind << 32 | u64::from(id.0));
         if kind > 0 {
             digest.word(u64::from(source));
@@ -227,7 +289,7 @@ impl<A: Agent> Part<A> {
     fn send_letters(&mut self) {
         let mut letters = std::mem::take(&mut self.requests.letters);
         for (host, effect, letter) in letters.drain(..) {
-            let region = self.layout.hosts[host as usize].0;
+            let region = self.homes[host as usize].0;
             if region == self.number {
                 self.tell(|agent, context| agent.letter(host, letter, context));
             } else {
@@ -241,8 +303,9 @@ impl<A: Agent> Part<A> {
     }
 
     fn start_copied(&mut self) {
+        self.effects.base = Base::default();
         for (tree, transfer) in std::mem::take(&mut self.requests.copied) {
-            match &mut self.model {
+            match &mut self.planes.first {
                 Model::Whole(whole) => whole.multicast(SimTime(self.now), &tree, transfer, &mut self.effects),
                 Model::Packet(region) => {
                     let open = tree.targets().len() as u32 + u32::from(transfer.source_dma && transfer.payload.0 > 0);
@@ -278,11 +341,13 @@ impl<A: Agent> Part<A> {
 
     /// Takes in what other regions sent.
     pub(super) fn open(&mut self) {
-        if let Model::Packet(region) = &mut self.model {
-            for packet in self.mail.packets.drain(..) {
+        for ((base, model), mail) in self.planes.all_mut().zip(&mut self.mail.planes) {
+            let Model::Packet(region) = model else { continue };
+            self.effects.base = base;
+            for packet in mail.packets.drain(..) {
                 region.land(packet, &mut self.effects);
             }
-            for note in self.mail.notes.drain(..) {
+            for note in mail.notes.drain(..) {
                 region.hear(note, self.now, &mut self.effects);
             }
         }

@@ -15,9 +15,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex};
 
-/// How long regions can do without each other: the latency of a link between them, and a bit.
+/// How long regions can do without each other: on each network the latency of a link between them, and a bit.
 #[derive(Clone, Debug)]
-pub(super) struct Lookahead {
+pub(super) struct Lookahead(Vec<OfNetwork>);
+
+#[derive(Clone, Debug)]
+struct OfNetwork {
     /// By speed of the links between regions: their latency, until the head of a packet asks for an output, and times
     /// on the wire.
     links: Vec<(u64, u64, Timer)>,
@@ -30,7 +33,18 @@ pub(super) struct Lookahead {
 }
 
 impl Lookahead {
-    pub(super) fn new(config: &NetworkConfig, layout: &Layout) -> Lookahead {
+    pub(super) fn new<'a>(networks: impl IntoIterator<Item = (&'a NetworkConfig, &'a Layout)>) -> Lookahead {
+        Lookahead(networks.into_iter().map(|(config, layout)| OfNetwork::new(config, layout)).collect())
+    }
+
+    /// See [`OfNetwork::with`]; `least` is the smallest packet of any network.
+    pub(super) fn with(&self, least: u32) -> u64 {
+        self.0.iter().map(|network| network.with(least)).min().unwrap_or(NEVER)
+    }
+}
+
+impl OfNetwork {
+    fn new(config: &NetworkConfig, layout: &Layout) -> OfNetwork {
         let costs = Costs::new(config, &layout.topology);
         let mut most = NEVER;
         let between = layout.topology.links().iter().filter(|link| layout.home(link.from) != layout.home(link.to));
@@ -47,14 +61,14 @@ impl Lookahead {
                 most = most.min(costs.link(speed).latency.as_ps() + costs.wire(speed).time(pause.frame.0 as u32));
             }
         }
-        Lookahead { links, fastest, whole: config.forwarding == Forwarding::StoreAndForward, most }
+        OfNetwork { links, fastest, whole: config.forwarding == Forwarding::StoreAndForward, most }
     }
 
     /// `least`: no packet that has come over such a link so far was smaller. The head of a packet asks for an output
     /// after the link and the switch's pipeline; credits are back after the time of the packet on the link that it goes
     /// on with, and the link. A smaller one that is injected meanwhile has to come over such a link before there are
     /// credits to give back for it.
-    pub(super) fn with(&self, least: u32) -> u64 {
+    fn with(&self, least: u32) -> u64 {
         let link = |&(latency, pipeline, timer): &(u64, u64, Timer)| {
             let whole = if self.whole { timer.time(least) } else { 0 };
             latency + self.fastest.time(least).min(pipeline + whole)
@@ -175,15 +189,17 @@ impl<'a, A: Agent> Windows<'a, A> {
         part.run(until, if self.parts.len() == 1 { EVENTS_AT_ONCE } else { u64::MAX });
         let next = part.effects.queue.peek().map_or(NEVER, |(at, _)| at).min(part.effects.sent);
         self.next.fetch_min(next, Ordering::Relaxed);
-        if let Model::Packet(region) = &part.model {
-            self.smaller.fetch_min(region.least_wire(), Ordering::Relaxed);
+        for model in part.planes.all() {
+            if let Model::Packet(region) = model {
+                self.smaller.fetch_min(region.least_wire(), Ordering::Relaxed);
+            }
         }
         part.effects.sent = NEVER;
-        for (region, packet) in part.effects.outbox.packets.drain(..) {
-            lock(&self.boxes[region as usize]).packets.push(packet);
+        for (region, plane, packet) in part.effects.outbox.packets.drain(..) {
+            lock(&self.boxes[region as usize]).planes[plane as usize].packets.push(packet);
         }
-        for (region, note) in part.effects.outbox.notes.drain(..) {
-            lock(&self.boxes[region as usize]).notes.push(note);
+        for (region, plane, note) in part.effects.outbox.notes.drain(..) {
+            lock(&self.boxes[region as usize]).planes[plane as usize].notes.push(note);
         }
         for (region, host, letter) in part.effects.outbox.letters.drain(..) {
             lock(&self.boxes[region as usize]).letters.push((host, letter));

@@ -4,6 +4,7 @@
 use super::Rank;
 use crate::{callers, threads};
 use narrows_channel::layout::{EPOCH_PS, mode, phase, reason};
+use narrows_channel::record::{Ended, encode_ended};
 use narrows_mpicalls::{ANY, Class};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -47,6 +48,7 @@ impl Rank {
         // kills it.
         if header.abort_code.load(Relaxed) == 0 {
             header.call.store(id + 1, Relaxed);
+            header.entered.store(self.clock, Relaxed);
             header.last_call.store(id + 1, Relaxed);
             header.peer.store(peer as u64, Relaxed);
             header.tag.store(tag as u64, Relaxed);
@@ -100,6 +102,7 @@ impl Rank {
         let waited = header.wait_ps.load(Relaxed) - self.waited_at_entry;
         let inside = (self.clock - self.entered_at.min(self.clock)).saturating_sub(waited);
         header.mpi_ps.fetch_add(inside, Relaxed);
+        self.tell_call();
         if header.abort_code.load(Relaxed) == 0 {
             header.call.store(0, Relaxed);
         }
@@ -110,6 +113,23 @@ impl Rank {
             thread.in_call.store(false, Relaxed);
         }
         self.mark_cpu();
+    }
+
+    /// Says when the call was, if there is a timeline.
+    fn tell_call(&mut self) {
+        let header = self.header();
+        let call = header.call.load(Relaxed);
+        if self.settings.timeline == 0 || self.outside || call == 0 || header.abort_code.load(Relaxed) != 0 {
+            return;
+        }
+        let ended = Ended {
+            call: call - 1,
+            began: self.entered_at.min(self.clock),
+            waited: header.wait_ps.load(Relaxed) - self.waited_at_entry,
+            peer: header.peer.load(Relaxed),
+            tag: header.tag.load(Relaxed),
+        };
+        self.append(|writer, clock| encode_ended(writer, clock, &ended));
     }
 
     /// The end of MPI_Init: all ranks start together at simulated time zero.
@@ -124,6 +144,7 @@ impl Rank {
         self.header().clock.store(self.clock, Relaxed);
         self.left_at = self.clock;
         self.entered_at = self.clock;
+        self.header().entered.store(self.clock, Relaxed);
         self.waited_at_entry = self.header().wait_ps.load(Relaxed);
         self.activity();
     }
@@ -150,6 +171,7 @@ impl Rank {
             return true;
         }
         self.door = None;
+        self.tell_call();
         self.go_out();
         false
     }

@@ -67,18 +67,31 @@ impl Spin {
     }
 }
 
-/// The place of a thread in the list of those that were followed, or a free one.
+/// The place of a thread in the list of those that were followed, or a free one. One that has ended needs its place no
+/// longer: it may have been cancelled, and told nobody.
 fn place(header: &RankHeader, id: i32) -> Option<&Followed> {
     let place = |wanted: u32| header.followed.iter().find(|followed| followed.thread.load(Relaxed) == wanted);
-    place(id as u32).or_else(|| place(0))
+    place(id as u32).or_else(|| place(0)).or_else(|| {
+        let pid = header.pid.load(Relaxed);
+        let ended =
+            |followed: &&Followed| followed.stopped.load(Relaxed) == 0 && !spin::has_thread(pid, followed.thread.load(Relaxed) as i32);
+        let followed = header.followed.iter().find(ended)?;
+        followed.ns.store(0, Relaxed);
+        if followed.until.swap(0, Relaxed) != 0 {
+            header.let_go.fetch_sub(1, AcqRel);
+        }
+        Some(followed)
+    })
 }
 
 /// A thread has been followed, which was no computing. The first one's mark is known; the others take it off themselves
-/// when they look next.
+/// when they look next, if computing costs anything.
 fn note_followed(header: &RankHeader, pid: u32, id: i32, ns: u64) {
     if id == pid as i32 {
         header.cpu_mark_ns.fetch_add(ns, Relaxed);
-    } else if let Some(followed) = place(header, id) {
+    } else if header.processor.compute_ppm != 0
+        && let Some(followed) = place(header, id)
+    {
         followed.ns.fetch_add(ns, Relaxed);
         followed.thread.store(id as u32, Release);
     }
@@ -296,6 +309,26 @@ mod tests {
         assert!(note_stopped(header, &[5], &BTreeMap::from([(5, 300)])));
         note_let_go(header, 9000);
         assert_eq!(seen(), (100, 9000, 0, 2));
+    }
+
+    #[test]
+    fn threads_that_have_ended_leave_their_places() {
+        let (mapping, _file) = Mapping::create(1, Settings::default()).unwrap();
+        let region = mapping.region(0).unwrap();
+        let header = region.header();
+        header.pid.store(std::process::id(), Relaxed);
+        let is_there = std::process::id() as i32;
+        assert!(note_stopped(header, &[is_there], &BTreeMap::new()));
+        for _ in 0..2 * header.followed.len() {
+            // SAFETY: no arguments.
+            let ended = std::thread::spawn(|| unsafe { libc::gettid() }).join().unwrap();
+            assert!(note_stopped(header, &[is_there, ended], &BTreeMap::new()), "there is no place left");
+            note_let_go(header, 7000);
+        }
+        let known = |id: i32| header.followed.iter().any(|followed| followed.thread.load(Relaxed) == id as u32);
+        assert!(known(is_there));
+        let waiting = header.followed.iter().filter(|followed| followed.until.load(Relaxed) != 0).count();
+        assert_eq!(header.let_go.load(Relaxed) as usize, waiting);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use super::{Exposure, Fragments, Notify, Open, Outgoing, Pscom};
 use crate::wire::{CARRIES_DATA, CLEAR_TO_SEND, PT_CONTROL, PT_RENDEZVOUS, PT_TAGGED};
 use crate::{Capabilities, Queue, Transport};
 use narrows_portals::{AckRequest, EntryId, EventKind, List, LocalBuffer, MatchEntry, RemoteTarget, ReplyCode, SearchOperation, md};
+use narrows_units::Rail;
 
 /// Entries of ours among those of the NIC.
 const OURS: u64 = 1 << 62;
@@ -24,7 +25,7 @@ impl<T: Transport> Transport for Layer<'_, T> {
         Capabilities { matches_alone: false, gets: false, longest: u64::MAX }
     }
 
-    fn me_append(&mut self, pt: u32, list: List, me: MatchEntry) -> EntryId {
+    fn me_append(&mut self, _: Rail, pt: u32, list: List, me: MatchEntry) -> EntryId {
         debug_assert!(list == List::Priority, "software needs no overflow list");
         let Layer { pscom, transport } = self;
         pscom.next_entry += 1;
@@ -64,7 +65,7 @@ impl<T: Transport> Transport for Layer<'_, T> {
         self.transport.drop_unmatched(pt);
     }
 
-    fn put(&mut self, local: LocalBuffer, length: u64, copy_now: bool, ack: AckRequest, target: RemoteTarget, hdr_data: u64) {
+    fn put(&mut self, _: Rail, local: LocalBuffer, length: u64, copy_now: bool, ack: AckRequest, target: RemoteTarget, hdr_data: u64) {
         let Layer { pscom, transport } = self;
         let connection = pscom.connection(*transport, target.process);
         match target.pt {
@@ -93,7 +94,7 @@ impl<T: Transport> Transport for Layer<'_, T> {
                 for offset in (0..length).step_by(pscom.fragment as usize) {
                     let piece = LocalBuffer { address: local.address + offset, options: md::EVENT_SEND_DISABLE, user_ptr, ..local };
                     let target = RemoteTarget { offset, ..target };
-                    transport.put(piece, pscom.fragment.min(length - offset), false, AckRequest::Full, target, 0);
+                    transport.put(pscom.rail, piece, pscom.fragment.min(length - offset), false, AckRequest::Full, target, 0);
                 }
             }
             _ => {
@@ -126,7 +127,7 @@ impl<T: Transport> Transport for Layer<'_, T> {
         }
     }
 
-    fn get(&mut self, _: LocalBuffer, _: u64, _: RemoteTarget) {
+    fn get(&mut self, _: Rail, _: LocalBuffer, _: u64, _: RemoteTarget) {
         unreachable!("rendezvous is by put: see the capabilities");
     }
 

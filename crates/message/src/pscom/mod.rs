@@ -39,6 +39,7 @@ use narrows_engine::Slab;
 use narrows_portals::{
     AckRequest, EntryId, EqId, Event, EventKind, FailType, List, LocalBuffer, MatchEntry, ProcessId, RemoteTarget, md, me,
 };
+use narrows_units::Rail;
 use std::collections::{BTreeMap, VecDeque};
 use wire::{Head, Owner};
 
@@ -159,6 +160,7 @@ pub(crate) struct Pscom {
     config: PscomConfig,
     /// Longest put.
     fragment: u64,
+    rail: Rail,
     eq: EqId,
     connections: Vec<Connection>,
     by_peer: BTreeMap<ProcessId, u32>,
@@ -178,7 +180,7 @@ pub(crate) struct Pscom {
 }
 
 impl Pscom {
-    pub(crate) fn new(config: PscomConfig, longest: u64, eq: EqId, transport: &mut impl Transport) -> Pscom {
+    pub(crate) fn new(config: PscomConfig, rail: Rail, longest: u64, eq: EqId, transport: &mut impl Transport) -> Pscom {
         transport.drop_unmatched(PT_EAGER);
         let control = MatchEntry {
             options: me::OP_PUT | me::EVENT_LINK_DISABLE | me::EVENT_UNLINK_DISABLE,
@@ -187,6 +189,7 @@ impl Pscom {
             ..MatchEntry::default()
         };
         Pscom {
+            rail,
             fragment: config.fragment.min(longest),
             config,
             eq,
@@ -199,7 +202,7 @@ impl Pscom {
             open: Slab::new(),
             exposures: BTreeMap::new(),
             fragments: Slab::new(),
-            control: transport.me_append(PT_CONTROL, List::Priority, control),
+            control: transport.me_append(rail, PT_CONTROL, List::Priority, control),
             control_user_ptr: 0,
             events: VecDeque::new(),
         }
@@ -258,7 +261,7 @@ impl Pscom {
     fn control_put(&self, transport: &mut impl Transport, process: ProcessId, match_bits: u64) {
         let local = LocalBuffer { options: md::EVENT_SEND_DISABLE, eq: self.eq, ..LocalBuffer::default() };
         let target = RemoteTarget { process, pt: PT_CONTROL, match_bits, offset: 0 };
-        transport.put(local, 0, true, AckRequest::None, target, 0);
+        transport.put(self.rail, local, 0, true, AckRequest::None, target, 0);
     }
 
     /// The connection to `peer`, which is made if there is none.
@@ -310,7 +313,7 @@ impl Pscom {
         for index in 0..u64::from(receive_buffers) {
             let place = connection.receive.len() as u32;
             let address = memory + index * buffer;
-            let entry = post(transport, buffer, connection.peer, Owner::Receive(number, place), address);
+            let entry = post(transport, self.rail, buffer, connection.peer, Owner::Receive(number, place), address);
             connection.receive.push(ReceiveBuffer { address, entry, retired: false });
         }
     }
@@ -367,7 +370,7 @@ impl Pscom {
             };
             connection.sent += 1;
             outgoing.sent += length;
-            put_piece(transport, self.eq, connection.peer, buffer, Owner::Send(number, place as u32));
+            put_piece(transport, (self.rail, self.eq), connection.peer, buffer, Owner::Send(number, place as u32));
             if outgoing.sent == outgoing.length {
                 if let Notify::Copied(user_ptr) = outgoing.notify {
                     self.events.push_back(Event { user_ptr, mlength: outgoing.length, ..Event::blank(EventKind::Send) });
@@ -382,7 +385,7 @@ impl Pscom {
         let connection = self.connections.get_mut(number as usize).ok_or(Stray(*event))?;
         let buffer = connection.send.get_mut(place as usize).filter(|buffer| buffer.busy).ok_or(Stray(*event))?;
         if event.fail != FailType::Ok {
-            put_piece(transport, self.eq, connection.peer, buffer, Owner::Send(number, place));
+            put_piece(transport, (self.rail, self.eq), connection.peer, buffer, Owner::Send(number, place));
             return Ok(());
         }
         buffer.busy = false;
@@ -420,7 +423,7 @@ impl Pscom {
             let ReceiveBuffer { address, retired, .. } = self.connections[number as usize].receive[place as usize];
             if !retired {
                 let peer = self.connections[number as usize].peer;
-                let entry = post(transport, self.config.buffer, peer, Owner::Receive(number, place), address);
+                let entry = post(transport, self.rail, self.config.buffer, peer, Owner::Receive(number, place), address);
                 self.connections[number as usize].receive[place as usize].entry = entry;
             }
         }
@@ -514,7 +517,7 @@ impl Pscom {
             user_ptr: Owner::Exposed(request).user_ptr(),
             ..exposure.me
         };
-        exposure.entry = Some(transport.me_append(PT_RENDEZVOUS, List::Priority, entry));
+        exposure.entry = Some(transport.me_append(self.rail, PT_RENDEZVOUS, List::Priority, entry));
     }
 
     /// Tells the sender, when the memory is linked and the sender's request is known.
@@ -571,7 +574,7 @@ impl Pscom {
 }
 
 /// Appends a buffer of a receive queue.
-fn post(transport: &mut impl Transport, length: u64, peer: ProcessId, owner: Owner, address: u64) -> EntryId {
+fn post(transport: &mut impl Transport, rail: Rail, length: u64, peer: ProcessId, owner: Owner, address: u64) -> EntryId {
     let me = MatchEntry {
         start: address,
         length,
@@ -581,14 +584,14 @@ fn post(transport: &mut impl Transport, length: u64, peer: ProcessId, owner: Own
         user_ptr: owner.user_ptr(),
         ..MatchEntry::default()
     };
-    transport.me_append(PT_EAGER, List::Priority, me)
+    transport.me_append(rail, PT_EAGER, List::Priority, me)
 }
 
 /// Puts what is in a send buffer.
-fn put_piece(transport: &mut impl Transport, eq: EqId, process: ProcessId, buffer: &SendBuffer, owner: Owner) {
+fn put_piece(transport: &mut impl Transport, (rail, eq): (Rail, EqId), process: ProcessId, buffer: &SendBuffer, owner: Owner) {
     let (match_bits, hdr_data, offset) = buffer.words;
     let local =
         LocalBuffer { address: buffer.piece, options: md::EVENT_SEND_DISABLE, eq, user_ptr: owner.user_ptr(), ..LocalBuffer::default() };
     let target = RemoteTarget { process, pt: PT_EAGER, match_bits, offset };
-    transport.put(local, buffer.length, false, AckRequest::Full, target, hdr_data);
+    transport.put(rail, local, buffer.length, false, AckRequest::Full, target, hdr_data);
 }

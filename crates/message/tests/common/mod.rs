@@ -2,16 +2,18 @@
 // headers, searches, and a network that delivers when it is told to, in the order of each pair.
 // No time. Written from the rules of the specification, without looking at the NIC model.
 
-use narrows_message::{Endpoint, MessageConfig, Protocol, Rendezvous, Transport, portal_table};
+use narrows_message::{Endpoint, MessageConfig, Protocol, Rails, Rendezvous, Transport, portal_table};
 use narrows_portals::{
     AckRequest, EntryId, EqId, Event, EventKind, FailType, List, LocalBuffer, MatchEntry, NodeId, ProcessId, RemoteTarget, ReplyCode,
     SearchOperation, md, me,
 };
+use narrows_units::Rail;
 use std::collections::{BTreeMap, VecDeque};
 
 pub fn default_config() -> MessageConfig {
     MessageConfig {
         protocol: Protocol::Openmpi,
+        rails: Rails::default(),
         eager_limit: 64,
         inject_limit: 16,
         rendezvous: Rendezvous::Get,
@@ -73,9 +75,17 @@ struct Memory {
     to_free: BTreeMap<EntryId, Event>,
 }
 
+/// From whom to whom, answers or not, and on which rail: there nothing overtakes.
+pub type Channel = (usize, usize, bool, Rail);
+
+/// Table entries of a rail among those of all.
+fn on_rail(rail: Rail, pt: u32) -> u32 {
+    u32::from(rail.0) << 8 | pt
+}
+
 pub struct Fabric {
     memories: Vec<Memory>,
-    network: BTreeMap<(usize, usize, bool), VecDeque<Packet>>,
+    network: BTreeMap<Channel, VecDeque<Packet>>,
     next_entry: u64,
     /// Unlinking answers "in use" as long as an event of the entry has not been taken.
     pub busy_until_taken: bool,
@@ -101,7 +111,7 @@ fn base(rank: usize) -> u64 {
 impl Fabric {
     pub fn new(processes: usize) -> Fabric {
         let memory = || Memory {
-            tables: portal_table().iter().map(|(pt, _)| (*pt, Table::default())).collect(),
+            tables: (0..4).flat_map(|rail| portal_table().map(|(pt, _)| (on_rail(Rail(rail), pt), Table::default()))).collect(),
             bytes: Vec::new(),
             events: VecDeque::new(),
             late: BTreeMap::new(),
@@ -210,14 +220,14 @@ impl Fabric {
     }
 
     /// Channels of the network that have something to deliver.
-    pub fn channels(&self) -> Vec<(usize, usize, bool)> {
+    pub fn channels(&self) -> Vec<Channel> {
         self.network.iter().filter(|(_, packets)| !packets.is_empty()).map(|(channel, _)| *channel).collect()
     }
 
     /// Delivers the oldest packet of a channel; false when there is none or it is refused.
-    pub fn deliver(&mut self, channel: (usize, usize, bool)) -> bool {
+    pub fn deliver(&mut self, channel: Channel) -> bool {
         let Some(packet) = self.network.get_mut(&channel).and_then(VecDeque::pop_front) else { return false };
-        let (from, to, _) = channel;
+        let (from, to, _, rail) = channel;
         match packet {
             Packet::Put { local, length, ref bytes, ack, target, hdr_data } => {
                 let payload =
@@ -226,20 +236,20 @@ impl Fabric {
                     self.refusals += 1;
                     if self.memories[to].tables[&target.pt].drops {
                         let event = Event { fail: FailType::Dropped, ..blank(EventKind::Ack, local.user_ptr) };
-                        self.network.entry((to, from, true)).or_default().push_back(Packet::Ack { event });
+                        self.network.entry((to, from, true, rail)).or_default().push_back(Packet::Ack { event });
                         return true;
                     }
                     self.network.get_mut(&channel).unwrap().push_front(packet);
                     return false;
                 };
-                self.arrivals.push((from, to, target.pt));
+                self.arrivals.push((from, to, target.pt & 0xff));
                 let initiator_event = |kind| Event { list, mlength, remote_offset: offset, ..blank(kind, local.user_ptr) };
                 if local.options & (md::EVENT_SEND_DISABLE | md::EVENT_SUCCESS_DISABLE) == 0 {
                     self.memories[from].events.push_back((None, Event { mlength: length, ..initiator_event(EventKind::Send) }));
                 }
                 if ack == AckRequest::Full && local.options & md::EVENT_SUCCESS_DISABLE == 0 {
                     let event = initiator_event(EventKind::Ack);
-                    self.network.entry((to, from, true)).or_default().push_back(Packet::Ack { event });
+                    self.network.entry((to, from, true, rail)).or_default().push_back(Packet::Ack { event });
                 }
             }
             Packet::Get { local, length, target } => {
@@ -248,7 +258,7 @@ impl Fabric {
                     self.network.get_mut(&channel).unwrap().push_front(packet);
                     return false;
                 };
-                self.network.entry((to, from, true)).or_default().push_back(Packet::Reply { local, bytes, rlength: length, offset });
+                self.network.entry((to, from, true, rail)).or_default().push_back(Packet::Reply { local, bytes, rlength: length, offset });
             }
             Packet::Ack { event } => self.memories[to].events.push_back((None, event)),
             Packet::Reply { local, bytes, rlength, offset } => {
@@ -433,7 +443,8 @@ fn blank(kind: EventKind, user_ptr: u64) -> Event {
 }
 
 impl Transport for Process<'_> {
-    fn me_append(&mut self, pt: u32, list: List, me: MatchEntry) -> EntryId {
+    fn me_append(&mut self, rail: Rail, pt: u32, list: List, me: MatchEntry) -> EntryId {
+        let pt = on_rail(rail, pt);
         self.fabric.next_entry += 1;
         let id = EntryId(self.fabric.next_entry);
         let rank = self.rank;
@@ -497,16 +508,18 @@ impl Transport for Process<'_> {
         }
     }
 
-    fn put(&mut self, local: LocalBuffer, length: u64, copy_now: bool, ack: AckRequest, target: RemoteTarget, hdr_data: u64) {
+    fn put(&mut self, rail: Rail, local: LocalBuffer, length: u64, copy_now: bool, ack: AckRequest, target: RemoteTarget, hdr_data: u64) {
+        let target = RemoteTarget { pt: on_rail(rail, target.pt), ..target };
         let bytes = (copy_now && length > 0).then(|| self.fabric.bytes(self.rank, local.address, length).to_vec());
         let to = self.fabric.rank(target.process);
         let packet = Packet::Put { local, length, bytes, ack, target, hdr_data };
-        self.fabric.network.entry((self.rank, to, false)).or_default().push_back(packet);
+        self.fabric.network.entry((self.rank, to, false, rail)).or_default().push_back(packet);
     }
 
-    fn get(&mut self, local: LocalBuffer, length: u64, target: RemoteTarget) {
+    fn get(&mut self, rail: Rail, local: LocalBuffer, length: u64, target: RemoteTarget) {
+        let target = RemoteTarget { pt: on_rail(rail, target.pt), ..target };
         let to = self.fabric.rank(target.process);
-        self.fabric.network.entry((self.rank, to, false)).or_default().push_back(Packet::Get { local, length, target });
+        self.fabric.network.entry((self.rank, to, false, rail)).or_default().push_back(Packet::Get { local, length, target });
     }
 
     fn copy(&mut self, from: u64, to: u64, length: u64) {

@@ -36,7 +36,7 @@ impl Portals {
             Kind::Get => statistics.get_bytes += length,
             _ => statistics.put_bytes += length,
         }
-        if self.common.directory.process_at(to).is_none() {
+        if self.common.directory.process_at(to).is_none() || self.common.directory.port_at(to, self.rail).is_none() {
             return self.stillborn(now, process, &operation, &local, ack, atomic.as_ref(), FailType::Undeliverable, out);
         }
         let config = &self.common.config;
@@ -207,7 +207,7 @@ impl Portals {
         }
         let at = self.engine.stages.transmit[role.index()].begin(now, self.occupancy(message, role));
         if at > now {
-            out.schedule(at, self.node, Due::Transmit(message, role).encode());
+            out.schedule(at, self.port, Due::Transmit(message, role).encode());
         } else {
             self.read(now, message, role, out);
         }
@@ -221,7 +221,7 @@ impl Portals {
         let Some(message) = self.engine.queued[role.index()].pop_front() else { return };
         self.engine.sending[role.index()] = true;
         if !self.reads(message, role) {
-            out.schedule(now + self.occupancy(message, role), self.node, Due::Sent(role).encode());
+            out.schedule(now + self.occupancy(message, role), self.port, Due::Sent(role).encode());
         }
         self.read(now, message, role, out);
     }
@@ -273,7 +273,7 @@ impl Portals {
             }
         }
         if at > now {
-            out.schedule(at, self.node, Due::Start(message, role).encode());
+            out.schedule(at, self.port, Due::Start(message, role).encode());
         } else {
             self.start(now, message, role, out);
         }
@@ -309,7 +309,7 @@ impl Portals {
             destination: this.local.place(),
         });
         let departure = Departure {
-            to: self.common.directory.node_at(target).expect("the target was found when the request was made"),
+            to: self.common.directory.port_at(target, self.rail).expect("the target was found when the request was made"),
             virtual_network: COMPUTE_REQUEST,
             payload: Bytes(data + operand),
             source_dma: dma,
@@ -317,7 +317,7 @@ impl Portals {
             token: token(message, Role::Request),
             header,
         };
-        out.depart(self.node, departure);
+        out.depart(self.port, departure);
     }
 
     /// The end-to-end layer has all of a request that has no answer, or none yet.
@@ -332,10 +332,10 @@ impl Portals {
 
     /// Sends what is nothing but a header to the initiator of a request.
     pub(super) fn send_small(&mut self, now: SimTime, request: &Request, header: Header, out: &mut impl Out<Portals>) {
-        let to = self.common.directory.node_at(request.operation.initiator).expect("it came from there");
+        let to = self.common.directory.port_at(request.operation.initiator, self.rail).expect("it came from there");
         if self.common.config.quick_ack {
             // It takes no time, and is no load on anything.
-            return out.shortcut(now, self.node, to, header);
+            return out.shortcut(now, self.port, to, header);
         }
         let departure = Departure {
             to,
@@ -346,7 +346,7 @@ impl Portals {
             token: u32::MAX,
             header,
         };
-        out.depart(self.node, departure);
+        out.depart(self.port, departure);
     }
 
     /// The network has read all of a request's payload.

@@ -93,6 +93,59 @@ pub enum Header {
     Received(Received),
 }
 
+/// What travels, for who watches.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum About {
+    /// A put, get or atomic.
+    Request {
+        /// Which of them.
+        name: &'static str,
+        /// Its number at the initiator's NIC, which may wrap.
+        serial: u32,
+        /// Who asks.
+        initiator: ProcessId,
+        /// Whose memory is meant.
+        target: ProcessId,
+        /// As its command says.
+        match_bits: u64,
+        /// Bytes asked for.
+        length: u64,
+    },
+    /// Its answer.
+    Answer {
+        /// `reply`, with data, or `ack`.
+        name: &'static str,
+        /// The request's number.
+        serial: u32,
+    },
+    /// Of the end-to-end layer.
+    Received,
+}
+
+impl Header {
+    /// What travels.
+    pub fn about(&self) -> About {
+        match self {
+            Header::Request(Request { operation, target, handle, .. }) => About::Request {
+                name: match operation.kind {
+                    Kind::Put => "put",
+                    Kind::Get => "get",
+                    Kind::Atomic | Kind::FetchAtomic => "atomic",
+                },
+                serial: handle.serial,
+                initiator: operation.initiator,
+                target: *target,
+                match_bits: operation.match_bits,
+                length: operation.rlength,
+            },
+            Header::Response(Response { handle, payload, .. }) => {
+                About::Answer { name: if payload.is_some() { "reply" } else { "ack" }, serial: handle.serial }
+            }
+            Header::Received(_) => About::Received,
+        }
+    }
+}
+
 /// Names the initiator's half of a message in what comes back: its slot, which is used again, and its number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Handle {

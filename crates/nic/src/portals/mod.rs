@@ -7,7 +7,7 @@ mod message;
 mod multicast;
 mod target;
 
-pub use message::{Header, HeldMessage, Received, Request, Response};
+pub use message::{About, Header, HeldMessage, Received, Request, Response};
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -18,7 +18,7 @@ use narrows_portals::{
     AckRequest, Atomic, Command, CtId, EqId, FailType, INTERFACES, IOVEC_BYTES, Limits, List, LocalBuffer, MatchEntry, NO_TICKET, Notice,
     Place, ProcessId, Register, RemoteTarget, ReplyCode, md, me,
 };
-use narrows_units::{Bytes, NodeId, SimTime};
+use narrows_units::{Bytes, PortId, Rail, SimTime};
 
 use self::initiator::Order;
 use self::message::{AtomicPart, Due, Incoming, Outgoing, Role};
@@ -93,8 +93,8 @@ struct Common {
 #[derive(Debug)]
 pub struct Portals {
     common: Arc<Common>,
-    /// Node index.
-    node: NodeId,
+    port: PortId,
+    rail: Rail,
     engine: Engine,
     /// Sorted by pid.
     locals: Vec<Local>,
@@ -120,7 +120,7 @@ struct Port<'a, O: Out<Portals>> {
     now: SimTime,
     process: u32,
     owner: Process,
-    node: NodeId,
+    port: PortId,
     engine: &'a mut Engine,
     common: &'a Common,
     out: &'a mut O,
@@ -141,14 +141,14 @@ impl<O: Out<Portals>> Sink for Port<'_, O> {
         };
         let at = self.engine.stages.write(self.now, busy, &self.common.config);
         self.engine.writes.push_back((self.owner, notice));
-        self.out.schedule(at, self.node, Due::Write.encode());
+        self.out.schedule(at, self.port, Due::Write.encode());
     }
 
     fn fire(&mut self, command: Command) {
         self.engine.statistics.triggered += 1;
         let at = self.engine.stages.triggered.end(self.now, self.common.config.trigger_time);
         self.engine.fired.push_back((self.process, command));
-        self.out.schedule(at, self.node, Due::Fired.encode());
+        self.out.schedule(at, self.port, Due::Fired.encode());
     }
 }
 
@@ -162,7 +162,7 @@ macro_rules! interface {
                 now: $now,
                 process,
                 owner: $self.locals[process as usize].process,
-                node: $self.node,
+                port: $self.port,
                 engine: &mut $self.engine,
                 common: &$self.common,
                 out: &mut *$out,
@@ -181,22 +181,24 @@ impl Written {
 }
 
 impl Portals {
-    /// The NICs of these nodes of a machine.
-    pub fn of(config: NicConfig, directory: Arc<Directory>, nodes: &[NodeId]) -> Vec<Portals> {
+    /// The NICs at these ports of a machine.
+    pub fn of(config: NicConfig, directory: Arc<Directory>, ports: &[PortId]) -> Vec<Portals> {
         let durations = Durations::new(&config);
         let common = Arc::new(Common { config, durations, directory });
-        nodes.iter().map(|&node| Portals::new(&common, node)).collect()
+        ports.iter().map(|&port| Portals::new(&common, port)).collect()
     }
 
-    fn new(common: &Arc<Common>, node: NodeId) -> Portals {
+    fn new(common: &Arc<Common>, port: PortId) -> Portals {
         let directory = &common.directory;
+        let (node, rail) = directory.of_port(port);
         let local = |&(pid, process): &(u32, Process)| {
             let place = ProcessId::on(node, pid);
             Local { place, process, user: 0, starting: Vec::new() }
         };
         let locals: Vec<Local> = directory.processes_of(node).iter().map(local).collect();
         Portals {
-            node,
+            port,
+            rail,
             engine: Engine::default(),
             interfaces: locals.iter().map(|_| Interface::new(common.config.limits.counted())).collect(),
             locals,
@@ -510,7 +512,7 @@ impl Nic for Portals {
     fn command(&mut self, now: SimTime, process: Process, command: Command, out: &mut impl Out<Portals>) -> Result<(), CommandError> {
         let (local, at) = self.admit(now, process, &command)?;
         self.engine.commands.push_back((local, command));
-        out.schedule(at, self.node, Due::Command.encode());
+        out.schedule(at, self.port, Due::Command.encode());
         Ok(())
     }
 
@@ -524,7 +526,7 @@ impl Nic for Portals {
             }
             Due::Write => {
                 if let Some((process, notice)) = self.engine.writes.pop_front() {
-                    out.notify(process, notice);
+                    out.notify(self.port, process, notice);
                 }
             }
             Due::Data if self.engine.hurried > 0 => self.engine.hurried -= 1,

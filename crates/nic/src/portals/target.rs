@@ -94,7 +94,7 @@ impl Portals {
 
     pub(super) fn landed_at(&mut self, now: SimTime, at: SimTime, message: u32, role: Role, out: &mut impl Out<Portals>) {
         if at > now {
-            return out.schedule(at, self.node, Due::Landed(message, role).encode());
+            return out.schedule(at, self.port, Due::Landed(message, role).encode());
         }
         match role {
             Role::Request => self.landed(now, message, out),
@@ -149,7 +149,7 @@ impl Portals {
                 // Who looks at its memory sees the data when they have crossed PCIe, before the event.
                 self.incoming.at_mut(message).request.payload = None;
                 self.engine.data.push_back(Written { payload, process, place: landing.place, length: landing.mlength });
-                out.schedule(now + self.common.config.pcie_latency, self.node, Due::Data.encode());
+                out.schedule(now + self.common.config.pcie_latency, self.port, Due::Data.encode());
                 return self.complete(now, message, out);
             }
             // What has landed before must not overwrite this.
@@ -216,7 +216,7 @@ impl Portals {
         (half.unread, half.request.payload) = (read, None);
         half.response = payload;
         let departure = Departure {
-            to: self.common.directory.node_at(this.request.operation.initiator).expect("it came from there"),
+            to: self.common.directory.port_at(this.request.operation.initiator, self.rail).expect("it came from there"),
             virtual_network: COMPUTE_RESPONSE,
             payload: Bytes(length),
             source_dma: read,
@@ -224,7 +224,7 @@ impl Portals {
             token: token(message, Role::Response),
             header: Header::Response(Response { handle, result, payload }),
         };
-        out.depart(self.node, departure);
+        out.depart(self.port, departure);
         if !read {
             if kind == Kind::Get {
                 self.complete(now, message, out);
@@ -252,7 +252,7 @@ impl Portals {
     /// What `process` holds is repeated a while after there is a place for it.
     pub(super) fn schedule_retries(&mut self, now: SimTime, process: u32, out: &mut impl Out<Portals>) {
         let at = now + self.common.config.retry_interval;
-        self.interfaces[process as usize].take_relieved(|pt| out.schedule(at, self.node, Due::Retry(process, pt).encode()));
+        self.interfaces[process as usize].take_relieved(|pt| out.schedule(at, self.port, Due::Retry(process, pt).encode()));
     }
 
     /// All initiators repeat what table entry `pt` of `process` refused, in order of arrival; an

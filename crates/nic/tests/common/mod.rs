@@ -11,7 +11,7 @@ use narrows_nic::{
     PayloadId, Process, Wire, Wired,
 };
 use narrows_portals::*;
-use narrows_units::{ByteRate, Bytes, NodeId, SimTime};
+use narrows_units::{ByteRate, Bytes, NodeId, PortId, Rail, SimTime};
 
 pub const NO_EQ: EqId = EqId::NONE;
 pub const NO_CT: CtId = CtId::NONE;
@@ -22,8 +22,8 @@ pub const PT: u32 = 4;
 pub const MEMORY: usize = 1 << 20;
 
 pub enum Due {
-    Nic(NodeId, NicEvent),
-    Shortcut(NodeId, AnyHeader),
+    Nic(PortId, NicEvent),
+    Shortcut(PortId, AnyHeader),
     Network(Network),
 }
 
@@ -52,12 +52,12 @@ impl Wired<AnyNic> for World {
 }
 
 impl Out<AnyNic> for World {
-    fn schedule(&mut self, at: SimTime, node: NodeId, event: NicEvent) {
-        self.queue.schedule(at, node.0, Due::Nic(node, event));
+    fn schedule(&mut self, at: SimTime, port: PortId, event: NicEvent) {
+        self.queue.schedule(at, port.0, Due::Nic(port, event));
     }
-    fn depart(&mut self, node: NodeId, departure: Departure<AnyHeader>) {
+    fn depart(&mut self, port: PortId, departure: Departure<AnyHeader>) {
         let now = self.queue.now();
-        let transfer = self.wire.depart(node, departure);
+        let transfer = self.wire.depart(port, departure);
         self.transfers.push((now, transfer));
         let busy = self.rate.time_for(transfer.payload);
         let source = 1_000 + transfer.source;
@@ -66,10 +66,10 @@ impl Out<AnyNic> for World {
         self.queue.schedule(now + self.latency, source, Due::Network(Network::HeadArrived(transfer.id)));
         self.queue.schedule(now + self.latency + busy, source, Due::Network(Network::TailArrived(transfer.id)));
     }
-    fn shortcut(&mut self, at: SimTime, _: NodeId, to: NodeId, header: AnyHeader) {
+    fn shortcut(&mut self, at: SimTime, _: PortId, to: PortId, header: AnyHeader) {
         self.queue.schedule(at, 2_000 + to.0, Due::Shortcut(to, header));
     }
-    fn notify(&mut self, process: Process, notice: Notice) {
+    fn notify(&mut self, _: PortId, process: Process, notice: Notice) {
         self.seen.push((self.queue.now(), process, notice));
     }
 }
@@ -225,7 +225,7 @@ impl Sim {
 
     pub fn try_command(&mut self, process: u32, command: Command) -> Result<(), CommandError> {
         self.clock = self.clock.max(self.world.queue.now());
-        self.nics.command(self.clock, Process(process), command, &mut self.world)
+        self.nics.command(self.clock, Process(process), Rail::FIRST, command, &mut self.world)
     }
 
     pub fn command(&mut self, process: u32, command: Command) {
@@ -235,8 +235,8 @@ impl Sim {
     pub fn step(&mut self) -> bool {
         let Some((now, due)) = self.world.queue.pop() else { return false };
         match due {
-            Due::Nic(node, event) => self.nics.handle(now, node, event, &mut self.world),
-            Due::Shortcut(node, header) => self.nics.arrive(now, node, &header, &mut self.world),
+            Due::Nic(port, event) => self.nics.handle(now, port, event, &mut self.world),
+            Due::Shortcut(port, header) => self.nics.arrive(now, port, &header, &mut self.world),
             Due::Network(notice) => self.nics.network(now, notice, &mut self.world),
         }
         true

@@ -1,6 +1,7 @@
 //! A rank at work: what it starts, what its NIC tells it, what becomes complete.
 
 use super::*;
+use narrows_timeline::ANY;
 
 impl Rank {
     pub(super) fn new(part: usize, number: u32, process: ProcessId, costs: Costs) -> Rank {
@@ -38,7 +39,8 @@ impl Rank {
     }
 
     fn port<'a>(clock: &'a mut SimTime, library: &'a mut Library, costs: Costs, rank: u32, region: &'a mut Region<'_>) -> Port<'a> {
-        Port { world: &mut *region.world, rank, clock, library, costs }
+        let first = region.state.shared.message.rails.first();
+        Port { world: &mut *region.world, rank, clock, library, costs, first }
     }
 
     /// Does what can be done now. `index` is the rank among all.
@@ -185,6 +187,7 @@ impl Rank {
     fn done(&mut self, number: u64, index: u32, region: &mut Region<'_>) -> Result<(), GraphError> {
         self.node(number).done = true;
         region.state.done += 1;
+        self.tell(number, index, region.state);
         self.passed(number, Event::Done, index, region)?;
         while self.window.front().is_some_and(|node| node.done) {
             self.window.pop_front();
@@ -193,10 +196,29 @@ impl Rank {
         Ok(())
     }
 
+    /// Tells the timeline of an operation that is over; computing beside the core was told when it was planned.
+    fn tell(&mut self, number: u64, index: u32, state: &State) {
+        let Some(timeline) = &state.timeline else { return };
+        let clock = self.clock;
+        let node = self.node(number);
+        if node.operation.cpu == 0 || !matches!(node.operation.kind, Kind::Compute { .. }) {
+            tell(timeline, index, &node.operation.kind, node.after, clock, state.epoch);
+        }
+    }
+
+    /// Tells it of those that have begun and do not end.
+    pub(super) fn tell_open(&mut self, index: u32, state: &State) {
+        let open = (0u64..).zip(&self.window).filter(|(_, node)| node.started && !node.done).map(|(place, _)| self.first + place);
+        for number in open.collect::<Vec<u64>>() {
+            self.tell(number, index, state);
+        }
+    }
+
     fn start(&mut self, index: u32, number: u64, region: &mut Region<'_>) -> Result<(), GraphError> {
         let node = self.node(number);
         let (kind, cpu, after) = (node.operation.kind, node.operation.cpu, node.after);
         self.clock = self.clock.max(after);
+        self.node(number).after = self.clock;
         let &Application { first_rank: base, ranks, .. } = &region.state.shared.applications[self.part];
         let number_in_trace = self.number;
         let check = |peer: u32| {
@@ -213,6 +235,9 @@ impl Rank {
                 let begin = self.units[unit].max(self.clock);
                 let end = duration.scaled(scale).and_then(|duration| begin.checked_add(duration)).map_err(&beyond)?;
                 self.units[unit] = end;
+                if let Some(timeline) = &region.state.timeline {
+                    tell(timeline, index, &kind, begin, end, region.state.epoch);
+                }
                 self.computing.extend([Reverse((begin, number, Event::Started)), Reverse((end, number, Event::Done))]);
                 // Where the clock is ahead of the simulation both may be over for it, but not for others.
                 for at in [begin, end] {
@@ -524,4 +549,15 @@ impl Rank {
         }
         Ok(())
     }
+}
+
+fn tell(timeline: &Timeline, rank: u32, kind: &Kind, begin: SimTime, end: SimTime, epoch: SimTime) {
+    let (name, peer, tag) = match *kind {
+        Kind::Compute { .. } => ("compute", NONE, NONE),
+        Kind::Send { to, tag, .. } => ("send", i64::from(to), i64::from(tag)),
+        Kind::Receive { from, tag, .. } => ("receive", from.map_or(ANY, i64::from), tag.map_or(ANY, i64::from)),
+        Kind::Collective(call) => (call.operation.name(), NONE, NONE),
+    };
+    let (begin, end) = (begin.saturating_sub(epoch), end.saturating_sub(epoch));
+    timeline.call(Call { rank, name, begin, end, waited: SimTime::ZERO, peer, tag });
 }

@@ -202,6 +202,7 @@ impl ReplayCase {
                 period: time("period", self.period.as_ref())?,
             },
             scales: Vec::new(),
+            timeline: None,
             threads: 1,
             seed: self.seed,
             collectives: self.collectives.clone(),

@@ -5,12 +5,13 @@ mod pscom;
 
 pub use outcome::RunOutcome;
 
-use crate::{MachineSpec, Observer, StudyError};
+use crate::hardware::Networks;
+use crate::{MachineSpec, Observer, StudyError, TimelineSpec};
 use narrows_channel::{Mapping, Processor, Settings};
 use narrows_launch as launch;
 use narrows_live::{Launcher, Options};
 use narrows_machine::{Machine, MessageProtocol, Node, Placement};
-use narrows_message::{Protocol, Rendezvous};
+use narrows_message::{MessageConfig, Protocol, Rails, Rendezvous};
 use narrows_output::Meter;
 use narrows_portals::ProcessId;
 use narrows_units::{Bytes, SimTime};
@@ -49,6 +50,8 @@ pub struct RunSpec {
     pub no_aslr: bool,
     /// Preloaded into the ranks behind our own library, and more of their environment.
     pub recorder: Option<Recorder>,
+    /// What happens when.
+    pub timeline: Option<TimelineSpec>,
 }
 
 /// The recorder library in the ranks.
@@ -117,6 +120,7 @@ impl RunSpec {
             timeout: None,
             no_aslr: false,
             recorder: None,
+            timeline: None,
         }
     }
 
@@ -166,20 +170,23 @@ impl RunSpec {
         }
         let libraries = libraries().map_err(StudyError::Host)?;
 
+        let networks = Networks::of(&machine, self.seed)?;
+        let rails = machine.common_rails(&placement).map_err(StudyError::Placement)?;
+        let message = machine.message_config(Rails::new(rails));
+        let timeline = self.timeline.as_ref().map(TimelineSpec::open).transpose()?;
+
         // Before any thread.
         let scratch = launch::Scratch::create().map_err(host)?;
         let processes = ProcessId::numbered(placement.iter().copied());
         let alive = scratch.path().join("alive");
         std::fs::create_dir(&alive).map_err(|error| StudyError::Read { path: alive.clone(), error })?;
-        let (mapping, fd) = Mapping::create(self.ranks, settings(&machine)).map_err(host)?;
+        let (mapping, fd) = Mapping::create(self.ranks, settings(&machine, &message, timeline.is_some())).map_err(host)?;
         let hosts: Vec<String> = placement.iter().map(|&node| machine.host_name(node)).collect();
         for (rank, ((&id, &node), name)) in (0u32..).zip(processes.iter().zip(&placement).zip(&hosts)) {
             mapping.place(rank, id, name, processor(machine.node(node), self.compute)).map_err(host)?;
         }
-        let topology = machine.topology()?;
-        let network = machine.network_config(self.seed);
-        let setup = narrows_sim::Setup { network: &network, topology, nic: machine.nic_config(), places: &processes };
-        let world = narrows_live::world(setup, &mapping)?;
+        let setup = narrows_sim::Setup { hardware: networks.hardware(), places: &processes };
+        let world = narrows_live::world(setup, &mapping, message)?;
 
         let channel = format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd());
         let fitted = |library: &Path| launch::Preload::fitted(library, mpi.library.as_deref()).map_err(host);
@@ -204,7 +211,7 @@ impl RunSpec {
         let meter = Arc::new(Meter::default());
         let options = Options {
             timeout: self.timeout,
-            hosts,
+            hosts: hosts.clone(),
             mpi: mpi.to_string(),
             launcher: Launcher {
                 notices_deaths: mpi.kind.notices_deaths(&mpi.launcher),
@@ -212,11 +219,13 @@ impl RunSpec {
             },
             alive: Some(alive),
             progress: Arc::clone(&meter),
+            timeline: timeline.as_ref().map(|open| open.timeline.clone()),
         };
         let now = Arc::clone(&meter);
         let part = observer.part(String::from("running"), &meter, Box::new(move || format!("simulated {}", SimTime(now.done()))));
         let report = narrows_live::run(&mapping, world, command, options);
         drop(part);
+        let timeline = timeline.map(|open| open.finish(&placement, &hosts)).transpose()?;
 
         Ok(RunOutcome {
             mpi: mpi.to_string(),
@@ -227,6 +236,7 @@ impl RunSpec {
             wall: start.elapsed(),
             program: self.program.clone(),
             report,
+            timeline,
         })
     }
 }
@@ -284,12 +294,9 @@ fn library_path(libraries: &Path) -> String {
     }
 }
 
-fn settings(machine: &Machine) -> Settings {
-    let (message, nic) = (machine.message_config(), machine.nic.portals());
-    let pscom = match message.protocol {
-        Protocol::Pscom(pscom) => Some(pscom),
-        Protocol::Openmpi => None,
-    };
+fn settings(machine: &Machine, message: &MessageConfig, timeline: bool) -> Settings {
+    let first = &machine.planes()[message.rails.first().index()];
+    let nic = first.machine.nic.portals();
     Settings {
         launcher_barrier_ps: machine.system.launcher_barrier.as_ps(),
         socket_latency_ps: machine.system.socket_latency.as_ps(),
@@ -298,13 +305,10 @@ fn settings(machine: &Machine) -> Settings {
         overflow_block: message.overflow_block,
         overflow_blocks: message.overflow_blocks,
         max_portals_message: message.max_portals_message,
-        pscom_buffer: pscom.map_or(0, |pscom| pscom.buffer),
-        pscom_fragment: pscom.map_or(0, |pscom| pscom.fragment),
-        pscom_receive_buffers: pscom.map_or(0, |pscom| pscom.receive_buffers),
-        pscom_send_buffers: pscom.map_or(0, |pscom| pscom.send_buffers),
-        pscom_requests: pscom.map_or(0, |pscom| pscom.rendezvous_requests),
         rendezvous_put: u32::from(message.rendezvous == Rendezvous::Put),
+        simulator_counts: u32::from(message.protocol != Protocol::Openmpi),
         pio_limit: nic.pio_limit.get() as u32,
+        timeline: timeline.into(),
         limits: nic.limits,
     }
 }

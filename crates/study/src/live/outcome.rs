@@ -1,10 +1,11 @@
 //! What came out of a live run.
 
 use super::Compute;
+use crate::timeline::TimelineOutcome;
 use narrows_live::{RankTimes, Report};
 use narrows_machine::{Machine, NetworkKind};
-use narrows_output::{OutputError, write};
-use narrows_results::{Bars, Column, Origin, Quantity, Table};
+use narrows_output::write;
+use narrows_results::{Bars, Column, Origin, Quantity, Table, TableError, escape};
 use narrows_units::{NodeId, SimTime, show};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -33,6 +34,8 @@ pub struct RunOutcome {
     pub program: Vec<String>,
     /// How it went.
     pub report: Report,
+    /// What happened when.
+    pub timeline: Option<TimelineOutcome>,
 }
 
 impl RunOutcome {
@@ -108,6 +111,7 @@ impl RunOutcome {
             "exit_code": self.exit_code(),
             "failure": report.failure.as_ref().map(|failure| failure.message.clone()),
             "machine": self.machine.to_json(),
+            "timeline": self.timeline.as_ref().map(TimelineOutcome::summary),
             "per_rank": ranks,
         })
     }
@@ -148,22 +152,53 @@ impl RunOutcome {
         .svg()
     }
 
-    /// Writes `summary.json`, the resolved machine and the picture into a folder.
+    /// Writes `summary.json`, the resolved machine, the picture, a page with everything, and the tables of a timeline
+    /// into a folder.
     ///
     /// # Errors
     /// A file cannot be written.
-    pub fn save(&self, out: &Path) -> Result<(), OutputError> {
+    pub fn save(&self, out: &Path) -> Result<(), TableError> {
         write(&out.join("summary.json"), format!("{:#}\n", self.summary()))?;
         write(&out.join("machine.toml"), self.machine.to_toml())?;
         let origin = Origin::here(Some(&self.machine.name), Some(self.seed));
-        write(&out.join("ranks.svg"), origin.sign(&self.picture()))
+        write(&out.join("ranks.svg"), origin.sign(&self.picture()))?;
+        for (name, table) in self.timeline.iter().flat_map(TimelineOutcome::tables) {
+            table.write(&out.join(name).with_extension("parquet"))?;
+        }
+        Ok(write(&out.join("report.html"), self.page(&origin))?)
+    }
+
+    /// A page with everything in it, which opens without a network.
+    fn page(&self, origin: &Origin) -> String {
+        let mut page = String::new();
+        for line in self.lines() {
+            page += &format!("<p>{}</p>\n", escape(&line));
+        }
+        page += &format!("<section>{}</section>\n", self.picture());
+        page += &self.timeline.as_ref().map(TimelineOutcome::section).unwrap_or_default();
+        let mut summary = self.summary();
+        let of_machine = summary.as_object_mut().and_then(|summary| {
+            summary.remove("per_rank");
+            summary.remove("machine")
+        });
+        let cell = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let rows = summary.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null() && !value.is_object());
+        let rows: String = rows.map(|(name, value)| format!("<tr><td>{name}</td><td>{}</td></tr>", escape(&cell(value)))).collect();
+        page += &format!("<section><h2>Numbers</h2><table>{rows}</table></section>\n");
+        page += &format!(
+            "<details><summary>The machine: {}</summary><pre>{}</pre></details>\n",
+            escape(&self.machine.description),
+            escape(&format!("{:#}", of_machine.unwrap_or_default()))
+        );
+        origin.page(&format!("Live run: {}", self.program.join(" ")), &page)
     }
 
     /// How it went, in lines for people.
     pub fn lines(&self) -> Vec<String> {
         let report = &self.report;
+        let timeline = self.timeline.as_ref().filter(|_| report.started).map(TimelineOutcome::lines).unwrap_or_default();
         if let Some(failure) = &report.failure {
-            return vec![failure.message.clone()];
+            return [vec![failure.message.clone()], timeline].concat();
         }
         if !report.started {
             return vec![if report.exit_code == 0 {
@@ -216,6 +251,7 @@ impl RunOutcome {
         }
         let crossings = self.crossings_per_call().map_or(String::new(), |ratio| format!(", {ratio:.2} per blocking MPI call"));
         line(format!("{} events, {} hand-overs to ranks{crossings}", report.totals.events, report.crossings));
+        lines.extend(timeline);
         lines
     }
 }

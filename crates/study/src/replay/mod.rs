@@ -2,12 +2,15 @@
 
 mod over_time;
 
-use crate::{MachineSpec, Observer, StudyError};
+use crate::hardware::Networks;
+use crate::timeline::TimelineOutcome;
+use crate::{MachineSpec, Observer, StudyError, TimelineSpec};
 use narrows_machine::Machine;
+use narrows_message::Rails;
 use narrows_output::{Meter, exit, write};
 use narrows_replay::collectives::ByRules;
 use narrows_replay::loggp::{self, Parameters};
-use narrows_replay::machine::{Hardware, Part, Replay};
+use narrows_replay::machine::{Part, Replay};
 use narrows_replay::mapping::{self, Mapping};
 use narrows_replay::port::Costs;
 use narrows_replay::report::{Application, Progress};
@@ -102,6 +105,8 @@ pub struct ReplaySpec {
     /// Of the simulator, on a machine's packet network at most one for each of its groups; the results do not depend on
     /// them.
     pub threads: usize,
+    /// What happens when; such a replay runs on one thread.
+    pub timeline: Option<TimelineSpec>,
 }
 
 /// What came out of a replay.
@@ -123,6 +128,7 @@ pub struct ReplayOutcome {
     about: Value,
     /// Of the machine, where something was seen over time.
     topology: Option<Arc<Topology>>,
+    timeline: Option<TimelineOutcome>,
 }
 
 impl Source {
@@ -163,6 +169,9 @@ impl ReplaySpec {
     /// Something that it names is not there or does not fit.
     pub fn run(&self, observer: &dyn Observer) -> Result<ReplayOutcome, StudyError> {
         match &self.target {
+            Target::LogGp(_) if self.timeline.is_some() => {
+                Err(StudyError::Contradiction(String::from("--timeline is of a machine, and --loggp takes the place of one")))
+            }
             Target::LogGp(parameters) => self.under_loggp(*parameters, observer),
             Target::Machine { period: Some(SimTime::ZERO), .. } => {
                 Err(StudyError::Contradiction(String::from("--period 0: a period takes time")))
@@ -221,35 +230,47 @@ impl ReplaySpec {
         let table = self.collectives.as_deref().unwrap_or(&machine.collectives.table);
         let rules = machine.collective_rules(self.collectives.as_deref())?;
         let mapping: Mapping = mapping_text.parse().map_err(|error| StudyError::Placement(format!("--mapping: {error}")))?;
-        let topology = machine.topology()?;
+        let networks = Networks::of(&machine, self.seed)?;
+        let (topology, plane) = networks.first();
+        if period.is_some() && networks.count() > 1 {
+            let message = format!("--period looks at machines of one network; this one has {}", networks.count());
+            return Err(StudyError::Contradiction(message));
+        }
         let programs = self.sources.iter().map(|source| Ok((source.name(), source.open(observer)?)));
         let programs: Vec<(String, Box<dyn Program + Send>)> = programs.collect::<Result<_, StudyError>>()?;
         let ranks: Vec<u32> = programs.iter().map(|(_, program)| program.ranks()).collect();
-        let nodes = mapping::nodes(&mapping, &machine, &topology, ppn, &ranks).map_err(StudyError::Placement)?;
+        let nodes = mapping::nodes(&mapping, &machine, (topology, &plane.nodes), ppn, &ranks).map_err(StudyError::Placement)?;
         let processes = mapping::processes(&nodes);
         let parts = programs.into_iter().zip(&nodes).zip(&processes).map(|(((name, program), nodes), processes)| Part {
             name,
             program,
-            collectives: Box::new(ByRules::new(rules.clone(), Some(mapping::layout(&topology, nodes)))),
+            collectives: Box::new(ByRules::new(rules.clone(), Some(mapping::layout((topology, &plane.nodes), nodes)))),
             scale: nodes.iter().map(|&node| scale_on(&self.scales, node) / machine.node(node).speed.factor()).collect(),
             processes: processes.clone(),
             costs: nodes.iter().map(|&node| Costs::on(&machine, node)).collect(),
         });
         let parts: Vec<Part> = parts.collect();
-        let config = machine.network_config(self.seed);
         let seen = period.map(|period| (period, Arc::new(topology.clone())));
-        let (message, hardware) = (machine.message_config(), Hardware { network: &config, topology, nic: machine.nic_config() });
-        let replay = match period {
-            Some(period) => Replay::watched(hardware, parts, message, period)?,
-            None => Replay::new(hardware, parts, message)?,
+        let placed: Vec<NodeId> = nodes.iter().flatten().copied().collect();
+        let rails = machine.common_rails(&placed).map_err(StudyError::Placement)?;
+        let (message, hardware) = (machine.message_config(Rails::new(rails)), networks.hardware());
+        let timeline = self.timeline.as_ref().map(TimelineSpec::open).transpose()?;
+        let replay = match (period, &timeline) {
+            (Some(period), None) => Replay::watched(hardware, parts, message, period)?,
+            (Some(period), Some(open)) => Replay::watched(hardware, parts, message, period)?.told_to(&open.timeline),
+            (None, Some(open)) => Replay::recorded(hardware, parts, message, &open.timeline)?,
+            (None, None) => Replay::new(hardware, parts, message)?,
         };
         let replay = replay.on_threads(self.threads);
         let reading = start.elapsed();
         let (shown, mut count) = counting(observer);
         let replay = replay.run(&mut count)?;
         drop(shown);
+        let nodes = nodes.concat();
+        let hosts: Vec<String> = nodes.iter().map(|&node| machine.host_name(node)).collect();
+        let timeline = timeline.map(|open| open.finish(&nodes, &hosts)).transpose()?;
         let about = json!({
-            "network": machine.network.kind.name(),
+            "network": plane.machine.network.kind.name(),
             "nodes": machine.node.count,
             "collectives": table,
             "mapping": mapping_text,
@@ -257,7 +278,8 @@ impl ReplaySpec {
             "threads": self.threads,
             "machine": machine.to_json(),
         });
-        Ok(self.outcome(replay, Some(machine), seen.map(|(_, topology)| topology), start, reading, about))
+        let outcome = self.outcome(replay, Some(machine), seen.map(|(_, topology)| topology), start, reading, about);
+        Ok(ReplayOutcome { timeline, ..outcome })
     }
 
     fn outcome(
@@ -271,7 +293,7 @@ impl ReplaySpec {
     ) -> ReplayOutcome {
         let wall = start.elapsed();
         let (sources, scales) = (self.sources.clone(), self.scales.clone());
-        ReplayOutcome { replay, machine, wall, reading, running: wall - reading, sources, scales, about, topology }
+        ReplayOutcome { replay, machine, wall, reading, running: wall - reading, sources, scales, about, topology, timeline: None }
     }
 }
 
@@ -316,6 +338,9 @@ impl ReplayOutcome {
             self.running.as_secs_f64(),
             show::count(rate)
         );
+        for line in self.timeline.iter().flat_map(TimelineOutcome::lines) {
+            text += &format!("{line}\n");
+        }
         text
     }
 
@@ -385,6 +410,9 @@ impl ReplayOutcome {
             summary.insert("lost_packets".into(), json!(totals.lost_packets));
             summary.insert("retransmissions".into(), json!(totals.retransmissions));
         }
+        if let (Some(summary), Some(timeline)) = (summary.as_object_mut(), &self.timeline) {
+            summary.insert("timeline".into(), timeline.summary());
+        }
         if let (Some(summary), Value::Object(about)) = (summary.as_object_mut(), &self.about) {
             summary.extend(about.clone());
         }
@@ -405,6 +433,7 @@ impl ReplayOutcome {
     pub fn tables(&self) -> Vec<(&'static str, Table)> {
         let mut tables = vec![("applications", self.applications_table())];
         tables.extend(over_time::tables(&self.replay, self.topology.as_deref()));
+        tables.extend(self.timeline.iter().flat_map(TimelineOutcome::tables));
         tables
     }
 
@@ -418,7 +447,11 @@ impl ReplayOutcome {
         }
         write(&out.join("summary.json"), format!("{:#}\n", self.summary()))?;
         self.applications_table().write(&out.join("applications.parquet"))?;
+        for (name, table) in self.timeline.iter().flat_map(TimelineOutcome::tables) {
+            table.write(&out.join(name).with_extension("parquet"))?;
+        }
         let origin = Origin::here(self.machine.as_ref().map(|machine| machine.name.as_str()), self.about["seed"].as_u64());
-        over_time::save(out, &self.replay, self.topology.as_deref(), &origin)
+        let timeline = self.timeline.as_ref().map(TimelineOutcome::section).unwrap_or_default();
+        over_time::save(out, &self.replay, self.topology.as_deref(), &origin, &timeline)
     }
 }

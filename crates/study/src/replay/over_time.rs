@@ -1,6 +1,7 @@
 //! A replay over time: tables, pictures, and a page with them.
 
 use crate::fabric_tables::{self, end_ns, integers, numbers};
+use crate::wiring;
 use narrows_replay::Outcome;
 use narrows_replay::watch::{Interval, Seen};
 use narrows_results::{Chart, Column, Curve, HeatMap, Origin, Quantity, Table, TableError, escape};
@@ -24,6 +25,7 @@ pub fn tables(outcome: &Outcome, topology: Option<&Topology>) -> Vec<(&'static s
         if let Some(telemetry) = &seen.telemetry {
             let rows: Vec<_> = telemetry.link_rows.iter().collect();
             tables.push(("links", Table::new(fabric_tables::links(topology, seen.period, &rows))));
+            tables.extend(wiring::table(topology).map(|table| ("switches", table)));
         }
         if let Some(telemetry) = seen.telemetry.as_ref().filter(|_| seen.packets) {
             let rows: Vec<_> = telemetry.queue_rows.iter().collect();
@@ -33,8 +35,8 @@ pub fn tables(outcome: &Outcome, topology: Option<&Topology>) -> Vec<(&'static s
     tables
 }
 
-/// Writes tables, pictures, and a page with them, into `out`.
-pub fn save(out: &Path, outcome: &Outcome, topology: Option<&Topology>, origin: &Origin) -> Result<(), TableError> {
+/// Writes tables, pictures, and a page with them and a timeline, into `out`.
+pub fn save(out: &Path, outcome: &Outcome, topology: Option<&Topology>, origin: &Origin, timeline: &str) -> Result<(), TableError> {
     for (name, table) in tables(outcome, topology) {
         table.write(&out.join(name).with_extension("parquet"))?;
     }
@@ -56,10 +58,10 @@ pub fn save(out: &Path, outcome: &Outcome, topology: Option<&Topology>, origin: 
         *picture = origin.sign(picture);
         narrows_output::write(&out.join(name), &*picture)?;
     }
-    Ok(narrows_output::write(&out.join("report.html"), page(outcome, &pictures, origin))?)
+    Ok(narrows_output::write(&out.join("report.html"), page(outcome, &pictures, origin, timeline))?)
 }
 
-fn page(outcome: &Outcome, pictures: &[(&str, &str, String)], origin: &Origin) -> String {
+fn page(outcome: &Outcome, pictures: &[(&str, &str, String)], origin: &Origin, timeline: &str) -> String {
     let mut page = String::from(
         "<table><tr><th>application</th><th>ranks</th><th>end</th><th>messages</th><th>bytes</th><th>completion: mean</th><th>99 %</th><th>longest</th></tr>",
     );
@@ -85,6 +87,7 @@ fn page(outcome: &Outcome, pictures: &[(&str, &str, String)], origin: &Origin) -
     for (_, note, picture) in pictures {
         let _ = writeln!(page, "<section><p>{}</p>{picture}</section>", escape(note));
     }
+    page += timeline;
     origin.page("Replay", &page)
 }
 

@@ -32,6 +32,8 @@ pub enum Messages {
 pub struct TrafficSpec {
     /// On which machine.
     pub machine: MachineSpec,
+    /// On which of its networks; none: the first one.
+    pub fabric: Option<String>,
     /// What is sent.
     pub messages: Messages,
     /// Fractions of the injection bandwidth; `None`: 0.5 where a load is needed.
@@ -86,7 +88,7 @@ fn read(path: &Path) -> Result<String, TrafficError> {
 impl TrafficSpec {
     /// On one thread with seed 1, and times that the run itself finds.
     pub fn new(machine: MachineSpec, messages: Messages) -> TrafficSpec {
-        TrafficSpec { machine, messages, loads: None, warmup: None, time: None, period: None, seed: 1, threads: 1 }
+        TrafficSpec { machine, fabric: None, messages, loads: None, warmup: None, time: None, period: None, seed: 1, threads: 1 }
     }
 
     /// Runs the sweep.
@@ -96,6 +98,7 @@ impl TrafficSpec {
     pub fn run(&self, observer: &dyn Observer) -> Result<TrafficOutcome, StudyError> {
         let start = Instant::now();
         let machine = self.machine.load(observer)?;
+        let machine = crate::network_of(machine, self.fabric.as_deref())?;
         let topology = machine.topology()?;
         let (work, pattern) = self.work(topology.hosts())?;
         let mut setup = Setup {

@@ -2,6 +2,7 @@
 
 use super::{TrafficOutcome, pictures};
 use crate::fabric_tables::{self, integers, numbers};
+use crate::wiring;
 use narrows_fabric::NetworkKind;
 use narrows_output::exit;
 use narrows_results::{Column, Histogram, Origin, Table, TableError, peak_memory};
@@ -22,6 +23,7 @@ pub fn tables(outcome: &TrafficOutcome) -> Vec<(&'static str, Table)> {
         tables.push(("series", series_table(outcome)));
         if setup.network.kind != NetworkKind::LogGp {
             tables.push(("links", links_table(outcome)));
+            tables.extend(wiring::table(&setup.topology).map(|table| ("switches", table)));
         }
         if setup.network.kind == NetworkKind::Packet {
             tables.push(("queues", queues_table(outcome)));

@@ -4,6 +4,7 @@
 //! no rule is laid out by springs. Of a network with more cables than an eye can follow, only the links of the first
 //! group are drawn.
 
+use narrows_results::{Column, Table};
 use narrows_topology::{LinkClass, LinkId, Shape, Topology, Vertex};
 use std::collections::BTreeMap;
 use std::f64::consts::TAU;
@@ -114,9 +115,8 @@ struct Layout {
     radius: f64,
 }
 
-/// `first_alone`: only the links of the first group.
-fn every_switch(topology: &Topology, title: &[String; 2], first_alone: bool) -> String {
-    let layout = match topology.shape() {
+fn layout(topology: &Topology) -> Layout {
+    match topology.shape() {
         Shape::FatTree(tree) => rows(topology, tree),
         Shape::Torus(torus) => {
             let parameters = torus.parameters();
@@ -125,7 +125,35 @@ fn every_switch(topology: &Topology, title: &[String; 2], first_alone: bool) -> 
         Shape::HyperX(hyperx) => grid(topology, hyperx.lengths(), 1),
         _ if (2..topology.switches()).contains(&topology.groups()) => circles(topology),
         _ => springs(topology),
-    };
+    }
+}
+
+/// Switches by springs at most: each of them pushes each other one.
+const SPRINGS: u32 = 2_000;
+
+/// Where each switch stands on the picture, a row each: for pictures of what its links do. Nothing of large networks
+/// without a rule.
+pub(crate) fn table(topology: &Topology) -> Option<Table> {
+    let ruled = !matches!(topology.shape(), Shape::Table(_)) || (2..topology.switches()).contains(&topology.groups());
+    if !ruled && topology.switches() > SPRINGS {
+        return None;
+    }
+    let switches = layout(topology).switches;
+    let mut below = vec![0; switches.len()];
+    (0..topology.hosts()).for_each(|host| below[topology.switch_of(host) as usize] += 1);
+    let number = |of: fn(&Point) -> f64| Column::Number(switches.iter().map(|point| Some(of(point))).collect());
+    Some(Table::new(vec![
+        ("switch", Column::Text((0..topology.switches()).map(|switch| Vertex::Switch(switch).to_string()).collect())),
+        ("group", Column::Integer((0..topology.switches()).map(|switch| i64::from(topology.group(switch))).collect())),
+        ("hosts", Column::Integer(below)),
+        ("x", number(|point| point.0)),
+        ("y", number(|point| -point.1)),
+    ]))
+}
+
+/// `first_alone`: only the links of the first group.
+fn every_switch(topology: &Topology, title: &[String; 2], first_alone: bool) -> String {
+    let layout = layout(topology);
     let mut svg = open(layout.width, layout.height, title);
     let mut bundles = bundles(topology);
     if first_alone {

@@ -1,0 +1,58 @@
+//! A machine as what simulations are made of.
+
+use narrows_fabric::NetworkConfig;
+use narrows_machine::{Machine, Plane};
+use narrows_nic::AnyConfig;
+use narrows_sim::{Hardware, NetworkSetup, PortSetup};
+use narrows_topology::{Topology, TopologyError};
+
+/// The networks of a machine, plane by plane.
+pub(crate) struct Networks<'a> {
+    planes: Vec<Plane<'a>>,
+    configs: Vec<NetworkConfig>,
+    topologies: Vec<Topology>,
+    nodes: u32,
+}
+
+impl<'a> Networks<'a> {
+    /// `seed`: of whatever they draw.
+    pub(crate) fn of(machine: &'a Machine, seed: u64) -> Result<Networks<'a>, TopologyError> {
+        let planes = machine.planes();
+        // Planes of one network draw for themselves.
+        let configs = planes.iter().map(|plane| plane.machine.network_config(seed.wrapping_add(u64::from(plane.copy)))).collect();
+        let mut topologies: Vec<Topology> = Vec::new();
+        for plane in &planes {
+            let topology = match topologies.last() {
+                Some(last) if plane.copy > 0 => last.clone(),
+                _ => plane.machine.topology()?,
+            };
+            topologies.push(topology);
+        }
+        Ok(Networks { planes, configs, topologies, nodes: machine.node.count })
+    }
+
+    /// Of the first one: its graph, and its plane.
+    pub(crate) fn first(&self) -> (&Topology, &Plane<'a>) {
+        (&self.topologies[0], &self.planes[0])
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.planes.len()
+    }
+
+    /// All that is below the processes.
+    pub(crate) fn hardware(&self) -> Hardware<'_> {
+        let networks =
+            self.configs.iter().zip(&self.topologies).map(|(config, topology)| NetworkSetup { config, topology: topology.clone() });
+        // A kind for each network; that of its planes is the same.
+        let nics: Vec<AnyConfig> = self.planes.iter().filter(|plane| plane.copy == 0).map(|plane| plane.machine.nic_config()).collect();
+        let mut kind = 0;
+        let mut ports = Vec::new();
+        for (index, plane) in self.planes.iter().enumerate() {
+            kind += usize::from(index > 0 && plane.copy == 0);
+            ports.extend(plane.nodes.iter().map(|&node| PortSetup { node, rail: plane.rail, nic: kind }));
+        }
+        Hardware { nodes: self.nodes, networks: networks.collect(), ports, nics }
+    }
+}

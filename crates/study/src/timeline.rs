@@ -1,0 +1,181 @@
+//! A timeline of a run or a replay: its file, its tables, what is said of it.
+
+use crate::StudyError;
+use narrows_output::OutputFile;
+use narrows_results::{Column, Table};
+use narrows_timeline::perfetto::{self, Written};
+use narrows_timeline::{Call, Recorded, Timeline, Transfer, Window};
+use narrows_units::{NodeId, SimTime, show};
+use serde_json::{Value, json};
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+
+/// Calls on a page at most, and messages: a browser draws as many in a few hundredths of a second. Our own choice.
+const ON_PAGE: usize = 20_000;
+/// The same as in the pages of the Python package.
+const SCRIPT: &str = include_str!("../../../python/narrows/timeline.js");
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TimelineSpec {
+    /// Where the trace goes.
+    pub path: PathBuf,
+    /// Of which part of simulated time.
+    pub window: Window,
+}
+
+/// A timeline in the making.
+#[derive(Debug)]
+pub(crate) struct Open {
+    spec: TimelineSpec,
+    file: OutputFile,
+    /// Who sees something happen tells this.
+    pub timeline: Timeline,
+}
+
+/// A timeline that is in its file.
+#[derive(Debug)]
+pub struct TimelineOutcome {
+    spec: TimelineSpec,
+    recorded: Recorded,
+    written: Written,
+}
+
+impl TimelineSpec {
+    /// Makes the file, so that a run does not find out at its end that it cannot.
+    ///
+    /// # Errors
+    /// It cannot be made, or the window is empty.
+    pub(crate) fn open(&self) -> Result<Open, StudyError> {
+        let Window { from, to, limit } = self.window;
+        if from >= to {
+            return Err(StudyError::Contradiction(format!("--timeline-from {from} --timeline-to {to}: nothing lies between them")));
+        }
+        Ok(Open {
+            spec: self.clone(),
+            file: OutputFile::create(&self.path).map_err(StudyError::Output)?,
+            timeline: Timeline::new(Window { from, to, limit }),
+        })
+    }
+}
+
+impl Open {
+    /// Writes the file: `nodes[r]` is where rank r was.
+    ///
+    /// # Errors
+    /// It takes no more.
+    pub(crate) fn finish(self, nodes: &[NodeId], hosts: &[String]) -> Result<TimelineOutcome, StudyError> {
+        let Open { spec, mut file, timeline } = self;
+        let recorded = timeline.finish();
+        let nodes: Vec<u32> = nodes.iter().map(|node| node.0).collect();
+        let mut out = BufWriter::new(&mut file);
+        let written = perfetto::write(&recorded, &nodes, hosts, &mut out).and_then(|written| out.flush().map(|()| written));
+        drop(out);
+        let written = written.map_err(|error| StudyError::Output(narrows_output::OutputError::of(&spec.path)(error)))?;
+        file.commit().map_err(StudyError::Output)?;
+        Ok(TimelineOutcome { spec, recorded, written })
+    }
+}
+
+impl TimelineOutcome {
+    /// What `summary.json` says of it.
+    pub(crate) fn summary(&self) -> Value {
+        let Window { from, to, limit } = self.spec.window;
+        json!({
+            "file": self.spec.path.display().to_string(),
+            "from_s": from.as_s_f64(),
+            "to_s": (to != SimTime::MAX).then(|| to.as_s_f64()),
+            "calls": self.recorded.calls.len(),
+            "messages": self.recorded.messages(),
+            "transfers": self.recorded.transfers.len(),
+            "slices": self.written.slices,
+            "flows": self.written.flows,
+            "bytes": self.written.bytes,
+            "limit": limit,
+            "ended_s": self.recorded.ended.map(SimTime::as_s_f64),
+        })
+    }
+
+    /// The line that says where it is, and one where it is not complete.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let Written { slices, flows, bytes } = self.written;
+        let path = self.spec.path.display();
+        let mut lines =
+            vec![format!("timeline: {slices} slices, {flows} flows, {}: {path}, for https://ui.perfetto.dev", show::size(bytes))];
+        lines.extend(self.recorded.ended.map(|ended| {
+            format!(
+                "the timeline ends at {ended}, where it had the {} slices of --timeline-limit: --timeline-from and --timeline-to choose \
+                 another part",
+                self.spec.window.limit
+            )
+        }));
+        lines
+    }
+
+    /// For a page: something to zoom.
+    pub(crate) fn section(&self) -> String {
+        let Recorded { calls, transfers, .. } = &self.recorded;
+        let mut names: Vec<&str> = calls.iter().map(|call| call.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        let mut order: Vec<&Call> = calls.iter().collect();
+        order.sort_by_key(|call| call.begin);
+        let shown = order.iter().take(ON_PAGE).map(|call| {
+            let name = names.binary_search(&call.name).expect("a name of the calls");
+            json!([call.rank, name, call.begin.as_ns_f64(), call.end.as_ns_f64(), call.waited.as_ns_f64()])
+        });
+        let shown: Vec<Value> = shown.collect();
+        let end = order.get(ON_PAGE).map_or(SimTime::MAX, |call| call.begin);
+        let messages = transfers.iter().filter(|transfer| transfer.from_rank != u32::MAX && transfer.kind != "ack" && transfer.begin < end);
+        let messages = messages.take(ON_PAGE).filter_map(|transfer| {
+            let begin = transfer.posted.unwrap_or(transfer.begin);
+            Some(json!([transfer.from_rank, transfer.to_rank, begin.as_ns_f64(), transfer.tail?.as_ns_f64(), transfer.bytes]))
+        });
+        let messages: Vec<Value> = messages.collect();
+        let part = if calls.len() > ON_PAGE { format!(" The first {ON_PAGE} of {} calls.", calls.len()) } else { String::new() };
+        let data = json!({ "names": names, "calls": shown, "messages": messages });
+        format!(
+            "<section><h2>Timeline</h2><p>Wheel or buttons: nearer and further; drag to move.{part}</p><div id=\"timeline\"></div>\n\
+             <script>{SCRIPT}timeline(document.getElementById(\"timeline\"), {data});</script></section>\n"
+        )
+    }
+
+    /// Calls and transfers, a row each.
+    pub(crate) fn tables(&self) -> Vec<(&'static str, Table)> {
+        vec![("calls", calls(&self.recorded.calls)), ("transfers", transfers(&self.recorded.transfers))]
+    }
+}
+
+fn calls(calls: &[Call]) -> Table {
+    let seconds = |of: fn(&Call) -> SimTime| Column::Number(calls.iter().map(|call| Some(of(call).as_s_f64())).collect());
+    Table::new(vec![
+        ("rank", Column::Integer(calls.iter().map(|call| i64::from(call.rank)).collect())),
+        ("call", Column::Text(calls.iter().map(|call| call.name.to_owned()).collect())),
+        ("begin_s", seconds(|call| call.begin)),
+        ("end_s", seconds(|call| call.end)),
+        ("waited_s", seconds(|call| call.waited)),
+        ("peer", Column::Integer(calls.iter().map(|call| call.peer).collect())),
+        ("tag", Column::Integer(calls.iter().map(|call| call.tag).collect())),
+    ])
+}
+
+fn transfers(transfers: &[Transfer]) -> Table {
+    let integer = |of: &dyn Fn(&Transfer) -> i64| Column::Integer(transfers.iter().map(of).collect());
+    let rank = |rank: u32| if rank == u32::MAX { narrows_timeline::NONE } else { i64::from(rank) };
+    let seconds = |of: fn(&Transfer) -> Option<SimTime>| {
+        Column::Number(transfers.iter().map(|transfer| of(transfer).map(SimTime::as_s_f64)).collect())
+    };
+    Table::new(vec![
+        ("kind", Column::Text(transfers.iter().map(|transfer| transfer.kind.to_owned()).collect())),
+        ("from_rank", integer(&|transfer| rank(transfer.from_rank))),
+        ("to_rank", integer(&|transfer| rank(transfer.to_rank))),
+        ("from_node", integer(&|transfer| i64::from(transfer.from_node))),
+        ("to_node", integer(&|transfer| i64::from(transfer.to_node))),
+        ("bytes", integer(&|transfer| transfer.bytes as i64)),
+        ("posted_s", seconds(|transfer| transfer.posted)),
+        ("begin_s", seconds(|transfer| Some(transfer.begin))),
+        ("sent_s", seconds(|transfer| Some(transfer.sent))),
+        ("head_s", seconds(|transfer| transfer.head)),
+        ("tail_s", seconds(|transfer| transfer.tail)),
+    ])
+}
