@@ -23,7 +23,7 @@ impl<P: Ports> Region<P> {
                 let packet = &self.packets[payload];
                 let Some(input) = self.inputs.get(packet.input as usize) else { return };
                 if let Some(pauses) = &self.pauses {
-                    pauses.prefetch(packet.input * self.lanes + packet.lane());
+                    pauses.prefetch(packet.input, packet.lane());
                 } else if input.region == self.number {
                     prefetch(&self.lane_states[self.place(input.output, packet.lane())]);
                 }

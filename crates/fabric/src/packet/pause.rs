@@ -16,17 +16,18 @@ use crate::flights::NONE;
 use crate::port::Ports;
 use narrows_topology::Topology;
 
-/// The buffer of a lane, at its receiver.
+/// The buffer of a lane, at its receiver; one cache line.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
 struct Buffer {
     /// With the bytes of `back` that are due.
     held: u64,
     back: Returns,
     /// A pause frame is in force, or on its way.
     off: bool,
-    /// When it is repeated.
-    refresh: u64,
 }
+
+const _: () = assert!(size_of::<Buffer>() == 64);
 
 #[derive(Debug)]
 pub(super) struct Pauses {
@@ -38,8 +39,11 @@ pub(super) struct Pauses {
     resend_after: u64,
     /// By lane and output: paused until.
     until: Vec<u64>,
-    /// By input and lane.
+    /// By lane and input: those that are in use lie together.
     buffers: Vec<Buffer>,
+    /// The same: when the pause frame in force is repeated.
+    refresh: Vec<u64>,
+    inputs: u32,
 }
 
 /// Pauses, rather than lets go on.
@@ -47,7 +51,7 @@ const OFF: u32 = 1;
 
 impl Pauses {
     /// None with credits.
-    pub(super) fn new(config: &NetworkConfig, topology: &Topology, inputs: usize, outputs: usize) -> Option<Pauses> {
+    pub(super) fn new(config: &NetworkConfig, topology: &Topology, lanes: usize, inputs: usize, outputs: usize) -> Option<Pauses> {
         let FlowControl::Pause(pause) = &config.flow_control else { return None };
         let (xoff, xon) = config.pause_thresholds(pause, topology);
         Some(Pauses {
@@ -57,15 +61,23 @@ impl Pauses {
             frame: pause.frame.0 as u32,
             response: pause.response.as_ps(),
             resend_after: pause.resend_after.as_ps(),
-            until: vec![0; outputs],
-            buffers: vec![Buffer::default(); inputs],
+            until: vec![0; lanes * outputs],
+            buffers: vec![Buffer::default(); lanes * inputs],
+            refresh: vec![0; lanes * inputs],
+            inputs: inputs as u32,
         })
+    }
+
+    /// Where the buffer of a lane of an input is.
+    #[inline]
+    fn place(&self, input: u32, lane: u32) -> u32 {
+        lane * self.inputs + input
     }
 
     /// Brings the buffer of a lane of an input into the cache.
     #[inline]
-    pub(super) fn prefetch(&self, place: u32) {
-        narrows_engine::prefetch(&self.buffers[place as usize]);
+    pub(super) fn prefetch(&self, input: u32, lane: u32) {
+        narrows_engine::prefetch(&self.buffers[self.place(input, lane) as usize]);
     }
 
     /// Until when a lane of an output is paused.
@@ -79,11 +91,11 @@ impl<P: Ports> Region<P> {
     /// A packet comes into a buffer; false when it was lost.
     #[inline]
     pub(super) fn admit(&mut self, index: u32, now: u64, fx: &mut impl Effects) -> bool {
-        let Region { pauses: Some(pauses), returns, packets, lanes, buffer: size, .. } = self else { return true };
+        let Region { pauses: Some(pauses), returns, packets, buffer: size, .. } = self else { return true };
         let Packet { wire, input, .. } = packets[index];
         let lane = packets[index].lane();
-        let place = (input * *lanes + lane) as usize;
-        let buffer = &mut pauses.buffers[place];
+        let place = pauses.place(input, lane);
+        let buffer = &mut pauses.buffers[place as usize];
         let held = buffer.held + u64::from(wire) - returns.collect(&mut buffer.back, now);
         if held > *size {
             buffer.held = held - u64::from(wire);
@@ -95,9 +107,9 @@ impl<P: Ports> Region<P> {
             buffer.off = true;
             let known = returns.when(&buffer.back, held - pauses.xon);
             fx.paused(self.inputs[input as usize].link, lane, true);
-            self.send_frame(place as u32, OFF, now, fx);
+            self.send_frame(place, OFF, now, fx);
             if let Enough::At(at) = known {
-                fx.schedule(at, EventKind::Release, self.inputs[input as usize].link, place as u32);
+                fx.schedule(at, EventKind::Release, self.inputs[input as usize].link, place);
             }
         }
         true
@@ -106,8 +118,8 @@ impl<P: Ports> Region<P> {
     /// What was held will be gone at `tail`.
     #[inline]
     pub(super) fn leaves(&mut self, input: u32, lane: u32, tail: u64, wire: u32, now: u64, fx: &mut impl Effects) {
-        let Region { pauses: Some(pauses), returns, lanes, .. } = self else { return };
-        let place = input * *lanes + lane;
+        let Region { pauses: Some(pauses), returns, .. } = self else { return };
+        let place = pauses.place(input, lane);
         let buffer = &mut pauses.buffers[place as usize];
         // What has left already makes room at once: long lists would be cold memory when they are read.
         buffer.held -= returns.collect(&mut buffer.back, now);
@@ -119,13 +131,13 @@ impl<P: Ports> Region<P> {
 
     /// A paused lane may have drained enough.
     pub(super) fn release(&mut self, place: u32, now: u64, fx: &mut impl Effects) {
-        let Region { pauses: Some(pauses), returns, lanes, .. } = self else { return };
+        let Region { pauses: Some(pauses), returns, .. } = self else { return };
         let buffer = &mut pauses.buffers[place as usize];
         if !buffer.off {
             return;
         }
         buffer.held -= returns.collect(&mut buffer.back, now);
-        let (input, lane) = (place / *lanes, place % *lanes);
+        let (input, lane) = (place % pauses.inputs, place / pauses.inputs);
         let link = self.inputs[input as usize].link;
         if buffer.held <= pauses.xon {
             buffer.off = false;
@@ -139,16 +151,15 @@ impl<P: Ports> Region<P> {
     /// The last frame's quanta are half over.
     pub(super) fn refresh(&mut self, place: u32, now: u64, fx: &mut impl Effects) {
         let Some(pauses) = &self.pauses else { return };
-        let buffer = &pauses.buffers[place as usize];
-        if buffer.off && buffer.refresh == now {
+        if pauses.buffers[place as usize].off && pauses.refresh[place as usize] == now {
             self.send_frame(place, OFF, now, fx);
         }
     }
 
     /// Sends a pause frame to the sender of a lane.
     fn send_frame(&mut self, place: u32, off: u32, now: u64, fx: &mut impl Effects) {
-        let Region { pauses: Some(pauses), lanes, inputs, outputs, loads, costs, .. } = self else { return };
-        let (input, lane) = (place / *lanes, place % *lanes);
+        let Region { pauses: Some(pauses), inputs, outputs, loads, costs, .. } = self else { return };
+        let (input, lane) = (place % pauses.inputs, place / pauses.inputs);
         let Input { latency, link, region, output, reverse, .. } = inputs[input as usize];
         let timer = costs.wire(outputs[reverse as usize].speed);
         let free = &mut loads[reverse as usize].free;
@@ -157,7 +168,7 @@ impl<P: Ports> Region<P> {
         if off == OFF {
             self.statistics.pauses += 1;
             let refresh = now + (timer.quanta(pauses.quanta) / 2).max(1);
-            pauses.buffers[place as usize].refresh = refresh;
+            pauses.refresh[place as usize] = refresh;
             fx.schedule(refresh, EventKind::Refresh, link, place);
         }
         let frame = lane << 1 | off;
@@ -192,8 +203,8 @@ impl<P: Ports> Region<P> {
     pub(super) fn audit_pauses(&self, held: &[u64]) -> Result<(), AuditError> {
         let Some(pauses) = &self.pauses else { return Ok(()) };
         for (place, buffer) in pauses.buffers.iter().enumerate() {
-            let (input, lane) = (place / self.lanes as usize, place as u32 % self.lanes);
-            let link = self.inputs[input].link;
+            let (input, lane) = (place as u32 % pauses.inputs, place as u32 / pauses.inputs);
+            let link = self.inputs[input as usize].link;
             let leaving = self.returns.total(&buffer.back);
             let held = held[(link * self.lanes + lane) as usize];
             let waits = buffer.held.checked_sub(leaving);

@@ -173,7 +173,7 @@ impl<P: Ports> Region<P> {
             queues: Arena::default(),
             packets: Arena::default(),
             returns: ReturnLists::default(),
-            pauses: super::pause::Pauses::new(config, topology, inputs.len() * lanes as usize, outputs.len() * lanes as usize),
+            pauses: super::pause::Pauses::new(config, topology, lanes as usize, inputs.len(), outputs.len()),
             crossbar: super::crossbar::Crossbar::new(config, inputs.len()),
             fronts: match config.queueing {
                 Queueing::VirtualOutput => None,
