@@ -128,7 +128,7 @@ error: missing key `radix` in [switch]
 error: missing key `cores` in [node]
  --> my.toml:8:2
   |
-7 | [node]
+8 | [node]
   |  ^^^^ expected a whole number from 1 to 65536
   = help: node.cores: Cores of a node: the most ranks that it takes
 "#,
