@@ -40,7 +40,7 @@ impl Out<AnyNic> for World {
         let at = self.queue.now() + SimTime::from_ns(400);
         let id = self.wire.depart(port, departure).id;
         for notice in [Network::SourceDone(id), Network::HeadArrived(id), Network::TailArrived(id)] {
-            self.queue.schedule(at, 100 + node.0, Due::Network(notice));
+            self.queue.schedule(at, 100 + port.0, Due::Network(notice));
         }
     }
     fn shortcut(&mut self, at: SimTime, _: PortId, to: PortId, header: AnyHeader) {

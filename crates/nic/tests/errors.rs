@@ -7,6 +7,7 @@ use common::*;
 use narrows_nic::{CommandError, MAX_LENGTH, MAX_PT_INDEX, NicConfig, Process};
 use narrows_portals::EventKind::*;
 use narrows_portals::*;
+use narrows_units::PortId;
 
 fn sim() -> Sim {
     Sim::ready(config(), 2, 1, 0)

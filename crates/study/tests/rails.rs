@@ -83,9 +83,8 @@ fn rails_without_use_change_nothing() {
 fn digests_of_several_rails_do_not_depend_on_threads() {
     let halo = Parameters { ranks: 64, steps: 2, bytes: None, cells: None, compute: None };
     let set = ["node.rails=2", "message.protocol=mpc", "message.mpc.minimum=9 KiB", "message.mpc.fragment=5001 B", "node.count=64"];
-    let digest = |threads| {
-        replay("bxi-v3", &set, NetworkKind::Packet, Source::Pattern(Pattern::Halo3d, halo.clone()), threads).unwrap().replay.digest
-    };
+    let digest =
+        |threads| replay("bxi-v3", &set, NetworkKind::Packet, Source::Pattern(Pattern::Halo3d, halo), threads).unwrap().replay.digest;
     assert_eq!(digest(1), digest(2));
 }
 
