@@ -127,6 +127,17 @@ pub struct Reliability {
     pub ack: Bytes,
     /// What a receiver takes.
     pub delivery: Delivery,
+    /// How fast a flow sends.
+    pub congestion: Congestion,
+}
+
+/// The congestion control of flows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Congestion {
+    /// As fast as window and link let them.
+    None,
+    /// Each at this rate at most, headers included.
+    Throttle(ByteRate),
 }
 
 /// What the receiving port of a flow takes.

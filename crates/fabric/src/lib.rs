@@ -53,7 +53,7 @@ pub mod timing;
 mod whole;
 
 pub use config::{
-    Arbitration, ConfigError, Delivery, Derived, FlowConfig, FlowControl, Forwarding, IntraNodeConfig, LinkConfig, LogGpConfig,
+    Arbitration, ConfigError, Congestion, Delivery, Derived, FlowConfig, FlowControl, Forwarding, IntraNodeConfig, LinkConfig, LogGpConfig,
     NetworkConfig, NetworkKind, PauseConfig, Queueing, Reliability,
 };
 pub use faults::{Fault, Probability};

@@ -131,6 +131,8 @@ pub enum PortEvent {
     Acknowledged,
     /// A flow may have waited too long for one.
     TimedOut,
+    /// The rate of a flow lets it send again.
+    Paced,
 }
 
 /// The events of flows are of one kind for the network, and tell themselves apart by these bits.
@@ -146,12 +148,13 @@ impl PortEvent {
             PortEvent::Acknowledge => (EventKind::Flow, payload),
             PortEvent::Acknowledged => (EventKind::Flow, 1 << FLOW_EVENT | payload),
             PortEvent::TimedOut => (EventKind::Flow, 2 << FLOW_EVENT | payload),
+            PortEvent::Paced => (EventKind::Flow, 3 << FLOW_EVENT | payload),
         }
     }
 
     /// The event of a flow.
     pub(crate) fn of_flow(payload: u32) -> (PortEvent, u32) {
-        let event = [PortEvent::Acknowledge, PortEvent::Acknowledged, PortEvent::TimedOut, PortEvent::TimedOut];
+        let event = [PortEvent::Acknowledge, PortEvent::Acknowledged, PortEvent::TimedOut, PortEvent::Paced];
         (event[(payload >> FLOW_EVENT) as usize], payload & ((1 << FLOW_EVENT) - 1))
     }
 }

@@ -106,7 +106,11 @@ impl Machine {
             model::Delivery::Ordered => narrows_fabric::Delivery::Ordered,
             model::Delivery::Unordered => narrows_fabric::Delivery::Unordered,
         };
-        Some(narrows_fabric::Reliability { window, timeout, retries, ack, delivery })
+        let congestion = match self.network.congestion {
+            model::Congestion::None => narrows_fabric::Congestion::None,
+            model::Congestion::Throttle => narrows_fabric::Congestion::Throttle(self.network.throttle.rate),
+        };
+        Some(narrows_fabric::Reliability { window, timeout, retries, ack, delivery, congestion })
     }
 
     /// Of its links.

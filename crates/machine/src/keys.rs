@@ -265,6 +265,7 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         size("network.ugal_threshold", &mut m.network.ugal_threshold, 0, "UGAL and PAR: bytes more that may wait on the minimal way, for each of its links").default("\"0 B\""),
 
         key("network.flow_control", Field::Choice(&mut m.network.flow_control), "What keeps buffers from running over: credits, or pause frames (IEEE 802.1Qbb), under which packets can be lost").default("\"credits\""),
+        key("network.congestion", Field::Choice(&mut m.network.congestion), "How fast ports send on a flow, where they number packets (`network.reliability.delivery`): as window and link let them, or at a fixed rate at most").default("\"none\""),
         key("network.faults", Field::Texts(&mut m.network.faults), "Links that lose packets or break them, such as `\"link=3-17 loss=1e-4 corrupt=1e-6 from=1ms to=2ms\"`; without `link` all of them. `--fault` says others in their place").default("[]"),
 
         size("network.pfc.xoff", &mut m.network.pfc.xoff, 0, "A virtual channel that holds this much is paused; `0 B`: `network.buffer` less the headroom that nothing is lost with").default("\"0 B\""),
@@ -279,6 +280,8 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         key("network.reliability.timeout", Field::Time(&mut m.network.reliability.timeout, SimTime(1)), "Without an acknowledgement for this time, packets are sent again").default("\"100 us\""),
         count("network.reliability.retries", &mut m.network.reliability.retries, 0, 1 << 16, "So many times in a row; then the run ends").default("7"),
         key("network.reliability.ack", Field::Size(&mut m.network.reliability.ack, Bytes(1)), "An acknowledgement on the wire, with preamble and gap").default("\"84 B\""),
+
+        rate("network.throttle.rate", &mut m.network.throttle.rate, "With `throttle`: of a flow, headers included; packets that are sent again do not count").default("\"100 Gbit/s\""),
 
         size("network.flow.direct_limit", &mut m.network.flow.direct_limit, 0, "Messages up to here, and up to one packet in any case, share no links").default("\"0 B\""),
 
@@ -480,6 +483,8 @@ impl Draft {
                 flow_control: FlowControl::Credits,
                 pfc: Pfc { xoff: none, xon: none, quanta: 0, frame: none, response: zero, resend_after: zero },
                 reliability: Reliability { delivery: Delivery::None, window: 0, timeout: zero, retries: 0, ack: none },
+                congestion: Congestion::None,
+                throttle: Throttle { rate: ByteRate(1) },
                 faults: Vec::new(),
                 flow: Flow { direct_limit: none },
                 loggp: LogGp { latency: PathOr::Path, gap: zero, bandwidth: PathOr::Path },

@@ -281,6 +281,10 @@ pub struct Network {
     pub pfc: Pfc,
     /// What ports do about packets that are lost.
     pub reliability: Reliability,
+    /// How fast flows send.
+    pub congestion: Congestion,
+    /// Parameters of a congestion control.
+    pub throttle: Throttle,
     /// Links that lose packets or break them: see [`crate::fault`].
     pub faults: Vec<String>,
     /// Parameters that only the flow network has.
@@ -360,6 +364,13 @@ pub struct Pfc {
     pub response: SimTime,
     /// Lost packets are sent again after this time.
     pub resend_after: SimTime,
+}
+
+/// `[network.throttle]`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Throttle {
+    /// Of a flow, headers included.
+    pub rate: ByteRate,
 }
 
 /// `[network.reliability]`
@@ -632,6 +643,15 @@ choice! {
         WeightedPackets = "weighted-packets",
         /// Virtual networks in turn, bytes by weight.
         WeightedBytes = "weighted-bytes",
+    }
+}
+choice! {
+    /// The congestion control of flows.
+    Congestion {
+        /// Flows send as fast as their window and the link let them.
+        None = "none",
+        /// Each at a fixed rate at most.
+        Throttle = "throttle",
     }
 }
 choice! {

@@ -3,7 +3,7 @@
 use crate::assemble::VIRTUAL_NETWORKS;
 use crate::diagnostic::{Diagnostic, nearest};
 use crate::keys::{self, Draft, Field, Key, Kinds, Only, PACKET_MAX, RATE_MAX, RATE_MIN, SIZE_MAX, TIME_MAX, table};
-use crate::model::{Choice, Fabric, Machine, MessageProtocol, NicKind, PathOr, Pscom, RoutingKind, Speed, SwitchOr};
+use crate::model::{Choice, Congestion, Delivery, Fabric, Machine, MessageProtocol, NicKind, PathOr, Pscom, RoutingKind, Speed, SwitchOr};
 use crate::presets::{PRESETS, preset};
 use crate::source::{Layer, Layers, Leaf, Value};
 use crate::wiring::{Topology, TopologyKind};
@@ -626,6 +626,10 @@ fn check(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
     if message.max_portals_message > longest {
         let label = format!("expected at most {}", quantity::size(longest));
         errors.push(layers.at("message.max_portals_message", "no network takes so long a message").label(label));
+    }
+    if machine.network.congestion != Congestion::None && machine.network.reliability.delivery == Delivery::None {
+        let help = "set network.reliability.delivery = \"ordered\", or \"unordered\"";
+        errors.push(layers.at("network.congestion", "a rate per flow, and ports have no flows").label("expected \"none\"").help(help));
     }
     host_names(machine, layers, errors);
     collectives(machine, layers, errors);

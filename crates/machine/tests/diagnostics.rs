@@ -563,6 +563,22 @@ error: there is no virtual network 4
 const GROUPS: &str = "[machine]\nname = \"mine\"\nbase = \"bxi-v2\"\ngroups = [\"fast\", \"slow\"]\n\
                       [group.fast]\ncount = 3\n[group.slow]\ncount = 2\ncores = 4\nspeed = 0.5\n[group.slow.software]\npost = \"1 us\"\n";
 
+#[test]
+fn networks_that_are_none() {
+    let text = |rest: &str| format!("[machine]\nname = \"x\"\nbase = \"bxi-v2\"\n{rest}");
+    let found = |rest: &str| message(&text(rest), &Overrides::default()).lines().next().unwrap_or_default().to_owned();
+    assert_eq!(found("[fabric.ib.network]\nmtu = \"1 KiB\""), "error: no fabric `ib`");
+    assert_eq!(found("fabrics = [\"a\", \"a\"]"), "error: two fabrics \"a\"");
+    assert_eq!(found("[node]\nfabrics = [\"ib\"]"), "error: no network \"ib\"");
+    assert_eq!(found("fabrics = [\"a\", \"b\"]\n[node]\nfabrics = [\"a\"]"), "error: no node joins the network b");
+    assert_eq!(found("fabrics = [\"a\"]\n[fabric.a.message]\neager_limit = \"1 KiB\""), "error: unknown section `message` in [fabric.a]");
+    assert_eq!(found("fabrics = [\"a\"]\n[fabric.a.topology]\nkind = \"torus\""), "error: missing key `lengths` in [fabric.a.topology]");
+    let full = "fabrics = [\"a\", \"b\"]\n[fabric.b.topology]\nkind = \"single-switch\"\n[fabric.b.switch]\nradix = 4";
+    assert_eq!(found(full), "error: network b: 64 nodes do not fit: one switch holds 4");
+    assert_eq!(found("fabrics = [\"a\", \"b\", \"c\"]\n[node]\nrails = 6"), "error: 18 rails: 3 networks of 6 planes");
+    assert_eq!(found("[network]\ncongestion = \"throttle\""), "error: a rate per flow, and ports have no flows");
+}
+
 fn with_groups(changes: &[(&str, &str)], overrides: &Overrides) -> Result<Machine, String> {
     let text = changes.iter().fold(GROUPS.to_owned(), |text, (from, to)| {
         assert!(text.contains(from), "{from}");

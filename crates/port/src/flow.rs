@@ -12,6 +12,7 @@
 //! * [`Delivery::Unordered`]: the receiver takes every packet once. Each has an acknowledgement of its own, and only
 //!   those without are sent again (selective repeat).
 
+use crate::congestion::Control;
 use narrows_engine::{Arena, WordMap};
 use narrows_fabric::port::{Kind, Label, Landing, PortEffects, PortEvent};
 use narrows_fabric::{Delivery, Reliability, Statistics, TransferId, Undelivered};
@@ -67,6 +68,7 @@ struct Sender {
     timer: bool,
     /// It was given up.
     dead: bool,
+    control: Control,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -128,6 +130,7 @@ impl Flows {
 
     /// The flow to `peer`.
     pub(crate) fn to(&mut self, port: u32, peer: u32, virtual_network: u8) -> Flow {
+        let control = Control::new(self.config.congestion);
         let PortFlows { to, senders, .. } = &mut self.ports[port as usize];
         *to.entry(key(peer, virtual_network)).or_insert_with(|| {
             senders.push(Sender {
@@ -139,6 +142,7 @@ impl Flows {
                 tries: 0,
                 timer: false,
                 dead: false,
+                control,
             });
             senders.len() as u32 - 1
         })
@@ -146,14 +150,19 @@ impl Flows {
 
     /// Another packet of the flow may be made.
     #[inline]
-    pub(crate) fn is_open(&self, port: u32, flow: Flow) -> bool {
-        self.ports[port as usize].senders[flow as usize].span() < self.config.window
+    pub(crate) fn is_open(&self, now: SimTime, port: u32, flow: Flow) -> bool {
+        let sender = &self.ports[port as usize].senders[flow as usize];
+        sender.span() < self.config.window && sender.control.allows(now)
     }
 
     /// One is made.
     #[inline]
-    pub(crate) fn reserve(&mut self, port: u32, flow: Flow) {
-        self.ports[port as usize].senders[flow as usize].reserved += 1;
+    pub(crate) fn reserve(&mut self, now: SimTime, port: u32, flow: Flow, label: &Label, effects: &mut impl PortEffects) {
+        let sender = &mut self.ports[port as usize].senders[flow as usize];
+        sender.reserved += 1;
+        if let Some(next) = sender.control.made(now, label.wire) {
+            effects.schedule_port(next, PortEvent::Paced, label.source, flow);
+        }
     }
 
     /// The bytes on the wire of what goes before anything new.
@@ -315,6 +324,7 @@ impl Flows {
                 flows.acknowledged(flow, number, self.config.delivery)
             }
             PortEvent::TimedOut => flows.timed_out(now, host, payload, &self.config, effects),
+            PortEvent::Paced => Some(u32::from(flows.senders[payload as usize].virtual_network)),
             PortEvent::Head | PortEvent::Tail | PortEvent::HeadAndTail => None,
         }
     }

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod congestion;
 mod driver;
 mod flow;
 mod packetiser;

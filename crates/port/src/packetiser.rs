@@ -115,9 +115,9 @@ impl Packetiser {
 
     /// The ring of the messages that need no reading, if one of them may go.
     #[inline(always)]
-    fn direct<const FLOWS: bool>(&self, injector: &Injector, port: u32, flows: Option<&Flows>) -> u32 {
+    fn direct<const FLOWS: bool>(&self, now: SimTime, injector: &Injector, port: u32, flows: Option<&Flows>) -> u32 {
         match flows {
-            Some(flows) if FLOWS => self.open_in(injector.direct, port, flows),
+            Some(flows) if FLOWS => self.open_in(now, injector.direct, port, flows),
             _ => injector.direct,
         }
     }
@@ -132,7 +132,7 @@ impl Packetiser {
         flows: Option<&Flows>,
     ) -> Next {
         let injector = &self.injectors[self.place(port, virtual_network)];
-        let direct = self.direct::<FLOWS>(injector, port, flows);
+        let direct = self.direct::<FLOWS>(now, injector, port, flows);
         let mut ready = SimTime::MAX;
         if injector.first_read != NONE && (direct == NONE || !injector.direct_turn) {
             let read = &self.read[injector.first_read];
@@ -150,11 +150,11 @@ impl Packetiser {
     }
 
     /// A ring, named by the member before the first one whose flow is open; [`NONE`] when none is.
-    fn open_in(&self, ring: u32, port: u32, flows: &Flows) -> u32 {
+    fn open_in(&self, now: SimTime, ring: u32, port: u32, flows: &Flows) -> u32 {
         let mut last = ring;
         while last != NONE {
             let Message { flow, .. } = self.messages[self.messages[last].next_in_ring];
-            if flow == NONE || flows.is_open(port, flow) {
+            if flow == NONE || flows.is_open(now, port, flow) {
                 return last;
             }
             last = self.messages[last].next_in_ring;
@@ -274,7 +274,7 @@ impl HostPorts {
             if let Some(flows) = flows
                 && FLOWS
             {
-                ring = packetiser.open_in(ring, port, flows);
+                ring = packetiser.open_in(now, ring, port, flows);
                 if ring == NONE {
                     return;
                 }
@@ -286,7 +286,7 @@ impl HostPorts {
                 && FLOWS
                 && flow != NONE
             {
-                flows.reserve(port, flow);
+                flows.reserve(now, port, flow, &label, effects);
             }
             let free = &mut buses[port as usize].read_free;
             let (begin, payload) = (now.max(*free), label.wire - costs.header);
@@ -309,7 +309,7 @@ impl HostPorts {
     ) -> Packet {
         let HostPorts { packetiser, costs, hosts, statistics, flows, .. } = self;
         let at = packetiser.place(port, virtual_network);
-        let mut ring = packetiser.direct::<FLOWS>(&packetiser.injectors[at], port, flows.as_deref());
+        let mut ring = packetiser.direct::<FLOWS>(now, &packetiser.injectors[at], port, flows.as_deref());
         let injector = &mut packetiser.injectors[at];
         if injector.first_read != NONE && (ring == NONE || !injector.direct_turn) && packetiser.read[injector.first_read].ready <= now {
             let slot = injector.first_read;
@@ -335,7 +335,7 @@ impl HostPorts {
             && FLOWS
             && flow != NONE
         {
-            flows.reserve(port, flow);
+            flows.reserve(now, port, flow, &label, effects);
             flows.sent(now, port, flow, &mut label, effects);
         }
         Packet::new(&label)

@@ -4,8 +4,8 @@
 
 use narrows_fabric::parallel::{Agent, Context, Fabric};
 use narrows_fabric::{
-    Arrival, ConfigError, Delivery, Fault, FlowControl, LinkConfig, NetworkConfig, NetworkKind, Notice, Observer, PauseConfig, Probability,
-    Reliability, Transfer, TransferId, Undelivered,
+    Arrival, ConfigError, Congestion, Delivery, Fault, FlowControl, LinkConfig, NetworkConfig, NetworkKind, Notice, Observer, PauseConfig,
+    Probability, Reliability, Transfer, TransferId, Undelivered,
 };
 use narrows_port::{Driver, HostPorts};
 use narrows_topology::{FatTree, RoutingKind, Topology};
@@ -36,7 +36,14 @@ fn config(delivery: Delivery, window: u32) -> NetworkConfig {
         header: Bytes(HEADER),
         pcie_rate: ByteRate(100_000_000_000),
         buffer_per_channel: Bytes(64 << 10),
-        reliability: Some(Reliability { window, timeout: TIMEOUT, retries: 20, ack: Bytes(HEADER), delivery }),
+        reliability: Some(Reliability {
+            window,
+            timeout: TIMEOUT,
+            retries: 20,
+            ack: Bytes(HEADER),
+            delivery,
+            congestion: Congestion::None,
+        }),
         ..NetworkConfig::default()
     }
 }
@@ -117,6 +124,33 @@ fn the_window_bounds_what_is_under_way() {
     network.start(transfer(0, 0, 9, 10 * MTU));
     network.run();
     assert_eq!(tails(&network), tails(&alone));
+}
+
+/// Each flow has its own rate: n packets end n - 1 times their time at that rate after a single one would.
+#[test]
+fn a_throttled_flow_keeps_its_rate() {
+    const SLOW: ByteRate = ByteRate(2_000_000_000);
+    let wire = SLOW.time_for(Bytes(MTU + HEADER));
+    for (delivery, source_dma) in [(Delivery::Ordered, true), (Delivery::Unordered, true), (Delivery::Ordered, false)] {
+        let mut config = config(delivery, 64);
+        config.reliability.as_mut().unwrap().congestion = Congestion::Throttle(SLOW);
+        let run = |transfers: &[(u32, u64)]| {
+            let mut network = Driver::new(&config, tree()).unwrap();
+            for (id, &(target, packets)) in (0..).zip(transfers) {
+                network.start(Transfer { source_dma, ..transfer(id, 0, target, packets * MTU) });
+            }
+            network.run();
+            tails(&network)
+        };
+        let [one] = run(&[(9, 1)])[..] else { panic!("one message") };
+        assert_eq!(run(&[(9, 50)]), [one + wire * 49]);
+        // Four flows share the link, and none of them waits for another: each packet is a fifth of the time between
+        // two.
+        let ends = run(&[(9, 50), (13, 50), (5, 50), (4, 50)]);
+        assert!(ends.iter().all(|&end| end < one + wire * 49 + PACKET * 5), "{ends:?}");
+        // Two messages of one flow do.
+        assert_eq!(run(&[(9, 25), (9, 25)]).last(), Some(&(one + wire * 49)));
+    }
 }
 
 #[test]
@@ -211,10 +245,14 @@ proptest! {
         messages in proptest::collection::vec((0u32..16, 0u32..16, 0u64..20_000, 0u64..40_000, any::<bool>(), 0u8..4), 1..60),
         (loss, corrupt, window, seed) in (0.0..0.2f64, 0.0..0.1f64, 1u32..40, any::<u64>()),
         delivery in deliveries(),
-        (adaptive, pauses, in_order) in any::<(bool, bool, bool)>(),
+        (adaptive, pauses, in_order, throttled) in any::<(bool, bool, bool, bool)>(),
     ) {
         let mut config = NetworkConfig { faults: vec![fault(None, loss, corrupt)], seed, in_order, ..config(delivery, window) };
-        config.reliability.as_mut().unwrap().retries = 1000;
+        let reliability = config.reliability.as_mut().unwrap();
+        reliability.retries = 1000;
+        if throttled {
+            reliability.congestion = Congestion::Throttle(ByteRate(1_000_000_000));
+        }
         // Packets that overtake each other would be sent again and again.
         if adaptive && delivery == Delivery::Unordered {
             config.routing = RoutingKind::Adaptive;
