@@ -6,9 +6,12 @@ use libfuzzer_sys::fuzz_target;
 use narrows_channel::record::decode_command;
 use narrows_engine::EventQueue;
 use narrows_fabric::Notice as Network;
-use narrows_nic::{AnyConfig, AnyHeader, AnyNic, Combine, Departure, Event, Fault, MailboxConfig, Memory, NicConfig, Nics, Out, PayloadId, Process, Wire, Wired};
+use narrows_nic::{
+    AnyConfig, AnyHeader, AnyNic, Combine, Departure, Event, Fault, MailboxConfig, Memory, NicConfig, Nics, Out, PayloadId, Process, Wire,
+    Wired,
+};
 use narrows_portals::{Command, LocalBuffer, NiLimits, Notice, Place, ProcessId};
-use narrows_units::{ByteRate, Bytes, NodeId, SimTime};
+use narrows_units::{ByteRate, Bytes, NodeId, PortId, Rail, SimTime};
 use std::collections::BTreeMap;
 
 const PROCESSES: u32 = 4;
@@ -16,8 +19,8 @@ const PROCESSES: u32 = 4;
 const MOST_EVENTS: u32 = 1_000_000;
 
 enum Due {
-    Nic(NodeId, Event),
-    Shortcut(NodeId, AnyHeader),
+    Nic(PortId, Event),
+    Shortcut(PortId, AnyHeader),
     Network(Network),
 }
 
@@ -75,20 +78,20 @@ impl World {
 }
 
 impl Out<AnyNic> for World {
-    fn schedule(&mut self, at: SimTime, node: NodeId, event: Event) {
-        self.queue.schedule(at, node.0, Due::Nic(node, event));
+    fn schedule(&mut self, at: SimTime, port: PortId, event: Event) {
+        self.queue.schedule(at, port.0, Due::Nic(port, event));
     }
-    fn depart(&mut self, node: NodeId, departure: Departure<AnyHeader>) {
+    fn depart(&mut self, port: PortId, departure: Departure<AnyHeader>) {
         let at = self.queue.now() + SimTime::from_ns(400);
-        let id = self.wire.depart(node, departure).id;
+        let id = self.wire.depart(port, departure).id;
         for notice in [Network::SourceDone(id), Network::HeadArrived(id), Network::TailArrived(id)] {
-            self.queue.schedule(at, 1000 + node.0, Due::Network(notice));
+            self.queue.schedule(at, 1000 + port.0, Due::Network(notice));
         }
     }
-    fn shortcut(&mut self, at: SimTime, _: NodeId, to: NodeId, header: AnyHeader) {
+    fn shortcut(&mut self, at: SimTime, _: PortId, to: PortId, header: AnyHeader) {
         self.queue.schedule(at, 2000 + to.0, Due::Shortcut(to, header));
     }
-    fn notify(&mut self, _: Process, _: Notice) {}
+    fn notify(&mut self, _: PortId, _: Process, _: Notice) {}
 }
 
 impl Memory for World {
@@ -123,7 +126,11 @@ impl Memory for World {
 
 fuzz_target!(|bytes: &[u8]| {
     let places: Vec<ProcessId> = (0..PROCESSES).map(|p| ProcessId::on(NodeId(p / 2), p % 2 + 1)).collect();
-    let config = NicConfig { limits: NiLimits { max_unexpected_headers: 3, max_entries: 20, max_triggered_ops: 5, ..NiLimits::BXI_V2 }, max_outstanding: 3, ..NicConfig::bxi_v2() };
+    let config = NicConfig {
+        limits: NiLimits { max_unexpected_headers: 3, max_entries: 20, max_triggered_ops: 5, ..NiLimits::BXI_V2 },
+        max_outstanding: 3,
+        ..NicConfig::bxi_v2()
+    };
     // The first bit says which kind of NIC.
     let software = bytes.first().is_some_and(|byte| byte & 0x80 != 0);
     let mailbox = MailboxConfig { rate: ByteRate(5_000_000_000), header_size: Bytes(64) };
@@ -139,7 +146,7 @@ fuzz_target!(|bytes: &[u8]| {
         world.give(process as usize, &command);
         let until = world.queue.now() + SimTime(time % 3_000_000);
         run(&mut nics, &mut world, Some(until));
-        let _ = nics.command(world.queue.now(), Process(process), command, &mut world);
+        let _ = nics.command(world.queue.now(), Process(process), Rail::FIRST, command, &mut world);
     }
     run(&mut nics, &mut world, None);
     assert_eq!(nics.in_flight(), 0);
@@ -155,8 +162,8 @@ fn run(nics: &mut Nics, world: &mut World, until: Option<SimTime>) {
         }
         let Some((now, due)) = world.queue.pop() else { return };
         match due {
-            Due::Nic(node, event) => nics.handle(now, node, event, world),
-            Due::Shortcut(node, header) => nics.arrive(now, node, &header, world),
+            Due::Nic(port, event) => nics.handle(now, port, event, world),
+            Due::Shortcut(port, header) => nics.arrive(now, port, &header, world),
             Due::Network(notice) => nics.network(now, notice, world),
         }
     }

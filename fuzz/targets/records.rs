@@ -4,7 +4,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use narrows_channel::record::{
-    Delivery, Request, Writer, decode_delivery, decode_request, encode_call, encode_command, encode_notice, encode_push, encode_write,
+    Delivery, Request, Writer, decode_delivery, decode_request, encode_call, encode_command, encode_ended, encode_notice, encode_push,
+    encode_write,
 };
 
 fuzz_target!(|bytes: &[u8]| {
@@ -16,6 +17,7 @@ fuzz_target!(|bytes: &[u8]| {
         match &request {
             Request::Command(command) => encode_command(&mut writer, time, command),
             Request::Call { eq, words, payload } => encode_call(&mut writer, time, *eq, words, payload.as_deref()),
+            Request::Ended(ended) => encode_ended(&mut writer, time, ended),
         }
         .expect("it fitted before");
         let used = writer.used();
