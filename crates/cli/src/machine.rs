@@ -148,14 +148,19 @@ fn check(name: &str, overrides: OverrideArguments, form: Form) -> Result<u8, Fai
     }
 }
 
-/// "64 nodes of 64 cores, fat-tree, 11.1 GB/s links"
+/// "64 nodes of 64 cores, bxi-v2 NICs, fat-tree, links of 11.1 GB/s"; a part for each network, with its planes.
 fn summary(machine: &Machine) -> String {
     let nodes: Vec<String> = machine.parts().map(|(_, node)| format!("{} nodes of {} cores", node.count, node.cores)).collect();
-    format!(
-        "{}, {} NICs, {}, links of {}",
-        nodes.join(" and "),
-        machine.nic.kind.name(),
-        machine.topology.kind.name(),
-        machine.link.host.bandwidth
-    )
+    let network = |machine: &Machine| {
+        format!("{} NICs, {}, links of {}", machine.nic.kind.name(), machine.topology.kind.name(), machine.link.host.bandwidth)
+    };
+    let networks = match machine.fabrics.as_slice() {
+        [] => network(machine),
+        fabrics => {
+            let named = fabrics.iter().map(|fabric| format!("{}: {}", fabric.name, network(&fabric.machine)));
+            named.collect::<Vec<_>>().join("; ")
+        }
+    };
+    let planes = if machine.rails > 1 { format!(", {} planes each", machine.rails) } else { String::new() };
+    format!("{}, {networks}{planes}", nodes.join(" and "))
 }
