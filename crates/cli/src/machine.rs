@@ -161,6 +161,7 @@ fn summary(machine: &Machine) -> String {
             named.collect::<Vec<_>>().join("; ")
         }
     };
-    let planes = if machine.rails > 1 { format!(", {} planes each", machine.rails) } else { String::new() };
+    let each = if machine.fabrics.len() > 1 { " each" } else { "" };
+    let planes = if machine.rails > 1 { format!(", {} planes{each}", machine.rails) } else { String::new() };
     format!("{}, {networks}{planes}", nodes.join(" and "))
 }
