@@ -145,7 +145,9 @@ impl Rank {
         self.left_at = self.clock;
         self.entered_at = self.clock;
         self.header().entered.store(self.clock, Relaxed);
-        self.waited_at_entry = self.header().wait_ps.load(Relaxed);
+        // What came before is ordered by the host, and no part of the run.
+        self.header().wait_ps.store(0, Relaxed);
+        self.waited_at_entry = 0;
         self.activity();
     }
 
