@@ -25,7 +25,7 @@ def repeats(tests: Tests, mpi: Mpi, ranks: int, program: str, *options: str, env
                 if outcome.code != 0:
                     raise Failure(f"exit code {outcome.code}: {tail(outcome)}")
                 summary = outcome.summary
-                seen.append({key: summary[key] for key in ("digest", "simulated_s", "messages", "bytes", "packets", "events")})
+                seen.append({key: summary[key] for key in ("digest", "simulated_s", "messages", "bytes", "packets", "events", "per_rank")})
             finally:
                 shutil.rmtree(outcome.folder, ignore_errors=True)
         if seen[0] != seen[1]:
