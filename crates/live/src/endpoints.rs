@@ -261,7 +261,7 @@ fn tell(rank: u32, at: SimTime, host: &mut Host, memory: &mut Memory) -> bool {
     let mut any = false;
     while let Some(notice) = host.next_notice() {
         any = true;
-        memory.notify(at, rank, Rail::FIRST, notice);
+        memory.notify(at, rank, notice);
     }
     any
 }
@@ -275,14 +275,14 @@ impl Processes for Ranks {
         }
     }
 
-    fn notify(&mut self, now: SimTime, rank: u32, rail: Rail, notice: Notice) {
+    fn notify(&mut self, now: SimTime, rank: u32, notice: Notice) {
         let told = &mut self.ranks[rank as usize];
         match told.host.take(notice) {
             Ok(news) => {
                 told.inbox.push_back((now, news));
                 self.ready.push(rank);
             }
-            Err(notice) => self.memory.notify(now, rank, rail, notice),
+            Err(notice) => self.memory.notify(now, rank, notice),
         }
     }
 
@@ -393,7 +393,7 @@ mod tests {
             let user_ptr = appended.map(|me: MatchEntry| me.user_ptr).unwrap();
             let event =
                 Event { user_ptr, match_bits: match_bits | 1, mlength: 8, rlength: 8, remote_offset: 500, ..Event::blank(EventKind::Put) };
-            self.ranks.notify(SimTime(time), 0, Rail::FIRST, Notice::Event { eq: EQ, event });
+            self.ranks.notify(SimTime(time), 0, Notice::Event { eq: EQ, event });
             self.ranks.proceed(&mut self.nic);
         }
 
@@ -473,7 +473,7 @@ mod tests {
         assert!(scene.ranks.is_ours(0, &meddles));
         scene.parks(0, Attention::Always);
         let event = Event { user_ptr: 1 << 60 | 77, ..Event::blank(EventKind::Put) };
-        scene.ranks.notify(SimTime(1), 0, Rail::FIRST, Notice::Event { eq: EQ, event });
+        scene.ranks.notify(SimTime(1), 0, Notice::Event { eq: EQ, event });
         scene.ranks.proceed(&mut scene.nic);
         assert_eq!(scene.ranks.stray, Some((0, Stray(event))));
     }
@@ -488,7 +488,7 @@ mod tests {
             _ => None,
         });
         let ticket = ticket.expect("the NIC is asked");
-        scene.ranks.notify(SimTime(7_000), 0, Rail::FIRST, Notice::Reply { ticket, code: narrows_portals::ReplyCode::Ok, value: 0 });
+        scene.ranks.notify(SimTime(7_000), 0, Notice::Reply { ticket, code: narrows_portals::ReplyCode::Ok, value: 0 });
         scene.ranks.proceed(&mut scene.nic);
         assert_eq!(scene.ranks.first_mail(0), Some(SimTime(7_000)));
         let (_, mail) = scene.ranks.take_mail(0);

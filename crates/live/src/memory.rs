@@ -12,7 +12,7 @@ use narrows_channel::record::{Push, Writer, encode_notice, encode_push, encode_w
 use narrows_engine::Arena;
 use narrows_nic::{Combine, Fault};
 use narrows_portals::{IOVEC_BYTES, Notice, Place, apply};
-use narrows_units::{Rail, SimTime};
+use narrows_units::SimTime;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::Ordering;
@@ -468,7 +468,7 @@ impl narrows_sim::Processes for Memory {
         }
     }
 
-    fn notify(&mut self, now: SimTime, rank: u32, _: Rail, notice: Notice) {
+    fn notify(&mut self, now: SimTime, rank: u32, notice: Notice) {
         self.wait(now, rank, Waiting::Notice(notice));
         self.touched.push(rank);
     }
@@ -629,12 +629,7 @@ mod tests {
             let mut memory = twins();
             if crowded {
                 for _ in 0..NOTICE_BYTES / 16 {
-                    memory.notify(
-                        SimTime(1),
-                        0,
-                        Rail::FIRST,
-                        Notice::Count { ct: narrows_portals::CtId(1), success: 1, failure: 0, commands: 0 },
-                    );
+                    memory.notify(SimTime(1), 0, Notice::Count { ct: narrows_portals::CtId(1), success: 1, failure: 0, commands: 0 });
                 }
             }
             memory

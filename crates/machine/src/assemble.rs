@@ -130,6 +130,13 @@ impl Machine {
 
     /// What to check before the results are trusted, a line each.
     pub fn warnings(&self) -> Vec<String> {
+        if !self.fabrics.is_empty() {
+            let of = |fabric: &model::Fabric| {
+                let warnings = fabric.machine.warnings();
+                warnings.into_iter().map(|warning| format!("network {}: {warning}", fabric.name)).collect::<Vec<_>>()
+            };
+            return self.fabrics.iter().flat_map(of).collect();
+        }
         let network = self.network_config(0);
         let missing = match network.flow_control {
             FlowControl::Credits => None,

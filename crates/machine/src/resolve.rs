@@ -75,16 +75,14 @@ fn build(layers: &Layers, errors: &mut Vec<Diagnostic>) -> Option<Machine> {
     for Fabric { name, machine } in &mut machine.fabrics {
         read_graph(machine, layers, &format!("fabric.{name}."), errors)?;
     }
-    match machine.fabrics.as_slice() {
-        [] => check(&machine, layers, errors),
-        fabrics => {
-            for Fabric { name, machine } in fabrics {
-                let before = errors.len();
-                check(machine, layers, errors);
-                errors[before..].iter_mut().for_each(|error| error.of(&format!("network {name}")));
-            }
-            host_names(&machine, layers, errors);
-        }
+    check(&machine, layers, errors);
+    if machine.fabrics.is_empty() {
+        check_network(&machine, &Scope { layers, fabric: None }, errors);
+    }
+    for Fabric { name, machine } in &machine.fabrics {
+        let before = errors.len();
+        check_network(machine, &Scope { layers, fabric: Some(name) }, errors);
+        errors[before..].iter_mut().for_each(|error| error.of(&format!("network {name}")));
     }
     errors.is_empty().then_some(machine)
 }
@@ -122,6 +120,12 @@ fn join(machine: &mut Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
     if rails > narrows_message::Rails::MAX as u64 {
         let message = format!("{rails} rails: {} networks of {} planes", machine.fabrics.len().max(1), machine.rails);
         errors.push(layers.at("node.rails", message).label(format!("expected at most {} together", narrows_message::Rails::MAX)));
+    }
+    // Keys of events have 22 bits for a port.
+    let ports = rails * u64::from(machine.node.count);
+    if ports > 1 << 22 {
+        let message = format!("{ports} ports: {} nodes with {rails} each", machine.node.count);
+        errors.push(layers.at("node.rails", message).label(format!("expected at most {} together", 1 << 22)));
     }
     let counts: Vec<u32> = names.iter().map(|name| machine.joined(name).count() as u32).collect();
     for (fabric, count) in machine.fabrics.iter_mut().zip(counts) {
@@ -570,19 +574,7 @@ fn check(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
         let what = if machine.name.is_empty() { "is empty" } else { "has control characters" };
         errors.push(layers.at("machine.name", format!("the name of the machine {what}")).label("expected a short name in one line"));
     }
-    let packet = Bytes(machine.network.mtu.0 + machine.network.header.0);
-    if machine.network.buffer < packet {
-        errors.push(
-            layers
-                .at("network.buffer", "the buffer is smaller than a packet")
-                .label(format!("expected at least {} (network.mtu + network.header)", quantity::size(packet))),
-        );
-    }
-    if packet > PACKET_MAX {
-        let label = format!("expected at most {}, with network.header", quantity::size(PACKET_MAX));
-        errors.push(layers.at("network.mtu", format!("a packet of {}", quantity::size(packet))).label(label));
-    }
-    let (message, nic) = (&machine.message, machine.nic.portals());
+    let message = &machine.message;
     let of_protocol = match message.protocol {
         MessageProtocol::Openmpi | MessageProtocol::Mpc => vec![
             ("message.inject_limit", message.inject_limit, "message.eager_limit", message.eager_limit),
@@ -597,10 +589,63 @@ fn check(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
             ]
         }
     };
+    in_order(&of_protocol, &Scope { layers, fabric: None }, errors);
+    let longest = Bytes(narrows_nic::MAX_LENGTH.min(narrows_fabric::MAX_PAYLOAD));
+    if message.max_portals_message > longest {
+        let label = format!("expected at most {}", quantity::size(longest));
+        errors.push(layers.at("message.max_portals_message", "no network takes so long a message").label(label));
+    }
+    host_names(machine, layers, errors);
+    collectives(machine, layers, errors);
+}
+
+/// Where the keys of a network are: its own, or those without a name.
+struct Scope<'a> {
+    layers: &'a Layers,
+    fabric: Option<&'a str>,
+}
+
+impl Scope<'_> {
+    /// See [`Layers::at`].
+    fn at(&self, path: &str, message: impl Into<String>) -> Diagnostic {
+        let own = self.fabric.map(|name| format!("fabric.{name}.{path}")).filter(|own| self.layers.find(own).is_some());
+        self.layers.at(own.as_deref().unwrap_or(path), message)
+    }
+}
+
+/// Keys of which one must not be beyond the other.
+fn in_order(pairs: &[(&str, Bytes, &str, Bytes)], layers: &Scope<'_>, errors: &mut Vec<Diagnostic>) {
+    for (small_path, small, large_path, large) in pairs {
+        if small > large {
+            errors.push(
+                layers
+                    .at(small_path, format!("`{small_path}` is beyond `{large_path}`"))
+                    .label(format!("expected at most {}", quantity::size(*large))),
+            );
+        }
+    }
+}
+
+/// What is between the memory of two nodes.
+fn check_network(machine: &Machine, layers: &Scope<'_>, errors: &mut Vec<Diagnostic>) {
+    let packet = Bytes(machine.network.mtu.0 + machine.network.header.0);
+    if machine.network.buffer < packet {
+        errors.push(
+            layers
+                .at("network.buffer", "the buffer is smaller than a packet")
+                .label(format!("expected at least {} (network.mtu + network.header)", quantity::size(packet))),
+        );
+    }
+    if packet > PACKET_MAX {
+        let label = format!("expected at most {}, with network.header", quantity::size(PACKET_MAX));
+        errors.push(layers.at("network.mtu", format!("a packet of {}", quantity::size(packet))).label(label));
+    }
+    let nic = machine.nic.portals();
     let order = [
         ("nic.inline_limit", nic.inline_limit, "nic.command_size", nic.command_size),
         ("nic.inline_limit", nic.inline_limit, "nic.pio_limit", nic.pio_limit),
     ];
+    in_order(&order, layers, errors);
     if nic.limits.max_war_ordered_size > Bytes(0) {
         let path = "nic.max_war_ordered_size";
         errors.push(
@@ -609,30 +654,14 @@ fn check(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
                 .label("expected 0 B: writes after reads are not ordered"),
         );
     }
-    for (small_path, small, large_path, large) in of_protocol.into_iter().chain(order) {
-        if small > large {
-            errors.push(
-                layers
-                    .at(small_path, format!("`{small_path}` is beyond `{large_path}`"))
-                    .label(format!("expected at most {}", quantity::size(large))),
-            );
-        }
-    }
     if nic.pio_limit > PACKET_MAX {
         let label = format!("expected at most {}", quantity::size(PACKET_MAX));
         errors.push(layers.at("nic.pio_limit", "the CPU does not write so much behind a command").label(label));
-    }
-    let longest = Bytes(narrows_nic::MAX_LENGTH.min(narrows_fabric::MAX_PAYLOAD));
-    if message.max_portals_message > longest {
-        let label = format!("expected at most {}", quantity::size(longest));
-        errors.push(layers.at("message.max_portals_message", "no network takes so long a message").label(label));
     }
     if machine.network.congestion != Congestion::None && machine.network.reliability.delivery == Delivery::None {
         let help = "set network.reliability.delivery = \"ordered\", or \"unordered\"";
         errors.push(layers.at("network.congestion", "a rate per flow, and ports have no flows").label("expected \"none\"").help(help));
     }
-    host_names(machine, layers, errors);
-    collectives(machine, layers, errors);
     switch(machine, layers, errors);
     topology(machine, layers, errors);
 }
@@ -686,7 +715,7 @@ fn collectives(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>)
     }));
 }
 
-fn switch(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
+fn switch(machine: &Machine, layers: &Scope<'_>, errors: &mut Vec<Diagnostic>) {
     let networks = usize::from(VIRTUAL_NETWORKS);
     let switch = &machine.switch;
     if switch.weights.len() > networks {
@@ -699,7 +728,7 @@ fn switch(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
     }
 }
 
-fn topology(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
+fn topology(machine: &Machine, layers: &Scope<'_>, errors: &mut Vec<Diagnostic>) {
     let radix = u64::from(machine.switch.radix);
     let before = errors.len();
     let Topology { kind, k, n, children, parents, parallel, path, text, .. } = &machine.topology;
@@ -798,7 +827,7 @@ fn topology(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
 }
 
 /// Links that are there, and packets that somebody sends again.
-fn check_faults(machine: &Machine, topology: &narrows_topology::Topology, layers: &Layers, errors: &mut Vec<Diagnostic>) {
+fn check_faults(machine: &Machine, topology: &narrows_topology::Topology, layers: &Scope<'_>, errors: &mut Vec<Diagnostic>) {
     let path = "network.faults";
     if let Err(error) = machine.faults() {
         return errors.push(layers.at(path, error.to_string()));

@@ -40,6 +40,7 @@ pub(crate) const ARRIVED: u64 = 1;
 /// Bits of a request's number ([`crate::OPEN_LIMIT`]), and of pieces.
 pub(crate) const REQUEST_BITS: u32 = 20;
 pub(crate) const PIECE_BITS: u32 = 22;
+const _: () = assert!(crate::OPEN_LIMIT <= 1 << REQUEST_BITS);
 const REQUEST_MASK: u64 = (1 << REQUEST_BITS) - 1;
 /// In match bits on the entry for data: which piece it is, where each has an entry of its own.
 pub(crate) const PIECE_SHIFT: u32 = REQUEST_BITS;

@@ -53,7 +53,7 @@ fn run(case: &Case, threads: usize) {
         collectives: Box::new(ByRules::new(Rules::parse(OPEN_MPI).unwrap(), Some(layout))),
         scale: vec![1.0],
         processes,
-        costs: vec![Costs::on(&machine, NodeId(0))],
+        costs: vec![Costs::of(&machine.node.software, machine.nic.portals())],
     };
     let config = machine.network_config(1);
     let hardware = Hardware::new(&config, topology, machine.nic_config());

@@ -28,7 +28,7 @@ use narrows_portals::{Command, Event as NicEvent, Notice, ProcessId, ReplyCode};
 use narrows_sim::{CopyNotice, Hardware, Processes, Requests, Setup, World};
 use narrows_timeline::{Call, NONE, Timeline};
 use narrows_trace::{Communicators, Dependency, Event, Kind, Meetings, Operation, Order, Program};
-use narrows_units::{Bytes, Excess, NodeId, Rail, SimTime};
+use narrows_units::{Bytes, Excess, NodeId, SimTime};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -270,8 +270,7 @@ impl Ranks {
 impl Processes for Ranks {
     type Letter = Started;
 
-    fn notify(&mut self, now: SimTime, rank: u32, _: Rail, notice: Notice) {
-        // Entries, events and answers are told apart by the numbers that the rank gave them, on any rail.
+    fn notify(&mut self, now: SimTime, rank: u32, notice: Notice) {
         self.touch(rank, |of| of.notice(now, notice));
     }
 

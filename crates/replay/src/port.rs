@@ -2,13 +2,14 @@
 //! itself.
 
 use crate::machine::Started;
-use narrows_machine::Machine;
+use narrows_machine::Software;
 use narrows_message::Transport;
+use narrows_nic::NicConfig;
 use narrows_portals::{
     AckRequest, Command, EntryId, EqId, List, LocalBuffer, MatchEntry, NO_TICKET, RemoteTarget, ReplyCode, SearchOperation,
 };
 use narrows_sim::Requests;
-use narrows_units::{ByteRate, Bytes, NodeId, Rail, SimTime};
+use narrows_units::{ByteRate, Bytes, Rail, SimTime};
 
 /// Costs of the software on a rank's core: those that a live rank is charged.
 #[derive(Clone, Copy, Debug)]
@@ -24,13 +25,9 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// On a node of a machine.
-    ///
-    /// # Panics
-    /// When the machine does not have it.
-    pub fn on(machine: &Machine, node: NodeId) -> Costs {
-        let software = &machine.node(node).software;
-        let pio_limit = machine.nic.portals().pio_limit.get();
+    /// Of this software above this NIC.
+    pub fn of(software: &Software, nic: &NicConfig) -> Costs {
+        let pio_limit = nic.pio_limit.get();
         Costs { post: software.post, completion: software.completion, copy: software.copy_bandwidth, pio_limit }
     }
 }

@@ -37,7 +37,7 @@ fn replay(network: &str, mapping: &str, rule: &str, programs: Vec<Recorded>) -> 
         collectives: Box::new(ByRules::new(Rules::parse(rule).unwrap(), None)),
         scale: vec![1.0],
         processes: processes.clone(),
-        costs: vec![Costs::on(&machine, NodeId(0))],
+        costs: vec![Costs::of(&machine.node.software, machine.nic.portals())],
     });
     let parts = parts.collect();
     run(&machine, topology, parts)
@@ -245,7 +245,7 @@ fn copied(network: &str, ranks: u32, ppn: u32, bytes: u64, late: SimTime, rule: 
         collectives,
         scale: vec![1.0],
         processes: processes.clone(),
-        costs: vec![Costs::on(&machine, NodeId(0))],
+        costs: vec![Costs::of(&machine.node.software, machine.nic.portals())],
     };
     run(&machine, topology, vec![part])
 }
@@ -309,7 +309,7 @@ fn periods_add_up() {
             collectives: Box::new(ByRules::new(Rules::parse("").unwrap(), None)),
             scale: vec![1.0],
             processes: processes.clone(),
-            costs: vec![Costs::on(&machine, NodeId(0))],
+            costs: vec![Costs::of(&machine.node.software, machine.nic.portals())],
         });
         let hardware = Hardware::new(&config, topology, machine.nic_config());
         let replay = match period {
@@ -396,7 +396,7 @@ fn topology_aware_broadcasts_keep_their_published_order() {
             collectives,
             scale: vec![1.0],
             processes,
-            costs: vec![Costs::on(&machine, NodeId(0))],
+            costs: vec![Costs::of(&machine.node.software, machine.nic.portals())],
         };
         let outcome = run(&machine, topology, vec![part]);
         assert_eq!(outcome.failure, None);
@@ -421,7 +421,7 @@ fn refused(programs: Vec<Recorded>) -> String {
         collectives: Box::new(ByRules::new(Rules::default(), None)),
         scale: vec![1.0],
         processes: processes.clone(),
-        costs: vec![Costs::on(&machine, NodeId(0))],
+        costs: vec![Costs::of(&machine.node.software, machine.nic.portals())],
     });
     let network = machine.network_config(1);
     let hardware = Hardware::new(&network, machine.topology().unwrap(), machine.nic_config());
@@ -564,7 +564,7 @@ fn regions_and_threads_change_nothing() {
                 collectives,
                 scale: vec![1.0],
                 processes,
-                costs: vec![Costs::on(&machine, NodeId(0))],
+                costs: vec![Costs::of(&machine.node.software, machine.nic.portals())],
             }];
             let hardware = Hardware::new(&config, machine.topology().unwrap(), machine.nic_config());
             let replay = match threads {
@@ -600,7 +600,7 @@ fn half_trip(bytes: u64, changes: &[&str]) -> f64 {
             collectives: Box::new(ByRules::new(Rules::parse("").unwrap(), None)),
             scale: vec![1.0],
             processes: mapping::processes(&nodes).remove(0),
-            costs: vec![Costs::on(&machine, NodeId(0))],
+            costs: vec![Costs::of(&machine.node.software, machine.nic.portals())],
         };
         let outcome = run(&machine, topology, vec![part]);
         assert_eq!(outcome.failure, None, "{bytes} B, {changes:?}");

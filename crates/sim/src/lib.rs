@@ -24,7 +24,7 @@ pub use world::{Hardware, NetworkSetup, PortSetup, Setup, Totals, World};
 
 use narrows_nic::{Combine, Fault};
 use narrows_portals::{Notice, Place};
-use narrows_units::{Rail, SimTime};
+use narrows_units::SimTime;
 
 /// The processes of a region's nodes: what the NICs do to their memory, and what they do about it.
 ///
@@ -46,8 +46,9 @@ pub trait Processes: Send {
     fn told(&mut self, told: CopyNotice) {
         let _ = told;
     }
-    /// The process `rank` sees `notice` of its NIC on `rail` from `now` on.
-    fn notify(&mut self, now: SimTime, rank: u32, rail: Rail, notice: Notice);
+    /// The process `rank` sees `notice` from `now` on. Numbers that it has given itself tell its NICs apart, if it has
+    /// several.
+    fn notify(&mut self, now: SimTime, rank: u32, notice: Notice);
     /// A number for a payload to come.
     fn reserve(&mut self) -> u32 {
         0

@@ -312,7 +312,7 @@ impl<P: Processes> nic::Out<AnyNic> for Effects<'_, '_, P> {
         let now = self.fabric.now();
         let (_, rail) = self.above.places.directory.of_port(port);
         self.above.note(now, rail, process.0, |digest| notice.words(|word| digest.word(word)));
-        self.processes.notify(now, process.0, rail, notice);
+        self.processes.notify(now, process.0, notice);
     }
 }
 

@@ -12,7 +12,7 @@ struct Nothing;
 impl Processes for Nothing {
     type Letter = ();
 
-    fn notify(&mut self, _: SimTime, _: u32, _: Rail, _: Notice) {}
+    fn notify(&mut self, _: SimTime, _: u32, _: Notice) {}
 }
 
 #[test]

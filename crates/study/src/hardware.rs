@@ -5,6 +5,7 @@ use narrows_machine::{Machine, Plane};
 use narrows_nic::AnyConfig;
 use narrows_sim::{Hardware, NetworkSetup, PortSetup};
 use narrows_topology::{Topology, TopologyError};
+use narrows_units::Rail;
 
 /// The networks of a machine, plane by plane.
 pub(crate) struct Networks<'a> {
@@ -34,6 +35,11 @@ impl<'a> Networks<'a> {
     /// Of the first one: its graph, and its plane.
     pub(crate) fn first(&self) -> (&Topology, &Plane<'a>) {
         (&self.topologies[0], &self.planes[0])
+    }
+
+    /// Of a rail: see [`narrows_machine::Fabric::machine`].
+    pub(crate) fn machine_on(&self, rail: Rail) -> &'a Machine {
+        self.planes[rail.index()].machine
     }
 
     /// How many there are.

@@ -12,6 +12,7 @@ use narrows_launch as launch;
 use narrows_live::{Launcher, Options};
 use narrows_machine::{Machine, MessageProtocol, Node, Placement};
 use narrows_message::{MessageConfig, Protocol, Rails, Rendezvous};
+use narrows_nic::NicConfig;
 use narrows_output::Meter;
 use narrows_portals::ProcessId;
 use narrows_units::{Bytes, SimTime};
@@ -180,7 +181,11 @@ impl RunSpec {
         let processes = ProcessId::numbered(placement.iter().copied());
         let alive = scratch.path().join("alive");
         std::fs::create_dir(&alive).map_err(|error| StudyError::Read { path: alive.clone(), error })?;
-        let (mapping, fd) = Mapping::create(self.ranks, settings(&machine, &message, timeline.is_some())).map_err(host)?;
+        let (mapping, fd) = Mapping::create(
+            self.ranks,
+            settings(&machine, networks.machine_on(message.rails.first()).nic.portals(), &message, timeline.is_some()),
+        )
+        .map_err(host)?;
         let hosts: Vec<String> = placement.iter().map(|&node| machine.host_name(node)).collect();
         for (rank, ((&id, &node), name)) in (0u32..).zip(processes.iter().zip(&placement).zip(&hosts)) {
             mapping.place(rank, id, name, processor(machine.node(node), self.compute)).map_err(host)?;
@@ -294,9 +299,7 @@ fn library_path(libraries: &Path) -> String {
     }
 }
 
-fn settings(machine: &Machine, message: &MessageConfig, timeline: bool) -> Settings {
-    let first = &machine.planes()[message.rails.first().index()];
-    let nic = first.machine.nic.portals();
+fn settings(machine: &Machine, nic: &NicConfig, message: &MessageConfig, timeline: bool) -> Settings {
     Settings {
         launcher_barrier_ps: machine.system.launcher_barrier.as_ps(),
         socket_latency_ps: machine.system.socket_latency.as_ps(),

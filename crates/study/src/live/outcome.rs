@@ -40,7 +40,7 @@ pub struct RunOutcome {
 
 impl RunOutcome {
     fn network(&self) -> NetworkKind {
-        self.machine.network.kind
+        self.machine.network_called(None).unwrap_or(&self.machine).network.kind
     }
 
     fn nodes_used(&self) -> usize {

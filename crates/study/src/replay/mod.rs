@@ -241,19 +241,19 @@ impl ReplaySpec {
         let ranks: Vec<u32> = programs.iter().map(|(_, program)| program.ranks()).collect();
         let nodes = mapping::nodes(&mapping, &machine, (topology, &plane.nodes), ppn, &ranks).map_err(StudyError::Placement)?;
         let processes = mapping::processes(&nodes);
+        let rails = Rails::new(machine.common_rails(&nodes.concat()).map_err(StudyError::Placement)?);
+        let nic = networks.machine_on(rails.first()).nic.portals();
         let parts = programs.into_iter().zip(&nodes).zip(&processes).map(|(((name, program), nodes), processes)| Part {
             name,
             program,
             collectives: Box::new(ByRules::new(rules.clone(), Some(mapping::layout((topology, &plane.nodes), nodes)))),
             scale: nodes.iter().map(|&node| scale_on(&self.scales, node) / machine.node(node).speed.factor()).collect(),
             processes: processes.clone(),
-            costs: nodes.iter().map(|&node| Costs::on(&machine, node)).collect(),
+            costs: nodes.iter().map(|&node| Costs::of(&machine.node(node).software, nic)).collect(),
         });
         let parts: Vec<Part> = parts.collect();
         let seen = period.map(|period| (period, Arc::new(topology.clone())));
-        let placed: Vec<NodeId> = nodes.iter().flatten().copied().collect();
-        let rails = machine.common_rails(&placed).map_err(StudyError::Placement)?;
-        let (message, hardware) = (machine.message_config(Rails::new(rails)), networks.hardware());
+        let (message, hardware) = (machine.message_config(rails), networks.hardware());
         let timeline = self.timeline.as_ref().map(TimelineSpec::open).transpose()?;
         let replay = match (period, &timeline) {
             (Some(period), None) => Replay::watched(hardware, parts, message, period)?,
