@@ -10,6 +10,7 @@
 #                  the suites of MPICH and of mpi4py (one or both), as built for each MPI by who runs this:
 #                  tests/conformance.py --help, tests/conformance_mpi4py.py --help
 #   make install   into /usr/local, or PREFIX=DIR (and DESTDIR=ROOT for who makes packages)
+#   make wheel    a Python wheel for any x86-64 Linux with glibc 2.31 or later, checked by auditwheel, in target/wheels
 #   make deb       a Debian package, target/narrows_VERSION_ARCHITECTURE.deb
 #   make docs-site the documentation as a site, in target/site
 #   make bench     wall time beside SimGrid's SMPI
@@ -27,7 +28,7 @@ FUZZ_TIMES ?= 1
 # The parts of test-mpi.
 MPI_TESTS := test-figures test-programs test-mailbox test-lossy test-rails test-closed-forms test-replay test-record test-portals test-install test-otf2 test-docs test-python
 
-.PHONY: all demo build install deb test test-rust test-mpi $(MPI_TESTS) install-python docs-site conformance fuzz miri lint bench setup setup-demo setup-test setup-bench setup-python setup-miri clean
+.PHONY: all demo build install deb wheel test test-rust test-mpi $(MPI_TESTS) install-python docs-site conformance fuzz miri lint bench setup setup-demo setup-test setup-bench setup-python setup-miri clean
 
 all: build
 
@@ -117,14 +118,23 @@ test-install: build
 	$(PYTHON) tests/install.py
 
 test-otf2: build
-	target/otf2/bin/python tests/otf2_traces.py target/release/narrows
+	target/python/bin/python tests/otf2_traces.py target/release/narrows
 
 # The package as pip installs it, into an environment of the tests. --no-build-isolation: maturin is there.
 install-python: build
-	target/python/bin/pip --quiet --disable-pip-version-check install --no-deps --no-build-isolation .
+	@rm -rf target/wheels/here
+	target/python/bin/pip --quiet --disable-pip-version-check wheel --no-deps --no-build-isolation --wheel-dir target/wheels/here .
+	target/python/bin/pip --quiet --disable-pip-version-check install --no-deps --force-reinstall target/wheels/here/narrows-*.whl
 
 test-python: install-python
 	target/python/bin/python -m pytest --quiet tests/python
+
+# zig's linker and the stubs of an older C library, from PyPI; in an environment of its own, because zig is large.
+wheel: setup-demo
+	@scripts/setup.sh wheel
+	env -u CFLAGS PATH="$(CURDIR)/target/wheel-tools/bin:$$PATH" NARROWS_GLIBC=2.31 \
+	    target/wheel-tools/bin/pip --quiet wheel --no-deps --no-build-isolation --wheel-dir target/wheels .
+	target/wheel-tools/bin/auditwheel show target/wheels/narrows-*-manylinux_2_31_x86_64.whl
 
 docs-site: setup-python
 	target/python/bin/mkdocs build --quiet

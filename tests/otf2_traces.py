@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""scripts/otf2_to_jsonl.py on traces that OTF2's own library writes: `target/otf2/bin/python tests/otf2_traces.py NARROWS` (make setup installs the package)."""
+"""scripts/otf2_to_jsonl.py on traces that OTF2's own library writes: `target/python/bin/python tests/otf2_traces.py NARROWS` (make setup installs the package)."""
 import json
 import os
 import subprocess

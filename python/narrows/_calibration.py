@@ -135,8 +135,8 @@ def calibrate(
 ) -> Calibration:
     """Fits constants of a machine to outputs of benchmarks between two nodes of one switch.
 
-    base: the machine whose other constants are kept. files: outputs of osu_latency and osu_bw (OSU micro-benchmarks), or
-    of examples/pingpong.c; one of each kind at least tells most.
+    base: the machine whose other constants are kept. files: outputs of osu_latency and osu_bw (OSU micro-benchmarks), of
+    IMB-MPI1 (its PingPong), or of examples/pingpong.c; one of latency and one of bandwidth at least tell most.
     constants: keys of the machine, times and rates above 0 (those of software, PCIe, NIC and links on a message's way).
     eager_limit: finds the eager limit by its step too.
     hold_back: every so many-th size is not fitted, and shows how well the machine foretells what it has not seen.
@@ -234,6 +234,8 @@ def _read(path: Path) -> list[_Point]:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise NarrowsError(f"{path}: {error}") from None
+    if "# Benchmarking" in text:
+        return _read_imb(path, text)
     head = " ".join(line for line in text.splitlines() if not re.match(r"\s*\d", line)).lower()
     if "bi-directional" in head or "bibw" in head:
         raise NarrowsError(f"{path}: osu_bibw is not fitted; leave it out")
@@ -242,7 +244,7 @@ def _read(path: Path) -> list[_Point]:
     elif "bandwidth" in head:
         kind = "bandwidth"
     else:
-        raise NarrowsError(f"{path}: neither an output of osu_latency or osu_bw nor of examples/pingpong.c")
+        raise NarrowsError(f"{path}: neither an output of osu_latency or osu_bw, nor of IMB-MPI1 or examples/pingpong.c")
     reads_clock = "avg latency" in head
     points = []
     for line in text.splitlines():
@@ -251,6 +253,21 @@ def _read(path: Path) -> list[_Point]:
             points.append(_Point(str(path), kind, int(found[1]), float(found[2]), 10.0 ** -len(found[3] or ""), reads_clock))
     if not points:
         raise NarrowsError(f"{path}: no line with a size and a value")
+    return points
+
+
+def _read_imb(path: Path, text: str) -> list[_Point]:
+    """PingPong of an output of IMB-MPI1: bytes, repetitions, t[usec], MB/s. Its loop reads the clock outside only."""
+    points = []
+    for section in text.split("# Benchmarking")[1:]:
+        words = section.split()
+        if words and words[0] == "PingPong":
+            for line in section.splitlines():
+                found = re.match(r"\s*(\d+)\s+\d+\s+(\d+(?:\.(\d+))?)\s", line + " ")
+                if found and float(found[2]) > 0:
+                    points.append(_Point(str(path), "latency", int(found[1]), float(found[2]), 10.0 ** -len(found[3] or ""), False))
+    if not points:
+        raise NarrowsError(f"{path}: no PingPong in this output of IMB, which is what is fitted of it")
     return points
 
 

@@ -38,6 +38,7 @@ def traffic(
     machine: _Machine,
     pattern: str,
     *,
+    fabric: str | None,
     file: str | PathLike[str] | None,
     load: str | None,
     injection: str | None,

@@ -182,6 +182,19 @@ class Result:
 
         return Table(pyarrow.Table.from_pylist(critical_path(self)))
 
+    def otf2(self, folder: str | os.PathLike[str]) -> Path:
+        """Writes the timeline as an OTF2 archive, for Vampir, Scalasca and their like: a location for each rank (another
+        one for what overlaps), a region for each call or operation, and the puts, gets, atomics and replies of the NICs
+        as messages of a communicator of their own, each with its own tag. Times are in picoseconds. Returns the anchor
+        file, ``folder/traces.otf2``.
+
+        Raises NarrowsError where there is no timeline (``timeline="FILE"`` of run() and replay()), where the folder is
+        not empty, or where OTF2's package is missing (``pip install otf2``).
+        """
+        from narrows import _otf2
+
+        return _otf2.write(self, folder)
+
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Writes summary.json and the tables as Parquet files into a folder (with the resolved machine and the pictures
         of the command line, where this process has simulated it); :func:`load` reads it back.

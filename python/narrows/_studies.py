@@ -28,6 +28,7 @@ def traffic(
     pattern: str = "uniform",
     *,
     machine: Where = "bxi-v2",
+    fabric: str | None = None,
     load: float | Sequence[float] | str | None = None,
     file: PathText | None = None,
     injection: str | None = None,
@@ -43,6 +44,7 @@ def traffic(
     """Synthetic traffic, as ``narrows traffic`` (docs/traffic.md).
 
     pattern: "uniform", "permutation", "shift:K", "incast:N", ... ; "flows" and "mix" read ``file``.
+    fabric: which network, on a machine that has several (the first one).
     load: a fraction of the injection bandwidth, several of them, or a sweep as text "0.1:1.0:0.1" (0.5).
     injection: how messages follow each other: "bernoulli" (default), "poisson", "on-off:8", "closed:4".
     size: of messages: "4KiB", "uniform:1KiB,64KiB", "web-search" (a full packet).
@@ -64,6 +66,7 @@ def traffic(
         native = _native.traffic(
             words(machine),
             pattern,
+            fabric=fabric,
             file=file,
             load=loads,
             injection=injection,

@@ -136,6 +136,8 @@ def cases(programs: int = 400) -> list[Case]:
         Case("threads_calls", "threads_calls.c", options=("--compute", "none"), ranks=(2, 4), runners=narrows, expected=lambda n: f"threads_calls: ranks={n} checks={4 * n} ok"),
         Case("threads_self", "threads_self.c", options=("--compute", "none"), ranks=(1, 2), runners=narrows, expected=lambda n: f"threads_self: ranks={n} checks={11 * n} ok"),
         Case("threads_locks", "threads_locks.c", options=("--compute", "none"), ranks=(2, 4), runners=narrows, timeout=120, expected=lambda n: f"threads_locks: ranks={n} checks={9 * n} ok"),
+        # A run-time system whose idle workers spin.
+        Case("threads_workers", "thread_workers.c", ranks=(2, 4), timeout=60),
         # MPICH polls in a thread of its own, beside the program's calls.
         *[
             Case(f"threads_progress_{name}", f"{name}.c", mpis=("mpich",), ranks=(2, 4), runners=narrows, environment={"MPIR_CVAR_ASYNC_PROGRESS": "1"})

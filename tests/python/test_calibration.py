@@ -44,6 +44,16 @@ def written(folder: Path, machine: nw.Machine) -> list[Path]:
     return files
 
 
+def as_imb(osu: Path) -> Path:
+    """A table of osu_latency as IMB-MPI1 prints its PingPong, with another benchmark behind it."""
+    rows = [line.split() for line in osu.read_text().splitlines() if not line.startswith("#")]
+    head = "#---\n# Benchmarking {}\n# #processes = 2\n#---\n       #bytes #repetitions      t[usec]   Mbytes/sec\n"
+    lines = [f"{size:>13} {1000:>12} {value:>12} {int(size) / float(value):>12.2f}\n" for size, value in rows]
+    file = osu.with_name("imb.txt")
+    file.write_text("#    Intel(R) MPI Benchmarks 2021.3, MPI-1 part\n" + head.format("PingPong") + "".join(lines) + head.format("PingPing") + "0 1000 9.9 0.0\n")
+    return file
+
+
 def give_back(found: nw.Calibration, hidden: nw.Machine) -> list[str]:
     """Checks constants; names of those that are told."""
     told = [constant.name for constant in found.constants if constant.told]
@@ -80,6 +90,14 @@ def test_the_eager_limit_is_found_by_its_step(tmp_path: Path) -> None:
     assert give_back(found, hidden) == ["software.post"]
 
 
+def test_imb_tells_the_same(tmp_path: Path) -> None:
+    hidden = nw.machine("bxi-v2").set({"software.post": "220 ns"})
+    latency, _ = written(tmp_path, hidden)
+    found = [nw.calibrate("bxi-v2", [file], constants=["software.post"], eager_limit=False) for file in (latency, as_imb(latency))]
+    assert give_back(found[1], hidden) == ["software.post"]
+    assert found[0].machine == found[1].machine
+
+
 def test_a_live_run_comes_back(tmp_path: Path, pingpong: Path) -> None:
     # The model replays traces; here the program runs.
     names = ["software.post", "software.completion", "link.host.bandwidth", "software.copy_bandwidth"]
@@ -96,12 +114,15 @@ def test_what_cannot_be_fitted_is_said(tmp_path: Path) -> None:
     odd.write_text("# OSU MPI Bi-Directional Bandwidth Test\n1 2.0\n")
     other = tmp_path / "other.txt"
     other.write_text("# Something\n1 2.0\n")
+    pings = tmp_path / "pings.txt"
+    pings.write_text("# Benchmarking PingPing\n0 1000 9.9 0.0\n")
     few = tmp_path / "few.txt"
     few.write_text("# OSU MPI Latency Test v7.4\n# Size       Avg Latency(us)\n1    1.72\n")
     for files, options, message in [
         ([odd], {}, "osu_bibw is not fitted"),
         ([tmp_path / "absent"], {}, "No such file"),
         ([other], {}, "neither an output of osu_latency"),
+        ([pings], {}, "no PingPong in this output of IMB"),
         ([few], {}, "too few for 10 constants"),
         ([few], {"constants": ["nic.match_base"]}, "nic.match_base is 0 ns"),
         ([few], {"constants": ["network.mtu"]}, "a time or a rate"),

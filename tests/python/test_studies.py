@@ -4,6 +4,7 @@ import doctest
 import json
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -40,6 +41,15 @@ def test_examples_of_docstrings() -> None:
     results = [doctest.testmod(module, extraglobs=names) for module in modules]
     assert sum(result.attempted for result in results) >= 10
     assert not any(result.failed for result in results)
+
+
+def test_the_wheel_brings_all_that_linux_does_not_have() -> None:
+    (wheel,) = (Path(__file__).parents[2] / "target/wheels/here").glob("narrows-*.whl")
+    auditwheel = Path(sys.executable).with_name("auditwheel")
+    done = subprocess.run([auditwheel, "show", wheel], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    # Of this computer's C library or an older one; a library that is not everywhere would make it linux_x86_64.
+    assert re.search(r'following platform tag:\s+"manylinux_2_\d+_x86_64"', done.stdout), done.stdout
 
 
 def test_a_machine_is_changed_in_a_copy() -> None:
@@ -142,6 +152,18 @@ def test_the_command_line_gives_the_same(tmp_path: Path, small: nw.Machine, halo
         assert (theirs.digest, theirs.kind, theirs.simulated_s) == (result.digest, result.kind, result.simulated_s)
         for name, table in result.tables.items():
             assert theirs.tables[name].to_rows() == table.to_rows(), name
+
+
+def test_traffic_on_one_network_of_several(tmp_path: Path) -> None:
+    file = tmp_path / "two.toml"
+    file.write_text(
+        '[machine]\nname = "two"\nbase = "bxi-v2"\nfabrics = ["slow", "fast"]\n[node]\ncount = 4\n'
+        '[fabric.slow.link.host]\nbandwidth = "1 GB/s"\n[fabric.fast.link.host]\nbandwidth = "10 GB/s"\n'
+    )
+    first, slow, fast = (nw.traffic("shift:1", machine=file, load=0.5, fabric=name, **QUICK) for name in (None, "slow", "fast"))
+    assert first.digest == slow.digest != fast.digest
+    with pytest.raises(nw.NarrowsError, match="--fabric no: no such network; the machine has slow, fast"):
+        nw.traffic("shift:1", machine=file, fabric="no", **QUICK)
 
 
 def test_results_are_saved_pickled_and_read_back(tmp_path: Path, small: nw.Machine) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import otf2
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TracePacket, TrackEvent
 from perfetto.trace_processor import TraceProcessor
 
@@ -204,6 +205,61 @@ def test_the_critical_path_of_a_long_message(compiled: Callable[[str, str], Path
     assert sum(row["end_s"] - row["begin_s"] for row in rows) == pytest.approx(rows[-1]["end_s"])
     # One MiB at 11 GB/s.
     assert sum(row["end_s"] - row["begin_s"] for row in rows if row["what"] == "message") > 90e-6
+
+
+def archived(folder: Path) -> tuple[Counter[str], list[tuple[str, str, int, int, int]], int]:
+    """Of an OTF2 archive, as its own library reads it: calls by name, messages (from, to, bytes, sent, arrived), the last time."""
+    calls: Counter[str] = Counter()
+    sent: dict[int, tuple[str, int, int]] = {}
+    messages, depth, last = [], Counter[str](), 0
+    with otf2.reader.open(str(folder / "traces.otf2")) as trace:
+        assert trace.timer_resolution == 10**12
+        for location, event in trace.events:
+            assert event.time >= last
+            last = event.time
+            match type(event).__name__:
+                case "Enter":
+                    calls[event.region.name] += 1
+                    depth[location.name] += 1
+                case "Leave":
+                    depth[location.name] -= 1
+                case "MpiSend":
+                    sent[event.msg_tag] = (location.name, event.msg_length, event.time)
+                case "MpiRecv":
+                    sender, length, begin = sent.pop(event.msg_tag)
+                    assert length == event.msg_length
+                    messages.append((sender, location.name, length, begin, event.time))
+                case other:
+                    raise AssertionError(other)
+            assert 0 <= depth[location.name] <= 1
+    assert not sent and not any(depth.values())
+    return calls, messages, last
+
+
+def test_an_archive_of_otf2_has_every_call_and_message(around: tuple[nw.Result, Path], tmp_path: Path) -> None:
+    result, _ = around
+    anchor = result.otf2(tmp_path / "otf2")
+    assert anchor == tmp_path / "otf2/traces.otf2"
+    calls, messages, last = archived(tmp_path / "otf2")
+    assert sum(calls.values()) == result.summary["mpi_calls"] and calls["MPI_Finalize"] == 0
+    rows = [row for row in result.transfers.to_rows() if row["kind"] != "ack"]
+    assert sorted(messages) == sorted(
+        (f"rank {row['from_rank']}", f"rank {row['to_rank']}", row["bytes"], round(row["begin_s"] * 1e12), round(row["tail_s"] * 1e12))
+        for row in rows
+    )
+    assert last == round(max([row["end_s"] for row in result.calls.to_rows()] + [row["tail_s"] for row in rows]) * 1e12)
+    with pytest.raises(nw.NarrowsError, match="is there already"):
+        result.otf2(tmp_path / "otf2")
+    with pytest.raises(nw.NarrowsError, match="no table calls"):
+        nw.traffic("shift:1", machine=nw.machine("bxi-v2", nodes=2), load=0.1, warmup="1us", time="2us").otf2(tmp_path / "none")
+
+
+def test_operations_that_overlap_have_locations_of_their_own(halo: Path, tmp_path: Path) -> None:
+    result = nw.replay(halo, machine=nw.machine("bxi-v2", nodes=8), timeline=tmp_path / "halo.pftrace")
+    result.otf2(tmp_path / "otf2")
+    calls, messages, _ = archived(tmp_path / "otf2")
+    assert calls == Counter(row["call"] for row in result.calls.to_rows())
+    assert len(messages) == sum(row["kind"] != "ack" for row in result.transfers.to_rows())
 
 
 def test_the_trace_processor_counts_the_same(around: tuple[nw.Result, Path]) -> None:

@@ -176,10 +176,11 @@ pub fn release(place: usize) {
         return;
     }
     // SAFETY: every processor of this architecture has it.
-    let now = unsafe { core::arch::x86_64::_rdtsc() };
-    if now.wrapping_sub(LOOKED.get()) > TICKS {
+    let ticks = || unsafe { core::arch::x86_64::_rdtsc() };
+    if ticks().wrapping_sub(LOOKED.get()) > TICKS {
         portals::thread_meets();
-        LOOKED.set(now);
+        // From the end of the look on: it may take longer than the ticks, and no work would be seen between two looks.
+        LOOKED.set(ticks());
     }
     if WAITERS.load(Relaxed) == 0 {
         return;

@@ -54,7 +54,7 @@ pub struct SweepArgs {
 
 Docs: docs/python.md.")]
 pub struct CalibrateArgs {
-    /// Outputs of osu_latency, osu_bw or examples/pingpong.c
+    /// Outputs of osu_latency, osu_bw, IMB-MPI1 (PingPong) or examples/pingpong.c
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The machine whose other constants are kept [default: bxi-v2]

@@ -726,9 +726,14 @@ pub(crate) fn least() -> u64 {
 
 /// Waits in real time while another thread runs whose clock may be less than `clock` ps.
 pub(crate) fn pace(clock: u64) {
+    wait_for_others(clock, All::least);
+}
+
+/// Waits in real time while `least` of the others is less than `clock` ps.
+fn wait_for_others(clock: u64, least: impl Fn(&All, Option<&Thread>) -> Option<u64>) {
     while many() {
         let seen = CHANGES.load(Acquire);
-        match all().least(current()) {
+        match least(&all(), current()) {
             Some(least) if least < clock => {
                 let pauses = |yes| current().into_iter().for_each(|thread| thread.paused.store(yes, Relaxed));
                 pauses(true);
@@ -749,11 +754,13 @@ fn time_to(ps: u64) -> Duration {
 }
 
 /// The calling thread is going to let others go on: none of those that run may be far behind, or it would find what
-/// comes too early.
+/// comes too early. Nor the one that polls MPI, and has parked the rank for that: where the host has few cores, threads
+/// that do nothing but take locks would keep them from those whom that one waits for.
 pub(crate) fn meets() {
     if let Some(thread) = current() {
         thread.account();
-        pace(thread.clock().saturating_sub(LEAD_PS));
+        let parked = |all: &All| all.parked.filter(|&until| until != u64::MAX);
+        wait_for_others(thread.clock().saturating_sub(LEAD_PS), |all, but| all.least(but).into_iter().chain(parked(all)).min());
         thread.mark();
     }
 }

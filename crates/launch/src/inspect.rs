@@ -330,10 +330,10 @@ fn ask_launcher(launcher: &Path) -> Result<(Kind, String), LaunchError> {
     Ok((kind, version))
 }
 
-/// "mpirun (Open MPI) 4.1.4", or the build details of Hydra.
+/// "mpirun (Open MPI) 4.1.4", under its other names "mpirun.openmpi (OpenRTE) 4.1.4"; or the build details of Hydra.
 fn version_of(text: &str) -> Option<(&'static str, String)> {
     for line in text.lines() {
-        if let Some((_, version)) = line.split_once("(Open MPI) ") {
+        if let Some((_, version)) = line.split_once("(Open MPI) ").or_else(|| line.split_once("(OpenRTE) ")) {
             return Some(("Open MPI", version.split_whitespace().next()?.to_owned()));
         }
     }
@@ -352,6 +352,7 @@ mod tests {
     fn launcher_versions() {
         let openmpi = "mpirun (Open MPI) 4.1.4\n\nReport bugs to http://www.open-mpi.org/community/help/\n";
         assert_eq!(version_of(openmpi), Some(("Open MPI", "4.1.4".to_owned())));
+        assert_eq!(version_of("mpirun.openmpi (OpenRTE) 4.1.4\n"), Some(("Open MPI", "4.1.4".to_owned())));
         let hydra = "HYDRA build details:\n    Version:                                 5.0.2\n    Release Date: x\n";
         assert_eq!(version_of(hydra), Some(("MPICH", "5.0.2".to_owned())));
         assert_eq!(version_of("Intel(R) MPI Library for Linux* OS, Version 2021.10"), None);

@@ -132,12 +132,13 @@ fn run(py: Python<'_>, spec: &Spec, progress: Option<Py<PyAny>>) -> PyResult<Nat
 
 /// Synthetic traffic; texts as the command line has them.
 #[pyfunction]
-#[pyo3(signature = (machine, pattern, *, file, load, injection, size, classes, warmup, time, period, seed, threads, progress))]
+#[pyo3(signature = (machine, pattern, *, fabric, file, load, injection, size, classes, warmup, time, period, seed, threads, progress))]
 #[expect(clippy::too_many_arguments, reason = "all of them have names in Python")]
 fn traffic(
     py: Python<'_>,
     machine: MachineWords,
     pattern: String,
+    fabric: Option<String>,
     file: Option<PathBuf>,
     load: Option<String>,
     injection: Option<String>,
@@ -151,7 +152,7 @@ fn traffic(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<NativeOutcome> {
     let words = Wording { pattern, file, load, injection, size, classes, warmup, time, period };
-    let spec = TrafficSpec { seed, threads, ..TrafficSpec::worded(machine_spec(machine), &words).map_err(error)? };
+    let spec = TrafficSpec { fabric, seed, threads, ..TrafficSpec::worded(machine_spec(machine), &words).map_err(error)? };
     run(py, &Spec::Traffic(spec), progress)
 }
 
