@@ -73,6 +73,13 @@ fn words() -> BTreeMap<&'static str, &'static str> {
              --set network.routing=minimal --set network.virtual_channels=4",
         ),
         ("LOSSY", "--set network.reliability.delivery=ordered --fault corrupt=0.05"),
+        ("RATED", "--set network.reliability.delivery=ordered --set network.congestion=acc"),
+        (
+            "MARKED",
+            "--set network.reliability.delivery=ordered --set network.congestion=dcqcn --set switch.marking=ecn --set switch.mark_max=40KB \
+             --set switch.mark_probability=0.2 --set network.buffer=64KiB",
+        ),
+        ("DELAYED", "--set network.reliability.delivery=ordered --set network.congestion=swift"),
         ("PAUSE", "--set network.flow_control=pfc --set network.buffer=64KiB"),
         ("PGFT", "--set topology.kind=pgft --set topology.children=[4,2] --set topology.parents=[1,2] --set topology.parallel=[1,1]"),
         ("TORUS", "--set topology.kind=torus --set topology.lengths=[4] --set network.routing=minimal --set network.virtual_channels=4"),

@@ -138,6 +138,123 @@ pub enum Congestion {
     None,
     /// Each at this rate at most, headers included.
     Throttle(ByteRate),
+    /// At the rate that the links of its way grant.
+    Acc(Acc),
+    /// Slower when the target sees marks of switches.
+    Dcqcn(Dcqcn),
+    /// With a window that keeps delays at a target.
+    Swift(Swift),
+}
+
+impl Congestion {
+    /// Its control packets have a virtual network of their own, which comes before all others.
+    pub fn has_control_packets(&self) -> bool {
+        matches!(self, Congestion::Acc(_) | Congestion::Dcqcn(_))
+    }
+}
+
+/// A part of one, in millionths.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fraction(pub u32);
+
+impl Fraction {
+    /// That part of something.
+    #[inline]
+    pub fn of(self, value: u64) -> u64 {
+        (u128::from(value) * u128::from(self.0) / 1_000_000) as u64
+    }
+}
+
+/// DCQCN (Zhu et al., SIGCOMM 2015). Switches must mark: [`NetworkConfig::ecn`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Dcqcn {
+    /// N: a target tells of marks at most once in this time (section 3.1).
+    pub interval: SimTime,
+    /// A congestion notification packet on the wire.
+    pub packet: Bytes,
+    /// g: of alpha.
+    pub gain: Fraction,
+    /// K: alpha goes down after this time without a notification.
+    pub alpha_timer: SimTime,
+    /// T: the rate goes up after this time,
+    pub increase_timer: SimTime,
+    /// B: and after so many bytes.
+    pub byte_counter: Bytes,
+    /// R_AI: behind fast recovery the target rate goes up by this,
+    pub additive_increase: ByteRate,
+    /// and by this when both timer and counter are behind it.
+    pub hyper_increase: ByteRate,
+}
+
+/// Swift (Kumar et al., SIGCOMM 2020), of delays from port to port alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Swift {
+    /// The time from sending a packet to its acknowledgement that is no sign of congestion,
+    pub base_target: SimTime,
+    /// more for each link of the way,
+    pub per_hop: SimTime,
+    /// and up to this for small windows.
+    pub flow_range: SimTime,
+    /// Packets in a round trip, by which the window grows.
+    pub additive_increase: Fraction,
+    /// How much of the excess of the delay the window loses,
+    pub beta: Fraction,
+    /// and most of it at once.
+    pub most_decrease: Fraction,
+}
+
+/// What switches mark (explicit congestion notification).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ecn {
+    /// Nothing with so many bytes in the queue of an output.
+    pub min: Bytes,
+    /// Everything above this.
+    pub max: Bytes,
+    /// At `max`; in between in proportion.
+    pub probability: Fraction,
+}
+
+/// Accurate congestion control (RED-SEA D1.4 section 8.1): links grant their flows max-min fair rates, by flow rate
+/// packets (FRPs) that go to the target and back once a period. What the document does not say is our reading.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Acc {
+    /// What sources and contention points do.
+    pub policy: AccPolicy,
+    /// The part of a link's rate that is granted to nobody.
+    pub margin: Fraction,
+    /// Between two pulses of the fabric's clock (rate re-evaluation period).
+    pub period: SimTime,
+    /// FRPs of a flow in a period, 1 or 2. One tells what the flow was granted and asks for its next rate. Of two the
+    /// first one asks and the second one, half a period later, tells.
+    pub packets_per_period: u32,
+    /// A link's share goes down at once, and up by this part of the way in a period.
+    pub rise: Fraction,
+    /// An FRP on the wire.
+    pub packet: Bytes,
+    /// Clocks are early by up to this, each by its own.
+    pub skew: SimTime,
+}
+
+impl Acc {
+    /// How early one of the fabric's clocks is.
+    pub fn clock_skew(&self, seed: u64, name: &str, index: u32) -> SimTime {
+        SimTime(narrows_engine::stream(seed, name, u64::from(index)).below(self.skew.as_ps() + 1))
+    }
+}
+
+/// The policies of ACC, in the order of D1.4: each has what those before it have.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum AccPolicy {
+    /// FRPs at the pulses alone.
+    FrpOnly,
+    /// A flow that begins or ends says so at once, and links make room for it within the period.
+    FrpInit,
+    /// A flow sends nothing before its first rate is there; it begins at full speed without.
+    WaitForFeedback,
+    /// A flow that was granted a link's share counts among its own, whichever link it was that granted it.
+    MindTheGap,
+    /// After a rise that looks like a mistake a source goes up by steps that double.
+    WaitToRise,
 }
 
 /// What the receiving port of a flow takes.
@@ -244,6 +361,8 @@ pub struct NetworkConfig {
     pub loggp: LogGpConfig,
     /// For [`NetworkKind::Flow`].
     pub flow: FlowConfig,
+    /// Switches mark packets.
+    pub ecn: Option<Ecn>,
     /// Ports see to it that nothing is lost.
     pub reliability: Option<Reliability>,
     /// Links that lose packets or break them.
@@ -287,6 +406,7 @@ impl Default for NetworkConfig {
             intra_node: IntraNodeConfig { latency: SimTime::from_ns(300), rate: ByteRate(10_000_000_000) },
             loggp: LogGpConfig::default(),
             flow: FlowConfig::default(),
+            ecn: None,
             reliability: None,
             faults: Vec::new(),
             seed: 0,
@@ -407,6 +527,9 @@ pub enum ConfigError {
     /// Messages would never arrive, and nobody would know.
     #[error("a fault loses or breaks packets, but ports do not send them again; expected reliability, or no such fault")]
     FaultWithoutReliability,
+    /// Its sources would never hear of congestion.
+    #[error("dcqcn needs marks, and switches give none; expected switches that mark, or another congestion control")]
+    MarksMissing,
     /// Only packets can be lost.
     #[error("a fault loses or breaks packets, and this network has none; expected the packet network, or no such fault")]
     FaultWithoutPackets,
@@ -434,6 +557,21 @@ pub enum ConfigError {
 }
 
 impl NetworkConfig {
+    /// Virtual networks, that of control packets among them: the last one, where there is one.
+    pub fn all_virtual_networks(&self) -> u8 {
+        self.virtual_networks.saturating_add(u8::from(self.has_control_packets()))
+    }
+
+    /// See [`Congestion::has_control_packets`].
+    pub fn has_control_packets(&self) -> bool {
+        self.kind == NetworkKind::Packet && self.reliability.is_some_and(|reliability| reliability.congestion.has_control_packets())
+    }
+
+    /// The congestion control of flows.
+    pub fn congestion(&self) -> Congestion {
+        self.reliability.map_or(Congestion::None, |reliability| reliability.congestion)
+    }
+
     /// Wire bytes of a full packet.
     pub fn packet(&self) -> Bytes {
         Bytes(self.mtu.0.saturating_add(self.header.0))
@@ -548,6 +686,7 @@ impl NetworkConfig {
                 return value("reliability ack", ack.to_string(), "1 B to a full packet");
             }
         }
+        self.check_congestion()?;
         if self.faults.is_empty() {
             return Ok(());
         }
@@ -562,6 +701,59 @@ impl NetworkConfig {
             Some(link) => Err(ConfigError::FaultLink { link, links }),
             None => Ok(()),
         }
+    }
+
+    /// Checks the numbers of a congestion control.
+    ///
+    /// # Errors
+    /// [`ConfigError::Reliability`].
+    fn check_congestion(&self) -> Result<(), ConfigError> {
+        let value = |what, given, expected| Err(ConfigError::Reliability { what, given, expected });
+        if self.has_control_packets() && self.virtual_networks == 16 {
+            return value("virtual networks", "16".to_owned(), "at most 15: control packets have one of their own");
+        }
+        if let Some(Ecn { min, max, .. }) = self.ecn
+            && min > max
+        {
+            return value("ecn min", min.to_string(), "at most ecn max");
+        }
+        if let Congestion::Dcqcn(Dcqcn { packet, alpha_timer, increase_timer, byte_counter, .. }) = self.congestion() {
+            if self.ecn.is_none() {
+                return Err(ConfigError::MarksMissing);
+            }
+            if packet.0 == 0 || packet > self.packet() {
+                return value("dcqcn packet", packet.to_string(), "1 B to a full packet");
+            }
+            for (what, time) in [("dcqcn alpha_timer", alpha_timer), ("dcqcn increase_timer", increase_timer)] {
+                if time < SimTime::from_ns(100) || time > SimTime::from_us(1_000_000) {
+                    return value(what, time.to_string(), "100 ns to 1 s");
+                }
+            }
+            if byte_counter < self.packet() {
+                return value("dcqcn byte_counter", byte_counter.to_string(), "at least a full packet");
+            }
+        }
+        if let Congestion::Acc(Acc { margin, period, packets_per_period, rise, packet, skew, .. }) = self.congestion() {
+            if margin.0 == 0 || margin.0 >= 1_000_000 {
+                return value("acc margin", (f64::from(margin.0) / 1e6).to_string(), "above 0 and below 1");
+            }
+            if period < SimTime::from_ns(100) || period > SimTime::from_us(1_000_000) {
+                return value("acc period", period.to_string(), "100 ns to 1 s");
+            }
+            if !(1..=2).contains(&packets_per_period) {
+                return value("acc packets_per_period", packets_per_period.to_string(), "1 or 2");
+            }
+            if rise.0 == 0 || rise.0 > 1_000_000 {
+                return value("acc rise", (f64::from(rise.0) / 1e6).to_string(), "above 0 and at most 1");
+            }
+            if packet.0 == 0 || packet > self.packet() {
+                return value("acc packet", packet.to_string(), "1 B to a full packet");
+            }
+            if skew * 4 > period {
+                return value("acc skew", skew.to_string(), "at most a quarter of the period");
+            }
+        }
+        Ok(())
     }
 
     /// Checks every field against the others and the topology; gives the routing, which was checked with them.
@@ -623,7 +815,7 @@ impl NetworkConfig {
         let threshold = self.switch_link.rate.time_for(Bytes(self.ugal_threshold.0.min(MAX_WIRE))).as_ps();
         let routing = Routing::new(self.routing, topology, RoutingOptions { seed: self.seed, threshold })?;
         let needed = routing.virtual_channels();
-        if self.virtual_channels < needed || u32::from(self.virtual_networks) * u32::from(self.virtual_channels) > 64 {
+        if self.virtual_channels < needed || u32::from(self.all_virtual_networks()) * u32::from(self.virtual_channels) > 64 {
             return Err(ConfigError::VirtualChannels { given: self.virtual_channels, needed });
         }
         if self.read_window == 0 {

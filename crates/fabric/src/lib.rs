@@ -40,6 +40,7 @@
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
 pub mod config;
+pub mod control;
 mod endpoints;
 pub mod faults;
 mod flights;
@@ -53,8 +54,8 @@ pub mod timing;
 mod whole;
 
 pub use config::{
-    Arbitration, ConfigError, Congestion, Delivery, Derived, FlowConfig, FlowControl, Forwarding, IntraNodeConfig, LinkConfig, LogGpConfig,
-    NetworkConfig, NetworkKind, PauseConfig, Queueing, Reliability,
+    Acc, AccPolicy, Arbitration, ConfigError, Congestion, Dcqcn, Delivery, Derived, Ecn, FlowConfig, FlowControl, Forwarding, Fraction,
+    IntraNodeConfig, LinkConfig, LogGpConfig, NetworkConfig, NetworkKind, PauseConfig, Queueing, Reliability, Swift,
 };
 pub use faults::{Fault, Probability};
 pub use flights::MAX_PAYLOAD;
@@ -295,6 +296,8 @@ pub struct Statistics {
     pub duplicates: u64,
     /// Packet network: acknowledgements that ports sent.
     pub acknowledgements: u64,
+    /// Packet network: control packets that ports sent for the congestion control.
+    pub control_packets: u64,
     /// Flow network: times that rates were solved.
     pub solves: u64,
     /// Flow network: flows whose rate was solved, over all solves.
@@ -318,6 +321,7 @@ impl std::ops::Add for Statistics {
             retransmissions: self.retransmissions + other.retransmissions,
             duplicates: self.duplicates + other.duplicates,
             acknowledgements: self.acknowledgements + other.acknowledgements,
+            control_packets: self.control_packets + other.control_packets,
             solves: self.solves + other.solves,
             solved_flows: self.solved_flows + other.solved_flows,
         }

@@ -100,6 +100,8 @@ pub struct Label {
     pub kind: Kind,
     /// Its number in its flow; of an acknowledgement, that of the packet that is expected next.
     pub sequence: u16,
+    /// A switch has marked it ([`crate::Ecn`]); of no use in a packet that is sent.
+    pub marked: bool,
 }
 
 /// The kinds of packets.
@@ -114,6 +116,9 @@ pub enum Kind {
     Acknowledgement = 2,
     /// Whatever it was, a link has broken it.
     Corrupt = 4,
+    /// Of the congestion control: see [`crate::control`]. In a packet, an acknowledgement that is
+    /// [`Label::written`]: of the number only the lowest three bits are kept.
+    Control = 8 + Kind::Acknowledgement as u8,
 }
 
 /// An event of a port's own.
@@ -133,13 +138,30 @@ pub enum PortEvent {
     TimedOut,
     /// The rate of a flow lets it send again.
     Paced,
+    /// A control packet is there.
+    Control,
+    /// The clock of the congestion control strikes.
+    Pulse,
 }
 
 /// The events of flows are of one kind for the network, and tell themselves apart by these bits.
-const FLOW_EVENT: u32 = 30;
+const FLOW_EVENT: u32 = 29;
+
+/// By these bits.
+const FLOW_EVENTS: [PortEvent; 8] = [
+    PortEvent::Acknowledge,
+    PortEvent::Acknowledged,
+    PortEvent::TimedOut,
+    PortEvent::Paced,
+    PortEvent::Control,
+    PortEvent::Pulse,
+    // There are no others.
+    PortEvent::Pulse,
+    PortEvent::Pulse,
+];
 
 impl PortEvent {
-    /// With what it is about, below 2^30.
+    /// With what it is about, below 2^29.
     pub(crate) fn encode(self, payload: u32) -> (EventKind, u32) {
         match self {
             PortEvent::Head => (EventKind::Head, payload),
@@ -149,13 +171,14 @@ impl PortEvent {
             PortEvent::Acknowledged => (EventKind::Flow, 1 << FLOW_EVENT | payload),
             PortEvent::TimedOut => (EventKind::Flow, 2 << FLOW_EVENT | payload),
             PortEvent::Paced => (EventKind::Flow, 3 << FLOW_EVENT | payload),
+            PortEvent::Control => (EventKind::Flow, 4 << FLOW_EVENT | payload),
+            PortEvent::Pulse => (EventKind::Flow, 5 << FLOW_EVENT | payload),
         }
     }
 
     /// The event of a flow.
     pub(crate) fn of_flow(payload: u32) -> (PortEvent, u32) {
-        let event = [PortEvent::Acknowledge, PortEvent::Acknowledged, PortEvent::TimedOut, PortEvent::Paced];
-        (event[(payload >> FLOW_EVENT) as usize], payload & ((1 << FLOW_EVENT) - 1))
+        (FLOW_EVENTS[(payload >> FLOW_EVENT) as usize], payload & ((1 << FLOW_EVENT) - 1))
     }
 }
 

@@ -92,6 +92,11 @@ impl Machine {
             intra_node: IntraNodeConfig { latency: self.intra.latency, rate: self.intra.bandwidth },
             loggp: LogGpConfig { latency: derived(network.loggp.latency), gap: network.loggp.gap, rate: derived(network.loggp.bandwidth) },
             flow: FlowConfig { direct_up_to: network.flow.direct_limit },
+            ecn: (self.switch.marking == model::Marking::Ecn).then_some(narrows_fabric::Ecn {
+                min: self.switch.mark_min,
+                max: self.switch.mark_max,
+                probability: self.switch.mark_probability,
+            }),
             reliability: self.reliability(),
             // Those of a machine that came from a file: reading it has tried.
             faults: self.faults().unwrap_or_default(),
@@ -109,8 +114,23 @@ impl Machine {
         let congestion = match self.network.congestion {
             model::Congestion::None => narrows_fabric::Congestion::None,
             model::Congestion::Throttle => narrows_fabric::Congestion::Throttle(self.network.throttle.rate),
+            model::Congestion::Acc => narrows_fabric::Congestion::Acc(self.acc()),
+            model::Congestion::Dcqcn => narrows_fabric::Congestion::Dcqcn(self.network.dcqcn),
+            model::Congestion::Swift => narrows_fabric::Congestion::Swift(self.network.swift),
         };
         Some(narrows_fabric::Reliability { window, timeout, retries, ack, delivery, congestion })
+    }
+
+    fn acc(&self) -> narrows_fabric::Acc {
+        let model::Acc { policy, margin, period, packets_per_period, rise, packet, skew } = self.network.acc;
+        let policy = match policy {
+            model::AccPolicy::FrpOnly => narrows_fabric::AccPolicy::FrpOnly,
+            model::AccPolicy::FrpInit => narrows_fabric::AccPolicy::FrpInit,
+            model::AccPolicy::WaitForFeedback => narrows_fabric::AccPolicy::WaitForFeedback,
+            model::AccPolicy::MindTheGap => narrows_fabric::AccPolicy::MindTheGap,
+            model::AccPolicy::WaitToRise => narrows_fabric::AccPolicy::WaitToRise,
+        };
+        narrows_fabric::Acc { policy, margin, period, packets_per_period, rise, packet, skew }
     }
 
     /// Of its links.

@@ -6,6 +6,7 @@ use crate::host::HostPattern;
 use crate::model::*;
 use crate::quantity;
 use crate::wiring::{self, Topology, TopologyKind};
+use narrows_fabric::Fraction;
 use narrows_nic::{NicConfig, PcieDetail, Transmit};
 use narrows_portals::NiLimits;
 use narrows_units::{ByteRate, Bytes, SimTime};
@@ -37,6 +38,8 @@ pub(crate) enum Field<'a> {
     Indices(&'a mut Vec<u32>),
     Texts(&'a mut Vec<String>),
     Speed(&'a mut Speed),
+    /// Above 0, and at most so many millionths.
+    Fraction(&'a mut Fraction, u32),
     Time(&'a mut SimTime, SimTime),
     Size(&'a mut Bytes, Bytes),
     Rate(&'a mut ByteRate),
@@ -165,6 +168,10 @@ fn time<'a>(path: &'static str, field: &'a mut SimTime, doc: &'static str) -> Ke
     key(path, Field::Time(field, SimTime::ZERO), doc)
 }
 
+fn fraction<'a>(path: &'static str, field: &'a mut Fraction, doc: &'static str) -> Key<'a> {
+    key(path, Field::Fraction(field, 1_000_000), doc)
+}
+
 fn size<'a>(path: &'static str, field: &'a mut Bytes, least: u64, doc: &'static str) -> Key<'a> {
     key(path, Field::Size(field, Bytes(least)), doc)
 }
@@ -265,7 +272,7 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         size("network.ugal_threshold", &mut m.network.ugal_threshold, 0, "UGAL and PAR: bytes more that may wait on the minimal way, for each of its links").default("\"0 B\""),
 
         key("network.flow_control", Field::Choice(&mut m.network.flow_control), "What keeps buffers from running over: credits, or pause frames (IEEE 802.1Qbb), under which packets can be lost").default("\"credits\""),
-        key("network.congestion", Field::Choice(&mut m.network.congestion), "How fast ports send on a flow, where they number packets (`network.reliability.delivery`): as window and link let them, or at a fixed rate at most").default("\"none\""),
+        key("network.congestion", Field::Choice(&mut m.network.congestion), "How fast ports send on a flow, where they number packets (`network.reliability.delivery`): as window and link let them, at a fixed rate at most, or as a congestion control says ([congestion.md](congestion.md))").default("\"none\""),
         key("network.faults", Field::Texts(&mut m.network.faults), "Links that lose packets or break them, such as `\"link=3-17 loss=1e-4 corrupt=1e-6 from=1ms to=2ms\"`; without `link` all of them. `--fault` says others in their place").default("[]"),
 
         size("network.pfc.xoff", &mut m.network.pfc.xoff, 0, "A virtual channel that holds this much is paused; `0 B`: `network.buffer` less the headroom that nothing is lost with").default("\"0 B\""),
@@ -280,6 +287,30 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         key("network.reliability.timeout", Field::Time(&mut m.network.reliability.timeout, SimTime(1)), "Without an acknowledgement for this time, packets are sent again").default("\"100 us\""),
         count("network.reliability.retries", &mut m.network.reliability.retries, 0, 1 << 16, "So many times in a row; then the run ends").default("7"),
         key("network.reliability.ack", Field::Size(&mut m.network.reliability.ack, Bytes(1)), "An acknowledgement on the wire, with preamble and gap").default("\"84 B\""),
+
+        key("network.acc.policy", Field::Choice(&mut m.network.acc.policy), "With `acc`: what sources and links do; each policy has what those before it have").default("\"mind-the-gap\""),
+        key("network.acc.margin", Field::Fraction(&mut m.network.acc.margin, 999_999), "The part of each link's rate that is granted to nobody").default("0.05"),
+        key("network.acc.period", Field::Time(&mut m.network.acc.period, SimTime::from_ns(100)), "Between two pulses of the fabric's clock, at which links find new shares").default("\"20 us\""),
+        count("network.acc.packets_per_period", &mut m.network.acc.packets_per_period, 1, 2, "Flow rate packets of a flow in a period; two make the loop half as long").default("1"),
+        fraction("network.acc.rise", &mut m.network.acc.rise, "A share goes up by this part of the way in a period, and down at once").default("0.5"),
+        key("network.acc.packet", Field::Size(&mut m.network.acc.packet, Bytes(1)), "A flow rate packet on the wire").default("\"32 B\""),
+        time("network.acc.skew", &mut m.network.acc.skew, "Each clock is early by up to this, at most a quarter of the period").default("\"0 ns\""),
+
+        time("network.dcqcn.interval", &mut m.network.dcqcn.interval, "With `dcqcn`: a target tells of marks at most once in this time").default("\"50 us\""),
+        key("network.dcqcn.packet", Field::Size(&mut m.network.dcqcn.packet, Bytes(1)), "A congestion notification packet on the wire, with preamble and gap").default("\"84 B\""),
+        fraction("network.dcqcn.gain", &mut m.network.dcqcn.gain, "g: how fast alpha, half of which a cut takes, follows the marks").default("0.003906"),
+        key("network.dcqcn.alpha_timer", Field::Time(&mut m.network.dcqcn.alpha_timer, SimTime::from_ns(100)), "Without a notification for this time alpha goes down").default("\"55 us\""),
+        key("network.dcqcn.increase_timer", Field::Time(&mut m.network.dcqcn.increase_timer, SimTime::from_ns(100)), "T: the rate goes up after this time").default("\"55 us\""),
+        size("network.dcqcn.byte_counter", &mut m.network.dcqcn.byte_counter, 1, "B: and after so many bytes").default("\"10 MB\""),
+        rate("network.dcqcn.additive_increase", &mut m.network.dcqcn.additive_increase, "By this, behind fast recovery").default("\"40 Mbit/s\""),
+        rate("network.dcqcn.hyper_increase", &mut m.network.dcqcn.hyper_increase, "By this, when both timer and counter are behind it").default("\"400 Mbit/s\""),
+
+        time("network.swift.base_target", &mut m.network.swift.base_target, "With `swift`: the time until an acknowledgement that is no sign of congestion").default("\"5 us\""),
+        time("network.swift.per_hop", &mut m.network.swift.per_hop, "More for each link of the way").default("\"300 ns\""),
+        time("network.swift.flow_range", &mut m.network.swift.flow_range, "And up to this for windows of a few packets").default("\"25 us\""),
+        fraction("network.swift.additive_increase", &mut m.network.swift.additive_increase, "Packets by which the window grows in a round trip").default("1"),
+        fraction("network.swift.beta", &mut m.network.swift.beta, "How much of the excess of the delay the window loses").default("0.8"),
+        fraction("network.swift.most_decrease", &mut m.network.swift.most_decrease, "The most that it loses at once").default("0.5"),
 
         rate("network.throttle.rate", &mut m.network.throttle.rate, "With `throttle`: of a flow, headers included; packets that are sent again do not count").default("\"100 Gbit/s\""),
 
@@ -304,6 +335,10 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         key("switch.arbitration", Field::Choice(&mut m.switch.arbitration), "At an output: virtual channels and inputs in turn, the packet that left its NIC first, or virtual networks by `weights`").default("\"round-robin\""),
         key("switch.weights", Field::Counts(&mut m.switch.weights), "Of the virtual networks 0 to 3 (compute request and response, service request and response), with weighted arbitration; 1 for those not listed").default("[]"),
         key("switch.strict_priority", Field::Indices(&mut m.switch.strict_priority), "Virtual networks, 0 to 3, that come before all others").default("[]"),
+        key("switch.marking", Field::Choice(&mut m.switch.marking), "Switches mark packets by what waits for their output: `dcqcn` needs it").default("\"none\""),
+        size("switch.mark_min", &mut m.switch.mark_min, 0, "With `ecn`: nothing is marked with so many bytes in the queue").default("\"5 KB\""),
+        size("switch.mark_max", &mut m.switch.mark_max, 0, "Everything above this").default("\"200 KB\""),
+        fraction("switch.mark_probability", &mut m.switch.mark_probability, "At `mark_max`, from 0 at `mark_min`").default("0.01"),
 
         key("topology.kind", Field::Choice(kind), "The wiring. `fat-tree`: the smallest one of full bisection for `node.count`"),
         count("topology.k", k, 1, 1 << 15, "Links down, and up, of a switch"),
@@ -485,6 +520,33 @@ impl Draft {
                 reliability: Reliability { delivery: Delivery::None, window: 0, timeout: zero, retries: 0, ack: none },
                 congestion: Congestion::None,
                 throttle: Throttle { rate: ByteRate(1) },
+                dcqcn: Dcqcn {
+                    interval: zero,
+                    packet: none,
+                    gain: Fraction(1),
+                    alpha_timer: zero,
+                    increase_timer: zero,
+                    byte_counter: none,
+                    additive_increase: ByteRate(1),
+                    hyper_increase: ByteRate(1),
+                },
+                swift: Swift {
+                    base_target: zero,
+                    per_hop: zero,
+                    flow_range: zero,
+                    additive_increase: Fraction(1),
+                    beta: Fraction(1),
+                    most_decrease: Fraction(1),
+                },
+                acc: Acc {
+                    policy: AccPolicy::MindTheGap,
+                    margin: Fraction(1),
+                    period: zero,
+                    packets_per_period: 0,
+                    rise: Fraction(1),
+                    packet: none,
+                    skew: zero,
+                },
                 faults: Vec::new(),
                 flow: Flow { direct_limit: none },
                 loggp: LogGp { latency: PathOr::Path, gap: zero, bandwidth: PathOr::Path },
@@ -499,6 +561,10 @@ impl Draft {
                 arbitration: Arbitration::RoundRobin,
                 weights: Vec::new(),
                 strict_priority: Vec::new(),
+                marking: Marking::None,
+                mark_min: none,
+                mark_max: none,
+                mark_probability: Fraction(1),
             },
             topology: Topology::new(TopologyKind::SingleSwitch),
             failed: Failed::default(),

@@ -2,6 +2,9 @@
 
 use crate::host::HostPattern;
 use crate::wiring::Topology;
+pub use narrows_fabric::{Dcqcn, Swift};
+
+use narrows_fabric::Fraction;
 use narrows_nic::{NicConfig, PcieDetail, Transmit};
 pub use narrows_topology::{Arrangement, RoutingKind};
 use narrows_units::{ByteRate, Bytes, NodeId, Rail, SimTime};
@@ -285,6 +288,12 @@ pub struct Network {
     pub congestion: Congestion,
     /// Parameters of a congestion control.
     pub throttle: Throttle,
+    /// The same.
+    pub acc: Acc,
+    /// The same.
+    pub dcqcn: Dcqcn,
+    /// The same.
+    pub swift: Swift,
     /// Links that lose packets or break them: see [`crate::fault`].
     pub faults: Vec<String>,
     /// Parameters that only the flow network has.
@@ -373,6 +382,25 @@ pub struct Throttle {
     pub rate: ByteRate,
 }
 
+/// `[network.acc]`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Acc {
+    /// What sources and links do.
+    pub policy: AccPolicy,
+    /// Granted to nobody.
+    pub margin: Fraction,
+    /// Between two pulses.
+    pub period: SimTime,
+    /// Of a flow, 1 or 2.
+    pub packets_per_period: u32,
+    /// Of the way up, in a period.
+    pub rise: Fraction,
+    /// On the wire.
+    pub packet: Bytes,
+    /// Of clocks.
+    pub skew: SimTime,
+}
+
 /// `[network.reliability]`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reliability {
@@ -407,6 +435,14 @@ pub struct Switch {
     pub weights: Vec<u32>,
     /// Virtual networks that come before all others.
     pub strict_priority: Vec<u32>,
+    /// What it tells of what waits.
+    pub marking: Marking,
+    /// Nothing is marked with so much in the queue,
+    pub mark_min: Bytes,
+    /// everything above this.
+    pub mark_max: Bytes,
+    /// At `mark_max`.
+    pub mark_probability: Fraction,
 }
 
 /// What is out of order.
@@ -652,6 +688,36 @@ choice! {
         None = "none",
         /// Each at a fixed rate at most.
         Throttle = "throttle",
+        /// At the max-min fair rates that links grant (ACC).
+        Acc = "acc",
+        /// Slower when the target sees marks.
+        Dcqcn = "dcqcn",
+        /// With a window that keeps delays at a target.
+        Swift = "swift",
+    }
+}
+choice! {
+    /// What switches tell of what waits.
+    Marking {
+        /// Nothing.
+        None = "none",
+        /// A mark in packets (explicit congestion notification).
+        Ecn = "ecn",
+    }
+}
+choice! {
+    /// The policies of ACC, each with those before it.
+    AccPolicy {
+        /// Control packets at the pulses alone.
+        FrpOnly = "frp-only",
+        /// Flows that begin or end say so at once.
+        FrpInit = "frp-init",
+        /// Flows send nothing before their first rate.
+        WaitForFeedback = "wait-for-feedback",
+        /// Links count flows by what they were granted.
+        MindTheGap = "mind-the-gap",
+        /// Suspicious rises go by steps that double.
+        WaitToRise = "wait-to-rise",
     }
 }
 choice! {

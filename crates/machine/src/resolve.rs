@@ -3,12 +3,14 @@
 use crate::assemble::VIRTUAL_NETWORKS;
 use crate::diagnostic::{Diagnostic, nearest};
 use crate::keys::{self, Draft, Field, Key, Kinds, Only, PACKET_MAX, RATE_MAX, RATE_MIN, SIZE_MAX, TIME_MAX, table};
-use crate::model::{Choice, Congestion, Delivery, Fabric, Machine, MessageProtocol, NicKind, PathOr, Pscom, RoutingKind, Speed, SwitchOr};
+use crate::model::{
+    Choice, Congestion, Delivery, Fabric, Machine, Marking, MessageProtocol, NicKind, PathOr, Pscom, RoutingKind, Speed, SwitchOr,
+};
 use crate::presets::{PRESETS, preset};
 use crate::source::{Layer, Layers, Leaf, Value};
 use crate::wiring::{Topology, TopologyKind};
 use crate::{Overrides, RulesError, quantity};
-use narrows_fabric::ConfigError;
+use narrows_fabric::{ConfigError, Fraction};
 use narrows_topology::TopologyError;
 use narrows_units::parse::QuantityError;
 use narrows_units::{ByteRate, Bytes, NodeId, SimTime};
@@ -359,6 +361,7 @@ fn fill(mut key: Key<'_>, chosen: Chosen, layers: &Layers, errors: &mut Vec<Diag
                 let value = match default.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
                     Some(text) => Value::Text(text.to_owned()),
                     None if default == "[]" => Value::Array(Vec::new()),
+                    None if default.contains('.') => Value::Decimal(default.to_string()),
                     None => match default.parse() {
                         Ok(flag) => Value::Boolean(flag),
                         Err(_) => Value::Integer(default.parse().ok()),
@@ -409,7 +412,7 @@ pub(crate) fn expected(field: &Field<'_>) -> String {
         Field::Rate(_) => "expected a bandwidth with its unit, such as \"100 Gbit/s\"".to_owned(),
         Field::Choice(choice) => format!("expected one of {}", quoted(choice.names())),
         Field::Flag(_) => "expected true or false".to_owned(),
-        Field::Speed(_) => "expected a number, such as 0.5".to_owned(),
+        Field::Speed(_) | Field::Fraction(..) => "expected a number, such as 0.5".to_owned(),
         Field::PathOrTime(_) => "expected \"path\", or a time with its unit, such as \"1 us\"".to_owned(),
         Field::PathOrRate(_) => "expected \"path\", or a bandwidth with its unit, such as \"100 Gbit/s\"".to_owned(),
         Field::SwitchOrTime(_) => "expected \"switch\", or a time with its unit, such as \"1 us\"".to_owned(),
@@ -474,6 +477,18 @@ fn set(field: &mut Field<'_>, value: &Value) -> Result<(), Problem> {
                 return Err(Problem::new(format!("{number} is out of range"), "expected 0.001 to 1000000"));
             }
             **field = Speed((number * 1e6).round() as u64);
+        }
+        Field::Fraction(field, most) => {
+            let number: f64 = match value {
+                Value::Integer(Some(number)) => *number as f64,
+                Value::Decimal(text) => text.parse().unwrap_or(f64::NAN),
+                _ => return Err(wrong_type()),
+            };
+            if !(1e-6..=f64::from(*most) / 1e6).contains(&number) {
+                let end = if *most == 1_000_000 { "at most 1" } else { "below 1" };
+                return Err(Problem::new(format!("{number} is out of range"), format!("expected a number above 0 and {end}")));
+            }
+            **field = Fraction((number * 1e6).round() as u32);
         }
         Field::Flag(field) => match value {
             Value::Boolean(flag) => **field = *flag,
@@ -660,7 +675,17 @@ fn check_network(machine: &Machine, layers: &Scope<'_>, errors: &mut Vec<Diagnos
     }
     if machine.network.congestion != Congestion::None && machine.network.reliability.delivery == Delivery::None {
         let help = "set network.reliability.delivery = \"ordered\", or \"unordered\"";
-        errors.push(layers.at("network.congestion", "a rate per flow, and ports have no flows").label("expected \"none\"").help(help));
+        errors.push(
+            layers.at("network.congestion", "a congestion control of flows, and ports have none").label("expected \"none\"").help(help),
+        );
+    }
+    if machine.network.congestion == Congestion::Dcqcn && machine.switch.marking == Marking::None {
+        let message = "dcqcn needs marks, and switches give none (switch.marking)";
+        errors.push(layers.at("network.congestion", message).help("set switch.marking = \"ecn\""));
+    }
+    if machine.switch.mark_min > machine.switch.mark_max {
+        let label = format!("expected at most {} (switch.mark_max)", quantity::size(machine.switch.mark_max));
+        errors.push(layers.at("switch.mark_min", "every packet is marked before any is").label(label));
     }
     switch(machine, layers, errors);
     topology(machine, layers, errors);
@@ -840,7 +865,14 @@ fn check_faults(machine: &Machine, topology: &narrows_topology::Topology, layers
         }
         // `--network` may still say otherwise.
         Err(ConfigError::FaultWithoutPackets) => {}
-        Err(error @ ConfigError::Reliability { .. }) => errors.push(layers.at("network.reliability.ack", error.to_string())),
+        // Told before.
+        Err(ConfigError::MarksMissing) => {}
+        Err(error @ ConfigError::Reliability { what, .. }) => {
+            let section = what.split(' ').next().unwrap_or_default();
+            let own = ["acc", "dcqcn", "reliability"].contains(&section);
+            let path = if own { format!("network.{}", what.replace(' ', ".")) } else { "network.congestion".to_owned() };
+            errors.push(layers.at(&path, error.to_string()));
+        }
         Err(error) => errors.push(layers.at(path, error.to_string())),
     }
 }
@@ -872,6 +904,8 @@ pub(crate) fn entries(machine: &Machine) -> Vec<(String, Value)> {
                 Field::Flag(flag) => Value::Boolean(*flag),
                 Field::Speed(speed) if speed.0.is_multiple_of(1_000_000) => Value::Integer(i64::try_from(speed.0 / 1_000_000).ok()),
                 Field::Speed(speed) => Value::Decimal(speed.factor().to_string()),
+                Field::Fraction(Fraction(1_000_000), _) => Value::Integer(Some(1)),
+                Field::Fraction(Fraction(millionths), _) => Value::Decimal((f64::from(*millionths) / 1e6).to_string()),
                 Field::PathOrTime(PathOr::Path) | Field::PathOrRate(PathOr::Path) => Value::Text("path".to_owned()),
                 Field::SwitchOrTime(SwitchOr::Switch) | Field::SwitchOrRate(SwitchOr::Switch) => Value::Text("switch".to_owned()),
                 Field::PathOrTime(PathOr::Fixed(time)) | Field::SwitchOrTime(SwitchOr::Own(time)) => Value::Text(quantity::time(*time)),

@@ -576,7 +576,19 @@ fn networks_that_are_none() {
     let full = "fabrics = [\"a\", \"b\"]\n[fabric.b.topology]\nkind = \"single-switch\"\n[fabric.b.switch]\nradix = 4";
     assert_eq!(found(full), "error: network b: 64 nodes do not fit: one switch holds 4");
     assert_eq!(found("fabrics = [\"a\", \"b\", \"c\"]\n[node]\nrails = 6"), "error: 18 rails: 3 networks of 6 planes");
-    assert_eq!(found("[network]\ncongestion = \"throttle\""), "error: a rate per flow, and ports have no flows");
+    assert_eq!(found("[network]\ncongestion = \"throttle\""), "error: a congestion control of flows, and ports have none");
+    let dcqcn = "[network]\ncongestion = \"dcqcn\"\n[network.reliability]\ndelivery = \"ordered\"";
+    assert_eq!(found(dcqcn), "error: dcqcn needs marks, and switches give none (switch.marking)");
+    assert_eq!(found("[switch]\nmark_min = \"1 MB\""), "error: every packet is marked before any is");
+    let acc = "[network]\ncongestion = \"acc\"\n[network.reliability]\ndelivery = \"ordered\"\n[network.acc]\n";
+    let wrong = |key: &str| message(&text(&format!("{acc}{key}")), &Overrides::default());
+    for margin in ["0", "1", "-0.5", "7.5"] {
+        let found = wrong(&format!("margin = {margin}"));
+        assert!(found.contains("out of range") && found.contains("expected a number above 0 and below 1"), "{found}");
+    }
+    assert!(wrong("policy = \"pause-only\"").contains("\"frp-only\", \"frp-init\""), "{}", wrong("policy = \"pause-only\""));
+    let found = wrong("skew = \"6 us\"");
+    assert!(found.starts_with("error: acc skew is 6 us; expected at most a quarter of the period"), "{found}");
 }
 
 fn with_groups(changes: &[(&str, &str)], overrides: &Overrides) -> Result<Machine, String> {

@@ -13,16 +13,24 @@
 //!   those without are sent again (selective repeat).
 
 use crate::congestion::Control;
+use crate::congestion::acc::Source;
 use narrows_engine::{Arena, WordMap};
+use narrows_fabric::control::{FlowRate, Notification};
 use narrows_fabric::port::{Kind, Label, Landing, PortEffects, PortEvent};
-use narrows_fabric::{Delivery, Reliability, Statistics, TransferId, Undelivered};
-use narrows_units::{Bytes, SimTime};
+use narrows_fabric::{Acc, AccPolicy, Congestion, Delivery, NetworkConfig, Reliability, Statistics, Transfer, TransferId, Undelivered};
+use narrows_units::{ByteRate, Bytes, SimTime};
 use std::collections::VecDeque;
 
 /// The flows of the ports of a region.
 #[derive(Debug)]
 pub(crate) struct Flows {
     config: Reliability,
+    /// The rate of a host's link.
+    line: ByteRate,
+    mtu: Bytes,
+    header: Bytes,
+    /// The virtual network of control packets.
+    control: u8,
     ports: Vec<PortFlows>,
 }
 
@@ -38,14 +46,23 @@ struct PortFlows {
     receivers: Vec<Receiver>,
     /// By virtual network.
     urgent: Vec<Urgent>,
-    /// What the events under way are about. Of this port alone, so that their order is the same for any regions.
-    coming: Arena<(Flow, u16)>,
+    /// What the events under way are about, and of acknowledgements the links that they took. Of this port alone, so
+    /// that their order is the same for any regions.
+    coming: Arena<(Flow, u16, u8)>,
+    /// The same of control packets.
+    coming_control: Arena<Label>,
+    /// ACC: flows that tell of themselves, how early the port's clock is, and whether it strikes.
+    telling: Vec<Flow>,
+    early: SimTime,
+    pulses: bool,
 }
 
 /// What goes before anything new.
 #[derive(Clone, Debug, Default)]
 struct Urgent {
-    /// First: receivers acknowledge, in an unordered flow this packet.
+    /// First: control packets.
+    control: VecDeque<Label>,
+    /// Then: receivers acknowledge, in an unordered flow this packet.
     acknowledge: VecDeque<(Flow, u16)>,
     /// Then: senders send this packet again.
     again: VecDeque<(Flow, u16)>,
@@ -93,7 +110,12 @@ struct Receiver {
     due: bool,
     /// Ordered: when all that was taken is in memory.
     in_memory: SimTime,
+    /// DCQCN: no notification before it.
+    quiet_until: SimTime,
 }
+
+/// Of 10,000 sources, 3 MB.
+const _: () = assert!(size_of::<Sender>() + size_of::<Receiver>() <= 300);
 
 /// So many numbers are before another one, as many after it.
 const HALF: u16 = 1 << 15;
@@ -123,14 +145,38 @@ impl Sender {
 }
 
 impl Flows {
-    pub(crate) fn new(config: Reliability, ports: usize, virtual_networks: u8) -> Flows {
-        let port = || PortFlows { urgent: vec![Urgent::default(); usize::from(virtual_networks)], ..PortFlows::default() };
-        Flows { config, ports: (0..ports).map(|_| port()).collect() }
+    /// Of the ports of these hosts.
+    pub(crate) fn new(config: Reliability, network: &NetworkConfig, hosts: &[u32]) -> Flows {
+        let port = |&host: &u32| PortFlows {
+            urgent: vec![Urgent::default(); usize::from(network.all_virtual_networks())],
+            early: match config.congestion {
+                Congestion::Acc(acc) => acc.clock_skew(network.seed, "acc clock of a host", host),
+                _ => SimTime::ZERO,
+            },
+            ..PortFlows::default()
+        };
+        Flows {
+            config,
+            line: network.host_link.rate,
+            mtu: network.mtu,
+            header: network.header,
+            control: network.virtual_networks,
+            ports: hosts.iter().map(port).collect(),
+        }
     }
 
-    /// The flow to `peer`.
-    pub(crate) fn to(&mut self, port: u32, peer: u32, virtual_network: u8) -> Flow {
-        let control = Control::new(self.config.congestion);
+    /// A message goes to `peer`: by this flow.
+    pub(crate) fn to(&mut self, now: SimTime, port: u32, message: &Transfer, effects: &mut impl PortEffects) -> Flow {
+        let Transfer { target: peer, virtual_network, .. } = *message;
+        let flow = self.flow_to(port, peer, virtual_network);
+        if let Congestion::Acc(acc) = self.config.congestion {
+            self.offer(now, port, flow, message, &acc, effects);
+        }
+        flow
+    }
+
+    fn flow_to(&mut self, port: u32, peer: u32, virtual_network: u8) -> Flow {
+        let control = Control::new(self.config.congestion, self.line);
         let PortFlows { to, senders, .. } = &mut self.ports[port as usize];
         *to.entry(key(peer, virtual_network)).or_insert_with(|| {
             senders.push(Sender {
@@ -148,11 +194,35 @@ impl Flows {
         })
     }
 
+    /// ACC: a flow has more to send.
+    fn offer(&mut self, now: SimTime, port: u32, flow: Flow, message: &Transfer, acc: &Acc, effects: &mut impl PortEffects) {
+        let Bytes(payload) = message.payload;
+        let wire = payload.saturating_add(payload.div_ceil(self.mtu.0).max(1).saturating_mul(self.header.0));
+        let control = self.control;
+        let flows = &mut self.ports[port as usize];
+        let Control::Acc(source) = &mut flows.senders[flow as usize].control else { return };
+        if !source.offer(acc, wire) {
+            return;
+        }
+        let host = message.source;
+        let period = flows.period(now, acc);
+        flows.telling.push(flow);
+        if acc.policy >= AccPolicy::FrpInit {
+            flows.tell(host, flow, control, acc, |source, virtual_network| Some(source.tell(period, acc, true, virtual_network)));
+            // The link is asked to send it.
+            effects.schedule_port(now, PortEvent::Pulse, host, ASK);
+        }
+        if !std::mem::replace(&mut flows.pulses, true) {
+            flows.schedule_pulse(now, host, acc, effects);
+        }
+    }
+
     /// Another packet of the flow may be made.
     #[inline]
     pub(crate) fn is_open(&self, now: SimTime, port: u32, flow: Flow) -> bool {
         let sender = &self.ports[port as usize].senders[flow as usize];
-        sender.span() < self.config.window && sender.control.allows(now)
+        let span = sender.span();
+        span < self.config.window && sender.control.allows(now, span)
     }
 
     /// One is made.
@@ -160,7 +230,7 @@ impl Flows {
     pub(crate) fn reserve(&mut self, now: SimTime, port: u32, flow: Flow, label: &Label, effects: &mut impl PortEffects) {
         let sender = &mut self.ports[port as usize].senders[flow as usize];
         sender.reserved += 1;
-        if let Some(next) = sender.control.made(now, label.wire) {
+        if let Some(next) = sender.control.made(now, label.wire, &self.config.congestion) {
             effects.schedule_port(next, PortEvent::Paced, label.source, flow);
         }
     }
@@ -169,7 +239,10 @@ impl Flows {
     #[inline]
     pub(crate) fn urgent(&self, port: u32, virtual_network: u32) -> Option<u32> {
         let flows = &self.ports[port as usize];
-        let Urgent { acknowledge, again } = &flows.urgent[virtual_network as usize];
+        let Urgent { control, acknowledge, again } = &flows.urgent[virtual_network as usize];
+        if let Some(label) = control.front() {
+            return Some(label.wire);
+        }
         if !acknowledge.is_empty() {
             return Some(self.config.ack.0 as u32);
         }
@@ -188,7 +261,11 @@ impl Flows {
         statistics: &mut Statistics,
     ) -> Option<Label> {
         let PortFlows { senders, receivers, urgent, .. } = &mut self.ports[port as usize];
-        let Urgent { acknowledge, again } = &mut urgent[virtual_network as usize];
+        let Urgent { control, acknowledge, again } = &mut urgent[virtual_network as usize];
+        if let Some(label) = control.pop_front() {
+            statistics.control_packets += 1;
+            return Some(label);
+        }
         if let Some((flow, sequence)) = acknowledge.pop_front() {
             statistics.acknowledgements += 1;
             let receiver = &mut receivers[flow as usize];
@@ -205,6 +282,7 @@ impl Flows {
                 written: false,
                 kind: Kind::Acknowledgement,
                 sequence: if self.config.delivery == Delivery::Ordered { receiver.acknowledged } else { sequence },
+                marked: false,
             });
         }
         let (flow, sequence) = again.pop_front()?;
@@ -237,16 +315,21 @@ impl Flows {
         port: u32,
         landing: &Landing,
         label: &Label,
+        hops: u32,
         statistics: &mut Statistics,
         effects: &mut impl PortEffects,
     ) -> Option<Flow> {
-        let PortFlows { to, from, receivers, coming, .. } = &mut self.ports[port as usize];
+        let PortFlows { to, from, receivers, coming, coming_control, .. } = &mut self.ports[port as usize];
         let peer = key(label.source, label.virtual_network);
         match label.kind {
             Kind::Corrupt | Kind::Copied => return None,
             Kind::Acknowledgement => {
-                let slot = coming.insert((*to.get(&peer)?, label.sequence));
+                let slot = coming.insert((*to.get(&peer)?, label.sequence, hops as u8));
                 effects.schedule_port(landing.tail, PortEvent::Acknowledged, label.target, slot);
+                return None;
+            }
+            Kind::Control => {
+                effects.schedule_port(landing.tail, PortEvent::Control, label.target, coming_control.insert(*label));
                 return None;
             }
             Kind::Data => {}
@@ -260,16 +343,26 @@ impl Flows {
                 acknowledged: 0,
                 due: false,
                 in_memory: SimTime::ZERO,
+                quiet_until: SimTime::ZERO,
             });
             receivers.len() as u32 - 1
         });
         let receiver = &mut receivers[flow as usize];
+        if label.marked
+            && let Congestion::Dcqcn(dcqcn) = &self.config.congestion
+            && receiver.quiet_until <= landing.tail
+        {
+            receiver.quiet_until = landing.tail + dcqcn.interval;
+            let Label { source, target, virtual_network, .. } = *label;
+            let notification = Notification { virtual_network }.label(target, source, self.control, dcqcn.packet);
+            effects.schedule_port(landing.tail, PortEvent::Control, target, coming_control.insert(notification));
+        }
         let distance = label.sequence.wrapping_sub(receiver.expected);
         let had = distance >= HALF || receiver.taken.get(usize::from(distance)).is_some_and(|&taken| taken);
         if had {
             statistics.duplicates += 1;
             let number = if self.config.delivery == Delivery::Ordered { receiver.acknowledged } else { label.sequence };
-            let slot = coming.insert((flow, number));
+            let slot = coming.insert((flow, number, 0));
             effects.schedule_port(landing.tail, PortEvent::Acknowledge, label.target, slot);
             return None;
         }
@@ -300,7 +393,7 @@ impl Flows {
             receiver.in_memory = receiver.in_memory.max(through);
             (at, number) = (receiver.in_memory, number.wrapping_add(1));
         }
-        effects.schedule_port(at, PortEvent::Acknowledge, label.target, coming.insert((flow, number)));
+        effects.schedule_port(at, PortEvent::Acknowledge, label.target, coming.insert((flow, number, 0)));
     }
 
     /// An event of a port's flows: the virtual network that may have something to send by it.
@@ -313,25 +406,133 @@ impl Flows {
         payload: u32,
         effects: &mut impl PortEffects,
     ) -> Option<u32> {
+        let control = self.control;
         let flows = &mut self.ports[port as usize];
         match event {
             PortEvent::Acknowledge => {
-                let (flow, number) = flows.take_coming(payload);
+                let (flow, number, _) = flows.take_coming(payload);
                 flows.acknowledge(flow, number, self.config.delivery)
             }
             PortEvent::Acknowledged => {
-                let (flow, number) = flows.take_coming(payload);
-                flows.acknowledged(flow, number, self.config.delivery)
+                let (flow, number, hops) = flows.take_coming(payload);
+                flows.acknowledged(now, flow, number, hops, &self.config)
             }
             PortEvent::TimedOut => flows.timed_out(now, host, payload, &self.config, effects),
             PortEvent::Paced => Some(u32::from(flows.senders[payload as usize].virtual_network)),
+            PortEvent::Control => {
+                let label = flows.coming_control[payload];
+                flows.coming_control.remove(payload);
+                match &self.config.congestion {
+                    Congestion::Acc(acc) => flows.flow_rate(now, &label, acc, effects),
+                    // It begins its way here.
+                    _ if label.source == host => {
+                        flows.urgent[usize::from(control)].control.push_back(label);
+                        Some(u32::from(control))
+                    }
+                    congestion => {
+                        let Notification { virtual_network } = Notification::of(&label);
+                        let flow = *flows.to.get(&key(label.source, virtual_network))?;
+                        let next = flows.senders[flow as usize].control.notified(now, congestion)?;
+                        if next > now {
+                            effects.schedule_port(next, PortEvent::Paced, host, flow);
+                        }
+                        Some(u32::from(virtual_network))
+                    }
+                }
+            }
+            PortEvent::Pulse => {
+                let Congestion::Acc(acc) = self.config.congestion else { return None };
+                flows.pulse(now, host, payload, control, &acc, effects);
+                Some(u32::from(control))
+            }
             PortEvent::Head | PortEvent::Tail | PortEvent::HeadAndTail => None,
         }
     }
 }
 
+/// What a [`PortEvent::Pulse`] is: a pulse, the middle between two, or nothing but a packet to be sent.
+const PULSE: u32 = 0;
+const MIDDLE: u32 = 1;
+const ASK: u32 = 2;
+
+/// ACC.
 impl PortFlows {
-    fn take_coming(&mut self, slot: u32) -> (Flow, u16) {
+    /// The number of the period of the port's clock.
+    fn period(&self, now: SimTime, acc: &Acc) -> u64 {
+        (now + self.early).as_ps() / acc.period.as_ps()
+    }
+
+    /// The next pulse, and the middle before it if that is to come.
+    fn schedule_pulse(&self, now: SimTime, host: u32, acc: &Acc, effects: &mut impl PortEffects) {
+        let next = acc.period * (self.period(now, acc) + 1) - self.early;
+        effects.schedule_port(next, PortEvent::Pulse, host, PULSE);
+        let middle = next.saturating_sub(acc.period / 2);
+        if acc.packets_per_period == 2 && middle > now {
+            effects.schedule_port(middle, PortEvent::Pulse, host, MIDDLE);
+        }
+    }
+
+    /// A control packet about a flow, if there is something to tell.
+    fn tell(&mut self, host: u32, flow: Flow, control: u8, acc: &Acc, what: impl FnOnce(&mut Source, u8) -> Option<FlowRate>) -> bool {
+        let Sender { peer, virtual_network, control: Control::Acc(source), .. } = &mut self.senders[flow as usize] else { return false };
+        let Some(rate) = what(source, *virtual_network) else { return false };
+        let label = rate.label(host, *peer, control, acc.packet);
+        self.urgent[usize::from(control)].control.push_back(label);
+        true
+    }
+
+    fn pulse(&mut self, now: SimTime, host: u32, what: u32, control: u8, acc: &Acc, effects: &mut impl PortEffects) {
+        let period = self.period(now, acc);
+        match what {
+            PULSE => {
+                let mut telling = std::mem::take(&mut self.telling);
+                telling.retain(|&flow| {
+                    let goes_on = self.tell(host, flow, control, acc, |source, network| source.pulse(period, acc, network));
+                    if !goes_on && acc.policy >= AccPolicy::FrpInit {
+                        self.tell(host, flow, control, acc, |_, network| Some(Source::fin(period, network)));
+                    }
+                    goes_on
+                });
+                self.telling = telling;
+                self.pulses = !self.telling.is_empty();
+                if self.pulses {
+                    self.schedule_pulse(now, host, acc, effects);
+                }
+            }
+            MIDDLE => {
+                for at in 0..self.telling.len() {
+                    self.tell(host, self.telling[at], control, acc, |source, network| source.declare(period, acc, network));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A flow rate packet: a request goes back, a response says how fast its flow may send from now on.
+    fn flow_rate(&mut self, now: SimTime, label: &Label, acc: &Acc, effects: &mut impl PortEffects) -> Option<u32> {
+        let rate = FlowRate::of(label);
+        if rate.response {
+            let flow = *self.to.get(&key(label.source, rate.virtual_network))?;
+            let Control::Acc(source) = &mut self.senders[flow as usize].control else { return None };
+            let next = source.respond(acc, &rate);
+            if next > now {
+                effects.schedule_port(next, PortEvent::Paced, label.target, flow);
+            }
+            return Some(u32::from(rate.virtual_network));
+        }
+        // Of two packets in a period only the first one asks.
+        if rate.fin || acc.packets_per_period == 2 && rate.counts && !rate.init {
+            return None;
+        }
+        let response = FlowRate { response: true, ..rate };
+        let label = response.label(label.target, label.source, label.virtual_network, acc.packet);
+        self.urgent[usize::from(label.virtual_network)].control.push_back(label);
+        Some(u32::from(label.virtual_network))
+    }
+}
+
+impl PortFlows {
+    fn take_coming(&mut self, slot: u32) -> (Flow, u16, u8) {
         let coming = self.coming[slot];
         self.coming.remove(slot);
         coming
@@ -352,20 +553,24 @@ impl PortFlows {
         Some(virtual_network)
     }
 
-    fn acknowledged(&mut self, flow: Flow, number: u16, delivery: Delivery) -> Option<u32> {
+    fn acknowledged(&mut self, now: SimTime, flow: Flow, number: u16, hops: u8, config: &Reliability) -> Option<u32> {
         let sender = &mut self.senders[flow as usize];
         let virtual_network = u32::from(sender.virtual_network);
-        let waits = match delivery {
+        let waits = match config.delivery {
             Delivery::Ordered => {
                 let first = sender.kept.front()?.label.sequence;
                 let count = usize::from(number.wrapping_sub(first));
                 if count == 0 || count > sender.kept.len() {
                     return None;
                 }
+                let sent = sender.kept[count - 1].sent;
+                sender.control.acknowledged(now, sent, count as u32, u32::from(hops), &config.congestion);
                 sender.kept.drain(..count).filter(|kept| kept.sent.is_none()).count()
             }
             Delivery::Unordered => {
                 let place = sender.find(number)?;
+                let sent = sender.kept[place].sent;
+                sender.control.acknowledged(now, sent, 1, u32::from(hops), &config.congestion);
                 sender.kept.remove(place).map_or(0, |kept| usize::from(kept.sent.is_none()))
             }
         };
@@ -399,6 +604,7 @@ impl PortFlows {
             return Some(u32::from(virtual_network));
         }
         sender.tries += 1;
+        sender.control.timed_out(now, &config.congestion);
         let all = config.delivery == Delivery::Ordered;
         for kept in &mut sender.kept {
             if kept.sent.is_some_and(|sent| all || sent + config.timeout <= now) {

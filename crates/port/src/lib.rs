@@ -58,7 +58,7 @@ impl Ports for HostPorts {
             buses: vec![Bus::default(); hosts.len()],
             packetiser: Packetiser::new(config, hosts.len()),
             receiver: Receiver::default(),
-            flows: config.reliability.map(|reliability| Box::new(Flows::new(reliability, hosts.len(), config.virtual_networks))),
+            flows: config.reliability.map(|reliability| Box::new(Flows::new(reliability, config, hosts))),
             statistics: Statistics::default(),
         }
     }
@@ -186,7 +186,7 @@ impl HostPorts {
     fn arrive_in_flow(&mut self, port: u32, landing: &Landing, packet: &Packet, effects: &mut impl PortEffects) -> SimTime {
         let HostPorts { flows: Some(flows), statistics, .. } = self else { return landing.tail };
         let label = packet.label();
-        let Some(flow) = flows.arrive(port, landing, &label, statistics, effects) else { return landing.tail };
+        let Some(flow) = flows.arrive(port, landing, &label, packet.hops(), statistics, effects) else { return landing.tail };
         let through = self.write(port, landing, packet);
         self.receiver.take(landing, packet, through, &self.costs, effects);
         if let Some(flows) = &mut self.flows {

@@ -78,7 +78,7 @@ impl Packetiser {
             window: config.read_window as i32,
             direct_turn: false,
         };
-        let virtual_networks = u32::from(config.virtual_networks);
+        let virtual_networks = u32::from(config.all_virtual_networks());
         Packetiser {
             virtual_networks,
             in_order: config.in_order,
@@ -193,6 +193,7 @@ impl Packetiser {
             written: message.written,
             kind: if message.copied { Kind::Copied } else { Kind::Data },
             sequence: 0,
+            marked: false,
         };
         let (flow, is_last) = (message.flow, message.left == 0);
         if is_last {
@@ -236,7 +237,7 @@ impl HostPorts {
     pub(crate) fn send(&mut self, now: SimTime, port: u32, message: &Transfer, copied: bool, effects: &mut impl PortEffects) {
         let Transfer { id, target, virtual_network, payload: Bytes(payload), source_dma, target_dma, .. } = *message;
         let flow = match &mut self.flows {
-            Some(flows) if !copied => flows.to(port, target, virtual_network),
+            Some(flows) if !copied => flows.to(now, port, message, effects),
             _ => NONE,
         };
         let message = Message {

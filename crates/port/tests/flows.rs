@@ -4,8 +4,8 @@
 
 use narrows_fabric::parallel::{Agent, Context, Fabric};
 use narrows_fabric::{
-    Arrival, ConfigError, Congestion, Delivery, Fault, FlowControl, LinkConfig, NetworkConfig, NetworkKind, Notice, Observer, PauseConfig,
-    Probability, Reliability, Transfer, TransferId, Undelivered,
+    Acc, AccPolicy, Arrival, ConfigError, Congestion, Dcqcn, Delivery, Ecn, Fault, FlowControl, Fraction, LinkConfig, NetworkConfig,
+    NetworkKind, Notice, Observer, PauseConfig, Probability, Reliability, Swift, Transfer, TransferId, Undelivered,
 };
 use narrows_port::{Driver, HostPorts};
 use narrows_topology::{FatTree, RoutingKind, Topology};
@@ -235,6 +235,44 @@ fn deliveries() -> impl Strategy<Value = Delivery> {
     prop_oneof![Just(Delivery::Ordered), Just(Delivery::Unordered)]
 }
 
+fn congestions() -> impl Strategy<Value = Congestion> {
+    let us = SimTime::from_us;
+    let acc = (0..5usize, 1u32..=2, 1u64..30).prop_map(move |(policy, packets_per_period, period)| {
+        use AccPolicy::*;
+        Congestion::Acc(Acc {
+            policy: [FrpOnly, FrpInit, WaitForFeedback, MindTheGap, WaitToRise][policy],
+            margin: Fraction(50_000),
+            period: us(period),
+            packets_per_period,
+            rise: Fraction(500_000),
+            packet: Bytes(32),
+            skew: SimTime::from_ns(period * 200),
+        })
+    });
+    let dcqcn = Dcqcn {
+        interval: us(5),
+        packet: Bytes(84),
+        gain: Fraction(100_000),
+        alpha_timer: us(5),
+        increase_timer: us(5),
+        byte_counter: Bytes(20_000),
+        additive_increase: ByteRate(50_000_000),
+        hyper_increase: ByteRate(500_000_000),
+    };
+    let swift = (1u64..20).prop_map(move |target| {
+        Congestion::Swift(Swift {
+            base_target: us(target),
+            per_hop: SimTime::from_ns(100),
+            flow_range: us(10),
+            additive_increase: Fraction(1_000_000),
+            beta: Fraction(800_000),
+            most_decrease: Fraction(500_000),
+        })
+    });
+    let throttle = Congestion::Throttle(ByteRate(1_000_000_000));
+    prop_oneof![Just(Congestion::None), Just(throttle), acc, Just(Congestion::Dcqcn(dcqcn)), swift]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
@@ -245,14 +283,14 @@ proptest! {
         messages in proptest::collection::vec((0u32..16, 0u32..16, 0u64..20_000, 0u64..40_000, any::<bool>(), 0u8..4), 1..60),
         (loss, corrupt, window, seed) in (0.0..0.2f64, 0.0..0.1f64, 1u32..40, any::<u64>()),
         delivery in deliveries(),
-        (adaptive, pauses, in_order, throttled) in any::<(bool, bool, bool, bool)>(),
+        (adaptive, pauses, in_order) in any::<(bool, bool, bool)>(),
+        congestion in congestions(),
     ) {
         let mut config = NetworkConfig { faults: vec![fault(None, loss, corrupt)], seed, in_order, ..config(delivery, window) };
         let reliability = config.reliability.as_mut().unwrap();
         reliability.retries = 1000;
-        if throttled {
-            reliability.congestion = Congestion::Throttle(ByteRate(1_000_000_000));
-        }
+        reliability.congestion = congestion;
+        config.ecn = Some(Ecn { min: Bytes(2_000), max: Bytes(20_000), probability: Fraction(100_000) });
         // Packets that overtake each other would be sent again and again.
         if adaptive && delivery == Delivery::Unordered {
             config.routing = RoutingKind::Adaptive;

@@ -361,7 +361,7 @@ impl Replay {
     pub fn watched(hardware: Hardware<'_>, parts: Vec<Part>, message: MessageConfig, period: SimTime) -> Result<Replay, ConfigError> {
         let first = &hardware.networks[0];
         let topology = Arc::new(first.topology.clone());
-        let lanes = u32::from(first.config.virtual_networks) * u32::from(first.config.virtual_channels);
+        let lanes = u32::from(first.config.all_virtual_networks()) * u32::from(first.config.virtual_channels);
         let node = |process: &ProcessId| process.node().expect("a rank is on a node");
         let nodes: Vec<Vec<NodeId>> = parts.iter().map(|part| part.processes.iter().map(node).collect()).collect();
         let mut replay = Replay::assemble(hardware, parts, message, true)?;

@@ -144,7 +144,7 @@ struct Regions<const WATCHES: bool> {
 impl<const WATCHES: bool> Regions<WATCHES> {
     fn new(setup: &Setup, plan: &Arc<Plan>) -> Result<Self, TrafficError> {
         let packets = setup.network.kind == NetworkKind::Packet;
-        let lanes = if packets { u32::from(setup.network.virtual_networks) * u32::from(setup.network.virtual_channels) } else { 1 };
+        let lanes = if packets { u32::from(setup.network.all_virtual_networks()) * u32::from(setup.network.virtual_channels) } else { 1 };
         let mut timers = Vec::new();
         let topology = WATCHES.then(|| Arc::new(setup.topology.clone()));
         let nothing = || topology.as_ref().map(|topology| Telemetry::new(topology.clone(), lanes));

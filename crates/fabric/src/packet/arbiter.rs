@@ -42,7 +42,7 @@ pub(super) struct Arbiter {
 
 impl Arbiter {
     pub(super) fn new(config: &NetworkConfig, outputs: usize) -> Arbiter {
-        let virtual_networks = u32::from(config.virtual_networks);
+        let virtual_networks = u32::from(config.all_virtual_networks());
         let channels = u32::from(config.virtual_channels);
         let weighted = |weights: &[u16], unit: u64, bytes| Policy::Weighted {
             quanta: (0..virtual_networks as usize)
@@ -58,7 +58,8 @@ impl Arbiter {
             Arbitration::WeightedBytes(weights) => weighted(weights, config.packet().0, true),
         };
         let mut arbiter = Arbiter { policy, strict: 0, channels, virtual_networks };
-        for class in (0..virtual_networks).filter(|class| config.strict_priority >> class & 1 != 0) {
+        let control = config.has_control_packets().then_some(u32::from(config.virtual_networks));
+        for class in (0..virtual_networks).filter(|&class| config.strict_priority >> class & 1 != 0 || control == Some(class)) {
             arbiter.strict |= arbiter.lanes_of(class);
         }
         arbiter

@@ -16,6 +16,9 @@
 //! list that is read when credits are short, and an event only when somebody waits for it. The link to the target makes
 //! no event at all for the packets in the middle of a message (one with pauses).
 //!
+//! **Congestion.** With ACC each output has a contention point ([`contention`]), and where [`crate::Ecn`] says so switches mark packets
+//! ([`marks`]).
+//!
 //! **Multicast.** Switches copy packets along a tree ([`copies`]).
 //!
 //! **Regions.** The network is cut into regions ([`layout`]), which share nothing but what they send each other;
@@ -23,11 +26,13 @@
 
 mod ahead;
 mod arbiter;
+mod contention;
 mod copies;
 mod crossbar;
 mod front;
 mod inject;
 pub(crate) mod layout;
+mod marks;
 mod pause;
 pub(crate) mod region;
 mod returns;

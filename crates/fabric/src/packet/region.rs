@@ -117,6 +117,10 @@ pub(crate) struct Region<P> {
     /// Ports send again what is lost.
     pub(super) reliable: bool,
     pub(super) faults: Option<Faults>,
+    pub(super) contention: Option<Box<super::contention::Contention>>,
+    pub(super) marks: Option<super::marks::Marks>,
+    /// Any of the three: something happens to packets that start on a link.
+    touches: bool,
     pub(super) copies: super::copies::Copies,
     pub(super) statistics: Statistics,
     /// The smallest packet that a port of this region has sent so far.
@@ -128,7 +132,7 @@ impl<P: Ports> Region<P> {
     pub(crate) fn new(number: u32, config: &NetworkConfig, layout: Arc<Layout>, routing: Routing) -> Region<P> {
         let topology = &layout.topology;
         let costs = Costs::new(config, topology);
-        let virtual_networks = u32::from(config.virtual_networks);
+        let virtual_networks = u32::from(config.all_virtual_networks());
         let lanes = virtual_networks * u32::from(config.virtual_channels);
         let (mut outputs, mut inputs, mut hosts) = (Vec::<Output>::new(), Vec::new(), Vec::new());
         for &index in &layout.starting[number as usize] {
@@ -167,7 +171,14 @@ impl<P: Ports> Region<P> {
         }
         let buffer = config.buffer_per_channel.0;
         let lane = Lane { credits: buffer, back: Returns::default(), ring: NONE, starved: false };
+        let faults = Faults::new(config, &layout.starting[number as usize]);
+        let marks = super::marks::Marks::new(config, &layout.starting[number as usize]);
+        let contention = super::contention::Contention::new(config, &costs, topology, &layout.starting[number as usize]).map(Box::new);
         Region {
+            touches: faults.is_some() || contention.is_some() || marks.is_some(),
+            marks,
+            contention,
+            faults,
             loads: vec![Load::default(); outputs.len()],
             lane_states: vec![lane; outputs.len() * lanes as usize],
             queues: Arena::default(),
@@ -180,7 +191,6 @@ impl<P: Ports> Region<P> {
                 Queueing::Fifo => Some(vec![super::front::Front::default(); inputs.len() * lanes as usize]),
             },
             reliable: config.reliability.is_some(),
-            faults: Faults::new(config, &layout.starting[number as usize]),
             ports: P::new(config, &costs, &hosts),
             copies: super::copies::Copies::default(),
             statistics: Statistics::default(),
@@ -563,7 +573,7 @@ impl<P: Ports> Region<P> {
         } else {
             self.packets[index].injected = now;
         }
-        if self.faults.is_some() && self.is_struck(index, output, lane, tail, now, fx) {
+        if self.touches && self.touch(index, output, lane, tail, now, fx) {
             return;
         }
         let packet = &mut self.packets[index];
@@ -585,6 +595,18 @@ impl<P: Ports> Region<P> {
             fx.fly(region, head, packet);
             self.free_packet(index);
         }
+    }
+
+    /// What happens to a packet that starts on its link; whether it is lost there.
+    #[inline(never)]
+    fn touch(&mut self, index: u32, output: u32, lane: u32, tail: u64, now: u64, fx: &mut impl Effects) -> bool {
+        if self.contention.is_some() {
+            self.contend(index, output, now);
+        }
+        if self.marks.is_some() {
+            self.mark(index, output);
+        }
+        self.faults.is_some() && self.is_struck(index, output, lane, tail, now, fx)
     }
 
     /// Whether a packet that starts on its link is lost there. The far end sees after its tail that nothing has come,

@@ -15,7 +15,7 @@ pub(crate) const NEVER: u64 = u64::MAX;
 pub struct Packet {
     /// On its way to a switch: its tail could be at an output by then. In a queue: not before then.
     pub(crate) ready: u64,
-    /// When its message was started.
+    /// When its message was started, and a mark: see [`MARK`].
     pub(crate) started: u64,
     /// When its port sent it.
     pub(crate) injected: u64,
@@ -36,12 +36,15 @@ pub struct Packet {
 
 const _: () = assert!(size_of::<Packet>() == 64);
 
+/// In `started`: a switch has marked the packet. Times stay below 2^63 ps, 106 days.
+const MARK: u64 = 1 << 63;
+
 const NETWORK: u32 = 41;
 const LANE: u32 = 45;
 const HOPS: u32 = 51;
 const FIRST: u32 = 59;
 const WRITE: u32 = 60;
-/// A bit for each [`Kind`] but data.
+/// A bit for each [`Kind`] but data, and control packets, which are acknowledgements that are written.
 const KIND: u32 = 61;
 const COPIED: u64 = (Kind::Copied as u64) << KIND;
 const ACKNOWLEDGEMENT: u64 = (Kind::Acknowledgement as u64) << KIND;
@@ -77,12 +80,13 @@ impl Packet {
             target: self.target,
             virtual_network: self.virtual_network() as u8,
             message: Bytes(self.payload()),
-            started: SimTime(self.started),
+            started: SimTime(self.started & !MARK),
             wire: self.wire,
             first: self.meta >> FIRST & 1 != 0,
             written: self.is_written(),
             kind: self.kind(),
             sequence: self.route.carried,
+            marked: self.started & MARK != 0,
         }
     }
 
@@ -94,7 +98,7 @@ impl Packet {
         } else if self.meta & CORRUPT != 0 {
             Kind::Corrupt
         } else if self.meta & ACKNOWLEDGEMENT != 0 {
-            Kind::Acknowledgement
+            if self.is_written() { Kind::Control } else { Kind::Acknowledgement }
         } else {
             Kind::Copied
         }
@@ -138,6 +142,11 @@ impl Packet {
     #[inline]
     pub(crate) fn is_copied(&self) -> bool {
         self.meta & COPIED != 0
+    }
+
+    /// A switch marks it.
+    pub(crate) fn mark(&mut self) {
+        self.started |= MARK;
     }
 
     /// A link breaks it.

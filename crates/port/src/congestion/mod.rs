@@ -1,0 +1,121 @@
+//! The congestion control of a flow: when it may send its next packet. Packets that are sent again, and
+//! acknowledgements, do not ask.
+
+pub(crate) mod acc;
+mod dcqcn;
+mod swift;
+
+use narrows_fabric::Congestion;
+use narrows_units::{ByteRate, Bytes, SimTime};
+
+/// What a flow knows of its rate.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Control {
+    /// As fast as its window and the link let it.
+    None,
+    /// At a fixed rate at most: the time from which on the next packet may be made.
+    Throttle { rate: ByteRate, next: SimTime },
+    /// At the rate that links grant.
+    Acc(acc::Source),
+    /// Slower when the target sees marks.
+    Dcqcn(dcqcn::Source),
+    /// With a window that keeps delays at a target.
+    Swift(swift::Source),
+}
+
+impl Control {
+    /// `line`: the rate of the host's link.
+    pub(crate) fn new(congestion: Congestion, line: ByteRate) -> Control {
+        match congestion {
+            Congestion::None => Control::None,
+            Congestion::Throttle(rate) => Control::Throttle { rate, next: SimTime::ZERO },
+            Congestion::Acc(_) => Control::Acc(acc::Source::new(line)),
+            Congestion::Dcqcn(_) => Control::Dcqcn(dcqcn::Source::new(line)),
+            Congestion::Swift(_) => Control::Swift(swift::Source::new()),
+        }
+    }
+
+    /// A packet may be made now. `under_way`: those without an acknowledgement.
+    #[inline]
+    pub(crate) fn allows(&self, now: SimTime, under_way: u32) -> bool {
+        match self {
+            Control::None => true,
+            Control::Throttle { next, .. } => *next <= now,
+            Control::Acc(source) => source.allows(now),
+            Control::Dcqcn(source) => source.allows(now),
+            Control::Swift(source) => source.allows(now, under_way),
+        }
+    }
+
+    /// A packet of `wire` bytes is made now; when the next one may be, if that is later.
+    #[inline]
+    pub(crate) fn made(&mut self, now: SimTime, wire: u32, congestion: &Congestion) -> Option<SimTime> {
+        match self {
+            Control::None => None,
+            Control::Throttle { rate, next } => {
+                *next = now + rate.time_for(Bytes(u64::from(wire)));
+                Some(*next)
+            }
+            Control::Acc(source) => Some(source.made(now, wire)),
+            Control::Dcqcn(source) => match congestion {
+                Congestion::Dcqcn(dcqcn) => Some(source.made(now, wire, dcqcn)),
+                _ => None,
+            },
+            Control::Swift(source) => source.made(now),
+        }
+    }
+
+    /// The target has seen marks; when the next packet may be made.
+    pub(crate) fn notified(&mut self, now: SimTime, congestion: &Congestion) -> Option<SimTime> {
+        match (self, congestion) {
+            (Control::Dcqcn(source), Congestion::Dcqcn(dcqcn)) => Some(source.notified(now, dcqcn)),
+            _ => None,
+        }
+    }
+
+    /// An acknowledgement of `packets`, of which the last one was sent at `sent`, over so many links.
+    #[inline]
+    pub(crate) fn acknowledged(&mut self, now: SimTime, sent: Option<SimTime>, packets: u32, hops: u32, congestion: &Congestion) {
+        if let (Control::Swift(source), Congestion::Swift(swift), Some(sent)) = (self, congestion, sent) {
+            source.acknowledged(now, now - sent, packets, hops, swift);
+        }
+    }
+
+    /// Packets are sent again.
+    pub(crate) fn timed_out(&mut self, now: SimTime, congestion: &Congestion) {
+        if let (Control::Swift(source), Congestion::Swift(swift)) = (self, congestion) {
+            source.timed_out(now, swift);
+        }
+    }
+}
+
+/// Packets at a rate that changes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Pacer {
+    /// From when on the time of the last packet counts, and its bytes.
+    base: SimTime,
+    wire: u32,
+    next: SimTime,
+}
+
+impl Pacer {
+    pub(crate) fn allows(&self, now: SimTime) -> bool {
+        self.next <= now
+    }
+
+    /// A packet is made; when the next one may be. One that had to wait for others at the link, for no longer than its
+    /// own time, does not move those behind it.
+    pub(crate) fn made(&mut self, now: SimTime, wire: u32, rate: ByteRate) -> SimTime {
+        let time = rate.time_for(Bytes(u64::from(wire)));
+        self.base = if self.next + time >= now { self.next } else { now };
+        self.wire = wire;
+        self.next = self.base + time;
+        self.next
+    }
+
+    /// The rate is another one from now on; when the next packet may be made.
+    pub(crate) fn change(&mut self, rate: ByteRate) -> SimTime {
+        self.next = self.base + rate.time_for(Bytes(u64::from(self.wire)));
+        self.next
+    }
+}

@@ -1,0 +1,142 @@
+//! The source of Swift ([`Swift`]; Kumar et al., SIGCOMM 2020, algorithm 1): a window that keeps the time until
+//! acknowledgements come at a target.
+
+use narrows_fabric::Swift;
+use narrows_units::SimTime;
+
+/// A flow at its source.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Source {
+    /// Packets; below 1, one goes in several round trips.
+    window: f64,
+    last_decrease: SimTime,
+    /// The last round trip.
+    round_trip: SimTime,
+    /// With a window below 1: when the next packet may be made.
+    next: SimTime,
+}
+
+/// The first window (`_default_cwnd` of swift.cpp in github.com/Broadcom/csg-htsim).
+const FIRST_WINDOW: f64 = 12.0;
+/// Windows, and those between which the target depends on the window (section 3.5; swift.cpp).
+const LEAST_WINDOW: f64 = 0.01;
+const MOST_WINDOW: f64 = 32_768.0;
+const SCALING: (f64, f64) = (0.1, 100.0);
+
+impl Source {
+    pub(crate) fn new() -> Source {
+        Source { window: FIRST_WINDOW, last_decrease: SimTime::ZERO, round_trip: SimTime::ZERO, next: SimTime::ZERO }
+    }
+
+    /// `under_way`: packets without an acknowledgement.
+    pub(crate) fn allows(&self, now: SimTime, under_way: u32) -> bool {
+        under_way < (self.window as u32).max(1) && self.next <= now
+    }
+
+    /// A packet is made; when the next one may be, if that is later.
+    pub(crate) fn made(&mut self, now: SimTime) -> Option<SimTime> {
+        if self.window >= 1.0 {
+            return None;
+        }
+        self.next = now + SimTime((self.round_trip.as_ps() as f64 / self.window) as u64);
+        Some(self.next)
+    }
+
+    /// The time that packets may take there and back over so many links each way (sections 3.4 and 3.5).
+    fn target(&self, swift: &Swift, hops: u32) -> SimTime {
+        let (least, most) = (1.0 / SCALING.0.sqrt(), 1.0 / SCALING.1.sqrt());
+        let range = swift.flow_range.as_ps() as f64;
+        let alpha = range / (least - most);
+        let scaled = (alpha / self.window.sqrt() - alpha * most).clamp(0.0, range);
+        swift.base_target + swift.per_hop * u64::from(hops) + SimTime(scaled as u64)
+    }
+
+    /// An acknowledgement of `packets`, of which the last one was sent `round_trip` ago.
+    pub(crate) fn acknowledged(&mut self, now: SimTime, round_trip: SimTime, packets: u32, hops: u32, swift: &Swift) {
+        let target = self.target(swift, hops);
+        let may_decrease = self.may_decrease(now);
+        self.round_trip = round_trip;
+        let increase = f64::from(swift.additive_increase.0) / 1e6 * f64::from(packets);
+        if round_trip < target {
+            self.window += if self.window >= 1.0 { increase / self.window } else { increase };
+            self.window = self.window.min(MOST_WINDOW);
+            if self.window >= 1.0 {
+                self.next = SimTime::ZERO;
+            }
+        } else if may_decrease {
+            let late = (round_trip - target).as_ps() as f64 / round_trip.as_ps().max(1) as f64;
+            let beta = f64::from(swift.beta.0) / 1e6;
+            self.decrease(now, (1.0 - beta * late).max(1.0 - f64::from(swift.most_decrease.0) / 1e6));
+        }
+    }
+
+    /// Packets were lost.
+    pub(crate) fn timed_out(&mut self, now: SimTime, swift: &Swift) {
+        if self.may_decrease(now) {
+            self.decrease(now, 1.0 - f64::from(swift.most_decrease.0) / 1e6);
+        }
+    }
+
+    /// Once in a round trip.
+    fn may_decrease(&self, now: SimTime) -> bool {
+        now >= self.last_decrease + self.round_trip
+    }
+
+    fn decrease(&mut self, now: SimTime, factor: f64) {
+        self.window = (self.window * factor).max(LEAST_WINDOW);
+        self.last_decrease = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use narrows_fabric::Fraction;
+
+    const SWIFT: Swift = Swift {
+        base_target: SimTime::from_us(20),
+        per_hop: SimTime::from_us(1),
+        flow_range: SimTime::from_us(100),
+        additive_increase: Fraction(1_000_000),
+        beta: Fraction(800_000),
+        most_decrease: Fraction(500_000),
+    };
+
+    /// Algorithm 1: one packet more in a round trip of a window of acknowledgements; less by beta times what is above
+    /// the target, once in a round trip.
+    #[test]
+    fn the_window_follows_algorithm_1() {
+        let us = SimTime::from_us;
+        let mut source = Source::new();
+        (0..12).for_each(|_| source.acknowledged(us(10), us(10), 1, 0, &SWIFT));
+        assert!((source.window - 13.0).abs() < 0.05, "{}", source.window);
+        let before = source.window;
+        let target = source.target(&SWIFT, 4);
+        source.acknowledged(us(100), target * 2, 1, 4, &SWIFT);
+        assert!((source.window / before - 0.6).abs() < 1e-9, "1 - 0.8 / 2");
+        source.acknowledged(us(101), target * 2, 1, 4, &SWIFT);
+        assert!((source.window / before - 0.6).abs() < 1e-9, "once in a round trip");
+        source.acknowledged(us(1000), us(100_000), 1, 4, &SWIFT);
+        assert!((source.window / before - 0.3).abs() < 1e-9, "by half at most");
+    }
+
+    /// Sections 3.4 and 3.5: more links and smaller windows have more time.
+    #[test]
+    fn the_target_grows_with_links_and_with_flows() {
+        let target = |window: f64, hops| Source { window, ..Source::new() }.target(&SWIFT, hops);
+        assert_eq!(target(100.0, 0), SimTime::from_us(20));
+        assert_eq!(target(1000.0, 3), SimTime::from_us(23));
+        assert_eq!(target(0.1, 0), SimTime::from_us(120));
+        assert_eq!(target(0.01, 0), SimTime::from_us(120));
+        assert!(target(4.0, 0) > target(9.0, 0));
+    }
+
+    #[test]
+    fn a_window_below_a_packet_paces_it() {
+        let us = SimTime::from_us;
+        let mut source = Source { window: 0.25, round_trip: us(10), ..Source::new() };
+        assert!(source.allows(us(5), 0) && !source.allows(us(5), 1));
+        assert_eq!(source.made(us(5)), Some(us(45)));
+        assert!(!source.allows(us(44), 0) && source.allows(us(45), 0));
+    }
+}
