@@ -1,5 +1,5 @@
-//! The collectives of a communicator, one by one: all its ranks call the same ones in the same order, and what one sends
-//! is what the other one expects.
+//! The collectives of a communicator, one by one: all its ranks call the same ones in the same order, and what one
+//! sends is what the other one expects.
 
 use crate::{Found, Kind, Site, list};
 use narrows_facts::{Collective, OPERATIONS, Signature};

@@ -6,8 +6,8 @@
 //! * `collectives.rs`: the calls of a communicator, one by one.
 //! * `places.rs`: file and line of a call.
 //!
-//! A finding is what the standard calls erroneous, or a remark (an object that is not freed). There are no guesses: where
-//! order is not known (threads, cancelled messages) nothing is compared.
+//! A finding is what the standard calls erroneous, or a remark (an object that is not freed). There are no guesses:
+//! where order is not known (threads, cancelled messages) nothing is compared.
 //!
 //! ```
 //! use narrows_check::Checker;
@@ -217,7 +217,8 @@ impl Checker {
         }
     }
 
-    /// A rank has told something, at that time (ps). What makes no sense is left out: ranks are other people's programs.
+    /// A rank has told something, at that time (ps). What makes no sense is left out: ranks are other people's
+    /// programs.
     pub fn take(&mut self, rank: u32, time: u64, fact: Fact) {
         let Some(own) = self.ranks.get_mut(rank as usize) else { return };
         match fact {

@@ -1,9 +1,9 @@
 //! Which send belongs to which receive.
 //!
-//! Messages of one pair of ranks with one communicator and tag do not overtake each other, and a receive that was posted
-//! first is matched first (MPI 4.1, section 3.5). So of the receives that got a message from some rank with some tag, in
-//! the order in which they were posted, the n-th got the n-th such message. What a receive with a wildcard got is known
-//! when it is over; those that were posted behind it wait until then.
+//! Messages of one pair of ranks with one communicator and tag do not overtake each other, and a receive that was
+//! posted first is matched first (MPI 4.1, section 3.5). So of the receives that got a message from some rank with some
+//! tag, in the order in which they were posted, the n-th got the n-th such message. What a receive with a wildcard got
+//! is known when it is over; those that were posted behind it wait until then.
 
 use crate::collectives::Group;
 use crate::{Found, Kind, Site, pair};

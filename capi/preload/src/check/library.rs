@@ -27,8 +27,8 @@ pub struct Type {
 
 /// Calls a function of MPI with up to five arguments, numbers or addresses; false if there is none or it fails.
 fn call(real: &Real, a: [u64; 5]) -> bool {
-    // SAFETY: integer arguments are passed in registers, one each; the function ignores those that it does not have. The
-    // callers pass what it takes.
+    // SAFETY: integer arguments are passed in registers, one each; the function ignores those that it does not have.
+    // The callers pass what it takes.
     unsafe {
         let function: Option<extern "C" fn(u64, u64, u64, u64, u64) -> c_int> = real.get();
         function.is_some_and(|function| function(a[0], a[1], a[2], a[3], a[4]) == 0)

@@ -164,9 +164,10 @@ impl RunSpec {
     /// Something that it names is not there or does not fit, or the host lacks something; nothing was started then.
     pub fn run(&self, observer: &dyn Observer, starts: &dyn Fn(&str)) -> Result<RunOutcome, StudyError> {
         let start = Instant::now();
-        let mut machine = self.machine.clone();
-        machine.overrides.set.extend(self.timing.iter().flat_map(TimingSpec::overrides));
-        let mut machine = machine.load(observer)?;
+        let mut machine = self.machine.load(observer)?;
+        if let Some(timing) = &self.timing {
+            timing.change(&mut machine);
+        }
         if machine.message.protocol == MessageProtocol::Pscom {
             pscom::apply(
                 std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))),

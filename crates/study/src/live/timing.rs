@@ -11,6 +11,7 @@
 
 use narrows_engine::stream;
 use narrows_live::{Delay, Timing};
+use narrows_machine::Machine;
 use narrows_units::{Bytes, SimTime};
 use serde::Deserialize;
 use std::fmt;
@@ -158,14 +159,15 @@ impl TimingSpec {
     }
 
     /// Changes of the machine.
-    pub(super) fn overrides(&self) -> Vec<String> {
-        let Some(limit) = self.eager_limit.map(Bytes::get) else { return Vec::new() };
-        let mut set = vec![format!("message.eager_limit={limit} B")];
-        if limit < 64 {
+    pub(super) fn change(&self, machine: &mut Machine) {
+        if let Some(limit) = self.eager_limit {
+            let message = &mut machine.message;
+            let limit = limit.min(message.max_portals_message);
+            message.eager_limit = limit;
             // What is injected is copied, and over at once.
-            set.push(format!("message.inject_limit={limit} B"));
+            message.inject_limit = message.inject_limit.min(limit);
+            message.overflow_block = message.overflow_block.max(limit);
         }
-        set
     }
 }
 
