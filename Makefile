@@ -26,7 +26,7 @@ BENCH_OPTIONS ?=
 FUZZ_TIMES ?= 1
 
 # The parts of test-mpi.
-MPI_TESTS := test-figures test-programs test-mailbox test-lossy test-rails test-closed-forms test-replay test-record test-portals test-install test-otf2 test-docs test-python
+MPI_TESTS := test-figures test-programs test-explore test-mailbox test-lossy test-rails test-closed-forms test-replay test-record test-portals test-install test-otf2 test-docs test-python
 
 .PHONY: all demo build install deb wheel test test-rust test-mpi $(MPI_TESTS) install-python docs-site conformance fuzz miri lint bench setup setup-demo setup-test setup-bench setup-python setup-miri clean
 
@@ -98,6 +98,9 @@ test-lossy: build
 # Long messages over several rails of two networks.
 test-rails: build
 	$(PYTHON) tests/run_mpi.py --runner narrows -n 4 --machine $(CURDIR)/tests/mpi/rails.toml -k '^(p2p|coll)' $(TEST_OPTIONS)
+
+test-explore: build
+	$(PYTHON) tests/explore.py
 
 test-closed-forms: build
 	$(PYTHON) tests/closed_forms.py

@@ -50,6 +50,7 @@ const PORTALS: &[&str] = &[
     "narrows_waits_for_lock",
     "narrows_waits_for_signal",
     "narrows_signals",
+    "narrows_fact",
     "narrows_writes",
     "narrows_wait_at_files",
 ];

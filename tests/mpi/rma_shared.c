@@ -108,7 +108,8 @@ static void waiting_for_stores(void)
         MPI_Win_sync(win);
         /* Who counted when is seen on the network. */
         MPI_Isend(&got, (int)(got % 8), MPI_BYTE, rank, 9, WORLD, &request);
-        MPI_Recv(&got, 8, MPI_BYTE, rank, 9, WORLD, MPI_STATUS_IGNORE);
+        long long back;
+        MPI_Recv(&back, 8, MPI_BYTE, rank, 9, WORLD, MPI_STATUS_IGNORE);
         MPI_Wait(&request, MPI_STATUS_IGNORE);
     }
     MPI_Barrier(node);

@@ -24,6 +24,17 @@ pub extern "C" fn narrows_mpi_door() -> c_int {
     catch_unwind(hooks::at_door).unwrap_or(false).into()
 }
 
+/// What a check wants to know of a call of the program: so many words of `narrows-facts`.
+///
+/// # Safety
+/// There are so many words.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn narrows_fact(words: *const u64, count: usize) {
+    // SAFETY: the caller's promise.
+    let words = unsafe { std::slice::from_raw_parts(words, count) };
+    let _ = catch_unwind(|| hooks::fact(words));
+}
+
 /// It returns from MPI call `id`.
 #[unsafe(no_mangle)]
 pub extern "C" fn narrows_mpi_leave(id: c_uint) {

@@ -20,6 +20,7 @@
 //! * `peers.rs`: the launcher's answer to who else is on this node.
 //! * `pml.rs`: blocking sends of Open MPI, if several threads may call it.
 //! * `state.rs`: what this process and this thread are in.
+//! * `check.rs`: what a check wants to know of calls, `check/`: types, places.
 //! * `portals.rs`: the functions of libportals.so that are called.
 //!
 //! # Which time a caller gets
@@ -54,6 +55,8 @@
 //! * Symbols are found by name: functions that the program has linked in statically are its own.
 
 // A test executable made from these sources would define clock_gettime and its relatives for itself: it is empty.
+#[cfg(not(test))]
+mod check;
 #[cfg(not(test))]
 mod clock;
 #[cfg(not(test))]

@@ -48,6 +48,7 @@ unsafe extern "C" {
     fn narrows_rank() -> u32;
     fn narrows_shares_memory(shares: c_int);
     fn narrows_look_again() -> c_int;
+    fn narrows_fact(words: *const u64, count: usize);
     fn narrows_writes(key: u64);
     fn narrows_wait_at_files(files: *const File, count: usize, picoseconds: u64) -> c_int;
 }
@@ -90,6 +91,12 @@ pub fn enter(id: u32, peer: i64, tag: i64) {
     while state::guarded(|| unsafe { narrows_mpi_door() }) != 0 {
         progress::run();
     }
+}
+
+/// Tells the simulator something of a call: words of `narrows-facts`.
+pub fn fact(words: &[u64]) {
+    // SAFETY: so many words.
+    state::guarded(|| unsafe { narrows_fact(words.as_ptr(), words.len()) });
 }
 
 /// Marks the end of an MPI call.

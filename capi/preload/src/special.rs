@@ -165,7 +165,8 @@ macro_rules! split_type_c {
             unsafe extern "C" fn $name(comm: Handle, split_type: c_int, key: c_int, info: Handle, new: *mut Handle) -> c_int {
                 static REAL: Real = Real::new($text);
                 static SPLIT: Real = Real::new($split);
-                let _mark = Mark::begin(id("MPI_Comm_split_type"));
+                let mark = Mark::begin(id("MPI_Comm_split_type"));
+                mark.has_arguments(false, &[comm as u64, split_type as u64, key as u64, info as u64, new as u64]);
                 // SAFETY: the prototypes in mpi.h; arguments as they came.
                 unsafe {
                     let real: SplitType = REAL.call();
@@ -194,7 +195,8 @@ macro_rules! split_type_fortran {
             unsafe extern "C" fn $name(comm: Fint, split_type: Fint, key: Fint, info: Fint, new: Fint, error: Fint) {
                 static REAL: Real = Real::new($text);
                 static SPLIT: Real = Real::new($split);
-                let _mark = Mark::begin(id("MPI_Comm_split_type"));
+                let mark = Mark::begin(id("MPI_Comm_split_type"));
+                mark.has_arguments(true, &[comm as u64, split_type as u64, key as u64, info as u64, new as u64]);
                 // SAFETY: the Fortran interface of the calls; arguments as they came.
                 unsafe {
                     let real: SplitTypeFortran = REAL.call();

@@ -9,7 +9,7 @@
 //! stack address at the next call.
 
 use crate::symbols::{self, SYMBOLS, Symbol};
-use crate::{portals, special, state, threads};
+use crate::{check, portals, special, state, threads};
 use narrows_mpicalls::{ABORT, ANY, CALLS, NONE, Role};
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -101,6 +101,7 @@ core::arch::global_asm!(
     "movaps [rsp + 64], xmm0",
     "movaps [rsp + 80], xmm1",
     "lea edi, [rbx - 1]",
+    "mov rsi, rsp",
     "call {leave}",
     "mov rax, [rsp]",
     "mov rdx, [rsp + 8]",
@@ -130,7 +131,7 @@ unsafe extern "C" {
 }
 
 /// `registers`: rdi, rsi, rdx, rcx, r8, r9 of the program; `stack`: its arguments on the stack.
-unsafe extern "C" fn enter(slot: u32, registers: *const u64, stack: *const u64) -> Next {
+unsafe extern "C" fn enter(slot: u32, registers: *mut u64, stack: *mut u64) -> Next {
     let symbol = &SYMBOLS[slot as usize];
     let function = symbol.function();
     if !begin(stack as usize, symbol.id()) {
@@ -138,13 +139,22 @@ unsafe extern "C" fn enter(slot: u32, registers: *const u64, stack: *const u64) 
     }
     // SAFETY: the trampoline passes its save area and the program's frame.
     let (peer, tag) = unsafe { partner(symbol, registers, stack) };
+    if check::on() {
+        check::before_enter(symbol.id());
+    }
     portals::enter(symbol.id(), peer, tag);
+    if check::on() {
+        // SAFETY: as above. Both areas belong to the callee: what is changed there, the real function sees.
+        unsafe { check::enter(symbol, registers, stack) };
+    }
     let words = symbol.words().next_multiple_of(2);
     Next { function, plan: words << 32 | u64::from(symbol.id() + 1) }
 }
 
-unsafe extern "C" fn leave(id: u32) {
-    end(id);
+/// `results`: rax and rdx of the real function.
+unsafe extern "C" fn leave(id: u32, results: *const u64) {
+    // SAFETY: the trampoline passes its save area.
+    end(id, unsafe { *results } as i32);
 }
 
 /// Whether a call with this frame is to be marked: it is the program's, and outermost in its thread.
@@ -171,8 +181,12 @@ fn begin(frame: usize, id: u32) -> bool {
     })
 }
 
-fn end(id: u32) {
+fn end(id: u32, code: i32) {
+    if check::on() {
+        check::leave(id, code);
+    }
     portals::leave(id);
+    check::after_leave(id);
     state::thread(|thread| {
         thread.outer.set(0);
         if !thread.rank.get() && matches!(CALLS[id as usize].name, "MPI_Init" | "MPI_Init_thread" | "MPI_Session_init") {
@@ -248,10 +262,21 @@ impl Mark {
     }
 }
 
+impl Mark {
+    /// The arguments of the call, for a check.
+    pub fn has_arguments(&self, fortran: bool, words: &[u64]) {
+        if let Some(id) = self.0
+            && check::on()
+        {
+            check::enter_special(id, fortran, words);
+        }
+    }
+}
+
 impl Drop for Mark {
     fn drop(&mut self) {
         if let Some(id) = self.0 {
-            end(id);
+            end(id, 0);
         }
     }
 }

@@ -327,7 +327,8 @@ macro_rules! allocate_shared {
             unsafe extern "C" fn $name(size: Aint, unit: $unit, info: Handle, comm: Handle, base: *mut *mut c_void, win: *mut c_void) -> c_int {
                 static REAL: Real = Real::new($text);
                 type AllocateShared = unsafe extern "C" fn(Aint, $unit, Handle, Handle, *mut *mut c_void, *mut c_void) -> c_int;
-                let _mark = Mark::begin(id($call));
+                let mark = Mark::begin(id($call));
+                mark.has_arguments(false, &[size as u64, unit as u64, info as u64, comm as u64, base as u64, win as u64]);
                 // SAFETY: the prototype in mpi.h; arguments as they came.
                 unsafe {
                     let real: AllocateShared = REAL.call();
@@ -394,7 +395,8 @@ macro_rules! free {
             #[allow(non_snake_case)]
             unsafe extern "C" fn $name(win: *mut c_void) -> c_int {
                 static REAL: Real = Real::new($text);
-                let _mark = Mark::begin(id("MPI_Win_free"));
+                let mark = Mark::begin(id("MPI_Win_free"));
+                mark.has_arguments(false, &[win as u64]);
                 // SAFETY: the prototype in mpi.h; `win` points to a handle.
                 unsafe {
                     let real: unsafe extern "C" fn(*mut c_void) -> c_int = REAL.call();

@@ -140,6 +140,7 @@ void narrows_without_locks(void) {}
 int narrows_waits_for_lock(void) { return 0; }
 int narrows_waits_for_signal(size_t place) { (void)place; return 0; }
 void narrows_signals(size_t place) { (void)place; }
+void narrows_fact(const uint64_t *words, size_t count) { (void)words; (void)count; }
 void narrows_writes(uint64_t key) { (void)key; }
 int narrows_wait_at_files(const void *files, size_t count, uint64_t ps) { (void)files; (void)count; (void)ps; return -1; }
 void narrows_group(unsigned long processes) { note("group of %lu\n", processes); }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 /// First word of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"narrows\0");
 /// Raised with every change of this file or of [`crate::record`].
-pub const VERSION: u32 = 10;
+pub const VERSION: u32 = 11;
 
 /// Simulated time starts here, ps: one second. What ranks do during MPI_Init lies before it.
 pub const EPOCH_PS: u64 = 1_000_000_000_000;
@@ -129,6 +129,8 @@ pub struct Processor {
     pub clock_read_ps: u64,
     /// CPU time to simulated time, in millionths; zero: work is free (`--compute none`), on all nodes.
     pub compute_ppm: u64,
+    /// The rank begins so late, ps.
+    pub late_ps: u64,
     /// Cores of the node.
     pub cores: u32,
 }

@@ -245,6 +245,7 @@ const ATOMIC: u32 = 20;
 const SET_LIMITS: u32 = 21;
 const CALL: u32 = 22;
 const ENDED: u32 = 23;
+const FACT: u32 = 24;
 
 /// Words of a call of the message layer.
 pub const CALL_WORDS: usize = 10;
@@ -265,6 +266,8 @@ pub enum Request {
     },
     /// Nothing: an MPI call is over, for a timeline.
     Ended(Ended),
+    /// Nothing: what a check wants to know of an MPI call. What the words mean, `narrows-facts` says.
+    Fact(Box<[u64]>),
 }
 
 /// An MPI call that is over; the time of its record is when.
@@ -356,6 +359,13 @@ pub fn encode_ended(writer: &mut Writer<'_>, time: u64, ended: &Ended) -> Result
     writer.end(ENDED)
 }
 
+/// Appends what a check wants to know, at `time` (ps).
+pub fn encode_fact(writer: &mut Writer<'_>, time: u64, words: &[u64]) -> Result<(), Full> {
+    writer.begin(time);
+    words.iter().for_each(|&word| writer.word(word));
+    writer.end(FACT)
+}
+
 /// Reads the request at the start of `bytes`: its time (ps), what it is, and the bytes it took.
 pub fn decode_request(bytes: &[u8]) -> Result<(u64, Request, usize), RecordError> {
     let (kind, time, mut reader, length) = Reader::begin(bytes)?;
@@ -369,6 +379,11 @@ pub fn decode_request(bytes: &[u8]) -> Result<(u64, Request, usize), RecordError
         };
         reader.end()?;
         return Ok((time, Request::Ended(ended), length));
+    }
+    if kind == FACT {
+        let words = (0..(length - 16) / 8).map(|_| reader.word()).collect::<Result<_, _>>()?;
+        reader.end()?;
+        return Ok((time, Request::Fact(words), length));
     }
     if kind != CALL {
         let (time, command, length) = decode_command(bytes)?;
@@ -876,6 +891,18 @@ mod tests {
         let used = writer.used();
         assert_eq!(encode_ended(&mut writer, 12, &ended), Err(Full));
         assert_eq!(decode_request(&area), Ok((11, Request::Ended(ended), used)));
+    }
+
+    #[test]
+    fn a_fact_is_read_back() {
+        let mut area = [0u8; 64];
+        for words in [&[][..], &[1, 2, 3], &[u64::MAX; 6]] {
+            let mut writer = Writer::new(&mut area, 0);
+            encode_fact(&mut writer, 11, words).unwrap();
+            let used = writer.used();
+            assert_eq!(decode_request(&area), Ok((11, Request::Fact(Box::from(words)), used)));
+        }
+        assert_eq!(encode_fact(&mut Writer::new(&mut area, 0), 11, &[0; 7]), Err(Full));
     }
 
     #[test]

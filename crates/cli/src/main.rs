@@ -2,6 +2,7 @@
 
 mod analyse;
 mod config;
+mod explore;
 mod failure;
 mod form;
 mod generate;
@@ -46,6 +47,8 @@ const EXAMPLES: &str = "Examples:
 enum Command {
     /// Run an MPI program on a simulated machine
     Run(run::RunArgs),
+    /// Run an MPI program many times, each with another legal timing, and compare the outcomes
+    Explore(explore::ExploreArgs),
     /// Replay traces of MPI programs on a simulated machine
     Replay(replay::ReplayArgs),
     /// Send synthetic traffic through a simulated machine
@@ -101,6 +104,7 @@ fn command() -> ExitCode {
     };
     failure::end(match cli.command {
         Command::Run(args) => run::run(args),
+        Command::Explore(args) => explore::run(args),
         Command::Replay(args) => replay::run(args),
         Command::Traffic(args) => traffic::run(args),
         Command::Phy(args) => phy::run(args),

@@ -8,7 +8,7 @@ use clap::Args;
 use narrows_launch as launch;
 use narrows_machine::NetworkKind;
 use narrows_output::{exit, is_standard, say};
-use narrows_study::live::{self, Compute, Recorder};
+use narrows_study::live::{self, Check, Compute, Recorder};
 use narrows_trace::Format;
 use std::path::{Path, PathBuf};
 
@@ -179,6 +179,8 @@ fn simulated(args: RecordArgs, recorder: Recorder) -> RunArgs {
         verbose: args.verbose,
         program: args.program,
         timeline: TimelineArgs::default(),
+        check: Check::Off,
+        timing: None,
         recorder: Some(recorder),
     }
 }

@@ -7,10 +7,10 @@ use narrows_launch as launch;
 use narrows_machine::{NetworkKind, Overrides};
 use narrows_output::{Meter, complain, create_folder, say, warn};
 use narrows_results::Progress;
-use narrows_study::live::{Compute, Recorder};
+use narrows_study::live::{Check, Compute, Recorder, TimingSpec};
 use narrows_study::{MachineSpec, Observer, RunSpec};
 use std::any::Any;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -70,6 +70,13 @@ pub struct RunArgs {
     pub out: Option<PathBuf>,
     #[command(flatten)]
     pub timeline: TimelineArgs,
+    /// Compares the MPI calls of all ranks and says what does not fit; `strict`: an error gives exit code 4
+    /// (docs/explore.md)
+    #[arg(long, value_name = "on|strict|off", num_args = 0..=1, require_equals = true, default_value = "off", default_missing_value = "on")]
+    pub check: Check,
+    /// Runs with another timing than the machine's: a file of `narrows explore` (docs/explore.md)
+    #[arg(long, value_name = "FILE")]
+    pub timing: Option<PathBuf>,
     /// Ends the run after this many seconds of wall time
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub timeout: Option<u64>,
@@ -134,7 +141,7 @@ pub fn whole(args: &RunArgs) -> Result<i32, Failure> {
             say!("{line}");
         }
     };
-    let outcome = spec(args).run(&Lines, &starts)?;
+    let outcome = spec(args)?.run(&Lines, &starts)?;
     outcome.lines().iter().for_each(|line| say!("{line}"));
     let code = outcome.exit_code();
     match args.out.as_ref().map(|out| outcome.save(out)) {
@@ -149,8 +156,8 @@ pub fn whole(args: &RunArgs) -> Result<i32, Failure> {
 }
 
 /// What the options ask for.
-fn spec(args: &RunArgs) -> RunSpec {
-    RunSpec {
+fn spec(args: &RunArgs) -> Result<RunSpec, Failure> {
+    Ok(RunSpec {
         program: args.program.clone(),
         ranks: args.ranks,
         machine: MachineSpec {
@@ -168,5 +175,13 @@ fn spec(args: &RunArgs) -> RunSpec {
         no_aslr: args.no_aslr,
         recorder: args.recorder.clone(),
         timeline: args.timeline.spec(),
-    }
+        check: args.check,
+        timing: args.timing.as_deref().map(timing).transpose()?,
+    })
+}
+
+/// A timing of a file.
+fn timing(path: &Path) -> Result<TimingSpec, Failure> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    text.parse().map_err(|error| Failure::from(format!("{}: {error}", path.display())))
 }

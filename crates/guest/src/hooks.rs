@@ -130,6 +130,15 @@ pub fn finalizes(id: u32) -> bool {
     attached() && OVER.load(Ordering::Acquire) && special().finalize.contains(&Some(id))
 }
 
+/// What a check wants to know of a call of the program: words of `narrows-facts`.
+pub fn fact(words: &[u64]) {
+    if active()
+        && let Some(mut rank) = try_session()
+    {
+        rank.tell_fact(words);
+    }
+}
+
 /// It returns.
 pub fn mpi_leave(id: u32) {
     if !attached() {

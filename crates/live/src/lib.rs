@@ -8,6 +8,7 @@
 //! * [`spin`] — ranks that wait for their memory to change without calling anybody.
 //! * [`processes`] — launching, cleaning up.
 //! * [`watch`] — which processes have ended, how, and in which order.
+//! * [`timing`] — other timings of the same run.
 //! * [`report`] — what a run gives back.
 //!
 //! Event queue, network and NICs as one simulation are the crate `narrows-sim`.
@@ -21,8 +22,11 @@ pub mod memory;
 pub mod processes;
 pub mod report;
 pub mod spin;
+pub mod timing;
 pub mod watch;
 pub mod window;
 
+pub use narrows_check::{Choice, Finding};
 pub use report::{Failure, RankTimes, Report};
+pub use timing::{Delay, Timing};
 pub use window::{Launcher, Options, World, run, world};

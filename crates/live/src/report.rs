@@ -1,5 +1,6 @@
 //! What a run gives back.
 
+use narrows_check::Checked;
 use narrows_sim::Totals;
 use narrows_units::SimTime;
 
@@ -52,4 +53,6 @@ pub struct Report {
     pub exit_code: i32,
     /// Why it ended early.
     pub failure: Option<Failure>,
+    /// What does not fit in the MPI calls of the program, if that was looked at.
+    pub checked: Checked,
 }

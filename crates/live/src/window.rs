@@ -21,14 +21,18 @@ use crate::deputy::{Deputy, YIELDING};
 use crate::endpoints::{Attention, Ranks};
 use crate::processes;
 use crate::report::{Failure, RankTimes, Report};
+use crate::timing::{Delayer, Timing};
 use crate::watch::Watch;
 use narrows_channel::layout::{EPOCH_PS, mode, phase, reason, state};
 use narrows_channel::record::{Ended, Request, decode_request};
 use narrows_channel::{Mapping, Processor, futex, handover};
+use narrows_check::Checker;
 use narrows_fabric::ConfigError;
+use narrows_facts::Fact;
 use narrows_message::MessageConfig;
 use narrows_mpicalls::CALLS;
 use narrows_output::{Meter, exit};
+use narrows_portals::ProcessId;
 use narrows_sim::Setup;
 use narrows_timeline::{Call, Timeline};
 use narrows_units::SimTime;
@@ -84,6 +88,10 @@ pub struct Options {
     pub progress: Arc<Meter>,
     /// Is told of calls and messages; the ranks know that from [`narrows_channel::Settings::timeline`].
     pub timeline: Option<Timeline>,
+    /// Ranks tell what they call, which is compared.
+    pub check: bool,
+    /// Messages take longer than the machine says.
+    pub timing: Option<Timing>,
 }
 
 #[derive(Debug)]
@@ -115,6 +123,8 @@ struct Run<'a> {
     mapping: &'a Mapping,
     world: World,
     options: Options,
+    check: Option<Checker>,
+    delayer: Option<Delayer>,
     child: Child,
     /// How the launcher has ended.
     launcher_end: Option<ExitStatus>,
@@ -216,6 +226,8 @@ fn watched(mapping: &Mapping, mut world: World, child: Child, options: Options, 
     let mut run = Run {
         mapping,
         world,
+        check: options.check.then(|| Checker::new(count as u32)),
+        delayer: None,
         options,
         child,
         launcher_end: None,
@@ -243,6 +255,14 @@ fn watched(mapping: &Mapping, mut world: World, child: Child, options: Options, 
         deputy,
         far: Vec::new(),
     };
+    run.delayer = run.options.timing.take().map(|timing| {
+        let place = |rank| {
+            let header = run.mapping.region(rank).expect("rank numbers come from the mapping").header();
+            ProcessId { nid: header.nid, pid: header.ptl_pid }
+        };
+        let places: Vec<ProcessId> = (0..count as u32).map(place).collect();
+        Delayer::new(timing, &places)
+    });
     if let Err(failure) = run.whole() {
         run.report.failure = Some(failure);
     }
@@ -431,6 +451,12 @@ impl Run<'_> {
                         self.tell_call(rank, &ended, time);
                         continue;
                     }
+                    Request::Fact(words) => {
+                        if let (Some(check), Some(fact)) = (&mut self.check, Fact::decode(&words)) {
+                            check.take(rank, time.saturating_sub(EPOCH_PS), fact);
+                        }
+                        continue;
+                    }
                     Request::Command(command) if self.world.processes().is_ours(rank, &command) => {
                         return Err(self.failure(1, format!("{} gave a command that meddles with its messages", self.name(rank))));
                     }
@@ -439,6 +465,10 @@ impl Run<'_> {
                         self.world.submit(rank, rail, SimTime(time), command);
                     }
                     Request::Call { eq, words, payload } => {
+                        let time = match &mut self.delayer {
+                            Some(delayer) if self.report.started => delayer.time(rank, time, &words),
+                            _ => time,
+                        };
                         let called =
                             self.world.request(rank, |ranks, requests| ranks.call(rank, SimTime(time), (eq, words, payload), requests));
                         if let Err(error) = called {
@@ -886,6 +916,28 @@ impl Run<'_> {
             self.report.exit_code = processes::end_launcher(&mut self.child, Duration::from_millis(1500));
         }
         processes::kill_descendants();
+        self.take_last_facts();
+        self.report.checked = self.check.take().map(Checker::finish).unwrap_or_default();
         self.report
+    }
+
+    /// What ranks have told since they handed over last: they may have died of it.
+    fn take_last_facts(&mut self) {
+        let Some(check) = &mut self.check else { return };
+        for rank in 0..self.ranks.len() as u32 {
+            let region = self.mapping.region(rank).expect("rank numbers come from the mapping");
+            let used = region.command_bytes();
+            // SAFETY: no process of the program is left.
+            let area = unsafe { region.command_area() };
+            let mut rest = &area[..used];
+            while let Ok((time, request, length)) = decode_request(rest) {
+                if let Request::Fact(words) = request
+                    && let Some(fact) = Fact::decode(&words)
+                {
+                    check.take(rank, time.saturating_sub(EPOCH_PS), fact);
+                }
+                rest = &rest[length..];
+            }
+        }
     }
 }

@@ -60,6 +60,10 @@ pub struct Constants {
     pub win_create_flavor: i32,
     /// MPI_WIN_FLAVOR_SHARED
     pub win_flavor_shared: i32,
+    /// MPI_MODE_NOPRECEDE
+    pub no_precede: i32,
+    /// MPI_MODE_NOSUCCEED
+    pub no_succeed: i32,
 }
 
 const OPEN_MPI: Constants = Constants {
@@ -78,6 +82,8 @@ const OPEN_MPI: Constants = Constants {
     proc_null: -2,
     win_create_flavor: 10,
     win_flavor_shared: 4,
+    no_precede: 2,
+    no_succeed: 16,
 };
 
 const MPICH: Constants = Constants {
@@ -96,6 +102,8 @@ const MPICH: Constants = Constants {
     proc_null: -1,
     win_create_flavor: 0x6600_0007,
     win_flavor_shared: 4,
+    no_precede: 8192,
+    no_succeed: 16384,
 };
 
 const STANDARD: Constants = Constants {
@@ -114,6 +122,8 @@ const STANDARD: Constants = Constants {
     proc_null: -3,
     win_create_flavor: 604,
     win_flavor_shared: 314,
+    no_precede: 2048,
+    no_succeed: 16384,
 };
 
 impl Flavor {

@@ -10,6 +10,8 @@ pub const NO: u8 = 1;
 pub const REFUSED: u8 = 2;
 /// A result could not be written, or a recording is not complete.
 pub const UNWRITTEN: u8 = 3;
+/// `--check=strict` has found an error in the program's MPI calls.
+pub const FOUND: u8 = 4;
 /// The time of `--timeout` is over.
 pub const TIMEOUT: u8 = 124;
 /// The launcher cannot be started.

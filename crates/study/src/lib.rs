@@ -8,6 +8,7 @@
 //! * [`Observer`] — who shows how far a study is, hears its warnings, and may end it.
 //! * [`PhySpec`] — frames over a link to the bit, with a [`PhyOutcome`].
 //! * [`TimelineSpec`] — calls and messages of a run or a replay, for Perfetto.
+//! * [`explore`] — many runs of one program, each with another legal timing.
 //! * [`wiring`] — pictures of a network.
 //! * [`figure`] — published figures: their folders, what they ask of the simulator, and how the answers compare.
 //!
@@ -29,6 +30,7 @@
 #![forbid(unsafe_code)]
 
 mod error;
+pub mod explore;
 mod fabric_tables;
 pub mod figure;
 mod hardware;

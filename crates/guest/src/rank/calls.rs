@@ -4,7 +4,7 @@
 use super::Rank;
 use crate::{callers, threads};
 use narrows_channel::layout::{EPOCH_PS, mode, phase, reason};
-use narrows_channel::record::{Ended, encode_ended};
+use narrows_channel::record::{Ended, encode_ended, encode_fact};
 use narrows_mpicalls::{ANY, Class};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -132,6 +132,13 @@ impl Rank {
         self.append(|writer, clock| encode_ended(writer, clock, &ended));
     }
 
+    /// Says what a check wants to know of the program's calls.
+    pub(crate) fn tell_fact(&mut self, words: &[u64]) {
+        if !self.outside {
+            self.append(|writer, clock| encode_fact(writer, clock, words));
+        }
+    }
+
     /// The end of MPI_Init: all ranks start together at simulated time zero.
     pub(crate) fn start_together(&mut self) {
         if !self.outside {
@@ -148,6 +155,8 @@ impl Rank {
         // What came before is ordered by the host, and no part of the run.
         self.header().wait_ps.store(0, Relaxed);
         self.waited_at_entry = 0;
+        // As if it had computed.
+        self.advance(self.processor.late_ps);
         self.activity();
     }
 

@@ -2,8 +2,10 @@
 
 mod outcome;
 mod pscom;
+mod timing;
 
 pub use outcome::RunOutcome;
+pub use timing::TimingSpec;
 
 use crate::hardware::Networks;
 use crate::{MachineSpec, Observer, StudyError, TimelineSpec};
@@ -53,6 +55,35 @@ pub struct RunSpec {
     pub recorder: Option<Recorder>,
     /// What happens when.
     pub timeline: Option<TimelineSpec>,
+    /// Whether the MPI calls of all ranks are compared.
+    pub check: Check,
+    /// Another timing than the machine's.
+    pub timing: Option<TimingSpec>,
+}
+
+/// What `--check` asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Check {
+    /// Nothing: it costs nothing.
+    #[default]
+    Off,
+    /// What does not fit is said.
+    On,
+    /// What is erroneous also ends the run with a code of its own.
+    Strict,
+}
+
+impl std::str::FromStr for Check {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Check, String> {
+        match text {
+            "on" => Ok(Check::On),
+            "strict" => Ok(Check::Strict),
+            "off" => Ok(Check::Off),
+            _ => Err(String::from("expected on, strict or off")),
+        }
+    }
 }
 
 /// The recorder library in the ranks.
@@ -122,6 +153,8 @@ impl RunSpec {
             no_aslr: false,
             recorder: None,
             timeline: None,
+            check: Check::Off,
+            timing: None,
         }
     }
 
@@ -132,6 +165,9 @@ impl RunSpec {
     pub fn run(&self, observer: &dyn Observer, starts: &dyn Fn(&str)) -> Result<RunOutcome, StudyError> {
         let start = Instant::now();
         let mut machine = self.machine.load(observer)?;
+        if let Some(timing) = &self.timing {
+            timing.change(&mut machine);
+        }
         if machine.message.protocol == MessageProtocol::Pscom {
             pscom::apply(
                 std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))),
@@ -188,7 +224,8 @@ impl RunSpec {
         .map_err(host)?;
         let hosts: Vec<String> = placement.iter().map(|&node| machine.host_name(node)).collect();
         for (rank, ((&id, &node), name)) in (0u32..).zip(processes.iter().zip(&placement).zip(&hosts)) {
-            mapping.place(rank, id, name, processor(machine.node(node), self.compute)).map_err(host)?;
+            let timing = self.timing.as_ref().map_or((0, 1000), |timing| timing.of_rank(rank));
+            mapping.place(rank, id, name, processor(machine.node(node), self.compute, timing)).map_err(host)?;
         }
         let setup = narrows_sim::Setup { hardware: networks.hardware(), places: &processes };
         let world = narrows_live::world(setup, &mapping, message)?;
@@ -204,6 +241,9 @@ impl RunSpec {
         let cores = machine.parts().map(|(_, node)| node.cores).max().unwrap_or(1);
         let mut environment = environment(&libraries, &preloads, channel, cores);
         environment.extend(self.recorder.iter().map(|recorder| ("NARROWS_RECORD".to_owned(), recorder.folder.display().to_string())));
+        if self.check != Check::Off {
+            environment.push(("NARROWS_CHECK".to_owned(), "1".to_owned()));
+        }
         environment.push(("NARROWS_ALIVE".to_owned(), alive.display().to_string()));
         // Whether the program uses Portals without MPI is seen when it calls PtlInit.
         environment.extend(portals_environment(&processes));
@@ -225,6 +265,8 @@ impl RunSpec {
             alive: Some(alive),
             progress: Arc::clone(&meter),
             timeline: timeline.as_ref().map(|open| open.timeline.clone()),
+            check: self.check != Check::Off,
+            timing: self.timing.as_ref().map(TimingSpec::of_messages),
         };
         let now = Arc::clone(&meter);
         let part = observer.part(String::from("running"), &meter, Box::new(move || format!("simulated {}", SimTime(now.done()))));
@@ -242,6 +284,7 @@ impl RunSpec {
             program: self.program.clone(),
             report,
             timeline,
+            check: self.check,
         })
     }
 }
@@ -316,13 +359,16 @@ fn settings(machine: &Machine, nic: &NicConfig, message: &MessageConfig, timelin
     }
 }
 
-/// What a rank on such a node must know of it.
-fn processor(node: &Node, compute: Compute) -> Processor {
+/// What a rank on such a node must know of it; it begins `late` (ps), and its software takes so many thousandths of the
+/// time that it takes on the node.
+fn processor(node: &Node, compute: Compute, (late, slow): (u64, u64)) -> Processor {
     let software = &node.software;
+    let slower = |time: SimTime| (u128::from(time.as_ps()) * u128::from(slow) / 1000) as u64;
     Processor {
-        post_ps: software.post.as_ps(),
-        completion_ps: software.completion.as_ps(),
-        poll_ps: software.poll.as_ps(),
+        post_ps: slower(software.post),
+        completion_ps: slower(software.completion),
+        poll_ps: slower(software.poll),
+        late_ps: late,
         copy_ps_per_kib: software.copy_bandwidth.time_for(Bytes(1024)).as_ps(),
         clock_read_ps: software.clock_read.as_ps(),
         compute_ppm: match compute {

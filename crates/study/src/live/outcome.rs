@@ -1,10 +1,10 @@
 //! What came out of a live run.
 
-use super::Compute;
+use super::{Check, Compute};
 use crate::timeline::TimelineOutcome;
 use narrows_live::{RankTimes, Report};
 use narrows_machine::{Machine, NetworkKind};
-use narrows_output::write;
+use narrows_output::{exit, write};
 use narrows_results::{Bars, Column, Origin, Quantity, Table, TableError, escape};
 use narrows_units::{NodeId, SimTime, show};
 use serde_json::{Value, json};
@@ -36,6 +36,8 @@ pub struct RunOutcome {
     pub report: Report,
     /// What happened when.
     pub timeline: Option<TimelineOutcome>,
+    /// Whether calls were compared.
+    pub check: Check,
 }
 
 impl RunOutcome {
@@ -60,7 +62,23 @@ impl RunOutcome {
 
     /// The exit code: that of what went wrong, or the launcher's.
     pub fn exit_code(&self) -> i32 {
-        self.report.failure.as_ref().map_or(self.report.exit_code, |failure| failure.exit_code)
+        match self.report.failure.as_ref().map_or(self.report.exit_code, |failure| failure.exit_code) {
+            0 if self.check == Check::Strict && self.report.checked.findings.iter().any(|finding| finding.kind.is_error()) => {
+                exit::FOUND.into()
+            }
+            code => code,
+        }
+    }
+
+    /// What does not fit in the program's calls, in lines for people.
+    fn findings(&self) -> Vec<String> {
+        if self.check == Check::Off || !self.report.started {
+            return Vec::new();
+        }
+        if self.report.checked.findings.is_empty() {
+            return vec![String::from("check: the MPI calls fit each other")];
+        }
+        self.report.checked.findings.iter().map(|finding| format!("check: {}", finding.text)).collect()
     }
 
     /// All numbers, as `summary.json` has them. Times in seconds, sizes in bytes.
@@ -110,6 +128,27 @@ impl RunOutcome {
             "digest": format!("{:016x}", report.digest),
             "exit_code": self.exit_code(),
             "failure": report.failure.as_ref().map(|failure| failure.message.clone()),
+            "findings": (self.check != Check::Off).then(|| {
+                let findings = self.report.checked.findings.iter().map(|finding| {
+                    json!({
+                        "kind": finding.kind.name(),
+                        "erroneous": finding.kind.is_error(),
+                        "section": finding.kind.section(),
+                        "text": finding.text,
+                        "ranks": finding.ranks,
+                        "calls": finding.calls,
+                    })
+                });
+                findings.collect::<Vec<_>>()
+            }),
+            "choices": (self.check != Check::Off).then(|| {
+                let of = |(rank, sent): &(u32, u64)| json!({ "rank": rank, "sent_ps": sent });
+                let choice = |choice: &narrows_live::Choice| {
+                    json!({ "rank": choice.rank, "got": of(&choice.got), "others": choice.others.iter().map(of).collect::<Vec<_>>() })
+                };
+                self.report.checked.choices.iter().map(choice).collect::<Vec<_>>()
+            }),
+            "matching": (self.check != Check::Off).then(|| format!("{:016x}", self.report.checked.matching)),
             "machine": self.machine.to_json(),
             "timeline": self.timeline.as_ref().map(TimelineOutcome::summary),
             "per_rank": ranks,
@@ -198,7 +237,7 @@ impl RunOutcome {
         let report = &self.report;
         let timeline = self.timeline.as_ref().filter(|_| report.started).map(TimelineOutcome::lines).unwrap_or_default();
         if let Some(failure) = &report.failure {
-            return [vec![failure.message.clone()], timeline].concat();
+            return [vec![failure.message.clone()], self.findings(), timeline].concat();
         }
         if !report.started {
             return vec![if report.exit_code == 0 {
@@ -251,6 +290,7 @@ impl RunOutcome {
         }
         let crossings = self.crossings_per_call().map_or(String::new(), |ratio| format!(", {ratio:.2} per blocking MPI call"));
         line(format!("{} events, {} hand-overs to ranks{crossings}", report.totals.events, report.crossings));
+        lines.extend(self.findings());
         lines.extend(timeline);
         lines
     }

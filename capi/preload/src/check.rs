@@ -1,0 +1,980 @@
+//! What a check wants to know of MPI calls: `narrows run --check`.
+//!
+//! [`enter`] and [`leave`] stand around every marked call and make facts of its arguments (`narrows-facts`). Nothing is
+//! judged here: the simulator compares what all ranks tell. Without a check [`on`] is all that a call costs.
+//!
+//! Handles become numbers here, in one space for C and Fortran. Of a send that goes on behind its call a sum of the
+//! buffer is kept, and compared when the send is over.
+
+mod library;
+
+use crate::portals;
+use crate::symbols::{self, Symbol};
+use library::{Handle, Type};
+use narrows_facts::shape::{self, How, Shape, Sizes, Which};
+use narrows_facts::{Collective, Fact, LONGEST, Message, Mode, Object, Part, Signature, UNKNOWN};
+use narrows_mpicalls::{ANY, CALLS, NONE};
+use narrows_mpilib::{Constants, Flavor};
+use std::cell::UnsafeCell;
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::mem::ManuallyDrop;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Argument words of the longest call that is looked at, with ierror: MPI_Rget_accumulate has 13.
+const ARGUMENTS: usize = 14;
+/// A buffer up to this length is summed as a whole, a longer one at its beginning and its end: what a check may cost is
+/// bounded. Our own choice.
+const WHOLE: usize = 64 << 10;
+
+/// Facts are made.
+static ON: AtomicBool = AtomicBool::new(false);
+static STATE: Mutex<Option<State>> = Mutex::new(None);
+
+/// Whether anybody wants to know.
+#[inline]
+pub fn on() -> bool {
+    ON.load(Relaxed)
+}
+
+/// A request under way, or a persistent one.
+struct Open {
+    number: u32,
+    /// Where the program keeps the handle: libraries give several requests that are over at once the same one.
+    address: u64,
+    communicator: u32,
+    /// A receive whose source or tag is not known yet.
+    wild: bool,
+    /// Bytes of a send, and their sum.
+    sum: Option<(u64, u64, u64)>,
+    /// What a persistent request starts, and its number as an object.
+    persistent: Option<(Vec<Message>, u32)>,
+    /// It is under way.
+    active: bool,
+    /// It stands for so many numbers.
+    count: u32,
+}
+
+struct State {
+    constants: &'static Constants,
+    communicators: BTreeMap<u64, u32>,
+    types: BTreeMap<u64, Type>,
+    requests: BTreeMap<u64, Vec<Open>>,
+    places: BTreeMap<u64, u32>,
+    objects: BTreeMap<(u8, u64), u32>,
+    windows: BTreeMap<u64, u32>,
+    /// Receives of matched probes, by message.
+    next_communicator: u32,
+    next_request: u32,
+    next_object: u32,
+    /// Receives with wildcards under way.
+    wild: usize,
+    /// Threads may call side by side: nobody can say in which order.
+    threaded: bool,
+    words: Vec<u64>,
+}
+
+/// The outermost call of a thread.
+struct Scratch {
+    active: bool,
+    words: [u64; ARGUMENTS],
+    fortran: bool,
+    /// Buffers are passed as descriptors.
+    described: bool,
+    wide: bool,
+    place: u32,
+    /// Handles that the call may change, and where they stand.
+    handles: Vec<(u64, u64)>,
+    /// Where the program ignores statuses and they are wanted.
+    statuses: Vec<u64>,
+    /// Number of a blocking receive with a wildcard, and its communicator.
+    waits: Option<(u32, u32)>,
+}
+
+thread_local! {
+    // Never dropped: so that no destructor has to be registered.
+    static SCRATCH: UnsafeCell<ManuallyDrop<Scratch>> = const {
+        UnsafeCell::new(ManuallyDrop::new(Scratch {
+            active: false, words: [0; ARGUMENTS], fortran: false, described: false, wide: false, place: 0,
+            handles: Vec::new(), statuses: Vec::new(), waits: None,
+        }))
+    };
+}
+
+/// MPI_Init has returned, or another call.
+pub fn after_leave(id: u32) {
+    if on() || !matches!(CALLS[id as usize].name, "MPI_Init" | "MPI_Init_thread") {
+        return;
+    }
+    // SAFETY: a constant name; nobody changes this variable.
+    if unsafe { libc::getenv(c"NARROWS_CHECK".as_ptr()) }.is_null() || !portals::active() {
+        return;
+    }
+    let [world, own] = library::predefined();
+    let state = State {
+        constants: symbols::constants(),
+        communicators: BTreeMap::from([(world, 0), (own, 1)]),
+        types: BTreeMap::new(),
+        requests: BTreeMap::new(),
+        places: BTreeMap::new(),
+        objects: BTreeMap::new(),
+        windows: BTreeMap::new(),
+        next_communicator: 2,
+        next_request: 1,
+        next_object: 1,
+        wild: 0,
+        threaded: library::is_threaded(),
+        words: Vec::new(),
+    };
+    with(|known| *known = Some(state));
+    ON.store(true, Relaxed);
+}
+
+/// A call begins; its mark has not been made.
+pub fn before_enter(id: u32) {
+    if shape::of(id) == Shape::Finalize {
+        // Before the rank waits for the others, outside simulated time.
+        ON.store(false, Relaxed);
+        with(|state| {
+            if let Some(mut state) = state.take() {
+                state.tell(&Fact::Finalize);
+            }
+        });
+    }
+}
+
+fn with<T>(act: impl FnOnce(&mut Option<State>) -> T) -> T {
+    act(&mut STATE.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+}
+
+/// # Safety
+/// `registers` and `stack` hold the arguments of a call of this symbol, and may be changed.
+pub unsafe fn enter(symbol: &Symbol, registers: *mut u64, stack: *mut u64) {
+    let count = usize::from(symbol.call().arguments) + usize::from(symbol.fortran);
+    let place_of = |position: usize| {
+        // SAFETY: the first six are in registers, the others on the stack.
+        unsafe { if position < 6 { registers.add(position) } else { stack.add(position - 6) } }
+    };
+    let mut words = [0; ARGUMENTS];
+    for (position, word) in words.iter_mut().enumerate().take(count) {
+        // SAFETY: the call has so many arguments; Fortran passes ierror, or leaves it out behind the others.
+        *word = unsafe { *place_of(position) };
+    }
+    let name = symbol.name().to_bytes();
+    // SAFETY: the word above the arguments is where the call returns to.
+    let from = unsafe { *stack.sub(1) };
+    let status = begin(symbol.id(), symbol.fortran, name.ends_with(b"f08ts_"), from, words);
+    if let Some((position, address)) = status {
+        // SAFETY: as above; a callee may change its arguments (System V ABI).
+        unsafe { *place_of(position) = address };
+    }
+}
+
+/// As [`enter`] for calls with code of their own, which change nothing.
+pub fn enter_special(id: u32, fortran: bool, arguments: &[u64]) {
+    let mut words = [0; ARGUMENTS];
+    words.iter_mut().zip(arguments).for_each(|(word, &argument)| *word = argument);
+    begin(id, fortran, false, 0, words);
+}
+
+/// Where a status of ours must be passed instead of none: position and address.
+fn begin(id: u32, fortran: bool, described: bool, from: u64, words: [u64; ARGUMENTS]) -> Option<(usize, u64)> {
+    let shape = shape::of(id);
+    SCRATCH.with(|scratch| {
+        // SAFETY: marks keep calls within a call away; an exception through the call ends this borrow before the next.
+        let own: &mut Scratch = unsafe { &mut *scratch.get() };
+        own.active = shape != Shape::None;
+        if !own.active {
+            return None;
+        }
+        (own.words, own.fortran, own.described, own.wide) = (words, fortran, described, CALLS[id as usize].name.ends_with("_c"));
+        own.handles.clear();
+        own.waits = None;
+        with(|state| {
+            let state = state.as_mut()?;
+            own.place = state.place(from);
+            state.begins(id, shape, own)
+        })
+    })
+}
+
+/// It returns with this code.
+pub fn leave(id: u32, code: i32) {
+    SCRATCH.with(|scratch| {
+        // SAFETY: as in `begin`.
+        let own: &mut Scratch = unsafe { &mut *scratch.get() };
+        if !std::mem::take(&mut own.active) {
+            return;
+        }
+        let code = if own.fortran {
+            let error = own.words.get(usize::from(CALLS[id as usize].arguments)).copied().unwrap_or(0) as *const i32;
+            // SAFETY: the address of an integer, or nothing.
+            unsafe { error.as_ref() }.copied().unwrap_or(0)
+        } else {
+            code
+        };
+        with(|state| {
+            if let Some(state) = state.as_mut() {
+                state.ends(id, shape::of(id), own, code == 0);
+            }
+        });
+    });
+}
+
+impl Scratch {
+    fn int(&self, at: u8) -> i32 {
+        let word = self.words[usize::from(at)];
+        match self.fortran {
+            true if word == 0 => 0,
+            // SAFETY: Fortran passes addresses of integers that it may not leave out.
+            true => unsafe { *(word as *const i32) },
+            false => word as i32,
+        }
+    }
+
+    fn count(&self, at: u8) -> u64 {
+        if self.wide { self.words[usize::from(at)] } else { self.int(at).max(0) as u64 }
+    }
+
+    /// Elements of an array of counts.
+    fn counts(&self, at: u8, length: usize) -> Vec<u64> {
+        let address = self.words[usize::from(at)];
+        if address == 0 {
+            return Vec::new();
+        }
+        let element = |index: usize| {
+            // SAFETY: the program passes an array with an element for each member where MPI says so.
+            unsafe {
+                match self.wide {
+                    true => *(address as *const u64).add(index),
+                    false => (*(address as *const i32).add(index)).max(0) as u64,
+                }
+            }
+        };
+        (0..length).map(element).collect()
+    }
+
+    fn handle(&self, what: Handle, at: u8) -> u64 {
+        let word = self.words[usize::from(at)];
+        match (self.fortran, symbols::flavor()) {
+            (true, _) => library::from_fortran(what, self.int(at)),
+            (false, Flavor::Mpich) => word & 0xffff_ffff,
+            (false, _) => word,
+        }
+    }
+
+    /// A handle in memory, and where it stands: element of an array, or where a call puts a new one.
+    fn handle_at(&self, what: Handle, at: u8, index: usize) -> (u64, u64) {
+        let address = self.words[usize::from(at)];
+        if address == 0 {
+            return (0, 0);
+        }
+        // SAFETY: the program passes the address of as many handles.
+        unsafe {
+            match (self.fortran, symbols::flavor()) {
+                (true, _) => {
+                    let place = (address as *const i32).add(index);
+                    (library::from_fortran(what, *place), place as u64)
+                }
+                (false, Flavor::Mpich) => {
+                    let place = (address as *const u32).add(index);
+                    (u64::from(*place), place as u64)
+                }
+                (false, _) => {
+                    let place = (address as *const u64).add(index);
+                    (*place, place as u64)
+                }
+            }
+        }
+    }
+
+    /// An int that the call has written.
+    fn output(&self, at: u8) -> i32 {
+        // SAFETY: the address of an int, or nothing.
+        unsafe { (self.words[usize::from(at)] as *const i32).as_ref() }.copied().unwrap_or(0)
+    }
+
+    /// Where a buffer begins. Fortran 2018 passes a descriptor, whose first word says so (ISO_Fortran_binding.h).
+    fn buffer(&self, at: u8) -> u64 {
+        let word = self.words[usize::from(at)];
+        match self.described {
+            true if word == 0 => 0,
+            // SAFETY: a descriptor.
+            true => unsafe { *(word as *const u64) },
+            false => word,
+        }
+    }
+
+    fn in_place(&self, at: u8, constants: &Constants) -> bool {
+        let address = self.buffer(at);
+        if self.fortran {
+            library::fortran_constant(address, &[c"mpi_fortran_in_place_"], &[c"MPIR_F_MPI_IN_PLACE"])
+        } else {
+            address == constants.in_place
+        }
+    }
+
+    /// Passes statuses of our own where the program ignores them: position and address.
+    fn want(&mut self, at: u8, count: usize, constants: &Constants) -> Option<(usize, u64)> {
+        let address = self.words[usize::from(at)];
+        let ignored = match self.fortran {
+            false => address == constants.ignore,
+            true => library::fortran_constant(
+                address,
+                &[c"mpi_fortran_status_ignore_", c"mpi_fortran_statuses_ignore_"],
+                &[c"MPI_F_STATUS_IGNORE", c"MPI_F_STATUSES_IGNORE"],
+            ),
+        };
+        if !ignored {
+            return None;
+        }
+        self.statuses.clear();
+        self.statuses.resize(count.max(1) * constants.status_size.div_ceil(8) + 1, u64::MAX);
+        let ours = self.statuses.as_mut_ptr() as u64;
+        self.words[usize::from(at)] = ours;
+        Some((usize::from(at), ours))
+    }
+
+    /// Source and tag of a status.
+    fn status(&self, at: u8, index: usize, constants: &Constants) -> (i64, i64) {
+        // SAFETY: a status that the call has written: the program's or ours (`want`).
+        unsafe {
+            let status = (self.words[usize::from(at)] as *const u8).add(index * constants.status_size);
+            let read = |at: usize| i64::from(*status.add(at).cast::<i32>());
+            (read(constants.source_at), read(constants.tag_at))
+        }
+    }
+}
+
+/// A sum of the bytes there, `None` if they cannot be read: a program may have given the memory back.
+fn sum(start: u64, length: u64) -> Option<u64> {
+    let mut bytes = [0u8; 4096];
+    let mut sum = length;
+    let length = usize::try_from(length).ok()?;
+    let mut add = |from: u64, length: usize| {
+        let mut done = 0;
+        while done < length {
+            let part = (length - done).min(bytes.len());
+            let local = libc::iovec { iov_base: bytes.as_mut_ptr().cast::<c_void>(), iov_len: part };
+            let remote = libc::iovec { iov_base: (from + done as u64) as *mut c_void, iov_len: part };
+            // SAFETY: the local buffer is as long as said; what cannot be read in this process is an error.
+            if unsafe { libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) } != part as isize {
+                return false;
+            }
+            for chunk in bytes[..part].chunks(8) {
+                let mut word = [0; 8];
+                word[..chunk.len()].copy_from_slice(chunk);
+                // 2^64 by the golden ratio (Knuth, TAOCP 3, 6.4).
+                sum = (sum.rotate_left(23) ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            }
+            done += part;
+        }
+        true
+    };
+    let read =
+        if length <= WHOLE { add(start, length) } else { add(start, WHOLE / 2) && add(start + (length - WHOLE / 2) as u64, WHOLE / 2) };
+    read.then_some(sum)
+}
+
+impl State {
+    fn tell(&mut self, fact: &Fact) {
+        self.words.clear();
+        fact.put(&mut self.words);
+        portals::fact(&self.words);
+    }
+
+    /// The number of the place that a call returns to.
+    fn place(&mut self, from: u64) -> u32 {
+        if let Some(&place) = self.places.get(&from) {
+            return place;
+        }
+        let place = self.places.len() as u32 + 1;
+        self.places.insert(from, place);
+        // SAFETY: dladdr fills the record for an address of a loaded file; its name stays valid.
+        let (object, offset) = unsafe {
+            let mut info: libc::Dl_info = std::mem::zeroed();
+            if from == 0 || libc::dladdr(from as *const c_void, &raw mut info) == 0 || info.dli_fname.is_null() {
+                (String::new(), 0)
+            } else {
+                let name = std::ffi::CStr::from_ptr(info.dli_fname).to_string_lossy().into_owned();
+                let base = info.dli_fbase as u64;
+                // A program that is not position-independent has its own addresses.
+                let fixed = (*(base as *const libc::Elf64_Ehdr)).e_type == libc::ET_EXEC;
+                // What the program was started by may be relative.
+                let path = std::fs::canonicalize(&name).or_else(|_| std::fs::read_link("/proc/self/exe"));
+                (path.map_or(name, |path| path.display().to_string()), if fixed { from } else { from - base })
+            }
+        };
+        self.tell(&Fact::Place { place, offset, object });
+        place
+    }
+
+    fn type_of(&mut self, handle: u64) -> Type {
+        *self.types.entry(handle).or_insert_with(|| library::look_up_type(handle))
+    }
+
+    fn communicator(&self, handle: u64) -> u32 {
+        if self.threaded { UNKNOWN } else { self.communicators.get(&handle).copied().unwrap_or(UNKNOWN) }
+    }
+
+    fn number(&mut self) -> u32 {
+        let number = self.next_request;
+        self.next_request = number.wrapping_add(1).max(1);
+        number
+    }
+
+    /// Bytes and kind of so many elements.
+    fn signature(&mut self, own: &Scratch, count: u8, datatype: u8) -> Signature {
+        let elements = own.count(count);
+        if elements == 0 {
+            return Signature::default();
+        }
+        let of = self.type_of(own.handle(Handle::Datatype, datatype));
+        Signature { bytes: elements.saturating_mul(of.size), kind: of.kind }
+    }
+
+    /// A send or receive as its arguments say; `None` to or from nobody. `at`: buffer, count, type, rank, tag,
+    /// communicator.
+    fn message(&mut self, id: u32, own: &Scratch, receive: bool, mode: Mode, at: [u8; 6]) -> Option<Message> {
+        let rank = own.int(at[3]);
+        let any_source = receive && rank == self.constants.any_source;
+        if rank < 0 && !any_source {
+            return None;
+        }
+        let tag = own.int(at[4]);
+        let tag = if receive && tag == self.constants.any_tag { ANY } else { i64::from(tag) };
+        let peer = if any_source { ANY } else { i64::from(rank) };
+        let elements = own.count(at[1]);
+        let of = self.type_of(own.handle(Handle::Datatype, at[2]));
+        let signature = Signature { bytes: elements.saturating_mul(of.size), kind: if elements == 0 { 0 } else { of.kind } };
+        let buffer = own.buffer(at[0]);
+        let (start, length) = match of.piece {
+            // A Fortran descriptor may have gaps of its own, and an address of Fortran's MPI_BOTTOM says nothing.
+            _ if own.described || signature.bytes == 0 => (0, 0),
+            Some(0) if of.dense || elements == 1 => (buffer, signature.bytes),
+            Some(lower) if elements == 1 && !own.fortran => (buffer.wrapping_add_signed(lower), signature.bytes),
+            _ => (0, 0),
+        };
+        let communicator = self.communicator(own.handle(Handle::Communicator, at[5]));
+        let (call, place, request) = (id, own.place, self.number());
+        Some(Message { request, call, place, receive, mode, communicator, peer, tag, signature, start, length })
+    }
+
+    /// Before the call.
+    fn begins(&mut self, id: u32, shape: Shape, own: &mut Scratch) -> Option<(usize, u64)> {
+        let constants = self.constants;
+        match shape {
+            Shape::Send(How::Blocking) => {
+                let message = self.message(id, own, false, Mode::Blocking, [0, 1, 2, 3, 4, 5])?;
+                self.tell(&Fact::Message(message));
+                None
+            }
+            Shape::Receive(How::Blocking) => self.waits(id, own, [0, 1, 2, 3, 4, 5], 6),
+            Shape::SendReceive(How::Blocking) => {
+                // The receive first: they are told in the order in which they are posted, and these are at once.
+                let want = self.waits(id, own, [5, 6, 7, 8, 9, 10], 11);
+                if let Some(message) = self.message(id, own, false, Mode::Blocking, [0, 1, 2, 3, 4, 10]) {
+                    self.tell(&Fact::Message(message));
+                }
+                want
+            }
+            Shape::Replace(How::Blocking) => {
+                let want = self.waits(id, own, [0, 1, 2, 5, 6, 7], 8);
+                if let Some(message) = self.message(id, own, false, Mode::Blocking, [0, 1, 2, 3, 4, 7]) {
+                    self.tell(&Fact::Message(Message { start: 0, length: 0, ..message }));
+                }
+                want
+            }
+            Shape::MatchedProbe { flag } => own.want(if flag { 5 } else { 4 }, 1, constants),
+            Shape::Complete { count, requests, statuses, .. } => {
+                let count = count.map_or(1, |at| own.int(at).max(0) as usize);
+                for index in 0..count {
+                    let handle = own.handle_at(Handle::Request, requests, index);
+                    own.handles.push(handle);
+                }
+                let is_wild = |handle: &(u64, u64)| self.requests.get(&handle.0).is_some_and(|open| open.iter().any(|open| open.wild));
+                let wild = self.wild > 0 && own.handles.iter().any(is_wild);
+                if wild { own.want(statuses, count, constants) } else { None }
+            }
+            Shape::RequestFree | Shape::Start => {
+                let handle = own.handle_at(Handle::Request, 0, 0);
+                own.handles.push(handle);
+                None
+            }
+            Shape::Cancel => {
+                let (handle, address) = own.handle_at(Handle::Request, 0, 0);
+                if let Some(communicator) = self.find(handle, address).map(|open| open.communicator) {
+                    self.tell(&Fact::Doubt { communicator });
+                }
+                None
+            }
+            Shape::StartAll => {
+                for index in 0..own.int(0).max(0) as usize {
+                    let handle = own.handle_at(Handle::Request, 1, index);
+                    own.handles.push(handle);
+                }
+                None
+            }
+            Shape::Collective { communicator, operation, sizes, .. } => {
+                self.collective(id, own, communicator, operation, sizes);
+                None
+            }
+            Shape::Make { communicator: Some(communicator), .. } => {
+                self.collective(id, own, communicator, None, Sizes::None);
+                None
+            }
+            Shape::Free(object) => {
+                let what = match object {
+                    Object::Communicator => Handle::Communicator,
+                    Object::Datatype => Handle::Datatype,
+                    _ => Handle::Window,
+                };
+                let (handle, address) = own.handle_at(what, 0, 0);
+                own.handles.push((handle, address));
+                if object == Object::Communicator {
+                    let communicator = self.communicator(handle);
+                    self.tell_collective(Collective {
+                        call: id,
+                        place: own.place,
+                        communicator,
+                        root: NONE,
+                        operation: 0,
+                        same: None,
+                        send: Part::Unknown,
+                        receive: Part::Unknown,
+                    });
+                }
+                if let Some(&window) = self.windows.get(&handle).filter(|_| object == Object::Window) {
+                    self.tell(&Fact::Window { window, call: id, place: own.place, target: NONE, assertion: 0 });
+                }
+                None
+            }
+            Shape::Window { window, assertion, .. } => {
+                let handle = own.handle(Handle::Window, window);
+                if let Some(&window) = self.windows.get(&handle) {
+                    let assertion = assertion.map_or(0, |at| own.int(at));
+                    let is = |mode: i32| u32::from(assertion & mode != 0);
+                    let target = CALLS[id as usize].peer.map_or(NONE, |peer| i64::from(own.int(peer.argument)));
+                    let assertion = is(constants.no_precede) | is(constants.no_succeed) << 1;
+                    self.tell(&Fact::Window { window, call: id, place: own.place, target, assertion });
+                }
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// A blocking receive.
+    fn waits(&mut self, id: u32, own: &mut Scratch, at: [u8; 6], status: u8) -> Option<(usize, u64)> {
+        let message = self.message(id, own, true, Mode::Blocking, at)?;
+        self.tell(&Fact::Message(message));
+        if message.peer != ANY && message.tag != ANY {
+            return None;
+        }
+        own.waits = Some((message.request, message.communicator));
+        let constants = self.constants;
+        own.want(status, 1, constants)
+    }
+
+    fn tell_collective(&mut self, collective: Collective) {
+        if collective.communicator != UNKNOWN {
+            self.tell(&Fact::Collective(collective));
+        }
+    }
+
+    fn collective(&mut self, id: u32, own: &Scratch, at: u8, operation: Option<u8>, sizes: Sizes) {
+        let handle = own.handle(Handle::Communicator, at);
+        let communicator = self.communicator(handle);
+        if communicator == UNKNOWN {
+            return;
+        }
+        let rooted = CALLS[id as usize].peer.is_some();
+        let mut told = Collective {
+            call: id,
+            place: own.place,
+            communicator,
+            root: NONE,
+            operation: operation.map_or(0, |at| library::operation(own.handle(Handle::Operation, at))),
+            same: None,
+            send: Part::Unknown,
+            receive: Part::Unknown,
+        };
+        if library::is_inter(handle) {
+            // Roots and sizes mean other things between two groups.
+            self.tell_collective(told);
+            return;
+        }
+        let root = if rooted { own.int(at - 1) } else { -1 };
+        told.root = if rooted { i64::from(root) } else { NONE };
+        let (size, rank) = library::place_in(handle);
+        let is_root = rooted && root == rank as i32;
+        let lists = size <= LONGEST;
+        let constants = self.constants;
+        let each = |state: &mut State, count: u8, datatype: u8| Part::Each(state.signature(own, count, datatype));
+        let by = |state: &mut State, counts: u8, datatype: u8| {
+            if !lists {
+                return Part::Unknown;
+            }
+            let unit = state.type_of(own.handle(Handle::Datatype, datatype)).size;
+            Part::By(own.counts(counts, size).into_iter().map(|count| count.saturating_mul(unit)).collect())
+        };
+        let first_in_place = own.in_place(0, constants);
+        match sizes {
+            Sizes::None => {}
+            Sizes::Same(count, datatype) => told.same = Some(self.signature(own, count, datatype)),
+            Sizes::SameList(counts, datatype) => {
+                told.send = by(self, counts, datatype);
+                told.receive = told.send.clone();
+                // Where the lists differ their sums mostly do.
+                if let Part::By(bytes) = &told.send {
+                    let bytes = bytes.iter().sum();
+                    told.same = Some(Signature { bytes, kind: 0 });
+                }
+                (told.send, told.receive) = (Part::Unknown, Part::Unknown);
+            }
+            Sizes::Gather | Sizes::Gatherv => {
+                if !(is_root && first_in_place) {
+                    told.send = each(self, 1, 2);
+                }
+                if is_root {
+                    told.receive = if sizes == Sizes::Gather { each(self, 4, 5) } else { by(self, 4, 6) };
+                }
+            }
+            Sizes::Scatter => {
+                if is_root {
+                    told.send = each(self, 1, 2);
+                }
+                if !(is_root && own.in_place(3, constants)) {
+                    told.receive = each(self, 4, 5);
+                }
+            }
+            Sizes::Scatterv => {
+                if is_root {
+                    told.send = by(self, 1, 3);
+                }
+                if !(is_root && own.in_place(4, constants)) {
+                    told.receive = each(self, 5, 6);
+                }
+            }
+            Sizes::Allgather | Sizes::Alltoall => {
+                told.receive = each(self, 4, 5);
+                told.send = if first_in_place { told.receive.clone() } else { each(self, 1, 2) };
+            }
+            Sizes::Allgatherv => {
+                told.receive = by(self, 4, 6);
+                told.send = if first_in_place { Part::Unknown } else { each(self, 1, 2) };
+            }
+            Sizes::Alltoallv => {
+                told.receive = by(self, 5, 7);
+                told.send = if first_in_place { told.receive.clone() } else { by(self, 1, 3) };
+            }
+        }
+        self.tell_collective(told);
+    }
+
+    /// Behind the call.
+    fn ends(&mut self, id: u32, shape: Shape, own: &Scratch, good: bool) {
+        if let Some((request, communicator)) = own.waits {
+            let status = match shape {
+                Shape::SendReceive(_) => 11,
+                Shape::Replace(_) => 8,
+                _ => 6,
+            };
+            self.matched(request, communicator, good.then(|| own.status(status, 0, self.constants)));
+        }
+        if let Shape::Complete { which, flag, requests: _, statuses, count } = shape {
+            self.completes(own, which, flag, statuses, count.is_some(), good);
+            return;
+        }
+        if !good {
+            return;
+        }
+        match shape {
+            Shape::Send(How::Request(at)) => self.nonblocking(id, own, at, &[(false, [0, 1, 2, 3, 4, 5])]),
+            Shape::Receive(How::Request(at)) => self.nonblocking(id, own, at, &[(true, [0, 1, 2, 3, 4, 5])]),
+            Shape::SendReceive(How::Request(at)) => {
+                self.nonblocking(id, own, at, &[(true, [5, 6, 7, 8, 9, 10]), (false, [0, 1, 2, 3, 4, 10])]);
+            }
+            // The buffers of its two messages are one.
+            Shape::Replace(How::Request(at)) => self.other(id, own, at),
+            Shape::Send(How::Persistent(at)) => self.persistent(id, own, at, Some(false)),
+            Shape::Receive(How::Persistent(at)) => self.persistent(id, own, at, Some(true)),
+            Shape::Other(How::Persistent(at)) | Shape::Collective { how: How::Persistent(at), .. } => self.persistent(id, own, at, None),
+            Shape::Other(How::Request(at)) | Shape::Collective { how: How::Request(at), .. } | Shape::Window { request: Some(at), .. } => {
+                self.other(id, own, at)
+            }
+            Shape::Start | Shape::StartAll => {
+                for &(handle, address) in &own.handles {
+                    self.starts(id, own.place, handle, address);
+                }
+            }
+            Shape::RequestFree => {
+                for &(handle, address) in &own.handles {
+                    self.frees(handle, address);
+                }
+            }
+            Shape::MatchedProbe { flag } => {
+                if flag && own.output(3) == 0 {
+                    return;
+                }
+                let (source, tag) = own.status(if flag { 5 } else { 4 }, 0, self.constants);
+                let communicator = self.communicator(own.handle(Handle::Communicator, 2));
+                if source >= 0 {
+                    let message = Message {
+                        request: self.number(),
+                        call: id,
+                        place: own.place,
+                        receive: true,
+                        mode: Mode::Blocking,
+                        communicator,
+                        peer: source,
+                        tag,
+                        signature: Signature { bytes: u64::MAX, kind: 0 },
+                        start: 0,
+                        length: 0,
+                    };
+                    self.tell(&Fact::Message(message));
+                }
+            }
+            Shape::Make { object, at, .. } => self.made(id, own, object, at),
+            Shape::Free(object) => {
+                for &(handle, _) in &own.handles {
+                    match object {
+                        Object::Communicator => drop(self.communicators.remove(&handle)),
+                        Object::Datatype => drop(self.types.remove(&handle)),
+                        _ => drop(self.windows.remove(&handle)),
+                    }
+                    if let Some(number) = self.objects.remove(&(object as u8, handle)) {
+                        self.tell(&Fact::Freed { what: object, number });
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A receive with a wildcard is over.
+    fn matched(&mut self, request: u32, communicator: u32, status: Option<(i64, i64)>) {
+        match status {
+            Some((source, tag)) if source >= 0 => self.tell(&Fact::Matched { request, source, tag }),
+            _ => self.tell(&Fact::Doubt { communicator }),
+        }
+    }
+
+    fn made(&mut self, id: u32, own: &Scratch, object: Object, at: u8) {
+        let what = match object {
+            Object::Communicator => Handle::Communicator,
+            Object::Datatype => Handle::Datatype,
+            _ => Handle::Window,
+        };
+        let (handle, _) = own.handle_at(what, at, 0);
+        if library::is_null(handle) {
+            return;
+        }
+        let number = self.next_object;
+        self.next_object += 1;
+        self.objects.insert((object as u8, handle), number);
+        self.tell(&Fact::Made { what: object, number, call: id, place: own.place });
+        match object {
+            Object::Communicator => {
+                let (members, remote) = library::members(handle);
+                if members.len().max(remote.len()) <= LONGEST / 2 {
+                    let communicator = self.next_communicator;
+                    self.next_communicator += 1;
+                    self.communicators.insert(handle, communicator);
+                    self.tell(&Fact::Communicator { communicator, members, remote });
+                }
+            }
+            Object::Datatype => drop(self.types.remove(&handle)),
+            _ => drop(self.windows.insert(handle, number)),
+        }
+    }
+
+    fn nonblocking(&mut self, id: u32, own: &Scratch, at: u8, parts: &[(bool, [u8; 6])]) {
+        let mut messages = Vec::with_capacity(2);
+        for &(receive, at) in parts {
+            messages.extend(self.message(id, own, receive, Mode::Nonblocking, at));
+        }
+        let (handle, address) = own.handle_at(Handle::Request, at, 0);
+        self.opens(handle, address, &messages);
+    }
+
+    /// Messages are under way, with one handle.
+    fn opens(&mut self, handle: u64, address: u64, messages: &[Message]) {
+        let Some(first) = messages.first().copied() else { return };
+        let mut wild = false;
+        let mut part = None;
+        for message in messages {
+            self.tell(&Fact::Message(*message));
+            wild |= message.receive && (message.peer == ANY || message.tag == ANY);
+            if !message.receive && message.length > 0 {
+                part = sum(message.start, message.length).map(|sum| (message.start, message.length, sum));
+            }
+        }
+        self.wild += usize::from(wild);
+        self.requests.entry(handle).or_default().push(Open {
+            number: first.request,
+            address,
+            communicator: first.communicator,
+            wild,
+            sum: part,
+            persistent: None,
+            active: true,
+            count: messages.len() as u32,
+        });
+    }
+
+    /// Another request is under way.
+    fn other(&mut self, id: u32, own: &Scratch, at: u8) {
+        let (handle, address) = own.handle_at(Handle::Request, at, 0);
+        let number = self.number();
+        self.tell(&Fact::Request { request: number, call: id, place: own.place });
+        self.requests.entry(handle).or_default().push(Open {
+            number,
+            address,
+            communicator: UNKNOWN,
+            wild: false,
+            sum: None,
+            persistent: None,
+            active: true,
+            count: 1,
+        });
+    }
+
+    /// A persistent request is made; of a message, a receive or a send.
+    fn persistent(&mut self, id: u32, own: &Scratch, at: u8, receive: Option<bool>) {
+        let message = receive.and_then(|receive| self.message(id, own, receive, Mode::Nonblocking, [0, 1, 2, 3, 4, 5]));
+        let (handle, address) = own.handle_at(Handle::Request, at, 0);
+        let object = self.next_object;
+        self.next_object += 1;
+        self.tell(&Fact::Made { what: Object::Request, number: object, call: id, place: own.place });
+        self.requests.entry(handle).or_default().push(Open {
+            number: 0,
+            address,
+            communicator: message.map_or(UNKNOWN, |message| message.communicator),
+            wild: false,
+            sum: None,
+            persistent: Some((message.into_iter().collect(), object)),
+            active: false,
+            count: 1,
+        });
+    }
+
+    fn starts(&mut self, id: u32, place: u32, handle: u64, address: u64) {
+        let number = self.number();
+        let Some(open) = self.find(handle, address) else { return };
+        let Some((messages, _)) = &open.persistent else { return };
+        open.number = number;
+        open.active = true;
+        let fact = match messages.first() {
+            Some(message) => {
+                let message = Message { request: number, place, ..*message };
+                open.wild = message.receive && (message.peer == ANY || message.tag == ANY);
+                open.sum = None;
+                if !message.receive && message.length > 0 {
+                    open.sum = sum(message.start, message.length).map(|sum| (message.start, message.length, sum));
+                }
+                Fact::Message(message)
+            }
+            None => Fact::Request { request: number, call: id, place },
+        };
+        let wild = open.wild;
+        self.wild += usize::from(wild);
+        self.tell(&fact);
+    }
+
+    /// Which of the requests with a handle: that whose handle stands there, or the first.
+    fn which(open: &[Open], address: u64) -> usize {
+        open.iter().position(|open| open.address == address).unwrap_or(0)
+    }
+
+    fn find(&mut self, handle: u64, address: u64) -> Option<&mut Open> {
+        let open = self.requests.get_mut(&handle)?;
+        let at = Self::which(open, address);
+        open.get_mut(at)
+    }
+
+    /// The requests of these indices are over.
+    fn completes(&mut self, own: &Scratch, which: Which, flag: Option<u8>, statuses: u8, several: bool, good: bool) {
+        if flag.is_some_and(|flag| own.output(flag) == 0) {
+            return;
+        }
+        // A call that fails may have completed some: nobody knows which, so none is asked after.
+        let which = if !good && several { Which::All } else { which };
+        // Fortran counts from 1.
+        let first = i32::from(own.fortran);
+        match which {
+            Which::All => (0..own.handles.len()).for_each(|index| self.over(own, index, statuses, index, good)),
+            Which::Any(at) => {
+                let index = own.output(at) - first;
+                if index >= 0 {
+                    self.over(own, index as usize, statuses, 0, good);
+                }
+            }
+            Which::Some(count, indices) => {
+                for place in 0..own.output(count).max(0) as usize {
+                    // SAFETY: the call has written so many indices.
+                    let index = unsafe { *(own.words[usize::from(indices)] as *const i32).add(place) } - first;
+                    if index >= 0 {
+                        self.over(own, index as usize, statuses, place, good);
+                    }
+                }
+            }
+        }
+    }
+
+    fn over(&mut self, own: &Scratch, index: usize, statuses: u8, place: usize, good: bool) {
+        let Some(&(handle, address)) = own.handles.get(index) else { return };
+        let Some(list) = self.requests.get_mut(&handle) else { return };
+        let at = Self::which(list, address);
+        let Some(open) = list.get_mut(at).filter(|open| open.active) else { return };
+        let (number, count, communicator) = (open.number, open.count, open.communicator);
+        let wild = std::mem::take(&mut open.wild);
+        let changed = open.sum.take().is_some_and(|(start, length, before)| sum(start, length).is_some_and(|now| now != before));
+        open.active = false;
+        if open.persistent.is_none() {
+            list.remove(at);
+            if list.is_empty() {
+                self.requests.remove(&handle);
+            }
+        }
+        if wild {
+            self.wild -= 1;
+            let status = good.then(|| own.status(statuses, place, self.constants));
+            self.matched(number, communicator, status);
+        }
+        if changed {
+            // The send is the last of them.
+            self.tell(&Fact::Changed { request: number + count - 1 });
+        }
+        for request in number..number + count {
+            self.tell(&Fact::Ended { request });
+        }
+    }
+
+    fn frees(&mut self, handle: u64, address: u64) {
+        let Some(list) = self.requests.get_mut(&handle) else { return };
+        let at = Self::which(list, address);
+        if at >= list.len() {
+            return;
+        }
+        let open = list.remove(at);
+        if list.is_empty() {
+            self.requests.remove(&handle);
+        }
+        if open.active {
+            if open.wild {
+                // What it gets nobody will say.
+                self.wild -= 1;
+                self.tell(&Fact::Doubt { communicator: open.communicator });
+            }
+            for request in open.number..open.number + open.count {
+                self.tell(&Fact::Ended { request });
+            }
+        }
+        if let Some((_, object)) = open.persistent {
+            self.tell(&Fact::Freed { what: Object::Request, number: object });
+        }
+    }
+}

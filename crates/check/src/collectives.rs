@@ -1,0 +1,174 @@
+//! The collectives of a communicator, one by one: all its ranks call the same ones in the same order, and what one
+//! sends is what the other one expects.
+
+use crate::{Found, Kind, Site, list};
+use narrows_facts::{Collective, OPERATIONS, Signature};
+use narrows_mpicalls::{CALLS, NONE};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Up to so many members each pair is compared; beyond that each rank with the first one. Our own choice.
+const ALL_PAIRS: usize = 64;
+
+/// A call of one rank.
+struct Arrived {
+    rank: u32,
+    /// Within its group.
+    position: usize,
+    call: Collective,
+}
+
+/// A communicator.
+pub struct Group {
+    members: Vec<u32>,
+    remote: Vec<u32>,
+    /// How many collectives each of its ranks has called.
+    called: BTreeMap<u32, u64>,
+    /// Those that not all have called yet.
+    open: VecDeque<Vec<Arrived>>,
+    /// How many are over.
+    over: u64,
+    /// The first that does not fit: which, and why.
+    mistake: Option<(u64, String)>,
+}
+
+impl Group {
+    pub fn new(members: Vec<u32>, remote: Vec<u32>) -> Group {
+        Group { members, remote, called: BTreeMap::new(), open: VecDeque::new(), over: 0, mistake: None }
+    }
+
+    /// The rank in MPI_COMM_WORLD that `rank` calls `peer`.
+    pub fn peer(&self, rank: u32, peer: i64) -> Option<u32> {
+        let others = if self.remote.is_empty() || self.remote.contains(&rank) { &self.members } else { &self.remote };
+        others.get(usize::try_from(peer).ok()?).copied()
+    }
+
+    /// A rank calls a collective.
+    pub fn calls(&mut self, rank: u32, call: Collective) {
+        let side = if self.members.contains(&rank) { &self.members } else { &self.remote };
+        let Some(position) = side.iter().position(|&member| member == rank) else { return };
+        let called = self.called.entry(rank).or_default();
+        let index = *called;
+        *called += 1;
+        // Behind one that does not fit nothing does.
+        if index < self.over || self.mistake.as_ref().is_some_and(|(wrong, _)| index > *wrong) {
+            return;
+        }
+        let slot = (index - self.over) as usize;
+        while self.open.len() <= slot {
+            self.open.push_back(Vec::new());
+        }
+        let arrived = Arrived { rank, position, call };
+        if self.mistake.is_none() {
+            let size = self.members.len() + self.remote.len();
+            let others = if size <= ALL_PAIRS { usize::MAX } else { 1 };
+            let why = self.open[slot].iter().take(others).find_map(|other| conflict(other, &arrived));
+            self.mistake = why.map(|why| (index, why));
+        }
+        self.open[slot].push(arrived);
+        while self.mistake.is_none() && self.open.front().is_some_and(|slot| slot.len() == self.members.len() + self.remote.len()) {
+            self.open.pop_front();
+            self.over += 1;
+        }
+    }
+
+    /// What does not fit.
+    pub fn finding(&self) -> Option<Found> {
+        let (index, why) = self.mistake.as_ref()?;
+        let slot = self.open.get((index - self.over) as usize)?;
+        let mut ways: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+        for arrived in slot {
+            ways.entry(describe(&arrived.call)).or_default().push(arrived.rank);
+        }
+        let ways: Vec<String> = ways
+            .into_iter()
+            .map(|(what, mut ranks)| {
+                ranks.sort_unstable();
+                format!("{what} on {}", list(&ranks))
+            })
+            .collect();
+        let detail = format!(
+            "collectives do not fit, the {} on {}: {why} ({})",
+            ordinal(index + 1),
+            if self.is_world() { "MPI_COMM_WORLD".to_owned() } else { format!("a communicator of {}", self.who()) },
+            ways.join("; ")
+        );
+        let sites = slot.iter().map(|arrived| Site { rank: arrived.rank, call: arrived.call.call, place: arrived.call.place });
+        Some(Found { kind: Kind::Collective, detail, sites: sites.collect(), communicator: None })
+    }
+
+    fn is_world(&self) -> bool {
+        self.remote.is_empty() && self.members.iter().copied().eq(0..self.members.len() as u32)
+    }
+
+    fn who(&self) -> String {
+        let mut all: Vec<u32> = self.members.iter().chain(&self.remote).copied().collect();
+        all.sort_unstable();
+        list(&all)
+    }
+}
+
+fn ordinal(number: u64) -> String {
+    let end = match (number % 10, number % 100) {
+        (1, last) if last != 11 => "st",
+        (2, last) if last != 12 => "nd",
+        (3, last) if last != 13 => "rd",
+        _ => "th",
+    };
+    format!("{number}{end}")
+}
+
+fn name(call: &Collective) -> &'static str {
+    CALLS.get(call.call as usize).map_or("?", |call| call.name)
+}
+
+/// Large counts make no other collective.
+fn plain(call: &Collective) -> &'static str {
+    let name = name(call);
+    name.strip_suffix("_c").unwrap_or(name)
+}
+
+fn operation(call: &Collective) -> &'static str {
+    OPERATIONS.get(call.operation as usize).copied().unwrap_or("?")
+}
+
+fn describe(call: &Collective) -> String {
+    let mut text = name(call).to_owned();
+    if call.root != NONE {
+        text += &format!(" root {}", call.root);
+    }
+    if call.operation != 0 {
+        text += &format!(" with {}", operation(call));
+    }
+    if let Some(same) = call.same {
+        text += &format!(" of {same}");
+    }
+    text
+}
+
+/// Why these two cannot be one collective.
+fn conflict(a: &Arrived, b: &Arrived) -> Option<String> {
+    if plain(&a.call) != plain(&b.call) {
+        return Some("ranks call different ones".to_owned());
+    }
+    if a.call.root != b.call.root {
+        return Some("their roots differ".to_owned());
+    }
+    if a.call.operation != b.call.operation {
+        return Some("their reduce operations differ".to_owned());
+    }
+    if let (Some(one), Some(other)) = (a.call.same, b.call.same)
+        && differ(&one, &other)
+    {
+        return Some("their counts or types differ".to_owned());
+    }
+    let one_way = |from: &Arrived, to: &Arrived| {
+        // A root takes from all, or gives to all; other ranks have nothing with each other.
+        let (sent, expected) = (from.call.send.of(to.position)?, to.call.receive.of(from.position)?);
+        differ(&sent, &expected).then(|| format!("rank {} sends {sent} and rank {} expects {expected}", from.rank, to.rank))
+    };
+    one_way(a, b).or_else(|| one_way(b, a))
+}
+
+fn differ(a: &Signature, b: &Signature) -> bool {
+    a.bytes != b.bytes || !a.fits(b)
+}

@@ -1,0 +1,229 @@
+//! Which send belongs to which receive.
+//!
+//! Messages of one pair of ranks with one communicator and tag do not overtake each other, and a receive that was
+//! posted first is matched first (MPI 4.1, section 3.5). So of the receives that got a message from some rank with some
+//! tag, in the order in which they were posted, the n-th got the n-th such message. What a receive with a wildcard got
+//! is known when it is over; those that were posted behind it wait until then.
+
+use crate::collectives::Group;
+use crate::{Found, Kind, Site, pair};
+use narrows_facts::{Message, Signature};
+use narrows_mpicalls::ANY;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// One end of a message.
+#[derive(Clone, Copy, Debug)]
+pub struct Half {
+    pub site: Site,
+    pub signature: Signature,
+    /// When it was posted, ps.
+    pub time: u64,
+    /// Of a receive: its place in the log of its rank and communicator.
+    log: Option<usize>,
+}
+
+/// A receive of a rank that takes messages from anybody.
+#[derive(Clone, Copy, Debug)]
+struct Received {
+    source: u32,
+    tag: i64,
+    /// The tag that it wanted, if it wanted a message from anybody.
+    wanted: Option<i64>,
+    /// When its message was sent, ps.
+    sent: Option<u64>,
+}
+
+/// A receive from anybody that could have got another message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// Who receives.
+    pub rank: u32,
+    /// From whom it got its message, and when that was sent, ps.
+    pub got: (u32, u64),
+    /// From whom it could have got one, and when that was sent.
+    pub others: Vec<(u32, u64)>,
+}
+
+/// Receives of a rank and communicator that are remembered. Our own choice.
+const LOG: usize = 4096;
+/// Choices that are looked for. Our own choice.
+const CHOICES: usize = 256;
+
+/// A receive in the order of its rank.
+struct Posted {
+    request: u32,
+    /// Source and tag, once both are known.
+    envelope: Option<(i64, i64)>,
+    /// The tag that it wants, if it takes messages of anybody.
+    anybody: Option<i64>,
+    half: Half,
+}
+
+/// Communicator, source, target, tag: ranks of MPI_COMM_WORLD.
+type Envelope = (usize, u32, u32, i64);
+
+#[derive(Default)]
+struct Queue {
+    sends: VecDeque<Half>,
+    receives: VecDeque<Half>,
+}
+
+/// All of them.
+#[derive(Default)]
+pub struct Messages {
+    queues: BTreeMap<Envelope, Queue>,
+    /// By rank and communicator.
+    posted: BTreeMap<(u32, usize), VecDeque<Posted>>,
+    /// The communicator of a receive with a wildcard, by rank and request.
+    wild: BTreeMap<(u32, u32), usize>,
+    doubtful: BTreeSet<usize>,
+    /// By rank and communicator, of those that take messages from anybody.
+    logs: BTreeMap<(u32, usize), Vec<Received>>,
+}
+
+impl Messages {
+    /// Those of a communicator can no longer be told apart.
+    pub fn doubt(&mut self, group: usize) {
+        self.doubtful.insert(group);
+        self.queues.retain(|envelope, _| envelope.0 != group);
+        self.posted.retain(|key, _| key.1 != group);
+    }
+
+    pub fn is_doubtful(&self, group: usize) -> bool {
+        self.doubtful.contains(&group)
+    }
+
+    /// A send or receive begins.
+    pub fn post(
+        &mut self,
+        (rank, time): (u32, u64),
+        group: usize,
+        message: &Message,
+        site: Site,
+        groups: &[Group],
+        found: &mut dyn FnMut(Found),
+    ) {
+        if self.is_doubtful(group) {
+            return;
+        }
+        let half = Half { site, signature: message.signature, time, log: None };
+        if !message.receive {
+            let Some(target) = groups[group].peer(rank, message.peer) else { return };
+            self.meet((group, rank, target, message.tag), half, false, found);
+            return;
+        }
+        let known = message.peer != ANY && message.tag != ANY;
+        if !known {
+            self.wild.insert((rank, message.request), group);
+        }
+        let anybody = (message.peer == ANY).then_some(message.tag);
+        if anybody.is_some() {
+            self.logs.entry((rank, group)).or_default();
+        }
+        let posted = Posted { request: message.request, envelope: known.then_some((message.peer, message.tag)), anybody, half };
+        self.posted.entry((rank, group)).or_default().push_back(posted);
+        self.settle(rank, group, groups, found);
+    }
+
+    /// What a receive with a wildcard got.
+    pub fn matched(&mut self, rank: u32, request: u32, source: i64, tag: i64, groups: &[Group], found: &mut dyn FnMut(Found)) {
+        let Some(group) = self.wild.remove(&(rank, request)) else { return };
+        let Some(posted) = self.posted.get_mut(&(rank, group)) else { return };
+        if let Some(receive) = posted.iter_mut().find(|receive| receive.request == request) {
+            receive.envelope = Some((source, tag));
+        }
+        self.settle(rank, group, groups, found);
+    }
+
+    /// Receives meet their messages, as far as is known what those before them got.
+    fn settle(&mut self, rank: u32, group: usize, groups: &[Group], found: &mut dyn FnMut(Found)) {
+        while let Some(posted) = self.posted.get_mut(&(rank, group))
+            && let Some((source, tag)) = posted.front().and_then(|receive| receive.envelope)
+            && let Some(receive) = posted.pop_front()
+        {
+            if let Some(source) = groups[group].peer(rank, source) {
+                let mut half = receive.half;
+                if let Some(log) = self.logs.get_mut(&(rank, group)).filter(|log| log.len() < LOG) {
+                    half.log = Some(log.len());
+                    log.push(Received { source, tag, wanted: receive.anybody, sent: None });
+                }
+                self.meet((group, source, rank, tag), half, true, found);
+            }
+        }
+    }
+
+    fn meet(&mut self, envelope: Envelope, half: Half, receive: bool, found: &mut dyn FnMut(Found)) {
+        let queue = self.queues.entry(envelope).or_default();
+        let (own, others) = if receive { (&mut queue.receives, &mut queue.sends) } else { (&mut queue.sends, &mut queue.receives) };
+        let Some(other) = others.pop_front() else {
+            own.push_back(half);
+            return;
+        };
+        if queue.sends.is_empty() && queue.receives.is_empty() {
+            self.queues.remove(&envelope);
+        }
+        let (send, receive) = if receive { (other, half) } else { (half, other) };
+        let (group, _, target, _) = envelope;
+        if let Some(received) = receive.log.and_then(|at| self.logs.get_mut(&(target, group))?.get_mut(at)) {
+            received.sent = Some(send.time);
+        }
+        pair(&send, &receive, envelope.0).into_iter().for_each(found);
+    }
+
+    /// Receives from anybody that could have got another message: one that a receive behind it got.
+    pub fn choices(&self) -> Vec<Choice> {
+        let mut choices = Vec::new();
+        for (&(rank, group), log) in &self.logs {
+            if self.is_doubtful(group) {
+                continue;
+            }
+            for (at, receive) in log.iter().enumerate() {
+                let (Some(wanted), Some(sent)) = (receive.wanted, receive.sent) else { continue };
+                if choices.len() >= CHOICES {
+                    return choices;
+                }
+                let mut first: BTreeMap<u32, Option<u64>> = BTreeMap::new();
+                for later in &log[at + 1..] {
+                    // Messages of one rank do not overtake each other: only its next one counts.
+                    let fits = later.source != receive.source && (wanted == ANY || wanted == later.tag);
+                    if fits {
+                        first.entry(later.source).or_insert(later.sent);
+                    }
+                }
+                let others: Vec<(u32, u64)> = first.into_iter().filter_map(|(source, sent)| Some((source, sent?))).collect();
+                if !others.is_empty() {
+                    choices.push(Choice { rank, got: (receive.source, sent), others });
+                }
+            }
+        }
+        choices
+    }
+
+    /// Who got what from whom, where anybody was wanted: runs with the same number have the same matches.
+    pub fn matching(&self) -> u64 {
+        let mut sum = 0xcbf2_9ce4_8422_2325u64;
+        let mut add = |value: u64| sum = (sum ^ value).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(17);
+        for (&(rank, group), log) in &self.logs {
+            add(u64::from(rank) << 32 | group as u64);
+            for receive in log.iter().filter(|receive| receive.wanted.is_some()) {
+                add(u64::from(receive.source) << 32 ^ receive.tag as u64);
+            }
+        }
+        sum
+    }
+
+    /// Messages that nobody has received.
+    pub fn unreceived(&mut self, found: &mut dyn FnMut(Found)) {
+        for (&(group, source, target, tag), queue) in &self.queues {
+            // A receive that was never completed behind a wildcard that was not either may have got it.
+            if self.posted.get(&(target, group)).is_some_and(|posted| !posted.is_empty()) {
+                continue;
+            }
+            for send in &queue.sends {
+                let detail =
+                    format!("a message of {} from rank {source} to rank {target} with tag {tag} was never received", send.signature);
+                found(Found { kind: Kind::Unreceived, detail, sites: vec![send.site], communicator: Some(group) });
+            }
+        }
+    }
+}

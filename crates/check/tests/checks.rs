@@ -1,0 +1,216 @@
+//! Facts in, findings out.
+
+use narrows_check::{Checked, Checker, Choice, Kind};
+use narrows_facts::{Collective, Fact, Message, Mode, Object, Part, Signature, kind};
+use narrows_mpicalls::{ANY, NONE, by_name};
+
+fn id(name: &str) -> u32 {
+    by_name(name).unwrap()
+}
+
+fn ints(count: u64) -> Signature {
+    Signature { bytes: 4 * count, kind: kind::of(kind::INTEGER, 4) }
+}
+
+fn doubles(count: u64) -> Signature {
+    Signature { bytes: 8 * count, kind: kind::of(kind::REAL, 8) }
+}
+
+fn message(request: u32, receive: bool, peer: i64, tag: i64, signature: Signature) -> Message {
+    let call = id(if receive { "MPI_Irecv" } else { "MPI_Isend" });
+    let (start, length) = (0, 0);
+    Message { request, call, place: 0, receive, mode: Mode::Nonblocking, communicator: 0, peer, tag, signature, start, length }
+}
+
+fn send(request: u32, to: i64, tag: i64, signature: Signature) -> Fact {
+    Fact::Message(message(request, false, to, tag, signature))
+}
+
+fn receive(request: u32, from: i64, tag: i64, signature: Signature) -> Fact {
+    Fact::Message(message(request, true, from, tag, signature))
+}
+
+fn collective(name: &str, root: i64, operation: u32, same: Option<Signature>, send: Part, receive: Part) -> Fact {
+    Fact::Collective(Collective { call: id(name), place: 0, communicator: 0, root, operation, same, send, receive })
+}
+
+/// Takes facts of ranks, each a picosecond later, and ends all ranks.
+fn checked(ranks: u32, facts: Vec<(u32, Fact)>) -> Checked {
+    let mut checker = Checker::new(ranks);
+    for (time, (rank, fact)) in (0..).zip(facts) {
+        checker.take(rank, time, fact);
+    }
+    for rank in 0..ranks {
+        checker.take(rank, 1000, Fact::Finalize);
+    }
+    checker.finish()
+}
+
+fn kinds(checked: &Checked) -> Vec<Kind> {
+    checked.findings.iter().map(|finding| finding.kind).collect()
+}
+
+fn over(requests: impl IntoIterator<Item = (u32, u32)>) -> Vec<(u32, Fact)> {
+    requests.into_iter().map(|(rank, request)| (rank, Fact::Ended { request })).collect()
+}
+
+#[test]
+fn messages_meet_in_the_order_of_their_pair() {
+    // The second is too long for the second receive; another tag does not mix in.
+    let facts = vec![
+        (0, send(1, 1, 7, ints(1))),
+        (0, send(2, 1, 8, ints(9))),
+        (0, send(3, 1, 7, ints(3))),
+        (1, receive(1, 0, 7, ints(2))),
+        (1, receive(2, 0, 7, ints(2))),
+        (1, receive(3, 0, 8, ints(9))),
+    ];
+    let facts = [facts, over([(0, 1), (0, 2), (0, 3), (1, 1), (1, 2), (1, 3)])].concat();
+    let checked = checked(2, facts);
+    assert_eq!(kinds(&checked), [Kind::Truncated]);
+    assert!(checked.findings[0].text.contains("3 4-byte integers from rank 0 to rank 1"), "{}", checked.findings[0].text);
+    assert!(checked.findings[0].text.contains("3.2.4"));
+}
+
+#[test]
+fn a_wildcard_holds_up_those_behind_it() {
+    // The first receive takes the message of rank 2; only then it is known that the second gets doubles.
+    let facts = vec![
+        (0, receive(1, ANY, 0, ints(2))),
+        (0, receive(2, 1, 0, ints(2))),
+        (1, send(1, 0, 0, doubles(1))),
+        (2, send(1, 0, 0, ints(2))),
+        (0, Fact::Matched { request: 1, source: 2, tag: 0 }),
+    ];
+    let checked = checked(3, [facts, over([(0, 1), (0, 2), (1, 1), (2, 1)])].concat());
+    assert_eq!(kinds(&checked), [Kind::Signature]);
+    assert_eq!(checked.findings[0].ranks, [0, 1]);
+}
+
+#[test]
+fn what_could_have_come_first_is_a_choice() {
+    let facts = vec![
+        (1, send(1, 0, 0, ints(1))),
+        (2, send(1, 0, 0, ints(1))),
+        (3, send(1, 0, 9, ints(1))),
+        (0, receive(1, ANY, 0, ints(1))),
+        (0, Fact::Matched { request: 1, source: 1, tag: 0 }),
+        (0, receive(2, ANY, ANY, ints(1))),
+        (0, Fact::Matched { request: 2, source: 2, tag: 0 }),
+        (0, receive(3, 3, 9, ints(1))),
+    ];
+    let checked = checked(4, [facts, over([(0, 1), (0, 2), (0, 3), (1, 1), (2, 1), (3, 1)])].concat());
+    assert_eq!(kinds(&checked), []);
+    let first = Choice { rank: 0, got: (1, 0), others: vec![(2, 1)] };
+    let second = Choice { rank: 0, got: (2, 1), others: vec![(3, 2)] };
+    assert_eq!(checked.choices, [first, second]);
+}
+
+#[test]
+fn a_cancelled_message_makes_all_of_its_communicator_doubtful() {
+    let facts = vec![(0, send(1, 1, 0, ints(4))), (1, receive(1, 0, 0, ints(1))), (1, Fact::Doubt { communicator: 0 })];
+    assert_eq!(kinds(&checked(2, [facts, over([(0, 1), (1, 1)])].concat())), []);
+}
+
+#[test]
+fn what_is_left_at_the_end_is_said_once() {
+    let made = |number| Fact::Made { what: Object::Datatype, number, call: id("MPI_Type_vector"), place: 0 };
+    let facts = vec![(0, send(1, 1, 0, ints(4))), (0, send(2, 1, 0, ints(4))), (0, made(1)), (0, made(2)), (1, made(1))];
+    let facts = [facts, vec![(0, Fact::Freed { what: Object::Datatype, number: 2 })]].concat();
+    let checked = checked(2, facts);
+    assert_eq!(kinds(&checked), [Kind::Request, Kind::Unreceived, Kind::Leak]);
+    assert_eq!(checked.findings[2].ranks, [0, 1]);
+    assert!(checked.findings[2].text.starts_with("remark: a datatype was never freed"), "{}", checked.findings[2].text);
+}
+
+#[test]
+fn buffers_of_requests_do_not_overlap() {
+    let at = |request, receive, start, length| {
+        Fact::Message(Message { start, length, ..message(request, receive, 1, i64::from(request), Signature { bytes: length, kind: 0 }) })
+    };
+    let of = |facts: Vec<Fact>| {
+        let mut checker = Checker::new(2);
+        facts.into_iter().for_each(|fact| checker.take(0, 0, fact));
+        kinds(&checker.finish())
+    };
+    assert_eq!(of(vec![at(1, true, 100, 50), at(2, true, 149, 8)]), [Kind::Overlap]);
+    assert_eq!(of(vec![at(1, true, 100, 50), at(2, true, 150, 8)]), []);
+    assert_eq!(of(vec![at(1, true, 100, 50), at(2, false, 90, 11)]), [Kind::Overlap]);
+    // Several sends may read the same.
+    assert_eq!(of(vec![at(1, false, 100, 50), at(2, false, 100, 50)]), []);
+    assert_eq!(of(vec![at(1, true, 100, 50), Fact::Ended { request: 1 }, at(2, true, 100, 50)]), []);
+    // A long one far before it.
+    assert_eq!(of(vec![at(1, true, 0, 1000), at(2, true, 500, 1), at(3, true, 990, 8)]), [Kind::Overlap]);
+}
+
+#[test]
+fn collectives_fit_or_not() {
+    let same = |count| Some(ints(count));
+    let bcast = |root, count| collective("MPI_Bcast", root, 0, same(count), Part::Unknown, Part::Unknown);
+    let reduce = |operation| collective("MPI_Allreduce", NONE, operation, same(1), Part::Unknown, Part::Unknown);
+    let of = |facts: Vec<(u32, Fact)>| checked(2, facts);
+    assert_eq!(kinds(&of(vec![(0, bcast(0, 1)), (0, reduce(2)), (1, bcast(0, 1)), (1, reduce(2))])), []);
+    let text = |facts| of(facts).findings.remove(0).text;
+    assert!(text(vec![(0, bcast(0, 1)), (1, bcast(1, 1))]).contains("the 1st on MPI_COMM_WORLD: their roots differ"));
+    assert!(text(vec![(0, bcast(0, 1)), (1, bcast(0, 2))]).contains("counts or types differ"));
+    assert!(text(vec![(0, bcast(0, 1)), (0, reduce(2)), (1, bcast(0, 1)), (1, reduce(4))]).contains("the 2nd"));
+    assert!(text(vec![(0, bcast(0, 1)), (1, reduce(2))]).contains("different ones"));
+    // Large counts are no other collective, a non-blocking one is (section 6.12).
+    let large = collective("MPI_Allreduce_c", NONE, 2, same(1), Part::Unknown, Part::Unknown);
+    let later = collective("MPI_Iallreduce", NONE, 2, same(1), Part::Unknown, Part::Unknown);
+    assert_eq!(kinds(&of(vec![(0, reduce(2)), (1, large)])), []);
+    assert_eq!(kinds(&of(vec![(0, reduce(2)), (1, later)])), [Kind::Collective]);
+}
+
+#[test]
+fn a_root_gets_what_the_others_send() {
+    let gather = |send: Part, receive: Part| collective("MPI_Gatherv", 0, 0, None, send, receive);
+    let root = || gather(Part::Each(ints(1)), Part::By(vec![4, 8]));
+    assert_eq!(kinds(&checked(2, vec![(0, root()), (1, gather(Part::Each(ints(2)), Part::Unknown))])), []);
+    let wrong = checked(2, vec![(1, gather(Part::Each(ints(1)), Part::Unknown)), (0, root())]);
+    assert_eq!(kinds(&wrong), [Kind::Collective]);
+    assert!(wrong.findings[0].text.contains("rank 1 sends 1 4-byte integers and rank 0 expects 8 bytes"), "{}", wrong.findings[0].text);
+}
+
+#[test]
+fn communicators_are_known_by_their_members_and_their_order() {
+    let made = |communicator, members: &[u32]| Fact::Communicator { communicator, members: members.to_vec(), remote: Vec::new() };
+    let barrier = |communicator, name: &str| {
+        let (send, receive) = (Part::Unknown, Part::Unknown);
+        Fact::Collective(Collective { call: id(name), place: 0, communicator, root: NONE, operation: 0, same: None, send, receive })
+    };
+    // The ranks number them in their own ways.
+    let facts = vec![(0, made(5, &[0, 1])), (1, made(2, &[1])), (1, made(3, &[0, 1])), (0, made(6, &[0, 1])), (1, made(4, &[0, 1]))];
+    let good = vec![
+        (0, barrier(5, "MPI_Barrier")),
+        (0, barrier(6, "MPI_Ibarrier")),
+        (1, barrier(4, "MPI_Ibarrier")),
+        (1, barrier(3, "MPI_Barrier")),
+    ];
+    assert_eq!(kinds(&checked(2, [facts.clone(), good].concat())), []);
+    let wrong = vec![(0, barrier(5, "MPI_Barrier")), (1, barrier(4, "MPI_Ibarrier")), (1, barrier(3, "MPI_Ibarrier"))];
+    assert_eq!(kinds(&checked(2, [facts, wrong].concat())), [Kind::Collective]);
+}
+
+#[test]
+fn windows_have_epochs() {
+    let call = |name: &str, target: i64, assertion| Fact::Window { window: 1, call: id(name), place: 0, target, assertion };
+    let of = |calls: Vec<Fact>| {
+        let made = Fact::Made { what: Object::Window, number: 1, call: id("MPI_Win_create"), place: 0 };
+        kinds(&checked(
+            1,
+            [vec![made], calls, vec![Fact::Freed { what: Object::Window, number: 1 }]].concat().into_iter().map(|f| (0, f)).collect(),
+        ))
+    };
+    let (put, free) = (|| call("MPI_Put", 0, 0), || call("MPI_Win_free", NONE, 0));
+    assert_eq!(of(vec![put(), free()]), [Kind::Epoch]);
+    assert_eq!(of(vec![call("MPI_Win_fence", NONE, 0), put(), call("MPI_Win_fence", NONE, 2), free()]), []);
+    assert_eq!(of(vec![call("MPI_Win_fence", NONE, 2), put(), free()]), [Kind::Epoch]);
+    assert_eq!(of(vec![call("MPI_Win_fence", NONE, 0), put(), free()]), [Kind::OpenEpoch]);
+    assert_eq!(of(vec![call("MPI_Win_lock", 0, 0), put(), call("MPI_Win_unlock", 0, 0), free()]), []);
+    assert_eq!(of(vec![call("MPI_Win_lock", 1, 0), put(), call("MPI_Win_unlock", 1, 0), free()]), [Kind::Epoch]);
+    assert_eq!(of(vec![call("MPI_Win_lock_all", NONE, 0), put(), free()]), [Kind::OpenEpoch]);
+    assert_eq!(of(vec![call("MPI_Win_start", NONE, 0), put(), call("MPI_Win_complete", NONE, 0), free()]), []);
+    // To nobody.
+    assert_eq!(of(vec![call("MPI_Put", -1, 0), free()]), []);
+}

@@ -1,0 +1,325 @@
+//! Where the arguments of a call stand (C bindings, from 0): what the table of `narrows-mpicalls` does not say.
+
+use crate::Object;
+use narrows_mpicalls::CALLS;
+use std::sync::OnceLock;
+
+/// How a call goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// It is over when it returns.
+    Blocking,
+    /// It leaves a request, there.
+    Request(u8),
+    /// It makes a persistent request, there.
+    Persistent(u8),
+}
+
+/// Which requests of its array a call completes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// All of them (or the only one).
+    All,
+    /// That at this index.
+    Any(u8),
+    /// So many, at these indices.
+    Some(u8, u8),
+}
+
+/// What of the sizes in a collective must fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sizes {
+    /// Not compared.
+    None,
+    /// Count and type are the same everywhere.
+    Same(u8, u8),
+    /// A list of counts, and a type, are the same everywhere.
+    SameList(u8, u8),
+    /// What ranks send is what the root expects: count, type; count, type (of each).
+    Gather,
+    /// The same with a list of counts at the root.
+    Gatherv,
+    /// What ranks expect is what the root sends.
+    Scatter,
+    /// The same with a list of counts at the root.
+    Scatterv,
+    /// All send the same to all.
+    Allgather,
+    /// The same with a list of what is expected.
+    Allgatherv,
+    /// All send to all.
+    Alltoall,
+    /// The same with lists.
+    Alltoallv,
+}
+
+/// What a function does, and where its arguments stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Nothing that is looked at.
+    None,
+    /// MPI_Finalize.
+    Finalize,
+    /// Buffer, count, type, rank, tag, communicator.
+    Send(How),
+    /// The same; a blocking one has its status behind them.
+    Receive(How),
+    /// MPI_Sendrecv and MPI_Isendrecv.
+    SendReceive(How),
+    /// MPI_Sendrecv_replace and MPI_Isendrecv_replace.
+    Replace(How),
+    /// Another call with a request; its window if it has one.
+    Other(How),
+    /// MPI_Start.
+    Start,
+    /// MPI_Startall.
+    StartAll,
+    /// MPI_Wait and all of its relatives.
+    Complete {
+        /// How many requests; `None`: one.
+        count: Option<u8>,
+        /// Where they are.
+        requests: u8,
+        /// Those that are over.
+        which: Which,
+        /// Says whether any is.
+        flag: Option<u8>,
+        /// Their statuses.
+        statuses: u8,
+    },
+    /// MPI_Request_free.
+    RequestFree,
+    /// MPI_Cancel.
+    Cancel,
+    /// MPI_Mprobe, and MPI_Improbe with its flag.
+    MatchedProbe {
+        /// There is an argument for whether there is a message.
+        flag: bool,
+    },
+    /// A collective.
+    Collective {
+        /// Where the communicator stands.
+        communicator: u8,
+        /// Where the reduce operation stands.
+        operation: Option<u8>,
+        /// What of its sizes is compared.
+        sizes: Sizes,
+        /// How it goes on.
+        how: How,
+    },
+    /// Makes something; the communicator whose members all call it, if there is one, and where it goes.
+    Make {
+        /// What.
+        object: Object,
+        /// The communicator.
+        communicator: Option<u8>,
+        /// Where the new handle goes.
+        at: u8,
+    },
+    /// Frees what its first argument names.
+    Free(Object),
+    /// Something on a window; where that stands, its assertion if it has one, and its request.
+    Window {
+        /// The window.
+        window: u8,
+        /// Its assertion.
+        assertion: Option<u8>,
+        /// Its request.
+        request: Option<u8>,
+    },
+}
+
+/// That of a call, by its index in the table.
+pub fn of(call: u32) -> Shape {
+    static SHAPES: OnceLock<Vec<Shape>> = OnceLock::new();
+    let shapes = SHAPES.get_or_init(|| CALLS.iter().map(|call| named(call.name.strip_suffix("_c").unwrap_or(call.name))).collect());
+    shapes.get(call as usize).copied().unwrap_or(Shape::None)
+}
+
+/// Collectives by their blocking names: communicator, reduce operation, sizes.
+const COLLECTIVES: &[(&str, u8, Option<u8>, Sizes)] = &[
+    ("Barrier", 0, None, Sizes::None),
+    ("Bcast", 4, None, Sizes::Same(1, 2)),
+    ("Reduce", 6, Some(4), Sizes::Same(2, 3)),
+    ("Allreduce", 5, Some(4), Sizes::Same(2, 3)),
+    ("Scan", 5, Some(4), Sizes::Same(2, 3)),
+    ("Exscan", 5, Some(4), Sizes::Same(2, 3)),
+    ("Reduce_scatter_block", 5, Some(4), Sizes::Same(2, 3)),
+    ("Reduce_scatter", 5, Some(4), Sizes::SameList(2, 3)),
+    ("Gather", 7, None, Sizes::Gather),
+    ("Gatherv", 8, None, Sizes::Gatherv),
+    ("Scatter", 7, None, Sizes::Scatter),
+    ("Scatterv", 8, None, Sizes::Scatterv),
+    ("Allgather", 6, None, Sizes::Allgather),
+    ("Allgatherv", 7, None, Sizes::Allgatherv),
+    ("Alltoall", 6, None, Sizes::Alltoall),
+    ("Alltoallv", 8, None, Sizes::Alltoallv),
+    ("Alltoallw", 8, None, Sizes::None),
+    ("Neighbor_allgather", 6, None, Sizes::None),
+    ("Neighbor_allgatherv", 7, None, Sizes::None),
+    ("Neighbor_alltoall", 6, None, Sizes::None),
+    ("Neighbor_alltoallv", 8, None, Sizes::None),
+    ("Neighbor_alltoallw", 8, None, Sizes::None),
+];
+
+/// What makes something: the communicator whose members all call it, and where the new handle goes.
+const MAKERS: &[(&str, Object, Option<u8>, u8)] = &[
+    ("Comm_dup", Object::Communicator, Some(0), 1),
+    ("Comm_dup_with_info", Object::Communicator, Some(0), 2),
+    ("Comm_create", Object::Communicator, Some(0), 2),
+    ("Comm_create_group", Object::Communicator, None, 3),
+    ("Comm_split", Object::Communicator, Some(0), 3),
+    ("Comm_split_type", Object::Communicator, Some(0), 4),
+    ("Cart_create", Object::Communicator, Some(0), 5),
+    ("Cart_sub", Object::Communicator, Some(0), 2),
+    ("Graph_create", Object::Communicator, Some(0), 5),
+    ("Dist_graph_create", Object::Communicator, Some(0), 8),
+    ("Dist_graph_create_adjacent", Object::Communicator, Some(0), 9),
+    ("Intercomm_create", Object::Communicator, None, 5),
+    ("Intercomm_merge", Object::Communicator, Some(0), 2),
+    ("Win_create", Object::Window, Some(4), 5),
+    ("Win_allocate", Object::Window, Some(3), 5),
+    ("Win_allocate_shared", Object::Window, Some(3), 5),
+    ("Win_create_dynamic", Object::Window, Some(1), 2),
+    ("Type_contiguous", Object::Datatype, None, 2),
+    ("Type_vector", Object::Datatype, None, 4),
+    ("Type_create_hvector", Object::Datatype, None, 4),
+    ("Type_hvector", Object::Datatype, None, 4),
+    ("Type_indexed", Object::Datatype, None, 4),
+    ("Type_create_hindexed", Object::Datatype, None, 4),
+    ("Type_hindexed", Object::Datatype, None, 4),
+    ("Type_create_indexed_block", Object::Datatype, None, 4),
+    ("Type_create_hindexed_block", Object::Datatype, None, 4),
+    ("Type_create_struct", Object::Datatype, None, 4),
+    ("Type_struct", Object::Datatype, None, 4),
+    ("Type_create_subarray", Object::Datatype, None, 6),
+    ("Type_create_darray", Object::Datatype, None, 9),
+    ("Type_create_resized", Object::Datatype, None, 3),
+    ("Type_dup", Object::Datatype, None, 1),
+];
+
+/// Calls on windows: the window, the assertion, the request.
+const WINDOWS: &[(&str, u8, Option<u8>, Option<u8>)] = &[
+    ("Win_fence", 1, Some(0), None),
+    ("Win_lock", 3, None, None),
+    ("Win_lock_all", 1, None, None),
+    ("Win_unlock", 1, None, None),
+    ("Win_unlock_all", 0, None, None),
+    ("Win_start", 2, None, None),
+    ("Win_complete", 0, None, None),
+    ("Put", 7, None, None),
+    ("Get", 7, None, None),
+    ("Accumulate", 8, None, None),
+    ("Get_accumulate", 11, None, None),
+    ("Fetch_and_op", 6, None, None),
+    ("Compare_and_swap", 6, None, None),
+    ("Rput", 7, None, Some(8)),
+    ("Rget", 7, None, Some(8)),
+    ("Raccumulate", 8, None, Some(9)),
+    ("Rget_accumulate", 11, None, Some(12)),
+];
+
+fn complete(count: Option<u8>, requests: u8, which: Which, flag: Option<u8>, statuses: u8) -> Shape {
+    Shape::Complete { count, requests, which, flag, statuses }
+}
+
+fn named(name: &str) -> Shape {
+    let Some(name) = name.strip_prefix("MPI_") else { return Shape::None };
+    match name {
+        "Finalize" => return Shape::Finalize,
+        "Send" | "Ssend" | "Rsend" | "Bsend" => return Shape::Send(How::Blocking),
+        "Isend" | "Issend" | "Irsend" | "Ibsend" => return Shape::Send(How::Request(6)),
+        "Send_init" | "Ssend_init" | "Rsend_init" | "Bsend_init" => return Shape::Send(How::Persistent(6)),
+        "Recv" => return Shape::Receive(How::Blocking),
+        "Irecv" => return Shape::Receive(How::Request(6)),
+        "Recv_init" => return Shape::Receive(How::Persistent(6)),
+        "Sendrecv" => return Shape::SendReceive(How::Blocking),
+        "Isendrecv" => return Shape::SendReceive(How::Request(11)),
+        "Sendrecv_replace" => return Shape::Replace(How::Blocking),
+        "Isendrecv_replace" => return Shape::Replace(How::Request(8)),
+        "Psend_init" | "Precv_init" => return Shape::Other(How::Persistent(8)),
+        "Start" => return Shape::Start,
+        "Startall" => return Shape::StartAll,
+        "Wait" => return complete(None, 0, Which::All, None, 1),
+        "Waitall" => return complete(Some(0), 1, Which::All, None, 2),
+        "Waitany" => return complete(Some(0), 1, Which::Any(2), None, 3),
+        "Waitsome" | "Testsome" => return complete(Some(0), 1, Which::Some(2, 3), None, 4),
+        "Test" => return complete(None, 0, Which::All, Some(1), 2),
+        "Testall" => return complete(Some(0), 1, Which::All, Some(2), 3),
+        "Testany" => return complete(Some(0), 1, Which::Any(2), Some(3), 4),
+        "Request_free" => return Shape::RequestFree,
+        "Cancel" => return Shape::Cancel,
+        "Mprobe" => return Shape::MatchedProbe { flag: false },
+        "Improbe" => return Shape::MatchedProbe { flag: true },
+        "Imrecv" => return Shape::Other(How::Request(4)),
+        "Comm_free" | "Comm_disconnect" => return Shape::Free(Object::Communicator),
+        "Type_free" => return Shape::Free(Object::Datatype),
+        "Win_free" => return Shape::Free(Object::Window),
+        _ => {}
+    }
+    if let Some(&(_, object, communicator, at)) = MAKERS.iter().find(|maker| maker.0 == name) {
+        return Shape::Make { object, communicator, at };
+    }
+    if let Some(&(_, window, assertion, request)) = WINDOWS.iter().find(|call| call.0 == name) {
+        return Shape::Window { window, assertion, request };
+    }
+    for &(base, communicator, operation, sizes) in COLLECTIVES {
+        let how = if name == base {
+            How::Blocking
+        } else if name.strip_suffix("_init") == Some(base) {
+            // The info comes between the communicator and the request.
+            How::Persistent(communicator + 2)
+        } else if name.strip_prefix('I').is_some_and(|rest| rest.eq_ignore_ascii_case(base)) {
+            How::Request(communicator + 1)
+        } else {
+            continue;
+        };
+        return Shape::Collective { communicator, operation, sizes, how };
+    }
+    Shape::None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_are_within_the_arguments() {
+        let mut seen = 0;
+        for (index, call) in CALLS.iter().enumerate() {
+            let last = match of(index as u32) {
+                Shape::None | Shape::Finalize => continue,
+                Shape::Send(How::Blocking) => 5,
+                Shape::Receive(How::Blocking) => 6,
+                Shape::Send(How::Request(at) | How::Persistent(at)) | Shape::Receive(How::Request(at) | How::Persistent(at)) => at,
+                Shape::SendReceive(How::Blocking) => 11,
+                Shape::Replace(How::Blocking) => 8,
+                Shape::SendReceive(How::Request(at)) | Shape::Replace(How::Request(at)) => at,
+                Shape::Other(How::Request(at) | How::Persistent(at)) => at,
+                Shape::Complete { statuses, .. } => statuses,
+                Shape::Collective { communicator, how: How::Blocking, .. } => communicator,
+                Shape::Collective { how: How::Request(at) | How::Persistent(at), .. } => at,
+                Shape::Make { at, .. } => at,
+                Shape::Window { window, request, .. } => request.unwrap_or(window),
+                Shape::Start | Shape::Cancel | Shape::RequestFree | Shape::Free(_) => 0,
+                Shape::StartAll => 1,
+                Shape::MatchedProbe { flag } => 4 + u8::from(flag),
+                other => panic!("{}: {other:?}", call.name),
+            };
+            assert_eq!(last + 1, call.arguments, "{}", call.name);
+            seen += 1;
+        }
+        assert!(seen > 200, "{seen}");
+    }
+
+    #[test]
+    fn every_collective_with_a_root_names_it_in_front_of_its_communicator() {
+        for (index, call) in CALLS.iter().enumerate() {
+            if let Shape::Collective { communicator, .. } = of(index as u32)
+                && let Some(peer) = call.peer
+            {
+                assert_eq!(peer.argument + 1, communicator, "{}", call.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! Many runs of one program, each with another legal timing, and what comes out of them.
+//!
+//! * [`explore`] decides which timings are tried, and puts outcomes together: the machine as it is, other eager limits,
+//!   for each receive from anybody a run in which another message comes first (breadth first, once for what has the
+//!   same matches), then random latencies, starts and speeds.
+//! * Who runs the program is the caller's affair: a function from a [`TimingSpec`] to what was [`Seen`].
+//!
+//! The timings of a round follow from the rounds before it, so that the report is the same on any number of jobs.
+//!
+//! ```
+//! use narrows_study::explore::{ExploreSpec, Outcome, Seen, explore};
+//!
+//! // A program that waits for ever when sends do.
+//! let run = |timing: &narrows_study::live::TimingSpec| {
+//!     let stands = timing.eager_limit.is_some_and(|limit| limit.get() < 100);
+//!     let ended = if stands { "deadlock" } else { "exit code 0" };
+//!     Ok(Seen { outcome: Outcome { ended: ended.to_owned(), ..Outcome::default() }, ..Seen::default() })
+//! };
+//! let explored = explore(&ExploreSpec { runs: 10, jobs: 2, seed: 1 }, &run, &|_, _| {}).unwrap();
+//! assert_eq!(explored.classes.len(), 2);
+//! assert_eq!(explored.classes[1].timing.describe(), "eager limit 0 B");
+//! ```
+
+use crate::live::TimingSpec;
+use narrows_engine::stream;
+use narrows_live::Delay;
+use narrows_units::{Bytes, SimTime};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+
+/// How much is tried.
+#[derive(Clone, Copy, Debug)]
+pub struct ExploreSpec {
+    /// Runs at most.
+    pub runs: usize,
+    /// Runs side by side.
+    pub jobs: usize,
+    /// Of what is random.
+    pub seed: u64,
+}
+
+/// How a run ended, as far as it should be the same in all of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Outcome {
+    /// "exit code 0", "deadlock", or what went wrong.
+    pub ended: String,
+    /// Lines of standard output, sorted: whose line comes first is the launcher's affair.
+    pub output: Vec<String>,
+    /// What does not fit in the MPI calls.
+    pub findings: Vec<String>,
+    /// What the user's own comparison said.
+    pub compared: String,
+}
+
+/// A receive from anybody, who was first, and who could have been: ranks, and when their messages were sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// Who receives.
+    pub rank: u32,
+    /// The first.
+    pub got: (u32, SimTime),
+    /// The others.
+    pub others: Vec<(u32, SimTime)>,
+}
+
+/// A run.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Receives that could have got another message.
+    pub choices: Vec<Choice>,
+    /// Runs with the same have the same matches.
+    pub matching: String,
+    /// How long it took.
+    pub simulated: SimTime,
+}
+
+/// Runs that ended alike.
+#[derive(Clone, Debug)]
+pub struct Class {
+    /// How.
+    pub outcome: Outcome,
+    /// How many.
+    pub count: usize,
+    /// The least different timing among theirs.
+    pub timing: TimingSpec,
+    /// Its run, from 0.
+    pub run: usize,
+}
+
+/// What all runs showed.
+#[derive(Clone, Debug)]
+pub struct Explored {
+    /// How many there were.
+    pub runs: usize,
+    /// Different matches of receives from anybody.
+    pub matchings: usize,
+    /// In the order in which they were found: the first is that of the machine as it is.
+    pub classes: Vec<Class>,
+}
+
+/// Other eager limits than the machine's: none, that of small messages, all. Our own choice.
+const EAGER_LIMITS: [u64; 3] = [0, 256, 65_536];
+/// Random latencies and starts, in turn. Our own choice: from the cost of a call to that of a lost time slice.
+const SIZES: [SimTime; 4] = [SimTime::from_us(1), SimTime::from_us(10), SimTime::from_us(100), SimTime::from_us(1000)];
+/// Random speeds of software: our own choice.
+const SLOW: f64 = 4.0;
+
+/// Runs a program with many timings.
+type Runner<'a> = &'a (dyn Fn(&TimingSpec) -> Result<Seen, String> + Sync);
+
+struct Search<'a> {
+    spec: &'a ExploreSpec,
+    run: Runner<'a>,
+    progress: &'a (dyn Fn(usize, usize) + Sync),
+    explored: Explored,
+    tried: BTreeSet<String>,
+    matchings: BTreeSet<String>,
+}
+
+/// Tries timings. `progress` is told how many runs are done and how many classes are known.
+///
+/// # Errors
+/// A run could not be made; its reason.
+pub fn explore(spec: &ExploreSpec, run: Runner<'_>, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<Explored, String> {
+    let explored = Explored { runs: 0, matchings: 0, classes: Vec::new() };
+    let mut search = Search { spec, run, progress, explored, tried: BTreeSet::new(), matchings: BTreeSet::new() };
+    let machine = TimingSpec { seed: spec.seed, ..TimingSpec::default() };
+    // The machine as it is, for itself: what differs from it is different.
+    let mut frontier = search.round(vec![machine.clone()])?;
+    let by = frontier.first().map_or(SimTime::ZERO, |(_, seen)| SimTime(seen.simulated.as_ps().saturating_mul(2))) + SIZES[1];
+    let limits = EAGER_LIMITS.map(|limit| TimingSpec { eager_limit: Some(Bytes(limit)), ..machine.clone() });
+    frontier.extend(search.round(limits.to_vec())?);
+    // Half of the runs, so that something is left for what no receive from anybody shows.
+    let directed = spec.runs.div_ceil(2);
+    while !frontier.is_empty() && search.explored.runs < directed {
+        let children: Vec<TimingSpec> = frontier.iter().flat_map(|(timing, seen)| others_first(timing, seen, by)).collect();
+        let room = directed - search.explored.runs;
+        frontier = search.round_of(children, room)?;
+    }
+    let left = spec.runs.saturating_sub(search.explored.runs);
+    search.round((0..left as u64).map(|index| random(spec.seed, index)).collect())?;
+    search.explored.matchings = search.matchings.len();
+    Ok(search.explored)
+}
+
+/// For each receive from anybody and each other message that it could have got: the messages of the others come later.
+fn others_first(timing: &TimingSpec, seen: &Seen, by: SimTime) -> Vec<TimingSpec> {
+    let mut children = Vec::new();
+    for choice in &seen.choices {
+        for &(first, _) in &choice.others {
+            let late = std::iter::once(&choice.got).chain(&choice.others).filter(|(from, _)| *from != first);
+            let delays = late.map(|&(from, since)| Delay { from, to: choice.rank, since, by });
+            children.push(TimingSpec { delays: timing.delays.iter().copied().chain(delays).collect(), ..timing.clone() });
+        }
+    }
+    children
+}
+
+/// The random timing of this number.
+fn random(seed: u64, index: u64) -> TimingSpec {
+    let mut stream = stream(seed, "explore", index);
+    let mut size = || SIZES[stream.below(SIZES.len() as u64) as usize];
+    let mut timing = TimingSpec { latency: size(), ..TimingSpec::default() };
+    let start = size();
+    if index % 3 == 1 {
+        timing.start = start;
+    }
+    if index % 3 == 2 {
+        timing.slow = SLOW;
+    }
+    if index % 4 == 3 {
+        timing.eager_limit = Some(Bytes(EAGER_LIMITS[stream.below(EAGER_LIMITS.len() as u64) as usize]));
+    }
+    // A file holds numbers of 63 bits.
+    timing.seed = stream.next_u64() >> 33;
+    timing
+}
+
+impl Search<'_> {
+    /// The first so many of these timings that were not tried.
+    fn round_of(&mut self, timings: Vec<TimingSpec>, room: usize) -> Result<Vec<(TimingSpec, Seen)>, String> {
+        let mut new: Vec<TimingSpec> = timings.into_iter().filter(|timing| self.tried.insert(timing.to_string())).collect();
+        new.truncate(room);
+        self.round(new)
+    }
+
+    /// Runs with these timings, as many as may be; those with matches that were not seen before.
+    fn round(&mut self, mut timings: Vec<TimingSpec>) -> Result<Vec<(TimingSpec, Seen)>, String> {
+        timings.truncate(self.spec.runs.saturating_sub(self.explored.runs));
+        let next = AtomicUsize::new(0);
+        let done = AtomicUsize::new(self.explored.runs);
+        let results: Vec<Mutex<Option<Result<Seen, String>>>> = timings.iter().map(|_| Mutex::new(None)).collect();
+        let classes = self.explored.classes.len();
+        let (run, progress) = (self.run, self.progress);
+        std::thread::scope(|scope| {
+            for _ in 0..self.spec.jobs.clamp(1, timings.len().max(1)) {
+                scope.spawn(|| {
+                    while let Some((timing, result)) = {
+                        let index = next.fetch_add(1, Relaxed);
+                        timings.get(index).zip(results.get(index))
+                    } {
+                        let seen = run(timing);
+                        if seen.is_err() {
+                            next.store(timings.len(), Relaxed);
+                        }
+                        *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(seen);
+                        progress(done.fetch_add(1, Relaxed) + 1, classes);
+                    }
+                });
+            }
+        });
+        let mut fresh = Vec::new();
+        let results = results.into_iter().map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner));
+        for (timing, seen) in timings.into_iter().zip(results) {
+            let Some(seen) = seen.transpose()? else { continue };
+            self.note(&timing, &seen);
+            if self.matchings.insert(seen.matching.clone()) {
+                fresh.push((timing, seen));
+            }
+        }
+        Ok(fresh)
+    }
+
+    fn note(&mut self, timing: &TimingSpec, seen: &Seen) {
+        let run = self.explored.runs;
+        self.explored.runs += 1;
+        match self.explored.classes.iter_mut().find(|class| class.outcome == seen.outcome) {
+            Some(class) => {
+                class.count += 1;
+                if timing.weight() < class.timing.weight() {
+                    (class.timing, class.run) = (timing.clone(), run);
+                }
+            }
+            None => self.explored.classes.push(Class { outcome: seen.outcome.clone(), count: 1, timing: timing.clone(), run }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three ranks send to rank 0, which takes the first: delays decide who that is.
+    fn race(timing: &TimingSpec) -> Result<Seen, String> {
+        let arrival = |from: u32| {
+            let late = timing.delays.iter().filter(|delay| delay.from == from).map(|delay| delay.by.as_ps()).sum::<u64>();
+            (u64::from(from) + late, from)
+        };
+        let mut order: Vec<(u64, u32)> = (1..4).map(arrival).collect();
+        order.sort_unstable();
+        let sent = |&(_, from): &(u64, u32)| (from, SimTime(u64::from(from)));
+        let choice = Choice { rank: 0, got: sent(&order[0]), others: order[1..].iter().map(sent).collect() };
+        Ok(Seen {
+            outcome: Outcome { ended: "exit code 0".to_owned(), output: vec![format!("first {}", order[0].1)], ..Outcome::default() },
+            choices: vec![choice],
+            matching: format!("{order:?}"),
+            simulated: SimTime(100),
+        })
+    }
+
+    #[test]
+    fn every_message_comes_first_once() {
+        let explored = explore(&ExploreSpec { runs: 20, jobs: 1, seed: 1 }, &race, &|_, _| {}).unwrap();
+        assert_eq!(explored.runs, 20);
+        let first: Vec<&str> = explored.classes.iter().map(|class| class.outcome.output[0].as_str()).collect();
+        assert_eq!(first, ["first 1", "first 2", "first 3"]);
+        // 3 is first when 1 and 2 are late, by one step.
+        assert_eq!(explored.classes[2].timing.delays.len(), 2);
+    }
+
+    #[test]
+    fn the_report_does_not_depend_on_the_number_of_jobs() {
+        let report = |jobs| format!("{:?}", explore(&ExploreSpec { runs: 30, jobs, seed: 5 }, &race, &|_, _| {}).unwrap());
+        assert_eq!(report(1), report(7));
+    }
+
+    #[test]
+    fn a_run_that_cannot_be_made_ends_it() {
+        let refuses = |_: &TimingSpec| Err(String::from("no such program"));
+        let refused = explore(&ExploreSpec { runs: 30, jobs: 2, seed: 5 }, &refuses, &|_, _| {});
+        assert_eq!(refused.unwrap_err(), "no such program");
+    }
+
+    #[test]
+    fn random_timings_fit_into_files() {
+        for index in 0..100 {
+            let timing = random(7, index);
+            assert_eq!(timing.to_string().parse(), Ok(timing));
+        }
+    }
+}

@@ -1,0 +1,195 @@
+#!/usr/bin/env python3
+"""What `narrows run --check` and `narrows explore` say of wrong programs (examples/wrong) and of right ones (tests/mpi).
+
+    tests/explore.py                    everything, with every MPI that is there
+    tests/explore.py --mpi mpich -k race
+
+The last line is "N passed, N failed". Only the standard library of Python 3.11 is used.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from mpi_driver.mpis import MPI_NAMES, ROOT, Mpi
+
+WRONG = ROOT / "examples" / "wrong"
+RIGHT = ROOT / "tests" / "mpi"
+NARROWS = str(ROOT / "target" / "release" / "narrows")
+PREFIXES = {"debian": Path("/usr"), "openmpi": ROOT / "target/mpis/openmpi", "mpich": ROOT / "target/mpis/mpich"}
+
+# Program and argument: what a check must find in one run, and nothing else.
+CHECKS = {
+    ("two_roots", ""): ["collective: MPI_Bcast at two_roots.c:9"],
+    ("missing_wait", ""): ["changed: MPI_Isend at missing_wait.c:14", "request: MPI_Isend at missing_wait.c:12"],
+    ("no_fence", ""): ["epoch: MPI_Put at no_fence.c:14"],
+    ("race", ""): [],
+    ("head_to_head", ""): [],
+    ("mix", "operations"): ["collective: MPI_Allreduce at mix.c:20"],
+    ("mix", "order"): ["collective: MPI_Iallreduce at mix.c:29 and MPI_Iallreduce at mix.c:31 and MPI_Ibarrier at mix.c:28"],
+    ("mix", "counts"): ["collective: MPI_Allreduce at mix.c:38"],
+    ("mix", "gather"): ["collective: MPI_Gather at mix.c:41"],
+    ("mix", "short"): ["truncated: MPI_Send at mix.c:45 and MPI_Irecv at mix.c:44"],
+    ("mix", "types"): ["signature: MPI_Send at mix.c:49 and MPI_Irecv at mix.c:48"],
+    ("mix", "overlap"): ["overlap: MPI_Irecv at mix.c:52 and MPI_Irecv at mix.c:53"],
+    ("mix", "changed"): ["changed: MPI_Isend at mix.c:58"],
+    ("mix", "unreceived"): ["unreceived: MPI_Send at mix.c:63"],
+    ("mix", "leak"): ["leak: MPI_Comm_dup at mix.c:67", "leak: MPI_Type_contiguous at mix.c:68"],
+    ("mix", "unfenced"): ["open-epoch: MPI_Put at mix.c:76 and MPI_Win_free"],
+}
+# Programs without a mistake.
+RIGHT_PROGRAMS = (
+    "p2p_any p2p_modes p2p_probe p2p_sendrecv p2p_waits p2p_unexpected p2p_self p2p_synchronous p2p_cancel coll_blocking coll_nonblocking "
+    "coll_ops coll_persistent comm comm_shared dtype neighbor rma_fence rma_lock rma_pscw rma_atomic rma_shared rma_windows"
+).split()
+# Programs with one class of outcomes; few of their runs fit into seconds.
+STABLE = ("p2p_any", "p2p_waits", "coll_nonblocking")
+
+
+class Failure(Exception):
+    """What was expected, and what came."""
+
+
+def build(mpi: Mpi, source: Path, folder: Path) -> str:
+    target = folder / f"{mpi.name}-{source.stem}"
+    subprocess.run([mpi.tool("mpicc"), "-O1", "-g", "-Wno-unused-function", str(source), "-o", str(target), "-lm"], check=True, capture_output=True)
+    return str(target)
+
+
+def narrows(mpi: Mpi, *arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run([NARROWS, *arguments], capture_output=True, text=True, timeout=600, env={**os.environ, **mpi.environment})
+
+
+def expect(what: str, wanted: object, got: object) -> None:
+    if wanted != got:
+        raise Failure(f"{what}: expected {wanted}, got {got}")
+
+
+def findings(summary: dict) -> list[str]:
+    return [f"{finding['kind']}: {' and '.join(finding['calls'])}" for finding in summary["findings"]]
+
+
+def check(mpi: Mpi, folder: Path, program: str, argument: str, wanted: list[str]) -> None:
+    binary = build(mpi, WRONG / f"{program}.c", folder / mpi.name / f"{program}-{argument}")
+    with tempfile.TemporaryDirectory() as out:
+        ranks = "2" if program == "mix" else "4"
+        done = narrows(mpi, "run", "-n", ranks, "--compute", "none", "--check=strict", "--out", out, "--", binary, *argument.split())
+        summary = json.loads(Path(out, "summary.json").read_text())
+    got = findings(summary)
+    if argument == "order":
+        # What becomes of the requests is the library's affair.
+        got = [finding for finding in got if not finding.startswith("request")]
+    expect("findings", wanted, got)
+    if summary["failure"] is None:
+        errors = [finding for finding in wanted if not finding.startswith("leak")]
+        expect("exit code", 4 if errors else 0, done.returncode)
+    for finding in summary["findings"]:
+        if not re.search(r"\(MPI 4\.1, \d", finding["text"]):
+            raise Failure(f"no section: {finding['text']}")
+
+
+def right(mpi: Mpi, folder: Path, program: str) -> None:
+    binary = build(mpi, RIGHT / f"{program}.c", folder / mpi.name / program)
+    done = narrows(mpi, "run", "-n", "4", "--compute", "none", "--check=strict", "--", binary)
+    expect("exit code", 0, done.returncode)
+    if "check: the MPI calls fit each other" not in done.stderr:
+        raise Failure(done.stderr)
+
+
+def silent(mpi: Mpi, folder: Path) -> None:
+    """A check changes nothing: the digest is the same."""
+    binary = build(mpi, RIGHT / "p2p_waits.c", folder / mpi.name / "silent")
+    digests = set()
+    for options in ([], ["--check"]):
+        done = narrows(mpi, "run", "-n", "4", "--compute", "none", *options, "--", binary)
+        digests.add(re.search(r"digest (\w+)", done.stderr).group(1))
+    expect("digests", 1, len(digests))
+
+
+def explored(mpi: Mpi, out: Path, binary: str, runs: int, jobs: int, ranks: int = 4) -> dict:
+    done = narrows(mpi, "explore", "-n", str(ranks), "--runs", str(runs), "-j", str(jobs), "--out", str(out), "--json", "--", binary)
+    if done.returncode not in (0, 1):
+        raise Failure(done.stderr)
+    return json.loads(done.stdout)
+
+
+def race(mpi: Mpi, folder: Path) -> None:
+    """Each message comes first in some run, and each class is repeated by its timing."""
+    binary = build(mpi, WRONG / "race.c", folder / mpi.name / "explore-race")
+    out = folder / mpi.name / "race-out"
+    report = explored(mpi, out, binary, 12, 2)
+    expect("classes", {"first 1", "first 2", "first 3"}, {" ".join(cls["output"]) for cls in report["classes"]})
+    again = explored(mpi, out, binary, 12, 1)
+    expect("the report on one job", report, again)
+    for cls in report["classes"]:
+        digests = set()
+        for _ in range(2):
+            done = narrows(mpi, "run", "-n", "4", "--compute", "none", "--timing", cls["file"], "--", binary)
+            expect("output", cls["output"], done.stdout.split("\n")[:-1])
+            digests.add(re.search(r"digest (\w+)", done.stderr).group(1))
+        expect("digests", 1, len(digests))
+
+
+def head_to_head(mpi: Mpi, folder: Path) -> None:
+    """It stands still when no message is eager."""
+    binary = build(mpi, WRONG / "head_to_head.c", folder / mpi.name / "explore-head")
+    report = explored(mpi, folder / mpi.name / "head-out", binary, 4, 2)
+    expect("classes", ["exit code 0", "deadlock"], [cls["ended"] for cls in report["classes"]])
+    expect("timing", "eager limit 0 B", report["classes"][1]["timing"])
+
+
+def stable(mpi: Mpi, folder: Path, program: str) -> None:
+    """A right program has one outcome."""
+    binary = build(mpi, RIGHT / f"{program}.c", folder / mpi.name / f"explore-{program}")
+    report = explored(mpi, folder / mpi.name / f"{program}-out", binary, 10, 2)
+    expect("classes", 1, len(report["classes"]))
+    expect("how it ended", ("exit code 0", []), (report["classes"][0]["ended"], report["classes"][0]["findings"]))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--mpi", default=",".join(MPI_NAMES))
+    parser.add_argument("-k", default="", metavar="REGEX", help="cases whose name matches")
+    parser.add_argument("-j", "--jobs", type=int, default=len(os.sched_getaffinity(0)))
+    options = parser.parse_args()
+    mpis = [Mpi(name, PREFIXES[name]) for name in options.mpi.split(",")]
+    passed = failed = 0
+    with tempfile.TemporaryDirectory(prefix="narrows-explore-") as name:
+        folder = Path(name)
+        jobs = []
+        for mpi in mpis:
+            if not mpi.usable():
+                print(f"left out: no {mpi.name} MPI")
+                continue
+            for (program, argument), wanted in CHECKS.items():
+                (folder / mpi.name / f"{program}-{argument}").mkdir(parents=True)
+                jobs.append((f"check_{program}_{argument}", mpi, check, (program, argument, wanted)))
+            for program in (*RIGHT_PROGRAMS, "silent", "explore-race", "explore-head", *(f"explore-{p}" for p in STABLE)):
+                (folder / mpi.name / program).mkdir(parents=True)
+            jobs += [(f"right_{program}", mpi, right, (program,)) for program in RIGHT_PROGRAMS]
+            jobs.append(("silent", mpi, silent, ()))
+            jobs += [("explore_race", mpi, race, ()), ("explore_head_to_head", mpi, head_to_head, ())]
+            jobs += [(f"explore_{program}", mpi, stable, (program,)) for program in STABLE]
+        jobs = [job for job in jobs if re.search(options.k, job[0])]
+        with concurrent.futures.ThreadPoolExecutor(max(1, options.jobs)) as pool:
+            results = [(title, mpi, pool.submit(test, mpi, folder, *arguments)) for title, mpi, test, arguments in jobs]
+            for title, mpi, result in results:
+                try:
+                    result.result()
+                    passed += 1
+                    print(f"ok    {mpi.name:8} {title}", flush=True)
+                except Exception as error:
+                    failed += 1
+                    print(f"FAIL  {mpi.name:8} {title}: {error}", flush=True)
+    print(f"\n{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
