@@ -406,7 +406,7 @@ mod tests {
     #[test]
     fn a_fast_core_takes_less_of_the_time_that_was_measured() {
         let machine = Machine::load("bxi-v2", &narrows_machine::Overrides { nodes: None, set: vec![String::from("node.speed=2.5")] });
-        let ppm = |compute| processor(machine.as_ref().map(|machine| &machine.node).expect("a preset"), compute).compute_ppm;
+        let ppm = |compute| processor(machine.as_ref().map(|machine| &machine.node).expect("a preset"), compute, (0, 1000)).compute_ppm;
         assert_eq!((ppm(Compute::Measured(1.0)), ppm(Compute::Measured(5.0)), ppm(Compute::None)), (400_000, 2_000_000, 0));
     }
 
