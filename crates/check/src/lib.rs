@@ -182,6 +182,9 @@ struct Rank {
     finalized: bool,
 }
 
+/// A finding before places are lines: calls with file and offset, and ranks.
+type Seen = (Kind, Vec<(u32, String, u64)>, Vec<u32>);
+
 /// Takes facts, and finds what does not fit.
 pub struct Checker {
     ranks: Vec<Rank>,
@@ -190,7 +193,7 @@ pub struct Checker {
     messages: Messages,
     found: Vec<Found>,
     /// What is counted already.
-    seen: BTreeSet<(Kind, Vec<(u32, String, u64)>, Vec<u32>)>,
+    seen: BTreeSet<Seen>,
 }
 
 impl Checker {

@@ -5,7 +5,7 @@ use narrows_facts::{Collective, Fact, Message, Mode, Object, Part, Signature, ki
 use narrows_mpicalls::{ANY, NONE, by_name};
 
 fn id(name: &str) -> u32 {
-    by_name(name).unwrap()
+    by_name(name).expect("a call of MPI")
 }
 
 fn ints(count: u64) -> Signature {

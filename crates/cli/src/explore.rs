@@ -238,7 +238,8 @@ fn seen(summary: &Value, output: &str, compared: String) -> Seen {
     let failure = summary["failure"].as_str().and_then(|text| text.lines().next());
     let ended = match failure {
         Some(line) if line.starts_with("deadlock") => String::from("deadlock"),
-        Some(line) => line.to_owned(),
+        // When is another matter than what.
+        Some(line) => line.split(", at simulated time").next().unwrap_or(line).to_owned(),
         None => format!("exit code {}", summary["exit_code"]),
     };
     // What is lost of the output of processes that are killed is the host's affair.
