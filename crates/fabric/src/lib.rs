@@ -54,7 +54,7 @@ mod whole;
 
 pub use config::{
     Arbitration, ConfigError, Congestion, Delivery, Derived, FlowConfig, FlowControl, Forwarding, IntraNodeConfig, LinkConfig, LogGpConfig,
-    NetworkConfig, NetworkKind, PauseConfig, Queueing, Reliability,
+    NetworkConfig, NetworkKind, PauseConfig, Queueing, Reliability, Turns,
 };
 pub use faults::{Fault, Probability};
 pub use flights::MAX_PAYLOAD;
