@@ -7,7 +7,7 @@ use narrows_channel::record::decode_command;
 use narrows_engine::EventQueue;
 use narrows_fabric::Notice as Network;
 use narrows_nic::{
-    AnyConfig, AnyHeader, AnyNic, Combine, Departure, Event, Fault, MailboxConfig, Memory, NicConfig, Nics, Out, PayloadId, Process, Wire,
+    AnyConfig, AnyHeader, AnyNic, Combine, Departure, Event, ExanetConfig, Fault, MailboxConfig, Memory, NicConfig, Nics, Out, PayloadId, Process, Wire,
     Wired,
 };
 use narrows_portals::{Command, LocalBuffer, NiLimits, Notice, Place, ProcessId};
@@ -131,10 +131,26 @@ fuzz_target!(|bytes: &[u8]| {
         max_outstanding: 3,
         ..NicConfig::bxi_v2()
     };
-    // The first bit says which kind of NIC.
-    let software = bytes.first().is_some_and(|byte| byte & 0x80 != 0);
+    // The first bits say which kind of NIC.
+    let first = bytes.first().copied().unwrap_or(0);
     let mailbox = MailboxConfig { rate: ByteRate(5_000_000_000), header_size: Bytes(64) };
-    let config = if software { AnyConfig::Mailbox(config, mailbox) } else { config.into() };
+    let ns = SimTime::from_ns;
+    let exanet = ExanetConfig {
+        short_limit: Bytes(32),
+        header_size: Bytes(24),
+        channels: 4,
+        packetizer: ns(30),
+        mailbox: ns(110),
+        block: Bytes(1 << 38),
+        rdma_start: ns(2_500),
+        rdma_block: ns(700),
+        rdma_done: ns(1_100),
+    };
+    let config = match first >> 6 {
+        0 | 1 => config.into(),
+        2 => AnyConfig::Mailbox(config, mailbox),
+        _ => AnyConfig::Exanet(config, exanet),
+    };
     let mut nics = Nics::new(config, 2, &places);
     let mut world = World::default();
     let mut rest = bytes;

@@ -26,6 +26,15 @@ pub struct LinkConfig {
     pub latency: SimTime,
 }
 
+/// What a packet waits for at a switch between links of different classes, beside [`NetworkConfig::switch_latency`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Turns {
+    /// From a link of another class to a global one.
+    pub entry: SimTime,
+    /// From a global link to another link between switches, or the other way: the first time.
+    pub change: SimTime,
+}
+
 /// The path between ranks of one node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IntraNodeConfig {
@@ -318,6 +327,8 @@ pub struct NetworkConfig {
     pub global_link: LinkConfig,
     /// From the head of a packet at the input of a switch to the head at an idle output.
     pub switch_latency: SimTime,
+    /// Where packets change between classes of links.
+    pub turns: Turns,
     /// Of a node's PCIe towards the NIC and towards memory, each.
     pub pcie_rate: ByteRate,
     /// A packet goes on to the link when so much of it was read over PCIe, and into memory when so much of it has come.
@@ -383,6 +394,7 @@ impl Default for NetworkConfig {
             global_link: link,
             // Our choice: public sources fold the switch into the links.
             switch_latency: SimTime::from_ns(100),
+            turns: Turns::default(),
             pcie_rate: ByteRate(15_750_000_000),
             pcie_packet: Bytes(512),
             // Our choices, not published: a packet of 2 KiB, a header of 32 B.
@@ -783,6 +795,8 @@ impl NetworkConfig {
             ("switch_link latency", self.switch_link.latency),
             ("global_link latency", self.global_link.latency),
             ("switch_latency", self.switch_latency),
+            ("turns entry", self.turns.entry),
+            ("turns change", self.turns.change),
             ("intra_node latency", self.intra_node.latency),
             ("loggp gap", self.loggp.gap),
         ];

@@ -10,7 +10,7 @@
 //! itself.
 
 use crate::Transfer;
-use crate::config::{Forwarding, LinkConfig, NetworkConfig};
+use crate::config::{Forwarding, LinkConfig, NetworkConfig, Turns};
 use narrows_topology::{LinkClass, Topology};
 use narrows_units::{ByteRate, Bytes, SimTime};
 
@@ -100,6 +100,15 @@ impl Walk {
     }
 }
 
+/// [`crate::Turns`].
+#[derive(Clone, Debug)]
+struct Turning {
+    entry: u64,
+    change: u64,
+    /// By [`narrows_topology::Link::speed`].
+    classes: Vec<LinkClass>,
+}
+
 /// The costs of a network's parts.
 #[derive(Clone, Debug)]
 pub struct Costs {
@@ -123,6 +132,7 @@ pub struct Costs {
     intra_node_latency: u64,
     intra_node_rate: ByteRate,
     store_and_forward: bool,
+    turning: Option<Turning>,
 }
 
 impl Costs {
@@ -131,6 +141,10 @@ impl Costs {
         let wire = [config.packet().0, config.header.0];
         let links = config.links(topology);
         let chunk = config.pcie_packet.min(config.mtu);
+        let turns = config.turns;
+        let classes = || topology.speeds().iter().map(|speed| speed.class).collect();
+        let turning = || Turning { entry: turns.entry.as_ps(), change: turns.change.as_ps(), classes: classes() };
+        let turning = (turns != Turns::default()).then(turning);
         Costs {
             chunk: chunk.0 as u32,
             chunk_over_pcie: config.pcie_rate.time_for(chunk).as_ps(),
@@ -138,7 +152,8 @@ impl Costs {
             mtu: config.mtu.0 as u32,
             header: config.header.0 as u32,
             wires: links.iter().map(|link| Timer::new(link.rate, wire)).collect(),
-            alike: links[1..].iter().all(|&link| link == config.switch_link),
+            alike: turning.is_none() && links[1..].iter().all(|&link| link == config.switch_link),
+            turning,
             links,
             switch_latency: config.switch_latency.as_ps(),
             pcie: Timer::new(config.pcie_rate, [config.mtu.0, 0]),
@@ -155,9 +170,22 @@ impl Costs {
         payload.div_ceil(u64::from(self.mtu)).max(1)
     }
 
-    /// Links have different rates.
-    pub(crate) fn mixed_rates(&self) -> bool {
-        self.links.iter().any(|link| link.rate != self.links[0].rate)
+    /// A packet may have to wait at a switch for more than the output: links have different rates, or turns take time.
+    pub(crate) fn uneven(&self) -> bool {
+        self.turning.is_some() || self.links.iter().any(|link| link.rate != self.links[0].rate)
+    }
+
+    /// What a packet waits for between two links, by their speeds; and whether it has changed between links between
+    /// switches before.
+    #[inline]
+    pub(crate) fn turn(&self, from: u16, to: u16, changed: bool) -> (u64, bool) {
+        let Some(Turning { entry, change, classes }) = &self.turning else { return (0, changed) };
+        match (classes[usize::from(from)], classes[usize::from(to)]) {
+            (LinkClass::Switch, LinkClass::Global) => (entry + if changed { 0 } else { *change }, true),
+            (LinkClass::Host, LinkClass::Global) => (*entry, changed),
+            (LinkClass::Global, LinkClass::Switch) => (if changed { 0 } else { *change }, true),
+            _ => (0, changed),
+        }
     }
 
     /// Of links with this [`narrows_topology::Link::speed`].
@@ -244,11 +272,14 @@ impl Costs {
         // A head goes on at once, when the next link is faster only so late that it does not run dry, or when its tail
         // is there.
         let wait = |before: u64, after: u64| if self.store_and_forward { before } else { before.saturating_sub(after) };
-        let mut before = host;
-        let mut go_on = |after: Stage| {
+        let (mut before, mut speed_before, mut changed) = (host, LinkClass::Host.speed(), false);
+        let mut go_on = |speed: u16, after: Stage| {
             let head = before.latency + self.switch_latency;
-            walk.pass(after.full, head + wait(before.full, after.full), head + wait(before.rest, after.rest));
-            before = after;
+            let turn;
+            (turn, changed) = self.turn(speed_before, speed, changed);
+            let step = |before: u64, after: u64| head + wait(before, after).max(turn);
+            walk.pass(after.full, step(before.full, after.full), step(before.rest, after.rest));
+            (before, speed_before) = (after, speed);
         };
         let mut links = 0;
         if self.alike {
@@ -256,7 +287,7 @@ impl Costs {
             if links > 0 {
                 let between = stage(LinkClass::Switch.speed());
                 slowest = slowest.min(self.link(LinkClass::Switch.speed()).rate);
-                (0..links).for_each(|_| go_on(between));
+                (0..links).for_each(|_| go_on(LinkClass::Switch.speed(), between));
             }
         } else {
             let mut last = (LinkClass::Host.speed(), host);
@@ -266,10 +297,10 @@ impl Costs {
                     slowest = slowest.min(self.link(speed).rate);
                 }
                 links += 1;
-                go_on(last.1);
+                go_on(last.0, last.1);
             });
         }
-        go_on(host);
+        go_on(LinkClass::Host.speed(), host);
         let head = walk.first + host.latency + self.host_wire().time(self.header);
         let behind = |payload: u32, wire: u64| if target_dma && payload > 0 { self.write_behind(payload) } else { wire };
         walk.pass(write.0, host.latency + behind(full, host.full), host.latency + behind(rest, host.rest));

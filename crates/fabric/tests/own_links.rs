@@ -6,7 +6,7 @@
 mod common;
 
 use common::{KINDS, assert_near, gigabytes_per_s, message, round_numbers, times};
-use narrows_fabric::{ConfigError, FlowControl, NetworkConfig, NetworkKind, PauseConfig, Transfer};
+use narrows_fabric::{ConfigError, FlowControl, NetworkConfig, NetworkKind, PauseConfig, Transfer, Turns};
 use narrows_port::Driver;
 use narrows_topology::{Topology, graph_file};
 use narrows_units::{ByteRate, Bytes, SimTime};
@@ -47,6 +47,34 @@ fn latencies_add_up_and_the_slow_link_sets_the_rate() {
         for [_, _, tail] in run(&config, &row(), &long) {
             assert_near(&format!("{kind:?}: 16 MiB, GB/s"), gigabytes_per_s(16 << 20, tail), 4.0 / 1.04, 0.003);
         }
+    }
+}
+
+/// A packet waits once where it enters a global link, and once in all where it changes between classes.
+#[test]
+fn turns_between_classes_of_links_take_time() {
+    // Nodes 0 to 3 at a to d: a - b within a group, b = c global, c - d within a group, d = e global, node 4.
+    let topology = graph("hosts a 1\nhosts b 1\nhosts c 1\nhosts d 1\nhosts e 1\nlink a b\nlink b c global\nlink c d\nlink d e global\n");
+    let turns = Turns { entry: SimTime::from_ns(230), change: SimTime::from_ns(310) };
+    let links = |count: u64| 4 + 200 + 200 + 150 * count + 100 * (count + 1);
+    for kind in KINDS {
+        let config = NetworkConfig { turns, ..round_numbers(kind) };
+        for (source, target, expected) in [
+            (0, 1, links(1)),
+            (1, 2, links(1) + 230),
+            (0, 2, links(2) + 230 + 310),
+            (2, 0, links(2) + 230 + 310),
+            (0, 3, links(3) + 230 + 310),
+            (0, 4, links(4) + 2 * 230 + 310),
+        ] {
+            let [_, _, tail] = run(&config, &topology, &[message(0, source, target, 0)])[0];
+            assert_eq!(tail, SimTime::from_ns(expected), "{kind:?}: {source} to {target}");
+        }
+        // A stream is late by that once, and as fast as without.
+        let long = message(0, 0, 4, 1 << 20);
+        let [without, with] = [Turns::default(), turns]
+            .map(|turns| run(&NetworkConfig { turns, buffer_per_channel: Bytes(64 * 1040), ..config.clone() }, &topology, &[long])[0][2]);
+        assert_eq!(with, without + SimTime::from_ns(2 * 230 + 310), "{kind:?}");
     }
 }
 

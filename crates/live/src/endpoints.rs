@@ -9,7 +9,7 @@ use crate::memory::Memory;
 use narrows_channel::layout::COMMAND_PAYLOAD;
 use narrows_channel::record::CALL_WORDS;
 use narrows_channel::{Processor, Settings};
-use narrows_message::{Call, CallError, Host, Library, MessageConfig, Notification, Protocol, Stray};
+use narrows_message::{Call, CallError, Host, Library, MessageConfig, Notification, Stray};
 use narrows_nic::{Combine, Fault};
 use narrows_portals::{Command, EqId, Notice, Place, ProcessId};
 use narrows_sim::{Processes, Requests};
@@ -87,6 +87,8 @@ struct Way<'a> {
     memory: &'a mut Memory,
     requests: &'a mut dyn Requests<()>,
     costs: Costs,
+    /// See [`Library::by_firmware`].
+    by_firmware: bool,
 }
 
 impl Way<'_> {
@@ -97,12 +99,18 @@ impl Way<'_> {
 
 impl Library for Way<'_> {
     fn post(&mut self, rail: Rail, command: Command) {
-        *self.clock += self.costs.post;
+        if !self.by_firmware {
+            *self.clock += self.costs.post;
+        }
         self.requests.submit(self.rank, rail, *self.clock, command);
     }
 
     fn handed_over(&mut self) {
         *self.clock += self.costs.post;
+    }
+
+    fn by_firmware(&mut self, by_firmware: bool) {
+        self.by_firmware = by_firmware;
     }
 
     fn has_copied(&mut self, length: u64) {
@@ -203,7 +211,8 @@ impl Ranks {
                     return;
                 }
                 inbox.pop_front();
-                let seen = host.look(&mut Way { rank, clock: &mut time.clone(), memory, requests, costs: *costs }, news);
+                let mut way = Way { rank, clock: &mut time.clone(), memory, requests, costs: *costs, by_firmware: false };
+                let seen = host.look(&mut way, news);
                 stray(stray_event, rank, seen);
                 tell(rank, time, host, memory);
                 continue;
@@ -211,7 +220,7 @@ impl Ranks {
             inbox.pop_front();
             let at = if *attention == Attention::Always { time } else { time.max(*clock) };
             *clock = at;
-            let seen = host.look(&mut Way { rank, clock, memory, requests, costs: *costs }, news);
+            let seen = host.look(&mut Way { rank, clock, memory, requests, costs: *costs, by_firmware: false }, news);
             stray(stray_event, rank, seen);
             *worked += *clock - at;
             if tell(rank, *clock, host, memory) && *attention != Attention::Always {
@@ -239,9 +248,9 @@ impl Ranks {
         let Ranks { memory, ranks, config, .. } = self;
         let Rank { host, costs, owed, .. } = &mut ranks[rank as usize];
         let mut clock = written + *owed;
-        let mut way = Way { rank, clock: &mut clock, memory, requests, costs: *costs };
+        let mut way = Way { rank, clock: &mut clock, memory, requests, costs: *costs, by_firmware: false };
         host.call(config, &mut way, eq, Call::from_words(&words)?, payload)?;
-        if config.protocol != Protocol::Openmpi {
+        if !config.protocol.counts_at_calls() {
             *owed = clock.saturating_sub(written);
         }
         tell(rank, clock, host, memory);
@@ -315,7 +324,7 @@ impl Processes for Ranks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use narrows_message::{Completes, Completion, CompletionKind, Queue, Rails, Receive, Rendezvous, Send};
+    use narrows_message::{Completes, Completion, CompletionKind, Protocol, Queue, Rails, Receive, Rendezvous, Send};
     use narrows_portals::{Event, EventKind, LocalBuffer, MatchEntry, NodeId, RemoteTarget};
     use narrows_sim::Way as Tree;
 

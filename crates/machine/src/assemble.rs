@@ -1,13 +1,15 @@
 //! The resolved machine as the configurations of the models.
 
 use crate::fault::{self, FaultError, FaultText};
-use crate::model::{self, Link, Machine, MessageProtocol, NetworkKind, NicConstants, PathOr, Pscom, Reliability, Rendezvous, SwitchOr};
+use crate::model::{
+    self, Link, Machine, MessageProtocol, NetworkKind, NicConstants, NicKind, PathOr, Pscom, Reliability, Rendezvous, SwitchOr,
+};
 use narrows_fabric::{
     Arbitration, Derived, FlowConfig, FlowControl, Forwarding, IntraNodeConfig, LinkConfig, LogGpConfig, NetworkConfig, PauseConfig,
-    Queueing,
+    Queueing, Turns,
 };
 use narrows_message::{Distribution, MessageConfig, MpcConfig, Protocol, PscomConfig, RailChoice, Rails};
-use narrows_nic::{AnyConfig, MailboxConfig, Transmit};
+use narrows_nic::{AnyConfig, ExanetConfig, MailboxConfig, Transmit};
 use narrows_topology::TopologyError;
 use narrows_units::Bytes;
 
@@ -50,9 +52,14 @@ impl Machine {
                 },
             },
             switch_latency: self.switch.latency,
+            turns: Turns { entry: self.link.global.entry, change: self.link.global.change },
             pcie_rate: self.nic.data_bandwidth,
-            // A NIC without DMA has none.
-            pcie_packet: self.nic.dma_first_packet.max(Bytes(1)),
+            pcie_packet: match self.nic.kind {
+                // A cell leaves when all of it has been read.
+                NicKind::Exanet => network.mtu,
+                // A NIC without DMA has none.
+                _ => self.nic.dma_first_packet.max(Bytes(1)),
+            },
             mtu: network.mtu,
             header: network.header,
             virtual_networks: VIRTUAL_NETWORKS,
@@ -179,6 +186,22 @@ impl Machine {
                 let mailbox = MailboxConfig { rate: self.nic.data_bandwidth, header_size: library.command_size };
                 AnyConfig::Mailbox(library.clone(), mailbox)
             }
+            NicConstants::Exanet(library) => {
+                let model::Exanet { channels, short_limit, header, packetizer, mailbox, block, rdma_start, rdma_block, rdma_done, .. } =
+                    self.nic.exanet;
+                let exanet = ExanetConfig {
+                    short_limit,
+                    header_size: header,
+                    channels,
+                    packetizer,
+                    mailbox,
+                    block,
+                    rdma_start,
+                    rdma_block,
+                    rdma_done,
+                };
+                AnyConfig::Exanet(library.clone(), exanet)
+            }
         }
     }
 
@@ -189,6 +212,7 @@ impl Machine {
         let (protocol, eager_limit, rendezvous) = match (message.protocol, message.rendezvous) {
             (MessageProtocol::Openmpi, Rendezvous::Get) => (Protocol::Openmpi, message.eager_limit.get(), narrows_message::Rendezvous::Get),
             (MessageProtocol::Openmpi, Rendezvous::Put) => (Protocol::Openmpi, message.eager_limit.get(), narrows_message::Rendezvous::Put),
+            (MessageProtocol::Exanet, _) => (Protocol::Exanet, message.eager_limit.get(), narrows_message::Rendezvous::Put),
             (MessageProtocol::Mpc, rendezvous) => {
                 let model::Mpc { minimum, distribution, fragment, rail } = message.mpc;
                 let distribution = match distribution {

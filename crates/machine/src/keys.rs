@@ -186,6 +186,8 @@ fn count<'a>(path: &'static str, field: &'a mut u32, least: u32, most: u32, doc:
 
 const MATCHED: &[MessageProtocol] = MessageProtocol::MATCHED;
 const PSCOM: &[MessageProtocol] = &[MessageProtocol::Pscom];
+/// Those whose rendezvous is a choice.
+const CHOOSING: &[MessageProtocol] = &[MessageProtocol::Openmpi, MessageProtocol::Mpc];
 const MPC: &[MessageProtocol] = &[MessageProtocol::Mpc];
 /// Most rails.
 const RAILS_MAX: u32 = narrows_message::Rails::MAX as u32;
@@ -204,6 +206,7 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
     let Draft { machine: m, base, groups, names_of_fabrics, fabrics, nic } = draft;
     let Topology { kind, k, n, children, parents, parallel, p, a, h, g, arrangement, lengths, board, hosts_per_switch, cables, leaves, spines, path, text: _ } = &mut m.topology;
     const MATCHING: &[NicKind] = NicKind::MATCHING;
+    const EXANET: &[NicKind] = &[NicKind::Exanet];
     let mut keys = vec![
         key("machine.name", Field::Text(&mut m.name), "Short name, for reports: one line"),
         key("machine.description", Field::Text(&mut m.description), "One line on what it stands for").default("\"\""),
@@ -223,7 +226,7 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         time("node.intra.latency", &mut m.intra.latency, "Between two ranks of one node: NIC out to NIC in"),
         rate("node.intra.bandwidth", &mut m.intra.bandwidth, "Between ranks of one node, shared by all of them"),
 
-        key("nic.kind", Field::Choice(&mut m.nic.kind), "Which NIC this is: one that matches, as those of BXI do (the name says whose constants these are; the defaults are those of `bxi-v2`), or a `mailbox`, which stores and forwards, below Portals in software").default("\"bxi-v2\""),
+        key("nic.kind", Field::Choice(&mut m.nic.kind), "Which NIC this is: one that matches, as those of BXI do (the name says whose constants these are; the defaults are those of `bxi-v2`), a `mailbox`, which stores and forwards, below Portals in software, or that of ExaNeSt, `exanet`, below the same").default("\"bxi-v2\""),
         size("nic.command_size", &mut nic.command_size, 1, "One command").default("\"64 B\""),
         size("nic.event_size", &mut nic.event_size, 1, "One full event").default("\"96 B\""),
         size("nic.count_size", &mut nic.count_size, 1, "One update of a counting event").default("\"16 B\""),
@@ -261,6 +264,17 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         size("nic.max_waw_ordered_size", &mut nic.limits.max_waw_ordered_size, 0, "Longest operations whose writes after writes are in order, and said to be so").default(quoted(NIC.max_waw_ordered_size)),
         size("nic.max_war_ordered_size", &mut nic.limits.max_war_ordered_size, 0, "Writes after reads are not ordered: `\"0 B\"`, and nothing else").default(quoted(NIC.max_war_ordered_size)),
         key("nic.pcie.detail", Field::Choice(&mut nic.pcie_detail), "Commands and events share the bandwidth of PCIe, or only have its latency").default("\"full\"").of_nics(MATCHING),
+
+        count("nic.exanet.interfaces", &mut m.nic.exanet.interfaces, 1, 1 << 16, "Of packetizer and mailbox: each process of a node takes one").default("64").of_nics(EXANET),
+        count("nic.exanet.channels", &mut m.nic.exanet.channels, 1, 1 << 16, "Of a packetizer interface: messages of a process that may wait for their acknowledgement").default("4").of_nics(EXANET),
+        size("nic.exanet.short_limit", &mut m.nic.exanet.short_limit, 0, "Longest payload that goes through packetizer and mailbox; longer ones by RDMA").default("\"32 B\"").of_nics(EXANET),
+        size("nic.exanet.header", &mut m.nic.exanet.header, 0, "Bytes of such a message beside its payload").default("\"24 B\"").of_nics(EXANET),
+        time("nic.exanet.packetizer", &mut m.nic.exanet.packetizer, "From the last store of a message to its cell on the way: the packetizer reads one after the other").of_nics(EXANET),
+        time("nic.exanet.mailbox", &mut m.nic.exanet.mailbox, "The mailbox copies a message to memory, one after the other").of_nics(EXANET),
+        size("nic.exanet.block", &mut m.nic.exanet.block, 4096, "A block of a transfer").default("\"16 KiB\"").of_nics(EXANET),
+        time("nic.exanet.rdma_start", &mut m.nic.exanet.rdma_start, "The firmware, which serves one thing after the other, starts a transfer").of_nics(EXANET),
+        time("nic.exanet.rdma_block", &mut m.nic.exanet.rdma_block, "... a further block, when the one before has been read").of_nics(EXANET),
+        time("nic.exanet.rdma_done", &mut m.nic.exanet.rdma_done, "... is busy with the acknowledgement of a block, which the process sees at once").of_nics(EXANET),
 
         key("network.kind", Field::Choice(&mut m.network.kind), "The model, unless `--network` says otherwise").default("\"packet\""),
         size("network.mtu", &mut m.network.mtu, 1, "Most payload of one packet"),
@@ -326,6 +340,8 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         rate("link.switch.bandwidth", &mut m.link.switch.bandwidth, "Link between two switches, per direction and cable"),
         key("link.global.latency", Field::SwitchOrTime(&mut m.link.global.latency), "Link between switches of different groups").default("\"switch\""),
         key("link.global.bandwidth", Field::SwitchOrRate(&mut m.link.global.bandwidth), "Link between switches of different groups, per direction and cable").default("\"switch\""),
+        time("link.global.entry", &mut m.link.global.entry, "A packet that goes from another link to a global one waits so long at the switch, beside its latency").default("\"0 ns\""),
+        time("link.global.change", &mut m.link.global.change, "The same, the first time, from a global link to another one between switches, or back").default("\"0 ns\""),
 
         time("switch.latency", &mut m.switch.latency, "Header in to header out, without contention"),
         count("switch.radix", &mut m.switch.radix, 2, 1 << 16, "Ports of a switch"),
@@ -370,7 +386,7 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         key("message.protocol", Field::Choice(&mut m.message.protocol), "How messages move: as Open MPI and MPICH do over a NIC that matches, as ParaStation's pscom does, or as MPC does over several rails (docs/protocols.md)").default("\"openmpi\""),
         size("message.eager_limit", &mut m.message.eager_limit, 0, "Longest eager message").default("\"8 KiB\"").of_protocols(MATCHED),
         size("message.inject_limit", &mut m.message.inject_limit, 0, "Longest message that is copied when it is sent, so that its buffer is free at once; beyond `nic.pio_limit` the copy takes time").default("\"64 B\""),
-        key("message.rendezvous", Field::Choice(&mut m.message.rendezvous), "Beyond the eager limit: the receiver gets, or the sender puts").default("\"get\"").of_protocols(MATCHED),
+        key("message.rendezvous", Field::Choice(&mut m.message.rendezvous), "Beyond the eager limit: the receiver gets, or the sender puts").default("\"get\"").of_protocols(CHOOSING),
         size("message.overflow_block", &mut m.message.overflow_block, 1, "One block for unexpected messages").default("\"1 MiB\"").of_protocols(MATCHED),
         count("message.overflow_blocks", &mut m.message.overflow_blocks, 1, 1 << 16, "Blocks for unexpected messages that are kept posted").default("8").of_protocols(MATCHED),
         size("message.max_portals_message", &mut m.message.max_portals_message, 1, "Longest put or get; longer messages are cut").default("\"64 MiB\""),
@@ -430,13 +446,14 @@ fn node_keys<'a>(nodes: &'a mut u32, cores: &'a mut u32, speed: &'a mut Speed, f
 
 /// Costs of what runs on them.
 #[rustfmt::skip]
-fn software_keys(software: &mut Software) -> [Key<'_>; 5] {
-    let Software { post, completion, poll, copy_bandwidth, clock_read } = software;
+fn software_keys(software: &mut Software) -> [Key<'_>; 6] {
+    let Software { post, completion, poll, copy_bandwidth, reduce, clock_read } = software;
     [
         time("software.post", post, "CPU time of an operation handed to the transport, from the MPI call on"),
         time("software.completion", completion, "CPU time of a completion, up to the MPI request"),
         time("software.poll", poll, "CPU time of a look at the completion queue that finds nothing"),
         rate("software.copy_bandwidth", copy_bandwidth, "Copies inside a process"),
+        time("software.reduce", reduce, "Replay: CPU time of combining what came with what is there, in each step of a reduction (live programs do it themselves)").default("\"0 ns\""),
         time("software.clock_read", clock_read, "CPU time of reading a clock (`MPI_Wtime`)"),
     ]
 }
@@ -488,7 +505,7 @@ impl Draft {
             max_in_flight_to_node: 0,
             max_in_flight_to_process: 0,
         };
-        let software = Software { post: zero, completion: zero, poll: zero, copy_bandwidth: ByteRate(1), clock_read: zero };
+        let software = Software { post: zero, completion: zero, poll: zero, copy_bandwidth: ByteRate(1), reduce: zero, clock_read: zero };
         let host_name = "{}".parse().expect("the shortest pattern is one");
         let node = Node { count: 0, cores: 0, speed: Speed::ONE, fabrics: Vec::new(), memory: none, host_name, software };
         let machine = Machine {
@@ -505,6 +522,18 @@ impl Draft {
                 constants: NicConstants::Portals(nic.clone()),
                 data_bandwidth: ByteRate(1),
                 dma_first_packet: none,
+                exanet: Exanet {
+                    interfaces: 0,
+                    channels: 0,
+                    short_limit: none,
+                    header: none,
+                    packetizer: zero,
+                    mailbox: zero,
+                    block: none,
+                    rdma_start: zero,
+                    rdma_block: zero,
+                    rdma_done: zero,
+                },
             },
             network: Network {
                 kind: NetworkKind::Packet,
@@ -551,7 +580,11 @@ impl Draft {
                 flow: Flow { direct_limit: none },
                 loggp: LogGp { latency: PathOr::Path, gap: zero, bandwidth: PathOr::Path },
             },
-            link: Links { host: link, switch: link, global: GlobalLink { latency: SwitchOr::Switch, bandwidth: SwitchOr::Switch } },
+            link: Links {
+                host: link,
+                switch: link,
+                global: GlobalLink { entry: zero, change: zero, latency: SwitchOr::Switch, bandwidth: SwitchOr::Switch },
+            },
             switch: Switch {
                 latency: zero,
                 radix: 0,
@@ -599,6 +632,7 @@ impl Draft {
         machine.nic.constants = match machine.nic.kind {
             NicKind::BxiV2 | NicKind::BxiV3 | NicKind::IbHca => NicConstants::Portals(nic),
             NicKind::Mailbox => NicConstants::Mailbox(nic),
+            NicKind::Exanet => NicConstants::Exanet(nic),
         };
         let common = Machine { groups: Vec::new(), rails: 1, ..machine.clone() };
         let of_fabric = |(name, draft): (String, Draft)| {

@@ -57,7 +57,7 @@ pub use diagnostic::Diagnostic;
 pub use fault::FaultError;
 pub use host::{HostPattern, HostPatternError};
 pub use model::{
-    Arrangement, Distribution, Fabric, Failed, Flow, GlobalLink, Group, Link, Links, LogGp, Machine, Message, MessageProtocol, Mpc,
+    Arrangement, Distribution, Exanet, Fabric, Failed, Flow, GlobalLink, Group, Link, Links, LogGp, Machine, Message, MessageProtocol, Mpc,
     Network, NetworkKind, Nic, NicConstants, NicKind, Node, PathOr, Plane, Pscom, RailChoice, Rendezvous, RoutingKind, Software, Speed,
     Switch, SwitchOr, System,
 };

@@ -232,6 +232,33 @@ pub struct Nic {
     pub data_bandwidth: ByteRate,
     /// Packets over PCIe; nothing without DMA.
     pub dma_first_packet: Bytes,
+    /// Parameters that only ExaNeSt's has.
+    pub exanet: Exanet,
+}
+
+/// `[nic.exanet]`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exanet {
+    /// Of packetizer and mailbox each: one per process.
+    pub interfaces: u32,
+    /// Of a packetizer interface.
+    pub channels: u32,
+    /// Longest payload that goes through them.
+    pub short_limit: Bytes,
+    /// Bytes of such a message beside its payload.
+    pub header: Bytes,
+    /// From the last store to the cell on its way.
+    pub packetizer: SimTime,
+    /// The copy from mailbox to memory.
+    pub mailbox: SimTime,
+    /// A block of a transfer.
+    pub block: Bytes,
+    /// The firmware starts a transfer.
+    pub rdma_start: SimTime,
+    /// ... a further block.
+    pub rdma_block: SimTime,
+    /// ... takes the acknowledgement of a block.
+    pub rdma_done: SimTime,
 }
 
 /// The configuration that a kind of NIC has, and the latency and the bandwidth of the bus with it.
@@ -241,20 +268,22 @@ pub enum NicConstants {
     Portals(NicConfig),
     /// Of a mailbox: those of the library above it. Its own follow from them and from the bus.
     Mailbox(NicConfig),
+    /// Idem, of ExaNeSt's.
+    Exanet(NicConfig),
 }
 
 impl Nic {
     /// What of it concerns Portals, in the NIC or in software.
     pub fn portals(&self) -> &NicConfig {
         match &self.constants {
-            NicConstants::Portals(config) | NicConstants::Mailbox(config) => config,
+            NicConstants::Portals(config) | NicConstants::Mailbox(config) | NicConstants::Exanet(config) => config,
         }
     }
 
     /// Idem.
     pub fn portals_mut(&mut self) -> &mut NicConfig {
         match &mut self.constants {
-            NicConstants::Portals(config) | NicConstants::Mailbox(config) => config,
+            NicConstants::Portals(config) | NicConstants::Mailbox(config) | NicConstants::Exanet(config) => config,
         }
     }
 }
@@ -343,6 +372,10 @@ pub struct Links {
 /// `[link.global]`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GlobalLink {
+    /// A packet waits so long at a switch from which it enters a global link, coming from another one.
+    pub entry: SimTime,
+    /// The same where it changes between global and other links between switches, the first time.
+    pub change: SimTime,
     /// Time of flight of a byte.
     pub latency: SwitchOr<SimTime>,
     /// Per direction.
@@ -465,6 +498,8 @@ pub struct Software {
     pub poll: SimTime,
     /// Copies inside one process (unexpected messages, bounce buffers).
     pub copy_bandwidth: ByteRate,
+    /// Replay: a step of a reduction, beside its messages.
+    pub reduce: SimTime,
     /// Reading a clock.
     pub clock_read: SimTime,
 }
@@ -612,6 +647,8 @@ choice! {
         IbHca = "ib-hca",
         /// Stores and forwards messages, and leaves matching to software ([`narrows_nic::Mailbox`]).
         Mailbox = "mailbox",
+        /// ExaNeSt's: packetizer and mailbox, RDMA with firmware ([`narrows_nic::Exanet`]).
+        Exanet = "exanet",
     }
 }
 
@@ -729,6 +766,8 @@ choice! {
         Pscom = "pscom",
         /// As MPC does: as `openmpi`, with the data of long messages over several rails.
         Mpc = "mpc",
+        /// As ExaNet-MPI does: as `openmpi` with `rendezvous = "put"`, but the sender's firmware answers.
+        Exanet = "exanet",
     }
 }
 choice! {
@@ -751,7 +790,7 @@ choice! {
 }
 impl MessageProtocol {
     /// Those that have what `openmpi` has.
-    pub(crate) const MATCHED: &'static [MessageProtocol] = &[MessageProtocol::Openmpi, MessageProtocol::Mpc];
+    pub(crate) const MATCHED: &'static [MessageProtocol] = &[MessageProtocol::Openmpi, MessageProtocol::Mpc, MessageProtocol::Exanet];
 }
 choice! {
     /// How long messages travel.

@@ -591,7 +591,7 @@ fn check(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
     }
     let message = &machine.message;
     let of_protocol = match message.protocol {
-        MessageProtocol::Openmpi | MessageProtocol::Mpc => vec![
+        MessageProtocol::Openmpi | MessageProtocol::Mpc | MessageProtocol::Exanet => vec![
             ("message.inject_limit", message.inject_limit, "message.eager_limit", message.eager_limit),
             ("message.eager_limit", message.eager_limit, "message.overflow_block", message.overflow_block),
             ("message.eager_limit", message.eager_limit, "message.max_portals_message", message.max_portals_message),
@@ -672,6 +672,15 @@ fn check_network(machine: &Machine, layers: &Scope<'_>, errors: &mut Vec<Diagnos
     if nic.pio_limit > PACKET_MAX {
         let label = format!("expected at most {}", quantity::size(PACKET_MAX));
         errors.push(layers.at("nic.pio_limit", "the CPU does not write so much behind a command").label(label));
+    }
+    if machine.nic.kind == NicKind::Exanet {
+        let interfaces = machine.nic.exanet.interfaces;
+        if let Some((_, node)) = machine.parts().find(|(_, node)| node.cores > interfaces) {
+            let message = format!("a node has {} cores, and its NIC interfaces for {interfaces} processes", node.cores);
+            let help = format!("raise nic.exanet.interfaces (up to 65536), or lower node.cores to {interfaces} or less");
+            let label = format!("expected at least {}", node.cores);
+            errors.push(layers.at("nic.exanet.interfaces", message).label(label).help(help));
+        }
     }
     if machine.network.congestion != Congestion::None && machine.network.reliability.delivery == Delivery::None {
         let help = "set network.reliability.delivery = \"ordered\", or \"unordered\"";

@@ -8,8 +8,8 @@ use crate::request::{
 use crate::slab::Slab;
 use crate::wire::{self, ANNOUNCED, Owner, TAG_MASK};
 use crate::{
-    Again, Capabilities, Completes, Completion, CompletionKind, MessageConfig, Peek, Queue, Receive, Rendezvous, Send, Status, Stray,
-    Transport, UnknownClaim,
+    Again, Capabilities, Completes, Completion, CompletionKind, MessageConfig, Peek, Protocol, Queue, Receive, Rendezvous, Send, Status,
+    Stray, Transport, UnknownClaim,
 };
 use narrows_portals::{
     EntryId, EqId, Event, EventKind, FailType, List, LocalBuffer, MatchEntry, ProcessId, RemoteTarget, SearchOperation, md, me,
@@ -240,8 +240,18 @@ impl Core {
         Ok((queue, message))
     }
 
+    /// See [`crate::Endpoint::is_for_firmware`].
+    pub fn is_for_firmware(&self, event: &Event) -> bool {
+        matches!(self.config.protocol, Protocol::Exanet)
+            && event.match_bits == wire::CLEAR_TO_SEND
+            && matches!(Owner::from_user_ptr(event.user_ptr), Some(Owner::Control))
+    }
+
     /// See [`crate::Endpoint::only_completes`].
     pub fn only_completes(&self, event: &Event) -> bool {
+        if self.is_for_firmware(event) {
+            return true;
+        }
         if !self.leftovers.is_empty() || self.parked_anew {
             return false;
         }

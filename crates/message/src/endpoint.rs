@@ -173,6 +173,11 @@ impl Endpoint {
         at_core!(self, transport, core => core.cancel(transport, queue, context, token))
     }
 
+    /// The event is for the firmware of the NIC: it takes effect when it comes, and costs the process nothing.
+    pub fn is_for_firmware(&self, event: &Event) -> bool {
+        self.layer.is_none() && self.core.is_for_firmware(event)
+    }
+
     /// The event only completes something: [`Endpoint::event`] needs no command and no copy for it, so it does not
     /// matter when the process looks at it.
     pub fn only_completes(&self, event: &Event) -> bool {

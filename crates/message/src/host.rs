@@ -16,6 +16,8 @@ pub trait Library {
     fn post(&mut self, rail: Rail, command: Command);
     /// See [`Transport::handed_over`].
     fn handed_over(&mut self) {}
+    /// See [`Transport::by_firmware`].
+    fn by_firmware(&mut self, _by_firmware: bool) {}
     /// The process has copied a payload that goes with its command.
     fn has_copied(&mut self, length: u64);
     /// Copies out of memory from [`Library::allocate`], which takes time.
@@ -126,6 +128,10 @@ impl<L: Library> Transport for Port<'_, L> {
 
     fn handed_over(&mut self) {
         self.library.handed_over();
+    }
+
+    fn by_firmware(&mut self, by_firmware: bool) {
+        self.library.by_firmware(by_firmware);
     }
 
     fn drop_unmatched(&mut self, pt: u32) {

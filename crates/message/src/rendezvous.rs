@@ -4,7 +4,7 @@ use crate::core::Core;
 use crate::rails::Cut;
 use crate::request::{Message, OpenSend, Request, Room, Stage, completion_events, data_flag};
 use crate::wire::{self, Owner};
-use crate::{Completes, Rendezvous, Send, Status, Stray, Transport};
+use crate::{Completes, Protocol, Rendezvous, Send, Status, Stray, Transport};
 use narrows_portals::{AckRequest, EntryId, Event, FailType, List, MatchEntry, ProcessId, RemoteTarget, me};
 
 /// The data of a rendezvous on their way to the receiver.
@@ -143,7 +143,10 @@ impl Core {
         if wanted > 0 {
             let options = me::OP_PUT | me::EVENT_LINK_DISABLE | me::EVENT_UNLINK_DISABLE;
             let entry = MatchEntry { start: room.buffer, options, match_id: message.source, user_ptr, ..MatchEntry::default() };
+            // The answer names the buffer there, and the NIC is told nothing.
+            transport.by_firmware(self.config.protocol == Protocol::Exanet);
             let entry = self.expose(transport, index, &cut, wanted, entry);
+            transport.by_firmware(false);
             // All of the others will be used.
             self.rails.take_entries(index, 0);
             if pieces > 1
@@ -228,6 +231,7 @@ impl Core {
             _ if pieces == 0 => 0,
             _ => Owner::Request(index, self.requests.generation(index)).user_ptr(),
         };
+        transport.by_firmware(self.config.protocol == Protocol::Exanet);
         for piece in 0..pieces {
             let (offset, length) = cut.piece(piece, wanted);
             let (number, there) = cut.address(piece);
@@ -236,6 +240,7 @@ impl Core {
             let target = RemoteTarget { process: send.target, pt: wire::PT_RENDEZVOUS, match_bits, offset: there };
             transport.put(cut.rail(piece, &self.config.rails), local, length, false, ack, target, 0);
         }
+        transport.by_firmware(false);
         Ok(())
     }
 

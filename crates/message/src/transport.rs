@@ -43,6 +43,8 @@ pub trait Transport {
     fn get(&mut self, rail: Rail, local: LocalBuffer, length: u64, target: RemoteTarget);
     /// An operation was handed over of which the NIC does not hear: the time that a command takes.
     fn handed_over(&mut self) {}
+    /// From now on, or no longer, commands are given by the NIC's firmware: they cost the core nothing.
+    fn by_firmware(&mut self, _by_firmware: bool) {}
     /// Copies out of memory that was allocated here; costs time.
     fn copy(&mut self, from: u64, to: u64, length: u64);
     /// Copies bytes of a message that is sent into such memory; costs time.

@@ -7,11 +7,12 @@ use narrows_units::{PortId, SimTime};
 
 use crate::config::NicConfig;
 use crate::error::Refusal;
+use crate::exanet::{Cell, Exanet, ExanetConfig};
 use crate::kind::{Directory, Nic};
-use crate::mailbox::{Envelope, MailboxConfig};
+use crate::mailbox::{Envelope, Mailbox, MailboxConfig};
 use crate::out::{Between, Departure, Event, Out};
 use crate::portals::{About, Header, Portals};
-use crate::software::{self, Software};
+use crate::software::{self, Below, Software};
 use narrows_matching::CommandError;
 use narrows_portals::Process;
 
@@ -23,6 +24,8 @@ pub enum AnyConfig {
     /// It does not: Portals in software over a mailbox. Of the NIC's constants those of the library count: commands,
     /// events, matching, limits.
     Mailbox(NicConfig, MailboxConfig),
+    /// ExaNeSt's, which does not either. Idem.
+    Exanet(NicConfig, ExanetConfig),
 }
 
 impl From<NicConfig> for AnyConfig {
@@ -35,7 +38,7 @@ impl AnyConfig {
     /// What of it concerns Portals.
     pub fn portals(&self) -> &NicConfig {
         match self {
-            AnyConfig::Portals(config) | AnyConfig::Mailbox(config, _) => config,
+            AnyConfig::Portals(config) | AnyConfig::Mailbox(config, _) | AnyConfig::Exanet(config, _) => config,
         }
     }
 }
@@ -48,6 +51,8 @@ pub enum AnyHeader {
     Portals(Header),
     /// Between mailboxes.
     Mailbox(Envelope<Header>),
+    /// Between ExaNeSt's.
+    Exanet(Cell<Header>),
 }
 
 impl AnyHeader {
@@ -56,6 +61,9 @@ impl AnyHeader {
         match self {
             AnyHeader::Portals(header) => header.about(),
             AnyHeader::Mailbox(envelope) => envelope.message().about(),
+            // Of a transfer the first block speaks for all.
+            AnyHeader::Exanet(Cell::Block { index: 1.., .. }) => About::Received,
+            AnyHeader::Exanet(cell) => cell.message().map_or(About::Received, Header::about),
         }
     }
 }
@@ -67,7 +75,9 @@ pub enum AnyNic {
     /// It matches.
     Portals(Portals),
     /// It does not.
-    Mailbox(Software),
+    Mailbox(Software<Mailbox<Header>>),
+    /// Idem.
+    Exanet(Software<Exanet<Header>>),
 }
 
 /// Around a NIC of one kind: its headers are any.
@@ -98,7 +108,7 @@ impl<O: Out<AnyNic>> Out<Portals> for Around<'_, O> {
     }
 }
 
-impl<O: Out<AnyNic>> Out<Software> for Around<'_, O> {
+impl<N: Below, O: Out<AnyNic>> Out<Software<N>> for Around<'_, O> {
     fn schedule(&mut self, at: SimTime, port: PortId, event: Event) {
         self.0.schedule(at, port, event);
     }
@@ -119,8 +129,12 @@ impl AnyNic {
         match config {
             AnyConfig::Portals(config) => Portals::of(config.clone(), directory, ports).into_iter().map(AnyNic::Portals).collect(),
             AnyConfig::Mailbox(config, mailbox) => {
-                let libraries = Portals::of(software::library(config), directory, ports).into_iter().zip(ports);
-                libraries.map(|(library, &port)| AnyNic::Mailbox(Software::new(library, mailbox.clone(), port))).collect()
+                let libraries = Portals::of(software::library(config, software::EVERYTHING), directory, ports).into_iter().zip(ports);
+                libraries.map(|(library, &port)| AnyNic::Mailbox(Software::new(library, Mailbox::new(mailbox.clone(), port)))).collect()
+            }
+            AnyConfig::Exanet(config, exanet) => {
+                let libraries = Portals::of(software::library(config, exanet.short_limit), directory, ports).into_iter().zip(ports);
+                libraries.map(|(library, &port)| AnyNic::Exanet(Software::new(library, Exanet::new(exanet.clone(), port)))).collect()
             }
         }
     }
@@ -130,6 +144,7 @@ impl AnyNic {
         match self {
             AnyNic::Portals(nic) => nic,
             AnyNic::Mailbox(nic) => &nic.portals,
+            AnyNic::Exanet(nic) => &nic.portals,
         }
     }
 
@@ -138,6 +153,7 @@ impl AnyNic {
         match self {
             AnyNic::Portals(nic) => nic,
             AnyNic::Mailbox(nic) => &mut nic.portals,
+            AnyNic::Exanet(nic) => &mut nic.portals,
         }
     }
 }
@@ -151,6 +167,7 @@ impl Nic for AnyNic {
         match self {
             AnyNic::Portals(nic) => nic.lookahead(),
             AnyNic::Mailbox(nic) => nic.lookahead(),
+            AnyNic::Exanet(nic) => nic.lookahead(),
         }
     }
 
@@ -158,6 +175,7 @@ impl Nic for AnyNic {
         match self {
             AnyNic::Portals(nic) => nic.command(now, process, command, &mut Around(out)),
             AnyNic::Mailbox(nic) => nic.command(now, process, command, &mut Around(out)),
+            AnyNic::Exanet(nic) => nic.command(now, process, command, &mut Around(out)),
         }
     }
 
@@ -165,6 +183,7 @@ impl Nic for AnyNic {
         match self {
             AnyNic::Portals(nic) => nic.handle(now, event, &mut Around(out)),
             AnyNic::Mailbox(nic) => nic.handle(now, event, &mut Around(out)),
+            AnyNic::Exanet(nic) => nic.handle(now, event, &mut Around(out)),
         }
     }
 
@@ -172,6 +191,7 @@ impl Nic for AnyNic {
         match self {
             AnyNic::Portals(nic) => nic.source_done(now, token, &mut Around(out)),
             AnyNic::Mailbox(nic) => nic.source_done(now, token, &mut Around(out)),
+            AnyNic::Exanet(nic) => nic.source_done(now, token, &mut Around(out)),
         }
     }
 
@@ -179,7 +199,8 @@ impl Nic for AnyNic {
         match (self, header) {
             (AnyNic::Portals(nic), AnyHeader::Portals(header)) => nic.head(now, header, &mut Around(out)),
             (AnyNic::Mailbox(nic), header) => nic.head(now, header, &mut Around(out)),
-            (AnyNic::Portals(_), AnyHeader::Mailbox(_)) => unreachable!("the NICs of a rail are of one kind"),
+            (AnyNic::Exanet(nic), header) => nic.head(now, header, &mut Around(out)),
+            (AnyNic::Portals(_), _) => unreachable!("the NICs of a rail are of one kind"),
         }
     }
 
@@ -187,7 +208,8 @@ impl Nic for AnyNic {
         match (self, header) {
             (AnyNic::Portals(nic), AnyHeader::Portals(header)) => nic.tail(now, arrival, header, &mut Around(out)),
             (AnyNic::Mailbox(nic), header) => nic.tail(now, arrival, header, &mut Around(out)),
-            (AnyNic::Portals(_), AnyHeader::Mailbox(_)) => unreachable!("the NICs of a rail are of one kind"),
+            (AnyNic::Exanet(nic), header) => nic.tail(now, arrival, header, &mut Around(out)),
+            (AnyNic::Portals(_), _) => unreachable!("the NICs of a rail are of one kind"),
         }
     }
 
@@ -195,6 +217,7 @@ impl Nic for AnyNic {
         match self {
             AnyNic::Portals(nic) => nic.take_refusals(),
             AnyNic::Mailbox(nic) => nic.take_refusals(),
+            AnyNic::Exanet(nic) => nic.take_refusals(),
         }
     }
 }

@@ -8,6 +8,7 @@
 //! | `out` | [`Out`] and [`Memory`]: what a NIC asks of its surroundings |
 //! | `portals` | [`Portals`], the Portals 4 NIC: commands; in `initiator` and `target` the way of a message through the stages, in `message` its two halves and what travels between them |
 //! | `mailbox` | [`Mailbox`], a NIC that only stores and forwards: what a new kind starts from |
+//! | `exanet` | [`Exanet`], that of ExaNeSt: packetizer and mailbox, RDMA with firmware |
 //! | `software` | [`Software`]: Portals over a NIC that does not match |
 //! | `nics` | [`Nics`]: those of all nodes of a machine |
 //! | `wire` | [`Wire`]: the headers under way, beside a network that knows numbers only |
@@ -132,6 +133,7 @@
 mod any;
 mod config;
 mod error;
+mod exanet;
 mod kind;
 mod mailbox;
 mod nics;
@@ -148,11 +150,12 @@ pub use narrows_portals::Process;
 pub use any::{AnyConfig, AnyHeader, AnyNic};
 pub use config::{NicConfig, PcieDetail, Transmit};
 pub use error::Refusal;
+pub use exanet::{Cell, Exanet, ExanetConfig, ExanetNotice, Order, Stream};
 pub use kind::{Directory, Nic};
 pub use mailbox::{Envelope, Mailbox, MailboxConfig, MailboxNotice};
 pub use nics::Nics;
 pub use out::{Combine, Departure, Event, Fault, Memory, Out, PayloadId};
 pub use portals::{About, Header, HeldMessage, Portals, Received, Request, Response};
-pub use software::Software;
+pub use software::{Below, Heard, Software};
 pub use statistics::Statistics;
 pub use wire::{Step, Wire, Wired};

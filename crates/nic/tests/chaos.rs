@@ -153,13 +153,18 @@ fn simple_command() -> impl Strategy<Value = Command> {
     ]
 }
 
-fn run(steps: &[(u32, u64, Command)], slow: bool, late: bool, software: bool) -> (Vec<String>, Sim) {
+fn run(steps: &[(u32, u64, Command)], slow: bool, late: bool, kind: u8) -> (Vec<String>, Sim) {
     let config = NicConfig {
         limits: NiLimits { max_unexpected_headers: 3, max_entries: 20, max_triggered_ops: 4, ..NiLimits::BXI_V2 },
         max_outstanding: 3,
         ..config()
     };
-    let mut sim = Sim::new(if software { mailbox(config) } else { config.into() }, 2, 2);
+    let config = match kind {
+        0 => config.into(),
+        1 => mailbox(config),
+        _ => exanet(config, 1 << 38),
+    };
+    let mut sim = Sim::new(config, 2, 2);
     sim.world.wild = true;
     sim.world.late_source = late;
     sim.world.rate = narrows_units::ByteRate(if slow { 100_000_000 } else { u64::MAX });
@@ -190,14 +195,14 @@ proptest! {
         steps in prop::collection::vec((0u32..4, 0u64..2_000, command()), 1..120),
         slow in any::<bool>(),
         late in any::<bool>(),
-        software in any::<bool>(),
+        kind in 0u8..3,
     ) {
-        let (log, sim) = run(&steps, slow, late, software);
+        let (log, sim) = run(&steps, slow, late, kind);
         prop_assert_eq!(sim.nics.in_flight(), 0);
         prop_assert!(sim.world.payloads.len() as u64 <= sim.nics.held());
         prop_assert_eq!(sim.nics.held_messages().count() as u64, sim.nics.held());
         let statistics = sim.nics.statistics();
         prop_assert_eq!(statistics.messages, statistics.puts + statistics.gets + statistics.atomics);
-        prop_assert_eq!(log, run(&steps, slow, late, software).0, "the same input gives the same output");
+        prop_assert_eq!(log, run(&steps, slow, late, kind).0, "the same input gives the same output");
     }
 }

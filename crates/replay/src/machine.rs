@@ -96,6 +96,8 @@ struct Running {
     open_receives: u32,
     /// Receives of the next round that are posted and not complete; [`NOT_POSTED`] if they were not posted ahead.
     ahead: u32,
+    /// Reductions of what the round brings.
+    reductions: u32,
 }
 
 const NOT_POSTED: u32 = u32::MAX;
@@ -521,7 +523,8 @@ impl Replay {
             let (of, shared) = (&mut ranks.ranks[place], &ranks.state.shared);
             let rails = &shared.message.rails;
             let first = rails.first();
-            let mut port = Port { world: requests, rank, clock: &mut of.clock, library: &mut of.library, costs: of.costs, first };
+            let (clock, library) = (&mut of.clock, &mut of.library);
+            let mut port = Port { world: requests, rank, clock, library, costs: of.costs, first, by_firmware: false };
             port.submit(first, Command::EqAlloc { eq: EQ, count: 1 << 20 });
             for (pt, options) in portal_table() {
                 port.submit(first, Command::PtAlloc { pt, options, eq: EQ });

@@ -20,6 +20,8 @@ pub struct Costs {
     pub completion: SimTime,
     /// Of copies inside the process.
     pub copy: ByteRate,
+    /// Of combining what came with what is there.
+    pub reduce: SimTime,
     /// Longest put whose payload goes with the command.
     pub pio_limit: u64,
 }
@@ -28,7 +30,7 @@ impl Costs {
     /// Of this software above this NIC.
     pub fn of(software: &Software, nic: &NicConfig) -> Costs {
         let pio_limit = nic.pio_limit.get();
-        Costs { post: software.post, completion: software.completion, copy: software.copy_bandwidth, pio_limit }
+        Costs { post: software.post, completion: software.completion, copy: software.copy_bandwidth, reduce: software.reduce, pio_limit }
     }
 }
 
@@ -64,6 +66,8 @@ pub struct Port<'a> {
     pub costs: Costs,
     /// The first rail of all ranks.
     pub first: Rail,
+    /// See [`Transport::by_firmware`].
+    pub by_firmware: bool,
 }
 
 /// Where the number of an entry has its rail.
@@ -76,7 +80,9 @@ impl Port<'_> {
     }
 
     fn post(&mut self, rail: Rail, command: Command) {
-        *self.clock += self.costs.post;
+        if !self.by_firmware {
+            *self.clock += self.costs.post;
+        }
         self.submit(rail, command);
     }
 }
@@ -117,6 +123,10 @@ impl Transport for Port<'_> {
 
     fn handed_over(&mut self) {
         *self.clock += self.costs.post;
+    }
+
+    fn by_firmware(&mut self, by_firmware: bool) {
+        self.by_firmware = by_firmware;
     }
 
     fn drop_unmatched(&mut self, pt: u32) {

@@ -247,7 +247,7 @@ impl<P: Ports> Region<P> {
         let Region { arbiter, outputs, lane_states, queues, packets, .. } = self;
         arbiter.choose(&outputs[output as usize], untried, |lane| {
             let last = lane_states[lane as usize * outputs.len() + output as usize].ring;
-            packets[queues[queues[last].next_in_ring].first].injected
+            packets[queues[queues[last].next_in_ring].first].injected().as_ps()
         })
     }
 
@@ -260,7 +260,7 @@ impl<P: Ports> Region<P> {
         loop {
             let turn = self.queues[before].next_in_ring;
             let queue = &self.queues[turn];
-            let rank = (self.packets[queue.first].injected, queue.input);
+            let rank = (self.packets[queue.first].injected().as_ps(), queue.input);
             if rank < least {
                 (best, least) = (before, rank);
             }

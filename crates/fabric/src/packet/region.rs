@@ -97,7 +97,7 @@ pub(crate) struct Region<P> {
     pub(super) lanes: u32,
     pub(super) buffer: u64,
     pub(super) store_and_forward: bool,
-    pub(super) mixed_rates: bool,
+    pub(super) uneven: bool,
     pub(super) arbiter: super::arbiter::Arbiter,
     pub(super) outputs: Vec<Output>,
     pub(super) loads: Vec<Load>,
@@ -196,7 +196,7 @@ impl<P: Ports> Region<P> {
             statistics: Statistics::default(),
             least_wire: u32::MAX,
             arbiter: super::arbiter::Arbiter::new(config, outputs.len()),
-            mixed_rates: costs.mixed_rates(),
+            uneven: costs.uneven(),
             store_and_forward: config.forwarding == Forwarding::StoreAndForward,
             number,
             costs,
@@ -371,11 +371,14 @@ impl<P: Ports> Region<P> {
     pub(super) fn ask(&mut self, output: u32, lane: u32, index: u32, now: u64, fx: &mut impl Effects) {
         let packet = &mut self.packets[index];
         let wire = packet.wire;
-        if self.mixed_rates {
-            // Only an output faster than the input has to wait, so as not to run dry.
-            let time = self.costs.wire(self.outputs[output as usize].speed).time(wire);
+        if self.uneven {
+            // Only an output faster than the input has to wait, so as not to run dry, and one of another class.
+            let speed = self.outputs[output as usize].speed;
+            let time = self.costs.wire(speed).time(wire);
             let packet = &mut self.packets[index];
-            packet.ready = packet.ready.saturating_sub(time);
+            let (turn, changed) = self.costs.turn(self.inputs[packet.input as usize].speed, speed, packet.has_changed());
+            packet.change(changed);
+            packet.ready = packet.ready.saturating_sub(time).max(now + turn);
             if packet.ready > now {
                 return self.enqueue(output, lane, index, now, fx);
             }

@@ -17,7 +17,7 @@ pub struct Packet {
     pub(crate) ready: u64,
     /// When its message was started, and a mark: see [`MARK`].
     pub(crate) started: u64,
-    /// When its port sent it.
+    /// When its port sent it, and [`CHANGED`].
     pub(crate) injected: u64,
     /// See the functions.
     pub(crate) meta: u64,
@@ -38,6 +38,8 @@ const _: () = assert!(size_of::<Packet>() == 64);
 
 /// In `started`: a switch has marked the packet. Times stay below 2^63 ps, 106 days.
 const MARK: u64 = 1 << 63;
+/// See [`Packet::has_changed`]: in a bit that no time reaches.
+pub(crate) const CHANGED: u64 = 1 << 63;
 
 const NETWORK: u32 = 41;
 const LANE: u32 = 45;
@@ -107,7 +109,7 @@ impl Packet {
     /// When its port sent it.
     #[inline]
     pub fn injected(&self) -> SimTime {
-        SimTime(self.injected)
+        SimTime(self.injected & !CHANGED)
     }
 
     /// Of the whole message, at most 2^40.
@@ -147,6 +149,19 @@ impl Packet {
     /// A switch marks it.
     pub(crate) fn mark(&mut self) {
         self.started |= MARK;
+    }
+
+    /// It has changed between classes of links between switches: see [`crate::Turns`].
+    #[inline]
+    pub(crate) fn has_changed(&self) -> bool {
+        self.injected & CHANGED != 0
+    }
+
+    #[inline]
+    pub(crate) fn change(&mut self, changed: bool) {
+        if changed {
+            self.injected |= CHANGED;
+        }
     }
 
     /// A link breaks it.

@@ -356,14 +356,29 @@ impl Portals {
         self.close(message);
     }
 
+    /// The same, but its memory is not free before all of it has been acknowledged: SEND comes with
+    /// [`Portals::request_read`].
+    pub(super) fn request_taken(&mut self, message: u32, out: &mut impl Out<Portals>) {
+        let this = self.outgoing.at_mut(message);
+        let Outgoing { process, local, operation, payload, taken, source, .. } = *this;
+        if source == Source::Done || std::mem::replace(&mut this.taken, true) || taken {
+            return;
+        }
+        if let Some(payload) = payload
+            && out.capture(payload, self.locals[process as usize].process, local.place(), operation.rlength).is_err()
+        {
+            self.outgoing.at_mut(message).fault = true;
+        }
+    }
+
     /// The payload of a request has left the memory that it comes from.
     fn capture(&mut self, now: SimTime, message: u32, out: &mut impl Out<Portals>) {
         let this = self.outgoing.at_mut(message);
         if std::mem::replace(&mut this.source, Source::Done) == Source::Done {
             return;
         }
-        let Outgoing { process, local, operation, payload, taken, .. } = *this;
-        let mut fail = FailType::Ok;
+        let Outgoing { process, local, operation, payload, taken, fault, .. } = *this;
+        let mut fail = if fault { FailType::Segv } else { FailType::Ok };
         if let Some(payload) = payload.filter(|_| !taken)
             && out.capture(payload, self.locals[process as usize].process, local.place(), operation.rlength).is_err()
         {

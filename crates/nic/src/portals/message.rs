@@ -123,6 +123,14 @@ pub enum About {
 }
 
 impl Header {
+    /// Of a request, whose messages stay in order: initiator, target (nid and pid), portal table entry.
+    pub(crate) fn stream(&self) -> Option<(u32, u32, u32, u32)> {
+        match self {
+            Header::Request(Request { operation, target, .. }) => Some((operation.initiator.pid, target.nid, target.pid, operation.pt)),
+            Header::Response(_) | Header::Received(_) => None,
+        }
+    }
+
     /// What travels.
     pub fn about(&self) -> About {
         match self {

@@ -497,6 +497,23 @@ impl Portals {
     }
 }
 
+impl Portals {
+    /// All of a payload was read. Of a request, [`Nic::source_done`] follows when its memory is free.
+    pub(crate) fn payload_read(&mut self, now: SimTime, token: u32, out: &mut impl Out<Portals>) {
+        match role_of(token) {
+            (message, Role::Request) => self.request_taken(message, out),
+            (message, Role::Response) => self.response_read(now, message, out),
+        }
+    }
+
+    /// What [`Portals::payload_read`] left to do.
+    pub(crate) fn payload_done(&mut self, now: SimTime, token: u32, out: &mut impl Out<Portals>) {
+        if let (message, Role::Request) = role_of(token) {
+            self.request_read(now, message, out);
+        }
+    }
+}
+
 impl Nic for Portals {
     type Command = Command;
     type Notice = Notice;

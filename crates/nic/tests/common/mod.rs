@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use narrows_engine::EventQueue;
 use narrows_fabric::{Notice as Network, Transfer};
 use narrows_nic::{
-    AnyConfig, AnyHeader, AnyNic, Combine, CommandError, Departure, Event as NicEvent, Fault, MailboxConfig, Memory, NicConfig, Nics, Out,
-    PayloadId, Process, Wire, Wired,
+    AnyConfig, AnyHeader, AnyNic, Combine, CommandError, Departure, Event as NicEvent, ExanetConfig, Fault, MailboxConfig, Memory,
+    NicConfig, Nics, Out, PayloadId, Process, Wire, Wired,
 };
 use narrows_portals::*;
 use narrows_units::{ByteRate, Bytes, NodeId, PortId, Rail, SimTime};
@@ -182,6 +182,22 @@ pub fn config() -> NicConfig {
 /// The same below a library that matches in software.
 pub fn mailbox(config: NicConfig) -> AnyConfig {
     AnyConfig::Mailbox(config, MailboxConfig { rate: ByteRate(5_000_000_000), header_size: Bytes(100) })
+}
+
+/// Idem, of ExaNeSt.
+pub fn exanet(config: NicConfig, block: u64) -> AnyConfig {
+    let exanet = ExanetConfig {
+        short_limit: Bytes(32),
+        header_size: Bytes(24),
+        channels: 4,
+        packetizer: ns(30),
+        mailbox: ns(110),
+        block: Bytes(block),
+        rdma_start: ns(2_500),
+        rdma_block: ns(700),
+        rdma_done: ns(1_100),
+    };
+    AnyConfig::Exanet(config, exanet)
 }
 
 impl Sim {

@@ -40,7 +40,7 @@ impl Rank {
 
     fn port<'a>(clock: &'a mut SimTime, library: &'a mut Library, costs: Costs, rank: u32, region: &'a mut Region<'_>) -> Port<'a> {
         let first = region.state.shared.message.rails.first();
-        Port { world: &mut *region.world, rank, clock, library, costs, first }
+        Port { world: &mut *region.world, rank, clock, library, costs, first, by_firmware: false }
     }
 
     /// Does what can be done now. `index` is the rank among all.
@@ -66,6 +66,14 @@ impl Rank {
                     Event::Done => self.done(number, index, region)?,
                 }
             } else if let Some((time, news)) = self.inbox.pop_front() {
+                if let (Incoming::Event(event), Some(endpoint)) = (&news, &mut self.endpoint)
+                    && endpoint.is_for_firmware(event)
+                {
+                    let mut clock = time;
+                    let port = &mut Self::port(&mut clock, &mut self.library, self.costs, index, region);
+                    endpoint.event(port, *event).expect("replayed ranks only send what their message layers do");
+                    continue;
+                }
                 self.clock = self.clock.max(time);
                 let event = match news {
                     Incoming::Event(event) => event,
@@ -285,6 +293,7 @@ impl Rank {
                     open: 0,
                     open_receives: 0,
                     ahead: NOT_POSTED,
+                    reductions: 0,
                 });
                 self.started(number, index, region)?;
                 self.rounds(index, self.running.len() - 1, region)?;
@@ -298,6 +307,7 @@ impl Rank {
         let mut actions = std::mem::take(&mut region.state.actions);
         loop {
             let running = &mut self.running[place];
+            self.clock += self.costs.reduce * u64::from(std::mem::take(&mut running.reductions));
             if running.round == running.schedule.rounds(running.position) {
                 let number = self.running.swap_remove(place).number;
                 self.done(number, index, region)?;
@@ -305,6 +315,8 @@ impl Rank {
             }
             running.schedule.round(running.position, running.round, &mut actions);
             running.round += 1;
+            let combines = |action: &&Action| matches!(action, Action::Receive { combine: true, .. } | Action::Local { combine: true, .. });
+            running.reductions = actions.iter().filter(combines).count() as u32;
             let (communicator, context) = (running.communicator, COLLECTIVE_CONTEXT | running.number);
             let tag = COLLECTIVE_TAG | u64::from(communicator);
             let is_copied = !running.schedule.copied().is_empty();

@@ -13,7 +13,7 @@ use narrows_channel::{Mapping, Processor, Settings};
 use narrows_launch as launch;
 use narrows_live::{Launcher, Options};
 use narrows_machine::{Machine, MessageProtocol, Node, Placement};
-use narrows_message::{MessageConfig, Protocol, Rails, Rendezvous};
+use narrows_message::{MessageConfig, Rails, Rendezvous};
 use narrows_nic::NicConfig;
 use narrows_output::Meter;
 use narrows_portals::ProcessId;
@@ -352,7 +352,7 @@ fn settings(machine: &Machine, nic: &NicConfig, message: &MessageConfig, timelin
         overflow_blocks: message.overflow_blocks,
         max_portals_message: message.max_portals_message,
         rendezvous_put: u32::from(message.rendezvous == Rendezvous::Put),
-        simulator_counts: u32::from(message.protocol != Protocol::Openmpi),
+        simulator_counts: u32::from(!message.protocol.counts_at_calls()),
         pio_limit: nic.pio_limit.get() as u32,
         timeline: timeline.into(),
         limits: nic.limits,
