@@ -51,12 +51,17 @@ def write(result: "Result", folder: str | os.PathLike[str]) -> Path:
             node = nodes.get(rank)
             if node not in hosts:
                 hosts[node] = definitions.system_tree_node(f"node {node}", class_name="node", parent=machine)
-            group = definitions.location_group(f"rank {rank}", LocationGroupType.PROCESS, system_tree_parent=hosts[node])
-            rows = _lanes(calls.get(rank, []))
+            group = definitions.location_group(
+                f"rank {rank}", location_group_type=LocationGroupType.PROCESS, system_tree_parent=hosts[node]
+            )
+            own = _lanes(calls.get(rank, []))
             lanes.append(
                 [
-                    (definitions.location(f"rank {rank}" + (f" +{lane}" if lane else ""), LocationType.CPU_THREAD, group), rows[lane])
-                    for lane in range(len(rows))
+                    (
+                        definitions.location(f"rank {rank}" + (f" +{lane}" if lane else ""), type=LocationType.CPU_THREAD, group=group),
+                        own[lane],
+                    )
+                    for lane in range(len(own))
                 ]
             )
         first = tuple(of[0][0] for of in lanes)
@@ -75,7 +80,8 @@ def write(result: "Result", folder: str | os.PathLike[str]) -> Path:
                 events = archive.event_writer_from_location(location)
                 order = count()
                 called = ((time, next(order), kind, {"region": regions[name]}) for time, kind, name in _calls(rows))
-                for time, _, kind, what in heapq.merge(called, sorted(ends[rank], key=lambda end: end[:2]) if lane == 0 else [], key=lambda event: event[0]):
+                told = sorted(ends[rank], key=lambda end: end[:2]) if lane == 0 else []
+                for time, _, kind, what in heapq.merge(called, told, key=lambda event: event[0]):
                     getattr(events, kind)(time, **what)
     return folder / "traces.otf2"
 

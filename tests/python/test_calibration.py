@@ -50,7 +50,13 @@ def as_imb(osu: Path) -> Path:
     head = "#---\n# Benchmarking {}\n# #processes = 2\n#---\n       #bytes #repetitions      t[usec]   Mbytes/sec\n"
     lines = [f"{size:>13} {1000:>12} {value:>12} {int(size) / float(value):>12.2f}\n" for size, value in rows]
     file = osu.with_name("imb.txt")
-    file.write_text("#    Intel(R) MPI Benchmarks 2021.3, MPI-1 part\n" + head.format("PingPong") + "".join(lines) + head.format("PingPing") + "0 1000 9.9 0.0\n")
+    file.write_text(
+        "#    Intel(R) MPI Benchmarks 2021.3, MPI-1 part\n"
+        + head.format("PingPong")
+        + "".join(lines)
+        + head.format("PingPing")
+        + "0 1000 9.9 0.0\n"
+    )
     return file
 
 
