@@ -69,8 +69,8 @@ pub struct ClassPoint {
     pub latency: Histogram,
     /// Of messages generated within the window, from their generation to their last byte at the target; picoseconds.
     pub fct: Histogram,
-    /// Of these, the completion time as a multiple of that on an empty network, in thousandths; empty where all messages
-    /// are of one size.
+    /// Of these, the completion time as a multiple of that on an empty network, in thousandths; empty where all
+    /// messages are of one size.
     pub slow_down: Histogram,
     /// Messages generated within the window that were not done at the end.
     pub unfinished: u64,

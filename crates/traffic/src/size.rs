@@ -183,7 +183,8 @@ impl Sizes {
 impl FromStr for Sizes {
     type Err = TrafficError;
 
-    /// `4 KiB`, `uniform:64 B,4 KiB`, `web-search`, `data-mining`, `hadoop`, or the path of a table that ends in `.csv`.
+    /// `4 KiB`, `uniform:64 B,4 KiB`, `web-search`, `data-mining`, `hadoop`, or the path of a table that ends in
+    /// `.csv`.
     fn from_str(text: &str) -> Result<Sizes, TrafficError> {
         let wrong = |why: String| TrafficError::SizeText { text: text.to_owned(), why };
         let size = |part: &str| match part.trim().parse::<Bytes>() {
