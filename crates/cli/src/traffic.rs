@@ -52,7 +52,7 @@ pub struct TrafficArgs {
     /// How messages follow each other: bernoulli, poisson, on-off:MESSAGES[,PEAK], closed:N [default: bernoulli]
     #[arg(long, value_name = "PROCESS")]
     injection: Option<String>,
-    /// Message sizes: 4KiB, uniform:LOW,HIGH, web-search, data-mining, FILE.csv [default: a full packet]
+    /// Message sizes: 4KiB, uniform:LOW,HIGH, web-search, data-mining, hadoop, FILE.csv [default: a full packet]
     #[arg(long, value_name = "SIZE")]
     size: Option<String>,
     /// Another class of traffic besides, such as 'name=victim pattern=shift:8 load=0.2'; may be repeated

@@ -87,6 +87,7 @@ impl<const WATCHES: bool> Observer for Watch<WATCHES> {
         self.0.sources.packet(packet.arrival.id, packet.injected, packet.through, u64::from(packet.wire));
         if WATCHES && let Some(telemetry) = &mut self.0.telemetry {
             telemetry.arrived(packet);
+            telemetry.flow(packet);
         }
     }
 }

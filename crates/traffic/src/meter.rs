@@ -50,6 +50,8 @@ pub(crate) struct ClassMeter {
     /// Of packets injected, and messages generated, within the window; in picoseconds.
     pub(crate) latency: Histogram,
     pub(crate) fct: Histogram,
+    /// Of these messages, in thousandths; empty where messages are alike.
+    pub(crate) slow_down: Histogram,
 }
 
 impl ClassMeter {
@@ -62,6 +64,7 @@ impl ClassMeter {
         self.squares += other.squares;
         self.latency.merge(&other.latency);
         self.fct.merge(&other.fct);
+        self.slow_down.merge(&other.slow_down);
     }
 
     /// Messages of the window that are not done; of merged meters only.
@@ -123,14 +126,18 @@ impl Meter {
         }
     }
 
-    /// A message, generated then, is done now.
+    /// A message, generated then, is done now. `alone`: how long it takes by itself, where that is asked for.
     #[inline]
-    pub(crate) fn done(&mut self, class: usize, born: u64, now: u64) {
+    pub(crate) fn done(&mut self, class: usize, born: u64, now: u64, alone: Option<u64>) {
         let within = self.within(born);
         let class = &mut self.classes[class];
         class.totals.done += 1;
         if within {
             class.fct.record(now - born);
+            if let Some(alone) = alone {
+                let thousandths = u128::from(now - born) * 1000 / u128::from(alone.max(1));
+                class.slow_down.record(u64::try_from(thousandths).unwrap_or(u64::MAX));
+            }
         }
     }
 }

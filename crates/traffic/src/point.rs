@@ -1,7 +1,8 @@
-use crate::telemetry::Telemetry;
+use crate::telemetry::{FlowRow, Telemetry};
 use narrows_fabric::{Statistics, Undelivered};
 use narrows_results::Histogram;
 use narrows_units::SimTime;
+use std::collections::BTreeMap;
 
 /// A distribution in a few numbers, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -14,6 +15,25 @@ pub struct Times {
     pub p99: f64,
     /// Largest, exact.
     pub max: f64,
+}
+
+/// Multiples of the time on an empty network, to three digits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SlowDown {
+    /// Median.
+    pub p50: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// 99.9th percentile.
+    pub p999: f64,
+}
+
+impl SlowDown {
+    /// Of a histogram of thousandths; `None` when it is empty.
+    pub fn of(histogram: &Histogram) -> Option<SlowDown> {
+        let of = |percent| Some(histogram.percentile(percent)? as f64 / 1e3);
+        Some(SlowDown { p50: of(50.0)?, p99: of(99.0)?, p999: of(99.9)? })
+    }
 }
 
 impl Times {
@@ -49,6 +69,9 @@ pub struct ClassPoint {
     pub latency: Histogram,
     /// Of messages generated within the window, from their generation to their last byte at the target; picoseconds.
     pub fct: Histogram,
+    /// Of these, the completion time as a multiple of that on an empty network, in thousandths; empty where all
+    /// messages are of one size.
+    pub slow_down: Histogram,
     /// Messages generated within the window that were not done at the end.
     pub unfinished: u64,
 }
@@ -127,6 +150,18 @@ impl Point {
         merged(self.classes.iter().map(|class| &class.fct))
     }
 
+    /// Jain's index of what flows (all that goes from a node to another in a virtual network) got within the window:
+    /// 1 when all got the same, 1 / n when one of n got everything. `None` without a period, or without flows.
+    pub fn fairness(&self, period: SimTime) -> Option<f64> {
+        let telemetry = self.telemetry.as_ref()?;
+        let begins = |row: &FlowRow| period * u64::from(row.period);
+        let mut flows: BTreeMap<(u32, u32, u8), f64> = BTreeMap::new();
+        for row in telemetry.flow_rows.iter().filter(|&row| (self.warmup..self.warmup + self.measured).contains(&begins(row))) {
+            *flows.entry((row.source, row.target, row.virtual_network)).or_default() += row.bytes as f64;
+        }
+        jain(flows.values().copied())
+    }
+
     /// Whether anything at all was seen in the window.
     pub fn is_empty(&self) -> bool {
         self.accepted == 0.0 && self.classes.iter().all(|class| class.latency.count() + class.fct.count() == 0)
@@ -138,8 +173,27 @@ impl Point {
     }
 }
 
+/// Jain, Chiu and Hawe, DEC-TR-301, 1984: (sum of x)^2 / (n times sum of x^2).
+fn jain(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (count, sum, squares) = values.fold((0.0, 0.0, 0.0), |(n, sum, squares), x| (n + 1.0, sum + x, squares + x * x));
+    (squares > 0.0).then(|| sum * sum / (count * squares))
+}
+
 fn merged<'a>(parts: impl Iterator<Item = &'a Histogram>) -> Histogram {
     let mut all = Histogram::new();
     parts.for_each(|part| all.merge(part));
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jain_s_index_is_between_an_nth_and_1() {
+        assert_eq!(jain([3.0, 3.0, 3.0].into_iter()), Some(1.0));
+        assert_eq!(jain([5.0, 0.0, 0.0, 0.0].into_iter()), Some(0.25));
+        assert_eq!(jain([1.0, 3.0].into_iter()), Some(0.8));
+        assert_eq!((jain([].into_iter()), jain([0.0].into_iter())), (None, None));
+    }
 }

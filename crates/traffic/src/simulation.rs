@@ -301,6 +301,7 @@ impl<'a> Simulation<'a> {
                 saturated,
                 latency: meter.latency.clone(),
                 fct: meter.fct.clone(),
+                slow_down: meter.slow_down.clone(),
                 unfinished: meter.open(),
             });
             senders.extend(nodes);

@@ -39,7 +39,32 @@ const WEB_SEARCH: [(u64, f64); 11] =
 /// mean is given as 5,117 packets.
 const DATA_MINING: [(u64, f64); 8] = [(1, 0.5), (2, 0.6), (3, 0.7), (7, 0.8), (267, 0.9), (2107, 0.95), (66_667, 0.99), (666_667, 1.0)];
 
-/// Bytes of a packet in the two tables.
+/// Hadoop: message sizes of a cluster of Facebook, Roy et al., "Inside the social network's (datacenter) network",
+/// SIGCOMM 2015, in bytes as tabulated for HPCC (SIGCOMM 2019; `traffic_gen/FbHdp_distribution.txt` of
+/// github.com/alibaba-edu/High-Precision-Congestion-Control).
+const HADOOP: [(u64, f64); 19] = [
+    (100, 0.01),
+    (200, 0.02),
+    (300, 0.05),
+    (350, 0.15),
+    (400, 0.2),
+    (500, 0.3),
+    (600, 0.4),
+    (700, 0.5),
+    (1000, 0.6),
+    (2000, 0.67),
+    (7000, 0.7),
+    (30_000, 0.72),
+    (50_000, 0.82),
+    (80_000, 0.87),
+    (120_000, 0.9),
+    (300_000, 0.95),
+    (1_000_000, 0.975),
+    (2_000_000, 0.99),
+    (10_000_000, 1.0),
+];
+
+/// Bytes of a packet in the first two tables.
 const TABLE_PACKET: u64 = 1460;
 
 impl SizeTable {
@@ -51,6 +76,11 @@ impl SizeTable {
     /// The data-mining distribution.
     pub fn data_mining() -> SizeTable {
         SizeTable::in_packets("data-mining", &DATA_MINING)
+    }
+
+    /// The Hadoop distribution.
+    pub fn hadoop() -> SizeTable {
+        SizeTable { name: String::from("hadoop"), points: HADOOP.to_vec() }
     }
 
     fn in_packets(name: &str, points: &[(u64, f64)]) -> SizeTable {
@@ -153,7 +183,8 @@ impl Sizes {
 impl FromStr for Sizes {
     type Err = TrafficError;
 
-    /// `4 KiB`, `uniform:64 B,4 KiB`, `web-search`, `data-mining`, or the path of a table that ends in `.csv`.
+    /// `4 KiB`, `uniform:64 B,4 KiB`, `web-search`, `data-mining`, `hadoop`, or the path of a table that ends in
+    /// `.csv`.
     fn from_str(text: &str) -> Result<Sizes, TrafficError> {
         let wrong = |why: String| TrafficError::SizeText { text: text.to_owned(), why };
         let size = |part: &str| match part.trim().parse::<Bytes>() {
@@ -172,12 +203,13 @@ impl FromStr for Sizes {
         match text {
             "web-search" => Ok(Sizes::Table(Arc::new(SizeTable::web_search()))),
             "data-mining" => Ok(Sizes::Table(Arc::new(SizeTable::data_mining()))),
+            "hadoop" => Ok(Sizes::Table(Arc::new(SizeTable::hadoop()))),
             _ if text.ends_with(".csv") => {
                 let content = std::fs::read_to_string(text).map_err(|error| wrong(format!("cannot read the file: {error}")))?;
                 Ok(Sizes::Table(Arc::new(SizeTable::parse(text, &content)?)))
             }
             _ if text.starts_with(|first: char| first.is_ascii_alphabetic()) => {
-                Err(wrong(String::from("expected a size such as 4KiB, uniform:LOW,HIGH, web-search, data-mining or FILE.csv")))
+                Err(wrong(String::from("expected a size such as 4KiB, uniform:LOW,HIGH, web-search, data-mining, hadoop or FILE.csv")))
             }
             _ => Ok(Sizes::Fixed(size(text)?)),
         }
@@ -213,7 +245,7 @@ mod tests {
 
     #[test]
     fn drawn_sizes_have_the_mean_and_the_fractions_of_the_table() {
-        for text in ["web-search", "data-mining", "uniform:64B,9000B", "8KiB"] {
+        for text in ["web-search", "data-mining", "hadoop", "uniform:64B,9000B", "8KiB"] {
             let (sizes, mut random) = (of(text), stream(1, "test", 0));
             let drawn: Vec<u64> = (0..400_000).map(|_| sizes.draw(&mut random)).collect();
             let mean = drawn.iter().sum::<u64>() as f64 / drawn.len() as f64;
@@ -263,7 +295,7 @@ mod tests {
             ("4", "unknown unit"),
             ("uniform:4KiB", "expected uniform:LOW,HIGH"),
             ("uniform:4KiB,64B", "4 KiB is not below 64 B"),
-            ("websearch", "web-search, data-mining or FILE.csv"),
+            ("websearch", "web-search, data-mining, hadoop or FILE.csv"),
             ("2TiB", "the longest message"),
             ("no-such.csv", "cannot read the file"),
         ] {

@@ -50,6 +50,12 @@ impl Plan {
         payload + payload.div_ceil(self.mtu).max(1) * self.header
     }
 
+    /// Messages of a class differ, so that the time of each has to be compared with its own.
+    #[inline]
+    fn is_mixed(&self, class: usize) -> bool {
+        self.generators.get(class).is_none_or(|generator| !matches!(generator.sizes, Sizes::Fixed(_)))
+    }
+
     /// Of generators, or one for all flows.
     pub(crate) fn classes(&self) -> usize {
         self.generators.len().max(1)
@@ -94,6 +100,13 @@ pub(crate) struct Sources {
     pub(crate) meter: Meter,
     /// Completion times of flows that end here.
     pub(crate) flow_times: BTreeMap<u32, u64>,
+}
+
+/// How long a message takes on an empty network, in picoseconds.
+fn alone(arrival: &Arrival, fabric: &Context<'_>) -> u64 {
+    let Arrival { id, source, target, virtual_network, payload, .. } = *arrival;
+    let message = Transfer { id, source, target, virtual_network, payload, source_dma: false, target_dma: false };
+    fabric.zero_load(&message).tail.as_ps()
 }
 
 /// A message that acknowledges one of a closed loop.
@@ -216,7 +229,8 @@ impl Sources {
             return fabric.timer(through, arrival.target, class << CLASS_SHIFT | index, ());
         };
         let born = arrival.started.as_ps();
-        self.meter.done(class, born, through.as_ps());
+        let alone = self.plan.is_mixed(class).then(|| alone(arrival, fabric));
+        self.meter.done(class, born, through.as_ps(), alone);
         if !self.plan.flows.is_empty() {
             self.flow_times.insert(arrival.id.0, through.as_ps() - born);
         } else if self.plan.generators[class].load.is_none() {

@@ -1,7 +1,7 @@
 //! Queues and links over time: kept when a period is given, and only then.
 
 use narrows_engine::WordMap;
-use narrows_fabric::PacketArrival;
+use narrows_fabric::{Arrival, PacketArrival};
 use narrows_topology::{Link, LinkId, Shape, Topology, Vertex};
 use std::sync::Arc;
 
@@ -39,6 +39,27 @@ pub struct LinkRow {
     pub pauses: u32,
     /// Packets lost at its end.
     pub lost: u32,
+}
+
+/// What a flow, all that goes from a node to another in a virtual network, got in a period, if it got something.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FlowRow {
+    /// Index of the period.
+    pub period: u32,
+    /// Node index.
+    pub source: u32,
+    /// Node index.
+    pub target: u32,
+    /// Virtual network.
+    pub virtual_network: u8,
+    /// On the wire; a packet counts where it starts on its last link.
+    pub bytes: u64,
+}
+
+impl FlowRow {
+    fn order(&self) -> (u32, u8, u32, u32) {
+        (self.period, self.virtual_network, self.source, self.target)
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -94,6 +115,10 @@ pub struct Telemetry {
     pub queue_rows: Vec<QueueRow>,
     /// Links in use, period by period, and within one in the order of the links.
     pub link_rows: Vec<LinkRow>,
+    /// Flows that got something, period by period, and within one in the order of sources and targets.
+    pub flow_rows: Vec<FlowRow>,
+    /// Of this period: bytes of each flow, by virtual network, source and target.
+    flows: WordMap<u64, u64>,
     /// Packets by the links that they crossed, host links among them.
     pub hops: Vec<u64>,
     /// Those of them that took more links than a shortest way has.
@@ -114,6 +139,8 @@ impl Telemetry {
             periods: 0,
             queue_rows: Vec::new(),
             link_rows: Vec::new(),
+            flow_rows: Vec::new(),
+            flows: WordMap::default(),
             hops: vec![0; 256],
             misrouted: vec![0; 256],
         }
@@ -196,6 +223,13 @@ impl Telemetry {
         self.misrouted[links] += u64::from(packet.hops > shortest);
     }
 
+    /// What a packet brings to its flow.
+    pub fn flow(&mut self, packet: &PacketArrival) {
+        let Arrival { source, target, virtual_network, .. } = packet.arrival;
+        let key = u64::from(virtual_network) << 60 | u64::from(source) << 30 | u64::from(target);
+        *self.flows.entry(key).or_default() += u64::from(packet.wire);
+    }
+
     /// Ends a period, at `now` in picoseconds.
     pub fn sample(&mut self, now: u64) {
         let period = self.periods;
@@ -229,6 +263,16 @@ impl Telemetry {
                 self.link_rows.push(LinkRow { period, link, utilisation, packets, stalls, pauses, lost });
             }
         }
+        let node = |bits: u64| (bits & ((1 << 30) - 1)) as u32;
+        let first = self.flow_rows.len();
+        self.flow_rows.extend(self.flows.drain().map(|(key, bytes)| FlowRow {
+            period,
+            source: node(key >> 30),
+            target: node(key),
+            virtual_network: (key >> 60) as u8,
+            bytes,
+        }));
+        self.flow_rows[first..].sort_unstable_by_key(FlowRow::order);
         self.begin = now;
         self.periods += 1;
     }
@@ -238,6 +282,7 @@ impl Telemetry {
     pub(crate) fn merge(&mut self, other: &mut Telemetry) {
         self.queue_rows.append(&mut other.queue_rows);
         self.link_rows.append(&mut other.link_rows);
+        self.flow_rows.append(&mut other.flow_rows);
         for (sum, more) in self.hops.iter_mut().zip(&other.hops) {
             *sum += more;
         }
@@ -249,6 +294,7 @@ impl Telemetry {
     /// Brings the rows of all regions into one order.
     pub(crate) fn settle(&mut self) {
         self.queue_rows.sort_unstable_by_key(|row| (row.period, row.link, row.lane));
+        self.flow_rows.sort_unstable_by_key(FlowRow::order);
         self.link_rows.sort_unstable_by_key(|row| (row.period, row.link));
         self.link_rows.dedup_by(|second, first| {
             let one = (first.period, first.link) == (second.period, second.link);

@@ -1,9 +1,9 @@
 //! Results whose value is known beforehand. Each assertion prints what was expected.
 #![allow(clippy::unwrap_used)] // a test's helpers are tests
 
-use narrows_fabric::{NetworkConfig, NetworkKind, Transfer, TransferId};
+use narrows_fabric::{Acc, AccPolicy, Congestion, Delivery, Fraction, NetworkConfig, NetworkKind, Reliability, Transfer, TransferId};
 use narrows_topology::{Arrangement, Dragonfly, FatTree, RoutingKind, Topology};
-use narrows_traffic::{Class, Flow, Injection, Point, Setup, Simulation, Sizes, Times, Work};
+use narrows_traffic::{Class, Flow, Injection, Point, Setup, Simulation, Sizes, SlowDown, Times, Work};
 use narrows_units::{Bytes, SimTime};
 
 fn one_switch(hosts: u32) -> Topology {
@@ -85,6 +85,67 @@ fn messages_of_a_quiet_network_take_what_they_take_alone() {
     let expected = alone(one_switch(4), 10_000) / 1e3;
     let fct = Times::of(&point.fct()).unwrap();
     assert!((fct.p50 / expected - 1.0).abs() < 0.001, "{} ns, alone {expected} ns", fct.p50);
+}
+
+/// A flow's completion time is a multiple of that on an empty network: 1 where it is alone, 2 where two share a link.
+#[test]
+fn slow_downs_are_those_of_sharing() {
+    let quiet = run(&setup(one_switch(4), &["pattern=shift:1 size=uniform:1KiB,64KiB"], 20_000), Some(0.001));
+    let slow = SlowDown::of(&quiet.classes[0].slow_down).unwrap();
+    assert!((slow.p50 - 1.0).abs() < 0.002, "{slow:?}");
+    let flow = |source| Flow { start: SimTime::ZERO, source, target: 0, bytes: 8 << 20 };
+    let shared = run(&Setup::new(NetworkConfig::default(), one_switch(4), Work::Flows(vec![flow(1), flow(2)])), None);
+    let slow = SlowDown::of(&shared.classes[0].slow_down).unwrap();
+    assert!((slow.p99 - 2.0).abs() < 0.02 && (slow.p50 - 2.0).abs() < 0.02, "{slow:?}");
+    assert!(SlowDown::of(&run(&setup(one_switch(4), &["pattern=shift:1"], 100), Some(0.1)).classes[0].slow_down).is_none());
+}
+
+/// An incast of three through one uplink and of one beside it: the switch gives each input a half, ACC each flow a
+/// quarter of what its margin leaves; Jain's index is (sum of x)^2 / (n times sum of x^2).
+#[test]
+fn rates_of_flows_and_their_fairness() {
+    let with = |congestion| {
+        let mut setup = setup(FatTree::k_ary_n_tree(4, 2).unwrap().build(), &["pattern=incast:15"], 1000);
+        setup.work = Work::Classes(vec![class("pattern=incast:15 sources=1,4,8,12 load=1")]);
+        setup.period = Some(SimTime::from_us(50));
+        setup.warmup = Some(SimTime::from_us(500));
+        setup.network.reliability = Some(Reliability {
+            window: 1024,
+            timeout: SimTime::from_us(10_000),
+            retries: 7,
+            ack: Bytes(84),
+            delivery: Delivery::Ordered,
+            congestion,
+        });
+        run(&setup, None)
+    };
+    let host = NetworkConfig::default().host_link.rate.as_f64() * 50e-6;
+    let rates = |point: &Point| -> Vec<f64> {
+        let rows = &point.telemetry.as_ref().unwrap().flow_rows;
+        let of = |source| {
+            let of_window = rows.iter().filter(|row| row.source == source && row.target == 0 && (10..30).contains(&row.period));
+            of_window.map(|row| row.bytes as f64).sum::<f64>() / 20.0 / host
+        };
+        [1, 4, 8, 12].map(of).to_vec()
+    };
+    let period = SimTime::from_us(50);
+    let unfair = with(Congestion::None);
+    let (one, others) = (rates(&unfair)[0], rates(&unfair)[1..].iter().sum::<f64>());
+    near("beside the uplink", one, 0.5, 0.02);
+    near("through it", others, 0.5, 0.02);
+    near("Jain's index", unfair.fairness(period).unwrap(), 1.0 / (4.0 * (0.25 + 3.0 / 36.0)), 0.02);
+    let acc = Acc {
+        policy: AccPolicy::MindTheGap,
+        margin: Fraction(50_000),
+        period: SimTime::from_us(20),
+        packets_per_period: 1,
+        rise: Fraction(500_000),
+        packet: Bytes(32),
+        skew: SimTime::ZERO,
+    };
+    let fair = with(Congestion::Acc(acc));
+    rates(&fair).iter().for_each(|&rate| near("with ACC", rate, 0.95 / 4.0, 0.01));
+    near("Jain's index with ACC", fair.fairness(period).unwrap(), 1.0, 0.001);
 }
 
 #[test]

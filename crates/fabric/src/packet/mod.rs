@@ -16,8 +16,8 @@
 //! list that is read when credits are short, and an event only when somebody waits for it. The link to the target makes
 //! no event at all for the packets in the middle of a message (one with pauses).
 //!
-//! **Congestion.** With ACC each output has a contention point ([`contention`]), and where [`crate::Ecn`] says so switches mark packets
-//! ([`marks`]).
+//! **Congestion.** With ACC each output has a contention point ([`contention`]), and where [`crate::Ecn`] says so
+//! switches mark packets ([`marks`]).
 //!
 //! **Multicast.** Switches copy packets along a tree ([`copies`]).
 //!

@@ -2,7 +2,7 @@
 
 use super::part::Seen;
 use crate::port::Ports;
-use crate::{Arrival, Observer, Transfer, TransferId, Tree, TreeError, Undelivered};
+use crate::{Arrival, Observer, Transfer, TransferId, Tree, TreeError, Undelivered, ZeroLoad};
 use narrows_units::SimTime;
 use std::sync::Arc;
 
@@ -115,6 +115,11 @@ impl<E, L> Context<'_, E, L> {
     /// The time that `link`, which must start in the region, needs for what waits for it and what it is sending.
     pub fn load(&self, link: u32) -> SimTime {
         self.network.load(link, self.now)
+    }
+
+    /// See [`super::Fabric::zero_load`].
+    pub fn zero_load(&self, transfer: &Transfer) -> ZeroLoad {
+        self.network.zero_load(transfer)
     }
 
     /// The links that start in the region.

@@ -68,7 +68,7 @@ use effects::{Base, Mailbox};
 use narrows_engine::Digest;
 use narrows_topology::Topology;
 use narrows_units::SimTime;
-use part::{Homes, Model, Part, Planes};
+use part::{Homes, Model, Part, Planes, Seen};
 use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use windows::{Lookahead, Windows};
@@ -424,14 +424,7 @@ impl<A: Agent> Fabric<A> {
     /// When `transfer` is read from memory, at its target with its header, and there with all of it, if it starts at
     /// time zero on an empty network.
     pub fn zero_load(&self, transfer: &Transfer) -> ZeroLoad {
-        let part = lock(&self.parts[0]);
-        let (source, model) = part.planes.of_host(transfer.source);
-        let (target, _) = part.planes.of_host(transfer.target);
-        let transfer = Transfer { source, target, ..*transfer };
-        match model {
-            Model::Packet(region) => region.costs().zero_load(region.topology(), &transfer),
-            Model::Whole(whole) => whole.network.zero_load(&transfer),
-        }
+        lock(&self.parts[0]).planes.zero_load(transfer)
     }
 
     /// Of the first network, if that is one of flows: number of every flow under way, and bytes per second since the

@@ -4,6 +4,7 @@ use super::agent::{Agent, Context, Requests};
 use super::effects::{Base, Mailbox, Notification, RegionEffects, parts};
 use crate::packet::region::Region;
 use crate::port::Ports;
+use crate::timing::ZeroLoad;
 use crate::whole::Whole;
 use crate::{EventKind, Statistics, Transfer, TransferId, Tree, TreeError};
 use narrows_engine::Digest;
@@ -78,6 +79,7 @@ pub(super) trait Seen {
     fn tree(&self, source: u32, targets: &[u32]) -> Result<Tree, TreeError>;
     fn load(&self, link: u32, now: u64) -> SimTime;
     fn links(&self) -> &[u32];
+    fn zero_load(&self, transfer: &Transfer) -> ZeroLoad;
 }
 
 impl<P: Ports> Seen for Planes<P> {
@@ -106,6 +108,16 @@ impl<P: Ports> Seen for Planes<P> {
         match &self.first {
             Model::Packet(region) => region.links(),
             Model::Whole(_) => &[],
+        }
+    }
+
+    fn zero_load(&self, transfer: &Transfer) -> ZeroLoad {
+        let (source, model) = self.of_host(transfer.source);
+        let (target, _) = self.of_host(transfer.target);
+        let transfer = Transfer { source, target, ..*transfer };
+        match model {
+            Model::Packet(region) => region.costs().zero_load(region.topology(), &transfer),
+            Model::Whole(whole) => whole.network.zero_load(&transfer),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The source of DCQCN ([`Dcqcn`]; Zhu et al., SIGCOMM 2015, section 3.1): a notification of the target cuts the rate, a
-//! timer and a counter of bytes raise it again.
+//! The source of DCQCN ([`Dcqcn`]; Zhu et al., SIGCOMM 2015, section 3.1): a notification of the target cuts the rate,
+//! a timer and a counter of bytes raise it again.
 //!
 //! Timers are no events: those that have run out are made up for when a packet is made or a notification comes.
 

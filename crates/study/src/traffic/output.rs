@@ -6,7 +6,7 @@ use crate::wiring;
 use narrows_fabric::NetworkKind;
 use narrows_output::exit;
 use narrows_results::{Column, Histogram, Origin, Table, TableError, peak_memory};
-use narrows_traffic::{ClassPoint, Point, Times, Work};
+use narrows_traffic::{ClassPoint, Point, SlowDown, Times, Work};
 use narrows_units::show;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -28,6 +28,7 @@ pub fn tables(outcome: &TrafficOutcome) -> Vec<(&'static str, Table)> {
         if setup.network.kind == NetworkKind::Packet {
             tables.push(("queues", queues_table(outcome)));
             tables.push(("hops", hops_table(points)));
+            tables.push(("rates", rates_table(outcome)));
         }
     }
     tables
@@ -44,6 +45,7 @@ pub fn pictures(outcome: &TrafficOutcome) -> Vec<(&'static str, String)> {
         found.push(("series", pictures::series(outcome)));
         if outcome.setup.network.kind == NetworkKind::Packet {
             found.push(("queues", pictures::queues(outcome)));
+            found.push(("rates", pictures::rates(outcome)));
         }
     }
     found
@@ -71,6 +73,14 @@ fn times(histogram: &Histogram, saturated: bool) -> Value {
     }
 }
 
+/// The same of slow-downs.
+fn slow_down(class: &ClassPoint) -> Value {
+    match SlowDown::of(&class.slow_down) {
+        Some(SlowDown { p50, p99, p999 }) if !class.saturated => json!({ "p50": p50, "p99": p99, "p999": p999 }),
+        _ => Value::Null,
+    }
+}
+
 pub fn summary(outcome: &TrafficOutcome) -> Value {
     let points = &outcome.points;
     let sum = |part: fn(&Point) -> u64| points.iter().map(part).sum::<u64>();
@@ -91,6 +101,7 @@ pub fn summary(outcome: &TrafficOutcome) -> Value {
                         "saturated": class.saturated,
                         "latency_ns": times(&class.latency, class.saturated),
                         "fct_ns": times(&class.fct, class.saturated),
+                        "slow_down": slow_down(class),
                         "messages": class.fct.count(),
                         "unfinished": class.unfinished,
                     })
@@ -106,6 +117,7 @@ pub fn summary(outcome: &TrafficOutcome) -> Value {
                 // Of several classes together they would be those of whichever sends most: see `classes`.
                 "latency_ns": times(&point.latency(), point.saturated || point.classes.len() > 1),
                 "fct_ns": times(&point.fct(), point.saturated || point.classes.len() > 1),
+                "fairness": outcome.setup.period.and_then(|period| point.fairness(period)),
                 "nothing_measured": point.is_empty(),
                 "messages": point.fct().count(),
                 "unfinished": point.unfinished(),
@@ -118,6 +130,7 @@ pub fn summary(outcome: &TrafficOutcome) -> Value {
                 "lost_packets": point.statistics.lost_packets + point.statistics.corrupt_packets,
                 "retransmissions": point.statistics.retransmissions,
                 "acknowledgements": point.statistics.acknowledgements,
+                "control_packets": point.statistics.control_packets,
                 "events": point.events,
                 "digest": format!("{:016x}", point.digest),
                 "classes": classes,
@@ -216,6 +229,11 @@ pub fn text(outcome: &TrafficOutcome) -> String {
         } else if !point.steady {
             remarks.push(String::from("warm-up found nothing steady"));
         }
+        if let [class] = point.classes.as_slice()
+            && let Some(SlowDown { p50, p99, p999 }) = SlowDown::of(&class.slow_down).filter(|_| !class.saturated)
+        {
+            remarks.push(format!("slow-down {p50:.2}, 99 % {p99:.1}, 99.9 % {p999:.1}"));
+        }
         // Times of classes together would be those of whichever sends most.
         let alone = match point.classes.as_slice() {
             [class] => times_text(class),
@@ -267,6 +285,9 @@ pub fn points_table(points: &[Point]) -> Table {
     let time = |part: fn(&narrows_traffic::ClassPoint) -> &Histogram, value: fn(Times) -> f64| {
         numbers(rows.iter().map(|(_, class)| Times::of(part(class)).filter(|_| !class.saturated).map(value)))
     };
+    let slow = |value: fn(SlowDown) -> f64| {
+        numbers(rows.iter().map(|(_, class)| SlowDown::of(&class.slow_down).filter(|_| !class.saturated).map(value)))
+    };
     Table::new(vec![
         ("load", numbers(rows.iter().map(|(point, _)| point.load))),
         ("class", Column::Text(rows.iter().map(|(_, class)| class.name.clone()).collect())),
@@ -282,6 +303,9 @@ pub fn points_table(points: &[Point]) -> Table {
         ("fct_p50_ns", time(|class| &class.fct, |times| times.p50)),
         ("fct_p99_ns", time(|class| &class.fct, |times| times.p99)),
         ("fct_max_ns", time(|class| &class.fct, |times| times.max)),
+        ("slow_down_p50", slow(|slow| slow.p50)),
+        ("slow_down_p99", slow(|slow| slow.p99)),
+        ("slow_down_p999", slow(|slow| slow.p999)),
         ("messages", integers(rows.iter().map(|(_, class)| class.fct.count()))),
         ("unfinished", integers(rows.iter().map(|(_, class)| class.unfinished))),
     ])
@@ -358,6 +382,27 @@ fn links_table(outcome: &TrafficOutcome) -> Table {
     let (loads, rows): (Vec<_>, Vec<_>) = seen.flat_map(|(load, telemetry)| telemetry.link_rows.iter().map(move |row| (load, row))).unzip();
     let length = outcome.setup.period.unwrap_or_default();
     Table::new([vec![("load", Column::Number(loads))], fabric_tables::links(&outcome.setup.topology, length, &rows)].concat())
+}
+
+/// Of the host link's rate, what so many bytes in a period are.
+pub fn share_of_host_link(outcome: &TrafficOutcome, bytes: u64) -> f64 {
+    let period = outcome.setup.period.unwrap_or_default().as_s_f64();
+    bytes as f64 / (outcome.setup.network.host_link.rate.as_f64() * period).max(f64::MIN_POSITIVE)
+}
+
+/// A row per flow and period in which it got something.
+fn rates_table(outcome: &TrafficOutcome) -> Table {
+    let points = &outcome.points;
+    let seen = points.iter().filter_map(|point| point.telemetry.as_ref().map(|telemetry| (point.load, telemetry)));
+    let rows: Vec<_> = seen.flat_map(|(load, telemetry)| telemetry.flow_rows.iter().map(move |row| (load, row))).collect();
+    Table::new(vec![
+        ("load", numbers(rows.iter().map(|row| row.0))),
+        ("time_ns", numbers(rows.iter().map(|(_, row)| Some(period_end_ns(outcome, row.period))))),
+        ("source", integers(rows.iter().map(|(_, row)| u64::from(row.source)))),
+        ("target", integers(rows.iter().map(|(_, row)| u64::from(row.target)))),
+        ("virtual_network", integers(rows.iter().map(|(_, row)| u64::from(row.virtual_network)))),
+        ("rate", numbers(rows.iter().map(|(_, row)| Some(share_of_host_link(outcome, row.bytes))))),
+    ])
 }
 
 fn hops_table(points: &[Point]) -> Table {

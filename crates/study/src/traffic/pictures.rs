@@ -1,7 +1,7 @@
 //! Pictures of a sweep.
 
 use super::TrafficOutcome;
-use super::output::period_end_ns;
+use super::output::{period_end_ns, share_of_host_link};
 use narrows_results::{Chart, Curve, Histogram, Quantity};
 use narrows_traffic::{ClassPoint, Point, Times, stage};
 use std::collections::BTreeMap;
@@ -183,6 +183,47 @@ pub fn queues(outcome: &TrafficOutcome) -> String {
         x: String::from("time"),
         x_in: Quantity::Seconds,
         y: String::from("packets"),
+        curves: curves.collect(),
+        ..Chart::default()
+    }
+    .svg()
+}
+
+/// Curves of flows that still can be told apart.
+const MOST_FLOWS: usize = 7;
+
+/// What each flow got over time, at the highest load: of many, those that got most.
+pub fn rates(outcome: &TrafficOutcome) -> String {
+    let points = &outcome.points;
+    let highest = points.iter().filter(|point| point.telemetry.is_some()).max_by(|one, other| load(one).total_cmp(&load(other)));
+    let mut flows: BTreeMap<(u8, u32, u32), BTreeMap<u32, u64>> = BTreeMap::new();
+    let mut periods = 0;
+    if let Some(telemetry) = highest.and_then(|point| point.telemetry.as_ref()) {
+        for row in &telemetry.flow_rows {
+            *flows.entry((row.virtual_network, row.source, row.target)).or_default().entry(row.period).or_default() += row.bytes;
+            periods = periods.max(row.period + 1);
+        }
+    }
+    let mut order: Vec<_> = flows.into_iter().collect();
+    order.sort_by_key(|(_, rows)| std::cmp::Reverse(rows.values().sum::<u64>()));
+    order.truncate(MOST_FLOWS);
+    order.sort_by_key(|(flow, _)| *flow);
+    let curves = order.into_iter().map(|((_, source, target), rows)| Curve {
+        name: format!("{source} to {target}"),
+        points: (0..periods)
+            .map(|period| {
+                let bytes = rows.get(&period).copied().unwrap_or(0);
+                (period_end_ns(outcome, period) / 1e9, Some(share_of_host_link(outcome, bytes)))
+            })
+            .collect(),
+        dashed: false,
+    });
+    let at = highest.and_then(|point| point.load).map_or_else(String::new, |load| format!(" at load {load}"));
+    Chart {
+        title: title(outcome, &format!("Rates of flows{at}")),
+        x: String::from("time"),
+        x_in: Quantity::Seconds,
+        y: String::from("fraction of a host link"),
         curves: curves.collect(),
         ..Chart::default()
     }
