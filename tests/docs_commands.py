@@ -34,7 +34,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 NARROWS = ROOT / "target/release/narrows"
-PAGES = [*(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md")), *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs/how-to").glob("*.md"))]
+FOLDERS = (ROOT / "docs", ROOT / "docs/how-to", ROOT / "docs/machines")
+PAGES = [
+    *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md")),
+    *(page for folder in FOLDERS for page in sorted(folder.glob("*.md"))),
+]
 LEFT_OUT = re.compile(r"#.*\b(minutes|hours?|installs)\b")
 
 # Ten times as long as anything takes on an idle computer: a command that goes beyond does not end.

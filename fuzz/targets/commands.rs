@@ -7,8 +7,8 @@ use narrows_channel::record::decode_command;
 use narrows_engine::EventQueue;
 use narrows_fabric::Notice as Network;
 use narrows_nic::{
-    AnyConfig, AnyHeader, AnyNic, Combine, Departure, Event, ExanetConfig, Fault, MailboxConfig, Memory, NicConfig, Nics, Out, PayloadId, Process, Wire,
-    Wired,
+    AnyConfig, AnyHeader, AnyNic, Combine, Departure, Event, ExanetConfig, Fault, MailboxConfig, Memory, NicConfig, Nics, Out, PayloadId,
+    Process, Wire, Wired,
 };
 use narrows_portals::{Command, LocalBuffer, NiLimits, Notice, Place, ProcessId};
 use narrows_units::{ByteRate, Bytes, NodeId, PortId, Rail, SimTime};

@@ -22,7 +22,7 @@ pub enum Protocol {
     Pscom(PscomConfig),
     /// As MPC does over several NICs: as [`Protocol::Openmpi`], but the data of long messages take all rails.
     Mpc(MpcConfig),
-    /// As ExaNet-MPI does: as [`Protocol::Openmpi`] with [`Rendezvous::Put`], but the answer of the receiver goes to the
+    /// As ExaNet-MPI does: as [`Protocol::Openmpi`] with [`Rendezvous::Put`], but the receiver's answer goes to the
     /// firmware of the sender's NIC, which starts the write whatever the sender's core does; and it names the buffer,
     /// so that the receiver's NIC is told nothing.
     Exanet,
