@@ -103,7 +103,7 @@ class Table:
 
 
 # Tables that come only when they are asked for.
-_OVER_TIME = {"series", "links", "queues", "hops"}
+_OVER_TIME = {"series", "links", "queues", "hops", "rates"}
 
 
 class Result:

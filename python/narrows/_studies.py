@@ -54,7 +54,7 @@ def traffic(
     threads: of the simulator; results do not depend on them.
     progress: True or False; a function of (what, fraction, detail); or None: in terminals and notebooks.
 
-    Tables: points, histograms; flows (of "flows"); with a period series, links, queues, hops.
+    Tables: points, histograms; flows (of "flows"); with a period series, links, queues, hops, rates.
 
     Raises NarrowsError for arguments that mean nothing, StudyFailed where nothing was measured.
 

@@ -124,7 +124,7 @@ def test_tables_are_the_same_for_every_reader(small: nw.Machine) -> None:
     assert points.to_pandas()["accepted"].tolist() == points["accepted"]
     queues = result.queues.to_arrow()
     assert duckdb.sql("select count(*) from queues").fetchall() == [(len(result.queues),)] != [(0,)]
-    assert list(result.tables) == ["points", "histograms", "series", "links", "switches", "queues", "hops"]
+    assert list(result.tables) == ["points", "histograms", "series", "links", "switches", "queues", "hops", "rates"]
     # No copy: two readers have the same memory.
     other = result.queues.to_arrow()
     assert queues["link"].chunk(0).buffers()[1].address == other["link"].chunk(0).buffers()[1].address

@@ -70,11 +70,11 @@ fn a_sweep_leaves_its_points_behind() {
     for point in points {
         assert_eq!(point["digest"].as_str().unwrap().len(), 16);
     }
-    for name in ["points", "histograms", "series", "queues", "links", "hops"] {
+    for name in ["points", "histograms", "series", "queues", "links", "hops", "rates"] {
         let bytes = std::fs::read(out.join(name).with_extension("parquet")).unwrap();
         assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"), "{name}");
     }
-    for name in ["throughput", "latency", "fct", "queues"] {
+    for name in ["throughput", "latency", "fct", "queues", "rates"] {
         let picture = std::fs::read_to_string(out.join(name).with_extension("svg")).unwrap();
         assert!(picture.starts_with("<svg") && !picture.contains("NaN") && !picture.contains("nothing to show"), "{name}");
     }
