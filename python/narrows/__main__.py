@@ -37,9 +37,7 @@ def main() -> int:
         help="fit constants of a machine to outputs of osu_latency and osu_bw",
         epilog="example: narrows calibrate --base bxi-v2 -o mine.toml osu_latency.txt osu_bw.txt",
     )
-    calibration.add_argument(
-        "files", nargs="+", metavar="FILE", help="outputs of osu_latency, osu_bw, IMB-MPI1 or examples/pingpong.c"
-    )
+    calibration.add_argument("files", nargs="+", metavar="FILE", help="outputs of osu_latency, osu_bw, IMB-MPI1 or examples/pingpong.c")
     calibration.add_argument("--base", default="bxi-v2", metavar="NAME|FILE", help="the machine whose other constants are kept [bxi-v2]")
     calibration.add_argument("-o", "--output", type=Path, metavar="FILE", help="writes the machine file")
     calibration.add_argument("--constant", action="append", metavar="KEY", help="fits this key, and no other that is not named")

@@ -5,9 +5,10 @@ use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, RecordBatchIterator, StringArray};
 use arrow_buffer::{NullBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field, Schema};
-use narrows_results::{Column, Table};
+use narrows_results::{Column, SCHEMA, SCHEMA_KEY, Table};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// A table in Arrow's memory layout. Handing it over again and again copies nothing: its buffers are shared.
@@ -30,7 +31,8 @@ impl NativeTable {
             fields.push(Field::new(name, kind, nullable));
             arrays.push(array);
         }
-        let schema = Arc::new(Schema::new(fields));
+        let version = [(SCHEMA_KEY.to_owned(), SCHEMA.to_string())];
+        let schema = Arc::new(Schema::new_with_metadata(fields, HashMap::from(version)));
         let batch = match arrays.is_empty() {
             true => RecordBatch::new_empty(schema),
             false => RecordBatch::try_new(schema, arrays).expect("the columns of a table have one length, and the types of their fields"),

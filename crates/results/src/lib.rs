@@ -37,4 +37,4 @@ pub use histogram::Histogram;
 pub use memory::peak_memory;
 pub use page::{Origin, escape};
 pub use progress::Progress;
-pub use table::{Column, Table, TableError};
+pub use table::{Column, SCHEMA, SCHEMA_KEY, Table, TableError};

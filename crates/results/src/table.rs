@@ -2,12 +2,19 @@ use narrows_output::{OutputError, OutputFile};
 use parquet::basic::{Compression, LogicalType, Repetition, Type as PhysicalType};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::Type;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// The version of all tables and of the numbers of `summary.json` (docs/tables.md): raised when one of them goes, or
+/// means something else.
+pub const SCHEMA: u32 = 1;
+/// Under this name it stands in the metadata of tables.
+pub const SCHEMA_KEY: &str = "narrows.schema";
 
 /// The values of a column, one per row.
 #[derive(Clone, Debug, PartialEq)]
@@ -147,6 +154,7 @@ impl Table {
         let schema = Type::group_type_builder("table").with_fields(fields.collect::<Result<_, _>>()?).build()?;
         let properties = WriterProperties::builder()
             .set_compression(Compression::SNAPPY)
+            .set_key_value_metadata(Some(vec![KeyValue::new(SCHEMA_KEY.to_owned(), SCHEMA.to_string())]))
             .set_created_by(format!("narrows {}", env!("CARGO_PKG_VERSION")))
             .build();
         let mut writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties))?;

@@ -102,6 +102,7 @@ impl RunOutcome {
             .collect();
         json!({
             "narrows": env!("CARGO_PKG_VERSION"),
+            "schema": narrows_results::SCHEMA,
             "program": self.program,
             "simulated_s": report.simulated.as_s_f64(),
             "wall_s": self.wall.as_secs_f64(),

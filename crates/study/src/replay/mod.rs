@@ -384,6 +384,7 @@ impl ReplayOutcome {
         let running = self.running.as_secs_f64();
         let mut summary = json!({
             "narrows": env!("CARGO_PKG_VERSION"),
+            "schema": narrows_results::SCHEMA,
             "traces": self.sources.iter().map(|source| source.path().display().to_string()).collect::<Vec<_>>(),
             "simulated_s": outcome.finish.as_s_f64(),
             "wall_s": self.wall.as_secs_f64(),

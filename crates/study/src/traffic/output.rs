@@ -139,6 +139,7 @@ pub fn summary(outcome: &TrafficOutcome) -> Value {
         .collect();
     json!({
         "narrows": env!("CARGO_PKG_VERSION"),
+        "schema": narrows_results::SCHEMA,
         "pattern": outcome.pattern,
         "simulated_s": points.iter().map(|point| point.simulated.as_s_f64()).sum::<f64>(),
         "wall_s": outcome.wall.as_secs_f64(),
