@@ -244,6 +244,18 @@ def of_native(kind: str, native: NativeOutcome) -> Result:
     return result
 
 
+# The columns of the ranks of a live run.
+_RANKS = [
+    ("rank", "int64"),
+    ("node", "int64"),
+    ("computing_s", "double"),
+    ("mpi_s", "double"),
+    ("waiting_s", "double"),
+    ("finished_s", "double"),
+    ("mpi_calls", "int64"),
+]
+
+
 def load(folder: str | os.PathLike[str]) -> Result:
     """The results that ``narrows run``, ``traffic`` or ``replay`` wrote with ``--out``, or :meth:`Result.save`.
 
@@ -262,7 +274,8 @@ def load(folder: str | os.PathLike[str]) -> Result:
     names = {path.stem for path in folder.glob("*.parquet")}
     tables = {}
     if kind == "run":
-        tables["ranks"] = Table(pyarrow.Table.from_pylist(summary["per_rank"]))
+        schema = pyarrow.schema(_RANKS, metadata={"narrows.schema": str(summary["schema"])} if "schema" in summary else None)
+        tables["ranks"] = Table(pyarrow.Table.from_pylist(summary["per_rank"], schema=schema))
     first = [name for name in ("ranks", "points", "applications") if name in names]
     for name in [*first, *sorted(names - set(first))]:
         tables[name] = Table(pyarrow.parquet.read_table(folder / f"{name}.parquet"))
