@@ -96,6 +96,27 @@ impl Drop for Scratch {
     }
 }
 
+/// Closes every descriptor but `kept`.
+fn close_all_but(kept: RawFd) {
+    let close = |first: RawFd, last: RawFd| {
+        if first > last {
+            return;
+        }
+        // SAFETY: plain system calls, in a process that uses no other descriptor any more.
+        unsafe {
+            // By its number, which older C libraries have no name for; kernels before 5.9 do not know it.
+            if libc::syscall(libc::SYS_close_range, first, last, 0) != 0 {
+                let open = libc::sysconf(libc::_SC_OPEN_MAX).clamp(0, 1 << 16) as RawFd;
+                for descriptor in first..=last.min(open) {
+                    libc::close(descriptor);
+                }
+            }
+        }
+    };
+    close(0, kept - 1);
+    close(kept + 1, RawFd::MAX);
+}
+
 /// What the keeper does.
 fn keep(alive: &OwnedFd, folder: &Path) -> ! {
     // SAFETY: plain system calls; the buffer is valid. Interruptions of a terminal are for the others, and the streams
@@ -105,9 +126,8 @@ fn keep(alive: &OwnedFd, folder: &Path) -> ! {
         for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
             libc::signal(signal, libc::SIG_IGN);
         }
-        for stream in 0..3 {
-            libc::close(stream);
-        }
+        // The streams of the run, and the ends of other folders' pipes: their keepers wait for them.
+        close_all_but(alive.as_raw_fd());
         // Held open, so that one can see that the folder is in use.
         let _held = fs::File::open(folder);
         let mut byte = 0u8;
@@ -148,5 +168,21 @@ mod tests {
         // SAFETY: a child of ours that was not waited for.
         assert_eq!(unsafe { libc::waitpid(scratch.keeper, std::ptr::null_mut(), 0) }, scratch.keeper);
         assert!(!folder.exists());
+    }
+
+    #[test]
+    fn a_keeper_waits_for_its_own_folder_only() {
+        // The keeper of the second is forked while this process holds the pipe of the first.
+        let first = Scratch::create().unwrap();
+        let second = Scratch::create().unwrap();
+        let keeper = first.keeper;
+        drop(first);
+        let ends = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        // SAFETY: a child of ours that was not waited for.
+        while unsafe { libc::waitpid(keeper, std::ptr::null_mut(), libc::WNOHANG) } == 0 {
+            assert!(std::time::Instant::now() < ends, "the first keeper waits for the second one");
+            std::thread::yield_now();
+        }
+        assert!(second.path().exists());
     }
 }
