@@ -29,7 +29,7 @@ from mpi_driver.checks import Failure, Tests
 from mpi_driver.mpis import MPI_NAMES, ROOT
 from mpi_driver.processes import open_files, stop_everything, temporary_files
 from mpi_driver.refusals import STARTS, TROUBLES, refusals, starts, troubles
-from mpi_driver.repeats import cores_agree, repeats
+from mpi_driver.repeats import computing_repeats, cores_agree, repeats
 
 
 # Name of the case, MPI, ranks, whether it must run alone, what it does.
@@ -79,6 +79,8 @@ def jobs_of(options: argparse.Namespace, tests: Tests, mpis: list[str]) -> list[
             for n in (2, 16):
                 if n in ranks and selected("repeat_sockets"):
                     jobs.append(("repeat_sockets", name, n, False, repeats(tests, tests.mpis[name], n, "sockets")))
+            if 4 in ranks and selected("repeat_computing"):
+                jobs.append(("repeat_computing", name, 4, False, computing_repeats(tests, tests.mpis[name], 4)))
             # One after another: what else runs takes part in the measurement.
             if name == mpis[0] and 2 in ranks and selected("thread_cores"):
                 jobs.append(("thread_cores", name, 2, True, cores_agree(tests, tests.mpis[name], (*THREAD_PARTS, *OPENMP_PARTS))))

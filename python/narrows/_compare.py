@@ -11,7 +11,10 @@ from narrows._native import NarrowsError
 from narrows._results import Result, Table, load
 
 # Numbers of a result that depend on the computer and on the moment, not on what was simulated.
-_OF_THIS_COMPUTER = {"wall_s", "reading_s", "replay_s", "peak_rss_bytes", "messages_per_s", "events_per_s", "command", "windows"}
+_OF_THIS_COMPUTER = {"wall_s", "reading_s", "replay_s", "peak_rss_bytes", "messages_per_s", "events_per_s", "command", "windows"} | {
+    "compute_alike",
+    "compute_spread",
+}
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,16 @@ if TYPE_CHECKING:
 # done.
 _TOGETHER = 1000
 # Numbers of a live run that depend on this computer.
-_OF_THIS_COMPUTER = {"wall_s", "windows", "crossings", "crossings_per_blocking_call", "exit_code", "failure", "narrows"}
+_OF_THIS_COMPUTER = {
+    "wall_s",
+    "windows",
+    "crossings",
+    "crossings_per_blocking_call",
+    "exit_code",
+    "failure",
+    "narrows",
+    "compute_alike",
+} | {"compute_spread"}
 
 
 def sweep(

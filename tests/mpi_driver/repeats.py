@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import statistics
+import tempfile
 from typing import Callable
 
 from .cases import Case
@@ -30,6 +31,47 @@ def repeats(tests: Tests, mpi: Mpi, ranks: int, program: str, *options: str, env
                 shutil.rmtree(outcome.folder, ignore_errors=True)
         if seen[0] != seen[1]:
             raise Failure(f"{seen[0]} and then {seen[1]}")
+
+    return test
+
+
+def computing_repeats(tests: Tests, mpi: Mpi, ranks: int) -> Callable[[], None]:
+    """Equal work that a noisy host measures unequally takes its median; with the times of another run two runs are the same to the bit."""
+
+    def simulated(folder: str, ranks: int, *options: str, prefix: tuple[str, ...] = ()) -> tuple[float, dict, str]:
+        case = Case("compute_alike", "compute_alike.c", ("64",), options=options)
+        outcome = run([*prefix, *tests.command("narrows", mpi, case, ranks)], timeout=120 * tests.options.slow, environment=mpi.environment)
+        try:
+            found = re.search(r"^alike (\d+\.\d+)$", outcome.stdout, re.M)
+            if outcome.code != 0 or not found:
+                raise Failure(f"exit code {outcome.code}: {tail(outcome)}")
+            return float(found[1]), outcome.summary, outcome.stderr
+        finally:
+            shutil.rmtree(outcome.folder, ignore_errors=True)
+
+    def test() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "times.json")
+            measured = simulated(folder, ranks, "--compute", "measured")
+            sampled = simulated(folder, ranks, "--compute", "sampled", "--compute-out", file)
+            # In four of seven steps one of four ranks is late by half a unit; the first two steps are measured.
+            if not measured[0] > 1.17 > 1.1 > sampled[0] > 0.9:
+                raise Failure(f"a step took {measured[0]} units as measured (1.23), {sampled[0]} by medians (1.01)")
+            if "--compute sampled" not in measured[2] or sampled[1]["compute_alike"] < 0.7:
+                raise Failure(f"{measured[2]} and then {sampled[1]['compute_alike']}")
+            one_core = ("taskset", "-c", str(min(os.sched_getaffinity(0))))
+            same = [simulated(folder, ranks, "--compute-from", file, prefix=prefix) for prefix in ((), one_core)]
+            for _, summary, said in same:
+                if "computing: all from" not in said:
+                    raise Failure(f"not all of computing was in the file: {said}")
+            first, second = ({key: summary[key] for key in ("digest", "simulated_s", "per_rank")} for _, summary, _ in same)
+            if first != second:
+                raise Failure(f"{first} and then {second}")
+            case = Case("compute_alike", "compute_alike.c", ("64",), options=("--compute-from", file))
+            outcome = run(tests.command("narrows", mpi, case, ranks + 1), timeout=120 * tests.options.slow, environment=mpi.environment)
+            shutil.rmtree(outcome.folder, ignore_errors=True)
+            if outcome.code == 0 or "one file for each number of ranks" not in outcome.stderr:
+                raise Failure(f"times of {ranks} ranks were taken for {ranks + 1}: {tail(outcome)}")
 
     return test
 

@@ -18,6 +18,7 @@
 //! * `launcher.rs`: barriers of programs without MPI.
 //! * `windows.rs`: windows of memory that the ranks of a node share.
 //! * `peers.rs`: the launcher's answer to who else is on this node.
+//! * `place.rs`: places in the program that are the same in every run.
 //! * `pml.rs`: blocking sends of Open MPI, if several threads may call it.
 //! * `state.rs`: what this process and this thread are in.
 //! * `check.rs`: what a check wants to know of calls, `check/`: types, places.
@@ -73,6 +74,8 @@ mod meet;
 mod openmp;
 #[cfg(not(test))]
 mod peers;
+#[cfg(not(test))]
+mod place;
 #[cfg(not(test))]
 mod pml;
 #[cfg(not(test))]

@@ -7,7 +7,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 unsafe extern "C" {
-    fn narrows_mpi_enter(id: c_uint, peer: c_long, tag: c_long) -> c_int;
+    fn narrows_mpi_enter(id: c_uint, peer: c_long, tag: c_long, place: u64) -> c_int;
     fn narrows_mpi_door() -> c_int;
     fn narrows_mpi_leave(id: c_uint);
     fn narrows_clock(yields: c_int) -> u64;
@@ -80,11 +80,12 @@ pub fn wait_at_files(files: &[File], picoseconds: u64) -> c_int {
 /// Longest host name with its zero byte: `HOST_NAME_MAX` of Linux is 64 (gethostname(2)).
 pub const HOST_SIZE: usize = 65;
 
-/// Marks the beginning of an MPI call. Peer and tag as in `narrows_mpicalls`: a number, `NONE` or `ANY`.
-pub fn enter(id: u32, peer: i64, tag: i64) {
+/// Marks the beginning of an MPI call. Peer and tag as in `narrows_mpicalls`: a number, `NONE` or `ANY`. `place`: a
+/// number for where in the program it stands, and how much it is about.
+pub fn enter(id: u32, peer: i64, tag: i64, place: u64) {
     state::thread(|thread| thread.locks.set(0));
     // SAFETY: plain numbers. A mark of a process that takes no part does no harm.
-    if state::guarded(|| unsafe { narrows_mpi_enter(id, peer, tag) }) == 0 {
+    if state::guarded(|| unsafe { narrows_mpi_enter(id, peer, tag, place) }) == 0 {
         return;
     }
     // SAFETY: no arguments.

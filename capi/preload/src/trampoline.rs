@@ -9,7 +9,7 @@
 //! stack address at the next call.
 
 use crate::symbols::{self, SYMBOLS, Symbol};
-use crate::{check, portals, special, state, threads};
+use crate::{check, place, portals, special, state, threads};
 use narrows_mpicalls::{ABORT, ANY, CALLS, NONE, Role};
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -142,7 +142,11 @@ unsafe extern "C" fn enter(slot: u32, registers: *mut u64, stack: *mut u64) -> N
     if check::on() {
         check::before_enter(symbol.id());
     }
-    portals::enter(symbol.id(), peer, tag);
+    // SAFETY: the return address is below the arguments on the stack.
+    let place = place::of(unsafe { *stack.sub(1) } as usize);
+    // SAFETY: as above.
+    let amount = unsafe { amount(symbol, registers) };
+    portals::enter(symbol.id(), peer, tag, place ^ amount.rotate_left(32));
     if check::on() {
         // SAFETY: as above. Both areas belong to the callee: what is changed there, the real function sees.
         unsafe { check::enter(symbol, registers, stack) };
@@ -229,6 +233,25 @@ unsafe fn partner(symbol: &Symbol, registers: *const u64, stack: *const u64) -> 
     (peer, tag)
 }
 
+/// How many elements or requests a call is about, 0 where that is not one number.
+///
+/// # Safety
+/// As [`partner`].
+unsafe fn amount(symbol: &Symbol, registers: *const u64) -> u64 {
+    let Some(at @ 0..6) = narrows_facts::shape::of(symbol.id()).count() else { return 0 };
+    // SAFETY: the first six arguments are in registers; Fortran passes the address of an integer, and large-count
+    // functions a long one.
+    unsafe {
+        let word = *registers.add(usize::from(at));
+        match symbol.fortran {
+            true if word == 0 => 0,
+            true => u64::from(*(word as *const u32)),
+            false if symbol.call().name.ends_with("_c") => word,
+            false => u64::from(word as u32),
+        }
+    }
+}
+
 /// A source or tag as in `narrows_mpicalls`.
 pub fn number(value: i32, wildcard: i32) -> i64 {
     match value {
@@ -256,7 +279,7 @@ impl Mark {
         // One more: a call inside may have its frame exactly here.
         let marked = begin(&raw const here as usize + 1, id);
         if marked {
-            portals::enter(id, peer, tag);
+            portals::enter(id, peer, tag, 0);
         }
         Mark(marked.then_some(id))
     }

@@ -61,7 +61,7 @@ static void read_real_clock(void) {
     depth--;
 }
 
-int narrows_mpi_enter(unsigned id, long peer, long tag) {
+int narrows_mpi_enter(unsigned id, long peer, long tag, uint64_t place) {
     read_real_clock();
     if (inside)
         note("nested\n");

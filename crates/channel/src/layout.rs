@@ -129,6 +129,8 @@ pub struct Processor {
     pub clock_read_ps: u64,
     /// CPU time to simulated time, in millionths; zero: work is free (`--compute none`), on all nodes.
     pub compute_ppm: u64,
+    /// 1: computing between the same two calls takes its running median (`--compute sampled`).
+    pub sampled: u64,
     /// The rank begins so late, ps.
     pub late_ps: u64,
     /// Cores of the node.
@@ -307,6 +309,10 @@ pub struct RankHeader {
     pub notices: AtomicU64,
     /// Simulated time outside MPI calls, ps.
     pub compute_ps: AtomicU64,
+    /// Of that what had its like before, and so a median, ps.
+    pub alike_ps: AtomicU64,
+    /// How far it was from its median, up or down, in sum, ps.
+    pub spread_ps: AtomicU64,
     /// Simulated time in MPI calls without waiting, ps.
     pub mpi_ps: AtomicU64,
     /// Simulated time of waiting, ps.

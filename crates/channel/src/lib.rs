@@ -18,12 +18,14 @@
 //! * [`handover`] — how a region changes hands.
 //! * [`futex`] — sleep and wake.
 //! * [`map`] — mapping the file.
+//! * [`stretches`] — what computing took before.
 
 pub mod futex;
 pub mod handover;
 pub mod layout;
 pub mod map;
 pub mod record;
+pub mod stretches;
 
 pub use layout::{Header, Processor, RankHeader, Settings, phase, reason, state};
 pub use map::{Mapping, MappingError};

@@ -20,6 +20,7 @@ use std::time::Duration;
   narrows run -n 16 -- ./my_mpi_program arg1 arg2
   narrows run -n 64 --ppn 4 --machine my.toml --network packet --compute none --out results/ -- python3 app.py
   narrows run -n 128 --machine bxi-v2 --nodes 128 --set network.routing=adaptive -- ./app
+  narrows run -n 16 --compute sampled --compute-out times.json -- ./app           # then --compute-from times.json
   narrows run -n 16 --timeline app.pftrace --timeline-from 2ms --timeline-to 3ms -- ./app      # docs/timeline.md
   narrows run -n 16 --machine bxi-v2 --set message.protocol=pscom -- ./app        # docs/protocols.md
 
@@ -59,9 +60,16 @@ pub struct RunArgs {
     /// Network model [default: the machine's]
     #[arg(long, value_name = "packet|flow|loggp", value_parser = crate::machine::network())]
     pub network: Option<NetworkKind>,
-    /// Where computing time comes from: the CPU time of the program, scaled, or nothing
-    #[arg(long, default_value = "measured", value_name = "measured[:FACTOR]|none", value_parser = clap::value_parser!(Compute))]
+    /// Where computing time comes from: CPU time, its running median between the same two MPI calls, or nothing
+    /// (docs/models.md)
+    #[arg(long, default_value = "measured", value_name = "measured[:FACTOR]|sampled[:FACTOR]|none", value_parser = clap::value_parser!(Compute))]
     pub compute: Compute,
+    /// Takes the computing times of an earlier run, which `--compute-out` has kept: two runs differ by the machine only
+    #[arg(long, value_name = "FILE")]
+    pub compute_from: Option<PathBuf>,
+    /// Keeps what was computed between MPI calls for `--compute-from`: medians
+    #[arg(long, value_name = "FILE")]
+    pub compute_out: Option<PathBuf>,
     /// Seed of every random choice of the models
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
@@ -144,6 +152,11 @@ pub fn whole(args: &RunArgs) -> Result<i32, Failure> {
     let outcome = spec(args)?.run(&Lines, &starts)?;
     outcome.lines().iter().for_each(|line| say!("{line}"));
     let code = outcome.exit_code();
+    if let Some((path, computing)) = args.compute_out.as_ref().zip(outcome.computing.as_ref())
+        && outcome.report.failure.is_none()
+    {
+        computing.save(path)?;
+    }
     match args.out.as_ref().map(|out| outcome.save(out)) {
         // What the program says about itself matters more.
         Some(Err(error)) if code != 0 => {
@@ -170,6 +183,8 @@ fn spec(args: &RunArgs) -> Result<RunSpec, Failure> {
         ppn: args.ppn,
         placement: args.placement.clone(),
         compute: args.compute,
+        compute_from: args.compute_from.clone(),
+        keep_computing: args.compute_out.is_some(),
         seed: args.seed,
         timeout: args.timeout.map(Duration::from_secs),
         no_aslr: args.no_aslr,

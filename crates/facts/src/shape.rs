@@ -129,6 +129,20 @@ pub enum Shape {
     },
 }
 
+impl Shape {
+    /// Where the number of elements stands, of what is sent if there are two, or that of requests.
+    pub fn count(self) -> Option<u8> {
+        match self {
+            Shape::Send(_) | Shape::Receive(_) | Shape::SendReceive(_) | Shape::Replace(_) => Some(1),
+            Shape::Complete { count, .. } => count,
+            Shape::Collective { sizes: Sizes::Same(count, _), .. } => Some(count),
+            Shape::Collective { sizes: Sizes::Gather | Sizes::Gatherv | Sizes::Scatter, .. } => Some(1),
+            Shape::Collective { sizes: Sizes::Allgather | Sizes::Allgatherv | Sizes::Alltoall, .. } => Some(1),
+            _ => None,
+        }
+    }
+}
+
 /// That of a call, by its index in the table.
 pub fn of(call: u32) -> Shape {
     static SHAPES: OnceLock<Vec<Shape>> = OnceLock::new();

@@ -21,6 +21,7 @@ mod output;
 pub mod own_queue;
 mod rank;
 mod shared;
+mod stretches;
 mod threads;
 mod turns;
 

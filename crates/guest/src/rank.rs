@@ -152,6 +152,8 @@ pub struct Rank {
     entered_at: u64,
     waited_at_entry: u64,
     left_at: u64,
+    /// The call that it is in or comes from, see [`crate::stretches`].
+    stands: u64,
 }
 
 impl Rank {
@@ -192,6 +194,7 @@ impl Rank {
             entered_at: 0,
             waited_at_entry: 0,
             left_at: 0,
+            stands: 0,
         };
         rank.ring();
         Ok(rank)

@@ -12,7 +12,7 @@ mod phase;
 mod sleep;
 
 use crate::callers::Vain;
-use crate::{attach, shared};
+use crate::{attach, shared, stretches};
 use host::{cpu_ns, is_runnable, wall_ns};
 use narrows_channel::futex;
 use narrows_channel::layout::{EPOCH_PS, Followed};
@@ -351,6 +351,12 @@ impl Thread {
         work
     }
 
+    /// The same, if it is alone in its process and `call` is what ends it: see [`stretches`].
+    pub fn work_until_ps(&self, call: u64) -> u64 {
+        let work = self.work_ps();
+        if compute_is_free() || many() { work } else { stretches::end(call, work) }
+    }
+
     /// What the calling thread has done since the last mark was no computing.
     pub fn mark(&self) {
         if compute_ppm() != 0 {
@@ -393,7 +399,7 @@ impl Thread {
     /// It has computed since the last mark, and its clock moves by that.
     fn account(&self) {
         self.look_for_release();
-        let work = if self.in_call.load(Relaxed) { 0 } else { self.work_ps() };
+        let work = if self.in_call.load(Relaxed) { 0 } else { self.work_until_ps(stretches::LOOK) };
         self.clock.store(self.clock() + work, Relaxed);
     }
 

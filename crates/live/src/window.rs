@@ -881,6 +881,8 @@ impl Run<'_> {
                 RankTimes {
                     node: header.node,
                     computing: SimTime(header.compute_ps.load(Relaxed)),
+                    alike: SimTime(header.alike_ps.load(Relaxed)),
+                    spread: SimTime(header.spread_ps.load(Relaxed)),
                     mpi: SimTime(header.mpi_ps.load(Relaxed)),
                     waiting: SimTime(header.wait_ps.load(Relaxed)),
                     finished: SimTime(header.clock.load(Relaxed).saturating_sub(EPOCH_PS)),

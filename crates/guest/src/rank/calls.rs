@@ -2,7 +2,7 @@
 //! sleeps.
 
 use super::Rank;
-use crate::{callers, threads};
+use crate::{callers, stretches, threads};
 use narrows_channel::layout::{EPOCH_PS, mode, phase, reason};
 use narrows_channel::record::{Ended, encode_ended, encode_fact};
 use narrows_mpicalls::{ANY, Class};
@@ -16,12 +16,13 @@ const AGREEING_PASSES: u32 = 64;
 const SEARCHES_FOR_ANY: u32 = 1000;
 
 impl Rank {
-    /// What the thread has computed since the last look becomes simulated time.
-    pub(super) fn account_compute(&mut self) {
+    /// What the thread has computed since the last look becomes simulated time. `call`: what ends it, see
+    /// [`stretches`].
+    pub(super) fn account_compute(&mut self, call: u64) {
         if !self.outside
             && let Some(thread) = threads::current()
         {
-            self.advance(thread.work_ps());
+            self.advance(thread.work_until_ps(call));
         }
     }
 
@@ -32,8 +33,9 @@ impl Rank {
         }
     }
 
-    pub(crate) fn enter(&mut self, id: u32, class: Class, peer: i64, tag: i64) {
-        self.account_compute();
+    pub(crate) fn enter(&mut self, id: u32, class: Class, peer: i64, tag: i64, place: u64) {
+        self.stands = stretches::call(id, peer, tag, place);
+        self.account_compute(self.stands);
         if !self.outside && threads::many() {
             // Threads call one after the other, and what they have computed side by side needs cores.
             self.advance(self.left_at.max(threads::floor()).saturating_sub(self.clock));
@@ -111,6 +113,9 @@ impl Rank {
         self.left_at = self.clock;
         if let Some(thread) = threads::current() {
             thread.in_call.store(false, Relaxed);
+        }
+        if !threads::compute_is_free() {
+            stretches::begin(self.stands, !threads::many());
         }
         self.mark_cpu();
     }
@@ -217,7 +222,7 @@ impl Rank {
     /// A Portals program calls the library: what it has computed since the last call takes time.
     pub fn library_entered(&mut self) {
         if self.is_portals_program() {
-            self.account_compute();
+            self.account_compute(stretches::LOOK);
         }
     }
 
@@ -261,7 +266,7 @@ impl Rank {
     /// The program sleeps for `ps` of simulated time.
     pub(crate) fn pause(&mut self, ps: u64) {
         if !self.outside {
-            self.account_compute();
+            self.account_compute(stretches::SLEEP);
             self.advance(ps);
             self.let_others_get_on(0);
             self.mark_cpu();

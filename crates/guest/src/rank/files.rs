@@ -4,7 +4,7 @@
 //! The rank is parked meanwhile. The simulator looks at the descriptors, and says when they were ready.
 
 use super::{Rank, Waited};
-use crate::{threads, turns};
+use crate::{stretches, threads, turns};
 use narrows_channel::layout::{WATCHED, reason};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -56,7 +56,7 @@ impl Rank {
     /// A thread begins to wait at descriptors, at `clock`, or looks at them once: its clock now, and up to when it
     /// waits.
     pub(crate) fn begins_at_files(&mut self, patience: Option<u64>) -> u64 {
-        self.account_compute();
+        self.account_compute(stretches::SLEEP);
         match patience {
             Some(0) => {
                 let cost = self.in_a_long_wait(self.processor.poll_ps);

@@ -1,14 +1,17 @@
 //! Live runs: real processes of a stock MPI on a simulated machine.
 
+mod computing;
 mod outcome;
 mod pscom;
 mod timing;
 
+pub use computing::Computing;
 pub use outcome::RunOutcome;
 pub use timing::TimingSpec;
 
 use crate::hardware::Networks;
 use crate::{MachineSpec, Observer, StudyError, TimelineSpec};
+use narrows_channel::stretches::{self, Tables};
 use narrows_channel::{Mapping, Processor, Settings};
 use narrows_launch as launch;
 use narrows_live::{Launcher, Options};
@@ -45,6 +48,10 @@ pub struct RunSpec {
     pub placement: String,
     /// Where computing time comes from.
     pub compute: Compute,
+    /// Computing times of another run in the place of measured ones.
+    pub compute_from: Option<PathBuf>,
+    /// Whether computing times are kept for other runs.
+    pub keep_computing: bool,
     /// Seed of every random choice of the models.
     pub seed: u64,
     /// Ends the run after this wall time.
@@ -102,6 +109,8 @@ pub enum Compute {
     None,
     /// CPU time of the rank, times this.
     Measured(f64),
+    /// The same; between the same two calls its running median.
+    Sampled(f64),
 }
 
 impl std::fmt::Display for Compute {
@@ -110,6 +119,8 @@ impl std::fmt::Display for Compute {
             Compute::None => f.write_str("none"),
             Compute::Measured(factor) if *factor == 1.0 => f.write_str("measured"),
             Compute::Measured(factor) => write!(f, "measured:{factor}"),
+            Compute::Sampled(factor) if *factor == 1.0 => f.write_str("sampled"),
+            Compute::Sampled(factor) => write!(f, "sampled:{factor}"),
         }
     }
 }
@@ -117,17 +128,19 @@ impl std::fmt::Display for Compute {
 impl std::str::FromStr for Compute {
     type Err = String;
 
-    /// `measured`, `measured:FACTOR` or `none`.
+    /// `measured`, `measured:FACTOR`, `sampled`, `sampled:FACTOR` or `none`.
     fn from_str(text: &str) -> Result<Compute, String> {
-        match text.split_once(':') {
-            None if text == "none" => Ok(Compute::None),
-            None if text == "measured" => Ok(Compute::Measured(1.0)),
-            Some(("measured", factor)) => match factor.parse::<f64>() {
-                Ok(factor) if factor.is_finite() && (1e-6..=1e6).contains(&factor) => Ok(Compute::Measured(factor)),
-                _ => Err(format!("the factor of measured:{factor} must be a number between 0.000001 and 1000000")),
-            },
-            _ => Err(String::from("expected measured, measured:FACTOR or none")),
-        }
+        let (model, factor) = match text.split_once(':') {
+            None if text == "none" => return Ok(Compute::None),
+            None => (text, Some(1.0)),
+            Some((model, factor)) => (model, factor.parse().ok().filter(|factor: &f64| (1e-6..=1e6).contains(factor))),
+        };
+        let model = match model {
+            "measured" => Compute::Measured,
+            "sampled" => Compute::Sampled,
+            _ => return Err(String::from("expected measured, measured:FACTOR, sampled, sampled:FACTOR or none")),
+        };
+        factor.map(model).ok_or_else(|| format!("the factor of {text} must be a number between 0.000001 and 1000000"))
     }
 }
 
@@ -148,6 +161,8 @@ impl RunSpec {
             ppn: None,
             placement: String::from("linear"),
             compute: Compute::Measured(1.0),
+            compute_from: None,
+            keep_computing: false,
             seed: 1,
             timeout: None,
             no_aslr: false,
@@ -207,6 +222,23 @@ impl RunSpec {
         }
         let libraries = libraries().map_err(StudyError::Host)?;
 
+        if self.compute == Compute::None && (self.compute_from.is_some() || self.keep_computing) {
+            return Err(StudyError::Host(String::from(
+                "--compute none: computing takes no time, so there is none for --compute-from or --compute-out; leave one of them away",
+            )));
+        }
+        let computing = self.compute_from.as_deref().map(Computing::load).transpose()?;
+        if let Some((computing, path)) = computing.as_ref().zip(self.compute_from.as_ref())
+            && computing.ranks() != self.ranks as usize
+        {
+            return Err(StudyError::Host(format!(
+                "--compute-from: {} has the times of {} ranks, and {} are to run: one file for each number of ranks",
+                path.display(),
+                computing.ranks(),
+                self.ranks
+            )));
+        }
+
         let networks = Networks::of(&machine, self.seed)?;
         let rails = machine.common_rails(&placement).map_err(StudyError::Placement)?;
         let message = machine.message_config(Rails::new(rails));
@@ -223,9 +255,17 @@ impl RunSpec {
         )
         .map_err(host)?;
         let hosts: Vec<String> = placement.iter().map(|&node| machine.host_name(node)).collect();
+        let mut factors = Vec::new();
         for (rank, ((&id, &node), name)) in (0u32..).zip(processes.iter().zip(&placement).zip(&hosts)) {
             let timing = self.timing.as_ref().map_or((0, 1000), |timing| timing.of_rank(rank));
-            mapping.place(rank, id, name, processor(machine.node(node), self.compute, timing)).map_err(host)?;
+            let processor = processor(machine.node(node), self.compute, timing);
+            factors.push(processor.compute_ppm as f64 / 1e6);
+            mapping.place(rank, id, name, processor).map_err(host)?;
+        }
+        let wanted = computing.is_some() || self.keep_computing;
+        let mut tables = wanted.then(|| Tables::create(self.ranks)).transpose().map_err(host)?;
+        if let Some((computing, (tables, _))) = computing.as_ref().zip(tables.as_mut()) {
+            computing.fill(tables, &factors);
         }
         let setup = narrows_sim::Setup { hardware: networks.hardware(), places: &processes };
         let world = narrows_live::world(setup, &mapping, message)?;
@@ -241,6 +281,9 @@ impl RunSpec {
         let cores = machine.parts().map(|(_, node)| node.cores).max().unwrap_or(1);
         let mut environment = environment(&libraries, &preloads, channel, cores);
         environment.extend(self.recorder.iter().map(|recorder| ("NARROWS_RECORD".to_owned(), recorder.folder.display().to_string())));
+        if let Some((_, fd)) = &tables {
+            environment.push((stretches::VARIABLE.to_owned(), format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd())));
+        }
         if self.check != Check::Off {
             environment.push(("NARROWS_CHECK".to_owned(), "1".to_owned()));
         }
@@ -278,6 +321,8 @@ impl RunSpec {
             mpi: mpi.to_string(),
             machine,
             compute: self.compute,
+            compute_from: self.compute_from.clone(),
+            computing: tables.filter(|_| self.keep_computing).map(|(mut tables, _)| Computing::read(&mut tables, &factors)),
             placement,
             seed: self.seed,
             wall: start.elapsed(),
@@ -373,8 +418,9 @@ fn processor(node: &Node, compute: Compute, (late, slow): (u64, u64)) -> Process
         clock_read_ps: software.clock_read.as_ps(),
         compute_ppm: match compute {
             Compute::None => 0,
-            Compute::Measured(factor) => (factor * 1e6 / node.speed.factor()).round().max(1.0) as u64,
+            Compute::Measured(factor) | Compute::Sampled(factor) => (factor * 1e6 / node.speed.factor()).round().max(1.0) as u64,
         },
+        sampled: matches!(compute, Compute::Sampled(_)).into(),
         cores: node.cores,
     }
 }
@@ -415,7 +461,9 @@ mod tests {
         assert_eq!("none".parse(), Ok(Compute::None));
         assert_eq!("measured".parse(), Ok(Compute::Measured(1.0)));
         assert_eq!("measured:0.5".parse(), Ok(Compute::Measured(0.5)));
-        for wrong in ["", "measured:", "measured:-1", "measured:nan", "free", "none:1"] {
+        assert_eq!("sampled:2".parse(), Ok(Compute::Sampled(2.0)));
+        assert_eq!("sampled".parse::<Compute>().map(|compute| compute.to_string()), Ok(String::from("sampled")));
+        for wrong in ["", "sampled:x", "sampled:0", "measured:", "measured:-1", "measured:nan", "free", "none:1"] {
             assert!(wrong.parse::<Compute>().is_err(), "{wrong}");
         }
     }

@@ -1,6 +1,6 @@
 //! What came out of a live run.
 
-use super::{Check, Compute};
+use super::{Check, Compute, Computing};
 use crate::timeline::TimelineOutcome;
 use narrows_live::{RankTimes, Report};
 use narrows_machine::{Machine, NetworkKind};
@@ -9,11 +9,16 @@ use narrows_results::{Bars, Column, Origin, Quantity, Table, TableError, escape}
 use narrows_units::{NodeId, SimTime, show};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Bars of the picture at most; of more ranks, every k-th is shown.
 const BARS: usize = 256;
+
+/// Computing between the same calls that differs by more than this from its median is worth a line, if it is at least
+/// so much of all.
+const NOISY: f64 = 0.05;
+const LIKELY: f64 = 0.1;
 
 /// A live run that has ended.
 #[derive(Debug)]
@@ -24,6 +29,10 @@ pub struct RunOutcome {
     pub mpi: String,
     /// Of computing time.
     pub compute: Compute,
+    /// Where computing times are from that were not measured.
+    pub compute_from: Option<PathBuf>,
+    /// Computing times for other runs.
+    pub computing: Option<Computing>,
     /// Node of each rank.
     pub placement: Vec<NodeId>,
     /// Of the models.
@@ -53,6 +62,38 @@ impl RunOutcome {
     fn calls(&self) -> (u64, u64) {
         let ranks = &self.report.ranks;
         (ranks.iter().map(|rank| rank.calls).sum(), ranks.iter().map(|rank| rank.blocking_calls).sum())
+    }
+
+    /// Of what was measured of computing: the share that had its like before, and how far that was from its medians on
+    /// average, as a share of it.
+    fn alike(&self) -> Option<(f64, f64)> {
+        let sum = |part: fn(&RankTimes) -> SimTime| -> f64 { self.report.ranks.iter().map(|rank| part(rank).as_s_f64()).sum() };
+        let (computing, alike, spread) = (sum(|rank| rank.computing), sum(|rank| rank.alike), sum(|rank| rank.spread));
+        (alike > 0.0 && self.compute != Compute::None).then(|| ((alike / computing).min(1.0), spread / alike))
+    }
+
+    /// Where computing times are from, in lines for people.
+    fn computing(&self) -> Option<String> {
+        let (share, spread) = self.alike().unwrap_or_default();
+        let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+        match (&self.compute_from, self.compute) {
+            (_, Compute::None) => None,
+            (Some(path), _) if share > 0.9995 => Some(format!("computing: all from {}", path.display())),
+            (Some(path), _) => Some(format!(
+                "computing: {} from {}; the rest is not in it and was measured, so the digest will not repeat",
+                percent(share),
+                path.display()
+            )),
+            (None, Compute::Sampled(_)) => {
+                Some(format!("computing: {} took the median of what had come before between the same calls", percent(share)))
+            }
+            (None, _) if share >= LIKELY && spread > NOISY => Some(format!(
+                "computing between the same calls differs by {} on average: this computer is busy, or the work varies; `--compute sampled` \
+                 takes medians",
+                percent(spread)
+            )),
+            _ => None,
+        }
     }
 
     fn crossings_per_call(&self) -> Option<f64> {
@@ -112,6 +153,9 @@ impl RunOutcome {
             "mpi": self.mpi,
             "network": self.network().name(),
             "compute": self.compute.to_string(),
+            "compute_from": self.compute_from,
+            "compute_alike": self.alike().map(|(share, _)| share),
+            "compute_spread": self.alike().map(|(_, spread)| spread),
             "seed": self.seed,
             "messages": report.totals.messages,
             "bytes": report.totals.bytes,
@@ -254,13 +298,16 @@ impl RunOutcome {
         let mut lines = Vec::new();
         let mut line = |content: String| lines.push(content);
         line(format!(
-            "{} ranks on {} of {} nodes of {} ({} network, compute {}), {}",
+            "{} ranks on {} of {} nodes of {} ({} network, {}), {}",
             self.placement.len(),
             self.nodes_used(),
             self.machine.node.count,
             self.machine.name,
             self.network().name(),
-            self.compute,
+            match &self.compute_from {
+                Some(path) => format!("computing from {}", path.display()),
+                None => format!("compute {}", self.compute),
+            },
             self.mpi,
         ));
         line(format!("simulated time {} (wall time {:.2} s)", report.simulated, self.wall.as_secs_f64()));
@@ -279,6 +326,7 @@ impl RunOutcome {
                 line(format!("computing per rank: {least} to {} (rank {rank})", slowest.computing));
             }
         }
+        self.computing().into_iter().for_each(&mut line);
         line(format!(
             "{} messages, {}, {} packets; digest {:016x}",
             report.totals.messages,

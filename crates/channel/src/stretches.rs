@@ -1,0 +1,165 @@
+//! What ranks compute between two calls, as the ranks keep it: `--compute sampled`.
+//!
+//! A table of a fixed size for each rank. It may be a file of its own that the simulator reads at the end of a run, or
+//! has filled before (`--compute-out`, `--compute from:FILE`).
+
+use crate::MappingError;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::path::Path;
+
+/// The variable that names the file, if there is one.
+pub const VARIABLE: &str = "NARROWS_STRETCHES";
+/// What is kept of a kind of stretch.
+pub const KEPT: usize = 31;
+/// Kinds of stretches of a rank that are told apart; others are measured.
+pub const KINDS: usize = 8192;
+/// Bytes of the table of a rank, whole pages.
+pub const BYTES: usize = KINDS * size_of::<Stretch>();
+/// Places in which a kind may be, so that a table that is full costs little.
+const PLACES: usize = 32;
+
+/// How a kind of stretch is known.
+pub mod known {
+    /// Not well enough: it takes what is measured.
+    pub const NOT: u32 = 0;
+    /// Its median is one.
+    pub const ALIKE: u32 = 1;
+    /// From a file: nothing is measured.
+    pub const FIXED: u32 = 2;
+}
+
+/// One kind of stretch.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Stretch {
+    /// Both ends; 0: the place is free.
+    pub kind: u64,
+    /// How many there were.
+    pub seen: u32,
+    /// See [`known`].
+    pub known: u32,
+    /// What it takes, ps.
+    pub median: u64,
+    /// The last ones, ps.
+    pub kept: [u64; KEPT],
+}
+
+/// The place of that kind, or one for it, in the table of a rank.
+pub fn place(table: &mut [Stretch], kind: u64) -> Option<&mut Stretch> {
+    let first = kind as usize % table.len();
+    let mut places = (first..table.len()).chain(0..first).take(PLACES);
+    let place = places.find(|&place| [0, kind].contains(&table[place].kind))?;
+    table[place].kind = kind;
+    Some(&mut table[place])
+}
+
+/// Tables in memory.
+#[derive(Debug)]
+pub struct Tables {
+    base: *mut Stretch,
+    ranks: usize,
+}
+
+// SAFETY: whoever has it has the memory; other processes write plain numbers.
+unsafe impl Send for Tables {}
+
+impl Tables {
+    /// Memory of this process alone, for one rank. Pages that are not used take none.
+    ///
+    /// # Errors
+    /// The system does not give so much.
+    pub fn private() -> Result<Tables, MappingError> {
+        Tables::map(1, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
+    }
+
+    /// A file without a name for so many ranks.
+    ///
+    /// # Errors
+    /// The system does not give so much.
+    pub fn create(ranks: u32) -> Result<(Tables, OwnedFd), MappingError> {
+        // SAFETY: a constant, terminated name; the descriptor is new and ours.
+        let fd = unsafe {
+            let raw = libc::memfd_create(c"narrows-stretches".as_ptr(), libc::MFD_CLOEXEC);
+            if raw < 0 {
+                return Err(io::Error::last_os_error().into());
+            }
+            OwnedFd::from_raw_fd(raw)
+        };
+        let bytes = ranks as usize * BYTES;
+        File::from(fd.try_clone()?).set_len(bytes as u64).map_err(|error| MappingError::Create { bytes, error })?;
+        Ok((Tables::map(ranks as usize, libc::MAP_SHARED, fd.as_raw_fd(), 0)?, fd))
+    }
+
+    /// The table of a rank in that file.
+    ///
+    /// # Errors
+    /// It is not such a file.
+    pub fn open(path: &Path, rank: u32) -> Result<Tables, MappingError> {
+        let file = File::options().read(true).write(true).open(path)?;
+        let at = rank as usize * BYTES;
+        if file.metadata()?.len() < (at + BYTES) as u64 {
+            return Err(MappingError::Foreign);
+        }
+        Tables::map(1, libc::MAP_SHARED, file.as_raw_fd(), at)
+    }
+
+    fn map(ranks: usize, flags: i32, fd: RawFd, at: usize) -> Result<Tables, MappingError> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a fresh mapping; the address is the kernel's choice.
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), ranks * BYTES, protection, flags, fd, at as libc::off_t) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error().into());
+        }
+        Ok(Tables { base: base.cast(), ranks })
+    }
+
+    /// That of a rank.
+    ///
+    /// # Panics
+    /// There are not so many.
+    pub fn of(&mut self, rank: usize) -> &mut [Stretch] {
+        assert!(rank < self.ranks, "rank {rank} of {}", self.ranks);
+        // SAFETY: inside the mapping, which is as long as this; zeros, and any other bytes, are such records. A rank
+        // that is still alive when the simulator reads spoils numbers of its own only.
+        unsafe { std::slice::from_raw_parts_mut(self.base.add(rank * KINDS), KINDS) }
+    }
+}
+
+impl Drop for Tables {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping, and no reference outlives this.
+        unsafe { libc::munmap(self.base.cast(), self.ranks * BYTES) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rank_and_the_simulator_have_the_same_table() {
+        let (mut all, fd) = Tables::create(3).unwrap();
+        let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+        let mut mine = Tables::open(Path::new(&path), 2).unwrap();
+        place(mine.of(0), 77).unwrap().median = 5;
+        assert_eq!(place(all.of(2), 77).unwrap().median, 5);
+        assert_eq!(place(all.of(1), 77).unwrap().median, 0);
+        assert!(Tables::open(Path::new(&path), 3).is_err());
+    }
+
+    #[test]
+    fn a_table_that_is_full_refuses() {
+        let mut table = Tables::private().unwrap();
+        let table = table.of(0);
+        let taken = (1..=2 * KINDS as u64).filter(|&kind| place(table, kind).is_some()).count();
+        assert_eq!(taken, KINDS);
+        assert!(place(table, 5).is_some(), "known before");
+    }
+
+    #[test]
+    fn tables_are_whole_pages() {
+        assert_eq!(BYTES % 4096, 0);
+    }
+}

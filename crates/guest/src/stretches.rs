@@ -1,0 +1,248 @@
+//! `--compute sampled`: what a rank computes between the same two calls takes its running median.
+//!
+//! A *stretch* is what the program computes from the return of a call to the next call; a look at the clock and a sleep
+//! are calls, too. Stretches are alike if both calls are: function, place in the program, partner, tag and count, and
+//! of the looks behind an MPI call the first with the first. What a stretch took before, on this rank, is kept for the
+//! last [`KEPT`] of its like.
+//!
+//! A stretch takes the median of those and of itself, once there are [`LEAST`], if they are alike in time, too (see
+//! [`judge`]), and it is not much more than that. Otherwise it takes what was measured: the first of its kind,
+//! work that varies, and a step that does more than the others. Programs with threads are measured.
+//!
+//! Nothing is allocated after the first look: that may be inside the program's own allocator, which looks at the clock.
+
+use crate::{attach, shared};
+use narrows_channel::stretches::{KEPT, Stretch, Tables, VARIABLE, known, place};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock};
+
+/// So many make a median.
+const LEAST: usize = 3;
+/// Looks at the clock behind an MPI call that are told apart. A program that looks more often may wait for the clock.
+const LOOKS: u32 = 64;
+/// From the seventeenth on a median is found for every so many.
+const SELDOM: u32 = 8;
+/// What a thread that has lost its core meanwhile may take more, for what it finds cold, ps.
+const NOISE_PS: u64 = 25_000_000;
+/// Under `--compute measured` shorter ones are not looked at, ps: they say nothing, and it would cost time.
+const SHORT_PS: u64 = 20_000_000;
+
+/// What happened at the end of a stretch, other than an MPI call.
+pub(crate) const LOOK: u64 = 1;
+/// Idem: the program sleeps, or waits at a descriptor.
+pub(crate) const SLEEP: u64 = 2;
+
+/// Another one of its kind, of so many ps.
+fn add(stretch: &mut Stretch, ps: u64) {
+    if stretch.known == known::FIXED {
+        return;
+    }
+    stretch.kept[stretch.seen as usize % KEPT] = ps;
+    stretch.seen = stretch.seen.saturating_add(1);
+    if stretch.seen <= 16 || stretch.seen.is_multiple_of(SELDOM) {
+        judge(stretch);
+    }
+}
+
+/// Finds the median. They are alike in time if the middle half of them is within 40 % of it, or within what noise does.
+fn judge(stretch: &mut Stretch) {
+    let mut sorted = stretch.kept;
+    let sorted = &mut sorted[..(stretch.seen as usize).min(KEPT)];
+    sorted.sort_unstable();
+    let at = |quarters: usize| sorted[(sorted.len() - 1) * quarters / 4];
+    stretch.median = at(2);
+    let alike = sorted.len() >= LEAST && at(3) - at(1) <= NOISE_PS.max(at(2) / 5 * 2);
+    stretch.known = if alike { known::ALIKE } else { known::NOT };
+}
+
+/// What one takes that was measured to take `ps`.
+fn charge(stretch: &Stretch, ps: u64) -> Charge {
+    // The same work beside others on a busy host takes up to 1.5 times its median (docs/validation.md). What takes more
+    // does more.
+    let median = stretch.median;
+    let same = (median / 3).saturating_mul(2).saturating_sub(2 * NOISE_PS)..=(median / 2).saturating_mul(3).saturating_add(2 * NOISE_PS);
+    let median = match stretch.known {
+        known::FIXED => Some(median),
+        known::ALIKE if same.contains(&ps) => Some(median),
+        _ => None,
+    };
+    Charge { ps: median.unwrap_or(ps), fixed: stretch.known == known::FIXED, median }
+}
+
+/// Those of one process.
+pub(crate) struct Stretches {
+    tables: Tables,
+    /// The call behind which the program computes, 0: it is not known.
+    begun: u64,
+    looks: u32,
+}
+
+/// What a stretch is said to take, and what it was measured to, ps.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Charge {
+    pub ps: u64,
+    /// Nobody asks what was measured.
+    pub fixed: bool,
+    /// The median of its like.
+    pub median: Option<u64>,
+}
+
+fn mix(a: u64, b: u64) -> u64 {
+    // Finaliser of SplitMix64 (Steele, Lea and Flood 2014).
+    let mut x = a.rotate_left(29) ^ b.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (x ^ (x >> 31)).max(1)
+}
+
+/// A number for an MPI call, from where and with what the program calls it.
+pub(crate) fn call(id: u32, peer: i64, tag: i64, place: u64) -> u64 {
+    mix(mix(u64::from(id) << 32 ^ peer as u64, tag as u64), place)
+}
+
+impl Stretches {
+    /// Those of this rank, where the simulator reads them if it wants to.
+    fn new() -> Option<Stretches> {
+        let tables = match std::env::var_os(VARIABLE) {
+            Some(path) => Tables::open(Path::new(&path), shared::opened()?.number),
+            None => Tables::private(),
+        };
+        Some(Stretches { tables: tables.ok()?, begun: 0, looks: 0 })
+    }
+
+    /// The program goes on behind `call`.
+    fn begin(&mut self, call: u64) {
+        (self.begun, self.looks) = (call, 0);
+    }
+
+    /// What the stretch takes that ends with `call` and was measured to take so many ps. Those below `least` are not
+    /// looked at.
+    fn end(&mut self, call: u64, ps: u64, least: u64) -> Charge {
+        let measured = Charge { ps, fixed: false, median: None };
+        let begun = self.begun;
+        self.looks = self.looks.saturating_add(1);
+        self.begun = if self.looks < LOOKS { mix(begun, call) } else { begun };
+        if begun == 0 || ps < least {
+            return measured;
+        }
+        let Some(stretch) = place(self.tables.of(0), mix(begun, call)) else { return measured };
+        add(stretch, ps);
+        charge(stretch, ps)
+    }
+}
+
+/// The program goes on behind `call`, alone in its process or not.
+pub(crate) fn begin(call: u64, alone: bool) {
+    with(|stretches| stretches.begin(if alone { call } else { 0 }));
+}
+
+/// What the stretch takes that ends with `call`, in simulated time, if it was measured to take so many ps.
+pub(crate) fn end(call: u64, ps: u64) -> u64 {
+    let Some((_, header)) = attach::shared() else { return ps };
+    let sampled = header.processor.sampled != 0;
+    let Some(charge) = with(|stretches| stretches.end(call, ps, if sampled || in_file() { 0 } else { SHORT_PS })) else { return ps };
+    if let Some(median) = charge.median {
+        // By the process only: the simulator reads it at the end.
+        let add = |to: &AtomicU64, ps: u64| to.store(to.load(Relaxed) + ps, Relaxed);
+        add(&header.alike_ps, ps);
+        add(&header.spread_ps, ps.abs_diff(median));
+    }
+    if sampled || charge.fixed { charge.ps } else { ps }
+}
+
+/// The simulator reads what is kept, or has filled it.
+fn in_file() -> bool {
+    static IN_FILE: OnceLock<bool> = OnceLock::new();
+    *IN_FILE.get_or_init(|| std::env::var_os(VARIABLE).is_some())
+}
+
+fn with<T>(read: impl FnOnce(&mut Stretches) -> T) -> Option<T> {
+    static ALL: OnceLock<Option<Mutex<Stretches>>> = OnceLock::new();
+    let all = ALL.get_or_init(|| Stretches::new().map(Mutex::new)).as_ref()?;
+    // A signal handler that looks at the clock meanwhile is measured.
+    all.try_lock().ok().map(|mut all| read(&mut all))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000_000;
+
+    fn stretches() -> Stretches {
+        Stretches { tables: Tables::private().expect("memory"), begun: 0, looks: 0 }
+    }
+
+    /// What steps of one stretch each take that were measured to take `ms`.
+    fn steps(ms: &[u64]) -> Vec<u64> {
+        let mut stretches = stretches();
+        let step = |&ms: &u64| {
+            stretches.begin(7);
+            stretches.end(8, ms * MS, 0).ps / MS
+        };
+        ms.iter().map(step).collect()
+    }
+
+    #[test]
+    fn equal_work_takes_its_median_from_the_third_time_on() {
+        assert_eq!(steps(&[10, 12, 11, 14, 10, 15, 13, 11]), [10, 12, 11, 11, 11, 11, 12, 11]);
+    }
+
+    #[test]
+    fn a_step_that_does_more_takes_longer() {
+        assert_eq!(steps(&[10, 10, 10, 10, 40, 10, 10, 1, 10]), [10, 10, 10, 10, 40, 10, 10, 1, 10]);
+    }
+
+    #[test]
+    fn work_that_varies_is_measured() {
+        let growing: Vec<u64> = (1..=16).map(|step| step * step).collect();
+        assert_eq!(steps(&growing), growing);
+        let both: Vec<u64> = (0..16).map(|step| if step % 2 == 0 { 10 } else { 20 }).collect();
+        assert_eq!(steps(&both)[3..], both[3..]);
+    }
+
+    #[test]
+    fn work_that_changes_slowly_is_followed() {
+        let all: Vec<u64> = (0..200).map(|step| 1000 + 5 * step).collect();
+        let taken = steps(&all);
+        let late = all.iter().zip(&taken).map(|(all, taken)| all - taken.min(all)).max();
+        // Half of what is kept, and what comes until the next median: (31 / 2 + 8) * 5.
+        assert!(late <= Some(120), "{late:?}");
+    }
+
+    #[test]
+    fn places_calls_and_looks_are_told_apart() {
+        let mut stretches = stretches();
+        let mut one = |begin: u64, ends: &[(u64, u64)]| -> Vec<u64> {
+            stretches.begin(begin);
+            ends.iter().map(|&(end, ms)| stretches.end(end, ms * MS, 0).ps / MS).collect()
+        };
+        for _ in 0..5 {
+            assert_eq!(one(3, &[(4, 10)]), [10]);
+            assert_eq!(one(3, &[(5, 20)]), [20]);
+            assert_eq!(one(4, &[(5, 30)]), [30]);
+            assert_eq!(one(4, &[(LOOK, 40), (LOOK, 50), (5, 60)]), [40, 50, 60]);
+        }
+    }
+
+    #[test]
+    fn what_a_file_says_is_what_it_takes() {
+        let mut stretches = stretches();
+        let fixed = place(stretches.tables.of(0), mix(7, 8)).expect("room");
+        (fixed.known, fixed.median) = (known::FIXED, 5 * MS);
+        for ms in [1, 100, 3] {
+            stretches.begin(7);
+            assert_eq!(stretches.end(8, ms * MS, 0), Charge { ps: 5 * MS, fixed: true, median: Some(5 * MS) });
+        }
+    }
+
+    #[test]
+    fn nothing_is_known_of_a_program_before_its_first_call_and_with_threads() {
+        let mut stretches = stretches();
+        for ms in 1..10 {
+            stretches.begin(0);
+            assert_eq!(stretches.end(8, ms * MS, 0).median, None);
+        }
+    }
+}
