@@ -12,6 +12,7 @@ import concurrent.futures
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -60,9 +61,10 @@ CHECKS = {
     ("sizes", "neighbors"): ["collective: MPI_Neighbor_allgather at sizes.c:30"],
     ("sizes", "groups"): ["collective: MPI_Allgather at sizes.c:38"],
     ("sizes", "fine"): [],
-    ("threads", "funneled"): ["thread: MPI_Send at threads.c:14"],
+    ("threads", "funneled"): ["thread: MPI_Send at threads.c:15"],
     ("threads", "serialized"): [],
-    ("threads", "multiple"): ["signature: MPI_Send at threads.c:45 and MPI_Irecv at threads.c:44"],
+    ("threads", "together"): ["thread: MPI_Recv at threads.c:22 and MPI_Send at threads.c:41"],
+    ("threads", "multiple"): ["signature: MPI_Send at threads.c:56 and MPI_Irecv at threads.c:55"],
     ("probe", ""): [],
 }
 # Two ranks are enough for these, the others have four.
@@ -193,6 +195,54 @@ def stable(mpi: Mpi, folder: Path, program: str) -> None:
     expect("how it ended", ("exit code 0", []), (report["classes"][0]["ended"], report["classes"][0]["findings"]))
 
 
+# A melt of 864 atoms.
+MELT = """units lj
+lattice fcc 0.8442
+region box block 0 6 0 6 0 6
+create_box 1 box
+create_atoms 1 box
+mass 1 1.0
+velocity all create 3.0 87287
+pair_style lj/cut 2.5
+pair_coeff 1 1 1.0 1.0 2.5
+fix 1 all nve
+thermo 10
+run 20
+"""
+# What LAMMPS prints of its own speed.
+TIMES = "grep -v -E 'time|CPU|Performance|Pair|Neigh|Comm|Output|Modify|Other|Total wall|%'"
+
+
+def lammps(mpi: Mpi, folder: Path) -> None:
+    """Debian's LAMMPS, up to 16 ranks: no finding, and one class but for the times that it prints."""
+    (folder / "in.melt").write_text(MELT)
+    for ranks in ("4", "16"):
+        done = narrows(mpi, "run", "-n", ranks, "--compute", "none", "--check=strict", "--", "lmp", "-log", "none", "-in", str(folder / "in.melt"))
+        expect("exit code", 0, done.returncode)
+        expect("check", True, "check: the MPI calls fit each other" in done.stderr)
+    command = ["explore", "-n", "4", "--runs", "10", "-j", "2", "--json", "--filter", TIMES, "--out", str(folder / "lammps-out")]
+    done = narrows(mpi, *command, "--", "lmp", "-log", "none", "-in", str(folder / "in.melt"))
+    report = json.loads(done.stdout)
+    expect("classes", ["exit code 0"], [cls["ended"] for cls in report["classes"]])
+
+
+def hpcc(mpi: Mpi, folder: Path) -> None:
+    """Debian's HPCC to its end on 4 ranks, with small arrays."""
+    here = folder / "hpcc"
+    here.mkdir()
+    text = Path("/usr/share/doc/hpcc/examples/_hpccinf.txt").read_text()
+    (here / "hpccinf.txt").write_text(re.sub(r"^1000( +Ns)", r"64\1", re.sub(r"^80( +NBs)", r"16\1", text, flags=re.M), flags=re.M))
+    command = [NARROWS, "run", "-n", "4", "--compute", "none", "--network", "flow", "--check=strict", "--", "hpcc"]
+    done = subprocess.run(command, cwd=here, capture_output=True, text=True, timeout=900, env={**os.environ, **mpi.environment})
+    expect("exit code", 0, done.returncode)
+    expect("check", True, "check: the MPI calls fit each other" in done.stderr)
+    expect("the end", True, "Success=1" in (here / "hpccoutf.txt").read_text())
+
+
+# Programs of Debian, if they are installed.
+APPLICATIONS = {"lmp": lammps, "hpcc": hpcc}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--mpi", default=",".join(MPI_NAMES))
@@ -218,6 +268,10 @@ def main() -> int:
             jobs += [(f"explore_{program}", mpi, race, (program,)) for program in ("race", "probe")]
             jobs += [("explore_shrunk", mpi, shrunk, ()), ("explore_head_to_head", mpi, head_to_head, ())]
             jobs += [(f"explore_{program}", mpi, stable, (program,)) for program in STABLE]
+        for command, application in APPLICATIONS.items():
+            for mpi in mpis:
+                if mpi.name == "debian" and shutil.which(command):
+                    jobs.append((f"right_{application.__name__}", mpi, application, ()))
         jobs = [job for job in jobs if re.search(options.k, job[0])]
         with concurrent.futures.ThreadPoolExecutor(max(1, options.jobs)) as pool:
             results = [(title, mpi, pool.submit(test, mpi, folder, *arguments)) for title, mpi, test, arguments in jobs]

@@ -2,6 +2,7 @@
 #include <mpi.h>
 #include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
 static int rank, other, number[2];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -23,13 +24,23 @@ static void *receives(void *argument) {
 }
 
 int main(int argc, char **argv) {
-    int level = is(argc, argv, "funneled") ? MPI_THREAD_FUNNELED : is(argc, argv, "serialized") ? MPI_THREAD_SERIALIZED : MPI_THREAD_MULTIPLE;
-    int provided;
+    int together = is(argc, argv, "together"), provided, level = MPI_THREAD_MULTIPLE;
+    if (is(argc, argv, "funneled"))
+        level = MPI_THREAD_FUNNELED;
+    if (is(argc, argv, "serialized") || together)
+        level = MPI_THREAD_SERIALIZED;
     pthread_t thread;
     MPI_Init_thread(&argc, &argv, level, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     other = rank ^ 1;
-    if (level != MPI_THREAD_MULTIPLE) {
+    if (together) {
+        // One thread waits in a call, and another one calls.
+        MPI_Comm world = MPI_COMM_WORLD;
+        pthread_create(&thread, NULL, receives, &world);
+        usleep(1000);
+        MPI_Send(&number[0], 1, MPI_INT, other, 1, MPI_COMM_WORLD);
+        pthread_join(thread, NULL);
+    } else if (level != MPI_THREAD_MULTIPLE) {
         pthread_create(&thread, NULL, sends, NULL);
         pthread_join(thread, NULL);
         MPI_Recv(&number[1], 1, MPI_INT, other, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);

@@ -582,7 +582,7 @@ impl State {
     }
 
     fn sum(&mut self, pieces: &[(u64, u64)]) -> u64 {
-        sum(pieces, &mut self.part).unwrap_or(0)
+        if pieces.is_empty() { 0 } else { sum(pieces, &mut self.part).unwrap_or(0) }
     }
 
     fn number(&mut self) -> u32 {
@@ -829,7 +829,10 @@ impl State {
             _ if inter && root == self.constants.proc_null => NOBODY,
             root => i64::from(root),
         };
-        if told.root == NOBODY || inter && matches!(sizes, Sizes::SameList(..)) || inter && CALLS[id as usize].name.contains("educe_scatter") {
+        if told.root == NOBODY
+            || inter && matches!(sizes, Sizes::SameList(..))
+            || inter && CALLS[id as usize].name.contains("educe_scatter")
+        {
             // Its arguments say nothing, or the sums over each group are the same.
             self.tell_collective(told);
             return;
@@ -904,7 +907,7 @@ impl State {
             }
             Sizes::NeighborEach | Sizes::NeighborGatherv | Sizes::NeighborLists | Sizes::NeighborTypes => {
                 if let Some((from, to)) = library::neighbours(handle).filter(|_| lists) {
-                    let (sent, expected) = self.to_neighbours(own, sizes, from.len(), to.len());
+                    let (sent, expected) = self.neighbours_bytes(own, sizes, from.len(), to.len());
                     // Several edges between two ranks are taken together.
                     let by_rank = |ranks: Vec<i32>, bytes: Vec<u64>| {
                         let mut all = vec![0u64; size];
@@ -934,7 +937,7 @@ impl State {
     }
 
     /// Bytes to and from each neighbour.
-    fn to_neighbours(&mut self, own: &Scratch, sizes: Sizes, from: usize, to: usize) -> (Vec<u64>, Vec<u64>) {
+    fn neighbours_bytes(&mut self, own: &Scratch, sizes: Sizes, from: usize, to: usize) -> (Vec<u64>, Vec<u64>) {
         let list = |state: &mut State, counts: u8, datatype: u8, length: usize| -> Vec<u64> {
             let unit = state.type_of(own.handle(Handle::Datatype, datatype)).size;
             own.counts(counts, length).into_iter().map(|count| count.saturating_mul(unit)).collect()
@@ -1262,7 +1265,7 @@ impl State {
         }
         if let Some((pieces, before)) = kept {
             let now = self.sum(&pieces);
-            if receive && good {
+            if receive && good && now != 0 {
                 self.tell(&Fact::Received { request: number, sum: now });
             } else if !receive && now != 0 && now != before {
                 // The send is the last of them.

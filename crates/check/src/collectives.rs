@@ -64,9 +64,11 @@ impl Group {
         let own = slot.and_then(|slot| slot.iter().find(|arrived| arrived.rank == rank));
         match slot.zip(own) {
             None => missing,
-            Some((slot, own)) => {
-                slot.iter().filter(|other| other.rank != rank && conflict(own, other, !self.remote.is_empty()).is_some()).map(|other| other.rank).collect()
-            }
+            Some((slot, own)) => slot
+                .iter()
+                .filter(|other| other.rank != rank && conflict(own, other, !self.remote.is_empty()).is_some())
+                .map(|other| other.rank)
+                .collect(),
         }
     }
 

@@ -36,8 +36,8 @@ pub use messages::Choice;
 
 use collectives::Group;
 use messages::{Half, Messages};
-use narrows_facts::{Access, Fact, Message, Mode, Object, UNKNOWN};
 use narrows_facts::shape::{self, Shape};
+use narrows_facts::{Access, Fact, Message, Mode, Object, UNKNOWN};
 use narrows_mpicalls::{ANY, CALLS};
 use places::{LIBRARY, Place, Places};
 use std::collections::{BTreeMap, BTreeSet};

@@ -138,7 +138,8 @@ impl Messages {
         if anybody.is_some() {
             self.logs.entry((rank, group)).or_default();
         }
-        let posted = Posted { request: message.request, envelope: known.then_some((message.peer, message.tag)), anybody, half, probe: false };
+        let posted =
+            Posted { request: message.request, envelope: known.then_some((message.peer, message.tag)), anybody, half, probe: false };
         self.posted.entry((rank, group)).or_default().push_back(posted);
         self.settle(rank, group, groups, found);
     }

@@ -30,7 +30,9 @@ impl Touch {
             _ if self.local && other.local => false,
             (Access::Get, Access::Get) => false,
             // Those of one rank are done in order, others if the operation is the same.
-            (Access::Accumulate(..) | Access::Swap(_), Access::Accumulate(..) | Access::Swap(_)) if self.site.rank == other.site.rank => false,
+            (Access::Accumulate(..) | Access::Swap(_), Access::Accumulate(..) | Access::Swap(_)) if self.site.rank == other.site.rank => {
+                false
+            }
             (Access::Accumulate(a, kind), Access::Accumulate(b, other)) => kind != other || a != b && a != NO_OP && b != NO_OP,
             (Access::Accumulate(_, kind), Access::Swap(other)) | (Access::Swap(kind), Access::Accumulate(_, other)) => kind != other,
             (Access::Swap(kind), Access::Swap(other)) => kind != other,
@@ -75,6 +77,9 @@ impl Epoch {
 
 const FIRST: Touch = Touch { site: Site { rank: 0, call: 0, place: 0 }, access: Access::Get, local: false };
 
+/// First byte and length, and who.
+type Piece = (u64, u64, Touch);
+
 /// A window, of all its ranks.
 pub struct Shared {
     /// By rank: how many fences it has called.
@@ -85,7 +90,7 @@ pub struct Shared {
     /// By target and origin, between completions.
     locked: BTreeMap<(u32, u32), Epoch>,
     /// By target, origin, and which of the epochs that the origin has started for the target.
-    started: BTreeMap<(u32, u32, u64), Vec<(u64, u64, Touch)>>,
+    started: BTreeMap<(u32, u32, u64), Vec<Piece>>,
     /// By rank: first byte, size, unit of displacements.
     exposed: BTreeMap<u32, (u64, u64, u64)>,
 }
@@ -132,7 +137,15 @@ pub enum Within {
 
 impl Shared {
     /// An operation on `target`.
-    pub fn access(&mut self, within: Within, target: u32, displacement: u64, pieces: &[(u64, u64)], touch: Touch, found: &mut dyn FnMut(Found)) {
+    pub fn access(
+        &mut self,
+        within: Within,
+        target: u32,
+        displacement: u64,
+        pieces: &[(u64, u64)],
+        touch: Touch,
+        found: &mut dyn FnMut(Found),
+    ) {
         let origin = touch.site.rank;
         let unit = self.exposed.get(&target).map_or(1, |exposed| exposed.2);
         let base = displacement.wrapping_mul(unit);
@@ -185,7 +198,8 @@ impl Shared {
 
 fn clash(one: &Touch, other: &Touch, target: u32) -> Found {
     let (one, other) = if one <= other { (one, other) } else { (other, one) };
-    let detail = format!("{} and {} use the same bytes of rank {target}'s window in one epoch: the outcome is undefined", one.name(), other.name());
+    let detail =
+        format!("{} and {} use the same bytes of rank {target}'s window in one epoch: the outcome is undefined", one.name(), other.name());
     Found { kind: Kind::Conflict, detail, sites: vec![one.site, other.site], communicator: None }
 }
 
@@ -237,9 +251,7 @@ impl Own {
                 wrong
             }
             "MPI_Win_unlock" => (!self.locked.remove(&target)).then_some("MPI_Win_unlock of a target that is not locked"),
-            "MPI_Win_unlock_all" => {
-                (!std::mem::take(&mut self.locked_all)).then_some("MPI_Win_unlock_all of a window that is not locked")
-            }
+            "MPI_Win_unlock_all" => (!std::mem::take(&mut self.locked_all)).then_some("MPI_Win_unlock_all of a window that is not locked"),
             "MPI_Win_flush" | "MPI_Win_flush_local" => {
                 (!self.locked_all && !self.locked.contains(&target)).then_some("a flush of a target that is not locked")
             }

@@ -227,7 +227,9 @@ fn windows_have_epochs() {
     assert_eq!(of(vec![lock(), call("MPI_Win_fence", NONE, 2), unlock(), free()]), [Kind::Epoch]);
     assert_eq!(of(vec![call("MPI_Win_fence", NONE, 0), put(), lock(), unlock(), call("MPI_Win_fence", NONE, 2), free()]), [Kind::Epoch]);
     let access = |access| Fact::Access { window: 1, target: 0, access, displacement: 0, pieces: vec![(0, 8)] };
-    let twice = |end: Vec<Fact>| [vec![exposed(), lock(), put(), access(Access::Put)], end, vec![put(), access(Access::Put), unlock(), free()]].concat();
+    let twice = |end: Vec<Fact>| {
+        [vec![exposed(), lock(), put(), access(Access::Put)], end, vec![put(), access(Access::Put), unlock(), free()]].concat()
+    };
     assert_eq!(of(twice(vec![])), [Kind::Conflict]);
     assert_eq!(of(twice(vec![call("MPI_Win_flush", 0, 0)])), []);
     // To nobody.

@@ -216,8 +216,7 @@ impl ExploreArgs {
     fn filtered(&self, output: String) -> Result<String, String> {
         let Some(filter) = &self.filter else { return Ok(output) };
         let told = |error: std::io::Error| format!("--filter: {error}");
-        let mut shell =
-            Command::new("/bin/sh").arg("-c").arg(filter).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(told)?;
+        let mut shell = Command::new("/bin/sh").arg("-c").arg(filter).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(told)?;
         let mut input = shell.stdin.take();
         std::thread::scope(|scope| {
             // A filter that reads no further is none of our business.
@@ -330,11 +329,12 @@ impl ExploreArgs {
 fn lines(number: usize, class: &Class, repeat: &str, picture: Option<&str>, apart: Option<f64>) -> String {
     let outcome = &class.outcome;
     let mut text = format!("\nclass {number}: {} runs, {}\n", class.count, outcome.ended);
-    for line in outcome.output.iter().take(SHOWN) {
+    let said: Vec<&String> = outcome.output.iter().filter(|line| !line.trim().is_empty()).collect();
+    for line in said.iter().take(SHOWN) {
         text += &format!("  | {line}\n");
     }
-    if outcome.output.len() > SHOWN {
-        text += &format!("  | ... {} lines more\n", outcome.output.len() - SHOWN);
+    if said.len() > SHOWN {
+        text += &format!("  | ... {} lines more\n", said.len() - SHOWN);
     }
     for wait in class.waits.iter().take(SHOWN) {
         text += &format!("  rank {}: {}\n", wait.rank, wait.call);
@@ -349,7 +349,7 @@ fn lines(number: usize, class: &Class, repeat: &str, picture: Option<&str>, apar
         text += &format!("  compared: {line}\n");
     }
     if let Some(apart) = apart {
-        text += &format!("  like class 1 but for real numbers, which are {apart:.1e} apart: a sum in another order? (--tolerance)\n");
+        text += &format!("  as class 1 but for real numbers of its output, which are up to {apart:.1e} apart (--tolerance)\n");
     }
     if let Some(picture) = picture {
         text += &format!("  who waits for whom: {picture}\n");

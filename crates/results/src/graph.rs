@@ -43,7 +43,11 @@ impl Graph {
         }
         svg += "</defs>\n";
         if count == 0 {
-            let _ = writeln!(svg, "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill=\"#555\">nothing to show</text>", middle.0, middle.1);
+            let _ = writeln!(
+                svg,
+                "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill=\"#555\">nothing to show</text>",
+                middle.0, middle.1
+            );
             return svg + "</svg>\n";
         }
         let place = |node: usize| {
@@ -68,10 +72,8 @@ impl Graph {
             } else {
                 format!("M{:.1} {:.1}c14 -34 -26 -34 -12 -2", x + 6.0, y - RADIUS + 1.0)
             };
-            let _ = writeln!(
-                svg,
-                "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.6\" marker-end=\"url(#{marker})\"/>"
-            );
+            let _ =
+                writeln!(svg, "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.6\" marker-end=\"url(#{marker})\"/>");
         }
         for (node, (label, detail)) in self.nodes.iter().enumerate() {
             let (x, y) = place(node);
@@ -115,8 +117,7 @@ mod tests {
             let nodes = (0..count).map(|rank| (rank.to_string(), String::new())).collect();
             let svg = Graph { nodes, ..Graph::default() }.svg();
             let number = |text: &str, key: &str| text.split(key).nth(1)?.split('"').next()?.parse::<f64>().ok();
-            let places: Vec<(f64, f64)> =
-                svg.lines().filter_map(|line| Some((number(line, "cx=\"")?, number(line, "cy=\"")?))).collect();
+            let places: Vec<(f64, f64)> = svg.lines().filter_map(|line| Some((number(line, "cx=\"")?, number(line, "cy=\"")?))).collect();
             assert_eq!(places.len(), count);
             let apart = (places[0].0 - places[1].0).hypot(places[0].1 - places[1].1);
             assert!(apart >= 1.9 * RADIUS, "{count}: {apart}");

@@ -254,9 +254,12 @@ fn least<E>(timing: &TimingSpec, ranks: u32, shows: &mut dyn FnMut(&TimingSpec) 
     } else {
         least.only = None;
     }
-    for change in [|timing: &mut TimingSpec| timing.latency = SimTime(timing.latency.as_ps() / 10), |timing: &mut TimingSpec| {
-        timing.start = SimTime(timing.start.as_ps() / 10);
-    }] {
+    for change in [
+        |timing: &mut TimingSpec| timing.latency = SimTime(timing.latency.as_ps() / 10),
+        |timing: &mut TimingSpec| {
+            timing.start = SimTime(timing.start.as_ps() / 10);
+        },
+    ] {
         loop {
             let mut less = least.clone();
             change(&mut less);
@@ -454,7 +457,8 @@ mod tests {
 
     #[test]
     fn the_report_does_not_depend_on_the_number_of_jobs() {
-        let report = |jobs| format!("{:?}", explore(&ExploreSpec { runs: 30, jobs, seed: 5, ranks: 4, tolerance: 0.0 }, &race, &|_, _| {}).unwrap());
+        let report =
+            |jobs| format!("{:?}", explore(&ExploreSpec { runs: 30, jobs, seed: 5, ranks: 4, tolerance: 0.0 }, &race, &|_, _| {}).unwrap());
         assert_eq!(report(1), report(7));
     }
 

@@ -120,7 +120,7 @@ impl Run<'_> {
     fn waits(&self, rank: u32) -> Option<Waiting> {
         let check = self.check.as_ref()?;
         let id = self.header(rank).call.load(Acquire).checked_sub(1);
-        let waits = id.map(|id| check.waits(rank, id as u32)).unwrap_or_default();
+        let waits = id.map(|id| check.waits(rank, id)).unwrap_or_default();
         let mut call = self.call(rank);
         if !waits.place.is_empty() {
             call += &format!(" at {}", waits.place);

@@ -4,8 +4,8 @@ mod outcome;
 mod pscom;
 mod timing;
 
-pub use outcome::{RunOutcome, waits_picture};
 pub use narrows_live::Waiting;
+pub use outcome::{RunOutcome, waits_picture};
 pub use timing::TimingSpec;
 
 use crate::hardware::Networks;
