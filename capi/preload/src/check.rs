@@ -26,6 +26,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 const ARGUMENTS: usize = 14;
 /// Buffers are summed in parts of so many bytes, a multiple of [`LANES`] words: they stay in the cache. Our own choice.
 const PART: usize = 64 << 10;
+/// Of a longer message so many bytes at its beginning and at its end are compared with what was received: every send is
+/// summed for that. Our own choice.
+const END: u64 = 4 << 10;
 /// Words that are summed side by side: a multiplication takes some cycles.
 const LANES: usize = 4;
 /// Pieces of a buffer that are told, and summed. Our own choice.
@@ -442,8 +445,46 @@ impl Scratch {
     }
 }
 
+/// Reads memory of this process, as much as there is room for.
+fn read(remote: &[libc::iovec], local: &mut [u8], begins: bool) -> bool {
+    if begins && remote.iter().all(|piece| !piece.iov_base.is_null()) {
+        let mut at = 0;
+        for piece in remote {
+            // SAFETY: the program gives these bytes to a send, which reads them too; there is room for all of them.
+            unsafe { std::ptr::copy_nonoverlapping(piece.iov_base.cast::<u8>(), local[at..].as_mut_ptr(), piece.iov_len) };
+            at += piece.iov_len;
+        }
+        return true;
+    }
+    let into = libc::iovec { iov_base: local.as_mut_ptr().cast::<c_void>(), iov_len: local.len() };
+    // SAFETY: the local buffer is as long as said; what cannot be read in this process is an error.
+    let read = unsafe { libc::process_vm_readv(libc::getpid(), &raw const into, 1, remote.as_ptr(), remote.len() as libc::c_ulong, 0) };
+    read == local.len() as isize
+}
+
+/// The beginning and the end of a long buffer; `None`: it is not so long.
+fn ends(pieces: &[(u64, u64)]) -> Option<Vec<(u64, u64)>> {
+    let total: u64 = pieces.iter().map(|piece| piece.1).sum();
+    if total <= 2 * END {
+        return None;
+    }
+    let (mut before, mut ends) = (0, Vec::new());
+    for &(start, length) in pieces {
+        let (from, to) = (before, before + length);
+        for (first, last) in [(0, END), (total - END, total)] {
+            let (first, last) = (first.max(from), last.min(to));
+            if first < last {
+                ends.push((start + (first - from), last - first));
+            }
+        }
+        before = to;
+    }
+    Some(ends)
+}
+
 /// Sums bytes; a buffer of our own for them. `None` if they cannot be read: a program may have given the memory back.
-fn sum(pieces: &[(u64, u64)], part: &mut Vec<u8>) -> Option<u64> {
+/// What a send `begins` with is the program's to give, and is read directly: a system call costs 10 us and more here.
+fn sum(pieces: &[(u64, u64)], part: &mut Vec<u8>, begins: bool) -> Option<u64> {
     part.resize(PART, 0);
     let mut lanes = [pieces.iter().map(|piece| piece.1).sum::<u64>(); LANES];
     let mut rest = pieces.iter().copied();
@@ -461,11 +502,7 @@ fn sum(pieces: &[(u64, u64)], part: &mut Vec<u8>) -> Option<u64> {
             filled += take as usize;
             next = if take < length { Some((start + take, length - take)) } else { rest.next() };
         }
-        let local = libc::iovec { iov_base: part.as_mut_ptr().cast::<c_void>(), iov_len: filled };
-        // SAFETY: the local buffer is as long as said; what cannot be read in this process is an error.
-        let read =
-            unsafe { libc::process_vm_readv(libc::getpid(), &raw const local, 1, remote.as_ptr(), remote.len() as libc::c_ulong, 0) };
-        if read != filled as isize {
+        if !read(&remote, &mut part[..filled], begins) {
             return None;
         }
         for block in part[..filled].chunks(8 * LANES) {
@@ -581,8 +618,9 @@ impl State {
         Some(all)
     }
 
-    fn sum(&mut self, pieces: &[(u64, u64)]) -> u64 {
-        if pieces.is_empty() { 0 } else { sum(pieces, &mut self.part).unwrap_or(0) }
+    /// The sum of bytes with which a send `begins`, or of those that are there now; 0 where there is none.
+    fn sum(&mut self, pieces: &[(u64, u64)], begins: bool) -> u64 {
+        if pieces.is_empty() { 0 } else { sum(pieces, &mut self.part, begins).unwrap_or(0) }
     }
 
     fn number(&mut self) -> u32 {
@@ -630,13 +668,17 @@ impl State {
         if all.len() <= PIECES_TOLD {
             message.pieces.clone_from(&all);
         }
-        message.sum = match message.receive {
-            false => self.sum(&all),
-            true => u64::from(!all.is_empty() && message.mode == Mode::Nonblocking),
-        };
-        let sum = message.sum;
+        let (under_way, ends) = (message.mode == Mode::Nonblocking, ends(&all));
+        if message.receive {
+            message.sum = u64::from(!all.is_empty() && under_way);
+            self.tell(&Fact::Message(message));
+            return under_way.then(|| (ends.unwrap_or(all), 0));
+        }
+        message.sum = self.sum(ends.as_ref().unwrap_or(&all), true);
+        // The whole of it where it may change.
+        let sum = if under_way && ends.is_some() { self.sum(&all, true) } else { message.sum };
         self.tell(&Fact::Message(message));
-        (sum != 0).then_some((all, sum))
+        (under_way && sum != 0).then_some((all, sum))
     }
 
     /// Before the call.
@@ -660,7 +702,7 @@ impl State {
             Shape::Replace(How::Blocking) => {
                 let want = self.waits(id, own, [0, 1, 2, 5, 6, 7], 8);
                 if let Some(message) = self.message(id, own, false, Mode::Blocking, [0, 1, 2, 3, 4, 7]) {
-                    let sum = self.sum(&message.pieces);
+                    let sum = self.sum(&ends(&message.pieces).unwrap_or_else(|| message.pieces.clone()), true);
                     self.tell(&Fact::Message(Message { sum, pieces: Vec::new(), ..message }));
                 }
                 want
@@ -1264,7 +1306,7 @@ impl State {
             self.matched(number, communicator, status);
         }
         if let Some((pieces, before)) = kept {
-            let now = self.sum(&pieces);
+            let now = self.sum(&pieces, false);
             if receive && good && now != 0 {
                 self.tell(&Fact::Received { request: number, sum: now });
             } else if !receive && now != 0 && now != before {
