@@ -217,7 +217,8 @@ def lammps(mpi: Mpi, folder: Path) -> None:
     """Debian's LAMMPS, up to 16 ranks: no finding, and one class but for the times that it prints."""
     (folder / "in.melt").write_text(MELT)
     for ranks in ("4", "16"):
-        done = narrows(mpi, "run", "-n", ranks, "--compute", "none", "--check=strict", "--", "lmp", "-log", "none", "-in", str(folder / "in.melt"))
+        command = ["run", "-n", ranks, "--compute", "none", "--check=strict", "--", "lmp", "-log", "none"]
+        done = narrows(mpi, *command, "-in", str(folder / "in.melt"))
         expect("exit code", 0, done.returncode)
         expect("check", True, "check: the MPI calls fit each other" in done.stderr)
     command = ["explore", "-n", "4", "--runs", "10", "-j", "2", "--json", "--filter", TIMES, "--out", str(folder / "lammps-out")]
@@ -261,7 +262,8 @@ def main() -> int:
             for (program, argument), wanted in CHECKS.items():
                 (folder / mpi.name / f"{program}-{argument}").mkdir(parents=True)
                 jobs.append((f"check_{program}_{argument}", mpi, check, (program, argument, wanted)))
-            for program in (*RIGHT_PROGRAMS, "silent", "explore-race", "explore-probe", "explore-shrunk", "explore-head", *(f"explore-{p}" for p in STABLE)):
+            cases = ("race", "probe", "shrunk", "head", *STABLE)
+            for program in (*RIGHT_PROGRAMS, "silent", *(f"explore-{case}" for case in cases)):
                 (folder / mpi.name / program).mkdir(parents=True)
             jobs += [(f"right_{program}", mpi, right, (program,)) for program in RIGHT_PROGRAMS]
             jobs.append(("silent", mpi, silent, ()))

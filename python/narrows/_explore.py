@@ -102,7 +102,8 @@ def _on(client: "Client", command: list[str]) -> tuple[int, str, str]:
     report, lock = "", threading.Lock()
     with tempfile.TemporaryFile() as said:
         child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said)
-        assert child.stdin is not None and child.stdout is not None
+        stdin, stdout = child.stdin, child.stdout
+        assert stdin is not None and stdout is not None
         under_way: dict[int, Any] = {}
 
         def answer(run: int, future: Any) -> None:
@@ -113,11 +114,11 @@ def _on(client: "Client", command: list[str]) -> tuple[int, str, str]:
             under_way.pop(run, None)
             # It may have ended already.
             with lock, contextlib.suppress(OSError, ValueError):
-                child.stdin.write((json.dumps({"run": run, **result}) + "\n").encode())
-                child.stdin.flush()
+                stdin.write((json.dumps({"run": run, **result}) + "\n").encode())
+                stdin.flush()
 
         try:
-            for line in child.stdout:
+            for line in stdout:
                 asked = json.loads(line)
                 if "report" in asked:
                     report = asked["report"]
@@ -132,8 +133,8 @@ def _on(client: "Client", command: list[str]) -> tuple[int, str, str]:
             raise
         finally:
             with lock, contextlib.suppress(OSError):
-                child.stdin.close()
-            child.stdout.close()
+                stdin.close()
+            stdout.close()
             code = child.wait()
         said.seek(0)
         return code, report, said.read().decode(errors="replace")

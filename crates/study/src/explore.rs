@@ -203,7 +203,7 @@ pub fn explore(spec: &ExploreSpec, run: Runner<'_>, progress: &(dyn Fn(usize, us
         frontier = search.round_of(children, room)?;
     }
     let left = spec.runs.saturating_sub(search.explored.runs);
-    search.round((0..left as u64).map(|index| random(spec.seed, index)).collect())?;
+    search.round((0..left as u64).map(|index| random(spec.seed, index, spec.ranks)).collect())?;
     search.shrink()?;
     search.explored.matchings = search.matchings.len();
     Ok(search.explored)
@@ -295,7 +295,7 @@ fn fewest<T: Clone, E>(mut all: Vec<T>, shows: &mut dyn FnMut(&[T]) -> Result<bo
 }
 
 /// The random timing of this number.
-fn random(seed: u64, index: u64) -> TimingSpec {
+fn random(seed: u64, index: u64, ranks: u32) -> TimingSpec {
     let mut stream = stream(seed, "explore", index);
     let mut size = || SIZES[stream.below(SIZES.len() as u64) as usize];
     let mut timing = TimingSpec { latency: size(), ..TimingSpec::default() };
@@ -308,6 +308,10 @@ fn random(seed: u64, index: u64) -> TimingSpec {
     }
     if index % 4 == 3 {
         timing.eager_limit = Some(Bytes(EAGER_LIMITS[stream.below(EAGER_LIMITS.len() as u64) as usize]));
+    }
+    if index % 5 == 4 {
+        // One slow rank, or node, or the links that it sends by.
+        timing.only = Some(vec![stream.below(ranks.max(1).into()) as u32]);
     }
     // A file holds numbers of 63 bits.
     timing.seed = stream.next_u64() >> 33;
@@ -523,7 +527,7 @@ mod tests {
     #[test]
     fn random_timings_fit_into_files() {
         for index in 0..100 {
-            let timing = random(7, index);
+            let timing = random(7, index, 16);
             assert_eq!(timing.to_string().parse(), Ok(timing));
         }
     }
