@@ -73,7 +73,7 @@ TWO = ("mix", "buffers")
 RIGHT_PROGRAMS = (
     "p2p_any p2p_modes p2p_probe p2p_sendrecv p2p_waits p2p_unexpected p2p_self p2p_synchronous p2p_cancel coll_blocking coll_nonblocking "
     "coll_ops coll_persistent comm comm_shared dtype neighbor rma_fence rma_lock rma_pscw rma_atomic rma_shared rma_windows "
-    "rma_passive rma_self rma_types p2p_random p2p_programs threads threads_calls threads_locks threads_multiple threads_self"
+    "rma_passive rma_self p2p_random p2p_programs threads threads_calls threads_locks threads_multiple threads_self"
 ).split()
 # Programs with one class of outcomes; few of their runs fit into seconds.
 STABLE = ("p2p_any", "p2p_waits", "coll_nonblocking")
