@@ -139,6 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri has no memfd_create and no shared mappings of files")]
     fn a_rank_and_the_simulator_have_the_same_table() {
         let (mut all, fd) = Tables::create(3).unwrap();
         let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
