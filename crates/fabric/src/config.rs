@@ -2,7 +2,7 @@
 
 use crate::faults::Fault;
 use narrows_topology::Deadlock;
-use narrows_topology::{LinkClass, Route, Routing, RoutingError, RoutingKind, RoutingOptions, Topology};
+use narrows_topology::{FailureError, LinkClass, Route, Routing, RoutingError, RoutingKind, RoutingOptions, Topology};
 use narrows_units::{ByteRate, Bytes, SimTime};
 
 /// Which network. All three take the same configuration.
@@ -553,6 +553,14 @@ pub enum ConfigError {
         /// Links.
         links: u32,
     },
+    /// A fault that packets are to go around cuts hosts off.
+    #[error("a fault that packets go around: {0}")]
+    Reroute(#[from] FailureError),
+    /// Ways around a fault are those of a machine without failures.
+    #[error(
+        "packets go around a fault on a machine without failures only; expected no reroute, or no topology.failed_links and failed_switches"
+    )]
+    RerouteOfFailures,
     /// The routing does not fit the topology.
     #[error(transparent)]
     Routing(#[from] RoutingError),
@@ -566,6 +574,14 @@ pub enum ConfigError {
         /// Who would wait for whom.
         deadlock: Deadlock,
     },
+}
+
+/// The ways through a network.
+#[derive(Clone, Debug)]
+pub(crate) struct Routings {
+    pub routing: Routing,
+    /// Those of packets that leave their ports from a time on, in the order of these times.
+    pub reroutes: Vec<(SimTime, Routing)>,
 }
 
 impl NetworkConfig {
@@ -705,8 +721,11 @@ impl NetworkConfig {
         if self.kind != NetworkKind::Packet {
             return Err(ConfigError::FaultWithoutPackets);
         }
-        if self.reliability.is_none() {
+        if self.reliability.is_none() && self.faults.iter().any(Fault::harms) {
             return Err(ConfigError::FaultWithoutReliability);
+        }
+        if self.faults.iter().any(|fault| fault.reroute.is_some()) && topology.failed_links() > 0 {
+            return Err(ConfigError::RerouteOfFailures);
         }
         let links = topology.links().len() as u32;
         match self.faults.iter().filter_map(|fault| fault.link).find(|&link| link >= links) {
@@ -768,6 +787,44 @@ impl NetworkConfig {
         Ok(())
     }
 
+    /// As [`NetworkConfig::check`], with the ways around faults.
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    pub(crate) fn routings(&self, topology: &Topology) -> Result<Routings, ConfigError> {
+        let routing = self.check(topology)?;
+        // When a way around a link begins, and ends.
+        let spans: Vec<(u32, SimTime, SimTime)> = self
+            .faults
+            .iter()
+            .filter_map(|fault| {
+                let after = fault.reroute?;
+                Some((fault.link?, fault.from + after, fault.to + after))
+            })
+            .collect();
+        let mut times: Vec<SimTime> = spans.iter().flat_map(|&(_, from, to)| [from, to]).filter(|&at| at < SimTime::MAX).collect();
+        times.sort_unstable();
+        times.dedup();
+        let mut reroutes = Vec::new();
+        for at in times {
+            let failed: Vec<u32> = spans.iter().filter(|&&(_, from, to)| from <= at && at < to).map(|&(link, ..)| link).collect();
+            let around = topology.clone().without_links(&failed)?;
+            let routing = Routing::new(self.routing, &around, self.routing_options())?;
+            let needed = routing.virtual_channels();
+            if self.virtual_channels < needed {
+                return Err(ConfigError::VirtualChannels { given: self.virtual_channels, needed });
+            }
+            reroutes.push((at, routing));
+        }
+        Ok(Routings { routing, reroutes })
+    }
+
+    fn routing_options(&self) -> RoutingOptions {
+        // Loads are times; a threshold that no load reaches may be any long time.
+        let threshold = self.switch_link.rate.time_for(Bytes(self.ugal_threshold.0.min(MAX_WIRE))).as_ps();
+        RoutingOptions { seed: self.seed, threshold }
+    }
+
     /// Checks every field against the others and the topology; gives the routing, which was checked with them.
     ///
     /// # Errors
@@ -825,9 +882,7 @@ impl NetworkConfig {
         }
         self.check_flow_control(topology)?;
         self.check_faults(topology)?;
-        // Loads are times; a threshold that no load reaches may be any long time.
-        let threshold = self.switch_link.rate.time_for(Bytes(self.ugal_threshold.0.min(MAX_WIRE))).as_ps();
-        let routing = Routing::new(self.routing, topology, RoutingOptions { seed: self.seed, threshold })?;
+        let routing = Routing::new(self.routing, topology, self.routing_options())?;
         let needed = routing.virtual_channels();
         if self.virtual_channels < needed || u32::from(self.all_virtual_networks()) * u32::from(self.virtual_channels) > 64 {
             return Err(ConfigError::VirtualChannels { given: self.virtual_channels, needed });

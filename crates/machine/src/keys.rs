@@ -44,6 +44,8 @@ pub(crate) enum Field<'a> {
     Size(&'a mut Bytes, Bytes),
     Rate(&'a mut ByteRate),
     Choice(&'a mut dyn Choice),
+    /// From 0 to 0.1.
+    Ber(&'a mut Ber),
     Flag(&'a mut bool),
     PathOrTime(&'a mut PathOr<SimTime>),
     PathOrRate(&'a mut PathOr<ByteRate>),
@@ -287,7 +289,7 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
 
         key("network.flow_control", Field::Choice(&mut m.network.flow_control), "What keeps buffers from running over: credits, or pause frames (IEEE 802.1Qbb), under which packets can be lost").default("\"credits\""),
         key("network.congestion", Field::Choice(&mut m.network.congestion), "How fast ports send on a flow, where they number packets (`network.reliability.delivery`): as window and link let them, at a fixed rate at most, or as a congestion control says ([congestion.md](congestion.md))").default("\"none\""),
-        key("network.faults", Field::Texts(&mut m.network.faults), "Links that lose packets or break them, such as `\"link=3-17 loss=1e-4 corrupt=1e-6 from=1ms to=2ms\"`; without `link` all of them. `--fault` says others in their place").default("[]"),
+        key("network.faults", Field::Texts(&mut m.network.faults), "Links that lose, break, repeat or delay packets or are slow, switches that die, NICs that are reset (docs/faults.md), such as `\"link=3-17 loss=1e-4 corrupt=1e-6 from=1ms to=2ms\"`; without `link` all of them. `--fault` says others in their place").default("[]"),
 
         size("network.pfc.xoff", &mut m.network.pfc.xoff, 0, "A virtual channel that holds this much is paused; `0 B`: `network.buffer` less the headroom that nothing is lost with").default("\"0 B\""),
         size("network.pfc.xon", &mut m.network.pfc.xon, 0, "It may go on at this much; `0 B`: two packets below `xoff`").default("\"0 B\""),
@@ -333,6 +335,9 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         key("network.loggp.latency", Field::PathOrTime(&mut m.network.loggp.latency), "L: a time for all pairs, or the sum over the path").default("\"path\""),
         time("network.loggp.gap", &mut m.network.loggp.gap, "g: least time between two messages of a NIC"),
         key("network.loggp.bandwidth", Field::PathOrRate(&mut m.network.loggp.bandwidth), "1/G: a bandwidth for all pairs, or the narrowest stage of the path").default("\"path\""),
+
+        key("link.phy", Field::Choice(&mut m.link.phy), "What carries the bits of all links. `100gbase-sr4`: rates are that of its MAC in place of `bandwidth`, latencies and packets are longer by what it takes, frames are lost by `ber` (docs/phy.md)").default("\"none\""),
+        key("link.ber", Field::Ber(&mut m.link.ber), "With a phy: the probability that a bit on a lane turns over").default("0"),
 
         time("link.host.latency", &mut m.link.host.latency, "Link between NIC and switch"),
         rate("link.host.bandwidth", &mut m.link.host.bandwidth, "Link between NIC and switch, per direction"),
@@ -581,6 +586,8 @@ impl Draft {
                 loggp: LogGp { latency: PathOr::Path, gap: zero, bandwidth: PathOr::Path },
             },
             link: Links {
+                phy: Phy::None,
+                ber: Ber::new(0.0).expect("0 is one"),
                 host: link,
                 switch: link,
                 global: GlobalLink { entry: zero, change: zero, latency: SwitchOr::Switch, bandwidth: SwitchOr::Switch },

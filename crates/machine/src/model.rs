@@ -361,12 +361,33 @@ pub struct Flow {
 /// `[link.host]`, `[link.switch]`, `[link.global]`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Links {
+    /// What carries the bits of all of them.
+    pub phy: Phy,
+    /// The probability that a bit on a lane turns over.
+    pub ber: Ber,
     /// NIC to switch.
     pub host: Link,
     /// Switch to switch, one cable; where there are groups, within one.
     pub switch: Link,
     /// Between switches of different groups.
     pub global: GlobalLink,
+}
+
+/// A bit error rate, by the bits of its number, so that it can be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ber(u64);
+
+impl Ber {
+    /// None outside 0 to 0.1.
+    pub fn new(rate: f64) -> Option<Ber> {
+        // Zero has two forms.
+        (0.0..=0.1).contains(&rate).then(|| Ber((rate + 0.0).to_bits()))
+    }
+
+    /// From 0 to 0.1.
+    pub fn rate(self) -> f64 {
+        f64::from_bits(self.0)
+    }
 }
 
 /// `[link.global]`
@@ -731,6 +752,15 @@ choice! {
         Dcqcn = "dcqcn",
         /// With a window that keeps delays at a target.
         Swift = "swift",
+    }
+}
+choice! {
+    /// What carries the bits of links.
+    Phy {
+        /// Links are a rate and a latency.
+        None = "none",
+        /// Ethernet over four lanes, with RS-FEC (`narrows_phy`).
+        Sr4 = "100gbase-sr4",
     }
 }
 choice! {

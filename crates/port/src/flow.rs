@@ -55,6 +55,8 @@ struct PortFlows {
     telling: Vec<Flow>,
     early: SimTime,
     pulses: bool,
+    /// When the port starts anew; empty once these times are known to the network.
+    resets: Vec<SimTime>,
 }
 
 /// What goes before anything new.
@@ -153,6 +155,7 @@ impl Flows {
                 Congestion::Acc(acc) => acc.clock_skew(network.seed, "acc clock of a host", host),
                 _ => SimTime::ZERO,
             },
+            resets: network.faults.iter().filter(|fault| fault.resets == Some(host)).map(|fault| fault.to).collect(),
             ..PortFlows::default()
         };
         Flows {
@@ -169,6 +172,12 @@ impl Flows {
     pub(crate) fn to(&mut self, now: SimTime, port: u32, message: &Transfer, effects: &mut impl PortEffects) -> Flow {
         let Transfer { target: peer, virtual_network, .. } = *message;
         let flow = self.flow_to(port, peer, virtual_network);
+        for at in std::mem::take(&mut self.ports[port as usize].resets) {
+            if at > now && at < SimTime::MAX {
+                let networks = 0..u32::from(self.control);
+                networks.for_each(|network| effects.schedule_port(at, PortEvent::Reset, message.source, network));
+            }
+        }
         if let Congestion::Acc(acc) = self.config.congestion {
             self.offer(now, port, flow, message, &acc, effects);
         }
@@ -445,6 +454,7 @@ impl Flows {
                 flows.pulse(now, host, payload, control, &acc, effects);
                 Some(u32::from(control))
             }
+            PortEvent::Reset => Some(flows.reset(payload)),
             PortEvent::Head | PortEvent::Tail | PortEvent::HeadAndTail => None,
         }
     }
@@ -582,6 +592,22 @@ impl PortFlows {
         Some(virtual_network)
     }
 
+    /// The port starts anew: in a virtual network it sends again all that was not acknowledged. The numbers of its
+    /// flows are those from before, kept in the node's memory.
+    fn reset(&mut self, virtual_network: u32) -> u32 {
+        let PortFlows { senders, urgent, .. } = self;
+        let again = &mut urgent[virtual_network as usize].again;
+        again.clear();
+        for (flow, sender) in (0..).zip(senders).filter(|(_, sender)| u32::from(sender.virtual_network) == virtual_network) {
+            sender.tries = 0;
+            for kept in &mut sender.kept {
+                kept.sent = None;
+                again.push_back((flow, kept.label.sequence));
+            }
+        }
+        virtual_network
+    }
+
     fn timed_out(&mut self, now: SimTime, host: u32, flow: Flow, config: &Reliability, effects: &mut impl PortEffects) -> Option<u32> {
         let sender = &mut self.senders[flow as usize];
         sender.timer = false;
@@ -600,7 +626,7 @@ impl PortFlows {
             sender.kept.clear();
             self.urgent[virtual_network as usize].again.retain(|&(of, _)| of != flow);
             let Sender { peer: target, virtual_network, tries, .. } = *sender;
-            effects.undelivered(Undelivered { at: now, from: host, target, virtual_network, tries });
+            effects.undelivered(Undelivered { at: now, from: host, target, virtual_network, tries, link: None });
             return Some(u32::from(virtual_network));
         }
         sender.tries += 1;
