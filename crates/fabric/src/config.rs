@@ -153,6 +153,8 @@ pub enum Congestion {
     Dcqcn(Dcqcn),
     /// With a window that keeps delays at a target.
     Swift(Swift),
+    /// With a window that follows delays and the marks of switches.
+    Nscc(Nscc),
 }
 
 impl Congestion {
@@ -210,6 +212,15 @@ pub struct Swift {
     pub beta: Fraction,
     /// and most of it at once.
     pub most_decrease: Fraction,
+}
+
+/// NSCC (Ultra Ethernet Specification 1.0, section 3.6.13). Switches must mark: [`NetworkConfig::ecn`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Nscc {
+    /// From a packet to its acknowledgement through an empty network, at most: windows and steps follow from it.
+    pub round_trip: SimTime,
+    /// More than that by so much is no sign of congestion.
+    pub target: SimTime,
 }
 
 /// What switches mark (explicit congestion notification).
@@ -540,8 +551,11 @@ pub enum ConfigError {
     #[error("a fault loses or breaks packets, but ports do not send them again; expected reliability, or no such fault")]
     FaultWithoutReliability,
     /// Its sources would never hear of congestion.
-    #[error("dcqcn needs marks, and switches give none; expected switches that mark, or another congestion control")]
-    MarksMissing,
+    #[error("{control} needs marks, and switches give none; expected switches that mark, or another congestion control")]
+    MarksMissing {
+        /// The congestion control.
+        control: &'static str,
+    },
     /// Only packets can be lost.
     #[error("a fault loses or breaks packets, and this network has none; expected the packet network, or no such fault")]
     FaultWithoutPackets,
@@ -750,7 +764,7 @@ impl NetworkConfig {
         }
         if let Congestion::Dcqcn(Dcqcn { packet, alpha_timer, increase_timer, byte_counter, .. }) = self.congestion() {
             if self.ecn.is_none() {
-                return Err(ConfigError::MarksMissing);
+                return Err(ConfigError::MarksMissing { control: "dcqcn" });
             }
             if packet.0 == 0 || packet > self.packet() {
                 return value("dcqcn packet", packet.to_string(), "1 B to a full packet");
@@ -762,6 +776,16 @@ impl NetworkConfig {
             }
             if byte_counter < self.packet() {
                 return value("dcqcn byte_counter", byte_counter.to_string(), "at least a full packet");
+            }
+        }
+        if let Congestion::Nscc(Nscc { round_trip, target }) = self.congestion() {
+            if self.ecn.is_none() {
+                return Err(ConfigError::MarksMissing { control: "nscc" });
+            }
+            for (what, time) in [("nscc round_trip", round_trip), ("nscc target", target)] {
+                if time < SimTime::from_ns(10) || time > SimTime::from_us(1_000_000) {
+                    return value(what, time.to_string(), "10 ns to 1 s");
+                }
             }
         }
         if let Congestion::Acc(Acc { margin, period, packets_per_period, rise, packet, skew, .. }) = self.congestion() {

@@ -55,7 +55,7 @@ mod whole;
 
 pub use config::{
     Acc, AccPolicy, Arbitration, ConfigError, Congestion, Dcqcn, Delivery, Derived, Ecn, FlowConfig, FlowControl, Forwarding, Fraction,
-    IntraNodeConfig, LinkConfig, LogGpConfig, NetworkConfig, NetworkKind, PauseConfig, Queueing, Reliability, Swift, Turns,
+    IntraNodeConfig, LinkConfig, LogGpConfig, NetworkConfig, NetworkKind, Nscc, PauseConfig, Queueing, Reliability, Swift, Turns,
 };
 pub use faults::{Fault, Probability};
 pub use flights::MAX_PAYLOAD;

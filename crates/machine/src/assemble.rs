@@ -127,6 +127,7 @@ impl Machine {
             model::Congestion::Acc => narrows_fabric::Congestion::Acc(self.acc()),
             model::Congestion::Dcqcn => narrows_fabric::Congestion::Dcqcn(self.network.dcqcn),
             model::Congestion::Swift => narrows_fabric::Congestion::Swift(self.network.swift),
+            model::Congestion::Nscc => narrows_fabric::Congestion::Nscc(self.network.nscc),
         };
         Some(narrows_fabric::Reliability { window, timeout, retries, ack, delivery, congestion })
     }

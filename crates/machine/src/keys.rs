@@ -328,6 +328,9 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         fraction("network.swift.beta", &mut m.network.swift.beta, "How much of the excess of the delay the window loses").default("0.8"),
         fraction("network.swift.most_decrease", &mut m.network.swift.most_decrease, "The most that it loses at once").default("0.5"),
 
+        key("network.nscc.round_trip", Field::Time(&mut m.network.nscc.round_trip, SimTime::from_ns(10)), "With `nscc`: from a packet to its acknowledgement through an empty network, at most").default("\"5 us\""),
+        key("network.nscc.target", Field::Time(&mut m.network.nscc.target, SimTime::from_ns(10)), "More than that by so much is no sign of congestion").default("\"3.75 us\""),
+
         rate("network.throttle.rate", &mut m.network.throttle.rate, "With `throttle`: of a flow, headers included; packets that are sent again do not count").default("\"100 Gbit/s\""),
 
         size("network.flow.direct_limit", &mut m.network.flow.direct_limit, 0, "Messages up to here, and up to one packet in any case, share no links").default("\"0 B\""),
@@ -564,6 +567,7 @@ impl Draft {
                     additive_increase: ByteRate(1),
                     hyper_increase: ByteRate(1),
                 },
+                nscc: Nscc { round_trip: zero, target: zero },
                 swift: Swift {
                     base_target: zero,
                     per_hop: zero,

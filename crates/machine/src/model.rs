@@ -2,7 +2,7 @@
 
 use crate::host::HostPattern;
 use crate::wiring::Topology;
-pub use narrows_fabric::{Dcqcn, Swift};
+pub use narrows_fabric::{Dcqcn, Nscc, Swift};
 
 use narrows_fabric::Fraction;
 use narrows_nic::{NicConfig, PcieDetail, Transmit};
@@ -323,6 +323,8 @@ pub struct Network {
     pub dcqcn: Dcqcn,
     /// The same.
     pub swift: Swift,
+    /// The same.
+    pub nscc: Nscc,
     /// Links that lose packets or break them: see [`crate::fault`].
     pub faults: Vec<String>,
     /// Parameters that only the flow network has.
@@ -752,6 +754,8 @@ choice! {
         Dcqcn = "dcqcn",
         /// With a window that keeps delays at a target.
         Swift = "swift",
+        /// With a window that follows delays and marks (Ultra Ethernet).
+        Nscc = "nscc",
     }
 }
 choice! {

@@ -698,8 +698,8 @@ fn check_network(machine: &Machine, layers: &Scope<'_>, errors: &mut Vec<Diagnos
             layers.at("network.congestion", "a congestion control of flows, and ports have none").label("expected \"none\"").help(help),
         );
     }
-    if machine.network.congestion == Congestion::Dcqcn && machine.switch.marking == Marking::None {
-        let message = "dcqcn needs marks, and switches give none (switch.marking)";
+    if [Congestion::Dcqcn, Congestion::Nscc].contains(&machine.network.congestion) && machine.switch.marking == Marking::None {
+        let message = format!("{} needs marks, and switches give none (switch.marking)", machine.network.congestion.name());
         errors.push(layers.at("network.congestion", message).help("set switch.marking = \"ecn\""));
     }
     if machine.switch.mark_min > machine.switch.mark_max {
@@ -890,10 +890,10 @@ fn check_faults(machine: &Machine, topology: &narrows_topology::Topology, layers
         // `--network` may still say otherwise.
         Err(ConfigError::FaultWithoutPackets) => {}
         // Told before.
-        Err(ConfigError::MarksMissing) => {}
+        Err(ConfigError::MarksMissing { .. }) => {}
         Err(error @ ConfigError::Reliability { what, .. }) => {
             let section = what.split(' ').next().unwrap_or_default();
-            let own = ["acc", "dcqcn", "reliability"].contains(&section);
+            let own = ["acc", "dcqcn", "nscc", "reliability"].contains(&section);
             let path = if own { format!("network.{}", what.replace(' ', ".")) } else { "network.congestion".to_owned() };
             errors.push(layers.at(&path, error.to_string()));
         }

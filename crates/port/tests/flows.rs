@@ -5,7 +5,7 @@
 use narrows_fabric::parallel::{Agent, Context, Fabric};
 use narrows_fabric::{
     Acc, AccPolicy, Arrival, ConfigError, Congestion, Dcqcn, Delivery, Ecn, Fault, FlowControl, Fraction, LinkConfig, NetworkConfig,
-    NetworkKind, Notice, Observer, PauseConfig, Probability, Reliability, Swift, Transfer, TransferId, Undelivered,
+    NetworkKind, Notice, Nscc, Observer, PauseConfig, Probability, Reliability, Swift, Transfer, TransferId, Undelivered,
 };
 use narrows_port::{Driver, HostPorts};
 use narrows_topology::{FatTree, RoutingKind, Topology};
@@ -344,7 +344,8 @@ fn congestions() -> impl Strategy<Value = Congestion> {
         })
     });
     let throttle = Congestion::Throttle(ByteRate(1_000_000_000));
-    prop_oneof![Just(Congestion::None), Just(throttle), acc, Just(Congestion::Dcqcn(dcqcn)), swift]
+    let nscc = (1u64..20).prop_map(move |target| Congestion::Nscc(Nscc { round_trip: us(2), target: us(target) }));
+    prop_oneof![Just(Congestion::None), Just(throttle), acc, Just(Congestion::Dcqcn(dcqcn)), swift, nscc]
 }
 
 proptest! {
