@@ -58,6 +58,11 @@ pub enum Arbitration {
     WeightedPackets(Vec<u16>),
     /// As many full packets' worth of bytes (deficit round robin).
     WeightedBytes(Vec<u16>),
+    /// All outputs and inputs of a switch together, by iSLIP in so many iterations, 1 to 16; an input sends one packet
+    /// at a time, at [`NetworkConfig::speedup`] times its rate (0 as 1).
+    Islip(u32),
+    /// The same by wavefronts.
+    Wavefront,
 }
 
 /// When a switch begins to send a packet on.
@@ -505,6 +510,12 @@ pub enum ConfigError {
         /// Its place in the list.
         class: usize,
     },
+    /// No match, or more than find anything.
+    #[error("iSLIP in {given} iterations; expected 1 to 16")]
+    Iterations {
+        /// What was given.
+        given: u32,
+    },
     /// Thresholds in the wrong order, or beyond the buffer.
     #[error("pauses at xoff {xoff} and xon {xon} with a buffer of {buffer}; expected 1 B <= xon <= xoff <= buffer")]
     Pause {
@@ -903,6 +914,11 @@ impl NetworkConfig {
             && let Some(class) = weights.iter().position(|&weight| weight == 0)
         {
             return Err(ConfigError::Weight { class });
+        }
+        if let Arbitration::Islip(given) = self.arbitration
+            && !(1..=16).contains(&given)
+        {
+            return Err(ConfigError::Iterations { given });
         }
         self.check_flow_control(topology)?;
         self.check_faults(topology)?;

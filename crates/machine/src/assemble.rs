@@ -77,6 +77,8 @@ impl Machine {
                 model::Arbitration::Age => Arbitration::Age,
                 model::Arbitration::WeightedPackets => Arbitration::WeightedPackets(weights),
                 model::Arbitration::WeightedBytes => Arbitration::WeightedBytes(weights),
+                model::Arbitration::Islip => Arbitration::Islip(self.switch.iterations),
+                model::Arbitration::Wavefront => Arbitration::Wavefront,
             },
             strict_priority: self.switch.strict_priority.iter().fold(0, |set, &network| set | 1 << network.min(15)),
             forwarding: match self.switch.forwarding {

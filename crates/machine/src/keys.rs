@@ -356,7 +356,8 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         key("switch.forwarding", Field::Choice(&mut m.switch.forwarding), "A packet goes on when its header is there, or when all of it is").default("\"cut-through\""),
         key("switch.queueing", Field::Choice(&mut m.switch.queueing), "Input buffers: virtual output queues, or first in, first out per virtual channel").default("\"voq\""),
         count("switch.speedup", &mut m.switch.speedup, 0, 64, "With virtual output queues: how many times the rate of its link an input is read by all outputs together; 0: as fast as they ask").default("0"),
-        key("switch.arbitration", Field::Choice(&mut m.switch.arbitration), "At an output: virtual channels and inputs in turn, the packet that left its NIC first, or virtual networks by `weights`").default("\"round-robin\""),
+        key("switch.arbitration", Field::Choice(&mut m.switch.arbitration), "At an output: virtual channels and inputs in turn, the packet that left its NIC first, or virtual networks by `weights`; or all outputs and inputs of a switch matched together, by `islip` or `wavefront`, where an input sends one packet at a time").default("\"round-robin\""),
+        count("switch.iterations", &mut m.switch.iterations, 1, 16, "Of `islip`").default("1"),
         key("switch.weights", Field::Counts(&mut m.switch.weights), "Of the virtual networks 0 to 3 (compute request and response, service request and response), with weighted arbitration; 1 for those not listed").default("[]"),
         key("switch.strict_priority", Field::Indices(&mut m.switch.strict_priority), "Virtual networks, 0 to 3, that come before all others").default("[]"),
         key("switch.marking", Field::Choice(&mut m.switch.marking), "Switches mark packets by what waits for their output: `dcqcn` needs it").default("\"none\""),
@@ -597,6 +598,7 @@ impl Draft {
                 global: GlobalLink { entry: zero, change: zero, latency: SwitchOr::Switch, bandwidth: SwitchOr::Switch },
             },
             switch: Switch {
+                iterations: 0,
                 latency: zero,
                 radix: 0,
                 forwarding: Forwarding::CutThrough,

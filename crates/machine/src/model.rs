@@ -487,6 +487,8 @@ pub struct Switch {
     pub speedup: u32,
     /// What goes first at an output.
     pub arbitration: Arbitration,
+    /// Of iSLIP.
+    pub iterations: u32,
     /// Of the virtual networks, with weighted arbitration; 1 for those that the list does not reach.
     pub weights: Vec<u32>,
     /// Virtual networks that come before all others.
@@ -739,6 +741,10 @@ choice! {
         WeightedPackets = "weighted-packets",
         /// Virtual networks in turn, bytes by weight.
         WeightedBytes = "weighted-bytes",
+        /// Inputs and outputs matched by iSLIP.
+        Islip = "islip",
+        /// The same by wavefronts.
+        Wavefront = "wavefront",
     }
 }
 choice! {

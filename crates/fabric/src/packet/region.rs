@@ -111,6 +111,8 @@ pub(crate) struct Region<P> {
     pub(super) pauses: Option<super::pause::Pauses>,
     /// With a limit on what an input sends at once.
     pub(super) crossbar: Option<super::crossbar::Crossbar>,
+    /// With crossbars that are matched as a whole.
+    pub(super) matching: Option<Box<super::matching::Matching>>,
     /// With one queue per input: see [`super::front`].
     pub(super) fronts: Option<Vec<super::front::Front>>,
     pub(super) ports: P,
@@ -190,6 +192,8 @@ impl<P: Ports> Region<P> {
             returns: ReturnLists::default(),
             pauses: super::pause::Pauses::new(config, topology, lanes as usize, inputs.len(), outputs.len()),
             crossbar: super::crossbar::Crossbar::new(config, inputs.len()),
+            matching: super::matching::Matching::new(config, topology, &layout.starting[number as usize], &layout.ending[number as usize])
+                .map(Box::new),
             fronts: match config.queueing {
                 Queueing::VirtualOutput => None,
                 Queueing::Fifo => Some(vec![super::front::Front::default(); inputs.len() * lanes as usize]),
@@ -298,6 +302,9 @@ impl<P: Ports> Region<P> {
             lane.starved &= lane.ring != NONE;
         }
         self.arbiter.rest();
+        if let Some(matching) = &mut self.matching {
+            matching.rest();
+        }
     }
 
     /// There is no other region.
@@ -404,6 +411,7 @@ impl<P: Ports> Region<P> {
             packet.ready = 0;
         }
         if self.outputs[output as usize].occupied == 0
+            && self.matching.is_none()
             && self.loads[output as usize].free <= now
             && self.goes_from(index) <= now
             && matches!(self.credit(output, lane, wire, now), Credit::Now)
@@ -459,6 +467,9 @@ impl<P: Ports> Region<P> {
         let free = self.loads[output as usize].free;
         if free > now {
             self.wake_at(output, free, fx);
+        } else if self.matching.is_some() {
+            // When all that comes at this time is there.
+            self.wake_at(output, now, fx);
         } else if self.outputs[output as usize].wake > now {
             self.serve(output, now, fx);
         }
