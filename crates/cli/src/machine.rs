@@ -67,7 +67,7 @@ pub struct OverrideArguments {
     /// Another value for a key, such as nic.put_occupancy=100ns; may be repeated
     #[arg(long, value_name = "KEY.PATH=VALUE")]
     pub set: Vec<String>,
-    /// A link that loses packets or breaks them, such as 'link=3-17 loss=1e-4 corrupt=1e-6 from=1ms to=2ms' (see
+    /// What is wrong with a link, a switch or a NIC, such as 'link=3-17 loss=1e-4 corrupt=1e-6 from=1ms to=2ms' (see
     /// network.faults); may be repeated
     #[arg(long, value_name = "KEY=VALUE ...")]
     pub fault: Vec<String>,

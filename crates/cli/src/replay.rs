@@ -37,8 +37,8 @@ pub struct ReplayArgs {
     /// Changes one value of the machine, such as node.pcie.latency="250 ns"
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// A link that loses packets or breaks them, such as 'link=3-17 loss=1e-4 from=1ms to=2ms' (see network.faults);
-    /// may be repeated
+    /// What is wrong with a link, a switch or a NIC, such as 'link=3-17 loss=1e-4 from=1ms to=2ms' (see
+    /// network.faults); may be repeated
     #[arg(long, value_name = "KEY=VALUE ...")]
     fault: Vec<String>,
     /// Ranks per node [default: 1, or as many as are needed]

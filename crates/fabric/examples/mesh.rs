@@ -7,7 +7,7 @@
 use narrows_engine::random::Stream;
 use narrows_engine::stream;
 use narrows_fabric::parallel::{Agent, Context, Fabric};
-use narrows_fabric::{Arrival, LinkConfig, NetworkConfig, Observer, Queueing, Transfer, TransferId};
+use narrows_fabric::{Arbitration, Arrival, LinkConfig, NetworkConfig, Observer, Queueing, Transfer, TransferId};
 use narrows_topology::{RoutingKind, Torus, TorusParameters};
 use narrows_units::{ByteRate, Bytes, SimTime};
 
@@ -85,6 +85,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         queueing: Queueing::VirtualOutput,
         // How often an input can be read at once: BookSim2's crossbar takes one flit per input and cycle.
         speedup: std::env::args().nth(2).map_or(Ok(0), |text| text.parse())?,
+        // Iterations of iSLIP; 0: outputs choose for themselves.
+        arbitration: match std::env::args().nth(3).map_or(Ok(0), |text| text.parse())? {
+            0 => Arbitration::RoundRobin,
+            iterations => Arbitration::Islip(iterations),
+        },
         routing: RoutingKind::DimensionOrder,
         ..NetworkConfig::default()
     };

@@ -2,7 +2,7 @@
 
 use crate::faults::Fault;
 use narrows_topology::Deadlock;
-use narrows_topology::{LinkClass, Route, Routing, RoutingError, RoutingKind, RoutingOptions, Topology};
+use narrows_topology::{FailureError, LinkClass, Route, Routing, RoutingError, RoutingKind, RoutingOptions, Topology};
 use narrows_units::{ByteRate, Bytes, SimTime};
 
 /// Which network. All three take the same configuration.
@@ -58,6 +58,11 @@ pub enum Arbitration {
     WeightedPackets(Vec<u16>),
     /// As many full packets' worth of bytes (deficit round robin).
     WeightedBytes(Vec<u16>),
+    /// All outputs and inputs of a switch together, by iSLIP in so many iterations, 1 to 16; an input sends one packet
+    /// at a time, at [`NetworkConfig::speedup`] times its rate (0 as 1).
+    Islip(u32),
+    /// The same by wavefronts.
+    Wavefront,
 }
 
 /// When a switch begins to send a packet on.
@@ -153,6 +158,8 @@ pub enum Congestion {
     Dcqcn(Dcqcn),
     /// With a window that keeps delays at a target.
     Swift(Swift),
+    /// With a window that follows delays and the marks of switches.
+    Nscc(Nscc),
 }
 
 impl Congestion {
@@ -210,6 +217,15 @@ pub struct Swift {
     pub beta: Fraction,
     /// and most of it at once.
     pub most_decrease: Fraction,
+}
+
+/// NSCC (Ultra Ethernet Specification 1.0, section 3.6.13). Switches must mark: [`NetworkConfig::ecn`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Nscc {
+    /// From a packet to its acknowledgement through an empty network, at most: windows and steps follow from it.
+    pub round_trip: SimTime,
+    /// More than that by so much is no sign of congestion.
+    pub target: SimTime,
 }
 
 /// What switches mark (explicit congestion notification).
@@ -494,6 +510,12 @@ pub enum ConfigError {
         /// Its place in the list.
         class: usize,
     },
+    /// No match, or more than find anything.
+    #[error("iSLIP in {given} iterations; expected 1 to 16")]
+    Iterations {
+        /// What was given.
+        given: u32,
+    },
     /// Thresholds in the wrong order, or beyond the buffer.
     #[error("pauses at xoff {xoff} and xon {xon} with a buffer of {buffer}; expected 1 B <= xon <= xoff <= buffer")]
     Pause {
@@ -540,8 +562,11 @@ pub enum ConfigError {
     #[error("a fault loses or breaks packets, but ports do not send them again; expected reliability, or no such fault")]
     FaultWithoutReliability,
     /// Its sources would never hear of congestion.
-    #[error("dcqcn needs marks, and switches give none; expected switches that mark, or another congestion control")]
-    MarksMissing,
+    #[error("{control} needs marks, and switches give none; expected switches that mark, or another congestion control")]
+    MarksMissing {
+        /// The congestion control.
+        control: &'static str,
+    },
     /// Only packets can be lost.
     #[error("a fault loses or breaks packets, and this network has none; expected the packet network, or no such fault")]
     FaultWithoutPackets,
@@ -553,6 +578,14 @@ pub enum ConfigError {
         /// Links.
         links: u32,
     },
+    /// A fault that packets are to go around cuts hosts off.
+    #[error("a fault that packets go around: {0}")]
+    Reroute(#[from] FailureError),
+    /// Ways around a fault are those of a machine without failures.
+    #[error(
+        "packets go around a fault on a machine without failures only; expected no reroute, or no topology.failed_links and failed_switches"
+    )]
+    RerouteOfFailures,
     /// The routing does not fit the topology.
     #[error(transparent)]
     Routing(#[from] RoutingError),
@@ -566,6 +599,14 @@ pub enum ConfigError {
         /// Who would wait for whom.
         deadlock: Deadlock,
     },
+}
+
+/// The ways through a network.
+#[derive(Clone, Debug)]
+pub(crate) struct Routings {
+    pub routing: Routing,
+    /// Those of packets that leave their ports from a time on, in the order of these times.
+    pub reroutes: Vec<(SimTime, Routing)>,
 }
 
 impl NetworkConfig {
@@ -705,8 +746,11 @@ impl NetworkConfig {
         if self.kind != NetworkKind::Packet {
             return Err(ConfigError::FaultWithoutPackets);
         }
-        if self.reliability.is_none() {
+        if self.reliability.is_none() && self.faults.iter().any(Fault::harms) {
             return Err(ConfigError::FaultWithoutReliability);
+        }
+        if self.faults.iter().any(|fault| fault.reroute.is_some()) && topology.failed_links() > 0 {
+            return Err(ConfigError::RerouteOfFailures);
         }
         let links = topology.links().len() as u32;
         match self.faults.iter().filter_map(|fault| fault.link).find(|&link| link >= links) {
@@ -731,7 +775,7 @@ impl NetworkConfig {
         }
         if let Congestion::Dcqcn(Dcqcn { packet, alpha_timer, increase_timer, byte_counter, .. }) = self.congestion() {
             if self.ecn.is_none() {
-                return Err(ConfigError::MarksMissing);
+                return Err(ConfigError::MarksMissing { control: "dcqcn" });
             }
             if packet.0 == 0 || packet > self.packet() {
                 return value("dcqcn packet", packet.to_string(), "1 B to a full packet");
@@ -743,6 +787,16 @@ impl NetworkConfig {
             }
             if byte_counter < self.packet() {
                 return value("dcqcn byte_counter", byte_counter.to_string(), "at least a full packet");
+            }
+        }
+        if let Congestion::Nscc(Nscc { round_trip, target }) = self.congestion() {
+            if self.ecn.is_none() {
+                return Err(ConfigError::MarksMissing { control: "nscc" });
+            }
+            for (what, time) in [("nscc round_trip", round_trip), ("nscc target", target)] {
+                if time < SimTime::from_ns(10) || time > SimTime::from_us(1_000_000) {
+                    return value(what, time.to_string(), "10 ns to 1 s");
+                }
             }
         }
         if let Congestion::Acc(Acc { margin, period, packets_per_period, rise, packet, skew, .. }) = self.congestion() {
@@ -766,6 +820,44 @@ impl NetworkConfig {
             }
         }
         Ok(())
+    }
+
+    /// As [`NetworkConfig::check`], with the ways around faults.
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    pub(crate) fn routings(&self, topology: &Topology) -> Result<Routings, ConfigError> {
+        let routing = self.check(topology)?;
+        // When a way around a link begins, and ends.
+        let spans: Vec<(u32, SimTime, SimTime)> = self
+            .faults
+            .iter()
+            .filter_map(|fault| {
+                let after = fault.reroute?;
+                Some((fault.link?, fault.from + after, fault.to + after))
+            })
+            .collect();
+        let mut times: Vec<SimTime> = spans.iter().flat_map(|&(_, from, to)| [from, to]).filter(|&at| at < SimTime::MAX).collect();
+        times.sort_unstable();
+        times.dedup();
+        let mut reroutes = Vec::new();
+        for at in times {
+            let failed: Vec<u32> = spans.iter().filter(|&&(_, from, to)| from <= at && at < to).map(|&(link, ..)| link).collect();
+            let around = topology.clone().without_links(&failed)?;
+            let routing = Routing::new(self.routing, &around, self.routing_options())?;
+            let needed = routing.virtual_channels();
+            if self.virtual_channels < needed {
+                return Err(ConfigError::VirtualChannels { given: self.virtual_channels, needed });
+            }
+            reroutes.push((at, routing));
+        }
+        Ok(Routings { routing, reroutes })
+    }
+
+    fn routing_options(&self) -> RoutingOptions {
+        // Loads are times; a threshold that no load reaches may be any long time.
+        let threshold = self.switch_link.rate.time_for(Bytes(self.ugal_threshold.0.min(MAX_WIRE))).as_ps();
+        RoutingOptions { seed: self.seed, threshold }
     }
 
     /// Checks every field against the others and the topology; gives the routing, which was checked with them.
@@ -823,11 +915,14 @@ impl NetworkConfig {
         {
             return Err(ConfigError::Weight { class });
         }
+        if let Arbitration::Islip(given) = self.arbitration
+            && !(1..=16).contains(&given)
+        {
+            return Err(ConfigError::Iterations { given });
+        }
         self.check_flow_control(topology)?;
         self.check_faults(topology)?;
-        // Loads are times; a threshold that no load reaches may be any long time.
-        let threshold = self.switch_link.rate.time_for(Bytes(self.ugal_threshold.0.min(MAX_WIRE))).as_ps();
-        let routing = Routing::new(self.routing, topology, RoutingOptions { seed: self.seed, threshold })?;
+        let routing = Routing::new(self.routing, topology, self.routing_options())?;
         let needed = routing.virtual_channels();
         if self.virtual_channels < needed || u32::from(self.all_virtual_networks()) * u32::from(self.virtual_channels) > 64 {
             return Err(ConfigError::VirtualChannels { given: self.virtual_channels, needed });

@@ -1,12 +1,13 @@
-//! Links that lose packets or break them.
+//! Links that lose packets, break them, send them twice or late, or are slow.
 //!
 //! What a link loses has taken its time on the link, and its credits are back when the far end has seen that nothing
 //! came: a link's latency after its tail would have been there. What it breaks goes on to the port that it is for.
 
-use crate::config::NetworkConfig;
+use crate::config::{Fraction, NetworkConfig};
 use narrows_engine::random::Stream;
 use narrows_engine::stream;
 use narrows_units::SimTime;
+use std::collections::BTreeSet;
 
 /// A probability, in units of 2^-64.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -32,19 +33,87 @@ pub struct Fault {
     pub link: Option<u32>,
     /// A packet is lost.
     pub loss: Probability,
+    /// More for each of its bytes on the wire.
+    pub loss_per_byte: Probability,
     /// A packet that is not lost is broken; the port that it is for finds out by its check sum.
     pub corrupt: Probability,
+    /// A packet that is not lost comes twice, if the buffer behind the link has room.
+    pub duplicate: Probability,
+    /// A packet that is not lost comes late, by the time `late`: others pass it.
+    pub reorder: Probability,
+    /// By how much.
+    pub late: SimTime,
+    /// The link has this part of its rate, a thousandth at least,
+    pub rate: Fraction,
+    /// and so many times its latency, 1 to 1000.
+    pub latency: Fraction,
     /// Packets that start on the link from here on,
     pub from: SimTime,
     /// and before this time.
     pub to: SimTime,
+    /// Links that lose everything: so long after `from`, packets that leave their ports go around them, and so long
+    /// after `to` they take them again.
+    pub reroute: Option<SimTime>,
+    /// At `to` the port of this host sends again all that was not acknowledged.
+    pub resets: Option<u32>,
+}
+
+const ONE: Fraction = Fraction(1_000_000);
+
+impl Default for Fault {
+    /// Nothing, always.
+    fn default() -> Fault {
+        Fault {
+            link: None,
+            loss: Probability::default(),
+            loss_per_byte: Probability::default(),
+            corrupt: Probability::default(),
+            duplicate: Probability::default(),
+            reorder: Probability::default(),
+            late: SimTime::ZERO,
+            rate: ONE,
+            latency: ONE,
+            from: SimTime::ZERO,
+            to: SimTime::MAX,
+            reroute: None,
+            resets: None,
+        }
+    }
+}
+
+impl Fault {
+    /// Something does not arrive as it was sent, so that somebody has to send it again or to put it in order.
+    pub fn harms(&self) -> bool {
+        [self.loss, self.loss_per_byte, self.corrupt, self.duplicate, self.reorder].iter().any(|probability| probability.0 > 0)
+    }
+
+    fn is_at(&self, link: u32, now: SimTime) -> bool {
+        self.link.is_none_or(|of| of == link) && self.from <= now && now < self.to
+    }
+}
+
+/// The link that may be to blame for what was lost at a time: of those of a way the one that loses most, the first of
+/// equals.
+pub(crate) fn worst(faults: &[Fault], way: &[u32], now: SimTime) -> Option<u32> {
+    let harm = |link: u32| {
+        let at = faults.iter().filter(|fault| fault.is_at(link, now));
+        at.map(|fault| fault.loss.0.max(fault.corrupt.0)).max().unwrap_or(0)
+    };
+    let most = way.iter().map(|&link| harm(link)).max().filter(|&most| most > 0)?;
+    way.iter().copied().find(|&link| harm(link) == most)
 }
 
 /// What becomes of a packet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Strike {
-    Lost,
-    Corrupt,
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Strike {
+    pub lost: bool,
+    pub corrupt: bool,
+    /// It comes a second time.
+    pub twice: bool,
+    /// So much later than it would, in ps.
+    pub late: u64,
+    /// Packets of the link may pass each other.
+    pub disorder: bool,
 }
 
 /// The faults of the links of a region.
@@ -52,12 +121,18 @@ pub(crate) enum Strike {
 pub(crate) struct Faults {
     /// By output.
     links: Vec<Option<Box<Link>>>,
+    /// Those of all regions.
+    all: Vec<Fault>,
 }
 
 #[derive(Debug)]
 struct Link {
     faults: Vec<Fault>,
     draws: Stream,
+    /// Packets may pass each other, so that no two heads may come at one time:
+    disorder: bool,
+    /// those of the packets on the link.
+    heads: BTreeSet<u64>,
 }
 
 impl Faults {
@@ -65,22 +140,64 @@ impl Faults {
     pub(crate) fn new(config: &NetworkConfig, links: &[u32]) -> Option<Faults> {
         let of = |&link: &u32| {
             let faults: Vec<Fault> = config.faults.iter().filter(|fault| fault.link.is_none_or(|of| of == link)).copied().collect();
-            (!faults.is_empty()).then(|| Box::new(Link { faults, draws: stream(config.seed, "link fault", u64::from(link)) }))
+            let disorder = faults.iter().any(|fault| fault.reorder.0 > 0 || fault.latency != ONE);
+            let draws = || stream(config.seed, "link fault", u64::from(link));
+            (!faults.is_empty()).then(|| Box::new(Link { faults, draws: draws(), disorder, heads: BTreeSet::new() }))
         };
-        let links: Vec<_> = links.iter().map(of).collect();
-        links.iter().any(Option::is_some).then_some(Faults { links })
+        (!config.faults.is_empty()).then(|| Faults { links: links.iter().map(of).collect(), all: config.faults.clone() })
     }
 
-    /// A packet starts on an output. Draws belong to the link, one or two for each of its packets and faults.
-    pub(crate) fn strike(&mut self, output: u32, now: u64) -> Option<Strike> {
-        let link = self.links[output as usize].as_mut()?;
+    pub(crate) fn all(&self) -> &[Fault] {
+        &self.all
+    }
+
+    /// By how much longer than `time` a packet takes on an output, and the latency there, in ps.
+    pub(crate) fn slowed(&self, output: u32, now: u64, time: u64, latency: u64) -> (u64, u64) {
+        let Some(link) = &self.links[output as usize] else { return (0, latency) };
         let now = SimTime(now);
-        let mut strike = None;
+        let mut slowed = (time, latency);
         for fault in link.faults.iter().filter(|fault| fault.from <= now && now < fault.to) {
-            if link.draws.next_u64() < fault.loss.0 {
-                strike = Some(Strike::Lost);
-            } else if link.draws.next_u64() < fault.corrupt.0 && strike.is_none() {
-                strike = Some(Strike::Corrupt);
+            if fault.rate != ONE {
+                let slower = (u128::from(slowed.0) * u128::from(ONE.0)).div_ceil(u128::from(fault.rate.0.max(1)));
+                slowed.0 = u64::try_from(slower).unwrap_or(u64::MAX >> 4);
+            }
+            if fault.latency != ONE {
+                slowed.1 = fault.latency.of(slowed.1);
+            }
+        }
+        (slowed.0 - time, slowed.1)
+    }
+
+    /// When the head of a packet comes over a link whose packets may pass each other: `head`, or the next picosecond at
+    /// which no other one does.
+    pub(crate) fn lone(&mut self, output: u32, now: u64, head: u64) -> u64 {
+        let Some(link) = self.links[output as usize].as_mut() else { return head };
+        link.heads = link.heads.split_off(&now);
+        let mut head = head;
+        while !link.heads.insert(head) {
+            head += 1;
+        }
+        head
+    }
+
+    /// A packet starts on an output. Draws belong to the link, one or two for each of its packets and faults, and one
+    /// more for each of the rarer kinds of faults that it has.
+    pub(crate) fn strike(&mut self, output: u32, wire: u32, now: u64) -> Strike {
+        let mut strike = Strike::default();
+        let Some(link) = self.links[output as usize].as_mut() else { return strike };
+        strike.disorder = link.disorder;
+        let now = SimTime(now);
+        for fault in link.faults.iter().filter(|fault| fault.from <= now && now < fault.to) {
+            if link.draws.next_u64() < fault.loss.0.saturating_add(fault.loss_per_byte.0.saturating_mul(u64::from(wire))) {
+                strike.lost = true;
+            } else if link.draws.next_u64() < fault.corrupt.0 {
+                strike.corrupt = true;
+            }
+            if fault.duplicate.0 > 0 && link.draws.next_u64() < fault.duplicate.0 {
+                strike.twice = true;
+            }
+            if fault.reorder.0 > 0 && link.draws.next_u64() < fault.reorder.0 {
+                strike.late = strike.late.saturating_add(fault.late.as_ps());
             }
         }
         strike
@@ -108,16 +225,49 @@ mod tests {
             corrupt: Probability::new(0.5).unwrap(),
             from: SimTime(1000),
             to: SimTime(101_000),
+            ..Fault::default()
         };
         let config = NetworkConfig { faults: vec![fault], ..NetworkConfig::default() };
-        assert!(Faults::new(&config, &[1, 2]).is_none(), "nothing is wrong with these");
+        assert!(Faults::new(&NetworkConfig::default(), &[1, 2]).is_none(), "nothing is wrong");
         let mut faults = Faults::new(&config, &[1, 7]).unwrap();
-        let strikes: Vec<_> = (0..102_000).map(|now| faults.strike(1, now)).collect();
-        assert!(strikes[..1000].iter().chain(&strikes[101_000..]).all(Option::is_none));
-        let count = |what| strikes.iter().filter(|&&strike| strike == Some(what)).count() as f64;
+        let strikes: Vec<_> = (0..102_000).map(|now| faults.strike(1, 100, now)).collect();
+        let fine = |strike: &Strike| *strike == Strike::default();
+        assert!(strikes[..1000].iter().chain(&strikes[101_000..]).all(fine));
+        let count = |what: fn(&Strike) -> bool| strikes.iter().filter(|strike| what(strike)).count() as f64;
         // Four standard deviations.
-        assert!((count(Strike::Lost) - 10_000.0).abs() < 4.0 * 95.0);
-        assert!((count(Strike::Corrupt) - 45_000.0).abs() < 4.0 * 158.0, "of those that are not lost");
-        assert!((0..100).all(|now| faults.strike(0, now + 2000).is_none()), "the other link");
+        assert!((count(|strike| strike.lost) - 10_000.0).abs() < 4.0 * 95.0);
+        assert!((count(|strike| strike.corrupt) - 45_000.0).abs() < 4.0 * 158.0, "of those that are not lost");
+        assert!((0..100).all(|now| fine(&faults.strike(0, 100, now + 2000))), "the other link");
+    }
+
+    #[test]
+    fn a_link_repeats_delays_and_slows_as_it_says() {
+        let fault = Fault {
+            duplicate: Probability::new(0.2).unwrap(),
+            reorder: Probability::new(0.3).unwrap(),
+            late: SimTime(77),
+            rate: Fraction(250_000),
+            latency: Fraction(3_000_000),
+            ..Fault::default()
+        };
+        assert!(fault.harms() && !Fault { duplicate: Probability::default(), reorder: Probability::default(), ..fault }.harms());
+        let config = NetworkConfig { faults: vec![fault], ..NetworkConfig::default() };
+        let mut faults = Faults::new(&config, &[5]).unwrap();
+        assert_eq!(faults.slowed(0, 10, 1000, 200), (3000, 600));
+        assert_eq!([50, 50, 51].map(|head| faults.lone(0, 10, head)), [50, 51, 52]);
+        let strikes: Vec<_> = (0..100_000).map(|now| faults.strike(0, 100, now)).collect();
+        let twice = strikes.iter().filter(|strike| strike.twice).count() as f64;
+        let late = strikes.iter().filter(|strike| strike.late == 77).count() as f64;
+        // Four standard deviations.
+        assert!((twice - 20_000.0).abs() < 4.0 * 127.0 && (late - 30_000.0).abs() < 4.0 * 145.0, "{twice} {late}");
+    }
+
+    #[test]
+    fn the_link_that_loses_most_is_to_blame() {
+        let fault = |link, loss: f64| Fault { link: Some(link), loss: Probability::new(loss).unwrap(), ..Fault::default() };
+        let faults = [fault(3, 0.1), fault(4, 1.0), fault(5, 1.0), Fault { to: SimTime(10), ..fault(2, 1.0) }];
+        assert_eq!(worst(&faults, &[2, 3, 4, 5], SimTime(20)), Some(4));
+        assert_eq!(worst(&faults, &[2, 3], SimTime(5)), Some(2));
+        assert_eq!(worst(&faults, &[7], SimTime(5)), None);
     }
 }

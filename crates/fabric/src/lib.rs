@@ -55,7 +55,7 @@ mod whole;
 
 pub use config::{
     Acc, AccPolicy, Arbitration, ConfigError, Congestion, Dcqcn, Delivery, Derived, Ecn, FlowConfig, FlowControl, Forwarding, Fraction,
-    IntraNodeConfig, LinkConfig, LogGpConfig, NetworkConfig, NetworkKind, PauseConfig, Queueing, Reliability, Swift, Turns,
+    IntraNodeConfig, LinkConfig, LogGpConfig, NetworkConfig, NetworkKind, Nscc, PauseConfig, Queueing, Reliability, Swift, Turns,
 };
 pub use faults::{Fault, Probability};
 pub use flights::MAX_PAYLOAD;
@@ -134,9 +134,10 @@ pub struct PacketArrival {
 }
 
 /// The port of `source` has given a flow up: it sent the same packets again and again, and none was acknowledged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "at {at} node {from} has given up sending to node {target} in virtual network {virtual_network}: packets were sent {tries} times more, and none was acknowledged; longer network.reliability.timeout or more network.reliability.retries outlast a longer fault"
+    "at {at} node {from} has given up sending to node {target} in virtual network {virtual_network}: packets were sent {tries} times more, and none was acknowledged{}; longer network.reliability.timeout or more network.reliability.retries outlast a longer fault",
+    link.as_ref().map_or(String::new(), |link| format!(" (link {link} on the way has a fault)"))
 )]
 pub struct Undelivered {
     /// When.
@@ -149,6 +150,8 @@ pub struct Undelivered {
     pub virtual_network: u8,
     /// Times that it sent them again.
     pub tries: u32,
+    /// The link that may be to blame, by the name that faults have for it.
+    pub link: Option<Box<str>>,
 }
 
 /// Looks at a network at work. What is not overridden costs nothing on the packet network; the flow network tells of

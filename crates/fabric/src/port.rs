@@ -142,6 +142,8 @@ pub enum PortEvent {
     Control,
     /// The clock of the congestion control strikes.
     Pulse,
+    /// The port starts anew: see [`crate::Fault::resets`].
+    Reset,
 }
 
 /// The events of flows are of one kind for the network, and tell themselves apart by these bits.
@@ -155,9 +157,9 @@ const FLOW_EVENTS: [PortEvent; 8] = [
     PortEvent::Paced,
     PortEvent::Control,
     PortEvent::Pulse,
+    PortEvent::Reset,
     // There are no others.
-    PortEvent::Pulse,
-    PortEvent::Pulse,
+    PortEvent::Reset,
 ];
 
 impl PortEvent {
@@ -173,6 +175,7 @@ impl PortEvent {
             PortEvent::Paced => (EventKind::Flow, 3 << FLOW_EVENT | payload),
             PortEvent::Control => (EventKind::Flow, 4 << FLOW_EVENT | payload),
             PortEvent::Pulse => (EventKind::Flow, 5 << FLOW_EVENT | payload),
+            PortEvent::Reset => (EventKind::Flow, 6 << FLOW_EVENT | payload),
         }
     }
 

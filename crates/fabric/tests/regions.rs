@@ -76,7 +76,7 @@ prop_compose! {
 prop_compose! {
     fn config()(
         adaptive: bool, buffer_packets in 1u64..6, pcie in 2u64..30, switch_rate in prop_oneof![Just(10u64), 5u64..30],
-        arbitration in 0u8..4, strict in prop_oneof![Just(0u16), 0u16..16], store: bool, fifo: bool, speedup in 0u32..3, pause in 0u8..3
+        arbitration in 0u8..6, strict in prop_oneof![Just(0u16), 0u16..16], store: bool, fifo: bool, speedup in 0u32..3, pause in 0u8..3
     ) -> NetworkConfig {
         let packet = 1040;
         NetworkConfig {
@@ -88,7 +88,9 @@ prop_compose! {
                 0 => Arbitration::RoundRobin,
                 1 => Arbitration::Age,
                 2 => Arbitration::WeightedPackets(vec![3, 1, 2]),
-                _ => Arbitration::WeightedBytes(vec![1, 4, 2, 3]),
+                3 => Arbitration::WeightedBytes(vec![1, 4, 2, 3]),
+                4 => Arbitration::Islip(2),
+                _ => Arbitration::Wavefront,
             },
             strict_priority: strict,
             forwarding: if store { Forwarding::StoreAndForward } else { Forwarding::CutThrough },

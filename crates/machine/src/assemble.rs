@@ -5,13 +5,14 @@ use crate::model::{
     self, Link, Machine, MessageProtocol, NetworkKind, NicConstants, NicKind, PathOr, Pscom, Reliability, Rendezvous, SwitchOr,
 };
 use narrows_fabric::{
-    Arbitration, Derived, FlowConfig, FlowControl, Forwarding, IntraNodeConfig, LinkConfig, LogGpConfig, NetworkConfig, PauseConfig,
-    Queueing, Turns,
+    Arbitration, Derived, Fault, FlowConfig, FlowControl, Forwarding, IntraNodeConfig, LinkConfig, LogGpConfig, NetworkConfig, PauseConfig,
+    Probability, Queueing, Turns,
 };
 use narrows_message::{Distribution, MessageConfig, MpcConfig, Protocol, PscomConfig, RailChoice, Rails};
 use narrows_nic::{AnyConfig, ExanetConfig, MailboxConfig, Transmit};
+use narrows_phy::{loss, mac, stages};
 use narrows_topology::TopologyError;
-use narrows_units::Bytes;
+use narrows_units::{ByteRate, Bytes, SimTime};
 
 /// Compute and service, request and response: BXI's four (facts.md 4.3).
 pub(crate) const VIRTUAL_NETWORKS: u8 = 4;
@@ -32,7 +33,9 @@ impl Machine {
         let network = &self.network;
         let pfc = &network.pfc;
         let weights = self.switch.weights.iter().map(|&weight| u16::try_from(weight).unwrap_or(u16::MAX)).collect();
-        let link = |link: &Link| LinkConfig { rate: link.bandwidth, latency: link.latency };
+        let phy = Coding::of(self);
+        let coded = |link: LinkConfig| phy.map_or(link, |phy| phy.link(link));
+        let link = |link: &Link| coded(LinkConfig { rate: link.bandwidth, latency: link.latency });
         NetworkConfig {
             kind: match network.kind {
                 NetworkKind::Packet => narrows_fabric::NetworkKind::Packet,
@@ -41,7 +44,7 @@ impl Machine {
             },
             host_link: link(&self.link.host),
             switch_link: link(&self.link.switch),
-            global_link: LinkConfig {
+            global_link: coded(LinkConfig {
                 rate: match self.link.global.bandwidth {
                     SwitchOr::Switch => self.link.switch.bandwidth,
                     SwitchOr::Own(rate) => rate,
@@ -50,7 +53,7 @@ impl Machine {
                     SwitchOr::Switch => self.link.switch.latency,
                     SwitchOr::Own(latency) => latency,
                 },
-            },
+            }),
             switch_latency: self.switch.latency,
             turns: Turns { entry: self.link.global.entry, change: self.link.global.change },
             pcie_rate: self.nic.data_bandwidth,
@@ -61,7 +64,7 @@ impl Machine {
                 _ => self.nic.dma_first_packet.max(Bytes(1)),
             },
             mtu: network.mtu,
-            header: network.header,
+            header: Bytes(network.header.0.saturating_add(phy.map_or(0, |phy| phy.around))),
             virtual_networks: VIRTUAL_NETWORKS,
             virtual_channels: u8::try_from(network.virtual_channels).expect("at most 16 come out of a file"),
             buffer_per_channel: network.buffer,
@@ -74,6 +77,8 @@ impl Machine {
                 model::Arbitration::Age => Arbitration::Age,
                 model::Arbitration::WeightedPackets => Arbitration::WeightedPackets(weights),
                 model::Arbitration::WeightedBytes => Arbitration::WeightedBytes(weights),
+                model::Arbitration::Islip => Arbitration::Islip(self.switch.iterations),
+                model::Arbitration::Wavefront => Arbitration::Wavefront,
             },
             strict_priority: self.switch.strict_priority.iter().fold(0, |set, &network| set | 1 << network.min(15)),
             forwarding: match self.switch.forwarding {
@@ -124,6 +129,7 @@ impl Machine {
             model::Congestion::Acc => narrows_fabric::Congestion::Acc(self.acc()),
             model::Congestion::Dcqcn => narrows_fabric::Congestion::Dcqcn(self.network.dcqcn),
             model::Congestion::Swift => narrows_fabric::Congestion::Swift(self.network.swift),
+            model::Congestion::Nscc => narrows_fabric::Congestion::Nscc(self.network.nscc),
         };
         Some(narrows_fabric::Reliability { window, timeout, retries, ack, delivery, congestion })
     }
@@ -145,6 +151,12 @@ impl Machine {
     /// # Errors
     /// See [`FaultError`].
     pub fn faults(&self) -> Result<Vec<narrows_fabric::Fault>, FaultError> {
+        let mut faults = self.faults_of_texts()?;
+        faults.extend(Coding::of(self).and_then(|phy| phy.losses(self.link.ber.rate())));
+        Ok(faults)
+    }
+
+    fn faults_of_texts(&self) -> Result<Vec<narrows_fabric::Fault>, FaultError> {
         let parsed = self.network.faults.iter().map(|text| FaultText::parse(text)).collect::<Result<Vec<_>, _>>()?;
         if parsed.iter().all(|fault| fault.cable.is_none()) {
             return Ok(parsed.iter().map(|fault| fault.of(None)).collect());
@@ -254,5 +266,56 @@ fn derived<T>(value: PathOr<T>) -> Derived<T> {
     match value {
         PathOr::Path => Derived::FromPath,
         PathOr::Fixed(value) => Derived::Fixed(value),
+    }
+}
+
+/// What a physical layer makes of a link.
+#[derive(Clone, Copy)]
+struct Coding {
+    rate: ByteRate,
+    latency: SimTime,
+    /// Bytes around a frame: preamble, FCS, gap.
+    around: u64,
+    /// The longest frame, FCS included.
+    longest: usize,
+}
+
+impl Coding {
+    fn of(machine: &Machine) -> Option<Coding> {
+        if machine.link.phy == model::Phy::None {
+            return None;
+        }
+        let frame = machine.network.mtu.0.saturating_add(machine.network.header.0);
+        let longest = usize::try_from(frame).unwrap_or(usize::MAX).saturating_add(mac::FCS);
+        let stages = stages::stages(longest);
+        let latency: f64 = stages.iter().map(stages::Stage::latency_ns).sum();
+        // What frames have around them counts with their bytes.
+        let coded: f64 = stages.iter().filter(|stage| stage.name != "MAC").map(|stage| stage.expansion).product();
+        Some(Coding {
+            rate: ByteRate((stages::LINE_RATE / coded / 8.0).round() as u64),
+            latency: SimTime((latency * 1e3).round() as u64),
+            around: (mac::PREAMBLE + mac::FCS + mac::GAP) as u64,
+            longest,
+        })
+    }
+
+    fn link(&self, link: LinkConfig) -> LinkConfig {
+        LinkConfig { rate: self.rate, latency: link.latency + self.latency }
+    }
+
+    /// What is lost by the formula for frames: a line through the shortest and the longest one.
+    fn losses(&self, ber: f64) -> Option<Fault> {
+        if ber == 0.0 {
+            return None;
+        }
+        let (short, long) = (mac::FRAME_MIN, self.longest.max(mac::FRAME_MIN + 1));
+        let (least, most) = (loss::frame(ber, short), loss::frame(ber, long));
+        let per_byte = (most - least) / (long - short) as f64;
+        let around = (mac::PREAMBLE + mac::GAP + short) as f64;
+        Some(Fault {
+            loss: Probability::new((least - per_byte * around).max(0.0)).unwrap_or_default(),
+            loss_per_byte: Probability::new(per_byte.max(0.0)).unwrap_or_default(),
+            ..Fault::default()
+        })
     }
 }

@@ -1,20 +1,13 @@
 //! What is wrong with a link, as `network.faults` and `--fault` say it: `link=3-17#0 loss=1e-4 corrupt=1e-6 from=1ms
-//! to=2ms`.
-//!
-//! | word | what | without it |
-//! |---|---|---|
-//! | `link` | `3-17`: all cables between these switches; `3-17#0`: the first of them; `node5`: that of a node | all links |
-//! | `loss` | the probability that a packet is lost | 0 |
-//! | `corrupt` | the probability that a packet arrives broken, and is dropped there | 0 |
-//! | `from`, `to` | when | always |
+//! to=2ms`. docs/faults.md has the words.
 //!
 //! A cable is two links, one in each direction; both have the fault.
 
-use narrows_fabric::{Fault, Probability};
+use narrows_fabric::{Fault, Fraction, Probability};
 use narrows_topology::{FailedLink, FailureError, Topology};
 use narrows_units::SimTime;
 
-const WORDS: &str = "link, loss, corrupt, from, to";
+const WORDS: &str = "link, switch, nic, loss, corrupt, duplicate, reorder, by, rate, latency, reroute, from, to";
 
 /// Why such a text is no fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -47,11 +40,23 @@ pub enum FaultError {
         /// The fault.
         text: String,
     },
-    /// Neither loses nor breaks anything.
-    #[error("fault \"{text}\" does nothing; expected loss or corrupt above 0")]
+    /// Nothing is wrong.
+    #[error(
+        "fault \"{text}\" does nothing; expected loss, corrupt, duplicate or reorder above 0, rate below 1, latency above 1, a switch or a nic"
+    )]
     Nothing {
         /// The fault.
         text: String,
+    },
+    /// Words that do not go together.
+    #[error("{word} in fault \"{text}\"; expected {expected}")]
+    Together {
+        /// The word.
+        word: &'static str,
+        /// The fault.
+        text: String,
+        /// What would do.
+        expected: &'static str,
     },
     /// It is over before it begins.
     #[error("fault \"{text}\" ends before it begins")]
@@ -82,11 +87,13 @@ pub enum FaultError {
     Topology(String),
 }
 
-/// A cable by its name.
+/// Cables by their name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cable {
     Node(u32),
     Switches(FailedLink),
+    /// All of a switch.
+    Of(u32),
 }
 
 /// A fault as it was written.
@@ -94,22 +101,12 @@ pub(crate) enum Cable {
 pub(crate) struct FaultText {
     text: String,
     pub(crate) cable: Option<Cable>,
-    loss: Probability,
-    corrupt: Probability,
-    from: SimTime,
-    to: SimTime,
+    fault: Fault,
 }
 
 impl FaultText {
     pub(crate) fn parse(text: &str) -> Result<FaultText, FaultError> {
-        let mut fault = FaultText {
-            text: text.to_owned(),
-            cable: None,
-            loss: Probability::default(),
-            corrupt: Probability::default(),
-            from: SimTime::ZERO,
-            to: SimTime::MAX,
-        };
+        let (mut fault, mut cable) = (Fault { late: SimTime::from_us(1), ..Fault::default() }, None);
         let mut seen = Vec::new();
         for word in text.split_whitespace() {
             let no_word = || FaultError::Word { word: word.to_owned(), text: text.to_owned() };
@@ -117,10 +114,25 @@ impl FaultText {
             let wrong = |expected| FaultError::Value { key: key.to_owned(), value: value.to_owned(), text: text.to_owned(), expected };
             let probability = || value.parse().ok().and_then(Probability::new).ok_or_else(|| wrong("a probability from 0 to 1"));
             let time = || value.parse().map_err(|_| wrong("a time with its unit, such as 1ms"));
+            let factor = |least: f64, most: f64, expected| match value.parse::<f64>() {
+                Ok(factor) if (least..=most).contains(&factor) => Ok(Fraction((factor * 1e6).round() as u32)),
+                _ => Err(wrong(expected)),
+            };
             match key {
-                "link" => fault.cable = Some(any_cable(value).ok_or_else(|| wrong("two switches, such as 3-17 or 3-17#0, or node5"))?),
+                "link" => cable = Some(any_cable(value).ok_or_else(|| wrong("two switches, such as 3-17 or 3-17#0, or node5"))?),
+                "switch" => cable = Some(Cable::Of(value.parse().map_err(|_| wrong("the number of a switch"))?)),
+                "nic" => {
+                    let node = value.parse().map_err(|_| wrong("the number of a node"))?;
+                    (cable, fault.resets) = (Some(Cable::Node(node)), Some(node));
+                }
                 "loss" => fault.loss = probability()?,
                 "corrupt" => fault.corrupt = probability()?,
+                "duplicate" => fault.duplicate = probability()?,
+                "reorder" => fault.reorder = probability()?,
+                "by" => fault.late = time()?,
+                "rate" => fault.rate = factor(0.001, 1.0, "a part of the link's rate, from 0.001 to 1")?,
+                "latency" => fault.latency = factor(1.0, 1000.0, "a factor of the link's latency, from 1 to 1000")?,
+                "reroute" => fault.reroute = Some(time()?),
                 "from" => fault.from = time()?,
                 "to" => fault.to = time()?,
                 _ => return Err(no_word()),
@@ -130,33 +142,62 @@ impl FaultText {
             }
             seen.push(key);
         }
-        if fault.loss == Probability::default() && fault.corrupt == Probability::default() {
+        let together = |word, expected| Err(FaultError::Together { word, text: text.to_owned(), expected });
+        if seen.iter().filter(|key| ["link", "switch", "nic"].contains(key)).count() > 1 {
+            return together("two places", "one of link, switch and nic");
+        }
+        let dead = seen.contains(&"switch") || seen.contains(&"nic");
+        if dead && !seen.contains(&"loss") {
+            fault.loss = Probability::new(1.0).unwrap_or_default();
+        }
+        if seen.contains(&"nic") && !seen.contains(&"to") {
+            return together("nic without to", "the time at which the NIC is back");
+        }
+        if seen.contains(&"by") && fault.reorder == Probability::default() {
+            return together("by without reorder", "the probability that a packet comes late, such as reorder=1e-3");
+        }
+        if fault.reroute.is_some() && (fault.loss.value() < 1.0 || !matches!(cable, Some(Cable::Switches(_) | Cable::Of(_)))) {
+            return together("reroute", "it with a switch, or with loss=1 of a link between switches");
+        }
+        if !fault.harms() && fault.rate == Fault::default().rate && fault.latency == Fault::default().latency {
             return Err(FaultError::Nothing { text: text.to_owned() });
         }
         if fault.from >= fault.to {
             return Err(FaultError::Span { text: text.to_owned() });
         }
-        Ok(fault)
+        Ok(FaultText { text: text.to_owned(), cable, fault })
     }
 
     /// The links that have it, both directions of a cable; a single none for all of them.
     pub(crate) fn links(&self, topology: &Topology) -> Result<Vec<Option<u32>>, FaultError> {
         let text = || self.text.clone();
         let both = |link: u32| [Some(link), Some(topology.links()[link as usize].reverse)];
+        let failure = |why| FaultError::Cable { text: text(), why };
         match self.cable {
             None => Ok(vec![None]),
             Some(Cable::Node(node)) if node >= topology.hosts() => Err(FaultError::Node { text: text(), node, last: topology.hosts() - 1 }),
             Some(Cable::Node(node)) => Ok(both(topology.injection(node)).to_vec()),
             Some(Cable::Switches(named)) => {
-                let cables = topology.cables(named).map_err(|why| FaultError::Cable { text: text(), why })?;
+                let cables = topology.cables(named).map_err(failure)?;
                 Ok(cables.into_iter().flat_map(both).collect())
+            }
+            Some(Cable::Of(switch)) if switch >= topology.switches() => {
+                Err(failure(FailureError::NoSwitch { switch, switches: topology.switches() }))
+            }
+            Some(Cable::Of(switch)) => {
+                if self.fault.reroute.is_some() {
+                    topology.check_hosts(switch).map_err(failure)?;
+                }
+                Ok(topology.outputs(switch).flat_map(both).collect())
             }
         }
     }
 
     /// It, at a link.
     pub(crate) fn of(&self, link: Option<u32>) -> Fault {
-        Fault { link, loss: self.loss, corrupt: self.corrupt, from: self.from, to: self.to }
+        // Its port sends again, once.
+        let resets = self.fault.resets.filter(|&host| link == Some(host));
+        Fault { link, resets, ..self.fault }
     }
 }
 
@@ -193,9 +234,29 @@ mod tests {
         assert_eq!((of.link, of.from, of.to), (Some(9), SimTime::from_us(1000), SimTime::from_us(2500)));
         assert!((of.loss.value() - 1e-4).abs() < 1e-15 && of.corrupt.value() == 0.5);
         assert_eq!(FaultText::parse("loss=1").unwrap().cable, None);
+        let dead = FaultText::parse("switch=3 reroute=20us from=1us").unwrap().of(None);
+        assert_eq!((dead.loss.value(), dead.reroute, dead.resets), (1.0, Some(SimTime::from_us(20)), None));
+        let reset = FaultText::parse("nic=3 from=1us to=2us").unwrap().of(Some(3));
+        assert_eq!((reset.loss.value(), reset.resets), (1.0, Some(3)));
+        let slow = FaultText::parse("rate=0.25 latency=3 reorder=0.1 by=4us").unwrap().of(None);
+        assert_eq!((slow.rate, slow.latency, slow.late), (Fraction(250_000), Fraction(3_000_000), SimTime::from_us(4)));
         for (text, said) in [
-            ("loss", "\"loss\" in fault \"loss\"; expected KEY=VALUE with a key of link, loss, corrupt, from, to"),
-            ("duplicate=0.1", "\"duplicate=0.1\" in fault"),
+            ("loss", "\"loss\" in fault \"loss\"; expected KEY=VALUE with a key of link, switch, nic, loss, corrupt, "),
+            ("lose=0.1", "\"lose=0.1\" in fault"),
+            ("duplicate=2", "duplicate=2 in fault \"duplicate=2\"; expected a probability from 0 to 1"),
+            ("rate=0", "rate=0 in fault \"rate=0\"; expected a part of the link's rate, from 0.001 to 1"),
+            ("rate=1 latency=1", "does nothing; expected loss, corrupt, duplicate or reorder above 0"),
+            ("latency=0.5", "expected a factor of the link's latency, from 1 to 1000"),
+            ("latency=NaN", "expected a factor of the link's latency"),
+            ("loss=0.1 by=1us", "by without reorder in fault \"loss=0.1 by=1us\"; expected the probability that a packet comes late"),
+            ("switch=x", "switch=x in fault \"switch=x\"; expected the number of a switch"),
+            ("switch=1 nic=2", "two places in fault \"switch=1 nic=2\"; expected one of link, switch and nic"),
+            ("nic=2", "nic without to in fault \"nic=2\"; expected the time at which the NIC is back"),
+            (
+                "link=0-1 loss=0.5 reroute=1us",
+                "reroute in fault \"link=0-1 loss=0.5 reroute=1us\"; expected it with a switch, or with loss=1",
+            ),
+            ("link=node1 loss=1 reroute=1us", "expected it with a switch, or with loss=1 of a link between switches"),
             ("loss=1.5", "loss=1.5 in fault \"loss=1.5\"; expected a probability from 0 to 1"),
             ("loss=NaN", "expected a probability from 0 to 1"),
             ("link=leaf loss=0.1", "link=leaf in fault \"link=leaf loss=0.1\"; expected two switches, such as 3-17 or 3-17#0, or node5"),
@@ -221,7 +282,15 @@ mod tests {
         let (one, all) = (links("loss=1 link=0-2#1").unwrap(), links("loss=1 link=2-0").unwrap());
         assert_eq!((one.len(), all.len()), (2, 4));
         assert!(one.iter().all(|link| all.contains(link)), "named from either end");
+        // Two hosts, and two cables to the switch above.
+        assert_eq!(links("switch=0").unwrap().len(), 8);
         for (text, said) in [
+            ("switch=9", "fault \"switch=9\": there is no switch 9 to fail: they are 0 to 2"),
+            (
+                "switch=0 reroute=1us",
+                "fault \"switch=0 reroute=1us\": switch 0 has failed, which cuts off its hosts 0 to 1; leave them out (node.count, \
+                 --nodes), or let single links fail",
+            ),
             ("link=node4 loss=1", "fault \"link=node4 loss=1\": there is no node 4: they are 0 to 3"),
             ("link=0-1 loss=1", "fault \"link=0-1 loss=1\": there is no cable between switches 0 and 1 to fail: there are 0"),
             ("link=0-9 loss=1", "fault \"link=0-9 loss=1\": there is no switch 9 to fail: they are 0 to 2"),

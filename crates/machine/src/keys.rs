@@ -44,6 +44,8 @@ pub(crate) enum Field<'a> {
     Size(&'a mut Bytes, Bytes),
     Rate(&'a mut ByteRate),
     Choice(&'a mut dyn Choice),
+    /// From 0 to 0.1.
+    Ber(&'a mut Ber),
     Flag(&'a mut bool),
     PathOrTime(&'a mut PathOr<SimTime>),
     PathOrRate(&'a mut PathOr<ByteRate>),
@@ -287,7 +289,7 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
 
         key("network.flow_control", Field::Choice(&mut m.network.flow_control), "What keeps buffers from running over: credits, or pause frames (IEEE 802.1Qbb), under which packets can be lost").default("\"credits\""),
         key("network.congestion", Field::Choice(&mut m.network.congestion), "How fast ports send on a flow, where they number packets (`network.reliability.delivery`): as window and link let them, at a fixed rate at most, or as a congestion control says ([congestion.md](congestion.md))").default("\"none\""),
-        key("network.faults", Field::Texts(&mut m.network.faults), "Links that lose packets or break them, such as `\"link=3-17 loss=1e-4 corrupt=1e-6 from=1ms to=2ms\"`; without `link` all of them. `--fault` says others in their place").default("[]"),
+        key("network.faults", Field::Texts(&mut m.network.faults), "Links that lose, break, repeat or delay packets or are slow, switches that die, NICs that are reset (docs/faults.md), such as `\"link=3-17 loss=1e-4 corrupt=1e-6 from=1ms to=2ms\"`; without `link` all of them. `--fault` says others in their place").default("[]"),
 
         size("network.pfc.xoff", &mut m.network.pfc.xoff, 0, "A virtual channel that holds this much is paused; `0 B`: `network.buffer` less the headroom that nothing is lost with").default("\"0 B\""),
         size("network.pfc.xon", &mut m.network.pfc.xon, 0, "It may go on at this much; `0 B`: two packets below `xoff`").default("\"0 B\""),
@@ -326,6 +328,9 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         fraction("network.swift.beta", &mut m.network.swift.beta, "How much of the excess of the delay the window loses").default("0.8"),
         fraction("network.swift.most_decrease", &mut m.network.swift.most_decrease, "The most that it loses at once").default("0.5"),
 
+        key("network.nscc.round_trip", Field::Time(&mut m.network.nscc.round_trip, SimTime::from_ns(10)), "With `nscc`: from a packet to its acknowledgement through an empty network, at most").default("\"5 us\""),
+        key("network.nscc.target", Field::Time(&mut m.network.nscc.target, SimTime::from_ns(10)), "More than that by so much is no sign of congestion").default("\"3.75 us\""),
+
         rate("network.throttle.rate", &mut m.network.throttle.rate, "With `throttle`: of a flow, headers included; packets that are sent again do not count").default("\"100 Gbit/s\""),
 
         size("network.flow.direct_limit", &mut m.network.flow.direct_limit, 0, "Messages up to here, and up to one packet in any case, share no links").default("\"0 B\""),
@@ -333,6 +338,9 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         key("network.loggp.latency", Field::PathOrTime(&mut m.network.loggp.latency), "L: a time for all pairs, or the sum over the path").default("\"path\""),
         time("network.loggp.gap", &mut m.network.loggp.gap, "g: least time between two messages of a NIC"),
         key("network.loggp.bandwidth", Field::PathOrRate(&mut m.network.loggp.bandwidth), "1/G: a bandwidth for all pairs, or the narrowest stage of the path").default("\"path\""),
+
+        key("link.phy", Field::Choice(&mut m.link.phy), "What carries the bits of all links. `100gbase-sr4`: rates are that of its MAC in place of `bandwidth`, latencies and packets are longer by what it takes, frames are lost by `ber` (docs/phy.md)").default("\"none\""),
+        key("link.ber", Field::Ber(&mut m.link.ber), "With a phy: the probability that a bit on a lane turns over").default("0"),
 
         time("link.host.latency", &mut m.link.host.latency, "Link between NIC and switch"),
         rate("link.host.bandwidth", &mut m.link.host.bandwidth, "Link between NIC and switch, per direction"),
@@ -348,7 +356,8 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         key("switch.forwarding", Field::Choice(&mut m.switch.forwarding), "A packet goes on when its header is there, or when all of it is").default("\"cut-through\""),
         key("switch.queueing", Field::Choice(&mut m.switch.queueing), "Input buffers: virtual output queues, or first in, first out per virtual channel").default("\"voq\""),
         count("switch.speedup", &mut m.switch.speedup, 0, 64, "With virtual output queues: how many times the rate of its link an input is read by all outputs together; 0: as fast as they ask").default("0"),
-        key("switch.arbitration", Field::Choice(&mut m.switch.arbitration), "At an output: virtual channels and inputs in turn, the packet that left its NIC first, or virtual networks by `weights`").default("\"round-robin\""),
+        key("switch.arbitration", Field::Choice(&mut m.switch.arbitration), "At an output: virtual channels and inputs in turn, the packet that left its NIC first, or virtual networks by `weights`; or all outputs and inputs of a switch matched together, by `islip` or `wavefront`, where an input sends one packet at a time").default("\"round-robin\""),
+        count("switch.iterations", &mut m.switch.iterations, 1, 16, "Of `islip`").default("1"),
         key("switch.weights", Field::Counts(&mut m.switch.weights), "Of the virtual networks 0 to 3 (compute request and response, service request and response), with weighted arbitration; 1 for those not listed").default("[]"),
         key("switch.strict_priority", Field::Indices(&mut m.switch.strict_priority), "Virtual networks, 0 to 3, that come before all others").default("[]"),
         key("switch.marking", Field::Choice(&mut m.switch.marking), "Switches mark packets by what waits for their output: `dcqcn` needs it").default("\"none\""),
@@ -559,6 +568,7 @@ impl Draft {
                     additive_increase: ByteRate(1),
                     hyper_increase: ByteRate(1),
                 },
+                nscc: Nscc { round_trip: zero, target: zero },
                 swift: Swift {
                     base_target: zero,
                     per_hop: zero,
@@ -581,11 +591,14 @@ impl Draft {
                 loggp: LogGp { latency: PathOr::Path, gap: zero, bandwidth: PathOr::Path },
             },
             link: Links {
+                phy: Phy::None,
+                ber: Ber::new(0.0).expect("0 is one"),
                 host: link,
                 switch: link,
                 global: GlobalLink { entry: zero, change: zero, latency: SwitchOr::Switch, bandwidth: SwitchOr::Switch },
             },
             switch: Switch {
+                iterations: 0,
                 latency: zero,
                 radix: 0,
                 forwarding: Forwarding::CutThrough,

@@ -2,7 +2,7 @@
 
 use crate::host::HostPattern;
 use crate::wiring::Topology;
-pub use narrows_fabric::{Dcqcn, Swift};
+pub use narrows_fabric::{Dcqcn, Nscc, Swift};
 
 use narrows_fabric::Fraction;
 use narrows_nic::{NicConfig, PcieDetail, Transmit};
@@ -323,6 +323,8 @@ pub struct Network {
     pub dcqcn: Dcqcn,
     /// The same.
     pub swift: Swift,
+    /// The same.
+    pub nscc: Nscc,
     /// Links that lose packets or break them: see [`crate::fault`].
     pub faults: Vec<String>,
     /// Parameters that only the flow network has.
@@ -361,12 +363,33 @@ pub struct Flow {
 /// `[link.host]`, `[link.switch]`, `[link.global]`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Links {
+    /// What carries the bits of all of them.
+    pub phy: Phy,
+    /// The probability that a bit on a lane turns over.
+    pub ber: Ber,
     /// NIC to switch.
     pub host: Link,
     /// Switch to switch, one cable; where there are groups, within one.
     pub switch: Link,
     /// Between switches of different groups.
     pub global: GlobalLink,
+}
+
+/// A bit error rate, by the bits of its number, so that it can be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ber(u64);
+
+impl Ber {
+    /// None outside 0 to 0.1.
+    pub fn new(rate: f64) -> Option<Ber> {
+        // Zero has two forms.
+        (0.0..=0.1).contains(&rate).then(|| Ber((rate + 0.0).to_bits()))
+    }
+
+    /// From 0 to 0.1.
+    pub fn rate(self) -> f64 {
+        f64::from_bits(self.0)
+    }
 }
 
 /// `[link.global]`
@@ -464,6 +487,8 @@ pub struct Switch {
     pub speedup: u32,
     /// What goes first at an output.
     pub arbitration: Arbitration,
+    /// Of iSLIP.
+    pub iterations: u32,
     /// Of the virtual networks, with weighted arbitration; 1 for those that the list does not reach.
     pub weights: Vec<u32>,
     /// Virtual networks that come before all others.
@@ -716,6 +741,10 @@ choice! {
         WeightedPackets = "weighted-packets",
         /// Virtual networks in turn, bytes by weight.
         WeightedBytes = "weighted-bytes",
+        /// Inputs and outputs matched by iSLIP.
+        Islip = "islip",
+        /// The same by wavefronts.
+        Wavefront = "wavefront",
     }
 }
 choice! {
@@ -731,6 +760,17 @@ choice! {
         Dcqcn = "dcqcn",
         /// With a window that keeps delays at a target.
         Swift = "swift",
+        /// With a window that follows delays and marks (Ultra Ethernet).
+        Nscc = "nscc",
+    }
+}
+choice! {
+    /// What carries the bits of links.
+    Phy {
+        /// Links are a rate and a latency.
+        None = "none",
+        /// Ethernet over four lanes, with RS-FEC (`narrows_phy`).
+        Sr4 = "100gbase-sr4",
     }
 }
 choice! {

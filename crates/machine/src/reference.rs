@@ -21,6 +21,7 @@ pub fn markdown() -> String {
             Field::Counts(_) | Field::Indices(_) => "list of numbers".to_owned(),
             Field::Texts(_) => "list of texts".to_owned(),
             Field::Speed(_) => "number, above 0".to_owned(),
+            Field::Ber(_) => "number, 0 to 0.1".to_owned(),
             Field::Fraction(_, 1_000_000) => "number, above 0, at most 1".to_owned(),
             Field::Fraction(..) => "number, above 0, below 1".to_owned(),
             Field::Time(_, least) if least.0 == 0 => "time".to_owned(),

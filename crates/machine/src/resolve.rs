@@ -4,7 +4,7 @@ use crate::assemble::VIRTUAL_NETWORKS;
 use crate::diagnostic::{Diagnostic, nearest};
 use crate::keys::{self, Draft, Field, Key, Kinds, Only, PACKET_MAX, RATE_MAX, RATE_MIN, SIZE_MAX, TIME_MAX, table};
 use crate::model::{
-    Choice, Congestion, Delivery, Fabric, Machine, Marking, MessageProtocol, NicKind, PathOr, Pscom, RoutingKind, Speed, SwitchOr,
+    Ber, Choice, Congestion, Delivery, Fabric, Machine, Marking, MessageProtocol, NicKind, PathOr, Phy, Pscom, RoutingKind, Speed, SwitchOr,
 };
 use crate::presets::{PRESETS, preset};
 use crate::source::{Layer, Layers, Leaf, Value};
@@ -412,6 +412,7 @@ pub(crate) fn expected(field: &Field<'_>) -> String {
         Field::Rate(_) => "expected a bandwidth with its unit, such as \"100 Gbit/s\"".to_owned(),
         Field::Choice(choice) => format!("expected one of {}", quoted(choice.names())),
         Field::Flag(_) => "expected true or false".to_owned(),
+        Field::Ber(_) => "expected a number, such as 1e-5".to_owned(),
         Field::Speed(_) | Field::Fraction(..) => "expected a number, such as 0.5".to_owned(),
         Field::PathOrTime(_) => "expected \"path\", or a time with its unit, such as \"1 us\"".to_owned(),
         Field::PathOrRate(_) => "expected \"path\", or a bandwidth with its unit, such as \"100 Gbit/s\"".to_owned(),
@@ -477,6 +478,15 @@ fn set(field: &mut Field<'_>, value: &Value) -> Result<(), Problem> {
                 return Err(Problem::new(format!("{number} is out of range"), "expected 0.001 to 1000000"));
             }
             **field = Speed((number * 1e6).round() as u64);
+        }
+        Field::Ber(field) => {
+            let number: f64 = match value {
+                Value::Integer(Some(number)) => *number as f64,
+                Value::Decimal(text) => text.parse().unwrap_or(f64::NAN),
+                _ => return Err(wrong_type()),
+            };
+            let out = || Problem::new(format!("{number} is out of range"), "expected 0 to 0.1");
+            **field = Ber::new(number).ok_or_else(out)?;
         }
         Field::Fraction(field, most) => {
             let number: f64 = match value {
@@ -688,8 +698,8 @@ fn check_network(machine: &Machine, layers: &Scope<'_>, errors: &mut Vec<Diagnos
             layers.at("network.congestion", "a congestion control of flows, and ports have none").label("expected \"none\"").help(help),
         );
     }
-    if machine.network.congestion == Congestion::Dcqcn && machine.switch.marking == Marking::None {
-        let message = "dcqcn needs marks, and switches give none (switch.marking)";
+    if [Congestion::Dcqcn, Congestion::Nscc].contains(&machine.network.congestion) && machine.switch.marking == Marking::None {
+        let message = format!("{} needs marks, and switches give none (switch.marking)", machine.network.congestion.name());
         errors.push(layers.at("network.congestion", message).help("set switch.marking = \"ecn\""));
     }
     if machine.switch.mark_min > machine.switch.mark_max {
@@ -863,6 +873,10 @@ fn topology(machine: &Machine, layers: &Scope<'_>, errors: &mut Vec<Diagnostic>)
 /// Links that are there, and packets that somebody sends again.
 fn check_faults(machine: &Machine, topology: &narrows_topology::Topology, layers: &Scope<'_>, errors: &mut Vec<Diagnostic>) {
     let path = "network.faults";
+    if machine.link.ber.rate() > 0.0 && machine.link.phy == Phy::None {
+        let problem = layers.at("link.ber", "a bit error rate, but links have no physical layer".to_owned());
+        return errors.push(problem.help("set link.phy = \"100gbase-sr4\""));
+    }
     if let Err(error) = machine.faults() {
         return errors.push(layers.at(path, error.to_string()));
     }
@@ -870,15 +884,16 @@ fn check_faults(machine: &Machine, topology: &narrows_topology::Topology, layers
         Ok(()) => {}
         Err(error @ ConfigError::FaultWithoutReliability) => {
             let help = "set network.reliability.delivery = \"ordered\", or \"unordered\"";
+            let path = if machine.network.faults.is_empty() { "link.ber" } else { path };
             errors.push(layers.at(path, error.to_string()).help(help));
         }
         // `--network` may still say otherwise.
         Err(ConfigError::FaultWithoutPackets) => {}
         // Told before.
-        Err(ConfigError::MarksMissing) => {}
+        Err(ConfigError::MarksMissing { .. }) => {}
         Err(error @ ConfigError::Reliability { what, .. }) => {
             let section = what.split(' ').next().unwrap_or_default();
-            let own = ["acc", "dcqcn", "reliability"].contains(&section);
+            let own = ["acc", "dcqcn", "nscc", "reliability"].contains(&section);
             let path = if own { format!("network.{}", what.replace(' ', ".")) } else { "network.congestion".to_owned() };
             errors.push(layers.at(&path, error.to_string()));
         }
@@ -913,6 +928,8 @@ pub(crate) fn entries(machine: &Machine) -> Vec<(String, Value)> {
                 Field::Flag(flag) => Value::Boolean(*flag),
                 Field::Speed(speed) if speed.0.is_multiple_of(1_000_000) => Value::Integer(i64::try_from(speed.0 / 1_000_000).ok()),
                 Field::Speed(speed) => Value::Decimal(speed.factor().to_string()),
+                Field::Ber(ber) if ber.rate() == 0.0 => Value::Integer(Some(0)),
+                Field::Ber(ber) => Value::Decimal(ber.rate().to_string()),
                 Field::Fraction(Fraction(1_000_000), _) => Value::Integer(Some(1)),
                 Field::Fraction(Fraction(millionths), _) => Value::Decimal((f64::from(*millionths) / 1e6).to_string()),
                 Field::PathOrTime(PathOr::Path) | Field::PathOrRate(PathOr::Path) => Value::Text("path".to_owned()),

@@ -143,3 +143,32 @@ fn switches_reach_the_network() {
     let default = load("bxi-v2", &[]).network_config(0);
     assert_eq!((default.arbitration, default.flow_control), (Arbitration::RoundRobin, FlowControl::Credits));
 }
+
+/// Latency and rate of a coded link are sums over the stages of docs/phy.md, and what it loses follows the formula.
+#[test]
+fn a_physical_layer_gives_links_their_latency_overhead_and_losses() {
+    let plain = load("bxi-v3", &[]).network_config(0);
+    let delivery = "network.reliability.delivery=unordered";
+    let coded = load("bxi-v3", &["link.phy=100gbase-sr4", "link.ber=3e-4", delivery]).network_config(0);
+    for (with, without) in [(coded.host_link, plain.host_link), (coded.global_link, plain.global_link)] {
+        // 89.8 ns of docs/phy.md; 100 Gb/s less the markers, which are a block in 16384.
+        assert!((with.latency - without.latency).as_ps().abs_diff(89_800) < 100, "{}", with.latency);
+        assert!(with.rate.0.abs_diff(12_500_000_000 * 16_383 / 16_384) < 1_000, "{}", with.rate);
+    }
+    assert_eq!(coded.header.0 - plain.header.0, 24);
+    let [fault] = coded.faults[..] else { panic!("one fault") };
+    let longest = (coded.packet().0 - 20) as usize;
+    for frame in [64, longest / 2, longest] {
+        let expected = narrows_phy::loss::frame(3e-4, frame);
+        let wire = (frame + 20) as f64;
+        let loss = fault.loss.value() + fault.loss_per_byte.value() * wire;
+        assert!((loss / expected - 1.0).abs() < 0.01, "{frame} B: {loss}, expected {expected}");
+    }
+    let said = |set: &[&str]| {
+        let overrides = Overrides { nodes: None, set: set.iter().map(|set| (*set).to_owned()).collect() };
+        Machine::load("bxi-v3", &overrides).unwrap_err().to_string()
+    };
+    assert!(said(&["link.ber=1e-4"]).contains("links have no physical layer"));
+    assert!(said(&["link.phy=100gbase-sr4", "link.ber=1e-4"]).contains("ports do not send them again"));
+    assert!(said(&["link.phy=100gbase-sr4", "link.ber=0.2", delivery]).contains("expected 0 to 0.1"));
+}

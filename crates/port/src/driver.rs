@@ -53,7 +53,7 @@ impl Agent for Recorder {
     }
 
     fn undelivered(&mut self, undelivered: &Undelivered, _: &mut Context<'_>) {
-        self.undelivered.push(*undelivered);
+        self.undelivered.push(undelivered.clone());
     }
 
     fn tail(&mut self, arrival: &Arrival, fabric: &mut Context<'_>) {

@@ -12,21 +12,20 @@
 //! * [`Delivery::Unordered`]: the receiver takes every packet once. Each has an acknowledgement of its own, and only
 //!   those without are sent again (selective repeat).
 
-use crate::congestion::Control;
 use crate::congestion::acc::Source;
+use crate::congestion::{Acknowledged, Common, Control};
 use narrows_engine::{Arena, WordMap};
 use narrows_fabric::control::{FlowRate, Notification};
 use narrows_fabric::port::{Kind, Label, Landing, PortEffects, PortEvent};
 use narrows_fabric::{Acc, AccPolicy, Congestion, Delivery, NetworkConfig, Reliability, Statistics, Transfer, TransferId, Undelivered};
-use narrows_units::{ByteRate, Bytes, SimTime};
+use narrows_units::{Bytes, SimTime};
 use std::collections::VecDeque;
 
 /// The flows of the ports of a region.
 #[derive(Debug)]
 pub(crate) struct Flows {
     config: Reliability,
-    /// The rate of a host's link.
-    line: ByteRate,
+    common: Common,
     mtu: Bytes,
     header: Bytes,
     /// The virtual network of control packets.
@@ -48,13 +47,26 @@ struct PortFlows {
     urgent: Vec<Urgent>,
     /// What the events under way are about, and of acknowledgements the links that they took. Of this port alone, so
     /// that their order is the same for any regions.
-    coming: Arena<(Flow, u16, u8)>,
+    coming: Arena<Coming>,
     /// The same of control packets.
     coming_control: Arena<Label>,
     /// ACC: flows that tell of themselves, how early the port's clock is, and whether it strikes.
     telling: Vec<Flow>,
     early: SimTime,
     pulses: bool,
+    /// When the port starts anew; empty once these times are known to the network.
+    resets: Vec<SimTime>,
+}
+
+/// An acknowledgement that is made, or is there.
+#[derive(Clone, Copy, Debug)]
+struct Coming {
+    flow: Flow,
+    number: u16,
+    /// Links that it took.
+    hops: u8,
+    /// A switch has marked a packet that it is for.
+    marked: bool,
 }
 
 /// What goes before anything new.
@@ -63,7 +75,7 @@ struct Urgent {
     /// First: control packets.
     control: VecDeque<Label>,
     /// Then: receivers acknowledge, in an unordered flow this packet.
-    acknowledge: VecDeque<(Flow, u16)>,
+    acknowledge: VecDeque<(Flow, u16, bool)>,
     /// Then: senders send this packet again.
     again: VecDeque<(Flow, u16)>,
 }
@@ -77,6 +89,8 @@ struct Sender {
     next: u16,
     /// Packets made and not yet sent.
     reserved: u32,
+    /// Bytes without an acknowledgement, those that are not sent yet among them.
+    under_way: u64,
     /// Packets without an acknowledgement, in order.
     kept: VecDeque<Kept>,
     /// Time-outs in a row.
@@ -106,8 +120,10 @@ struct Receiver {
     taken: VecDeque<bool>,
     /// Ordered: the number for the next acknowledgement. Those before it are in memory.
     acknowledged: u16,
-    /// Ordered: an acknowledgement waits for the link.
+    /// Ordered: an acknowledgement waits for the link,
     due: bool,
+    /// and tells of a mark.
+    marked: bool,
     /// Ordered: when all that was taken is in memory.
     in_memory: SimTime,
     /// DCQCN: no notification before it.
@@ -153,11 +169,12 @@ impl Flows {
                 Congestion::Acc(acc) => acc.clock_skew(network.seed, "acc clock of a host", host),
                 _ => SimTime::ZERO,
             },
+            resets: network.faults.iter().filter(|fault| fault.resets == Some(host)).map(|fault| fault.to).collect(),
             ..PortFlows::default()
         };
         Flows {
             config,
-            line: network.host_link.rate,
+            common: Common { congestion: config.congestion, line: network.host_link.rate, packet: network.packet().0 as u32 },
             mtu: network.mtu,
             header: network.header,
             control: network.virtual_networks,
@@ -169,6 +186,12 @@ impl Flows {
     pub(crate) fn to(&mut self, now: SimTime, port: u32, message: &Transfer, effects: &mut impl PortEffects) -> Flow {
         let Transfer { target: peer, virtual_network, .. } = *message;
         let flow = self.flow_to(port, peer, virtual_network);
+        for at in std::mem::take(&mut self.ports[port as usize].resets) {
+            if at > now && at < SimTime::MAX {
+                let networks = 0..u32::from(self.control);
+                networks.for_each(|network| effects.schedule_port(at, PortEvent::Reset, message.source, network));
+            }
+        }
         if let Congestion::Acc(acc) = self.config.congestion {
             self.offer(now, port, flow, message, &acc, effects);
         }
@@ -176,7 +199,7 @@ impl Flows {
     }
 
     fn flow_to(&mut self, port: u32, peer: u32, virtual_network: u8) -> Flow {
-        let control = Control::new(self.config.congestion, self.line);
+        let control = Control::new(self.config.congestion, self.common.line);
         let PortFlows { to, senders, .. } = &mut self.ports[port as usize];
         *to.entry(key(peer, virtual_network)).or_insert_with(|| {
             senders.push(Sender {
@@ -184,6 +207,7 @@ impl Flows {
                 virtual_network,
                 next: 0,
                 reserved: 0,
+                under_way: 0,
                 kept: VecDeque::new(),
                 tries: 0,
                 timer: false,
@@ -222,7 +246,7 @@ impl Flows {
     pub(crate) fn is_open(&self, now: SimTime, port: u32, flow: Flow) -> bool {
         let sender = &self.ports[port as usize].senders[flow as usize];
         let span = sender.span();
-        span < self.config.window && sender.control.allows(now, span)
+        span < self.config.window && sender.control.allows(now, span, || sender.under_way)
     }
 
     /// One is made.
@@ -230,6 +254,7 @@ impl Flows {
     pub(crate) fn reserve(&mut self, now: SimTime, port: u32, flow: Flow, label: &Label, effects: &mut impl PortEffects) {
         let sender = &mut self.ports[port as usize].senders[flow as usize];
         sender.reserved += 1;
+        sender.under_way += u64::from(label.wire);
         if let Some(next) = sender.control.made(now, label.wire, &self.config.congestion) {
             effects.schedule_port(next, PortEvent::Paced, label.source, flow);
         }
@@ -266,10 +291,11 @@ impl Flows {
             statistics.control_packets += 1;
             return Some(label);
         }
-        if let Some((flow, sequence)) = acknowledge.pop_front() {
+        if let Some((flow, sequence, marked)) = acknowledge.pop_front() {
             statistics.acknowledgements += 1;
             let receiver = &mut receivers[flow as usize];
             receiver.due = false;
+            let marked = std::mem::take(&mut receiver.marked) | marked;
             return Some(Label {
                 id: TransferId(0),
                 source: host,
@@ -278,7 +304,8 @@ impl Flows {
                 message: Bytes(0),
                 started: now,
                 wire: self.config.ack.0 as u32,
-                first: false,
+                // Of no other use in one.
+                first: marked,
                 written: false,
                 kind: Kind::Acknowledgement,
                 sequence: if self.config.delivery == Delivery::Ordered { receiver.acknowledged } else { sequence },
@@ -324,7 +351,7 @@ impl Flows {
         match label.kind {
             Kind::Corrupt | Kind::Copied => return None,
             Kind::Acknowledgement => {
-                let slot = coming.insert((*to.get(&peer)?, label.sequence, hops as u8));
+                let slot = coming.insert(Coming { flow: *to.get(&peer)?, number: label.sequence, hops: hops as u8, marked: label.first });
                 effects.schedule_port(landing.tail, PortEvent::Acknowledged, label.target, slot);
                 return None;
             }
@@ -342,6 +369,7 @@ impl Flows {
                 taken: VecDeque::new(),
                 acknowledged: 0,
                 due: false,
+                marked: false,
                 in_memory: SimTime::ZERO,
                 quiet_until: SimTime::ZERO,
             });
@@ -362,7 +390,7 @@ impl Flows {
         if had {
             statistics.duplicates += 1;
             let number = if self.config.delivery == Delivery::Ordered { receiver.acknowledged } else { label.sequence };
-            let slot = coming.insert((flow, number, 0));
+            let slot = coming.insert(Coming { flow, number, hops: 0, marked: label.marked });
             effects.schedule_port(landing.tail, PortEvent::Acknowledge, label.target, slot);
             return None;
         }
@@ -393,7 +421,12 @@ impl Flows {
             receiver.in_memory = receiver.in_memory.max(through);
             (at, number) = (receiver.in_memory, number.wrapping_add(1));
         }
-        effects.schedule_port(at, PortEvent::Acknowledge, label.target, coming.insert((flow, number, 0)));
+        effects.schedule_port(
+            at,
+            PortEvent::Acknowledge,
+            label.target,
+            coming.insert(Coming { flow, number, hops: 0, marked: label.marked }),
+        );
     }
 
     /// An event of a port's flows: the virtual network that may have something to send by it.
@@ -410,14 +443,14 @@ impl Flows {
         let flows = &mut self.ports[port as usize];
         match event {
             PortEvent::Acknowledge => {
-                let (flow, number, _) = flows.take_coming(payload);
-                flows.acknowledge(flow, number, self.config.delivery)
+                let coming = flows.take_coming(payload);
+                flows.acknowledge(&coming, self.config.delivery)
             }
             PortEvent::Acknowledged => {
-                let (flow, number, hops) = flows.take_coming(payload);
-                flows.acknowledged(now, flow, number, hops, &self.config)
+                let coming = flows.take_coming(payload);
+                flows.acknowledged(now, &coming, self.config.delivery, &self.common)
             }
-            PortEvent::TimedOut => flows.timed_out(now, host, payload, &self.config, effects),
+            PortEvent::TimedOut => flows.timed_out(now, host, payload, &self.config, &self.common, effects),
             PortEvent::Paced => Some(u32::from(flows.senders[payload as usize].virtual_network)),
             PortEvent::Control => {
                 let label = flows.coming_control[payload];
@@ -445,6 +478,7 @@ impl Flows {
                 flows.pulse(now, host, payload, control, &acc, effects);
                 Some(u32::from(control))
             }
+            PortEvent::Reset => Some(flows.reset(payload)),
             PortEvent::Head | PortEvent::Tail | PortEvent::HeadAndTail => None,
         }
     }
@@ -532,48 +566,54 @@ impl PortFlows {
 }
 
 impl PortFlows {
-    fn take_coming(&mut self, slot: u32) -> (Flow, u16, u8) {
+    fn take_coming(&mut self, slot: u32) -> Coming {
         let coming = self.coming[slot];
         self.coming.remove(slot);
         coming
     }
 
-    fn acknowledge(&mut self, flow: Flow, number: u16, delivery: Delivery) -> Option<u32> {
+    fn acknowledge(&mut self, coming: &Coming, delivery: Delivery) -> Option<u32> {
+        let Coming { flow, number, marked, .. } = *coming;
         let receiver = &mut self.receivers[flow as usize];
         if delivery == Delivery::Ordered {
             if number.wrapping_sub(receiver.acknowledged) < HALF {
                 receiver.acknowledged = number;
             }
+            receiver.marked |= marked;
             if std::mem::replace(&mut receiver.due, true) {
                 return None;
             }
         }
         let virtual_network = u32::from(receiver.virtual_network);
-        self.urgent[virtual_network as usize].acknowledge.push_back((flow, number));
+        self.urgent[virtual_network as usize].acknowledge.push_back((flow, number, marked && delivery == Delivery::Unordered));
         Some(virtual_network)
     }
 
-    fn acknowledged(&mut self, now: SimTime, flow: Flow, number: u16, hops: u8, config: &Reliability) -> Option<u32> {
+    fn acknowledged(&mut self, now: SimTime, coming: &Coming, delivery: Delivery, common: &Common) -> Option<u32> {
+        let Coming { flow, number, hops, marked } = *coming;
         let sender = &mut self.senders[flow as usize];
         let virtual_network = u32::from(sender.virtual_network);
-        let waits = match config.delivery {
+        // Those that it is for.
+        let of = match delivery {
             Delivery::Ordered => {
                 let first = sender.kept.front()?.label.sequence;
                 let count = usize::from(number.wrapping_sub(first));
                 if count == 0 || count > sender.kept.len() {
                     return None;
                 }
-                let sent = sender.kept[count - 1].sent;
-                sender.control.acknowledged(now, sent, count as u32, u32::from(hops), &config.congestion);
-                sender.kept.drain(..count).filter(|kept| kept.sent.is_none()).count()
+                0..count
             }
             Delivery::Unordered => {
                 let place = sender.find(number)?;
-                let sent = sender.kept[place].sent;
-                sender.control.acknowledged(now, sent, 1, u32::from(hops), &config.congestion);
-                sender.kept.remove(place).map_or(0, |kept| usize::from(kept.sent.is_none()))
+                place..place + 1
             }
         };
+        let (packets, sent) = (of.len() as u32, sender.kept[of.end - 1].sent);
+        let bytes: u32 = sender.kept.range(of.clone()).map(|kept| kept.label.wire).sum();
+        sender.under_way = sender.under_way.saturating_sub(u64::from(bytes));
+        let what = Acknowledged { sent, packets, bytes, hops: u32::from(hops), marked, under_way: sender.under_way };
+        sender.control.acknowledged(now, &what, common);
+        let waits = sender.kept.drain(of).filter(|kept| kept.sent.is_none()).count();
         sender.tries = 0;
         if waits > 0 {
             let again = &mut self.urgent[virtual_network as usize].again;
@@ -582,7 +622,31 @@ impl PortFlows {
         Some(virtual_network)
     }
 
-    fn timed_out(&mut self, now: SimTime, host: u32, flow: Flow, config: &Reliability, effects: &mut impl PortEffects) -> Option<u32> {
+    /// The port starts anew: in a virtual network it sends again all that was not acknowledged. The numbers of its
+    /// flows are those from before, kept in the node's memory.
+    fn reset(&mut self, virtual_network: u32) -> u32 {
+        let PortFlows { senders, urgent, .. } = self;
+        let again = &mut urgent[virtual_network as usize].again;
+        again.clear();
+        for (flow, sender) in (0..).zip(senders).filter(|(_, sender)| u32::from(sender.virtual_network) == virtual_network) {
+            sender.tries = 0;
+            for kept in &mut sender.kept {
+                kept.sent = None;
+                again.push_back((flow, kept.label.sequence));
+            }
+        }
+        virtual_network
+    }
+
+    fn timed_out(
+        &mut self,
+        now: SimTime,
+        host: u32,
+        flow: Flow,
+        config: &Reliability,
+        common: &Common,
+        effects: &mut impl PortEffects,
+    ) -> Option<u32> {
         let sender = &mut self.senders[flow as usize];
         sender.timer = false;
         if sender.kept.is_empty() {
@@ -598,13 +662,14 @@ impl PortFlows {
         if sender.tries == config.retries {
             (sender.dead, sender.timer) = (true, false);
             sender.kept.clear();
+            sender.under_way = 0;
             self.urgent[virtual_network as usize].again.retain(|&(of, _)| of != flow);
             let Sender { peer: target, virtual_network, tries, .. } = *sender;
-            effects.undelivered(Undelivered { at: now, from: host, target, virtual_network, tries });
+            effects.undelivered(Undelivered { at: now, from: host, target, virtual_network, tries, link: None });
             return Some(u32::from(virtual_network));
         }
         sender.tries += 1;
-        sender.control.timed_out(now, &config.congestion);
+        sender.control.timed_out(now, sender.under_way, common);
         let all = config.delivery == Delivery::Ordered;
         for kept in &mut sender.kept {
             if kept.sent.is_some_and(|sent| all || sent + config.timeout <= now) {

@@ -4,11 +4,11 @@
 
 use narrows_fabric::parallel::{Agent, Context, Fabric};
 use narrows_fabric::{
-    Acc, AccPolicy, ConfigError, Congestion, Dcqcn, Delivery, Ecn, Fraction, LinkConfig, NetworkConfig, NetworkKind, Observer,
+    Acc, AccPolicy, ConfigError, Congestion, Dcqcn, Delivery, Ecn, Fraction, LinkConfig, NetworkConfig, NetworkKind, Nscc, Observer,
     PacketArrival, Reliability, Swift, Transfer, TransferId,
 };
 use narrows_port::{Driver, HostPorts};
-use narrows_topology::{FatTree, Topology};
+use narrows_topology::{FatTree, RoutingKind, Topology};
 use narrows_units::{ByteRate, Bytes, SimTime};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -281,7 +281,7 @@ fn dcqcn_shares_a_link_with_a_queue_between_its_thresholds() {
 #[test]
 fn dcqcn_needs_marks() {
     let config = NetworkConfig { ecn: None, ..dcqcn() };
-    assert_eq!(config.check(&tree()).unwrap_err(), ConfigError::MarksMissing);
+    assert_eq!(config.check(&tree()).unwrap_err(), ConfigError::MarksMissing { control: "dcqcn" });
 }
 
 fn swift(base_target: SimTime) -> NetworkConfig {
@@ -322,6 +322,47 @@ fn swift_paces_windows_below_a_packet() {
     let mean = SimTime(delays[500..1000].iter().map(|delay| delay.as_ps()).sum::<u64>() / 500);
     // Fifteen packets are 3.5 us on the link.
     assert!(all > 0.9 && mean < SimTime::from_us(6), "{all} {mean}");
+}
+
+fn nscc(delivery: Delivery) -> NetworkConfig {
+    let nscc = Nscc { round_trip: SimTime::from_us(6), target: SimTime::from_us(6) };
+    // The specification's thresholds: 0.2 and 0.8 of what is on the way in a round trip of 6 us, 7.5 KB.
+    let ecn = Some(Ecn { min: Bytes(1_500), max: Bytes(6_000), probability: Fraction(1_000_000) });
+    let mut config = NetworkConfig { ecn, mtu: Bytes(512), buffer_per_channel: Bytes(1 << 20), ..config(Congestion::Nscc(nscc)) };
+    config.reliability.as_mut().unwrap().delivery = delivery;
+    config
+}
+
+/// Flows on one link fill it, get the same, and keep what waits near the target: marks of the link and a delay above
+/// it make windows smaller, no marks or a shorter one larger (section 3.6.13).
+#[test]
+fn nscc_shares_a_link_and_keeps_its_queue_short() {
+    for delivery in [Delivery::Ordered, Delivery::Unordered] {
+        let flows: Vec<Flow> = [4, 8, 12].iter().map(|&source| (0, source, 0, LONG)).collect();
+        let (rates, delays, _) = run_with_delays(&nscc(delivery), whole(), 1, &flows, SimTime::from_us(20_000));
+        let shares: Vec<f64> = rates.values().map(|rates| mean(rates, 500, 1000)).collect();
+        let all: f64 = shares.iter().sum();
+        assert!(all > 0.97 && all < 1.001, "the link is used: {all}");
+        assert!(all * all / (3.0 * shares.iter().map(|share| share * share).sum::<f64>()) > 0.98, "Jain's index of {shares:?}");
+        let mean = SimTime(delays[500..1000].iter().map(|delay| delay.as_ps()).sum::<u64>() / 500);
+        // The way, and up to twice the target.
+        assert!((SimTime::from_us(2)..SimTime::from_us(18)).contains(&mean), "{mean}");
+    }
+}
+
+/// Packets of one flow take all ways up a tree, so that three flows of one leaf fill a link each. The ways of their
+/// targets are one.
+#[test]
+fn sprayed_packets_use_all_ways() {
+    let flows: Vec<Flow> = [(4, 0), (5, 8), (6, 12)].iter().map(|&(source, target)| (0, source, target, LONG)).collect();
+    let shares = |routing| -> Vec<f64> {
+        let config = NetworkConfig { routing, ..nscc(Delivery::Unordered) };
+        let (rates, _, _) = run_with_delays(&config, whole(), 1, &flows, SimTime::from_us(10_000));
+        rates.values().map(|rates| mean(rates, 250, 500)).collect()
+    };
+    let (sprayed, fixed) = (shares(RoutingKind::Adaptive), shares(RoutingKind::DModK));
+    assert!(sprayed.iter().all(|&share| share > 0.9), "{sprayed:?}");
+    assert_near("one link", fixed.iter().sum(), 1.0, 0.05);
 }
 
 proptest! {

@@ -5,7 +5,7 @@
 use narrows_fabric::parallel::{Agent, Context, Fabric};
 use narrows_fabric::{
     Acc, AccPolicy, Arrival, ConfigError, Congestion, Dcqcn, Delivery, Ecn, Fault, FlowControl, Fraction, LinkConfig, NetworkConfig,
-    NetworkKind, Notice, Observer, PauseConfig, Probability, Reliability, Swift, Transfer, TransferId, Undelivered,
+    NetworkKind, Notice, Nscc, Observer, PauseConfig, Probability, Reliability, Swift, Transfer, TransferId, Undelivered,
 };
 use narrows_port::{Driver, HostPorts};
 use narrows_topology::{FatTree, RoutingKind, Topology};
@@ -50,7 +50,7 @@ fn config(delivery: Delivery, window: u32) -> NetworkConfig {
 
 fn fault(link: Option<u32>, loss: f64, corrupt: f64) -> Fault {
     let probability = |value| Probability::new(value).unwrap();
-    Fault { link, loss: probability(loss), corrupt: probability(corrupt), from: SimTime::ZERO, to: SimTime::MAX }
+    Fault { link, loss: probability(loss), corrupt: probability(corrupt), ..Fault::default() }
 }
 
 fn transfer(id: u32, source: u32, target: u32, payload: u64) -> Transfer {
@@ -162,10 +162,10 @@ fn a_flow_that_gets_no_answer_is_given_up() {
     network.start(Transfer { source_dma: false, ..transfer(0, 3, 5, 100) });
     network.start(transfer(1, 4, 5, 100));
     network.run();
-    let expected = Undelivered { at: TIMEOUT * 5, from: 3, target: 5, virtual_network: 0, tries: 4 };
-    assert_eq!(network.undelivered(), [expected]);
+    let expected = Undelivered { at: TIMEOUT * 5, from: 3, target: 5, virtual_network: 0, tries: 4, link: Some("node3".into()) };
+    assert_eq!(network.undelivered(), std::slice::from_ref(&expected));
     assert_eq!((network.statistics().lost_packets, tails(&network).len(), network.in_flight()), (5, 1, 1));
-    let said = "at 100 us node 3 has given up sending to node 5 in virtual network 0: packets were sent 4 times more, and none was acknowledged; \
+    let said = "at 100 us node 3 has given up sending to node 5 in virtual network 0: packets were sent 4 times more, and none was acknowledged (link node3 on the way has a fault); \
         longer network.reliability.timeout or more network.reliability.retries outlast a longer fault";
     assert_eq!(expected.to_string(), said);
 }
@@ -181,6 +181,80 @@ fn a_link_that_comes_back_in_time_is_survived() {
     // Sent at 0, 20, 40 and 60 us.
     assert_eq!(tails(&network), [SimTime::from_us(60) + network.zero_load(&message).tail]);
     assert_eq!((network.statistics().lost_packets, network.statistics().retransmissions), (3, 3));
+}
+
+/// What a NIC has not had acknowledged when it is back it sends at once, and not after a time-out.
+#[test]
+fn a_nic_that_is_reset_sends_again_when_it_is_back() {
+    for delivery in [Delivery::Ordered, Delivery::Unordered] {
+        let back = SimTime::from_us(7);
+        let dead = |link| Fault { to: back, ..fault(Some(link), 1.0, 0.0) };
+        let topology = tree();
+        let faults = vec![Fault { resets: Some(3), ..dead(3) }, dead(topology.ejection(3))];
+        let mut network = Driver::new(&NetworkConfig { faults, ..config(delivery, 8) }, topology).unwrap();
+        let message = Transfer { source_dma: false, ..transfer(0, 3, 5, 3 * MTU) };
+        let zero_load = network.zero_load(&message).tail;
+        network.start(message);
+        network.run();
+        assert_eq!(tails(&network), [back + zero_load]);
+        assert_eq!(network.statistics().lost_packets, 3);
+    }
+}
+
+/// n packets end n - 1 times their time on the slowest link after a single one; a longer latency counts once.
+#[test]
+fn a_slow_link_has_its_rate_and_latency() {
+    let run = |faults: Vec<Fault>, packets| {
+        let mut network = Driver::new(&NetworkConfig { faults, reliability: None, ..config(Delivery::Ordered, 8) }, tree()).unwrap();
+        network.start(transfer(0, 0, 9, packets * MTU));
+        network.run();
+        network.audit().unwrap();
+        tails(&network)[0]
+    };
+    let ejection = tree().ejection(9);
+    for link in [0, ejection] {
+        let slow = Fault { rate: Fraction(250_000), ..fault(Some(link), 0.0, 0.0) };
+        assert_eq!(run(vec![slow], 50) - run(vec![slow], 1), PACKET * 4 * 49, "link {link}");
+        let far = Fault { latency: Fraction(5_000_000), ..fault(Some(link), 0.0, 0.0) };
+        assert_eq!(run(vec![far], 50), run(vec![], 50) + LATENCY * 4, "link {link}");
+    }
+}
+
+/// A root of the tree dies: what is on its way there is lost and sent again on another one, and nothing is lost from
+/// when the others know.
+#[test]
+fn packets_go_around_a_switch_that_died() {
+    let topology = tree();
+    let (died, known) = (SimTime::from_us(10), SimTime::from_us(5));
+    // The root that packets from 0 to 9 pass.
+    let alone = NetworkConfig { reliability: None, ..config(Delivery::Ordered, 8) };
+    let mut routing = alone.check(&topology).unwrap();
+    let path = routing.path(&topology, 0, 9, Default::default(), |_| 0);
+    let narrows_topology::Vertex::Switch(root) = topology.links()[path[1] as usize].to else { panic!("a way up") };
+    let faults: Vec<Fault> = topology
+        .outputs(root)
+        .flat_map(|link| [link, topology.links()[link as usize].reverse])
+        .map(|link| Fault { from: died, reroute: Some(known), ..fault(Some(link), 1.0, 0.0) })
+        .collect();
+    let mut network = Driver::new(&NetworkConfig { faults, ..config(Delivery::Unordered, 4096) }, tree()).unwrap();
+    let packets = 400;
+    network.start(transfer(0, 0, 9, packets * MTU));
+    network.run_until(died + known + SimTime::from_us(2));
+    let lost = network.statistics().lost_packets;
+    // As many as the link has sent meanwhile.
+    assert!((40..=60).contains(&lost), "{lost}");
+    network.run();
+    assert_eq!(network.statistics().lost_packets, lost, "none since");
+    let end = tails(&network)[0];
+    let busy = PACKET * (packets + lost);
+    assert!((busy..busy + TIMEOUT + SimTime::from_us(3)).contains(&end), "{end}, {busy}");
+    // Without a way around them flows are given up, and the link is named.
+    let gone = [path[1], topology.links()[path[1] as usize].reverse].map(|link| fault(Some(link), 1.0, 0.0));
+    let mut network = Driver::new(&NetworkConfig { faults: gone.to_vec(), ..config(Delivery::Unordered, 8) }, tree()).unwrap();
+    network.start(transfer(0, 0, 9, 100));
+    network.run();
+    let said = network.undelivered()[0].to_string();
+    assert!(said.contains(&format!("(link {} on the way has a fault)", topology.cable_name(path[1]))), "{said}");
 }
 
 #[test]
@@ -270,7 +344,8 @@ fn congestions() -> impl Strategy<Value = Congestion> {
         })
     });
     let throttle = Congestion::Throttle(ByteRate(1_000_000_000));
-    prop_oneof![Just(Congestion::None), Just(throttle), acc, Just(Congestion::Dcqcn(dcqcn)), swift]
+    let nscc = (1u64..20).prop_map(move |target| Congestion::Nscc(Nscc { round_trip: us(2), target: us(target) }));
+    prop_oneof![Just(Congestion::None), Just(throttle), acc, Just(Congestion::Dcqcn(dcqcn)), swift, nscc]
 }
 
 proptest! {
@@ -282,11 +357,26 @@ proptest! {
     fn every_message_arrives_once(
         messages in proptest::collection::vec((0u32..16, 0u32..16, 0u64..20_000, 0u64..40_000, any::<bool>(), 0u8..4), 1..60),
         (loss, corrupt, window, seed) in (0.0..0.2f64, 0.0..0.1f64, 1u32..40, any::<u64>()),
+        (duplicate, reorder, rate, latency, dead) in (0.0..0.2f64, 0.0..0.2f64, 100_000u32..=1_000_000, 1u32..4, any::<bool>()),
         delivery in deliveries(),
         (adaptive, pauses, in_order) in any::<(bool, bool, bool)>(),
         congestion in congestions(),
     ) {
-        let mut config = NetworkConfig { faults: vec![fault(None, loss, corrupt)], seed, in_order, ..config(delivery, window) };
+        let probability = |value| Probability::new(value).unwrap();
+        let (duplicate, reorder, late) = (probability(duplicate), probability(reorder), SimTime::from_us(2));
+        let ill = Fault { duplicate, reorder, late, ..fault(None, loss, corrupt) };
+        let slow = Fault { rate: Fraction(rate), latency: Fraction(latency * 1_000_000), ..fault(Some(9), 0.0, 0.0) };
+        let mut faults = vec![ill, Fault { to: SimTime::from_us(90), ..slow }];
+        if dead {
+            // The last root dies and comes back, and so does the NIC of host 2.
+            let topology = tree();
+            let span = Fault { from: SimTime::from_us(8), to: SimTime::from_us(70), ..fault(None, 1.0, 0.0) };
+            for link in topology.outputs(topology.switches() - 1).flat_map(|link| [link, topology.links()[link as usize].reverse]) {
+                faults.push(Fault { link: Some(link), reroute: Some(SimTime::from_us(6)), ..span });
+            }
+            faults.extend([Fault { link: Some(2), resets: Some(2), ..span }, Fault { link: Some(topology.ejection(2)), ..span }]);
+        }
+        let mut config = NetworkConfig { faults, seed, in_order, ..config(delivery, window) };
         let reliability = config.reliability.as_mut().unwrap();
         reliability.retries = 1000;
         reliability.congestion = congestion;

@@ -42,9 +42,9 @@ const ROOM: u64 = Bytes::MESSAGE_MAX.0;
 const COLLECTIVE_TAG: u64 = 1 << 59;
 /// Completions of the messages of a collective carry this bit in their context.
 const COLLECTIVE_CONTEXT: u64 = 1 << 63;
-/// Where simulated time starts; later by whole ones of these where opening the NICs takes longer. What is simulated
-/// does not depend on it.
-const EPOCH: SimTime = SimTime::from_us(1_000_000);
+/// Where simulated time starts (faults with a time count from here); later by whole ones of these where opening the
+/// NICs takes longer. What is simulated does not depend on it.
+pub const EPOCH: SimTime = SimTime::from_us(1_000_000);
 /// Windows of the regions between two looks at progress.
 const LOOK_EVERY: u32 = 16;
 
@@ -503,7 +503,8 @@ impl Replay {
             failure = Some(format!("rank {rank}: the NIC refused a command: {error}"));
         }
         if let Some(undelivered) = self.world.undelivered() {
-            failure = Some(undelivered.to_string());
+            let at = undelivered.at.saturating_sub(epoch);
+            failure = Some(narrows_fabric::Undelivered { at, ..undelivered }.to_string());
         }
         if failure.is_none() && self.world.all().any(|ranks| ranks.state.tallies.iter().any(|tally| tally.unfinished > 0)) {
             failure = Some(self.stuck());

@@ -494,7 +494,7 @@ impl<P: Processes> Agent for Station<P> {
     fn undelivered(&mut self, undelivered: &Undelivered, _: &mut Context<'_, Due, Letter<P::Letter>>) {
         // Whoever reads it knows nodes.
         let node = |port| self.above.places.directory.of_port(PortId(port)).0.0;
-        let named = Undelivered { from: node(undelivered.from), target: node(undelivered.target), ..*undelivered };
+        let named = Undelivered { from: node(undelivered.from), target: node(undelivered.target), ..undelivered.clone() };
         self.undelivered.get_or_insert(named);
     }
 

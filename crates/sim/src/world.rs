@@ -416,7 +416,7 @@ impl<P: Processes> World<P> {
 
     /// The first flow that a port has given up: what was sent there will never arrive.
     pub fn undelivered(&mut self) -> Option<Undelivered> {
-        let first = self.fabric.agents().filter_map(|station| station.undelivered);
+        let first = self.fabric.agents().filter_map(|station| station.undelivered.clone());
         first.min_by_key(|undelivered| (undelivered.at, undelivered.from, undelivered.target))
     }
 

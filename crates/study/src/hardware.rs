@@ -5,7 +5,7 @@ use narrows_machine::{Machine, Plane};
 use narrows_nic::AnyConfig;
 use narrows_sim::{Hardware, NetworkSetup, PortSetup};
 use narrows_topology::{Topology, TopologyError};
-use narrows_units::Rail;
+use narrows_units::{Rail, SimTime};
 
 /// The networks of a machine, plane by plane.
 pub(crate) struct Networks<'a> {
@@ -30,6 +30,17 @@ impl<'a> Networks<'a> {
             topologies.push(topology);
         }
         Ok(Networks { planes, configs, topologies, nodes: machine.node.count })
+    }
+
+    /// With faults so much later: where simulated time does not start at 0.
+    pub(crate) fn with_faults_later(mut self, by: SimTime) -> Self {
+        for fault in self.configs.iter_mut().flat_map(|config| &mut config.faults) {
+            if fault.from > SimTime::ZERO {
+                fault.from += by;
+            }
+            fault.to += by;
+        }
+        self
     }
 
     /// Of the first one: its graph, and its plane.

@@ -94,25 +94,61 @@ impl Topology {
     ///
     /// # Errors
     /// See [`FailureError`].
-    pub fn with_failures(mut self, links: &[FailedLink], switches: &[u32]) -> Result<Topology, FailureError> {
+    pub fn with_failures(self, links: &[FailedLink], switches: &[u32]) -> Result<Topology, FailureError> {
         if links.is_empty() && switches.is_empty() {
             return Ok(self);
         }
-        let mut failed = vec![false; self.links().len()];
-        let mut fail = |topology: &Topology, link: LinkId| {
-            failed[link as usize] = true;
-            failed[topology.links()[link as usize].reverse as usize] = true;
-        };
+        let mut failed = Vec::new();
         for &named in links {
-            self.cables(named)?.into_iter().for_each(|link| fail(&self, link));
+            failed.extend(self.cables(named)?);
         }
         for &switch in switches {
             self.check_switch(switch)?;
-            self.outputs(switch).for_each(|link| fail(&self, link));
-            let hosts: Vec<u32> = (0..self.hosts()).filter(|&host| self.switch_of(host) == switch).collect();
-            if let (Some(&first), Some(&last)) = (hosts.first(), hosts.last()) {
-                return Err(FailureError::Hosts { switch, first, last });
+            failed.extend(self.outputs(switch));
+            self.check_hosts(switch)?;
+        }
+        self.without_links(&failed)
+    }
+
+    /// A switch may fail: it has no hosts.
+    ///
+    /// # Errors
+    /// [`FailureError::Hosts`].
+    pub fn check_hosts(&self, switch: u32) -> Result<(), FailureError> {
+        let hosts: Vec<u32> = (0..self.hosts()).filter(|&host| self.switch_of(host) == switch).collect();
+        match (hosts.first(), hosts.last()) {
+            (Some(&first), Some(&last)) => Err(FailureError::Hosts { switch, first, last }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The name of the cable of a link, as faults have it: `node5`, `3-17`, or `3-17#1` for one of several.
+    pub fn cable_name(&self, link: LinkId) -> String {
+        match (self.links()[link as usize].from, self.links()[link as usize].to) {
+            (Vertex::Host(host), _) | (_, Vertex::Host(host)) => format!("node{host}"),
+            (Vertex::Switch(from), Vertex::Switch(to)) => {
+                let cables = self.cables(FailedLink { between: [from, to], cable: None }).unwrap_or_default();
+                let reverse = self.links()[link as usize].reverse;
+                match cables.iter().position(|&cable| cable == link || cable == reverse) {
+                    Some(place) if cables.len() > 1 => format!("{from}-{to}#{place}"),
+                    _ => format!("{from}-{to}"),
+                }
             }
+        }
+    }
+
+    /// The same without some links, in both directions.
+    ///
+    /// # Errors
+    /// [`FailureError::CutOff`].
+    pub fn without_links(mut self, links: &[LinkId]) -> Result<Topology, FailureError> {
+        if links.is_empty() {
+            return Ok(self);
+        }
+        let mut failed = vec![false; self.links().len()];
+        for &link in links {
+            failed[link as usize] = true;
+            failed[self.links()[link as usize].reverse as usize] = true;
         }
         let named = |topology: &Topology, cut: CutOff| {
             let host_of = |switch| (0..topology.hosts()).find(|&host| topology.switch_of(host) == switch).unwrap_or(0);

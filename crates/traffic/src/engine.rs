@@ -104,7 +104,7 @@ impl<const WATCHES: bool> Agent for Watch<WATCHES> {
     }
 
     fn undelivered(&mut self, undelivered: &Undelivered, _: &mut Context<'_>) {
-        self.0.undelivered.get_or_insert(*undelivered);
+        self.0.undelivered.get_or_insert_with(|| undelivered.clone());
     }
 
     fn delivered(&mut self, arrival: &Arrival, through: SimTime, fabric: &mut Context<'_>) {

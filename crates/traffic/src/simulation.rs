@@ -312,7 +312,7 @@ impl<'a> Simulation<'a> {
         let mut telemetry: Option<Box<Telemetry>> = None;
         let mut undelivered = Vec::new();
         self.engine.posts(&mut |post| {
-            undelivered.extend(post.undelivered);
+            undelivered.extend(post.undelivered.clone());
             for (&flow, &fct) in &post.sources.flow_times {
                 flows[flow as usize].fct = Some(SimTime(fct));
             }

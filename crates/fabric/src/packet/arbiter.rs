@@ -8,6 +8,8 @@
 //! * **Weighted round robin**, by packets or by bytes (deficit round robin: Shreedhar and Varghese, SIGCOMM 1995;
 //!   quantum = weight times a full packet). A class that has nothing to send, or may not, is passed over and saves
 //!   nothing up. Within a class the lanes and inputs take turns.
+//!
+//! Or all of a switch are matched with its inputs: [`super::matching`].
 
 use super::inject::Offer;
 use super::region::{Credit, Effects, Region};
@@ -52,7 +54,7 @@ impl Arbiter {
             left: vec![0; outputs * virtual_networks as usize],
         };
         let policy = match &config.arbitration {
-            Arbitration::RoundRobin => Policy::RoundRobin,
+            Arbitration::RoundRobin | Arbitration::Islip(_) | Arbitration::Wavefront => Policy::RoundRobin,
             Arbitration::Age => Policy::Age,
             Arbitration::WeightedPackets(weights) => weighted(weights, 1, false),
             Arbitration::WeightedBytes(weights) => weighted(weights, config.packet().0, true),
@@ -69,6 +71,15 @@ impl Arbiter {
         if let Policy::Weighted { left, .. } = &mut self.policy {
             left.fill(0);
         }
+    }
+
+    pub(super) fn is_strict(&self, lane: u32) -> bool {
+        self.strict >> lane & 1 != 0
+    }
+
+    /// One of them has strict priority.
+    pub(super) fn has_strict(&self, mut lanes: impl Iterator<Item = u32>) -> bool {
+        self.strict != 0 && lanes.any(|lane| self.is_strict(lane))
     }
 
     fn lanes_of(&self, class: u32) -> u64 {
@@ -127,7 +138,7 @@ impl Arbiter {
 
     /// A packet goes.
     #[inline(always)]
-    fn charge(&mut self, output: &mut Output, index: u32, lane: u32, wire: u32) {
+    pub(super) fn charge(&mut self, output: &mut Output, index: u32, lane: u32, wire: u32) {
         output.turn = if lane + 1 == self.channels * self.virtual_networks { 0 } else { lane as u8 + 1 };
         if let Policy::Weighted { quanta, bytes, left } = &mut self.policy
             && self.strict >> lane & 1 == 0
@@ -157,6 +168,9 @@ impl<P: Ports> Region<P> {
         let mut untried = self.outputs[at].occupied;
         if untried == 0 {
             return;
+        }
+        if self.matching.is_some() && self.outputs[at].host == NONE {
+            return self.match_switch(output, now, fx);
         }
         let free = self.loads[at].free;
         if free > now {

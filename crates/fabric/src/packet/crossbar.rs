@@ -1,7 +1,7 @@
 //! The way from inputs to outputs, where it has a limit: an input with virtual output queues is read at a multiple of
 //! the rate of its link, one packet after the other. Without a limit any number of outputs may read it at once.
 
-use crate::config::{NetworkConfig, Queueing};
+use crate::config::{Arbitration, NetworkConfig, Queueing};
 
 #[derive(Debug)]
 pub(super) struct Crossbar {
@@ -14,7 +14,8 @@ impl Crossbar {
     /// None without a limit.
     pub(super) fn new(config: &NetworkConfig, inputs: usize) -> Option<Crossbar> {
         let limited = config.speedup > 0 && config.queueing == Queueing::VirtualOutput;
-        limited.then(|| Crossbar { speedup: u64::from(config.speedup), free: vec![0; inputs] })
+        let matched = matches!(config.arbitration, Arbitration::Islip(_) | Arbitration::Wavefront);
+        (limited || matched).then(|| Crossbar { speedup: u64::from(config.speedup.max(1)), free: vec![0; inputs] })
     }
 
     /// When the next packet of an input can go.

@@ -16,6 +16,8 @@
 //! list that is read when credits are short, and an event only when somebody waits for it. The link to the target makes
 //! no event at all for the packets in the middle of a message (one with pauses).
 //!
+//! **Crossbars** whose inputs send one packet at a time can be matched as a whole ([`matching`]).
+//!
 //! **Congestion.** With ACC each output has a contention point ([`contention`]), and where [`crate::Ecn`] says so
 //! switches mark packets ([`marks`]).
 //!
@@ -33,6 +35,7 @@ mod front;
 mod inject;
 pub(crate) mod layout;
 mod marks;
+mod matching;
 mod pause;
 pub(crate) mod region;
 mod returns;

@@ -3,14 +3,14 @@
 use super::layout::Layout;
 use super::returns::{Enough, ReturnLists, Returns};
 use super::state::*;
-use crate::config::{Forwarding, NetworkConfig, Queueing};
-use crate::faults::{Faults, Strike};
+use crate::config::{Forwarding, NetworkConfig, Queueing, Routings};
+use crate::faults::{Faults, Strike, worst};
 use crate::flights::NONE;
 use crate::port::{PortEffects, PortEvent, Ports};
 use crate::timing::Costs;
 use crate::{EventKind, Statistics};
 use narrows_engine::Arena;
-use narrows_topology::{Route, Routing, Vertex};
+use narrows_topology::{Route, RouteState, Routing, Vertex};
 use narrows_units::SimTime;
 use std::sync::Arc;
 
@@ -111,12 +111,16 @@ pub(crate) struct Region<P> {
     pub(super) pauses: Option<super::pause::Pauses>,
     /// With a limit on what an input sends at once.
     pub(super) crossbar: Option<super::crossbar::Crossbar>,
+    /// With crossbars that are matched as a whole.
+    pub(super) matching: Option<Box<super::matching::Matching>>,
     /// With one queue per input: see [`super::front`].
     pub(super) fronts: Option<Vec<super::front::Front>>,
     pub(super) ports: P,
     /// Ports send again what is lost.
     pub(super) reliable: bool,
     pub(super) faults: Option<Faults>,
+    /// With faults: which ways packets take that leave their ports from a time on, in the order of these times.
+    reroutes: Vec<(u64, Routing)>,
     pub(super) contention: Option<Box<super::contention::Contention>>,
     pub(super) marks: Option<super::marks::Marks>,
     /// Any of the three: something happens to packets that start on a link.
@@ -128,8 +132,9 @@ pub(crate) struct Region<P> {
 }
 
 impl<P: Ports> Region<P> {
-    /// `routing` and `config` belong together: [`NetworkConfig::check`].
-    pub(crate) fn new(number: u32, config: &NetworkConfig, layout: Arc<Layout>, routing: Routing) -> Region<P> {
+    /// `routings` and `config` belong together: [`NetworkConfig::check`].
+    pub(crate) fn new(number: u32, config: &NetworkConfig, layout: Arc<Layout>, routings: &Routings) -> Region<P> {
+        let Routings { routing, reroutes } = routings.clone();
         let topology = &layout.topology;
         let costs = Costs::new(config, topology);
         let virtual_networks = u32::from(config.all_virtual_networks());
@@ -179,6 +184,7 @@ impl<P: Ports> Region<P> {
             marks,
             contention,
             faults,
+            reroutes: reroutes.into_iter().map(|(at, routing)| (at.as_ps(), routing)).collect(),
             loads: vec![Load::default(); outputs.len()],
             lane_states: vec![lane; outputs.len() * lanes as usize],
             queues: Arena::default(),
@@ -186,6 +192,8 @@ impl<P: Ports> Region<P> {
             returns: ReturnLists::default(),
             pauses: super::pause::Pauses::new(config, topology, lanes as usize, inputs.len(), outputs.len()),
             crossbar: super::crossbar::Crossbar::new(config, inputs.len()),
+            matching: super::matching::Matching::new(config, topology, &layout.starting[number as usize], &layout.ending[number as usize])
+                .map(Box::new),
             fronts: match config.queueing {
                 Queueing::VirtualOutput => None,
                 Queueing::Fifo => Some(vec![super::front::Front::default(); inputs.len() * lanes as usize]),
@@ -227,7 +235,10 @@ impl<P: Ports> Region<P> {
             EventKind::HeadAndTail => self.ports.message(PortEvent::HeadAndTail, payload, fx),
             EventKind::Flow => self.flow_event(place, payload, now, fx),
             EventKind::Arrive => {
-                if self.admit(payload, now, fx) {
+                if self.pauses.is_none() {
+                    let output = self.inputs[self.packets[payload].input as usize].output;
+                    self.eject(payload, output, now, now, fx);
+                } else if self.admit(payload, now, fx) {
                     self.eject(payload, NONE, now, now, fx);
                 }
             }
@@ -247,6 +258,16 @@ impl<P: Ports> Region<P> {
         if let Some(virtual_network) = self.ports.flow(SimTime(now), host, event, payload, fx) {
             self.ask_port(host, virtual_network, now, fx);
         }
+    }
+
+    /// The link that may be to blame for what was lost on the way from a host to another one.
+    pub(crate) fn blame(&self, from: u32, target: u32, now: SimTime) -> Option<Box<str>> {
+        let faults = self.faults.as_ref()?;
+        let topology = &self.layout.topology;
+        let mut routing = self.routing.clone();
+        let there = routing.path(topology, from, target, RouteState::default(), |_| 0);
+        let back = routing.path(topology, target, from, RouteState::default(), |_| 0);
+        worst(faults.all(), &[there, back].concat(), now).map(|link| topology.cable_name(link).into())
     }
 
     /// A packet from another region.
@@ -281,6 +302,9 @@ impl<P: Ports> Region<P> {
             lane.starved &= lane.ring != NONE;
         }
         self.arbiter.rest();
+        if let Some(matching) = &mut self.matching {
+            matching.rest();
+        }
     }
 
     /// There is no other region.
@@ -353,8 +377,9 @@ impl<P: Ports> Region<P> {
         if self.packets[index].is_copied() {
             return self.branch(index, now, fx);
         }
-        let Region { packets, loads, routing, inputs, layout, .. } = self;
+        let Region { packets, loads, routing, reroutes, inputs, layout, .. } = self;
         let packet = &mut packets[index];
+        let routing = if reroutes.is_empty() { routing } else { of_time(routing, reroutes, packet.injected()) };
         let Input { switch, link: input, .. } = inputs[packet.input as usize];
         let step = routing.next(switch, input, packet.target, &mut packet.route, |link| {
             let load = &loads[layout.output[link as usize] as usize];
@@ -386,6 +411,7 @@ impl<P: Ports> Region<P> {
             packet.ready = 0;
         }
         if self.outputs[output as usize].occupied == 0
+            && self.matching.is_none()
             && self.loads[output as usize].free <= now
             && self.goes_from(index) <= now
             && matches!(self.credit(output, lane, wire, now), Credit::Now)
@@ -441,6 +467,9 @@ impl<P: Ports> Region<P> {
         let free = self.loads[output as usize].free;
         if free > now {
             self.wake_at(output, free, fx);
+        } else if self.matching.is_some() {
+            // When all that comes at this time is there.
+            self.wake_at(output, now, fx);
         } else if self.outputs[output as usize].wake > now {
             self.serve(output, now, fx);
         }
@@ -553,16 +582,18 @@ impl<P: Ports> Region<P> {
         let Packet { wire, input, .. } = self.packets[index];
         let state = &mut self.outputs[output as usize];
         state.stalled = false;
-        let (latency, link, to_host, region, far) = (state.latency, state.link, state.to_host, state.region, state.input);
+        let (latency, link) = (state.latency, state.link);
         let time = self.costs.wire(state.speed).time(wire);
-        let tail = now + time;
+        // Of a slower link the head comes so much later that the rest does as with its own rate.
+        let (wait, latency) = if self.touches { self.slowed(output, now, time, latency) } else { (0, latency) };
+        let tail = now + wait + time;
         self.loads[output as usize].free = tail;
         if self.pauses.is_none() {
             let place = self.place(output, lane);
             self.lane_states[place].credits -= u64::from(wire);
         }
         self.statistics.packet_hops += 1;
-        fx.sent(link, lane, wire, SimTime(now), SimTime(time));
+        fx.sent(link, lane, wire, SimTime(now), SimTime(wait + time));
         if input != NONE {
             if let Some(crossbar) = &mut self.crossbar {
                 crossbar.read(input, now, self.costs.wire(self.inputs[input as usize].speed).time(wire));
@@ -576,22 +607,32 @@ impl<P: Ports> Region<P> {
         } else {
             self.packets[index].injected = now;
         }
-        if self.touches && self.touch(index, output, lane, tail, now, fx) {
-            return;
+        let trip = Trip { start: now + wait, time, latency };
+        if self.touches {
+            return self.touch(index, output, lane, trip, now, fx);
         }
+        self.depart(index, output, lane, trip, now, fx);
+    }
+
+    /// A packet is on its way over a link.
+    #[inline(always)]
+    fn depart(&mut self, index: u32, output: u32, lane: u32, trip: Trip, now: u64, fx: &mut impl Effects) {
+        let Trip { start, time, latency } = trip;
+        let tail = start + time;
+        let Output { link, to_host, region, input, .. } = self.outputs[output as usize];
         let packet = &mut self.packets[index];
         packet.hop(lane);
-        packet.input = far;
+        packet.input = input;
         if to_host {
             packet.ready = tail + latency;
             if self.pauses.is_some() {
-                return fx.schedule(now + latency, EventKind::Arrive, link, index);
+                return fx.schedule(start + latency, EventKind::Arrive, link, index);
             }
-            return self.eject(index, output, now + latency, now, fx);
+            return self.eject(index, output, start + latency, now, fx);
         }
         let pipeline = latency + self.costs.switch_latency;
         packet.ready = tail + pipeline;
-        let head = if self.store_and_forward { tail + pipeline } else { now + pipeline };
+        let head = if self.store_and_forward { tail + pipeline } else { start + pipeline };
         if region == self.number {
             fx.schedule(head, EventKind::Ready, link, index);
         } else {
@@ -600,40 +641,87 @@ impl<P: Ports> Region<P> {
         }
     }
 
-    /// What happens to a packet that starts on its link; whether it is lost there.
+    /// By how much longer a packet takes on a link with faults, and the latency there.
+    #[cold]
+    fn slowed(&self, output: u32, now: u64, time: u64, latency: u64) -> (u64, u64) {
+        self.faults.as_ref().map_or((0, latency), |faults| faults.slowed(output, now, time, latency))
+    }
+
+    /// What happens to a packet that starts on its link.
     #[inline(never)]
-    fn touch(&mut self, index: u32, output: u32, lane: u32, tail: u64, now: u64, fx: &mut impl Effects) -> bool {
+    fn touch(&mut self, index: u32, output: u32, lane: u32, trip: Trip, now: u64, fx: &mut impl Effects) {
         if self.contention.is_some() {
             self.contend(index, output, now);
         }
         if self.marks.is_some() {
             self.mark(index, output);
         }
-        self.faults.is_some() && self.is_struck(index, output, lane, tail, now, fx)
+        let wire = self.packets[index].wire;
+        match self.faults.as_mut().map(|faults| faults.strike(output, wire, now)) {
+            Some(strike) if strike != Strike::default() => self.strike(strike, index, output, lane, trip, now, fx),
+            _ => self.depart(index, output, lane, trip, now, fx),
+        }
     }
 
-    /// Whether a packet that starts on its link is lost there. The far end sees after its tail that nothing has come,
-    /// and gives the credits back.
+    /// A packet that starts on its link is lost there, broken, repeated or delayed. Of a lost one the far end sees
+    /// after its tail that nothing has come, and gives the credits back.
     #[cold]
-    fn is_struck(&mut self, index: u32, output: u32, lane: u32, tail: u64, now: u64, fx: &mut impl Effects) -> bool {
-        match self.faults.as_mut().and_then(|faults| faults.strike(output, now)) {
-            None => return false,
-            Some(Strike::Corrupt) => {
-                self.packets[index].corrupt();
-                self.statistics.corrupt_packets += 1;
-                return false;
-            }
-            Some(Strike::Lost) => {}
-        }
+    #[expect(clippy::too_many_arguments)]
+    fn strike(&mut self, strike: Strike, index: u32, output: u32, lane: u32, trip: Trip, now: u64, fx: &mut impl Effects) {
         let wire = self.packets[index].wire;
         let Output { link, latency, .. } = self.outputs[output as usize];
-        self.statistics.lost_packets += 1;
-        fx.lost(link, wire);
-        if self.pauses.is_none() {
-            self.give_back(output, lane, tail + 2 * latency, wire, now, fx);
+        let Trip { start, time, .. } = trip;
+        if strike.lost {
+            self.statistics.lost_packets += 1;
+            fx.lost(link, wire);
+            if self.pauses.is_none() {
+                self.give_back(output, lane, start + time + 2 * latency, wire, now, fx);
+            }
+            return self.free_packet(index);
         }
-        self.free_packet(index);
-        true
+        if strike.corrupt {
+            self.packets[index].corrupt();
+            self.statistics.corrupt_packets += 1;
+        }
+        let packet = self.packets[index];
+        let late = Trip { latency: trip.latency + strike.late, ..trip };
+        self.depart_in_turn(index, output, lane, late, strike.disorder, now, fx);
+        if !strike.twice || !matches!(self.credit(output, lane, wire, now), Credit::Now) {
+            return;
+        }
+        let free = self.loads[output as usize].free;
+        let second = Trip { start: free + (start - now), ..trip };
+        self.loads[output as usize].free = second.start + time;
+        if self.pauses.is_none() {
+            let place = self.place(output, lane);
+            self.lane_states[place].credits -= u64::from(wire);
+        }
+        self.statistics.packet_hops += 1;
+        fx.sent(link, lane, wire, SimTime(free), SimTime(second.start + time - free));
+        let copy = self.packets.insert(packet);
+        self.depart_in_turn(copy, output, lane, second, strike.disorder, now, fx);
+    }
+
+    /// A packet is on its way over a link whose packets may pass each other, if it has `disorder`.
+    #[expect(clippy::too_many_arguments)]
+    fn depart_in_turn(&mut self, index: u32, output: u32, lane: u32, mut trip: Trip, disorder: bool, now: u64, fx: &mut impl Effects) {
+        if !disorder {
+            return self.depart(index, output, lane, trip, now, fx);
+        }
+        // What is there at one time must not be ordered by who was first to say so.
+        if let Some(faults) = &mut self.faults {
+            trip.latency = faults.lone(output, now, trip.start + trip.latency) - trip.start;
+        }
+        let Output { to_host, link, input, .. } = self.outputs[output as usize];
+        if !to_host || self.pauses.is_some() {
+            return self.depart(index, output, lane, trip, now, fx);
+        }
+        // The port sees packets in the order in which they come.
+        let packet = &mut self.packets[index];
+        packet.hop(lane);
+        packet.input = input;
+        packet.ready = trip.start + trip.time + trip.latency;
+        fx.schedule(trip.start + trip.latency, EventKind::Arrive, link, index);
     }
 
     #[inline]
@@ -679,6 +767,24 @@ impl<P: Ports> Region<P> {
         }
         Ok(())
     }
+}
+
+/// The routing of packets that left their ports at a time.
+#[cold]
+fn of_time<'a>(routing: &'a mut Routing, reroutes: &'a mut [(u64, Routing)], injected: SimTime) -> &'a mut Routing {
+    match reroutes.partition_point(|(at, _)| *at <= injected.as_ps()) {
+        0 => routing,
+        place => &mut reroutes[place - 1].1,
+    }
+}
+
+/// A packet's way over a link, in ps: it starts, takes a time on the wire, and has its head at the far end after the
+/// latency.
+#[derive(Clone, Copy)]
+struct Trip {
+    start: u64,
+    time: u64,
+    latency: u64,
 }
 
 /// When a lane may send.

@@ -200,7 +200,7 @@ impl<A: Agent> Fabric<A> {
     /// # Panics
     /// When there is no network, or not one agent for each region.
     pub fn of_planes(planes: Vec<Plane<'_>>, agents: impl FnOnce(&[Vec<u32>]) -> Vec<A>) -> Result<Self, ConfigError> {
-        let routings = planes.iter().map(|plane| plane.config.check(&plane.topology)).collect::<Result<Vec<_>, _>>()?;
+        let routings = planes.iter().map(|plane| plane.config.routings(&plane.topology)).collect::<Result<Vec<_>, _>>()?;
         let configs: Vec<&NetworkConfig> = planes.iter().map(|plane| plane.config).collect();
         let regions = planes.iter().flat_map(|plane| &plane.region_of).max().map_or(1, |last| last + 1);
         let mut layouts: Vec<Layout> =
@@ -230,7 +230,7 @@ impl<A: Agent> Fabric<A> {
             let (config, layout) = (configs[plane], &layouts[plane]);
             let whole = |network| Model::Whole(Box::new(Whole::new(network)));
             Ok(match config.kind {
-                NetworkKind::Packet => Model::Packet(Box::new(Region::new(number, config, Arc::clone(layout), routings[plane].clone()))),
+                NetworkKind::Packet => Model::Packet(Box::new(Region::new(number, config, Arc::clone(layout), &routings[plane]))),
                 NetworkKind::Flow => whole(Network::Flow(Box::new(FlowNetwork::new(config, layout.topology.clone())?))),
                 NetworkKind::LogGp => whole(Network::LogGp(Box::new(LogGpNetwork::new(config, layout.topology.clone())?))),
             })

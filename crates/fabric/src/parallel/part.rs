@@ -6,7 +6,7 @@ use crate::packet::region::Region;
 use crate::port::Ports;
 use crate::timing::ZeroLoad;
 use crate::whole::Whole;
-use crate::{EventKind, Statistics, Transfer, TransferId, Tree, TreeError};
+use crate::{EventKind, Statistics, Transfer, TransferId, Tree, TreeError, Undelivered};
 use narrows_engine::Digest;
 use narrows_units::SimTime;
 use std::sync::Arc;
@@ -269,6 +269,9 @@ impl<A: Agent> Part<A> {
             if A::DIGEST {
                 self.digest(&notifications);
             }
+            if let Notification::Undelivered(undelivered) = &mut notifications {
+                self.blame(undelivered);
+            }
             self.tell(|agent, context| match &notifications {
                 Notification::SourceDone(host, id) => agent.source_done(*host, *id, context),
                 Notification::Head(arrival) => agent.head(arrival, context),
@@ -279,6 +282,14 @@ impl<A: Agent> Part<A> {
         }
         if self.effects.notifications.is_empty() {
             self.effects.notifications = notifications;
+        }
+    }
+
+    /// Says which link may be to blame.
+    #[cold]
+    fn blame(&mut self, undelivered: &mut Undelivered) {
+        if let (base, Model::Packet(region)) = self.planes.find(undelivered.from, |base| base.host) {
+            undelivered.link = region.blame(undelivered.from - base.host, undelivered.target - base.host, undelivered.at);
         }
     }
 

@@ -3,6 +3,7 @@
 
 pub(crate) mod acc;
 mod dcqcn;
+mod nscc;
 mod swift;
 
 use narrows_fabric::Congestion;
@@ -21,6 +22,33 @@ pub(crate) enum Control {
     Dcqcn(dcqcn::Source),
     /// With a window that keeps delays at a target.
     Swift(swift::Source),
+    /// With a window that follows delays and marks.
+    Nscc(nscc::Source),
+}
+
+/// What an acknowledgement says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Acknowledged {
+    /// When the last of its packets was sent; none while that waits to be sent again.
+    pub sent: Option<SimTime>,
+    pub packets: u32,
+    pub bytes: u32,
+    /// Links that it came over.
+    pub hops: u32,
+    /// A switch has marked one of them.
+    pub marked: bool,
+    /// Without an acknowledgement still.
+    pub under_way: u64,
+}
+
+/// What is the same for all flows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Common {
+    pub congestion: Congestion,
+    /// The rate of the host's link.
+    pub line: ByteRate,
+    /// A full one.
+    pub packet: u32,
 }
 
 impl Control {
@@ -32,18 +60,20 @@ impl Control {
             Congestion::Acc(_) => Control::Acc(acc::Source::new(line)),
             Congestion::Dcqcn(_) => Control::Dcqcn(dcqcn::Source::new(line)),
             Congestion::Swift(_) => Control::Swift(swift::Source::new()),
+            Congestion::Nscc(nscc) => Control::Nscc(nscc::Source::new(&nscc, line)),
         }
     }
 
-    /// A packet may be made now. `under_way`: those without an acknowledgement.
+    /// A packet may be made now. `under_way`: those without an acknowledgement, and `bytes` what they are together.
     #[inline]
-    pub(crate) fn allows(&self, now: SimTime, under_way: u32) -> bool {
+    pub(crate) fn allows(&self, now: SimTime, under_way: u32, bytes: impl FnOnce() -> u64) -> bool {
         match self {
             Control::None => true,
             Control::Throttle { next, .. } => *next <= now,
             Control::Acc(source) => source.allows(now),
             Control::Dcqcn(source) => source.allows(now),
             Control::Swift(source) => source.allows(now, under_way),
+            Control::Nscc(source) => source.allows(bytes()),
         }
     }
 
@@ -51,7 +81,7 @@ impl Control {
     #[inline]
     pub(crate) fn made(&mut self, now: SimTime, wire: u32, congestion: &Congestion) -> Option<SimTime> {
         match self {
-            Control::None => None,
+            Control::None | Control::Nscc(_) => None,
             Control::Throttle { rate, next } => {
                 *next = now + rate.time_for(Bytes(u64::from(wire)));
                 Some(*next)
@@ -73,18 +103,25 @@ impl Control {
         }
     }
 
-    /// An acknowledgement of `packets`, of which the last one was sent at `sent`, over so many links.
+    /// An acknowledgement.
     #[inline]
-    pub(crate) fn acknowledged(&mut self, now: SimTime, sent: Option<SimTime>, packets: u32, hops: u32, congestion: &Congestion) {
-        if let (Control::Swift(source), Congestion::Swift(swift), Some(sent)) = (self, congestion, sent) {
-            source.acknowledged(now, now - sent, packets, hops, swift);
+    pub(crate) fn acknowledged(&mut self, now: SimTime, what: &Acknowledged, common: &Common) {
+        let Acknowledged { sent: Some(sent), packets, bytes, hops, marked, under_way } = *what else { return };
+        match (self, &common.congestion) {
+            (Control::Swift(source), Congestion::Swift(swift)) => source.acknowledged(now, now - sent, packets, hops, swift),
+            (Control::Nscc(source), Congestion::Nscc(nscc)) => {
+                source.acknowledged(now, now - sent, bytes, under_way, marked, common.packet, common.line, nscc);
+            }
+            _ => {}
         }
     }
 
     /// Packets are sent again.
-    pub(crate) fn timed_out(&mut self, now: SimTime, congestion: &Congestion) {
-        if let (Control::Swift(source), Congestion::Swift(swift)) = (self, congestion) {
-            source.timed_out(now, swift);
+    pub(crate) fn timed_out(&mut self, now: SimTime, under_way: u64, common: &Common) {
+        match (self, &common.congestion) {
+            (Control::Swift(source), Congestion::Swift(swift)) => source.timed_out(now, swift),
+            (Control::Nscc(source), Congestion::Nscc(nscc)) => source.timed_out(now, under_way, common.packet, common.line, nscc),
+            _ => {}
         }
     }
 }

@@ -40,6 +40,9 @@ pub struct TopologyCase {
 pub struct TrafficCase {
     on: Machine,
     pattern: String,
+    /// Others beside it, as `--class` has them.
+    #[serde(default)]
+    class: Vec<String>,
     load: Option<String>,
     size: Option<String>,
     injection: Option<String>,
@@ -178,13 +181,17 @@ impl TrafficCase {
         if let Some(injection) = &self.injection {
             class.injection = injection.parse().map_err(text)?;
         }
+        let mut classes = vec![class];
+        for named in &self.class {
+            classes.push(Class::parse(named).map_err(text)?);
+        }
         Ok(TrafficSpec {
             loads: read("load", self.load.as_ref(), |list| loads(list).map_err(text))?,
             warmup: time("warmup", self.warmup.as_ref())?,
             time: time("time", self.time.as_ref())?,
             period: time("period", self.period.as_ref())?,
             seed: self.seed,
-            ..TrafficSpec::new(self.on.spec(folder)?, Messages::Classes(vec![class]))
+            ..TrafficSpec::new(self.on.spec(folder)?, Messages::Classes(classes))
         })
     }
 }
@@ -285,6 +292,16 @@ fn traffic(outcome: &TrafficOutcome) -> Named {
             if let Some(Times { mean, p50, p99, max }) = Times::of(&histogram).filter(|_| !point.saturated) {
                 for (part, value) in [("mean", mean), ("p50", p50), ("p99", p99), ("max", max)] {
                     add(&format!("{name}_{part}_ns"), value);
+                }
+            }
+        }
+        for class in point.classes.iter().filter(|class| !class.name.is_empty()) {
+            add(&format!("{}_accepted", class.name), class.accepted);
+            for (name, histogram) in [("latency", &class.latency), ("fct", &class.fct)] {
+                if let Some(Times { mean, p50, p99, max }) = Times::of(histogram).filter(|_| !class.saturated) {
+                    for (part, value) in [("mean", mean), ("p50", p50), ("p99", p99), ("max", max)] {
+                        add(&format!("{}_{name}_{part}_ns", class.name), value);
+                    }
                 }
             }
         }

@@ -230,7 +230,7 @@ impl ReplaySpec {
         let table = self.collectives.as_deref().unwrap_or(&machine.collectives.table);
         let rules = machine.collective_rules(self.collectives.as_deref())?;
         let mapping: Mapping = mapping_text.parse().map_err(|error| StudyError::Placement(format!("--mapping: {error}")))?;
-        let networks = Networks::of(&machine, self.seed)?;
+        let networks = Networks::of(&machine, self.seed)?.with_faults_later(narrows_replay::machine::EPOCH);
         let (topology, plane) = networks.first();
         if period.is_some() && networks.count() > 1 {
             let message = format!("--period looks at machines of one network; this one has {}", networks.count());

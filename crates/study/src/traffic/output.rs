@@ -170,7 +170,7 @@ pub fn summary(outcome: &TrafficOutcome) -> Value {
 /// Why the sweep is not what was asked for.
 pub fn failure(outcome: &TrafficOutcome) -> Option<String> {
     let points = &outcome.points;
-    let given_up = || points.iter().find_map(|point| point.undelivered);
+    let given_up = || points.iter().find_map(|point| point.undelivered.clone());
     let empty = || points.iter().find(|point| point.is_empty());
     match outcome.interrupted {
         true => Some(String::from("ended by a signal")),
