@@ -70,6 +70,8 @@ mod machine;
 #[cfg(not(test))]
 mod meet;
 #[cfg(not(test))]
+mod offload;
+#[cfg(not(test))]
 mod openmp;
 #[cfg(not(test))]
 mod peers;
