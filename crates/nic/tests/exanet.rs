@@ -189,7 +189,7 @@ fn an_allreduce_is_the_sum_of_its_stages() {
         let answers: Vec<SimTime> = sim.world.seen.iter().filter(|(_, of, _)| of.0 == process).map(|(at, ..)| *at).collect();
         assert_eq!(answers, [there + pcie(c.count_size)], "process {process}");
         assert!(matches!(sim.take(process)[..], [Notice::Reply { ticket, code: ReplyCode::Ok, .. }] if ticket == 100 + process));
-        let sum: Vec<u8> = (0..64).flat_map(|index| (28_000 - 8 * index).to_le_bytes()).collect();
+        let sum: Vec<u8> = (0..64).flat_map(|index| (28_000_i32 - 8 * index).to_le_bytes()).collect();
         assert_eq!(sim.world.memory[process as usize][4096..4352], sum[..]);
     }
     sim.check_idle();
