@@ -165,7 +165,7 @@ fn allreduce(bytes: u32, operation: AtomicOperation, datatype: Datatype, value: 
     let nodes: Vec<u32> = (0..8).collect();
     for process in 0..8 {
         sim.world.memory[process as usize][..bytes as usize].copy_from_slice(&value(process));
-        let plan = offload::plan(&nodes, 4, process).unwrap();
+        let plan = offload::plan(&nodes, 4, process).expect("two whole boards");
         let (source, target) = (Place::at(0), Place::at(4096));
         let (group, sequence, ticket) = (3, 9, 100 + process);
         let allreduce = offload::Allreduce { group, sequence, source, target, length: bytes, operation, datatype, plan, ticket };
@@ -218,7 +218,7 @@ fn it_has_all_operations_and_types_that_it_offers() {
 
 #[test]
 fn what_it_does_not_offer_is_refused_by_name() {
-    let plan = offload::plan(&[0, 1, 2, 3], 4, 1).unwrap();
+    let plan = offload::plan(&[0, 1, 2, 3], 4, 1).expect("a whole board");
     let good = offload::Allreduce {
         group: 0,
         sequence: 0,

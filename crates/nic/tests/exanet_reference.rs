@@ -2,6 +2,8 @@
 //! and are refused, blocks find no page; every message is there once, in the order of its stream, and what is for
 //! another protection domain is not.
 
+#![allow(clippy::unwrap_used)]
+
 use narrows_engine::EventQueue;
 use narrows_nic::{
     Cell, Combine, Departure, Event, Exanet, ExanetConfig, ExanetNotice, Fault, Memory, Nic, Order, Out, PayloadId, Process,
