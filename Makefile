@@ -46,6 +46,7 @@ build:
 	@ln -sf ../libnarrows_preload.so target/release/lib/libnarrows-preload.so
 	@mkdir -p target/release/include target/release/lib/pkgconfig
 	@ln -sf $(CURDIR)/capi/portals4/include/portals4.h target/release/include/portals4.h
+	@ln -sfn $(CURDIR)/capi/portals4/include/narrows target/release/include/narrows
 	@sed 's|@PREFIX@|$(CURDIR)/target/release|' capi/portals4/portals4.pc.in > target/release/lib/pkgconfig/portals4.pc
 	@ln -sf ../libnarrows_recorder.so target/release/lib/libnarrows-recorder.so
 

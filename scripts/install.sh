@@ -19,6 +19,7 @@ for library in portals narrows_fi narrows_preload narrows_recorder; do
     binary "$built/lib$library.so" "$root/lib/narrows/lib${library//_/-}.so" 644
 done
 install -D -m 644 capi/portals4/include/portals4.h "$root/include/portals4.h"
+install -D -m 644 capi/portals4/include/narrows/gsas.h "$root/include/narrows/gsas.h"
 install -d "$root/lib/pkgconfig" "$root/share/narrows" "$root/share/man/man1"
 sed -e "s|@PREFIX@|$prefix|" -e 's|^libdir=.*|libdir=${prefix}/lib/narrows|' capi/portals4/portals4.pc.in >"$root/lib/pkgconfig/portals4.pc"
 cp -r figures "$root/share/narrows/"

@@ -5,6 +5,7 @@ pip calls it (pyproject.toml, PEP 517). The wheel puts files where the binary lo
     bin/narrows                        the command line
     lib/narrows/*.so                   the libraries that enter the ranks
     include/portals4.h                 for programs that use Portals 4
+    include/narrows/gsas.h             a global address space on top of it
     share/narrows/figures/             the published figures
 
 With NARROWS_GLIBC=2.31 in the environment (`make wheel`) everything is linked against that version of the C library, by
@@ -71,6 +72,7 @@ def stage() -> None:
         copy(built / f"lib{name}.so", DATA / f"data/lib/narrows/lib{installed}.so")
     (DATA / "data/include").mkdir()
     shutil.copyfile(ROOT / "capi/portals4/include/portals4.h", DATA / "data/include/portals4.h")
+    shutil.copytree(ROOT / "capi/portals4/include/narrows", DATA / "data/include/narrows")
     shutil.copytree(ROOT / "figures", DATA / "data/share/narrows/figures")
 
 

@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FILES = [
     "bin/narrows",
     "include/portals4.h",
+    "include/narrows/gsas.h",
     "lib/narrows/libnarrows-fi.so",
     "lib/narrows/libnarrows-preload.so",
     "lib/narrows/libnarrows-recorder.so",

@@ -40,7 +40,8 @@ class Runner:
         return program
 
     def run(self, program, ranks, *arguments, options=(), compute="none", timeout="100", environment=None):
-        command = [self.narrows, "run", "-n", str(ranks), "--machine", "bxi-v2", "--compute", compute, "--timeout", timeout, *options]
+        machine = () if "--machine" in options else ("--machine", "bxi-v2")
+        command = [self.narrows, "run", "-n", str(ranks), *machine, "--compute", compute, "--timeout", timeout, *options]
         environment = {**os.environ, **(environment or {})}
         return subprocess.run([*command, "--", program, *arguments], capture_output=True, text=True, timeout=120, env=environment)
 
@@ -284,6 +285,10 @@ def main():
     if not options.only or re.search(options.only, "abort that never comes"):
         run = runner.run(abort, 1, "never")
         say(run.returncode == 1 and "deadlock" in run.stderr, "abort that never comes", "a deadlock is reported")
+
+    gsas = runner.build("tests/portals/gsas.c")
+    for machine in ("exanest-qfdb", "bxi-v2"):
+        runner.expect(f"gsas {machine}", r"^ok$", gsas, 4, options=["--machine", machine])
 
     threads = runner.build("tests/portals/threads.c", "-pthread")
     for ranks in (1, 2):

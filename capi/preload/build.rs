@@ -53,6 +53,8 @@ const PORTALS: &[&str] = &[
     "narrows_fact",
     "narrows_writes",
     "narrows_wait_at_files",
+    "narrows_reduce_begins",
+    "narrows_reduce_goes_on",
 ];
 
 /// Symbols with code of their own in `src/special.rs`.

@@ -50,6 +50,10 @@ impl World {
                 }
             }
             Command::Triggered { command, .. } => self.give(process, command),
+            Command::Allreduce(allreduce) => {
+                self.given[process].push((false, allreduce.source.address, u64::from(allreduce.length)));
+                self.given[process].push((true, allreduce.target.address, u64::from(allreduce.length)));
+            }
             _ => {}
         }
     }
@@ -119,6 +123,12 @@ impl Memory for World {
     fn combine(&mut self, payload: PayloadId, process: Process, place: Place, length: u64, _: &Combine) -> Result<(), Fault> {
         self.deliver(payload, process, place, length)
     }
+    fn duplicate(&mut self, payload: PayloadId) -> PayloadId {
+        assert_eq!(self.payloads.get(&payload), Some(&true), "{payload:?} was not taken");
+        let copy = self.reserve();
+        self.take(copy);
+        copy
+    }
     fn release(&mut self, payload: PayloadId) {
         assert!(self.payloads.remove(&payload).is_some(), "{payload:?} is not reserved");
     }
@@ -145,6 +155,14 @@ fuzz_target!(|bytes: &[u8]| {
         rdma_start: ns(2_500),
         rdma_block: ns(700),
         rdma_done: ns(1_100),
+        reduce_start: ns(2_000),
+        reduce_rate: ByteRate(1_200_000_000),
+        mailbox_room: u32::from(first >> 4 & 3),
+        resend: ns(1_000),
+        timeout: ns(u64::from(first >> 2 & 1) * 5_000),
+        rdma_channels: 1 + u32::from(first & 3),
+        page_faults: u32::from(first >> 3 & 1) * 300_000,
+        fault_time: ns(10_000),
     };
     let config = match first >> 6 {
         0 | 1 => config.into(),
@@ -166,7 +184,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
     run(&mut nics, &mut world, None);
     assert_eq!(nics.in_flight(), 0);
-    assert!(world.payloads.len() as u64 <= nics.held(), "payloads are left behind");
+    assert!(world.payloads.len() as u64 <= nics.held() + nics.waiting_vectors(), "payloads are left behind");
 });
 
 fn run(nics: &mut Nics, world: &mut World, until: Option<SimTime>) {

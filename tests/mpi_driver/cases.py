@@ -167,6 +167,13 @@ def cases(programs: int = 400) -> list[Case]:
         Case("rma_passive", "rma_passive.c", narrows_arguments=("strict",)),
         Case("file_nonblocking", "file_nonblocking.c", options=("--compute", "none"), ranks=(2, 5)),
         Case("rma_windows", "rma_windows.c", ranks=(3, 5)),
+        *[
+            Case(f"offload_{name}", "offload.c", options=("--machine", "exanest-mezz", "--compute", "none", *offload), ranks=ranks, runners=narrows, timeout=240, says=says, expected=lambda n: f"offload: ranks={n} faults=0")
+            for name, offload, ranks, says in (
+                ("allreduce", ("--offload", "allreduce"), (4, 16), ()),
+                ("limits", ("--offload", "allreduce"), (6,), ("warning: --offload allreduce: the MPI library does them, as board 1 has ranks on 2 of its 4 nodes",)),
+            )
+        ],
         Case("rma_self", "rma_self.c", narrows_arguments=("strict",), options=("--compute", "none"), ranks=(2, 5)),
         *[Case(f"{name}_ppn4", f"{name}.c", options=("--ppn", "4"), ranks=(16,), runners=narrows) for name in ("rma_fence", "rma_lock", "rma_atomic")],
         Case("rma_shared", "rma_shared.c", ranks=(2, 16), runners=both),

@@ -79,7 +79,7 @@ class Tests:
         if runner == "plain":
             return mpi.plain(ranks, [*program, *case.arguments])
         arguments = case.arguments if case.narrows_arguments is None else case.narrows_arguments
-        machine = ["--machine", self.options.machine]
+        machine = [] if "--machine" in case.options else ["--machine", self.options.machine]
         host = ["taskset", "-c", str(min(os.sched_getaffinity(0)))] if case.one_core else []
         return [*host, str(self.narrows), "run", "-n", str(ranks), *machine, "--out", "{folder}/out", *case.options, "--", *program, *arguments]
 

@@ -24,6 +24,19 @@ pub extern "C" fn narrows_mpi_door() -> c_int {
     catch_unwind(hooks::at_door).unwrap_or(false).into()
 }
 
+/// The program calls MPI_Allreduce on all ranks; operation and datatype are those of Portals. 0: the library must do
+/// it. 1: [`narrows_reduce_goes_on`] is next.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_reduce_begins(source: u64, target: u64, bytes: u64, operation: c_uint, datatype: c_uint) -> c_int {
+    catch_unwind(|| hooks::reduce_begins(source, target, bytes, operation, datatype)).unwrap_or(false).into()
+}
+
+/// Waits for the result. 1 when the MPI library should look at what has come, and then ask again.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_reduce_goes_on() -> c_int {
+    catch_unwind(hooks::reduce_goes_on).unwrap_or(false).into()
+}
+
 /// What a check wants to know of a call of the program: so many words of `narrows-facts`.
 ///
 /// # Safety

@@ -71,6 +71,8 @@ mod machine;
 #[cfg(not(test))]
 mod meet;
 #[cfg(not(test))]
+mod offload;
+#[cfg(not(test))]
 mod openmp;
 #[cfg(not(test))]
 mod peers;

@@ -50,6 +50,8 @@ unsafe extern "C" {
     fn narrows_look_again() -> c_int;
     fn narrows_fact(words: *const u64, count: usize);
     fn narrows_writes(key: u64);
+    fn narrows_reduce_begins(source: u64, target: u64, bytes: u64, operation: c_uint, datatype: c_uint) -> c_int;
+    fn narrows_reduce_goes_on() -> c_int;
     fn narrows_wait_at_files(files: *const File, count: usize, picoseconds: u64) -> c_int;
 }
 
@@ -98,6 +100,19 @@ pub fn enter(id: u32, peer: i64, tag: i64, place: u64) {
 pub fn fact(words: &[u64]) {
     // SAFETY: so many words.
     state::guarded(|| unsafe { narrows_fact(words.as_ptr(), words.len()) });
+}
+
+/// An allreduce among all ranks by the NICs' accelerators, of so many bytes. False: the library must do it.
+pub fn reduce(source: u64, target: u64, bytes: u64, operation: u32, datatype: u32) -> bool {
+    // SAFETY: plain numbers; what they point to is the program's, for as long as its call takes.
+    if state::guarded(|| unsafe { narrows_reduce_begins(source, target, bytes, operation, datatype) }) == 0 {
+        return false;
+    }
+    // SAFETY: no arguments.
+    while state::guarded(|| unsafe { narrows_reduce_goes_on() }) != 0 {
+        progress::run();
+    }
+    true
 }
 
 /// Marks the end of an MPI call.

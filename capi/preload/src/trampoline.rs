@@ -9,7 +9,7 @@
 //! stack address at the next call.
 
 use crate::symbols::{self, SYMBOLS, Symbol};
-use crate::{check, place, portals, special, state, threads};
+use crate::{check, offload, place, portals, special, state, threads};
 use narrows_mpicalls::{ABORT, ANY, CALLS, NONE, Role};
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -133,7 +133,7 @@ unsafe extern "C" {
 /// `registers`: rdi, rsi, rdx, rcx, r8, r9 of the program; `stack`: its arguments on the stack.
 unsafe extern "C" fn enter(slot: u32, registers: *mut u64, stack: *mut u64) -> Next {
     let symbol = &SYMBOLS[slot as usize];
-    let function = symbol.function();
+    let function = offload::instead(symbol).unwrap_or_else(|| symbol.function());
     if !begin(stack as usize, symbol.id()) {
         return Next { function, plan: 0 };
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 /// First word of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"narrows\0");
 /// Raised with every change of this file or of [`crate::record`].
-pub const VERSION: u32 = 11;
+pub const VERSION: u32 = 12;
 
 /// Simulated time starts here, ps: one second. What ranks do during MPI_Init lies before it.
 pub const EPOCH_PS: u64 = 1_000_000_000_000;
@@ -109,6 +109,8 @@ pub struct Settings {
     pub pio_limit: u32,
     /// 1: ranks say when their MPI calls were, see [`crate::record::Request::Ended`].
     pub timeline: u32,
+    /// `--offload allreduce`: nodes of a board; 0: no accelerator.
+    pub offload_board: u32,
     /// Limits of a network interface.
     pub limits: NiLimits,
 }

@@ -15,9 +15,10 @@
 //! assert_eq!((time, command, rest), (1_000, Command::EqAlloc { eq: EqId(3), count: 64 }, used));
 //! ```
 
+use narrows_portals::offload::{Allreduce, Plan, Step, Takes};
 use narrows_portals::{
     AckRequest, Atomic, AtomicOperation, Command, CtId, Datatype, EntryId, EqId, Event, EventKind, FailType, Limits, List, LocalBuffer,
-    MatchEntry, Notice, ProcessId, Register, RemoteTarget, ReplyCode, SearchOperation,
+    MatchEntry, Notice, Place, ProcessId, Register, RemoteTarget, ReplyCode, SearchOperation,
 };
 
 /// Why bytes are not a record.
@@ -246,6 +247,7 @@ const SET_LIMITS: u32 = 21;
 const CALL: u32 = 22;
 const ENDED: u32 = 23;
 const FACT: u32 = 24;
+const ALLREDUCE: u32 = 25;
 
 /// Words of a call of the message layer.
 pub const CALL_WORDS: usize = 10;
@@ -308,6 +310,7 @@ fn kind_of(command: &Command) -> u32 {
         Command::Put { .. } => PUT,
         Command::Get { .. } => GET,
         Command::Atomic(_) => ATOMIC,
+        Command::Allreduce(_) => ALLREDUCE,
     }
 }
 
@@ -483,6 +486,16 @@ fn put_command(writer: &mut Writer<'_>, command: &Command) {
             writer.bytes(&atomic.operand);
             put_inline(writer, atomic.inline.as_deref());
         }
+        Command::Allreduce(allreduce) => {
+            // Both places are in one piece: MPI's buffers.
+            let Allreduce { group, sequence, source, target, length, operation, datatype, ref plan, ticket } = **allreduce;
+            [group, sequence, source.address, target.address].into_iter().for_each(|word| writer.word(word));
+            writer.word(pair(length, ticket));
+            writer.word(pair(operation as u32, datatype as u32));
+            writer.word(pair(plan.clients.len() as u32, plan.steps.len() as u32));
+            plan.clients.iter().for_each(|&client| writer.word(u64::from(client)));
+            plan.steps.iter().for_each(|step| writer.word(pair(step.peer, u32::from(step.sends) << 2 | step.takes as u32)));
+        }
     }
 }
 
@@ -602,6 +615,29 @@ fn get_command(kind: u32, reader: &mut Reader<'_>) -> Result<Command, RecordErro
             let inline = get_inline(reader, word >> 32, length)?;
             let atomic = Atomic { local, fetched, length, inline, ack, target, hdr_data, operation, datatype, operand };
             Command::Atomic(Box::new(atomic))
+        }
+        ALLREDUCE => {
+            let (group, sequence) = (reader.word()?, reader.word()?);
+            let (source, target) = (Place::at(reader.word()?), Place::at(reader.word()?));
+            let (length, what, counts) = (reader.word()?, reader.word()?, reader.word()?);
+            let operation = AtomicOperation::from_number((what >> 32) as u32).ok_or(RecordError::Field("operation"))?;
+            let datatype = Datatype::from_number(what as u32).ok_or(RecordError::Field("datatype"))?;
+            let (mut clients, mut steps) = (Vec::new(), Vec::new());
+            for _ in 0..counts >> 32 {
+                clients.push(reader.word32("client")?);
+            }
+            for _ in 0..counts as u32 {
+                let word = reader.word()?;
+                let takes = match word & 3 {
+                    0 => Takes::Nothing,
+                    1 => Takes::Combined,
+                    2 => Takes::Result,
+                    _ => return Err(RecordError::Field("step")),
+                };
+                steps.push(Step { peer: (word >> 32) as u32, sends: word & 4 != 0, takes });
+            }
+            let (length, ticket, plan) = ((length >> 32) as u32, length as u32, Plan { clients, steps });
+            Command::Allreduce(Box::new(Allreduce { group, sequence, source, target, length, operation, datatype, plan, ticket }))
         }
         other => return Err(RecordError::Kind(other)),
     })
@@ -974,7 +1010,34 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_decoded_or_refused(words in prop::collection::vec(prop_oneof![any::<u64>(), 0u64..22, (0u64..22, 0u64..30).prop_map(|(k, l)| k | (l * 8) << 32)], 0..30)) {
+        fn allreduces_survive_the_area(
+            clients in prop::collection::vec(any::<u32>(), 0..6), steps in prop::collection::vec((any::<u32>(), any::<bool>(), 0..3u8), 0..9),
+            (group, sequence, source, target) in any::<(u64, u64, u64, u64)>(), (length, ticket) in any::<(u32, u32)>(),
+        ) {
+            let takes = |number| [Takes::Nothing, Takes::Combined, Takes::Result][usize::from(number)];
+            let steps = steps.into_iter().map(|(peer, sends, number)| Step { peer, sends, takes: takes(number) }).collect();
+            let allreduce = Allreduce {
+                group,
+                sequence,
+                source: Place::at(source),
+                target: Place::at(target),
+                length,
+                operation: AtomicOperation::Max,
+                datatype: Datatype::Double,
+                plan: Plan { clients, steps },
+                ticket,
+            };
+            let command = Command::Allreduce(Box::new(allreduce));
+            let mut area = vec![0u8; 1024];
+            let mut writer = Writer::new(&mut area, 0);
+            encode_command(&mut writer, 77, &command).unwrap();
+            let used = writer.used();
+            prop_assert_eq!(decode_command(&area), Ok((77, command, used)));
+            prop_assert!(decode_command(&area[..used - 8]).is_err());
+        }
+
+        #[test]
+        fn any_bytes_are_decoded_or_refused(words in prop::collection::vec(prop_oneof![any::<u64>(), 0u64..26, (0u64..26, 0u64..30).prop_map(|(k, l)| k | (l * 8) << 32)], 0..30)) {
             let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
             if let Ok((_, _, used)) = decode_command(&bytes) {
                 prop_assert!(used <= bytes.len() && used > 0);

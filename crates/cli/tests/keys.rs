@@ -72,6 +72,7 @@ fn words() -> BTreeMap<&'static str, &'static str> {
             "--nodes 6 --set topology.kind=dragonfly --set topology.p=1 --set topology.a=2 --set topology.h=1 --set topology.g=3 \
              --set network.routing=minimal --set network.virtual_channels=4",
         ),
+        ("ACCELERATED", "--set collectives.rules=[\"allreduce\u{a0}*:\u{a0}exanet-accelerator\"]"),
         ("LOSSY", "--set network.reliability.delivery=ordered --fault corrupt=0.05"),
         ("RATED", "--set network.reliability.delivery=ordered --set network.congestion=acc"),
         (

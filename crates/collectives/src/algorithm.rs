@@ -71,11 +71,14 @@ pub enum Algorithm {
     /// Allreduce: rings inside of groups of neighbours, and rings among the ranks with the same place in each group,
     /// each for its part of the vector.
     Hierarchical,
+    /// Allreduce: by the NICs ([`Schedule::offloaded`](crate::Schedule::offloaded)); in messages it is recursive
+    /// doubling.
+    ExanetAccelerator,
 }
 
 impl Algorithm {
     /// All.
-    pub const ALL: [Algorithm; 17] = [
+    pub const ALL: [Algorithm; 18] = [
         Algorithm::Linear,
         Algorithm::Chain,
         Algorithm::Binary,
@@ -93,6 +96,7 @@ impl Algorithm {
         Algorithm::Dissemination,
         Algorithm::ReduceThenRoot,
         Algorithm::Hierarchical,
+        Algorithm::ExanetAccelerator,
     ];
 
     /// Its name in machine files.
@@ -115,6 +119,7 @@ impl Algorithm {
             Algorithm::Dissemination => "dissemination",
             Algorithm::ReduceThenRoot => "reduce-then-root",
             Algorithm::Hierarchical => "hierarchical",
+            Algorithm::ExanetAccelerator => "exanet-accelerator",
         }
     }
 
@@ -136,7 +141,9 @@ impl Algorithm {
         match operation {
             Operation::Broadcast => matches!(self, Linear | Chain | Binary | Binomial | ScatterAllgather | Glf | Llf | Hardware),
             Operation::Reduce => matches!(self, Linear | Chain | Binary | Binomial),
-            Operation::Allreduce => matches!(self, RecursiveDoubling | Ring | Rabenseifner | ReduceThenRoot | Hierarchical),
+            Operation::Allreduce => {
+                matches!(self, RecursiveDoubling | Ring | Rabenseifner | ReduceThenRoot | Hierarchical | ExanetAccelerator)
+            }
             Operation::Gather | Operation::Scatter => matches!(self, Linear | Binomial),
             Operation::Allgather => matches!(self, Linear | Ring | Bruck | RecursiveDoubling),
             Operation::Barrier => matches!(self, Dissemination | RecursiveDoubling | ReduceThenRoot),

@@ -66,7 +66,7 @@ impl Schedule {
             (Operation::Allgather, RecursiveDoubling) => log2_up(ranks),
             (Operation::Scan, RecursiveDoubling) => log2_up(ranks),
             (Operation::Scan, _) => 2,
-            (_, RecursiveDoubling | RecursiveHalving) => fold.bits() + 2 * fold.pairs(),
+            (_, RecursiveDoubling | RecursiveHalving | ExanetAccelerator) => fold.bits() + 2 * fold.pairs(),
             (Operation::Allgather | Operation::ReduceScatter, Ring) | (_, Pairwise) => ranks - 1,
             (Operation::Allgather, Bruck) | (_, Dissemination) => log2_up(ranks),
             (Operation::Alltoall, Bruck) => log2_up(ranks) + 1,
@@ -97,7 +97,7 @@ impl Schedule {
             },
             (Operation::Allreduce, Rabenseifner) => self.rabenseifner(rank, round, actions),
             (Operation::Allreduce, Hierarchical) => self.hierarchical(rank, round, actions),
-            (Operation::Allreduce | Operation::Barrier, RecursiveDoubling) => self.doubling(rank, round, actions),
+            (Operation::Allreduce | Operation::Barrier, RecursiveDoubling | ExanetAccelerator) => self.doubling(rank, round, actions),
             (Operation::Allgather, Linear) => self.everybody(rank, actions),
             (Operation::Allgather, Ring) => self.ring(rank, rank, round, false, actions),
             (Operation::Allgather, RecursiveDoubling) => {

@@ -160,6 +160,8 @@ pub struct Schedule {
     group: u32,
     tree: Tree,
     fold: Fold,
+    /// [`Algorithm::ExanetAccelerator`]: the node of each rank, and nodes of a board, for the NICs that do it.
+    offloaded: Option<(Arc<[u32]>, u32)>,
 }
 
 impl Schedule {
@@ -191,7 +193,20 @@ impl Schedule {
         };
         let fold = Fold::new(ranks);
         let tree = Tree::of(algorithm, operation);
-        Ok(Schedule { operation, algorithm, ranks, root, blocks, lengths, serial: false, batch: u32::MAX, group: 1, tree, fold })
+        Ok(Schedule {
+            operation,
+            algorithm,
+            ranks,
+            root,
+            blocks,
+            lengths,
+            serial: false,
+            batch: u32::MAX,
+            group: 1,
+            tree,
+            fold,
+            offloaded: None,
+        })
     }
 
     /// The vector variants, as far as a trace tells them: the blocks of all ranks are `total` bytes together.
@@ -264,6 +279,18 @@ impl Schedule {
             (Tree::Custom(tree), Algorithm::Hardware) => tree.copied(),
             _ => &[],
         }
+    }
+
+    /// [`Algorithm::ExanetAccelerator`] by the NICs of these nodes, of each rank its own, on boards of as many.
+    #[must_use]
+    pub fn offload(mut self, nodes: Arc<[u32]>, board: u32) -> Schedule {
+        self.offloaded = Some((nodes, board)).filter(|_| self.algorithm == Algorithm::ExanetAccelerator);
+        self
+    }
+
+    /// The nodes whose NICs do it, without any message of the ranks: of each rank its own, and nodes of a board.
+    pub fn offloaded(&self) -> Option<&(Arc<[u32]>, u32)> {
+        self.offloaded.as_ref()
     }
 
     /// Whether receives of `round` are posted before the ones of the round before are waited for: the reduce-scatter

@@ -99,8 +99,17 @@ impl Rules {
     /// How `operation` is done among `ranks`; `bytes` as in [`Schedule::new`]. Without a rule: the algorithm that comes
     /// first in [`Algorithm::ALL`].
     pub fn choose(&self, operation: Operation, ranks: u32, bytes: u64) -> Choice {
+        self.choose_among(|_| true, operation, ranks, bytes)
+    }
+
+    /// The same, but for choices of `but`: as if they were not there.
+    pub fn choose_but(&self, but: Algorithm, operation: Operation, ranks: u32, bytes: u64) -> Choice {
+        self.choose_among(|algorithm| algorithm != but, operation, ranks, bytes)
+    }
+
+    fn choose_among(&self, wanted: impl Fn(Algorithm) -> bool, operation: Operation, ranks: u32, bytes: u64) -> Choice {
         let rules = self.rules.get(&operation).map_or(&[][..], Vec::as_slice);
-        let possible = |choice: &Choice| choice.algorithm.check(operation, ranks).is_ok();
+        let possible = |choice: &Choice| wanted(choice.algorithm) && choice.algorithm.check(operation, ranks).is_ok();
         for rule in rules.iter().filter(|rule| ranks < rule.ranks && !(rule.odd && ranks.is_power_of_two())) {
             let size = if rule.total { bytes.saturating_mul(u64::from(ranks)) } else { bytes };
             if let Some((choice, _)) = rule.choices.iter().find(|(_, below)| size < *below)

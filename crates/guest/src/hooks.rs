@@ -7,6 +7,7 @@ use crate::{File, Turn, Waited, attach, callers, life, output, own_queue, thread
 use narrows_channel::RankHeader;
 use narrows_channel::layout::{EPOCH_PS, WRITTEN, mode};
 use narrows_mpicalls::{CALLS, Class};
+use narrows_portals::{AtomicOperation, Datatype};
 use narrows_units::SimTime;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -229,6 +230,20 @@ pub fn group(processes: usize) {
             refuse(rank, &name, "MPI_Comm_create_from_group works with a group of all; MPI_Comm_create and MPI_Comm_split with any");
         }
     }
+}
+
+/// The program calls MPI_Allreduce on all ranks, with so many bytes at `source` and room for them at `target`. False:
+/// the library must do it. Else [`reduce_goes_on`] is next.
+pub fn reduce_begins(source: u64, target: u64, bytes: u64, operation: u32, datatype: u32) -> bool {
+    let (Some(operation), Some(datatype)) = (AtomicOperation::from_number(operation), Datatype::from_number(datatype)) else {
+        return false;
+    };
+    active() && try_session().is_some_and(|mut rank| rank.reduce_begins(source, target, bytes, operation, datatype))
+}
+
+/// Waits for the result. True when the MPI library should look at what has come, and then ask again.
+pub fn reduce_goes_on() -> bool {
+    try_session().is_some_and(|mut rank| rank.reduce_goes_on())
 }
 
 /// The rank runs in simulated time, and this process is the rank.

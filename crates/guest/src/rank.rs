@@ -17,6 +17,7 @@
 
 mod calls;
 mod files;
+mod offload;
 mod polling;
 
 pub use files::File;
@@ -128,6 +129,7 @@ pub struct Rank {
     counts: BTreeMap<u32, Counter>,
     replies: Vec<(u32, ReplyCode, u64)>,
     next_ticket: u32,
+    offload: offload::Offload,
     class: Option<Class>,
     /// In MPI_Probe or MPI_Mprobe: how many more searches are answered at once.
     probes: Option<u32>,
@@ -178,6 +180,7 @@ impl Rank {
             counts: BTreeMap::new(),
             replies: Vec::new(),
             next_ticket: 0,
+            offload: offload::Offload::default(),
             class: None,
             probes: None,
             talks_to_itself: false,

@@ -11,7 +11,7 @@ use narrows_channel::record::CALL_WORDS;
 use narrows_channel::{Processor, Settings};
 use narrows_message::{Call, CallError, Host, Library, MessageConfig, Notification, Stray};
 use narrows_nic::{Combine, Fault};
-use narrows_portals::{Command, EqId, Notice, Place, ProcessId};
+use narrows_portals::{AtomicOperation, Command, Datatype, EqId, Notice, Place, ProcessId};
 use narrows_sim::{Processes, Requests};
 use narrows_units::{Rail, SimTime};
 use std::collections::VecDeque;
@@ -306,6 +306,12 @@ impl Processes for Ranks {
     }
     fn combine(&mut self, payload: u32, rank: u32, place: Place, length: u64, combine: &Combine) -> Result<(), Fault> {
         self.memory.combine(payload, rank, place, length, combine)
+    }
+    fn duplicate(&mut self, payload: u32) -> u32 {
+        self.memory.duplicate(payload)
+    }
+    fn fold(&mut self, into: u32, payload: u32, operation: AtomicOperation, datatype: Datatype) {
+        self.memory.fold(into, payload, operation, datatype);
     }
     fn fetch(&mut self, payload: u32, from: (u32, Place), length: u64, to: (u32, Place)) -> Result<(), Fault> {
         self.memory.fetch(payload, from, length, to)

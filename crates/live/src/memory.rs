@@ -11,7 +11,7 @@ use narrows_channel::map::Region;
 use narrows_channel::record::{Push, Writer, encode_notice, encode_push, encode_write};
 use narrows_engine::Arena;
 use narrows_nic::{Combine, Fault};
-use narrows_portals::{IOVEC_BYTES, Notice, Place, apply};
+use narrows_portals::{AtomicOperation, Datatype, IOVEC_BYTES, Notice, Place, apply};
 use narrows_units::SimTime;
 use std::collections::VecDeque;
 use std::io;
@@ -457,6 +457,21 @@ impl narrows_sim::Processes for Memory {
         let written = self.access(rank, &mut buffer[..length], place, true);
         self.slot(payload).buffer = buffer;
         written
+    }
+
+    fn duplicate(&mut self, payload: u32) -> u32 {
+        let Payload { buffer, length, known } = self.slot(payload);
+        let copy = Payload { buffer: buffer[..*length].to_vec(), length: *length, known: *known };
+        self.payloads.insert(copy)
+    }
+
+    fn fold(&mut self, into: u32, payload: u32, operation: AtomicOperation, datatype: Datatype) {
+        let Payload { buffer, length, known } = self.slot(payload);
+        let (bytes, known) = (buffer[..*length].to_vec(), *known);
+        let into = self.slot(into);
+        let length = into.length.min(bytes.len());
+        into.known &= known;
+        apply(operation, datatype, &mut into.buffer[..length], &bytes[..length], &[0; 32]);
     }
 
     fn release(&mut self, payload: u32) {

@@ -199,8 +199,9 @@ impl Machine {
                 AnyConfig::Mailbox(library.clone(), mailbox)
             }
             NicConstants::Exanet(library) => {
-                let model::Exanet { channels, short_limit, header, packetizer, mailbox, block, rdma_start, rdma_block, rdma_done, .. } =
-                    self.nic.exanet;
+                let model::Exanet { interfaces: _, channels, short_limit, header, packetizer, mailbox, .. } = self.nic.exanet;
+                let model::Exanet { block, rdma_start, rdma_block, rdma_done, reduce_start, reduce_rate, .. } = self.nic.exanet;
+                let model::Exanet { mailbox_room, resend, timeout, rdma_channels, page_faults, fault_time, .. } = self.nic.exanet;
                 let exanet = ExanetConfig {
                     short_limit,
                     header_size: header,
@@ -211,10 +212,25 @@ impl Machine {
                     rdma_start,
                     rdma_block,
                     rdma_done,
+                    reduce_start,
+                    reduce_rate,
+                    mailbox_room,
+                    resend,
+                    timeout,
+                    rdma_channels,
+                    page_faults,
+                    fault_time,
                 };
                 AnyConfig::Exanet(library.clone(), exanet)
             }
         }
+    }
+
+    /// Nodes of a board, if their NICs have ExaNeSt's allreduce accelerator: each first one has the server.
+    pub fn accelerator_board(&self) -> Option<u32> {
+        let topology = &self.topology;
+        let boards = topology.kind == crate::TopologyKind::ExaNest && topology.hosts_per_switch == 1;
+        (self.nic.kind == NicKind::Exanet && boards).then_some(topology.board)
     }
 
     /// For the message layer of ranks that have these rails in common.

@@ -277,6 +277,14 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         time("nic.exanet.rdma_start", &mut m.nic.exanet.rdma_start, "The firmware, which serves one thing after the other, starts a transfer").of_nics(EXANET),
         time("nic.exanet.rdma_block", &mut m.nic.exanet.rdma_block, "... a further block, when the one before has been read").of_nics(EXANET),
         time("nic.exanet.rdma_done", &mut m.nic.exanet.rdma_done, "... is busy with the acknowledgement of a block, which the process sees at once").of_nics(EXANET),
+        time("nic.exanet.reduce_start", &mut m.nic.exanet.reduce_start, "The allreduce accelerator's client module starts a block of at most 256 B").of_nics(EXANET),
+        count("nic.exanet.rdma_channels", &mut m.nic.exanet.rdma_channels, 1, 1 << 20, "Transfers of a node at once; others wait").default("512").of_nics(EXANET),
+        count("nic.exanet.mailbox_room", &mut m.nic.exanet.mailbox_room, 0, 1 << 20, "Messages in the mailbox of a process at most: what comes to a full one is refused (NACK) and sent again; 0: as many as come").default("0").of_nics(EXANET),
+        time("nic.exanet.resend", &mut m.nic.exanet.resend, "From a refusal to the message's next try").default("\"1 us\"").of_nics(EXANET),
+        time("nic.exanet.timeout", &mut m.nic.exanet.timeout, "The packetizer sends a message again if it has heard nothing for so long; 0: it has no timer").default("\"0 ns\"").of_nics(EXANET),
+        count("nic.exanet.page_faults", &mut m.nic.exanet.page_faults, 0, 1_000_000, "Of a million blocks so many find no page at their target when they come first, and are sent again").default("0").of_nics(EXANET),
+        time("nic.exanet.fault_time", &mut m.nic.exanet.fault_time, "Until the operating system has made the page of a block").default("\"10 us\"").of_nics(EXANET),
+        rate("nic.exanet.reduce_rate", &mut m.nic.exanet.reduce_rate, "The accelerator's server module takes vectors, one after the other").of_nics(EXANET),
 
         key("network.kind", Field::Choice(&mut m.network.kind), "The model, unless `--network` says otherwise").default("\"packet\""),
         size("network.mtu", &mut m.network.mtu, 1, "Most payload of one packet"),
@@ -455,14 +463,15 @@ fn node_keys<'a>(nodes: &'a mut u32, cores: &'a mut u32, speed: &'a mut Speed, f
 
 /// Costs of what runs on them.
 #[rustfmt::skip]
-fn software_keys(software: &mut Software) -> [Key<'_>; 6] {
-    let Software { post, completion, poll, copy_bandwidth, reduce, clock_read } = software;
+fn software_keys(software: &mut Software) -> [Key<'_>; 7] {
+    let Software { post, completion, poll, copy_bandwidth, reduce, reduce_per_kib, clock_read } = software;
     [
         time("software.post", post, "CPU time of an operation handed to the transport, from the MPI call on"),
         time("software.completion", completion, "CPU time of a completion, up to the MPI request"),
         time("software.poll", poll, "CPU time of a look at the completion queue that finds nothing"),
         rate("software.copy_bandwidth", copy_bandwidth, "Copies inside a process"),
         time("software.reduce", reduce, "Replay: CPU time of combining what came with what is there, in each step of a reduction (live programs do it themselves)").default("\"0 ns\""),
+        time("software.reduce_per_kib", reduce_per_kib, "... and of each 1,024 bytes of it").default("\"0 ns\""),
         time("software.clock_read", clock_read, "CPU time of reading a clock (`MPI_Wtime`)"),
     ]
 }
@@ -514,7 +523,15 @@ impl Draft {
             max_in_flight_to_node: 0,
             max_in_flight_to_process: 0,
         };
-        let software = Software { post: zero, completion: zero, poll: zero, copy_bandwidth: ByteRate(1), reduce: zero, clock_read: zero };
+        let software = Software {
+            post: zero,
+            completion: zero,
+            poll: zero,
+            copy_bandwidth: ByteRate(1),
+            reduce: zero,
+            reduce_per_kib: zero,
+            clock_read: zero,
+        };
         let host_name = "{}".parse().expect("the shortest pattern is one");
         let node = Node { count: 0, cores: 0, speed: Speed::ONE, fabrics: Vec::new(), memory: none, host_name, software };
         let machine = Machine {
@@ -542,6 +559,14 @@ impl Draft {
                     rdma_start: zero,
                     rdma_block: zero,
                     rdma_done: zero,
+                    reduce_start: zero,
+                    reduce_rate: ByteRate(1),
+                    mailbox_room: 0,
+                    resend: zero,
+                    timeout: zero,
+                    rdma_channels: 0,
+                    page_faults: 0,
+                    fault_time: zero,
                 },
             },
             network: Network {

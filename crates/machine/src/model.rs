@@ -259,6 +259,22 @@ pub struct Exanet {
     pub rdma_block: SimTime,
     /// ... takes the acknowledgement of a block.
     pub rdma_done: SimTime,
+    /// The allreduce accelerator's client starts a block.
+    pub reduce_start: SimTime,
+    /// Its server's engine takes vectors.
+    pub reduce_rate: ByteRate,
+    /// Messages in the mailbox of a process at most; 0: any number.
+    pub mailbox_room: u32,
+    /// From a refusal to the next try.
+    pub resend: SimTime,
+    /// Of the packetizer; zero: none.
+    pub timeout: SimTime,
+    /// Transfers at once.
+    pub rdma_channels: u32,
+    /// Of a million blocks so many find no page.
+    pub page_faults: u32,
+    /// Until it is there.
+    pub fault_time: SimTime,
 }
 
 /// The configuration that a kind of NIC has, and the latency and the bandwidth of the bus with it.
@@ -525,6 +541,8 @@ pub struct Software {
     pub copy_bandwidth: ByteRate,
     /// Replay: a step of a reduction, beside its messages.
     pub reduce: SimTime,
+    /// ... and of each 1,024 bytes of it.
+    pub reduce_per_kib: SimTime,
     /// Reading a clock.
     pub clock_read: SimTime,
 }

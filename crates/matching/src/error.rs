@@ -88,4 +88,22 @@ pub enum CommandError {
     /// A process has [`narrows_portals::INTERFACES`] network interfaces.
     #[error("there is no network interface {0}")]
     InterfaceOutOfRange(u32),
+    /// An allreduce for a NIC that does none.
+    #[error("this NIC has no allreduce accelerator")]
+    NoAccelerator,
+    /// Longer than a block, or nothing, or an operation or a type that the engine does not have.
+    #[error(
+        "the accelerator does no {operation:?} on {length} bytes of {datatype:?}: sum, min or max of int, float or double, 256 B at most"
+    )]
+    Allreduce {
+        /// The operation.
+        operation: AtomicOperation,
+        /// Its type.
+        datatype: Datatype,
+        /// Bytes.
+        length: u32,
+    },
+    /// A plan with nodes that the machine does not have.
+    #[error("an allreduce with node {0}, which this machine does not have")]
+    NoNode(u32),
 }

@@ -54,6 +54,9 @@ impl Core {
                 open.stage = Stage::Offered { entry, come: 0 };
             }
         }
+        if self.by_word() && send.completes != Completes::Never {
+            flags |= wire::WANTS_WORD;
+        }
         let (match_bits, offset) = wire::announcement(send.queue, send.tag, send.length);
         let target = RemoteTarget { process: send.target, pt: wire::pt_of(send.queue), match_bits: match_bits | flags, offset };
         let hdr_data = wire::announced_by(index, start, send.data);
@@ -94,6 +97,11 @@ impl Core {
         } else if cut.pieces() > 1 {
             self.unlink(transport, entry);
         }
+    }
+
+    /// A long message is over when its receiver has said so.
+    fn by_word(&self) -> bool {
+        self.config.protocol == Protocol::Exanet
     }
 
     /// The receiver has room for an announced message: fetches it, or asks for it.
@@ -180,8 +188,12 @@ impl Core {
         if let Some(entry) = transfer.entry {
             self.unlink(transport, entry);
         }
-        if transfer.wants_word {
+        // Who gets nothing has heard that already.
+        if transfer.wants_word && !(self.by_word() && transfer.wanted == 0) {
+            // Stored into the packetizer while the core looks for what comes: not on the receiver's critical path.
+            transport.by_firmware(self.by_word());
             self.control_put(transport, transfer.message.source, wire::ARRIVED, u64::from(transfer.sender_request) << 32, transfer.wanted);
+            transport.by_firmware(false);
         }
         let status = match transfer.fail {
             FailType::Ok => {
@@ -201,10 +213,12 @@ impl Core {
         let index = (event.hdr_data >> 32) as u32;
         let stray = Stray(*event);
         let Some(Request::Send(open)) = self.requests.get_mut(index) else { return Err(stray) };
-        if open.send.target != event.initiator || matches!(open.stage, Stage::Sending { .. }) {
+        let (sending, arrived) = (matches!(open.stage, Stage::Sending { .. }), event.match_bits == wire::ARRIVED);
+        let by_word = self.config.protocol == Protocol::Exanet;
+        if open.send.target != event.initiator || sending != (by_word && arrived) {
             return Err(stray);
         }
-        if event.match_bits == wire::ARRIVED {
+        if arrived {
             let (send, start) = (open.send, open.start.unwrap_or(0));
             let used = self.cut(send.target, send.length, start).pieces_of(event.remote_offset);
             if let Some(Request::Send(OpenSend { stage: Stage::Offered { come, .. }, .. })) = self.requests.get_mut(index) {
@@ -225,8 +239,10 @@ impl Core {
         if pieces == 0 || send.completes == Completes::Never {
             self.finish_send(transport, index);
         }
-        let (options, ack) = completion_events(send.completes, false);
-        let user_ptr = match send.completes {
+        // Events of the data, unless the receiver's word follows.
+        let completes = if by_word { Completes::Never } else { send.completes };
+        let (options, ack) = completion_events(completes, false);
+        let user_ptr = match completes {
             Completes::Never => 0,
             _ if pieces == 0 => 0,
             _ => Owner::Request(index, self.requests.generation(index)).user_ptr(),

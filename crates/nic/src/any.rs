@@ -7,7 +7,7 @@ use narrows_units::{PortId, SimTime};
 
 use crate::config::NicConfig;
 use crate::error::Refusal;
-use crate::exanet::{Cell, Exanet, ExanetConfig};
+use crate::exanet::{Cell, Exanet, ExanetConfig, Troubles};
 use crate::kind::{Directory, Nic};
 use crate::mailbox::{Envelope, Mailbox, MailboxConfig};
 use crate::out::{Between, Departure, Event, Out};
@@ -146,6 +146,16 @@ impl AnyNic {
             AnyNic::Mailbox(nic) => &nic.portals,
             AnyNic::Exanet(nic) => &nic.portals,
         }
+    }
+
+    /// Vectors that its accelerator keeps until others come.
+    pub fn waiting_vectors(&self) -> u64 {
+        if let AnyNic::Exanet(nic) = self { nic.below().waiting_vectors() } else { 0 }
+    }
+
+    /// What went wrong, at one of ExaNeSt's.
+    pub fn troubles(&self) -> Troubles {
+        if let AnyNic::Exanet(nic) = self { nic.below().troubles() } else { Troubles::default() }
     }
 
     /// Idem.

@@ -11,13 +11,21 @@
 //! engine reads one block at a time, of the transfers that have one ready in turn; so the firmware's time between two
 //! blocks is hidden when another transfer has data to send. A transfer is done when all of its blocks are acknowledged.
 //!
+//! **What goes wrong.** A mailbox that is full refuses a message (NACK), and the packetizer sends it again after a
+//! while; so it does when it hears nothing in time, if it has a timer. Messages of an interface to a NIC are
+//! numbered: the target takes them in order, refuses those that come too early and acknowledges once more those that
+//! it has, so that each is there once, in order. A message or a transfer for a process of another protection domain
+//! is denied: counted, and nothing is written. Where the page of a block is missing (as often as is asked for), the
+//! block is dropped and the source sends it again.
+//!
 //! Messages of one stream (a process to an entry of another one) arrive in the order of the calls: a short message
 //! waits until the first block of a transfer before it has left. The two ways do not wait for each other otherwise.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use narrows_units::{Bytes, PortId, SimTime};
+use narrows_units::{ByteRate, Bytes, PortId, SimTime};
 
+use crate::accelerator::{Accelerator, Block, Effect, Vector};
 use crate::error::Refusal;
 use crate::kind::Nic;
 use crate::mailbox::LIBRARY;
@@ -47,13 +55,65 @@ pub struct ExanetConfig {
     pub rdma_block: SimTime,
     /// The firmware is busy so long when a block has been acknowledged.
     pub rdma_done: SimTime,
+    /// The allreduce accelerator's client starts a block.
+    pub reduce_start: SimTime,
+    /// Its server's engine takes a vector.
+    pub reduce_rate: ByteRate,
+    /// Messages in the mailbox of a process at most; 0: as many as come.
+    pub mailbox_room: u32,
+    /// From a refusal to the message's next try.
+    pub resend: SimTime,
+    /// From a cell on its way to the next one, if nothing is heard; zero: no timer, on networks that lose nothing.
+    pub timeout: SimTime,
+    /// Transfers at once; others wait.
+    pub rdma_channels: u32,
+    /// Of a million blocks so many find no page when they come first.
+    pub page_faults: u32,
+    /// Until the page is there.
+    pub fault_time: SimTime,
+}
+
+/// A message of an interface, as both ends name it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Name {
+    /// The packetizer interface.
+    interface: u32,
+    to: PortId,
+    /// Its virtual network: only those of one are in order.
+    lane: u8,
+    sequence: u32,
+}
+
+/// What went wrong, at one NIC.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Troubles {
+    /// Messages that its mailboxes refused: they were full, or an earlier one was missing.
+    pub refused: u64,
+    /// Messages that came once more.
+    pub duplicates: u64,
+    /// Messages of which it heard nothing in time.
+    pub timeouts: u64,
+    /// Messages and transfers for a process of another protection domain.
+    pub denied: u64,
+    /// Blocks whose page was missing.
+    pub page_faults: u64,
+}
+
+impl std::ops::AddAssign for Troubles {
+    fn add_assign(&mut self, other: Troubles) {
+        self.refused += other.refused;
+        self.duplicates += other.duplicates;
+        self.timeouts += other.timeouts;
+        self.denied += other.denied;
+        self.page_faults += other.page_faults;
+    }
 }
 
 /// Whose messages stay in order: initiator (pid), target (nid and pid), portal table entry.
 pub type Stream = (u32, u32, u32, u32);
 
 /// What the library asks for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum Order<H> {
     /// To send a message.
     Message {
@@ -65,6 +125,8 @@ pub enum Order<H> {
     },
     /// To tell the NIC at the other end something, without a mailbox.
     Acknowledgement(Departure<H>),
+    /// To reduce a block with others.
+    Allreduce(Block),
 }
 
 /// What travels.
@@ -74,8 +136,10 @@ pub enum Cell<H> {
     Short {
         /// Who acknowledges goes by this.
         from: PortId,
-        /// The packetizer interface that waits for that.
-        interface: Option<u32>,
+        /// If a packetizer interface waits for that, its name there; and the mailbox.
+        name: Option<(Name, u32)>,
+        /// Protection domain.
+        domain: u16,
         /// The library's.
         message: H,
     },
@@ -89,15 +153,27 @@ pub enum Cell<H> {
         index: u32,
         /// Of all.
         blocks: u32,
+        /// Protection domain, if the target is to look at it, and the mailbox of the process there.
+        domain: Option<(u16, u32)>,
         /// The library's.
         message: H,
     },
     /// What [`Order::Acknowledgement`] asked for.
     Acknowledgement(H),
-    /// The mailbox has a message of this interface.
-    Taken(u32),
+    /// The mailbox has this message.
+    Taken(Name),
+    /// It has no room for it, or waits for an earlier one (NACK).
+    Refused(Name),
+    /// The message is for another protection domain.
+    Denied(Name),
     /// A block of this transfer is in memory.
     Written(u32),
+    /// Its page is missing: which block.
+    Missing(u32, u32),
+    /// The transfer is for another protection domain.
+    NotWritten(u32),
+    /// Of an allreduce.
+    Vector(Vector),
 }
 
 impl<H> Cell<H> {
@@ -105,7 +181,7 @@ impl<H> Cell<H> {
     pub fn message(&self) -> Option<&H> {
         match self {
             Cell::Short { message, .. } | Cell::Block { message, .. } | Cell::Acknowledgement(message) => Some(message),
-            Cell::Taken(_) | Cell::Written(_) => None,
+            _ => None,
         }
     }
 }
@@ -123,6 +199,10 @@ pub enum ExanetNotice<H> {
     Ended((PortId, u32), H),
     /// This message is there, and its payload with it.
     Arrived(H),
+    /// The message or transfer of this token was for another protection domain.
+    Denied(u32),
+    /// The result of a block is in the memory of the process; its ticket.
+    Reduced(Process, u32),
 }
 
 /// A virtual network of its own for what NICs say to each other: service, response.
@@ -131,13 +211,41 @@ const SERVICE_RESPONSE: u8 = 3;
 const CELL: Event = Event(0);
 const COPIED: Event = Event(1);
 const FIRMWARE: Event = Event(2);
+const CLIENT: Event = Event(3);
+const ENGINE: Event = Event(4);
+const RESEND: Event = Event(5);
+const TIMEOUT: Event = Event(6);
+
+/// In place of the number of a transfer: a block of an allreduce is read.
+const NO_TRANSFER: u32 = u32::MAX;
 
 /// A packetizer interface.
 #[derive(Debug)]
 struct Interface<H> {
     /// Channels with messages that are not acknowledged.
     busy: u32,
+    /// Those of them that were sent.
+    sent: Vec<Sent<H>>,
+    /// The next number, by target and virtual network.
+    next: BTreeMap<(PortId, u8), u32>,
     waiting: VecDeque<(Departure<H>, Stream)>,
+}
+
+/// A message that may have to be sent again.
+#[derive(Debug)]
+struct Sent<H> {
+    name: Name,
+    mailbox: u32,
+    tries: u32,
+    departure: Departure<H>,
+}
+
+/// A message in the packetizer.
+#[derive(Debug)]
+struct Posted<H> {
+    departure: Departure<H>,
+    /// With its mailbox, and the number of this try.
+    name: Option<(Name, u32, u32)>,
 }
 
 #[derive(Debug)]
@@ -148,6 +256,9 @@ struct Transfer<H> {
     blocks: u32,
     read: u32,
     acknowledged: u32,
+    /// Blocks to be read once more; one of them is read.
+    again: VecDeque<u32>,
+    rereads: bool,
     /// Its first block has left.
     started: bool,
     /// Short messages that must not pass its first block.
@@ -164,9 +275,20 @@ pub struct Exanet<H> {
     firmware: Server,
     interfaces: BTreeMap<u32, Interface<H>>,
     /// In the packetizer.
-    posted: VecDeque<(Departure<H>, Option<Stream>)>,
-    /// Between mailbox and memory.
-    coming: VecDeque<H>,
+    posted: VecDeque<Posted<H>>,
+    /// Refused, to be sent again.
+    resending: VecDeque<Name>,
+    /// Timers, and the tries that they belong to.
+    timers: VecDeque<(Name, u32)>,
+    /// Between mailbox and memory; with the mailbox.
+    coming: VecDeque<(H, Option<u32>)>,
+    /// Of mailboxes with little room: messages in them.
+    full: BTreeMap<u32, u32>,
+    /// The number of the next message: by sender, its interface, virtual network.
+    expected: BTreeMap<(PortId, u32, u8), u32>,
+    /// Of processes that are not in domain 0.
+    domains: BTreeMap<u32, u16>,
+    troubles: Troubles,
     /// Transfers of which the firmware starts a block.
     starting: VecDeque<u32>,
     transfers: BTreeMap<u32, Transfer<H>>,
@@ -175,14 +297,25 @@ pub struct Exanet<H> {
     ready: VecDeque<u32>,
     /// The engine reads a block.
     reading: bool,
+    /// Transfers that wait for a channel of the engine, and those that have one.
+    queued: VecDeque<u32>,
+    active: u32,
     /// Blocks that have come of transfers that are not complete.
     incoming: BTreeMap<(PortId, u32), u32>,
+    /// When the missing pages of blocks will be there.
+    missing: BTreeMap<(PortId, u32, u32), SimTime>,
+    accelerator: Accelerator,
+    /// Reused: what it wants done.
+    effects: Vec<Effect>,
 }
 
 impl<H: Copy> Exanet<H> {
     /// That at a port.
     pub fn new(config: ExanetConfig, port: PortId) -> Exanet<H> {
+        let accelerator = Accelerator::new(port, config.reduce_start, config.reduce_rate);
         Exanet {
+            accelerator,
+            effects: Vec::new(),
             port,
             config,
             packetizer: Server::default(),
@@ -190,14 +323,43 @@ impl<H: Copy> Exanet<H> {
             firmware: Server::default(),
             interfaces: BTreeMap::new(),
             posted: VecDeque::new(),
+            resending: VecDeque::new(),
+            timers: VecDeque::new(),
             coming: VecDeque::new(),
+            full: BTreeMap::new(),
+            expected: BTreeMap::new(),
+            domains: BTreeMap::new(),
+            troubles: Troubles::default(),
             starting: VecDeque::new(),
             transfers: BTreeMap::new(),
             next_transfer: 0,
             ready: VecDeque::new(),
             reading: false,
+            queued: VecDeque::new(),
+            active: 0,
             incoming: BTreeMap::new(),
+            missing: BTreeMap::new(),
         }
+    }
+
+    /// A process of this node is in a protection domain: it sends for it, and takes nothing else. All are in domain 0
+    /// until then.
+    pub fn set_domain(&mut self, pid: u32, domain: u16) {
+        self.domains.insert(pid, domain);
+    }
+
+    /// What went wrong here.
+    pub fn troubles(&self) -> Troubles {
+        self.troubles
+    }
+
+    /// Vectors of allreduces that wait here for others.
+    pub fn waiting_vectors(&self) -> u64 {
+        self.accelerator.waiting()
+    }
+
+    fn domain(&self, pid: u32) -> u16 {
+        self.domains.get(&pid).copied().unwrap_or(0)
     }
 
     fn is_short(&self, departure: &Departure<H>) -> bool {
@@ -210,7 +372,9 @@ impl<H: Copy> Exanet<H> {
             && let Some(&(departure, stream)) = interface.waiting.front()
         {
             let short = departure.payload <= self.config.short_limit;
-            if short && interface.busy >= self.config.channels {
+            // Where messages are refused or lost, a transfer could pass one that must be sent again.
+            let loses = self.config.mailbox_room > 0 || self.config.timeout > SimTime::ZERO;
+            if short && interface.busy >= self.config.channels || !short && loses && interface.busy > 0 {
                 return;
             }
             interface.waiting.pop_front();
@@ -228,18 +392,119 @@ impl<H: Copy> Exanet<H> {
 
     /// A message is in the packetizer.
     fn post(&mut self, now: SimTime, departure: Departure<H>, stream: Option<Stream>, out: &mut impl Out<Self>) {
-        self.posted.push_back((departure, stream));
+        let name = stream.and_then(|(interface, _, mailbox, _)| {
+            let (to, lane) = (departure.to, departure.virtual_network);
+            let of = self.interfaces.get_mut(&interface)?;
+            let next = of.next.entry((to, lane)).or_default();
+            let name = Name { interface, to, lane, sequence: *next };
+            *next = next.wrapping_add(1);
+            of.sent.push(Sent { name, mailbox, tries: 0, departure });
+            Some((name, mailbox, 0))
+        });
+        self.transmit(now, Posted { departure, name }, out);
+    }
+
+    fn transmit(&mut self, now: SimTime, posted: Posted<H>, out: &mut impl Out<Self>) {
+        self.posted.push_back(posted);
         out.schedule(self.packetizer.end(now, self.config.packetizer), self.port, CELL);
+    }
+
+    fn sent(&mut self, name: Name) -> Option<&mut Sent<H>> {
+        self.interfaces.get_mut(&name.interface)?.sent.iter_mut().find(|sent| sent.name == name)
+    }
+
+    /// Sends a message once more, if it is still the try that was to be waited for.
+    fn repeat(&mut self, now: SimTime, name: Name, after: Option<u32>, out: &mut impl Out<Self>) {
+        let Some(sent) = self.sent(name) else { return };
+        if after.is_some_and(|tries| tries != sent.tries) {
+            return;
+        }
+        sent.tries += 1;
+        let again = Posted { departure: sent.departure, name: Some((name, sent.mailbox, sent.tries)) };
+        self.troubles.timeouts += u64::from(after.is_some());
+        self.transmit(now, again, out);
+    }
+
+    /// A message of this name is over: it has been taken, or never will be.
+    fn settle(&mut self, now: SimTime, name: Name, out: &mut impl Out<Self>) -> Option<Departure<H>> {
+        let interface = self.interfaces.get_mut(&name.interface)?;
+        let place = interface.sent.iter().position(|sent| sent.name == name)?;
+        let Sent { departure, .. } = interface.sent.swap_remove(place);
+        interface.busy = interface.busy.saturating_sub(1);
+        self.serve(now, name.interface, out);
+        Some(departure)
+    }
+
+    /// What the mailbox answers to a message that is here, and whether it takes it.
+    fn judge(&mut self, from: PortId, name: Name, mailbox: u32, domain: u16) -> (Cell<H>, bool) {
+        let expected = self.expected.entry((from, name.interface, name.lane)).or_default();
+        let ahead = name.sequence.wrapping_sub(*expected);
+        let denied = self.domains.get(&mailbox).copied().unwrap_or(0) != domain;
+        if ahead > u32::MAX / 2 {
+            self.troubles.duplicates += 1;
+            return (if denied { Cell::Denied(name) } else { Cell::Taken(name) }, false);
+        }
+        let room = self.config.mailbox_room;
+        if ahead > 0 || room > 0 && self.full.get(&mailbox).is_some_and(|inside| *inside >= room) {
+            self.troubles.refused += 1;
+            return (Cell::Refused(name), false);
+        }
+        *expected = expected.wrapping_add(1);
+        if denied {
+            self.troubles.denied += 1;
+            return (Cell::Denied(name), false);
+        }
+        if room > 0 {
+            *self.full.entry(mailbox).or_default() += 1;
+        }
+        (Cell::Taken(name), true)
+    }
+
+    /// The page of a block is missing. Each finds it missing once, and as long as it is.
+    fn page_is_missing(&mut self, now: SimTime, block: (PortId, u32, u32)) -> bool {
+        if self.config.page_faults == 0 {
+            return false;
+        }
+        match self.missing.get(&block) {
+            Some(ready) if now < *ready => {}
+            Some(_) => return self.missing.remove(&block).is_none(),
+            None => {
+                let (PortId(from), transfer, index) = block;
+                let words = [self.port.0, from, transfer, index].into_iter().fold(0, |hash, word| mix(hash ^ u64::from(word)));
+                if words % 1_000_000 >= u64::from(self.config.page_faults) {
+                    return false;
+                }
+                self.missing.insert(block, now + self.config.fault_time);
+            }
+        }
+        self.troubles.page_faults += 1;
+        true
     }
 
     /// A transfer is in the queue of the firmware.
     fn begin(&mut self, now: SimTime, departure: Departure<H>, stream: Option<Stream>, out: &mut impl Out<Self>) {
         let number = self.next_transfer;
-        self.next_transfer = number.wrapping_add(1);
+        self.next_transfer = (number + 1) % NO_TRANSFER;
         let blocks = u32::try_from(departure.payload.0.div_ceil(self.config.block.0)).expect("blocks of 4 KiB and messages of 2^40 B");
-        let transfer = Transfer { departure, stream, blocks, read: 0, acknowledged: 0, started: false, followers: Vec::new() };
+        let (again, followers) = (VecDeque::new(), Vec::new());
+        let transfer = Transfer { departure, stream, blocks, read: 0, acknowledged: 0, again, rereads: false, started: false, followers };
         self.transfers.insert(number, transfer);
-        self.start(now, number, self.config.rdma_start, out);
+        if self.active < self.config.rdma_channels {
+            self.active += 1;
+            self.start(now, number, self.config.rdma_start, out);
+        } else {
+            self.queued.push_back(number);
+        }
+    }
+
+    /// A transfer is over: its channel is the next one's.
+    fn end(&mut self, now: SimTime, number: u32, out: &mut impl Out<Self>) -> Option<Transfer<H>> {
+        let transfer = self.transfers.remove(&number)?;
+        match self.queued.pop_front() {
+            Some(next) => self.start(now, next, self.config.rdma_start, out),
+            None => self.active -= 1,
+        }
+        Some(transfer)
     }
 
     /// The firmware starts a block.
@@ -257,15 +522,44 @@ impl<H: Copy> Exanet<H> {
         let Some(transfer) = self.transfers.get_mut(&number) else { return };
         self.reading = true;
         transfer.started = true;
-        let Transfer { departure, read: index, blocks, .. } = *transfer;
+        let Transfer { departure, stream, blocks, .. } = *transfer;
+        let again = transfer.again.pop_front();
+        transfer.rereads = again.is_some();
+        let index = again.unwrap_or(transfer.read);
         let followers = std::mem::take(&mut transfer.followers);
         let before = u64::from(index) * self.config.block.0;
         let payload = Bytes((departure.payload.0 - before).min(self.config.block.0));
-        let header = Cell::Block { from: self.port, transfer: number, index, blocks, message: departure.header };
+        let domain = stream.map(|(pid, _, mailbox, _)| (self.domain(pid), mailbox));
+        let header = Cell::Block { from: self.port, transfer: number, index, blocks, domain, message: departure.header };
         out.depart(self.port, Departure { payload, source_dma: true, target_dma: true, token: number, ..departure.map(|_| header) });
         for (departure, stream) in followers {
             self.post(now, departure, Some(stream), out);
         }
+    }
+
+    /// Does what the accelerator wants.
+    fn accelerate<O: Out<Self>, R>(&mut self, out: &mut O, act: impl FnOnce(&mut Accelerator, &mut O, &mut Vec<Effect>) -> R) -> R {
+        let mut effects = std::mem::take(&mut self.effects);
+        let result = act(&mut self.accelerator, out, &mut effects);
+        for effect in effects.drain(..) {
+            match effect {
+                Effect::Send { to, vector } => out.depart(
+                    self.port,
+                    Departure {
+                        to,
+                        virtual_network: 0,
+                        payload: vector.length(),
+                        source_dma: vector.is_read(),
+                        target_dma: vector.is_written(),
+                        token: NO_TRANSFER,
+                        header: Cell::Vector(vector),
+                    },
+                ),
+                Effect::Tell { process, ticket } => out.notify(self.port, LIBRARY, ExanetNotice::Reduced(process, ticket)),
+            }
+        }
+        self.effects = effects;
+        result
     }
 
     /// Something for the NIC at another port.
@@ -287,9 +581,11 @@ impl<H: Copy> Nic for Exanet<H> {
     fn command(&mut self, now: SimTime, _: Process, order: Order<H>, out: &mut impl Out<Self>) -> Result<(), CommandError> {
         match order {
             Order::Acknowledgement(departure) => out.depart(self.port, departure.map(Cell::Acknowledgement)),
+            Order::Allreduce(block) => out.schedule(self.accelerator.command(now, block), self.port, CLIENT),
             Order::Message { departure, stream: Some(stream) } => {
                 let interface = self.interfaces.entry(stream.0);
-                let interface = interface.or_insert_with(|| Interface { busy: 0, waiting: VecDeque::new() });
+                let interface =
+                    interface.or_insert_with(|| Interface { busy: 0, sent: Vec::new(), next: BTreeMap::new(), waiting: VecDeque::new() });
                 interface.waiting.push_back((departure, stream));
                 self.serve(now, stream.0, out);
             }
@@ -302,21 +598,44 @@ impl<H: Copy> Nic for Exanet<H> {
     fn handle(&mut self, now: SimTime, event: Event, out: &mut impl Out<Self>) {
         match event {
             CELL => {
-                let Some((departure, stream)) = self.posted.pop_front() else { return };
+                let Some(Posted { departure, name }) = self.posted.pop_front() else { return };
                 let Departure { to, virtual_network, payload, token, header: message, source_dma, .. } = departure;
-                let header = Cell::Short { from: self.port, interface: stream.map(|stream| stream.0), message };
+                let domain = name.map_or(0, |(name, ..)| self.domain(name.interface));
+                let header = Cell::Short { from: self.port, name: name.map(|(name, mailbox, _)| (name, mailbox)), domain, message };
                 let payload = Bytes(self.config.header_size.0 + payload.0);
                 out.depart(self.port, Departure { to, virtual_network, payload, source_dma: false, target_dma: false, token, header });
-                if source_dma {
+                let first = name.is_none_or(|(_, _, tries)| tries == 0);
+                if source_dma && first {
                     out.notify(self.port, LIBRARY, ExanetNotice::Read(token));
                     out.notify(self.port, LIBRARY, ExanetNotice::Done(token));
                 }
+                if let Some((name, _, tries)) = name
+                    && self.config.timeout > SimTime::ZERO
+                {
+                    self.timers.push_back((name, tries));
+                    out.schedule(now + self.config.timeout, self.port, TIMEOUT);
+                }
             }
             COPIED => {
-                if let Some(message) = self.coming.pop_front() {
+                if let Some((message, mailbox)) = self.coming.pop_front() {
+                    if let Some(inside) = mailbox.and_then(|mailbox| self.full.get_mut(&mailbox)) {
+                        *inside = inside.saturating_sub(1);
+                    }
                     out.notify(self.port, LIBRARY, ExanetNotice::Arrived(message));
                 }
             }
+            RESEND => {
+                if let Some(name) = self.resending.pop_front() {
+                    self.repeat(now, name, None, out);
+                }
+            }
+            TIMEOUT => {
+                if let Some((name, tries)) = self.timers.pop_front() {
+                    self.repeat(now, name, Some(tries), out);
+                }
+            }
+            CLIENT => self.accelerate(out, |accelerator, out, effects| accelerator.begin(out, effects)),
+            ENGINE => self.accelerate(out, |accelerator, out, effects| accelerator.take(out, effects)),
             _ => {
                 self.ready.extend(self.starting.pop_front());
                 self.read(now, out);
@@ -325,10 +644,16 @@ impl<H: Copy> Nic for Exanet<H> {
     }
 
     fn source_done(&mut self, now: SimTime, number: u32, out: &mut impl Out<Self>) {
+        if number == NO_TRANSFER {
+            return;
+        }
         self.reading = false;
         if let Some(transfer) = self.transfers.get_mut(&number) {
-            transfer.read += 1;
-            if transfer.read < transfer.blocks {
+            let rereads = std::mem::take(&mut transfer.rereads);
+            transfer.read += u32::from(!rereads);
+            if rereads {
+                // Its next block is under way already, if there is one.
+            } else if transfer.read < transfer.blocks {
                 self.start(now, number, self.config.rdma_block, out);
             } else if transfer.departure.source_dma {
                 out.notify(self.port, LIBRARY, ExanetNotice::Read(transfer.departure.token));
@@ -338,7 +663,10 @@ impl<H: Copy> Nic for Exanet<H> {
     }
 
     fn head(&mut self, _: SimTime, cell: &Cell<H>, out: &mut impl Out<Self>) -> u32 {
-        if let Cell::Block { from, transfer, index: 0, message, .. } = *cell {
+        if let Cell::Block { from, transfer, index: 0, domain, message, .. } = *cell
+            && !self.missing.contains_key(&(from, transfer, 0))
+            && domain.is_none_or(|(domain, mailbox)| domain == self.domain(mailbox))
+        {
             out.notify(self.port, LIBRARY, ExanetNotice::Begun((from, transfer), message));
         }
         0
@@ -346,15 +674,28 @@ impl<H: Copy> Nic for Exanet<H> {
 
     fn tail(&mut self, now: SimTime, _: u32, cell: &Cell<H>, out: &mut impl Out<Self>) {
         match *cell {
-            Cell::Short { from, interface, message } => {
-                self.coming.push_back(message);
+            Cell::Short { from, name, domain, message } => {
+                if let Some((name, mailbox)) = name {
+                    let (answer, taken) = self.judge(from, name, mailbox, domain);
+                    if !taken {
+                        return self.tell(from, answer, out);
+                    }
+                }
+                self.coming.push_back((message, name.map(|(_, mailbox)| mailbox)));
                 out.schedule(self.mailbox.end(now, self.config.mailbox), self.port, COPIED);
-                if let Some(interface) = interface {
-                    self.tell(from, Cell::Taken(interface), out);
+                if let Some((name, _)) = name {
+                    self.tell(from, Cell::Taken(name), out);
                 }
             }
-            Cell::Block { from, transfer, blocks, message, .. } => {
+            Cell::Block { from, transfer, index, blocks, domain, message } => {
                 let name = (from, transfer);
+                if domain.is_some_and(|(domain, mailbox)| domain != self.domain(mailbox)) {
+                    self.troubles.denied += u64::from(index == 0);
+                    return self.tell(from, Cell::NotWritten(transfer), out);
+                }
+                if self.page_is_missing(now, (from, transfer, index)) {
+                    return self.tell(from, Cell::Missing(transfer, index), out);
+                }
                 self.tell(from, Cell::Written(transfer), out);
                 let come = self.incoming.entry(name).or_insert(0);
                 *come += 1;
@@ -364,22 +705,46 @@ impl<H: Copy> Nic for Exanet<H> {
                 }
             }
             Cell::Acknowledgement(message) => out.notify(self.port, LIBRARY, ExanetNotice::Arrived(message)),
-            Cell::Taken(number) => {
-                if let Some(interface) = self.interfaces.get_mut(&number) {
-                    interface.busy = interface.busy.saturating_sub(1);
-                    self.serve(now, number, out);
+            Cell::Vector(vector) => {
+                if let Some(at) = self.accelerate(out, |accelerator, out, effects| accelerator.arrive(now, vector, out, effects)) {
+                    out.schedule(at, self.port, ENGINE);
+                }
+            }
+            Cell::Taken(name) => drop(self.settle(now, name, out)),
+            Cell::Refused(name) => {
+                if self.sent(name).is_some() {
+                    self.resending.push_back(name);
+                    out.schedule(now + self.config.resend, self.port, RESEND);
+                }
+            }
+            Cell::Denied(name) => {
+                if let Some(departure) = self.settle(now, name, out) {
+                    out.notify(self.port, LIBRARY, ExanetNotice::Denied(departure.token));
                 }
             }
             Cell::Written(number) => {
                 self.firmware.begin(now, self.config.rdma_done);
                 let Some(transfer) = self.transfers.get_mut(&number) else { return };
                 transfer.acknowledged += 1;
-                if transfer.acknowledged == transfer.blocks {
-                    let Departure { token, source_dma, .. } = transfer.departure;
-                    self.transfers.remove(&number);
-                    if source_dma {
-                        out.notify(self.port, LIBRARY, ExanetNotice::Done(token));
-                    }
+                if transfer.acknowledged == transfer.blocks
+                    && let Some(Transfer { departure: Departure { token, source_dma: true, .. }, .. }) = self.end(now, number, out)
+                {
+                    out.notify(self.port, LIBRARY, ExanetNotice::Done(token));
+                }
+            }
+            Cell::Missing(number, index) => {
+                if let Some(transfer) = self.transfers.get_mut(&number) {
+                    transfer.again.push_back(index);
+                    self.start(now, number, self.config.rdma_block, out);
+                }
+            }
+            Cell::NotWritten(number) => {
+                let Some(transfer) = self.transfers.get_mut(&number) else { return };
+                transfer.acknowledged += 1;
+                if transfer.acknowledged == transfer.blocks
+                    && let Some(transfer) = self.end(now, number, out)
+                {
+                    out.notify(self.port, LIBRARY, ExanetNotice::Denied(transfer.departure.token));
                 }
             }
         }
@@ -388,4 +753,12 @@ impl<H: Copy> Nic for Exanet<H> {
     fn take_refusals(&mut self) -> Vec<Refusal> {
         Vec::new()
     }
+}
+
+/// splitmix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA 2014).
+fn mix(word: u64) -> u64 {
+    let word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ word >> 31
 }

@@ -9,6 +9,7 @@
 //! | `portals` | [`Portals`], the Portals 4 NIC: commands; in `initiator` and `target` the way of a message through the stages, in `message` its two halves and what travels between them |
 //! | `mailbox` | [`Mailbox`], a NIC that only stores and forwards: what a new kind starts from |
 //! | `exanet` | [`Exanet`], that of ExaNeSt: packetizer and mailbox, RDMA with firmware |
+//! | `accelerator` | [`Block`] and [`Vector`]: its allreduces |
 //! | `software` | [`Software`]: Portals over a NIC that does not match |
 //! | `nics` | [`Nics`]: those of all nodes of a machine |
 //! | `wire` | [`Wire`]: the headers under way, beside a network that knows numbers only |
@@ -130,6 +131,7 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod accelerator;
 mod any;
 mod config;
 mod error;
@@ -147,10 +149,11 @@ mod wire;
 pub use narrows_matching::{CommandError, MAX_LENGTH, MAX_PT_INDEX, Status};
 pub use narrows_portals::Process;
 
+pub use accelerator::{Block, Vector};
 pub use any::{AnyConfig, AnyHeader, AnyNic};
 pub use config::{NicConfig, PcieDetail, Transmit};
 pub use error::Refusal;
-pub use exanet::{Cell, Exanet, ExanetConfig, ExanetNotice, Order, Stream};
+pub use exanet::{Cell, Exanet, ExanetConfig, ExanetNotice, Name, Order, Stream, Troubles};
 pub use kind::{Directory, Nic};
 pub use mailbox::{Envelope, Mailbox, MailboxConfig, MailboxNotice};
 pub use nics::Nics;

@@ -9,6 +9,7 @@ use narrows_units::{NodeId, PortId, Rail, SimTime};
 use crate::any::{AnyConfig, AnyHeader, AnyNic};
 use crate::config::NicConfig;
 use crate::error::Refusal;
+use crate::exanet::Troubles;
 use crate::kind::{Directory, Nic};
 use crate::out::{Event, Out};
 use crate::portals::{HeldMessage, Portals};
@@ -127,6 +128,18 @@ impl Nics {
     /// Messages that `process` refuses for now.
     pub fn held_by(&self, process: Process) -> u64 {
         self.around(process).map(|nic| nic.held_by(process)).sum()
+    }
+
+    /// Vectors that accelerators keep until others come.
+    pub fn waiting_vectors(&self) -> u64 {
+        self.nics.iter().map(AnyNic::waiting_vectors).sum()
+    }
+
+    /// What went wrong at ExaNeSt's interfaces.
+    pub fn troubles(&self) -> Troubles {
+        let mut sum = Troubles::default();
+        self.nics.iter().for_each(|nic| sum += nic.troubles());
+        sum
     }
 
     /// Halves of messages that are neither complete nor held.

@@ -101,6 +101,15 @@ pub trait Memory {
     /// # Errors
     /// [`Fault`].
     fn combine(&mut self, payload: PayloadId, process: Process, place: Place, length: u64, combine: &Combine) -> Result<(), Fault>;
+    /// A payload with the same bytes.
+    fn duplicate(&mut self, payload: PayloadId) -> PayloadId {
+        let _ = payload;
+        self.reserve()
+    }
+    /// Combine the bytes of a payload with those of `into`, whole items.
+    fn fold(&mut self, into: PayloadId, payload: PayloadId, operation: AtomicOperation, datatype: Datatype) {
+        let _ = (into, payload, operation, datatype);
+    }
     /// The payload is no longer needed.
     fn release(&mut self, payload: PayloadId);
 }
@@ -158,6 +167,12 @@ impl<B: Between> Memory for B {
     }
     fn combine(&mut self, payload: PayloadId, process: Process, place: Place, length: u64, combine: &Combine) -> Result<(), Fault> {
         self.outer_mut().combine(payload, process, place, length, combine)
+    }
+    fn duplicate(&mut self, payload: PayloadId) -> PayloadId {
+        self.outer_mut().duplicate(payload)
+    }
+    fn fold(&mut self, into: PayloadId, payload: PayloadId, operation: AtomicOperation, datatype: Datatype) {
+        self.outer_mut().fold(into, payload, operation, datatype);
     }
     fn release(&mut self, payload: PayloadId) {
         self.outer_mut().release(payload);

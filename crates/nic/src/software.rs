@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use narrows_portals::{Command, Notice};
 use narrows_units::{Bytes, PortId, SimTime};
 
+use crate::accelerator::Block;
 use crate::any::AnyHeader;
 use crate::config::{NicConfig, Transmit};
 use crate::error::Refusal;
@@ -24,6 +25,11 @@ const OF_NIC: u64 = 1 << 63;
 pub trait Below: Nic {
     /// A message to send.
     fn order(departure: Departure<Header>) -> Self::Command;
+    /// To reduce a block with others, if it can.
+    fn reduce(block: Block) -> Option<Self::Command> {
+        let _ = block;
+        None
+    }
     /// What the NIC has said.
     fn heard(notice: Self::Notice) -> Heard;
     /// Its header, as one of any.
@@ -48,6 +54,10 @@ pub enum Heard {
     Ended((PortId, u32), Header),
     /// Both.
     Arrived(Header),
+    /// The result of a block is in memory: whose, and its ticket.
+    Reduced(Process, u32),
+    /// What is not for it: Portals has no protection domains, and all processes of a run are in one.
+    Nothing,
 }
 
 impl Below for Mailbox<Header> {
@@ -82,7 +92,12 @@ impl Below for Exanet<Header> {
             ExanetNotice::Begun(name, header) => Heard::Begun(name, header),
             ExanetNotice::Ended(name, header) => Heard::Ended(name, header),
             ExanetNotice::Arrived(header) => Heard::Arrived(header),
+            ExanetNotice::Denied(_) => Heard::Nothing,
+            ExanetNotice::Reduced(process, ticket) => Heard::Reduced(process, ticket),
         }
+    }
+    fn reduce(block: Block) -> Option<Order<Header>> {
+        Some(Order::Allreduce(block))
     }
     fn any(header: Cell<Header>) -> AnyHeader {
         AnyHeader::Exanet(header)
@@ -201,6 +216,11 @@ impl<N: Below> Software<N> {
         Software { portals, nic, notices: Vec::new(), begun: BTreeMap::new() }
     }
 
+    /// The NIC.
+    pub(crate) fn below(&self) -> &N {
+        &self.nic
+    }
+
     /// The library does something.
     fn library<O: Out<Self>, R>(&mut self, now: SimTime, out: &mut O, act: impl FnOnce(&mut Portals, &mut Above<'_, N, O>) -> R) -> R {
         act(&mut self.portals, &mut Above { now, nic: &mut self.nic, out })
@@ -224,6 +244,8 @@ impl<N: Below> Software<N> {
                         self.library(now, out, |portals, above| portals.tail(now, arrival, &header, above));
                     }
                 }
+                Heard::Nothing => {}
+                Heard::Reduced(process, ticket) => self.library(now, out, |portals, above| portals.answer(now, process, ticket, above)),
                 Heard::Arrived(header) => self.library(now, out, |portals, above| {
                     let arrival = portals.head(now, &header, above);
                     portals.tail(now, arrival, &header, above);
@@ -245,7 +267,12 @@ impl<N: Below> Nic for Software<N> {
     }
 
     fn command(&mut self, now: SimTime, process: Process, command: Command, out: &mut impl Out<Self>) -> Result<(), CommandError> {
-        self.library(now, out, |portals, above| portals.command(now, process, command, above))
+        let Command::Allreduce(allreduce) = command else {
+            return self.library(now, out, |portals, above| portals.command(now, process, command, above));
+        };
+        let (at, block) = self.portals.allreduce(now, process, allreduce)?;
+        let order = N::reduce(block).ok_or(CommandError::NoAccelerator)?;
+        self.nic(at, out, |nic, around| nic.command(at, process, order, around))
     }
 
     fn handle(&mut self, now: SimTime, event: Event, out: &mut impl Out<Self>) {

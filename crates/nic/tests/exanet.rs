@@ -158,3 +158,101 @@ fn programs_see_the_same_memory_as_on_a_nic_that_matches() {
     };
     assert!(outcome(exanet(config(), BLOCK)) == outcome(config().into()), "software and hardware disagree");
 }
+
+/// Two boards of four: every node gives `values` (little-endian) and gets the combination of all.
+fn allreduce(bytes: u32, operation: AtomicOperation, datatype: Datatype, value: impl Fn(u32) -> Vec<u8>) -> Sim {
+    let mut sim = Sim::new(exanet(config(), BLOCK), 8, 1);
+    let nodes: Vec<u32> = (0..8).collect();
+    for process in 0..8 {
+        sim.world.memory[process as usize][..bytes as usize].copy_from_slice(&value(process));
+        let plan = offload::plan(&nodes, 4, process).expect("two whole boards");
+        let (source, target) = (Place::at(0), Place::at(4096));
+        let (group, sequence, ticket) = (3, 9, 100 + process);
+        let allreduce = offload::Allreduce { group, sequence, source, target, length: bytes, operation, datatype, plan, ticket };
+        sim.command(process, Command::Allreduce(Box::new(allreduce)));
+    }
+    sim
+}
+
+/// Of 256 B. Command, start (2 us), the vector on its way to the server, four times through the engine, over to the
+/// other server, through its engine, to the clients, the answer.
+#[test]
+fn an_allreduce_is_the_sum_of_its_stages() {
+    let c = config();
+    let ints = |process: u32| (0..64).flat_map(|index| (process as i32 * 1000 - index).to_le_bytes()).collect::<Vec<u8>>();
+    let mut sim = allreduce(256, AtomicOperation::Sum, Datatype::Int32, ints);
+    sim.run();
+    let engine = ByteRate(1_200_000_000).time_for(Bytes(256));
+    let hop = ns(400) + wire(256);
+    let there = pcie(c.command_size) + ns(2_000) + hop + engine * 4 + hop + engine + hop;
+    for process in 0..8 {
+        let answers: Vec<SimTime> = sim.world.seen.iter().filter(|(_, of, _)| of.0 == process).map(|(at, ..)| *at).collect();
+        assert_eq!(answers, [there + pcie(c.count_size)], "process {process}");
+        assert!(matches!(sim.take(process)[..], [Notice::Reply { ticket, code: ReplyCode::Ok, .. }] if ticket == 100 + process));
+        let sum: Vec<u8> = (0..64).flat_map(|index| (28_000_i32 - 8 * index).to_le_bytes()).collect();
+        assert_eq!(sim.world.memory[process as usize][4096..4352], sum[..]);
+    }
+    sim.check_idle();
+    assert_eq!(sim.nics.waiting_vectors(), 0);
+}
+
+#[test]
+fn it_has_all_operations_and_types_that_it_offers() {
+    let doubles = |process: u32| (0..3).flat_map(|index| (f64::from(process) / 4.0 - f64::from(index)).to_le_bytes()).collect::<Vec<u8>>();
+    let floats = |process: u32| (0..3).flat_map(|index| (process as f32 * 0.5 + index as f32).to_le_bytes()).collect::<Vec<u8>>();
+    for (operation, double, float) in [
+        (AtomicOperation::Sum, [7.0, -1.0, -9.0], [14.0, 22.0, 30.0]),
+        (AtomicOperation::Min, [0.0, -1.0, -2.0], [0.0, 1.0, 2.0]),
+        (AtomicOperation::Max, [1.75, 0.75, -0.25], [3.5, 4.5, 5.5]),
+    ] {
+        let mut sim = allreduce(24, operation, Datatype::Double, doubles);
+        sim.run();
+        let expected: Vec<u8> = double.iter().flat_map(|value: &f64| value.to_le_bytes()).collect();
+        assert!(sim.world.memory.iter().all(|memory| memory[4096..4120] == expected[..]), "{operation:?}");
+        let mut sim = allreduce(12, operation, Datatype::Float, floats);
+        sim.run();
+        let expected: Vec<u8> = float.iter().flat_map(|value: &f32| value.to_le_bytes()).collect();
+        assert!(sim.world.memory.iter().all(|memory| memory[4096..4108] == expected[..]), "{operation:?}");
+    }
+}
+
+#[test]
+fn what_it_does_not_offer_is_refused_by_name() {
+    let plan = offload::plan(&[0, 1, 2, 3], 4, 1).expect("a whole board");
+    let good = offload::Allreduce {
+        group: 0,
+        sequence: 0,
+        source: Place::at(0),
+        target: Place::at(0),
+        length: 8,
+        operation: AtomicOperation::Sum,
+        datatype: Datatype::Int32,
+        plan: plan.clone(),
+        ticket: 1,
+    };
+    let refused = |kind: narrows_nic::AnyConfig, change: &dyn Fn(&mut offload::Allreduce)| {
+        let mut sim = Sim::new(kind, 4, 1);
+        let mut allreduce = good.clone();
+        change(&mut allreduce);
+        sim.try_command(1, Command::Allreduce(Box::new(allreduce))).map_err(|error| error.to_string())
+    };
+    let exanet = || exanet(config(), BLOCK);
+    assert_eq!(refused(exanet(), &|_| {}), Ok(()));
+    let offers = "sum, min or max of int, float or double, 256 B at most";
+    for (change, message) in [
+        (
+            &(|a: &mut offload::Allreduce| a.length = 257) as &dyn Fn(&mut offload::Allreduce),
+            format!("the accelerator does no Sum on 257 bytes of Int32: {offers}"),
+        ),
+        (&|a| a.length = 0, format!("the accelerator does no Sum on 0 bytes of Int32: {offers}")),
+        (&|a| a.operation = AtomicOperation::Product, format!("the accelerator does no Product on 8 bytes of Int32: {offers}")),
+        (&|a| a.datatype = Datatype::Int64, format!("the accelerator does no Sum on 8 bytes of Int64: {offers}")),
+        (&|a| a.plan.clients[2] = 1 << 22, String::from("an allreduce with node 4194304, which this machine does not have")),
+        (&|a| a.plan.clients.clear(), String::from("an allreduce with node 4294967295, which this machine does not have")),
+    ] {
+        assert_eq!(refused(exanet(), change), Err(message));
+    }
+    let none = Err(String::from("this NIC has no allreduce accelerator"));
+    assert_eq!(refused(config().into(), &|_| {}), none);
+    assert_eq!(refused(mailbox(config()), &|_| {}), none);
+}

@@ -226,4 +226,6 @@ pub enum Command {
     },
     /// Combines data with the target's.
     Atomic(Box<Atomic>),
+    /// A block of an allreduce, for a NIC with an accelerator; answered by [`Notice::Reply`].
+    Allreduce(Box<crate::offload::Allreduce>),
 }

@@ -17,6 +17,7 @@
 //! * `event.rs`: [`Notice`] and [`Event`].
 //! * `limits.rs`: [`NiLimits`].
 //! * `atomic.rs`: operations and types of atomics, and [`apply`].
+//! * [`offload`]: allreduces that NICs do among themselves.
 
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
@@ -24,6 +25,7 @@ mod atomic;
 mod command;
 mod event;
 mod limits;
+pub mod offload;
 
 pub use atomic::{AtomicOperation, Datatype, apply};
 pub use command::{Atomic, Command, Limits, NO_TICKET, Register};

@@ -4,6 +4,7 @@ use crate::graph::Collectives;
 use narrows_collectives::locality::{self, Places};
 use narrows_collectives::rules::Rules;
 use narrows_collectives::{Algorithm, CustomTree, Operation, Schedule, ScheduleError};
+use narrows_portals::offload;
 use narrows_trace::{Collective, CollectiveCall, Communicators};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,6 +15,8 @@ pub struct Layout {
     pub nodes: Vec<u32>,
     /// Where every two groups of the network have a link of their own.
     pub groups: Option<Groups>,
+    /// NICs reduce by themselves: nodes of a board, of which each first one has the server.
+    pub accelerator: Option<u32>,
 }
 
 /// Where the ranks of a program are in a network of groups; see [`Places`].
@@ -24,19 +27,24 @@ pub struct Groups {
     pub gateway: Box<dyn Fn(u32, u32) -> (u32, u32) + Send>,
 }
 
+/// The node of each member of a communicator, and nodes of a board.
+type Boards = (Arc<[u32]>, u32);
+
 /// Schedules by a table of rules.
 pub struct ByRules {
     rules: Rules,
     layout: Option<Layout>,
     /// By communicator, root and algorithm.
     trees: BTreeMap<(u32, u32, Algorithm), Arc<CustomTree>>,
+    /// By communicator: the nodes of its members, if their NICs reduce by themselves.
+    reducing: BTreeMap<u32, Option<Boards>>,
 }
 
 impl ByRules {
     /// By `rules`. Without a `layout`, rules that ask for GLF, LLF or hardware multicast get a binomial tree, as the
     /// first two do without groups.
     pub fn new(rules: Rules, layout: Option<Layout>) -> ByRules {
-        ByRules { rules, layout, trees: BTreeMap::new() }
+        ByRules { rules, layout, trees: BTreeMap::new(), reducing: BTreeMap::new() }
     }
 
     fn tree(&mut self, call: &CollectiveCall, algorithm: Algorithm, communicators: &Communicators) -> Option<Arc<CustomTree>> {
@@ -57,6 +65,35 @@ impl ByRules {
         };
         self.trees.insert(key, Arc::clone(&tree));
         Some(tree)
+    }
+}
+
+impl ByRules {
+    /// The nodes of a communicator's members, if the accelerators of their NICs take them.
+    fn reducing(&mut self, communicator: u32, communicators: &Communicators) -> Option<Boards> {
+        let (layout, reducing) = (self.layout.as_ref()?, &mut self.reducing);
+        let nodes = || {
+            let board = layout.accelerator?;
+            let nodes: Arc<[u32]> = communicators.members(communicator).map(|rank| layout.nodes[rank as usize]).collect();
+            offload::check(&nodes, board).is_ok().then_some((nodes, board))
+        };
+        reducing.entry(communicator).or_insert_with(nodes).clone()
+    }
+
+    /// Why allreduces that the rules give to accelerators are done by messages, for the first communicator of a program
+    /// of which that is so.
+    pub fn not_offloaded(&self, communicators: &Communicators) -> Option<String> {
+        if !self.rules.use_algorithm(Algorithm::ExanetAccelerator) {
+            return None;
+        }
+        let Some((layout, board)) = self.layout.as_ref().and_then(|layout| Some((layout, layout.accelerator?))) else {
+            return Some(String::from("this machine has no allreduce accelerator"));
+        };
+        (0..communicators.count()).find_map(|communicator| {
+            let nodes: Vec<u32> = communicators.members(communicator).map(|rank| layout.nodes[rank as usize]).collect();
+            let limit = offload::check(&nodes, board).err()?;
+            Some(format!("communicator {communicator}: {limit}"))
+        })
     }
 }
 
@@ -92,6 +129,12 @@ impl Collectives for ByRules {
             Collective::Scan | Collective::Exscan => (Operation::Scan, send),
         };
         let mut choice = self.rules.choose(operation, ranks, bytes);
+        if choice.algorithm == Algorithm::ExanetAccelerator {
+            match self.reducing(call.communicator, communicators).filter(|_| bytes > 0) {
+                Some((nodes, board)) => return Ok(choice.schedule(operation, ranks, root, bytes)?.offload(nodes, board)),
+                None => choice = self.rules.choose_but(Algorithm::ExanetAccelerator, operation, ranks, bytes),
+            }
+        }
         let tree = match choice.algorithm {
             Algorithm::Glf | Algorithm::Llf | Algorithm::Hardware => {
                 let tree = self.tree(call, choice.algorithm, communicators);

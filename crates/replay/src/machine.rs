@@ -30,7 +30,7 @@ use narrows_timeline::{Call, NONE, Timeline};
 use narrows_trace::{Communicators, Dependency, Event, Kind, Meetings, Operation, Order, Program};
 use narrows_units::{Bytes, Excess, NodeId, SimTime};
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -96,11 +96,16 @@ struct Running {
     open_receives: u32,
     /// Receives of the next round that are posted and not complete; [`NOT_POSTED`] if they were not posted ahead.
     ahead: u32,
-    /// Reductions of what the round brings.
+    /// Reductions of what the round brings, and their bytes.
     reductions: u32,
+    reduced_bytes: u64,
+    /// Of those that accelerators do on the communicator: its number.
+    offload: u64,
 }
 
 const NOT_POSTED: u32 = u32::MAX;
+/// Tickets of blocks that accelerators reduce have this bit, and the operation's number below it.
+const REDUCED: u32 = 1 << 31;
 
 struct Rank {
     part: usize,
@@ -127,6 +132,8 @@ struct Rank {
     /// What happens to computing on them, in order of time; of one operation the start before the end.
     computing: BinaryHeap<Reverse<(SimTime, u64, Event)>>,
     running: Vec<Running>,
+    /// Allreduces that it has given to its NIC's accelerator, by communicator.
+    reduced: BTreeMap<u32, u64>,
     /// Messages that it has started.
     sent: u32,
     /// Of the messages that it has received, and when.

@@ -100,7 +100,7 @@ pub fn processes(nodes: &[Vec<NodeId>]) -> Vec<Vec<ProcessId>> {
 /// Where the ranks on `nodes` are, for broadcasts that look at it (GLF, LLF, hardware).
 pub fn layout((topology, joined): (&Topology, &[NodeId]), nodes: &[NodeId]) -> Layout {
     let hosts: Option<Vec<u32>> = nodes.iter().map(|node| joined.binary_search(node).ok().map(|host| host as u32)).collect();
-    Layout { nodes: nodes.iter().map(|node| node.0).collect(), groups: hosts.and_then(|hosts| groups(topology, &hosts)) }
+    Layout { nodes: nodes.iter().map(|node| node.0).collect(), groups: hosts.and_then(|hosts| groups(topology, &hosts)), accelerator: None }
 }
 
 fn groups(topology: &Topology, hosts: &[u32]) -> Option<Groups> {

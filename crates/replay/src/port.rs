@@ -22,6 +22,8 @@ pub struct Costs {
     pub copy: ByteRate,
     /// Of combining what came with what is there.
     pub reduce: SimTime,
+    /// ... and of each 1,024 bytes of it.
+    pub reduce_per_kib: SimTime,
     /// Longest put whose payload goes with the command.
     pub pio_limit: u64,
 }
@@ -30,7 +32,14 @@ impl Costs {
     /// Of this software above this NIC.
     pub fn of(software: &Software, nic: &NicConfig) -> Costs {
         let pio_limit = nic.pio_limit.get();
-        Costs { post: software.post, completion: software.completion, copy: software.copy_bandwidth, reduce: software.reduce, pio_limit }
+        Costs {
+            post: software.post,
+            completion: software.completion,
+            copy: software.copy_bandwidth,
+            reduce: software.reduce,
+            reduce_per_kib: software.reduce_per_kib,
+            pio_limit,
+        }
     }
 }
 

@@ -650,3 +650,64 @@ fn pscom_is_slower_at_small_sizes_and_equal_at_large_ones() {
         assert!((pscom / openmpi - 1.0).abs() < 0.01, "{bytes} B: pscom {pscom} ns, openmpi {openmpi} ns");
     }
 }
+
+/// Of 256 B and more on ExaNeSt, by rule: the accelerator does them, on any number of threads alike.
+fn accelerated(ranks: u32, bytes: u64, rule: &str, threads: usize, chained: bool) -> (Outcome, Option<String>) {
+    let machine = Machine::load("exanest", &Overrides { nodes: None, set: Vec::new() }).unwrap();
+    let topology = machine.topology().unwrap();
+    let mut program = Recorded::new(ranks, Communicators::world(ranks), Order::Sequential);
+    for rank in 0..ranks {
+        for number in 0..5 {
+            let call = CollectiveCall { operation: Collective::Allreduce, communicator: 0, root: 0, send: bytes, receive: bytes };
+            let after = if chained && number > 0 { vec![Dependency::done(number - 1)] } else { Vec::new() };
+            program.push(rank, Operation::new(Kind::Collective(call)), &after);
+        }
+    }
+    let nodes = mapping::nodes(&"linear".parse::<Mapping>().unwrap(), &machine, (&topology, &all(&machine)), None, &[ranks]).unwrap();
+    let layout = mapping::layout((&topology, &all(&machine)), &nodes[0]);
+    let layout = narrows_replay::collectives::Layout { accelerator: machine.accelerator_board(), ..layout };
+    let table = format!("{rule}\n{}", narrows_collectives::rules::MPICH);
+    let collectives = ByRules::new(Rules::parse(&table).unwrap(), Some(layout));
+    let limit = collectives.not_offloaded(program.communicators());
+    let part = Part {
+        name: String::from("allreduces"),
+        program: Box::new(program),
+        collectives: Box::new(collectives),
+        scale: vec![1.0],
+        processes: mapping::processes(&nodes).concat(),
+        costs: vec![Costs::of(&machine.node.software, machine.nic.portals())],
+    };
+    let network = machine.network_config(1);
+    let hardware = Hardware::new(&network, topology, machine.nic_config());
+    let replay = Replay::new(hardware, vec![part], machine.message_config(Rails::default())).unwrap().on_threads(threads);
+    (replay.run(&mut |_| true).unwrap(), limit)
+}
+
+#[test]
+fn accelerators_reduce_without_messages() {
+    let rule = "allreduce *: exanet-accelerator";
+    for (ranks, bytes) in [(4, 256), (12, 700), (16, 1024), (128, 4096), (128, 1)] {
+        let (one, limit) = accelerated(ranks, bytes, rule, 1, bytes > 700);
+        assert_eq!((one.failure.clone(), limit, one.applications[0].messages), (None, None, 0), "{ranks} ranks, {bytes} B");
+        let (four, _) = accelerated(ranks, bytes, rule, 4, bytes > 700);
+        assert_eq!((one.digest, one.finish), (four.digest, four.finish), "{ranks} ranks, {bytes} B");
+    }
+    // Blocks follow each other: 1024 B take about four times 256 B, but for the call.
+    let time = |bytes| accelerated(16, bytes, rule, 1, true).0.finish.as_ns_f64() / 5.0;
+    let (one, four) = (time(256), time(1024));
+    assert!((4.0 * one - four - 3.0 * 411.5).abs() < 200.0, "{one} and {four} ns");
+}
+
+#[test]
+fn what_accelerators_do_not_take_is_done_by_messages() {
+    let rule = "allreduce *: exanet-accelerator";
+    for (ranks, limit) in [
+        (6, "communicator 0: board 1 has ranks on 2 of its 4 nodes; the accelerator takes whole boards"),
+        (256, "communicator 0: node 0 has several ranks; the accelerator takes one per node"),
+    ] {
+        let (outcome, why) = accelerated(ranks, 256, rule, 1, true);
+        let (messages, none) = accelerated(ranks, 256, "", 1, true);
+        assert_eq!((why.as_deref(), none), (Some(limit), None));
+        assert_eq!((outcome.digest, outcome.finish), (messages.digest, messages.finish), "{ranks} ranks");
+    }
+}

@@ -23,7 +23,7 @@ pub use station::Requests;
 pub use world::{Hardware, NetworkSetup, PortSetup, Setup, Totals, World};
 
 use narrows_nic::{Combine, Fault};
-use narrows_portals::{Notice, Place};
+use narrows_portals::{AtomicOperation, Datatype, Notice, Place};
 use narrows_units::SimTime;
 
 /// The processes of a region's nodes: what the NICs do to their memory, and what they do about it.
@@ -99,6 +99,15 @@ pub trait Processes: Send {
     /// The time that [`Requests::set_alarm`] was given has come.
     fn alarm(&mut self, now: SimTime, rank: u32) {
         let _ = (now, rank);
+    }
+    /// A payload with the same bytes.
+    fn duplicate(&mut self, payload: u32) -> u32 {
+        let _ = payload;
+        self.reserve()
+    }
+    /// Combines the bytes of a payload with those of `into`.
+    fn fold(&mut self, into: u32, payload: u32, operation: AtomicOperation, datatype: Datatype) {
+        let _ = (into, payload, operation, datatype);
     }
     /// The payload is not needed any more.
     fn release(&mut self, payload: u32) {

@@ -7,7 +7,7 @@ use narrows_engine::{Digest, Slab, WordMap};
 use narrows_fabric::parallel::{Agent, Context};
 use narrows_fabric::{Arrival, Observer, PacketArrival, Transfer, TransferId, TreeError, Undelivered};
 use narrows_nic::{self as nic, AnyHeader, AnyNic, Combine, CommandError, Departure, Directory, Fault, Nics, PayloadId, Process};
-use narrows_portals::{Command, Notice, Place};
+use narrows_portals::{AtomicOperation, Command, Datatype, Notice, Place};
 use narrows_timeline::Timeline;
 use narrows_units::{PortId, Rail, SimTime};
 use std::cmp::Reverse;
@@ -352,6 +352,14 @@ impl<P: Processes> nic::Memory for Effects<'_, '_, P> {
 
     fn combine(&mut self, payload: PayloadId, process: Process, place: Place, length: u64, combine: &Combine) -> Result<(), Fault> {
         self.processes.combine(payload.0, process.0, place, length, combine)
+    }
+
+    fn duplicate(&mut self, payload: PayloadId) -> PayloadId {
+        PayloadId(self.processes.duplicate(payload.0))
+    }
+
+    fn fold(&mut self, into: PayloadId, payload: PayloadId, operation: AtomicOperation, datatype: Datatype) {
+        self.processes.fold(into.0, payload.0, operation, datatype);
     }
 
     fn release(&mut self, payload: PayloadId) {

@@ -25,11 +25,11 @@ pub struct Totals {
     pub packets: u64,
     /// Links crossed by packets.
     pub packet_hops: u64,
-    /// Messages that were refused for lack of room and repeated.
+    /// Messages that were refused for lack of room and repeated, by lists or by ExaNeSt's mailboxes.
     pub retries: u64,
     /// Packets that links have lost or broken.
     pub lost_packets: u64,
-    /// Packets that ports have sent again.
+    /// Packets that ports have sent again, and ExaNeSt's messages and blocks.
     pub retransmissions: u64,
 }
 
@@ -363,15 +363,19 @@ impl<P: Processes> World<P> {
     fn totals(&mut self) -> Totals {
         let nics = self.statistics();
         let network = self.fabric.statistics();
+        let troubles = self.fabric.agents().fold(narrows_nic::Troubles::default(), |mut sum, station| {
+            sum += station.nics.troubles();
+            sum
+        });
         Totals {
             events: self.fabric.events(),
             messages: nics.messages,
             bytes: nics.bytes_sent,
             packets: network.packets,
             packet_hops: network.packet_hops,
-            retries: nics.retries,
+            retries: nics.retries + troubles.refused,
             lost_packets: network.lost_packets + network.corrupt_packets,
-            retransmissions: network.retransmissions,
+            retransmissions: network.retransmissions + troubles.timeouts + troubles.page_faults,
         }
     }
 

@@ -94,8 +94,8 @@ impl Rank {
             self.outside_poll();
             return;
         }
-        // Only `at_door` waits there.
-        if self.door.is_some() {
+        // Only `at_door` and `reduce_goes_on` wait there.
+        if self.door.is_some() || self.offload.reducing.is_some() {
             return;
         }
         self.empty_polls += 1;

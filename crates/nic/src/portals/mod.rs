@@ -5,6 +5,7 @@
 mod initiator;
 mod message;
 mod multicast;
+mod offload;
 mod target;
 
 pub use message::{About, Header, HeldMessage, Received, Request, Response};
@@ -385,6 +386,8 @@ impl Portals {
                 }
                 Ok(())
             }
+            // Where there is an accelerator it takes them itself.
+            Command::Allreduce(_) => Err(CommandError::NoAccelerator),
         }
     }
 
@@ -466,6 +469,8 @@ impl Portals {
                 let request = Order { operation, to: target.process, local, inline: None, ack: AckRequest::None, atomic: None, triggered };
                 self.request(now, process, request, out);
             }
+            // Never admitted.
+            Command::Allreduce(_) => {}
             Command::Atomic(atomic) => {
                 let Atomic { local, fetched, length, inline, ack, target, hdr_data, operation: what, datatype, operand } = *atomic;
                 let kind = if fetched.is_some() { Kind::FetchAtomic } else { Kind::Atomic };

@@ -117,6 +117,18 @@ impl Memory for World {
         }
         self.write(process, place, &new)
     }
+    fn duplicate(&mut self, payload: PayloadId) -> PayloadId {
+        let bytes = self.payloads[&payload].clone();
+        let copy = self.reserve();
+        self.payloads.insert(copy, bytes);
+        copy
+    }
+    fn fold(&mut self, into: PayloadId, payload: PayloadId, operation: AtomicOperation, datatype: Datatype) {
+        let bytes = self.payloads[&payload].clone().unwrap_or_default();
+        let Some(Some(into)) = self.payloads.get_mut(&into) else { return };
+        let length = into.len().min(bytes.len());
+        apply(operation, datatype, &mut into[..length], &bytes[..length], &[0; 32]);
+    }
     fn release(&mut self, payload: PayloadId) {
         assert!(self.payloads.remove(&payload).is_some(), "{payload:?} is not reserved");
     }
@@ -196,6 +208,14 @@ pub fn exanet(config: NicConfig, block: u64) -> AnyConfig {
         rdma_start: ns(2_500),
         rdma_block: ns(700),
         rdma_done: ns(1_100),
+        reduce_start: ns(2_000),
+        reduce_rate: ByteRate(1_200_000_000),
+        mailbox_room: 0,
+        resend: ns(1_000),
+        timeout: ns(0),
+        rdma_channels: 512,
+        page_faults: 0,
+        fault_time: ns(10_000),
     };
     AnyConfig::Exanet(config, exanet)
 }

@@ -1,6 +1,9 @@
 //! A rank at work: what it starts, what its NIC tells it, what becomes complete.
 
 use super::*;
+use narrows_collectives::{Area, Blocks, Piece};
+use narrows_portals::offload::{self, Allreduce, BLOCK};
+use narrows_portals::{AtomicOperation, Datatype, Place};
 use narrows_timeline::ANY;
 
 impl Rank {
@@ -24,6 +27,7 @@ impl Rank {
             units: Vec::new(),
             computing: BinaryHeap::new(),
             running: Vec::new(),
+            reduced: BTreeMap::new(),
             sent: 0,
             digest: Digest::default(),
             finish: None,
@@ -77,6 +81,10 @@ impl Rank {
                 self.clock = self.clock.max(time);
                 let event = match news {
                     Incoming::Event(event) => event,
+                    Incoming::Reply(ticket, _) if ticket & REDUCED != 0 => {
+                        self.reduced(ticket, index, region)?;
+                        continue;
+                    }
                     Incoming::Reply(ticket, code) => {
                         if let (Some(endpoint), Some(entry)) = (&mut self.endpoint, self.library.unlinked(ticket)) {
                             endpoint.unlinked(&mut Self::port(&mut self.clock, &mut self.library, self.costs, index, region), entry, code);
@@ -284,6 +292,11 @@ impl Rank {
                 let schedule = source.collectives.schedule(&call, communicators);
                 drop(source);
                 let schedule = schedule.map_err(|error| GraphError::Schedule { rank: self.number, operation: number, error })?;
+                let offload = schedule.offloaded().map_or(0, |_| {
+                    let before = self.reduced.entry(call.communicator).or_default();
+                    *before += 1;
+                    *before
+                });
                 self.running.push(Running {
                     number,
                     schedule,
@@ -294,6 +307,8 @@ impl Rank {
                     open_receives: 0,
                     ahead: NOT_POSTED,
                     reductions: 0,
+                    reduced_bytes: 0,
+                    offload,
                 });
                 self.started(number, index, region)?;
                 self.rounds(index, self.running.len() - 1, region)?;
@@ -308,15 +323,31 @@ impl Rank {
         loop {
             let running = &mut self.running[place];
             self.clock += self.costs.reduce * u64::from(std::mem::take(&mut running.reductions));
-            if running.round == running.schedule.rounds(running.position) {
+            let bytes = std::mem::take(&mut running.reduced_bytes);
+            if self.costs.reduce_per_kib > SimTime::ZERO {
+                let of_bytes = u128::from(self.costs.reduce_per_kib.as_ps()) * u128::from(bytes) / 1024;
+                self.clock += SimTime(u64::try_from(of_bytes).unwrap_or(u64::MAX));
+            }
+            let blocks = running.schedule.offloaded().map(|_| blocks_of(&running.schedule));
+            if running.round == blocks.unwrap_or_else(|| running.schedule.rounds(running.position)) {
                 let number = self.running.swap_remove(place).number;
                 self.done(number, index, region)?;
                 break;
             }
+            if blocks.is_some() {
+                self.give_block(index, place, region);
+                break;
+            }
             running.schedule.round(running.position, running.round, &mut actions);
             running.round += 1;
-            let combines = |action: &&Action| matches!(action, Action::Receive { combine: true, .. } | Action::Local { combine: true, .. });
-            running.reductions = actions.iter().filter(combines).count() as u32;
+            for action in &actions {
+                if let Action::Receive { piece, combine: true, .. } | Action::Local { to: piece, combine: true, .. } = *action {
+                    running.reductions += 1;
+                    if self.costs.reduce_per_kib > SimTime::ZERO {
+                        running.reduced_bytes += running.schedule.bytes(piece);
+                    }
+                }
+            }
             let (communicator, context) = (running.communicator, COLLECTIVE_CONTEXT | running.number);
             let tag = COLLECTIVE_TAG | u64::from(communicator);
             let is_copied = !running.schedule.copied().is_empty();
@@ -347,6 +378,45 @@ impl Rank {
         }
         region.state.actions = actions;
         Ok(())
+    }
+
+    /// Gives the next block of an allreduce to the accelerator. The core looks for the end of one block before it
+    /// starts the next one.
+    fn give_block(&mut self, index: u32, place: usize, region: &mut Region<'_>) {
+        let running = &mut self.running[place];
+        let Some((nodes, board)) = running.schedule.offloaded() else { return };
+        let length = bytes_of(&running.schedule) - u64::from(running.round) * u64::from(BLOCK);
+        let own = nodes[running.position as usize];
+        let plan = offload::plan(nodes, *board, own).expect("its communicator has been looked at");
+        let allreduce = Allreduce {
+            group: (self.part as u64) << 32 | u64::from(running.communicator),
+            sequence: running.offload << 32 | u64::from(running.round),
+            source: Place::default(),
+            target: Place::default(),
+            // The trace does not say of what type and operation: all of them take the same time.
+            length: length.min(u64::from(BLOCK)).next_multiple_of(4) as u32,
+            operation: AtomicOperation::Sum,
+            datatype: Datatype::Int32,
+            plan,
+            ticket: REDUCED | running.number as u32,
+        };
+        if running.round == 0 {
+            self.clock += self.costs.post;
+        }
+        (running.round, running.open, running.open_receives) = (running.round + 1, 1, 0);
+        let rail = region.state.shared.message.rails.first();
+        region.world.submit(index, rail, self.clock, Command::Allreduce(Box::new(allreduce)));
+    }
+
+    /// A block has been reduced.
+    fn reduced(&mut self, ticket: u32, index: u32, region: &mut Region<'_>) -> Result<(), GraphError> {
+        self.clock += self.costs.completion;
+        self.digest.event(SimTime(self.clock.as_ps() - region.state.epoch.as_ps()), u64::from(ticket));
+        let number = self.running.iter().map(|running| running.number).find(|number| REDUCED | *number as u32 == ticket);
+        match number {
+            Some(number) => self.part_done(number, false, index, region),
+            None => Ok(()),
+        }
     }
 
     /// Posts the receives of a round; how many.
@@ -561,6 +631,15 @@ impl Rank {
         }
         Ok(())
     }
+}
+
+fn bytes_of(allreduce: &Schedule) -> u64 {
+    allreduce.bytes(Piece { area: Area::Input, blocks: Blocks::Run { first: 0, count: allreduce.blocks() } })
+}
+
+/// Blocks that the accelerator is given.
+fn blocks_of(allreduce: &Schedule) -> u32 {
+    u32::try_from(bytes_of(allreduce).div_ceil(u64::from(BLOCK))).unwrap_or(u32::MAX)
 }
 
 fn tell(timeline: &Timeline, rank: u32, kind: &Kind, begin: SimTime, end: SimTime, epoch: SimTime) {

@@ -20,7 +20,7 @@ use narrows_machine::{Machine, MessageProtocol, Node, Placement};
 use narrows_message::{MessageConfig, Rails, Rendezvous};
 use narrows_nic::NicConfig;
 use narrows_output::Meter;
-use narrows_portals::ProcessId;
+use narrows_portals::{NodeId, ProcessId};
 use narrows_units::{Bytes, SimTime};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
@@ -67,6 +67,8 @@ pub struct RunSpec {
     pub check: Check,
     /// Another timing than the machine's.
     pub timing: Option<TimingSpec>,
+    /// The NICs' accelerators do MPI_Allreduce, as far as they can.
+    pub offload_allreduce: bool,
 }
 
 /// What `--check` asks for.
@@ -171,6 +173,7 @@ impl RunSpec {
             timeline: None,
             check: Check::Off,
             timing: None,
+            offload_allreduce: false,
         }
     }
 
@@ -240,6 +243,7 @@ impl RunSpec {
             )));
         }
 
+        let offload_board = if self.offload_allreduce { Some(self.offload(&machine, &placement, observer)?) } else { None };
         let networks = Networks::of(&machine, self.seed)?;
         let rails = machine.common_rails(&placement).map_err(StudyError::Placement)?;
         let message = machine.message_config(Rails::new(rails));
@@ -252,7 +256,11 @@ impl RunSpec {
         std::fs::create_dir(&alive).map_err(|error| StudyError::Read { path: alive.clone(), error })?;
         let (mapping, fd) = Mapping::create(
             self.ranks,
-            settings(&machine, networks.machine_on(message.rails.first()).nic.portals(), &message, timeline.is_some()),
+            Settings {
+                timeline: timeline.is_some().into(),
+                offload_board: offload_board.unwrap_or(0),
+                ..settings(&machine, networks.machine_on(message.rails.first()).nic.portals(), &message)
+            },
         )
         .map_err(host)?;
         let hosts: Vec<String> = placement.iter().map(|&node| machine.host_name(node)).collect();
@@ -287,6 +295,9 @@ impl RunSpec {
         }
         if self.check != Check::Off {
             environment.push(("NARROWS_CHECK".to_owned(), "1".to_owned()));
+        }
+        if self.offload_allreduce {
+            environment.push(("NARROWS_OFFLOAD".to_owned(), "allreduce".to_owned()));
         }
         environment.push(("NARROWS_ALIVE".to_owned(), alive.display().to_string()));
         // Whether the program uses Portals without MPI is seen when it calls PtlInit.
@@ -332,6 +343,21 @@ impl RunSpec {
             timeline,
             check: self.check,
         })
+    }
+}
+
+impl RunSpec {
+    /// `--offload allreduce`: nodes of a board. Says why the library will do them nevertheless.
+    fn offload(&self, machine: &Machine, placement: &[NodeId], observer: &dyn Observer) -> Result<u32, StudyError> {
+        let board = machine.accelerator_board().ok_or_else(|| {
+            let text = format!("--offload allreduce: the NICs of {} have no allreduce accelerator; those of exanest have", machine.name);
+            StudyError::Contradiction(text)
+        })?;
+        let nodes: Vec<u32> = placement.iter().map(|node| node.0).collect();
+        if let Err(limit) = narrows_portals::offload::check(&nodes, board) {
+            observer.warning(&format!("--offload allreduce: the MPI library does them, as {limit}"));
+        }
+        Ok(board)
     }
 }
 
@@ -388,7 +414,7 @@ fn library_path(libraries: &Path) -> String {
     }
 }
 
-fn settings(machine: &Machine, nic: &NicConfig, message: &MessageConfig, timeline: bool) -> Settings {
+fn settings(machine: &Machine, nic: &NicConfig, message: &MessageConfig) -> Settings {
     Settings {
         launcher_barrier_ps: machine.system.launcher_barrier.as_ps(),
         socket_latency_ps: machine.system.socket_latency.as_ps(),
@@ -400,8 +426,8 @@ fn settings(machine: &Machine, nic: &NicConfig, message: &MessageConfig, timelin
         rendezvous_put: u32::from(message.rendezvous == Rendezvous::Put),
         simulator_counts: u32::from(!message.protocol.counts_at_calls()),
         pio_limit: nic.pio_limit.get() as u32,
-        timeline: timeline.into(),
         limits: nic.limits,
+        ..Settings::default()
     }
 }
 

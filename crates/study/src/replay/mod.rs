@@ -8,7 +8,7 @@ use crate::{MachineSpec, Observer, StudyError, TimelineSpec};
 use narrows_machine::Machine;
 use narrows_message::Rails;
 use narrows_output::{Meter, exit, write};
-use narrows_replay::collectives::ByRules;
+use narrows_replay::collectives::{ByRules, Layout};
 use narrows_replay::loggp::{self, Parameters};
 use narrows_replay::machine::{Part, Replay};
 use narrows_replay::mapping::{self, Mapping};
@@ -243,13 +243,15 @@ impl ReplaySpec {
         let processes = mapping::processes(&nodes);
         let rails = Rails::new(machine.common_rails(&nodes.concat()).map_err(StudyError::Placement)?);
         let nic = networks.machine_on(rails.first()).nic.portals();
-        let parts = programs.into_iter().zip(&nodes).zip(&processes).map(|(((name, program), nodes), processes)| Part {
-            name,
-            program,
-            collectives: Box::new(ByRules::new(rules.clone(), Some(mapping::layout((topology, &plane.nodes), nodes)))),
-            scale: nodes.iter().map(|&node| scale_on(&self.scales, node) / machine.node(node).speed.factor()).collect(),
-            processes: processes.clone(),
-            costs: nodes.iter().map(|&node| Costs::of(&machine.node(node).software, nic)).collect(),
+        let parts = programs.into_iter().zip(&nodes).zip(&processes).map(|(((name, program), nodes), processes)| {
+            let layout = Layout { accelerator: machine.accelerator_board(), ..mapping::layout((topology, &plane.nodes), nodes) };
+            let collectives = Box::new(ByRules::new(rules.clone(), Some(layout)));
+            if let Some(why) = collectives.not_offloaded(program.communicators()) {
+                observer.warning(&format!("{name}: allreduces take messages, not exanet-accelerator: {why}"));
+            }
+            let scale = nodes.iter().map(|&node| scale_on(&self.scales, node) / machine.node(node).speed.factor()).collect();
+            let costs = nodes.iter().map(|&node| Costs::of(&machine.node(node).software, nic)).collect();
+            Part { name, program, collectives, scale, processes: processes.clone(), costs }
         });
         let parts: Vec<Part> = parts.collect();
         let seen = period.map(|period| (period, Arc::new(topology.clone())));

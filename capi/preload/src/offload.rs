@@ -1,0 +1,114 @@
+//! MPI_Allreduce by the NICs: `narrows run --offload allreduce`.
+//!
+//! The mark around the call stays as it is; in place of the library's function it calls [`allreduce`], which hands on
+//! what the accelerator does not take: other communicators than MPI_COMM_WORLD, other types than `int`, `float` and
+//! `double`, other operations than sum, smallest and largest, vectors that are empty or longer than 4 KiB.
+
+use crate::portals;
+use crate::special::{Handle, id, in_run};
+use crate::symbols::{self, Real, Symbol};
+use libc::{c_int, c_void};
+use narrows_mpilib::Flavor;
+use std::ffi::CStr;
+use std::sync::OnceLock;
+
+/// Operation and type as Portals numbers them (`portals4.h`).
+const MIN: u32 = 0;
+const MAX: u32 = 1;
+const SUM: u32 = 2;
+const INT32: u32 = 4;
+const FLOAT: u32 = 6;
+const DOUBLE: u32 = 9;
+
+/// Handles of the MPI library.
+struct Handles {
+    world: usize,
+    /// With the number of the type, and its size.
+    types: [(usize, u32, u64); 3],
+    operations: [(usize, u32); 3],
+    in_place: u64,
+}
+
+impl Handles {
+    /// From mpi.h of Open MPI 4.1.4 and 5.0.11, MPICH 5.0.2 and its mpi_abi.h.
+    fn of(flavor: Flavor) -> Handles {
+        let (world, types, operations) = match flavor {
+            Flavor::OpenMpi => {
+                let handle = |name: &CStr| symbols::variable(name);
+                (
+                    handle(c"ompi_mpi_comm_world"),
+                    [handle(c"ompi_mpi_int"), handle(c"ompi_mpi_float"), handle(c"ompi_mpi_double")],
+                    [handle(c"ompi_mpi_op_min"), handle(c"ompi_mpi_op_max"), handle(c"ompi_mpi_op_sum")],
+                )
+            }
+            Flavor::Mpich => (0x4400_0000, [0x4c00_0405, 0x4c00_040a, 0x4c00_080b], [0x5800_0002, 0x5800_0001, 0x5800_0003]),
+            Flavor::Standard => (0x101, [0x209, 0x210, 0x214], [0x22, 0x23, 0x21]),
+        };
+        let [int, float, double] = types;
+        let [min, max, sum] = operations;
+        Handles {
+            world,
+            types: [(int, INT32, 4), (float, FLOAT, 4), (double, DOUBLE, 8)],
+            operations: [(min, MIN), (max, MAX), (sum, SUM)],
+            in_place: flavor.constants().in_place,
+        }
+    }
+}
+
+/// Whether the run asks for it.
+fn on() -> bool {
+    static ON: OnceLock<bool> = OnceLock::new();
+    *ON.get_or_init(|| std::env::var_os("NARROWS_OFFLOAD").is_some_and(|what| what == "allreduce"))
+}
+
+/// The function of ours that is called in place of a library's.
+pub fn instead(symbol: &Symbol) -> Option<usize> {
+    static ALLREDUCE: OnceLock<u32> = OnceLock::new();
+    if !on() || symbol.fortran || !in_run() || symbol.id() != *ALLREDUCE.get_or_init(|| id("MPI_Allreduce")) {
+        return None;
+    }
+    // The library that the program calls is known by its function.
+    symbols::learn(symbol.function());
+    let function: Allreduce = allreduce;
+    Some(function as usize)
+}
+
+type Allreduce = unsafe extern "C" fn(*const c_void, *mut c_void, c_int, Handle, Handle, Handle) -> c_int;
+
+/// MPI_Allreduce.
+///
+/// # Safety
+/// The contract of MPI_Allreduce.
+unsafe extern "C" fn allreduce(
+    send: *const c_void,
+    receive: *mut c_void,
+    count: c_int,
+    kind: Handle,
+    operation: Handle,
+    comm: Handle,
+) -> c_int {
+    static REAL: Real = Real::new(c"PMPI_Allreduce");
+    if offered(send, receive, count, kind, operation, comm) {
+        return 0;
+    }
+    // SAFETY: the prototype in mpi.h; arguments as they came.
+    unsafe { REAL.call::<Allreduce>()(send, receive, count, kind, operation, comm) }
+}
+
+/// Whether the accelerator has done it.
+fn offered(send: *const c_void, receive: *mut c_void, count: c_int, kind: Handle, operation: Handle, comm: Handle) -> bool {
+    static HANDLES: OnceLock<Handles> = OnceLock::new();
+    let handles = HANDLES.get_or_init(|| Handles::of(symbols::flavor()));
+    // The upper half of the register means nothing if handles are ints.
+    let number = |handle: Handle| match symbols::flavor() {
+        Flavor::Mpich => handle as usize & 0xffff_ffff,
+        _ => handle as usize,
+    };
+    let Some(&(_, datatype, size)) = handles.types.iter().find(|known| known.0 == number(kind)) else { return false };
+    let Some(&(_, operation)) = handles.operations.iter().find(|known| known.0 == number(operation)) else { return false };
+    if number(comm) != handles.world || count <= 0 || receive.is_null() || send.is_null() {
+        return false;
+    }
+    let source = if send as u64 == handles.in_place { receive as u64 } else { send as u64 };
+    portals::reduce(source, receive as u64, count as u64 * size, operation, datatype)
+}
