@@ -9,6 +9,7 @@
 * :func:`machine`, :func:`presets` -- the simulated machine.
 * :func:`traffic`, :func:`replay`, :func:`run` -- synthetic traffic, traces, MPI programs; each gives a :class:`Result`.
 * :func:`sweep` -- many points, on dask.distributed; what is finished is kept.
+* :func:`explore` -- an MPI program under many timings, on dask.distributed.
 * :func:`optimise` -- the best values of machine parameters, by Optuna.
 * :func:`calibrate` -- constants of a machine from measurements on a real one.
 * :func:`compare` -- two machines or two results side by side.
@@ -23,6 +24,7 @@ with their unit.
 
 from narrows._calibration import Calibration, Constant, calibrate
 from narrows._compare import Comparison, compare
+from narrows._explore import Exploration, explore
 from narrows._machine import Machine, machine, presets
 from narrows._native import NarrowsError, __version__
 from narrows._optimise import Optimisation, optimise
@@ -34,6 +36,7 @@ __all__ = [
     "Calibration",
     "Comparison",
     "Constant",
+    "Exploration",
     "Machine",
     "NarrowsError",
     "NarrowsWarning",
@@ -46,6 +49,7 @@ __all__ = [
     "analyse",
     "calibrate",
     "compare",
+    "explore",
     "generate",
     "load",
     "machine",

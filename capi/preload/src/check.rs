@@ -10,9 +10,9 @@ mod library;
 
 use crate::portals;
 use crate::symbols::{self, Symbol};
-use library::{Handle, Type};
+use library::{Handle, Level, Type};
 use narrows_facts::shape::{self, How, Shape, Sizes, Which};
-use narrows_facts::{Collective, Fact, LONGEST, Message, Mode, Object, Part, Signature, UNKNOWN};
+use narrows_facts::{Access, Collective, Fact, LONGEST, Message, Mode, NOBODY, Object, Part, ROOT, Signature, UNKNOWN};
 use narrows_mpicalls::{ANY, CALLS, NONE};
 use narrows_mpilib::{Constants, Flavor};
 use std::cell::UnsafeCell;
@@ -20,13 +20,20 @@ use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 /// Argument words of the longest call that is looked at, with ierror: MPI_Rget_accumulate has 13.
 const ARGUMENTS: usize = 14;
-/// A buffer up to this length is summed as a whole, a longer one at its beginning and its end: what a check may cost is
-/// bounded. Our own choice.
-const WHOLE: usize = 64 << 10;
+/// Buffers are summed in parts of so many bytes, a multiple of [`LANES`] words: they stay in the cache. Our own choice.
+const PART: usize = 64 << 10;
+/// Of a longer message so many bytes at its beginning and at its end are compared with what was received: every send is
+/// summed for that. Our own choice.
+const END: u64 = 4 << 10;
+/// Words that are summed side by side: a multiplication takes some cycles.
+const LANES: usize = 4;
+/// Pieces of a buffer that are told, and summed. Our own choice.
+const PIECES_TOLD: usize = 64;
+const PIECES: usize = 65_536;
 
 /// Facts are made.
 static ON: AtomicBool = AtomicBool::new(false);
@@ -46,8 +53,10 @@ struct Open {
     communicator: u32,
     /// A receive whose source or tag is not known yet.
     wild: bool,
-    /// Bytes of a send, and their sum.
-    sum: Option<(u64, u64, u64)>,
+    /// Bytes of a send and their sum, or of a receive, with 0.
+    sum: Option<(Vec<(u64, u64)>, u64)>,
+    /// It is a receive that is summed when it is over.
+    receive: bool,
     /// What a persistent request starts, and its number as an object.
     persistent: Option<(Vec<Message>, u32)>,
     /// It is under way.
@@ -70,14 +79,25 @@ struct State {
     next_object: u32,
     /// Receives with wildcards under way.
     wild: usize,
-    /// Threads may call side by side: nobody can say in which order.
-    threaded: bool,
+    level: Level,
+    /// The thread that has initialised MPI.
+    main: u32,
+    /// Under MPI_THREAD_MULTIPLE: who sends and receives on each communicator.
+    users: BTreeMap<u32, u32>,
+    /// Another thread has made a communicator: which of several it is nobody can say from then on.
+    made_elsewhere: bool,
+    /// Below that: the thread that is in a call, the call and its place.
+    inside: Option<(u32, u32, u32)>,
     words: Vec<u64>,
+    /// Where bytes are put to be summed.
+    part: Vec<u8>,
 }
 
 /// The outermost call of a thread.
 struct Scratch {
     active: bool,
+    /// Which thread it is, from 1.
+    thread: u32,
     words: [u64; ARGUMENTS],
     fortran: bool,
     /// Buffers are passed as descriptors.
@@ -90,14 +110,16 @@ struct Scratch {
     statuses: Vec<u64>,
     /// Number of a blocking receive with a wildcard, and its communicator.
     waits: Option<(u32, u32)>,
+    /// The tag that a probe of messages from anybody asks for.
+    probes: Option<i64>,
 }
 
 thread_local! {
     // Never dropped: so that no destructor has to be registered.
     static SCRATCH: UnsafeCell<ManuallyDrop<Scratch>> = const {
         UnsafeCell::new(ManuallyDrop::new(Scratch {
-            active: false, words: [0; ARGUMENTS], fortran: false, described: false, wide: false, place: 0,
-            handles: Vec::new(), statuses: Vec::new(), waits: None,
+            active: false, thread: 0, words: [0; ARGUMENTS], fortran: false, described: false, wide: false, place: 0,
+            handles: Vec::new(), statuses: Vec::new(), waits: None, probes: None,
         }))
     };
 }
@@ -124,8 +146,13 @@ pub fn after_leave(id: u32) {
         next_request: 1,
         next_object: 1,
         wild: 0,
-        threaded: library::is_threaded(),
+        level: library::level(),
+        main: thread_number(),
+        users: BTreeMap::new(),
+        made_elsewhere: false,
+        inside: None,
         words: Vec::new(),
+        part: Vec::new(),
     };
     with(|known| *known = Some(state));
     ON.store(true, Relaxed);
@@ -142,6 +169,25 @@ pub fn before_enter(id: u32) {
             }
         });
     }
+}
+
+/// The number of the calling thread, from 1.
+fn thread_number() -> u32 {
+    static LAST: AtomicU32 = AtomicU32::new(0);
+    SCRATCH.with(|scratch| {
+        // SAFETY: as in `begin`; nothing else is borrowed here.
+        let own: &mut Scratch = unsafe { &mut *scratch.get() };
+        if own.thread == 0 {
+            own.thread = LAST.fetch_add(1, Relaxed) + 1;
+        }
+        own.thread
+    })
+}
+
+/// Any thread may call it at any time (MPI 4.1, section 11.4.1).
+fn is_free(name: &str) -> bool {
+    ["MPI_Initialized", "MPI_Finalized", "MPI_Query_thread", "MPI_Is_thread_main", "MPI_Abort"].contains(&name)
+        || ["MPI_Get_", "MPI_Error_", "MPI_Info_", "MPI_Session_", "MPI_T_"].iter().any(|begin| name.starts_with(begin))
 }
 
 fn with<T>(act: impl FnOnce(&mut Option<State>) -> T) -> T {
@@ -181,16 +227,24 @@ pub fn enter_special(id: u32, fortran: bool, arguments: &[u64]) {
 /// Where a status of ours must be passed instead of none: position and address.
 fn begin(id: u32, fortran: bool, described: bool, from: u64, words: [u64; ARGUMENTS]) -> Option<(usize, u64)> {
     let shape = shape::of(id);
+    let thread = thread_number();
     SCRATCH.with(|scratch| {
         // SAFETY: marks keep calls within a call away; an exception through the call ends this borrow before the next.
         let own: &mut Scratch = unsafe { &mut *scratch.get() };
-        own.active = shape != Shape::None;
-        if !own.active {
+        own.active = true;
+        (own.words, own.fortran, own.described, own.wide) = (words, fortran, described, CALLS[id as usize].name.ends_with("_c"));
+        with(|state| {
+            let state = state.as_mut()?;
+            if state.level != Level::Multiple {
+                state.may_call(id, thread, from);
+            }
+            Some(())
+        })?;
+        if shape == Shape::None {
             return None;
         }
-        (own.words, own.fortran, own.described, own.wide) = (words, fortran, described, CALLS[id as usize].name.ends_with("_c"));
         own.handles.clear();
-        own.waits = None;
+        (own.waits, own.probes) = (None, None);
         with(|state| {
             let state = state.as_mut()?;
             own.place = state.place(from);
@@ -207,7 +261,8 @@ pub fn leave(id: u32, code: i32) {
         if !std::mem::take(&mut own.active) {
             return;
         }
-        let code = if own.fortran {
+        let shape = shape::of(id);
+        let code = if own.fortran && shape != Shape::None {
             let error = own.words.get(usize::from(CALLS[id as usize].arguments)).copied().unwrap_or(0) as *const i32;
             // SAFETY: the address of an integer, or nothing.
             unsafe { error.as_ref() }.copied().unwrap_or(0)
@@ -216,7 +271,10 @@ pub fn leave(id: u32, code: i32) {
         };
         with(|state| {
             if let Some(state) = state.as_mut() {
-                state.ends(id, shape::of(id), own, code == 0);
+                state.inside = state.inside.filter(|inside| inside.0 != own.thread);
+                if shape != Shape::None {
+                    state.ends(id, shape, own, code == 0);
+                }
             }
         });
     });
@@ -231,6 +289,22 @@ impl Scratch {
             true => unsafe { *(word as *const i32) },
             false => word as i32,
         }
+    }
+
+    /// An MPI_Aint.
+    fn address(&self, at: u8) -> u64 {
+        let word = self.words[usize::from(at)];
+        match self.fortran {
+            true if word == 0 => 0,
+            // SAFETY: Fortran passes addresses of integers of the kind MPI_ADDRESS_KIND.
+            true => unsafe { *(word as *const u64) },
+            false => word,
+        }
+    }
+
+    /// The unit of displacements of a window.
+    fn unit(&self, at: u8) -> u64 {
+        if self.wide { self.address(at) } else { self.int(at).max(1) as u64 }
     }
 
     fn count(&self, at: u8) -> u64 {
@@ -306,6 +380,30 @@ impl Scratch {
         }
     }
 
+    /// Whether a buffer has no gaps of its own: its descriptor says so (Fortran 2018, 18.5.3: base_addr, elem_len,
+    /// version, rank, attribute, type, then lower bound, extent and stride of each dimension).
+    fn is_contiguous(&self, at: u8) -> bool {
+        let word = self.words[usize::from(at)];
+        if !self.described || word == 0 {
+            return true;
+        }
+        // SAFETY: a descriptor.
+        unsafe {
+            let mut stride = *((word + 8) as *const i64);
+            let rank = *((word + 20) as *const i8);
+            for dimension in 0..u64::from(rank.max(0) as u8) {
+                let place = (word + 24 + 24 * dimension) as *const i64;
+                let (extent, step) = (*place.add(1), *place.add(2));
+                if step != stride {
+                    return false;
+                }
+                // That of an array of assumed size is -1; it is the last one.
+                stride = stride.wrapping_mul(extent);
+            }
+        }
+        true
+    }
+
     fn in_place(&self, at: u8, constants: &Constants) -> bool {
         let address = self.buffer(at);
         if self.fortran {
@@ -347,34 +445,77 @@ impl Scratch {
     }
 }
 
-/// A sum of the bytes there, `None` if they cannot be read: a program may have given the memory back.
-fn sum(start: u64, length: u64) -> Option<u64> {
-    let mut bytes = [0u8; 4096];
-    let mut sum = length;
-    let length = usize::try_from(length).ok()?;
-    let mut add = |from: u64, length: usize| {
-        let mut done = 0;
-        while done < length {
-            let part = (length - done).min(bytes.len());
-            let local = libc::iovec { iov_base: bytes.as_mut_ptr().cast::<c_void>(), iov_len: part };
-            let remote = libc::iovec { iov_base: (from + done as u64) as *mut c_void, iov_len: part };
-            // SAFETY: the local buffer is as long as said; what cannot be read in this process is an error.
-            if unsafe { libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) } != part as isize {
-                return false;
+/// Reads memory of this process, as much as there is room for.
+fn read(remote: &[libc::iovec], local: &mut [u8], begins: bool) -> bool {
+    if begins && remote.iter().all(|piece| !piece.iov_base.is_null()) {
+        let mut at = 0;
+        for piece in remote {
+            // SAFETY: the program gives these bytes to a send, which reads them too; there is room for all of them.
+            unsafe { std::ptr::copy_nonoverlapping(piece.iov_base.cast::<u8>(), local[at..].as_mut_ptr(), piece.iov_len) };
+            at += piece.iov_len;
+        }
+        return true;
+    }
+    let into = libc::iovec { iov_base: local.as_mut_ptr().cast::<c_void>(), iov_len: local.len() };
+    // SAFETY: the local buffer is as long as said; what cannot be read in this process is an error.
+    let read = unsafe { libc::process_vm_readv(libc::getpid(), &raw const into, 1, remote.as_ptr(), remote.len() as libc::c_ulong, 0) };
+    read == local.len() as isize
+}
+
+/// The beginning and the end of a long buffer; `None`: it is not so long.
+fn ends(pieces: &[(u64, u64)]) -> Option<Vec<(u64, u64)>> {
+    let total: u64 = pieces.iter().map(|piece| piece.1).sum();
+    if total <= 2 * END {
+        return None;
+    }
+    let (mut before, mut ends) = (0, Vec::new());
+    for &(start, length) in pieces {
+        let (from, to) = (before, before + length);
+        for (first, last) in [(0, END), (total - END, total)] {
+            let (first, last) = (first.max(from), last.min(to));
+            if first < last {
+                ends.push((start + (first - from), last - first));
             }
-            for chunk in bytes[..part].chunks(8) {
+        }
+        before = to;
+    }
+    Some(ends)
+}
+
+/// Sums bytes; a buffer of our own for them. `None` if they cannot be read: a program may have given the memory back.
+/// What a send `begins` with is the program's to give, and is read directly: a system call costs 10 us and more here.
+fn sum(pieces: &[(u64, u64)], part: &mut Vec<u8>, begins: bool) -> Option<u64> {
+    part.resize(PART, 0);
+    let mut lanes = [pieces.iter().map(|piece| piece.1).sum::<u64>(); LANES];
+    let mut rest = pieces.iter().copied();
+    let mut next = rest.next();
+    let mut remote = Vec::with_capacity(pieces.len().min(libc::UIO_MAXIOV as usize));
+    while next.is_some() {
+        remote.clear();
+        let mut filled = 0;
+        while let Some((start, length)) = next
+            && filled < PART
+            && remote.len() < libc::UIO_MAXIOV as usize
+        {
+            let take = length.min((PART - filled) as u64);
+            remote.push(libc::iovec { iov_base: start as *mut c_void, iov_len: take as usize });
+            filled += take as usize;
+            next = if take < length { Some((start + take, length - take)) } else { rest.next() };
+        }
+        if !read(&remote, &mut part[..filled], begins) {
+            return None;
+        }
+        for block in part[..filled].chunks(8 * LANES) {
+            for (lane, chunk) in lanes.iter_mut().zip(block.chunks(8)) {
                 let mut word = [0; 8];
                 word[..chunk.len()].copy_from_slice(chunk);
                 // 2^64 by the golden ratio (Knuth, TAOCP 3, 6.4).
-                sum = (sum.rotate_left(23) ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                *lane = (lane.rotate_left(23) ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             }
-            done += part;
         }
-        true
-    };
-    let read =
-        if length <= WHOLE { add(start, length) } else { add(start, WHOLE / 2) && add(start + (length - WHOLE / 2) as u64, WHOLE / 2) };
-    read.then_some(sum)
+    }
+    // 0 says that there is none.
+    Some(lanes.into_iter().fold(0u64, |sum, lane| (sum.rotate_left(23) ^ lane).wrapping_mul(0x9e37_79b9_7f4a_7c15)).max(1))
 }
 
 impl State {
@@ -411,11 +552,75 @@ impl State {
     }
 
     fn type_of(&mut self, handle: u64) -> Type {
-        *self.types.entry(handle).or_insert_with(|| library::look_up_type(handle))
+        self.types.entry(handle).or_insert_with(|| library::look_up_type(handle)).clone()
     }
 
     fn communicator(&self, handle: u64) -> u32 {
-        if self.threaded { UNKNOWN } else { self.communicators.get(&handle).copied().unwrap_or(UNKNOWN) }
+        self.communicators.get(&handle).copied().unwrap_or(UNKNOWN)
+    }
+
+    /// The communicator of a message. Of two threads that use the same one nobody can say whose message is the first.
+    fn communicator_of(&mut self, own: &Scratch, at: u8) -> u32 {
+        let communicator = self.communicator(own.handle(Handle::Communicator, at));
+        if self.level != Level::Funneled && communicator != UNKNOWN {
+            let user = *self.users.entry(communicator).or_insert(own.thread);
+            if self.level == Level::Multiple && user != own.thread {
+                self.users.insert(communicator, 0);
+                if user != 0 {
+                    self.tell(&Fact::Doubt { communicator });
+                }
+            }
+        }
+        communicator
+    }
+
+    /// A call from this thread, below MPI_THREAD_MULTIPLE.
+    fn may_call(&mut self, id: u32, thread: u32, from: u64) {
+        if thread == self.main && self.level == Level::Funneled || is_free(CALLS[id as usize].name) {
+            return;
+        }
+        let place = self.place(from);
+        if self.level == Level::Funneled {
+            self.tell(&Fact::Thread { call: id, place, other: 0, other_place: 0 });
+            return;
+        }
+        if let Some((other, call, other_place)) = self.inside
+            && other != thread
+        {
+            self.tell(&Fact::Thread { call: id, place, other: call + 1, other_place });
+        }
+        self.inside = Some((thread, id, place));
+    }
+
+    /// Where the bytes of so many elements at an address lie; `None` if that is not known.
+    fn pieces(&self, of: &Type, buffer: u64, elements: u64) -> Option<Vec<(u64, u64)>> {
+        if of.size == 0 || elements == 0 {
+            return None;
+        }
+        if of.dense {
+            return Some(vec![(buffer, elements.saturating_mul(of.size))]);
+        }
+        let pieces = of.pieces.as_ref()?;
+        if elements.saturating_mul(pieces.len() as u64) > PIECES as u64 {
+            return None;
+        }
+        let mut all: Vec<(u64, u64)> = Vec::with_capacity(pieces.len() * elements as usize);
+        for element in 0..elements {
+            let begin = buffer.wrapping_add_signed((element as i64).wrapping_mul(of.extent));
+            for &(at, length) in pieces.iter() {
+                let start = begin.wrapping_add_signed(at);
+                match all.last_mut() {
+                    Some(last) if last.0.wrapping_add(last.1) == start => last.1 += length,
+                    _ => all.push((start, length)),
+                }
+            }
+        }
+        Some(all)
+    }
+
+    /// The sum of bytes with which a send `begins`, or of those that are there now; 0 where there is none.
+    fn sum(&mut self, pieces: &[(u64, u64)], begins: bool) -> u64 {
+        if pieces.is_empty() { 0 } else { sum(pieces, &mut self.part, begins).unwrap_or(0) }
     }
 
     fn number(&mut self) -> u32 {
@@ -449,16 +654,31 @@ impl State {
         let of = self.type_of(own.handle(Handle::Datatype, at[2]));
         let signature = Signature { bytes: elements.saturating_mul(of.size), kind: if elements == 0 { 0 } else { of.kind } };
         let buffer = own.buffer(at[0]);
-        let (start, length) = match of.piece {
-            // A Fortran descriptor may have gaps of its own, and an address of Fortran's MPI_BOTTOM says nothing.
-            _ if own.described || signature.bytes == 0 => (0, 0),
-            Some(0) if of.dense || elements == 1 => (buffer, signature.bytes),
-            Some(lower) if elements == 1 && !own.fortran => (buffer.wrapping_add_signed(lower), signature.bytes),
-            _ => (0, 0),
-        };
-        let communicator = self.communicator(own.handle(Handle::Communicator, at[5]));
+        // An address of Fortran's MPI_BOTTOM says nothing.
+        let known = own.is_contiguous(at[0]) && (of.dense || !own.fortran || elements > 1);
+        let pieces = if known { self.pieces(&of, buffer, elements).unwrap_or_default() } else { Vec::new() };
+        let communicator = self.communicator_of(own, at[5]);
         let (call, place, request) = (id, own.place, self.number());
-        Some(Message { request, call, place, receive, mode, communicator, peer, tag, signature, start, length })
+        Some(Message { request, call, place, receive, mode, communicator, peer, tag, signature, sum: 0, pieces })
+    }
+
+    /// A message begins: with its sum if it is a send, and with the pieces that are kept for its end.
+    fn begun(&mut self, mut message: Message) -> Option<(Vec<(u64, u64)>, u64)> {
+        let all = std::mem::take(&mut message.pieces);
+        if all.len() <= PIECES_TOLD {
+            message.pieces.clone_from(&all);
+        }
+        let (under_way, ends) = (message.mode == Mode::Nonblocking, ends(&all));
+        if message.receive {
+            message.sum = u64::from(!all.is_empty() && under_way);
+            self.tell(&Fact::Message(message));
+            return under_way.then(|| (ends.unwrap_or(all), 0));
+        }
+        message.sum = self.sum(ends.as_ref().unwrap_or(&all), true);
+        // The whole of it where it may change.
+        let sum = if under_way && ends.is_some() { self.sum(&all, true) } else { message.sum };
+        self.tell(&Fact::Message(message));
+        (under_way && sum != 0).then_some((all, sum))
     }
 
     /// Before the call.
@@ -467,7 +687,7 @@ impl State {
         match shape {
             Shape::Send(How::Blocking) => {
                 let message = self.message(id, own, false, Mode::Blocking, [0, 1, 2, 3, 4, 5])?;
-                self.tell(&Fact::Message(message));
+                self.begun(message);
                 None
             }
             Shape::Receive(How::Blocking) => self.waits(id, own, [0, 1, 2, 3, 4, 5], 6),
@@ -475,18 +695,27 @@ impl State {
                 // The receive first: they are told in the order in which they are posted, and these are at once.
                 let want = self.waits(id, own, [5, 6, 7, 8, 9, 10], 11);
                 if let Some(message) = self.message(id, own, false, Mode::Blocking, [0, 1, 2, 3, 4, 10]) {
-                    self.tell(&Fact::Message(message));
+                    self.begun(message);
                 }
                 want
             }
             Shape::Replace(How::Blocking) => {
                 let want = self.waits(id, own, [0, 1, 2, 5, 6, 7], 8);
                 if let Some(message) = self.message(id, own, false, Mode::Blocking, [0, 1, 2, 3, 4, 7]) {
-                    self.tell(&Fact::Message(Message { start: 0, length: 0, ..message }));
+                    let sum = self.sum(&ends(&message.pieces).unwrap_or_else(|| message.pieces.clone()), true);
+                    self.tell(&Fact::Message(Message { sum, pieces: Vec::new(), ..message }));
                 }
                 want
             }
             Shape::MatchedProbe { flag } => own.want(if flag { 5 } else { 4 }, 1, constants),
+            Shape::Probe { flag } => {
+                if own.int(0) != constants.any_source {
+                    return None;
+                }
+                let tag = own.int(1);
+                own.probes = Some(if tag == constants.any_tag { ANY } else { i64::from(tag) });
+                own.want(if flag { 4 } else { 3 }, 1, constants)
+            }
             Shape::Complete { count, requests, statuses, .. } => {
                 let count = count.map_or(1, |at| own.int(at).max(0) as usize);
                 for index in 0..count {
@@ -557,7 +786,19 @@ impl State {
                     let is = |mode: i32| u32::from(assertion & mode != 0);
                     let target = CALLS[id as usize].peer.map_or(NONE, |peer| i64::from(own.int(peer.argument)));
                     let assertion = is(constants.no_precede) | is(constants.no_succeed) << 1;
-                    self.tell(&Fact::Window { window, call: id, place: own.place, target, assertion });
+                    let call = CALLS[id as usize].name;
+                    match call {
+                        "MPI_Win_start" | "MPI_Win_post" => {
+                            let members = library::ranks(own.handle(Handle::Group, 0));
+                            if members.len() <= LONGEST {
+                                self.tell(&Fact::Epoch { window, call: id, place: own.place, members });
+                            }
+                        }
+                        // When it is over, so is what others have told.
+                        "MPI_Win_wait" | "MPI_Win_test" => {}
+                        _ => self.tell(&Fact::Window { window, call: id, place: own.place, target, assertion }),
+                    }
+                    self.operates(id, own, window);
                 }
                 None
             }
@@ -568,13 +809,33 @@ impl State {
     /// A blocking receive.
     fn waits(&mut self, id: u32, own: &mut Scratch, at: [u8; 6], status: u8) -> Option<(usize, u64)> {
         let message = self.message(id, own, true, Mode::Blocking, at)?;
-        self.tell(&Fact::Message(message));
-        if message.peer != ANY && message.tag != ANY {
+        let (request, communicator, known) = (message.request, message.communicator, message.peer != ANY && message.tag != ANY);
+        self.begun(message);
+        if known {
             return None;
         }
-        own.waits = Some((message.request, message.communicator));
+        own.waits = Some((request, communicator));
         let constants = self.constants;
         own.want(status, 1, constants)
+    }
+
+    /// What a one-sided operation does to its target.
+    fn operates(&mut self, id: u32, own: &Scratch, window: u32) {
+        let Some(target) = shape::target(id) else { return };
+        let of = self.type_of(own.handle(Handle::Datatype, target.datatype));
+        let elements = target.count.map_or(1, |at| own.count(at));
+        let pieces = self.pieces(&of, 0, elements).filter(|pieces| pieces.len() <= PIECES_TOLD);
+        let operation = target.operation.map(|at| library::operation(own.handle(Handle::Operation, at)));
+        let access = match operation {
+            Some(operation) => Access::Accumulate(operation, of.kind),
+            None if CALLS[id as usize].name == "MPI_Compare_and_swap" => Access::Swap(of.kind),
+            None if target.writes => Access::Put,
+            None => Access::Get,
+        };
+        if let Some(pieces) = pieces {
+            let displacement = own.address(target.rank + 1);
+            self.tell(&Fact::Access { window, target: i64::from(own.int(target.rank)), access, displacement, pieces });
+        }
     }
 
     fn tell_collective(&mut self, collective: Collective) {
@@ -600,15 +861,24 @@ impl State {
             send: Part::Unknown,
             receive: Part::Unknown,
         };
-        if library::is_inter(handle) {
-            // Roots and sizes mean other things between two groups.
+        let inter = library::is_inter(handle);
+        let root = if rooted { own.int(at - 1) } else { -1 };
+        let (size, rank) = if inter { library::others_of(handle) } else { library::place_in(handle) };
+        let is_root = rooted && root == if inter { self.constants.root } else { rank as i32 };
+        told.root = match root {
+            _ if !rooted => NONE,
+            _ if inter && is_root => ROOT,
+            _ if inter && root == self.constants.proc_null => NOBODY,
+            root => i64::from(root),
+        };
+        if told.root == NOBODY
+            || inter && matches!(sizes, Sizes::SameList(..))
+            || inter && CALLS[id as usize].name.contains("educe_scatter")
+        {
+            // Its arguments say nothing, or the sums over each group are the same.
             self.tell_collective(told);
             return;
         }
-        let root = if rooted { own.int(at - 1) } else { -1 };
-        told.root = if rooted { i64::from(root) } else { NONE };
-        let (size, rank) = library::place_in(handle);
-        let is_root = rooted && root == rank as i32;
         let lists = size <= LONGEST;
         let constants = self.constants;
         let each = |state: &mut State, count: u8, datatype: u8| Part::Each(state.signature(own, count, datatype));
@@ -619,7 +889,8 @@ impl State {
             let unit = state.type_of(own.handle(Handle::Datatype, datatype)).size;
             Part::By(own.counts(counts, size).into_iter().map(|count| count.saturating_mul(unit)).collect())
         };
-        let first_in_place = own.in_place(0, constants);
+        let first_in_place = !inter && own.in_place(0, constants);
+        let give = |told: &mut Collective, is_root: bool| !inter || !is_root && told.root != NOBODY;
         match sizes {
             Sizes::None => {}
             Sizes::Same(count, datatype) => told.same = Some(self.signature(own, count, datatype)),
@@ -634,7 +905,7 @@ impl State {
                 (told.send, told.receive) = (Part::Unknown, Part::Unknown);
             }
             Sizes::Gather | Sizes::Gatherv => {
-                if !(is_root && first_in_place) {
+                if !(is_root && first_in_place) && give(&mut told, is_root) {
                     told.send = each(self, 1, 2);
                 }
                 if is_root {
@@ -645,7 +916,7 @@ impl State {
                 if is_root {
                     told.send = each(self, 1, 2);
                 }
-                if !(is_root && own.in_place(3, constants)) {
+                if !(is_root && own.in_place(3, constants)) && give(&mut told, is_root) {
                     told.receive = each(self, 4, 5);
                 }
             }
@@ -653,7 +924,7 @@ impl State {
                 if is_root {
                     told.send = by(self, 1, 3);
                 }
-                if !(is_root && own.in_place(4, constants)) {
+                if !(is_root && own.in_place(4, constants)) && give(&mut told, is_root) {
                     told.receive = each(self, 5, 6);
                 }
             }
@@ -669,8 +940,56 @@ impl State {
                 told.receive = by(self, 5, 7);
                 told.send = if first_in_place { told.receive.clone() } else { by(self, 1, 3) };
             }
+            Sizes::Alltoallw => {
+                let with = |state: &mut State, counts: u8, types: u8| {
+                    if lists { Part::By(state.bytes_by(own, counts, types, size)) } else { Part::Unknown }
+                };
+                told.receive = with(self, 5, 7);
+                told.send = if first_in_place { told.receive.clone() } else { with(self, 1, 3) };
+            }
+            Sizes::NeighborEach | Sizes::NeighborGatherv | Sizes::NeighborLists | Sizes::NeighborTypes => {
+                if let Some((from, to)) = library::neighbours(handle).filter(|_| lists) {
+                    let (sent, expected) = self.neighbours_bytes(own, sizes, from.len(), to.len());
+                    // Several edges between two ranks are taken together.
+                    let by_rank = |ranks: Vec<i32>, bytes: Vec<u64>| {
+                        let mut all = vec![0u64; size];
+                        for (rank, bytes) in ranks.into_iter().zip(bytes) {
+                            if let Some(sum) = usize::try_from(rank).ok().and_then(|rank| all.get_mut(rank)) {
+                                *sum = sum.saturating_add(bytes);
+                            }
+                        }
+                        Part::By(all)
+                    };
+                    (told.send, told.receive) = (by_rank(to, sent), by_rank(from, expected));
+                }
+            }
         }
         self.tell_collective(told);
+    }
+
+    /// Bytes by a list of counts and one of types.
+    fn bytes_by(&mut self, own: &Scratch, counts: u8, types: u8, length: usize) -> Vec<u64> {
+        let counts = own.counts(counts, length);
+        let size = |(index, count): (usize, u64)| match count {
+            // The type of nothing may be none.
+            0 => 0,
+            count => count.saturating_mul(self.type_of(own.handle_at(Handle::Datatype, types, index).0).size),
+        };
+        counts.into_iter().enumerate().map(size).collect()
+    }
+
+    /// Bytes to and from each neighbour.
+    fn neighbours_bytes(&mut self, own: &Scratch, sizes: Sizes, from: usize, to: usize) -> (Vec<u64>, Vec<u64>) {
+        let list = |state: &mut State, counts: u8, datatype: u8, length: usize| -> Vec<u64> {
+            let unit = state.type_of(own.handle(Handle::Datatype, datatype)).size;
+            own.counts(counts, length).into_iter().map(|count| count.saturating_mul(unit)).collect()
+        };
+        match sizes {
+            Sizes::NeighborEach => (vec![self.signature(own, 1, 2).bytes; to], vec![self.signature(own, 4, 5).bytes; from]),
+            Sizes::NeighborGatherv => (vec![self.signature(own, 1, 2).bytes; to], list(self, 4, 6, from)),
+            Sizes::NeighborLists => (list(self, 1, 3, to), list(self, 5, 7, from)),
+            _ => (self.bytes_by(own, 1, 3, to), self.bytes_by(own, 5, 7, from)),
+        }
     }
 
     /// Behind the call.
@@ -686,6 +1005,13 @@ impl State {
         if let Shape::Complete { which, flag, requests: _, statuses, count } = shape {
             self.completes(own, which, flag, statuses, count.is_some(), good);
             return;
+        }
+        if let Shape::Window { window, .. } = shape
+            && matches!(CALLS[id as usize].name, "MPI_Win_wait" | "MPI_Win_test")
+            && (CALLS[id as usize].name != "MPI_Win_test" || own.output(1) != 0)
+            && let Some(&window) = self.windows.get(&own.handle(Handle::Window, window))
+        {
+            self.tell(&Fact::Window { window, call: id, place: own.place, target: NONE, assertion: 0 });
         }
         if !good {
             return;
@@ -719,8 +1045,11 @@ impl State {
                     return;
                 }
                 let (source, tag) = own.status(if flag { 5 } else { 4 }, 0, self.constants);
-                let communicator = self.communicator(own.handle(Handle::Communicator, 2));
+                let communicator = self.communicator_of(own, 2);
+                let wanted = own.int(1);
+                let wanted = if wanted == self.constants.any_tag { ANY } else { i64::from(wanted) };
                 if source >= 0 {
+                    let anybody = own.int(0) == self.constants.any_source;
                     let message = Message {
                         request: self.number(),
                         call: id,
@@ -728,13 +1057,28 @@ impl State {
                         receive: true,
                         mode: Mode::Blocking,
                         communicator,
-                        peer: source,
-                        tag,
+                        peer: if anybody { ANY } else { source },
+                        tag: if anybody { wanted } else { tag },
                         signature: Signature { bytes: u64::MAX, kind: 0 },
-                        start: 0,
-                        length: 0,
+                        sum: 0,
+                        pieces: Vec::new(),
                     };
+                    let request = message.request;
                     self.tell(&Fact::Message(message));
+                    if anybody {
+                        self.tell(&Fact::Matched { request, source, tag });
+                    }
+                }
+            }
+            Shape::Probe { flag } => {
+                if let Some(wanted) = own.probes
+                    && (!flag || own.output(3) != 0)
+                {
+                    let (source, tag) = own.status(if flag { 4 } else { 3 }, 0, self.constants);
+                    let communicator = self.communicator_of(own, 2);
+                    if source >= 0 {
+                        self.tell(&Fact::Probed { communicator, source, tag, wanted });
+                    }
                 }
             }
             Shape::Make { object, at, .. } => self.made(id, own, object, at),
@@ -778,6 +1122,10 @@ impl State {
         self.tell(&Fact::Made { what: object, number, call: id, place: own.place });
         match object {
             Object::Communicator => {
+                self.made_elsewhere |= self.level == Level::Multiple && own.thread != self.main;
+                if self.made_elsewhere {
+                    return;
+                }
                 let (members, remote) = library::members(handle);
                 if members.len().max(remote.len()) <= LONGEST / 2 {
                     let communicator = self.next_communicator;
@@ -787,7 +1135,21 @@ impl State {
                 }
             }
             Object::Datatype => drop(self.types.remove(&handle)),
-            _ => drop(self.windows.insert(handle, number)),
+            _ => {
+                self.windows.insert(handle, number);
+                let Shape::Make { communicator: Some(communicator), .. } = shape::of(id) else { return };
+                let communicator = self.communicator(own.handle(Handle::Communicator, communicator));
+                if communicator == UNKNOWN || self.level == Level::Multiple {
+                    return;
+                }
+                let (base, size, unit) = match CALLS[id as usize].name.trim_end_matches("_c") {
+                    "MPI_Win_create" => (own.buffer(0), own.address(1), own.unit(2)),
+                    "MPI_Win_create_dynamic" => (0, 0, 1),
+                    // SAFETY: where the call has put the address of the memory.
+                    _ => (unsafe { (own.words[4] as *const u64).as_ref() }.copied().unwrap_or(0), own.address(0), own.unit(1)),
+                };
+                self.tell(&Fact::Exposed { window: number, communicator, base, size, unit });
+            }
         }
     }
 
@@ -802,15 +1164,12 @@ impl State {
 
     /// Messages are under way, with one handle.
     fn opens(&mut self, handle: u64, address: u64, messages: &[Message]) {
-        let Some(first) = messages.first().copied() else { return };
+        let Some(first) = messages.first() else { return };
         let mut wild = false;
-        let mut part = None;
+        let mut kept = None;
         for message in messages {
-            self.tell(&Fact::Message(*message));
             wild |= message.receive && (message.peer == ANY || message.tag == ANY);
-            if !message.receive && message.length > 0 {
-                part = sum(message.start, message.length).map(|sum| (message.start, message.length, sum));
-            }
+            kept = self.begun(message.clone());
         }
         self.wild += usize::from(wild);
         self.requests.entry(handle).or_default().push(Open {
@@ -818,7 +1177,8 @@ impl State {
             address,
             communicator: first.communicator,
             wild,
-            sum: part,
+            sum: kept,
+            receive: messages.len() == 1 && first.receive,
             persistent: None,
             active: true,
             count: messages.len() as u32,
@@ -836,6 +1196,7 @@ impl State {
             communicator: UNKNOWN,
             wild: false,
             sum: None,
+            receive: false,
             persistent: None,
             active: true,
             count: 1,
@@ -852,9 +1213,10 @@ impl State {
         self.requests.entry(handle).or_default().push(Open {
             number: 0,
             address,
-            communicator: message.map_or(UNKNOWN, |message| message.communicator),
+            communicator: message.as_ref().map_or(UNKNOWN, |message| message.communicator),
             wild: false,
             sum: None,
+            receive: false,
             persistent: Some((message.into_iter().collect(), object)),
             active: false,
             count: 1,
@@ -867,21 +1229,20 @@ impl State {
         let Some((messages, _)) = &open.persistent else { return };
         open.number = number;
         open.active = true;
-        let fact = match messages.first() {
-            Some(message) => {
-                let message = Message { request: number, place, ..*message };
-                open.wild = message.receive && (message.peer == ANY || message.tag == ANY);
-                open.sum = None;
-                if !message.receive && message.length > 0 {
-                    open.sum = sum(message.start, message.length).map(|sum| (message.start, message.length, sum));
-                }
-                Fact::Message(message)
-            }
-            None => Fact::Request { request: number, call: id, place },
-        };
-        let wild = open.wild;
+        let message = messages.first().map(|message| Message { request: number, place, ..message.clone() });
+        let wild = message.as_ref().is_some_and(|message| message.receive && (message.peer == ANY || message.tag == ANY));
+        open.wild = wild;
+        open.receive = message.as_ref().is_some_and(|message| message.receive);
         self.wild += usize::from(wild);
-        self.tell(&fact);
+        match message {
+            Some(message) => {
+                let kept = self.begun(message);
+                if let Some(open) = self.find(handle, address) {
+                    open.sum = kept;
+                }
+            }
+            None => self.tell(&Fact::Request { request: number, call: id, place }),
+        }
     }
 
     /// Which of the requests with a handle: that whose handle stands there, or the first.
@@ -931,7 +1292,7 @@ impl State {
         let Some(open) = list.get_mut(at).filter(|open| open.active) else { return };
         let (number, count, communicator) = (open.number, open.count, open.communicator);
         let wild = std::mem::take(&mut open.wild);
-        let changed = open.sum.take().is_some_and(|(start, length, before)| sum(start, length).is_some_and(|now| now != before));
+        let (kept, receive) = (open.sum.take(), open.receive);
         open.active = false;
         if open.persistent.is_none() {
             list.remove(at);
@@ -944,9 +1305,14 @@ impl State {
             let status = good.then(|| own.status(statuses, place, self.constants));
             self.matched(number, communicator, status);
         }
-        if changed {
-            // The send is the last of them.
-            self.tell(&Fact::Changed { request: number + count - 1 });
+        if let Some((pieces, before)) = kept {
+            let now = self.sum(&pieces, false);
+            if receive && good && now != 0 {
+                self.tell(&Fact::Received { request: number, sum: now });
+            } else if !receive && now != 0 && now != before {
+                // The send is the last of them.
+                self.tell(&Fact::Changed { request: number + count - 1 });
+            }
         }
         for request in number..number + count {
             self.tell(&Fact::Ended { request });

@@ -2,7 +2,7 @@
 //! sends is what the other one expects.
 
 use crate::{Found, Kind, Site, list};
-use narrows_facts::{Collective, OPERATIONS, Signature};
+use narrows_facts::{Collective, NOBODY, OPERATIONS, ROOT, Signature};
 use narrows_mpicalls::{CALLS, NONE};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -14,6 +14,8 @@ struct Arrived {
     rank: u32,
     /// Within its group.
     position: usize,
+    /// Which of two groups it is in.
+    first: bool,
     call: Collective,
 }
 
@@ -42,9 +44,38 @@ impl Group {
         others.get(usize::try_from(peer).ok()?).copied()
     }
 
+    /// Whom a message from anybody may come from.
+    pub fn others(&self, rank: u32) -> impl Iterator<Item = u32> {
+        let others = if self.remote.is_empty() || self.remote.contains(&rank) { &self.members } else { &self.remote };
+        others.iter().copied().filter(move |&other| other != rank)
+    }
+
+    /// How many ranks it has.
+    pub fn size(&self) -> usize {
+        self.members.len() + self.remote.len()
+    }
+
+    /// Who has not called the collective that `rank` has called last; if all have, who has called another one.
+    pub fn missing(&self, rank: u32) -> Vec<u32> {
+        let Some(index) = self.called.get(&rank).and_then(|called| called.checked_sub(1)) else { return Vec::new() };
+        let others = || self.members.iter().chain(&self.remote).copied().filter(|&other| other != rank);
+        let missing: Vec<u32> = others().filter(|other| self.called.get(other).copied().unwrap_or(0) <= index).collect();
+        let slot = index.checked_sub(self.over).and_then(|slot| self.open.get(slot as usize)).filter(|_| missing.is_empty());
+        let own = slot.and_then(|slot| slot.iter().find(|arrived| arrived.rank == rank));
+        match slot.zip(own) {
+            None => missing,
+            Some((slot, own)) => slot
+                .iter()
+                .filter(|other| other.rank != rank && conflict(own, other, !self.remote.is_empty()).is_some())
+                .map(|other| other.rank)
+                .collect(),
+        }
+    }
+
     /// A rank calls a collective.
     pub fn calls(&mut self, rank: u32, call: Collective) {
-        let side = if self.members.contains(&rank) { &self.members } else { &self.remote };
+        let first = self.members.contains(&rank);
+        let side = if first { &self.members } else { &self.remote };
         let Some(position) = side.iter().position(|&member| member == rank) else { return };
         let called = self.called.entry(rank).or_default();
         let index = *called;
@@ -57,11 +88,11 @@ impl Group {
         while self.open.len() <= slot {
             self.open.push_back(Vec::new());
         }
-        let arrived = Arrived { rank, position, call };
+        let arrived = Arrived { rank, position, first, call };
         if self.mistake.is_none() {
             let size = self.members.len() + self.remote.len();
             let others = if size <= ALL_PAIRS { usize::MAX } else { 1 };
-            let why = self.open[slot].iter().take(others).find_map(|other| conflict(other, &arrived));
+            let why = self.open[slot].iter().take(others).find_map(|other| conflict(other, &arrived, !self.remote.is_empty()));
             self.mistake = why.map(|why| (index, why));
         }
         self.open[slot].push(arrived);
@@ -72,7 +103,7 @@ impl Group {
     }
 
     /// What does not fit.
-    pub fn finding(&self) -> Option<Found> {
+    pub fn finding(&self, is_world: bool) -> Option<Found> {
         let (index, why) = self.mistake.as_ref()?;
         let slot = self.open.get((index - self.over) as usize)?;
         let mut ways: BTreeMap<String, Vec<u32>> = BTreeMap::new();
@@ -89,15 +120,11 @@ impl Group {
         let detail = format!(
             "collectives do not fit, the {} on {}: {why} ({})",
             ordinal(index + 1),
-            if self.is_world() { "MPI_COMM_WORLD".to_owned() } else { format!("a communicator of {}", self.who()) },
+            if is_world { "MPI_COMM_WORLD".to_owned() } else { format!("a communicator of {}", self.who()) },
             ways.join("; ")
         );
         let sites = slot.iter().map(|arrived| Site { rank: arrived.rank, call: arrived.call.call, place: arrived.call.place });
         Some(Found { kind: Kind::Collective, detail, sites: sites.collect(), communicator: None })
-    }
-
-    fn is_world(&self) -> bool {
-        self.remote.is_empty() && self.members.iter().copied().eq(0..self.members.len() as u32)
     }
 
     fn who(&self) -> String {
@@ -133,8 +160,11 @@ fn operation(call: &Collective) -> &'static str {
 
 fn describe(call: &Collective) -> String {
     let mut text = name(call).to_owned();
-    if call.root != NONE {
-        text += &format!(" root {}", call.root);
+    match call.root {
+        NONE => {}
+        ROOT => text += " root MPI_ROOT",
+        NOBODY => text += " root MPI_PROC_NULL",
+        root => text += &format!(" root {root}"),
     }
     if call.operation != 0 {
         text += &format!(" with {}", operation(call));
@@ -145,12 +175,26 @@ fn describe(call: &Collective) -> String {
     text
 }
 
-/// Why these two cannot be one collective.
-fn conflict(a: &Arrived, b: &Arrived) -> Option<String> {
+/// Whether the roots of two calls on a communicator of two groups fit: the root's group says who it is by MPI_ROOT and
+/// MPI_PROC_NULL, the other one by its rank (MPI 4.1, section 6.2.3).
+fn roots_fit(a: &Arrived, b: &Arrived) -> bool {
+    let (names, says) = if a.call.root >= 0 { (a, b) } else { (b, a) };
+    match (names.call.root >= 0, a.first == b.first) {
+        (true, true) => names.call.root == says.call.root,
+        (true, false) => says.call.root == if names.call.root == says.position as i64 { ROOT } else { NOBODY },
+        // Nobody is served if both groups say MPI_PROC_NULL.
+        (false, true) => a.call.root == NOBODY || b.call.root == NOBODY,
+        (false, false) => a.call.root == NOBODY && b.call.root == NOBODY,
+    }
+}
+
+/// Why these two cannot be one collective; `inter`: of a communicator of two groups.
+fn conflict(a: &Arrived, b: &Arrived, inter: bool) -> Option<String> {
     if plain(&a.call) != plain(&b.call) {
         return Some("ranks call different ones".to_owned());
     }
-    if a.call.root != b.call.root {
+    let rooted = a.call.root != NONE || b.call.root != NONE;
+    if if inter && rooted { !roots_fit(a, b) } else { a.call.root != b.call.root } {
         return Some("their roots differ".to_owned());
     }
     if a.call.operation != b.call.operation {
@@ -166,6 +210,9 @@ fn conflict(a: &Arrived, b: &Arrived) -> Option<String> {
         let (sent, expected) = (from.call.send.of(to.position)?, to.call.receive.of(from.position)?);
         differ(&sent, &expected).then(|| format!("rank {} sends {sent} and rank {} expects {expected}", from.rank, to.rank))
     };
+    if inter && a.first == b.first {
+        return None;
+    }
     one_way(a, b).or_else(|| one_way(b, a))
 }
 

@@ -4,6 +4,7 @@
 //! * `messages.rs`: which send belongs to which receive (no message is looked into: MPI's order says it), and which
 //!   receives could have got another message.
 //! * `collectives.rs`: the calls of a communicator, one by one.
+//! * `windows.rs`: epochs of one-sided communication, and accesses that clash.
 //! * `places.rs`: file and line of a call.
 //!
 //! A finding is what the standard calls erroneous, or a remark (an object that is not freed). There are no guesses:
@@ -29,15 +30,18 @@
 mod collectives;
 mod messages;
 mod places;
+mod windows;
 
 pub use messages::Choice;
 
 use collectives::Group;
 use messages::{Half, Messages};
-use narrows_facts::{Fact, Message, Mode, Object, UNKNOWN};
-use narrows_mpicalls::CALLS;
-use places::{Place, Places};
+use narrows_facts::shape::{self, Shape};
+use narrows_facts::{Access, Fact, Message, Mode, Object, UNKNOWN};
+use narrows_mpicalls::{ANY, CALLS};
+use places::{LIBRARY, Place, Places};
 use std::collections::{BTreeMap, BTreeSet};
+use windows::{Own, Shared, Touch};
 
 /// What kind of mistake, with what the standard says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,10 +56,16 @@ pub enum Kind {
     Overlap,
     /// The buffer of a send has changed while the send was under way.
     Changed,
-    /// One-sided communication outside an epoch.
+    /// The buffer of a receive was written while the receive was under way.
+    Written,
+    /// One-sided communication outside an epoch, or a synchronisation that does not fit what is open.
     Epoch,
+    /// One-sided accesses to the same bytes in one epoch.
+    Conflict,
     /// A window is freed in the middle of an epoch.
     OpenEpoch,
+    /// A call from a thread that the level of thread support forbids.
+    Thread,
     /// A request was not completed.
     Request,
     /// A message was not received.
@@ -73,7 +83,10 @@ impl Kind {
             Kind::Signature => "signature",
             Kind::Overlap => "overlap",
             Kind::Changed => "changed",
+            Kind::Written => "written",
             Kind::Epoch => "epoch",
+            Kind::Conflict => "conflict",
+            Kind::Thread => "thread",
             Kind::OpenEpoch => "open-epoch",
             Kind::Request => "request",
             Kind::Unreceived => "unreceived",
@@ -81,22 +94,25 @@ impl Kind {
         }
     }
 
-    /// The section of MPI 4.1 that says so.
+    /// The section of MPI 4.1 that says so. Numbers of chapters 6, 11 and 12: mpi-forum/mpi-issues#491 and
+    /// open-mpi/ompi#12189.
     pub fn section(self) -> &'static str {
         match self {
             Kind::Collective => "6.14, Correctness",
             Kind::Truncated => "3.2.4, Blocking Receive",
             Kind::Signature => "3.3.1, Type Matching Rules",
-            Kind::Overlap | Kind::Changed => "3.7.2, Communication Initiation",
+            Kind::Overlap | Kind::Changed | Kind::Written => "3.7.2, Communication Initiation",
             Kind::Epoch => "12.5, Synchronization Calls",
+            Kind::Conflict => "12.7, Semantics and Correctness",
+            Kind::Thread => "11.2.1, Starting MPI Processes",
             Kind::OpenEpoch => "12.2.5, Window Destruction",
             Kind::Request | Kind::Unreceived | Kind::Leak => "11.2.2, Finalizing MPI",
         }
     }
 
-    /// Whether the standard calls it erroneous.
+    /// Whether the standard calls it erroneous. The outcome of accesses that clash is undefined, no more.
     pub fn is_error(self) -> bool {
-        self != Kind::Leak
+        !matches!(self, Kind::Leak | Kind::Conflict)
     }
 }
 
@@ -111,9 +127,16 @@ pub struct Finding {
     pub ranks: Vec<u32>,
     /// The calls and where they stand: "MPI_Isend at ring.c:12".
     pub calls: Vec<String>,
+    /// All of these calls are made by the MPI library itself: no mistake of the program.
+    pub in_library: bool,
 }
 
 impl Finding {
+    /// It is the program's, and the standard calls it erroneous.
+    pub fn is_error(&self) -> bool {
+        self.kind.is_error() && !self.in_library
+    }
+
     /// What makes it the same finding in another run: no numbers that depend on time.
     pub fn key(&self) -> String {
         format!("{}: {}", self.kind.name(), self.calls.join(", "))
@@ -151,18 +174,32 @@ struct Found {
 /// A request of a rank that is under way.
 struct Open {
     site: Site,
-    start: u64,
+    /// Where the pieces of its buffer begin.
+    starts: Vec<u64>,
+    /// Communicator and rank of a message's partner.
+    partner: Option<(usize, i64)>,
 }
 
-/// A window of a rank.
+/// The blocking call that a rank has told last.
 #[derive(Default)]
-struct Window {
-    fence: bool,
-    /// Something was done since the last fence that only a fence completes.
-    unfenced: Option<Site>,
-    locked: BTreeSet<i64>,
-    locked_all: bool,
-    started: bool,
+struct Now {
+    call: u32,
+    place: u32,
+    /// Communicators and ranks of partners of messages.
+    partners: Vec<(usize, i64)>,
+    /// Its collective's communicator.
+    collective: Option<usize>,
+}
+
+/// What a rank waits for when nothing goes on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Waits {
+    /// Where its call stands; empty if that is not known.
+    pub place: String,
+    /// For whom, in MPI_COMM_WORLD.
+    pub whom: Vec<u32>,
+    /// One of them is enough.
+    pub any: bool,
 }
 
 #[derive(Default)]
@@ -177,8 +214,11 @@ struct Rank {
     owned: BTreeMap<(u64, u32), (u64, bool)>,
     /// The longest of them.
     longest: u64,
-    windows: BTreeMap<u32, Window>,
+    windows: BTreeMap<u32, Own>,
+    /// How many windows it has made of each communicator.
+    made: BTreeMap<usize, u32>,
     objects: BTreeMap<(u8, u32), Site>,
+    now: Now,
     finalized: bool,
 }
 
@@ -191,6 +231,9 @@ pub struct Checker {
     groups: Vec<Group>,
     by_members: BTreeMap<(Vec<u32>, Vec<u32>, u32), usize>,
     messages: Messages,
+    /// All windows, with their communicators; by communicator and how many it had.
+    windows: Vec<(usize, Shared)>,
+    by_communicator: BTreeMap<(usize, u32), usize>,
     found: Vec<Found>,
     /// What is counted already.
     seen: BTreeSet<Seen>,
@@ -215,6 +258,8 @@ impl Checker {
             groups,
             by_members: BTreeMap::new(),
             messages: Messages::default(),
+            windows: Vec::new(),
+            by_communicator: BTreeMap::new(),
             found: Vec::new(),
             seen: BTreeSet::new(),
         }
@@ -238,11 +283,11 @@ impl Checker {
                 messages.matched(rank, request, source, tag, groups, &mut |pair| keep(found, pair));
             }
             Fact::Request { request, call, place } => {
-                own.open.insert(request, Open { site: Site { rank, call, place }, start: 0 });
+                own.open.insert(request, Open { site: Site { rank, call, place }, starts: Vec::new(), partner: None });
             }
             Fact::Ended { request } => {
-                if let Some(open) = own.open.remove(&request) {
-                    own.owned.remove(&(open.start, request));
+                for start in own.open.remove(&request).into_iter().flat_map(|open| open.starts) {
+                    own.owned.remove(&(start, request));
                 }
             }
             Fact::Changed { request } => {
@@ -252,14 +297,18 @@ impl Checker {
                 }
             }
             Fact::Collective(collective) => {
-                if let Some(group) = own.communicators.get(&collective.communicator).and_then(|&group| self.groups.get_mut(group)) {
+                if let Some(&index) = own.communicators.get(&collective.communicator)
+                    && let Some(group) = self.groups.get_mut(index)
+                {
+                    let (call, place) = (collective.call, collective.place);
+                    own.now = Now { call, place, partners: Vec::new(), collective: Some(index) };
                     group.calls(rank, collective);
                 }
             }
             Fact::Made { what, number, call, place } => {
                 own.objects.insert((what as u8, number), Site { rank, call, place });
                 if what == Object::Window {
-                    own.windows.insert(number, Window::default());
+                    own.windows.insert(number, Own::default());
                 }
             }
             Fact::Freed { what, number } => {
@@ -270,6 +319,35 @@ impl Checker {
             }
             Fact::Window { window, call, place, target, assertion } => {
                 self.window(window, Site { rank, call, place }, target, assertion);
+            }
+            Fact::Exposed { window, communicator, base, size, unit } => self.exposed(rank, window, communicator, [base, size, unit]),
+            Fact::Epoch { window, call, place, members } => self.epoch(window, Site { rank, call, place }, members),
+            Fact::Access { window, target, access, displacement, pieces } => {
+                self.access(rank, window, target, access, displacement, &pieces);
+            }
+            Fact::Thread { call, place, other, other_place } => {
+                let site = Site { rank, call, place };
+                match other.checked_sub(1) {
+                    None => {
+                        let text = "a call from another thread than that which has initialised MPI, below MPI_THREAD_SERIALIZED";
+                        self.find(Kind::Thread, text.to_owned(), vec![site]);
+                    }
+                    Some(call) => {
+                        let mut sites = vec![site, Site { rank, call, place: other_place }];
+                        sites.sort_unstable();
+                        self.find(Kind::Thread, "two threads are in MPI calls at once, below MPI_THREAD_MULTIPLE".to_owned(), sites);
+                    }
+                }
+            }
+            Fact::Received { request, sum } => {
+                let Checker { messages, found, .. } = self;
+                messages.received(rank, request, sum, &mut |pair| keep(found, pair));
+            }
+            Fact::Probed { communicator, source, tag, wanted } => {
+                if let Some(&group) = own.communicators.get(&communicator) {
+                    let Checker { messages, groups, found, .. } = self;
+                    messages.probed(rank, group, (source, tag), wanted, groups, &mut |pair| keep(found, pair));
+                }
             }
             Fact::Finalize => self.finalize(rank),
         }
@@ -297,28 +375,46 @@ impl Checker {
             return;
         }
         let Checker { ranks, messages, groups, found, .. } = self;
-        let Some(&group) = ranks[rank as usize].communicators.get(&message.communicator) else { return };
+        let own = &mut ranks[rank as usize];
+        let Some(&group) = own.communicators.get(&message.communicator) else { return };
+        if message.mode == Mode::Blocking {
+            // A call that sends and receives tells two.
+            if (own.now.call, own.now.place) != (message.call, message.place) || own.now.partners.len() != 1 {
+                own.now = Now { call: message.call, place: message.place, ..Now::default() };
+            }
+            own.now.partners.push((group, message.peer));
+        }
         messages.post((rank, time), group, &message, site, groups, &mut |pair| keep(found, pair));
     }
 
-    /// The buffer of a message is no other request's.
+    /// The buffer of a message is no other request's, and no window's that others use.
     fn buffer(&mut self, site: Site, message: &Message) {
         let own = &mut self.ranks[site.rank as usize];
         let mut overlap = None;
-        if message.length > 0 {
-            let end = message.start.saturating_add(message.length);
-            let from = message.start.saturating_sub(own.longest);
+        for &(start, length) in &message.pieces {
+            let end = start.saturating_add(length);
+            let from = start.saturating_sub(own.longest);
             let other = own
                 .owned
                 .range((from, 0)..(end, 0))
-                .find(|((start, _), (other_end, written))| *start < end && message.start < *other_end && (*written || message.receive));
-            overlap = other.map(|(&(_, request), &(_, written))| (request, written));
+                .find(|((other, _), (other_end, written))| *other < end && start < *other_end && (*written || message.receive));
+            overlap = overlap.or(other.map(|(&(_, request), &(_, written))| (request, written)));
         }
         if message.mode == Mode::Nonblocking {
-            own.open.insert(message.request, Open { site, start: message.start });
-            if message.length > 0 {
-                own.owned.insert((message.start, message.request), (message.start.saturating_add(message.length), message.receive));
-                own.longest = own.longest.max(message.length);
+            for &(start, length) in &message.pieces {
+                own.owned.insert((start, message.request), (start.saturating_add(length), message.receive));
+                own.longest = own.longest.max(length);
+            }
+            let starts = message.pieces.iter().map(|piece| piece.0).collect();
+            let partner = own.communicators.get(&message.communicator).map(|&group| (group, message.peer));
+            own.open.insert(message.request, Open { site, starts, partner });
+        }
+        let access = if message.receive { Access::Put } else { Access::Get };
+        for window in own.windows.values().filter(|window| window.fence) {
+            let Some((_, shared)) = window.shared.and_then(|shared| self.windows.get_mut(shared)) else { continue };
+            for &(start, length) in &message.pieces {
+                let found = &mut self.found;
+                shared.local(start, length, Touch { site, access, local: true }, &mut |clash| keep(found, clash));
             }
         }
         if let Some((request, written)) = overlap
@@ -334,35 +430,102 @@ impl Checker {
         }
     }
 
+    /// A window is made.
+    fn exposed(&mut self, rank: u32, number: u32, communicator: u32, [base, size, unit]: [u64; 3]) {
+        let own = &mut self.ranks[rank as usize];
+        let Some(&group) = own.communicators.get(&communicator) else { return };
+        let Some(window) = own.windows.get_mut(&number) else { return };
+        let times = own.made.entry(group).or_default();
+        let next = self.windows.len();
+        let shared = *self.by_communicator.entry((group, *times)).or_insert(next);
+        *times += 1;
+        if shared == next {
+            self.windows.push((group, Shared::new(self.groups[group].size())));
+        }
+        self.windows[shared].1.expose(rank, base, size, unit);
+        window.shared = Some(shared);
+    }
+
+    /// MPI_Win_start and MPI_Win_post.
+    fn epoch(&mut self, number: u32, site: Site, members: Vec<u32>) {
+        let Some(window) = self.ranks[site.rank as usize].windows.get_mut(&number) else { return };
+        let Some(call) = CALLS.get(site.call as usize) else { return };
+        let wrong = window.synchronises(call.name, -1, 0);
+        let counts = if call.name == "MPI_Win_start" { &mut window.starts } else { &mut window.posts };
+        let mut numbered = Vec::new();
+        for &member in &members {
+            let count = counts.entry(member).or_default();
+            *count += 1;
+            numbered.push((member, *count));
+        }
+        match call.name {
+            "MPI_Win_start" => window.started = Some(members),
+            _ => window.posted = Some(numbered),
+        }
+        if let Some(wrong) = wrong {
+            self.find(Kind::Epoch, wrong.to_owned(), vec![site]);
+        }
+    }
+
+    /// What an operation does to its target; that it is called has been told before.
+    fn access(&mut self, rank: u32, number: u32, target: i64, access: Access, displacement: u64, pieces: &[(u64, u64)]) {
+        let Some(window) = self.ranks[rank as usize].windows.get_mut(&number) else { return };
+        let Some((group, shared)) = window.shared.and_then(|shared| self.windows.get_mut(shared)) else { return };
+        let Some(site) = window.last else { return };
+        let Some(world) = self.groups[*group].peer(rank, target) else { return };
+        let Some(within) = window.within(target, Some(world), site) else { return };
+        let found = &mut self.found;
+        let touch = Touch { site, access, local: false };
+        shared.access(within, world, displacement, pieces, touch, &mut |clash| keep(found, clash));
+    }
+
     fn window(&mut self, number: u32, site: Site, target: i64, assertion: u32) {
         let Some(window) = self.ranks[site.rank as usize].windows.get_mut(&number) else { return };
         let Some(call) = CALLS.get(site.call as usize) else { return };
-        match call.name {
-            "MPI_Win_fence" => {
-                window.fence = assertion & 2 == 0;
-                window.unfenced = None;
+        let known = window.shared.and_then(|shared| self.windows.get_mut(shared));
+        let world = known.as_ref().and_then(|known| self.groups[known.0].peer(site.rank, target));
+        if call.name == "MPI_Win_free" {
+            if let Some(before) = window.unfenced {
+                let text = "a window is freed before a fence has completed what was done on it".to_owned();
+                self.find(Kind::OpenEpoch, text, vec![before, site]);
+            } else if window.locked_all || !window.locked.is_empty() || window.started.is_some() || window.posted.is_some() {
+                self.find(Kind::OpenEpoch, "a window is freed within an epoch".to_owned(), vec![site]);
             }
-            "MPI_Win_lock" => drop(window.locked.insert(target)),
-            "MPI_Win_unlock" => drop(window.locked.remove(&target)),
-            "MPI_Win_lock_all" => window.locked_all = true,
-            "MPI_Win_unlock_all" => window.locked_all = false,
-            "MPI_Win_start" => window.started = true,
-            "MPI_Win_complete" => window.started = false,
-            "MPI_Win_free" => {
-                if let Some(before) = window.unfenced {
-                    let text = "a window is freed before a fence has completed what was done on it".to_owned();
-                    self.find(Kind::OpenEpoch, text, vec![before, site]);
-                } else if window.locked_all || !window.locked.is_empty() || window.started {
-                    self.find(Kind::OpenEpoch, "a window is freed within an epoch".to_owned(), vec![site]);
-                }
-            }
-            _ if target < 0 => {}
-            _ if window.started || window.locked_all || window.locked.contains(&target) => {}
-            _ if window.fence => drop(window.unfenced.get_or_insert(site)),
-            _ => {
-                let text = "one-sided communication outside an epoch: no MPI_Win_fence, MPI_Win_lock or MPI_Win_start came before";
+            return;
+        }
+        if shape::target(site.call).is_some() {
+            window.last = Some(site);
+            // Whom MPI_Win_start has named is only known of a window whose ranks are.
+            let unknown = window.started.is_some() && world.is_none();
+            if target >= 0 && window.within(target, world, site).is_none() && !unknown {
+                let text = match window.started {
+                    Some(_) => "one-sided communication with a rank that is not in the group of MPI_Win_start",
+                    None => "one-sided communication outside an epoch: no MPI_Win_fence, MPI_Win_lock or MPI_Win_start came before",
+                };
                 self.find(Kind::Epoch, text.to_owned(), vec![site]);
             }
+            return;
+        }
+        let wrong = window.synchronises(call.name, target, assertion);
+        let posted = if matches!(call.name, "MPI_Win_wait" | "MPI_Win_test") { window.posted.take() } else { None };
+        if let Some((_, shared)) = known {
+            match call.name {
+                "MPI_Win_fence" => shared.fence(site.rank),
+                "MPI_Win_unlock" | "MPI_Win_flush" => {
+                    if let Some(world) = world {
+                        shared.complete(site.rank, world);
+                    }
+                }
+                "MPI_Win_unlock_all" | "MPI_Win_flush_all" => shared.complete_all(site.rank),
+                _ => {}
+            }
+            let found = &mut self.found;
+            if let Some(epochs) = posted {
+                shared.exposure(site.rank, &epochs, &mut |clash| keep(found, clash));
+            }
+        }
+        if let Some(wrong) = wrong {
+            self.find(Kind::Epoch, wrong.to_owned(), vec![site]);
         }
     }
 
@@ -395,6 +558,35 @@ impl Checker {
         }
     }
 
+    /// What a rank waits for that is in this call, as far as it has told.
+    pub fn waits(&self, rank: u32, call: u32) -> Waits {
+        let Some(own) = self.ranks.get(rank as usize) else { return Waits::default() };
+        let known = own.now.call == call && own.now.place != 0;
+        let mut partners = if known { own.now.partners.clone() } else { Vec::new() };
+        if matches!(shape::of(call), Shape::Complete { .. }) {
+            partners = own.open.values().filter_map(|open| open.partner).collect();
+        }
+        let mut waits = Waits::default();
+        for (group, peer) in partners {
+            let group = &self.groups[group];
+            if peer == ANY {
+                waits.any = true;
+                waits.whom.extend(group.others(rank));
+            } else {
+                waits.whom.extend(group.peer(rank, peer));
+            }
+        }
+        if let Some(group) = own.now.collective.filter(|_| known) {
+            waits.whom = self.groups[group].missing(rank);
+        }
+        waits.whom.sort_unstable();
+        waits.whom.dedup();
+        if known && let Some((object, offset)) = own.places.get(&own.now.place).filter(|(object, _)| !object.is_empty()) {
+            waits.place = Places::default().line(Place { object, offset: *offset });
+        }
+        waits
+    }
+
     /// All findings, those of the same calls at the same places put together, and the choices.
     pub fn finish(self) -> Checked {
         let (choices, matching) = (self.messages.choices(), self.messages.matching());
@@ -406,12 +598,17 @@ impl Checker {
             let Checker { messages, found, .. } = &mut self;
             messages.unreceived(&mut |message| keep(found, message));
         }
-        for group in &self.groups {
-            self.found.extend(group.finding());
+        for (index, group) in self.groups.iter().enumerate() {
+            self.found.extend(group.finding(index == 0));
         }
         let mut places = Places::default();
         let mut findings: BTreeMap<(Kind, Vec<String>), (String, BTreeSet<u32>)> = BTreeMap::new();
+        let changed: BTreeSet<Site> = self.found.iter().filter(|found| found.kind == Kind::Changed).map(|found| found.sites[0]).collect();
         for found in &self.found {
+            // What was sent is another thing than what was summed then.
+            if found.kind == Kind::Written && changed.contains(&found.sites[0]) {
+                continue;
+            }
             if found.communicator.is_some_and(|group| self.messages.is_doubtful(group)) {
                 continue;
             }
@@ -423,10 +620,12 @@ impl Checker {
                 }
             };
             let mut calls: Vec<String> = found.sites.iter().map(name).collect();
-            if found.kind == Kind::Collective {
+            if matches!(found.kind, Kind::Collective | Kind::Conflict | Kind::Thread) {
                 // Who came first depends on time.
                 calls.sort();
-                calls.dedup();
+                if found.kind == Kind::Collective {
+                    calls.dedup();
+                }
             }
             let (_, ranks) = findings.entry((found.kind, calls)).or_insert_with(|| (found.detail.clone(), BTreeSet::new()));
             ranks.extend(found.sites.iter().map(|site| site.rank));
@@ -434,8 +633,10 @@ impl Checker {
         let finish = |((kind, calls), (detail, ranks)): ((Kind, Vec<String>), (String, BTreeSet<u32>))| {
             let ranks: Vec<u32> = ranks.into_iter().collect();
             let word = if kind.is_error() { "error" } else { "remark" };
-            let text = format!("{word}: {detail}: {}, {} (MPI 4.1, {})", calls.join(" and "), list(&ranks), kind.section());
-            Finding { kind, text, ranks, calls }
+            let in_library = calls.iter().all(|call| call.ends_with(LIBRARY));
+            let whose = if in_library { "not the program's: " } else { "" };
+            let text = format!("{word}: {whose}{detail}: {}, {} (MPI 4.1, {})", calls.join(" and "), list(&ranks), kind.section());
+            Finding { kind, text, ranks, calls, in_library }
         };
         findings.into_iter().map(finish).collect()
     }

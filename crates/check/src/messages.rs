@@ -20,6 +20,19 @@ pub struct Half {
     pub time: u64,
     /// Of a receive: its place in the log of its rank and communicator.
     log: Option<usize>,
+    /// Of a send: sum of its bytes, 0 if it is not known.
+    sum: u64,
+    /// Of a receive: its request, if the sum of its bytes will be told.
+    summed: Option<u32>,
+}
+
+/// What is known of the bytes of a message.
+#[derive(Clone, Copy, Debug)]
+enum Bytes {
+    /// They were sent: their sum, and where; 0: nothing can be compared.
+    Sent(u64, Site, Site, usize),
+    /// They were received.
+    Received(u64),
 }
 
 /// A receive of a rank that takes messages from anybody.
@@ -57,6 +70,8 @@ struct Posted {
     /// The tag that it wants, if it takes messages of anybody.
     anybody: Option<i64>,
     half: Half,
+    /// It only looks at a message.
+    probe: bool,
 }
 
 /// Communicator, source, target, tag: ranks of MPI_COMM_WORLD.
@@ -79,6 +94,8 @@ pub struct Messages {
     doubtful: BTreeSet<usize>,
     /// By rank and communicator, of those that take messages from anybody.
     logs: BTreeMap<(u32, usize), Vec<Received>>,
+    /// By rank and request of the receive.
+    bytes: BTreeMap<(u32, u32), Bytes>,
 }
 
 impl Messages {
@@ -106,7 +123,8 @@ impl Messages {
         if self.is_doubtful(group) {
             return;
         }
-        let half = Half { site, signature: message.signature, time, log: None };
+        let summed = (message.receive && message.sum != 0).then_some(message.request);
+        let half = Half { site, signature: message.signature, time, log: None, sum: message.sum, summed };
         if !message.receive {
             let Some(target) = groups[group].peer(rank, message.peer) else { return };
             self.meet((group, rank, target, message.tag), half, false, found);
@@ -120,9 +138,31 @@ impl Messages {
         if anybody.is_some() {
             self.logs.entry((rank, group)).or_default();
         }
-        let posted = Posted { request: message.request, envelope: known.then_some((message.peer, message.tag)), anybody, half };
+        let posted =
+            Posted { request: message.request, envelope: known.then_some((message.peer, message.tag)), anybody, half, probe: false };
         self.posted.entry((rank, group)).or_default().push_back(posted);
         self.settle(rank, group, groups, found);
+    }
+
+    /// A probe of messages from anybody has found one.
+    pub fn probed(&mut self, rank: u32, group: usize, envelope: (i64, i64), wanted: i64, groups: &[Group], found: &mut dyn FnMut(Found)) {
+        if self.is_doubtful(group) {
+            return;
+        }
+        self.logs.entry((rank, group)).or_default();
+        let site = Site { rank, call: 0, place: 0 };
+        let half = Half { site, signature: Signature::default(), time: 0, log: None, sum: 0, summed: None };
+        let posted = Posted { request: 0, envelope: Some(envelope), anybody: Some(wanted), half, probe: true };
+        self.posted.entry((rank, group)).or_default().push_back(posted);
+        self.settle(rank, group, groups, found);
+    }
+
+    /// The sum of what a receive holds when it is over.
+    pub fn received(&mut self, rank: u32, request: u32, sum: u64, found: &mut dyn FnMut(Found)) {
+        match self.bytes.remove(&(rank, request)) {
+            Some(Bytes::Sent(sent, from, to, group)) => differs(sent, sum, [from, to], group).into_iter().for_each(found),
+            _ => drop(self.bytes.insert((rank, request), Bytes::Received(sum))),
+        }
     }
 
     /// What a receive with a wildcard got.
@@ -145,7 +185,12 @@ impl Messages {
                 let mut half = receive.half;
                 if let Some(log) = self.logs.get_mut(&(rank, group)).filter(|log| log.len() < LOG) {
                     half.log = Some(log.len());
-                    log.push(Received { source, tag, wanted: receive.anybody, sent: None });
+                    let next = self.queues.get(&(group, source, rank, tag)).and_then(|queue| queue.sends.front());
+                    let sent = next.filter(|_| receive.probe).map(|send| send.time);
+                    log.push(Received { source, tag, wanted: receive.anybody, sent });
+                }
+                if receive.probe {
+                    continue;
                 }
                 self.meet((group, source, rank, tag), half, true, found);
             }
@@ -166,6 +211,14 @@ impl Messages {
         let (group, _, target, _) = envelope;
         if let Some(received) = receive.log.and_then(|at| self.logs.get_mut(&(target, group))?.get_mut(at)) {
             received.sent = Some(send.time);
+        }
+        if let Some(request) = receive.summed {
+            let whole = send.signature.bytes == receive.signature.bytes;
+            let sum = if whole { send.sum } else { 0 };
+            match self.bytes.remove(&(target, request)) {
+                Some(Bytes::Received(now)) => differs(sum, now, [send.site, receive.site], group).into_iter().for_each(&mut *found),
+                _ => drop(self.bytes.insert((target, request), Bytes::Sent(sum, send.site, receive.site, group))),
+            }
         }
         pair(&send, &receive, envelope.0).into_iter().for_each(found);
     }
@@ -226,4 +279,13 @@ impl Messages {
             }
         }
     }
+}
+
+/// What was sent and what is there when the receive is over.
+fn differs(sent: u64, received: u64, sites: [Site; 2], group: usize) -> Option<Found> {
+    let detail = format!(
+        "the buffer of a receive of rank {} does not hold what rank {} has sent when the receive is over: it was written meanwhile",
+        sites[1].rank, sites[0].rank
+    );
+    (sent != 0 && sent != received).then(|| Found { kind: Kind::Written, detail, sites: sites.to_vec(), communicator: Some(group) })
 }

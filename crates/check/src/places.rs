@@ -4,6 +4,9 @@ use addr2line::Loader;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+/// Behind the place of a call that the MPI library itself makes: no fault of the program.
+pub const LIBRARY: &str = " (inside the MPI library)";
+
 /// Behind a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {
@@ -22,8 +25,7 @@ impl Places {
     pub fn line(&mut self, place: Place<'_>) -> String {
         let loader = self.loaders.entry(place.object.to_owned()).or_insert_with(|| Loader::new(place.object).ok());
         let object = short(place.object);
-        // The library itself calls: no fault of the program.
-        let whose = if object.starts_with("libmpi") || object.starts_with("libpmpi") { " (inside the MPI library)" } else { "" };
+        let whose = if object.starts_with("libmpi") || object.starts_with("libpmpi") { LIBRARY } else { "" };
         // Before the return address: in the call.
         let location = loader.as_ref().and_then(|loader| loader.find_location(place.offset.saturating_sub(1)).ok().flatten());
         match location.and_then(|location| Some((location.file?.to_owned(), location.line?))) {

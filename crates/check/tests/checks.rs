@@ -1,7 +1,7 @@
 //! Facts in, findings out.
 
 use narrows_check::{Checked, Checker, Choice, Kind};
-use narrows_facts::{Collective, Fact, Message, Mode, Object, Part, Signature, kind};
+use narrows_facts::{Access, Collective, Fact, Message, Mode, NOBODY, Object, Part, ROOT, Signature, kind};
 use narrows_mpicalls::{ANY, NONE, by_name};
 
 fn id(name: &str) -> u32 {
@@ -18,8 +18,8 @@ fn doubles(count: u64) -> Signature {
 
 fn message(request: u32, receive: bool, peer: i64, tag: i64, signature: Signature) -> Message {
     let call = id(if receive { "MPI_Irecv" } else { "MPI_Isend" });
-    let (start, length) = (0, 0);
-    Message { request, call, place: 0, receive, mode: Mode::Nonblocking, communicator: 0, peer, tag, signature, start, length }
+    let (mode, sum, pieces) = (Mode::Nonblocking, 0, Vec::new());
+    Message { request, call, place: 0, receive, mode, communicator: 0, peer, tag, signature, sum, pieces }
 }
 
 fn send(request: u32, to: i64, tag: i64, signature: Signature) -> Fact {
@@ -126,7 +126,8 @@ fn what_is_left_at_the_end_is_said_once() {
 #[test]
 fn buffers_of_requests_do_not_overlap() {
     let at = |request, receive, start, length| {
-        Fact::Message(Message { start, length, ..message(request, receive, 1, i64::from(request), Signature { bytes: length, kind: 0 }) })
+        let signature = Signature { bytes: length, kind: 0 };
+        Fact::Message(Message { pieces: vec![(start, length)], ..message(request, receive, 1, i64::from(request), signature) })
     };
     let of = |facts: Vec<Fact>| {
         let mut checker = Checker::new(2);
@@ -210,7 +211,90 @@ fn windows_have_epochs() {
     assert_eq!(of(vec![call("MPI_Win_lock", 0, 0), put(), call("MPI_Win_unlock", 0, 0), free()]), []);
     assert_eq!(of(vec![call("MPI_Win_lock", 1, 0), put(), call("MPI_Win_unlock", 1, 0), free()]), [Kind::Epoch]);
     assert_eq!(of(vec![call("MPI_Win_lock_all", NONE, 0), put(), free()]), [Kind::OpenEpoch]);
-    assert_eq!(of(vec![call("MPI_Win_start", NONE, 0), put(), call("MPI_Win_complete", NONE, 0), free()]), []);
+    let epoch = |name: &str, members: Vec<u32>| Fact::Epoch { window: 1, call: id(name), place: 0, members };
+    let exposed = || Fact::Exposed { window: 1, communicator: 0, base: 4096, size: 64, unit: 1 };
+    let complete = || call("MPI_Win_complete", NONE, 0);
+    assert_eq!(of(vec![exposed(), epoch("MPI_Win_start", vec![0]), put(), complete(), free()]), []);
+    assert_eq!(of(vec![exposed(), epoch("MPI_Win_start", vec![]), put(), complete(), free()]), [Kind::Epoch]);
+    assert_eq!(of(vec![complete(), free()]), [Kind::Epoch]);
+    assert_eq!(of(vec![epoch("MPI_Win_post", vec![0]), call("MPI_Win_wait", NONE, 0), free()]), []);
+    assert_eq!(of(vec![epoch("MPI_Win_post", vec![0]), free()]), [Kind::OpenEpoch]);
+    assert_eq!(of(vec![call("MPI_Win_wait", NONE, 0), free()]), [Kind::Epoch]);
+    assert_eq!(of(vec![call("MPI_Win_unlock", 0, 0), free()]), [Kind::Epoch]);
+    assert_eq!(of(vec![call("MPI_Win_flush", 0, 0), free()]), [Kind::Epoch]);
+    let (lock, unlock) = (|| call("MPI_Win_lock", 0, 0), || call("MPI_Win_unlock", 0, 0));
+    assert_eq!(of(vec![lock(), lock(), unlock(), free()]), [Kind::Epoch]);
+    assert_eq!(of(vec![lock(), call("MPI_Win_fence", NONE, 2), unlock(), free()]), [Kind::Epoch]);
+    assert_eq!(of(vec![call("MPI_Win_fence", NONE, 0), put(), lock(), unlock(), call("MPI_Win_fence", NONE, 2), free()]), [Kind::Epoch]);
+    let access = |access| Fact::Access { window: 1, target: 0, access, displacement: 0, pieces: vec![(0, 8)] };
+    let twice = |end: Vec<Fact>| {
+        [vec![exposed(), lock(), put(), access(Access::Put)], end, vec![put(), access(Access::Put), unlock(), free()]].concat()
+    };
+    assert_eq!(of(twice(vec![])), [Kind::Conflict]);
+    assert_eq!(of(twice(vec![call("MPI_Win_flush", 0, 0)])), []);
     // To nobody.
     assert_eq!(of(vec![call("MPI_Put", -1, 0), free()]), []);
+}
+
+#[test]
+fn what_is_received_is_what_was_sent() {
+    let sent = |sum| Fact::Message(Message { sum, ..message(1, false, 1, 5, ints(2)) });
+    let received = |peer, count| Fact::Message(Message { sum: 1, ..message(7, true, peer, 5, ints(count)) });
+    let now = |sum| Fact::Received { request: 7, sum };
+    let of = |facts: Vec<(u32, Fact)>| {
+        let mut checker = Checker::new(2);
+        facts.into_iter().for_each(|(rank, fact)| checker.take(rank, 0, fact));
+        kinds(&checker.finish())
+    };
+    assert_eq!(of(vec![(0, sent(9)), (1, received(0, 2)), (1, now(9))]), []);
+    assert_eq!(of(vec![(0, sent(9)), (1, received(0, 2)), (1, now(8))]), [Kind::Written]);
+    // A part of the buffer says nothing, nor does a send that is not summed.
+    assert_eq!(of(vec![(0, sent(9)), (1, received(0, 3)), (1, now(8))]), []);
+    assert_eq!(of(vec![(0, sent(0)), (1, received(0, 2)), (1, now(8))]), []);
+    let got = Fact::Matched { request: 7, source: 0, tag: 5 };
+    assert_eq!(of(vec![(0, sent(9)), (1, received(ANY, 2)), (1, got.clone()), (1, now(8))]), [Kind::Written]);
+    assert_eq!(of(vec![(1, received(ANY, 2)), (1, now(8)), (1, got), (0, sent(9))]), [Kind::Written]);
+    // The sender is to blame where it has changed its buffer.
+    assert_eq!(of(vec![(0, sent(9)), (1, received(0, 2)), (1, now(8)), (0, Fact::Changed { request: 1 })]), [Kind::Changed]);
+}
+
+#[test]
+fn a_probe_of_anybody_is_a_choice() {
+    let probed = Fact::Probed { communicator: 0, source: 1, tag: 5, wanted: ANY };
+    let facts = vec![
+        (1, send(1, 0, 5, ints(1))),
+        (2, send(1, 0, 5, ints(1))),
+        (0, probed),
+        (0, receive(1, 1, 5, ints(1))),
+        (0, receive(2, 2, 5, ints(1))),
+    ];
+    assert_eq!(checked(3, facts).choices, [Choice { rank: 0, got: (1, 0), others: vec![(2, 1)] }]);
+}
+
+#[test]
+fn roots_between_two_groups() {
+    let made = |rank: u32| {
+        let (members, remote) = if rank < 2 { (vec![0, 1], vec![2, 3]) } else { (vec![2, 3], vec![0, 1]) };
+        (rank, Fact::Communicator { communicator: 5, members, remote })
+    };
+    let bcast = |rank: u32, root, count| {
+        let same = (root != NOBODY).then(|| ints(count));
+        let (send, receive) = (Part::Unknown, Part::Unknown);
+        let call = Collective { call: id("MPI_Bcast"), place: 0, communicator: 5, root, operation: 0, same, send, receive };
+        (rank, Fact::Collective(call))
+    };
+    let of = |calls: [(u32, Fact); 4]| kinds(&checked(4, (0..4).map(made).chain(calls).collect()));
+    assert_eq!(of([bcast(0, ROOT, 1), bcast(1, NOBODY, 1), bcast(2, 0, 1), bcast(3, 0, 1)]), []);
+    assert_eq!(of([bcast(0, ROOT, 1), bcast(1, NOBODY, 1), bcast(2, 0, 1), bcast(3, 1, 1)]), [Kind::Collective]);
+    assert_eq!(of([bcast(0, ROOT, 1), bcast(1, ROOT, 1), bcast(2, 0, 1), bcast(3, 0, 1)]), [Kind::Collective]);
+    assert_eq!(of([bcast(0, NOBODY, 1), bcast(1, ROOT, 1), bcast(2, 0, 1), bcast(3, 0, 1)]), [Kind::Collective]);
+    assert_eq!(of([bcast(0, ROOT, 1), bcast(1, NOBODY, 1), bcast(2, 0, 2), bcast(3, 0, 2)]), [Kind::Collective]);
+}
+
+#[test]
+fn calls_that_the_level_of_threads_forbids() {
+    let call = |other| Fact::Thread { call: id("MPI_Send"), place: 0, other, other_place: 0 };
+    let checked = checked(1, vec![(0, call(0)), (0, call(id("MPI_Recv") + 1))]);
+    assert_eq!(kinds(&checked), [Kind::Thread, Kind::Thread]);
+    assert_eq!(checked.findings[1].calls, ["MPI_Send"]);
 }

@@ -4,15 +4,17 @@ use crate::failure::Failure;
 use clap::Args;
 use narrows_launch as launch;
 use narrows_output::{Meter, create_folder, exit, print, write};
-use narrows_results::Progress;
+use narrows_results::{Origin, Progress};
 use narrows_study::explore::{Choice, Class, ExploreSpec, Explored, Outcome, Seen, explore};
-use narrows_study::live::TimingSpec;
+use narrows_study::live::{TimingSpec, Waiting, waits_picture};
 use narrows_units::SimTime;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// Arguments of `narrows explore`.
 #[derive(Args)]
@@ -24,7 +26,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 Runs: the machine as it is, with other eager limits, with another message first at each receive from anybody, and with random latencies,
 late starts and slow ranks; messages of a pair never overtake each other. Computing takes no time. What is compared: exit code, sorted
-lines of standard output, deadlock, what --check finds, what --compare prints.
+lines of standard output, deadlock, what --check finds, what --compare prints. Behind --runs, up to 24 runs for each of up to 8 classes look
+for the least timing that shows it.
 
 Exit code 0: one class of outcomes and no error in it. 1: several, or an error. Docs: docs/explore.md.")]
 pub struct ExploreArgs {
@@ -44,6 +47,12 @@ pub struct ExploreArgs {
     /// of the outcome
     #[arg(long, value_name = "COMMAND")]
     compare: Option<String>,
+    /// The shell command through which standard output goes before it is compared, such as "grep -v seconds"
+    #[arg(long, value_name = "COMMAND")]
+    filter: Option<String>,
+    /// Outputs that differ only in real numbers, by no more than this part of them, are the same: sums in another order
+    #[arg(long, value_name = "PART", default_value_t = 0.0, value_parser = part)]
+    tolerance: f64,
     /// Where a timing for each class and explore.json go
     #[arg(long, value_name = "DIR", default_value = "narrows-explore")]
     out: PathBuf,
@@ -65,9 +74,17 @@ pub struct ExploreArgs {
     /// Prints JSON instead of text
     #[arg(long)]
     json: bool,
+    /// Runs are made by whoever reads them from standard output, one JSON object in a line, and answers on standard
+    /// input: for Python
+    #[arg(long, hide = true)]
+    elsewhere: bool,
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     program: Vec<String>,
+}
+
+fn part(text: &str) -> Result<f64, String> {
+    text.parse().ok().filter(|part| (0.0..1.0).contains(part)).ok_or_else(|| String::from("a number from 0 to 1, such as 1e-12"))
 }
 
 /// Lines of a program's output that are shown.
@@ -78,13 +95,18 @@ pub fn run(args: ExploreArgs) -> Result<u8, Failure> {
     create_folder(&args.out)?;
     let scratch = launch::Scratch::create().map_err(|error| error.to_string())?;
     let jobs = args.jobs.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), |jobs| jobs as usize);
-    let spec = ExploreSpec { runs: args.runs as usize, jobs, seed: args.seed };
+    let spec = ExploreSpec { runs: args.runs as usize, jobs, seed: args.seed, ranks: args.ranks, tolerance: args.tolerance };
     let meter = Arc::new(Meter::new(spec.runs as u64));
     let classes = Arc::new(AtomicUsize::new(0));
     let shown = Arc::clone(&classes);
+    let elsewhere = args.elsewhere.then(|| Elsewhere::start(&args));
     let progress = Progress::with("exploring", &meter, move || format!("{} classes of outcomes", shown.load(Relaxed)));
     let counter = AtomicUsize::new(0);
     let one = |timing: &TimingSpec| {
+        if let Some(elsewhere) = &elsewhere {
+            let (summary, output, compared) = elsewhere.run(timing)?;
+            return Ok(seen(&summary, &args.filtered(output)?, compared));
+        }
         let folder = scratch.path().join(format!("run-{}", counter.fetch_add(1, Relaxed)));
         let seen = args.one(timing, &folder);
         let _ = std::fs::remove_dir_all(&folder);
@@ -96,13 +118,73 @@ pub fn run(args: ExploreArgs) -> Result<u8, Failure> {
     })?;
     drop(progress);
     let report = args.report(&explored)?;
-    print(&report)?;
+    // A whole line of its own behind those of runs.
+    print(&if args.elsewhere { format!("{}\n", json!({ "report": report })) } else { report })?;
     let bad = explored.classes.iter().any(|class| is_bad(&class.outcome));
     Ok(if bad || explored.classes.len() > 1 { exit::NO } else { exit::DONE })
 }
 
 fn is_bad(outcome: &Outcome) -> bool {
-    outcome.ended != GOOD || outcome.findings.iter().any(|finding| !finding.starts_with("leak"))
+    outcome.ended != GOOD || outcome.findings.iter().any(|finding| !finding.starts_with("leak") && !finding.starts_with("conflict"))
+}
+
+/// Runs that somebody else makes.
+struct Elsewhere {
+    answers: Mutex<BTreeMap<usize, Result<Value, String>>>,
+    came: Condvar,
+    next: AtomicUsize,
+    /// The command, but for the timing and the folder of results; the program; the comparison.
+    what: Value,
+}
+
+impl Elsewhere {
+    fn start(args: &ExploreArgs) -> Arc<Elsewhere> {
+        let mut command = vec![String::from("run")];
+        command.extend(args.options());
+        command.extend([String::from("--check"), format!("--timeout={}", args.timeout)]);
+        let what = json!({ "command": command, "program": args.program(), "compare": args.compare });
+        let own = Arc::new(Elsewhere { answers: Mutex::default(), came: Condvar::new(), next: AtomicUsize::new(0), what });
+        let reader = Arc::clone(&own);
+        std::thread::spawn(move || {
+            for line in std::io::stdin().lock().lines() {
+                let Ok(answer) = line.map_err(|_| ()).and_then(|line| serde_json::from_str::<Value>(&line).map_err(|_| ())) else { break };
+                reader.put(answer["run"].as_u64().unwrap_or(0) as usize, Ok(answer));
+            }
+            // Nobody answers any more.
+            reader.put(usize::MAX, Err(String::from("standard input has ended: nobody makes the runs")));
+        });
+        own
+    }
+
+    fn put(&self, run: usize, answer: Result<Value, String>) {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner).insert(run, answer);
+        self.came.notify_all();
+    }
+
+    /// Summary, standard output and comparison of a run.
+    fn run(&self, timing: &TimingSpec) -> Result<(Value, String, String), String> {
+        let run = self.next.fetch_add(1, Relaxed);
+        let mut asked = self.what.clone();
+        (asked["run"], asked["timing"]) = (json!(run), json!(timing.to_string()));
+        {
+            // One line at a time.
+            let _answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+            print(&format!("{asked}\n")).map_err(|error| error.to_string())?;
+        }
+        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let answer = loop {
+            if let Some(answer) = answers.remove(&run) {
+                break answer?;
+            }
+            if let Some(Err(ended)) = answers.get(&usize::MAX) {
+                return Err(ended.clone());
+            }
+            answers = self.came.wait(answers).unwrap_or_else(PoisonError::into_inner);
+        };
+        let text = |name: &str| answer[name].as_str().unwrap_or_default();
+        let summary = serde_json::from_str::<Value>(text("summary")).map_err(|_| format!("a run could not be made:\n{}", text("error")))?;
+        Ok((summary, text("output").to_owned(), text("compared").to_owned()))
+    }
 }
 
 /// A run without fault.
@@ -128,6 +210,20 @@ impl ExploreArgs {
             program[0] = path.display().to_string();
         }
         program
+    }
+
+    /// Standard output as it is compared.
+    fn filtered(&self, output: String) -> Result<String, String> {
+        let Some(filter) = &self.filter else { return Ok(output) };
+        let told = |error: std::io::Error| format!("--filter: {error}");
+        let mut shell = Command::new("/bin/sh").arg("-c").arg(filter).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(told)?;
+        let mut input = shell.stdin.take();
+        std::thread::scope(|scope| {
+            // A filter that reads no further is none of our business.
+            scope.spawn(move || input.take().map(|mut input| input.write_all(output.as_bytes())));
+            let done = shell.wait_with_output().map_err(told)?;
+            Ok(String::from_utf8_lossy(&done.stdout).into_owned())
+        })
     }
 
     /// One run in a process of its own.
@@ -158,15 +254,16 @@ impl ExploreArgs {
                 format!("{}{}", String::from_utf8_lossy(&said.stdout), said.status)
             }
         };
-        Ok(seen(&summary, &String::from_utf8_lossy(&result.stdout), compared))
+        Ok(seen(&summary, &self.filtered(String::from_utf8_lossy(&result.stdout).into_owned())?, compared))
     }
 
     /// Timings and what they showed, as files; the report.
     fn report(&self, explored: &Explored) -> Result<String, Failure> {
         let mut classes = Vec::new();
         let mut text = format!(
-            "{} runs of {} on {} ranks: {}, {} ways in which receives from anybody were matched (seed {})\n",
+            "{} runs{} of {} on {} ranks: {}, {} ways in which receives from anybody were matched (seed {})\n",
             explored.runs,
+            if explored.shrinking > 0 { format!(" and {} for the least timings", explored.shrinking) } else { String::new() },
             self.program.join(" "),
             self.ranks,
             if explored.classes.len() == 1 {
@@ -186,7 +283,18 @@ impl ExploreArgs {
             let words = |words: Vec<String>| words.iter().map(quoted).collect::<Vec<_>>().join(" ");
             let repeat =
                 format!("narrows run --check --timing {} {} -- {}", file.display(), words(self.options()), words(self.program.clone()));
-            text += &lines(number, class, &repeat);
+            let picture = self.out.join(format!("class-{number}.svg"));
+            if !class.waits.is_empty() {
+                let title = format!("Who waits for whom: {}", class.timing.describe());
+                write(&picture, Origin::here(Some(&self.machine), Some(self.seed)).sign(&waits_picture(&title, &class.waits)))?;
+            }
+            let picture = (!class.waits.is_empty()).then(|| picture.display().to_string());
+            // Beside the first class.
+            let apart = (number > 1).then(|| explored.classes[0].outcome.apart(&class.outcome)).flatten();
+            text += &lines(number, class, &repeat, picture.as_deref(), apart);
+            let waits = class.waits.iter();
+            let waits: Vec<Value> =
+                waits.map(|wait| json!({ "rank": wait.rank, "call": wait.call, "whom": wait.whom, "any": wait.any })).collect();
             classes.push(json!({
                 "runs": class.count,
                 "ended": class.outcome.ended,
@@ -197,6 +305,9 @@ impl ExploreArgs {
                 "file": file.display().to_string(),
                 "run": class.run,
                 "repeat": repeat,
+                "waits": waits,
+                "picture": picture,
+                "apart": apart,
             }));
         }
         let whole = json!({
@@ -204,6 +315,7 @@ impl ExploreArgs {
             "program": self.program,
             "ranks": self.ranks,
             "runs": explored.runs,
+            "shrinking": explored.shrinking,
             "seed": self.seed,
             "matchings": explored.matchings,
             "classes": classes,
@@ -214,20 +326,33 @@ impl ExploreArgs {
     }
 }
 
-fn lines(number: usize, class: &Class, repeat: &str) -> String {
+fn lines(number: usize, class: &Class, repeat: &str, picture: Option<&str>, apart: Option<f64>) -> String {
     let outcome = &class.outcome;
     let mut text = format!("\nclass {number}: {} runs, {}\n", class.count, outcome.ended);
-    for line in outcome.output.iter().take(SHOWN) {
+    let said: Vec<&String> = outcome.output.iter().filter(|line| !line.trim().is_empty()).collect();
+    for line in said.iter().take(SHOWN) {
         text += &format!("  | {line}\n");
     }
-    if outcome.output.len() > SHOWN {
-        text += &format!("  | ... {} lines more\n", outcome.output.len() - SHOWN);
+    if said.len() > SHOWN {
+        text += &format!("  | ... {} lines more\n", said.len() - SHOWN);
+    }
+    for wait in class.waits.iter().take(SHOWN) {
+        text += &format!("  rank {}: {}\n", wait.rank, wait.call);
+    }
+    if class.waits.len() > SHOWN {
+        text += &format!("  ... {} ranks more\n", class.waits.len() - SHOWN);
     }
     for finding in &outcome.findings {
         text += &format!("  found: {finding}\n");
     }
     for line in outcome.compared.lines().take(SHOWN) {
         text += &format!("  compared: {line}\n");
+    }
+    if let Some(apart) = apart {
+        text += &format!("  as class 1 but for real numbers of its output, which are up to {apart:.1e} apart (--tolerance)\n");
+    }
+    if let Some(picture) = picture {
+        text += &format!("  who waits for whom: {picture}\n");
     }
     text + &format!("  least timing: {}\n  repeat: {repeat}\n", class.timing.describe())
 }
@@ -259,7 +384,14 @@ fn seen(summary: &Value, output: &str, compared: String) -> Seen {
         got: end(&choice["got"]),
         others: list(&choice["others"]).iter().map(end).collect(),
     };
+    let wait = |wait: &Value| Waiting {
+        rank: wait["rank"].as_u64().unwrap_or(0) as u32,
+        call: text(&wait["call"]),
+        whom: list(&wait["whom"]).iter().map(|rank| rank.as_u64().unwrap_or(0) as u32).collect(),
+        any: wait["any"] == true,
+    };
     Seen {
+        waits: list(&summary["waits"]).iter().map(wait).collect(),
         outcome: Outcome { ended, output, findings, compared },
         choices: list(&summary["choices"]).iter().map(choice).collect(),
         matching: text(&summary["matching"]),

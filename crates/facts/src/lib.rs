@@ -42,6 +42,11 @@ pub const OPERATIONS: [&str; 16] = [
 /// A communicator of which nothing is compared, and a request that is none.
 pub const UNKNOWN: u32 = u32::MAX;
 
+/// MPI_ROOT between two groups, as [`Collective::root`].
+pub const ROOT: i64 = -3;
+/// MPI_PROC_NULL between two groups, as [`Collective::root`].
+pub const NOBODY: i64 = -4;
+
 /// Bytes, and what they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Signature {
@@ -126,7 +131,7 @@ pub enum Mode {
 }
 
 /// A send or a receive begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     /// Its number.
     pub request: u32,
@@ -146,10 +151,23 @@ pub struct Message {
     pub tag: i64,
     /// Of the buffer; [`u64::MAX`] bytes where it is not known.
     pub signature: Signature,
-    /// Where the buffer begins.
-    pub start: u64,
-    /// Its bytes, if they lie one behind the other; else 0.
-    pub length: u64,
+    /// A sum of the bytes of a send; 0 where it is not known. Of a receive: whether [`Fact::Received`] will tell it.
+    pub sum: u64,
+    /// Where the bytes of the buffer lie: first addresses and lengths. Empty where it is not known.
+    pub pieces: Vec<(u64, u64)>,
+}
+
+/// What a one-sided operation does to its target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Access {
+    /// It reads.
+    Get,
+    /// It writes.
+    Put,
+    /// An accumulate with this reduce operation (its place in [`OPERATIONS`]) on elements of this kind.
+    Accumulate(u32, u32),
+    /// MPI_Compare_and_swap, on elements of this kind.
+    Swap(u32),
 }
 
 /// A collective is called.
@@ -161,7 +179,7 @@ pub struct Collective {
     pub place: u32,
     /// Its communicator.
     pub communicator: u32,
-    /// Its root, or `narrows_mpicalls::NONE`.
+    /// Its root, [`ROOT`], [`NOBODY`] or `narrows_mpicalls::NONE`.
     pub root: i64,
     /// The reduce operation: its place in [`OPERATIONS`].
     pub operation: u32,
@@ -277,6 +295,72 @@ pub enum Fact {
         /// It says that nothing comes before (1), or behind (2): MPI_MODE_NOPRECEDE, MPI_MODE_NOSUCCEED.
         assertion: u32,
     },
+    /// What a window gives to the others.
+    Exposed {
+        /// The window.
+        window: u32,
+        /// The communicator that it was made of.
+        communicator: u32,
+        /// Where it begins; 0 if that is not known, or it is dynamic.
+        base: u64,
+        /// Bytes.
+        size: u64,
+        /// Bytes of one step of a displacement.
+        unit: u64,
+    },
+    /// MPI_Win_start or MPI_Win_post.
+    Epoch {
+        /// The window.
+        window: u32,
+        /// Index into the table of calls.
+        call: u32,
+        /// Where it was called.
+        place: u32,
+        /// The group, as ranks of MPI_COMM_WORLD.
+        members: Vec<u32>,
+    },
+    /// What the operation that was told last does to its target.
+    Access {
+        /// The window.
+        window: u32,
+        /// Rank of the target.
+        target: i64,
+        /// What it does.
+        access: Access,
+        /// Displacement, in units of the target.
+        displacement: u64,
+        /// Bytes from there on that it takes: first ones and lengths.
+        pieces: Vec<(u64, u64)>,
+    },
+    /// A call from a thread that the level of thread support forbids.
+    Thread {
+        /// Index into the table of calls.
+        call: u32,
+        /// Where it was called.
+        place: u32,
+        /// The call in which another thread is, plus 1; 0: only the thread that has initialised MPI may call.
+        other: u32,
+        /// Where that was called.
+        other_place: u32,
+    },
+    /// A probe of messages from anybody has found one.
+    Probed {
+        /// The communicator.
+        communicator: u32,
+        /// From whom.
+        source: i64,
+        /// Its tag.
+        tag: i64,
+        /// The tag that was asked for, or `narrows_mpicalls::ANY`.
+        wanted: i64,
+    },
+    /// The sum of the bytes of a receive that is over.
+    Received {
+        /// The receive.
+        request: u32,
+        /// As that of a send.
+        sum: u64,
+    },
     /// MPI_Finalize is called.
     Finalize,
 }
@@ -294,12 +378,23 @@ const MADE: u64 = 10;
 const FREED: u64 = 11;
 const WINDOW: u64 = 12;
 const FINALIZE: u64 = 13;
+const EXPOSED: u64 = 14;
+const EPOCH: u64 = 15;
+const ACCESS: u64 = 16;
+const THREAD: u64 = 17;
+const RECEIVED: u64 = 18;
+const PROBED: u64 = 19;
 
 /// Most members of a list in a fact; longer ones are left out by who tells it. Bounds what a broken rank can ask for.
 pub const LONGEST: usize = 4096;
 
 fn both(high: u32, low: u32) -> u64 {
     u64::from(high) << 32 | u64::from(low)
+}
+
+fn put_pieces(words: &mut Vec<u64>, pieces: &[(u64, u64)]) {
+    words.push(pieces.len() as u64);
+    words.extend(pieces.iter().flat_map(|&(start, length)| [start, length]));
 }
 
 fn put_part(words: &mut Vec<u64>, part: &Part) {
@@ -347,9 +442,9 @@ impl Fact {
                     message.peer as u64,
                     message.tag as u64,
                     message.signature.bytes,
-                    message.start,
-                    message.length,
+                    message.sum,
                 ]);
+                put_pieces(words, &message.pieces);
             }
             Fact::Matched { request, source, tag } => words.extend([MATCHED, u64::from(*request), *source as u64, *tag as u64]),
             Fact::Request { request, call, place } => words.extend([REQUEST, both(*request, *call), u64::from(*place)]),
@@ -373,6 +468,28 @@ impl Fact {
             Fact::Window { window, call, place, target, assertion } => {
                 words.extend([WINDOW, both(*window, *call), both(*place, *assertion), *target as u64]);
             }
+            Fact::Exposed { window, communicator, base, size, unit } => {
+                words.extend([EXPOSED, both(*window, *communicator), *base, *size, *unit]);
+            }
+            Fact::Epoch { window, call, place, members } => {
+                words.extend([EPOCH, both(*window, *call), u64::from(*place), members.len() as u64]);
+                words.extend(members.iter().map(|&rank| u64::from(rank)));
+            }
+            Fact::Access { window, target, access, displacement, pieces } => {
+                let (what, operation, kind) = match *access {
+                    Access::Get => (0, 0, 0),
+                    Access::Put => (1, 0, 0),
+                    Access::Accumulate(operation, kind) => (2, operation, kind),
+                    Access::Swap(kind) => (3, 0, kind),
+                };
+                words.extend([ACCESS, both(*window, what), both(operation, kind), *target as u64, *displacement]);
+                put_pieces(words, pieces);
+            }
+            Fact::Thread { call, place, other, other_place } => words.extend([THREAD, both(*call, *place), both(*other, *other_place)]),
+            Fact::Probed { communicator, source, tag, wanted } => {
+                words.extend([PROBED, u64::from(*communicator), *source as u64, *tag as u64, *wanted as u64]);
+            }
+            Fact::Received { request, sum } => words.extend([RECEIVED, u64::from(*request), *sum]),
             Fact::Finalize => words.push(FINALIZE),
         }
     }
@@ -414,6 +531,11 @@ impl Reader<'_> {
         self.list(u64::from(length))?.into_iter().map(|rank| u32::try_from(rank).ok()).collect()
     }
 
+    fn pieces(&mut self) -> Option<Vec<(u64, u64)>> {
+        let words = self.word()?.checked_mul(2)?;
+        Some(self.list(words)?.chunks_exact(2).map(|piece| (piece[0], piece[1])).collect())
+    }
+
     fn part(&mut self) -> Option<Part> {
         match self.word()? {
             0 => Some(Part::Unknown),
@@ -445,7 +567,7 @@ impl Reader<'_> {
                 let (peer, tag) = (self.word()? as i64, self.word()? as i64);
                 let signature = Signature { bytes: self.word()?, kind };
                 let mode = if flags & 2 == 0 { Mode::Blocking } else { Mode::Nonblocking };
-                let (start, length) = (self.word()?, self.word()?);
+                let (sum, pieces) = (self.word()?, self.pieces()?);
                 Fact::Message(Message {
                     request,
                     call,
@@ -456,8 +578,8 @@ impl Reader<'_> {
                     peer,
                     tag,
                     signature,
-                    start,
-                    length,
+                    sum,
+                    pieces,
                 })
             }
             MATCHED => Fact::Matched { request: self.small()?, source: self.word()? as i64, tag: self.word()? as i64 },
@@ -486,6 +608,34 @@ impl Reader<'_> {
                 let ((window, call), (place, assertion)) = (self.both()?, self.both()?);
                 Fact::Window { window, call, place, target: self.word()? as i64, assertion }
             }
+            EXPOSED => {
+                let (window, communicator) = self.both()?;
+                Fact::Exposed { window, communicator, base: self.word()?, size: self.word()?, unit: self.word()? }
+            }
+            EPOCH => {
+                let ((window, call), place, length) = (self.both()?, self.small()?, self.small()?);
+                Fact::Epoch { window, call, place, members: self.ranks(length)? }
+            }
+            ACCESS => {
+                let ((window, what), (operation, kind)) = (self.both()?, self.both()?);
+                let access = match (what, operation, kind) {
+                    (0, 0, 0) => Access::Get,
+                    (1, 0, 0) => Access::Put,
+                    (2, ..) => Access::Accumulate(operation, kind),
+                    (3, 0, _) => Access::Swap(kind),
+                    _ => return None,
+                };
+                Fact::Access { window, target: self.word()? as i64, access, displacement: self.word()?, pieces: self.pieces()? }
+            }
+            THREAD => {
+                let ((call, place), (other, other_place)) = (self.both()?, self.both()?);
+                Fact::Thread { call, place, other, other_place }
+            }
+            PROBED => {
+                let communicator = self.small()?;
+                Fact::Probed { communicator, source: self.word()? as i64, tag: self.word()? as i64, wanted: self.word()? as i64 }
+            }
+            RECEIVED => Fact::Received { request: self.small()?, sum: self.word()? },
             FINALIZE => Fact::Finalize,
             _ => return None,
         })
@@ -510,8 +660,8 @@ mod tests {
             peer: -2,
             tag: 7,
             signature,
-            start: 100,
-            length: 40,
+            sum: 5,
+            pieces: vec![(100, 40), (160, 8)],
         };
         let collective = Collective {
             call: 1,
@@ -535,6 +685,13 @@ mod tests {
             Fact::Made { what: Object::Window, number: 3, call: 4, place: 5 },
             Fact::Freed { what: Object::Request, number: 3 },
             Fact::Window { window: 1, call: 2, place: 3, target: -1, assertion: 2 },
+            Fact::Exposed { window: 1, communicator: 0, base: 4096, size: 64, unit: 8 },
+            Fact::Epoch { window: 1, call: 2, place: 3, members: vec![0, 2] },
+            Fact::Access { window: 1, target: 2, access: Access::Accumulate(4, 5), displacement: 3, pieces: vec![(0, 8)] },
+            Fact::Access { window: 1, target: 2, access: Access::Swap(5), displacement: 3, pieces: vec![] },
+            Fact::Thread { call: 1, place: 2, other: 3, other_place: 4 },
+            Fact::Received { request: 1, sum: 2 },
+            Fact::Probed { communicator: 0, source: 1, tag: 2, wanted: -2 },
             Fact::Finalize,
         ];
         for fact in facts {
@@ -556,7 +713,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_words_are_a_fact_or_none(words in prop::collection::vec(prop_oneof![0u64..14, any::<u64>()], 0..12)) {
+        fn any_words_are_a_fact_or_none(words in prop::collection::vec(prop_oneof![0u64..20, any::<u64>()], 0..12)) {
             if let Some(fact) = Fact::decode(&words) {
                 prop_assert_eq!(Fact::decode(&fact.words()), Some(fact));
             }

@@ -51,6 +51,16 @@ pub enum Sizes {
     Alltoall,
     /// The same with lists.
     Alltoallv,
+    /// The same with lists of counts and of types.
+    Alltoallw,
+    /// The same to each neighbour: [`Sizes::Allgather`] and [`Sizes::Alltoall`].
+    NeighborEach,
+    /// All send the same to all neighbours, and have a list of what is expected.
+    NeighborGatherv,
+    /// Lists of counts.
+    NeighborLists,
+    /// Lists of counts and of types.
+    NeighborTypes,
 }
 
 /// What a function does, and where its arguments stand.
@@ -93,6 +103,11 @@ pub enum Shape {
     Cancel,
     /// MPI_Mprobe, and MPI_Improbe with its flag.
     MatchedProbe {
+        /// There is an argument for whether there is a message.
+        flag: bool,
+    },
+    /// MPI_Probe, and MPI_Iprobe with its flag.
+    Probe {
         /// There is an argument for whether there is a message.
         flag: bool,
     },
@@ -168,12 +183,12 @@ const COLLECTIVES: &[(&str, u8, Option<u8>, Sizes)] = &[
     ("Allgatherv", 7, None, Sizes::Allgatherv),
     ("Alltoall", 6, None, Sizes::Alltoall),
     ("Alltoallv", 8, None, Sizes::Alltoallv),
-    ("Alltoallw", 8, None, Sizes::None),
-    ("Neighbor_allgather", 6, None, Sizes::None),
-    ("Neighbor_allgatherv", 7, None, Sizes::None),
-    ("Neighbor_alltoall", 6, None, Sizes::None),
-    ("Neighbor_alltoallv", 8, None, Sizes::None),
-    ("Neighbor_alltoallw", 8, None, Sizes::None),
+    ("Alltoallw", 8, None, Sizes::Alltoallw),
+    ("Neighbor_allgather", 6, None, Sizes::NeighborEach),
+    ("Neighbor_allgatherv", 7, None, Sizes::NeighborGatherv),
+    ("Neighbor_alltoall", 6, None, Sizes::NeighborEach),
+    ("Neighbor_alltoallv", 8, None, Sizes::NeighborLists),
+    ("Neighbor_alltoallw", 8, None, Sizes::NeighborTypes),
 ];
 
 /// What makes something: the communicator whose members all call it, and where the new handle goes.
@@ -221,6 +236,13 @@ const WINDOWS: &[(&str, u8, Option<u8>, Option<u8>)] = &[
     ("Win_unlock_all", 0, None, None),
     ("Win_start", 2, None, None),
     ("Win_complete", 0, None, None),
+    ("Win_post", 2, None, None),
+    ("Win_wait", 0, None, None),
+    ("Win_test", 0, None, None),
+    ("Win_flush", 1, None, None),
+    ("Win_flush_all", 0, None, None),
+    ("Win_flush_local", 1, None, None),
+    ("Win_flush_local_all", 0, None, None),
     ("Put", 7, None, None),
     ("Get", 7, None, None),
     ("Accumulate", 8, None, None),
@@ -232,6 +254,37 @@ const WINDOWS: &[(&str, u8, Option<u8>, Option<u8>)] = &[
     ("Raccumulate", 8, None, Some(9)),
     ("Rget_accumulate", 11, None, Some(12)),
 ];
+
+/// Where an operation says what it does to its target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Rank of the target; the displacement stands behind it.
+    pub rank: u8,
+    /// Count and type; none: one element of the type.
+    pub count: Option<u8>,
+    /// The type.
+    pub datatype: u8,
+    /// The reduce operation.
+    pub operation: Option<u8>,
+    /// It writes, or accumulates.
+    pub writes: bool,
+}
+
+/// Of a one-sided operation, by its index in the table of calls.
+pub fn target(call: u32) -> Option<Target> {
+    let call = CALLS.get(call as usize)?;
+    let name = call.name.strip_suffix("_c").unwrap_or(call.name);
+    let of = |rank, count, datatype, operation, writes| Some(Target { rank, count, datatype, operation, writes });
+    match name {
+        "MPI_Put" | "MPI_Rput" => of(3, Some(5), 6, None, true),
+        "MPI_Get" | "MPI_Rget" => of(3, Some(5), 6, None, false),
+        "MPI_Accumulate" | "MPI_Raccumulate" => of(3, Some(5), 6, Some(7), true),
+        "MPI_Get_accumulate" | "MPI_Rget_accumulate" => of(6, Some(8), 9, Some(10), true),
+        "MPI_Fetch_and_op" => of(3, None, 2, Some(5), true),
+        "MPI_Compare_and_swap" => of(4, None, 3, None, true),
+        _ => None,
+    }
+}
 
 fn complete(count: Option<u8>, requests: u8, which: Which, flag: Option<u8>, statuses: u8) -> Shape {
     Shape::Complete { count, requests, which, flag, statuses }
@@ -265,6 +318,8 @@ fn named(name: &str) -> Shape {
         "Cancel" => return Shape::Cancel,
         "Mprobe" => return Shape::MatchedProbe { flag: false },
         "Improbe" => return Shape::MatchedProbe { flag: true },
+        "Probe" => return Shape::Probe { flag: false },
+        "Iprobe" => return Shape::Probe { flag: true },
         "Imrecv" => return Shape::Other(How::Request(4)),
         "Comm_free" | "Comm_disconnect" => return Shape::Free(Object::Communicator),
         "Type_free" => return Shape::Free(Object::Datatype),
@@ -314,16 +369,25 @@ mod tests {
                 Shape::Collective { communicator, how: How::Blocking, .. } => communicator,
                 Shape::Collective { how: How::Request(at) | How::Persistent(at), .. } => at,
                 Shape::Make { at, .. } => at,
+                Shape::Window { .. } if call.name == "MPI_Win_test" => 1,
                 Shape::Window { window, request, .. } => request.unwrap_or(window),
                 Shape::Start | Shape::Cancel | Shape::RequestFree | Shape::Free(_) => 0,
                 Shape::StartAll => 1,
                 Shape::MatchedProbe { flag } => 4 + u8::from(flag),
+                Shape::Probe { flag } => 3 + u8::from(flag),
                 other => panic!("{}: {other:?}", call.name),
             };
             assert_eq!(last + 1, call.arguments, "{}", call.name);
             seen += 1;
         }
         assert!(seen > 200, "{seen}");
+    }
+
+    #[test]
+    fn targets_of_operations_are_where_the_table_of_calls_says() {
+        let targets = CALLS.iter().zip(0..).filter_map(|(call, id)| Some((call, target(id)?)));
+        assert!(targets.clone().all(|(call, target)| call.peer.is_some_and(|peer| peer.argument == target.rank)));
+        assert!(targets.count() >= 10);
     }
 
     #[test]

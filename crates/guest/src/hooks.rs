@@ -134,7 +134,7 @@ pub fn finalizes(id: u32) -> bool {
 /// What a check wants to know of a call of the program: words of `narrows-facts`.
 pub fn fact(words: &[u64]) {
     if active()
-        && let Some(mut rank) = try_session()
+        && let Ok(mut rank) = session()
     {
         rank.tell_fact(words);
     }

@@ -27,6 +27,6 @@ pub mod watch;
 pub mod window;
 
 pub use narrows_check::{Choice, Finding};
-pub use report::{Failure, RankTimes, Report};
+pub use report::{Failure, RankTimes, Report, Waiting};
 pub use timing::{Delay, Timing};
 pub use window::{Launcher, Options, World, run, world};

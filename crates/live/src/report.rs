@@ -36,6 +36,19 @@ pub struct Failure {
     pub exit_code: i32,
 }
 
+/// A rank in a deadlock.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// Which.
+    pub rank: u32,
+    /// Its call, and where that stands.
+    pub call: String,
+    /// For whom it waits.
+    pub whom: Vec<u32>,
+    /// One of them is enough.
+    pub any: bool,
+}
+
 /// The result of a live run.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
@@ -59,4 +72,6 @@ pub struct Report {
     pub failure: Option<Failure>,
     /// What does not fit in the MPI calls of the program, if that was looked at.
     pub checked: Checked,
+    /// Who waits for whom in a deadlock, if calls were looked at.
+    pub waits: Vec<Waiting>,
 }

@@ -30,6 +30,8 @@ pub struct Timing {
     pub seed: u64,
     /// Each message takes up to so much longer.
     pub latency: SimTime,
+    /// Those of these ranks only.
+    pub only: Option<Vec<u32>>,
     /// Some messages take longer than that.
     pub delays: Vec<Delay>,
 }
@@ -60,7 +62,7 @@ impl Delayer {
         let Some(&to) = self.ranks.get(&send.target) else { return time };
         let (written, went) = self.pairs.get(&(rank, to)).copied().unwrap_or_default();
         let mut at = time;
-        if self.timing.latency > SimTime::ZERO {
+        if self.timing.latency > SimTime::ZERO && self.timing.only.as_ref().is_none_or(|only| only.contains(&rank)) {
             at = at.saturating_add(self.streams[rank as usize].below(self.timing.latency.as_ps() + 1));
         }
         for delay in &self.timing.delays {
@@ -93,7 +95,7 @@ mod tests {
 
     #[test]
     fn messages_of_a_pair_stay_in_order_and_repeat() {
-        let timing = Timing { seed: 3, latency: SimTime::from_us(1), delays: Vec::new() };
+        let timing = Timing { seed: 3, latency: SimTime::from_us(1), ..Timing::default() };
         let mut delayer = Delayer::new(timing.clone(), &places());
         let mut again = Delayer::new(timing, &places());
         let mut last = [0; 3];

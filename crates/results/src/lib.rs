@@ -4,6 +4,7 @@
 //! * [`Table`] — columns that become a Parquet file, CSV or JSON.
 //! * [`Chart`], [`Bars`], [`HeatMap`] — curves, areas, bars and coloured cells as SVG pictures; [`Quantity`] — units of
 //!   their axes.
+//! * [`Graph`] — nodes with arrows between them, an SVG picture.
 //! * [`Origin`] — what pages and pictures say about where they come from; [`escape`] — text in them.
 //! * [`Progress`] — a bar on a terminal, plain lines elsewhere.
 //! * [`peak_memory`] — of this process.
@@ -23,6 +24,7 @@
 
 mod bars;
 mod chart;
+mod graph;
 mod heat;
 mod histogram;
 mod memory;
@@ -32,6 +34,7 @@ mod table;
 
 pub use bars::Bars;
 pub use chart::{Chart, Curve, Quantity};
+pub use graph::Graph;
 pub use heat::HeatMap;
 pub use histogram::Histogram;
 pub use memory::peak_memory;

@@ -5,6 +5,7 @@ use narrows_facts::{OPERATIONS, kind};
 use narrows_mpilib::Flavor;
 use std::ffi::{CStr, c_int};
 use std::ptr;
+use std::sync::Arc;
 
 /// Longest name of a datatype with its zero byte: MPI_MAX_OBJECT_NAME is 128 in MPICH and the ABI of MPI 5.0, and 64 in
 /// Open MPI (mpi.h).
@@ -13,17 +14,22 @@ const NAME: usize = 256;
 const DEEPEST: u32 = 16;
 
 /// A datatype.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Type {
     /// Bytes of data.
     pub size: u64,
     /// Elements follow each other without gaps.
     pub dense: bool,
-    /// One element is in one piece, which begins so far behind its address.
-    pub piece: Option<i64>,
+    /// From one element to the next.
+    pub extent: i64,
+    /// Where the bytes of an element lie, if there are gaps and it is known.
+    pub pieces: Option<Arc<[(i64, u64)]>>,
     /// As in `narrows_facts::Signature`.
     pub kind: u32,
 }
+
+/// Longest type whose bytes are looked for, with its gaps. Our own choice: beyond that it takes milliseconds.
+const LONGEST_TYPE: u64 = 1 << 20;
 
 /// Calls a function of MPI with up to five arguments, numbers or addresses; false if there is none or it fails.
 fn call(real: &Real, a: [u64; 5]) -> bool {
@@ -52,6 +58,7 @@ reals! {
     TYPE_FREE c"PMPI_Type_free";
     COMM_SIZE c"PMPI_Comm_size";
     COMM_RANK c"PMPI_Comm_rank";
+    COMM_REMOTE_SIZE c"PMPI_Comm_remote_size";
     COMM_INTER c"PMPI_Comm_test_inter";
     COMM_GROUP c"PMPI_Comm_group";
     COMM_REMOTE_GROUP c"PMPI_Comm_remote_group";
@@ -59,6 +66,15 @@ reals! {
     GROUP_TRANSLATE c"PMPI_Group_translate_ranks";
     GROUP_FREE c"PMPI_Group_free";
     QUERY_THREAD c"PMPI_Query_thread";
+    PACK c"PMPI_Pack";
+    TOPO_TEST c"PMPI_Topo_test";
+    CARTDIM c"PMPI_Cartdim_get";
+    CART_SHIFT c"PMPI_Cart_shift";
+    GRAPH_COUNT c"PMPI_Graph_neighbors_count";
+    GRAPH_NEIGHBORS c"PMPI_Graph_neighbors";
+    DIST_COUNT c"PMPI_Dist_graph_neighbors_count";
+    DIST_NEIGHBORS c"PMPI_Dist_graph_neighbors";
+    GROUP_F2C c"PMPI_Group_f2c";
     COMM_F2C c"PMPI_Comm_f2c";
     TYPE_F2C c"PMPI_Type_f2c";
     REQUEST_F2C c"PMPI_Request_f2c";
@@ -74,6 +90,7 @@ pub enum Handle {
     Request,
     Operation,
     Window,
+    Group,
 }
 
 /// The handle of C for one of Fortran.
@@ -88,6 +105,7 @@ pub fn from_fortran(what: Handle, handle: i32) -> u64 {
         Handle::Request => &REQUEST_F2C,
         Handle::Operation => &OP_F2C,
         Handle::Window => &WIN_F2C,
+        Handle::Group => &GROUP_F2C,
     };
     // SAFETY: the type of these functions, whose handles are addresses.
     unsafe { real.get::<extern "C" fn(c_int) -> u64>() }.map_or(0, |convert| convert(handle))
@@ -113,11 +131,26 @@ pub fn is_null(handle: u64) -> bool {
         }
 }
 
-/// Whether several threads may call MPI at once.
-pub fn is_threaded() -> bool {
+/// What threads may call MPI.
+pub fn level() -> Level {
     let mut provided: c_int = 0;
     call(&QUERY_THREAD, [to(&mut provided), 0, 0, 0, 0]);
-    provided >= symbols::constants().thread_multiple
+    match provided {
+        level if level >= symbols::constants().thread_multiple => Level::Multiple,
+        level if level >= symbols::constants().thread_serialized => Level::Serialized,
+        _ => Level::Funneled,
+    }
+}
+
+/// Levels of thread support.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// MPI_THREAD_SINGLE and MPI_THREAD_FUNNELED: only the thread that has initialised MPI.
+    Funneled,
+    /// One at a time.
+    Serialized,
+    /// All of them.
+    Multiple,
 }
 
 fn integer(real: &Real, handle: u64) -> i32 {
@@ -129,6 +162,11 @@ fn integer(real: &Real, handle: u64) -> i32 {
 /// Ranks of a communicator, and which of them this one is.
 pub fn place_in(communicator: u64) -> (usize, usize) {
     (integer(&COMM_SIZE, communicator).max(0) as usize, integer(&COMM_RANK, communicator).max(0) as usize)
+}
+
+/// Ranks of the other group of a communicator, and this rank in its own.
+pub fn others_of(communicator: u64) -> (usize, usize) {
+    (integer(&COMM_REMOTE_SIZE, communicator).max(0) as usize, integer(&COMM_RANK, communicator).max(0) as usize)
 }
 
 /// Whether it connects two groups.
@@ -144,16 +182,92 @@ pub fn members(communicator: u64) -> (Vec<u32>, Vec<u32>) {
 }
 
 fn group(which: &Real, communicator: u64) -> Vec<u32> {
-    let (mut all, mut group) = (0u64, 0u64);
-    call(&COMM_GROUP, [predefined()[0], to(&mut all), 0, 0, 0]);
+    let mut group = 0u64;
     call(which, [communicator, to(&mut group), 0, 0, 0]);
+    let ranks = ranks(group);
+    call(&GROUP_FREE, [to(&mut group), 0, 0, 0, 0]);
+    ranks
+}
+
+/// The members of a group as ranks of MPI_COMM_WORLD.
+pub fn ranks(group: u64) -> Vec<u32> {
+    let mut all = 0u64;
+    call(&COMM_GROUP, [predefined()[0], to(&mut all), 0, 0, 0]);
     let size = integer(&GROUP_SIZE, group).max(0);
     let own: Vec<c_int> = (0..size).collect();
     let mut ranks = vec![-1 as c_int; size as usize];
     call(&GROUP_TRANSLATE, [group, size as u64, own.as_ptr() as u64, all, ranks.as_mut_ptr() as u64]);
-    call(&GROUP_FREE, [to(&mut group), 0, 0, 0, 0]);
     call(&GROUP_FREE, [to(&mut all), 0, 0, 0, 0]);
     ranks.into_iter().map(|rank| rank as u32).collect()
+}
+
+/// The neighbours of this rank: from whom it gets, and to whom it gives, in the order of neighbourhood collectives (MPI
+/// 4.1, section 8.6).
+pub fn neighbours(communicator: u64) -> Option<(Vec<i32>, Vec<i32>)> {
+    let constants = symbols::constants();
+    let topology = integer(&TOPO_TEST, communicator);
+    let [cart, graph, distributed] = constants.topologies;
+    if topology == cart {
+        let mut all = Vec::new();
+        for dimension in 0..integer(&CARTDIM, communicator).max(0) {
+            let (mut before, mut behind) = (constants.proc_null, constants.proc_null);
+            call(&CART_SHIFT, [communicator, dimension as u64, 1, to(&mut before), to(&mut behind)]);
+            all.extend([before, behind]);
+        }
+        return Some((all.clone(), all));
+    }
+    if topology == graph {
+        let rank = place_in(communicator).1 as u64;
+        let mut count: c_int = 0;
+        call(&GRAPH_COUNT, [communicator, rank, to(&mut count), 0, 0]);
+        let mut all = vec![constants.proc_null; count.max(0) as usize];
+        call(&GRAPH_NEIGHBORS, [communicator, rank, count as u64, all.as_mut_ptr() as u64, 0]);
+        return Some((all.clone(), all));
+    }
+    if topology != distributed {
+        return None;
+    }
+    let (mut sources, mut targets, mut weighted): (c_int, c_int, c_int) = (0, 0, 0);
+    call(&DIST_COUNT, [communicator, to(&mut sources), to(&mut targets), to(&mut weighted), 0]);
+    let (sources, targets) = (sources.max(0) as usize, targets.max(0) as usize);
+    let (mut from, mut with) = (vec![constants.proc_null; sources], vec![0 as c_int; sources]);
+    let (mut into, mut weights) = (vec![constants.proc_null; targets], vec![0 as c_int; targets]);
+    // Seven arguments: the last one goes over the stack.
+    // SAFETY: the prototype in mpi.h, with room for as many as there are; handles are no longer than 8 bytes.
+    unsafe {
+        type Neighbors = extern "C" fn(u64, c_int, *mut c_int, *mut c_int, c_int, *mut c_int, *mut c_int) -> c_int;
+        let neighbors = DIST_NEIGHBORS.get::<Neighbors>()?;
+        let (from, with) = (from.as_mut_ptr(), with.as_mut_ptr());
+        if neighbors(communicator, sources as c_int, from, with, targets as c_int, into.as_mut_ptr(), weights.as_mut_ptr()) != 0 {
+            return None;
+        }
+    }
+    Some((from, into))
+}
+
+/// Where the bytes of one element lie, in the order in which they are sent: the library packs buffers that say of each
+/// byte where it is. `None` if it is too long, or cannot be said.
+fn layout(handle: u64, size: u64, lower: i64, extent: u64) -> Option<Vec<(i64, u64)>> {
+    if size == 0 || size > extent || extent > LONGEST_TYPE {
+        return None;
+    }
+    let mut places = vec![0u64; size as usize];
+    for byte in 0..3 {
+        let buffer: Vec<u8> = (0..extent).map(|place| (place >> (8 * byte)) as u8).collect();
+        let mut packed = vec![0u8; size as usize];
+        let mut position: c_int = 0;
+        let start = (buffer.as_ptr() as u64).wrapping_add_signed(-lower);
+        // SAFETY: the prototype in mpi.h; the type has its bytes within the buffer, and there is room for all of them.
+        let code = unsafe {
+            type Pack = extern "C" fn(u64, c_int, u64, *mut u8, c_int, *mut c_int, u64) -> c_int;
+            PACK.get::<Pack>()?(start, 1, handle, packed.as_mut_ptr(), size as c_int, &raw mut position, predefined()[1])
+        };
+        if code != 0 || position as u64 != size {
+            return None;
+        }
+        places.iter_mut().zip(packed).for_each(|(place, part)| *place |= u64::from(part) << (8 * byte));
+    }
+    Some(places.chunk_by(|a, b| a + 1 == *b).map(|piece| (lower + piece[0] as i64, piece.len() as u64)).collect())
 }
 
 /// A datatype, looked up in the library.
@@ -162,9 +276,10 @@ pub fn look_up_type(handle: u64) -> Type {
     let (mut lower, mut extent, mut true_lower, mut true_extent) = (0i64, 0i64, 0i64, 0i64);
     let known = call(&TYPE_EXTENT, [handle, to(&mut lower), to(&mut extent), 0, 0])
         && call(&TYPE_TRUE_EXTENT, [handle, to(&mut true_lower), to(&mut true_extent), 0, 0]);
-    let piece = (known && true_extent as u64 == size).then_some(true_lower);
-    let dense = piece == Some(0) && lower == 0 && extent as u64 == size;
-    Type { size, dense, piece, kind: kind_of(handle, size, 0) }
+    let dense = known && true_extent as u64 == size && true_lower == 0 && lower == 0 && extent as u64 == size;
+    let whole = known && !dense;
+    let pieces = if whole { layout(handle, size, true_lower, true_extent.max(0) as u64) } else { None };
+    Type { size, dense, extent, pieces: pieces.map(Arc::from), kind: kind_of(handle, size, 0) }
 }
 
 /// The kind of a type's elements, 0 if there are several, or it matches everything.

@@ -2,7 +2,7 @@
 
 use super::Run;
 use crate::processes;
-use crate::report::Failure;
+use crate::report::{Failure, Waiting};
 use narrows_channel::layout::{EPOCH_PS, mode, state};
 use narrows_mpicalls::CALLS;
 use narrows_output::{exit, warn};
@@ -116,12 +116,26 @@ impl Run<'_> {
         time.saturating_sub(SimTime(EPOCH_PS))
     }
 
+    /// For whom a rank waits, if its calls are looked at.
+    fn waits(&self, rank: u32) -> Option<Waiting> {
+        let check = self.check.as_ref()?;
+        let id = self.header(rank).call.load(Acquire).checked_sub(1);
+        let waits = id.map(|id| check.waits(rank, id)).unwrap_or_default();
+        let mut call = self.call(rank);
+        if !waits.place.is_empty() {
+            call += &format!(" at {}", waits.place);
+        }
+        Some(Waiting { rank, call, whom: waits.whom, any: waits.any })
+    }
+
     pub(super) fn deadlock(&mut self) -> Failure {
         const SHOWN: usize = 32;
         let mut message = String::from("deadlock: every rank waits and nothing is in flight\n");
+        self.report.waits = (0..self.ranks.len() as u32).filter_map(|rank| self.waits(rank)).collect();
         for rank in 0..(self.ranks.len() as u32).min(SHOWN as u32) {
             let spins = if self.ranks[rank as usize].spin.is_stopped() { ", waits for its memory to change" } else { "" };
-            message += &format!("  {}: {}{spins}\n", self.name(rank), self.call(rank));
+            let call = self.report.waits.get(rank as usize).map_or_else(|| self.call(rank), |waits| waits.call.clone());
+            message += &format!("  {}: {call}{spins}\n", self.name(rank));
         }
         if self.ranks.len() > SHOWN {
             message += &format!("  ... and {} more ranks\n", self.ranks.len() - SHOWN);

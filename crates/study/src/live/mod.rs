@@ -6,7 +6,8 @@ mod pscom;
 mod timing;
 
 pub use computing::Computing;
-pub use outcome::RunOutcome;
+pub use narrows_live::Waiting;
+pub use outcome::{RunOutcome, waits_picture};
 pub use timing::TimingSpec;
 
 use crate::hardware::Networks;

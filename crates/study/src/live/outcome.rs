@@ -2,10 +2,10 @@
 
 use super::{Check, Compute, Computing};
 use crate::timeline::TimelineOutcome;
-use narrows_live::{RankTimes, Report};
+use narrows_live::{RankTimes, Report, Waiting};
 use narrows_machine::{Machine, NetworkKind};
 use narrows_output::{exit, write};
-use narrows_results::{Bars, Column, Origin, Quantity, Table, TableError, escape};
+use narrows_results::{Bars, Column, Graph, Origin, Quantity, Table, TableError, escape};
 use narrows_units::{NodeId, SimTime, show};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -47,6 +47,46 @@ pub struct RunOutcome {
     pub timeline: Option<TimelineOutcome>,
     /// Whether calls were compared.
     pub check: Check,
+}
+
+/// Ranks that a picture of a deadlock shows. Our own choice.
+const WAITING_SHOWN: usize = 60;
+
+/// Who waits for whom in a deadlock (SVG): first those who wait for each other.
+pub fn waits_picture(title: &str, waits: &[Waiting]) -> String {
+    let index = |rank: u32| waits.iter().position(|wait| wait.rank == rank);
+    let targets: Vec<Vec<usize>> = waits.iter().map(|wait| wait.whom.iter().filter_map(|&rank| index(rank)).collect()).collect();
+    // Who can be reached from each, by one arrow or several.
+    let reach = |from: usize| {
+        let mut seen = vec![false; waits.len()];
+        let mut next = targets[from].clone();
+        while let Some(node) = next.pop() {
+            if !std::mem::replace(&mut seen[node], true) {
+                next.extend(&targets[node]);
+            }
+        }
+        seen
+    };
+    let reached: Vec<Vec<bool>> = (0..waits.len()).map(reach).collect();
+    let in_circle = |node: usize| reached[node][node];
+    let mut shown: Vec<usize> = (0..waits.len()).collect();
+    shown.sort_by_key(|&node| !in_circle(node));
+    let left_out = shown.len().saturating_sub(WAITING_SHOWN);
+    shown.truncate(WAITING_SHOWN);
+    shown.sort_unstable();
+    let place = |node: usize| shown.iter().position(|&other| other == node);
+    let arrows = shown.iter().enumerate().flat_map(|(at, &node)| {
+        let (reached, targets) = (&reached, &targets);
+        let place = &place;
+        targets[node].iter().filter_map(move |&to| Some((at, place(to)?, reached[to][node] && reached[node][to])))
+    });
+    let nodes = shown.iter().map(|&node| {
+        let wait = &waits[node];
+        let or = if wait.any && wait.whom.len() > 1 { ", from one of them" } else { "" };
+        (wait.rank.to_string(), format!("rank {}: {}{or}", wait.rank, wait.call))
+    });
+    let more = if left_out > 0 { format!(" ({left_out} more ranks wait)") } else { String::new() };
+    Graph { title: format!("{title}{more}"), arrows: arrows.collect(), nodes: nodes.collect() }.svg()
 }
 
 impl RunOutcome {
@@ -104,7 +144,7 @@ impl RunOutcome {
     /// The exit code: that of what went wrong, or the launcher's.
     pub fn exit_code(&self) -> i32 {
         match self.report.failure.as_ref().map_or(self.report.exit_code, |failure| failure.exit_code) {
-            0 if self.check == Check::Strict && self.report.checked.findings.iter().any(|finding| finding.kind.is_error()) => {
+            0 if self.check == Check::Strict && self.report.checked.findings.iter().any(narrows_live::Finding::is_error) => {
                 exit::FOUND.into()
             }
             code => code,
@@ -178,6 +218,7 @@ impl RunOutcome {
                     json!({
                         "kind": finding.kind.name(),
                         "erroneous": finding.kind.is_error(),
+                        "in_library": finding.in_library,
                         "section": finding.kind.section(),
                         "text": finding.text,
                         "ranks": finding.ranks,
@@ -185,6 +226,10 @@ impl RunOutcome {
                     })
                 });
                 findings.collect::<Vec<_>>()
+            }),
+            "waits": (!report.waits.is_empty()).then(|| {
+                let wait = |wait: &Waiting| json!({ "rank": wait.rank, "call": wait.call, "whom": wait.whom, "any": wait.any });
+                report.waits.iter().map(wait).collect::<Vec<_>>()
             }),
             "choices": (self.check != Check::Off).then(|| {
                 let of = |(rank, sent): &(u32, u64)| json!({ "rank": rank, "sent_ps": sent });
@@ -246,6 +291,9 @@ impl RunOutcome {
         write(&out.join("machine.toml"), self.machine.to_toml())?;
         let origin = Origin::here(Some(&self.machine.name), Some(self.seed));
         write(&out.join("ranks.svg"), origin.sign(&self.picture()))?;
+        if !self.report.waits.is_empty() {
+            write(&out.join("deadlock.svg"), origin.sign(&waits_picture("Who waits for whom", &self.report.waits)))?;
+        }
         for (name, table) in self.timeline.iter().flat_map(TimelineOutcome::tables) {
             table.write(&out.join(name).with_extension("parquet"))?;
         }
@@ -259,6 +307,9 @@ impl RunOutcome {
             page += &format!("<p>{}</p>\n", escape(&line));
         }
         page += &format!("<section>{}</section>\n", self.picture());
+        if !self.report.waits.is_empty() {
+            page += &format!("<section>{}</section>\n", waits_picture("Who waits for whom", &self.report.waits));
+        }
         page += &self.timeline.as_ref().map(TimelineOutcome::section).unwrap_or_default();
         let mut summary = self.summary();
         let of_machine = summary.as_object_mut().and_then(|summary| {
@@ -342,5 +393,21 @@ impl RunOutcome {
         lines.extend(self.findings());
         lines.extend(timeline);
         lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_circle_of_ranks_is_red() {
+        let wait = |rank: u32, whom: Vec<u32>| Waiting { rank, call: format!("MPI_Send to {whom:?}"), whom, any: false };
+        let svg = waits_picture("w", &[wait(0, vec![1]), wait(1, vec![0]), wait(2, vec![0])]);
+        assert_eq!((svg.matches("url(#circle)").count(), svg.matches("url(#plain)").count()), (2, 1));
+        // More than fit: those in the circle are there.
+        let many: Vec<Waiting> = (0..200).map(|rank| wait(rank, vec![if rank < 198 { 199 } else { 397 - rank }])).collect();
+        let svg = waits_picture("w", &many);
+        assert!(svg.contains("rank 198:") && svg.contains("140 more ranks") && svg.matches("url(#circle)").count() == 2);
     }
 }

@@ -28,6 +28,8 @@ pub struct TimingSpec {
     pub start: SimTime,
     /// The MPI software of each rank takes up to so many times as long.
     pub slow: f64,
+    /// Of all that is random, only what these ranks do.
+    pub only: Option<Vec<u32>>,
     /// Longest eager message, instead of the machine's; 0: every send waits for its receive, but for empty ones.
     pub eager_limit: Option<Bytes>,
     /// Messages of single pairs that take longer.
@@ -37,7 +39,7 @@ pub struct TimingSpec {
 impl Default for TimingSpec {
     fn default() -> TimingSpec {
         let none = SimTime::ZERO;
-        TimingSpec { seed: 1, latency: none, start: none, slow: 1.0, eager_limit: None, delays: Vec::new() }
+        TimingSpec { seed: 1, latency: none, start: none, slow: 1.0, only: None, eager_limit: None, delays: Vec::new() }
     }
 }
 
@@ -51,6 +53,7 @@ struct File {
     latency: Option<String>,
     start: Option<String>,
     slow: Option<f64>,
+    only: Option<Vec<u32>>,
     eager_limit: Option<String>,
     #[serde(default)]
     delay: Vec<DelayFile>,
@@ -86,6 +89,7 @@ impl FromStr for TimingSpec {
             latency: time("latency", file.latency.as_ref())?,
             start: time("start", file.start.as_ref())?,
             slow,
+            only: file.only,
             eager_limit: file.eager_limit.map(|text| text.parse().map_err(|error| format!("eager_limit: {error}"))).transpose()?,
             delays: file.delay.into_iter().map(delay).collect::<Result<_, String>>()?,
         })
@@ -105,6 +109,9 @@ impl fmt::Display for TimingSpec {
         }
         if self.slow > 1.0 {
             writeln!(f, "slow = {:?}", self.slow)?;
+        }
+        if let Some(only) = &self.only {
+            writeln!(f, "only = {only:?}")?;
         }
         if let Some(limit) = self.eager_limit {
             writeln!(f, "eager_limit = \"{} B\"", limit.get())?;
@@ -132,6 +139,9 @@ impl TimingSpec {
         if self.slow > 1.0 {
             parts.push(format!("MPI software up to {} times as slow", self.slow));
         }
+        if let (Some(only), true) = (&self.only, self.randoms() > 0) {
+            parts.push(format!("of ranks {only:?} only"));
+        }
         for delay in &self.delays {
             parts.push(format!("messages from {} to {} since {} come {} later", delay.from, delay.to, delay.since, delay.by));
         }
@@ -140,18 +150,25 @@ impl TimingSpec {
 
     /// How much it is, for the least of several: kinds of changes, single delays, sizes.
     pub fn weight(&self) -> (usize, usize, u64) {
-        let random = [self.latency > SimTime::ZERO, self.start > SimTime::ZERO, self.slow > 1.0].into_iter().filter(|on| *on).count();
-        let kinds = 2 * random + usize::from(self.eager_limit.is_some()) + usize::from(!self.delays.is_empty());
+        let kinds = 2 * self.randoms() + usize::from(self.eager_limit.is_some()) + usize::from(!self.delays.is_empty());
         (kinds, self.delays.len(), self.latency.as_ps().saturating_add(self.start.as_ps()))
+    }
+
+    /// How many things are random.
+    pub fn randoms(&self) -> usize {
+        [self.latency > SimTime::ZERO, self.start > SimTime::ZERO, self.slow > 1.0].into_iter().filter(|on| *on).count()
     }
 
     /// What the simulator does with messages.
     pub(super) fn of_messages(&self) -> Timing {
-        Timing { seed: self.seed, latency: self.latency, delays: self.delays.clone() }
+        Timing { seed: self.seed, latency: self.latency, only: self.only.clone(), delays: self.delays.clone() }
     }
 
     /// How late a rank begins, and how many times as long its software takes, in thousandths.
     pub(super) fn of_rank(&self, rank: u32) -> (u64, u64) {
+        if self.only.as_ref().is_some_and(|only| !only.contains(&rank)) {
+            return (0, 1000);
+        }
         let mut stream = stream(self.seed, "timing: ranks", rank.into());
         let late = stream.below(self.start.as_ps() + 1);
         let slow = 1000 + stream.below((self.slow * 1000.0) as u64 - 999);
@@ -183,6 +200,7 @@ mod tests {
             latency: SimTime(123_456_789),
             start: SimTime::from_us(10),
             slow: 2.5,
+            only: Some(vec![0, 3]),
             eager_limit: Some(Bytes(0)),
             delays,
         };

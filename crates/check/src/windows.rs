@@ -1,0 +1,348 @@
+//! Windows: epochs, and one-sided accesses to the same bytes in one of them.
+//!
+//! Accesses of one fence epoch, or of one exposure epoch (post to wait), are concurrent whoever makes them. Under locks
+//! only those of one rank between two completions are known to be: what other ranks do may be ordered by messages.
+
+use crate::{Found, Kind, Site};
+use narrows_facts::Access;
+use narrows_mpicalls::CALLS;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Accesses of an epoch to one target that are remembered. Our own choice.
+const MOST: usize = 4096;
+
+/// Index of MPI_NO_OP in `narrows_facts::OPERATIONS`.
+const NO_OP: u32 = 15;
+
+/// What touches memory of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Touch {
+    pub site: Site,
+    pub access: Access,
+    /// By the rank that has the memory, not through the window.
+    pub local: bool,
+}
+
+impl Touch {
+    /// Whether the outcome of both at the same bytes is undefined (MPI 4.1, section 12.7).
+    fn clashes(&self, other: &Touch) -> bool {
+        match (self.access, other.access) {
+            _ if self.local && other.local => false,
+            (Access::Get, Access::Get) => false,
+            // Those of one rank are done in order, others if the operation is the same.
+            (Access::Accumulate(..) | Access::Swap(_), Access::Accumulate(..) | Access::Swap(_)) if self.site.rank == other.site.rank => {
+                false
+            }
+            (Access::Accumulate(a, kind), Access::Accumulate(b, other)) => kind != other || a != b && a != NO_OP && b != NO_OP,
+            (Access::Accumulate(_, kind), Access::Swap(other)) | (Access::Swap(kind), Access::Accumulate(_, other)) => kind != other,
+            (Access::Swap(kind), Access::Swap(other)) => kind != other,
+            _ => true,
+        }
+    }
+
+    fn name(&self) -> String {
+        let call = CALLS.get(self.site.call as usize).map_or("?", |call| call.name);
+        format!("{call} of rank {}", self.site.rank)
+    }
+}
+
+/// Accesses to one target that are concurrent.
+#[derive(Default)]
+struct Epoch {
+    /// By first byte; the byte behind the last one, and who.
+    touched: BTreeMap<(u64, Touch), u64>,
+    longest: u64,
+}
+
+impl Epoch {
+    /// Those that clash with a new one.
+    fn touch(&mut self, start: u64, length: u64, touch: Touch) -> Vec<Touch> {
+        let end = start.saturating_add(length);
+        let from = start.saturating_sub(self.longest);
+        let clashes = self
+            .touched
+            .range((from, FIRST)..)
+            .take_while(|((begin, _), _)| *begin < end)
+            .filter(|((_, other), other_end)| **other_end > start && touch.clashes(other))
+            .map(|((_, other), _)| *other)
+            .collect();
+        if self.touched.len() < MOST {
+            let known = self.touched.entry((start, touch)).or_insert(end);
+            *known = end.max(*known);
+            self.longest = self.longest.max(length);
+        }
+        clashes
+    }
+}
+
+const FIRST: Touch = Touch { site: Site { rank: 0, call: 0, place: 0 }, access: Access::Get, local: false };
+
+/// First byte and length, and who.
+type Piece = (u64, u64, Touch);
+
+/// A window, of all its ranks.
+pub struct Shared {
+    /// By rank: how many fences it has called.
+    fences: BTreeMap<u32, u64>,
+    members: usize,
+    /// By target and number of the fence before.
+    fenced: BTreeMap<(u64, u32), Epoch>,
+    /// By target and origin, between completions.
+    locked: BTreeMap<(u32, u32), Epoch>,
+    /// By target, origin, and which of the epochs that the origin has started for the target.
+    started: BTreeMap<(u32, u32, u64), Vec<Piece>>,
+    /// By rank: first byte, size, unit of displacements.
+    exposed: BTreeMap<u32, (u64, u64, u64)>,
+}
+
+impl Shared {
+    pub fn new(members: usize) -> Shared {
+        let (fenced, locked, started) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Shared { fences: BTreeMap::new(), members, fenced, locked, started, exposed: BTreeMap::new() }
+    }
+
+    pub fn expose(&mut self, rank: u32, base: u64, size: u64, unit: u64) {
+        self.exposed.insert(rank, (base, size, unit));
+        self.fences.insert(rank, 0);
+    }
+
+    /// Bytes of a window of `rank` that lie there: as displacements in bytes.
+    fn within(&self, rank: u32, start: u64, length: u64) -> Option<(u64, u64)> {
+        let &(base, size, _) = self.exposed.get(&rank)?;
+        let (first, end) = (start.max(base), start.saturating_add(length).min(base.saturating_add(size)));
+        (base != 0 && first < end).then(|| (first - base, end - first))
+    }
+
+    pub fn fence(&mut self, rank: u32) {
+        *self.fences.entry(rank).or_default() += 1;
+        let over = if self.fences.len() < self.members { 0 } else { self.fences.values().min().copied().unwrap_or(0) };
+        while let Some(first) = self.fenced.first_entry().filter(|first| first.key().0 < over) {
+            first.remove();
+        }
+    }
+
+    fn fences(&self, rank: u32) -> u64 {
+        self.fences.get(&rank).copied().unwrap_or(0)
+    }
+}
+
+/// Which epoch an access is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Within {
+    Fence,
+    Lock,
+    /// The so many-th that the origin has started for the target.
+    Start(u64),
+}
+
+impl Shared {
+    /// An operation on `target`.
+    pub fn access(
+        &mut self,
+        within: Within,
+        target: u32,
+        displacement: u64,
+        pieces: &[(u64, u64)],
+        touch: Touch,
+        found: &mut dyn FnMut(Found),
+    ) {
+        let origin = touch.site.rank;
+        let unit = self.exposed.get(&target).map_or(1, |exposed| exposed.2);
+        let base = displacement.wrapping_mul(unit);
+        let fences = self.fences(origin);
+        for &(start, length) in pieces {
+            let start = base.wrapping_add(start);
+            let epoch = match within {
+                Within::Fence => self.fenced.entry((fences, target)).or_default(),
+                Within::Lock => self.locked.entry((target, origin)).or_default(),
+                Within::Start(number) => {
+                    let list = self.started.entry((target, origin, number)).or_default();
+                    if list.len() < MOST {
+                        list.push((start, length, touch));
+                    }
+                    continue;
+                }
+            };
+            epoch.touch(start, length, touch).into_iter().for_each(|other| found(clash(&other, &touch, target)));
+        }
+    }
+
+    /// A message of a rank reads or writes its own memory in a fence epoch.
+    pub fn local(&mut self, start: u64, length: u64, touch: Touch, found: &mut dyn FnMut(Found)) {
+        let rank = touch.site.rank;
+        let Some((start, length)) = self.within(rank, start, length) else { return };
+        let epoch = self.fenced.entry((self.fences(rank), rank)).or_default();
+        epoch.touch(start, length, touch).into_iter().for_each(|other| found(clash(&other, &touch, rank)));
+    }
+
+    /// What `origin` has done to `target` is complete.
+    pub fn complete(&mut self, origin: u32, target: u32) {
+        self.locked.remove(&(target, origin));
+    }
+
+    /// What `origin` has done is complete everywhere.
+    pub fn complete_all(&mut self, origin: u32) {
+        self.locked.retain(|key, _| key.1 != origin);
+    }
+
+    /// An exposure epoch is over; for each origin, which of its epochs for this target belongs to it.
+    pub fn exposure(&mut self, target: u32, epochs: &[(u32, u64)], found: &mut dyn FnMut(Found)) {
+        let mut epoch = Epoch::default();
+        for &(origin, number) in epochs {
+            for (start, length, touch) in self.started.remove(&(target, origin, number)).unwrap_or_default() {
+                epoch.touch(start, length, touch).into_iter().for_each(|other| found(clash(&other, &touch, target)));
+            }
+        }
+    }
+}
+
+fn clash(one: &Touch, other: &Touch, target: u32) -> Found {
+    let (one, other) = if one <= other { (one, other) } else { (other, one) };
+    let detail =
+        format!("{} and {} use the same bytes of rank {target}'s window in one epoch: the outcome is undefined", one.name(), other.name());
+    Found { kind: Kind::Conflict, detail, sites: vec![one.site, other.site], communicator: None }
+}
+
+/// What a rank has open on a window.
+#[derive(Default)]
+pub struct Own {
+    /// The operation that was called last.
+    pub last: Option<Site>,
+    /// The window of all its ranks, if it is known which it is.
+    pub shared: Option<usize>,
+    pub fence: bool,
+    /// Something was done since the last fence that only a fence completes.
+    pub unfenced: Option<Site>,
+    pub locked: BTreeSet<i64>,
+    pub locked_all: bool,
+    /// The targets of MPI_Win_start.
+    pub started: Option<Vec<u32>>,
+    /// How often each target was in one.
+    pub starts: BTreeMap<u32, u64>,
+    /// The origins of MPI_Win_post, and which of their epochs for this rank it is.
+    pub posted: Option<Vec<(u32, u64)>>,
+    pub posts: BTreeMap<u32, u64>,
+}
+
+impl Own {
+    /// Why a synchronisation call does not fit what is open; what it opens and closes. `target`: rank of the window.
+    pub fn synchronises(&mut self, name: &str, target: i64, assertion: u32) -> Option<&'static str> {
+        let passive = self.locked_all || !self.locked.is_empty();
+        match name {
+            "MPI_Win_fence" => {
+                let wrong = (passive || self.started.is_some() || self.posted.is_some())
+                    .then_some("MPI_Win_fence within an epoch of MPI_Win_lock, MPI_Win_start or MPI_Win_post");
+                (self.fence, self.unfenced) = (assertion & 2 == 0, None);
+                wrong
+            }
+            "MPI_Win_lock" | "MPI_Win_lock_all" => {
+                let again = if name == "MPI_Win_lock" { self.locked.contains(&target) || self.locked_all } else { passive };
+                let wrong = if again {
+                    Some("a lock within another one of the same target")
+                } else if self.unfenced.is_some() {
+                    Some("a lock before a fence has completed what was done")
+                } else {
+                    (self.started.is_some() || self.posted.is_some()).then_some("a lock within an epoch of MPI_Win_start or MPI_Win_post")
+                };
+                match name {
+                    "MPI_Win_lock" => drop(self.locked.insert(target)),
+                    _ => self.locked_all = true,
+                }
+                wrong
+            }
+            "MPI_Win_unlock" => (!self.locked.remove(&target)).then_some("MPI_Win_unlock of a target that is not locked"),
+            "MPI_Win_unlock_all" => (!std::mem::take(&mut self.locked_all)).then_some("MPI_Win_unlock_all of a window that is not locked"),
+            "MPI_Win_flush" | "MPI_Win_flush_local" => {
+                (!self.locked_all && !self.locked.contains(&target)).then_some("a flush of a target that is not locked")
+            }
+            "MPI_Win_flush_all" | "MPI_Win_flush_local_all" => (!passive).then_some("a flush of a window that is not locked"),
+            "MPI_Win_complete" => self.started.take().is_none().then_some("MPI_Win_complete without MPI_Win_start"),
+            "MPI_Win_wait" | "MPI_Win_test" => self.posted.is_none().then_some("MPI_Win_wait without MPI_Win_post"),
+            "MPI_Win_start" => {
+                let wrong = (self.started.is_some() || passive).then_some("MPI_Win_start within another epoch");
+                wrong.or(self.unfenced.map(|_| "MPI_Win_start before a fence has completed what was done"))
+            }
+            "MPI_Win_post" => {
+                let wrong = (self.posted.is_some() || passive).then_some("MPI_Win_post within another epoch");
+                wrong.or(self.unfenced.map(|_| "MPI_Win_post before a fence has completed what was done"))
+            }
+            _ => None,
+        }
+    }
+
+    /// In which epoch an operation on `target` (and its rank in MPI_COMM_WORLD) is.
+    pub fn within(&mut self, target: i64, world: Option<u32>, site: Site) -> Option<Within> {
+        if self.locked_all || self.locked.contains(&target) {
+            return Some(Within::Lock);
+        }
+        if let Some(started) = &self.started {
+            let world = world.filter(|world| started.contains(world))?;
+            return Some(Within::Start(self.starts.get(&world).copied().unwrap_or(0)));
+        }
+        if self.fence {
+            self.unfenced.get_or_insert(site);
+            return Some(Within::Fence);
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn touch(rank: u32, access: Access) -> Touch {
+        Touch { site: Site { rank, call: narrows_mpicalls::by_name("MPI_Put").unwrap(), place: 0 }, access, local: false }
+    }
+
+    fn clashes(within: Within, accesses: &[(u32, Access, u64)]) -> usize {
+        let mut shared = Shared::new(3);
+        (0..3).for_each(|rank| shared.expose(rank, 4096, 64, 8));
+        let mut count = 0;
+        for &(rank, access, displacement) in accesses {
+            shared.access(within, 0, displacement, &[(0, 8)], touch(rank, access), &mut |_| count += 1);
+        }
+        shared.exposure(0, &[(1, 1), (2, 1)], &mut |_| count += 1);
+        count
+    }
+
+    #[test]
+    fn only_what_meets_in_one_epoch_clashes() {
+        let (sum, max) = (Access::Accumulate(4, 1), Access::Accumulate(2, 1));
+        for within in [Within::Fence, Within::Start(1)] {
+            assert_eq!(clashes(within, &[(1, Access::Put, 0), (2, Access::Put, 0)]), 1);
+            assert_eq!(clashes(within, &[(1, Access::Put, 0), (2, Access::Put, 1)]), 0);
+            assert_eq!(clashes(within, &[(1, Access::Put, 0), (2, Access::Get, 0)]), 1);
+            assert_eq!(clashes(within, &[(1, Access::Get, 0), (2, Access::Get, 0)]), 0);
+            assert_eq!(clashes(within, &[(1, sum, 0), (2, sum, 0)]), 0);
+            assert_eq!(clashes(within, &[(1, sum, 0), (2, max, 0)]), 1);
+            assert_eq!(clashes(within, &[(1, sum, 0), (1, max, 0)]), 0, "those of one rank are in order");
+            assert_eq!(clashes(within, &[(1, sum, 0), (2, Access::Accumulate(NO_OP, 1), 0)]), 0);
+            assert_eq!(clashes(within, &[(1, sum, 0), (2, Access::Get, 0)]), 1);
+        }
+        // Other ranks may be ordered by messages.
+        assert_eq!(clashes(Within::Lock, &[(1, Access::Put, 0), (2, Access::Put, 0)]), 0);
+        assert_eq!(clashes(Within::Lock, &[(1, Access::Put, 0), (1, Access::Put, 0)]), 1);
+    }
+
+    #[test]
+    fn a_fence_and_a_flush_begin_anew() {
+        let mut shared = Shared::new(2);
+        (0..2).for_each(|rank| shared.expose(rank, 4096, 64, 1));
+        let mut count = 0;
+        let put = touch(1, Access::Put);
+        shared.access(Within::Fence, 0, 0, &[(0, 8)], put, &mut |_| count += 1);
+        (0..2).for_each(|rank| shared.fence(rank));
+        assert!(shared.fenced.is_empty());
+        shared.access(Within::Fence, 0, 0, &[(0, 8)], put, &mut |_| count += 1);
+        shared.access(Within::Lock, 0, 0, &[(0, 8)], put, &mut |_| count += 1);
+        shared.complete(1, 0);
+        shared.access(Within::Lock, 0, 0, &[(0, 8)], put, &mut |_| count += 1);
+        assert_eq!(count, 0);
+        // The rank's own message into the same bytes.
+        let store = Touch { local: true, ..touch(0, Access::Put) };
+        shared.local(4096 + 4, 100, store, &mut |_| count += 1);
+        shared.local(8192, 100, store, &mut |_| count += 1);
+        assert_eq!(count, 1);
+    }
+}
