@@ -4,7 +4,7 @@
 //! A rank owns its region while its state is RUNNING; otherwise the simulator does. `running` counts the ranks that
 //! were let in and have not given their regions back; the one that takes it to zero rings the bell, and so does a rank
 //! that wants in. The simulator looks at the words again after every ring, so no ring may be lost: it reads the bell
-//! before it looks.
+//! before it looks. A rank that computes for long may be set apart: it runs and owns its region, and is not counted.
 //!
 //! Nothing here touches a region; the orders of these operations are what makes it safe to. `tests/handover.rs` runs
 //! all interleavings of two ranks and a simulator under loom, which is why the words are a trait.
@@ -23,8 +23,8 @@ pub trait Word {
     fn put(&self, value: u32);
     /// Adds, wrapping; what it held before.
     fn add(&self, value: u32) -> u32;
-    /// Stores `value` behind whatever was stored last.
-    fn replace(&self, value: u32);
+    /// Stores `value` behind whatever was stored last; what that was.
+    fn replace(&self, value: u32) -> u32;
     /// Stores `value` if it holds `expected`; whether it did.
     fn swap_if(&self, expected: u32, value: u32) -> bool;
     /// Sleeps while it holds `expected`; may return for no reason. True when the timeout has passed.
@@ -46,8 +46,8 @@ impl Word for AtomicU32 {
     fn add(&self, value: u32) -> u32 {
         self.fetch_add(value, AcqRel)
     }
-    fn replace(&self, value: u32) {
-        self.swap(value, AcqRel);
+    fn replace(&self, value: u32) -> u32 {
+        self.swap(value, AcqRel)
     }
     fn swap_if(&self, expected: u32, value: u32) -> bool {
         self.compare_exchange(expected, value, AcqRel, Acquire).is_ok()
@@ -86,11 +86,31 @@ pub fn await_ring(bell: &impl Word, rung: u32, timeout: Option<Duration>) {
 
 /// A rank that runs gives its region back and is `to`: PARKED or OUTSIDE.
 pub fn give<W: Word>(state: &W, running: &W, bell: &W, to: u32) {
-    // The simulator may just be trying to take it.
-    state.replace(to);
-    if running.add(u32::MAX) == 1 {
+    // The simulator may just be trying to take it, or has set it apart: then nobody counts it.
+    if state.replace(to) == state::APART || running.add(u32::MAX) == 1 {
         ring(bell);
     }
+}
+
+/// A rank that runs is waited for no longer: it keeps its region, and rings when it gives it back. False: it has given
+/// it back already.
+pub fn set_apart<W: Word>(state: &W, running: &W) -> bool {
+    let apart = state.swap_if(state::RUNNING, state::APART);
+    if apart {
+        running.add(u32::MAX);
+    }
+    apart
+}
+
+/// It is waited for again. False: it has given its region back.
+pub fn rejoin<W: Word>(state: &W, running: &W) -> bool {
+    // First: it must not count down what was not counted up.
+    running.add(1);
+    let joins = state.swap_if(state::APART, state::RUNNING);
+    if !joins {
+        running.add(u32::MAX);
+    }
+    joins
 }
 
 /// A rank that is outside asks for its region.
@@ -152,7 +172,7 @@ pub enum Turn {
 pub fn await_turn(state: &impl Word, while_state: u32, timeout: Option<Duration>) -> Turn {
     loop {
         match state.get() {
-            state::RUNNING => return Turn::Mine,
+            state::RUNNING | state::APART => return Turn::Mine,
             now if now == while_state => {
                 if state.wait(while_state, timeout) {
                     return Turn::Late;

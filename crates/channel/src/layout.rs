@@ -40,6 +40,8 @@ pub mod state {
     /// All threads of the rank that run only wait for its memory to change, and are stopped: the simulator has taken
     /// the region.
     pub const TAKEN: u32 = 6;
+    /// The rank runs and owns its region, and the simulator does not wait for it.
+    pub const APART: u32 = 7;
 }
 
 /// Values of [`RankHeader::reason`]: why a rank parked.
@@ -296,6 +298,11 @@ pub struct RankHeader {
     pub clock: AtomicU64,
     /// CPU time of the thread up to which work has become simulated time, ns.
     pub cpu_mark_ns: AtomicU64,
+    /// CPU time of the thread when it began to compute, at `clock`, ns; 0: it is inside a call, or computing does not take
+    /// what is measured.
+    pub computes_since_ns: AtomicU64,
+    /// It computes at least until then, ps; 0: it is inside a call, or nobody knows.
+    pub computes_until: AtomicU64,
     /// Nothing that is not in the region yet happens before this time, ps.
     pub horizon: AtomicU64,
     /// When the first of what its endpoints have not looked at yet happened, ps; `u64::MAX`: nothing. A poll at that

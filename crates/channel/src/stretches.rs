@@ -12,7 +12,7 @@ use std::path::Path;
 /// The variable that names the file, if there is one.
 pub const VARIABLE: &str = "NARROWS_STRETCHES";
 /// What is kept of a kind of stretch.
-pub const KEPT: usize = 31;
+pub const KEPT: usize = 28;
 /// Kinds of stretches of a rank that are told apart; others are measured.
 pub const KINDS: usize = 8192;
 /// Bytes of the table of a rank, whole pages.
@@ -40,8 +40,10 @@ pub struct Stretch {
     pub seen: u32,
     /// See [`known`].
     pub known: u32,
-    /// What it takes, ps.
+    /// Its median, or what it takes, ps.
     pub median: u64,
+    /// What all of them took, ps.
+    pub took: u64,
     /// The last ones, ps.
     pub kept: [u64; KEPT],
 }

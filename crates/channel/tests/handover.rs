@@ -5,7 +5,9 @@ use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicU32, Ordering, fence};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
-use narrows_channel::handover::{Turn, Word, announce, ask, await_given, await_ring, await_turn, enter, give, hand, leave, take};
+use narrows_channel::handover::{
+    Turn, Word, announce, ask, await_given, await_ring, await_turn, enter, give, hand, leave, rejoin, set_apart, take,
+};
 use narrows_channel::layout::state;
 use std::time::Duration;
 
@@ -32,8 +34,8 @@ impl Word for Futex {
     fn add(&self, value: u32) -> u32 {
         self.word.fetch_add(value, Ordering::AcqRel)
     }
-    fn replace(&self, value: u32) {
-        self.word.swap(value, Ordering::AcqRel);
+    fn replace(&self, value: u32) -> u32 {
+        self.word.swap(value, Ordering::AcqRel)
     }
     fn swap_if(&self, expected: u32, value: u32) -> bool {
         self.word.compare_exchange(expected, value, Ordering::AcqRel, Ordering::Acquire).is_ok()
@@ -256,4 +258,53 @@ fn a_region_is_taken_only_while_nobody_uses_it() {
 #[test]
 fn a_region_that_is_given_back_is_not_taken() {
     taken_and_used(true);
+}
+
+/// The simulator does not wait for a rank that computes, and does so again, while that one gives its region back: it
+/// learns of that, and nobody is counted twice.
+fn set_apart_and_back(waits_again: bool) {
+    model(2, move || {
+        let shared = Shared::new(2, state::PARKED);
+        let threads: Vec<_> = (0..2)
+            .map(|index| {
+                let shared = shared.clone();
+                thread::spawn(move || {
+                    assert_eq!(await_turn(&shared.ranks[index].0, state::PARKED, None), Turn::Mine);
+                    shared.raise(index, 0);
+                    give(&shared.ranks[index].0, &shared.running, &shared.bell, state::PARKED);
+                })
+            })
+            .collect();
+        announce(&shared.running, 2);
+        shared.ranks.iter().for_each(|(state, _)| hand(state));
+        let first = &shared.ranks[0].0;
+        let apart = set_apart(first, &shared.running);
+        if apart && waits_again {
+            rejoin(first, &shared.running);
+        }
+        while !await_given(&shared.running, &shared.bell, None) {}
+        loop {
+            let rung = shared.bell.get();
+            if first.get() == state::PARKED {
+                break;
+            }
+            assert!(apart && !waits_again, "nobody waits for it");
+            await_ring(&shared.bell, rung, None);
+        }
+        assert_eq!(shared.running.get(), 0);
+        (0..2).for_each(|index| shared.raise(index, 1));
+        for thread in threads {
+            thread.join().expect("the rank's thread ends");
+        }
+    });
+}
+
+#[test]
+fn a_rank_that_is_set_apart_rings_when_it_parks() {
+    set_apart_and_back(false);
+}
+
+#[test]
+fn a_rank_that_was_set_apart_is_waited_for_again() {
+    set_apart_and_back(true);
 }

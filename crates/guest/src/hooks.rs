@@ -270,6 +270,7 @@ pub fn clock(yields: bool) -> u64 {
         drop(try_session());
     }
     let processor = &header.processor;
+    thread.computes(None);
     // A program that waits for the clock would look at it millions of times. Where computing costs nothing, its looks
     // may cost more.
     let long = |waited: u64| if processor.compute_ppm == 0 { (waited / 1024).min(LONGEST_LOOK_PS) } else { 0 };
@@ -296,6 +297,7 @@ pub fn clock(yields: bool) -> u64 {
     let elapsed = thread.clock().saturating_sub(EPOCH_PS);
     LAST_CLOCK.store(elapsed, Ordering::Relaxed);
     thread.mark();
+    thread.computes(Some(thread.clock()));
     elapsed
 }
 

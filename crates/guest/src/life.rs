@@ -53,7 +53,7 @@ fn replaced(shared: &Shared) {
         rank.finalized.store(1, Release);
     }
     rank.replaced.store(1, Release);
-    if rank.state.load(Acquire) == state::RUNNING {
+    if [state::RUNNING, state::APART].contains(&rank.state.load(Acquire)) {
         rank.deadline.store(u64::MAX, Relaxed);
         rank.reason.store(reason::FINALIZE, Relaxed);
         handover::give(&rank.state, &shared.file.running, &shared.file.bell, state::PARKED);

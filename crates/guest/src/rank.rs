@@ -278,6 +278,7 @@ impl Rank {
         if !self.outside
             && let Some(thread) = threads::current()
         {
+            thread.computes(None);
             thread.look_for_release();
             thread.does_something();
             self.clock = thread.clock();

@@ -28,6 +28,10 @@ const NOISE_PS: u64 = 25_000_000;
 /// Under `--compute measured` shorter ones are not looked at, ps: they say nothing, and it would cost time.
 const SHORT_PS: u64 = 20_000_000;
 
+/// Calls whose stretches are foreseen: the least of so many, when there were as many.
+const CALLS: usize = 1024;
+const RECENT: usize = 4;
+
 /// What happened at the end of a stretch, other than an MPI call.
 pub(crate) const LOOK: u64 = 1;
 /// Idem: the program sleeps, or waits at a descriptor.
@@ -67,12 +71,29 @@ fn charge(stretch: &Stretch, ps: u64) -> Charge {
         known::ALIKE if same.contains(&ps) => Some(median),
         _ => None,
     };
-    Charge { ps: median.unwrap_or(ps), fixed: stretch.known == known::FIXED, median }
+    Charge { ps: median.unwrap_or(ps), median }
+}
+
+/// What came behind one call.
+#[derive(Clone, Copy, Default)]
+struct Behind {
+    /// 0: the place is free.
+    call: u64,
+    /// What the last stretches took, ps, and how many there were.
+    took: [u64; RECENT],
+    seen: u32,
 }
 
 /// Those of one process.
 pub(crate) struct Stretches {
     tables: Tables,
+    behind: Box<[Behind]>,
+    /// What is charged is medians, or times of another run.
+    medians: bool,
+    /// The latter.
+    given: bool,
+    /// What the simulator was told of the one that goes on, ps.
+    promised: u64,
     /// The call behind which the program computes, 0: it is not known.
     begun: u64,
     looks: u32,
@@ -82,8 +103,6 @@ pub(crate) struct Stretches {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Charge {
     pub ps: u64,
-    /// Nobody asks what was measured.
-    pub fixed: bool,
     /// The median of its like.
     pub median: Option<u64>,
 }
@@ -108,7 +127,29 @@ impl Stretches {
             Some(path) => Tables::open(Path::new(&path), shared::opened()?.number),
             None => Tables::private(),
         };
-        Some(Stretches { tables: tables.ok()?, begun: 0, looks: 0 })
+        let medians = attach::shared().is_some_and(|(_, header)| header.processor.sampled != 0);
+        let behind = vec![Behind::default(); CALLS].into();
+        let mut all = Stretches { tables: tables.ok()?, behind, given: false, medians, promised: 0, begun: 0, looks: 0 };
+        all.given = all.tables.of(0).iter().any(|stretch| stretch.known == known::FIXED);
+        all.medians |= all.given;
+        Some(all)
+    }
+
+    fn behind(&mut self, call: u64) -> Option<&mut Behind> {
+        let first = call as usize % CALLS;
+        let place = (first..CALLS).chain(0..first).take(8).find(|&place| [0, call].contains(&self.behind[place].call))?;
+        self.behind[place].call = call;
+        Some(&mut self.behind[place])
+    }
+
+    /// What the stretch takes at least that begins now, ps.
+    fn promise(&mut self) -> u64 {
+        let begun = self.begun;
+        self.promised = match self.behind(begun) {
+            Some(behind) if behind.seen as usize >= RECENT => behind.took.into_iter().min().unwrap_or(0),
+            _ => 0,
+        };
+        self.promised
     }
 
     /// The program goes on behind `call`.
@@ -119,8 +160,9 @@ impl Stretches {
     /// What the stretch takes that ends with `call` and was measured to take so many ps. Those below `least` are not
     /// looked at.
     fn end(&mut self, call: u64, ps: u64, least: u64) -> Charge {
-        let measured = Charge { ps, fixed: false, median: None };
-        let begun = self.begun;
+        let promised = std::mem::take(&mut self.promised);
+        let measured = Charge { ps: ps.max(promised), median: None };
+        let (begun, medians) = (self.begun, self.medians);
         self.looks = self.looks.saturating_add(1);
         self.begun = if self.looks < LOOKS { mix(begun, call) } else { begun };
         if begun == 0 || ps < least {
@@ -128,7 +170,14 @@ impl Stretches {
         }
         let Some(stretch) = place(self.tables.of(0), mix(begun, call)) else { return measured };
         add(stretch, ps);
-        charge(stretch, ps)
+        let charge = charge(stretch, ps);
+        let ps = if medians { charge.ps } else { ps };
+        stretch.took = stretch.took.saturating_add(ps);
+        if let Some(behind) = self.behind(begun) {
+            behind.took[behind.seen as usize % RECENT] = ps;
+            behind.seen = behind.seen.saturating_add(1);
+        }
+        Charge { ps: ps.max(promised), ..charge }
     }
 }
 
@@ -140,15 +189,35 @@ pub(crate) fn begin(call: u64, alone: bool) {
 /// What the stretch takes that ends with `call`, in simulated time, if it was measured to take so many ps.
 pub(crate) fn end(call: u64, ps: u64) -> u64 {
     let Some((_, header)) = attach::shared() else { return ps };
-    let sampled = header.processor.sampled != 0;
-    let Some(charge) = with(|stretches| stretches.end(call, ps, if sampled || in_file() { 0 } else { SHORT_PS })) else { return ps };
+    let ended = |stretches: &mut Stretches| stretches.end(call, ps, if stretches.medians || in_file() { 0 } else { SHORT_PS });
+    let Some(charge) = with(ended) else { return ps };
     if let Some(median) = charge.median {
         // By the process only: the simulator reads it at the end.
         let add = |to: &AtomicU64, ps: u64| to.store(to.load(Relaxed) + ps, Relaxed);
         add(&header.alike_ps, ps);
         add(&header.spread_ps, ps.abs_diff(median));
     }
-    if sampled || charge.fixed { charge.ps } else { ps }
+    charge.ps
+}
+
+/// What is known of the stretch that begins, for the simulator, which need not wait for its end then.
+pub(crate) enum Promise {
+    /// It takes its CPU time.
+    Measured,
+    /// It takes at least so many ps. [`end`] keeps that.
+    AtLeast(u64),
+}
+
+/// Idem.
+pub(crate) fn promise() -> Promise {
+    let promise = |stretches: &mut Stretches| match (stretches.given, stretches.medians) {
+        // Where simulated time goes on early depends on the host, and with it, by the time of a completion, what a rank
+        // finds at once: such a run repeats to the bit.
+        (true, _) => Promise::AtLeast(0),
+        (false, true) => Promise::AtLeast(stretches.promise()),
+        (false, false) => Promise::Measured,
+    };
+    with(promise).unwrap_or(Promise::AtLeast(0))
 }
 
 /// The simulator reads what is kept, or has filled it.
@@ -171,7 +240,15 @@ mod tests {
     const MS: u64 = 1_000_000_000;
 
     fn stretches() -> Stretches {
-        Stretches { tables: Tables::private().expect("memory"), begun: 0, looks: 0 }
+        Stretches {
+            tables: Tables::private().expect("memory"),
+            behind: vec![Behind::default(); CALLS].into(),
+            given: false,
+            medians: true,
+            promised: 0,
+            begun: 0,
+            looks: 0,
+        }
     }
 
     /// What steps of one stretch each take that were measured to take `ms`.
@@ -233,7 +310,7 @@ mod tests {
         (fixed.known, fixed.median) = (known::FIXED, 5 * MS);
         for ms in [1, 100, 3] {
             stretches.begin(7);
-            assert_eq!(stretches.end(8, ms * MS, 0), Charge { ps: 5 * MS, fixed: true, median: Some(5 * MS) });
+            assert_eq!(stretches.end(8, ms * MS, 0), Charge { ps: 5 * MS, median: Some(5 * MS) });
         }
     }
 

@@ -23,6 +23,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use stretches::Promise;
 
 /// So long between two marks is taken for CPU time without asking the kernel: a thread that has lost its core meanwhile
 /// was away for longer.
@@ -361,6 +362,22 @@ impl Thread {
     pub fn mark(&self) {
         if compute_ppm() != 0 {
             self.used_ns();
+        }
+    }
+
+    /// The calling thread begins to compute, at so many ps, or does not. The simulator can say meanwhile how far it has
+    /// come, and need not wait for it. Not beside other threads.
+    pub fn computes(&self, since: Option<u64>) {
+        let Some((_, header)) = attach::shared() else { return };
+        let Some(clock) = since.filter(|_| !many() && !compute_is_free()) else {
+            header.computes_since_ns.store(0, Relaxed);
+            header.computes_until.store(0, Release);
+            return;
+        };
+        header.clock.store(clock, Relaxed);
+        match stretches::promise() {
+            Promise::Measured => header.computes_since_ns.store(self.mark.load(Relaxed), Release),
+            Promise::AtLeast(ps) => header.computes_until.store(clock + ps, Release),
         }
     }
 

@@ -11,6 +11,7 @@
 //! (epilogue) they talk to each other through the launcher too; then the simulator serves
 //! whoever wants in, and nothing is recorded.
 
+mod apart;
 mod faults;
 mod files;
 mod looks;
@@ -134,6 +135,10 @@ struct Run<'a> {
     ranks: Vec<RankState>,
     /// Ranks that run in this window.
     running: Vec<u32>,
+    /// Ranks that compute while the others go on, see [`apart`].
+    apart: Vec<u32>,
+    /// Windows until none is expected that ranks compute for long in.
+    long: u32,
     /// Ranks to wake at the end of this window, once each.
     due: Vec<u32>,
     is_due: Vec<bool>,
@@ -235,6 +240,8 @@ fn watched(mapping: &Mapping, mut world: World, child: Child, options: Options, 
         ends_seen: 0,
         ranks,
         running: Vec::new(),
+        apart: Vec::new(),
+        long: 0,
         due: Vec::new(),
         is_due: vec![false; count],
         later: Vec::new(),
@@ -568,18 +575,28 @@ impl Run<'_> {
 
     fn windows(&mut self) -> Result<(), Failure> {
         loop {
-            self.await_parked()?;
+            self.await_parked(true)?;
+            self.look_who_has_parked();
             self.look_at_shared_memory();
             self.collect()?;
-            if self.ranks.iter().all(|rank| rank.reason == reason::BARRIER) {
+            if self.apart.is_empty() && self.ranks.iter().all(|rank| rank.reason == reason::BARRIER) {
                 self.release_barrier();
                 continue;
             }
             self.look_at_files(Duration::ZERO);
             self.heed_interrupts();
             self.report.windows += 1;
-            let mut horizon = self.run_window()?;
+            let limit = self.apart_until() + self.world.lookahead();
+            let next = self.next_time();
+            if !self.apart.is_empty() && self.leftover.is_empty() && next >= limit {
+                self.await_apart(next)?;
+                continue;
+            }
+            let mut horizon = self.run_window(limit)?;
             self.check_world()?;
+            if self.due.is_empty() && !self.apart.is_empty() {
+                continue;
+            }
             if self.due.is_empty() {
                 if !self.nothing_due()? {
                     return Ok(());
@@ -641,7 +658,7 @@ impl Run<'_> {
             if due.is_empty() {
                 break;
             }
-            self.await_parked()?;
+            self.await_parked(false)?;
         }
         (self.due, self.later) = (due, later);
         Ok(())
@@ -652,7 +669,7 @@ impl Run<'_> {
     fn quiet_until(&mut self, horizon: SimTime) -> SimTime {
         match self.due[..] {
             // What it stores into memory that others look at is no command.
-            [rank] if self.mode(rank) != mode::PORTALS && self.header(rank).shares.load(Relaxed) == 0 => {
+            [rank] if self.apart.is_empty() && self.mode(rank) != mode::PORTALS && self.header(rank).shares.load(Relaxed) == 0 => {
                 let event = self.world.next_time().unwrap_or(SimTime::MAX);
                 let deadline = self.deadlines.first().map_or(SimTime::MAX, |&(time, _)| SimTime(time));
                 event.min(deadline).min(horizon + LONGEST_QUIET).max(horizon)
@@ -677,8 +694,14 @@ impl Run<'_> {
         }
     }
 
-    /// Sleeps until no rank runs.
-    fn await_parked(&mut self) -> Result<(), Failure> {
+    /// When something happens next, or a rank wants to go on.
+    fn next_time(&mut self) -> SimTime {
+        let deadline = self.deadlines.first().map_or(SimTime::MAX, |&(time, _)| SimTime(time));
+        self.world.next_time().unwrap_or(SimTime::MAX).min(deadline)
+    }
+
+    /// Sleeps until no rank runs; but for those that `may_compute` meanwhile and are set apart.
+    fn await_parked(&mut self, may_compute: bool) -> Result<(), Failure> {
         let header = self.mapping.header();
         let since = Instant::now();
         if self.cores.as_ref().is_some_and(Cores::bound) {
@@ -689,12 +712,22 @@ impl Run<'_> {
         }
         // The watchdog rings too: a time limit of its own would cost a timer in every window.
         let often = self.running.iter().any(|&rank| self.ranks[rank as usize].spin.is_known()).then_some(spinning::SOON);
+        let expects = may_compute && self.long > 0;
+        let timer = often.or(expects.then_some(apart::AFTER));
         let mut looked = Duration::ZERO;
         loop {
-            if handover::await_given(&header.running, &header.bell, often) {
-                if let Some(cores) = &mut self.cores {
+            if handover::await_given(&header.running, &header.bell, timer) {
+                let long = since.elapsed() >= apart::AFTER;
+                self.long = if long { apart::LATELY } else { self.long.saturating_sub(1) };
+                if let Some(cores) = &mut self.cores
+                    && self.apart.is_empty()
+                {
                     cores.ran(self.running.len(), since.elapsed());
                 }
+                return Ok(());
+            }
+            if expects && since.elapsed() >= apart::AFTER && self.set_apart() {
+                self.long = apart::LATELY;
                 return Ok(());
             }
             if often.is_some() {
@@ -716,21 +749,21 @@ impl Run<'_> {
     }
 
     fn make_due(&mut self, rank: u32) {
-        if !self.is_due[rank as usize] {
+        // One that computes takes what has come when it parks.
+        if !self.is_due[rank as usize] && !self.ranks[rank as usize].running {
             self.is_due[rank as usize] = true;
             self.due.push(rank);
             self.world.processes().runs(rank);
         }
     }
 
-    /// Runs events to the first wake-up and one lookahead on. Returns the end of the window:
+    /// Runs events to the first wake-up and one lookahead on, or to `limit`. Returns the end of the window:
     /// everything before it has happened.
-    fn run_window(&mut self) -> Result<SimTime, Failure> {
+    fn run_window(&mut self, mut limit: SimTime) -> Result<SimTime, Failure> {
         let lookahead = self.world.lookahead();
-        let mut limit = SimTime::MAX;
         let (mut touched, mut changed) = (std::mem::take(&mut self.touched), std::mem::take(&mut self.changed));
         for rank in std::mem::take(&mut self.leftover) {
-            if !self.ranks[rank as usize].sleeps_through() {
+            if !self.ranks[rank as usize].sleeps_through() && !self.ranks[rank as usize].running {
                 self.make_due(rank);
                 limit = self.world.now();
             }
@@ -758,7 +791,7 @@ impl Run<'_> {
             self.world.step();
             self.world.processes().take_touched(&mut touched);
             for rank in touched.drain(..) {
-                if !self.ranks[rank as usize].sleeps_through() {
+                if !self.ranks[rank as usize].sleeps_through() && !self.ranks[rank as usize].running {
                     self.make_due(rank);
                     limit = limit.min(event + lookahead);
                 }

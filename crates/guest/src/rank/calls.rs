@@ -118,6 +118,9 @@ impl Rank {
             stretches::begin(self.stands, !threads::many());
         }
         self.mark_cpu();
+        if let Some(thread) = threads::current() {
+            thread.computes((!self.outside).then_some(self.clock));
+        }
     }
 
     /// Says when the call was, if there is a timeline.

@@ -89,6 +89,9 @@ fn place(header: &RankHeader, id: i32) -> Option<&Followed> {
 fn note_followed(header: &RankHeader, pid: u32, id: i32, ns: u64) {
     if id == pid as i32 {
         header.cpu_mark_ns.fetch_add(ns, Relaxed);
+        // It is stopped, and not in a call.
+        let since = header.computes_since_ns.load(Relaxed);
+        header.computes_since_ns.store(if since == 0 { 0 } else { since + ns }, Relaxed);
     } else if header.processor.compute_ppm != 0
         && let Some(followed) = place(header, id)
     {

@@ -2,7 +2,7 @@
 
 use super::host;
 use crate::StudyError;
-use narrows_channel::stretches::{KEPT, Stretch, Tables, known, place};
+use narrows_channel::stretches::{Stretch, Tables, known, place};
 use narrows_output::write;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -10,8 +10,8 @@ use std::path::Path;
 /// What the ranks of a program compute between the calls that they make, on the computer where that was measured.
 ///
 /// As a file: JSON, `{"narrows_computing": 1, "ranks": [[[KIND, SEEN, TIME], ...], ...]}`. KIND is a number for the two
-/// calls around the computing (hexadecimal), SEEN says how often it was measured, TIME is the median, s of CPU time
-/// (the mean where the last 31 differ by more than 40 %).
+/// calls around the computing (hexadecimal), SEEN says how often it came, TIME is what it took on average, s of CPU time:
+/// with `--compute sampled` most of that are medians.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Computing {
@@ -37,7 +37,7 @@ impl Computing {
             return Err(wrong(&format!("has version {}, not {VERSION}", read.narrows_computing)));
         }
         let all = || read.ranks.iter().flatten();
-        if let Some((kind, _, _)) = all().find(|(kind, _, _)| u64::from_str_radix(kind, 16).is_err()) {
+        if let Some(kind) = all().map(|(kind, _, _)| kind).find(|kind| u64::from_str_radix(kind, 16).is_err()) {
             return Err(wrong(&format!("{kind:?} is not the number of a stretch")));
         }
         if let Some((_, _, time)) = all().find(|(_, _, time)| !(0.0..=1e6).contains(time)) {
@@ -65,9 +65,8 @@ impl Computing {
         for (rank, (kinds, factor)) in self.ranks.iter().zip(factors).enumerate() {
             let table = tables.of(rank);
             for (kind, seen, time) in kinds {
-                let Some(stretch) = u64::from_str_radix(kind, 16).ok().filter(|&kind| kind != 0).and_then(|kind| place(table, kind)) else {
-                    continue;
-                };
+                let number = |text: &str| u64::from_str_radix(text, 16).ok().filter(|&number| number != 0);
+                let Some(stretch) = number(kind).and_then(|kind| place(table, kind)) else { continue };
                 (stretch.seen, stretch.known) = (*seen, known::FIXED);
                 stretch.median = (time * factor * 1e12).round() as u64;
             }
@@ -77,10 +76,9 @@ impl Computing {
     /// What the ranks know.
     pub(super) fn read(tables: &mut Tables, factors: &[f64]) -> Computing {
         let of = |stretch: &Stretch, factor: f64| {
-            let kept = &stretch.kept[..(stretch.seen as usize).min(KEPT)];
             let ps = match stretch.known {
-                known::NOT => kept.iter().map(|&ps| ps as f64).sum::<f64>() / kept.len().max(1) as f64,
-                _ => stretch.median as f64,
+                known::FIXED => stretch.median as f64,
+                _ => stretch.took as f64 / f64::from(stretch.seen.max(1)),
             };
             (format!("{:016x}", stretch.kind), stretch.seen, ps / factor / 1e12)
         };
@@ -108,11 +106,11 @@ mod tests {
     }
 
     #[test]
-    fn work_that_varies_takes_its_mean() {
+    fn what_was_taken_is_kept_on_average() {
         let (mut tables, _fd) = Tables::create(1).unwrap();
         let stretch = place(tables.of(0), 9).unwrap();
-        (stretch.seen, stretch.kept[0], stretch.kept[1]) = (2, 1_000_000, 3_000_000);
-        assert_eq!(Computing::read(&mut tables, &[1.0]).ranks, [[(format!("{:016x}", 9), 2, 2e-6)]]);
+        (stretch.seen, stretch.took, stretch.median) = (4, 10_000_000, 2_000_000);
+        assert_eq!(Computing::read(&mut tables, &[1.0]).ranks, [[(format!("{:016x}", 9), 4, 2.5e-6)]]);
     }
 
     #[test]
