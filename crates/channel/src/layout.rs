@@ -298,8 +298,8 @@ pub struct RankHeader {
     pub clock: AtomicU64,
     /// CPU time of the thread up to which work has become simulated time, ns.
     pub cpu_mark_ns: AtomicU64,
-    /// CPU time of the thread when it began to compute, at `clock`, ns; 0: it is inside a call, or computing does not take
-    /// what is measured.
+    /// CPU time of the thread when it began to compute, at `clock`, ns; 0: it is inside a call, or computing does not
+    /// take what is measured.
     pub computes_since_ns: AtomicU64,
     /// It computes at least until then, ps; 0: it is inside a call, or nobody knows.
     pub computes_until: AtomicU64,

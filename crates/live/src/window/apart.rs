@@ -1,10 +1,10 @@
 //! Ranks that compute for long while the others go on.
 //!
-//! A rank that is let run may do nothing but compute for milliseconds. It says how long at least, or its CPU time says so:
-//! none of its commands is stamped before that. So the simulator need not wait for it: it is *set apart*, the others'
-//! commands are taken, and windows go on up to that time and a lookahead. When it parks it is one of those that ran in
-//! the window before. Results are the same: what a rank writes has its place in the order of events by its clock, and
-//! not by when the host came to it.
+//! A rank that is let run may do nothing but compute for milliseconds. It says how long at least, or its CPU time says
+//! so: none of its commands is stamped before that. So the simulator need not wait for it: it is *set apart*, the
+//! others' commands are taken, and windows go on up to that time and a lookahead. When it parks it is one of those that
+//! ran in the window before. Results are the same: what a rank writes has its place in the order of events by its
+//! clock, and not by when the host came to it.
 
 use super::{LIFE_CHECK, Run};
 use crate::report::Failure;
@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 pub(super) const AFTER: Duration = Duration::from_micros(100);
 /// And say that they compute at least as long, ps: less is not worth it.
 const WORTH_PS: u64 = 50_000_000;
-/// What a rank's CPU time may be ahead of what it counts itself, ns: looks at the clock cost nothing, and short stretches
-/// are counted by another clock. Our own choice.
+/// What a rank's CPU time may be ahead of what it counts itself, ns: looks at the clock cost nothing, and short
+/// stretches are counted by another clock. Our own choice.
 const SLACK_NS: u64 = 100_000;
 /// So many windows after one that was long another one may be.
 pub(super) const LATELY: u32 = 256;

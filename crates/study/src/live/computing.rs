@@ -10,8 +10,8 @@ use std::path::Path;
 /// What the ranks of a program compute between the calls that they make, on the computer where that was measured.
 ///
 /// As a file: JSON, `{"narrows_computing": 1, "ranks": [[[KIND, SEEN, TIME], ...], ...]}`. KIND is a number for the two
-/// calls around the computing (hexadecimal), SEEN says how often it came, TIME is what it took on average, s of CPU time:
-/// with `--compute sampled` most of that are medians.
+/// calls around the computing (hexadecimal), SEEN says how often it came, TIME is what it took on average, s of CPU
+/// time: with `--compute sampled` most of that are medians.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Computing {
