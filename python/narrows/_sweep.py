@@ -39,6 +39,7 @@ _TOGETHER = 1000
 _OF_THIS_COMPUTER = {
     "wall_s",
     "windows",
+    "apart",
     "crossings",
     "crossings_per_blocking_call",
     "exit_code",

@@ -62,6 +62,8 @@ pub struct Report {
     pub crossings: u64,
     /// Windows.
     pub windows: u64,
+    /// How often a rank was set apart: the others went on while it computed.
+    pub apart: u64,
     /// Fingerprint of the event history.
     pub digest: u64,
     /// The ranks reached MPI_Init.

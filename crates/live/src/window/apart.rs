@@ -73,6 +73,7 @@ impl Run<'_> {
             if handover::set_apart(&self.header(rank).state, &self.mapping.header().running) {
                 self.running.retain(|&other| other != rank);
                 self.apart.push(rank);
+                self.report.apart += 1;
                 let known = &self.ranks[rank as usize];
                 self.deadlines.remove(&(known.deadline, rank));
             }

@@ -206,6 +206,7 @@ impl RunOutcome {
             "retransmissions": report.totals.retransmissions,
             "events": report.totals.events,
             "windows": report.windows,
+            "apart": report.apart,
             "crossings": report.crossings,
             "mpi_calls": self.calls().0,
             "blocking_mpi_calls": self.calls().1,
