@@ -138,6 +138,11 @@ def cases(programs: int = 400) -> list[Case]:
         Case("threads_locks", "threads_locks.c", options=("--compute", "none"), ranks=(2, 4), runners=narrows, timeout=120, expected=lambda n: f"threads_locks: ranks={n} checks={9 * n} ok"),
         # A run-time system whose idle workers spin.
         Case("threads_workers", "thread_workers.c", ranks=(2, 4), timeout=60),
+        # Computing must take time, or nobody is left alone with it.
+        *[
+            Case(f"compute_apart_{compute}", "compute_apart.c", narrows_arguments=("timed",), options=("--compute", compute), ranks=(4,), timeout=60)
+            for compute in ("measured", "sampled")
+        ],
         # MPICH polls in a thread of its own, beside the program's calls.
         *[
             Case(f"threads_progress_{name}", f"{name}.c", mpis=("mpich",), ranks=(2, 4), runners=narrows, environment={"MPIR_CVAR_ASYNC_PROGRESS": "1"})

@@ -229,7 +229,17 @@ impl<'a> Region<'a> {
 
     /// Commands in the area, as the rank says it; never more than the area.
     pub fn command_bytes(&self) -> usize {
-        (self.header().commands.load(Ordering::Relaxed) as usize).min(COMMAND_BYTES)
+        (self.header().commands.load(Ordering::Acquire) as usize).min(COMMAND_BYTES)
+    }
+
+    /// The commands in the area from byte `from` on. A rank that owns the region may append to them meanwhile.
+    ///
+    /// # Safety
+    /// The caller owns the region, or is the simulator, and the commands it has not taken stay where they are.
+    pub unsafe fn commands_from(&self, from: usize) -> &'a [u8] {
+        let length = self.command_bytes().saturating_sub(from);
+        // SAFETY: inside the mapping; by the caller's promise nobody writes there before the simulator has taken them.
+        unsafe { std::slice::from_raw_parts(self.base.add(layout::COMMANDS_AT + from.min(COMMAND_BYTES)), length) }
     }
 
     /// Notices in the area, as the simulator says it; never more than the area.

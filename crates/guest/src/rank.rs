@@ -474,7 +474,8 @@ impl Rank {
             let area = unsafe { self.region.command_area() };
             let mut writer = Writer::new(area, header.commands.load(Relaxed) as usize);
             if encode(&mut writer, self.clock).is_ok() {
-                header.commands.store(writer.used() as u64, Relaxed);
+                // The simulator takes them also while it runs, if it is set apart.
+                header.commands.store(writer.used() as u64, Release);
                 return;
             }
             if attempt == 0 {

@@ -105,6 +105,8 @@ struct RankState {
     gone: bool,
     /// The simulator let it run and has not seen it parked since.
     running: bool,
+    /// Bytes of its commands that were taken since it parked last.
+    taken: usize,
     deadline: u64,
     reason: u32,
     warned: bool,
@@ -218,6 +220,7 @@ fn watched(mapping: &Mapping, mut world: World, child: Child, options: Options, 
         process: None,
         gone: false,
         running: false,
+        taken: 0,
         deadline: u64::MAX,
         reason: 0,
         warned: false,
@@ -440,51 +443,11 @@ impl Run<'_> {
         self.running.sort_unstable();
         let running = std::mem::take(&mut self.running);
         for &rank in &running {
+            let full = self.world.processes().has_mail(rank);
+            self.take_commands(rank)?;
+            self.ranks[rank as usize].taken = 0;
             let region = self.mapping.region(rank).expect("rank numbers come from the mapping");
             let header = region.header();
-            let used = region.command_bytes();
-            // SAFETY: the rank is parked or outside, so the simulator owns its region.
-            let area = unsafe { region.command_area() };
-            let mut rest = &area[..used];
-            let full = self.world.processes().has_mail(rank);
-            while !rest.is_empty() {
-                let (time, request, length) = match decode_request(rest) {
-                    Ok(request) => request,
-                    Err(error) => return Err(self.failure(1, format!("{} gave a broken command: {error}", self.name(rank)))),
-                };
-                rest = &rest[length..];
-                match request {
-                    Request::Ended(ended) => {
-                        self.tell_call(rank, &ended, time);
-                        continue;
-                    }
-                    Request::Fact(words) => {
-                        if let (Some(check), Some(fact)) = (&mut self.check, Fact::decode(&words)) {
-                            check.take(rank, time.saturating_sub(EPOCH_PS), fact);
-                        }
-                        continue;
-                    }
-                    Request::Command(command) if self.world.processes().is_ours(rank, &command) => {
-                        return Err(self.failure(1, format!("{} gave a command that meddles with its messages", self.name(rank))));
-                    }
-                    Request::Command(command) => {
-                        let rail = self.world.processes().first_rail();
-                        self.world.submit(rank, rail, SimTime(time), command);
-                    }
-                    Request::Call { eq, words, payload } => {
-                        let time = match &mut self.delayer {
-                            Some(delayer) if self.report.started => delayer.time(rank, time, &words),
-                            _ => time,
-                        };
-                        let called =
-                            self.world.request(rank, |ranks, requests| ranks.call(rank, SimTime(time), (eq, words, payload), requests));
-                        if let Err(error) = called {
-                            return Err(self.failure(1, format!("{}: {error}", self.name(rank))));
-                        }
-                    }
-                }
-                self.commands_seen += 1;
-            }
             header.commands.store(0, Relaxed);
             let error = header.push_error.swap(0, Relaxed);
             if error != 0 {
@@ -525,6 +488,53 @@ impl Run<'_> {
         }
         self.running = running;
         self.running.clear();
+        Ok(())
+    }
+
+    /// Takes what a rank has written since its commands were taken last. It is parked, or set apart.
+    fn take_commands(&mut self, rank: u32) -> Result<(), Failure> {
+        let region = self.mapping.region(rank).expect("rank numbers come from the mapping");
+        // SAFETY: the simulator owns the region, or the rank appends to it: it starts anew after it has parked only.
+        let mut rest = unsafe { region.commands_from(self.ranks[rank as usize].taken) };
+        self.ranks[rank as usize].taken += rest.len();
+        while !rest.is_empty() {
+            let (time, request, length) = match decode_request(rest) {
+                Ok(request) => request,
+                Err(error) => return Err(self.failure(1, format!("{} gave a broken command: {error}", self.name(rank)))),
+            };
+            rest = &rest[length..];
+            match request {
+                Request::Ended(ended) => {
+                    self.tell_call(rank, &ended, time);
+                    continue;
+                }
+                Request::Fact(words) => {
+                    if let (Some(check), Some(fact)) = (&mut self.check, Fact::decode(&words)) {
+                        check.take(rank, time.saturating_sub(EPOCH_PS), fact);
+                    }
+                    continue;
+                }
+                Request::Command(command) if self.world.processes().is_ours(rank, &command) => {
+                    return Err(self.failure(1, format!("{} gave a command that meddles with its messages", self.name(rank))));
+                }
+                Request::Command(command) => {
+                    let rail = self.world.processes().first_rail();
+                    self.world.submit(rank, rail, SimTime(time), command);
+                }
+                Request::Call { eq, words, payload } => {
+                    let time = match &mut self.delayer {
+                        Some(delayer) if self.report.started => delayer.time(rank, time, &words),
+                        _ => time,
+                    };
+                    let called =
+                        self.world.request(rank, |ranks, requests| ranks.call(rank, SimTime(time), (eq, words, payload), requests));
+                    if let Err(error) = called {
+                        return Err(self.failure(1, format!("{}: {error}", self.name(rank))));
+                    }
+                }
+            }
+            self.commands_seen += 1;
+        }
         Ok(())
     }
 
@@ -586,7 +596,11 @@ impl Run<'_> {
             self.look_at_files(Duration::ZERO);
             self.heed_interrupts();
             self.report.windows += 1;
+            // In this order: what they have written before that is there.
             let limit = self.apart_until() + self.world.lookahead();
+            for at in 0..self.apart.len() {
+                self.take_commands(self.apart[at])?;
+            }
             let next = self.next_time();
             if !self.apart.is_empty() && self.leftover.is_empty() && next >= limit {
                 self.await_apart(next)?;
@@ -961,10 +975,8 @@ impl Run<'_> {
         let Some(check) = &mut self.check else { return };
         for rank in 0..self.ranks.len() as u32 {
             let region = self.mapping.region(rank).expect("rank numbers come from the mapping");
-            let used = region.command_bytes();
             // SAFETY: no process of the program is left.
-            let area = unsafe { region.command_area() };
-            let mut rest = &area[..used];
+            let mut rest = unsafe { region.commands_from(self.ranks[rank as usize].taken) };
             while let Ok((time, request, length)) = decode_request(rest) {
                 if let Request::Fact(words) = request
                     && let Some(fact) = Fact::decode(&words)

@@ -33,7 +33,7 @@ impl Run<'_> {
         self.apart.iter().map(|&rank| self.computes_until(rank)).min().unwrap_or(SimTime::MAX)
     }
 
-    /// The same of one.
+    /// The same of one. In a call its clock is that of the last time when it began to compute, or parked.
     fn computes_until(&self, rank: u32) -> SimTime {
         let header = self.header(rank);
         let (until, since) = (header.computes_until.load(Acquire), header.computes_since_ns.load(Acquire));
@@ -61,7 +61,9 @@ impl Run<'_> {
         let alone = |run: &Self, rank: u32| {
             let header = run.header(rank);
             let known = &run.ranks[rank as usize].spin;
-            let plain = run.mode(rank) == mode::MPI && header.shares.load(Relaxed) == 0 && !known.is_known() && !known.is_stopped();
+            let computes = header.computes_since_ns.load(Acquire) != 0 || header.computes_until.load(Acquire) != 0;
+            let plain =
+                computes && run.mode(rank) == mode::MPI && header.shares.load(Relaxed) == 0 && !known.is_known() && !known.is_stopped();
             plain && run.computes_until(rank).as_ps() > now + WORTH_PS
         };
         let computing: Vec<u32> = self.running.iter().copied().filter(|&rank| runs(self, rank)).collect();
@@ -74,6 +76,8 @@ impl Run<'_> {
                 self.running.retain(|&other| other != rank);
                 self.apart.push(rank);
                 self.report.apart += 1;
+                // Others may do something before that, now.
+                self.header(rank).quiet_until.store(0, Relaxed);
                 let known = &self.ranks[rank as usize];
                 self.deadlines.remove(&(known.deadline, rank));
             }

@@ -1,0 +1,81 @@
+/* Ranks that compute for long beside ranks that talk all the time. The others go on meanwhile, and nothing may come of
+ * that: what a rank sent before it began to compute arrives at once, what arrives meanwhile is whole. Needs 4 ranks, of
+ * which 0 and 1 compute. With an argument the time of those messages is looked at, which is simulated then. */
+#include "check.h"
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LATE_S 30e-6
+
+enum { STEPS = 40, WORK_NS = 3000000, SHORT = 8, LONG = 40000 };
+
+static long cpu_time(void)
+{
+    struct timespec now;
+    syscall(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, &now);
+    return now.tv_sec * 1000000000L + now.tv_nsec;
+}
+
+static void work(long ns)
+{
+    volatile double x = 1;
+    for (long end = cpu_time() + ns; cpu_time() < end;)
+        for (int i = 0; i < 300; i++)
+            x = x * 1.0000001 + 1e-9;
+}
+
+static void paint(int *data, int seed)
+{
+    for (int i = 0; i < LONG; i++)
+        data[i] = seed * 7919 + i;
+}
+
+static void look(const int *data, int seed)
+{
+    for (int i = 0; i < LONG; i++)
+        CHECK_EQ(data[i], seed * 7919 + i);
+}
+
+int main(int argc, char **argv)
+{
+    begin(&argc, &argv);
+    CHECK_EQ(ranks, 4);
+    static int out[LONG], in[LONG];
+    double begun;
+    int late = 0;
+    for (int step = 0; step < STEPS; step++) {
+        /* Ranks 2 and 3 keep simulated time going, 0 has told 1 when it began to compute. */
+        MPI_Barrier(WORLD);
+        if (rank >= 2) {
+            for (int i = 0; i < 200; i++) {
+                if (rank == 2)
+                    MPI_Send(&i, 1, MPI_INT, 3, 1, WORLD);
+                else
+                    MPI_Recv(&(int){0}, 1, MPI_INT, 2, 1, WORLD, MPI_STATUS_IGNORE);
+            }
+        } else if (rank == 0) {
+            MPI_Request sent;
+            begun = MPI_Wtime();
+            MPI_Isend(&begun, 1, MPI_DOUBLE, 1, 2, WORLD, &sent);
+            work(WORK_NS);
+            MPI_Wait(&sent, MPI_STATUS_IGNORE);
+        } else {
+            MPI_Recv(&begun, 1, MPI_DOUBLE, 0, 2, WORLD, MPI_STATUS_IGNORE);
+            late += MPI_Wtime() - begun > LATE_S;
+        }
+        /* Long messages around, posted before computing, which takes another time on each rank. */
+        MPI_Request both[2];
+        paint(out, step * ranks + rank);
+        MPI_Irecv(in, LONG, MPI_INT, (rank + 3) % 4, 3, WORLD, &both[0]);
+        work(rank * WORK_NS / 6);
+        MPI_Isend(out, LONG, MPI_INT, (rank + 1) % 4, 3, WORLD, &both[1]);
+        work((3 - rank) * WORK_NS / 4);
+        MPI_Waitall(2, both, MPI_STATUSES_IGNORE);
+        look(in, step * ranks + (rank + 3) % 4);
+    }
+    /* Some may be: hosts take their processors away for milliseconds, and count them as computing. */
+    if (rank == 1 && argc > 1 && late > STEPS / 4)
+        fail_at(__FILE__, __LINE__, "a message of 8 bytes", "was late %d times in %d", late, STEPS);
+    return finish("compute_apart");
+}
