@@ -79,7 +79,7 @@ def jobs_of(options: argparse.Namespace, tests: Tests, mpis: list[str]) -> list[
             for n in (2, 16):
                 if n in ranks and selected("repeat_sockets"):
                     jobs.append(("repeat_sockets", name, n, False, repeats(tests, tests.mpis[name], n, "sockets")))
-            if 4 in ranks and selected("repeat_computing"):
+            if selected("repeat_computing"):
                 jobs.append(("repeat_computing", name, 4, False, computing_repeats(tests, tests.mpis[name], 4)))
             # One after another: what else runs takes part in the measurement.
             if name == mpis[0] and 2 in ranks and selected("thread_cores"):
