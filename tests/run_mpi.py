@@ -41,11 +41,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--runner", choices=("plain", "narrows"), default="narrows")
     parser.add_argument("-k", action="append", default=[], metavar="REGEX", help="cases whose name matches (several: any)")
     parser.add_argument("--mpi", default=",".join(MPI_NAMES), help="comma separated: debian,openmpi,mpich")
-    parser.add_argument(
-        "-n",
-        default=",".join(map(str, RANKS)),
-        help="numbers of ranks, comma separated: those of cases without numbers of their own, and which of those are run",
-    )
+    parser.add_argument("-n", default=",".join(map(str, RANKS)), help="numbers of ranks, comma separated: those of cases without numbers of their own, and which of those are run")
     parser.add_argument("--prefix", action="append", default=[], metavar="MPI=DIR", help="where an MPI is installed")
     parser.add_argument("--require", default="", help="MPIs that must be there, comma separated; else missing ones are left out")
     parser.add_argument("--build", default=str(ROOT / "target" / "mpi-tests"), help="folder for binaries, references and logs")
@@ -53,9 +49,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--machine", default="bxi-v2")
     parser.add_argument("--programs", type=int, default=400, help="random programs of p2p_programs in each run")
     parser.add_argument("--slow", type=float, default=1.0, help="factor for all time limits")
-    parser.add_argument(
-        "-j", "--jobs", type=int, default=len(os.sched_getaffinity(0)), help="runs at once (failures stay alone); default: cores"
-    )
+    parser.add_argument("-j", "--jobs", type=int, default=len(os.sched_getaffinity(0)), help="runs at once (failures stay alone); default: cores")
     parser.add_argument("--list", action="store_true")
     return parser
 
@@ -75,20 +69,10 @@ def jobs_of(options: argparse.Namespace, tests: Tests, mpis: list[str]) -> list[
             for n in ranks if case.ranks is RANKS else case.ranks:
                 if n in ranks or n not in RANKS:
                     alone = case.fails or bool(case.stop_by)
-                    jobs.append(
-                        (
-                            case.name,
-                            name,
-                            n,
-                            alone,
-                            lambda case=case, name=name, n=n: tests.check(options.runner, tests.mpis[name], case, n),
-                        )
-                    )
+                    jobs.append((case.name, name, n, alone, lambda case=case, name=name, n=n: tests.check(options.runner, tests.mpis[name], case, n)))
     if options.runner == "narrows":
         for name in mpis:
-            for program, network in itertools.product(
-                ("p2p_random", "coll_nonblocking", "comm", "rma_atomic"), ("packet", "flow", "loggp")
-            ):
+            for program, network in itertools.product(("p2p_random", "coll_nonblocking", "comm", "rma_atomic"), ("packet", "flow", "loggp")):
                 # Open MPI 4.1 sends the number of its job in decimal digits, which follows from a process id:
                 # docs/limits.md.
                 if (program, name) == ("comm", "debian"):
@@ -103,15 +87,7 @@ def jobs_of(options: argparse.Namespace, tests: Tests, mpis: list[str]) -> list[
                 jobs.append(("repeat_computing", name, 4, False, computing_repeats(tests, tests.mpis[name], 4)))
             # One after another: what else runs takes part in the measurement.
             if name == mpis[0] and 2 in ranks and selected("thread_cores"):
-                jobs.append(
-                    (
-                        "thread_cores",
-                        name,
-                        2,
-                        True,
-                        cores_agree(tests, tests.mpis[name], (*(part for part in THREAD_PARTS if part != "progress"), *OPENMP_PARTS)),
-                    )
-                )
+                jobs.append(("thread_cores", name, 2, True, cores_agree(tests, tests.mpis[name], (*THREAD_PARTS, *OPENMP_PARTS))))
             if name == mpis[0] and 2 in ranks and selected("thread_cores_llvm"):
                 llvm = {"LD_PRELOAD": "libomp.so.5"}
                 jobs.append(("thread_cores_llvm", name, 2, True, cores_agree(tests, tests.mpis[name], OPENMP_PARTS, llvm)))
