@@ -7,7 +7,8 @@
 //! A member of a team computes from the beginning of its part to the next barrier or the end; what it does between,
 //! waiting or spinning, is nobody's. The region ends for its master at the clock of the slowest member.
 
-use crate::meet::{self, Rounds};
+use crate::meet;
+use crate::places::Rounds;
 use crate::symbols::Real;
 use crate::{portals, state};
 use std::cell::Cell;
@@ -234,7 +235,9 @@ macro_rules! tasks {
             ) {
                 static REAL: Real = Real::new($text);
                 // SAFETY: see `next_round`.
-                if let Some(team) = unsafe { PLACE.get().team.as_ref() } {
+                if let Some(team) = unsafe { PLACE.get().team.as_ref() }
+                    && !TOLD_BY_TOOL.load(Relaxed)
+                {
                     team.tasks.store(true, Relaxed);
                 }
                 type Words = unsafe extern "C" fn(
