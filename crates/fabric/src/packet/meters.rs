@@ -20,9 +20,9 @@ pub(super) struct Meters {
     of_outputs: OfOutputs,
     /// By place of a packet.
     carried: Vec<Carried>,
-    /// Packets of other regions of which nothing was written here yet: by input, and [`Packet::ready`], which differs
-    /// between those of a link.
-    landed: BTreeMap<(u32, u64), u32>,
+    /// Packets of other regions on their way here that may carry something: by [`Packet::ready`], which differs
+    /// between those of a link, and input.
+    landed: BTreeMap<(u64, u32), u32>,
 }
 
 /// By output.
@@ -68,13 +68,16 @@ impl Meters {
     /// A packet comes from another region; what it carries comes behind it.
     pub(super) fn land(&mut self, packet: &Packet, index: u32) {
         self.carry(index, &Carried::Nothing);
-        self.landed.insert((packet.input, packet.ready), index);
+        self.landed.insert((packet.ready, packet.input), index);
     }
 
-    /// What such a packet carries.
-    pub(super) fn follow(&mut self, input: u32, ready: u64, carried: &Carried) {
-        if let Some(index) = self.landed.remove(&(input, ready)) {
+    /// What such a packet carries. Those that were there before `now` carry nothing.
+    pub(super) fn follow(&mut self, input: u32, ready: u64, carried: &Carried, now: u64) {
+        if let Some(index) = self.landed.remove(&(ready, input)) {
             self.carry(index, carried);
+        }
+        while let Some(first) = self.landed.first_entry().filter(|first| first.key().0 < now) {
+            first.remove();
         }
     }
 }
@@ -120,6 +123,33 @@ impl<P: Ports> Region<P> {
         let carried = meters.of(index);
         if carried != Carried::Nothing {
             fx.note(region, Note::Carried { input, at: head, ready, carried: Box::new(carried) });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::Notification;
+    use narrows_engine::Arena;
+
+    /// Most packets of s-PERC carry nothing: those that have come are forgotten.
+    #[test]
+    fn packets_of_other_regions_are_known_until_they_are_there() {
+        let mut meters = Meters { of_outputs: OfOutputs::Sent(Vec::new()), carried: Vec::new(), landed: BTreeMap::new() };
+        let label = Notification { virtual_network: 0 }.label(0, 1, 0, Bytes(64));
+        let mut packets = Arena::default();
+        let carried = Carried::Telemetry(Telemetry::default());
+        for turn in 0..1_000u64 {
+            let packet = Packet { ready: 100 * turn, input: 3, ..Packet::new(&label) };
+            let index = packets.insert(packet);
+            meters.land(&packet, index);
+            assert!(meters.landed.len() <= 10);
+            if turn % 10 == 9 {
+                meters.follow(3, 100 * turn, &carried, 100 * turn - 50);
+                assert_eq!((meters.of(index), meters.of(index - 1)), (carried, Carried::Nothing));
+                assert!(meters.landed.is_empty());
+            }
         }
     }
 }

@@ -300,7 +300,7 @@ impl<P: Ports> Region<P> {
             }
             Note::Carried { input, ready, carried, .. } => {
                 if let Some(meters) = &mut self.meters {
-                    meters.follow(input, ready, &carried);
+                    meters.follow(input, ready, &carried, now);
                 }
             }
         }
