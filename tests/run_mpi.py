@@ -73,10 +73,6 @@ def jobs_of(options: argparse.Namespace, tests: Tests, mpis: list[str]) -> list[
     if options.runner == "narrows":
         for name in mpis:
             for program, network in itertools.product(("p2p_random", "coll_nonblocking", "comm", "rma_atomic"), ("packet", "flow", "loggp")):
-                # Open MPI 4.1 sends the number of its job in decimal digits, which follows from a process id:
-                # docs/limits.md.
-                if (program, name) == ("comm", "debian"):
-                    continue
                 if selected(f"repeat_{program}_{network}") and 16 in ranks:
                     test = repeats(tests, tests.mpis[name], 16, program, "--network", network)
                     jobs.append((f"repeat_{program}_{network}", name, 16, False, test))

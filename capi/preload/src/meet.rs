@@ -156,14 +156,30 @@ pub fn release(place: usize) {
 pub fn take(place: usize, take: impl FnOnce()) {
     let waits = objects().change(place, |object| std::mem::replace(&mut object.held, true) || object.waiters > 0);
     if waits != Some(true) {
-        return take();
+        take();
+        // One that came later may have been faster, and has given it back since.
+        let clock = objects().change(place, |object| {
+            object.held = true;
+            object.clock
+        });
+        if let Some(clock @ 1..) = clock {
+            portals::thread_goes_on(clock);
+        }
+        return;
     }
-    wait(&[place], || line::stand(place, take));
-    objects().change(place, |object| object.held = true);
+    wait(&[place], || {
+        line::stand(place, take);
+        // Before it waits no longer: somebody else would find that the place is free.
+        objects().change(place, |object| object.held = true);
+    });
 }
 
 /// Gives it back: to be called before the real one is free.
 pub fn give(place: usize) {
     release(place);
-    objects().change(place, |object| object.held = false);
+    let clock = portals::thread_clock();
+    objects().change(place, |object| {
+        // Also for those that have come to wait since.
+        (object.held, object.clock) = (false, clock);
+    });
 }
