@@ -60,6 +60,7 @@ CHECKS = {
     ("sizes", "types"): ["collective: MPI_Alltoallw at sizes.c:24"],
     ("sizes", "neighbors"): ["collective: MPI_Neighbor_allgather at sizes.c:30"],
     ("sizes", "groups"): ["collective: MPI_Allgather at sizes.c:38"],
+    ("sizes", "scatter"): ["collective: MPI_Reduce_scatter_block at sizes.c:47"],
     ("sizes", "fine"): [],
     ("threads", "funneled"): ["thread: MPI_Send at threads.c:15"],
     ("threads", "serialized"): [],

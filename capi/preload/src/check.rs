@@ -915,11 +915,23 @@ impl State {
             _ if inter && root == self.constants.proc_null => NOBODY,
             root => i64::from(root),
         };
-        if told.root == NOBODY
-            || inter && matches!(sizes, Sizes::SameList(..))
-            || inter && CALLS[id as usize].name.contains("educe_scatter")
-        {
-            // Its arguments say nothing, or the sums over each group are the same.
+        if told.root == NOBODY {
+            // Its arguments say nothing.
+            self.tell_collective(told);
+            return;
+        }
+        if inter && CALLS[id as usize].name.contains("educe_scatter") {
+            // What each member gives is for all of its own group, and as long in both (MPI 4.1, section 6.10).
+            let members = library::place_in(handle).0;
+            let (counts, datatype) = match sizes {
+                Sizes::SameList(counts, datatype) if members <= LONGEST => (own.counts(counts, members), datatype),
+                Sizes::Same(count, datatype) => (vec![own.count(count); members], datatype),
+                _ => (Vec::new(), 0),
+            };
+            if !counts.is_empty() {
+                let of = self.type_of(own.handle(Handle::Datatype, datatype));
+                told.same = Some(Signature { bytes: counts.into_iter().sum::<u64>().saturating_mul(of.size), kind: of.kind });
+            }
             self.tell_collective(told);
             return;
         }
