@@ -127,8 +127,8 @@ pub extern "C" fn narrows_waits_for_lock() -> c_int {
     catch_unwind(callers::waits_for_lock).unwrap_or(false).into()
 }
 
-/// The MPI library waits for a signal of another thread at `place`, and `keeps` others of its locks. 1: it should look whether it has come; 0: it must
-/// wait really.
+/// The MPI library waits for a signal of another thread at `place`, and `keeps` others of its locks. 1: it should look
+/// whether it has come; 0: it must wait really.
 #[unsafe(no_mangle)]
 pub extern "C" fn narrows_waits_for_signal(place: usize, keeps: c_int) -> c_int {
     catch_unwind(|| callers::waits_for_signal(place, keeps != 0)).unwrap_or(false).into()

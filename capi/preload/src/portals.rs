@@ -214,8 +214,8 @@ pub fn gives_lock() {
     state::guarded(|| unsafe { narrows_gives_lock() });
 }
 
-/// The MPI library waits for a signal, and `keeps` others of its locks. True: it should look whether it has come; false:
-/// it must wait.
+/// The MPI library waits for a signal, and `keeps` others of its locks. True: it should look whether it has come;
+/// false: it must wait.
 pub fn waits_for_signal(place: usize, keeps: bool) -> bool {
     // SAFETY: plain numbers.
     state::guarded(|| unsafe { narrows_waits_for_signal(place, c_int::from(keeps)) }) != 0
