@@ -26,8 +26,8 @@ use std::cell::{Cell, UnsafeCell};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock};
 
 /// Facts are made.
 static ON: AtomicBool = AtomicBool::new(false);
@@ -85,12 +85,19 @@ thread_local! {
     static SESSION: Cell<(*const u64, bool)> = const { Cell::new((std::ptr::null(), false)) };
 }
 
+/// The user has asked for a check. Looked up once: without one that is all that a call costs.
+fn wanted() -> bool {
+    static WANTED: OnceLock<bool> = OnceLock::new();
+    // SAFETY: a constant name; nobody changes this variable.
+    *WANTED.get_or_init(|| !unsafe { libc::getenv(c"NARROWS_CHECK".as_ptr()) }.is_null())
+}
+
 /// A call of C or Fortran begins.
 ///
 /// # Safety
 /// `registers` hold its first arguments.
 pub unsafe fn notes(symbol: &Symbol, registers: *const u64) {
-    if symbol.call().name == "MPI_Session_init" {
+    if wanted() && symbol.call().name == "MPI_Session_init" {
         // SAFETY: the third of its arguments.
         SESSION.set((unsafe { *registers.add(2) } as *const u64, symbol.fortran));
     }
@@ -98,6 +105,9 @@ pub unsafe fn notes(symbol: &Symbol, registers: *const u64) {
 
 /// MPI_Init has returned, or another call, with this code.
 pub fn after_leave(id: u32, code: i32) {
+    if !wanted() {
+        return;
+    }
     let name = CALLS[id as usize].name;
     let (session, fortran) = SESSION.replace((std::ptr::null(), false));
     if code != 0 || (!matches!(name, "MPI_Init" | "MPI_Init_thread") && session.is_null()) {
@@ -109,8 +119,7 @@ pub fn after_leave(id: u32, code: i32) {
         }
         return;
     }
-    // SAFETY: a constant name; nobody changes this variable.
-    if unsafe { libc::getenv(c"NARROWS_CHECK".as_ptr()) }.is_null() || !portals::active() {
+    if !portals::active() {
         return;
     }
     let level = if session.is_null() {
