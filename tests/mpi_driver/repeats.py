@@ -96,7 +96,7 @@ def cores_agree(tests: Tests, mpi: Mpi, parts: tuple[str, ...], environment: dic
             shutil.rmtree(outcome.folder, ignore_errors=True)
             if outcome.code != 0:
                 raise Failure(f"exit code {outcome.code}: {tail(outcome)}")
-            for name, expected, time in re.findall(r"^(\w+) (\d+\.\d\d) (\d+\.\d+)$", outcome.stdout, re.M):
+            for name, expected, time in re.findall(r"^(\w+) (\d+\.\d\d) (\d+\.\d+) \d+\.\d+$", outcome.stdout, re.M):
                 times.setdefault(name, []).append(float(time) / float(expected))
         return {name: statistics.median(ratios) for name, ratios in times.items()}
 
