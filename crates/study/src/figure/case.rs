@@ -62,8 +62,25 @@ struct TraceSource {
     ranks: Option<u32>,
     steps: Option<u32>,
     bytes: Option<String>,
-    cells: Option<u32>,
+    cells: Option<Cells>,
     compute: Option<String>,
+}
+
+/// `cells = 64`, or `"128x256x128"`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum Cells {
+    Cube(u32),
+    Text(String),
+}
+
+impl Cells {
+    fn read(&self) -> Result<generate::Cells, String> {
+        match self {
+            Cells::Cube(side) => Ok(generate::Cells([*side; 3])),
+            Cells::Text(text) => text.parse().map_err(|why| format!("cells: {why}")),
+        }
+    }
 }
 
 /// `[replay.NAME]`: a trace on a machine, as `narrows replay` has it.
@@ -74,6 +91,7 @@ pub struct ReplayCase {
     trace: TraceSource,
     #[serde(default = "linear")]
     mapping: String,
+    ppn: Option<u32>,
     period: Option<String>,
     #[serde(default = "one")]
     seed: u64,
@@ -166,7 +184,8 @@ impl TraceSource {
                 let compute = time("compute", self.compute.as_ref())?;
                 let steps = self.steps.unwrap_or(pattern.steps());
                 let bytes = bytes.map(|bytes| bytes.0);
-                Ok(Source::Pattern(pattern, generate::Parameters { ranks, steps, bytes, cells: self.cells, compute }))
+                let cells = self.cells.as_ref().map(Cells::read).transpose()?;
+                Ok(Source::Pattern(pattern, generate::Parameters { ranks, steps, bytes, cells, compute }))
             }
             _ => Err(String::from("trace: expected a file or a pattern")),
         }
@@ -204,7 +223,7 @@ impl ReplayCase {
             sources: vec![self.trace.source(folder)?],
             target: Target::Machine {
                 machine: self.on.spec(folder)?,
-                ppn: None,
+                ppn: self.ppn,
                 mapping: if nodes.is_file() { nodes.display().to_string() } else { self.mapping.clone() },
                 period: time("period", self.period.as_ref())?,
             },
