@@ -365,8 +365,9 @@ fn replay(outcome: &ReplayOutcome) -> Named {
     add("events", replay.events as f64);
     add("finish_us", replay.finish.as_s_f64() * 1e6);
     add("rank_0_us", replay.rank_finish.first().map_or(0.0, |finish| finish.as_s_f64() * 1e6));
+    let us = |time: SimTime| time.as_s_f64() * 1e6;
+    add("computing_us", replay.rank_computing.iter().map(|time| us(*time)).sum::<f64>() / replay.rank_computing.len().max(1) as f64);
     if let [application] = replay.applications.as_slice() {
-        let us = |time: SimTime| time.as_s_f64() * 1e6;
         add("fct_mean_us", us(application.fct.mean()));
         add("fct_p99_us", us(application.fct.quantile(0.99)));
         add("fct_max_us", us(application.fct.max()));
@@ -374,6 +375,9 @@ fn replay(outcome: &ReplayOutcome) -> Named {
     if let (Some(Seen { telemetry: Some(telemetry), applications, .. }), Some(topology)) = (&replay.seen, outcome.topology()) {
         let periods = applications.iter().map(Vec::len).max().unwrap_or(1).max(1) as u32;
         found.extend(queues(topology, &telemetry.queue_rows, periods));
+    }
+    if let Some(energy) = &outcome.energy {
+        found.insert(String::from("energy_j"), energy.total());
     }
     found.into_iter().map(|(name, value)| (name, Measure::Number(value))).collect()
 }
