@@ -330,8 +330,9 @@ static double omp_tasks(void)
 /* What a runtime does before its first region is no part of that: LLVM's looks at the machine. */
 static void begin_openmp(void)
 {
+    static volatile int members;
 #pragma omp parallel num_threads(4)
-    ;
+    members = omp_get_num_threads();
 }
 
 static const struct {
