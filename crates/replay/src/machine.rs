@@ -131,6 +131,9 @@ struct Rank {
     units: Vec<SimTime>,
     /// What happens to computing on them, in order of time; of one operation the start before the end.
     computing: BinaryHeap<Reverse<(SimTime, u64, Event)>>,
+    /// Computing so far, on its core and beside it.
+    computed: SimTime,
+    computed_beside: SimTime,
     running: Vec<Running>,
     /// Allreduces that it has given to its NIC's accelerator, by communicator.
     reduced: BTreeMap<u32, u64>,
@@ -561,12 +564,15 @@ impl Replay {
     fn finish(mut self, epoch: SimTime, failure: Option<String>) -> Outcome {
         let since = |time: SimTime| time.saturating_sub(epoch);
         let mut rank_finish = vec![SimTime::ZERO; self.ranks as usize];
+        let (mut rank_computing, mut rank_beside) = (rank_finish.clone(), rank_finish.clone());
         let mut digests = vec![Digest::default(); self.ranks as usize];
         let report = |application: &Application| Report { name: application.name.clone(), ranks: application.ranks, ..Report::default() };
         let mut applications: Vec<Report> = self.shared.applications.iter().map(report).collect();
         for ranks in self.world.all() {
             for (rank, &number) in ranks.ranks.iter().zip(&ranks.numbers) {
                 rank_finish[number as usize] = since(rank.finish.unwrap_or(rank.clock));
+                rank_computing[number as usize] = rank.computed;
+                rank_beside[number as usize] = rank.computed_beside;
                 digests[number as usize] = rank.digest;
             }
             for (application, tally) in applications.iter_mut().zip(&ranks.state.tallies) {
@@ -590,7 +596,8 @@ impl Replay {
         let finish = rank_finish.iter().copied().max().unwrap_or_default();
         let seen = self.world.processes().state.watch.take().map(|watch| watch.finish(finish));
         self.world.dismantle(self.threads);
-        Outcome { finish, seen, applications, rank_finish, events: totals.events, totals: Some(totals), digest: digest.value(), failure }
+        let (events, totals, digest) = (totals.events, Some(totals), digest.value());
+        Outcome { finish, seen, applications, rank_finish, rank_computing, rank_beside, events, totals, digest, failure }
     }
 
     /// Nothing can happen any more.

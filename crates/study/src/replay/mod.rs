@@ -2,6 +2,7 @@
 
 mod over_time;
 
+use crate::energy::{Energy, Share};
 use crate::hardware::Networks;
 use crate::timeline::TimelineOutcome;
 use crate::{MachineSpec, Observer, StudyError, TimelineSpec};
@@ -122,6 +123,8 @@ pub struct ReplayOutcome {
     pub reading: Duration,
     /// Wall time of the replay.
     pub running: Duration,
+    /// Where the machine says what its parts take.
+    pub energy: Option<Energy>,
     sources: Vec<Source>,
     scales: Vec<Scale>,
     /// More for the summary.
@@ -270,6 +273,12 @@ impl ReplaySpec {
         drop(shown);
         let nodes = nodes.concat();
         let hosts: Vec<String> = nodes.iter().map(|&node| machine.host_name(node)).collect();
+        let times = replay.rank_finish.iter().zip(replay.rank_computing.iter().zip(&replay.rank_beside));
+        let shares = nodes.iter().zip(times).map(|(&node, (finish, (&computing, &beside)))| {
+            let in_mpi = finish.saturating_sub(computing);
+            Share { node, computing, in_mpi, beside }
+        });
+        let energy = Energy::of(&machine, &networks, replay.finish, &shares.collect::<Vec<_>>());
         let timeline = timeline.map(|open| open.finish(&nodes, &hosts)).transpose()?;
         let about = json!({
             "network": plane.machine.network.kind.name(),
@@ -281,7 +290,7 @@ impl ReplaySpec {
             "machine": machine.to_json(),
         });
         let outcome = self.outcome(replay, Some(machine), seen.map(|(_, topology)| topology), start, reading, about);
-        Ok(ReplayOutcome { timeline, ..outcome })
+        Ok(ReplayOutcome { timeline, energy, ..outcome })
     }
 
     fn outcome(
@@ -295,7 +304,8 @@ impl ReplaySpec {
     ) -> ReplayOutcome {
         let wall = start.elapsed();
         let (sources, scales) = (self.sources.clone(), self.scales.clone());
-        ReplayOutcome { replay, machine, wall, reading, running: wall - reading, sources, scales, about, topology, timeline: None }
+        let running = wall - reading;
+        ReplayOutcome { replay, machine, wall, reading, running, energy: None, sources, scales, about, topology, timeline: None }
     }
 }
 
@@ -340,6 +350,7 @@ impl ReplayOutcome {
             self.running.as_secs_f64(),
             show::count(rate)
         );
+        text.extend(self.energy.iter().map(|energy| energy.line() + "\n"));
         for line in self.timeline.iter().flat_map(TimelineOutcome::lines) {
             text += &format!("{line}\n");
         }
@@ -412,6 +423,9 @@ impl ReplayOutcome {
             summary.insert("retries".into(), json!(totals.retries));
             summary.insert("lost_packets".into(), json!(totals.lost_packets));
             summary.insert("retransmissions".into(), json!(totals.retransmissions));
+        }
+        if let (Some(summary), Some(energy)) = (summary.as_object_mut(), &self.energy) {
+            summary.insert("energy".into(), energy.summary());
         }
         if let (Some(summary), Some(timeline)) = (summary.as_object_mut(), &self.timeline) {
             summary.insert("timeline".into(), timeline.summary());
