@@ -175,7 +175,7 @@ fn an_incast_and_its_victim_get_their_max_min_shares_in_60_us() {
     {
         let (margin, rise) = (Fraction((margin * 1e6) as u32), Fraction(1_000_000));
         let acc = Acc { packets_per_period, margin, rise, ..acc(policy) };
-        let open = 1.0 - f64::from(margin.0) / 1e6;
+        let open = 1.0 - margin.as_f64();
         // 1.4 ms of it: it is over at about 1.6 ms.
         let flows: Vec<Flow> = [VICTIM].into_iter().chain(incast(210, 290_000)).collect();
         let (rates, _) = run(&config(Congestion::Acc(acc)), whole(), 1, &flows, SimTime::from_us(2000));
