@@ -4,7 +4,7 @@
  *
  * Arguments: the parts to do. The first rank prints one line for each: "PART EXPECTED MEASURED LEAPS", all in units.
  * LEAPS: by how much the CPU clocks of all threads have leapt. A virtual machine counts as CPU time what its host has
- * given to others meanwhile, so far as the host does not say so (a leap of 4 ms every few seconds, of 30 ms now and then).
+ * given to others meanwhile, so far as the host does not say so (4 ms every few seconds, 30 ms now and then).
  * LLVM's runtime for OpenMP has the functions of GNU's too, and may stand in its place. */
 #include "check.h"
 #include "computing.h"
