@@ -553,6 +553,8 @@ impl Simulation<'_> {
             rank_finish,
             events: self.events,
             totals: None,
+            rails: Vec::new(),
+            sent: Default::default(),
             digest: digest.value(),
             seen: None,
             failure,
