@@ -49,6 +49,7 @@ build:
 	@ln -sfn $(CURDIR)/capi/portals4/include/narrows target/release/include/narrows
 	@sed 's|@PREFIX@|$(CURDIR)/target/release|' capi/portals4/portals4.pc.in > target/release/lib/pkgconfig/portals4.pc
 	@ln -sf ../libnarrows_recorder.so target/release/lib/libnarrows-recorder.so
+	@ln -sf ../libnarrows_launcher.so target/release/lib/libnarrows-launcher.so
 
 install: build
 	scripts/install.sh "$(DESTDIR)" "$(PREFIX)"

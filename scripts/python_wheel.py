@@ -36,7 +36,13 @@ DATA.mkdir(parents=True, exist_ok=True)
 # Linked against this version of the C library, instead of this computer's.
 GLIBC = os.environ.get("NARROWS_GLIBC", "")
 TRIPLE = "x86_64-unknown-linux-gnu"
-LIBRARIES = {"narrows_fi": "narrows-fi", "portals": "portals", "narrows_preload": "narrows-preload", "narrows_recorder": "narrows-recorder"}
+LIBRARIES = {
+    "narrows_fi": "narrows-fi",
+    "portals": "portals",
+    "narrows_preload": "narrows-preload",
+    "narrows_recorder": "narrows-recorder",
+    "narrows_launcher": "narrows-launcher",
+}
 
 
 def copy(source: Path, target: Path) -> None:

@@ -19,6 +19,7 @@ FILES = [
     "include/portals4.h",
     "include/narrows/gsas.h",
     "lib/narrows/libnarrows-fi.so",
+    "lib/narrows/libnarrows-launcher.so",
     "lib/narrows/libnarrows-preload.so",
     "lib/narrows/libnarrows-recorder.so",
     "lib/narrows/libportals.so",

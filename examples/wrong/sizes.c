@@ -38,6 +38,15 @@ int main(int argc, char **argv) {
         MPI_Allgather(out, rank % 2 ? 1 : 2, MPI_INT, in, 2, MPI_INT, both);
         MPI_Comm_free(&both);
         MPI_Comm_free(&half);
+    } else if (is(argc, argv, "scatter")) {
+        MPI_Comm half, both;
+        MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half);
+        MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - rank % 2, 7, &both);
+        MPI_Comm_set_errhandler(both, MPI_ERRORS_RETURN);
+        // One group gives more than the other one takes.
+        MPI_Reduce_scatter_block(out, in, rank % 2 ? 1 : 2, MPI_INT, MPI_SUM, both);
+        MPI_Comm_free(&both);
+        MPI_Comm_free(&half);
     } else if (is(argc, argv, "fine")) {
         MPI_Comm ring, half, both;
         int periodic = 1, me, root;
@@ -54,6 +63,8 @@ int main(int argc, char **argv) {
         MPI_Reduce(out, in, 1, MPI_INT, MPI_SUM, root, both);
         MPI_Allreduce(out, in, 1, MPI_INT, MPI_SUM, both);
         MPI_Allgather(out, 1, MPI_INT, in, 1, MPI_INT, both);
+        MPI_Reduce_scatter(out, in, counts, MPI_INT, MPI_SUM, both);
+        MPI_Reduce_scatter_block(out, in, 1, MPI_INT, MPI_SUM, both);
         MPI_Comm_free(&both);
         MPI_Comm_free(&half);
     }

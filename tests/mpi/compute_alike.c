@@ -2,27 +2,10 @@
  * step all ranks wait for the slowest. Arguments: number of steps. The first rank prints how long a step took in
  * simulated time, in units of undisturbed work. Some steps do four times the work, which is no noise. */
 #include "check.h"
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
+#include "computing.h"
 
 enum { UNIT = 1000000 }; /* ns of CPU time */
 enum { LONG = 16 };      /* every so many steps there is more to do */
-
-static long cpu_time(void)
-{
-    struct timespec now;
-    syscall(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, &now);
-    return now.tv_sec * 1000000000L + now.tv_nsec;
-}
-
-static void work(double units)
-{
-    volatile double x = 1;
-    for (long end = cpu_time() + (long)(units * UNIT); cpu_time() < end;)
-        for (int i = 0; i < 300; i++)
-            x = x * 1.0000001 + 1e-9;
-}
 
 int main(int argc, char **argv)
 {
@@ -32,7 +15,7 @@ int main(int argc, char **argv)
     int one = 1, sum;
     double start = MPI_Wtime();
     for (long step = 0; step < steps; step++) {
-        work(step % LONG == LONG - 1 ? 4 : step % 7 == rank ? 1.5 : 1);
+        compute_for((long)((step % LONG == LONG - 1 ? 4 : step % 7 == rank ? 1.5 : 1) * UNIT));
         MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
         CHECK(sum == ranks);
     }

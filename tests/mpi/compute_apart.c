@@ -2,28 +2,11 @@
  * that: what a rank sent before it began to compute arrives at once, what arrives meanwhile is whole. Needs 4 ranks, of
  * which 0 and 1 compute. With an argument the time of those messages is looked at, which is simulated then. */
 #include "check.h"
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
+#include "computing.h"
 
 #define LATE_S 30e-6
 
 enum { STEPS = 40, WORK_NS = 3000000, SHORT = 8, LONG = 40000 };
-
-static long cpu_time(void)
-{
-    struct timespec now;
-    syscall(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, &now);
-    return now.tv_sec * 1000000000L + now.tv_nsec;
-}
-
-static void work(long ns)
-{
-    volatile double x = 1;
-    for (long end = cpu_time() + ns; cpu_time() < end;)
-        for (int i = 0; i < 300; i++)
-            x = x * 1.0000001 + 1e-9;
-}
 
 static void paint(int *data, int seed)
 {
@@ -58,7 +41,7 @@ int main(int argc, char **argv)
             MPI_Request sent;
             begun = MPI_Wtime();
             MPI_Isend(&begun, 1, MPI_DOUBLE, 1, 2, WORLD, &sent);
-            work(WORK_NS);
+            compute_for(WORK_NS);
             MPI_Wait(&sent, MPI_STATUS_IGNORE);
         } else {
             MPI_Recv(&begun, 1, MPI_DOUBLE, 0, 2, WORLD, MPI_STATUS_IGNORE);
@@ -68,9 +51,9 @@ int main(int argc, char **argv)
         MPI_Request both[2];
         paint(out, step * ranks + rank);
         MPI_Irecv(in, LONG, MPI_INT, (rank + 3) % 4, 3, WORLD, &both[0]);
-        work(rank * WORK_NS / 6);
+        compute_for(rank * WORK_NS / 6);
         MPI_Isend(out, LONG, MPI_INT, (rank + 1) % 4, 3, WORLD, &both[1]);
-        work((3 - rank) * WORK_NS / 4);
+        compute_for((3 - rank) * WORK_NS / 4);
         MPI_Waitall(2, both, MPI_STATUSES_IGNORE);
         look(in, step * ranks + (rank + 3) % 4);
     }

@@ -81,7 +81,7 @@ def computing_repeats(tests: Tests, mpi: Mpi, ranks: int) -> Callable[[], None]:
 # Simulated times of threads on one host core and on two may differ by so much.
 CORES_BOUND = 0.05
 # The CPU time that the same work takes varies with what else the host does: the median of so many runs counts.
-CORES_RUNS = 5
+CORES_RUNS = 9
 
 
 def cores_agree(tests: Tests, mpi: Mpi, parts: tuple[str, ...], environment: dict[str, str] | None = None) -> Callable[[], None]:

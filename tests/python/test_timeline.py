@@ -2,7 +2,6 @@
 the tables say.
 """
 
-import subprocess
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import otf2
 import pytest
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TracePacket, TrackEvent
-from perfetto.trace_processor import TraceProcessor
+from trace_processor import counts
 
 import narrows as nw
 
@@ -264,19 +263,8 @@ def test_operations_that_overlap_have_locations_of_their_own(halo: Path, tmp_pat
 
 def test_the_trace_processor_counts_the_same(around: tuple[nw.Result, Path]) -> None:
     result, file = around
-    try:
-        processor = TraceProcessor(trace=str(file))
-    except (OSError, subprocess.CalledProcessError) as error:
-        pytest.skip(f"Perfetto's trace processor, which its package fetches when it is first used, is not to be had: {error}")
-    with processor:
-
-        def count(query: str) -> int:
-            (row,) = processor.query(f"select count(*) as n from {query}")
-            return int(row.n)
-
-        said = result.summary["timeline"]
-        assert count("slice") == said["slices"] and count("flow") == said["flows"]
-        assert count("slice where name glob 'MPI_*'") == result.summary["mpi_calls"]
-        sends = "slice join track on slice.track_id = track.id where track.name = 'NIC sends' and slice.name in ('put', 'get', 'atomic')"
-        assert count(sends) == result.summary["messages"]
-        assert count("stats where severity = 'error' and value > 0") == 0
+    sends = "slice join track on slice.track_id = track.id where track.name = 'NIC sends' and slice.name in ('put', 'get', 'atomic')"
+    tables = ["slice", "flow", "slice where name glob 'MPI_*'", sends, "stats where severity = 'error' and value > 0"]
+    found = counts(file, [f"select count(*) from {table}" for table in tables])
+    said, summary = result.summary["timeline"], result.summary
+    assert found == [said["slices"], said["flows"], summary["mpi_calls"], summary["messages"], 0]

@@ -15,7 +15,7 @@ use narrows_facts::shape::{self, How, Shape, Sizes, Which};
 use narrows_facts::{Access, Collective, Fact, LONGEST, Message, Mode, NOBODY, Object, Part, ROOT, Signature, UNKNOWN};
 use narrows_mpicalls::{ANY, CALLS, NONE};
 use narrows_mpilib::{Constants, Flavor};
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
@@ -124,15 +124,57 @@ thread_local! {
     };
 }
 
-/// MPI_Init has returned, or another call.
-pub fn after_leave(id: u32) {
-    if on() || !matches!(CALLS[id as usize].name, "MPI_Init" | "MPI_Init_thread") {
+/// Sessions that have begun and not ended, in a program without MPI_COMM_WORLD.
+static SESSIONS: AtomicU32 = AtomicU32::new(0);
+
+thread_local! {
+    /// Where a session that begins will be, and whether it is one of Fortran.
+    static SESSION: Cell<(*const u64, bool)> = const { Cell::new((std::ptr::null(), false)) };
+}
+
+/// A call of C or Fortran begins.
+///
+/// # Safety
+/// `registers` hold its first arguments.
+pub unsafe fn notes(symbol: &Symbol, registers: *const u64) {
+    if symbol.call().name == "MPI_Session_init" {
+        // SAFETY: the third of its arguments.
+        SESSION.set((unsafe { *registers.add(2) } as *const u64, symbol.fortran));
+    }
+}
+
+/// MPI_Init has returned, or another call, with this code.
+pub fn after_leave(id: u32, code: i32) {
+    let name = CALLS[id as usize].name;
+    let (session, fortran) = SESSION.replace((std::ptr::null(), false));
+    if code != 0 || (!matches!(name, "MPI_Init" | "MPI_Init_thread") && session.is_null()) {
+        return;
+    }
+    if on() {
+        if !session.is_null() && SESSIONS.load(Relaxed) > 0 {
+            SESSIONS.fetch_add(1, Relaxed);
+        }
         return;
     }
     // SAFETY: a constant name; nobody changes this variable.
     if unsafe { libc::getenv(c"NARROWS_CHECK".as_ptr()) }.is_null() || !portals::active() {
         return;
     }
+    let level = if session.is_null() {
+        library::level()
+    } else {
+        // SAFETY: the call has put a handle there, which is a number of 32 bits in MPICH.
+        let handle = unsafe {
+            match symbols::flavor() {
+                _ if fortran => library::from_fortran(Handle::Session, *session.cast::<i32>()),
+                Flavor::Mpich => u64::from(*session.cast::<u32>()),
+                _ => *session,
+            }
+        };
+        let Some(level) = library::session(handle) else { return };
+        SESSIONS.store(1, Relaxed);
+        level
+    };
     let [world, own] = library::predefined();
     let state = State {
         constants: symbols::constants(),
@@ -146,7 +188,7 @@ pub fn after_leave(id: u32) {
         next_request: 1,
         next_object: 1,
         wild: 0,
-        level: library::level(),
+        level,
         main: thread_number(),
         users: BTreeMap::new(),
         made_elsewhere: false,
@@ -160,7 +202,8 @@ pub fn after_leave(id: u32) {
 
 /// A call begins; its mark has not been made.
 pub fn before_enter(id: u32) {
-    if shape::of(id) == Shape::Finalize {
+    let ends = CALLS[id as usize].name == "MPI_Session_finalize" && SESSIONS.load(Relaxed) > 0 && SESSIONS.fetch_sub(1, Relaxed) == 1;
+    if ends || (shape::of(id) == Shape::Finalize && SESSIONS.load(Relaxed) == 0) {
         // Before the rank waits for the others, outside simulated time.
         ON.store(false, Relaxed);
         with(|state| {
@@ -168,6 +211,7 @@ pub fn before_enter(id: u32) {
                 state.tell(&Fact::Finalize);
             }
         });
+        library::session_ends();
     }
 }
 
@@ -871,11 +915,23 @@ impl State {
             _ if inter && root == self.constants.proc_null => NOBODY,
             root => i64::from(root),
         };
-        if told.root == NOBODY
-            || inter && matches!(sizes, Sizes::SameList(..))
-            || inter && CALLS[id as usize].name.contains("educe_scatter")
-        {
-            // Its arguments say nothing, or the sums over each group are the same.
+        if told.root == NOBODY {
+            // Its arguments say nothing.
+            self.tell_collective(told);
+            return;
+        }
+        if inter && CALLS[id as usize].name.contains("educe_scatter") {
+            // What each member gives is for all of its own group, and as long in both (MPI 4.1, section 6.10).
+            let members = library::place_in(handle).0;
+            let (counts, datatype) = match sizes {
+                Sizes::SameList(counts, datatype) if members <= LONGEST => (own.counts(counts, members), datatype),
+                Sizes::Same(count, datatype) => (vec![own.count(count); members], datatype),
+                _ => (Vec::new(), 0),
+            };
+            if !counts.is_empty() {
+                let of = self.type_of(own.handle(Handle::Datatype, datatype));
+                told.same = Some(Signature { bytes: counts.into_iter().sum::<u64>().saturating_mul(of.size), kind: of.kind });
+            }
             self.tell_collective(told);
             return;
         }

@@ -67,6 +67,8 @@ mod files;
 #[cfg(not(test))]
 mod launcher;
 #[cfg(not(test))]
+mod line;
+#[cfg(not(test))]
 mod machine;
 #[cfg(not(test))]
 mod meet;
@@ -78,6 +80,8 @@ mod openmp;
 mod peers;
 #[cfg(not(test))]
 mod place;
+#[cfg(not(test))]
+mod places;
 #[cfg(not(test))]
 mod pml;
 #[cfg(not(test))]

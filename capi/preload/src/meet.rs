@@ -4,58 +4,13 @@
 //! other's clocks: which of them comes first is the host's affair, and the one that the host has let run further would
 //! take the other one along.
 
-use crate::{portals, state};
+use crate::places::Objects;
+use crate::{line, portals, state};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Something that threads wait for.
-#[derive(Clone, Copy)]
-struct Object {
-    /// Its address.
-    place: usize,
-    waiters: u32,
-    /// For locks that cannot be tried.
-    held: bool,
-    /// Of the last one who let somebody go on.
-    clock: u64,
-}
-
-/// All that is waited for or held now. Of a fixed size: who allocates may need a lock of the MPI library's (its hooks
-/// for memory), whose owner may be about to come here.
-struct Objects {
-    all: [Object; MOST],
-    count: usize,
-}
-
-/// As many as there are threads that wait, and critical sections that are held. What is more is not known: there the
-/// clocks do not meet.
-const MOST: usize = 1024;
-
-static OBJECTS: Mutex<Objects> = Mutex::new(Objects { all: [Object { place: 0, waiters: 0, held: false, clock: 0 }; MOST], count: 0 });
-
-impl Objects {
-    fn get(&mut self, place: usize) -> Option<&mut Object> {
-        self.all[..self.count].iter_mut().find(|object| object.place == place)
-    }
-
-    /// Does something with the object at `place`; it is forgotten when nobody waits for it and nobody has it.
-    fn change<T>(&mut self, place: usize, change: impl FnOnce(&mut Object) -> T) -> Option<T> {
-        let known = self.all[..self.count].iter().position(|object| object.place == place);
-        let index = known.unwrap_or(self.count);
-        let object = self.all.get_mut(index)?;
-        if known.is_none() {
-            *object = Object { place, waiters: 0, held: false, clock: 0 };
-            self.count += 1;
-        }
-        let result = change(object);
-        if object.waiters == 0 && !object.held {
-            self.count -= 1;
-            self.all[index] = self.all[self.count];
-        }
-        Some(result)
-    }
-}
+static OBJECTS: Mutex<Objects> = Mutex::new(Objects::NONE);
 
 /// Threads that wait for any of them.
 static WAITERS: AtomicU32 = AtomicU32::new(0);
@@ -201,61 +156,30 @@ pub fn release(place: usize) {
 pub fn take(place: usize, take: impl FnOnce()) {
     let waits = objects().change(place, |object| std::mem::replace(&mut object.held, true) || object.waiters > 0);
     if waits != Some(true) {
-        return take();
+        take();
+        // One that came later may have been faster, and has given it back since.
+        let clock = objects().change(place, |object| {
+            object.held = true;
+            object.clock
+        });
+        if let Some(clock @ 1..) = clock {
+            portals::thread_goes_on(clock);
+        }
+        return;
     }
-    wait(&[place], take);
-    objects().change(place, |object| object.held = true);
+    wait(&[place], || {
+        line::stand(place, take);
+        // Before it waits no longer: somebody else would find that the place is free.
+        objects().change(place, |object| object.held = true);
+    });
 }
 
 /// Gives it back: to be called before the real one is free.
 pub fn give(place: usize) {
     release(place);
-    objects().change(place, |object| object.held = false);
-}
-
-/// Rounds in which a number of threads meet.
-#[derive(Default)]
-pub struct Rounds {
-    latest: [u64; ROUNDS as usize],
-}
-
-/// A thread may still look at the round before the one in which others are already, and the next one is made ready
-/// then.
-const ROUNDS: u64 = 4;
-
-impl Rounds {
-    /// A thread comes to a round, at that clock.
-    pub fn come(&mut self, round: u64, clock: u64) {
-        self.latest[((round + 1) % ROUNDS) as usize] = 0;
-        let latest = &mut self.latest[(round % ROUNDS) as usize];
-        *latest = clock.max(*latest);
-    }
-
-    /// The clock of the one that came last.
-    pub fn latest(&self, round: u64) -> u64 {
-        self.latest[(round % ROUNDS) as usize]
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What is waited for or held is known, as far as there is room, and nothing else.
-    #[test]
-    fn objects_come_and_go() {
-        let mut objects = Objects { all: [Object { place: 0, waiters: 0, held: false, clock: 0 }; MOST], count: 0 };
-        for place in 1..=MOST {
-            assert_eq!(objects.change(place, |object| object.waiters += 1), Some(()));
-        }
-        assert_eq!(objects.change(MOST + 1, |object| object.waiters += 1), None, "there is no room");
-        assert_eq!(objects.change(7, |object| object.held = true), Some(()));
-        for place in 1..=MOST {
-            objects.change(place, |object| object.waiters -= 1);
-        }
-        assert_eq!(objects.count, 1, "one is held");
-        assert!(objects.get(7).is_some_and(|object| object.held) && objects.get(8).is_none());
-        objects.change(7, |object| object.held = false);
-        assert_eq!(objects.count, 0);
-    }
+    let clock = portals::thread_clock();
+    objects().change(place, |object| {
+        // Also for those that have come to wait since.
+        (object.held, object.clock) = (false, clock);
+    });
 }

@@ -7,13 +7,17 @@
 //! A member of a team computes from the beginning of its part to the next barrier or the end; what it does between,
 //! waiting or spinning, is nobody's. The region ends for its master at the clock of the slowest member.
 
-use crate::meet::{self, Rounds};
+use crate::meet;
+use crate::places::Rounds;
 use crate::symbols::Real;
 use crate::{portals, state};
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU32,
+    Ordering::{Acquire, Relaxed, Release},
+};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 type Region = unsafe extern "C" fn(*mut c_void);
@@ -29,6 +33,9 @@ struct Team {
     meeting: Mutex<Meeting>,
     /// Tasks are in use, which members execute while they wait.
     tasks: AtomicBool,
+    /// How many have begun, and of how many as the first of them knows.
+    begun: AtomicU32,
+    members: AtomicU32,
     /// Where its master was.
     outside: Place,
 }
@@ -42,7 +49,27 @@ struct Meeting {
 impl Team {
     fn new(region: Option<Region>, data: *mut c_void) -> Team {
         let start = portals::thread_clock();
-        Team { first: ptr::null_mut(), region, data, start, meeting: Mutex::default(), tasks: AtomicBool::new(false), outside: PLACE.get() }
+        Team {
+            first: ptr::null_mut(),
+            region,
+            data,
+            start,
+            meeting: Mutex::default(),
+            tasks: AtomicBool::new(false),
+            begun: AtomicU32::new(0),
+            members: AtomicU32::new(0),
+            outside: PLACE.get(),
+        }
+    }
+
+    /// One of so many members begins: the calling thread.
+    fn begin(&self, members: u32) {
+        // First: whoever waits for it here looks next how far it is.
+        portals::thread_goes_on(self.start);
+        self.members.store(members, Relaxed);
+        self.begun.fetch_add(1, Release);
+        // SAFETY: the word lives until all members have come to their end.
+        unsafe { libc::syscall(libc::SYS_futex, self.begun.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, c_int::MAX) };
     }
 
     fn meeting(&self) -> MutexGuard<'_, Meeting> {
@@ -98,6 +125,21 @@ fn next_round() -> Option<(&'static Team, u64)> {
     Some((team, round))
 }
 
+/// The calling thread is about to give a critical section back: members of its team that have not woken up yet are
+/// waited for in real time. They begin at the clock of the team, and would find that the section was always free.
+fn await_members() {
+    // SAFETY: see `next_round`; the program calls, from inside the region.
+    let Some(team) = (unsafe { PLACE.get().team.as_ref() }) else { return };
+    loop {
+        let begun = team.begun.load(Acquire);
+        if begun >= team.members.load(Relaxed) {
+            return;
+        }
+        // SAFETY: as in `begin`.
+        unsafe { libc::syscall(libc::SYS_futex, team.begun.as_ptr(), libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, begun, 0usize) };
+    }
+}
+
 /// The calling thread makes a team: threads that it starts wait for work.
 pub fn makes_team() -> bool {
     !PLACE.get().makes.is_null()
@@ -119,7 +161,9 @@ unsafe extern "C" fn member(team: *mut c_void) {
     let outside = PLACE.get();
     let master = ptr::eq(outside.makes, team);
     PLACE.set(Place { team, ..NOWHERE });
-    portals::thread_goes_on(team.start);
+    static MEMBERS: Real = Real::new(c"omp_get_num_threads");
+    // SAFETY: the prototype of omp.h.
+    team.begin(unsafe { MEMBERS.call::<unsafe extern "C" fn() -> c_int>()() } as u32);
     if let Some(region) = team.region {
         // SAFETY: as the program asked.
         unsafe { region(team.data) };
@@ -234,7 +278,9 @@ macro_rules! tasks {
             ) {
                 static REAL: Real = Real::new($text);
                 // SAFETY: see `next_round`.
-                if let Some(team) = unsafe { PLACE.get().team.as_ref() } {
+                if let Some(team) = unsafe { PLACE.get().team.as_ref() }
+                    && !TOLD_BY_TOOL.load(Relaxed)
+                {
                     team.tasks.store(true, Relaxed);
                 }
                 type Words = unsafe extern "C" fn(
@@ -271,6 +317,7 @@ macro_rules! critical {
             unsafe extern "C" fn $end($($argument: usize),*) {
                 static REAL: Real = Real::new($end_text);
                 if meet::threads() {
+                    await_members();
                     meet::give($place);
                 }
                 // SAFETY: forwarded as it came.
@@ -397,21 +444,14 @@ unsafe extern "C" fn parallel_begin(
     portals::thread_waits();
 }
 
-unsafe extern "C" fn implicit_task(
-    endpoint: c_int,
-    parallel: *mut Data,
-    _task: *mut Data,
-    _members: c_uint,
-    _number: c_uint,
-    flags: c_int,
-) {
+unsafe extern "C" fn implicit_task(endpoint: c_int, parallel: *mut Data, _task: *mut Data, members: c_uint, _number: c_uint, flags: c_int) {
     if flags & ompt::TASK_IMPLICIT == 0 || endpoint != ompt::SCOPE_BEGIN {
         return;
     }
     // SAFETY: the record of the region, in which `parallel_begin` has put the team.
     if let Some(team) = unsafe { parallel.as_ref().and_then(|parallel| parallel.pointer.cast::<Team>().as_ref()) } {
         PLACE.set(Place { team, ..NOWHERE });
-        portals::thread_goes_on(team.start);
+        team.begin(members);
     }
 }
 

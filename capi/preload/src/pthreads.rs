@@ -1,6 +1,8 @@
 //! Threads of the program wait for each other: what POSIX has for that.
 
-use crate::meet::{self, Rounds};
+use crate::line;
+use crate::meet;
+use crate::places::Rounds;
 use crate::symbols::real;
 use crate::{portals, state, symbols};
 use libc::{
@@ -179,11 +181,24 @@ unsafe extern "C" fn pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int {
         if !meet::threads() {
             return next::narrows_mutex_lock(mutex);
         }
-        match next::narrows_mutex_trylock(mutex) {
-            EBUSY => meet::wait(&[mutex as usize], || next::narrows_mutex_lock(mutex)),
-            code => code,
+        let place = mutex as usize;
+        if !line::is_there(place) || is_owner(mutex) {
+            match next::narrows_mutex_trylock(mutex) {
+                EBUSY => {}
+                code => return code,
+            }
         }
+        meet::wait(&[place], || line::stand(place, || next::narrows_mutex_lock(mutex)))
     }
+}
+
+/// Whether the calling thread has the lock already, and takes it once more.
+unsafe fn is_owner(mutex: *mut pthread_mutex_t) -> bool {
+    /// Of `__data.__owner`: <bits/struct_mutex.h> of the GNU C library.
+    const OWNER: usize = 8;
+    // SAFETY: a mutex of the program's; only whether the word is the own number matters, and only the own thread writes
+    // or clears that.
+    unsafe { mutex.byte_add(OWNER).cast::<libc::pid_t>().read_volatile() == libc::gettid() }
 }
 
 #[unsafe(no_mangle)]

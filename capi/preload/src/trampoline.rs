@@ -142,6 +142,8 @@ unsafe extern "C" fn enter(slot: u32, registers: *mut u64, stack: *mut u64) -> N
     if check::on() {
         check::before_enter(symbol.id());
     }
+    // SAFETY: as above.
+    unsafe { check::notes(symbol, registers) };
     // SAFETY: the return address is below the arguments on the stack.
     let place = place::of(unsafe { *stack.sub(1) } as usize);
     // SAFETY: as above.
@@ -190,7 +192,7 @@ fn end(id: u32, code: i32) {
         check::leave(id, code);
     }
     portals::leave(id);
-    check::after_leave(id);
+    check::after_leave(id, code);
     state::thread(|thread| {
         thread.outer.set(0);
         if !thread.rank.get() && matches!(CALLS[id as usize].name, "MPI_Init" | "MPI_Init_thread" | "MPI_Session_init") {

@@ -80,6 +80,8 @@ fn words() -> BTreeMap<&'static str, &'static str> {
             "--set network.reliability.delivery=ordered --set network.congestion=dcqcn --set switch.marking=ecn --set switch.mark_max=40KB \
              --set switch.mark_probability=0.2 --set network.buffer=64KiB",
         ),
+        ("GRANTED", "--set network.reliability.delivery=ordered --set network.congestion=s-perc"),
+        ("TOLD", "--set network.reliability.delivery=ordered --set network.congestion=hpcc --set switch.telemetry=int"),
         ("DELAYED", "--set network.reliability.delivery=ordered --set network.congestion=swift"),
         ("PAUSE", "--set network.flow_control=pfc --set network.buffer=64KiB"),
         ("PGFT", "--set topology.kind=pgft --set topology.children=[4,2] --set topology.parents=[1,2] --set topology.parallel=[1,1]"),

@@ -1,6 +1,7 @@
 //! What a machine file says about the network, and what makes no sense in it.
 
 use crate::faults::Fault;
+use crate::telemetry::MOST_LINKS;
 use narrows_topology::Deadlock;
 use narrows_topology::{FailureError, LinkClass, Route, Routing, RoutingError, RoutingKind, RoutingOptions, Topology};
 use narrows_units::{ByteRate, Bytes, SimTime};
@@ -133,6 +134,9 @@ impl Default for PauseConfig {
 pub struct Reliability {
     /// Packets of a flow without an acknowledgement at most, 1 to 2^15.
     pub window: u32,
+    /// Packets that a port holds of all its flows in a virtual network at most, until they are acknowledged; 0: as many
+    /// as there are.
+    pub room: u32,
     /// Without an acknowledgement for this time, all of them are sent again.
     pub timeout: SimTime,
     /// So many times in a row; then the flow is given up.
@@ -160,12 +164,16 @@ pub enum Congestion {
     Swift(Swift),
     /// With a window that follows delays and the marks of switches.
     Nscc(Nscc),
+    /// With a window that follows what switches write into packets.
+    Hpcc(Hpcc),
+    /// At the max-min fair rates that links find with its control packets.
+    Sperc(Sperc),
 }
 
 impl Congestion {
     /// Its control packets have a virtual network of their own, which comes before all others.
     pub fn has_control_packets(&self) -> bool {
-        matches!(self, Congestion::Acc(_) | Congestion::Dcqcn(_))
+        matches!(self, Congestion::Acc(_) | Congestion::Dcqcn(_) | Congestion::Sperc(_))
     }
 }
 
@@ -226,6 +234,32 @@ pub struct Nscc {
     pub round_trip: SimTime,
     /// More than that by so much is no sign of congestion.
     pub target: SimTime,
+}
+
+/// HPCC (Li et al., SIGCOMM 2019). Switches must write into packets: [`NetworkConfig::telemetry`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hpcc {
+    /// T: from a packet to its acknowledgement through an empty network, at most, the same for all flows.
+    pub round_trip: SimTime,
+    /// eta: the part of a link that is used.
+    pub utilization: Fraction,
+    /// maxStage: so many round trips with additive increases alone.
+    pub max_stage: u32,
+    /// N: so many flows on a link at most. Additive increases follow from it (section 3.3).
+    pub flows: u32,
+}
+
+/// s-PERC (Jose et al., SIGMETRICS 2019): exact max-min fair rates, in as many rounds as there are steps of filling.
+/// Its control packets must not be lost, and those of a flow go one way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sperc {
+    /// The part of a link's rate that is granted to nobody.
+    pub margin: Fraction,
+    /// Each flow sends a control packet once in this time, or in a round trip if that is longer. At least as long as
+    /// that, so that links know of all flows.
+    pub round: SimTime,
+    /// A control packet on the wire.
+    pub packet: Bytes,
 }
 
 /// What switches mark (explicit congestion notification).
@@ -390,6 +424,10 @@ pub struct NetworkConfig {
     pub flow: FlowConfig,
     /// Switches mark packets.
     pub ecn: Option<Ecn>,
+    /// Virtual networks whose flows have the congestion control, a bit each; those of others have none.
+    pub controlled: u16,
+    /// Switches write into packets what they know of their links (in-band telemetry); `header` and the ACKs have room.
+    pub telemetry: bool,
     /// Ports see to it that nothing is lost.
     pub reliability: Option<Reliability>,
     /// Links that lose packets or break them.
@@ -435,6 +473,8 @@ impl Default for NetworkConfig {
             loggp: LogGpConfig::default(),
             flow: FlowConfig::default(),
             ecn: None,
+            controlled: u16::MAX,
+            telemetry: false,
             reliability: None,
             faults: Vec::new(),
             seed: 0,
@@ -566,6 +606,18 @@ pub enum ConfigError {
     MarksMissing {
         /// The congestion control.
         control: &'static str,
+    },
+    /// The same.
+    #[error("{control} needs telemetry, and switches write none; expected switches that write it, or another congestion control")]
+    TelemetryMissing {
+        /// The congestion control.
+        control: &'static str,
+    },
+    /// Links would count flows that are gone.
+    #[error("s-perc needs {what}; expected that, or another congestion control")]
+    PercNeeds {
+        /// What is missing.
+        what: &'static str,
     },
     /// Only packets can be lost.
     #[error("a fault loses or breaks packets, and this network has none; expected the packet network, or no such fault")]
@@ -739,7 +791,7 @@ impl NetworkConfig {
                 return value("reliability ack", ack.to_string(), "1 B to a full packet");
             }
         }
-        self.check_congestion()?;
+        self.check_congestion(topology)?;
         if self.faults.is_empty() {
             return Ok(());
         }
@@ -763,7 +815,7 @@ impl NetworkConfig {
     ///
     /// # Errors
     /// [`ConfigError::Reliability`].
-    fn check_congestion(&self) -> Result<(), ConfigError> {
+    fn check_congestion(&self, topology: &Topology) -> Result<(), ConfigError> {
         let value = |what, given, expected| Err(ConfigError::Reliability { what, given, expected });
         if self.has_control_packets() && self.virtual_networks == 16 {
             return value("virtual networks", "16".to_owned(), "at most 15: control packets have one of their own");
@@ -797,6 +849,45 @@ impl NetworkConfig {
                 if time < SimTime::from_ns(10) || time > SimTime::from_us(1_000_000) {
                     return value(what, time.to_string(), "10 ns to 1 s");
                 }
+            }
+        }
+        if let Congestion::Hpcc(Hpcc { round_trip, utilization, max_stage, flows }) = self.congestion() {
+            if !self.telemetry {
+                return Err(ConfigError::TelemetryMissing { control: "hpcc" });
+            }
+            if round_trip < SimTime::from_ns(10) || round_trip > SimTime::from_us(1_000_000) {
+                return value("hpcc round_trip", round_trip.to_string(), "10 ns to 1 s");
+            }
+            if utilization.0 == 0 || utilization.0 >= 1_000_000 {
+                return value("hpcc utilization", (f64::from(utilization.0) / 1e6).to_string(), "above 0 and below 1");
+            }
+            if max_stage > 255 {
+                return value("hpcc max_stage", max_stage.to_string(), "at most 255");
+            }
+            if flows == 0 {
+                return value("hpcc flows", flows.to_string(), "at least 1");
+            }
+        }
+        if let Congestion::Sperc(Sperc { margin, round, packet }) = self.congestion() {
+            if margin.0 == 0 || margin.0 >= 1_000_000 {
+                return value("sperc margin", (f64::from(margin.0) / 1e6).to_string(), "above 0 and below 1");
+            }
+            if round < SimTime::from_ns(100) || round > SimTime::from_us(1_000_000) {
+                return value("sperc round", round.to_string(), "100 ns to 1 s");
+            }
+            if packet.0 == 0 || packet > self.packet() {
+                return value("sperc packet", packet.to_string(), "1 B to a full packet");
+            }
+            let needs = |what| Err(ConfigError::PercNeeds { what });
+            if self.faults.iter().any(Fault::harms) || self.missing_headroom(topology).is_some() {
+                return needs("control packets that are never lost");
+            }
+            use RoutingKind::{DModK, DimensionOrder, Minimal, SModK, Table};
+            if ![Minimal, DModK, SModK, DimensionOrder, Table].contains(&self.routing) {
+                return needs("packets of a flow that all go the same way");
+            }
+            if topology.diameter() > MOST_LINKS {
+                return needs("ways of at most 8 links");
             }
         }
         if let Congestion::Acc(Acc { margin, period, packets_per_period, rise, packet, skew, .. }) = self.congestion() {

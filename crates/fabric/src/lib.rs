@@ -50,12 +50,14 @@ pub mod multicast;
 pub mod packet;
 pub mod parallel;
 pub mod port;
+pub mod telemetry;
 pub mod timing;
 mod whole;
 
 pub use config::{
     Acc, AccPolicy, Arbitration, ConfigError, Congestion, Dcqcn, Delivery, Derived, Ecn, FlowConfig, FlowControl, Forwarding, Fraction,
-    IntraNodeConfig, LinkConfig, LogGpConfig, NetworkConfig, NetworkKind, Nscc, PauseConfig, Queueing, Reliability, Swift, Turns,
+    Hpcc, IntraNodeConfig, LinkConfig, LogGpConfig, NetworkConfig, NetworkKind, Nscc, PauseConfig, Queueing, Reliability, Sperc, Swift,
+    Turns,
 };
 pub use faults::{Fault, Probability};
 pub use flights::MAX_PAYLOAD;

@@ -6,6 +6,7 @@
 
 pub use crate::packet::state::Packet;
 
+use crate::telemetry::Carried;
 use crate::timing::Costs;
 use crate::{Arrival, EventKind, NetworkConfig, Observer, Statistics, Transfer, TransferId, Undelivered};
 use narrows_units::{Bytes, SimTime};
@@ -35,6 +36,12 @@ pub trait Ports: Sized + Send + std::fmt::Debug {
 
     /// A packet arrives, or will: the rest of its way is known. Its buffer is free when the time is that of the result.
     fn arrive(&mut self, port: u32, landing: &Landing, packet: &Packet, effects: &mut impl PortEffects) -> SimTime;
+
+    /// Where links write into packets: what the one carries that arrives next.
+    fn hear(&mut self, carried: &Carried);
+
+    /// The same: what the one carries that was taken last.
+    fn carried(&mut self) -> Carried;
 
     /// All or the header of a message is there, as was scheduled.
     fn message(&mut self, event: PortEvent, payload: u32, effects: &mut impl PortEffects);

@@ -729,6 +729,7 @@ impl Run<'_> {
         let expects = may_compute && self.long > 0;
         let timer = often.or(expects.then_some(apart::AFTER));
         let mut looked = Duration::ZERO;
+        let mut next_check = LIFE_CHECK;
         loop {
             if handover::await_given(&header.running, &header.bell, timer) {
                 let long = since.elapsed() >= apart::AFTER;
@@ -747,7 +748,11 @@ impl Run<'_> {
             if often.is_some() {
                 self.look_for_spinning(since.elapsed(), &mut looked);
             }
-            if since.elapsed() >= LIFE_CHECK {
+            if since.elapsed() >= next_check {
+                // Who computes is looked at more often: not by this, which stops it.
+                while next_check <= since.elapsed() {
+                    next_check += LIFE_CHECK;
+                }
                 self.must_go_on()?;
                 self.look_for_spinning(since.elapsed(), &mut looked);
                 if let Some(cores) = &mut self.cores

@@ -64,7 +64,7 @@ impl Machine {
                 _ => self.nic.dma_first_packet.max(Bytes(1)),
             },
             mtu: network.mtu,
-            header: Bytes(network.header.0.saturating_add(phy.map_or(0, |phy| phy.around))),
+            header: Bytes(network.header.0.saturating_add(phy.map_or(0, |phy| phy.around)).saturating_add(self.telemetry_bytes().0)),
             virtual_networks: VIRTUAL_NETWORKS,
             virtual_channels: u8::try_from(network.virtual_channels).expect("at most 16 come out of a file"),
             buffer_per_channel: network.buffer,
@@ -109,6 +109,8 @@ impl Machine {
                 max: self.switch.mark_max,
                 probability: self.switch.mark_probability,
             }),
+            controlled: network.uncontrolled.iter().fold(u16::MAX, |set, &network| set & !(1 << network.min(15))),
+            telemetry: self.switch.telemetry == model::Telemetry::Int,
             reliability: self.reliability(),
             // Those of a machine that came from a file: reading it has tried.
             faults: self.faults().unwrap_or_default(),
@@ -116,8 +118,16 @@ impl Machine {
         }
     }
 
+    /// What switches write into a packet.
+    fn telemetry_bytes(&self) -> Bytes {
+        match self.switch.telemetry {
+            model::Telemetry::None => Bytes(0),
+            model::Telemetry::Int => self.switch.telemetry_size,
+        }
+    }
+
     fn reliability(&self) -> Option<narrows_fabric::Reliability> {
-        let Reliability { delivery, window, timeout, retries, ack } = self.network.reliability;
+        let Reliability { delivery, window, room, timeout, retries, ack } = self.network.reliability;
         let delivery = match delivery {
             model::Delivery::None => return None,
             model::Delivery::Ordered => narrows_fabric::Delivery::Ordered,
@@ -130,8 +140,11 @@ impl Machine {
             model::Congestion::Dcqcn => narrows_fabric::Congestion::Dcqcn(self.network.dcqcn),
             model::Congestion::Swift => narrows_fabric::Congestion::Swift(self.network.swift),
             model::Congestion::Nscc => narrows_fabric::Congestion::Nscc(self.network.nscc),
+            model::Congestion::Hpcc => narrows_fabric::Congestion::Hpcc(self.network.hpcc),
+            model::Congestion::Sperc => narrows_fabric::Congestion::Sperc(self.network.sperc),
         };
-        Some(narrows_fabric::Reliability { window, timeout, retries, ack, delivery, congestion })
+        let ack = Bytes(ack.0.saturating_add(self.telemetry_bytes().0));
+        Some(narrows_fabric::Reliability { window, room, timeout, retries, ack, delivery, congestion })
     }
 
     fn acc(&self) -> narrows_fabric::Acc {

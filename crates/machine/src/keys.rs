@@ -298,6 +298,7 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
 
         key("network.flow_control", Field::Choice(&mut m.network.flow_control), "What keeps buffers from running over: credits, or pause frames (IEEE 802.1Qbb), under which packets can be lost").default("\"credits\""),
         key("network.congestion", Field::Choice(&mut m.network.congestion), "How fast ports send on a flow, where they number packets (`network.reliability.delivery`): as window and link let them, at a fixed rate at most, or as a congestion control says ([congestion.md](congestion.md))").default("\"none\""),
+        key("network.uncontrolled", Field::Indices(&mut m.network.uncontrolled), "Virtual networks, 0 to 3, whose flows have no congestion control").default("[]"),
         key("network.faults", Field::Texts(&mut m.network.faults), "Links that lose, break, repeat or delay packets or are slow, switches that die, NICs that are reset (docs/faults.md), such as `\"link=3-17 loss=1e-4 corrupt=1e-6 from=1ms to=2ms\"`; without `link` all of them. `--fault` says others in their place").default("[]"),
 
         size("network.pfc.xoff", &mut m.network.pfc.xoff, 0, "A virtual channel that holds this much is paused; `0 B`: `network.buffer` less the headroom that nothing is lost with").default("\"0 B\""),
@@ -309,6 +310,7 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
 
         key("network.reliability.delivery", Field::Choice(&mut m.network.reliability.delivery), "Ports number their packets and send again what is lost: `ordered` takes the next packet only (go-back-N), `unordered` every one once (selective repeat); `none`: nothing may be lost").default("\"none\""),
         count("network.reliability.window", &mut m.network.reliability.window, 1, 1 << 15, "Packets to one port that may wait for their acknowledgement").default("1024"),
+        count("network.reliability.room", &mut m.network.reliability.room, 0, 1 << 22, "Packets without one that a NIC holds of all its flows in a virtual network; 0: no limit").default("0"),
         key("network.reliability.timeout", Field::Time(&mut m.network.reliability.timeout, SimTime(1)), "Without an acknowledgement for this time, packets are sent again").default("\"100 us\""),
         count("network.reliability.retries", &mut m.network.reliability.retries, 0, 1 << 16, "So many times in a row; then the run ends").default("7"),
         key("network.reliability.ack", Field::Size(&mut m.network.reliability.ack, Bytes(1)), "An acknowledgement on the wire, with preamble and gap").default("\"84 B\""),
@@ -340,6 +342,15 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         key("network.nscc.round_trip", Field::Time(&mut m.network.nscc.round_trip, SimTime::from_ns(10)), "With `nscc`: from a packet to its acknowledgement through an empty network, at most").default("\"5 us\""),
         key("network.nscc.target", Field::Time(&mut m.network.nscc.target, SimTime::from_ns(10)), "More than that by so much is no sign of congestion").default("\"3.75 us\""),
 
+        key("network.hpcc.round_trip", Field::Time(&mut m.network.hpcc.round_trip, SimTime::from_ns(10)), "With `hpcc`: T, from a packet to its acknowledgement through an empty network, at most").default("\"5 us\""),
+        key("network.hpcc.utilization", Field::Fraction(&mut m.network.hpcc.utilization, 999_999), "eta: the part of a link that is used").default("0.95"),
+        count("network.hpcc.max_stage", &mut m.network.hpcc.max_stage, 0, 255, "So many round trips with additive increases alone").default("5"),
+        count("network.hpcc.flows", &mut m.network.hpcc.flows, 1, 1 << 20, "N: so many flows on a link at most; all together their additive increases take what `utilization` leaves").default("16"),
+
+        key("network.sperc.margin", Field::Fraction(&mut m.network.sperc.margin, 999_999), "With `s-perc`: the part of each link's rate that is granted to nobody").default("0.05"),
+        key("network.sperc.round", Field::Time(&mut m.network.sperc.round, SimTime::from_ns(100)), "Each flow sends a control packet once in this time; at least the longest round trip").default("\"10 us\""),
+        key("network.sperc.packet", Field::Size(&mut m.network.sperc.packet, Bytes(1)), "A control packet on the wire").default("\"64 B\""),
+
         rate("network.throttle.rate", &mut m.network.throttle.rate, "With `throttle`: of a flow, headers included; packets that are sent again do not count").default("\"100 Gbit/s\""),
 
         size("network.flow.direct_limit", &mut m.network.flow.direct_limit, 0, "Messages up to here, and up to one packet in any case, share no links").default("\"0 B\""),
@@ -369,10 +380,12 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         count("switch.iterations", &mut m.switch.iterations, 1, 16, "Of `islip`").default("1"),
         key("switch.weights", Field::Counts(&mut m.switch.weights), "Of the virtual networks 0 to 3 (compute request and response, service request and response), with weighted arbitration; 1 for those not listed").default("[]"),
         key("switch.strict_priority", Field::Indices(&mut m.switch.strict_priority), "Virtual networks, 0 to 3, that come before all others").default("[]"),
-        key("switch.marking", Field::Choice(&mut m.switch.marking), "Switches mark packets by what waits for their output: `dcqcn` needs it").default("\"none\""),
+        key("switch.marking", Field::Choice(&mut m.switch.marking), "Switches mark packets by what waits for their output: `dcqcn` and `nscc` need it").default("\"none\""),
         size("switch.mark_min", &mut m.switch.mark_min, 0, "With `ecn`: nothing is marked with so many bytes in the queue").default("\"5 KB\""),
         size("switch.mark_max", &mut m.switch.mark_max, 0, "Everything above this").default("\"200 KB\""),
         fraction("switch.mark_probability", &mut m.switch.mark_probability, "At `mark_max`, from 0 at `mark_min`").default("0.01"),
+        key("switch.telemetry", Field::Choice(&mut m.switch.telemetry), "Switches write into packets what they know of their links (in-band network telemetry): `hpcc` needs it").default("\"none\""),
+        size("switch.telemetry_size", &mut m.switch.telemetry_size, 0, "With `int`: bytes more of packets and ACKs").default("\"42 B\""),
 
         key("topology.kind", Field::Choice(kind), "The wiring. `fat-tree`: the smallest one of full bisection for `node.count`"),
         count("topology.k", k, 1, 1 << 15, "Links down, and up, of a switch"),
@@ -582,8 +595,9 @@ impl Draft {
                 ugal_threshold: none,
                 flow_control: FlowControl::Credits,
                 pfc: Pfc { xoff: none, xon: none, quanta: 0, frame: none, response: zero, resend_after: zero },
-                reliability: Reliability { delivery: Delivery::None, window: 0, timeout: zero, retries: 0, ack: none },
+                reliability: Reliability { delivery: Delivery::None, window: 0, room: 0, timeout: zero, retries: 0, ack: none },
                 congestion: Congestion::None,
+                uncontrolled: Vec::new(),
                 throttle: Throttle { rate: ByteRate(1) },
                 dcqcn: Dcqcn {
                     interval: zero,
@@ -596,6 +610,8 @@ impl Draft {
                     hyper_increase: ByteRate(1),
                 },
                 nscc: Nscc { round_trip: zero, target: zero },
+                hpcc: Hpcc { round_trip: zero, utilization: Fraction(1), max_stage: 0, flows: 0 },
+                sperc: Sperc { margin: Fraction(1), round: zero, packet: none },
                 swift: Swift {
                     base_target: zero,
                     per_hop: zero,
@@ -634,6 +650,8 @@ impl Draft {
                 arbitration: Arbitration::RoundRobin,
                 weights: Vec::new(),
                 strict_priority: Vec::new(),
+                telemetry: Telemetry::None,
+                telemetry_size: none,
                 marking: Marking::None,
                 mark_min: none,
                 mark_max: none,

@@ -2,7 +2,7 @@
 
 use crate::host::HostPattern;
 use crate::wiring::Topology;
-pub use narrows_fabric::{Dcqcn, Nscc, Swift};
+pub use narrows_fabric::{Dcqcn, Hpcc, Nscc, Sperc, Swift};
 
 use narrows_fabric::Fraction;
 use narrows_nic::{NicConfig, PcieDetail, Transmit};
@@ -333,6 +333,8 @@ pub struct Network {
     pub reliability: Reliability,
     /// How fast flows send.
     pub congestion: Congestion,
+    /// Virtual networks whose flows do not have it.
+    pub uncontrolled: Vec<u32>,
     /// Parameters of a congestion control.
     pub throttle: Throttle,
     /// The same.
@@ -343,6 +345,10 @@ pub struct Network {
     pub swift: Swift,
     /// The same.
     pub nscc: Nscc,
+    /// The same.
+    pub hpcc: Hpcc,
+    /// The same.
+    pub sperc: Sperc,
     /// Links that lose packets or break them: see [`crate::fault`].
     pub faults: Vec<String>,
     /// Parameters that only the flow network has.
@@ -482,6 +488,8 @@ pub struct Reliability {
     pub delivery: Delivery,
     /// Packets of a flow without an acknowledgement at most.
     pub window: u32,
+    /// Of all flows in a virtual network.
+    pub room: u32,
     /// Without one for this time they are sent again.
     pub timeout: SimTime,
     /// So many times in a row.
@@ -519,6 +527,10 @@ pub struct Switch {
     pub mark_max: Bytes,
     /// At `mark_max`.
     pub mark_probability: Fraction,
+    /// What it writes into packets,
+    pub telemetry: Telemetry,
+    /// which are so much longer.
+    pub telemetry_size: Bytes,
 }
 
 /// What is out of order.
@@ -782,6 +794,10 @@ choice! {
         Swift = "swift",
         /// With a window that follows delays and marks (Ultra Ethernet).
         Nscc = "nscc",
+        /// With a window that follows what switches write into packets.
+        Hpcc = "hpcc",
+        /// At the max-min fair rates that links find with control packets.
+        Sperc = "s-perc",
     }
 }
 choice! {
@@ -800,6 +816,15 @@ choice! {
         None = "none",
         /// A mark in packets (explicit congestion notification).
         Ecn = "ecn",
+    }
+}
+choice! {
+    /// What switches write into packets.
+    Telemetry {
+        /// Nothing.
+        None = "none",
+        /// What they know of their links (in-band network telemetry).
+        Int = "int",
     }
 }
 choice! {

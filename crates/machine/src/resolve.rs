@@ -4,7 +4,8 @@ use crate::assemble::VIRTUAL_NETWORKS;
 use crate::diagnostic::{Diagnostic, nearest};
 use crate::keys::{self, Draft, Field, Key, Kinds, Only, PACKET_MAX, RATE_MAX, RATE_MIN, SIZE_MAX, TIME_MAX, table};
 use crate::model::{
-    Ber, Choice, Congestion, Delivery, Fabric, Machine, Marking, MessageProtocol, NicKind, PathOr, Phy, Pscom, RoutingKind, Speed, SwitchOr,
+    Ber, Choice, Congestion, Delivery, Fabric, Machine, Marking, MessageProtocol, NicKind, PathOr, Phy, Pscom, RoutingKind, Speed,
+    SwitchOr, Telemetry,
 };
 use crate::presets::{PRESETS, preset};
 use crate::source::{Layer, Layers, Leaf, Value};
@@ -702,6 +703,10 @@ fn check_network(machine: &Machine, layers: &Scope<'_>, errors: &mut Vec<Diagnos
         let message = format!("{} needs marks, and switches give none (switch.marking)", machine.network.congestion.name());
         errors.push(layers.at("network.congestion", message).help("set switch.marking = \"ecn\""));
     }
+    if machine.network.congestion == Congestion::Hpcc && machine.switch.telemetry == Telemetry::None {
+        let message = "hpcc needs telemetry, and switches write none (switch.telemetry)";
+        errors.push(layers.at("network.congestion", message).help("set switch.telemetry = \"int\""));
+    }
     if machine.switch.mark_min > machine.switch.mark_max {
         let label = format!("expected at most {} (switch.mark_max)", quantity::size(machine.switch.mark_max));
         errors.push(layers.at("switch.mark_min", "every packet is marked before any is").label(label));
@@ -766,9 +771,11 @@ fn switch(machine: &Machine, layers: &Scope<'_>, errors: &mut Vec<Diagnostic>) {
         let label = format!("expected at most {networks}, one per virtual network");
         errors.push(layers.at("switch.weights", format!("{} weights", switch.weights.len())).label(label));
     }
-    if let Some(network) = switch.strict_priority.iter().find(|&&network| network as usize >= networks) {
-        let label = format!("expected 0 to {}", networks - 1);
-        errors.push(layers.at("switch.strict_priority", format!("there is no virtual network {network}")).label(label));
+    for (key, list) in [("switch.strict_priority", &switch.strict_priority), ("network.uncontrolled", &machine.network.uncontrolled)] {
+        if let Some(network) = list.iter().find(|&&network| network as usize >= networks) {
+            let label = format!("expected 0 to {}", networks - 1);
+            errors.push(layers.at(key, format!("there is no virtual network {network}")).label(label));
+        }
     }
 }
 
@@ -890,10 +897,11 @@ fn check_faults(machine: &Machine, topology: &narrows_topology::Topology, layers
         // `--network` may still say otherwise.
         Err(ConfigError::FaultWithoutPackets) => {}
         // Told before.
-        Err(ConfigError::MarksMissing { .. }) => {}
+        Err(ConfigError::MarksMissing { .. } | ConfigError::TelemetryMissing { .. }) => {}
+        Err(error @ ConfigError::PercNeeds { .. }) => errors.push(layers.at("network.congestion", error.to_string())),
         Err(error @ ConfigError::Reliability { what, .. }) => {
             let section = what.split(' ').next().unwrap_or_default();
-            let own = ["acc", "dcqcn", "nscc", "reliability"].contains(&section);
+            let own = ["acc", "dcqcn", "hpcc", "nscc", "reliability", "sperc"].contains(&section);
             let path = if own { format!("network.{}", what.replace(' ', ".")) } else { "network.congestion".to_owned() };
             errors.push(layers.at(&path, error.to_string()));
         }

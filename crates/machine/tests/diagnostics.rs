@@ -579,6 +579,12 @@ fn networks_that_are_none() {
     assert_eq!(found("[network]\ncongestion = \"throttle\""), "error: a congestion control of flows, and ports have none");
     let dcqcn = "[network]\ncongestion = \"dcqcn\"\n[network.reliability]\ndelivery = \"ordered\"";
     assert_eq!(found(dcqcn), "error: dcqcn needs marks, and switches give none (switch.marking)");
+    let hpcc = "[network]\ncongestion = \"hpcc\"\n[network.reliability]\ndelivery = \"ordered\"";
+    assert_eq!(found(hpcc), "error: hpcc needs telemetry, and switches write none (switch.telemetry)");
+    let perc = "[network]\ncongestion = \"s-perc\"\nrouting = \"adaptive\"\n[network.reliability]\ndelivery = \"ordered\"";
+    let expected = "error: s-perc needs packets of a flow that all go the same way; expected that, or another congestion control";
+    assert_eq!(found(perc), expected);
+    assert_eq!(found("[network]\nuncontrolled = [0, 4]"), "error: there is no virtual network 4");
     assert_eq!(found("[switch]\nmark_min = \"1 MB\""), "error: every packet is marked before any is");
     let acc = "[network]\ncongestion = \"acc\"\n[network.reliability]\ndelivery = \"ordered\"\n[network.acc]\n";
     let wrong = |key: &str| message(&text(&format!("{acc}{key}")), &Overrides::default());

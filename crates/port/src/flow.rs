@@ -2,9 +2,10 @@
 //! section 2.2).
 //!
 //! The sender numbers the packets of a flow and keeps them until they are acknowledged: from the oldest that is not, at
-//! most [`Reliability::window`] numbers. What a port takes it acknowledges when the payload is in memory, and again
-//! when it comes a second time. A packet without acknowledgement for [`Reliability::timeout`] is sent again, out of the
-//! NIC's own memory; after [`Reliability::retries`] times in a row without any, the flow is given up.
+//! most [`Reliability::window`] numbers, and of all flows of a port in a virtual network [`Reliability::room`] packets.
+//! What a port takes it acknowledges when the payload is in memory, and again when it comes a second time. A packet
+//! without acknowledgement for [`Reliability::timeout`] is sent again, out of the NIC's own memory; after
+//! [`Reliability::retries`] times in a row without any, the flow is given up.
 //!
 //! * [`Delivery::Ordered`]: the receiver takes the packet that it expects and drops all others, since it has no buffer
 //!   to put them in order. An acknowledgement has the number of the packet that is expected next; those of a flow that
@@ -12,24 +13,33 @@
 //! * [`Delivery::Unordered`]: the receiver takes every packet once. Each has an acknowledgement of its own, and only
 //!   those without are sent again (selective repeat).
 
+use crate::NONE;
 use crate::congestion::acc::Source;
 use crate::congestion::{Acknowledged, Common, Control};
 use narrows_engine::{Arena, WordMap};
-use narrows_fabric::control::{FlowRate, Notification};
+use narrows_fabric::control::{FlowRate, NO_LINK, Notification};
 use narrows_fabric::port::{Kind, Label, Landing, PortEffects, PortEvent};
-use narrows_fabric::{Acc, AccPolicy, Congestion, Delivery, NetworkConfig, Reliability, Statistics, Transfer, TransferId, Undelivered};
-use narrows_units::{Bytes, SimTime};
+use narrows_fabric::telemetry::{Carried, Shares};
+use narrows_fabric::{
+    Acc, AccPolicy, Congestion, Delivery, NetworkConfig, Reliability, Sperc, Statistics, Transfer, TransferId, Undelivered,
+};
+use narrows_units::{ByteRate, Bytes, SimTime};
 use std::collections::VecDeque;
 
 /// The flows of the ports of a region.
 #[derive(Debug)]
 pub(crate) struct Flows {
     config: Reliability,
+    /// [`NetworkConfig::controlled`].
+    controlled: u16,
     common: Common,
     mtu: Bytes,
     header: Bytes,
     /// The virtual network of control packets.
     control: u8,
+    /// Where links write into packets: what the one carries that comes, and what the one does that goes.
+    heard: Carried,
+    carried: Carried,
     ports: Vec<PortFlows>,
 }
 
@@ -45,11 +55,15 @@ struct PortFlows {
     receivers: Vec<Receiver>,
     /// By virtual network.
     urgent: Vec<Urgent>,
+    /// The same: packets that were made and have no acknowledgement.
+    held: Vec<u32>,
     /// What the events under way are about, and of acknowledgements the links that they took. Of this port alone, so
     /// that their order is the same for any regions.
     coming: Arena<Coming>,
-    /// The same of control packets.
-    coming_control: Arena<Label>,
+    /// The same of control packets, with what they carry, as in [`Coming`].
+    coming_control: Arena<(Label, u32)>,
+    /// What packets carry, until they or those that answer them go.
+    carried: Arena<Carried>,
     /// ACC: flows that tell of themselves, how early the port's clock is, and whether it strikes.
     telling: Vec<Flow>,
     early: SimTime,
@@ -67,15 +81,17 @@ struct Coming {
     hops: u8,
     /// A switch has marked a packet that it is for.
     marked: bool,
+    /// What it carries: a place, or [`NONE`].
+    carries: u32,
 }
 
 /// What goes before anything new.
 #[derive(Clone, Debug, Default)]
 struct Urgent {
     /// First: control packets.
-    control: VecDeque<Label>,
+    control: VecDeque<(Label, u32)>,
     /// Then: receivers acknowledge, in an unordered flow this packet.
-    acknowledge: VecDeque<(Flow, u16, bool)>,
+    acknowledge: VecDeque<Coming>,
     /// Then: senders send this packet again.
     again: VecDeque<(Flow, u16)>,
 }
@@ -124,6 +140,8 @@ struct Receiver {
     due: bool,
     /// and tells of a mark.
     marked: bool,
+    /// and brings this back, as in [`Coming`].
+    carries: u32,
     /// Ordered: when all that was taken is in memory.
     in_memory: SimTime,
     /// DCQCN: no notification before it.
@@ -132,6 +150,16 @@ struct Receiver {
 
 /// Of 10,000 sources, 3 MB.
 const _: () = assert!(size_of::<Sender>() + size_of::<Receiver>() <= 300);
+
+/// Keeps what a packet carries until it is answered: the place, or [`NONE`].
+fn keep(places: &mut Arena<Carried>, carried: &Carried) -> u32 {
+    if matches!(carried, Carried::Nothing) { NONE } else { places.insert(*carried) }
+}
+
+fn take(places: &mut Arena<Carried>, place: u32) -> Carried {
+    places.remove(place);
+    places[place]
+}
 
 /// So many numbers are before another one, as many after it.
 const HALF: u16 = 1 << 15;
@@ -165,6 +193,7 @@ impl Flows {
     pub(crate) fn new(config: Reliability, network: &NetworkConfig, hosts: &[u32]) -> Flows {
         let port = |&host: &u32| PortFlows {
             urgent: vec![Urgent::default(); usize::from(network.all_virtual_networks())],
+            held: vec![0; usize::from(network.all_virtual_networks())],
             early: match config.congestion {
                 Congestion::Acc(acc) => acc.clock_skew(network.seed, "acc clock of a host", host),
                 _ => SimTime::ZERO,
@@ -174,10 +203,13 @@ impl Flows {
         };
         Flows {
             config,
+            controlled: network.controlled,
             common: Common { congestion: config.congestion, line: network.host_link.rate, packet: network.packet().0 as u32 },
             mtu: network.mtu,
             header: network.header,
             control: network.virtual_networks,
+            heard: Carried::Nothing,
+            carried: Carried::Nothing,
             ports: hosts.iter().map(port).collect(),
         }
     }
@@ -192,14 +224,16 @@ impl Flows {
                 networks.for_each(|network| effects.schedule_port(at, PortEvent::Reset, message.source, network));
             }
         }
-        if let Congestion::Acc(acc) = self.config.congestion {
-            self.offer(now, port, flow, message, &acc, effects);
+        match self.config.congestion {
+            Congestion::Acc(acc) => self.offer(now, port, flow, message, &acc, effects),
+            Congestion::Sperc(sperc) => self.offer_to_perc(now, port, flow, message, &sperc, effects),
+            _ => {}
         }
         flow
     }
 
     fn flow_to(&mut self, port: u32, peer: u32, virtual_network: u8) -> Flow {
-        let control = Control::new(self.config.congestion, self.common.line);
+        let congestion = if self.controlled >> virtual_network & 1 == 1 { self.config.congestion } else { Congestion::None };
         let PortFlows { to, senders, .. } = &mut self.ports[port as usize];
         *to.entry(key(peer, virtual_network)).or_insert_with(|| {
             senders.push(Sender {
@@ -212,16 +246,35 @@ impl Flows {
                 tries: 0,
                 timer: false,
                 dead: false,
-                control,
+                control: Control::new(congestion, self.common.line),
             });
             senders.len() as u32 - 1
         })
     }
 
+    /// The bytes of a message on the wire.
+    fn wire(&self, message: &Transfer) -> u64 {
+        let Bytes(payload) = message.payload;
+        payload.saturating_add(payload.div_ceil(self.mtu.0).max(1).saturating_mul(self.header.0))
+    }
+
+    /// s-PERC: a flow has more to send.
+    fn offer_to_perc(&mut self, now: SimTime, port: u32, flow: Flow, message: &Transfer, sperc: &Sperc, effects: &mut impl PortEffects) {
+        let (wire, control) = (self.wire(message), self.control);
+        let flows = &mut self.ports[port as usize];
+        let Control::Sperc(source) = &mut flows.senders[flow as usize].control else { return };
+        if source.offer(now, wire) {
+            let Transfer { source: host, target, virtual_network, .. } = *message;
+            let request = passing(false, false, virtual_network).label(host, target, control, sperc.packet);
+            let carries = flows.carried.insert(Carried::Shares(Shares::default()));
+            let slot = flows.coming_control.insert((request, carries));
+            effects.schedule_port(now, PortEvent::Control, host, slot);
+        }
+    }
+
     /// ACC: a flow has more to send.
     fn offer(&mut self, now: SimTime, port: u32, flow: Flow, message: &Transfer, acc: &Acc, effects: &mut impl PortEffects) {
-        let Bytes(payload) = message.payload;
-        let wire = payload.saturating_add(payload.div_ceil(self.mtu.0).max(1).saturating_mul(self.header.0));
+        let wire = self.wire(message);
         let control = self.control;
         let flows = &mut self.ports[port as usize];
         let Control::Acc(source) = &mut flows.senders[flow as usize].control else { return };
@@ -244,15 +297,20 @@ impl Flows {
     /// Another packet of the flow may be made.
     #[inline]
     pub(crate) fn is_open(&self, now: SimTime, port: u32, flow: Flow) -> bool {
-        let sender = &self.ports[port as usize].senders[flow as usize];
+        let PortFlows { senders, held, .. } = &self.ports[port as usize];
+        let sender = &senders[flow as usize];
         let span = sender.span();
-        span < self.config.window && sender.control.allows(now, span, || sender.under_way)
+        let Reliability { window, room, .. } = self.config;
+        let has_room = room == 0 || held[usize::from(sender.virtual_network)] < room;
+        span < window && has_room && sender.control.allows(now, span, || sender.under_way)
     }
 
     /// One is made.
     #[inline]
     pub(crate) fn reserve(&mut self, now: SimTime, port: u32, flow: Flow, label: &Label, effects: &mut impl PortEffects) {
-        let sender = &mut self.ports[port as usize].senders[flow as usize];
+        let PortFlows { senders, held, .. } = &mut self.ports[port as usize];
+        let sender = &mut senders[flow as usize];
+        held[usize::from(sender.virtual_network)] += 1;
         sender.reserved += 1;
         sender.under_way += u64::from(label.wire);
         if let Some(next) = sender.control.made(now, label.wire, &self.config.congestion) {
@@ -265,7 +323,7 @@ impl Flows {
     pub(crate) fn urgent(&self, port: u32, virtual_network: u32) -> Option<u32> {
         let flows = &self.ports[port as usize];
         let Urgent { control, acknowledge, again } = &flows.urgent[virtual_network as usize];
-        if let Some(label) = control.front() {
+        if let Some((label, _)) = control.front() {
             return Some(label.wire);
         }
         if !acknowledge.is_empty() {
@@ -285,17 +343,24 @@ impl Flows {
         virtual_network: u32,
         statistics: &mut Statistics,
     ) -> Option<Label> {
-        let PortFlows { senders, receivers, urgent, .. } = &mut self.ports[port as usize];
+        let PortFlows { senders, receivers, urgent, carried, .. } = &mut self.ports[port as usize];
         let Urgent { control, acknowledge, again } = &mut urgent[virtual_network as usize];
-        if let Some(label) = control.pop_front() {
+        if let Some((label, carries)) = control.pop_front() {
+            if carries != NONE {
+                self.carried = take(carried, carries);
+            }
             statistics.control_packets += 1;
             return Some(label);
         }
-        if let Some((flow, sequence, marked)) = acknowledge.pop_front() {
+        if let Some(Coming { flow, number: sequence, marked, carries, .. }) = acknowledge.pop_front() {
             statistics.acknowledgements += 1;
             let receiver = &mut receivers[flow as usize];
             receiver.due = false;
             let marked = std::mem::take(&mut receiver.marked) | marked;
+            let carries = std::mem::replace(&mut receiver.carries, NONE).min(carries);
+            if carries != NONE {
+                self.carried = take(carried, carries);
+            }
             return Some(Label {
                 id: TransferId(0),
                 source: host,
@@ -321,13 +386,25 @@ impl Flows {
         Some(kept.label)
     }
 
+    /// What the packet carries that arrives next.
+    pub(crate) fn hear(&mut self, carried: &Carried) {
+        self.heard = *carried;
+    }
+
+    /// What the packet carries that was taken last.
+    pub(crate) fn carried(&mut self) -> Carried {
+        std::mem::take(&mut self.carried)
+    }
+
     /// A packet that was made goes; `label` gets its number.
     pub(crate) fn sent(&mut self, now: SimTime, port: u32, flow: Flow, label: &mut Label, effects: &mut impl PortEffects) {
-        let sender = &mut self.ports[port as usize].senders[flow as usize];
+        let PortFlows { senders, held, .. } = &mut self.ports[port as usize];
+        let sender = &mut senders[flow as usize];
         sender.reserved -= 1;
         label.sequence = sender.next;
         sender.next = sender.next.wrapping_add(1);
         if sender.dead {
+            held[usize::from(sender.virtual_network)] -= 1;
             return;
         }
         sender.kept.push_back(Kept { label: *label, sent: Some(now) });
@@ -346,17 +423,20 @@ impl Flows {
         statistics: &mut Statistics,
         effects: &mut impl PortEffects,
     ) -> Option<Flow> {
-        let PortFlows { to, from, receivers, coming, coming_control, .. } = &mut self.ports[port as usize];
+        let PortFlows { to, from, receivers, coming, coming_control, carried, .. } = &mut self.ports[port as usize];
         let peer = key(label.source, label.virtual_network);
         match label.kind {
             Kind::Corrupt | Kind::Copied => return None,
             Kind::Acknowledgement => {
-                let slot = coming.insert(Coming { flow: *to.get(&peer)?, number: label.sequence, hops: hops as u8, marked: label.first });
+                let flow = *to.get(&peer)?;
+                let carries = keep(carried, &self.heard);
+                let slot = coming.insert(Coming { flow, number: label.sequence, hops: hops as u8, marked: label.first, carries });
                 effects.schedule_port(landing.tail, PortEvent::Acknowledged, label.target, slot);
                 return None;
             }
             Kind::Control => {
-                effects.schedule_port(landing.tail, PortEvent::Control, label.target, coming_control.insert(*label));
+                let slot = coming_control.insert((*label, keep(carried, &self.heard)));
+                effects.schedule_port(landing.tail, PortEvent::Control, label.target, slot);
                 return None;
             }
             Kind::Data => {}
@@ -370,6 +450,7 @@ impl Flows {
                 acknowledged: 0,
                 due: false,
                 marked: false,
+                carries: NONE,
                 in_memory: SimTime::ZERO,
                 quiet_until: SimTime::ZERO,
             });
@@ -377,20 +458,21 @@ impl Flows {
         });
         let receiver = &mut receivers[flow as usize];
         if label.marked
+            && self.controlled >> label.virtual_network & 1 == 1
             && let Congestion::Dcqcn(dcqcn) = &self.config.congestion
             && receiver.quiet_until <= landing.tail
         {
             receiver.quiet_until = landing.tail + dcqcn.interval;
             let Label { source, target, virtual_network, .. } = *label;
             let notification = Notification { virtual_network }.label(target, source, self.control, dcqcn.packet);
-            effects.schedule_port(landing.tail, PortEvent::Control, target, coming_control.insert(notification));
+            effects.schedule_port(landing.tail, PortEvent::Control, target, coming_control.insert((notification, NONE)));
         }
         let distance = label.sequence.wrapping_sub(receiver.expected);
         let had = distance >= HALF || receiver.taken.get(usize::from(distance)).is_some_and(|&taken| taken);
         if had {
             statistics.duplicates += 1;
             let number = if self.config.delivery == Delivery::Ordered { receiver.acknowledged } else { label.sequence };
-            let slot = coming.insert(Coming { flow, number, hops: 0, marked: label.marked });
+            let slot = coming.insert(Coming { flow, number, hops: 0, marked: label.marked, carries: NONE });
             effects.schedule_port(landing.tail, PortEvent::Acknowledge, label.target, slot);
             return None;
         }
@@ -414,19 +496,16 @@ impl Flows {
 
     /// A packet that was taken will be in memory at `through`.
     pub(crate) fn taken(&mut self, port: u32, flow: Flow, label: &Label, through: SimTime, effects: &mut impl PortEffects) {
-        let PortFlows { receivers, coming, .. } = &mut self.ports[port as usize];
+        let PortFlows { receivers, coming, carried, .. } = &mut self.ports[port as usize];
         let (mut at, mut number) = (through, label.sequence);
         if self.config.delivery == Delivery::Ordered {
             let receiver = &mut receivers[flow as usize];
             receiver.in_memory = receiver.in_memory.max(through);
             (at, number) = (receiver.in_memory, number.wrapping_add(1));
         }
-        effects.schedule_port(
-            at,
-            PortEvent::Acknowledge,
-            label.target,
-            coming.insert(Coming { flow, number, hops: 0, marked: label.marked }),
-        );
+        let carries = keep(carried, &self.heard);
+        let slot = coming.insert(Coming { flow, number, hops: 0, marked: label.marked, carries });
+        effects.schedule_port(at, PortEvent::Acknowledge, label.target, slot);
     }
 
     /// An event of a port's flows: the virtual network that may have something to send by it.
@@ -448,20 +527,21 @@ impl Flows {
             }
             PortEvent::Acknowledged => {
                 let coming = flows.take_coming(payload);
-                flows.acknowledged(now, &coming, self.config.delivery, &self.common)
+                flows.acknowledged(now, host, &coming, self.config.delivery, &self.common, effects)
             }
             PortEvent::TimedOut => flows.timed_out(now, host, payload, &self.config, &self.common, effects),
             PortEvent::Paced => Some(u32::from(flows.senders[payload as usize].virtual_network)),
             PortEvent::Control => {
-                let label = flows.coming_control[payload];
+                let (label, carries) = flows.coming_control[payload];
                 flows.coming_control.remove(payload);
                 match &self.config.congestion {
                     Congestion::Acc(acc) => flows.flow_rate(now, &label, acc, effects),
                     // It begins its way here.
                     _ if label.source == host => {
-                        flows.urgent[usize::from(control)].control.push_back(label);
+                        flows.urgent[usize::from(control)].control.push_back((label, carries));
                         Some(u32::from(control))
                     }
+                    Congestion::Sperc(sperc) => flows.shares(now, &label, carries, sperc, effects),
                     congestion => {
                         let Notification { virtual_network } = Notification::of(&label);
                         let flow = *flows.to.get(&key(label.source, virtual_network))?;
@@ -511,7 +591,7 @@ impl PortFlows {
         let Sender { peer, virtual_network, control: Control::Acc(source), .. } = &mut self.senders[flow as usize] else { return false };
         let Some(rate) = what(source, *virtual_network) else { return false };
         let label = rate.label(host, *peer, control, acc.packet);
-        self.urgent[usize::from(control)].control.push_back(label);
+        self.urgent[usize::from(control)].control.push_back((label, NONE));
         true
     }
 
@@ -560,8 +640,58 @@ impl PortFlows {
         }
         let response = FlowRate { response: true, ..rate };
         let label = response.label(label.target, label.source, label.virtual_network, acc.packet);
-        self.urgent[usize::from(label.virtual_network)].control.push_back(label);
+        self.urgent[usize::from(label.virtual_network)].control.push_back((label, NONE));
         Some(u32::from(label.virtual_network))
+    }
+}
+
+/// s-PERC: a control packet, which says no more than where it goes.
+fn passing(response: bool, fin: bool, virtual_network: u8) -> FlowRate {
+    let none = ByteRate(0);
+    FlowRate {
+        response,
+        init: false,
+        fin,
+        counts: false,
+        odd: false,
+        virtual_network,
+        granted: none,
+        granted_by: NO_LINK,
+        explicit: none,
+        explicit_by: NO_LINK,
+    }
+}
+
+/// s-PERC.
+impl PortFlows {
+    /// A control packet goes back, or is back: the flow sends at the rate that was granted, and asks again.
+    fn shares(&mut self, now: SimTime, label: &Label, carries: u32, sperc: &Sperc, effects: &mut impl PortEffects) -> Option<u32> {
+        let FlowRate { response, fin, virtual_network, .. } = FlowRate::of(label);
+        let Label { source: peer, target: host, virtual_network: control, .. } = *label;
+        if carries == NONE {
+            return None;
+        }
+        if fin {
+            self.carried.remove(carries);
+            return None;
+        }
+        if !response {
+            let back = passing(true, false, virtual_network).label(host, peer, control, sperc.packet);
+            self.urgent[usize::from(control)].control.push_back((back, carries));
+            return Some(u32::from(control));
+        }
+        let Carried::Shares(shares) = self.carried[carries] else { return None };
+        let flow = *self.to.get(&key(peer, virtual_network))?;
+        let Control::Sperc(source) = &mut self.senders[flow as usize].control else { return None };
+        let next = source.granted(&shares);
+        if next > now {
+            effects.schedule_port(next, PortEvent::Paced, host, flow);
+        }
+        let again = source.ask(now, sperc.round);
+        let request = passing(false, again.is_none(), virtual_network).label(host, peer, control, sperc.packet);
+        let slot = self.coming_control.insert((request, carries));
+        effects.schedule_port(again.unwrap_or(now), PortEvent::Control, host, slot);
+        Some(u32::from(virtual_network))
     }
 }
 
@@ -573,9 +703,16 @@ impl PortFlows {
     }
 
     fn acknowledge(&mut self, coming: &Coming, delivery: Delivery) -> Option<u32> {
-        let Coming { flow, number, marked, .. } = *coming;
+        let Coming { flow, number, marked, mut carries, .. } = *coming;
         let receiver = &mut self.receivers[flow as usize];
         if delivery == Delivery::Ordered {
+            // That of the last packet counts.
+            if carries != NONE {
+                let before = std::mem::replace(&mut receiver.carries, std::mem::replace(&mut carries, NONE));
+                if before != NONE {
+                    self.carried.remove(before);
+                }
+            }
             if number.wrapping_sub(receiver.acknowledged) < HALF {
                 receiver.acknowledged = number;
             }
@@ -585,12 +722,34 @@ impl PortFlows {
             }
         }
         let virtual_network = u32::from(receiver.virtual_network);
-        self.urgent[virtual_network as usize].acknowledge.push_back((flow, number, marked && delivery == Delivery::Unordered));
+        self.urgent[virtual_network as usize].acknowledge.push_back(Coming {
+            flow,
+            number,
+            hops: 0,
+            marked: marked && delivery == Delivery::Unordered,
+            carries,
+        });
         Some(virtual_network)
     }
 
-    fn acknowledged(&mut self, now: SimTime, coming: &Coming, delivery: Delivery, common: &Common) -> Option<u32> {
-        let Coming { flow, number, hops, marked } = *coming;
+    fn acknowledged(
+        &mut self,
+        now: SimTime,
+        host: u32,
+        coming: &Coming,
+        delivery: Delivery,
+        common: &Common,
+        effects: &mut impl PortEffects,
+    ) -> Option<u32> {
+        let Coming { flow, number, hops, marked, carries } = *coming;
+        if carries != NONE {
+            self.carried.remove(carries);
+        }
+        // The record stays until the place is given again.
+        let telemetry = match (carries != NONE).then(|| &self.carried[carries]) {
+            Some(Carried::Telemetry(telemetry)) => Some(telemetry),
+            _ => None,
+        };
         let sender = &mut self.senders[flow as usize];
         let virtual_network = u32::from(sender.virtual_network);
         // Those that it is for.
@@ -611,8 +770,15 @@ impl PortFlows {
         let (packets, sent) = (of.len() as u32, sender.kept[of.end - 1].sent);
         let bytes: u32 = sender.kept.range(of.clone()).map(|kept| kept.label.wire).sum();
         sender.under_way = sender.under_way.saturating_sub(u64::from(bytes));
-        let what = Acknowledged { sent, packets, bytes, hops: u32::from(hops), marked, under_way: sender.under_way };
-        sender.control.acknowledged(now, &what, common);
+        let (under_way, next) = (sender.under_way, sender.next);
+        let acknowledged = if delivery == Delivery::Ordered { number } else { number.wrapping_add(1) };
+        let what = Acknowledged { sent, packets, bytes, hops: u32::from(hops), marked, under_way, telemetry, acknowledged, next };
+        if let Some(next) = sender.control.acknowledged(now, &what, common)
+            && next > now
+        {
+            effects.schedule_port(next, PortEvent::Paced, host, flow);
+        }
+        self.held[virtual_network as usize] -= packets;
         let waits = sender.kept.drain(of).filter(|kept| kept.sent.is_none()).count();
         sender.tries = 0;
         if waits > 0 {
@@ -661,6 +827,7 @@ impl PortFlows {
         let virtual_network = u32::from(sender.virtual_network);
         if sender.tries == config.retries {
             (sender.dead, sender.timer) = (true, false);
+            self.held[virtual_network as usize] -= sender.kept.len() as u32;
             sender.kept.clear();
             sender.under_way = 0;
             self.urgent[virtual_network as usize].again.retain(|&(of, _)| of != flow);

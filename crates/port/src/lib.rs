@@ -18,6 +18,7 @@ mod receive;
 pub use driver::Driver;
 
 use narrows_fabric::port::{Kind, Landing, Next, Packet, PortEffects, PortEvent, Ports};
+use narrows_fabric::telemetry::Carried;
 use narrows_fabric::timing::Costs;
 use narrows_fabric::{Arrival, NetworkConfig, Statistics, Transfer};
 use narrows_units::SimTime;
@@ -121,6 +122,16 @@ impl Ports for HostPorts {
         let through = self.write(port, landing, packet);
         self.receiver.take(landing, packet, through, &self.costs, effects);
         through
+    }
+
+    fn hear(&mut self, carried: &Carried) {
+        if let Some(flows) = &mut self.flows {
+            flows.hear(carried);
+        }
+    }
+
+    fn carried(&mut self) -> Carried {
+        self.flows.as_mut().map_or(Carried::Nothing, |flows| flows.carried())
     }
 
     #[inline]

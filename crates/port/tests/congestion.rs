@@ -4,8 +4,8 @@
 
 use narrows_fabric::parallel::{Agent, Context, Fabric};
 use narrows_fabric::{
-    Acc, AccPolicy, ConfigError, Congestion, Dcqcn, Delivery, Ecn, Fraction, LinkConfig, NetworkConfig, NetworkKind, Nscc, Observer,
-    PacketArrival, Reliability, Swift, Transfer, TransferId,
+    Acc, AccPolicy, ConfigError, Congestion, Dcqcn, Delivery, Ecn, Fraction, Hpcc, LinkConfig, NetworkConfig, NetworkKind, Nscc, Observer,
+    PacketArrival, Reliability, Sperc, Swift, Transfer, TransferId,
 };
 use narrows_port::{Driver, HostPorts};
 use narrows_topology::{FatTree, RoutingKind, Topology};
@@ -45,6 +45,7 @@ fn config(congestion: Congestion) -> NetworkConfig {
         buffer_per_channel: Bytes(64 << 10),
         reliability: Some(Reliability {
             window: 1 << 14,
+            room: 0,
             timeout: SimTime::from_us(10_000),
             retries: 20,
             ack: Bytes(16),
@@ -365,8 +366,130 @@ fn sprayed_packets_use_all_ways() {
     assert_near("one link", fixed.iter().sum(), 1.0, 0.05);
 }
 
+fn hpcc(delivery: Delivery) -> NetworkConfig {
+    let hpcc = Hpcc { round_trip: SimTime::from_us(6), utilization: Fraction(950_000), max_stage: 5, flows: 10 };
+    let mut config = NetworkConfig { telemetry: true, buffer_per_channel: Bytes(1 << 20), ..config(Congestion::Hpcc(hpcc)) };
+    config.reliability.as_mut().unwrap().delivery = delivery;
+    config
+}
+
+/// Where U does not change, W = W eta / U + W_AI. Of n flows with windows of the same size, W = U B T / n, on a link
+/// without a queue: U = eta + n W_AI / (B T) = eta + (1 - eta) n / N (Li et al., SIGCOMM 2019, section 3.3: up to N
+/// flows have no queue).
+#[test]
+fn hpcc_fills_a_link_up_to_its_target_without_a_queue() {
+    for (delivery, sources) in [(Delivery::Ordered, 1u32), (Delivery::Ordered, 3), (Delivery::Unordered, 3)] {
+        // Below one switch, so that one link is the busiest. They begin one after the other.
+        let flows: Vec<Flow> = (1..=sources).map(|source| (u64::from(source) * 500, source, 0, LONG)).collect();
+        let (rates, delays, _) = run_with_delays(&hpcc(delivery), whole(), 1, &flows, SimTime::from_us(20_000));
+        let shares: Vec<f64> = rates.values().map(|rates| mean(rates, 500, 1000)).collect();
+        let expected = 0.95 + 0.05 * f64::from(sources) / 10.0;
+        assert_near("the link", shares.iter().sum(), expected, 0.01);
+        for share in shares {
+            assert_near("a flow", share, expected / f64::from(sources), 0.02);
+        }
+        let mean = SimTime(delays[500..1000].iter().map(|delay| delay.as_ps()).sum::<u64>() / 500);
+        // Two links with 0.23 us on the wire and 0.1 us each, a switch, PCIe, and others' packets.
+        assert!(mean < SimTime::from_ns(1_500), "{mean}");
+    }
+}
+
+/// Eight flows that begin at once: after a round trip the queue of their first windows is cut, and later there is none.
+#[test]
+fn hpcc_cuts_the_queue_of_an_incast_in_some_round_trips() {
+    let flows: Vec<Flow> = (4..12).map(|source| (0, source, 0, LONG)).collect();
+    let (rates, delays, _) = run_with_delays(&hpcc(Delivery::Ordered), whole(), 1, &flows, SimTime::from_us(10_000));
+    let (_, without, _) = run_with_delays(&config(Congestion::None), whole(), 1, &flows, SimTime::from_us(1_000));
+    let (first, later) = (delays[1], delays[250]);
+    assert!(later * 4 < first && later < SimTime::from_us(4), "{first}, later {later}");
+    assert!(without[40] > later * 10, "{} {later}", without[40]);
+    let all: f64 = rates.values().map(|rates| mean(rates, 250, 500)).sum();
+    assert!(all > 0.9 && all <= 1.0, "{all}");
+}
+
+#[test]
+fn hpcc_needs_telemetry() {
+    let config = NetworkConfig { telemetry: false, ..hpcc(Delivery::Ordered) };
+    assert_eq!(config.check(&tree()).unwrap_err(), ConfigError::TelemetryMissing { control: "hpcc" });
+}
+
+fn sperc(margin: f64, round: u64) -> NetworkConfig {
+    let sperc = Sperc { margin: Fraction((margin * 1e6) as u32), round: SimTime::from_us(round), packet: Bytes(16) };
+    config(Congestion::Sperc(sperc))
+}
+
+/// The shares of facts 1.4, again: exact, some rounds after the incast has begun, and after it has ended.
+#[test]
+fn s_perc_gives_an_incast_and_its_victim_their_shares() {
+    let flows: Vec<Flow> = [VICTIM].into_iter().chain(incast(210, 290_000)).collect();
+    let (rates, _) = run(&sperc(0.05, 10), whole(), 1, &flows, SimTime::from_us(2000));
+    let victim = &rates[&(5, 8)];
+    assert_near("alone", mean(victim, 2, 10), 0.95, 0.003);
+    assert_near("the victim after 50 us", mean(victim, 13, 60), 0.76, 0.003);
+    for source in INCAST {
+        // What the first round let into buffers comes out of them as fast as the link can.
+        assert_near("one of five", mean(&rates[&(source, 0)], 40, 60), 0.19, 0.005);
+    }
+    let last = rates[&(4, 0)].iter().rposition(|&rate| rate > 0.0).unwrap();
+    assert_near("the victim 40 us after them", mean(victim, last + 3, last + 10), 0.95, 0.005);
+}
+
+/// A control of one class: two messages, one after the other, at a tenth of the link and as fast as it is.
+#[test]
+fn a_control_may_be_that_of_some_virtual_networks() {
+    let config = NetworkConfig { controlled: 0b01, ..config(Congestion::Throttle(ByteRate(RATE.0 / 10))) };
+    let mut network = Driver::new(&config, tree()).unwrap();
+    let mut time = |virtual_network: u8| {
+        let begin = network.now();
+        let (id, payload) = (TransferId(u32::from(virtual_network)), Bytes(256_000));
+        network.start(Transfer { id, source: 0, target: 5, virtual_network, payload, source_dma: true, target_dma: true });
+        network.run();
+        // Timers go on for longer.
+        let end = network.notices().last().unwrap().0;
+        (end - begin).as_s_f64()
+    };
+    let wire = 288_000.0 / RATE.0 as f64;
+    assert_near("in the class", time(0), wire * 10.0, 0.02);
+    assert_near("in another one", time(1), wire, 0.02);
+}
+
+#[test]
+fn s_perc_says_what_it_needs() {
+    let refused = |config: NetworkConfig| match config.check(&tree()).unwrap_err() {
+        ConfigError::PercNeeds { what } => what,
+        other => panic!("{other}"),
+    };
+    let loss = narrows_fabric::Fault { loss: narrows_fabric::Probability::new(1e-6).unwrap(), ..Default::default() };
+    assert_eq!(refused(NetworkConfig { faults: vec![loss], ..sperc(0.05, 10) }), "control packets that are never lost");
+    let spread = NetworkConfig { routing: RoutingKind::Adaptive, ..sperc(0.05, 10) };
+    assert_eq!(refused(spread), "packets of a flow that all go the same way");
+    let long = narrows_topology::FatTree::k_ary_n_tree(2, 5).unwrap().build();
+    assert_eq!(sperc(0.05, 10).check(&long).unwrap_err(), ConfigError::PercNeeds { what: "ways of at most 8 links" });
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+    /// As below, and nearer, with s-PERC: the rates of flows are those that links have granted.
+    #[test]
+    fn s_perc_finds_the_rates_of_the_oracle(
+        pairs in proptest::collection::btree_set((0u32..16, 0u32..16), 4..32),
+        (round, seed) in (5u64..25, any::<u64>()),
+    ) {
+        let mut config = NetworkConfig { seed, ..sperc(0.1, round) };
+        config.reliability.as_mut().unwrap().ack = Bytes(1);
+        let flows: Vec<Flow> = pairs.into_iter().filter(|(from, to)| from != to).map(|(from, to)| (0, from, to, LONG)).collect();
+        let until = SimTime::from_us(1600);
+        let (rates, digest) = run(&config, whole(), 1, &flows, until);
+        for (&(_, source, target, _), expected) in flows.iter().zip(oracle(&flows, 0.9)) {
+            let rate = mean(&rates[&(source, target)], 60, 80);
+            prop_assert!((rate / expected - 1.0).abs() < 0.01, "{source} to {target}: {rate:.4}, expected {expected:.4}");
+        }
+        let switches = tree().switches();
+        let cut = (0..switches).map(|switch| switch % 3).collect();
+        prop_assert_eq!(run(&config, cut, 2, &flows, until), (rates.clone(), digest));
+        prop_assert_eq!(run(&config, (0..switches).collect(), 1, &flows, until), (rates, digest));
+    }
+
     /// Any flows get what an oracle gives them, and everything is the same however the network is cut and on two
     /// threads.
     #[test]

@@ -4,7 +4,7 @@
 
 use narrows_fabric::parallel::{Agent, Context, Fabric};
 use narrows_fabric::{
-    Acc, AccPolicy, Arrival, ConfigError, Congestion, Dcqcn, Delivery, Ecn, Fault, FlowControl, Fraction, LinkConfig, NetworkConfig,
+    Acc, AccPolicy, Arrival, ConfigError, Congestion, Dcqcn, Delivery, Ecn, Fault, FlowControl, Fraction, Hpcc, LinkConfig, NetworkConfig,
     NetworkKind, Notice, Nscc, Observer, PauseConfig, Probability, Reliability, Swift, Transfer, TransferId, Undelivered,
 };
 use narrows_port::{Driver, HostPorts};
@@ -38,6 +38,7 @@ fn config(delivery: Delivery, window: u32) -> NetworkConfig {
         buffer_per_channel: Bytes(64 << 10),
         reliability: Some(Reliability {
             window,
+            room: 0,
             timeout: TIMEOUT,
             retries: 20,
             ack: Bytes(HEADER),
@@ -124,6 +125,21 @@ fn the_window_bounds_what_is_under_way() {
     network.start(transfer(0, 0, 9, 10 * MTU));
     network.run();
     assert_eq!(tails(&network), tails(&alone));
+}
+
+/// With room for one packet of all flows: as above, wherever they go.
+#[test]
+fn the_room_bounds_what_all_flows_hold() {
+    let alone = Driver::new(&NetworkConfig { reliability: None, ..config(Delivery::Ordered, 1) }, tree()).unwrap();
+    let (there, back) = (alone.zero_load(&transfer(0, 0, 9, MTU)).tail, alone.zero_load(&transfer(0, 9, 0, 0)).tail);
+    for delivery in [Delivery::Ordered, Delivery::Unordered] {
+        let mut config = config(delivery, 64);
+        config.reliability.as_mut().unwrap().room = 1;
+        let mut network = Driver::new(&config, tree()).unwrap();
+        (0..10).for_each(|at| network.start(transfer(at, 0, 4 + at, MTU)));
+        network.run();
+        assert_eq!(tails(&network).last(), Some(&(there * 10 + back * 9)));
+    }
 }
 
 /// Each flow has its own rate: n packets end n - 1 times their time at that rate after a single one would.
@@ -345,7 +361,10 @@ fn congestions() -> impl Strategy<Value = Congestion> {
     });
     let throttle = Congestion::Throttle(ByteRate(1_000_000_000));
     let nscc = (1u64..20).prop_map(move |target| Congestion::Nscc(Nscc { round_trip: us(2), target: us(target) }));
-    prop_oneof![Just(Congestion::None), Just(throttle), acc, Just(Congestion::Dcqcn(dcqcn)), swift, nscc]
+    let hpcc = (1u64..20, 1u32..8, 0u32..6).prop_map(move |(round_trip, flows, max_stage)| {
+        Congestion::Hpcc(Hpcc { round_trip: us(round_trip), utilization: Fraction(950_000), max_stage, flows })
+    });
+    prop_oneof![Just(Congestion::None), Just(throttle), acc, Just(Congestion::Dcqcn(dcqcn)), swift, nscc, hpcc]
 }
 
 proptest! {
@@ -379,7 +398,9 @@ proptest! {
         let mut config = NetworkConfig { faults, seed, in_order, ..config(delivery, window) };
         let reliability = config.reliability.as_mut().unwrap();
         reliability.retries = 1000;
+        reliability.room = if in_order { window } else { 0 };
         reliability.congestion = congestion;
+        config.telemetry = true;
         config.ecn = Some(Ecn { min: Bytes(2_000), max: Bytes(20_000), probability: Fraction(100_000) });
         // Packets that overtake each other would be sent again and again.
         if adaptive && delivery == Delivery::Unordered {

@@ -111,6 +111,7 @@ fn rates_of_flows_and_their_fairness() {
         setup.warmup = Some(SimTime::from_us(500));
         setup.network.reliability = Some(Reliability {
             window: 1024,
+            room: 0,
             timeout: SimTime::from_us(10_000),
             retries: 7,
             ack: Bytes(84),

@@ -6,6 +6,7 @@ use narrows_mpilib::Flavor;
 use std::ffi::{CStr, c_int};
 use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Longest name of a datatype with its zero byte: MPI_MAX_OBJECT_NAME is 128 in MPICH and the ABI of MPI 5.0, and 64 in
 /// Open MPI (mpi.h).
@@ -65,6 +66,10 @@ reals! {
     GROUP_SIZE c"PMPI_Group_size";
     GROUP_TRANSLATE c"PMPI_Group_translate_ranks";
     GROUP_FREE c"PMPI_Group_free";
+    GROUP_OF_SESSION c"PMPI_Group_from_session_pset";
+    SESSION_INFO c"PMPI_Session_get_info";
+    INFO_GET c"PMPI_Info_get";
+    INFO_FREE c"PMPI_Info_free";
     QUERY_THREAD c"PMPI_Query_thread";
     PACK c"PMPI_Pack";
     TOPO_TEST c"PMPI_Topo_test";
@@ -80,6 +85,7 @@ reals! {
     REQUEST_F2C c"PMPI_Request_f2c";
     OP_F2C c"PMPI_Op_f2c";
     WIN_F2C c"PMPI_Win_f2c";
+    SESSION_F2C c"PMPI_Session_f2c";
 }
 
 /// Kinds of handles.
@@ -91,6 +97,7 @@ pub enum Handle {
     Operation,
     Window,
     Group,
+    Session,
 }
 
 /// The handle of C for one of Fortran.
@@ -106,6 +113,7 @@ pub fn from_fortran(what: Handle, handle: i32) -> u64 {
         Handle::Operation => &OP_F2C,
         Handle::Window => &WIN_F2C,
         Handle::Group => &GROUP_F2C,
+        Handle::Session => &SESSION_F2C,
     };
     // SAFETY: the type of these functions, whose handles are addresses.
     unsafe { real.get::<extern "C" fn(c_int) -> u64>() }.map_or(0, |convert| convert(handle))
@@ -129,6 +137,41 @@ pub fn is_null(handle: u64) -> bool {
             Flavor::Mpich => [0x0400_0000, 0x2000_0000].contains(&handle),
             Flavor::Standard => [0x100, 0x110].contains(&handle),
         }
+}
+
+/// The group of all ranks for a program that has sessions only, and no MPI_COMM_WORLD; 0: there is one.
+static EVERYBODY: AtomicU64 = AtomicU64::new(0);
+
+/// The program has this session and no MPI_COMM_WORLD. What threads may call MPI; `None`: the library does not say who
+/// everybody is.
+pub fn session(session: u64) -> Option<Level> {
+    let mut group = 0u64;
+    let mut everybody = true;
+    everybody &= call(&GROUP_OF_SESSION, [session, c"mpi://WORLD".as_ptr() as u64, to(&mut group), 0, 0]);
+    if !everybody {
+        return None;
+    }
+    EVERYBODY.store(group, Relaxed);
+    // MPI 4.1, section 11.3.1: the level that was provided is in the session's info.
+    let (mut info, mut flag) = (0u64, 0 as c_int);
+    let mut value = [0u8; 64];
+    let told = call(&SESSION_INFO, [session, to(&mut info), 0, 0, 0])
+        && call(&INFO_GET, [info, c"thread_level".as_ptr() as u64, value.len() as u64 - 1, value.as_mut_ptr() as u64, to(&mut flag)]);
+    call(&INFO_FREE, [to(&mut info), 0, 0, 0, 0]);
+    let value = CStr::from_bytes_until_nul(&value).unwrap_or_default().to_bytes();
+    Some(match value {
+        b"MPI_THREAD_SINGLE" | b"MPI_THREAD_FUNNELED" if told => Level::Funneled,
+        b"MPI_THREAD_SERIALIZED" if told => Level::Serialized,
+        _ => Level::Multiple,
+    })
+}
+
+/// The last session is going to end.
+pub fn session_ends() {
+    let mut group = EVERYBODY.swap(0, Relaxed);
+    if group != 0 {
+        call(&GROUP_FREE, [to(&mut group), 0, 0, 0, 0]);
+    }
 }
 
 /// What threads may call MPI.
@@ -191,13 +234,18 @@ fn group(which: &Real, communicator: u64) -> Vec<u32> {
 
 /// The members of a group as ranks of MPI_COMM_WORLD.
 pub fn ranks(group: u64) -> Vec<u32> {
-    let mut all = 0u64;
-    call(&COMM_GROUP, [predefined()[0], to(&mut all), 0, 0, 0]);
+    let everybody = EVERYBODY.load(Relaxed);
+    let mut all = everybody;
+    if everybody == 0 {
+        call(&COMM_GROUP, [predefined()[0], to(&mut all), 0, 0, 0]);
+    }
     let size = integer(&GROUP_SIZE, group).max(0);
     let own: Vec<c_int> = (0..size).collect();
     let mut ranks = vec![-1 as c_int; size as usize];
     call(&GROUP_TRANSLATE, [group, size as u64, own.as_ptr() as u64, all, ranks.as_mut_ptr() as u64]);
-    call(&GROUP_FREE, [to(&mut all), 0, 0, 0, 0]);
+    if everybody == 0 {
+        call(&GROUP_FREE, [to(&mut all), 0, 0, 0, 0]);
+    }
     ranks.into_iter().map(|rank| rank as u32).collect()
 }
 

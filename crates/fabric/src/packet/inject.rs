@@ -56,7 +56,11 @@ impl<P: Ports> Region<P> {
         if !self.ports.has_packets(host, virtual_network) {
             self.outputs[host as usize].occupied &= !(1 << (virtual_network * self.channels));
         }
-        self.packets.insert(packet)
+        let index = self.packets.insert(packet);
+        if let Some(meters) = &mut self.meters {
+            meters.carry(index, &self.ports.carried());
+        }
+        index
     }
 
     /// The head of a packet is, or will be, at its target at `head`; the rest of its way is known. `output`: with
@@ -66,6 +70,9 @@ impl<P: Ports> Region<P> {
         let packet = self.packets[index];
         let host = self.layout.hosts[packet.target as usize].1;
         let landing = |link| Landing { link, head: SimTime(head), tail: SimTime(packet.ready) };
+        if let Some(meters) = &self.meters {
+            self.ports.hear(&meters.of(index));
+        }
         if self.pauses.is_some() {
             let link = self.inputs[packet.input as usize].link;
             let through = self.ports.arrive(host, &landing(link), &packet, fx).as_ps();

@@ -19,7 +19,8 @@
 //! **Crossbars** whose inputs send one packet at a time can be matched as a whole ([`matching`]).
 //!
 //! **Congestion.** With ACC each output has a contention point ([`contention`]), and where [`crate::Ecn`] says so
-//! switches mark packets ([`marks`]).
+//! switches mark packets ([`marks`]). With HPCC switches write into packets what they know of their links, and
+//! with s-PERC links what they grant ([`meters`], [`perc`]).
 //!
 //! **Multicast.** Switches copy packets along a tree ([`copies`]).
 //!
@@ -36,7 +37,9 @@ mod inject;
 pub(crate) mod layout;
 mod marks;
 mod matching;
+mod meters;
 mod pause;
+mod perc;
 pub(crate) mod region;
 mod returns;
 pub(crate) mod state;

@@ -7,6 +7,7 @@ use crate::config::{Forwarding, NetworkConfig, Queueing, Routings};
 use crate::faults::{Faults, Strike, worst};
 use crate::flights::NONE;
 use crate::port::{PortEffects, PortEvent, Ports};
+use crate::telemetry::Carried;
 use crate::timing::Costs;
 use crate::{EventKind, Statistics};
 use narrows_engine::Arena;
@@ -35,13 +36,15 @@ pub(crate) enum Note {
     Pause { output: u32, at: u64, frame: u32 },
     /// A packet was lost on a link and will be sent again.
     Lost { link: u32, at: u64, packet: Box<Packet> },
+    /// What a packet carries that was sent, and will be `ready` then: see [`super::meters`].
+    Carried { input: u32, at: u64, ready: u64, carried: Box<Carried> },
 }
 
 impl Note {
     /// When it takes effect.
     pub(crate) fn at(&self) -> u64 {
         match self {
-            Note::Credit { at, .. } | Note::Pause { at, .. } | Note::Lost { at, .. } => *at,
+            Note::Credit { at, .. } | Note::Pause { at, .. } | Note::Lost { at, .. } | Note::Carried { at, .. } => *at,
         }
     }
 }
@@ -123,7 +126,8 @@ pub(crate) struct Region<P> {
     reroutes: Vec<(u64, Routing)>,
     pub(super) contention: Option<Box<super::contention::Contention>>,
     pub(super) marks: Option<super::marks::Marks>,
-    /// Any of the three: something happens to packets that start on a link.
+    pub(super) meters: Option<Box<super::meters::Meters>>,
+    /// Any of the four: something happens to packets that start on a link.
     touches: bool,
     pub(super) copies: super::copies::Copies,
     pub(super) statistics: Statistics,
@@ -179,8 +183,10 @@ impl<P: Ports> Region<P> {
         let faults = Faults::new(config, &layout.starting[number as usize]);
         let marks = super::marks::Marks::new(config, &layout.starting[number as usize]);
         let contention = super::contention::Contention::new(config, &costs, topology, &layout.starting[number as usize]).map(Box::new);
+        let meters = super::meters::Meters::new(config, &costs, topology, &layout.starting[number as usize]).map(Box::new);
         Region {
-            touches: faults.is_some() || contention.is_some() || marks.is_some(),
+            touches: faults.is_some() || contention.is_some() || marks.is_some() || meters.is_some(),
+            meters,
             marks,
             contention,
             faults,
@@ -276,6 +282,9 @@ impl<P: Ports> Region<P> {
         let Input { link, speed, .. } = self.inputs[packet.input as usize];
         let head = if self.store_and_forward { packet.ready } else { packet.ready - self.costs.wire(speed).time(packet.wire) };
         let index = self.packets.insert(packet);
+        if let Some(meters) = &mut self.meters {
+            meters.land(&packet, index);
+        }
         fx.schedule(head, EventKind::Ready, link, index);
     }
 
@@ -288,6 +297,11 @@ impl<P: Ports> Region<P> {
             Note::Lost { link, at, packet } => {
                 let index = self.packets.insert(*packet);
                 fx.schedule(at, EventKind::Resend, link, index);
+            }
+            Note::Carried { input, ready, carried, .. } => {
+                if let Some(meters) = &mut self.meters {
+                    meters.follow(input, ready, &carried, now);
+                }
             }
         }
     }
@@ -636,7 +650,11 @@ impl<P: Ports> Region<P> {
         if region == self.number {
             fx.schedule(head, EventKind::Ready, link, index);
         } else {
+            let ready = packet.ready;
             fx.fly(region, head, packet);
+            if self.meters.is_some() {
+                self.send_carried(region, head, input, ready, index, fx);
+            }
             self.free_packet(index);
         }
     }
@@ -655,6 +673,9 @@ impl<P: Ports> Region<P> {
         }
         if self.marks.is_some() {
             self.mark(index, output);
+        }
+        if self.meters.is_some() {
+            self.meter(index, output, now);
         }
         let wire = self.packets[index].wire;
         match self.faults.as_mut().map(|faults| faults.strike(output, wire, now)) {
@@ -684,6 +705,7 @@ impl<P: Ports> Region<P> {
             self.statistics.corrupt_packets += 1;
         }
         let packet = self.packets[index];
+        let carried = self.meters.as_ref().map(|meters| meters.of(index));
         let late = Trip { latency: trip.latency + strike.late, ..trip };
         self.depart_in_turn(index, output, lane, late, strike.disorder, now, fx);
         if !strike.twice || !matches!(self.credit(output, lane, wire, now), Credit::Now) {
@@ -699,6 +721,9 @@ impl<P: Ports> Region<P> {
         self.statistics.packet_hops += 1;
         fx.sent(link, lane, wire, SimTime(free), SimTime(second.start + time - free));
         let copy = self.packets.insert(packet);
+        if let (Some(meters), Some(carried)) = (&mut self.meters, carried) {
+            meters.carry(copy, &carried);
+        }
         self.depart_in_turn(copy, output, lane, second, strike.disorder, now, fx);
     }
 

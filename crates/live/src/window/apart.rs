@@ -51,7 +51,7 @@ impl Run<'_> {
         SimTime(clock.saturating_add(ps as u64))
     }
 
-    /// All ranks that still run compute: they are set apart, and none is left to wait for. Some have parked.
+    /// If all ranks that still run compute, they are set apart. Whether none is left to wait for.
     pub(super) fn set_apart(&mut self) -> bool {
         if !self.report.started {
             return false;
@@ -68,7 +68,10 @@ impl Run<'_> {
         };
         let computing: Vec<u32> = self.running.iter().copied().filter(|&rank| runs(self, rank)).collect();
         // One that is alone keeps nobody waiting.
-        if computing.len() + self.apart.len() == self.ranks.len() || !computing.iter().all(|&rank| alone(self, rank)) {
+        if computing.is_empty()
+            || computing.len() + self.apart.len() == self.ranks.len()
+            || !computing.iter().all(|&rank| alone(self, rank))
+        {
             return false;
         }
         for rank in computing {
@@ -85,7 +88,8 @@ impl Run<'_> {
         if let Some(cores) = &mut self.cores {
             cores.release();
         }
-        true
+        // One that is not running may be on its way in, handed over by the deputy, or on its way out.
+        self.mapping.header().running.load(Acquire) == 0
     }
 
     /// Those that were set apart and have parked since are among those that ran.

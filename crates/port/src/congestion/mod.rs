@@ -3,10 +3,13 @@
 
 pub(crate) mod acc;
 mod dcqcn;
+pub(crate) mod hpcc;
 mod nscc;
+pub(crate) mod sperc;
 mod swift;
 
 use narrows_fabric::Congestion;
+use narrows_fabric::telemetry::Telemetry;
 use narrows_units::{ByteRate, Bytes, SimTime};
 
 /// What a flow knows of its rate.
@@ -24,11 +27,15 @@ pub(crate) enum Control {
     Swift(swift::Source),
     /// With a window that follows delays and marks.
     Nscc(nscc::Source),
+    /// With a window that follows what switches write into packets.
+    Hpcc(hpcc::Source),
+    /// At the max-min fair rate.
+    Sperc(sperc::Source),
 }
 
 /// What an acknowledgement says.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Acknowledged {
+pub(crate) struct Acknowledged<'a> {
     /// When the last of its packets was sent; none while that waits to be sent again.
     pub sent: Option<SimTime>,
     pub packets: u32,
@@ -39,6 +46,10 @@ pub(crate) struct Acknowledged {
     pub marked: bool,
     /// Without an acknowledgement still.
     pub under_way: u64,
+    /// What switches wrote into it, behind the last packet that it is for, and the number of the next one.
+    pub telemetry: Option<&'a Telemetry>,
+    pub acknowledged: u16,
+    pub next: u16,
 }
 
 /// What is the same for all flows.
@@ -61,6 +72,8 @@ impl Control {
             Congestion::Dcqcn(_) => Control::Dcqcn(dcqcn::Source::new(line)),
             Congestion::Swift(_) => Control::Swift(swift::Source::new()),
             Congestion::Nscc(nscc) => Control::Nscc(nscc::Source::new(&nscc, line)),
+            Congestion::Hpcc(hpcc) => Control::Hpcc(hpcc::Source::new(&hpcc, line)),
+            Congestion::Sperc(_) => Control::Sperc(sperc::Source::new(line)),
         }
     }
 
@@ -74,6 +87,8 @@ impl Control {
             Control::Dcqcn(source) => source.allows(now),
             Control::Swift(source) => source.allows(now, under_way),
             Control::Nscc(source) => source.allows(bytes()),
+            Control::Hpcc(source) => source.allows(now, bytes()),
+            Control::Sperc(source) => source.allows(now),
         }
     }
 
@@ -87,11 +102,16 @@ impl Control {
                 Some(*next)
             }
             Control::Acc(source) => Some(source.made(now, wire)),
+            Control::Sperc(source) => Some(source.made(now, wire)),
             Control::Dcqcn(source) => match congestion {
                 Congestion::Dcqcn(dcqcn) => Some(source.made(now, wire, dcqcn)),
                 _ => None,
             },
             Control::Swift(source) => source.made(now),
+            Control::Hpcc(source) => match congestion {
+                Congestion::Hpcc(hpcc) => Some(source.made(now, wire, hpcc)),
+                _ => None,
+            },
         }
     }
 
@@ -103,17 +123,23 @@ impl Control {
         }
     }
 
-    /// An acknowledgement.
+    /// An acknowledgement; when the next packet may be made, if that is another time now.
     #[inline]
-    pub(crate) fn acknowledged(&mut self, now: SimTime, what: &Acknowledged, common: &Common) {
-        let Acknowledged { sent: Some(sent), packets, bytes, hops, marked, under_way } = *what else { return };
+    pub(crate) fn acknowledged(&mut self, now: SimTime, what: &Acknowledged<'_>, common: &Common) -> Option<SimTime> {
+        let Acknowledged { sent, packets, bytes, hops, marked, under_way, telemetry, acknowledged, next } = *what;
+        let sent = sent?;
         match (self, &common.congestion) {
             (Control::Swift(source), Congestion::Swift(swift)) => source.acknowledged(now, now - sent, packets, hops, swift),
             (Control::Nscc(source), Congestion::Nscc(nscc)) => {
                 source.acknowledged(now, now - sent, bytes, under_way, marked, common.packet, common.line, nscc);
             }
+            (Control::Hpcc(source), Congestion::Hpcc(hpcc)) => {
+                let news = hpcc::News { telemetry: telemetry?, acknowledged, next };
+                return source.acknowledged(&news, common.line, hpcc);
+            }
             _ => {}
         }
+        None
     }
 
     /// Packets are sent again.

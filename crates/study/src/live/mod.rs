@@ -306,6 +306,9 @@ impl RunSpec {
         environment.extend(portals_environment(&processes));
         environment.push(("LD_LIBRARY_PATH".to_owned(), library_path(&libraries)));
         let mut command = launch::command(self.transport, &mpi, &scratch, self.ranks, &program, &self.program[1..], &environment);
+        if mpi.kind == launch::Kind::OpenMpi4 {
+            command.env("LD_PRELOAD", preload_list(&[libraries.join(LAUNCHER)]));
+        }
         if self.no_aslr {
             launch::without_aslr(&mut command);
         }
@@ -455,6 +458,11 @@ fn processor(node: &Node, compute: Compute, (late, slow): (u64, u64)) -> Process
     }
 }
 
+/// What a live run loads into its processes.
+const LIBRARIES: [&str; 4] = ["libnarrows-fi.so", "libportals.so", "libnarrows-preload.so", LAUNCHER];
+/// For mpirun of Open MPI 4.1, see `capi/launcher`.
+const LAUNCHER: &str = "libnarrows-launcher.so";
+
 /// The folder with the libraries that enter the ranks, under the names that their users look for.
 ///
 /// # Errors
@@ -464,15 +472,12 @@ pub fn libraries() -> Result<PathBuf, String> {
     let folder = exe.parent().unwrap_or(Path::new("."));
     // `make build` makes this folder; the second place is an installation.
     for candidate in [folder.join("lib"), folder.join("../lib/narrows")] {
-        let complete = ["libnarrows-fi.so", "libportals.so", "libnarrows-preload.so"].iter().all(|name| candidate.join(name).exists());
+        let complete = LIBRARIES.iter().all(|name| candidate.join(name).exists());
         if complete {
             return candidate.canonicalize().map_err(|error| format!("{}: {error}", candidate.display()));
         }
     }
-    Err(format!(
-        "the libraries libnarrows-fi.so, libportals.so and libnarrows-preload.so are not in {}: run `make build`",
-        folder.join("lib").display()
-    ))
+    Err(format!("the libraries {} are not in {}: run `make build`", LIBRARIES.join(", "), folder.join("lib").display()))
 }
 
 #[cfg(test)]
