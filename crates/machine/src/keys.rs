@@ -291,7 +291,7 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         size("network.header", &mut m.network.header, 1, "Header bytes of a packet on the wire"),
         count("network.virtual_channels", &mut m.network.virtual_channels, 1, 16, "Virtual channels of each of the four virtual networks").default("1"),
         size("network.buffer", &mut m.network.buffer, 1, "Input buffer of each virtual channel of each port"),
-        size("network.rail_minimum", &mut m.network.rail_minimum, 0, "Messages shorter than this do not take its rails, if there are others (`message.protocol = \"mpc\"`); the first rail takes all").default("\"0 B\""),
+        size("network.rail_minimum", &mut m.network.rail_minimum, 0, "Messages shorter than this do not take its rails, if there are others; the first rail takes all").default("\"0 B\"").of_protocols(MPC),
         count("network.read_window", &mut m.network.read_window, 1, 1 << 16, "Packets that a NIC reads from memory ahead of its link, per virtual network").default("4"),
         key("network.routing", Field::Choice(&mut m.network.routing), "The way through the network; `minimal` is each topology's own").default("\"minimal\""),
         size("network.ugal_threshold", &mut m.network.ugal_threshold, 0, "UGAL and PAR: bytes more that may wait on the minimal way, for each of its links").default("\"0 B\""),
