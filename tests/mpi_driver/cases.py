@@ -7,7 +7,7 @@ from typing import Callable
 
 from .applications import MELT, hpcc, hpcc_files, netpipe, thermo
 from .mpis import MPI_NAMES
-from .outputs import characters, counted_bytes, looks, no_lines, pass_through, sorted_lines, spin_time, thread_times, time_is_simulated
+from .outputs import characters, counted_bytes, energy, looks, no_lines, pass_through, sorted_lines, spin_time, thread_times, time_is_simulated
 from .processes import Outcome
 
 RANKS = (2, 16, 64)
@@ -143,6 +143,7 @@ def cases(programs: int = 400) -> list[Case]:
             Case(f"compute_apart_{compute}", "compute_apart.c", narrows_arguments=("timed",), options=("--compute", compute), ranks=(4,), timeout=60)
             for compute in ("measured", "sampled")
         ],
+        Case("compute_energy", "compute_apart.c", options=("--machine", "exanest-qfdb"), ranks=(4,), runners=narrows, verify=energy),
         # MPICH polls in a thread of its own, beside the program's calls.
         *[
             Case(f"threads_progress_{name}", f"{name}.c", mpis=("mpich",), ranks=(2, 4), runners=narrows, environment={"MPIR_CVAR_ASYNC_PROGRESS": "1"})

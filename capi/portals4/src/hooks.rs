@@ -109,6 +109,12 @@ pub extern "C" fn narrows_without_locks() {
     let _ = catch_unwind(callers::without_locks);
 }
 
+/// It has given back one of its locks.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_gives_lock() {
+    let _ = catch_unwind(callers::gives_lock);
+}
+
 /// The MPI library has looked at its queues, and holds nothing of its provider's; `found`: it has got something.
 #[unsafe(no_mangle)]
 pub extern "C" fn narrows_after_look(found: c_int) {
@@ -121,11 +127,11 @@ pub extern "C" fn narrows_waits_for_lock() -> c_int {
     catch_unwind(callers::waits_for_lock).unwrap_or(false).into()
 }
 
-/// The MPI library waits for a signal of another thread at `place`. 1: it should look whether it has come; 0: it must
-/// wait really.
+/// The MPI library waits for a signal of another thread at `place`, and `keeps` others of its locks. 1: it should look
+/// whether it has come; 0: it must wait really.
 #[unsafe(no_mangle)]
-pub extern "C" fn narrows_waits_for_signal(place: usize) -> c_int {
-    catch_unwind(|| callers::waits_for_signal(place)).unwrap_or(false).into()
+pub extern "C" fn narrows_waits_for_signal(place: usize, keeps: c_int) -> c_int {
+    catch_unwind(|| callers::waits_for_signal(place, keeps != 0)).unwrap_or(false).into()
 }
 
 /// A thread signals something at `place`.

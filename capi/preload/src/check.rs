@@ -6,34 +6,28 @@
 //! Handles become numbers here, in one space for C and Fortran. Of a send that goes on behind its call a sum of the
 //! buffer is kept, and compared when the send is over.
 
+mod arguments;
+mod buffers;
+mod collectives;
 mod library;
+mod requests;
 
 use crate::portals;
 use crate::symbols::{self, Symbol};
+use arguments::{ARGUMENTS, Scratch};
+use buffers::{PIECES_TOLD, ends};
 use library::{Handle, Level, Type};
-use narrows_facts::shape::{self, How, Shape, Sizes, Which};
-use narrows_facts::{Access, Collective, Fact, LONGEST, Message, Mode, NOBODY, Object, Part, ROOT, Signature, UNKNOWN};
+use narrows_facts::shape::{self, How, Shape, Sizes};
+use narrows_facts::{Access, Collective, Fact, LONGEST, Message, Mode, Object, Part, Signature, UNKNOWN};
 use narrows_mpicalls::{ANY, CALLS, NONE};
 use narrows_mpilib::{Constants, Flavor};
+use requests::Open;
 use std::cell::{Cell, UnsafeCell};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-
-/// Argument words of the longest call that is looked at, with ierror: MPI_Rget_accumulate has 13.
-const ARGUMENTS: usize = 14;
-/// Buffers are summed in parts of so many bytes, a multiple of [`LANES`] words: they stay in the cache. Our own choice.
-const PART: usize = 64 << 10;
-/// Of a longer message so many bytes at its beginning and at its end are compared with what was received: every send is
-/// summed for that. Our own choice.
-const END: u64 = 4 << 10;
-/// Words that are summed side by side: a multiplication takes some cycles.
-const LANES: usize = 4;
-/// Pieces of a buffer that are told, and summed. Our own choice.
-const PIECES_TOLD: usize = 64;
-const PIECES: usize = 65_536;
+use std::sync::{Mutex, OnceLock};
 
 /// Facts are made.
 static ON: AtomicBool = AtomicBool::new(false);
@@ -43,26 +37,6 @@ static STATE: Mutex<Option<State>> = Mutex::new(None);
 #[inline]
 pub fn on() -> bool {
     ON.load(Relaxed)
-}
-
-/// A request under way, or a persistent one.
-struct Open {
-    number: u32,
-    /// Where the program keeps the handle: libraries give several requests that are over at once the same one.
-    address: u64,
-    communicator: u32,
-    /// A receive whose source or tag is not known yet.
-    wild: bool,
-    /// Bytes of a send and their sum, or of a receive, with 0.
-    sum: Option<(Vec<(u64, u64)>, u64)>,
-    /// It is a receive that is summed when it is over.
-    receive: bool,
-    /// What a persistent request starts, and its number as an object.
-    persistent: Option<(Vec<Message>, u32)>,
-    /// It is under way.
-    active: bool,
-    /// It stands for so many numbers.
-    count: u32,
 }
 
 struct State {
@@ -93,27 +67,6 @@ struct State {
     part: Vec<u8>,
 }
 
-/// The outermost call of a thread.
-struct Scratch {
-    active: bool,
-    /// Which thread it is, from 1.
-    thread: u32,
-    words: [u64; ARGUMENTS],
-    fortran: bool,
-    /// Buffers are passed as descriptors.
-    described: bool,
-    wide: bool,
-    place: u32,
-    /// Handles that the call may change, and where they stand.
-    handles: Vec<(u64, u64)>,
-    /// Where the program ignores statuses and they are wanted.
-    statuses: Vec<u64>,
-    /// Number of a blocking receive with a wildcard, and its communicator.
-    waits: Option<(u32, u32)>,
-    /// The tag that a probe of messages from anybody asks for.
-    probes: Option<i64>,
-}
-
 thread_local! {
     // Never dropped: so that no destructor has to be registered.
     static SCRATCH: UnsafeCell<ManuallyDrop<Scratch>> = const {
@@ -132,12 +85,19 @@ thread_local! {
     static SESSION: Cell<(*const u64, bool)> = const { Cell::new((std::ptr::null(), false)) };
 }
 
+/// The user has asked for a check. Looked up once: without one that is all that a call costs.
+fn wanted() -> bool {
+    static WANTED: OnceLock<bool> = OnceLock::new();
+    // SAFETY: a constant name; nobody changes this variable.
+    *WANTED.get_or_init(|| !unsafe { libc::getenv(c"NARROWS_CHECK".as_ptr()) }.is_null())
+}
+
 /// A call of C or Fortran begins.
 ///
 /// # Safety
 /// `registers` hold its first arguments.
 pub unsafe fn notes(symbol: &Symbol, registers: *const u64) {
-    if symbol.call().name == "MPI_Session_init" {
+    if wanted() && symbol.call().name == "MPI_Session_init" {
         // SAFETY: the third of its arguments.
         SESSION.set((unsafe { *registers.add(2) } as *const u64, symbol.fortran));
     }
@@ -145,6 +105,9 @@ pub unsafe fn notes(symbol: &Symbol, registers: *const u64) {
 
 /// MPI_Init has returned, or another call, with this code.
 pub fn after_leave(id: u32, code: i32) {
+    if !wanted() {
+        return;
+    }
     let name = CALLS[id as usize].name;
     let (session, fortran) = SESSION.replace((std::ptr::null(), false));
     if code != 0 || (!matches!(name, "MPI_Init" | "MPI_Init_thread") && session.is_null()) {
@@ -156,8 +119,7 @@ pub fn after_leave(id: u32, code: i32) {
         }
         return;
     }
-    // SAFETY: a constant name; nobody changes this variable.
-    if unsafe { libc::getenv(c"NARROWS_CHECK".as_ptr()) }.is_null() || !portals::active() {
+    if !portals::active() {
         return;
     }
     let level = if session.is_null() {
@@ -324,244 +286,6 @@ pub fn leave(id: u32, code: i32) {
     });
 }
 
-impl Scratch {
-    fn int(&self, at: u8) -> i32 {
-        let word = self.words[usize::from(at)];
-        match self.fortran {
-            true if word == 0 => 0,
-            // SAFETY: Fortran passes addresses of integers that it may not leave out.
-            true => unsafe { *(word as *const i32) },
-            false => word as i32,
-        }
-    }
-
-    /// An MPI_Aint.
-    fn address(&self, at: u8) -> u64 {
-        let word = self.words[usize::from(at)];
-        match self.fortran {
-            true if word == 0 => 0,
-            // SAFETY: Fortran passes addresses of integers of the kind MPI_ADDRESS_KIND.
-            true => unsafe { *(word as *const u64) },
-            false => word,
-        }
-    }
-
-    /// The unit of displacements of a window.
-    fn unit(&self, at: u8) -> u64 {
-        if self.wide { self.address(at) } else { self.int(at).max(1) as u64 }
-    }
-
-    fn count(&self, at: u8) -> u64 {
-        if self.wide { self.words[usize::from(at)] } else { self.int(at).max(0) as u64 }
-    }
-
-    /// Elements of an array of counts.
-    fn counts(&self, at: u8, length: usize) -> Vec<u64> {
-        let address = self.words[usize::from(at)];
-        if address == 0 {
-            return Vec::new();
-        }
-        let element = |index: usize| {
-            // SAFETY: the program passes an array with an element for each member where MPI says so.
-            unsafe {
-                match self.wide {
-                    true => *(address as *const u64).add(index),
-                    false => (*(address as *const i32).add(index)).max(0) as u64,
-                }
-            }
-        };
-        (0..length).map(element).collect()
-    }
-
-    fn handle(&self, what: Handle, at: u8) -> u64 {
-        let word = self.words[usize::from(at)];
-        match (self.fortran, symbols::flavor()) {
-            (true, _) => library::from_fortran(what, self.int(at)),
-            (false, Flavor::Mpich) => word & 0xffff_ffff,
-            (false, _) => word,
-        }
-    }
-
-    /// A handle in memory, and where it stands: element of an array, or where a call puts a new one.
-    fn handle_at(&self, what: Handle, at: u8, index: usize) -> (u64, u64) {
-        let address = self.words[usize::from(at)];
-        if address == 0 {
-            return (0, 0);
-        }
-        // SAFETY: the program passes the address of as many handles.
-        unsafe {
-            match (self.fortran, symbols::flavor()) {
-                (true, _) => {
-                    let place = (address as *const i32).add(index);
-                    (library::from_fortran(what, *place), place as u64)
-                }
-                (false, Flavor::Mpich) => {
-                    let place = (address as *const u32).add(index);
-                    (u64::from(*place), place as u64)
-                }
-                (false, _) => {
-                    let place = (address as *const u64).add(index);
-                    (*place, place as u64)
-                }
-            }
-        }
-    }
-
-    /// An int that the call has written.
-    fn output(&self, at: u8) -> i32 {
-        // SAFETY: the address of an int, or nothing.
-        unsafe { (self.words[usize::from(at)] as *const i32).as_ref() }.copied().unwrap_or(0)
-    }
-
-    /// Where a buffer begins. Fortran 2018 passes a descriptor, whose first word says so (ISO_Fortran_binding.h).
-    fn buffer(&self, at: u8) -> u64 {
-        let word = self.words[usize::from(at)];
-        match self.described {
-            true if word == 0 => 0,
-            // SAFETY: a descriptor.
-            true => unsafe { *(word as *const u64) },
-            false => word,
-        }
-    }
-
-    /// Whether a buffer has no gaps of its own: its descriptor says so (Fortran 2018, 18.5.3: base_addr, elem_len,
-    /// version, rank, attribute, type, then lower bound, extent and stride of each dimension).
-    fn is_contiguous(&self, at: u8) -> bool {
-        let word = self.words[usize::from(at)];
-        if !self.described || word == 0 {
-            return true;
-        }
-        // SAFETY: a descriptor.
-        unsafe {
-            let mut stride = *((word + 8) as *const i64);
-            let rank = *((word + 20) as *const i8);
-            for dimension in 0..u64::from(rank.max(0) as u8) {
-                let place = (word + 24 + 24 * dimension) as *const i64;
-                let (extent, step) = (*place.add(1), *place.add(2));
-                if step != stride {
-                    return false;
-                }
-                // That of an array of assumed size is -1; it is the last one.
-                stride = stride.wrapping_mul(extent);
-            }
-        }
-        true
-    }
-
-    fn in_place(&self, at: u8, constants: &Constants) -> bool {
-        let address = self.buffer(at);
-        if self.fortran {
-            library::fortran_constant(address, &[c"mpi_fortran_in_place_"], &[c"MPIR_F_MPI_IN_PLACE"])
-        } else {
-            address == constants.in_place
-        }
-    }
-
-    /// Passes statuses of our own where the program ignores them: position and address.
-    fn want(&mut self, at: u8, count: usize, constants: &Constants) -> Option<(usize, u64)> {
-        let address = self.words[usize::from(at)];
-        let ignored = match self.fortran {
-            false => address == constants.ignore,
-            true => library::fortran_constant(
-                address,
-                &[c"mpi_fortran_status_ignore_", c"mpi_fortran_statuses_ignore_"],
-                &[c"MPI_F_STATUS_IGNORE", c"MPI_F_STATUSES_IGNORE"],
-            ),
-        };
-        if !ignored {
-            return None;
-        }
-        self.statuses.clear();
-        self.statuses.resize(count.max(1) * constants.status_size.div_ceil(8) + 1, u64::MAX);
-        let ours = self.statuses.as_mut_ptr() as u64;
-        self.words[usize::from(at)] = ours;
-        Some((usize::from(at), ours))
-    }
-
-    /// Source and tag of a status.
-    fn status(&self, at: u8, index: usize, constants: &Constants) -> (i64, i64) {
-        // SAFETY: a status that the call has written: the program's or ours (`want`).
-        unsafe {
-            let status = (self.words[usize::from(at)] as *const u8).add(index * constants.status_size);
-            let read = |at: usize| i64::from(*status.add(at).cast::<i32>());
-            (read(constants.source_at), read(constants.tag_at))
-        }
-    }
-}
-
-/// Reads memory of this process, as much as there is room for.
-fn read(remote: &[libc::iovec], local: &mut [u8], begins: bool) -> bool {
-    if begins && remote.iter().all(|piece| !piece.iov_base.is_null()) {
-        let mut at = 0;
-        for piece in remote {
-            // SAFETY: the program gives these bytes to a send, which reads them too; there is room for all of them.
-            unsafe { std::ptr::copy_nonoverlapping(piece.iov_base.cast::<u8>(), local[at..].as_mut_ptr(), piece.iov_len) };
-            at += piece.iov_len;
-        }
-        return true;
-    }
-    let into = libc::iovec { iov_base: local.as_mut_ptr().cast::<c_void>(), iov_len: local.len() };
-    // SAFETY: the local buffer is as long as said; what cannot be read in this process is an error.
-    let read = unsafe { libc::process_vm_readv(libc::getpid(), &raw const into, 1, remote.as_ptr(), remote.len() as libc::c_ulong, 0) };
-    read == local.len() as isize
-}
-
-/// The beginning and the end of a long buffer; `None`: it is not so long.
-fn ends(pieces: &[(u64, u64)]) -> Option<Vec<(u64, u64)>> {
-    let total: u64 = pieces.iter().map(|piece| piece.1).sum();
-    if total <= 2 * END {
-        return None;
-    }
-    let (mut before, mut ends) = (0, Vec::new());
-    for &(start, length) in pieces {
-        let (from, to) = (before, before + length);
-        for (first, last) in [(0, END), (total - END, total)] {
-            let (first, last) = (first.max(from), last.min(to));
-            if first < last {
-                ends.push((start + (first - from), last - first));
-            }
-        }
-        before = to;
-    }
-    Some(ends)
-}
-
-/// Sums bytes; a buffer of our own for them. `None` if they cannot be read: a program may have given the memory back.
-/// What a send `begins` with is the program's to give, and is read directly: a system call costs 10 us and more here.
-fn sum(pieces: &[(u64, u64)], part: &mut Vec<u8>, begins: bool) -> Option<u64> {
-    part.resize(PART, 0);
-    let mut lanes = [pieces.iter().map(|piece| piece.1).sum::<u64>(); LANES];
-    let mut rest = pieces.iter().copied();
-    let mut next = rest.next();
-    let mut remote = Vec::with_capacity(pieces.len().min(libc::UIO_MAXIOV as usize));
-    while next.is_some() {
-        remote.clear();
-        let mut filled = 0;
-        while let Some((start, length)) = next
-            && filled < PART
-            && remote.len() < libc::UIO_MAXIOV as usize
-        {
-            let take = length.min((PART - filled) as u64);
-            remote.push(libc::iovec { iov_base: start as *mut c_void, iov_len: take as usize });
-            filled += take as usize;
-            next = if take < length { Some((start + take, length - take)) } else { rest.next() };
-        }
-        if !read(&remote, &mut part[..filled], begins) {
-            return None;
-        }
-        for block in part[..filled].chunks(8 * LANES) {
-            for (lane, chunk) in lanes.iter_mut().zip(block.chunks(8)) {
-                let mut word = [0; 8];
-                word[..chunk.len()].copy_from_slice(chunk);
-                // 2^64 by the golden ratio (Knuth, TAOCP 3, 6.4).
-                *lane = (lane.rotate_left(23) ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            }
-        }
-    }
-    // 0 says that there is none.
-    Some(lanes.into_iter().fold(0u64, |sum, lane| (sum.rotate_left(23) ^ lane).wrapping_mul(0x9e37_79b9_7f4a_7c15)).max(1))
-}
-
 impl State {
     fn tell(&mut self, fact: &Fact) {
         self.words.clear();
@@ -634,37 +358,6 @@ impl State {
             self.tell(&Fact::Thread { call: id, place, other: call + 1, other_place });
         }
         self.inside = Some((thread, id, place));
-    }
-
-    /// Where the bytes of so many elements at an address lie; `None` if that is not known.
-    fn pieces(&self, of: &Type, buffer: u64, elements: u64) -> Option<Vec<(u64, u64)>> {
-        if of.size == 0 || elements == 0 {
-            return None;
-        }
-        if of.dense {
-            return Some(vec![(buffer, elements.saturating_mul(of.size))]);
-        }
-        let pieces = of.pieces.as_ref()?;
-        if elements.saturating_mul(pieces.len() as u64) > PIECES as u64 {
-            return None;
-        }
-        let mut all: Vec<(u64, u64)> = Vec::with_capacity(pieces.len() * elements as usize);
-        for element in 0..elements {
-            let begin = buffer.wrapping_add_signed((element as i64).wrapping_mul(of.extent));
-            for &(at, length) in pieces.iter() {
-                let start = begin.wrapping_add_signed(at);
-                match all.last_mut() {
-                    Some(last) if last.0.wrapping_add(last.1) == start => last.1 += length,
-                    _ => all.push((start, length)),
-                }
-            }
-        }
-        Some(all)
-    }
-
-    /// The sum of bytes with which a send `begins`, or of those that are there now; 0 where there is none.
-    fn sum(&mut self, pieces: &[(u64, u64)], begins: bool) -> u64 {
-        if pieces.is_empty() { 0 } else { sum(pieces, &mut self.part, begins).unwrap_or(0) }
     }
 
     fn number(&mut self) -> u32 {
@@ -882,172 +575,6 @@ impl State {
         }
     }
 
-    fn tell_collective(&mut self, collective: Collective) {
-        if collective.communicator != UNKNOWN {
-            self.tell(&Fact::Collective(collective));
-        }
-    }
-
-    fn collective(&mut self, id: u32, own: &Scratch, at: u8, operation: Option<u8>, sizes: Sizes) {
-        let handle = own.handle(Handle::Communicator, at);
-        let communicator = self.communicator(handle);
-        if communicator == UNKNOWN {
-            return;
-        }
-        let rooted = CALLS[id as usize].peer.is_some();
-        let mut told = Collective {
-            call: id,
-            place: own.place,
-            communicator,
-            root: NONE,
-            operation: operation.map_or(0, |at| library::operation(own.handle(Handle::Operation, at))),
-            same: None,
-            send: Part::Unknown,
-            receive: Part::Unknown,
-        };
-        let inter = library::is_inter(handle);
-        let root = if rooted { own.int(at - 1) } else { -1 };
-        let (size, rank) = if inter { library::others_of(handle) } else { library::place_in(handle) };
-        let is_root = rooted && root == if inter { self.constants.root } else { rank as i32 };
-        told.root = match root {
-            _ if !rooted => NONE,
-            _ if inter && is_root => ROOT,
-            _ if inter && root == self.constants.proc_null => NOBODY,
-            root => i64::from(root),
-        };
-        if told.root == NOBODY {
-            // Its arguments say nothing.
-            self.tell_collective(told);
-            return;
-        }
-        if inter && CALLS[id as usize].name.contains("educe_scatter") {
-            // What each member gives is for all of its own group, and as long in both (MPI 4.1, section 6.10).
-            let members = library::place_in(handle).0;
-            let (counts, datatype) = match sizes {
-                Sizes::SameList(counts, datatype) if members <= LONGEST => (own.counts(counts, members), datatype),
-                Sizes::Same(count, datatype) => (vec![own.count(count); members], datatype),
-                _ => (Vec::new(), 0),
-            };
-            if !counts.is_empty() {
-                let of = self.type_of(own.handle(Handle::Datatype, datatype));
-                told.same = Some(Signature { bytes: counts.into_iter().sum::<u64>().saturating_mul(of.size), kind: of.kind });
-            }
-            self.tell_collective(told);
-            return;
-        }
-        let lists = size <= LONGEST;
-        let constants = self.constants;
-        let each = |state: &mut State, count: u8, datatype: u8| Part::Each(state.signature(own, count, datatype));
-        let by = |state: &mut State, counts: u8, datatype: u8| {
-            if !lists {
-                return Part::Unknown;
-            }
-            let unit = state.type_of(own.handle(Handle::Datatype, datatype)).size;
-            Part::By(own.counts(counts, size).into_iter().map(|count| count.saturating_mul(unit)).collect())
-        };
-        let first_in_place = !inter && own.in_place(0, constants);
-        let give = |told: &mut Collective, is_root: bool| !inter || !is_root && told.root != NOBODY;
-        match sizes {
-            Sizes::None => {}
-            Sizes::Same(count, datatype) => told.same = Some(self.signature(own, count, datatype)),
-            Sizes::SameList(counts, datatype) => {
-                told.send = by(self, counts, datatype);
-                told.receive = told.send.clone();
-                // Where the lists differ their sums mostly do.
-                if let Part::By(bytes) = &told.send {
-                    let bytes = bytes.iter().sum();
-                    told.same = Some(Signature { bytes, kind: 0 });
-                }
-                (told.send, told.receive) = (Part::Unknown, Part::Unknown);
-            }
-            Sizes::Gather | Sizes::Gatherv => {
-                if !(is_root && first_in_place) && give(&mut told, is_root) {
-                    told.send = each(self, 1, 2);
-                }
-                if is_root {
-                    told.receive = if sizes == Sizes::Gather { each(self, 4, 5) } else { by(self, 4, 6) };
-                }
-            }
-            Sizes::Scatter => {
-                if is_root {
-                    told.send = each(self, 1, 2);
-                }
-                if !(is_root && own.in_place(3, constants)) && give(&mut told, is_root) {
-                    told.receive = each(self, 4, 5);
-                }
-            }
-            Sizes::Scatterv => {
-                if is_root {
-                    told.send = by(self, 1, 3);
-                }
-                if !(is_root && own.in_place(4, constants)) && give(&mut told, is_root) {
-                    told.receive = each(self, 5, 6);
-                }
-            }
-            Sizes::Allgather | Sizes::Alltoall => {
-                told.receive = each(self, 4, 5);
-                told.send = if first_in_place { told.receive.clone() } else { each(self, 1, 2) };
-            }
-            Sizes::Allgatherv => {
-                told.receive = by(self, 4, 6);
-                told.send = if first_in_place { Part::Unknown } else { each(self, 1, 2) };
-            }
-            Sizes::Alltoallv => {
-                told.receive = by(self, 5, 7);
-                told.send = if first_in_place { told.receive.clone() } else { by(self, 1, 3) };
-            }
-            Sizes::Alltoallw => {
-                let with = |state: &mut State, counts: u8, types: u8| {
-                    if lists { Part::By(state.bytes_by(own, counts, types, size)) } else { Part::Unknown }
-                };
-                told.receive = with(self, 5, 7);
-                told.send = if first_in_place { told.receive.clone() } else { with(self, 1, 3) };
-            }
-            Sizes::NeighborEach | Sizes::NeighborGatherv | Sizes::NeighborLists | Sizes::NeighborTypes => {
-                if let Some((from, to)) = library::neighbours(handle).filter(|_| lists) {
-                    let (sent, expected) = self.neighbours_bytes(own, sizes, from.len(), to.len());
-                    // Several edges between two ranks are taken together.
-                    let by_rank = |ranks: Vec<i32>, bytes: Vec<u64>| {
-                        let mut all = vec![0u64; size];
-                        for (rank, bytes) in ranks.into_iter().zip(bytes) {
-                            if let Some(sum) = usize::try_from(rank).ok().and_then(|rank| all.get_mut(rank)) {
-                                *sum = sum.saturating_add(bytes);
-                            }
-                        }
-                        Part::By(all)
-                    };
-                    (told.send, told.receive) = (by_rank(to, sent), by_rank(from, expected));
-                }
-            }
-        }
-        self.tell_collective(told);
-    }
-
-    /// Bytes by a list of counts and one of types.
-    fn bytes_by(&mut self, own: &Scratch, counts: u8, types: u8, length: usize) -> Vec<u64> {
-        let counts = own.counts(counts, length);
-        let size = |(index, count): (usize, u64)| match count {
-            // The type of nothing may be none.
-            0 => 0,
-            count => count.saturating_mul(self.type_of(own.handle_at(Handle::Datatype, types, index).0).size),
-        };
-        counts.into_iter().enumerate().map(size).collect()
-    }
-
-    /// Bytes to and from each neighbour.
-    fn neighbours_bytes(&mut self, own: &Scratch, sizes: Sizes, from: usize, to: usize) -> (Vec<u64>, Vec<u64>) {
-        let list = |state: &mut State, counts: u8, datatype: u8, length: usize| -> Vec<u64> {
-            let unit = state.type_of(own.handle(Handle::Datatype, datatype)).size;
-            own.counts(counts, length).into_iter().map(|count| count.saturating_mul(unit)).collect()
-        };
-        match sizes {
-            Sizes::NeighborEach => (vec![self.signature(own, 1, 2).bytes; to], vec![self.signature(own, 4, 5).bytes; from]),
-            Sizes::NeighborGatherv => (vec![self.signature(own, 1, 2).bytes; to], list(self, 4, 6, from)),
-            Sizes::NeighborLists => (list(self, 1, 3, to), list(self, 5, 7, from)),
-            _ => (self.bytes_by(own, 1, 3, to), self.bytes_by(own, 5, 7, from)),
-        }
-    }
-
     /// Behind the call.
     fn ends(&mut self, id: u32, shape: Shape, own: &Scratch, good: bool) {
         if let Some((request, communicator)) = own.waits {
@@ -1206,197 +733,6 @@ impl State {
                 };
                 self.tell(&Fact::Exposed { window: number, communicator, base, size, unit });
             }
-        }
-    }
-
-    fn nonblocking(&mut self, id: u32, own: &Scratch, at: u8, parts: &[(bool, [u8; 6])]) {
-        let mut messages = Vec::with_capacity(2);
-        for &(receive, at) in parts {
-            messages.extend(self.message(id, own, receive, Mode::Nonblocking, at));
-        }
-        let (handle, address) = own.handle_at(Handle::Request, at, 0);
-        self.opens(handle, address, &messages);
-    }
-
-    /// Messages are under way, with one handle.
-    fn opens(&mut self, handle: u64, address: u64, messages: &[Message]) {
-        let Some(first) = messages.first() else { return };
-        let mut wild = false;
-        let mut kept = None;
-        for message in messages {
-            wild |= message.receive && (message.peer == ANY || message.tag == ANY);
-            kept = self.begun(message.clone());
-        }
-        self.wild += usize::from(wild);
-        self.requests.entry(handle).or_default().push(Open {
-            number: first.request,
-            address,
-            communicator: first.communicator,
-            wild,
-            sum: kept,
-            receive: messages.len() == 1 && first.receive,
-            persistent: None,
-            active: true,
-            count: messages.len() as u32,
-        });
-    }
-
-    /// Another request is under way.
-    fn other(&mut self, id: u32, own: &Scratch, at: u8) {
-        let (handle, address) = own.handle_at(Handle::Request, at, 0);
-        let number = self.number();
-        self.tell(&Fact::Request { request: number, call: id, place: own.place });
-        self.requests.entry(handle).or_default().push(Open {
-            number,
-            address,
-            communicator: UNKNOWN,
-            wild: false,
-            sum: None,
-            receive: false,
-            persistent: None,
-            active: true,
-            count: 1,
-        });
-    }
-
-    /// A persistent request is made; of a message, a receive or a send.
-    fn persistent(&mut self, id: u32, own: &Scratch, at: u8, receive: Option<bool>) {
-        let message = receive.and_then(|receive| self.message(id, own, receive, Mode::Nonblocking, [0, 1, 2, 3, 4, 5]));
-        let (handle, address) = own.handle_at(Handle::Request, at, 0);
-        let object = self.next_object;
-        self.next_object += 1;
-        self.tell(&Fact::Made { what: Object::Request, number: object, call: id, place: own.place });
-        self.requests.entry(handle).or_default().push(Open {
-            number: 0,
-            address,
-            communicator: message.as_ref().map_or(UNKNOWN, |message| message.communicator),
-            wild: false,
-            sum: None,
-            receive: false,
-            persistent: Some((message.into_iter().collect(), object)),
-            active: false,
-            count: 1,
-        });
-    }
-
-    fn starts(&mut self, id: u32, place: u32, handle: u64, address: u64) {
-        let number = self.number();
-        let Some(open) = self.find(handle, address) else { return };
-        let Some((messages, _)) = &open.persistent else { return };
-        open.number = number;
-        open.active = true;
-        let message = messages.first().map(|message| Message { request: number, place, ..message.clone() });
-        let wild = message.as_ref().is_some_and(|message| message.receive && (message.peer == ANY || message.tag == ANY));
-        open.wild = wild;
-        open.receive = message.as_ref().is_some_and(|message| message.receive);
-        self.wild += usize::from(wild);
-        match message {
-            Some(message) => {
-                let kept = self.begun(message);
-                if let Some(open) = self.find(handle, address) {
-                    open.sum = kept;
-                }
-            }
-            None => self.tell(&Fact::Request { request: number, call: id, place }),
-        }
-    }
-
-    /// Which of the requests with a handle: that whose handle stands there, or the first.
-    fn which(open: &[Open], address: u64) -> usize {
-        open.iter().position(|open| open.address == address).unwrap_or(0)
-    }
-
-    fn find(&mut self, handle: u64, address: u64) -> Option<&mut Open> {
-        let open = self.requests.get_mut(&handle)?;
-        let at = Self::which(open, address);
-        open.get_mut(at)
-    }
-
-    /// The requests of these indices are over.
-    fn completes(&mut self, own: &Scratch, which: Which, flag: Option<u8>, statuses: u8, several: bool, good: bool) {
-        if flag.is_some_and(|flag| own.output(flag) == 0) {
-            return;
-        }
-        // A call that fails may have completed some: nobody knows which, so none is asked after.
-        let which = if !good && several { Which::All } else { which };
-        // Fortran counts from 1.
-        let first = i32::from(own.fortran);
-        match which {
-            Which::All => (0..own.handles.len()).for_each(|index| self.over(own, index, statuses, index, good)),
-            Which::Any(at) => {
-                let index = own.output(at) - first;
-                if index >= 0 {
-                    self.over(own, index as usize, statuses, 0, good);
-                }
-            }
-            Which::Some(count, indices) => {
-                for place in 0..own.output(count).max(0) as usize {
-                    // SAFETY: the call has written so many indices.
-                    let index = unsafe { *(own.words[usize::from(indices)] as *const i32).add(place) } - first;
-                    if index >= 0 {
-                        self.over(own, index as usize, statuses, place, good);
-                    }
-                }
-            }
-        }
-    }
-
-    fn over(&mut self, own: &Scratch, index: usize, statuses: u8, place: usize, good: bool) {
-        let Some(&(handle, address)) = own.handles.get(index) else { return };
-        let Some(list) = self.requests.get_mut(&handle) else { return };
-        let at = Self::which(list, address);
-        let Some(open) = list.get_mut(at).filter(|open| open.active) else { return };
-        let (number, count, communicator) = (open.number, open.count, open.communicator);
-        let wild = std::mem::take(&mut open.wild);
-        let (kept, receive) = (open.sum.take(), open.receive);
-        open.active = false;
-        if open.persistent.is_none() {
-            list.remove(at);
-            if list.is_empty() {
-                self.requests.remove(&handle);
-            }
-        }
-        if wild {
-            self.wild -= 1;
-            let status = good.then(|| own.status(statuses, place, self.constants));
-            self.matched(number, communicator, status);
-        }
-        if let Some((pieces, before)) = kept {
-            let now = self.sum(&pieces, false);
-            if receive && good && now != 0 {
-                self.tell(&Fact::Received { request: number, sum: now });
-            } else if !receive && now != 0 && now != before {
-                // The send is the last of them.
-                self.tell(&Fact::Changed { request: number + count - 1 });
-            }
-        }
-        for request in number..number + count {
-            self.tell(&Fact::Ended { request });
-        }
-    }
-
-    fn frees(&mut self, handle: u64, address: u64) {
-        let Some(list) = self.requests.get_mut(&handle) else { return };
-        let at = Self::which(list, address);
-        if at >= list.len() {
-            return;
-        }
-        let open = list.remove(at);
-        if list.is_empty() {
-            self.requests.remove(&handle);
-        }
-        if open.active {
-            if open.wild {
-                // What it gets nobody will say.
-                self.wild -= 1;
-                self.tell(&Fact::Doubt { communicator: open.communicator });
-            }
-            for request in open.number..open.number + open.count {
-                self.tell(&Fact::Ended { request });
-            }
-        }
-        if let Some((_, object)) = open.persistent {
-            self.tell(&Fact::Freed { what: Object::Request, number: object });
         }
     }
 }

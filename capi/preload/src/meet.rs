@@ -5,7 +5,7 @@
 //! take the other one along.
 
 use crate::places::Objects;
-use crate::{line, portals, state};
+use crate::{line, openmp, portals, state};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -28,7 +28,7 @@ pub fn note_thread() {
 
 /// Whether the caller is the program, and has more than one thread.
 pub fn threads() -> bool {
-    THREADS.load(Relaxed) && state::in_program() && !state::left()
+    THREADS.load(Relaxed) && state::in_program() && !state::left() && !openmp::in_runtime()
 }
 
 fn enlist(places: &[usize]) {

@@ -16,7 +16,7 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ptr;
 use std::sync::atomic::{
     AtomicBool, AtomicU32,
-    Ordering::{Acquire, Relaxed, Release},
+    Ordering::{Acquire, Relaxed, SeqCst},
 };
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -36,6 +36,8 @@ struct Team {
     /// How many have begun, and of how many as the first of them knows.
     begun: AtomicU32,
     members: AtomicU32,
+    /// Members that wait for the others to begin.
+    waiting: AtomicU32,
     /// Where its master was.
     outside: Place,
 }
@@ -58,6 +60,7 @@ impl Team {
             tasks: AtomicBool::new(false),
             begun: AtomicU32::new(0),
             members: AtomicU32::new(0),
+            waiting: AtomicU32::new(0),
             outside: PLACE.get(),
         }
     }
@@ -67,9 +70,11 @@ impl Team {
         // First: whoever waits for it here looks next how far it is.
         portals::thread_goes_on(self.start);
         self.members.store(members, Relaxed);
-        self.begun.fetch_add(1, Release);
-        // SAFETY: the word lives until all members have come to their end.
-        unsafe { libc::syscall(libc::SYS_futex, self.begun.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, c_int::MAX) };
+        self.begun.fetch_add(1, SeqCst);
+        if self.waiting.load(SeqCst) != 0 {
+            // SAFETY: the word lives until all members have come to their end.
+            unsafe { libc::syscall(libc::SYS_futex, self.begun.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, c_int::MAX) };
+        }
     }
 
     fn meeting(&self) -> MutexGuard<'_, Meeting> {
@@ -106,6 +111,8 @@ const NOWHERE: Place = Place { team: ptr::null(), round: 0, makes: ptr::null(), 
 
 thread_local! {
     static PLACE: Cell<Place> = const { Cell::new(NOWHERE) };
+    /// Its runtime, LLVM's, makes a team, or waits.
+    static IN_RUNTIME: Cell<bool> = const { Cell::new(false) };
 }
 
 fn change(change: impl FnOnce(&mut Place)) {
@@ -130,14 +137,25 @@ fn next_round() -> Option<(&'static Team, u64)> {
 fn await_members() {
     // SAFETY: see `next_round`; the program calls, from inside the region.
     let Some(team) = (unsafe { PLACE.get().team.as_ref() }) else { return };
+    if team.begun.load(Acquire) >= team.members.load(Relaxed) {
+        return;
+    }
+    team.waiting.fetch_add(1, SeqCst);
     loop {
-        let begun = team.begun.load(Acquire);
+        let begun = team.begun.load(SeqCst);
         if begun >= team.members.load(Relaxed) {
-            return;
+            break;
         }
         // SAFETY: as in `begin`.
         unsafe { libc::syscall(libc::SYS_futex, team.begun.as_ptr(), libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, begun, 0usize) };
     }
+    team.waiting.fetch_sub(1, Relaxed);
+}
+
+/// The calling thread is in a runtime that has told us that it waits. The locks by which it wakes others, and sleeps,
+/// are its own affair.
+pub fn in_runtime() -> bool {
+    IN_RUNTIME.get()
 }
 
 /// The calling thread makes a team: threads that it starts wait for work.
@@ -425,6 +443,7 @@ unsafe extern "C" fn finalize(_data: *mut Data) {}
 
 unsafe extern "C" fn thread_begin(kind: c_int, _thread: *mut Data) {
     if kind == ompt::THREAD_WORKER {
+        IN_RUNTIME.set(true);
         portals::thread_waits();
     }
 }
@@ -441,6 +460,7 @@ unsafe extern "C" fn parallel_begin(
     let team = Box::into_raw(Box::new(Team::new(None, ptr::null_mut())));
     // SAFETY: the runtime gives the record of the new region.
     unsafe { (*parallel).pointer = team.cast() };
+    IN_RUNTIME.set(true);
     portals::thread_waits();
 }
 
@@ -451,6 +471,7 @@ unsafe extern "C" fn implicit_task(endpoint: c_int, parallel: *mut Data, _task: 
     // SAFETY: the record of the region, in which `parallel_begin` has put the team.
     if let Some(team) = unsafe { parallel.as_ref().and_then(|parallel| parallel.pointer.cast::<Team>().as_ref()) } {
         PLACE.set(Place { team, ..NOWHERE });
+        IN_RUNTIME.set(false);
         team.begin(members);
     }
 }
@@ -474,9 +495,11 @@ unsafe extern "C" fn sync_region_wait(kind: c_int, endpoint: c_int, parallel: *m
             meeting.end = meeting.end.max(clock);
             drop(meeting);
             change(|place| place.waits = true);
+            IN_RUNTIME.set(true);
             portals::thread_waits();
         }
         (ompt::SCOPE_END, Some(team)) if place.waits => {
+            IN_RUNTIME.set(false);
             let latest = team.meeting().rounds.latest(place.round);
             change(|place| {
                 place.waits = false;
@@ -499,8 +522,10 @@ unsafe extern "C" fn task_schedule(_before: *mut Data, status: c_int, _after: *m
         meeting.rounds.come(place.round, clock);
         meeting.end = meeting.end.max(clock);
         drop(meeting);
+        IN_RUNTIME.set(true);
         portals::thread_waits();
     } else {
+        IN_RUNTIME.set(false);
         portals::thread_goes_on(0);
     }
 }
@@ -513,6 +538,7 @@ unsafe extern "C" fn parallel_end(parallel: *mut Data, _task: *mut Data, _flags:
             (*parallel).pointer = ptr::null_mut();
             let team = Box::from_raw(team);
             PLACE.set(team.outside);
+            IN_RUNTIME.set(false);
             portals::thread_goes_on(team.end());
         }
     }

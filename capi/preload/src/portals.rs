@@ -19,8 +19,9 @@ unsafe extern "C" {
     fn narrows_threads_given();
     fn narrows_inject_limit() -> u64;
     fn narrows_without_locks();
+    fn narrows_gives_lock();
     fn narrows_waits_for_lock() -> c_int;
-    fn narrows_waits_for_signal(place: usize) -> c_int;
+    fn narrows_waits_for_signal(place: usize, keeps: c_int) -> c_int;
     fn narrows_signals(place: usize);
     fn narrows_thread_ends() -> u64;
     fn narrows_thread_clock() -> u64;
@@ -207,10 +208,17 @@ pub fn waits_for_lock() -> bool {
     state::guarded(|| unsafe { narrows_waits_for_lock() }) != 0
 }
 
-/// The MPI library waits for a signal. True: it should look whether it has come; false: it must wait.
-pub fn waits_for_signal(place: usize) -> bool {
-    // SAFETY: a plain number.
-    state::guarded(|| unsafe { narrows_waits_for_signal(place) }) != 0
+/// It has given back one of its locks.
+pub fn gives_lock() {
+    // SAFETY: no arguments.
+    state::guarded(|| unsafe { narrows_gives_lock() });
+}
+
+/// The MPI library waits for a signal, and `keeps` others of its locks. True: it should look whether it has come;
+/// false: it must wait.
+pub fn waits_for_signal(place: usize, keeps: bool) -> bool {
+    // SAFETY: plain numbers.
+    state::guarded(|| unsafe { narrows_waits_for_signal(place, c_int::from(keeps)) }) != 0
 }
 
 /// A thread signals something.

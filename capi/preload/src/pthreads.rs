@@ -220,8 +220,13 @@ unsafe extern "C" fn pthread_mutex_unlock(mutex: *mut pthread_mutex_t) -> c_int 
     // SAFETY: forwarded as it came.
     let code = unsafe { next::narrows_mutex_unlock(mutex) };
     // Open MPI has other locks, and another place to wait: `sched_yield`.
-    if in_library() && count_unlock() && symbols::flavor() != Flavor::OpenMpi {
-        portals::without_locks();
+    if in_library() {
+        let last = count_unlock();
+        if symbols::flavor() == Flavor::OpenMpi {
+            portals::gives_lock();
+        } else if last {
+            portals::without_locks();
+        }
     }
     meet::may_spin(mutex as usize);
     code
@@ -302,8 +307,9 @@ unsafe extern "C" fn pthread_cond_wait(cond: *mut pthread_cond_t, mutex: *mut pt
         // SAFETY: forwarded as it came. Who waits for a signal may return without one: pthread_cond_wait(3).
         return unsafe {
             next::narrows_mutex_unlock(mutex);
-            count_unlock();
-            let waited = portals::waits_for_signal(cond as usize);
+            let keeps = !count_unlock();
+            portals::gives_lock();
+            let waited = portals::waits_for_signal(cond as usize, keeps);
             let code = lock_in_library(mutex);
             if waited || code != 0 { code } else { next::pthread_cond_wait(cond, mutex) }
         };

@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::trace;
 use clap::Args;
 use narrows_output::exit;
-use narrows_trace::generate::{Generated, Parameters, Pattern};
+use narrows_trace::generate::{Cells, Generated, Parameters, Pattern};
 use narrows_trace::transformer::{Training, Transformer};
 use narrows_trace::{Format, Program, TraceError};
 use narrows_units::{Bytes, SimTime};
@@ -21,11 +21,13 @@ use std::path::PathBuf;
   narrows generate transformer --ranks 64 --tp 8 --pp 2 --layers 32 --hidden 4096 --batch 128 -o training.jsonl
 
 Patterns: halo3d (a periodic 3-D grid, 6 neighbours), fft3d (n^3 ranks, rows exchange in 3 phases), allreduce-loop,
-bcast (from rank 0), lammps-like (the melt benchmark), hpcg-like (104^3 cells per rank, 4 levels), lulesh-like (n^3
-ranks, 30^3 elements each, 26 neighbours), transformer (steps of a training as Megatron-LM does them). Docs:
-docs/traces.md.")]
+bcast (from rank 0), lammps-like (the melt benchmark, 20^3 cells of 4 atoms per rank), hpcg-like (104^3 cells per rank,
+4 levels), minife-like (64^3 cells per rank), matmul-like (Cannon's product of matrices on n^2 ranks with accelerators),
+lulesh-like (n^3 ranks, 30^3 elements each, 26 neighbours), transformer (steps of a training as Megatron-LM does them).
+Docs: docs/traces.md.")]
 pub struct GenerateArgs {
-    /// halo3d, fft3d, allreduce-loop, bcast, lammps-like, hpcg-like, lulesh-like or transformer
+    /// halo3d, fft3d, allreduce-loop, bcast, lammps-like, hpcg-like, minife-like, matmul-like, lulesh-like or
+    /// transformer
     #[arg(value_parser = what)]
     pattern: What,
     /// Number of ranks
@@ -37,9 +39,10 @@ pub struct GenerateArgs {
     /// Size of a message (halo3d), a rank's part (fft3d) or the collective [default: the pattern's]
     #[arg(long, value_name = "SIZE")]
     bytes: Option<Bytes>,
-    /// Cells of a rank in each direction (hpcg-like, lulesh-like) [default: the pattern's]
+    /// Cells of a rank in each direction: 64, or 128x256x128 (lammps-like, hpcg-like, minife-like, lulesh-like);
+    /// rows, columns and sums of its blocks (matmul-like) [default: the pattern's]
     #[arg(long, value_name = "N")]
-    cells: Option<u32>,
+    cells: Option<Cells>,
     /// Computing of a rank per step, such as 100us [default: the pattern's]
     #[arg(long, value_name = "TIME")]
     compute: Option<SimTime>,

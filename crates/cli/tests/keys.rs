@@ -8,13 +8,14 @@ use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
 
-/// What a command comes to: its code, and the fingerprint of all that happened, or the refusal.
+/// What a command comes to: its code, and the fingerprint of all that happened and the energy, or the refusal.
 fn result(folder: &Path, words: &[String]) -> (Option<i32>, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_narrows")).current_dir(folder).args(words).output().unwrap();
     // Results are on standard output, complaints on standard error.
     let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    let energy = text.lines().filter(|line| line.starts_with("energy "));
     match text.split("digest ").nth(1) {
-        Some(rest) if output.status.success() => (output.status.code(), rest[..16].to_owned()),
+        Some(rest) if output.status.success() => (output.status.code(), rest[..16].to_owned() + &energy.collect::<String>()),
         _ => (output.status.code(), text),
     }
 }
@@ -63,6 +64,7 @@ fn words() -> BTreeMap<&'static str, &'static str> {
     BTreeMap::from([
         ("MIXED", "mixed.jsonl"),
         ("BCAST", "bcast.jsonl"),
+        ("MATMUL", "matmul.jsonl"),
         ("NAMES", "names.txt"),
         ("BASED", "based.toml"),
         ("GROUPS", "groups.toml"),
@@ -133,8 +135,11 @@ fn every_key_has_an_effect_or_a_reason() {
     );
     write("g1", "hosts left 1\nhosts right 1\nlink left right\n");
     write("g2", "hosts left 1\nhosts right 1\nlink left middle\nlink middle right\n");
-    let generate = ["generate", "bcast", "--ranks", "6", "--steps", "1", "-o", "bcast.jsonl"];
-    assert!(Command::new(env!("CARGO_BIN_EXE_narrows")).current_dir(&folder).args(generate).status().unwrap().success());
+    for (pattern, ranks) in [("bcast", "6"), ("matmul-like", "4")] {
+        let file = format!("{}.jsonl", pattern.trim_end_matches("-like"));
+        let generate = ["generate", pattern, "--ranks", ranks, "--steps", "1", "-o", &file];
+        assert!(Command::new(env!("CARGO_BIN_EXE_narrows")).current_dir(&folder).args(generate).status().unwrap().success());
+    }
 
     let live = include_str!("../../../tests/run_portals.py");
     let (mut listed, mut plain, mut wrong) = (BTreeSet::new(), BTreeMap::new(), Vec::new());

@@ -198,9 +198,17 @@ pub fn waits_for_lock() -> bool {
     true
 }
 
-/// The library waits until another thread signals something at `place`; it holds none of its locks. Returns when it
-/// should look whether that has happened. False: it must wait by itself.
-pub fn waits_for_signal(place: usize) -> bool {
+/// The library has given back one of its locks, and the calling thread may have others: whoever waits for it tries
+/// again in its turn.
+pub fn gives_lock() {
+    if beside_others() && LOCKED_OUT.swap(false, Relaxed) {
+        callers().unlocks += 1;
+    }
+}
+
+/// The library waits until another thread signals something at `place`, and `keeps` others of its locks. Returns when
+/// it should look whether that has happened. False: it must wait by itself.
+pub fn waits_for_signal(place: usize, keeps: bool) -> bool {
     if !beside_others() {
         return false;
     }
@@ -208,7 +216,7 @@ pub fn waits_for_signal(place: usize) -> bool {
     let _ = thread.vain.take();
     let seen = callers().news;
     thread.place.store(place, Relaxed);
-    wait(thread, Wish::News(seen), 0);
+    wait(thread, Wish::News(seen), u32::from(keeps));
     thread.place.store(0, Relaxed);
     true
 }

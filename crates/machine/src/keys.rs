@@ -9,7 +9,7 @@ use crate::wiring::{self, Topology, TopologyKind};
 use narrows_fabric::Fraction;
 use narrows_nic::{NicConfig, PcieDetail, Transmit};
 use narrows_portals::NiLimits;
-use narrows_units::{ByteRate, Bytes, SimTime};
+use narrows_units::{ByteRate, Bytes, Power, SimTime};
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
@@ -43,6 +43,7 @@ pub(crate) enum Field<'a> {
     Time(&'a mut SimTime, SimTime),
     Size(&'a mut Bytes, Bytes),
     Rate(&'a mut ByteRate),
+    Power(&'a mut Power),
     Choice(&'a mut dyn Choice),
     /// From 0 to 0.1.
     Ber(&'a mut Ber),
@@ -153,6 +154,8 @@ pub(crate) const SIZE_MAX: Bytes = Bytes(1 << 50);
 pub(crate) const RATE_MIN: ByteRate = ByteRate(1_000_000);
 /// Highest bandwidth: 100 TB/s, what the flow network's solver can hold.
 pub(crate) const RATE_MAX: ByteRate = ByteRate(100_000_000_000_000);
+/// Most power of a part: 1 MW.
+pub(crate) const POWER_MAX: Power = Power(1_000_000_000_000);
 /// Largest packet: 1 GiB, what the packet network can hold.
 pub(crate) const PACKET_MAX: Bytes = Bytes(1 << 30);
 /// Most nodes: keeps ordering keys of hosts and switches within the engine's 22 bits.
@@ -180,6 +183,10 @@ fn size<'a>(path: &'static str, field: &'a mut Bytes, least: u64, doc: &'static 
 
 fn rate<'a>(path: &'static str, field: &'a mut ByteRate, doc: &'static str) -> Key<'a> {
     key(path, Field::Rate(field), doc)
+}
+
+fn power<'a>(path: &'static str, field: &'a mut Power, doc: &'static str) -> Key<'a> {
+    key(path, Field::Power(field), doc).default("\"0 W\"")
 }
 
 fn count<'a>(path: &'static str, field: &'a mut u32, least: u32, most: u32, doc: &'static str) -> Key<'a> {
@@ -217,7 +224,7 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         key("machine.groups", Field::Texts(groups), "Parts of the machine with nodes of their own, `[group.NAME]` each, in the order of the nodes").default("[]"),
         key("machine.fabrics", Field::Texts(names_of_fabrics), "Networks that differ, `[fabric.NAME.network]`, `[fabric.NAME.nic]` and so on each; what they do not say is as in the sections without a name").default("[]"),
     ];
-    let Node { count: nodes, cores, speed, fabrics: joined, memory, host_name, software } = &mut m.node;
+    let Node { count: nodes, cores, speed, fabrics: joined, memory, host_name, software, power: of_node } = &mut m.node;
     keys.extend(node_keys(nodes, cores, speed, joined, memory, host_name));
     keys.extend([
         count("node.rails", &mut m.rails, 1, RAILS_MAX, "Ports of a node on each network that it joins: as many equal planes of it, which share nothing").default("1"),
@@ -435,10 +442,18 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         key("collectives.table", Field::Text(&mut m.collectives.table), "Replay: which algorithms collectives use, as `openmpi` or `mpich` decide, or a file of rules (docs/replay.md)").default("\"openmpi\""),
         key("collectives.rules", Field::Texts(&mut m.collectives.rules), "Rules that come before those of the table, such as `\"bcast *: binary\"`").default("[]"),
     ]);
+    keys.extend(power_keys(of_node));
+    let NetworkPower { nic: of_nic, switch: of_switch, cable: of_cable } = &mut m.power;
+    keys.extend([
+        power("power.nic", of_nic, "A NIC of a node with ranks, one for each port"),
+        power("power.switch", of_switch, "A switch, of all that there are"),
+        power("power.cable", of_cable, "A cable with both of its ends, of all that there are"),
+    ]);
     for Group { name, node } in &mut m.groups {
-        let Node { count, cores, speed, fabrics, memory, host_name, software } = node;
+        let Node { count, cores, speed, fabrics, memory, host_name, software, power } = node;
         keys.extend(node_keys(count, cores, speed, fabrics, memory, host_name).map(|key| of_group(key, name)));
         keys.extend(software_keys(software).map(|key| of_group(key, name)));
+        keys.extend(power_keys(power).map(|key| of_group(key, name)));
     }
     for (name, draft) in fabrics {
         keys.extend(table(draft).into_iter().filter(|key| is_of_network(&key.path)).map(|key| of_fabric(key, name)));
@@ -487,6 +502,18 @@ fn software_keys(software: &mut Software) -> [Key<'_>; 7] {
         time("software.reduce", reduce, "Replay: CPU time of combining what came with what is there, in each step of a reduction (live programs do it themselves)").default("\"0 ns\""),
         time("software.reduce_per_kib", reduce_per_kib, "... and of each 1,024 bytes of it").default("\"0 ns\""),
         time("software.clock_read", clock_read, "CPU time of reading a clock (`MPI_Wtime`)"),
+    ]
+}
+
+/// What they take.
+#[rustfmt::skip]
+fn power_keys(of_node: &mut NodePower) -> [Key<'_>; 4] {
+    let NodePower { node, core, waiting, accelerator } = of_node;
+    [
+        power("power.node", node, "A node with ranks, whatever it does (docs/power.md)"),
+        power("power.core", core, "More for a core while its rank computes"),
+        power("power.waiting", waiting, "More for a core while its rank is in MPI, where libraries poll"),
+        power("power.accelerator", accelerator, "More for an accelerator: while a rank of a replay computes beside its core"),
     ]
 }
 
@@ -547,7 +574,8 @@ impl Draft {
             clock_read: zero,
         };
         let host_name = "{}".parse().expect("the shortest pattern is one");
-        let node = Node { count: 0, cores: 0, speed: Speed::ONE, fabrics: Vec::new(), memory: none, host_name, software };
+        let power = NodePower::default();
+        let node = Node { count: 0, cores: 0, speed: Speed::ONE, fabrics: Vec::new(), memory: none, host_name, software, power };
         let machine = Machine {
             name: String::new(),
             description: String::new(),
@@ -660,6 +688,7 @@ impl Draft {
             topology: Topology::new(TopologyKind::SingleSwitch),
             failed: Failed::default(),
             system: System { launcher_barrier: zero, socket_latency: zero },
+            power: NetworkPower::default(),
             message: Message {
                 protocol: MessageProtocol::Openmpi,
                 pscom: Pscom {

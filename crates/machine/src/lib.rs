@@ -58,8 +58,8 @@ pub use fault::FaultError;
 pub use host::{HostPattern, HostPatternError};
 pub use model::{
     Arrangement, Distribution, Exanet, Fabric, Failed, Flow, GlobalLink, Group, Link, Links, LogGp, Machine, Message, MessageProtocol, Mpc,
-    Network, NetworkKind, Nic, NicConstants, NicKind, Node, PathOr, Phy, Plane, Pscom, RailChoice, Rendezvous, RoutingKind, Software,
-    Speed, Switch, SwitchOr, System,
+    Network, NetworkKind, NetworkPower, Nic, NicConstants, NicKind, Node, NodePower, PathOr, Phy, Plane, Pscom, RailChoice, Rendezvous,
+    RoutingKind, Software, Speed, Switch, SwitchOr, System,
 };
 pub use narrows_units::NodeId;
 pub use placement::{Placement, PlacementError, fill, placement};

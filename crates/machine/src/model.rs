@@ -7,7 +7,7 @@ pub use narrows_fabric::{Dcqcn, Hpcc, Nscc, Sperc, Swift};
 use narrows_fabric::Fraction;
 use narrows_nic::{NicConfig, PcieDetail, Transmit};
 pub use narrows_topology::{Arrangement, RoutingKind};
-use narrows_units::{ByteRate, Bytes, NodeId, Rail, SimTime};
+use narrows_units::{ByteRate, Bytes, NodeId, Power, Rail, SimTime};
 
 /// A machine, complete: every quantity has a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +42,8 @@ pub struct Machine {
     pub failed: Failed,
     /// Costs of what is around the MPI software.
     pub system: System,
+    /// What its network takes.
+    pub power: NetworkPower,
     /// How the message layer moves messages.
     pub message: Message,
     /// How replayed collectives are done.
@@ -179,7 +181,7 @@ pub struct Group {
     pub node: Node,
 }
 
-/// `[node]` and `[software]`: nodes that are alike.
+/// `[node]`, `[software]` and the node's part of `[power]`: nodes that are alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     /// How many there are.
@@ -196,6 +198,32 @@ pub struct Node {
     pub host_name: HostPattern,
     /// Costs of the MPI software on a core.
     pub software: Software,
+    /// What they take.
+    pub power: NodePower,
+}
+
+/// `[power]`: a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodePower {
+    /// Whatever it does.
+    pub node: Power,
+    /// More for a core that computes.
+    pub core: Power,
+    /// More for a core whose rank is in MPI.
+    pub waiting: Power,
+    /// More for an accelerator that computes.
+    pub accelerator: Power,
+}
+
+/// `[power]`: a network, whatever it does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NetworkPower {
+    /// A NIC.
+    pub nic: Power,
+    /// A switch.
+    pub switch: Power,
+    /// A cable, with both of its ends.
+    pub cable: Power,
 }
 
 /// How many times as fast a core computes as the one on which computing time was measured. In millionths.

@@ -29,6 +29,7 @@ pub fn markdown() -> String {
             Field::Size(_, least) if least.0 == 0 => "size".to_owned(),
             Field::Size(..) => "size, above 0".to_owned(),
             Field::Rate(_) => "bandwidth".to_owned(),
+            Field::Power(_) => "power".to_owned(),
             Field::Choice(choice) => choice.names().iter().map(|name| format!("`\"{name}\"`")).collect::<Vec<_>>().join(", "),
             Field::Flag(_) => "`true`, `false`".to_owned(),
             Field::PathOrTime(_) => "`\"path\"` or time".to_owned(),

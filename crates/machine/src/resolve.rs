@@ -2,7 +2,7 @@
 
 use crate::assemble::VIRTUAL_NETWORKS;
 use crate::diagnostic::{Diagnostic, nearest};
-use crate::keys::{self, Draft, Field, Key, Kinds, Only, PACKET_MAX, RATE_MAX, RATE_MIN, SIZE_MAX, TIME_MAX, table};
+use crate::keys::{self, Draft, Field, Key, Kinds, Only, PACKET_MAX, POWER_MAX, RATE_MAX, RATE_MIN, SIZE_MAX, TIME_MAX, table};
 use crate::model::{
     Ber, Choice, Congestion, Delivery, Fabric, Machine, Marking, MessageProtocol, NicKind, PathOr, Phy, Pscom, RoutingKind, Speed,
     SwitchOr, Telemetry,
@@ -14,7 +14,7 @@ use crate::{Overrides, RulesError, quantity};
 use narrows_fabric::{ConfigError, Fraction};
 use narrows_topology::TopologyError;
 use narrows_units::parse::QuantityError;
-use narrows_units::{ByteRate, Bytes, NodeId, SimTime};
+use narrows_units::{ByteRate, Bytes, NodeId, Power, SimTime};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -411,6 +411,7 @@ pub(crate) fn expected(field: &Field<'_>) -> String {
         Field::Time(..) => "expected a time with its unit, such as \"250 ns\"".to_owned(),
         Field::Size(..) => "expected a size with its unit, such as \"9 KiB\"".to_owned(),
         Field::Rate(_) => "expected a bandwidth with its unit, such as \"100 Gbit/s\"".to_owned(),
+        Field::Power(_) => "expected a power with its unit, such as \"16.2 W\"".to_owned(),
         Field::Choice(choice) => format!("expected one of {}", quoted(choice.names())),
         Field::Flag(_) => "expected true or false".to_owned(),
         Field::Ber(_) => "expected a number, such as 1e-5".to_owned(),
@@ -467,6 +468,10 @@ fn set(field: &mut Field<'_>, value: &Value) -> Result<(), Problem> {
         Field::Rate(field) => {
             **field = quantity_of(value, &label)?;
             range(**field, RATE_MIN, RATE_MAX, quantity::rate)?;
+        }
+        Field::Power(field) => {
+            **field = quantity_of(value, &label)?;
+            range(**field, Power(0), POWER_MAX, quantity::power)?;
         }
         Field::Speed(field) => {
             let number: f64 = match value {
@@ -932,6 +937,7 @@ pub(crate) fn entries(machine: &Machine) -> Vec<(String, Value)> {
                 Field::Time(time, _) => Value::Text(quantity::time(*time)),
                 Field::Size(size, _) => Value::Text(quantity::size(*size)),
                 Field::Rate(rate) => Value::Text(quantity::rate(*rate)),
+                Field::Power(power) => Value::Text(quantity::power(*power)),
                 Field::Choice(choice) => Value::Text(choice.names()[choice.index()].to_owned()),
                 Field::Flag(flag) => Value::Boolean(*flag),
                 Field::Speed(speed) if speed.0.is_multiple_of(1_000_000) => Value::Integer(i64::try_from(speed.0 / 1_000_000).ok()),

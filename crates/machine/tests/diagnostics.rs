@@ -67,7 +67,7 @@ error: unknown section `nod`
   |
 4 | [nod]
   |  ^^^ did you mean `node`?
-  = help: sections of a machine file: machine, node, nic, network, link, switch, topology, software, message, collectives, group, fabric
+  = help: sections of a machine file: machine, node, nic, network, link, switch, topology, software, message, collectives, power, group, fabric
 "#,
     );
 }

@@ -551,6 +551,8 @@ impl Simulation<'_> {
             applications: applications.collect(),
             finish: rank_finish.iter().copied().max().unwrap_or_default(),
             rank_finish,
+            rank_computing: Vec::new(),
+            rank_beside: Vec::new(),
             events: self.events,
             totals: None,
             rails: Vec::new(),

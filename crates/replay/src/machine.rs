@@ -133,6 +133,9 @@ struct Rank {
     units: Vec<SimTime>,
     /// What happens to computing on them, in order of time; of one operation the start before the end.
     computing: BinaryHeap<Reverse<(SimTime, u64, Event)>>,
+    /// Computing so far, on its core and beside it.
+    computed: SimTime,
+    computed_beside: SimTime,
     running: Vec<Running>,
     /// Allreduces that it has given to its NIC's accelerator, by communicator.
     reduced: BTreeMap<u32, u64>,
@@ -563,6 +566,7 @@ impl Replay {
     fn finish(mut self, epoch: SimTime, failure: Option<String>) -> Outcome {
         let since = |time: SimTime| time.saturating_sub(epoch);
         let mut rank_finish = vec![SimTime::ZERO; self.ranks as usize];
+        let (mut rank_computing, mut rank_beside) = (rank_finish.clone(), rank_finish.clone());
         let mut digests = vec![Digest::default(); self.ranks as usize];
         let report = |application: &Application| Report { name: application.name.clone(), ranks: application.ranks, ..Report::default() };
         let mut applications: Vec<Report> = self.shared.applications.iter().map(report).collect();
@@ -571,6 +575,8 @@ impl Replay {
             for (rank, &number) in ranks.ranks.iter().zip(&ranks.numbers) {
                 sent += rank.endpoint.as_ref().map(Endpoint::sent).unwrap_or_default();
                 rank_finish[number as usize] = since(rank.finish.unwrap_or(rank.clock));
+                rank_computing[number as usize] = rank.computed;
+                rank_beside[number as usize] = rank.computed_beside;
                 digests[number as usize] = rank.digest;
             }
             for (application, tally) in applications.iter_mut().zip(&ranks.state.tallies) {
@@ -595,7 +601,7 @@ impl Replay {
         let seen = self.world.processes().state.watch.take().map(|watch| watch.finish(finish));
         self.world.dismantle(self.threads);
         let (events, totals, digest) = (totals.events, Some(totals), digest.value());
-        Outcome { finish, seen, applications, rank_finish, events, totals, rails, sent, digest, failure }
+        Outcome { finish, seen, applications, rank_finish, rank_computing, rank_beside, events, totals, rails, sent, digest, failure }
     }
 
     /// Nothing can happen any more.

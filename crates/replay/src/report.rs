@@ -36,6 +36,10 @@ pub struct Outcome {
     pub finish: SimTime,
     /// When each rank ended; ranks of the applications one after the other.
     pub rank_finish: Vec<SimTime>,
+    /// How long each rank computed on its core, in the same order; not of the LogGP replay.
+    pub rank_computing: Vec<SimTime>,
+    /// ... and on other units of its node.
+    pub rank_beside: Vec<SimTime>,
     /// Events of the simulation.
     pub events: u64,
     /// What the NICs and the network of the machine did; not of the LogGP replay, which has none.

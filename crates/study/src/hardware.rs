@@ -5,7 +5,18 @@ use narrows_machine::{Machine, Plane};
 use narrows_nic::AnyConfig;
 use narrows_sim::{Hardware, NetworkSetup, PortSetup};
 use narrows_topology::{Topology, TopologyError};
-use narrows_units::{Rail, SimTime};
+use narrows_units::{NodeId, Rail, SimTime};
+use std::collections::BTreeSet;
+
+/// Parts of all planes together.
+pub(crate) struct Counts {
+    /// Ports of the nodes that were asked about.
+    pub ports: u64,
+    /// Switches.
+    pub switches: u64,
+    /// Cables.
+    pub cables: u64,
+}
 
 /// The networks of a machine, plane by plane.
 pub(crate) struct Networks<'a> {
@@ -56,6 +67,17 @@ impl<'a> Networks<'a> {
     /// How many there are.
     pub(crate) fn count(&self) -> usize {
         self.planes.len()
+    }
+
+    /// How many parts they have.
+    pub(crate) fn counts(&self, nodes: &BTreeSet<NodeId>) -> Counts {
+        let joins = |plane: &Plane<'_>| nodes.iter().filter(|node| plane.nodes.binary_search(node).is_ok()).count() as u64;
+        Counts {
+            ports: self.planes.iter().map(joins).sum(),
+            switches: self.topologies.iter().map(|topology| u64::from(topology.switches())).sum(),
+            // A link for each direction.
+            cables: self.topologies.iter().map(|topology| topology.links().len() as u64 / 2).sum(),
+        }
     }
 
     /// All that is below the processes.

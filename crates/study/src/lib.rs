@@ -8,6 +8,7 @@
 //! * [`Observer`] — who shows how far a study is, hears its warnings, and may end it.
 //! * [`PhySpec`] — frames over a link to the bit, with a [`PhyOutcome`].
 //! * [`TimelineSpec`] — calls and messages of a run or a replay, for Perfetto.
+//! * [`Energy`] — what a run or a replay takes, where the machine file says what its parts take.
 //! * [`explore`] — many runs of one program, each with another legal timing.
 //! * [`wiring`] — pictures of a network.
 //! * [`figure`] — published figures: their folders, what they ask of the simulator, and how the answers compare.
@@ -29,6 +30,7 @@
 
 #![forbid(unsafe_code)]
 
+mod energy;
 mod error;
 pub mod explore;
 mod fabric_tables;
@@ -42,6 +44,7 @@ pub mod traffic;
 mod ways;
 pub mod wiring;
 
+pub use energy::Energy;
 pub use error::StudyError;
 pub use live::{RunOutcome, RunSpec};
 pub use phy::{PhyOutcome, PhySpec};

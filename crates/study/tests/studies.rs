@@ -4,7 +4,7 @@
 
 use narrows_study::replay::{Source, Target};
 use narrows_study::{MachineSpec, Messages, Observer, Outcome, ReplaySpec, Silent, Spec, TrafficSpec};
-use narrows_trace::generate::{Parameters, Pattern};
+use narrows_trace::generate::{Parameters, Pattern, product_time};
 use narrows_traffic::Class;
 use narrows_units::SimTime;
 use std::any::Any;
@@ -53,6 +53,46 @@ fn a_specification_gives_one_outcome() {
         let (one, other) = (one.summary(), other.summary());
         assert_eq!(one["digest"], other["digest"]);
         assert_eq!((&one["machine"]["node"]["count"], &one["nodes"], &one["exit_code"]), (&8.into(), &8.into(), &0.into()));
+    }
+}
+
+/// The energy of a replay is power times time, part by part.
+#[test]
+fn energy_is_power_times_time() {
+    let powers = ["node=10W", "core=2W", "waiting=500mW", "accelerator=20W", "nic=5W", "switch=100W", "cable=0.25W"];
+    let compute = Some(SimTime::from_us(100));
+    let loops = Source::Pattern(Pattern::AllreduceLoop, Parameters { ranks: 2, steps: 10, bytes: None, cells: None, compute });
+    let alone = Source::Pattern(Pattern::AllreduceLoop, Parameters { ranks: 1, steps: 10, bytes: None, cells: None, compute });
+    let product = Source::Pattern(Pattern::MatmulLike, Parameters { ranks: 4, steps: 1, bytes: None, cells: None, compute: None });
+    let (ms, twice) = (1e-3, 2.0 * product_time([1024; 3]).as_s_f64());
+    for (source, nodes, computing, beside) in [(loops, 2.0, 2.0 * ms, 0.0), (alone, 1.0, ms, 0.0), (product, 4.0, 0.0, 4.0 * twice)] {
+        let mut spec = replay(source);
+        assert_eq!(Spec::Replay(spec.clone()).run(&Silent).unwrap().summary()["energy"], serde_json::Value::Null);
+        let Target::Machine { machine, .. } = &mut spec.target else { panic!("a replay on a machine") };
+        machine.overrides.set = powers.iter().map(|power| format!("power.{power}")).collect();
+        let Outcome::Replay(outcome) = Spec::Replay(spec).run(&Silent).unwrap() else { panic!("a replay gives a replay") };
+        let time = outcome.replay.finish.as_s_f64();
+        let ended: f64 = outcome.replay.rank_finish.iter().map(|finish| finish.as_s_f64()).sum();
+        let topology = outcome.topology().unwrap();
+        let (switches, cables) = (f64::from(topology.switches()), topology.links().len() as f64 / 2.0);
+        let expected = [
+            ("nodes_j", 10.0 * nodes * time),
+            ("computing_j", 2.0 * computing),
+            ("waiting_j", 0.5 * (ended - computing)),
+            ("accelerators_j", 20.0 * beside),
+            ("nics_j", 5.0 * nodes * time),
+            ("switches_j", 100.0 * switches * time),
+            ("cables_j", 0.25 * cables * time),
+        ];
+        let found = &outcome.summary()["energy"];
+        let near = |name: &str, expected: f64| {
+            let value = found[name].as_f64().unwrap();
+            assert!((value - expected).abs() <= 1e-9 * expected, "{name}: {value}, expected {expected}");
+        };
+        expected.iter().for_each(|&(name, joules)| near(name, joules));
+        let total: f64 = expected.iter().map(|(_, joules)| joules).sum();
+        near("total_j", total);
+        near("mean_power_w", total / time);
     }
 }
 

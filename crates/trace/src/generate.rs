@@ -7,6 +7,8 @@ use crate::sequence::{Sequence, Sink};
 use crate::{Communicators, TraceError};
 use narrows_units::{Bytes, Excess, SimTime};
 use std::collections::VecDeque;
+use std::fmt;
+use std::str::FromStr;
 
 /// The patterns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,19 +26,26 @@ pub enum Pattern {
     LammpsLike,
     /// Conjugate gradients with a multigrid preconditioner as HPCG does it.
     HpcgLike,
+    /// Conjugate gradients without one as miniFE does it.
+    MinifeLike,
+    /// A product of matrices by Cannon's algorithm: n^2 ranks with blocks of all three, and an accelerator each, as on
+    /// the MPSoCs of ExaNeSt.
+    MatmulLike,
     /// Hydrodynamics on a cube of elements as LULESH does it: n^3 ranks, each with a cube of its own.
     LuleshLike,
 }
 
 impl Pattern {
     /// All of them.
-    pub const ALL: [Pattern; 7] = [
+    pub const ALL: [Pattern; 9] = [
         Pattern::Halo3d,
         Pattern::Fft3d,
         Pattern::AllreduceLoop,
         Pattern::Bcast,
         Pattern::LammpsLike,
         Pattern::HpcgLike,
+        Pattern::MinifeLike,
+        Pattern::MatmulLike,
         Pattern::LuleshLike,
     ];
 
@@ -49,6 +58,8 @@ impl Pattern {
             Pattern::Bcast => "bcast",
             Pattern::LammpsLike => "lammps-like",
             Pattern::HpcgLike => "hpcg-like",
+            Pattern::MinifeLike => "minife-like",
+            Pattern::MatmulLike => "matmul-like",
             Pattern::LuleshLike => "lulesh-like",
         }
     }
@@ -61,8 +72,8 @@ impl Pattern {
     /// Steps unless the user says otherwise.
     pub const fn steps(self) -> u32 {
         match self {
-            Pattern::Halo3d | Pattern::AllreduceLoop | Pattern::HpcgLike | Pattern::LuleshLike => 10,
-            Pattern::Fft3d => 1,
+            Pattern::Halo3d | Pattern::AllreduceLoop | Pattern::HpcgLike | Pattern::MinifeLike | Pattern::LuleshLike => 10,
+            Pattern::Fft3d | Pattern::MatmulLike => 1,
             // The experiment of RED-SEA D1.4, section 12.2.
             Pattern::Bcast => 100,
             // One rebuild of the neighbour lists in 20 steps, one line of output in 50.
@@ -74,9 +85,41 @@ impl Pattern {
     /// pattern has no cells to choose.
     const fn cells(self) -> Option<u32> {
         match self {
+            // in.lj: a lattice of 20 cells with 4 atoms each.
+            Pattern::LammpsLike => Some(20),
             Pattern::HpcgLike => Some(104),
+            // 512^3 for 512 ranks, in ICS-FORTH's technical report 488, section 6.2.
+            Pattern::MinifeLike => Some(64),
+            // Our own choice: 4 MiB for each of the three blocks.
+            Pattern::MatmulLike => Some(1024),
             Pattern::LuleshLike => Some(30),
-            Pattern::Halo3d | Pattern::Fft3d | Pattern::AllreduceLoop | Pattern::Bcast | Pattern::LammpsLike => None,
+            Pattern::Halo3d | Pattern::Fft3d | Pattern::AllreduceLoop | Pattern::Bcast => None,
+        }
+    }
+}
+
+/// Cells of a rank in each direction: `20`, or `128x256x128`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cells(pub [u32; 3]);
+
+impl FromStr for Cells {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Cells, String> {
+        let sides: Vec<u32> = text.split('x').map_while(|side| side.parse().ok()).collect();
+        match sides.as_slice() {
+            [side] if !text.contains('x') => Ok(Cells([*side; 3])),
+            [x, y, z] if text.matches('x').count() == 2 => Ok(Cells([*x, *y, *z])),
+            _ => Err(format!("\"{text}\": expected a number of cells, or one for each direction, such as 128x256x128")),
+        }
+    }
+}
+
+impl fmt::Display for Cells {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            [x, y, z] if x == y && y == z => write!(f, "{x}"),
+            [x, y, z] => write!(f, "{x}x{y}x{z}"),
         }
     }
 }
@@ -91,14 +134,16 @@ pub struct Parameters {
     /// Bytes of a message ([`Pattern::Halo3d`], default 64 KiB), of a rank's part of the grid ([`Pattern::Fft3d`], 1
     /// MiB) or of the collective (allreduce 8 B, broadcast 1 MB). The other patterns have sizes of their own.
     pub bytes: Option<u64>,
-    /// Cells of a rank in each direction ([`Pattern::HpcgLike`], default 104, and [`Pattern::LuleshLike`], 30).
-    pub cells: Option<u32>,
+    /// Cells of a rank ([`Pattern::LammpsLike`], default 20 in each direction, [`Pattern::HpcgLike`], 104,
+    /// [`Pattern::MinifeLike`], 64, and [`Pattern::LuleshLike`], 30, which has cubes only). [`Pattern::MatmulLike`]:
+    /// rows and columns of a rank's part of the product, and what is summed up for it at a time (1024 each).
+    pub cells: Option<Cells>,
     /// Computing of a rank in one step; the default is the pattern's.
     pub compute: Option<SimTime>,
 }
 
-// LAMMPS, bench/in.lj and the logs beside it: reduced density, cutoff with skin, 32,000 atoms.
-const ATOMS: f64 = 32_000.0;
+// LAMMPS, bench/in.lj and the logs beside it: face-centred cubic cells, reduced density, cutoff with skin.
+const CELL_ATOMS: f64 = 4.0;
 const DENSITY: f64 = 0.8442;
 const GHOST_WIDTH: f64 = 2.8;
 /// bench/log.6Oct16.lj.fixed.icc.1: 100 steps of 32,000 atoms in 2.26185 s on one core, per atom and step.
@@ -117,6 +162,30 @@ const HPCG_LEVELS: u32 = 4;
 /// ps.
 const ROW_PS: u64 = 27 * 12 * 100;
 
+/// miniFE: a row of the matrix as above, and 14 values of vectors (cg_solve.hpp: a product, two dot products, three
+/// updates), at the same 10 GB/s.
+const MINIFE_ROW_PS: u64 = (27 * 12 + 14 * 8) * 100;
+
+/// ExaNeSt's accelerator of matrix products (ICS-FORTH's technical report 488, section 7): single precision, 512
+/// multiplications and as many additions per cycle, tiles of 128 x 128 in about 4200 cycles (4096 without any loss) at
+/// 300 MHz, so 14 us each.
+const TILE: u64 = 128;
+const TILE_PS: u64 = 4200 * 10_000 / 3;
+/// Our own choice: what two AXI ports of 128 bit at 300 MHz read and write. The next two tiles are read while two are
+/// multiplied; a tile of the product is written when it is complete, and nothing is multiplied then.
+const TILE_BYTES_PER_S: u64 = 2 * 16 * 300_000_000;
+/// The unit beside the core that it is.
+const ACCELERATOR: u8 = 1;
+
+/// Its time for a product of m x k and k x n values.
+pub fn product_time([m, n, k]: [u64; 3]) -> SimTime {
+    let tiles = |side: u64| side.div_ceil(TILE);
+    let tile = narrows_units::ByteRate(TILE_BYTES_PER_S).time_for(Bytes(4 * TILE * TILE)).as_ps();
+    let (complete, reads) = (tiles(m) * tiles(n), 2 * tile);
+    let steps = complete * tiles(k);
+    SimTime(reads + (steps - 1) * TILE_PS.max(reads) + TILE_PS + complete * tile)
+}
+
 /// LULESH: doubles per node of the forces, per node of positions and velocities, per element of the gradients of the
 /// artificial viscosity (lulesh.cc, the calls of CommSend).
 const FORCES: u64 = 3;
@@ -134,7 +203,7 @@ pub struct Generated {
     parameters: Parameters,
     dimensions: [u32; 3],
     /// Of a rank in each direction, for the patterns that have them.
-    cells: u64,
+    cells: [u64; 3],
     communicators: Communicators,
     ranks: Vec<State>,
 }
@@ -187,16 +256,20 @@ impl Generated {
         if parameters.bytes.is_some_and(|bytes| Bytes(bytes) > Bytes::MESSAGE_MAX) {
             return refuse(Excess::Message.to_string());
         }
-        if parameters.bytes.is_some() && matches!(pattern, Pattern::LammpsLike | Pattern::HpcgLike | Pattern::LuleshLike) {
+        let own_sizes = [Pattern::LammpsLike, Pattern::HpcgLike, Pattern::MinifeLike, Pattern::MatmulLike, Pattern::LuleshLike];
+        if parameters.bytes.is_some() && own_sizes.contains(&pattern) {
             return refuse(format!("the sizes of {} follow from its grid: leave out the bytes", pattern.name()));
         }
         if parameters.cells.is_some() && pattern.cells().is_none() {
             return refuse(format!("{} has no cells to choose: leave them out", pattern.name()));
         }
-        let cells = parameters.cells.or(pattern.cells()).unwrap_or(1);
+        let cells = parameters.cells.unwrap_or(Cells([pattern.cells().unwrap_or(1); 3]));
         let halved = if pattern == Pattern::HpcgLike { 1 << (HPCG_LEVELS - 1) } else { 1 };
-        if cells == 0 || cells > CELLS_MAX || !cells.is_multiple_of(halved) {
+        if !cells.0.iter().all(|side| (1..=CELLS_MAX).contains(side) && side.is_multiple_of(halved)) {
             return refuse(format!("{} needs {halved} to {CELLS_MAX} cells, a multiple of {halved}; found {cells}", pattern.name()));
+        }
+        if pattern == Pattern::LuleshLike && cells.0 != [cells.0[0]; 3] {
+            return refuse(format!("lulesh-like has cubes of cells, such as 30; found {cells}"));
         }
         let side = (f64::from(ranks)).cbrt().round() as u32;
         let dimensions = match pattern {
@@ -206,11 +279,19 @@ impl Generated {
                 return refuse(format!("{name} needs n^3 ranks, such as {below} or {above}; found {ranks}"));
             }
             Pattern::Fft3d | Pattern::LuleshLike => [side; 3],
+            Pattern::MatmulLike => {
+                let side = ranks.isqrt();
+                if side * side != ranks {
+                    let (below, above) = (side * side, (side + 1) * (side + 1));
+                    return refuse(format!("matmul-like needs n^2 ranks, such as {below} or {above}; found {ranks}"));
+                }
+                [side, side, 1]
+            }
             _ => grid(ranks),
         };
         let communicators = Communicators::world(ranks);
         let states = (0..ranks).map(|_| State::default()).collect();
-        Ok(Generated { pattern, parameters, dimensions, cells: u64::from(cells), communicators, ranks: states })
+        Ok(Generated { pattern, parameters, dimensions, cells: cells.0.map(u64::from), communicators, ranks: states })
     }
 
     /// Ranks in each dimension, for the patterns that have a grid.
@@ -238,6 +319,8 @@ impl Generated {
             Pattern::Bcast => script.bcast(),
             Pattern::LammpsLike => script.lammps(number),
             Pattern::HpcgLike => script.hpcg(),
+            Pattern::MinifeLike => script.minife(),
+            Pattern::MatmulLike => script.matmul(),
             Pattern::LuleshLike => script.lulesh(number),
         }?;
         if state.step == self.parameters.steps {
@@ -279,7 +362,7 @@ impl Program for Generated {
 struct Script<'a> {
     rank: u32,
     dimensions: [u32; 3],
-    cells: u64,
+    cells: [u64; 3],
     sequence: &'a mut Sequence,
     ahead: &'a mut Ahead,
     compute: Option<SimTime>,
@@ -369,9 +452,9 @@ impl Script<'_> {
     /// Six swaps, one after the other: `MPI_Irecv`, `MPI_Send`, `MPI_Wait` (comm_brick). Later dimensions pass on what
     /// came in before, so that their slabs are wider.
     fn swaps(&mut self, doubles: u64, reverse: bool, tag: u32) -> Result<(), TraceError> {
-        let edge = (ATOMS / DENSITY).cbrt();
-        let wide = edge + 2.0 * GHOST_WIDTH;
-        let areas = [edge * edge, wide * edge, wide * wide];
+        let [x, y, z] = self.cells.map(|cells| cells as f64 * (CELL_ATOMS / DENSITY).cbrt());
+        let wide = |edge: f64| edge + 2.0 * GHOST_WIDTH;
+        let areas = [y * z, wide(x) * z, wide(x) * wide(y)];
         for swap in 0..6 {
             let swap = if reverse { 5 - swap } else { swap };
             let dimension = swap / 2;
@@ -397,7 +480,8 @@ impl Script<'_> {
         } else {
             self.swaps(FORWARD, false, 0)?;
         }
-        self.compute(SimTime((ATOMS * ATOM_STEP_PS) as u64));
+        let atoms = self.cells.iter().product::<u64>() as f64 * CELL_ATOMS;
+        self.compute(SimTime((atoms * ATOM_STEP_PS) as u64));
         self.swaps(REVERSE, true, 0)?;
         if number.is_multiple_of(THERMO) {
             // Temperature, energy, pressure.
@@ -408,9 +492,9 @@ impl Script<'_> {
         Ok(())
     }
 
-    /// The neighbours that are there, in 26 directions of a grid that ends at its edges: rank, number of dimensions in
-    /// which it is next to this one (1 for a face, 2 for an edge, 3 for a corner).
-    fn neighbours(&self) -> Vec<(u32, u32)> {
+    /// The neighbours that are there, in 26 directions of a grid that ends at its edges: rank, and the dimensions in
+    /// which it is next to this one (one for a face, two for an edge, three for a corner).
+    fn neighbours(&self) -> Vec<(u32, [bool; 3])> {
         let here = self.position();
         let mut found = Vec::with_capacity(26);
         for offset in (0..27).filter(|offset| *offset != 13) {
@@ -418,16 +502,16 @@ impl Script<'_> {
             let there: [Option<u32>; 3] =
                 std::array::from_fn(|d| (here[d] + steps[d]).checked_sub(1).filter(|at| *at < self.dimensions[d]));
             if let [Some(x), Some(y), Some(z)] = there {
-                found.push((self.at([x, y, z]), steps.iter().filter(|step| **step != 1).count() as u32));
+                found.push((self.at([x, y, z]), steps.map(|step| step != 1)));
             }
         }
         found
     }
 
     /// All neighbours: `MPI_Irecv` from each, `MPI_Send` to each, then the waits (ExchangeHalo).
-    fn hpcg_halo(&mut self, cells: u64) -> Result<(), TraceError> {
+    fn sparse_halo(&mut self, cells: [u64; 3]) -> Result<(), TraceError> {
         let neighbours = self.neighbours();
-        let bytes = |beside: u32| 8 * cells.pow(3 - beside);
+        let bytes = |beside| 8 * in_common(cells, beside);
         let mut open = Vec::with_capacity(neighbours.len());
         for &(from, beside) in &neighbours {
             let kind = Kind::Receive { from: Some(from), bytes: bytes(beside), tag: Some(99) };
@@ -449,7 +533,8 @@ impl Script<'_> {
             .chain((0..HPCG_LEVELS - 1).rev().map(|level| (level, 2)))
             .collect();
         let cells = self.cells;
-        let rows = |level: u32| (cells >> level).pow(3);
+        let coarse = |level: u32| cells.map(|cells| cells >> level);
+        let rows = |level: u32| coarse(level).iter().product::<u64>();
         let total: u64 = passes.iter().map(|(level, passes)| rows(*level) * passes).sum::<u64>() + rows(0);
         let share = |work: u64, given: Option<SimTime>| match given {
             Some(given) => SimTime((u128::from(given.0) * u128::from(work) / u128::from(total)) as u64),
@@ -457,14 +542,40 @@ impl Script<'_> {
         };
         let given = self.compute;
         for (level, passes) in passes {
-            self.hpcg_halo(cells >> level)?;
+            self.sparse_halo(coarse(level))?;
             self.sequence.compute(share(rows(level) * passes, given));
         }
         self.call(Collective::Allreduce, 8, 8)?;
-        self.hpcg_halo(cells)?;
+        self.sparse_halo(cells)?;
         self.sequence.compute(share(rows(0), given));
         self.call(Collective::Allreduce, 8, 8)?;
         self.call(Collective::Allreduce, 8, 8)
+    }
+
+    /// One iteration (cg_solve.hpp): norm, matrix times vector, dot product. Computing stands in one place.
+    fn minife(&mut self) -> Result<(), TraceError> {
+        self.call(Collective::Allreduce, 8, 8)?;
+        self.sparse_halo(self.cells)?;
+        self.compute(SimTime(self.cells.iter().product::<u64>() * MINIFE_ROW_PS));
+        self.call(Collective::Allreduce, 8, 8)
+    }
+
+    /// A product: as many local ones as there are ranks in a row, and blocks for the next one on their way meanwhile,
+    /// to the left and up. They begin where the first one wants them.
+    fn matmul(&mut self) -> Result<(), TraceError> {
+        let ([m, n, k], side) = (self.cells, self.dimensions[0]);
+        let usual = product_time(self.cells);
+        let duration = self.compute.map_or(usual, |given| SimTime(given.0 / u64::from(side)));
+        for number in 0..side {
+            let product = self.sequence.beside(self.rank, self.ahead, ACCELERATOR, duration)?;
+            if number + 1 < side {
+                let left = (self.around(0, 1), self.around(0, side - 1), 4 * m * k, 0);
+                let up = (self.around(1, 1), self.around(1, side - 1), 4 * k * n, 1);
+                self.exchange(&[left, up])?;
+            }
+            self.sequence.wait(self.rank, self.ahead, product)?;
+        }
+        Ok(())
     }
 
     /// `MPI_Irecv`, `MPI_Isend`, `MPI_Waitall` of the sends, then the receives one by one (CommRecv, CommSend,
@@ -474,11 +585,11 @@ impl Script<'_> {
         edge: u64,
         doubles: u64,
         tag: u32,
-        received: impl Fn(u32, u32) -> bool,
-        sent: impl Fn(u32, u32) -> bool,
+        received: impl Fn(u32, [bool; 3]) -> bool,
+        sent: impl Fn(u32, [bool; 3]) -> bool,
     ) -> Result<(), TraceError> {
         let neighbours = self.neighbours();
-        let bytes = |beside: u32| 8 * doubles * edge.pow(3 - beside);
+        let bytes = |beside| 8 * doubles * in_common([edge; 3], beside);
         let (mut receives, mut sends) = (Vec::new(), Vec::new());
         for &(from, beside) in neighbours.iter().filter(|(rank, beside)| received(*rank, *beside)) {
             let kind = Kind::Receive { from: Some(from), bytes: bytes(beside), tag: Some(tag) };
@@ -493,7 +604,7 @@ impl Script<'_> {
     /// One step (lulesh.cc): TimeIncrement, LagrangeNodal, LagrangeElements. Computing stands in one place, before the
     /// first exchange.
     fn lulesh(&mut self, number: u32) -> Result<(), TraceError> {
-        let (rank, cells) = (self.rank, self.cells);
+        let (rank, [cells, ..]) = (self.rank, self.cells);
         if number > 0 {
             // The smallest time step of all.
             self.call(Collective::Allreduce, 8, 8)?;
@@ -504,8 +615,14 @@ impl Script<'_> {
         self.lulesh_exchange(cells + 1, FORCES, 1024, |_, _| true, |_, _| true)?;
         self.lulesh_exchange(cells + 1, MOTION, 2048, |from, _| from > rank, |to, _| to < rank)?;
         // Elements have one owner, and look at those behind their faces.
-        self.lulesh_exchange(cells, GRADIENTS, 3072, |_, beside| beside == 1, |_, beside| beside == 1)
+        let is_face = |_, beside: [bool; 3]| beside.iter().filter(|beside| **beside).count() == 1;
+        self.lulesh_exchange(cells, GRADIENTS, 3072, is_face, is_face)
     }
+}
+
+/// Cells of a rank that touch a neighbour, which is beside it in these dimensions.
+fn in_common(cells: [u64; 3], beside: [bool; 3]) -> u64 {
+    cells.iter().zip(beside).filter(|(_, beside)| !beside).map(|(cells, _)| cells).product()
 }
 
 /// Three factors as near to each other as possible, the largest first (as `MPI_Dims_create` asks for).
@@ -597,17 +714,58 @@ mod tests {
     #[test]
     fn hpcg_halos_and_dot_products() {
         // In an a x b x c grid, pairs of neighbours in 26 directions: (3a - 2)(3b - 2)(3c - 2) - abc. 11 halos per
-        // iteration.
-        for ranks in [1u32, 8, 12, 60] {
-            let (count, [a, b, c]) = count(Pattern::HpcgLike, ranks, 2);
-            let pairs = (3 * a - 2) * (3 * b - 2) * (3 * c - 2) - ranks;
-            assert_eq!((count.messages, count.calls), (u64::from(pairs) * 11 * 2, u64::from(ranks) * 3 * 2), "{ranks}");
+        // iteration, one in miniFE.
+        for (pattern, halos, reductions) in [(Pattern::HpcgLike, 11, 3), (Pattern::MinifeLike, 1, 2)] {
+            for ranks in [1u32, 8, 12, 60] {
+                let (count, [a, b, c]) = count(pattern, ranks, 2);
+                let pairs = (3 * a - 2) * (3 * b - 2) * (3 * c - 2) - ranks;
+                let expected = (u64::from(pairs) * halos * 2, u64::from(ranks) * reductions * 2);
+                assert_eq!((count.messages, count.calls), expected, "{pattern:?} {ranks}");
+            }
+        }
+    }
+
+    #[test]
+    fn sides_of_bricks_are_what_is_sent() {
+        let bytes = |pattern, ranks, cells: &str| {
+            let parameters = Parameters { ranks, steps: 1, bytes: None, cells: Some(cells.parse().unwrap()), compute: None };
+            let mut count = Count::default();
+            ideal::run(&mut Generated::new(pattern, parameters).unwrap(), &mut count).unwrap();
+            count.bytes
+        };
+        // Two ranks, one behind the other in the first direction: both send 256 x 128 values.
+        assert_eq!(bytes(Pattern::MinifeLike, 2, "128x256x128"), 2 * 8 * 256 * 128);
+        // 2 x 2 x 1 ranks: four pairs of sides, two of edges.
+        assert_eq!(bytes(Pattern::MinifeLike, 4, "10x20x30"), 8 * (4 * 20 * 30 + 4 * 10 * 30 + 4 * 30));
+        // HPCG has four halos of the finest grid, three of the next ones, one of the coarsest; sides halve each time.
+        let of = |cells: u64| 2 * 8 * (2 * cells) * cells;
+        assert_eq!(bytes(Pattern::HpcgLike, 2, "128x256x128"), 4 * of(128) + 3 * of(64) + 3 * of(32) + of(16));
+        // Ghosts of LAMMPS in a brick of 2 x 1 x 1 ranks: only the first direction has others; 3 doubles there, 3 back,
+        // 6 when lists are rebuilt, as in the first step.
+        let lattice = (4.0 / DENSITY).cbrt();
+        let ghosts = (20.0 * lattice * 40.0 * lattice * GHOST_WIDTH * DENSITY).round() as u64;
+        assert_eq!(bytes(Pattern::LammpsLike, 2, "10x20x40"), 2 * 2 * 8 * (6 + 3) * ghosts);
+    }
+
+    #[test]
+    fn cells_are_one_number_or_three() {
+        assert_eq!("20".parse(), Ok(Cells([20; 3])));
+        assert_eq!("128x256x128".parse(), Ok(Cells([128, 256, 128])));
+        for cells in ["20", "128x256x128"] {
+            assert_eq!(cells.parse::<Cells>().unwrap().to_string(), cells);
+        }
+        for wrong in ["", "x", "20x", "20x30", "20x30x", "1x2x3x4", "-1", "5000000000"] {
+            assert!(wrong.parse::<Cells>().unwrap_err().contains("128x256x128"), "{wrong}");
         }
     }
 
     #[test]
     fn given_computing_is_what_a_step_computes() {
-        for pattern in [Pattern::Halo3d, Pattern::AllreduceLoop, Pattern::LammpsLike, Pattern::HpcgLike, Pattern::LuleshLike] {
+        for pattern in Pattern::ALL {
+            // The first computes three times in a step, the second wants other numbers of ranks.
+            if matches!(pattern, Pattern::Fft3d | Pattern::MatmulLike) {
+                continue;
+            }
             let compute = Some(SimTime::from_us(300));
             let parameters = Parameters { ranks: 8, steps: 4, bytes: None, cells: None, compute };
             let outcome = ideal::run(&mut Generated::new(pattern, parameters).unwrap(), &mut Nobody).unwrap();
@@ -646,20 +804,56 @@ mod tests {
 
     #[test]
     fn cells_are_those_of_the_pattern() {
-        let bytes = |pattern, cells| {
+        let bytes = |pattern, cells: Option<u32>| {
+            let cells = cells.map(|side| Cells([side; 3]));
             let parameters = Parameters { ranks: 8, steps: 1, bytes: None, cells, compute: None };
             let mut count = Count::default();
             let mut program = Generated::new(pattern, parameters).map_err(|error| error.to_string())?;
             ideal::run(&mut program, &mut count).unwrap();
             Ok::<u64, String>(count.bytes)
         };
-        for (pattern, usual) in [(Pattern::HpcgLike, 104), (Pattern::LuleshLike, 30)] {
+        for (pattern, usual) in [(Pattern::LammpsLike, 20), (Pattern::HpcgLike, 104), (Pattern::MinifeLike, 64), (Pattern::LuleshLike, 30)]
+        {
             assert_eq!(bytes(pattern, Some(usual)), bytes(pattern, None));
             assert!(bytes(pattern, Some(16)).unwrap() < bytes(pattern, None).unwrap());
             assert!(bytes(pattern, Some(0)).is_err() && bytes(pattern, Some(CELLS_MAX + 8)).is_err());
         }
         assert_eq!(bytes(Pattern::HpcgLike, Some(20)).unwrap_err(), "hpcg-like needs 8 to 4096 cells, a multiple of 8; found 20");
         assert_eq!(bytes(Pattern::Halo3d, Some(20)).unwrap_err(), "halo3d has no cells to choose: leave them out");
+        let parameters = Parameters { ranks: 8, steps: 1, bytes: None, cells: Some(Cells([30, 30, 20])), compute: None };
+        let error = Generated::new(Pattern::LuleshLike, parameters).unwrap_err();
+        assert_eq!(error.to_string(), "lulesh-like has cubes of cells, such as 30; found 30x30x20");
+    }
+
+    #[test]
+    fn products_take_tiles_and_what_their_reads_and_writes_do_not_hide() {
+        // A tile: 64 KiB, 6.827 us at 9.6 GB/s; two of them are read behind the 14 us of a multiplication.
+        let (tile, multiply) = (6.826_667, 14.0);
+        let us = |sides| product_time(sides).as_ns_f64() / 1e3;
+        let near = |found: f64, expected: f64| assert!((found - expected).abs() < 0.01, "{found} {expected}");
+        near(us([128, 128, 128]), 2.0 * tile + multiply + tile);
+        near(us([128, 128, 1280]), 2.0 * tile + 10.0 * multiply + tile);
+        near(us([1024, 1024, 1024]), 2.0 * tile + 512.0 * multiply + 64.0 * tile);
+        // What does not fill a tile takes one.
+        assert_eq!(product_time([100, 1, 129]), product_time([128, 128, 256]));
+        // The report: 275 GFLOP/s of 307.2; a sum without end comes to what 4200 cycles leave of that.
+        let rate = |side: u64| 2.0 * (side.pow(3) as f64) / product_time([side; 3]).as_ns_f64();
+        assert!((rate(1024) / 275.0 - 1.0).abs() < 0.05, "{}", rate(1024));
+        assert!(rate(1 << 16) < 307.2 * 4096.0 / 4200.0);
+    }
+
+    #[test]
+    fn blocks_of_matrices_go_round() {
+        for side in [1u32, 2, 3, 5] {
+            let (count, _) = count(Pattern::MatmulLike, side * side, 2);
+            assert_eq!(count.messages, 2 * u64::from(side * side * (side - 1)) * 2, "{side}");
+            let parameters = Parameters { ranks: side * side, steps: 1, bytes: None, cells: None, compute: None };
+            let outcome = ideal::run(&mut Generated::new(Pattern::MatmulLike, parameters).unwrap(), &mut Nobody).unwrap();
+            assert_eq!(outcome.finish[0], product_time([1024; 3]) * u64::from(side));
+        }
+        let parameters = Parameters { ranks: 8, steps: 1, bytes: None, cells: None, compute: None };
+        let error = Generated::new(Pattern::MatmulLike, parameters).unwrap_err();
+        assert_eq!(error.to_string(), "matmul-like needs n^2 ranks, such as 4 or 9; found 8");
     }
 
     #[test]

@@ -37,7 +37,7 @@ impl Sequence {
     /// # Errors
     /// The sink cannot keep it.
     pub fn call(&mut self, rank: u32, sink: &mut impl Sink, kind: Kind) -> Result<u64, TraceError> {
-        let number = self.push(rank, sink, kind)?;
+        let number = self.push(rank, sink, Operation::new(kind))?;
         self.after.push(Dependency::done(number));
         self.after.extend(self.joined.drain(..).map(Dependency::done));
         Ok(number)
@@ -48,7 +48,17 @@ impl Sequence {
     /// # Errors
     /// The sink cannot keep it.
     pub fn begin(&mut self, rank: u32, sink: &mut impl Sink, kind: Kind) -> Result<u64, TraceError> {
-        let number = self.push(rank, sink, kind)?;
+        let number = self.push(rank, sink, Operation::new(kind))?;
+        self.after.push(Dependency::started(number));
+        Ok(number)
+    }
+
+    /// Computing on a unit beside the core, which goes on. Its number, for [`Sequence::wait`].
+    ///
+    /// # Errors
+    /// The sink cannot keep it.
+    pub fn beside(&mut self, rank: u32, sink: &mut impl Sink, unit: u8, duration: SimTime) -> Result<u64, TraceError> {
+        let number = self.push(rank, sink, Operation { cpu: unit, ..Operation::new(Kind::Compute { duration }) })?;
         self.after.push(Dependency::started(number));
         Ok(number)
     }
@@ -84,9 +94,9 @@ impl Sequence {
         self.flush(rank, sink)
     }
 
-    fn push(&mut self, rank: u32, sink: &mut impl Sink, kind: Kind) -> Result<u64, TraceError> {
+    fn push(&mut self, rank: u32, sink: &mut impl Sink, operation: Operation) -> Result<u64, TraceError> {
         self.flush(rank, sink)?;
-        let number = sink.push(rank, &Operation::new(kind), &self.after)?;
+        let number = sink.push(rank, &operation, &self.after)?;
         self.after.clear();
         Ok(number)
     }

@@ -5,6 +5,7 @@
 //! | [`SimTime`] | an instant or a duration of simulated time | picoseconds, `u64` (213 days) |
 //! | [`Bytes`] | a size | bytes, `u64` |
 //! | [`ByteRate`] | a bandwidth | bytes per second, `u64` |
+//! | [`Power`] | what a part takes | microwatts, `u64` |
 //! | [`NodeId`], [`PortId`], [`Rail`] | places of the machine | index from 0 |
 //!
 //! [`parse`] reads them from text with units (`"250 ns"`, `"9 KiB"`, `"100 Gbit/s"`); [`show`] writes sizes and counts
@@ -262,6 +263,17 @@ impl fmt::Display for ByteRate {
             }
         }
         write!(f, "{} B/s", self.0)
+    }
+}
+
+/// Power, in microwatts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Power(pub u64);
+
+impl Power {
+    /// Energy over a time, in microwatts times picoseconds: 10^-18 J.
+    pub const fn over(self, time: SimTime) -> u128 {
+        self.0 as u128 * time.0 as u128
     }
 }
 

@@ -1,9 +1,9 @@
 //! Quantities from text: a number, then a unit.
 //!
 //! Times: `ps ns us ms s`. Sizes: `B kB MB GB TB` (powers of 1,000) and `KiB MiB GiB TiB`
-//! (powers of 1,024). Rates: any size unit, or `bit kbit Mbit Gbit Tbit`, followed by `/s`.
+//! (powers of 1,024). Rates: any size unit, or `bit kbit Mbit Gbit Tbit`, followed by `/s`. Power: `uW mW W kW`.
 
-use crate::{ByteRate, Bytes, PS_PER_S, SimTime};
+use crate::{ByteRate, Bytes, PS_PER_S, Power, SimTime};
 use std::str::FromStr;
 
 /// Why a text is not a quantity.
@@ -125,6 +125,23 @@ impl FromStr for ByteRate {
     }
 }
 
+impl FromStr for Power {
+    type Err = QuantityError;
+    fn from_str(text: &str) -> Result<Power, QuantityError> {
+        let (value, unit) = split(text, "16.2 W")?;
+        let scale = match unit {
+            "uW" | "µW" => 1.0,
+            "mW" => 1e3,
+            "W" => 1e6,
+            "kW" => 1e9,
+            _ => {
+                return Err(QuantityError::Unit { text: text.to_owned(), unit: unit.to_owned(), expected: "uW, mW, W, kW" });
+            }
+        };
+        Ok(Power(scaled(text, value, scale)?))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,6 +153,8 @@ mod tests {
         assert_eq!("64 MiB".parse(), Ok(Bytes(64 << 20)));
         assert_eq!("11.1 GB/s".parse(), Ok(ByteRate(11_100_000_000)));
         assert_eq!("25 Gbit/s".parse(), Ok(ByteRate(3_125_000_000)));
+        assert_eq!("16.2 W".parse(), Ok(Power(16_200_000)));
+        assert_eq!("0.25 mW".parse(), Ok(Power(250)));
     }
 
     #[test]
@@ -145,6 +164,7 @@ mod tests {
         assert!(matches!("-3 ns".parse::<SimTime>(), Err(QuantityError::Range { .. })));
         assert!(matches!("1e99 s".parse::<SimTime>(), Err(QuantityError::Range { .. })));
         assert!(matches!("3 GB".parse::<ByteRate>(), Err(QuantityError::Unit { .. })));
+        assert!(matches!("3 J".parse::<Power>(), Err(QuantityError::Unit { .. })));
         assert!(matches!("e".parse::<ByteRate>(), Err(QuantityError::NoNumber { .. })));
     }
 }

@@ -35,12 +35,14 @@ impl Link {
         let elsewhere = shares.elsewhere(place);
         let share = shares.link(place);
         // The flow is one of those that it limits, for now.
+        // Copies of a packet, which a fault makes, count twice.
         if share.elsewhere {
-            self.sum -= share.granted;
+            self.sum = self.sum.saturating_sub(share.granted);
         }
         if fresh || share.elsewhere {
             self.here += 1;
         }
+        self.here = self.here.max(1);
         if fin {
             self.here -= 1;
             return;

@@ -65,7 +65,7 @@ impl Source {
     /// The target has seen marks; when the next packet may be made.
     pub(crate) fn notified(&mut self, now: SimTime, dcqcn: &Dcqcn) -> SimTime {
         self.catch_up(now, dcqcn);
-        let gain = f64::from(dcqcn.gain.0) / 1e6;
+        let gain = dcqcn.gain.as_f64();
         // Equation (1).
         self.target = self.rate;
         self.rate = ((self.rate as f64 * (1.0 - self.alpha / 2.0)) as u64).max(LEAST_RATE.min(self.line));
@@ -77,7 +77,7 @@ impl Source {
 
     /// Makes up for the timers that have run out.
     fn catch_up(&mut self, now: SimTime, dcqcn: &Dcqcn) {
-        let gain = f64::from(dcqcn.gain.0) / 1e6;
+        let gain = dcqcn.gain.as_f64();
         // Equation (2).
         while self.alpha_at + dcqcn.alpha_timer <= now && self.alpha > 1e-12 {
             self.alpha *= 1.0 - gain;

@@ -103,7 +103,7 @@ impl Source {
         let (highest, time) = self.highest(hops, hpcc)?;
         let part = (time / hpcc.round_trip.as_ps() as f64).min(1.0);
         self.in_flight += part * (highest - self.in_flight);
-        let eta = f64::from(hpcc.utilization.0) / 1e6;
+        let eta = hpcc.utilization.as_f64();
         let cuts = self.in_flight >= eta || u32::from(self.stage) >= hpcc.max_stage;
         let scaled = if cuts { self.reference * eta / self.in_flight } else { self.reference };
         let most = product(hpcc, line);

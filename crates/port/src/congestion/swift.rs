@@ -56,7 +56,7 @@ impl Source {
         let target = self.target(swift, hops);
         let may_decrease = self.may_decrease(now);
         self.round_trip = round_trip;
-        let increase = f64::from(swift.additive_increase.0) / 1e6 * f64::from(packets);
+        let increase = swift.additive_increase.as_f64() * f64::from(packets);
         if round_trip < target {
             self.window += if self.window >= 1.0 { increase / self.window } else { increase };
             self.window = self.window.min(MOST_WINDOW);
@@ -65,15 +65,15 @@ impl Source {
             }
         } else if may_decrease {
             let late = (round_trip - target).as_ps() as f64 / round_trip.as_ps().max(1) as f64;
-            let beta = f64::from(swift.beta.0) / 1e6;
-            self.decrease(now, (1.0 - beta * late).max(1.0 - f64::from(swift.most_decrease.0) / 1e6));
+            let beta = swift.beta.as_f64();
+            self.decrease(now, (1.0 - beta * late).max(1.0 - swift.most_decrease.as_f64()));
         }
     }
 
     /// Packets were lost.
     pub(crate) fn timed_out(&mut self, now: SimTime, swift: &Swift) {
         if self.may_decrease(now) {
-            self.decrease(now, 1.0 - f64::from(swift.most_decrease.0) / 1e6);
+            self.decrease(now, 1.0 - swift.most_decrease.as_f64());
         }
     }
 

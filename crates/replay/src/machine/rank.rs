@@ -26,6 +26,8 @@ impl Rank {
             delayed: Vec::new(),
             units: Vec::new(),
             computing: BinaryHeap::new(),
+            computed: SimTime::ZERO,
+            computed_beside: SimTime::ZERO,
             running: Vec::new(),
             reduced: BTreeMap::new(),
             sent: 0,
@@ -249,7 +251,9 @@ impl Rank {
                     self.units.resize(unit + 1, SimTime::ZERO);
                 }
                 let begin = self.units[unit].max(self.clock);
-                let end = duration.scaled(scale).and_then(|duration| begin.checked_add(duration)).map_err(&beyond)?;
+                let duration = duration.scaled(scale).map_err(&beyond)?;
+                let end = begin.checked_add(duration).map_err(&beyond)?;
+                self.computed_beside += duration;
                 self.units[unit] = end;
                 if let Some(timeline) = &region.state.timeline {
                     tell(timeline, index, &kind, begin, end, region.state.epoch);
@@ -264,8 +268,10 @@ impl Rank {
             }
             Kind::Compute { duration } => {
                 self.started(number, index, region)?;
-                let duration = duration.scaled(region.state.shared.applications[self.part].scale(self.number));
-                self.clock = duration.and_then(|duration| self.clock.checked_add(duration)).map_err(self.beyond(number))?;
+                let scale = region.state.shared.applications[self.part].scale(self.number);
+                let duration = duration.scaled(scale).map_err(self.beyond(number))?;
+                self.clock = self.clock.checked_add(duration).map_err(self.beyond(number))?;
+                self.computed += duration;
                 self.done(number, index, region)?;
             }
             Kind::Send { to, bytes, tag } => {

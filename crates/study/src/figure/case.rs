@@ -62,8 +62,25 @@ struct TraceSource {
     ranks: Option<u32>,
     steps: Option<u32>,
     bytes: Option<String>,
-    cells: Option<u32>,
+    cells: Option<Cells>,
     compute: Option<String>,
+}
+
+/// `cells = 64`, or `"128x256x128"`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum Cells {
+    Cube(u32),
+    Text(String),
+}
+
+impl Cells {
+    fn read(&self) -> Result<generate::Cells, String> {
+        match self {
+            Cells::Cube(side) => Ok(generate::Cells([*side; 3])),
+            Cells::Text(text) => text.parse().map_err(|why| format!("cells: {why}")),
+        }
+    }
 }
 
 /// `[replay.NAME]`: a trace on a machine, as `narrows replay` has it.
@@ -74,6 +91,7 @@ pub struct ReplayCase {
     trace: TraceSource,
     #[serde(default = "linear")]
     mapping: String,
+    ppn: Option<u32>,
     period: Option<String>,
     #[serde(default = "one")]
     seed: u64,
@@ -166,7 +184,8 @@ impl TraceSource {
                 let compute = time("compute", self.compute.as_ref())?;
                 let steps = self.steps.unwrap_or(pattern.steps());
                 let bytes = bytes.map(|bytes| bytes.0);
-                Ok(Source::Pattern(pattern, generate::Parameters { ranks, steps, bytes, cells: self.cells, compute }))
+                let cells = self.cells.as_ref().map(Cells::read).transpose()?;
+                Ok(Source::Pattern(pattern, generate::Parameters { ranks, steps, bytes, cells, compute }))
             }
             _ => Err(String::from("trace: expected a file or a pattern")),
         }
@@ -204,7 +223,7 @@ impl ReplayCase {
             sources: vec![self.trace.source(folder)?],
             target: Target::Machine {
                 machine: self.on.spec(folder)?,
-                ppn: None,
+                ppn: self.ppn,
                 mapping: if nodes.is_file() { nodes.display().to_string() } else { self.mapping.clone() },
                 period: time("period", self.period.as_ref())?,
             },
@@ -346,8 +365,9 @@ fn replay(outcome: &ReplayOutcome) -> Named {
     add("events", replay.events as f64);
     add("finish_us", replay.finish.as_s_f64() * 1e6);
     add("rank_0_us", replay.rank_finish.first().map_or(0.0, |finish| finish.as_s_f64() * 1e6));
+    let us = |time: SimTime| time.as_s_f64() * 1e6;
+    add("computing_us", replay.rank_computing.iter().map(|time| us(*time)).sum::<f64>() / replay.rank_computing.len().max(1) as f64);
     if let [application] = replay.applications.as_slice() {
-        let us = |time: SimTime| time.as_s_f64() * 1e6;
         add("fct_mean_us", us(application.fct.mean()));
         add("fct_p99_us", us(application.fct.quantile(0.99)));
         add("fct_max_us", us(application.fct.max()));
@@ -355,6 +375,9 @@ fn replay(outcome: &ReplayOutcome) -> Named {
     if let (Some(Seen { telemetry: Some(telemetry), applications, .. }), Some(topology)) = (&replay.seen, outcome.topology()) {
         let periods = applications.iter().map(Vec::len).max().unwrap_or(1).max(1) as u32;
         found.extend(queues(topology, &telemetry.queue_rows, periods));
+    }
+    if let Some(energy) = &outcome.energy {
+        found.insert(String::from("energy_j"), energy.total());
     }
     found.into_iter().map(|(name, value)| (name, Measure::Number(value))).collect()
 }

@@ -10,6 +10,7 @@ pub use narrows_live::Waiting;
 pub use outcome::{RunOutcome, waits_picture};
 pub use timing::TimingSpec;
 
+use crate::energy::{Energy, Share};
 use crate::hardware::Networks;
 use crate::{MachineSpec, Observer, StudyError, TimelineSpec, Ways};
 use narrows_channel::stretches::{self, Tables};
@@ -333,11 +334,18 @@ impl RunSpec {
         let report = narrows_live::run(&mapping, world, command, options);
         drop(part);
         let timeline = timeline.map(|open| open.finish(&placement, &hosts)).transpose()?;
+        let share = |rank: &narrows_live::RankTimes| {
+            let (node, computing) = (NodeId(rank.node), rank.computing);
+            Share { node, computing, in_mpi: rank.mpi + rank.waiting, beside: SimTime::ZERO }
+        };
+        let shares: Vec<Share> = report.ranks.iter().map(share).collect();
+        let energy = Energy::of(&machine, &networks, report.simulated, &shares).filter(|_| report.started);
 
         Ok(RunOutcome {
             mpi: mpi.to_string(),
             machine,
             ways,
+            energy,
             compute: self.compute,
             compute_from: self.compute_from.clone(),
             computing: tables.filter(|_| self.keep_computing).map(|(mut tables, _)| Computing::read(&mut tables, &factors)),

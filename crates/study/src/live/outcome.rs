@@ -2,6 +2,7 @@
 
 use super::{Check, Compute, Computing};
 use crate::Ways;
+use crate::energy::Energy;
 use crate::timeline::TimelineOutcome;
 use narrows_live::{RankTimes, Report, Waiting};
 use narrows_machine::{Machine, NetworkKind};
@@ -46,6 +47,8 @@ pub struct RunOutcome {
     pub program: Vec<String>,
     /// How it went.
     pub report: Report,
+    /// Where the machine says what its parts take.
+    pub energy: Option<Energy>,
     /// What happened when.
     pub timeline: Option<TimelineOutcome>,
     /// Whether calls were compared.
@@ -242,6 +245,7 @@ impl RunOutcome {
                 };
                 self.report.checked.choices.iter().map(choice).collect::<Vec<_>>()
             }),
+            "energy": self.energy.as_ref().map(Energy::summary),
             "matching": (self.check != Check::Off).then(|| format!("{:016x}", self.report.checked.matching)),
             "machine": self.machine.to_json(),
             "timeline": self.timeline.as_ref().map(TimelineOutcome::summary),
@@ -384,6 +388,7 @@ impl RunOutcome {
             100.0 * mpi / total,
             100.0 * waiting / total
         ));
+        self.energy.iter().map(Energy::line).for_each(&mut line);
         if let Some((rank, slowest)) = report.ranks.iter().enumerate().max_by_key(|(_, rank)| rank.computing) {
             let least = report.ranks.iter().map(|rank| rank.computing).min().unwrap_or_default();
             if slowest.computing > SimTime::ZERO {

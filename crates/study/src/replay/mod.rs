@@ -2,6 +2,7 @@
 
 mod over_time;
 
+use crate::energy::{Energy, Share};
 use crate::hardware::Networks;
 use crate::timeline::TimelineOutcome;
 use crate::{MachineSpec, Observer, StudyError, TimelineSpec, Ways};
@@ -121,6 +122,8 @@ pub struct ReplayOutcome {
     pub reading: Duration,
     /// Wall time of the replay.
     pub running: Duration,
+    /// Where the machine says what its parts take.
+    pub energy: Option<Energy>,
     sources: Vec<Source>,
     scales: Vec<Scale>,
     /// More for the summary.
@@ -272,6 +275,12 @@ impl ReplaySpec {
         drop(shown);
         let nodes = nodes.concat();
         let hosts: Vec<String> = nodes.iter().map(|&node| machine.host_name(node)).collect();
+        let times = replay.rank_finish.iter().zip(replay.rank_computing.iter().zip(&replay.rank_beside));
+        let shares = nodes.iter().zip(times).map(|(&node, (finish, (&computing, &beside)))| {
+            let in_mpi = finish.saturating_sub(computing);
+            Share { node, computing, in_mpi, beside }
+        });
+        let energy = Energy::of(&machine, &networks, replay.finish, &shares.collect::<Vec<_>>());
         let timeline = timeline.map(|open| open.finish(&nodes, &hosts)).transpose()?;
         let about = json!({
             "network": plane.machine.network.kind.name(),
@@ -283,7 +292,7 @@ impl ReplaySpec {
             "machine": machine.to_json(),
         });
         let outcome = self.outcome(replay, Some(machine), seen.map(|(_, topology)| topology), start, reading, about);
-        Ok(ReplayOutcome { timeline, ways, ..outcome })
+        Ok(ReplayOutcome { timeline, ways, energy, ..outcome })
     }
 
     fn outcome(
@@ -297,12 +306,14 @@ impl ReplaySpec {
     ) -> ReplayOutcome {
         let wall = start.elapsed();
         let (sources, scales) = (self.sources.clone(), self.scales.clone());
+        let running = wall - reading;
         ReplayOutcome {
             replay,
             machine,
             wall,
             reading,
-            running: wall - reading,
+            running,
+            energy: None,
             sources,
             scales,
             about,
@@ -354,6 +365,7 @@ impl ReplayOutcome {
             self.running.as_secs_f64(),
             show::count(rate)
         );
+        text.extend(self.energy.iter().map(|energy| energy.line() + "\n"));
         for line in self.timeline.iter().flat_map(TimelineOutcome::lines) {
             text += &format!("{line}\n");
         }
@@ -429,6 +441,9 @@ impl ReplayOutcome {
         }
         if let (Some(summary), Some(ways)) = (summary.as_object_mut(), &self.ways) {
             summary.insert("messages_by".into(), ways.summary(&outcome.sent, &outcome.rails));
+        }
+        if let (Some(summary), Some(energy)) = (summary.as_object_mut(), &self.energy) {
+            summary.insert("energy".into(), energy.summary());
         }
         if let (Some(summary), Some(timeline)) = (summary.as_object_mut(), &self.timeline) {
             summary.insert("timeline".into(), timeline.summary());
