@@ -100,6 +100,7 @@ test-lossy: build
 # Long messages over several rails of two networks.
 test-rails: build
 	$(PYTHON) tests/run_mpi.py --runner narrows -n 4 --machine $(CURDIR)/tests/mpi/rails.toml -k '^(p2p|coll)' $(TEST_OPTIONS)
+	$(PYTHON) tests/run_mpi.py --runner narrows -n 2 --machine $(CURDIR)/tests/mpi/rates.toml -k '^p2p' $(TEST_OPTIONS)
 
 test-explore: build
 	$(PYTHON) tests/explore.py

@@ -33,6 +33,9 @@ def counted_bytes(outcome: Outcome, runner: str) -> str | None:
     summary = outcome.summary
     if summary["bytes"] < int(sent[1]):
         return f"the program sent {sent[1]} bytes, the NICs saw {summary['bytes']}: something went around the network"
+    by_rail = sum(rail["bytes"] for rail in summary["messages_by"]["rails"])
+    if by_rail != summary["bytes"]:
+        return f"the rails have seen {by_rail} bytes, the NICs {summary['bytes']}"
     # MPI_Init, MPI_Finalize and headers come on top; twice the payload and 1 MiB per rank are far above them.
     if summary["bytes"] > 2 * int(sent[1]) + summary["ranks"] * (1 << 20):
         return f"the program sent {sent[1]} bytes, the NICs saw {summary['bytes']}: counted more than once"

@@ -147,13 +147,14 @@ pub fn whole(args: &RunArgs) -> Result<i32, Failure> {
     if let Some(out) = &args.out {
         create_folder(out)?;
     }
-    let starts = |line: &str| {
+    let says = |line: &str| {
         if args.verbose {
             say!("{line}");
         }
     };
-    let outcome = spec(args)?.run(&Lines, &starts)?;
+    let outcome = spec(args)?.run(&Lines, &says)?;
     outcome.lines().iter().for_each(|line| say!("{line}"));
+    outcome.ways().iter().for_each(|line| says(line));
     let code = outcome.exit_code();
     if let Some((path, computing)) = args.compute_out.as_ref().zip(outcome.computing.as_ref())
         && outcome.report.failure.is_none()

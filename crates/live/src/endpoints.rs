@@ -9,7 +9,7 @@ use crate::memory::Memory;
 use narrows_channel::layout::COMMAND_PAYLOAD;
 use narrows_channel::record::CALL_WORDS;
 use narrows_channel::{Processor, Settings};
-use narrows_message::{Call, CallError, Host, Library, MessageConfig, Notification, Stray};
+use narrows_message::{Call, CallError, Host, Library, MessageConfig, Notification, Sent, Stray};
 use narrows_nic::{Combine, Fault};
 use narrows_portals::{AtomicOperation, Command, Datatype, EqId, Notice, Place, ProcessId};
 use narrows_sim::{Processes, Requests};
@@ -164,6 +164,14 @@ impl Ranks {
     /// That of what ranks ask of their NICs themselves.
     pub fn first_rail(&self) -> Rail {
         self.config.rails.first()
+    }
+
+    /// What they have sent since the start of simulated time.
+    pub fn sent(&self) -> Sent {
+        self.ranks.iter().fold(Sent::default(), |mut sum, rank| {
+            sum += rank.host.sent();
+            sum
+        })
     }
 
     /// The rank is going to run.

@@ -1,7 +1,8 @@
 //! What a run gives back.
 
 use narrows_check::Checked;
-use narrows_sim::Totals;
+use narrows_message::Sent;
+use narrows_sim::{RailTotals, Totals};
 use narrows_units::SimTime;
 
 /// Where one rank's simulated time went.
@@ -58,6 +59,10 @@ pub struct Report {
     pub ranks: Vec<RankTimes>,
     /// What the models counted.
     pub totals: Totals,
+    /// By rail, what the NICs did.
+    pub rails: Vec<RailTotals>,
+    /// What the message layer sent which way.
+    pub sent: Sent,
     /// Process switches: hand-overs to ranks and back.
     pub crossings: u64,
     /// Windows.

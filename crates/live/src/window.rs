@@ -948,6 +948,8 @@ impl Run<'_> {
         }
         self.report.digest = self.world.digest();
         self.report.totals = self.world.recorded();
+        self.report.rails = self.world.recorded_by_rail();
+        self.report.sent = self.world.processes().sent();
     }
 
     /// Ends every process and closes the report.

@@ -8,11 +8,11 @@ use narrows_fabric::{
     Arbitration, Derived, Fault, FlowConfig, FlowControl, Forwarding, IntraNodeConfig, LinkConfig, LogGpConfig, NetworkConfig, PauseConfig,
     Probability, Queueing, Turns,
 };
-use narrows_message::{Distribution, MessageConfig, MpcConfig, Protocol, PscomConfig, RailChoice, Rails};
+use narrows_message::{Distribution, MessageConfig, MpcConfig, Protocol, PscomConfig, RailChoice, RailConfig, Rails};
 use narrows_nic::{AnyConfig, ExanetConfig, MailboxConfig, Transmit};
 use narrows_phy::{loss, mac, stages};
 use narrows_topology::TopologyError;
-use narrows_units::{ByteRate, Bytes, SimTime};
+use narrows_units::{ByteRate, Bytes, NodeId, Rail, SimTime};
 
 /// Compute and service, request and response: BXI's four (facts.md 4.3).
 pub(crate) const VIRTUAL_NETWORKS: u8 = 4;
@@ -246,6 +246,32 @@ impl Machine {
         (self.nic.kind == NicKind::Exanet && boards).then_some(topology.board)
     }
 
+    /// What a port of this network alone can send, payload in a second: the narrowest of its bus and its cable.
+    fn port_rate(&self) -> ByteRate {
+        let Bytes(mtu) = self.network.mtu;
+        let wire = u128::from(mtu + self.network.header.get());
+        let Link { bandwidth: rate, latency } = self.link.host;
+        let cable = Coding::of(self).map_or(rate, |phy| phy.link(LinkConfig { rate, latency }).rate);
+        let payload = (u128::from(cable.0) * u128::from(mtu) / wire) as u64;
+        match (self.network.kind, self.network.loggp.bandwidth) {
+            (NetworkKind::LogGp, PathOr::Fixed(rate)) => rate,
+            _ => self.nic.data_bandwidth.min(ByteRate(payload)),
+        }
+    }
+
+    /// The rails that all of these nodes have.
+    ///
+    /// # Errors
+    /// See [`Machine::common_rails`].
+    pub fn rails_between(&self, nodes: &[NodeId]) -> Result<Rails, String> {
+        let planes = self.planes();
+        let config = |rail: Rail| {
+            let network = planes[rail.index()].machine;
+            RailConfig { rail, rate: network.port_rate().0.max(1), minimum: network.network.rail_minimum.get() }
+        };
+        Ok(Rails::of(self.common_rails(nodes)?.into_iter().map(config)))
+    }
+
     /// For the message layer of ranks that have these rails in common.
     pub fn message_config(&self, rails: Rails) -> MessageConfig {
         let message = &self.message;
@@ -259,6 +285,7 @@ impl Machine {
                 let distribution = match distribution {
                     model::Distribution::Fragments => Distribution::Fragments(fragment.get()),
                     model::Distribution::Even => Distribution::Even,
+                    model::Distribution::Rates => Distribution::Rates,
                 };
                 let choice = match rail {
                     model::RailChoice::RoundRobin => RailChoice::RoundRobin,

@@ -345,6 +345,8 @@ pub struct Network {
     pub virtual_channels: u32,
     /// Input buffer of each virtual channel.
     pub buffer: Bytes,
+    /// Messages shorter than this do not take its rails, if there are others.
+    pub rail_minimum: Bytes,
     /// Packets that a NIC reads from memory ahead of its link, per virtual network.
     pub read_window: u32,
     /// How packets choose among several ways.
@@ -888,6 +890,8 @@ choice! {
         Fragments = "fragments",
         /// Into equal parts, one for each rail.
         Even = "even",
+        /// Into parts as long as the rails are fast, one for each.
+        Rates = "rates",
     }
 }
 choice! {
@@ -895,7 +899,7 @@ choice! {
     RailChoice {
         /// The next one.
         RoundRobin = "round-robin",
-        /// That with the fewest bytes under way.
+        /// That which would be through with it first.
         LeastLoaded = "least-loaded",
     }
 }

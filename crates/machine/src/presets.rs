@@ -24,6 +24,7 @@ pub const PRESETS: &[Preset] = &[
     Preset { name: "fattree-256", text: include_str!("../../../machines/fattree-256.toml") },
     Preset { name: "ib-ndr", text: include_str!("../../../machines/ib-ndr.toml") },
     Preset { name: "ib-qdr", text: include_str!("../../../machines/ib-qdr.toml") },
+    Preset { name: "inti", text: include_str!("../../../machines/inti.toml") },
     Preset { name: "megafly-288", text: include_str!("../../../machines/megafly-288.toml") },
     Preset { name: "omni-path-100", text: include_str!("../../../machines/omni-path-100.toml") },
     Preset { name: "roce-400", text: include_str!("../../../machines/roce-400.toml") },

@@ -53,6 +53,8 @@ pub enum Distribution {
     Fragments(u64),
     /// Into equal parts, one for each rail.
     Even,
+    /// Into parts as long as the rails are fast, one for each: they end together.
+    Rates,
 }
 
 /// Which rail a message that is not cut takes.
@@ -60,42 +62,126 @@ pub enum Distribution {
 pub enum RailChoice {
     /// The next one.
     RoundRobin,
-    /// That with the fewest bytes under way from this process.
+    /// That which would be through with it first: by its rate, and the bytes that this process has under way there.
     LeastLoaded,
 }
 
 /// The rails that all processes of a run have, in rising order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rails(Vec<Rail>);
+pub struct Rails {
+    rails: Vec<Rail>,
+    rates: Vec<u64>,
+    minimums: Vec<u64>,
+}
+
+/// Those of the rails that take part in a message: a bit for each place among them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Taking(u16);
+
+impl Taking {
+    /// The first one alone.
+    pub(crate) const FIRST: Taking = Taking(1);
+
+    pub(crate) fn count(self) -> u64 {
+        self.0.count_ones().into()
+    }
+
+    pub(crate) fn has(self, place: usize) -> bool {
+        self.0 >> place & 1 == 1
+    }
+
+    /// In rising order.
+    pub(crate) fn places(self) -> impl Iterator<Item = usize> + Clone {
+        (0..Rails::MAX).filter(move |&place| self.has(place))
+    }
+}
+
+/// A rail: which, what it carries, and what for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RailConfig {
+    /// Which.
+    pub rail: Rail,
+    /// How fast it is beside the others, in a unit that they share; at least 1, below 2^60.
+    pub rate: u64,
+    /// It has no part in messages that are shorter. The first rail has, whatever stands here.
+    pub minimum: u64,
+}
 
 impl Rails {
     /// Most rails.
     pub const MAX: usize = 16;
 
-    /// These.
+    /// These, all of one rate.
     ///
     /// # Panics
     /// When there is none, or more than [`Rails::MAX`].
     pub fn new(rails: Vec<Rail>) -> Rails {
+        Rails::of(rails.into_iter().map(|rail| RailConfig { rail, rate: 1, minimum: 0 }))
+    }
+
+    /// These.
+    ///
+    /// # Panics
+    /// When there is none, more than [`Rails::MAX`], or a rate that cannot be.
+    pub fn of(configs: impl IntoIterator<Item = RailConfig>) -> Rails {
+        let (mut rails, mut rates, mut minimums) = (Vec::new(), Vec::new(), Vec::new());
+        for RailConfig { rail, rate, minimum } in configs {
+            assert!((1..1 << 60).contains(&rate), "a rail carries something");
+            rails.push(rail);
+            rates.push(rate);
+            minimums.push(minimum);
+        }
         assert!((1..=Rails::MAX).contains(&rails.len()), "there is a rail, and not too many");
-        Rails(rails)
+        Rails { rails, rates, minimums }
     }
 
     /// That of short messages, of matching, and of what protocols say to each other.
     #[inline]
     pub fn first(&self) -> Rail {
-        self.0[0]
+        self.rails[0]
     }
 
     /// All of them.
     pub fn all(&self) -> &[Rail] {
-        &self.0
+        &self.rails
+    }
+
+    /// Their rates, in a unit of whoever made them.
+    pub fn rates(&self) -> &[u64] {
+        &self.rates
+    }
+
+    /// The shortest messages that they have a part in.
+    pub fn minimums(&self) -> &[u64] {
+        &self.minimums
+    }
+
+    /// Those that have a part in messages of this length.
+    pub(crate) fn taking(&self, length: u64) -> Taking {
+        let bits = self.minimums.iter().enumerate().map(|(at, &minimum)| u16::from(at == 0 || length >= minimum) << at);
+        Taking(bits.sum())
+    }
+
+    /// Where the part of one of these begins if `length` bytes are shared out by rate; that of one behind the last is
+    /// `length`.
+    pub(crate) fn share(&self, taking: Taking, part: usize, length: u64) -> u64 {
+        let rates = || taking.places().map(|place| u128::from(self.rates[place]));
+        (u128::from(length) * rates().take(part).sum::<u128>() / rates().sum::<u128>()) as u64
+    }
+
+    /// Most bytes of which no part is longer than `longest`; at least one.
+    pub(crate) fn shared(&self, taking: Taking, longest: u64) -> u64 {
+        let rates = || taking.places().map(|place| u128::from(self.rates[place]));
+        let fastest = rates().max().unwrap_or(1);
+        // A part is rounded up by less than one.
+        let most = u128::from(longest.saturating_sub(1)) * rates().sum::<u128>() / fastest;
+        u64::try_from(most).unwrap_or(u64::MAX).max(1)
     }
 }
 
 impl Default for Rails {
     fn default() -> Self {
-        Rails(vec![Rail::FIRST])
+        Rails::new(vec![Rail::FIRST])
     }
 }
 

@@ -8,8 +8,8 @@ use crate::request::{
 use crate::slab::Slab;
 use crate::wire::{self, ANNOUNCED, Owner, TAG_MASK};
 use crate::{
-    Again, Capabilities, Completes, Completion, CompletionKind, MessageConfig, Peek, Protocol, Queue, Receive, Rendezvous, Send, Status,
-    Stray, Transport, UnknownClaim,
+    Again, Capabilities, Completes, Completion, CompletionKind, MessageConfig, Peek, Protocol, Queue, Receive, Rendezvous, Send, Sent,
+    Status, Stray, Transport, UnknownClaim,
 };
 use narrows_portals::{
     EntryId, EqId, Event, EventKind, FailType, List, LocalBuffer, MatchEntry, ProcessId, RemoteTarget, SearchOperation, md, me,
@@ -44,6 +44,8 @@ pub(crate) struct Core {
     searches: usize,
     /// Of messages over several rails.
     pub(crate) rails: Spread,
+    /// Since the start, or the last [`Core::renew`].
+    pub(crate) sent: Sent,
 }
 
 impl Core {
@@ -80,6 +82,7 @@ impl Core {
         transport.me_append(rail, wire::PT_CONTROL, List::Priority, control);
         Core {
             rails: Spread::default(),
+            sent: Sent::default(),
             config,
             eager_tells: matches_alone,
             eq,
@@ -108,6 +111,7 @@ impl Core {
         }
         self.requests.forget_order();
         self.rails.forget_order();
+        self.sent = Sent::default();
     }
 
     /// See [`crate::Endpoint::close`].
@@ -137,6 +141,7 @@ impl Core {
 
     #[inline]
     fn send_eager(&mut self, transport: &mut impl Transport, send: Send) {
+        self.sent.eager.one(send.length);
         let (options, ack) = completion_events(send.completes, send.inject);
         let waits = matches!((send.completes, send.inject), (Completes::Delivered, _) | (Completes::BufferFree, false));
         let user_ptr = if waits {
@@ -261,7 +266,7 @@ impl Core {
                 Some(Request::Receive(_)) => event.match_bits & ANNOUNCED == 0 && event.kind != EventKind::PutOverflow,
                 Some(Request::Send(open)) => match open.stage {
                     Stage::Sending { .. } => true,
-                    Stage::Offered { .. } => self.cut(open.send.target, open.send.length, 0).pieces() == 1,
+                    Stage::Offered { .. } => self.cut(open.send.target, open.send.length, 0).pieces(&self.config.rails) == 1,
                     Stage::Announced => false,
                 },
                 Some(Request::Transfer(transfer)) => transfer.only_completes(),

@@ -2,7 +2,7 @@
 
 use crate::core::Core;
 use crate::pscom::{Layer, Pscom};
-use crate::{Again, Completion, MessageConfig, Peek, Pending, Protocol, Queue, Receive, Send, Stray, Transport, UnknownClaim};
+use crate::{Again, Completion, MessageConfig, Peek, Pending, Protocol, Queue, Receive, Send, Sent, Stray, Transport, UnknownClaim};
 use narrows_portals::{EntryId, EqId, Event, ProcessId, ReplyCode};
 
 /// The messages of one process: calls and events of its NIC in, commands to the NIC and completions out.
@@ -218,6 +218,11 @@ impl Endpoint {
     /// Overflow blocks that exist, in both queues, in use or spare.
     pub fn overflow_blocks(&self) -> usize {
         self.core.overflow.len()
+    }
+
+    /// What it has sent since the start, or the last [`Endpoint::renew`].
+    pub fn sent(&self) -> Sent {
+        self.core.sent
     }
 
     /// What is open: for a report of who waits for whom. Not for the hot path.

@@ -2,7 +2,9 @@
 //! for the process out.
 
 use crate::wire::PT_RENDEZVOUS;
-use crate::{Again, Call, CallError, Completion, CompletionKind, Endpoint, MessageConfig, Queue, Status, Stray, Transport, portal_table};
+use crate::{
+    Again, Call, CallError, Completion, CompletionKind, Endpoint, MessageConfig, Queue, Sent, Status, Stray, Transport, portal_table,
+};
 use narrows_portals::{
     AckRequest, Command, EntryId, EqId, Event, List, LocalBuffer, MatchEntry, NO_TICKET, Notice, ProcessId, RemoteTarget, ReplyCode,
     SearchOperation, me,
@@ -57,6 +59,8 @@ pub struct Host {
     unlinking: Vec<(u32, EqId, EntryId)>,
     /// For the process.
     notices: VecDeque<Notice>,
+    /// By endpoints that are closed.
+    sent: Sent,
 }
 
 #[derive(Debug)]
@@ -160,7 +164,15 @@ impl<L: Library> Transport for Port<'_, L> {
 impl Host {
     /// No endpoints yet.
     pub fn new(process: ProcessId) -> Host {
-        Host { process, endpoints: Vec::new(), next_entry: 0, next_ticket: 0, unlinking: Vec::new(), notices: VecDeque::new() }
+        Host {
+            process,
+            endpoints: Vec::new(),
+            next_entry: 0,
+            next_ticket: 0,
+            unlinking: Vec::new(),
+            notices: VecDeque::new(),
+            sent: Sent::default(),
+        }
     }
 
     /// Whether a notice of the NIC is for an endpoint; the others are for the process itself.
@@ -194,7 +206,7 @@ impl Host {
         call: Call,
         payload: Option<Box<[u8]>>,
     ) -> Result<(), CallError> {
-        let Host { process, endpoints, next_entry, next_ticket, unlinking, notices } = self;
+        let Host { process, endpoints, next_entry, next_ticket, unlinking, notices, sent } = self;
         let place = endpoints.iter().position(|open| open.eq == eq);
         let base = match (&call, place) {
             (Call::Open { base }, None) => *base,
@@ -218,6 +230,7 @@ impl Host {
             Call::Open { .. } => return Err(CallError::Broken),
             Call::Close => {
                 endpoint.close(&mut port);
+                *sent += endpoint.sent();
                 endpoints.remove(place);
                 return Ok(());
             }
@@ -293,6 +306,14 @@ impl Host {
                 other => Notice::Event { eq: *eq, event: other.to_event() },
             });
         }
+    }
+
+    /// What its endpoints have sent: see [`Endpoint::sent`].
+    pub fn sent(&self) -> Sent {
+        self.endpoints.iter().fold(self.sent, |mut sum, open| {
+            sum += open.endpoint.sent();
+            sum
+        })
     }
 
     /// The next notice for the process: a completion ([`Completion::from_event`]), or the answer to a cancelling.

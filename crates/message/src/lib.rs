@@ -16,6 +16,8 @@
 //! | `core.rs` | open requests, completions, peeks and claims |
 //! | `rendezvous.rs` | long messages |
 //! | `multi.rs` | receive buffers that take many messages |
+//! | `rails.rs` | how long messages are spread over rails |
+//! | `sent.rs` | [`Sent`]: what went which way |
 //! | `unlinking.rs` | receives that are taken back |
 //! | `overflow.rs` | blocks for unexpected messages |
 //! | `request.rs`, `pending.rs`, `slab.rs` | what is open |
@@ -79,16 +81,18 @@ mod pscom;
 mod rails;
 mod rendezvous;
 mod request;
+mod sent;
 mod slab;
 mod transport;
 mod unlinking;
 mod wire;
 
 pub use call::{CALL_WORDS, Call, CallError};
-pub use config::{ConfigError, Distribution, MessageConfig, MpcConfig, Protocol, PscomConfig, RailChoice, Rails, Rendezvous};
+pub use config::{ConfigError, Distribution, MessageConfig, MpcConfig, Protocol, PscomConfig, RailChoice, RailConfig, Rails, Rendezvous};
 pub use core::OPEN_LIMIT;
 pub use endpoint::Endpoint;
 pub use host::{Host, Library, Notification, open_rail};
+pub use sent::{Count, Sent};
 pub use transport::{Capabilities, Transport, portal_table};
 pub use wire::TAG_BITS;
 

@@ -34,6 +34,9 @@ impl Core {
     /// Tells the receiver of a long message that there is one.
     pub(crate) fn announce(&mut self, transport: &mut impl Transport, send: Send) {
         let start = self.choose_rail(&send);
+        let spread = self.cut(send.target, send.length, start).entry_each();
+        let sent = if spread { &mut self.sent.spread } else { &mut self.sent.rendezvous };
+        sent.one(send.length);
         let open = OpenSend { send, stage: Stage::Announced, fail: FailType::Ok, start: Some(start) };
         let (index, generation) = self.requests.insert(Request::Send(open));
         let mut flags = data_flag(send.data);
@@ -68,12 +71,12 @@ impl Core {
         let rails = &self.config.rails;
         let (match_bits, ignore_bits) = (u64::from(index), wire::PIECES_MASK);
         if !cut.entry_each() {
-            let once = if cut.pieces_of(length) == 1 { me::USE_ONCE } else { 0 };
+            let once = if cut.pieces_of(length, rails) == 1 { me::USE_ONCE } else { 0 };
             let entry = MatchEntry { length, match_bits, ignore_bits, options: whole.options | once, ..whole };
             return transport.me_append(cut.rail(0, rails), wire::PT_RENDEZVOUS, List::Priority, entry);
         }
-        let entries = (0..cut.pieces_of(length)).map(|piece| {
-            let (offset, length) = cut.piece(piece, length);
+        let entries = (0..cut.pieces_of(length, rails)).map(|piece| {
+            let (offset, length) = cut.piece(piece, length, rails);
             let (number, _) = cut.address(piece);
             let (start, options) = (whole.start + offset, whole.options | me::USE_ONCE);
             let entry = MatchEntry { start, length, match_bits: match_bits | number, ignore_bits, options, ..whole };
@@ -94,7 +97,7 @@ impl Core {
             for entry in self.rails.take_entries(index, come) {
                 self.unlink(transport, entry);
             }
-        } else if cut.pieces() > 1 {
+        } else if cut.pieces(&self.config.rails) > 1 {
             self.unlink(transport, entry);
         }
     }
@@ -116,7 +119,7 @@ impl Core {
     ) {
         let wanted = message.full_length.min(room.length);
         let cut = self.cut(message.source, message.full_length, start);
-        let pieces = cut.pieces_of(wanted);
+        let pieces = cut.pieces_of(wanted, &self.config.rails);
         let by_get = self.config.rendezvous == Rendezvous::Get;
         let transfer = Request::Transfer(Transfer {
             room,
@@ -139,7 +142,7 @@ impl Core {
         let user_ptr = Owner::Request(index, generation).user_ptr();
         if by_get {
             for piece in 0..pieces {
-                let (offset, length) = cut.piece(piece, wanted);
+                let (offset, length) = cut.piece(piece, wanted, &self.config.rails);
                 let (number, there) = cut.address(piece);
                 let local = self.local_buffer(room.buffer + offset, 0, user_ptr);
                 let match_bits = pieces << wire::PIECES_SHIFT | number | u64::from(sender_request);
@@ -220,7 +223,7 @@ impl Core {
         }
         if arrived {
             let (send, start) = (open.send, open.start.unwrap_or(0));
-            let used = self.cut(send.target, send.length, start).pieces_of(event.remote_offset);
+            let used = self.cut(send.target, send.length, start).pieces_of(event.remote_offset, &self.config.rails);
             if let Some(Request::Send(OpenSend { stage: Stage::Offered { come, .. }, .. })) = self.requests.get_mut(index) {
                 *come = used;
             }
@@ -233,7 +236,7 @@ impl Core {
         let (receiver_request, wanted) = (event.hdr_data as u32, event.remote_offset);
         let (send, start) = (open.send, open.start.unwrap_or(0));
         let cut = self.cut(send.target, send.length, start);
-        let pieces = if wanted == 0 { 0 } else { cut.pieces_of(wanted) };
+        let pieces = if wanted == 0 { 0 } else { cut.pieces_of(wanted, &self.config.rails) };
         let Some(Request::Send(open)) = self.requests.get_mut(index) else { return Err(stray) };
         open.stage = Stage::Sending { left: pieces };
         if pieces == 0 || send.completes == Completes::Never {
@@ -249,7 +252,7 @@ impl Core {
         };
         transport.by_firmware(self.config.protocol == Protocol::Exanet);
         for piece in 0..pieces {
-            let (offset, length) = cut.piece(piece, wanted);
+            let (offset, length) = cut.piece(piece, wanted, &self.config.rails);
             let (number, there) = cut.address(piece);
             let local = self.local_buffer(send.buffer + offset, options, user_ptr);
             let match_bits = number | u64::from(receiver_request);

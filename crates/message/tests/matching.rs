@@ -6,8 +6,8 @@ mod common;
 
 use common::Fabric;
 use narrows_message::{
-    Completes, Completion, CompletionKind, Distribution, Endpoint, MessageConfig, MpcConfig, Peek, Protocol, Queue, RailChoice, Rails,
-    Receive, Rendezvous, Send, Status,
+    Completes, Completion, CompletionKind, Distribution, Endpoint, MessageConfig, MpcConfig, Peek, Protocol, Queue, RailChoice, RailConfig,
+    Rails, Receive, Rendezvous, Send, Status,
 };
 use narrows_units::Rail;
 use proptest::prelude::*;
@@ -410,10 +410,12 @@ impl World {
     }
 }
 
-fn config(by_get: bool, block: u64, blocks: u32, rails: Option<(u8, MpcConfig)>) -> MessageConfig {
+fn config(by_get: bool, block: u64, blocks: u32, rails: Option<(Vec<(u64, u64)>, MpcConfig)>) -> MessageConfig {
     let (protocol, rails) = match rails {
         None => (Protocol::Openmpi, Rails::default()),
-        Some((rails, mpc)) => (Protocol::Mpc(mpc), Rails::new((0..rails).map(Rail).collect())),
+        Some((rails, mpc)) => {
+            (Protocol::Mpc(mpc), Rails::of((0..).map(Rail).zip(rails).map(|(rail, (rate, minimum))| RailConfig { rail, rate, minimum })))
+        }
     };
     MessageConfig {
         protocol,
@@ -428,7 +430,7 @@ fn config(by_get: bool, block: u64, blocks: u32, rails: Option<(u8, MpcConfig)>)
 }
 
 fn mpc() -> impl Strategy<Value = MpcConfig> {
-    let distribution = prop_oneof![Just(Distribution::Even), (1..12u64).prop_map(Distribution::Fragments)];
+    let distribution = prop_oneof![Just(Distribution::Even), Just(Distribution::Rates), (1..12u64).prop_map(Distribution::Fragments)];
     let choice = prop_oneof![Just(RailChoice::RoundRobin), Just(RailChoice::LeastLoaded)];
     (0..30u64, distribution, choice).prop_map(|(minimum, distribution, choice)| MpcConfig { minimum, distribution, choice })
 }
@@ -444,7 +446,7 @@ proptest! {
         block in EAGER..40,
         blocks in 1..3u32,
         busy in any::<bool>(),
-        rails in prop::option::of((1..=3u8, mpc())),
+        rails in prop::option::of((prop::collection::vec((1..9u64, prop_oneof![Just(0), 0..40u64]), 1..=3), mpc())),
         ops in proptest::collection::vec(op(), 1..150),
     ) {
         let mut world = World::new(&config(by_get, block, blocks, rails), busy);

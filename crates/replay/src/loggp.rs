@@ -555,6 +555,8 @@ impl Simulation<'_> {
             rank_beside: Vec::new(),
             events: self.events,
             totals: None,
+            rails: Vec::new(),
+            sent: Default::default(),
             digest: digest.value(),
             seen: None,
             failure,

@@ -22,7 +22,9 @@ use crate::watch::Watch;
 use narrows_collectives::{Action, Schedule};
 use narrows_engine::{Digest, WordMap};
 use narrows_fabric::ConfigError;
-use narrows_message::{Completes, Completion, CompletionKind, Endpoint, MessageConfig, Queue, Receive, Status, open_rail, portal_table};
+use narrows_message::{
+    Completes, Completion, CompletionKind, Endpoint, MessageConfig, Queue, Receive, Sent, Status, open_rail, portal_table,
+};
 use narrows_nic::{Directory, Process};
 use narrows_portals::{Command, Event as NicEvent, Notice, ProcessId, ReplyCode};
 use narrows_sim::{CopyNotice, Hardware, Processes, Requests, Setup, World};
@@ -568,8 +570,10 @@ impl Replay {
         let mut digests = vec![Digest::default(); self.ranks as usize];
         let report = |application: &Application| Report { name: application.name.clone(), ranks: application.ranks, ..Report::default() };
         let mut applications: Vec<Report> = self.shared.applications.iter().map(report).collect();
+        let mut sent = Sent::default();
         for ranks in self.world.all() {
             for (rank, &number) in ranks.ranks.iter().zip(&ranks.numbers) {
+                sent += rank.endpoint.as_ref().map(Endpoint::sent).unwrap_or_default();
                 rank_finish[number as usize] = since(rank.finish.unwrap_or(rank.clock));
                 rank_computing[number as usize] = rank.computed;
                 rank_beside[number as usize] = rank.computed_beside;
@@ -592,12 +596,12 @@ impl Replay {
             digest.word(report.digest);
         }
         digest.word(self.world.digest());
-        let totals = self.world.recorded();
+        let (totals, rails) = (self.world.recorded(), self.world.recorded_by_rail());
         let finish = rank_finish.iter().copied().max().unwrap_or_default();
         let seen = self.world.processes().state.watch.take().map(|watch| watch.finish(finish));
         self.world.dismantle(self.threads);
         let (events, totals, digest) = (totals.events, Some(totals), digest.value());
-        Outcome { finish, seen, applications, rank_finish, rank_computing, rank_beside, events, totals, digest, failure }
+        Outcome { finish, seen, applications, rank_finish, rank_computing, rank_beside, events, totals, rails, sent, digest, failure }
     }
 
     /// Nothing can happen any more.

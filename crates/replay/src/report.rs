@@ -2,6 +2,8 @@
 
 use crate::Times;
 use crate::watch::Seen;
+use narrows_message::Sent;
+use narrows_sim::RailTotals;
 use narrows_units::SimTime;
 
 /// One trace of a replay. Everything in it ends when the trace does.
@@ -42,6 +44,10 @@ pub struct Outcome {
     pub events: u64,
     /// What the NICs and the network of the machine did; not of the LogGP replay, which has none.
     pub totals: Option<narrows_sim::Totals>,
+    /// By rail, what the NICs did; empty under LogGP.
+    pub rails: Vec<RailTotals>,
+    /// What the message layer sent which way; nothing under LogGP, which has none.
+    pub sent: Sent,
     /// What happened over time, when somebody looked.
     pub seen: Option<Seen>,
     /// Fingerprint of everything.

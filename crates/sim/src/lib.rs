@@ -20,7 +20,7 @@ mod world;
 
 pub use multicast::{CopyNotice, Way};
 pub use station::Requests;
-pub use world::{Hardware, NetworkSetup, PortSetup, Setup, Totals, World};
+pub use world::{Hardware, NetworkSetup, PortSetup, RailTotals, Setup, Totals, World};
 
 use narrows_nic::{Combine, Fault};
 use narrows_portals::{AtomicOperation, Datatype, Notice, Place};

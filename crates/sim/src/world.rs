@@ -33,6 +33,15 @@ pub struct Totals {
     pub retransmissions: u64,
 }
 
+/// What went over a rail.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct RailTotals {
+    /// Puts, gets and atomics that processes started on it.
+    pub messages: u64,
+    /// Payload bytes that left the memory of nodes by it.
+    pub bytes: u64,
+}
+
 /// The hardware, and where processes are.
 #[derive(Debug)]
 pub struct Setup<'a> {
@@ -144,6 +153,7 @@ pub struct World<P: Processes> {
     kind: NetworkKind,
     lookahead: SimTime,
     before: Totals,
+    rails_before: Vec<RailTotals>,
 }
 
 impl<P: Processes> World<P> {
@@ -212,7 +222,7 @@ impl<P: Processes> World<P> {
         })?;
         let places = shared_places.expect("the agents have been made");
         let lookahead = places.ports.iter().map(|port| port.lookahead).min().unwrap_or_default();
-        Ok(World { fabric, places, kind, lookahead, before: Totals::default() })
+        Ok(World { fabric, places, kind, lookahead, before: Totals::default(), rails_before: Vec::new() })
     }
 
     /// The least time from a command to its first effect.
@@ -347,6 +357,7 @@ impl<P: Processes> World<P> {
         self.fabric.rest();
         self.fabric.agents().for_each(|station| (station.above.recording, station.above.epoch) = (true, epoch));
         self.before = self.totals();
+        self.rails_before = self.rails();
         if let Some(timeline) = &self.fabric.agent(0).above.timeline {
             timeline.begin(epoch);
         }
@@ -392,6 +403,34 @@ impl<P: Processes> World<P> {
             lost_packets: now.lost_packets - before.lost_packets,
             retransmissions: now.retransmissions - before.retransmissions,
         }
+    }
+
+    /// By rail, what its NICs have done.
+    fn rails(&mut self) -> Vec<RailTotals> {
+        let mut rails = Vec::new();
+        for port in (0..self.places.directory.ports()).map(PortId) {
+            let (_, Rail(rail)) = self.places.directory.of_port(port);
+            if rails.len() <= usize::from(rail) {
+                rails.resize(usize::from(rail) + 1, RailTotals::default());
+            }
+            let region = self.fabric.region_of(port.0);
+            let nic = self.fabric.agent(region).nics.port_statistics(port);
+            let of_rail = &mut rails[usize::from(rail)];
+            of_rail.messages += nic.messages;
+            of_rail.bytes += nic.bytes_sent;
+        }
+        rails
+    }
+
+    /// By rail, what happened since [`World::start_recording`].
+    pub fn recorded_by_rail(&mut self) -> Vec<RailTotals> {
+        let now = self.rails();
+        let before = self.rails_before.iter().copied().chain(std::iter::repeat(RailTotals::default()));
+        let since = |(now, before): (RailTotals, RailTotals)| RailTotals {
+            messages: now.messages - before.messages,
+            bytes: now.bytes - before.bytes,
+        };
+        now.into_iter().zip(before).map(since).collect()
     }
 
     /// Fingerprint of the run: of what the processes of every node were told, and when.

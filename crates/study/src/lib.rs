@@ -41,6 +41,7 @@ pub mod phy;
 pub mod replay;
 pub mod timeline;
 pub mod traffic;
+mod ways;
 pub mod wiring;
 
 pub use energy::Energy;
@@ -50,6 +51,7 @@ pub use phy::{PhyOutcome, PhySpec};
 pub use replay::{ReplayOutcome, ReplaySpec};
 pub use timeline::TimelineSpec;
 pub use traffic::{Messages, TrafficOutcome, TrafficSpec};
+pub use ways::Ways;
 
 use narrows_machine::{Machine, NetworkKind, Overrides};
 use narrows_output::Meter;

@@ -66,6 +66,72 @@ fn equal_parts_end_together() {
     }
 }
 
+/// Two networks of different speed: parts by rate end together, n / (B1 + B2); equal ones wait for the slow rail,
+/// n / (2 B2). The rates are those of the narrowest stage, a cable here and a bus there.
+#[test]
+fn parts_by_rate_end_together_on_rails_that_differ() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("two.toml");
+    let slow = "[fabric.slow.link.host]\nbandwidth = \"20 GB/s\"\n[fabric.slow.node.pcie]\ndata_bandwidth = \"2 GB/s\"\n";
+    let text = format!(
+        "[machine]\nname = \"two\"\nbase = \"bxi-v2\"\nfabrics = [\"fast\", \"slow\"]\n[message]\nprotocol = \"mpc\"\n{slow}\
+         [fabric.fast.link.host]\nbandwidth = \"8 GB/s\"\n"
+    );
+    std::fs::write(&path, text).unwrap();
+    let bytes = 64 * FRAGMENT;
+    let (fast, slow) = (8e9 * 4096.0 / 4128.0, 2e9);
+    for by in ["message.rendezvous=get", "message.rendezvous=put"] {
+        let time = |set: &[&str]| {
+            let set = [&[by], set].concat();
+            replay(path.to_str().unwrap(), &set, NetworkKind::Flow, one(folder.path(), bytes), 1).unwrap().replay.finish.as_s_f64()
+        };
+        let (rates, even) = (time(&["message.mpc.distribution=rates"]), time(&["message.mpc.distribution=even"]));
+        assert!((rates / (bytes as f64 / (fast + slow)) - 1.0).abs() < 0.01, "{by}: {rates} s");
+        assert!((even / (bytes as f64 / 2.0 / slow) - 1.0).abs() < 0.01, "{by}: {even} s");
+    }
+}
+
+/// A network that is for long messages only: shorter ones are cut for the others, and take them in turn.
+#[test]
+fn rails_for_long_messages_have_no_part_in_shorter_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("two.toml");
+    let text = "[machine]\nname = \"two\"\nbase = \"bxi-v2\"\nfabrics = [\"fast\", \"slow\"]\n[node]\nrails = 2\n[message]\nprotocol = \"mpc\"\n\
+                [fabric.slow.network]\nrail_minimum = \"8 MiB\"\n[fabric.slow.link.host]\nbandwidth = \"1 GB/s\"\n";
+    std::fs::write(&path, text).unwrap();
+    let bytes = |bytes: u64, distribution: &str| {
+        let set = [&*format!("message.mpc.distribution={distribution}")];
+        let outcome = replay(path.to_str().unwrap(), &set, NetworkKind::Flow, one(folder.path(), bytes), 1).unwrap();
+        let rails = outcome.summary()["messages_by"]["rails"].clone();
+        rails.as_array().unwrap().iter().map(|rail| rail["bytes"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(bytes(2 * FRAGMENT, "even"), [FRAGMENT, FRAGMENT, 0, 0]);
+    assert_eq!(bytes(8 * FRAGMENT, "even"), [2 * FRAGMENT; 4]);
+    assert_eq!(bytes(2 * FRAGMENT, "rates"), [FRAGMENT, FRAGMENT, 0, 0]);
+    assert!(bytes(8 * FRAGMENT, "rates").iter().all(|&bytes| (1..4 * FRAGMENT).contains(&bytes)));
+}
+
+/// Ten fragments on four rails, and the words of the protocol on the first.
+#[test]
+fn the_summary_says_what_went_over_which_rail() {
+    let folder = tempfile::tempdir().unwrap();
+    let fragment = format!("message.mpc.fragment={FRAGMENT} B");
+    // By get the receiver asks for each; by put it answers, and the sender puts each.
+    for (by, first) in [("message.rendezvous=get", 1 + 3), ("message.rendezvous=put", 1 + 1 + 3)] {
+        let set = ["message.protocol=mpc", "node.rails=4", &fragment, by];
+        let outcome = replay("bxi-v2", &set, NetworkKind::Packet, one(folder.path(), 10 * FRAGMENT), 1).unwrap();
+        let ways = &outcome.summary()["messages_by"];
+        assert_eq!((&ways["protocol"], &ways["fragment_bytes"]), (&"mpc".into(), &FRAGMENT.into()));
+        assert_eq!((&ways["over_rails"]["messages"], &ways["over_rails"]["bytes"]), (&1.into(), &(10 * FRAGMENT).into()));
+        assert_eq!((&ways["eager"]["messages"], &ways["by_rendezvous"]["messages"]), (&0.into(), &0.into()));
+        let of = |key: &str| ways["rails"].as_array().unwrap().iter().map(|rail| rail[key].as_u64().unwrap()).collect::<Vec<_>>();
+        assert_eq!(of("bytes"), [3, 3, 2, 2].map(|pieces| pieces * FRAGMENT), "{by}");
+        assert_eq!(of("messages"), [first, 3, 2, 2], "{by}");
+    }
+    let short = replay("bxi-v2", &[], NetworkKind::Packet, one(folder.path(), 100), 1).unwrap().summary();
+    assert_eq!((&short["messages_by"]["eager"]["bytes"], &short["messages_by"]["rails"][0]["bytes"]), (&100.into(), &100.into()));
+}
+
 /// One rail of MPC is what the protocol without rails is; and whoever does not use them does not see them.
 #[test]
 fn rails_without_use_change_nothing() {

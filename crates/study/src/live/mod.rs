@@ -12,13 +12,13 @@ pub use timing::TimingSpec;
 
 use crate::energy::{Energy, Share};
 use crate::hardware::Networks;
-use crate::{MachineSpec, Observer, StudyError, TimelineSpec};
+use crate::{MachineSpec, Observer, StudyError, TimelineSpec, Ways};
 use narrows_channel::stretches::{self, Tables};
 use narrows_channel::{Mapping, Processor, Settings};
 use narrows_launch as launch;
 use narrows_live::{Launcher, Options};
 use narrows_machine::{Machine, MessageProtocol, Node, Placement};
-use narrows_message::{MessageConfig, Rails, Rendezvous};
+use narrows_message::{MessageConfig, Rendezvous};
 use narrows_nic::NicConfig;
 use narrows_output::Meter;
 use narrows_portals::{NodeId, ProcessId};
@@ -178,11 +178,12 @@ impl RunSpec {
         }
     }
 
-    /// Runs it to its end. `starts` is told the command line of the launcher.
+    /// Runs it to its end. `says` is told what was chosen, line by line: how messages move, and the launcher's command
+    /// line.
     ///
     /// # Errors
     /// Something that it names is not there or does not fit, or the host lacks something; nothing was started then.
-    pub fn run(&self, observer: &dyn Observer, starts: &dyn Fn(&str)) -> Result<RunOutcome, StudyError> {
+    pub fn run(&self, observer: &dyn Observer, says: &dyn Fn(&str)) -> Result<RunOutcome, StudyError> {
         let start = Instant::now();
         let mut machine = self.machine.load(observer)?;
         if let Some(timing) = &self.timing {
@@ -246,8 +247,9 @@ impl RunSpec {
 
         let offload_board = if self.offload_allreduce { Some(self.offload(&machine, &placement, observer)?) } else { None };
         let networks = Networks::of(&machine, self.seed)?;
-        let rails = machine.common_rails(&placement).map_err(StudyError::Placement)?;
-        let message = machine.message_config(Rails::new(rails));
+        let message = machine.message_config(machine.rails_between(&placement).map_err(StudyError::Placement)?);
+        let ways = Ways::of(&machine, &message);
+        ways.lines().iter().for_each(|line| says(line));
         let timeline = self.timeline.as_ref().map(TimelineSpec::open).transpose()?;
 
         // Before any thread.
@@ -311,7 +313,7 @@ impl RunSpec {
         if self.no_aslr {
             launch::without_aslr(&mut command);
         }
-        starts(&format!("{mpi}; starting {command:?}"));
+        says(&format!("{mpi}; starting {command:?}"));
         let meter = Arc::new(Meter::default());
         let options = Options {
             timeout: self.timeout,
@@ -342,6 +344,7 @@ impl RunSpec {
         Ok(RunOutcome {
             mpi: mpi.to_string(),
             machine,
+            ways,
             energy,
             compute: self.compute,
             compute_from: self.compute_from.clone(),

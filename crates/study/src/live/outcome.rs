@@ -1,6 +1,7 @@
 //! What came out of a live run.
 
 use super::{Check, Compute, Computing};
+use crate::Ways;
 use crate::energy::Energy;
 use crate::timeline::TimelineOutcome;
 use narrows_live::{RankTimes, Report, Waiting};
@@ -26,6 +27,8 @@ const LIKELY: f64 = 0.1;
 pub struct RunOutcome {
     /// The resolved machine.
     pub machine: Machine,
+    /// How messages moved.
+    pub ways: Ways,
     /// The MPI: name and version.
     pub mpi: String,
     /// Of computing time.
@@ -184,7 +187,7 @@ impl RunOutcome {
                 })
             })
             .collect();
-        json!({
+        let mut summary = json!({
             "narrows": env!("CARGO_PKG_VERSION"),
             "schema": narrows_results::SCHEMA,
             "program": self.program,
@@ -247,7 +250,11 @@ impl RunOutcome {
             "machine": self.machine.to_json(),
             "timeline": self.timeline.as_ref().map(TimelineOutcome::summary),
             "per_rank": ranks,
-        })
+        });
+        if let Some(summary) = summary.as_object_mut() {
+            summary.insert("messages_by".into(), self.ways.summary(&report.sent, &report.rails));
+        }
+        summary
     }
 
     /// Where the time of each rank went.
@@ -308,7 +315,7 @@ impl RunOutcome {
     /// A page with everything in it, which opens without a network.
     fn page(&self, origin: &Origin) -> String {
         let mut page = String::new();
-        for line in self.lines() {
+        for line in self.lines().into_iter().chain(self.ways.lines()).chain(self.ways()) {
             page += &format!("<p>{}</p>\n", escape(&line));
         }
         page += &format!("<section>{}</section>\n", self.picture());
@@ -331,6 +338,11 @@ impl RunOutcome {
             escape(&format!("{:#}", of_machine.unwrap_or_default()))
         );
         origin.page(&format!("Live run: {}", self.program.join(" ")), &page)
+    }
+
+    /// How messages moved, in lines for people.
+    pub fn ways(&self) -> Vec<String> {
+        if self.report.started { self.ways.used(&self.report.sent, &self.report.rails) } else { Vec::new() }
     }
 
     /// How it went, in lines for people.

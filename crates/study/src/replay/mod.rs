@@ -5,9 +5,8 @@ mod over_time;
 use crate::energy::{Energy, Share};
 use crate::hardware::Networks;
 use crate::timeline::TimelineOutcome;
-use crate::{MachineSpec, Observer, StudyError, TimelineSpec};
+use crate::{MachineSpec, Observer, StudyError, TimelineSpec, Ways};
 use narrows_machine::Machine;
-use narrows_message::Rails;
 use narrows_output::{Meter, exit, write};
 use narrows_replay::collectives::{ByRules, Layout};
 use narrows_replay::loggp::{self, Parameters};
@@ -132,6 +131,8 @@ pub struct ReplayOutcome {
     /// Of the machine, where something was seen over time.
     topology: Option<Arc<Topology>>,
     timeline: Option<TimelineOutcome>,
+    /// How messages moved; `None` under LogGP.
+    ways: Option<Ways>,
 }
 
 impl Source {
@@ -244,7 +245,7 @@ impl ReplaySpec {
         let ranks: Vec<u32> = programs.iter().map(|(_, program)| program.ranks()).collect();
         let nodes = mapping::nodes(&mapping, &machine, (topology, &plane.nodes), ppn, &ranks).map_err(StudyError::Placement)?;
         let processes = mapping::processes(&nodes);
-        let rails = Rails::new(machine.common_rails(&nodes.concat()).map_err(StudyError::Placement)?);
+        let rails = machine.rails_between(&nodes.concat()).map_err(StudyError::Placement)?;
         let nic = networks.machine_on(rails.first()).nic.portals();
         let parts = programs.into_iter().zip(&nodes).zip(&processes).map(|(((name, program), nodes), processes)| {
             let layout = Layout { accelerator: machine.accelerator_board(), ..mapping::layout((topology, &plane.nodes), nodes) };
@@ -259,6 +260,7 @@ impl ReplaySpec {
         let parts: Vec<Part> = parts.collect();
         let seen = period.map(|period| (period, Arc::new(topology.clone())));
         let (message, hardware) = (machine.message_config(rails), networks.hardware());
+        let ways = Some(Ways::of(&machine, &message));
         let timeline = self.timeline.as_ref().map(TimelineSpec::open).transpose()?;
         let replay = match (period, &timeline) {
             (Some(period), None) => Replay::watched(hardware, parts, message, period)?,
@@ -290,7 +292,7 @@ impl ReplaySpec {
             "machine": machine.to_json(),
         });
         let outcome = self.outcome(replay, Some(machine), seen.map(|(_, topology)| topology), start, reading, about);
-        Ok(ReplayOutcome { timeline, energy, ..outcome })
+        Ok(ReplayOutcome { timeline, ways, energy, ..outcome })
     }
 
     fn outcome(
@@ -305,7 +307,20 @@ impl ReplaySpec {
         let wall = start.elapsed();
         let (sources, scales) = (self.sources.clone(), self.scales.clone());
         let running = wall - reading;
-        ReplayOutcome { replay, machine, wall, reading, running, energy: None, sources, scales, about, topology, timeline: None }
+        ReplayOutcome {
+            replay,
+            machine,
+            wall,
+            reading,
+            running,
+            energy: None,
+            sources,
+            scales,
+            about,
+            topology,
+            timeline: None,
+            ways: None,
+        }
     }
 }
 
@@ -423,6 +438,9 @@ impl ReplayOutcome {
             summary.insert("retries".into(), json!(totals.retries));
             summary.insert("lost_packets".into(), json!(totals.lost_packets));
             summary.insert("retransmissions".into(), json!(totals.retransmissions));
+        }
+        if let (Some(summary), Some(ways)) = (summary.as_object_mut(), &self.ways) {
+            summary.insert("messages_by".into(), ways.summary(&outcome.sent, &outcome.rails));
         }
         if let (Some(summary), Some(energy)) = (summary.as_object_mut(), &self.energy) {
             summary.insert("energy".into(), energy.summary());
