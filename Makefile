@@ -26,7 +26,7 @@ BENCH_OPTIONS ?=
 FUZZ_TIMES ?= 1
 
 # The parts of test-mpi.
-MPI_TESTS := test-figures test-programs test-explore test-mailbox test-lossy test-rails test-closed-forms test-replay test-record test-portals test-install test-otf2 test-docs test-python
+MPI_TESTS := test-figures test-programs test-intel test-explore test-mailbox test-lossy test-rails test-closed-forms test-replay test-record test-portals test-install test-otf2 test-docs test-python
 
 .PHONY: all demo build install deb wheel test test-rust test-mpi $(MPI_TESTS) install-python docs-site conformance fuzz miri lint bench setup setup-demo setup-test setup-bench setup-python setup-miri clean
 
@@ -88,6 +88,10 @@ test-figures: build
 
 test-programs: build
 	$(PYTHON) tests/run_mpi.py --runner narrows --require debian,openmpi,mpich $(TEST_OPTIONS)
+
+# The same under Intel MPI, with four ranks.
+test-intel: build
+	$(PYTHON) tests/run_mpi.py --runner narrows -n 4 --mpi intel --require intel $(TEST_OPTIONS)
 
 # The same programs on a NIC that does not match.
 test-mailbox: build

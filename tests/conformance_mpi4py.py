@@ -22,7 +22,7 @@ from pathlib import Path
 
 from conformance import Excluded, narrows_command, read_exclude
 from mpi_driver.checks import Tests
-from mpi_driver.mpis import MPI_NAMES, ROOT, Mpi
+from mpi_driver.mpis import MPI_NAMES, ROOT, USUAL, Mpi
 from mpi_driver.processes import Outcome, run
 
 EXCLUDE = Path(__file__).resolve().parent / "conformance" / "exclude_mpi4py.txt"
@@ -85,7 +85,7 @@ def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0], epilog="see the head of this file")
     parser.add_argument("folder", metavar="DIR", help="holds test (mpi4py's), and the environments debian, openmpi, mpich")
     parser.add_argument("-k", action="append", default=[], metavar="REGEX", help="modules whose name matches (several: any)")
-    parser.add_argument("--mpi", default=",".join(MPI_NAMES), help="comma separated: debian,openmpi,mpich")
+    parser.add_argument("--mpi", default=USUAL, help=f"comma separated, of {', '.join(MPI_NAMES)}; default: {USUAL}")
     parser.add_argument("--ranks", default="1,2,4", help="comma separated; default: 1,2,4")
     parser.add_argument("--prefix", action="append", default=[], metavar="MPI=DIR", help="where an MPI is installed")
     parser.add_argument("--exclude", default=str(EXCLUDE), metavar="FILE", help="tests to leave out, with a reason per line")

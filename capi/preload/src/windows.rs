@@ -7,8 +7,8 @@
 //! path inside the node, as in any other window.
 //!
 //! Making one costs two gathers of a few bytes more than MPI_Win_create, about as much as the exchange of sizes and
-//! names that MPI libraries make themselves. A communicator with ranks of several simulated nodes gets the library's
-//! own answer: an error.
+//! names that MPI libraries make themselves. A communicator with ranks of several simulated nodes gets an error:
+//! MPI_ERR_RMA_SHARED, or what the library says.
 
 use crate::special::{Handle, constants, id, in_run};
 use crate::symbols::{self, Real};
@@ -119,6 +119,9 @@ fn info_null() -> Handle {
     }
 }
 
+/// MPI_ERR_RMA_SHARED in the ABI of MPICH.
+const MPICH_ERR_RMA_SHARED: c_int = 57;
+
 mod mpi {
     use super::*;
 
@@ -140,6 +143,7 @@ mod mpi {
         allgather c"PMPI_Allgather" (
             mine: *const c_void, count: c_int, kind: Handle, all: *mut c_void, each: c_int, kinds: Handle, comm: Handle
         );
+        comm_call_errhandler c"PMPI_Comm_call_errhandler" (comm: Handle, code: c_int);
         info_get c"PMPI_Info_get" (info: Handle, key: *const libc::c_char, room: c_int, value: *mut libc::c_char, there: *mut c_int);
         win_create c"PMPI_Win_create" (base: *mut c_void, size: Aint, unit: c_int, info: Handle, comm: Handle, win: *mut c_void);
         win_create_c c"PMPI_Win_create_c" (base: *mut c_void, size: Aint, unit: Aint, info: Handle, comm: Handle, win: *mut c_void);
@@ -268,7 +272,12 @@ unsafe fn allocate(
         Err(code) => return Some(code),
     };
     if parts.iter().any(|part| part.node != mine.node) {
-        return None;
+        // Intel MPI would share the memory of this computer.
+        return (symbols::flavor() == Flavor::Mpich).then(|| {
+            // SAFETY: the caller's communicator. Its result says whether the handler was called.
+            unsafe { mpi::comm_call_errhandler(comm, MPICH_ERR_RMA_SHARED) };
+            MPICH_ERR_RMA_SHARED
+        });
     }
     let (starts, bytes) = layout(&parts)?;
     let length = bytes.max(1);

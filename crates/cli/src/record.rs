@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
   narrows record -n 64 -o lammps.vef -- lmp -in in.melt
   narrows record -n 16 --machine bxi-v2 --compute none -o halo.jsonl -- ./halo2d
 
-The program is any MPI binary (Open MPI 4.1 or 5, MPICH 5), unmodified; its own launcher starts it. Its output and exit code
-are its own. With --machine it runs on the simulated machine, and the times are those of that machine.")]
+The program is any MPI binary (Open MPI 4.1 or 5, MPICH 5, Intel MPI), unmodified; its own launcher starts it. Its
+output and exit code are its own. With --machine it runs on the simulated machine, and the times are those of that machine.")]
 pub struct RecordArgs {
     /// Number of ranks
     #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]

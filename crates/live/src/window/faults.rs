@@ -137,7 +137,8 @@ impl Run<'_> {
             // Open MPI 4 does if others have been in MPI_Init then.
             Fault::Missing(End::Code(0)) if launcher.notices_early_failures => return DOUBT,
             Fault::Missing(End::Code(_) | End::Unknown) => launcher.notices_early_failures,
-            Fault::Died(_) | Fault::Wrapper(_) | Fault::Missing(_) => launcher.notices_deaths,
+            Fault::Missing(_) => launcher.notices_early_deaths,
+            Fault::Died(_) | Fault::Wrapper(_) => launcher.notices_deaths,
         };
         if notices { LAUNCHER_PATIENCE } else { Duration::ZERO }
     }

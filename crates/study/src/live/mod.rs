@@ -321,6 +321,7 @@ impl RunSpec {
             mpi: mpi.to_string(),
             launcher: Launcher {
                 notices_deaths: mpi.kind.notices_deaths(&mpi.launcher),
+                notices_early_deaths: mpi.kind.notices_early_deaths(&mpi.launcher),
                 notices_early_failures: mpi.kind.notices_early_failures(),
             },
             alive: Some(alive),
