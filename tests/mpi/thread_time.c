@@ -26,22 +26,20 @@ static volatile int stop;
 
 static _Atomic long leaps; /* ns */
 
-/* So much CPU time, however fast the host is at this moment. A turn takes 1 us; much more is a leap of the CPU clock, or what the
- * simulator needs to follow the thread for a while: neither is computing. */
+/* So much CPU time, however fast the host is at this moment. A turn takes 1 us; much more is what the simulator needs to
+ * follow the thread for a while, 1 to 2 ms, or a leap of the CPU clock: neither is computing. */
 static void work(double units)
 {
-    enum { MOST = 20000 };
+    enum { MOST = 20000, LEAP = 3000000 }; /* ns; to follow a thread takes less */
     volatile double x = 1;
     for (long left = (long)(units * UNIT), before = cpu_time(); left > 0;) {
         for (int i = 0; i < 300; i++)
             x = x * 1.0000001 + 1e-9;
         long now = cpu_time();
         long turn_took = now - before;
-        if (turn_took > MOST) {
-            leaps += turn_took - MOST;
-            turn_took = MOST;
-        }
-        left -= turn_took;
+        if (turn_took > LEAP)
+            leaps += turn_took;
+        left -= turn_took < MOST ? turn_took : MOST;
         before = now;
     }
 }
