@@ -49,6 +49,7 @@ const PORTALS: &[&str] = &[
     "narrows_without_locks",
     "narrows_gives_lock",
     "narrows_waits_for_lock",
+    "narrows_expects_signal",
     "narrows_waits_for_signal",
     "narrows_signals",
     "narrows_fact",

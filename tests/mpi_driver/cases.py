@@ -134,6 +134,10 @@ def cases(programs: int = 400) -> list[Case]:
         Case("sockets", "sockets.c", runners=narrows, expected=lambda n: f"sockets: ranks={n} checks=36 ok"),
         *[Case(f"threads_{level}", "threads.c", (str(level),), ranks=(2, 16) if level == 3 else (2,)) for level in (0, 1, 2, 3)],
         Case("threads_calls", "threads_calls.c", options=("--compute", "none"), ranks=(2, 4), runners=narrows, expected=lambda n: f"threads_calls: ranks={n} checks={4 * n} ok"),
+        *[
+            Case(f"threads_signals_{compute}", "threads_signals.c", options=("--compute", compute), ranks=(1, 2))
+            for compute in ("none", "measured")
+        ],
         Case("threads_self", "threads_self.c", options=("--compute", "none"), ranks=(1, 2), runners=narrows, expected=lambda n: f"threads_self: ranks={n} checks={11 * n} ok"),
         Case("threads_locks", "threads_locks.c", options=("--compute", "none"), ranks=(2, 4), runners=narrows, timeout=120, expected=lambda n: f"threads_locks: ranks={n} checks={9 * n} ok"),
         # A run-time system whose idle workers spin.

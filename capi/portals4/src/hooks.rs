@@ -127,11 +127,17 @@ pub extern "C" fn narrows_waits_for_lock() -> c_int {
     catch_unwind(callers::waits_for_lock).unwrap_or(false).into()
 }
 
-/// The MPI library waits for a signal of another thread at `place`, and `keeps` others of its locks. 1: it should look
-/// whether it has come; 0: it must wait really.
+/// The MPI library is going to wait for a signal of another thread at `place`, whose lock it still has. 1: by
+/// [`narrows_waits_for_signal`], when it has given the lock back; 0: it must wait really.
 #[unsafe(no_mangle)]
-pub extern "C" fn narrows_waits_for_signal(place: usize, keeps: c_int) -> c_int {
-    catch_unwind(|| callers::waits_for_signal(place, keeps != 0)).unwrap_or(false).into()
+pub extern "C" fn narrows_expects_signal(place: usize) -> c_int {
+    catch_unwind(|| callers::expects_signal(place)).unwrap_or(false).into()
+}
+
+/// It waits, and `keeps` others of its locks. Returns when it should look whether the signal has come.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_waits_for_signal(keeps: c_int) {
+    let _ = catch_unwind(|| callers::waits_for_signal(keeps != 0));
 }
 
 /// A thread signals something at `place`.

@@ -19,6 +19,12 @@ mod next {
         fn PMIx_Group_construct(
             name: *const c_char, processes: *const c_void, count: size_t, info: *const c_void, infos: size_t, results: *mut c_void, number: *mut size_t,
         ) -> c_int;
+        fn PMIx_Put(scope: u8, key: *const c_char, value: *mut c_void) -> c_int;
+        fn PMIx_Commit() -> c_int;
+        fn PMIx_Store_internal(of: *const c_void, key: *const c_char, value: *mut c_void) -> c_int;
+        fn PMIx_Publish(info: *const c_void, infos: size_t) -> c_int;
+        fn PMIx_Lookup(data: *mut c_void, count: size_t, info: *const c_void, infos: size_t) -> c_int;
+        fn PMIx_Unpublish(keys: *mut *mut c_char, info: *const c_void, infos: size_t) -> c_int;
         fn PMIx_Abort(status: c_int, message: *const c_char, processes: *mut c_void, count: size_t) -> c_int;
     }
 }
@@ -57,6 +63,28 @@ pub fn heed(file: c_int, bytes: *const c_void, count: size_t) {
 unsafe extern "C" fn PMIx_Init(process: *mut c_void, info: *const c_void, infos: size_t) -> c_int {
     // SAFETY: forwarded as it came.
     state::guarded(|| unsafe { next::PMIx_Init(process, info, infos) })
+}
+
+/// Functions of PMIx that wait for one of its threads, and know nothing of other ranks.
+macro_rules! in_real_time {
+    ($($name:ident($($argument:ident: $type:ty),*);)*) => {
+        $(
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn $name($($argument: $type),*) -> c_int {
+                // SAFETY: forwarded as it came.
+                state::guarded(|| unsafe { next::$name($($argument),*) })
+            }
+        )*
+    };
+}
+
+in_real_time! {
+    PMIx_Put(scope: u8, key: *const c_char, value: *mut c_void);
+    PMIx_Commit();
+    PMIx_Store_internal(of: *const c_void, key: *const c_char, value: *mut c_void);
+    PMIx_Publish(info: *const c_void, infos: size_t);
+    PMIx_Lookup(data: *mut c_void, count: size_t, info: *const c_void, infos: size_t);
+    PMIx_Unpublish(keys: *mut *mut c_char, info: *const c_void, infos: size_t);
 }
 
 /// `pmix_proc_t`: a job and a process of it.

@@ -36,7 +36,8 @@ unsafe extern "C" fn PMIx_Get(of: *const c_void, key: *const c_char, info: *cons
     // SAFETY: forwarded as it came. After success `*value` is a value of the caller's, its string in the caller's
     // memory.
     unsafe {
-        let code = next::PMIx_Get(of, key, info, infos, value);
+        // As in PMIx_Init: a thread of PMIx has the answer, also where several threads are inside MPI.
+        let code = state::guarded(|| next::PMIx_Get(of, key, info, infos, value));
         if code == 0
             && state::in_mpi()
             && !key.is_null()

@@ -21,7 +21,8 @@ unsafe extern "C" {
     fn narrows_without_locks();
     fn narrows_gives_lock();
     fn narrows_waits_for_lock() -> c_int;
-    fn narrows_waits_for_signal(place: usize, keeps: c_int) -> c_int;
+    fn narrows_expects_signal(place: usize) -> c_int;
+    fn narrows_waits_for_signal(keeps: c_int);
     fn narrows_signals(place: usize);
     fn narrows_thread_ends() -> u64;
     fn narrows_thread_clock() -> u64;
@@ -214,11 +215,17 @@ pub fn gives_lock() {
     state::guarded(|| unsafe { narrows_gives_lock() });
 }
 
-/// The MPI library waits for a signal, and `keeps` others of its locks. True: it should look whether it has come;
-/// false: it must wait.
-pub fn waits_for_signal(place: usize, keeps: bool) -> bool {
-    // SAFETY: plain numbers.
-    state::guarded(|| unsafe { narrows_waits_for_signal(place, c_int::from(keeps)) }) != 0
+/// The MPI library is going to wait for a signal, whose lock it still has. True: by [`waits_for_signal`], when it has
+/// given the lock back; false: it must wait really.
+pub fn expects_signal(place: usize) -> bool {
+    // SAFETY: a plain number.
+    state::guarded(|| unsafe { narrows_expects_signal(place) }) != 0
+}
+
+/// It waits, and `keeps` others of its locks. Returns when it should look whether the signal has come.
+pub fn waits_for_signal(keeps: bool) {
+    // SAFETY: a plain number.
+    state::guarded(|| unsafe { narrows_waits_for_signal(c_int::from(keeps)) });
 }
 
 /// A thread signals something.

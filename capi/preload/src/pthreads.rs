@@ -303,15 +303,14 @@ releases! {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_cond_wait(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t) -> c_int {
-    if in_library() {
+    if in_library() && portals::expects_signal(cond as usize) {
         // SAFETY: forwarded as it came. Who waits for a signal may return without one: pthread_cond_wait(3).
         return unsafe {
             next::narrows_mutex_unlock(mutex);
             let keeps = !count_unlock();
             portals::gives_lock();
-            let waited = portals::waits_for_signal(cond as usize, keeps);
-            let code = lock_in_library(mutex);
-            if waited || code != 0 { code } else { next::pthread_cond_wait(cond, mutex) }
+            portals::waits_for_signal(keeps);
+            lock_in_library(mutex)
         };
     }
     if !meet::threads() {

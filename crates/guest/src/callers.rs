@@ -36,8 +36,18 @@ struct Waiter {
     asked: bool,
 }
 
+/// A signal that a thread waits for, or is about to wait for.
+struct Expected {
+    /// By address.
+    thread: usize,
+    place: usize,
+    /// [`Callers::news`] before it could come.
+    seen: u64,
+}
+
 struct Callers {
     waiting: Vec<Waiter>,
+    expected: Vec<Expected>,
     /// Who has the turn, by address.
     holder: usize,
     /// Who finds out who is next while nobody has it.
@@ -54,8 +64,17 @@ struct Callers {
     keepers: u32,
 }
 
-static CALLERS: Mutex<Callers> =
-    Mutex::new(Callers { waiting: Vec::new(), holder: 0, leader: 0, parked: None, kicks: 0, news: 0, unlocks: 0, keepers: 0 });
+static CALLERS: Mutex<Callers> = Mutex::new(Callers {
+    waiting: Vec::new(),
+    expected: Vec::new(),
+    holder: 0,
+    leader: 0,
+    parked: None,
+    kicks: 0,
+    news: 0,
+    unlocks: 0,
+    keepers: 0,
+});
 static SERVED: Condvar = Condvar::new();
 /// The program was given MPI_THREAD_MULTIPLE.
 static GIVEN: AtomicBool = AtomicBool::new(false);
@@ -206,19 +225,27 @@ pub fn gives_lock() {
     }
 }
 
-/// The library waits until another thread signals something at `place`, and `keeps` others of its locks. Returns when
-/// it should look whether that has happened. False: it must wait by itself.
-pub fn waits_for_signal(place: usize, keeps: bool) -> bool {
-    if !beside_others() {
-        return false;
-    }
-    let Some(thread) = threads::current() else { return false };
+/// The library is going to wait until another thread signals something at `place`: from here on no signal is missed, so
+/// it calls this while it still has the lock that goes with the place, and [`waits_for_signal`] when it has given that
+/// back. False: it must wait by itself, and not have given anything back.
+pub fn expects_signal(place: usize) -> bool {
+    let Some(thread) = threads::current().filter(|_| beside_others()) else { return false };
     let _ = thread.vain.take();
-    let seen = callers().news;
-    thread.place.store(place, Relaxed);
-    wait(thread, Wish::News(seen), u32::from(keeps));
-    thread.place.store(0, Relaxed);
+    let mut callers = callers();
+    let seen = callers.news;
+    callers.expected.push(Expected { thread: address(thread), place, seen });
     true
+}
+
+/// After [`expects_signal`]: the library waits, and `keeps` others of its locks. Returns when it should look whether the
+/// signal has come.
+pub fn waits_for_signal(keeps: bool) {
+    let Some(thread) = threads::current() else { return };
+    let me = address(thread);
+    let expected = callers().expected.iter().find(|expected| expected.thread == me).map(|expected| expected.seen);
+    let Some(seen) = expected else { return };
+    wait(thread, Wish::News(seen), u32::from(keeps));
+    callers().expected.retain(|expected| expected.thread != me);
 }
 
 /// The calling thread sleeps for `ps`, outside of MPI: it goes on when those inside have come as far. False: nobody may
@@ -241,7 +268,7 @@ pub fn signals(place: usize) {
         return;
     }
     let mut callers = callers();
-    if !callers.waiting.iter().any(|waiter| waiter.thread.place.load(Relaxed) == place) {
+    if !callers.expected.iter().any(|expected| expected.place == place) {
         return;
     }
     callers.news += 1;

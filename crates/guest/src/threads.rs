@@ -20,7 +20,7 @@ use phase::Phase;
 pub(crate) use sleep::{get_up, lie_down, parks, reached, sleep_until, sleeps_on, unparked};
 use std::cell::Cell;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use stretches::Promise;
@@ -70,8 +70,6 @@ pub(crate) struct Thread {
     pub vain_looks: AtomicU32,
     /// How often the library had none of its locks since then.
     pub unlocks: AtomicU32,
-    /// Where its MPI library waits for a signal of another thread; 0: nowhere.
-    pub place: AtomicUsize,
     /// It may be asleep in here: it takes the lock of the list of threads, or waits for others to come as far as it is.
     paused: AtomicBool,
     /// It works for teams of OpenMP.
@@ -239,7 +237,6 @@ impl Thread {
             vain: Vain::default(),
             vain_looks: AtomicU32::new(0),
             unlocks: AtomicU32::new(0),
-            place: AtomicUsize::new(0),
             paused: AtomicBool::new(false),
             worker: AtomicBool::new(false),
             asked_to_give_way: AtomicU64::new(0),
