@@ -19,7 +19,7 @@ use narrows_channel::layout::{EPOCH_PS, Followed};
 use phase::Phase;
 pub(crate) use sleep::{get_up, lie_down, parks, reached, sleep_until, sleeps_on, unparked};
 use std::cell::Cell;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -142,7 +142,7 @@ static ALL: Mutex<All> = Mutex::new(All {
 fn all() -> MutexGuard<'static, All> {
     let takes = |yes| {
         if let Some(thread) = current() {
-            thread.paused.store(yes, Relaxed);
+            thread.paused.store(yes, SeqCst);
         }
     };
     takes(true);
@@ -426,8 +426,11 @@ impl Thread {
         // The mark first: it moves before the clock does.
         let (mark, turn) = (self.mark.load(Relaxed), self.turns.load(Relaxed));
         // CPU clock of a thread by its number, as pthread_getcpuclockid(3) makes it: per thread, time on a core.
-        let cpu = cpu_ns((!id << 3) | 6)?;
-        if self.seen_last.swap(cpu, Relaxed) == cpu && !self.paused.load(Relaxed) && !is_runnable(id) {
+        let cpu_now = || cpu_ns((!id << 3) | 6);
+        let cpu = cpu_now()?;
+        // It may have come to wait for a lock of ours while it was looked at, whose owner is the one that looks.
+        let paused = || self.paused.load(SeqCst);
+        if self.seen_last.swap(cpu, Relaxed) == cpu && !paused() && !is_runnable(id) && !paused() && cpu_now()? == cpu {
             return None;
         }
         if self.seen_turn.swap(turn, Relaxed) != turn {
@@ -678,7 +681,7 @@ pub(crate) fn runs(yes: bool) {
 
 /// Whatever the calling thread waits for meanwhile, it is about to go on.
 pub(crate) fn paused<T>(wait: impl FnOnce() -> T) -> T {
-    let pauses = |yes| current().into_iter().for_each(|thread| thread.paused.store(yes, Relaxed));
+    let pauses = |yes| current().into_iter().for_each(|thread| thread.paused.store(yes, SeqCst));
     pauses(true);
     let result = wait();
     pauses(false);
@@ -755,7 +758,7 @@ fn wait_for_others(clock: u64, least: impl Fn(&All, Option<&Thread>) -> Option<u
         let seen = CHANGES.load(Acquire);
         match least(&all(), current()) {
             Some(least) if least < clock => {
-                let pauses = |yes| current().into_iter().for_each(|thread| thread.paused.store(yes, Relaxed));
+                let pauses = |yes| current().into_iter().for_each(|thread| thread.paused.store(yes, SeqCst));
                 pauses(true);
                 nap(seen, time_to(clock - least));
                 pauses(false);
