@@ -22,6 +22,8 @@ const PORTALS: &[&str] = &[
     "narrows_thread_meets",
     "narrows_thread_takes_locks",
     "narrows_thread_waits",
+    "narrows_thread_waits_for_release",
+    "narrows_thread_releases",
     "narrows_thread_goes_on",
     "narrows_threads_latest",
     "narrows_doze",

@@ -134,6 +134,9 @@ def cases(programs: int = 400) -> list[Case]:
         Case("sockets", "sockets.c", runners=narrows, expected=lambda n: f"sockets: ranks={n} checks=36 ok"),
         *[Case(f"threads_{level}", "threads.c", (str(level),), ranks=(2, 16) if level == 3 else (2,)) for level in (0, 1, 2, 3)],
         Case("threads_calls", "threads_calls.c", options=("--compute", "none"), ranks=(2, 4), runners=narrows, expected=lambda n: f"threads_calls: ranks={n} checks={4 * n} ok"),
+        # 50,000 calls beside 63 threads that sleep: with a look at each of these in every call it took more than a
+        # minute.
+        *[Case(f"threads_asleep_{compute}", "threads_asleep.c", options=("--compute", compute), ranks=(2,)) for compute in ("none", "measured")],
         *[
             Case(f"threads_signals_{compute}", "threads_signals.c", options=("--compute", compute), ranks=(1, 2))
             for compute in ("none", "measured")

@@ -183,6 +183,18 @@ pub extern "C" fn narrows_thread_waits() {
     let _ = catch_unwind(hooks::thread_waits);
 }
 
+/// The same, and nothing but [`narrows_thread_releases`] of one of its places lets it go on.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_thread_waits_for_release() {
+    let _ = catch_unwind(hooks::thread_waits_for_release);
+}
+
+/// A thread is going to release a place where others may wait.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_thread_releases() {
+    hooks::thread_releases();
+}
+
 /// It goes on, after another one whose clock was `ps`; 0: nobody's.
 #[unsafe(no_mangle)]
 pub extern "C" fn narrows_thread_goes_on(ps: u64) {

@@ -7,13 +7,18 @@
 use crate::places::Objects;
 use crate::{line, openmp, portals, state};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 static OBJECTS: Mutex<Objects> = Mutex::new(Objects::NONE);
 
 /// Threads that wait for any of them.
 static WAITERS: AtomicU32 = AtomicU32::new(0);
+/// How many wait at the places of each [`part`], so that a library's own locks are not looked for among the others.
+static WAITERS_BY_PART: [AtomicU32; PARTS] = [const { AtomicU32::new(0) }; PARTS];
+/// Our own choice: some more than threads that programs have.
+const PARTS: usize = 1024;
 /// The program has made a thread.
 static THREADS: AtomicBool = AtomicBool::new(false);
 
@@ -31,10 +36,16 @@ pub fn threads() -> bool {
     THREADS.load(Relaxed) && state::in_program() && !state::left() && !openmp::in_runtime()
 }
 
+/// The number of waiters of a place and of some others. Objects are words apart at least.
+fn part(place: usize) -> &'static AtomicU32 {
+    &WAITERS_BY_PART[(place / size_of::<usize>()) % PARTS]
+}
+
 fn enlist(places: &[usize]) {
     WAITERS.fetch_add(1, Relaxed);
     let mut objects = objects();
     for &place in places {
+        part(place).fetch_add(1, AcqRel);
         objects.change(place, |object| object.waiters += 1);
     }
 }
@@ -48,6 +59,7 @@ fn discharge(places: &[usize]) -> u64 {
             object.clock
         });
         clock = clock.max(left.unwrap_or(0));
+        part(place).fetch_sub(1, AcqRel);
     }
     WAITERS.fetch_sub(1, Relaxed);
     clock
@@ -57,6 +69,17 @@ fn discharge(places: &[usize]) -> u64 {
 pub fn wait<T>(places: &[usize], wait: impl FnOnce() -> T) -> T {
     enlist(places);
     portals::thread_waits();
+    goes_on(places, wait)
+}
+
+/// The same, where nothing but [`release`] of one of the places ends the wait.
+pub fn wait_for_release<T>(places: &[usize], wait: impl FnOnce() -> T) -> T {
+    enlist(places);
+    portals::thread_waits_for_release();
+    goes_on(places, wait)
+}
+
+fn goes_on<T>(places: &[usize], wait: impl FnOnce() -> T) -> T {
     let result = wait();
     portals::thread_goes_on(discharge(places));
     result
@@ -127,6 +150,10 @@ pub fn thread_ends() {
 
 /// The calling thread lets go on who waits at that place, or who comes there later.
 pub fn release(place: usize) {
+    // Whoever does it, a library too.
+    if part(place).load(Acquire) != 0 {
+        portals::thread_releases();
+    }
     if !threads() {
         return;
     }

@@ -29,6 +29,8 @@ unsafe extern "C" {
     fn narrows_thread_meets();
     fn narrows_thread_takes_locks() -> c_int;
     fn narrows_thread_waits();
+    fn narrows_thread_waits_for_release();
+    fn narrows_thread_releases();
     fn narrows_thread_goes_on(picoseconds: u64);
     fn narrows_threads_latest() -> u64;
     fn narrows_doze(picoseconds: u64) -> c_int;
@@ -263,6 +265,18 @@ pub fn thread_takes_locks() -> bool {
 pub fn thread_waits() {
     // SAFETY: no arguments.
     state::guarded(|| unsafe { narrows_thread_waits() });
+}
+
+/// The same, until one of its places is released.
+pub fn thread_waits_for_release() {
+    // SAFETY: no arguments.
+    state::guarded(|| unsafe { narrows_thread_waits_for_release() });
+}
+
+/// The calling thread is going to release a place where others may wait.
+pub fn thread_releases() {
+    // SAFETY: no arguments; it only counts.
+    unsafe { narrows_thread_releases() };
 }
 
 /// It goes on, after another one whose clock was that, 0: nobody's.

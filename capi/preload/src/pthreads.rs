@@ -320,7 +320,7 @@ unsafe extern "C" fn pthread_cond_wait(cond: *mut pthread_cond_t, mutex: *mut pt
     meet::release(mutex as usize);
     // It has the mutex again when its last owner has given it back.
     // SAFETY: forwarded as it came.
-    meet::wait(&[cond as usize, mutex as usize], || unsafe { next::pthread_cond_wait(cond, mutex) })
+    meet::wait_for_release(&[cond as usize, mutex as usize], || unsafe { next::pthread_cond_wait(cond, mutex) })
 }
 
 #[unsafe(no_mangle)]
@@ -335,7 +335,7 @@ unsafe extern "C" fn sem_wait(semaphore: *mut sem_t) -> c_int {
             return 0;
         }
         *libc::__errno_location() = errno;
-        meet::wait(&[semaphore as usize], || next::sem_wait(semaphore))
+        meet::wait_for_release(&[semaphore as usize], || next::sem_wait(semaphore))
     }
 }
 

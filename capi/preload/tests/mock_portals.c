@@ -109,6 +109,8 @@ uint64_t narrows_thread_clock(void) { return 0; }
 void narrows_thread_meets(void) {}
 int narrows_thread_takes_locks(void) { return 0; }
 void narrows_thread_waits(void) {}
+void narrows_thread_waits_for_release(void) {}
+void narrows_thread_releases(void) {}
 void narrows_thread_goes_on(uint64_t ps) { (void)ps; }
 uint64_t narrows_threads_latest(void) { return 0; }
 int narrows_doze(uint64_t ps) { (void)ps; return 0; }

@@ -237,8 +237,8 @@ pub fn expects_signal(place: usize) -> bool {
     true
 }
 
-/// After [`expects_signal`]: the library waits, and `keeps` others of its locks. Returns when it should look whether the
-/// signal has come.
+/// After [`expects_signal`]: the library waits, and `keeps` others of its locks. Returns when it should look whether
+/// the signal has come.
 pub fn waits_for_signal(keeps: bool) {
     let Some(thread) = threads::current() else { return };
     let me = address(thread);

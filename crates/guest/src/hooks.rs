@@ -356,13 +356,31 @@ pub fn thread_takes_locks() -> bool {
 /// The calling thread is going to wait for another one, in a way that is none of the library's.
 pub fn thread_waits() {
     if active() {
-        threads::waits();
+        threads::waits(false);
+    } else {
+        threads::waits_early(false);
     }
+}
+
+/// The same, until a place where it waits is released: see [`thread_releases`].
+pub fn thread_waits_for_release() {
+    if active() {
+        threads::waits(true);
+    } else {
+        threads::waits_early(true);
+    }
+}
+
+/// A thread is going to release a place where others may wait.
+pub fn thread_releases() {
+    threads::releases();
 }
 
 /// It goes on, after another one whose clock was `clock` ps; 0: nobody's.
 pub fn thread_goes_on(clock: u64) {
-    if active() {
+    if !active() {
+        threads::goes_on_early();
+    } else {
         threads::goes_on(clock);
     }
 }

@@ -72,6 +72,8 @@ pub(crate) struct Thread {
     pub unlocks: AtomicU32,
     /// It may be asleep in here: it takes the lock of the list of threads, or waits for others to come as far as it is.
     paused: AtomicBool,
+    /// It waits until a place is released.
+    placed: AtomicBool,
     /// It works for teams of OpenMP.
     worker: AtomicBool,
     /// It sleeps, and has asked the thread that has parked the rank for that time to come back; 0: it has not.
@@ -111,6 +113,10 @@ static CHANGES: AtomicU32 = AtomicU32::new(0);
 static WATCHERS: AtomicU32 = AtomicU32::new(0);
 /// How often one of them has begun to.
 static NAPS: AtomicU64 = AtomicU64::new(0);
+/// How often a place was released where threads may wait that nothing else lets go on.
+static RELEASES: AtomicU64 = AtomicU64::new(0);
+/// What that was when all others were found asleep. They are until it changes.
+static ASLEEP: AtomicU64 = AtomicU64::new(u64::MAX);
 /// Work of all threads that has become simulated time, ps.
 static WORK_PS: AtomicU64 = AtomicU64::new(0);
 
@@ -238,6 +244,7 @@ impl Thread {
             vain_looks: AtomicU32::new(0),
             unlocks: AtomicU32::new(0),
             paused: AtomicBool::new(false),
+            placed: AtomicBool::new(false),
             worker: AtomicBool::new(false),
             asked_to_give_way: AtomicU64::new(0),
             turns: AtomicU64::new(0),
@@ -496,11 +503,11 @@ impl All {
     }
 
     /// The least clock of those that have waited, and have just been woken: they have not come as far as to say so.
-    fn least_waking(&self, but: Option<&Thread>) -> Option<u64> {
+    /// `asleep`: nobody who waits for a release is one of them.
+    fn least_waking(&self, but: Option<&Thread>, asleep: bool) -> Option<u64> {
         let sleeps = |thread: &Thread| self.sleepers.iter().any(|(_, sleeper)| std::ptr::eq(*sleeper, thread));
-        let waking = |thread: &&&Thread| {
-            !thread.runs.load(Relaxed) && !thread.inside.load(Relaxed) && !sleeps(thread) && is_runnable(thread.id.load(Relaxed))
-        };
+        let known = |thread: &Thread| thread.runs.load(Relaxed) || thread.inside.load(Relaxed) || (asleep && thread.placed.load(Relaxed));
+        let waking = |thread: &&&Thread| !known(thread) && !sleeps(thread) && is_runnable(thread.id.load(Relaxed));
         self.others(but).filter(waking).map(|thread| thread.clock()).min()
     }
 
@@ -569,6 +576,7 @@ pub(crate) fn begin(clock: u64, idle: bool, number: u32) -> &'static Thread {
     let _ = thread.vain.take();
     thread.in_call.store(false, Relaxed);
     thread.runs.store(false, Relaxed);
+    thread.placed.store(false, Relaxed);
     thread.worker.store(idle, Relaxed);
     if let Some(at) = all.made.iter().position(|&(_, made)| made == number) {
         all.made.swap_remove(at);
@@ -640,19 +648,35 @@ pub(crate) fn now() -> u64 {
     thread.clock()
 }
 
-/// The calling thread is going to wait for another one.
-pub(crate) fn waits() {
+/// The calling thread is going to wait for another one. `placed`: until that one says that it [`releases`] something.
+pub(crate) fn waits(placed: bool) {
     let Some(thread) = current() else { return };
     thread.account();
+    thread.placed.store(placed, Relaxed);
     let mut all = all();
     all.stops(thread);
     drop(all);
     note_change();
 }
 
+/// As [`waits`], before simulated time has begun: it may wait until long after that.
+pub(crate) fn waits_early(placed: bool) {
+    let Some(thread) = current() else { return };
+    thread.placed.store(placed, Relaxed);
+    thread.runs.store(false, Relaxed);
+}
+
+/// It waits no longer, and simulated time has not begun.
+pub(crate) fn goes_on_early() {
+    let Some(thread) = current() else { return };
+    thread.placed.store(false, Relaxed);
+    thread.runs.store(true, Relaxed);
+}
+
 /// It waits no longer; the clock of the one that it has waited for was `clock` ps, 0 for nobody.
 pub(crate) fn goes_on(clock: u64) {
     let Some(thread) = current() else { return };
+    thread.placed.store(false, Relaxed);
     let mut all = all();
     let floor = all.floor();
     let clock = clock.max(thread.clock()).max(floor);
@@ -742,9 +766,20 @@ pub(crate) fn least() -> u64 {
     if !many() {
         return u64::MAX;
     }
+    let releases = RELEASES.load(Acquire);
     let all = all();
-    let (running, waking) = (all.least(current()), all.least_waking(current()));
+    let running = all.least(current());
+    let waking = all.least_waking(current(), ASLEEP.load(Relaxed) == releases);
+    if running.is_none() && waking.is_none() {
+        // Nobody is in the middle of a release. The state of a thread is in a file, and programs may have a hundred.
+        ASLEEP.store(releases, Relaxed);
+    }
     running.into_iter().chain(waking).min().unwrap_or(u64::MAX)
+}
+
+/// The calling thread is going to release a place where others may wait.
+pub(crate) fn releases() {
+    RELEASES.fetch_add(1, AcqRel);
 }
 
 /// Waits in real time while another thread runs whose clock may be less than `clock` ps.
@@ -839,7 +874,7 @@ mod tests {
         let (send, receive) = mpsc::channel();
         let clocks = two(
             move |_| {
-                waits();
+                waits(false);
                 goes_on(receive.recv().unwrap());
             },
             move |_| send.send(now()).unwrap(),
