@@ -138,6 +138,10 @@ def cases(programs: int = 400) -> list[Case]:
         # minute.
         *[Case(f"threads_asleep_{compute}", "threads_asleep.c", options=("--compute", compute), ranks=(2,)) for compute in ("none", "measured")],
         *[
+            Case(f"omp_between_{policy}", "omp_between.c", options=("--compute", "none"), ranks=(2,), environment={"OMP_NUM_THREADS": "64", "OMP_WAIT_POLICY": policy})
+            for policy in ("active", "passive")
+        ],
+        *[
             Case(f"threads_signals_{compute}", "threads_signals.c", options=("--compute", compute), ranks=(1, 2))
             for compute in ("none", "measured")
         ],

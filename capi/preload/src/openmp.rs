@@ -152,6 +152,13 @@ fn await_members() {
     team.waiting.fetch_sub(1, Relaxed);
 }
 
+/// The calling thread waits for others of its team, which may be those that wait for it. Nothing else lets any of them
+/// go on.
+fn comes_to_wait() {
+    portals::thread_releases();
+    portals::thread_waits_for_release();
+}
+
 /// The calling thread is in a runtime that has told us that it waits. The locks by which it wakes others, and sleeps,
 /// are its own affair.
 pub fn in_runtime() -> bool {
@@ -187,7 +194,7 @@ unsafe extern "C" fn member(team: *mut c_void) {
         unsafe { region(team.data) };
     }
     team.leave();
-    portals::thread_waits();
+    comes_to_wait();
     PLACE.set(if master { outside } else { NOWHERE });
 }
 
@@ -203,7 +210,7 @@ unsafe fn parallel(region: Region, data: *mut c_void, reductions: bool, real: im
         team.first = unsafe { *data.cast::<*mut c_void>() };
     }
     change(|place| place.makes = &raw const team);
-    portals::thread_waits();
+    comes_to_wait();
     real(member, (&raw mut team).cast());
     PLACE.set(team.outside);
     portals::thread_goes_on(team.end());
@@ -254,7 +261,7 @@ fn barrier<T>(real: impl FnOnce() -> T) -> T {
         portals::thread_goes_on(latest);
         return result;
     }
-    portals::thread_waits();
+    comes_to_wait();
     let result = real();
     let latest = team.meeting().rounds.latest(round);
     portals::thread_goes_on(latest);
@@ -444,7 +451,7 @@ unsafe extern "C" fn finalize(_data: *mut Data) {}
 unsafe extern "C" fn thread_begin(kind: c_int, _thread: *mut Data) {
     if kind == ompt::THREAD_WORKER {
         IN_RUNTIME.set(true);
-        portals::thread_waits();
+        comes_to_wait();
     }
 }
 
@@ -461,7 +468,7 @@ unsafe extern "C" fn parallel_begin(
     // SAFETY: the runtime gives the record of the new region.
     unsafe { (*parallel).pointer = team.cast() };
     IN_RUNTIME.set(true);
-    portals::thread_waits();
+    comes_to_wait();
 }
 
 unsafe extern "C" fn implicit_task(endpoint: c_int, parallel: *mut Data, _task: *mut Data, members: c_uint, _number: c_uint, flags: c_int) {
@@ -496,7 +503,7 @@ unsafe extern "C" fn sync_region_wait(kind: c_int, endpoint: c_int, parallel: *m
             drop(meeting);
             change(|place| place.waits = true);
             IN_RUNTIME.set(true);
-            portals::thread_waits();
+            comes_to_wait();
         }
         (ompt::SCOPE_END, Some(team)) if place.waits => {
             IN_RUNTIME.set(false);
@@ -523,7 +530,7 @@ unsafe extern "C" fn task_schedule(_before: *mut Data, status: c_int, _after: *m
         meeting.end = meeting.end.max(clock);
         drop(meeting);
         IN_RUNTIME.set(true);
-        portals::thread_waits();
+        comes_to_wait();
     } else {
         IN_RUNTIME.set(false);
         portals::thread_goes_on(0);
