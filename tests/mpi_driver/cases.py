@@ -138,7 +138,7 @@ def cases(programs: int = 400) -> list[Case]:
         # minute.
         *[Case(f"threads_asleep_{compute}", "threads_asleep.c", options=("--compute", compute), ranks=(2,)) for compute in ("none", "measured")],
         *[
-            Case(f"omp_between_{policy}", "omp_between.c", options=("--compute", "none"), ranks=(2,), environment={"OMP_NUM_THREADS": "64", "OMP_WAIT_POLICY": policy})
+            Case(f"omp_between_{policy}", "omp_between.c", options=("--compute", "none"), ranks=(2,), environment={"OMP_NUM_THREADS": "16", "OMP_WAIT_POLICY": policy})
             for policy in ("active", "passive")
         ],
         *[
