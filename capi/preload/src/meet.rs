@@ -17,8 +17,8 @@ static OBJECTS: Mutex<Objects> = Mutex::new(Objects::NONE);
 static WAITERS: AtomicU32 = AtomicU32::new(0);
 /// How many wait at the places of each [`part`], so that a library's own locks are not looked for among the others.
 static WAITERS_BY_PART: [AtomicU32; PARTS] = [const { AtomicU32::new(0) }; PARTS];
-/// Our own choice: some more than threads that programs have.
-const PARTS: usize = 1024;
+/// Our own choice: many more than threads that programs have.
+const PARTS: usize = 16384;
 /// The program has made a thread.
 static THREADS: AtomicBool = AtomicBool::new(false);
 
