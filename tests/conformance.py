@@ -125,7 +125,7 @@ def read_exclude(path: Path) -> list[Excluded]:
         head, _, reason = line.partition(": ")
         mpis, _, pattern = head.strip().partition(" ")
         names = MPI_NAMES if mpis == "all" else tuple(mpis.split(","))
-        if not pattern.strip() or not reason.strip() or not set(names) <= set(MPI_NAMES):
+        if not pattern.strip() or not reason.strip() or not {name.split("@")[0] for name in names} <= set(MPI_NAMES):
             sys.exit(f"{path}:{number}: expected MPIS PATTERN: REASON, with all or some of {','.join(MPI_NAMES)}")
         found.append(Excluded(names, pattern.strip(), reason.strip()))
     return found

@@ -45,7 +45,8 @@ class Module:
 
     def __init__(self, options: argparse.Namespace, mpi: Mpi, name: str, ranks: int, excluded: list[Excluded]) -> None:
         self.options, self.mpi, self.name, self.ranks = options, mpi, name, ranks
-        self.left_out = [line for line in excluded if mpi.name in line.mpis and fnmatch.fnmatchcase(name, line.pattern.split(".")[0])]
+        names = {mpi.name, f"{mpi.name}@{ranks}"}
+        self.left_out = [line for line in excluded if names & set(line.mpis) and fnmatch.fnmatchcase(name, line.pattern.split(".")[0])]
 
     def run(self, runner: str) -> Outcome:
         suite = Path(self.options.folder).resolve()

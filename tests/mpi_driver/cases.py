@@ -136,6 +136,10 @@ def cases(programs: int = 400) -> list[Case]:
         Case("threads_calls", "threads_calls.c", options=("--compute", "none"), ranks=(2, 4), runners=narrows, expected=lambda n: f"threads_calls: ranks={n} checks={4 * n} ok"),
         # 50,000 calls beside 63 threads that sleep: with a look at each of these in every call it took more than a
         # minute.
+        *[
+            Case(f"threads_timeouts_{compute}", "threads_timeouts.c", (late,), options=("--compute", compute), ranks=(2,), runners=narrows, expected=lambda n: f"threads_timeouts: ranks={n} checks={30 * n} ok")
+            for compute, late in (("none", "0.1"), ("measured", "80"))
+        ],
         *[Case(f"threads_asleep_{compute}", "threads_asleep.c", options=("--compute", compute), ranks=(2,)) for compute in ("none", "measured")],
         *[
             Case(f"omp_between_{policy}", "omp_between.c", options=("--compute", "none"), ranks=(2,), environment={"OMP_NUM_THREADS": "16", "OMP_WAIT_POLICY": policy})

@@ -33,7 +33,7 @@ unsafe extern "C" {
     fn narrows_thread_releases();
     fn narrows_thread_goes_on(picoseconds: u64);
     fn narrows_threads_latest() -> u64;
-    fn narrows_doze(picoseconds: u64) -> c_int;
+    fn narrows_doze(picoseconds: u64, with_lock: c_int) -> c_int;
     fn narrows_dozed() -> c_int;
     fn narrows_doze_ends(picoseconds: u64);
     fn narrows_active() -> c_int;
@@ -291,11 +291,11 @@ pub fn threads_latest() -> u64 {
     state::guarded(|| unsafe { narrows_threads_latest() })
 }
 
-/// The calling thread is going to wait for another one, so long at most. False: the simulation does not say when that
-/// is over.
-pub fn doze(picoseconds: u64) -> bool {
-    // SAFETY: a plain number.
-    state::guarded(|| unsafe { narrows_doze(picoseconds) }) != 0
+/// The calling thread is going to wait for another one, so long at most, and has a lock `with_lock` whenever it asks
+/// [`dozed`]. False: the simulation does not say when that is over.
+pub fn doze(picoseconds: u64, with_lock: bool) -> bool {
+    // SAFETY: plain numbers.
+    state::guarded(|| unsafe { narrows_doze(picoseconds, with_lock.into()) }) != 0
 }
 
 /// Whether that time is over.

@@ -205,7 +205,7 @@ fn until(
     let (Some(elapsed), Some(end)) = (clock::elapsed_in(view), length(wanted)) else { return wait(deadline) };
     let clock = clock.unwrap_or_else(|| clock::clock_of(wanted));
     let left = end.saturating_sub(length(&clock::on_clock(clock, elapsed)).unwrap_or(0));
-    if view == View::Simulated && meet::threads() && portals::doze(left.saturating_mul(PS_PER_NS)) {
+    if view == View::Simulated && meet::threads() && portals::doze(left.saturating_mul(PS_PER_NS), places.len() > 1) {
         // Another thread may end the wait, so this one looks from time to time what the clocks say; less and less
         // often.
         let (mut slice, mut code) = (SHORTEST_SLICE_NS, 0);

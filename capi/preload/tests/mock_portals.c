@@ -113,7 +113,7 @@ void narrows_thread_waits_for_release(void) {}
 void narrows_thread_releases(void) {}
 void narrows_thread_goes_on(uint64_t ps) { (void)ps; }
 uint64_t narrows_threads_latest(void) { return 0; }
-int narrows_doze(uint64_t ps) { (void)ps; return 0; }
+int narrows_doze(uint64_t ps, int with_lock) { (void)ps; (void)with_lock; return 0; }
 int narrows_dozed(void) { return 1; }
 void narrows_doze_ends(uint64_t ps) { (void)ps; }
 

@@ -77,6 +77,8 @@ impl Folder {
         let mut command = Command::new(mpi.bin.join("mpirun"));
         if mpi.mpich {
             command.args(["-launcher", "fork", "-genv", "LD_PRELOAD", &preload, "-genv", "NARROWS_CHANNEL", channel.to_str().unwrap()]);
+            // Each rank takes itself to be alone on its node; and one that ends early leaves no shared memory behind.
+            command.args(["-genv", "MPIR_CVAR_NOLOCAL", "1"]);
         } else {
             command.args(["--oversubscribe", "--allow-run-as-root", "--bind-to", "none", "--mca", "pml", "ob1"]);
             // Not the shared-memory transport: each rank takes itself to be alone on its node.

@@ -293,6 +293,8 @@ fn wait(thread: &'static Thread, wish: Wish, locks: u32) {
 
 enum Next {
     Turn(usize),
+    /// Threads that sleep until then, ps, are next.
+    Wake(u64),
     Rest,
     Park(u64, bool),
 }
@@ -320,6 +322,14 @@ impl Callers {
         };
         let earliest = self.waiting.iter().filter_map(at).min();
         let unattentive = !self.waiting.iter().any(|waiter| matches!(waiter.wish, Wish::News(_)));
+        // Parking the rank wakes those that sleep, but who is behind is not parked for.
+        if let Some(end) = threads::first_end()
+            && (end <= now || unattentive)
+            && end < least
+            && earliest.is_none_or(|(clock, ..)| end < clock)
+        {
+            return Next::Wake(end);
+        }
         match earliest {
             Some((clock, _, thread, false)) if clock <= now || (unattentive && clock < least) => Next::Turn(thread),
             // Computing takes no time: those that run will call, sleep or wait before simulated time goes on.
@@ -373,6 +383,7 @@ fn take_turn(thread: &'static Thread, wish: Wish, locks: u32) {
                     callers.leader = 0;
                     SERVED.notify_all();
                 }
+                Next::Wake(end) => threads::reached(end),
                 Next::Rest => {
                     drop(callers);
                     threads::rest();

@@ -390,11 +390,11 @@ pub fn threads_latest() -> u64 {
     if active() { threads::latest_worker() } else { 0 }
 }
 
-/// The calling thread is going to wait for another one, but at most for `ps`. False where simulated time does not say
-/// when that is over.
-pub fn doze(ps: u64) -> bool {
+/// The calling thread is going to wait for another one, but at most for `ps`, and has a lock of the program's
+/// `with_lock` when it asks [`dozed`]. False where simulated time does not say when that is over.
+pub fn doze(ps: u64, with_lock: bool) -> bool {
     let Some(thread) = threads::current().filter(|_| active() && threads::many()) else { return false };
-    threads::lie_down(thread, threads::now().saturating_add(ps));
+    threads::doze(thread, threads::now().saturating_add(ps), with_lock);
     true
 }
 

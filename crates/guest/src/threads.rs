@@ -17,7 +17,7 @@ use host::{cpu_ns, is_runnable, wall_ns};
 use narrows_channel::futex;
 use narrows_channel::layout::{EPOCH_PS, Followed};
 use phase::Phase;
-pub(crate) use sleep::{get_up, lie_down, parks, reached, sleep_until, sleeps_on, unparked};
+pub(crate) use sleep::{doze, first_end, get_up, parks, reached, sleep_until, sleeps_on, unparked};
 use std::cell::Cell;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64};
@@ -40,6 +40,8 @@ const LONGEST_STRETCH_NS: u64 = 100_000_000;
 /// So often a thread says that it has taken 256 locks and done nothing else, before it is taken to wait although nobody
 /// is known to wait for it. Our own choice: a million locks are some 30 ms.
 const MOST_LOCK_LOOPS: u64 = 4096;
+/// So often threads that wait with a time limit are given time to look whether that is over. Our own choice.
+const MOST_LOOKS_AROUND: u32 = 100;
 /// How far a thread that lets others go on may be ahead of one that runs. Our own choice: less means more naps.
 const LEAD_PS: u64 = 50_000_000;
 
@@ -72,6 +74,12 @@ pub(crate) struct Thread {
     pub unlocks: AtomicU32,
     /// It may be asleep in here: it takes the lock of the list of threads, or waits for others to come as far as it is.
     paused: AtomicBool,
+    /// It was woken from a wait with a time limit, and is taken to be about to go on up to this real time, ns.
+    waking: AtomicU64,
+    /// It waits with a time limit, and has a lock of the program's when it looks whether that is over; and it seemed to
+    /// be over when it looked last.
+    locks: AtomicBool,
+    nearly_awake: AtomicBool,
     /// It waits until a place is released.
     placed: AtomicBool,
     /// It works for teams of OpenMP.
@@ -117,6 +125,8 @@ static NAPS: AtomicU64 = AtomicU64::new(0);
 static RELEASES: AtomicU64 = AtomicU64::new(0);
 /// What that was when all others were found asleep. They are until it changes.
 static ASLEEP: AtomicU64 = AtomicU64::new(u64::MAX);
+/// How often in a row a thread that waits with a time limit was looking whether that is over.
+static LOOKS_AROUND: AtomicU32 = AtomicU32::new(0);
 /// Work of all threads that has become simulated time, ps.
 static WORK_PS: AtomicU64 = AtomicU64::new(0);
 
@@ -244,6 +254,9 @@ impl Thread {
             vain_looks: AtomicU32::new(0),
             unlocks: AtomicU32::new(0),
             paused: AtomicBool::new(false),
+            waking: AtomicU64::new(0),
+            locks: AtomicBool::new(false),
+            nearly_awake: AtomicBool::new(false),
             placed: AtomicBool::new(false),
             worker: AtomicBool::new(false),
             asked_to_give_way: AtomicU64::new(0),
@@ -436,7 +449,7 @@ impl Thread {
         let cpu_now = || cpu_ns((!id << 3) | 6);
         let cpu = cpu_now()?;
         // It may have come to wait for a lock of ours while it was looked at, whose owner is the one that looks.
-        let paused = || self.paused.load(SeqCst);
+        let paused = || self.paused.load(SeqCst) || self.is_waking();
         if self.seen_last.swap(cpu, Relaxed) == cpu && !paused() && !is_runnable(id) && !paused() && cpu_now()? == cpu {
             return None;
         }
@@ -449,6 +462,11 @@ impl Thread {
         let work =
             if self.in_call.load(Relaxed) { 0 } else { to_ps(cpu.saturating_sub(mark).saturating_sub(self.followed_ns(false)), ppm) };
         Some(self.clock() + work)
+    }
+
+    fn is_waking(&self) -> bool {
+        let until = self.waking.load(Relaxed);
+        until != 0 && wall_ns() < until
     }
 
     /// Looks at the clock since something happened, this one included; and since when, ps.
@@ -509,6 +527,17 @@ impl All {
         let known = |thread: &Thread| thread.runs.load(Relaxed) || thread.inside.load(Relaxed) || (asleep && thread.placed.load(Relaxed));
         let waking = |thread: &&&Thread| !known(thread) && !sleeps(thread) && is_runnable(thread.id.load(Relaxed));
         self.others(but).filter(waking).map(|thread| thread.clock()).min()
+    }
+
+    /// Somebody who has waited goes on before `end`, and has not come as far as to say so.
+    fn waking_before(&self, thread: &Thread, end: u64) -> bool {
+        self.least_waking(Some(thread), ASLEEP.load(Relaxed) == RELEASES.load(Acquire)).is_some_and(|clock| clock < end)
+    }
+
+    /// One that waits with a time limit looks whether that is over, and has a lock of the program's meanwhile.
+    fn looks_around(&self) -> bool {
+        let mut with_lock = self.sleepers.iter().map(|(_, thread)| thread).filter(|thread| thread.locks.load(Relaxed));
+        with_lock.any(|thread| thread.paused.load(SeqCst) || is_runnable(thread.id.load(Relaxed)))
     }
 
     /// Room for as many threads as programs have, so that nothing is allocated when there are others.
@@ -761,7 +790,7 @@ pub(crate) fn look(thread: &'static Thread, cost: u64, long: impl Fn(u64) -> u64
 /// After so many looks at the clock and nothing else a program may be waiting for something that others do.
 const LOOKS_IN_VAIN: u32 = 8;
 
-/// The least clock of other threads that run, or are about to, ps; `u64::MAX`: none does.
+/// The least clock of other threads that run, or are about to, ps; `u64::MAX`: none does; 0: ask again.
 pub(crate) fn least() -> u64 {
     if !many() {
         return u64::MAX;
@@ -770,6 +799,11 @@ pub(crate) fn least() -> u64 {
     let all = all();
     let running = all.least(current());
     let waking = all.least_waking(current(), ASLEEP.load(Relaxed) == releases);
+    // In the end: whoever looks waits for our lock. Of many there may always be one that does.
+    if all.looks_around() && LOOKS_AROUND.fetch_add(1, Relaxed) < MOST_LOOKS_AROUND {
+        return 0;
+    }
+    LOOKS_AROUND.store(0, Relaxed);
     if running.is_none() && waking.is_none() {
         // Nobody is in the middle of a release. The state of a thread is in a file, and programs may have a hundred.
         ASLEEP.store(releases, Relaxed);

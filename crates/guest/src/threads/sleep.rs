@@ -1,9 +1,15 @@
 //! Sleep in simulated time: of one thread while others run, and of all while the rank is parked.
 
-use super::{CHANGES, LONGEST_NAP, Thread, all, current, goes_on, many, nap, note_change, time_to};
+use super::{CHANGES, LONGEST_NAP, Thread, all, current, goes_on, many, nap, note_change, time_to, wall_ns};
 use crate::shared;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Duration;
+
+/// So long of real time a thread that was woken is taken to be about to go on: its moment of a wait is 2 ms at most,
+/// and a host may take a core away for some 30. After that it is what the kernel says: who waits with a time limit may
+/// find the lock taken that goes with the wait. Our own choice.
+const WAKING_NS: u64 = 100_000_000;
 
 /// The calling thread sleeps until its clock is `end` ps: until all others that run have come as far, and the
 /// simulation too if another thread has parked the rank.
@@ -19,8 +25,16 @@ pub(crate) fn sleep_until(thread: &'static Thread, end: u64) {
     get_up(thread, 0);
 }
 
+/// As [`lie_down`], until another thread ends that. The caller asks every now and then whether its time is over, and
+/// has a lock of the program's meanwhile if it is one `with_lock`.
+pub(crate) fn doze(thread: &'static Thread, end: u64, with_lock: bool) {
+    thread.locks.store(with_lock, Relaxed);
+    thread.nearly_awake.store(false, Relaxed);
+    lie_down(thread, end);
+}
+
 /// The first part of [`sleep_until`]: the thread begins to sleep.
-pub(crate) fn lie_down(thread: &'static Thread, end: u64) {
+fn lie_down(thread: &'static Thread, end: u64) {
     let mut all = all();
     all.sleepers.push((end, thread));
     all.stops(thread);
@@ -35,12 +49,19 @@ pub(crate) fn sleeps_on(thread: &'static Thread) -> Option<Duration> {
     let key = |end, thread: &Thread| (end, thread.id.load(Relaxed));
     let first = all.sleepers.iter().all(|&(other, sleeper)| key(end, thread) <= key(other, sleeper));
     let behind = all.least(Some(thread)).filter(|least| *least < end);
+    // Those that wait inside MPI find out who is next, unless one of them has its turn.
+    let theirs = |flag: fn(&Thread) -> &AtomicBool| all.others(Some(thread)).any(|other| flag(other).load(Relaxed));
+    let decided = !thread.has_turn.load(Relaxed) && theirs(|other| &other.inside) && !theirs(|other| &other.has_turn);
     let asked = thread.asked_to_give_way.load(Relaxed);
     if asked != 0 && (asked != all.parks || all.parked.is_none()) {
         thread.no_longer_asks();
     }
     match all.parked {
-        None if first && behind.is_none() => {
+        None if first && behind.is_none() && !decided && !all.waking_before(thread, end) => {
+            // Whoever waits for the lock that goes with its wait gets it in the next moment.
+            if thread.locks.load(Relaxed) && !thread.nearly_awake.swap(true, Relaxed) {
+                return Some(LONGEST_NAP);
+            }
             all.sleepers.retain(|(_, sleeper)| !std::ptr::eq(*sleeper, thread));
             thread.clock.store(end.max(thread.clock()), Relaxed);
             all.starts(thread, end);
@@ -53,7 +74,13 @@ pub(crate) fn sleeps_on(thread: &'static Thread) -> Option<Duration> {
         }
         _ => {}
     }
+    thread.nearly_awake.store(false, Relaxed);
     Some(behind.map_or(LONGEST_NAP, |least| time_to(end - least)))
+}
+
+/// When the first of those that sleep is to wake, ps.
+pub(crate) fn first_end() -> Option<u64> {
+    all().sleepers.iter().map(|&(end, _)| end).min()
 }
 
 /// The last part: it sleeps no longer, because its time is over, or because of another thread whose clock was `clock`
@@ -62,6 +89,8 @@ pub(crate) fn get_up(thread: &'static Thread, clock: u64) {
     let mut all = all();
     all.sleepers.retain(|(_, sleeper)| !std::ptr::eq(*sleeper, thread));
     thread.no_longer_asks();
+    thread.waking.store(0, Relaxed);
+    thread.locks.store(false, Relaxed);
     drop(all);
     goes_on(clock);
     note_change();
@@ -109,6 +138,8 @@ pub(crate) fn reached(clock: u64) {
     guard.sleepers = others;
     for &(end, thread) in &woken {
         thread.clock.store(end.max(thread.clock()), Relaxed);
+        // One that waits with a time limit sees it when a moment of real time is over, and is asleep until then.
+        thread.waking.store(wall_ns() + WAKING_NS, Relaxed);
         guard.starts(thread, end);
     }
     if !woken.is_empty() {
