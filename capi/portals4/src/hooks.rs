@@ -189,10 +189,10 @@ pub extern "C" fn narrows_thread_waits_for_release() {
     let _ = catch_unwind(hooks::thread_waits_for_release);
 }
 
-/// A thread is going to release a place where others may wait.
+/// A thread is going to release `place`, where others may wait.
 #[unsafe(no_mangle)]
-pub extern "C" fn narrows_thread_releases() {
-    hooks::thread_releases();
+pub extern "C" fn narrows_thread_releases(place: usize) {
+    hooks::thread_releases(place);
 }
 
 /// It goes on, after another one whose clock was `ps`; 0: nobody's.
@@ -207,11 +207,11 @@ pub extern "C" fn narrows_threads_latest() -> u64 {
     catch_unwind(hooks::threads_latest).unwrap_or(0)
 }
 
-/// The calling thread is going to wait for another one, for `ps` at most, and has a lock `with_lock` whenever it asks
-/// whether that is over. 0: simulated time does not say when that is over.
+/// The calling thread is going to wait for another one at `place`, for `ps` at most, and has a lock `with_lock`
+/// whenever it asks whether that is over. 0: simulated time does not say when that is over.
 #[unsafe(no_mangle)]
-pub extern "C" fn narrows_doze(ps: u64, with_lock: c_int) -> c_int {
-    catch_unwind(|| hooks::doze(ps, with_lock != 0)).unwrap_or(false).into()
+pub extern "C" fn narrows_doze(ps: u64, place: usize, with_lock: c_int) -> c_int {
+    catch_unwind(|| hooks::doze(ps, place, with_lock != 0)).unwrap_or(false).into()
 }
 
 /// 1 when that is over.

@@ -85,19 +85,43 @@ fn goes_on<T>(places: &[usize], wait: impl FnOnce() -> T) -> T {
     result
 }
 
-/// As [`wait`], until the doze that has begun is over. `wait` waits a moment of real time and returns `None` then; a
-/// result of its own otherwise. `None`: the time is over.
-pub fn wait_until<T>(places: &[usize], mut wait: impl FnMut() -> Option<T>) -> Option<T> {
+/// How a wait with a time limit has ended.
+pub enum Ended {
+    /// As the last moment of it.
+    Itself,
+    /// At a condition: it was signalled while no such moment went on.
+    Signalled,
+    /// Simulated time does not say when it is over: it has not begun.
+    Not,
+}
+
+/// As [`wait`], for `picoseconds` at most. `wait` waits a moment of real time: true when another thread has ended that.
+pub fn wait_until(places: &[usize], picoseconds: u64, mut wait: impl FnMut() -> bool) -> Ended {
+    // First, so that no release is missed.
     enlist(places);
-    let result = loop {
-        match wait() {
-            Some(result) => break Some(result),
-            None if portals::dozed() => break None,
-            None => {}
+    if !portals::doze(picoseconds, places) {
+        discharge(places);
+        return Ended::Not;
+    }
+    let signals = || match places {
+        [condition, _lock] => objects().get(*condition).map_or(0, |object| object.releases),
+        _ => 0,
+    };
+    let ended = loop {
+        let before = signals();
+        if wait() {
+            break Ended::Itself;
+        }
+        // A condition does not remember a signal for which nobody waits just then.
+        if signals() != before {
+            break Ended::Signalled;
+        }
+        if portals::dozed() {
+            break Ended::Itself;
         }
     };
     portals::doze_ends(discharge(places));
-    result
+    ended
 }
 
 thread_local! {
@@ -152,7 +176,7 @@ pub fn thread_ends() {
 pub fn release(place: usize) {
     // Whoever does it, a library too.
     if part(place).load(Acquire) != 0 {
-        portals::thread_releases();
+        portals::thread_releases(place);
     }
     if !threads() {
         return;
@@ -176,6 +200,7 @@ pub fn release(place: usize) {
     let clock = portals::thread_clock();
     if let Some(object) = objects().get(place) {
         object.clock = clock;
+        object.releases = object.releases.wrapping_add(1);
     }
 }
 

@@ -155,7 +155,7 @@ fn await_members() {
 /// The calling thread waits for others of its team, which may be those that wait for it. Nothing else lets any of them
 /// go on.
 fn comes_to_wait() {
-    portals::thread_releases();
+    portals::thread_releases(0);
     portals::thread_waits_for_release();
 }
 

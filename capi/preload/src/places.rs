@@ -12,6 +12,8 @@ pub struct Object {
     pub held: bool,
     /// Of the last one who let somebody go on.
     pub clock: u64,
+    /// How often somebody was let go on.
+    pub releases: u32,
 }
 
 /// All that is waited for or held now.
@@ -25,7 +27,7 @@ pub struct Objects {
 pub const MOST: usize = 1024;
 
 impl Objects {
-    pub const NONE: Objects = Objects { all: [Object { place: 0, waiters: 0, held: false, clock: 0 }; MOST], count: 0 };
+    pub const NONE: Objects = Objects { all: [Object { place: 0, waiters: 0, held: false, clock: 0, releases: 0 }; MOST], count: 0 };
 
     /// What is known of the object at `place`.
     pub fn get(&mut self, place: usize) -> Option<&mut Object> {
@@ -38,7 +40,7 @@ impl Objects {
         let index = known.unwrap_or(self.count);
         let object = self.all.get_mut(index)?;
         if known.is_none() {
-            *object = Object { place, waiters: 0, held: false, clock: 0 };
+            *object = Object { place, waiters: 0, held: false, clock: 0, releases: 0 };
             self.count += 1;
         }
         let result = change(object);

@@ -30,10 +30,10 @@ unsafe extern "C" {
     fn narrows_thread_takes_locks() -> c_int;
     fn narrows_thread_waits();
     fn narrows_thread_waits_for_release();
-    fn narrows_thread_releases();
+    fn narrows_thread_releases(place: usize);
     fn narrows_thread_goes_on(picoseconds: u64);
     fn narrows_threads_latest() -> u64;
-    fn narrows_doze(picoseconds: u64, with_lock: c_int) -> c_int;
+    fn narrows_doze(picoseconds: u64, place: usize, with_lock: c_int) -> c_int;
     fn narrows_dozed() -> c_int;
     fn narrows_doze_ends(picoseconds: u64);
     fn narrows_active() -> c_int;
@@ -274,9 +274,9 @@ pub fn thread_waits_for_release() {
 }
 
 /// The calling thread is going to release a place where others may wait.
-pub fn thread_releases() {
-    // SAFETY: no arguments; it only counts.
-    unsafe { narrows_thread_releases() };
+pub fn thread_releases(place: usize) {
+    // SAFETY: a plain number; it only counts.
+    unsafe { narrows_thread_releases(place) };
 }
 
 /// It goes on, after another one whose clock was that, 0: nobody's.
@@ -291,11 +291,12 @@ pub fn threads_latest() -> u64 {
     state::guarded(|| unsafe { narrows_threads_latest() })
 }
 
-/// The calling thread is going to wait for another one, so long at most, and has a lock `with_lock` whenever it asks
-/// [`dozed`]. False: the simulation does not say when that is over.
-pub fn doze(picoseconds: u64, with_lock: bool) -> bool {
+/// The calling thread is going to wait for another one at the first of these places, so long at most; the second one is
+/// a lock, which it has whenever it asks [`dozed`]. False: the simulation does not say when that is over.
+pub fn doze(picoseconds: u64, places: &[usize]) -> bool {
+    let place = places.first().copied().unwrap_or(0);
     // SAFETY: plain numbers.
-    state::guarded(|| unsafe { narrows_doze(picoseconds, with_lock.into()) }) != 0
+    state::guarded(|| unsafe { narrows_doze(picoseconds, place, (places.len() > 1).into()) }) != 0
 }
 
 /// Whether that time is over.

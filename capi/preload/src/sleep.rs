@@ -4,6 +4,7 @@
 //! the real clock. If the wait runs out, that much virtual time has passed.
 
 use crate::clock::{self, NS_PER_S, PS_PER_NS, View};
+use crate::meet::Ended;
 use crate::symbols::real;
 use crate::{descriptors, meet, portals, state};
 use libc::{
@@ -205,17 +206,21 @@ fn until(
     let (Some(elapsed), Some(end)) = (clock::elapsed_in(view), length(wanted)) else { return wait(deadline) };
     let clock = clock.unwrap_or_else(|| clock::clock_of(wanted));
     let left = end.saturating_sub(length(&clock::on_clock(clock, elapsed)).unwrap_or(0));
-    if view == View::Simulated && meet::threads() && portals::doze(left.saturating_mul(PS_PER_NS), places.len() > 1) {
+    if view == View::Simulated && meet::threads() {
         // Another thread may end the wait, so this one looks from time to time what the clocks say; less and less
         // often.
         let (mut slice, mut code) = (SHORTEST_SLICE_NS, 0);
-        meet::wait_until(places, || {
+        let ended = meet::wait_until(places, left.saturating_mul(PS_PER_NS), || {
             let now = length(&clock::real_now(clock)).unwrap_or(0);
             code = wait(&timespec_of(now + slice));
             slice = (2 * slice).min(LONGEST_SLICE_NS);
-            (!timed_out(code)).then_some(())
+            !timed_out(code)
         });
-        return code;
+        match ended {
+            Ended::Itself => return code,
+            Ended::Signalled => return 0,
+            Ended::Not => {}
+        }
     }
     let now = clock::real_now(clock);
     let real = length(&now).unwrap_or(0).saturating_add(left);

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,10 +111,10 @@ void narrows_thread_meets(void) {}
 int narrows_thread_takes_locks(void) { return 0; }
 void narrows_thread_waits(void) {}
 void narrows_thread_waits_for_release(void) {}
-void narrows_thread_releases(void) {}
+void narrows_thread_releases(size_t place) { (void)place; }
 void narrows_thread_goes_on(uint64_t ps) { (void)ps; }
 uint64_t narrows_threads_latest(void) { return 0; }
-int narrows_doze(uint64_t ps, int with_lock) { (void)ps; (void)with_lock; return 0; }
+int narrows_doze(uint64_t ps, size_t place, int with_lock) { (void)ps; (void)place; (void)with_lock; return 0; }
 int narrows_dozed(void) { return 1; }
 void narrows_doze_ends(uint64_t ps) { (void)ps; }
 

@@ -371,9 +371,9 @@ pub fn thread_waits_for_release() {
     }
 }
 
-/// A thread is going to release a place where others may wait.
-pub fn thread_releases() {
-    threads::releases();
+/// A thread is going to release `place`, where others may wait.
+pub fn thread_releases(place: usize) {
+    threads::releases(place);
 }
 
 /// It goes on, after another one whose clock was `clock` ps; 0: nobody's.
@@ -390,11 +390,11 @@ pub fn threads_latest() -> u64 {
     if active() { threads::latest_worker() } else { 0 }
 }
 
-/// The calling thread is going to wait for another one, but at most for `ps`, and has a lock of the program's
-/// `with_lock` when it asks [`dozed`]. False where simulated time does not say when that is over.
-pub fn doze(ps: u64, with_lock: bool) -> bool {
+/// The calling thread is going to wait for another one at `place`, but at most for `ps`, and has a lock of the
+/// program's `with_lock` when it asks [`dozed`]. False where simulated time does not say when that is over.
+pub fn doze(ps: u64, place: usize, with_lock: bool) -> bool {
     let Some(thread) = threads::current().filter(|_| active() && threads::many()) else { return false };
-    threads::doze(thread, threads::now().saturating_add(ps), with_lock);
+    threads::doze(thread, threads::now().saturating_add(ps), place, with_lock);
     true
 }
 

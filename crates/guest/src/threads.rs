@@ -20,7 +20,7 @@ use phase::Phase;
 pub(crate) use sleep::{doze, first_end, get_up, parks, reached, sleep_until, sleeps_on, unparked};
 use std::cell::Cell;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use stretches::Promise;
@@ -40,8 +40,6 @@ const LONGEST_STRETCH_NS: u64 = 100_000_000;
 /// So often a thread says that it has taken 256 locks and done nothing else, before it is taken to wait although nobody
 /// is known to wait for it. Our own choice: a million locks are some 30 ms.
 const MOST_LOCK_LOOPS: u64 = 4096;
-/// So often threads that wait with a time limit are given time to look whether that is over. Our own choice.
-const MOST_LOOKS_AROUND: u32 = 100;
 /// How far a thread that lets others go on may be ahead of one that runs. Our own choice: less means more naps.
 const LEAD_PS: u64 = 50_000_000;
 
@@ -79,7 +77,16 @@ pub(crate) struct Thread {
     /// It waits with a time limit, and has a lock of the program's when it looks whether that is over; and it seemed to
     /// be over when it looked last.
     locks: AtomicBool,
+    /// Where it waits; how often places like this one had been released before its last look but one, and before the
+    /// last.
+    place: AtomicUsize,
+    seen_released: AtomicU32,
+    last_released: AtomicU32,
     nearly_awake: AtomicBool,
+    /// How often it has looked whether its time is over, and how often it is to do so before others go on; 0: they do
+    /// not wait for that.
+    end_looks: AtomicU64,
+    wanted_looks: AtomicU64,
     /// It waits until a place is released.
     placed: AtomicBool,
     /// It works for teams of OpenMP.
@@ -125,8 +132,6 @@ static NAPS: AtomicU64 = AtomicU64::new(0);
 static RELEASES: AtomicU64 = AtomicU64::new(0);
 /// What that was when all others were found asleep. They are until it changes.
 static ASLEEP: AtomicU64 = AtomicU64::new(u64::MAX);
-/// How often in a row a thread that waits with a time limit was looking whether that is over.
-static LOOKS_AROUND: AtomicU32 = AtomicU32::new(0);
 /// Work of all threads that has become simulated time, ps.
 static WORK_PS: AtomicU64 = AtomicU64::new(0);
 
@@ -256,7 +261,12 @@ impl Thread {
             paused: AtomicBool::new(false),
             waking: AtomicU64::new(0),
             locks: AtomicBool::new(false),
+            place: AtomicUsize::new(0),
+            seen_released: AtomicU32::new(0),
+            last_released: AtomicU32::new(0),
             nearly_awake: AtomicBool::new(false),
+            end_looks: AtomicU64::new(0),
+            wanted_looks: AtomicU64::new(0),
             placed: AtomicBool::new(false),
             worker: AtomicBool::new(false),
             asked_to_give_way: AtomicU64::new(0),
@@ -512,6 +522,11 @@ impl Thread {
     }
 }
 
+/// It is not asleep, or in here only.
+fn goes_on_soon(thread: &Thread) -> bool {
+    thread.paused.load(SeqCst) || is_runnable(thread.id.load(Relaxed))
+}
+
 impl All {
     /// The least clock of the threads that run, but for `but`.
     fn least(&self, but: Option<&Thread>) -> Option<u64> {
@@ -532,12 +547,26 @@ impl All {
     /// Somebody who has waited goes on before `end`, and has not come as far as to say so.
     fn waking_before(&self, thread: &Thread, end: u64) -> bool {
         self.least_waking(Some(thread), ASLEEP.load(Relaxed) == RELEASES.load(Acquire)).is_some_and(|clock| clock < end)
+            || self.looks_around(|other| !std::ptr::eq(other, thread) && other.clock() < end && sleep::is_released(other))
     }
 
-    /// One that waits with a time limit looks whether that is over, and has a lock of the program's meanwhile.
-    fn looks_around(&self) -> bool {
-        let mut with_lock = self.sleepers.iter().map(|(_, thread)| thread).filter(|thread| thread.locks.load(Relaxed));
-        with_lock.any(|thread| thread.paused.load(SeqCst) || is_runnable(thread.id.load(Relaxed)))
+    /// One of those that wait with a time limit may be going on because of another thread, and has not come as far as
+    /// to say so, or looks whether its time is over: until it has done so twice, for of many there is always one that
+    /// looks.
+    fn looks_around(&self, of: impl Fn(&Thread) -> bool) -> bool {
+        let sleepers = || self.sleepers.iter().map(|&(_, thread)| thread);
+        let looks = |thread: &&Thread| {
+            let (looks, wanted) = (thread.end_looks.load(Relaxed), thread.wanted_looks.load(Relaxed));
+            if wanted == 0 {
+                thread.wanted_looks.store(looks + 2, Relaxed);
+            }
+            wanted == 0 || looks < wanted
+        };
+        let yes = sleepers().filter(|thread| of(thread) && goes_on_soon(thread)).filter(looks).count() != 0;
+        if !yes {
+            sleepers().for_each(|thread| thread.wanted_looks.store(0, Relaxed));
+        }
+        yes
     }
 
     /// Room for as many threads as programs have, so that nothing is allocated when there are others.
@@ -799,11 +828,10 @@ pub(crate) fn least() -> u64 {
     let all = all();
     let running = all.least(current());
     let waking = all.least_waking(current(), ASLEEP.load(Relaxed) == releases);
-    // In the end: whoever looks waits for our lock. Of many there may always be one that does.
-    if all.looks_around() && LOOKS_AROUND.fetch_add(1, Relaxed) < MOST_LOOKS_AROUND {
+    // In the end: whoever looks waits for our lock.
+    if all.looks_around(|thread| thread.locks.load(Relaxed) || sleep::is_released(thread)) {
         return 0;
     }
-    LOOKS_AROUND.store(0, Relaxed);
     if running.is_none() && waking.is_none() {
         // Nobody is in the middle of a release. The state of a thread is in a file, and programs may have a hundred.
         ASLEEP.store(releases, Relaxed);
@@ -811,9 +839,10 @@ pub(crate) fn least() -> u64 {
     running.into_iter().chain(waking).min().unwrap_or(u64::MAX)
 }
 
-/// The calling thread is going to release a place where others may wait.
-pub(crate) fn releases() {
+/// The calling thread is going to release `place`, where others may wait.
+pub(crate) fn releases(place: usize) {
     RELEASES.fetch_add(1, AcqRel);
+    sleep::released(place);
 }
 
 /// Waits in real time while another thread runs whose clock may be less than `clock` ps.

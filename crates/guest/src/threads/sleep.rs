@@ -2,14 +2,32 @@
 
 use super::{CHANGES, LONGEST_NAP, Thread, all, current, goes_on, many, nap, note_change, time_to, wall_ns};
 use crate::shared;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::Duration;
 
 /// So long of real time a thread that was woken is taken to be about to go on: its moment of a wait is 2 ms at most,
 /// and a host may take a core away for some 30. After that it is what the kernel says: who waits with a time limit may
 /// find the lock taken that goes with the wait. Our own choice.
 const WAKING_NS: u64 = 100_000_000;
+
+/// How often places were released: those whose addresses are alike are counted together.
+static RELEASED: [AtomicU32; 4096] = [const { AtomicU32::new(0) }; 4096];
+
+fn releases_of(place: usize) -> &'static AtomicU32 {
+    &RELEASED[(place / size_of::<usize>()) % RELEASED.len()]
+}
+
+/// `place` is going to be released.
+pub(super) fn released(place: usize) {
+    releases_of(place).fetch_add(1, AcqRel);
+}
+
+/// The place where `thread` waits with a time limit has been released since, or may have been.
+pub(super) fn is_released(thread: &Thread) -> bool {
+    let place = thread.place.load(Relaxed);
+    place != 0 && releases_of(place).load(Acquire) != thread.seen_released.load(Relaxed)
+}
 
 /// The calling thread sleeps until its clock is `end` ps: until all others that run have come as far, and the
 /// simulation too if another thread has parked the rank.
@@ -27,8 +45,12 @@ pub(crate) fn sleep_until(thread: &'static Thread, end: u64) {
 
 /// As [`lie_down`], until another thread ends that. The caller asks every now and then whether its time is over, and
 /// has a lock of the program's meanwhile if it is one `with_lock`.
-pub(crate) fn doze(thread: &'static Thread, end: u64, with_lock: bool) {
+pub(crate) fn doze(thread: &'static Thread, end: u64, place: usize, with_lock: bool) {
     thread.locks.store(with_lock, Relaxed);
+    thread.place.store(place, Relaxed);
+    let released = releases_of(place).load(Acquire);
+    thread.seen_released.store(released, Relaxed);
+    thread.last_released.store(released, Relaxed);
     thread.nearly_awake.store(false, Relaxed);
     lie_down(thread, end);
 }
@@ -45,6 +67,7 @@ fn lie_down(thread: &'static Thread, end: u64) {
 /// The second part: `None` when its time is over; otherwise ask again after so long.
 pub(crate) fn sleeps_on(thread: &'static Thread) -> Option<Duration> {
     let mut all = all();
+    thread.end_looks.store(thread.end_looks.load(Relaxed) + 1, Relaxed);
     let &(end, _) = all.sleepers.iter().find(|(_, sleeper)| std::ptr::eq(*sleeper, thread))?;
     let key = |end, thread: &Thread| (end, thread.id.load(Relaxed));
     let first = all.sleepers.iter().all(|&(other, sleeper)| key(end, thread) <= key(other, sleeper));
@@ -75,6 +98,9 @@ pub(crate) fn sleeps_on(thread: &'static Thread) -> Option<Duration> {
         _ => {}
     }
     thread.nearly_awake.store(false, Relaxed);
+    // A release is told of before it happens, so it may be in vain that this one has looked since.
+    thread.seen_released.store(thread.last_released.load(Relaxed), Relaxed);
+    thread.last_released.store(releases_of(thread.place.load(Relaxed)).load(Acquire), Relaxed);
     Some(behind.map_or(LONGEST_NAP, |least| time_to(end - least)))
 }
 
@@ -91,6 +117,7 @@ pub(crate) fn get_up(thread: &'static Thread, clock: u64) {
     thread.no_longer_asks();
     thread.waking.store(0, Relaxed);
     thread.locks.store(false, Relaxed);
+    thread.place.store(0, Relaxed);
     drop(all);
     goes_on(clock);
     note_change();
