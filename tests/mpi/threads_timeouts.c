@@ -2,6 +2,7 @@
  * in the order of these times. The argument: by how many ms it may be late. */
 #include "check.h"
 #include <pthread.h>
+#include <semaphore.h>
 #include <time.h>
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -87,6 +88,37 @@ static void wait_for_the_lock(void)
     pthread_join(thread, NULL);
 }
 
+static sem_t things;
+
+/* Puts a thing every 30 ms. */
+static void *maker(void *argument)
+{
+    (void)argument;
+    for (int thing = 1; thing <= 5; thing++) {
+        struct timespec until = after(30 * thing);
+        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+        sem_post(&things);
+    }
+    return NULL;
+}
+
+/* Who waits for them, for much longer than it takes, has each when it was put, although the maker sleeps again. */
+static void take_things(void)
+{
+    pthread_t thread;
+    MPI_Barrier(WORLD);
+    clock_gettime(CLOCK_MONOTONIC, &begun);
+    sem_init(&things, 0, 0);
+    pthread_create(&thread, NULL, maker, NULL);
+    for (int thing = 1; thing <= 5; thing++) {
+        struct timespec late = after(30 * thing + 800);
+        CHECK_EQ(sem_clockwait(&things, CLOCK_MONOTONIC, &late), 0);
+        check_time(30 * thing, "a thing comes");
+    }
+    pthread_join(thread, NULL);
+    sem_destroy(&things);
+}
+
 static void round_of(int receives)
 {
     pthread_t threads[2];
@@ -136,5 +168,6 @@ int main(int argc, char **argv)
     round_of(0);
     round_of(1);
     wait_for_the_lock();
+    take_things();
     return finish("threads_timeouts");
 }

@@ -137,7 +137,7 @@ def cases(programs: int = 400) -> list[Case]:
         # 50,000 calls beside 63 threads that sleep: with a look at each of these in every call it took more than a
         # minute.
         *[
-            Case(f"threads_timeouts_{compute}", "threads_timeouts.c", (late,), options=("--compute", compute), ranks=(2,), runners=narrows, expected=lambda n: f"threads_timeouts: ranks={n} checks={30 * n} ok")
+            Case(f"threads_timeouts_{compute}", "threads_timeouts.c", (late,), options=("--compute", compute), ranks=(2,), runners=narrows, expected=lambda n: f"threads_timeouts: ranks={n} checks={40 * n} ok")
             for compute, late in (("none", "0.1"), ("measured", "80"))
         ],
         *[Case(f"threads_asleep_{compute}", "threads_asleep.c", options=("--compute", compute), ranks=(2,)) for compute in ("none", "measured")],

@@ -522,9 +522,11 @@ impl Thread {
     }
 }
 
-/// It is not asleep, or in here only.
+/// It is not asleep, or in here only. The second look is for one that comes here between the first look and the
+/// kernel's answer: whoever asks has our lock, so that it stays.
 fn goes_on_soon(thread: &Thread) -> bool {
-    thread.paused.load(SeqCst) || is_runnable(thread.id.load(Relaxed))
+    let paused = || thread.paused.load(SeqCst);
+    paused() || is_runnable(thread.id.load(Relaxed)) || paused()
 }
 
 impl All {
@@ -540,7 +542,7 @@ impl All {
     fn least_waking(&self, but: Option<&Thread>, asleep: bool) -> Option<u64> {
         let sleeps = |thread: &Thread| self.sleepers.iter().any(|(_, sleeper)| std::ptr::eq(*sleeper, thread));
         let known = |thread: &Thread| thread.runs.load(Relaxed) || thread.inside.load(Relaxed) || (asleep && thread.placed.load(Relaxed));
-        let waking = |thread: &&&Thread| !known(thread) && !sleeps(thread) && is_runnable(thread.id.load(Relaxed));
+        let waking = |thread: &&&Thread| !known(thread) && !sleeps(thread) && goes_on_soon(thread);
         self.others(but).filter(waking).map(|thread| thread.clock()).min()
     }
 
@@ -603,6 +605,13 @@ impl All {
         if thread.runs.swap(false, Relaxed) {
             self.phase.stops(thread.since.load(Relaxed), thread.clock());
         }
+    }
+
+    /// `thread` waits no longer, for one whose clock was `clock` ps.
+    fn goes_on(&mut self, thread: &Thread, clock: u64) {
+        let clock = clock.max(thread.clock()).max(self.floor());
+        thread.clock.store(clock, Relaxed);
+        self.starts(thread, clock);
     }
 
     /// No thread that waited for others comes before this: so much work on so few cores takes so long.
@@ -735,12 +744,7 @@ pub(crate) fn goes_on_early() {
 pub(crate) fn goes_on(clock: u64) {
     let Some(thread) = current() else { return };
     thread.placed.store(false, Relaxed);
-    let mut all = all();
-    let floor = all.floor();
-    let clock = clock.max(thread.clock()).max(floor);
-    thread.clock.store(clock, Relaxed);
-    all.starts(thread, clock);
-    drop(all);
+    all().goes_on(thread, clock);
     thread.turn();
     thread.mark();
 }

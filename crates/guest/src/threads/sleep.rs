@@ -1,6 +1,6 @@
 //! Sleep in simulated time: of one thread while others run, and of all while the rank is parked.
 
-use super::{CHANGES, LONGEST_NAP, Thread, all, current, goes_on, many, nap, note_change, time_to, wall_ns};
+use super::{CHANGES, LONGEST_NAP, Thread, all, current, many, nap, note_change, time_to, wall_ns};
 use crate::shared;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -48,6 +48,7 @@ pub(crate) fn sleep_until(thread: &'static Thread, end: u64) {
 pub(crate) fn doze(thread: &'static Thread, end: u64, place: usize, with_lock: bool) {
     thread.locks.store(with_lock, Relaxed);
     thread.place.store(place, Relaxed);
+    thread.wanted_looks.store(0, Relaxed);
     let released = releases_of(place).load(Acquire);
     thread.seen_released.store(released, Relaxed);
     thread.last_released.store(released, Relaxed);
@@ -71,7 +72,8 @@ pub(crate) fn sleeps_on(thread: &'static Thread) -> Option<Duration> {
     let &(end, _) = all.sleepers.iter().find(|(_, sleeper)| std::ptr::eq(*sleeper, thread))?;
     let key = |end, thread: &Thread| (end, thread.id.load(Relaxed));
     let first = all.sleepers.iter().all(|&(other, sleeper)| key(end, thread) <= key(other, sleeper));
-    let behind = all.least(Some(thread)).filter(|least| *least < end);
+    let least = all.least(Some(thread));
+    let behind = least.filter(|least| *least < end);
     // Those that wait inside MPI find out who is next, unless one of them has its turn.
     let theirs = |flag: fn(&Thread) -> &AtomicBool| all.others(Some(thread)).any(|other| flag(other).load(Relaxed));
     let decided = !thread.has_turn.load(Relaxed) && theirs(|other| &other.inside) && !theirs(|other| &other.has_turn);
@@ -80,7 +82,7 @@ pub(crate) fn sleeps_on(thread: &'static Thread) -> Option<Duration> {
         thread.no_longer_asks();
     }
     match all.parked {
-        None if first && behind.is_none() && !decided && !all.waking_before(thread, end) => {
+        None if first && behind.is_none() && !decided && !is_released(thread) && !all.waking_before(thread, end) => {
             // Whoever waits for the lock that goes with its wait gets it in the next moment.
             if thread.locks.load(Relaxed) && !thread.nearly_awake.swap(true, Relaxed) {
                 return Some(LONGEST_NAP);
@@ -98,9 +100,11 @@ pub(crate) fn sleeps_on(thread: &'static Thread) -> Option<Duration> {
         _ => {}
     }
     thread.nearly_awake.store(false, Relaxed);
-    // A release is told of before it happens, so it may be in vain that this one has looked since.
-    thread.seen_released.store(thread.last_released.load(Relaxed), Relaxed);
-    thread.last_released.store(releases_of(thread.place.load(Relaxed)).load(Acquire), Relaxed);
+    // A release is told of before it happens, so it may be in vain that this one has looked since; not if nobody runs.
+    if least.is_none() {
+        thread.seen_released.store(thread.last_released.load(Relaxed), Relaxed);
+        thread.last_released.store(releases_of(thread.place.load(Relaxed)).load(Acquire), Relaxed);
+    }
     Some(behind.map_or(LONGEST_NAP, |least| time_to(end - least)))
 }
 
@@ -118,8 +122,11 @@ pub(crate) fn get_up(thread: &'static Thread, clock: u64) {
     thread.waking.store(0, Relaxed);
     thread.locks.store(false, Relaxed);
     thread.place.store(0, Relaxed);
+    // At once: in between it would be one that neither sleeps nor runs.
+    all.goes_on(thread, clock);
     drop(all);
-    goes_on(clock);
+    thread.turn();
+    thread.mark();
     note_change();
 }
 
