@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs parts of the tests, all of them even when one fails, and then says in one line how many tests have passed and
-# failed, after the names of those that failed: scripts/test.sh PART...
+# failed, after the names of those that failed, and how long each part has taken: scripts/test.sh PART...
 #
 # A part is a target of the Makefile. What it prints stays in target/test/PART.log; there cargo says "test result: ok. 3
 # passed; 0 failed" for each program, and every other part "3 passed, 0 failed".
@@ -10,10 +10,10 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 logs=target/test
 mkdir -p "$logs"
-passed=0 failed=0 names=()
+passed=0 failed=0 names=() times=()
 
 for part in "$@"; do
-    log=$logs/$part.log
+    log=$logs/$part.log begun=$SECONDS
     make --no-print-directory --keep-going "$part" 2>&1 | tee "$log"
     code=${PIPESTATUS[0]}
     read -r good bad < <(awk '
@@ -30,8 +30,11 @@ for part in "$@"; do
         names+=("$part: ended with code $code: $log")
     fi
     passed=$((passed + good)) failed=$((failed + bad))
+    times+=("$part $((SECONDS - begun)) s")
 done
 
+printf '\ntimes:\n'
+printf '  %s\n' "${times[@]}"
 if [ "$failed" -ne 0 ]; then
     printf '\nfailed:\n'
     printf '  %s\n' "${names[@]}"
