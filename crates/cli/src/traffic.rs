@@ -6,8 +6,9 @@ use crate::watching::Watching;
 use clap::Args;
 use narrows_machine::NetworkKind;
 use narrows_output::{complain, create_folder};
+use narrows_study::ip::{self, Pattern};
 use narrows_study::traffic::Wording;
-use narrows_study::{MachineSpec, TrafficSpec};
+use narrows_study::{IpSpec, MachineSpec, StudyError, TrafficSpec};
 use std::path::PathBuf;
 
 /// Arguments of `narrows traffic`.
@@ -20,6 +21,9 @@ Patterns:
   hotspot:FRACTION,NODES    a part to few nodes        all-to-all     to all others in turn
   flows FILE.csv            start_ns,source,target,bytes per line
   mix FILE.toml             several classes of traffic, a [[class]] each
+IP over the network (docs/ip.md):
+  ping:BYTES,COUNT,INTERVAL echoes                     iperf:tcp      a stream
+  iperf:udp,RATE            datagrams
 
 Examples:
   narrows traffic uniform --nodes 64 --load 0.1:1.0:0.1 --warmup 20us --time 100us --out results/
@@ -27,7 +31,9 @@ Examples:
   narrows traffic incast:5 --nodes 16 --load 0.5 --size 64KiB --period 1us --out results/
   narrows traffic uniform --load 0.3 --class 'name=victim pattern=shift:8 sources=0-7 load=0.2 priority=1'
   narrows traffic all-to-all --nodes 64 --injection closed:4 --size web-search --time 10ms
-  narrows traffic flows my-flows.csv --machine my.toml --out results/")]
+  narrows traffic flows my-flows.csv --machine my.toml --out results/
+  narrows traffic ping:56 --machine exanest --from 1 --to 89
+  narrows traffic iperf:tcp --from 0-3 --to 9 --flows 2 --time 10ms")]
 pub struct TrafficArgs {
     /// Who sends to whom: see the list below
     #[arg(value_name = "PATTERN")]
@@ -52,16 +58,26 @@ pub struct TrafficArgs {
     /// How messages follow each other: bernoulli, poisson, on-off:MESSAGES[,PEAK], closed:N [default: bernoulli]
     #[arg(long, value_name = "PROCESS")]
     injection: Option<String>,
-    /// Message sizes: 4KiB, uniform:LOW,HIGH, web-search, data-mining, hadoop, FILE.csv [default: a full packet]
+    /// Message sizes: 4KiB, uniform:LOW,HIGH, web-search, data-mining, hadoop, FILE.csv [default: a full packet]; of
+    /// ping and iperf, the payload of a packet
     #[arg(long, value_name = "SIZE")]
     size: Option<String>,
     /// Another class of traffic besides, such as 'name=victim pattern=shift:8 load=0.2'; may be repeated
     #[arg(long, value_name = "KEY=VALUE ...")]
     class: Vec<String>,
+    /// Of ping and iperf: who begins, a list of hosts [default: 0]
+    #[arg(long, value_name = "HOSTS")]
+    from: Option<String>,
+    /// Of ping and iperf: with whom, one for each of --from, or one for all [default: the last host]
+    #[arg(long, value_name = "HOSTS")]
+    to: Option<String>,
+    /// Of ping and iperf: flows of each pair [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    flows: Option<u32>,
     /// Simulated time before the measurement [default: until throughput and latency are steady]
     #[arg(long, value_name = "TIME")]
     warmup: Option<String>,
-    /// Simulated time of the measurement [default: 100us; for flows, until the last is done]
+    /// Simulated time of the measurement [default: 100us, for iperf 20ms; for flows and ping, until the last is done]
     #[arg(long, value_name = "TIME")]
     time: Option<String>,
     /// Writes queues, links and hops into tables, a row for each such period
@@ -83,6 +99,14 @@ pub struct TrafficArgs {
 
 /// Runs the sweep; the exit code.
 pub fn run(args: TrafficArgs) -> Result<u8, Failure> {
+    if Pattern::is_meant(&args.pattern) {
+        return run_ip(&args);
+    }
+    let of_ip = [("--from", args.from.is_some()), ("--to", args.to.is_some()), ("--flows", args.flows.is_some())];
+    if let Some((option, _)) = of_ip.iter().find(|(_, given)| *given) {
+        let why = format!("{option} belongs to ping and iperf, not to {}; classes have nodes and sources", args.pattern);
+        return Err(StudyError::Contradiction(why).into());
+    }
     let spec = spec(&args)?;
     if let Some(out) = &args.out {
         create_folder(out)?;
@@ -98,9 +122,49 @@ pub fn run(args: TrafficArgs) -> Result<u8, Failure> {
     Ok(outcome.exit_code())
 }
 
+/// IP over the network.
+fn run_ip(args: &TrafficArgs) -> Result<u8, Failure> {
+    let not_of_ip = [
+        ("a file", args.file.is_some()),
+        ("--load", args.load.is_some()),
+        ("--injection", args.injection.is_some()),
+        ("--class", !args.class.is_empty()),
+        ("--period", args.period.is_some()),
+    ];
+    if let Some((option, _)) = not_of_ip.iter().find(|(_, given)| *given) {
+        return Err(StudyError::Contradiction(format!("{} has no place for {option}: leave it out", args.pattern)).into());
+    }
+    let words = ip::Wording {
+        pattern: args.pattern.clone(),
+        size: args.size.clone(),
+        from: args.from.clone(),
+        to: args.to.clone(),
+        flows: args.flows,
+        warmup: args.warmup.clone(),
+        time: args.time.clone(),
+    };
+    let spec =
+        IpSpec { fabric: args.fabric.clone(), seed: args.seed, threads: args.threads as usize, ..IpSpec::worded(machine(args), &words)? };
+    if let Some(out) = &args.out {
+        create_folder(out)?;
+    }
+    let outcome = spec.run(&Watching::start()?)?;
+    args.form.print(|| outcome.text(), || outcome.summary(), || outcome.table())?;
+    if let Some(out) = &args.out {
+        outcome.save(out)?;
+    }
+    if let Some(failure) = outcome.failure().filter(|_| !outcome.report.partial) {
+        complain!("{failure}");
+    }
+    Ok(outcome.exit_code())
+}
+
+fn machine(args: &TrafficArgs) -> MachineSpec {
+    MachineSpec { name: args.machine.clone(), overrides: args.overrides.clone().into(), network: args.network }
+}
+
 /// What the options ask for.
 fn spec(args: &TrafficArgs) -> Result<TrafficSpec, Failure> {
-    let machine = MachineSpec { name: args.machine.clone(), overrides: args.overrides.clone().into(), network: args.network };
     let words = Wording {
         pattern: args.pattern.clone(),
         file: args.file.clone(),
@@ -116,6 +180,6 @@ fn spec(args: &TrafficArgs) -> Result<TrafficSpec, Failure> {
         fabric: args.fabric.clone(),
         seed: args.seed,
         threads: args.threads as usize,
-        ..TrafficSpec::worded(machine, &words)?
+        ..TrafficSpec::worded(machine(args), &words)?
     })
 }

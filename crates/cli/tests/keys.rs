@@ -93,6 +93,11 @@ fn words() -> BTreeMap<&'static str, &'static str> {
             "HOT",
             "--nodes 16 --load 0.5 --class name=v\u{a0}pattern=shift:5\u{a0}load=0.4 --set topology.kind=k-ary-n-tree --set topology.k=4 --set topology.n=2",
         ),
+        ("PING", "ping:1000,4,100us"),
+        ("STREAM", "iperf:tcp --warmup 0us --time 300us"),
+        ("TUNNEL", "--set ip.tunnel.enabled=true"),
+        ("LATE", "--set ip.receive=20us --set ip.receive_ring=2 --time 10ms"),
+        ("GATEWAY", "--from 1 --set ip.gateway.hosts=1"),
         ("WEIGHED", "name=b\u{a0}pattern=incast:3\u{a0}priority=1\u{a0}load=0.2"),
     ])
 }
@@ -103,8 +108,10 @@ fn spelt_out(command: &str) -> Vec<String> {
     let text = command.split_whitespace().map(|word| known.get(word).copied().unwrap_or(word)).collect::<Vec<_>>().join(" ");
     // A blank that does not part words.
     let mut words: Vec<String> = text.split_ascii_whitespace().map(|word| word.replace('\u{a0}', " ")).collect();
-    let traffic = words[0] == "traffic";
-    let usual = [("--nodes", if traffic { "8" } else { "4" }), ("--time", "20us"), ("--warmup", "5us"), ("--load", "0.3")];
+    // Pings and streams have no load, and times of their own.
+    let ip = words[1].starts_with("ping") || words[1].starts_with("iperf");
+    let traffic = words[0] == "traffic" && !ip;
+    let usual = [("--nodes", if traffic || ip { "8" } else { "4" }), ("--time", "20us"), ("--warmup", "5us"), ("--load", "0.3")];
     // Groups say how many nodes they have.
     let skipped = usize::from(words.iter().any(|word| word == "groups.toml" || word == "fabrics.toml"));
     for (option, value) in &usual[skipped..if traffic { 4 } else { 1 }] {

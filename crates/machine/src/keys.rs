@@ -3,6 +3,7 @@
 //! come from this table.
 
 use crate::host::HostPattern;
+use crate::ip;
 use crate::model::*;
 use crate::quantity;
 use crate::wiring::{self, Topology, TopologyKind};
@@ -110,7 +111,7 @@ impl Only {
 }
 
 impl Key<'_> {
-    fn default(mut self, text: impl Into<Cow<'static, str>>) -> Self {
+    pub(crate) fn default(mut self, text: impl Into<Cow<'static, str>>) -> Self {
         self.default = Some(text.into());
         self
     }
@@ -161,7 +162,7 @@ pub(crate) const PACKET_MAX: Bytes = Bytes(1 << 30);
 /// Most nodes: keeps ordering keys of hosts and switches within the engine's 22 bits.
 pub(crate) const NODES_MAX: u32 = 1 << 20;
 
-fn key<'a>(path: &'static str, field: Field<'a>, doc: &'static str) -> Key<'a> {
+pub(crate) fn key<'a>(path: &'static str, field: Field<'a>, doc: &'static str) -> Key<'a> {
     let only = match wiring::owners(path) {
         kinds if kinds.is_empty() => Only::All,
         kinds => Only::Topology(kinds),
@@ -169,7 +170,7 @@ fn key<'a>(path: &'static str, field: Field<'a>, doc: &'static str) -> Key<'a> {
     Key { path: Cow::Borrowed(path), field, doc, default: None, otherwise: None, only }
 }
 
-fn time<'a>(path: &'static str, field: &'a mut SimTime, doc: &'static str) -> Key<'a> {
+pub(crate) fn time<'a>(path: &'static str, field: &'a mut SimTime, doc: &'static str) -> Key<'a> {
     key(path, Field::Time(field, SimTime::ZERO), doc)
 }
 
@@ -177,11 +178,11 @@ fn fraction<'a>(path: &'static str, field: &'a mut Fraction, doc: &'static str) 
     key(path, Field::Fraction(field, 1_000_000), doc)
 }
 
-fn size<'a>(path: &'static str, field: &'a mut Bytes, least: u64, doc: &'static str) -> Key<'a> {
+pub(crate) fn size<'a>(path: &'static str, field: &'a mut Bytes, least: u64, doc: &'static str) -> Key<'a> {
     key(path, Field::Size(field, Bytes(least)), doc)
 }
 
-fn rate<'a>(path: &'static str, field: &'a mut ByteRate, doc: &'static str) -> Key<'a> {
+pub(crate) fn rate<'a>(path: &'static str, field: &'a mut ByteRate, doc: &'static str) -> Key<'a> {
     key(path, Field::Rate(field), doc)
 }
 
@@ -189,7 +190,7 @@ fn power<'a>(path: &'static str, field: &'a mut Power, doc: &'static str) -> Key
     key(path, Field::Power(field), doc).default("\"0 W\"")
 }
 
-fn count<'a>(path: &'static str, field: &'a mut u32, least: u32, most: u32, doc: &'static str) -> Key<'a> {
+pub(crate) fn count<'a>(path: &'static str, field: &'a mut u32, least: u32, most: u32, doc: &'static str) -> Key<'a> {
     key(path, Field::Count(field, least, most), doc)
 }
 
@@ -442,6 +443,7 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         key("collectives.table", Field::Text(&mut m.collectives.table), "Replay: which algorithms collectives use, as `openmpi` or `mpich` decide, or a file of rules (docs/replay.md)").default("\"openmpi\""),
         key("collectives.rules", Field::Texts(&mut m.collectives.rules), "Rules that come before those of the table, such as `\"bcast *: binary\"`").default("[]"),
     ]);
+    keys.extend(ip::keys(&mut m.ip));
     keys.extend(power_keys(of_node));
     let NetworkPower { nic: of_nic, switch: of_switch, cable: of_cable } = &mut m.power;
     keys.extend([
@@ -708,6 +710,7 @@ impl Draft {
                 max_portals_message: none,
             },
             collectives: Collectives::default(),
+            ip: ip::Ip::blank(),
         };
         let fabrics = fabrics.iter().map(|name| (name.clone(), Draft::blank(&[], &[]))).collect();
         Draft { machine, base: String::new(), groups: Vec::new(), names_of_fabrics: Vec::new(), fabrics, nic }

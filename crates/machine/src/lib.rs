@@ -40,6 +40,7 @@ mod collectives;
 mod diagnostic;
 mod fault;
 mod host;
+mod ip;
 mod keys;
 #[macro_use]
 mod model;
@@ -56,6 +57,7 @@ pub use collectives::{RulesError, collectives_table};
 pub use diagnostic::Diagnostic;
 pub use fault::FaultError;
 pub use host::{HostPattern, HostPatternError};
+pub use ip::{Gateway, Ip, Receiver, Tunnel};
 pub use model::{
     Arrangement, Distribution, Exanet, Fabric, Failed, Flow, GlobalLink, Group, Link, Links, LogGp, Machine, Message, MessageProtocol, Mpc,
     Network, NetworkKind, NetworkPower, Nic, NicConstants, NicKind, Node, NodePower, PathOr, Phy, Plane, Pscom, RailChoice, Rendezvous,

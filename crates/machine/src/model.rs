@@ -1,6 +1,7 @@
 //! The resolved machine: plain structs, nothing optional. Units live in the types.
 
 use crate::host::HostPattern;
+use crate::ip::Ip;
 use crate::wiring::Topology;
 pub use narrows_fabric::{Dcqcn, Hpcc, Nscc, Sperc, Swift};
 
@@ -48,6 +49,8 @@ pub struct Machine {
     pub message: Message,
     /// How replayed collectives are done.
     pub collectives: Collectives,
+    /// The Ethernet device of a node.
+    pub ip: Ip,
 }
 
 impl Machine {

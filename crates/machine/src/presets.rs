@@ -18,6 +18,7 @@ pub const PRESETS: &[Preset] = &[
     Preset { name: "dragonfly-342", text: include_str!("../../../machines/dragonfly-342.toml") },
     Preset { name: "example-cluster", text: include_str!("../../../machines/example-cluster.toml") },
     Preset { name: "exanest", text: include_str!("../../../machines/exanest.toml") },
+    Preset { name: "exanest-10gbe", text: include_str!("../../../machines/exanest-10gbe.toml") },
     Preset { name: "exanest-mezz", text: include_str!("../../../machines/exanest-mezz.toml") },
     Preset { name: "exanest-qfdb", text: include_str!("../../../machines/exanest-qfdb.toml") },
     Preset { name: "fattree-16k", text: include_str!("../../../machines/fattree-16k.toml") },

@@ -628,6 +628,33 @@ fn check(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
     }
     host_names(machine, layers, errors);
     collectives(machine, layers, errors);
+    ip(machine, layers, errors);
+}
+
+/// The Ethernet device.
+fn ip(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
+    let (ip, longest) = (&machine.ip, Bytes(narrows_nic::MAX_LENGTH.min(narrows_fabric::MAX_PAYLOAD)));
+    let mut wrong = |path: &str, what: &str, label: String| errors.push(layers.at(path, what).label(label));
+    if ip.mtu > Bytes(65535) {
+        wrong("ip.mtu", "no IP packet is so long", String::from("expected at most 65535 B"));
+    }
+    if ip.header >= ip.mtu {
+        wrong("ip.header", "the headers leave no room in a packet", format!("expected less than ip.mtu, {}", quantity::size(ip.mtu)));
+    }
+    if Bytes(ip.frame.0.max(ip.tunnel.batch.0)) > Bytes(longest.0 / 2) {
+        let path = if ip.frame > ip.tunnel.batch { "ip.frame" } else { "ip.tunnel.batch" };
+        wrong(path, "no network takes so long a message", format!("expected at most {}", quantity::size(Bytes(longest.0 / 2))));
+    }
+    if ip.sleep_min > ip.sleep_max {
+        wrong("ip.sleep_min", "`ip.sleep_min` is beyond `ip.sleep_max`", format!("expected at most {}", ip.sleep_max));
+    }
+    if ip.gateway.hosts > 0 && ip.gateway.node >= machine.node.count {
+        let label = format!("expected 0 to {}", machine.node.count.saturating_sub(1));
+        wrong("ip.gateway.node", "the machine has no such node", label);
+    }
+    if ip.gateway.hosts == 0 && ip.gateway.node > 0 {
+        wrong("ip.gateway.node", "a gateway to no hosts", String::from("expected ip.gateway.hosts of 1 and more"));
+    }
 }
 
 /// Where the keys of a network are: its own, or those without a name.

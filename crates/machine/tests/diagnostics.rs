@@ -67,7 +67,7 @@ error: unknown section `nod`
   |
 4 | [nod]
   |  ^^^ did you mean `node`?
-  = help: sections of a machine file: machine, node, nic, network, link, switch, topology, software, message, collectives, power, group, fabric
+  = help: sections of a machine file: machine, node, nic, network, link, switch, topology, software, message, collectives, ip, power, group, fabric
 "#,
     );
 }
@@ -145,7 +145,7 @@ error: the file is empty
   |
 1 |
   | ^ expected base = "bxi-v2" in [machine], or another machine to start from
-  = help: presets: 8-ary-2-tree, bxi-v2, bxi-v3, dragonfly-114k, dragonfly-342, example-cluster, exanest, exanest-mezz, exanest-qfdb, fattree-16k, fattree-256, ib-ndr, ib-qdr, inti, megafly-288, omni-path-100, roce-400, s4bxi-vix, slingshot-11
+  = help: presets: 8-ary-2-tree, bxi-v2, bxi-v3, dragonfly-114k, dragonfly-342, example-cluster, exanest, exanest-10gbe, exanest-mezz, exanest-qfdb, fattree-16k, fattree-256, ib-ndr, ib-qdr, inti, megafly-288, omni-path-100, roce-400, s4bxi-vix, slingshot-11
 "#,
     );
 }
@@ -349,7 +349,7 @@ error: 65 nodes do not fit: one switch holds 64
 fn unknown_preset_with_its_nearest() {
     golden(
         &Machine::load("bxi_v2", &Overrides::default()).unwrap_err().to_string(),
-        "no machine \"bxi_v2\": it is neither a preset nor a file; did you mean \"bxi-v2\"?\npresets: 8-ary-2-tree, bxi-v2, bxi-v3, dragonfly-114k, dragonfly-342, example-cluster, exanest, exanest-mezz, exanest-qfdb, fattree-16k, fattree-256, ib-ndr, ib-qdr, inti, megafly-288, omni-path-100, roce-400, s4bxi-vix, slingshot-11",
+        "no machine \"bxi_v2\": it is neither a preset nor a file; did you mean \"bxi-v2\"?\npresets: 8-ary-2-tree, bxi-v2, bxi-v3, dragonfly-114k, dragonfly-342, example-cluster, exanest, exanest-10gbe, exanest-mezz, exanest-qfdb, fattree-16k, fattree-256, ib-ndr, ib-qdr, inti, megafly-288, omni-path-100, roce-400, s4bxi-vix, slingshot-11",
     );
     golden(
         &message("[machine]\nname = \"my\"\nbase = \"bxi2\"\n", &Overrides::default()),
@@ -359,7 +359,7 @@ error: no preset "bxi2"
   |
 3 | base = "bxi2"
   |        ^^^^^^ did you mean "bxi-v2"?
-  = help: presets: 8-ary-2-tree, bxi-v2, bxi-v3, dragonfly-114k, dragonfly-342, example-cluster, exanest, exanest-mezz, exanest-qfdb, fattree-16k, fattree-256, ib-ndr, ib-qdr, inti, megafly-288, omni-path-100, roce-400, s4bxi-vix, slingshot-11
+  = help: presets: 8-ary-2-tree, bxi-v2, bxi-v3, dragonfly-114k, dragonfly-342, example-cluster, exanest, exanest-10gbe, exanest-mezz, exanest-qfdb, fattree-16k, fattree-256, ib-ndr, ib-qdr, inti, megafly-288, omni-path-100, roce-400, s4bxi-vix, slingshot-11
 "#,
     );
 }
@@ -667,4 +667,24 @@ error: missing key `count` in [group.slow]
         assert_eq!(error.lines().next(), Some(format!("error: {expected}").as_str()), "{error}");
         assert_eq!(error.matches("error: ").count(), 1, "{error}");
     }
+}
+
+#[test]
+fn devices_that_are_none() {
+    for (set, message, label) in [
+        ("ip.mtu=70kB", "no IP packet is so long", "expected at most 65535 B"),
+        ("ip.mtu=20B", "`ip.mtu`: 20 B is out of range", "expected 68 B to"),
+        ("ip.header=9kB", "the headers leave no room in a packet", "expected less than ip.mtu, 9000 B"),
+        ("ip.sleep_min=2ms", "`ip.sleep_min` is beyond `ip.sleep_max`", "expected at most 1 ms"),
+        ("ip.receiver=often", "`ip.receiver`: unknown choice, the text \"often\"", "expected one of \"interrupt\", \"polling\", \"sleep\""),
+        ("ip.gateway.node=3", "a gateway to no hosts", "expected ip.gateway.hosts of 1 and more"),
+    ] {
+        let error = override_complaint(set);
+        assert_eq!(error.lines().next(), Some(format!("error: {message}").as_str()), "{error}");
+        assert!(error.contains(label), "{error}");
+    }
+    let set = ["ip.gateway.hosts=1", "ip.gateway.node=64"].map(String::from).to_vec();
+    let text = "[machine]\nname = \"my\"\nbase = \"bxi-v2\"\n";
+    let error = message(text, &Overrides { nodes: Some(64), set });
+    assert!(error.starts_with("error: the machine has no such node\n") && error.contains("expected 0 to 63"), "{error}");
 }

@@ -7,6 +7,7 @@
 //! * [`Outcome`] — a summary and the tables of a study; nothing is printed or written unless it is asked for.
 //! * [`Observer`] — who shows how far a study is, hears its warnings, and may end it.
 //! * [`PhySpec`] — frames over a link to the bit, with a [`PhyOutcome`].
+//! * [`IpSpec`] — pings and streams of IP over a machine's network, with an [`IpOutcome`].
 //! * [`TimelineSpec`] — calls and messages of a run or a replay, for Perfetto.
 //! * [`Energy`] — what a run or a replay takes, where the machine file says what its parts take.
 //! * [`explore`] — many runs of one program, each with another legal timing.
@@ -36,6 +37,7 @@ pub mod explore;
 mod fabric_tables;
 pub mod figure;
 mod hardware;
+pub mod ip;
 pub mod live;
 pub mod phy;
 pub mod replay;
@@ -46,6 +48,7 @@ pub mod wiring;
 
 pub use energy::Energy;
 pub use error::StudyError;
+pub use ip::{IpOutcome, IpSpec};
 pub use live::{RunOutcome, RunSpec};
 pub use phy::{PhyOutcome, PhySpec};
 pub use replay::{ReplayOutcome, ReplaySpec};

@@ -1,9 +1,10 @@
 //! What a figure asks of the simulator, and what it measures there.
 
 use super::expression::Measure;
+use crate::ip;
 use crate::phy::{self, Phy, PhySpec};
 use crate::replay::{Source, Target};
-use crate::{MachineSpec, Messages, Observer, ReplayOutcome, ReplaySpec, StudyError, TrafficOutcome, TrafficSpec};
+use crate::{IpSpec, MachineSpec, Messages, Observer, ReplayOutcome, ReplaySpec, StudyError, TrafficOutcome, TrafficSpec};
 use narrows_machine::{NetworkKind, Overrides};
 use narrows_replay::watch::Seen;
 use narrows_topology::{Shape, Topology, Vertex};
@@ -119,6 +120,22 @@ pub struct PhyCase {
     seed: u64,
 }
 
+/// `[ip.NAME]`: pings and streams of IP, as `narrows traffic` has them.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IpCase {
+    on: Machine,
+    pattern: String,
+    size: Option<String>,
+    from: Option<String>,
+    to: Option<String>,
+    flows: Option<u32>,
+    warmup: Option<String>,
+    time: Option<String>,
+    #[serde(default = "one")]
+    seed: u64,
+}
+
 fn full() -> usize {
     1518
 }
@@ -144,6 +161,8 @@ pub enum Case {
     Trace(TraceCase),
     /// Of a physical layer.
     Phy(PhyCase),
+    /// Of IP over a network.
+    Ip(IpCase),
 }
 
 /// A value that cannot be read: which key, and why.
@@ -243,6 +262,15 @@ impl PhyCase {
     }
 }
 
+impl IpCase {
+    fn spec(&self, folder: &Path) -> Result<IpSpec, String> {
+        let IpCase { on, pattern, size, from, to, flows, warmup, time, seed } = self.clone();
+        let words = ip::Wording { pattern, size, from, to, flows, warmup, time };
+        let spec = IpSpec::worded(on.spec(folder)?, &words).map_err(|error| error.to_string())?;
+        Ok(IpSpec { seed, ..spec })
+    }
+}
+
 /// Named numbers of a case.
 pub type Named = BTreeMap<String, Measure>;
 
@@ -258,6 +286,7 @@ impl Case {
             Case::Replay(case) => case.spec(folder).map(drop),
             Case::Trace(case) => case.trace.source(folder).map(drop),
             Case::Phy(case) => case.spec().map(drop),
+            Case::Ip(case) => case.spec(folder).map(drop),
         }
     }
 
@@ -292,6 +321,13 @@ impl Case {
                 }
             }
             Case::Trace(case) => trace(&case.trace.source(folder).map_err(wrong)?),
+            Case::Ip(case) => {
+                let outcome = case.spec(folder).map_err(wrong)?.run(observer)?;
+                match outcome.failure() {
+                    Some(failure) => Err(wrong(failure)),
+                    None => Ok(outcome.measures().into_iter().map(|(name, value)| (name.to_owned(), Measure::Number(value))).collect()),
+                }
+            }
             Case::Phy(case) => {
                 let measures = phy::measures(&case.spec().map_err(wrong)?.run(observer)?);
                 Ok(measures.into_iter().map(|(name, value)| (name.to_owned(), Measure::Number(value))).collect())

@@ -18,7 +18,7 @@ pub mod page;
 pub use case::Case;
 
 use crate::{Observer, StudyError};
-use case::{PhyCase, ReplayCase, TopologyCase, TraceCase, TrafficCase};
+use case::{IpCase, PhyCase, ReplayCase, TopologyCase, TraceCase, TrafficCase};
 use expression::{Measure, Measures};
 use narrows_output::Meter;
 use narrows_results::{Column, Table};
@@ -246,6 +246,8 @@ struct Description {
     trace: BTreeMap<String, Spanned<TraceCase>>,
     #[serde(default)]
     phy: BTreeMap<String, Spanned<PhyCase>>,
+    #[serde(default)]
+    ip: BTreeMap<String, Spanned<IpCase>>,
     quantity: BTreeMap<String, Spanned<String>>,
 }
 
@@ -362,7 +364,7 @@ impl Figure {
             let line = line_of(&text, error.span().map_or(0, |span| span.start));
             at(line, error.message().lines().collect::<Vec<_>>().join("; "))
         })?;
-        let Description { title, about, takes, topology, traffic, replay, trace, phy, quantity } = description;
+        let Description { title, about, takes, topology, traffic, replay, trace, phy, ip, quantity } = description;
         let mut found: Vec<(String, usize, Case)> = Vec::new();
         let mut add = |name: String, span: std::ops::Range<usize>, case| found.push((name, line_of(&text, span.start), case));
         topology.into_iter().for_each(|(name, case)| add(name, case.span(), Case::Topology(case.into_inner())));
@@ -370,6 +372,7 @@ impl Figure {
         replay.into_iter().for_each(|(name, case)| add(name, case.span(), Case::Replay(case.into_inner())));
         trace.into_iter().for_each(|(name, case)| add(name, case.span(), Case::Trace(case.into_inner())));
         phy.into_iter().for_each(|(name, case)| add(name, case.span(), Case::Phy(case.into_inner())));
+        ip.into_iter().for_each(|(name, case)| add(name, case.span(), Case::Ip(case.into_inner())));
         let mut cases = BTreeMap::new();
         for (name, line, case) in found {
             case.check(&folder).map_err(|why| at(line, format!("case {name}: {why}")))?;
