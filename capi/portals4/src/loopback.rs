@@ -363,6 +363,7 @@ impl Loopback {
             }
             Notice::Count { ct, success, failure, .. } => drop(self.counts.insert(ct.0, (success, failure))),
             Notice::Reply { ticket, code, value } => drop(self.replies.insert(ticket, (code, value))),
+            Notice::Foreign(_) => {}
         }
     }
 }

@@ -688,6 +688,7 @@ impl Rank {
                     }
                 }
                 Notice::Reply { ticket, code, value } => self.replies.push((ticket, code, value)),
+                Notice::Foreign(_) => {}
             }
         }
     }

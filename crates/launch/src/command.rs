@@ -176,7 +176,7 @@ fn open_mpi(command: &mut Command, kind: Kind, scratch: &Scratch, transport: Tra
     match transport {
         Transport::MtlPortals4 => mca("osc", "portals4"),
         Transport::BtlPortals4 => mca("osc", "pt2pt,rdma"),
-        Transport::Ofi(_) => mca("osc", one_sided(kind)),
+        Transport::Ofi(_) => mca("osc", one_sided(kind, environment)),
     }
     // All ranks run here, whatever a batch system has to offer elsewhere.
     match kind {
@@ -198,12 +198,14 @@ fn open_mpi(command: &mut Command, kind: Kind, scratch: &Scratch, transport: Tra
 }
 
 /// Open MPI's components for one-sided operations over libfabric.
-fn one_sided(kind: Kind) -> &'static str {
+fn one_sided(kind: Kind, environment: &[(String, String)]) -> &'static str {
     // Of version 4 osc/rdma takes the byte transfer layer above; osc/sm is for the shared windows of a rank with
     // itself. osc/pt2pt, over messages, is there for those who ask for it: MPI_Put on a dynamic window of osc/rdma
     // waits for a lock that it holds itself in Open MPI 4.1.4. In version 5 osc/rdma would take shared memory between
     // ranks of one node, but each rank is told that it is alone on its own (capi/preload/src/peers.rs).
-    let messages = kind == Kind::OpenMpi4 && std::env::var_os("OMPI_MCA_osc").is_some_and(|wanted| wanted == "pt2pt");
+    let ours = environment.iter().any(|(name, value)| name == "OMPI_MCA_osc" && value == "pt2pt");
+    let asked_for = ours || std::env::var_os("OMPI_MCA_osc").is_some_and(|wanted| wanted == "pt2pt");
+    let messages = kind == Kind::OpenMpi4 && asked_for;
     if messages { "pt2pt" } else { "rdma,sm" }
 }
 

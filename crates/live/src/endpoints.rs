@@ -9,7 +9,7 @@ use crate::memory::Memory;
 use narrows_channel::layout::COMMAND_PAYLOAD;
 use narrows_channel::record::CALL_WORDS;
 use narrows_channel::{Processor, Settings};
-use narrows_message::{Call, CallError, Host, Library, MessageConfig, Notification, Sent, Stray};
+use narrows_message::{Call, CallError, Gateway, Host, Library, MessageConfig, Notification, Passed, Relay, Sent, Stray};
 use narrows_nic::{Combine, Fault};
 use narrows_portals::{AtomicOperation, Command, Datatype, EqId, Notice, Place, ProcessId};
 use narrows_sim::{Processes, Requests};
@@ -63,6 +63,13 @@ pub struct Ranks {
     config: MessageConfig,
     /// Ranks with something new in their inboxes.
     ready: Vec<u32>,
+    /// Behind the ranks by their numbers; and what their NICs have told them.
+    gateways: Vec<Gateway>,
+    told: VecDeque<(SimTime, usize, Notice)>,
+    /// Modules that cannot reach each other any more, in words.
+    pub cut: Option<String>,
+    /// The start of simulated time.
+    epoch: SimTime,
     /// The first event that belonged to nothing, and whose endpoint found it.
     pub stray: Option<(u32, Stray)>,
 }
@@ -139,6 +146,9 @@ impl Ranks {
     pub fn new(settings: &Settings, message: MessageConfig, ids: &[ProcessId], processors: &[Processor]) -> Ranks {
         let inject_limit = message.inject_limit.min(COMMAND_PAYLOAD as u64);
         let config = MessageConfig { inject_limit, ..message };
+        let gateways = config.rails.bridging().into_iter();
+        let gateways = gateways.flat_map(|bridging| (0..bridging.gateways.len()).map(|index| Gateway::new(bridging, index)));
+        let gateways: Vec<Gateway> = gateways.collect();
         let rank = |(&id, processor): (&ProcessId, &Processor)| Rank {
             host: Host::new(id),
             costs: Costs {
@@ -153,17 +163,60 @@ impl Ranks {
             owed: SimTime::ZERO,
         };
         Ranks {
-            memory: Memory::new(ids.len()),
+            memory: Memory::new(ids.len() + gateways.len()),
             ranks: ids.iter().zip(processors).map(rank).collect(),
             config,
             ready: Vec::new(),
+            gateways,
+            told: VecDeque::new(),
+            cut: None,
+            epoch: SimTime::ZERO,
             stray: None,
         }
     }
 
-    /// That of what ranks ask of their NICs themselves.
-    pub fn first_rail(&self) -> Rail {
-        self.config.rails.first()
+    /// That of what a rank asks of its NICs itself.
+    pub fn first_rail(&self, rank: u32) -> Rail {
+        self.config.rails.first_of(self.ranks[rank as usize].host.process())
+    }
+
+    /// The process in another module of which a command of the rank itself asks something.
+    pub fn beyond(&self, rank: u32, command: &Command) -> Option<ProcessId> {
+        let bridging = self.config.rails.bridging()?;
+        let target = match command {
+            Command::Put { target, .. } | Command::Get { target, .. } => target,
+            Command::Atomic(atomic) => &atomic.target,
+            Command::Triggered { command, .. } => return self.beyond(rank, command),
+            _ => return None,
+        };
+        bridging.crosses(self.ranks[rank as usize].host.process(), target.process).then_some(target.process)
+    }
+
+    /// The gateways open their NICs.
+    pub fn start_gateways(&mut self, requests: &mut dyn Requests<()>) {
+        let Ranks { memory, ranks, gateways, config, .. } = self;
+        let homes: Vec<Rail> = ranks.iter().map(|rank| config.rails.first_of(rank.host.process())).collect();
+        for (process, gateway) in (ranks.len() as u32..).zip(gateways) {
+            let on = |rail| homes.iter().filter(|&&home| home == rail).count() as u32;
+            gateway.start(on, &mut Passage { process, memory, requests: &mut *requests });
+        }
+    }
+
+    /// Simulated time starts.
+    pub fn begin(&mut self, epoch: SimTime, requests: &mut dyn Requests<()>) {
+        self.epoch = epoch;
+        self.gateways.iter_mut().for_each(Gateway::renew);
+        let count = self.ranks.len() as u32;
+        let Some(bridging) = self.config.rails.bridging() else { return };
+        for &(gateway, at) in &bridging.deaths {
+            requests.set_alarm(count + gateway as u32, epoch + at);
+            (0..count).for_each(|rank| requests.set_alarm(rank, epoch + at + bridging.detection));
+        }
+    }
+
+    /// What has passed the gateways.
+    pub fn passed(&self) -> Vec<Passed> {
+        self.gateways.iter().map(Gateway::passed).collect()
     }
 
     /// What they have sent since the start of simulated time.
@@ -283,17 +336,53 @@ fn tell(rank: u32, at: SimTime, host: &mut Host, memory: &mut Memory) -> bool {
     any
 }
 
+/// A gateway's way to its NICs and its memory.
+struct Passage<'a> {
+    process: u32,
+    memory: &'a mut Memory,
+    requests: &'a mut dyn Requests<()>,
+}
+
+impl Relay for Passage<'_> {
+    fn submit(&mut self, rail: Rail, written: SimTime, command: Command) {
+        self.requests.submit(self.process, rail, written, command);
+    }
+
+    fn allocate(&mut self, length: u64) -> u64 {
+        self.memory.allocate(self.process, length)
+    }
+}
+
 impl Processes for Ranks {
     type Letter = ();
 
     fn proceed(&mut self, requests: &mut dyn Requests<()>) {
+        while let Some((now, gateway, notice)) = self.told.pop_front() {
+            let process = (self.ranks.len() + gateway) as u32;
+            self.gateways[gateway].notify(now, &notice, &mut Passage { process, memory: &mut self.memory, requests: &mut *requests });
+        }
         while let Some(rank) = self.ready.pop() {
             self.progress(rank, requests);
         }
     }
 
+    fn alarm(&mut self, now: SimTime, rank: u32) {
+        let Some(bridging) = self.config.rails.bridging() else { return };
+        let since = now.saturating_sub(self.epoch);
+        let Some(known) = self.ranks.get_mut(rank as usize) else {
+            return self.gateways[rank as usize - self.ranks.len()].die();
+        };
+        for (gateway, _) in bridging.deaths.iter().filter(|&&(_, at)| at + bridging.detection == since) {
+            known.inbox.push_back((now, Host::gone(*gateway)));
+            self.ready.push(rank);
+        }
+        self.cut = self.cut.take().or_else(|| bridging.cut_at(since));
+    }
+
     fn notify(&mut self, now: SimTime, rank: u32, notice: Notice) {
-        let told = &mut self.ranks[rank as usize];
+        let Some(told) = self.ranks.get_mut(rank as usize) else {
+            return self.told.push_back((now, rank as usize - self.ranks.len(), notice));
+        };
         match told.host.take(notice) {
             Ok(news) => {
                 told.inbox.push_back((now, news));

@@ -1,7 +1,7 @@
 //! What a run gives back.
 
 use narrows_check::Checked;
-use narrows_message::Sent;
+use narrows_message::{Passed, Sent};
 use narrows_sim::{RailTotals, Totals};
 use narrows_units::SimTime;
 
@@ -63,6 +63,8 @@ pub struct Report {
     pub rails: Vec<RailTotals>,
     /// What the message layer sent which way.
     pub sent: Sent,
+    /// What has passed each gateway.
+    pub passed: Vec<Passed>,
     /// Process switches: hand-overs to ranks and back.
     pub crossings: u64,
     /// Windows.

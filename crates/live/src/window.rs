@@ -181,7 +181,13 @@ pub fn world(setup: Setup<'_>, mapping: &Mapping, message: MessageConfig) -> Res
     let places = setup.places;
     let processors = (0..places.len() as u32).map(|rank| mapping.region(rank).expect("a rank of this run").header().processor);
     let processors: Vec<Processor> = processors.collect();
+    let gateways = message.rails.gateways();
+    let all: Vec<ProcessId> = places.iter().copied().chain(gateways.iter().copied()).collect();
+    let setup = Setup { places: &all, ..setup };
     let mut world = World::whole(setup, |_| Ranks::new(&mapping.header().settings, message, places, &processors))?;
+    if !gateways.is_empty() {
+        world.request(places.len() as u32, |ranks, requests| ranks.start_gateways(requests));
+    }
     // All processes of a run belong to the user who runs it.
     // SAFETY: getuid has no preconditions and always succeeds.
     let user = unsafe { libc::getuid() };
@@ -519,8 +525,19 @@ impl Run<'_> {
                 Request::Command(command) if self.world.processes().is_ours(rank, &command) => {
                     return Err(self.failure(1, format!("{} gave a command that meddles with its messages", self.name(rank))));
                 }
+                Request::Command(command) if self.world.processes().beyond(rank, &command).is_some() => {
+                    return Err(self.failure(
+                        1,
+                        format!(
+                            "{} asked its NIC for memory of a rank on another network: gateways pass messages only; one-sided operations \
+                             of MPI go over messages with MPICH, Intel MPI and Open MPI 4, Portals programs need ranks on one network \
+                             (--placement)",
+                            self.name(rank)
+                        ),
+                    ));
+                }
                 Request::Command(command) => {
-                    let rail = self.world.processes().first_rail();
+                    let rail = self.world.processes().first_rail(rank);
                     self.world.submit(rank, rail, SimTime(time), command);
                 }
                 Request::Call { eq, words, payload } => {
@@ -573,6 +590,7 @@ impl Run<'_> {
         self.report.crossings = 0;
         self.mapping.header().phase.store(phase::RUN, Release);
         self.world.start_recording(SimTime(EPOCH_PS));
+        self.world.request(0, |ranks, requests| ranks.begin(SimTime(EPOCH_PS), requests));
         self.world.processes().take_touched(&mut Vec::new());
         self.leftover.clear();
         self.cores = Some(Cores::new(self.ranks.iter().filter_map(|rank| rank.process), self.deputy.thread()));
@@ -952,6 +970,7 @@ impl Run<'_> {
         self.report.totals = self.world.recorded();
         self.report.rails = self.world.recorded_by_rail();
         self.report.sent = self.world.processes().sent();
+        self.report.passed = self.world.processes().passed();
     }
 
     /// Ends every process and closes the report.

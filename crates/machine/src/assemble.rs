@@ -170,7 +170,9 @@ impl Machine {
     }
 
     fn faults_of_texts(&self) -> Result<Vec<narrows_fabric::Fault>, FaultError> {
-        let parsed = self.network.faults.iter().map(|text| FaultText::parse(text)).collect::<Result<Vec<_>, _>>()?;
+        let mut parsed = self.network.faults.iter().map(|text| FaultText::parse(text)).collect::<Result<Vec<_>, _>>()?;
+        // Networks hear nothing of gateways.
+        parsed.retain(|fault| fault.dies.is_none());
         if parsed.iter().all(|fault| fault.cable.is_none()) {
             return Ok(parsed.iter().map(|fault| fault.of(None)).collect());
         }
@@ -259,17 +261,20 @@ impl Machine {
         }
     }
 
-    /// The rails that all of these nodes have.
+    /// The rails that all of these nodes have; else how they reach each other by gateways, if the machine has some.
     ///
     /// # Errors
-    /// See [`Machine::common_rails`].
+    /// See [`Machine::common_rails`]; or two of them do not reach each other.
     pub fn rails_between(&self, nodes: &[NodeId]) -> Result<Rails, String> {
         let planes = self.planes();
         let config = |rail: Rail| {
             let network = planes[rail.index()].machine;
             RailConfig { rail, rate: network.port_rate().0.max(1), minimum: network.network.rail_minimum.get() }
         };
-        Ok(Rails::of(self.common_rails(nodes)?.into_iter().map(config)))
+        match self.common_rails(nodes) {
+            Err(_) if self.gateways().next().is_some() => Ok(Rails::bridged(self.bridging(nodes)?)),
+            rails => Ok(Rails::of(rails?.into_iter().map(config))),
+        }
     }
 
     /// For the message layer of ranks that have these rails in common.

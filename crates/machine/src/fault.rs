@@ -7,7 +7,7 @@ use narrows_fabric::{Fault, Fraction, Probability};
 use narrows_topology::{FailedLink, FailureError, Topology};
 use narrows_units::SimTime;
 
-const WORDS: &str = "link, switch, nic, loss, corrupt, duplicate, reorder, by, rate, latency, reroute, from, to";
+const WORDS: &str = "link, switch, nic, gateway, loss, corrupt, duplicate, reorder, by, rate, latency, reroute, from, to";
 
 /// Why such a text is no fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -82,6 +82,16 @@ pub enum FaultError {
         /// The last one that there is.
         last: u32,
     },
+    /// No such gateway.
+    #[error("fault \"{text}\": node {node} is no gateway of this machine; gateways are the nodes {there}")]
+    Gateway {
+        /// The fault.
+        text: String,
+        /// The node.
+        node: u32,
+        /// Those that there are.
+        there: String,
+    },
     /// No links to name.
     #[error("{0}")]
     Topology(String),
@@ -102,12 +112,14 @@ pub(crate) struct FaultText {
     text: String,
     pub(crate) cable: Option<Cable>,
     fault: Fault,
+    /// The node of a gateway that dies, and when.
+    pub(crate) dies: Option<(u32, SimTime)>,
 }
 
 impl FaultText {
     pub(crate) fn parse(text: &str) -> Result<FaultText, FaultError> {
         let (mut fault, mut cable) = (Fault { late: SimTime::from_us(1), ..Fault::default() }, None);
-        let mut seen = Vec::new();
+        let (mut seen, mut gateway) = (Vec::new(), None);
         for word in text.split_whitespace() {
             let no_word = || FaultError::Word { word: word.to_owned(), text: text.to_owned() };
             let (key, value) = word.split_once('=').ok_or_else(no_word)?;
@@ -125,6 +137,7 @@ impl FaultText {
                     let node = value.parse().map_err(|_| wrong("the number of a node"))?;
                     (cable, fault.resets) = (Some(Cable::Node(node)), Some(node));
                 }
+                "gateway" => gateway = Some(value.parse().map_err(|_| wrong("the number of a node"))?),
                 "loss" => fault.loss = probability()?,
                 "corrupt" => fault.corrupt = probability()?,
                 "duplicate" => fault.duplicate = probability()?,
@@ -143,6 +156,13 @@ impl FaultText {
             seen.push(key);
         }
         let together = |word, expected| Err(FaultError::Together { word, text: text.to_owned(), expected });
+        let dies = gateway.map(|node| (node, fault.from));
+        if dies.is_some() {
+            return match seen.iter().find(|key| !["gateway", "from"].contains(key)) {
+                Some(_) => together("more than from", "gateway and from alone"),
+                None => Ok(FaultText { text: text.to_owned(), cable, fault, dies }),
+            };
+        }
         if seen.iter().filter(|key| ["link", "switch", "nic"].contains(key)).count() > 1 {
             return together("two places", "one of link, switch and nic");
         }
@@ -165,7 +185,7 @@ impl FaultText {
         if fault.from >= fault.to {
             return Err(FaultError::Span { text: text.to_owned() });
         }
-        Ok(FaultText { text: text.to_owned(), cable, fault })
+        Ok(FaultText { text: text.to_owned(), cable, fault, dies: None })
     }
 
     /// The links that have it, both directions of a cable; a single none for all of them.

@@ -198,6 +198,7 @@ const MATCHED: &[MessageProtocol] = MessageProtocol::MATCHED;
 const PSCOM: &[MessageProtocol] = &[MessageProtocol::Pscom];
 /// Those whose rendezvous is a choice.
 const CHOOSING: &[MessageProtocol] = &[MessageProtocol::Openmpi, MessageProtocol::Mpc];
+const OPENMPI: &[MessageProtocol] = &[MessageProtocol::Openmpi];
 const MPC: &[MessageProtocol] = &[MessageProtocol::Mpc];
 /// Most rails.
 const RAILS_MAX: u32 = narrows_message::Rails::MAX as u32;
@@ -225,8 +226,8 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         key("machine.groups", Field::Texts(groups), "Parts of the machine with nodes of their own, `[group.NAME]` each, in the order of the nodes").default("[]"),
         key("machine.fabrics", Field::Texts(names_of_fabrics), "Networks that differ, `[fabric.NAME.network]`, `[fabric.NAME.nic]` and so on each; what they do not say is as in the sections without a name").default("[]"),
     ];
-    let Node { count: nodes, cores, speed, fabrics: joined, memory, host_name, software, power: of_node } = &mut m.node;
-    keys.extend(node_keys(nodes, cores, speed, joined, memory, host_name));
+    let Node { count: nodes, cores, speed, fabrics: joined, gateway, memory, host_name, software, power: of_node } = &mut m.node;
+    keys.extend(node_keys(nodes, cores, speed, joined, gateway, memory, host_name));
     keys.extend([
         count("node.rails", &mut m.rails, 1, RAILS_MAX, "Ports of a node on each network that it joins: as many equal planes of it, which share nothing").default("1"),
         key("node.pcie.latency", Field::Time(&mut nic.pcie_latency, SimTime(1)), "One way, host to NIC or NIC to host"),
@@ -429,6 +430,12 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         size("message.overflow_block", &mut m.message.overflow_block, 1, "One block for unexpected messages").default("\"1 MiB\"").of_protocols(MATCHED),
         count("message.overflow_blocks", &mut m.message.overflow_blocks, 1, 1 << 16, "Blocks for unexpected messages that are kept posted").default("8").of_protocols(MATCHED),
         size("message.max_portals_message", &mut m.message.max_portals_message, 1, "Longest put or get; longer messages are cut").default("\"64 MiB\""),
+        size("message.gateway.fragment", &mut m.message.gateway.fragment, 1, "Between modules: the longest put over a gateway; longer messages are cut, and announced").default("\"64 KiB\"").of_protocols(OPENMPI),
+        count("message.gateway.buffers", &mut m.message.gateway.buffers, 1, 4096, "Puts of a process that may be at a gateway").default("16").of_protocols(OPENMPI),
+        key("message.gateway.choice", Field::Choice(&mut m.message.gateway.choice), "Which gateway of several: always the same one between two nodes, or that to which a process has fewest bytes under way").default("\"static\"").of_protocols(OPENMPI),
+        time("message.gateway.cost", &mut m.message.gateway.cost, "CPU time of a gateway for each put").default("\"500 ns\"").of_protocols(OPENMPI),
+        time("message.gateway.per_kib", &mut m.message.gateway.per_kib, "... and for each 1,024 bytes of it").default("\"0 ns\"").of_protocols(OPENMPI),
+        time("message.gateway.detection", &mut m.message.gateway.detection, "From the death of a gateway (docs/faults.md) until all processes know").default("\"1 ms\"").of_protocols(OPENMPI),
         size("message.pscom.buffer", &mut m.message.pscom.buffer, 1, "A buffer of the eager queues (PSP_PORTALS_BUFFER_SIZE)").default("\"8192 B\"").of_protocols(PSCOM),
         count("message.pscom.receive_buffers", &mut m.message.pscom.receive_buffers, 1, QUEUE_MAX, "Buffers to receive into, for each connection (PSP_PORTALS_RECVQ_SIZE)").default("16").of_protocols(PSCOM),
         count("message.pscom.send_buffers", &mut m.message.pscom.send_buffers, 1, QUEUE_MAX, "Buffers to send from, for each connection, no more than to receive into (PSP_PORTALS_SENDQ_SIZE)").default("16").of_protocols(PSCOM),
@@ -452,8 +459,8 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         power("power.cable", of_cable, "A cable with both of its ends, of all that there are"),
     ]);
     for Group { name, node } in &mut m.groups {
-        let Node { count, cores, speed, fabrics, memory, host_name, software, power } = node;
-        keys.extend(node_keys(count, cores, speed, fabrics, memory, host_name).map(|key| of_group(key, name)));
+        let Node { count, cores, speed, fabrics, gateway, memory, host_name, software, power } = node;
+        keys.extend(node_keys(count, cores, speed, fabrics, gateway, memory, host_name).map(|key| of_group(key, name)));
         keys.extend(software_keys(software).map(|key| of_group(key, name)));
         keys.extend(power_keys(power).map(|key| of_group(key, name)));
     }
@@ -481,12 +488,13 @@ fn of_fabric<'a>(mut key: Key<'a>, fabric: &str) -> Key<'a> {
 
 /// Of nodes that are alike.
 #[rustfmt::skip]
-fn node_keys<'a>(nodes: &'a mut u32, cores: &'a mut u32, speed: &'a mut Speed, fabrics: &'a mut Vec<String>, memory: &'a mut Bytes, host_name: &'a mut HostPattern) -> [Key<'a>; 6] {
+fn node_keys<'a>(nodes: &'a mut u32, cores: &'a mut u32, speed: &'a mut Speed, fabrics: &'a mut Vec<String>, gateway: &'a mut Vec<String>, memory: &'a mut Bytes, host_name: &'a mut HostPattern) -> [Key<'a>; 7] {
     [
         count("node.count", nodes, 1, NODES_MAX, "Number of nodes; `--nodes` overrides it"),
         count("node.cores", cores, 1, 1 << 16, "Cores of a node: the most ranks that it takes"),
         key("node.speed", Field::Speed(speed), "How many times as fast a core computes as the one on which computing time was measured").default("1"),
         key("node.fabrics", Field::Texts(fabrics), "The networks that a node joins, of `machine.fabrics`; none: all of them").default("[]"),
+        key("node.gateway", Field::Texts(gateway), "The networks between which a node passes messages on (docs/gateways.md); none: it is no gateway").default("[]"),
         size("node.memory", memory, 1, "Memory of a node"),
         key("node.host_name", Field::HostPattern(host_name), "Host names: `{}` is the node index, `{:03}` with three digits").default("\"node{:03}\""),
     ]
@@ -577,7 +585,17 @@ impl Draft {
         };
         let host_name = "{}".parse().expect("the shortest pattern is one");
         let power = NodePower::default();
-        let node = Node { count: 0, cores: 0, speed: Speed::ONE, fabrics: Vec::new(), memory: none, host_name, software, power };
+        let node = Node {
+            count: 0,
+            cores: 0,
+            speed: Speed::ONE,
+            fabrics: Vec::new(),
+            gateway: Vec::new(),
+            memory: none,
+            host_name,
+            software,
+            power,
+        };
         let machine = Machine {
             name: String::new(),
             description: String::new(),
@@ -702,6 +720,7 @@ impl Draft {
                     fragment: none,
                 },
                 mpc: Mpc { minimum: none, distribution: Distribution::Fragments, fragment: none, rail: RailChoice::RoundRobin },
+                gateway: Gateways { fragment: none, buffers: 0, choice: GatewayChoice::Static, cost: zero, per_kib: zero, detection: zero },
                 eager_limit: none,
                 inject_limit: none,
                 rendezvous: Rendezvous::Get,

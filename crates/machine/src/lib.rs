@@ -14,6 +14,7 @@
 //! | `presets` | the machines inside the binary (`machines/*.toml`) |
 //! | `placement` | which rank runs on which node |
 //! | `collectives` | the rules of a replay's collectives |
+//! | `gateways` | modules, and the gateways between them |
 //! | `assemble` | configurations of the NIC, message, network and topology models |
 //!
 //! `docs/machine-files.md` is the reference of the keys.
@@ -39,6 +40,7 @@ mod assemble;
 mod collectives;
 mod diagnostic;
 mod fault;
+mod gateways;
 mod host;
 mod ip;
 mod keys;
@@ -59,9 +61,9 @@ pub use fault::FaultError;
 pub use host::{HostPattern, HostPatternError};
 pub use ip::{Gateway, Ip, Receiver, Tunnel};
 pub use model::{
-    Arrangement, Distribution, Exanet, Fabric, Failed, Flow, GlobalLink, Group, Link, Links, LogGp, Machine, Message, MessageProtocol, Mpc,
-    Network, NetworkKind, NetworkPower, Nic, NicConstants, NicKind, Node, NodePower, PathOr, Phy, Plane, Pscom, RailChoice, Rendezvous,
-    RoutingKind, Software, Speed, Switch, SwitchOr, System,
+    Arrangement, Distribution, Exanet, Fabric, Failed, Flow, GatewayChoice, Gateways, GlobalLink, Group, Link, Links, LogGp, Machine,
+    Message, MessageProtocol, Mpc, Network, NetworkKind, NetworkPower, Nic, NicConstants, NicKind, Node, NodePower, PathOr, Phy, Plane,
+    Pscom, RailChoice, Rendezvous, RoutingKind, Software, Speed, Switch, SwitchOr, System,
 };
 pub use narrows_units::NodeId;
 pub use placement::{Placement, PlacementError, fill, placement};

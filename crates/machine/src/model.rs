@@ -195,6 +195,8 @@ pub struct Node {
     pub speed: Speed,
     /// Networks that they join; empty: all.
     pub fabrics: Vec<String>,
+    /// Networks between which they are gateways; empty: they are none.
+    pub gateway: Vec<String>,
     /// Memory of one.
     pub memory: Bytes,
     /// Host names by node index.
@@ -640,6 +642,23 @@ pub struct Mpc {
     pub rail: RailChoice,
 }
 
+/// `[message.gateway]`: messages between modules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gateways {
+    /// Longest put over a gateway.
+    pub fragment: Bytes,
+    /// Of them, of a process at a gateway.
+    pub buffers: u32,
+    /// Which gateway.
+    pub choice: GatewayChoice,
+    /// A gateway's core, for each.
+    pub cost: SimTime,
+    /// ... and for 1,024 bytes of it.
+    pub per_kib: SimTime,
+    /// From the death of a gateway until all know.
+    pub detection: SimTime,
+}
+
 /// `[message]`: protocol thresholds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
@@ -649,6 +668,8 @@ pub struct Message {
     pub pscom: Pscom,
     /// Idem.
     pub mpc: Mpc,
+    /// Between modules.
+    pub gateway: Gateways,
     /// Longest eager message.
     pub eager_limit: Bytes,
     /// Longest message whose buffer is free when the call returns.
@@ -903,6 +924,15 @@ choice! {
         /// The next one.
         RoundRobin = "round-robin",
         /// That which would be through with it first.
+        LeastLoaded = "least-loaded",
+    }
+}
+choice! {
+    /// Which gateway a message takes.
+    GatewayChoice {
+        /// The two nodes say it.
+        Static = "static",
+        /// That with the fewest bytes of the process under way.
         LeastLoaded = "least-loaded",
     }
 }

@@ -143,7 +143,9 @@ pub enum PlacementError {
 /// See [`PlacementError`]; each says what to do.
 pub fn placement(placement: &Placement, machine: &Machine, ppn: Option<u32>, ranks: u32) -> Result<Vec<NodeId>, PlacementError> {
     let nodes = machine.node.count;
-    let cores = machine.parts().map(|(_, node)| node.cores).max().unwrap_or(0);
+    // Gateways have none, unless a file says so.
+    let parts = || machine.parts().filter(|(_, node)| node.gateway.is_empty());
+    let cores = parts().map(|(_, node)| node.cores).max().unwrap_or(0);
     if ranks == 0 {
         return Err(PlacementError::NoRanks);
     }
@@ -152,7 +154,7 @@ pub fn placement(placement: &Placement, machine: &Machine, ppn: Option<u32>, ran
         Some(ppn) if ppn > cores => return Err(PlacementError::Cores { ppn, cores }),
         _ => {}
     }
-    let room = |ppn: u32| machine.parts().map(|(_, node)| u64::from(node.count) * u64::from(node.cores.min(ppn))).sum::<u64>();
+    let room = |ppn: u32| parts().map(|(_, node)| u64::from(node.count) * u64::from(node.cores.min(ppn))).sum::<u64>();
     let refused = |ppn: Option<u32>| match (machine.groups.is_empty(), ppn) {
         (true, None) => PlacementError::Machine { ranks, nodes, cores },
         (true, Some(ppn)) => PlacementError::RanksPerNode { ranks, nodes, ppn },
@@ -161,7 +163,7 @@ pub fn placement(placement: &Placement, machine: &Machine, ppn: Option<u32>, ran
     if u64::from(ranks) > room(cores) {
         return Err(refused(None));
     }
-    let all = || NodeId::first(nodes).collect::<Vec<NodeId>>();
+    let all = || NodeId::first(nodes).filter(|&node| machine.node(node).gateway.is_empty()).collect::<Vec<NodeId>>();
     match placement {
         Placement::Linear => fill(machine, &all(), ppn, ranks).ok_or_else(|| refused(ppn)),
         Placement::Random(seed) => {

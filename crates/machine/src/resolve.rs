@@ -10,7 +10,7 @@ use crate::model::{
 use crate::presets::{PRESETS, preset};
 use crate::source::{Layer, Layers, Leaf, Value};
 use crate::wiring::{Topology, TopologyKind};
-use crate::{Overrides, RulesError, quantity};
+use crate::{FaultError, Overrides, RulesError, quantity};
 use narrows_fabric::{ConfigError, Fraction};
 use narrows_topology::TopologyError;
 use narrows_units::parse::QuantityError;
@@ -119,6 +119,7 @@ fn join(machine: &mut Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
             errors.push(layers.at(&path, format!("no network \"{}\"", wrong.escape_debug())).label(label));
         }
     }
+    gateways(machine, layers, errors);
     let rails = machine.fabrics.len().max(1) as u64 * u64::from(machine.rails);
     if rails > narrows_message::Rails::MAX as u64 {
         let message = format!("{rails} rails: {} networks of {} planes", machine.fabrics.len().max(1), machine.rails);
@@ -137,6 +138,37 @@ fn join(machine: &mut Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
             errors.push(layers.at("machine.fabrics", message).label("node.fabrics or group.NAME.fabrics name it, or are not there"));
         }
         fabric.machine.node.count = count;
+    }
+}
+
+/// Gateways are on the networks that they join, two of them or more; and not all nodes are gateways.
+fn gateways(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
+    let of_groups = machine.groups.iter().map(|group| (format!("group.{}.gateway", group.name), &group.node));
+    let whole = machine.groups.is_empty().then(|| (String::from("node.gateway"), &machine.node));
+    for (path, node) in whole.into_iter().chain(of_groups).filter(|(_, node)| !node.gateway.is_empty()) {
+        let all: Vec<String> = machine.fabrics.iter().map(|fabric| fabric.name.clone()).collect();
+        let joined = if node.fabrics.is_empty() { &all } else { &node.fabrics };
+        if let Some(wrong) = node.gateway.iter().find(|name| !joined.contains(name)) {
+            let message = format!("the gateway is not on the network \"{}\"", wrong.escape_debug());
+            let label = match joined.as_slice() {
+                [] => String::from("expected nothing: machine.fabrics names the networks of a machine with gateways"),
+                joined => format!("expected networks that its nodes join (fabrics): {}", joined.join(", ")),
+            };
+            errors.push(layers.at(&path, message).label(label));
+        } else if node.gateway.len() < 2 || (1..node.gateway.len()).any(|at| node.gateway[..at].contains(&node.gateway[at])) {
+            errors.push(
+                layers.at(&path, "a gateway joins two networks or more").label(format!("expected two or more of {}", joined.join(", "))),
+            );
+        }
+    }
+    if machine.parts().all(|(_, node)| !node.gateway.is_empty()) {
+        errors.push(
+            layers.at("node.gateway", "all nodes are gateways").label("expected nodes for ranks: give gateways a group of their own"),
+        );
+    }
+    // Others are found with the networks.
+    if let Err(error @ FaultError::Gateway { .. }) = machine.gateway_deaths() {
+        errors.push(layers.at("network.faults", error.to_string()));
     }
 }
 
@@ -606,6 +638,10 @@ fn check(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
         errors.push(layers.at("machine.name", format!("the name of the machine {what}")).label("expected a short name in one line"));
     }
     let message = &machine.message;
+    if machine.gateways().next().is_some() && message.protocol == MessageProtocol::Openmpi {
+        let pair = ("message.inject_limit", message.inject_limit, "message.gateway.fragment", message.gateway.fragment);
+        in_order(&[pair], &Scope { layers, fabric: None }, errors);
+    }
     let of_protocol = match message.protocol {
         MessageProtocol::Openmpi | MessageProtocol::Mpc | MessageProtocol::Exanet => vec![
             ("message.inject_limit", message.inject_limit, "message.eager_limit", message.eager_limit),

@@ -1,6 +1,9 @@
 //! Which protocol, and its thresholds.
 
+use crate::bridge::Bridging;
+use narrows_portals::ProcessId;
 use narrows_units::Rail;
+use std::sync::Arc;
 
 /// How long messages travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,12 +69,13 @@ pub enum RailChoice {
     LeastLoaded,
 }
 
-/// The rails that all processes of a run have, in rising order.
+/// The rails that all processes of a run have, in rising order; or with [`Rails::bridged`] those of one of its modules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rails {
     rails: Vec<Rail>,
     rates: Vec<u64>,
     minimums: Vec<u64>,
+    bridging: Option<Arc<Bridging>>,
 }
 
 /// Those of the rails that take part in a message: a bit for each place among them.
@@ -132,7 +136,43 @@ impl Rails {
             minimums.push(minimum);
         }
         assert!((1..=Rails::MAX).contains(&rails.len()), "there is a rail, and not too many");
-        Rails { rails, rates, minimums }
+        Rails { rails, rates, minimums, bridging: None }
+    }
+
+    /// Of a run with processes in several modules: each has the rail of its node's module.
+    pub fn bridged(bridging: Bridging) -> Rails {
+        let first = bridging.homes.first().copied().unwrap_or(Rail::FIRST);
+        Rails { bridging: Some(Arc::new(bridging)), ..Rails::new(vec![first]) }
+    }
+
+    /// How its modules reach each other, if it has several.
+    pub fn bridging(&self) -> Option<&Arc<Bridging>> {
+        self.bridging.as_ref()
+    }
+
+    /// Processes beside the ranks, behind them by their numbers: the gateways.
+    pub fn gateways(&self) -> Vec<ProcessId> {
+        self.bridging.iter().flat_map(|bridging| bridging.places()).collect()
+    }
+
+    /// Those of a process.
+    pub fn of_process(&self, process: ProcessId) -> Rails {
+        match self.bridging.as_ref().and_then(|bridging| bridging.home(process)) {
+            None => self.clone(),
+            Some(home) => Rails { bridging: self.bridging.clone(), ..Rails::new(vec![home]) },
+        }
+    }
+
+    /// The first one of a process.
+    pub fn first_of(&self, process: ProcessId) -> Rail {
+        self.bridging.as_ref().and_then(|bridging| bridging.home(process)).unwrap_or(self.rails[0])
+    }
+
+    /// Where messages from one process to another pass a gateway: the most bytes of a put.
+    #[inline]
+    pub(crate) fn across(&self, one: ProcessId, other: ProcessId) -> Option<u64> {
+        let bridging = self.bridging.as_ref()?;
+        bridging.crosses(one, other).then_some(bridging.fragment)
     }
 
     /// That of short messages, of matching, and of what protocols say to each other.
@@ -244,6 +284,11 @@ impl MessageConfig {
         if eager_limit > max_portals_message || max_portals_message == 0 {
             return Err(ConfigError::EagerAbovePortals { eager_limit, max_portals_message });
         }
+        if let Some(bridging) = self.rails.bridging()
+            && (bridging.fragment < inject_limit.max(1) || bridging.buffers == 0 || self.protocol != Protocol::Openmpi)
+        {
+            return Err(ConfigError::Bridged);
+        }
         if let Protocol::Pscom(pscom) = self.protocol {
             let queue = 1..=PscomConfig::QUEUE_MAX;
             let fits = eager_limit <= PscomConfig::EAGER_MAX
@@ -293,6 +338,11 @@ pub enum ConfigError {
         PscomConfig::EAGER_MAX
     )]
     Queues,
+    /// Gateways pass what one protocol says.
+    #[error(
+        "gateways pass messages of the protocol openmpi, in fragments that take the longest injected one, and have at least one buffer"
+    )]
+    Bridged,
     /// A fragment has bytes.
     #[error("a fragment must have at least one byte")]
     Fragment,

@@ -131,12 +131,19 @@ impl Core {
         // What is copied anyway need not wait for its SEND event.
         send.inject |= send.completes == Completes::BufferFree && send.length <= self.config.inject_limit;
         let eager = self.eager_tells || send.inject || send.completes != Completes::Delivered;
-        if send.length <= self.config.eager_limit && eager {
+        if send.length <= self.eager_limit(send.target) && eager {
             self.send_eager(transport, send);
         } else {
             self.announce(transport, send);
         }
         Ok(())
+    }
+
+    /// Longest eager message to a process.
+    #[inline]
+    fn eager_limit(&self, target: ProcessId) -> u64 {
+        let limit = self.config.eager_limit;
+        self.config.rails.across(self.local, target).map_or(limit, |fragment| limit.min(fragment))
     }
 
     #[inline]

@@ -1,27 +1,45 @@
 //! [`Endpoint`]: the messages of one process.
 
+use crate::bridge::{self, Bridge};
 use crate::core::Core;
-use crate::pscom::{Layer, Pscom};
+use crate::pscom::{self, Pscom};
 use crate::{Again, Completion, MessageConfig, Peek, Pending, Protocol, Queue, Receive, Send, Sent, Stray, Transport, UnknownClaim};
 use narrows_portals::{EntryId, EqId, Event, ProcessId, ReplyCode};
+use std::sync::Arc;
 
 /// The messages of one process: calls and events of its NIC in, commands to the NIC and completions out.
 #[derive(Debug)]
 pub struct Endpoint {
     core: Core,
-    layer: Option<Box<Pscom>>,
+    layer: Layered,
 }
+
+/// What is between the core and the NIC.
+#[derive(Debug)]
+enum Layered {
+    Directly,
+    Pscom(Box<Pscom>),
+    Bridge(Box<Bridge>),
+}
+
+const ONLY_ASKED: &str = "the layer only tells of what the core has asked for";
 
 /// Does something at the core, over the layer of the protocol if it has one.
 macro_rules! at_core {
     ($self:ident, $transport:ident, $core:ident => $what:expr) => {{
         let Endpoint { core: $core, layer } = $self;
         match layer {
-            None => $what,
-            Some(pscom) => {
-                let $transport = &mut Layer { pscom, transport: $transport };
+            Layered::Directly => $what,
+            Layered::Pscom(pscom) => {
+                let $transport = &mut pscom::Layer { pscom, transport: $transport };
                 let done = $what;
-                settle($core, $transport).expect("the layer only tells of what the core has asked for");
+                settle($core, $transport, |layer| layer.pscom.next_event()).expect(ONLY_ASKED);
+                done
+            }
+            Layered::Bridge(bridge) => {
+                let $transport = &mut bridge::Layer { bridge, transport: $transport };
+                let done = $what;
+                settle($core, $transport, |layer| layer.bridge.next_event()).expect(ONLY_ASKED);
                 done
             }
         }
@@ -29,8 +47,8 @@ macro_rules! at_core {
 }
 
 /// What the layer has to tell.
-fn settle<T: Transport>(core: &mut Core, layer: &mut Layer<'_, T>) -> Result<(), Stray> {
-    while let Some(event) = layer.pscom.next_event() {
+fn settle<T: Transport>(core: &mut Core, layer: &mut T, next: impl Fn(&mut T) -> Option<Event>) -> Result<(), Stray> {
+    while let Some(event) = next(layer) {
         core.event(layer, event)?;
     }
     Ok(())
@@ -58,17 +76,23 @@ impl Endpoint {
     }
 
     fn with_queues(config: MessageConfig, eq: EqId, local: ProcessId, transport: &mut impl Transport, queues: &[Queue]) -> Endpoint {
-        let Protocol::Pscom(pscom) = config.protocol else {
-            return Endpoint { core: Core::new(config, eq, local, transport, queues), layer: None };
-        };
+        let config = MessageConfig { rails: config.rails.of_process(local), ..config };
         if let Err(error) = config.check() {
             panic!("message layer: {error}");
         }
+        if let Some(bridging) = config.rails.bridging() {
+            let mut bridge = Box::new(Bridge::new(Arc::clone(bridging), config.rails.first(), local, eq));
+            let core = Core::new(config, eq, local, &mut bridge::Layer { bridge: &mut bridge, transport }, queues);
+            return Endpoint { core, layer: Layered::Bridge(bridge) };
+        }
+        let Protocol::Pscom(pscom) = config.protocol else {
+            return Endpoint { core: Core::new(config, eq, local, transport, queues), layer: Layered::Directly };
+        };
         let mut pscom = Box::new(Pscom::new(pscom, config.rails.first(), config.max_portals_message, eq, transport));
         // The layer cuts long messages.
         let config = MessageConfig { max_portals_message: u64::MAX, ..config };
-        let core = Core::new(config, eq, local, &mut Layer { pscom: &mut pscom, transport }, queues);
-        Endpoint { core, layer: Some(pscom) }
+        let core = Core::new(config, eq, local, &mut pscom::Layer { pscom: &mut pscom, transport }, queues);
+        Endpoint { core, layer: Layered::Pscom(pscom) }
     }
 
     /// See [`crate::Rails::first`].
@@ -85,7 +109,7 @@ impl Endpoint {
     /// overflow blocks are, and which request numbers are free. Called where simulated time begins, because what
     /// happens before that is ordered by the host.
     pub fn renew(&mut self, transport: &mut impl Transport) {
-        if let Some(pscom) = &mut self.layer {
+        if let Layered::Pscom(pscom) = &mut self.layer {
             pscom.renew(transport);
         }
         at_core!(self, transport, core => core.renew(transport));
@@ -94,16 +118,16 @@ impl Endpoint {
     /// Takes the overflow blocks out of their lists: what still comes is not kept.
     pub fn close(&mut self, transport: &mut impl Transport) {
         match &mut self.layer {
-            Some(pscom) => pscom.close(transport),
-            None => self.core.close(transport),
+            Layered::Pscom(pscom) => pscom.close(transport),
+            Layered::Directly | Layered::Bridge(_) => self.core.close(transport),
         }
     }
 
     /// The answer to an unlinking that [`Transport::me_unlink`] had no answer to yet.
     pub fn unlinked(&mut self, transport: &mut impl Transport, entry: EntryId, code: ReplyCode) {
         // The layer does not ask for answers, and gives the core its own at once.
-        if self.layer.is_none() {
-            self.core.unlinked(transport, entry, code);
+        if !matches!(self.layer, Layered::Pscom(_)) {
+            at_core!(self, transport, core => core.unlinked(transport, entry, code));
         }
     }
 
@@ -175,15 +199,16 @@ impl Endpoint {
 
     /// The event is for the firmware of the NIC: it takes effect when it comes, and costs the process nothing.
     pub fn is_for_firmware(&self, event: &Event) -> bool {
-        self.layer.is_none() && self.core.is_for_firmware(event)
+        matches!(self.layer, Layered::Directly) && self.core.is_for_firmware(event)
     }
 
     /// The event only completes something: [`Endpoint::event`] needs no command and no copy for it, so it does not
     /// matter when the process looks at it.
     pub fn only_completes(&self, event: &Event) -> bool {
         match &self.layer {
-            None => self.core.only_completes(event),
-            Some(pscom) => pscom.only_completes(event),
+            Layered::Bridge(bridge) if Bridge::is_ours(event) => bridge.only_completes(event),
+            Layered::Directly | Layered::Bridge(_) => self.core.only_completes(event),
+            Layered::Pscom(pscom) => pscom.only_completes(event),
         }
     }
 
@@ -197,11 +222,28 @@ impl Endpoint {
     pub fn event(&mut self, transport: &mut impl Transport, event: Event) -> Result<(), Stray> {
         let Endpoint { core, layer } = self;
         match layer {
-            None => core.event(transport, event),
-            Some(pscom) => {
+            Layered::Directly => core.event(transport, event),
+            Layered::Pscom(pscom) => {
                 pscom.event(transport, &event)?;
-                settle(core, &mut Layer { pscom, transport })
+                settle(core, &mut pscom::Layer { pscom, transport }, |layer| layer.pscom.next_event())
             }
+            Layered::Bridge(bridge) => {
+                if Bridge::is_ours(&event) {
+                    bridge.done(transport, &event);
+                } else {
+                    core.event(&mut bridge::Layer { bridge, transport }, event)?;
+                }
+                settle(core, &mut bridge::Layer { bridge, transport }, |layer| layer.bridge.next_event())
+            }
+        }
+    }
+
+    /// The gateway of this number is gone: what it has not answered for goes by others.
+    pub fn gateway_gone(&mut self, transport: &mut impl Transport, gateway: usize) {
+        let Endpoint { core, layer } = self;
+        if let Layered::Bridge(bridge) = layer {
+            bridge.gone(transport, gateway);
+            settle(core, &mut bridge::Layer { bridge, transport }, |layer| layer.bridge.next_event()).expect(ONLY_ASKED);
         }
     }
 

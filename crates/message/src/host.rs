@@ -5,6 +5,7 @@ use crate::wire::PT_RENDEZVOUS;
 use crate::{
     Again, Call, CallError, Completion, CompletionKind, Endpoint, MessageConfig, Queue, Sent, Status, Stray, Transport, portal_table,
 };
+use narrows_portals::bridge::Forward;
 use narrows_portals::{
     AckRequest, Command, EntryId, EqId, Event, List, LocalBuffer, MatchEntry, NO_TICKET, Notice, ProcessId, RemoteTarget, ReplyCode,
     SearchOperation, me,
@@ -46,6 +47,7 @@ pub struct Notification {
 enum What {
     Event(Event),
     Unlinked(EntryId, ReplyCode),
+    Gone(usize),
 }
 
 /// The endpoints of one process.
@@ -126,6 +128,12 @@ impl<L: Library> Transport for Port<'_, L> {
         self.library.post(rail, Command::Get { local, length, target: RemoteTarget { pt: self.base + target.pt, ..target } });
     }
 
+    fn forward(&mut self, rail: Rail, mut forward: Forward) {
+        forward.envelope.pt += self.base;
+        forward.envelope.done_pt += self.base;
+        self.library.post(rail, Command::Forward(Box::new(forward)));
+    }
+
     fn searches_wait(&self) -> bool {
         self.waits
     }
@@ -175,6 +183,11 @@ impl Host {
         }
     }
 
+    /// Whose they are.
+    pub fn process(&self) -> ProcessId {
+        self.process
+    }
+
     /// Whether a notice of the NIC is for an endpoint; the others are for the process itself.
     ///
     /// # Errors
@@ -191,6 +204,11 @@ impl Host {
             }
             other => Err(other),
         }
+    }
+
+    /// That a gateway is gone, for all endpoints.
+    pub fn gone(gateway: usize) -> Notification {
+        Notification { eq: EqId::NONE, what: What::Gone(gateway) }
     }
 
     /// Does what a call says.
@@ -213,13 +231,14 @@ impl Host {
             (_, place) => endpoints[place.ok_or(CallError::Broken)?].base,
         };
         let waits = matches!(call, Call::Peek { waits: true, .. });
-        let first = config.rails.first();
+        let rails = config.rails.of_process(*process);
+        let first = rails.first();
         let payload_at = if let Call::Send(send) = &call { send.buffer } else { 0 };
         let mut port = Port { library, eq, base, next_entry, next_ticket, unlinking, payload, payload_at, waits, first };
         let Some(place) = place else {
             config.check().map_err(|_| CallError::Broken)?;
             // The process itself has opened its NIC on the first one.
-            for &rail in &config.rails.all()[1..] {
+            for &rail in &rails.all()[1..] {
                 open_rail(eq, base, |command| port.library.post(rail, command));
             }
             endpoints.push(Open { eq, base, endpoint: Endpoint::new(config.clone(), eq, *process, &mut port) });
@@ -260,7 +279,7 @@ impl Host {
     pub fn only_completes(&self, news: &Notification) -> bool {
         match (&news.what, self.endpoints.iter().find(|open| open.eq == news.eq)) {
             (What::Event(event), Some(open)) => open.endpoint.only_completes(event),
-            (What::Unlinked(..), _) | (_, None) => false,
+            (What::Unlinked(..) | What::Gone(_), _) | (_, None) => false,
         }
     }
 
@@ -283,6 +302,18 @@ impl Host {
     /// See [`Endpoint::event`].
     pub fn look(&mut self, library: &mut impl Library, news: Notification) -> Result<(), Stray> {
         let Notification { eq, what } = news;
+        if let What::Gone(gateway) = what {
+            for place in 0..self.endpoints.len() {
+                let Host { endpoints, next_entry, next_ticket, unlinking, .. } = self;
+                let Open { eq, base, endpoint } = &mut endpoints[place];
+                let (eq, base, first) = (*eq, *base, endpoint.first_rail());
+                let mut port =
+                    Port { library, eq, base, next_entry, next_ticket, unlinking, payload: None, payload_at: 0, waits: false, first };
+                endpoint.gateway_gone(&mut port, gateway);
+                self.report(place);
+            }
+            return Ok(());
+        }
         let Host { endpoints, next_entry, next_ticket, unlinking, .. } = self;
         // It may have been closed since.
         let Some(place) = endpoints.iter().position(|open| open.eq == eq) else { return Ok(()) };
@@ -293,6 +324,7 @@ impl Host {
         match what {
             What::Event(event) => endpoint.event(&mut port, event)?,
             What::Unlinked(entry, code) => endpoint.unlinked(&mut port, entry, code),
+            What::Gone(_) => {}
         }
         self.report(place);
         Ok(())

@@ -12,6 +12,7 @@
 //! | `endpoint.rs` | [`Endpoint`]: the messages of a process |
 //! | `transport.rs` | [`Transport`]: what carries them |
 //! | `config.rs` | [`MessageConfig`]: the protocol and its thresholds |
+//! | `bridge/` | messages between modules, by gateways: another such layer, and what runs on gateways |
 //! | `pscom/` | ParaStation's protocol: a layer between the core and the NIC |
 //! | `core.rs` | open requests, completions, peeks and claims |
 //! | `rendezvous.rs` | long messages |
@@ -21,6 +22,7 @@
 //! | `unlinking.rs` | receives that are taken back |
 //! | `overflow.rs` | blocks for unexpected messages |
 //! | `request.rs`, `pending.rs`, `slab.rs` | what is open |
+//! | `heap.rs` | memory for what layers keep |
 //! | `host.rs` | [`Host`]: the endpoints of a process that lives elsewhere |
 //! | `call.rs` | [`Call`]: what such a process asks for |
 //! | `wire.rs` | match bits, header data, portal table entries |
@@ -69,10 +71,12 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod bridge;
 mod call;
 mod config;
 mod core;
 mod endpoint;
+mod heap;
 mod host;
 mod multi;
 mod overflow;
@@ -87,6 +91,7 @@ mod transport;
 mod unlinking;
 mod wire;
 
+pub use bridge::{Bridging, Gateway, GatewayChoice, GatewayPlace, Passed, Relay};
 pub use call::{CALL_WORDS, Call, CallError};
 pub use config::{ConfigError, Distribution, MessageConfig, MpcConfig, Protocol, PscomConfig, RailChoice, RailConfig, Rails, Rendezvous};
 pub use core::OPEN_LIMIT;

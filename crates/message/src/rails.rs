@@ -128,7 +128,9 @@ impl Core {
     pub(crate) fn cut(&self, peer: ProcessId, length: u64, start: u8) -> Cut {
         // Their numbers have to fit into match bits.
         let least = (length >> (wire::PIECE_BITS - 1)).max(1);
-        let largest = self.config.max_portals_message.max(least);
+        let longest = self.config.max_portals_message;
+        let longest = self.config.rails.across(self.local(), peer).map_or(longest, |fragment| longest.min(fragment));
+        let largest = longest.max(least);
         let whole = Cut { length, size: largest, by_rate: false, spread: false, start, taking: Taking::FIRST };
         let Protocol::Mpc(MpcConfig { minimum, distribution, .. }) = self.config.protocol else { return whole };
         let taking = self.config.rails.taking(length);

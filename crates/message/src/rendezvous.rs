@@ -40,7 +40,7 @@ impl Core {
         let open = OpenSend { send, stage: Stage::Announced, fail: FailType::Ok, start: Some(start) };
         let (index, generation) = self.requests.insert(Request::Send(open));
         let mut flags = data_flag(send.data);
-        if self.config.rendezvous == Rendezvous::Get {
+        if self.by_get(send.target) {
             // A GET event says that the data have left. That they have arrived only the receiver
             // knows: whoever asks for that waits for its word, and the gets pass without events.
             let by_word = send.completes == Completes::Delivered;
@@ -102,6 +102,11 @@ impl Core {
         }
     }
 
+    /// Whether the receiver gets a long message; over gateways nobody does.
+    fn by_get(&self, peer: ProcessId) -> bool {
+        self.config.rendezvous == Rendezvous::Get && self.config.rails.across(self.local(), peer).is_none()
+    }
+
     /// A long message is over when its receiver has said so.
     fn by_word(&self) -> bool {
         self.config.protocol == Protocol::Exanet
@@ -120,7 +125,7 @@ impl Core {
         let wanted = message.full_length.min(room.length);
         let cut = self.cut(message.source, message.full_length, start);
         let pieces = cut.pieces_of(wanted, &self.config.rails);
-        let by_get = self.config.rendezvous == Rendezvous::Get;
+        let by_get = self.by_get(message.source);
         let transfer = Request::Transfer(Transfer {
             room,
             message,

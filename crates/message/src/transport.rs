@@ -1,6 +1,7 @@
 //! What carries messages: [`Transport`].
 
 use crate::wire;
+use narrows_portals::bridge::Forward;
 use narrows_portals::{AckRequest, EntryId, List, LocalBuffer, MatchEntry, RemoteTarget, ReplyCode, SearchOperation, pt};
 use narrows_units::Rail;
 
@@ -41,6 +42,10 @@ pub trait Transport {
     fn put(&mut self, rail: Rail, local: LocalBuffer, length: u64, copy_now: bool, ack: AckRequest, target: RemoteTarget, hdr_data: u64);
     /// PtlGet on a rail.
     fn get(&mut self, rail: Rail, local: LocalBuffer, length: u64, target: RemoteTarget);
+    /// A put over a gateway, on a rail.
+    fn forward(&mut self, _rail: Rail, _forward: Forward) {
+        unreachable!("where there are gateways, transports know them")
+    }
     /// An operation was handed over of which the NIC does not hear: the time that a command takes.
     fn handed_over(&mut self) {}
     /// From now on, or no longer, commands are given by the NIC's firmware: they cost the core nothing.

@@ -2,7 +2,7 @@
 //! `user_ptr` by which an event finds back to what it belongs to.
 
 use crate::Queue;
-use narrows_portals::Event;
+use narrows_portals::{Event, ProcessId};
 
 /// Bits of a tag; the four bits above them in the Portals match bits are the protocol's.
 pub const TAG_BITS: u32 = 60;
@@ -36,6 +36,20 @@ pub(crate) const CLEAR_TO_SEND: u64 = 0;
 /// Match bits on the control entry: the receiver has fetched the data. Header data: number of the
 /// sender's request in the high half; remote offset: bytes wanted.
 pub(crate) const ARRIVED: u64 = 1;
+
+/// Match bits on the control entry: a put over a gateway is there. Header data: its number among those to its target;
+/// remote offset: that target.
+pub(crate) const BRIDGED: u64 = 2;
+
+/// Match bits, header data and offset of such a word.
+pub(crate) fn bridged(target: ProcessId, sequence: u32) -> (u64, u64, u64) {
+    (BRIDGED, u64::from(sequence), u64::from(target.nid) << 32 | u64::from(target.pid))
+}
+
+/// The target of which it says so.
+pub(crate) fn bridged_to(event: &Event) -> ProcessId {
+    ProcessId { nid: (event.remote_offset >> 32) as u32, pid: event.remote_offset as u32 }
+}
 
 /// Bits of a request's number ([`crate::OPEN_LIMIT`]), and of pieces.
 pub(crate) const REQUEST_BITS: u32 = 20;

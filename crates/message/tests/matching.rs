@@ -6,10 +6,12 @@ mod common;
 
 use common::Fabric;
 use narrows_message::{
-    Completes, Completion, CompletionKind, Distribution, Endpoint, MessageConfig, MpcConfig, Peek, Protocol, Queue, RailChoice, RailConfig,
-    Rails, Receive, Rendezvous, Send, Status,
+    Bridging, Completes, Completion, CompletionKind, Distribution, Endpoint, GatewayChoice, GatewayPlace, MessageConfig, MpcConfig, Peek,
+    Protocol, Queue, RailChoice, RailConfig, Rails, Receive, Rendezvous, Send, Status,
 };
-use narrows_units::Rail;
+use narrows_portals::bridge::GATEWAY_PID;
+use narrows_portals::{NodeId, ProcessId};
+use narrows_units::{Rail, SimTime};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -19,14 +21,63 @@ const PORTALS: u64 = 10;
 
 #[derive(Clone, Debug)]
 enum Op {
-    Send { from: usize, to: usize, tagged: bool, tag: u64, length: u64, data: bool, inject: bool, completes: u8 },
-    Receive { at: usize, from: Option<usize>, tagged: bool, tag: u64, ignore: u64, length: u64, completion: bool },
-    Peek { at: usize, from: Option<usize>, tagged: bool, tag: u64, ignore: u64, claim: bool },
-    ReceiveClaimed { at: usize, pick: usize, length: u64 },
-    Discard { at: usize, pick: usize },
-    Cancel { at: usize, pick: usize },
-    Deliver { pick: usize, count: usize },
-    Event { at: usize, count: usize },
+    Send {
+        from: usize,
+        to: usize,
+        tagged: bool,
+        tag: u64,
+        length: u64,
+        data: bool,
+        inject: bool,
+        completes: u8,
+    },
+    Receive {
+        at: usize,
+        from: Option<usize>,
+        tagged: bool,
+        tag: u64,
+        ignore: u64,
+        length: u64,
+        completion: bool,
+    },
+    Peek {
+        at: usize,
+        from: Option<usize>,
+        tagged: bool,
+        tag: u64,
+        ignore: u64,
+        claim: bool,
+    },
+    ReceiveClaimed {
+        at: usize,
+        pick: usize,
+        length: u64,
+    },
+    Discard {
+        at: usize,
+        pick: usize,
+    },
+    Cancel {
+        at: usize,
+        pick: usize,
+    },
+    Deliver {
+        pick: usize,
+        count: usize,
+    },
+    Event {
+        at: usize,
+        count: usize,
+    },
+    /// A gateway dies, if another one is left; all that its NICs have is lost, or not.
+    Die {
+        which: usize,
+        all: bool,
+    },
+    /// A process hears of it.
+    Hear {
+        at: usize,
+    },
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -47,7 +98,9 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (rank.clone(), any::<usize>()).prop_map(|(at, pick)| Op::Discard { at, pick }),
         1 => (rank.clone(), any::<usize>()).prop_map(|(at, pick)| Op::Cancel { at, pick }),
         5 => (any::<usize>(), 1..4usize).prop_map(|(pick, count)| Op::Deliver { pick, count }),
-        4 => (rank, 1..6usize).prop_map(|(at, count)| Op::Event { at, count }),
+        4 => (rank.clone(), 1..6usize).prop_map(|(at, count)| Op::Event { at, count }),
+        1 => (any::<usize>(), any::<bool>()).prop_map(|(which, all)| Op::Die { which, all }),
+        1 => rank.prop_map(|at| Op::Hear { at }),
     ]
 }
 
@@ -133,12 +186,16 @@ struct World {
     by_get: bool,
     rails: Rails,
     long_delivered: BTreeMap<u64, bool>,
+    /// Gateways that are dead, and of how many each process has heard.
+    dead: Vec<usize>,
+    heard: [usize; 4],
 }
 
 impl World {
     fn new(config: &MessageConfig, busy: bool) -> World {
         let mut fabric = Fabric::new(4);
         fabric.busy_until_taken = busy;
+        fabric.open_gates(&config.rails);
         let endpoints = fabric.endpoints(config);
         World {
             fabric,
@@ -151,6 +208,25 @@ impl World {
             by_get: config.rendezvous == Rendezvous::Get,
             rails: config.rails.clone(),
             long_delivered: BTreeMap::new(),
+            dead: Vec::new(),
+            heard: [0; 4],
+        }
+    }
+
+    /// Longest eager message between two.
+    fn eager(rails: &Rails, from: usize, to: usize) -> u64 {
+        match rails.bridging() {
+            Some(bridging) if from / 2 != to / 2 => EAGER.min(bridging.fragment),
+            _ => EAGER,
+        }
+    }
+
+    /// A process hears of all gateways that are dead.
+    fn hear(&mut self, at: usize) {
+        while let Some(&gateway) = self.dead.get(self.heard[at]) {
+            self.heard[at] += 1;
+            self.endpoints[at].gateway_gone(&mut self.fabric.process(at), gateway);
+            self.completions(at);
         }
     }
 
@@ -210,7 +286,7 @@ impl World {
                 if inject {
                     self.fabric.write(from, buffer, &vec![0xdd; length as usize]);
                 }
-                if length <= EAGER {
+                if length <= World::eager(&self.rails, from, to) {
                     self.oracle.sent_is_done(&sent);
                 }
                 self.oracle.flying.entry((from, to, tagged)).or_default().push_back(sent);
@@ -303,6 +379,15 @@ impl World {
                     }
                 }
             }
+            Op::Die { which, all } => {
+                let count = self.rails.bridging().map_or(0, |bridging| bridging.gateways.len());
+                let which = which % count.max(1);
+                if self.dead.len() + 1 < count && !self.dead.contains(&which) {
+                    self.fabric.kill(which, all);
+                    self.dead.push(which);
+                }
+            }
+            Op::Hear { at } => self.hear(at),
             Op::Event { at, count } => {
                 for _ in 0..count {
                     if let Some(event) = self.fabric.take(at) {
@@ -343,6 +428,7 @@ impl World {
 
     /// Lets everything come to rest, then compares.
     fn finish(mut self) {
+        (0..4).for_each(|at| self.hear(at));
         loop {
             let mut moved = false;
             for channel in self.fabric.channels() {
@@ -362,7 +448,7 @@ impl World {
                 break;
             }
         }
-        assert!(self.fabric.channels().is_empty(), "every message arrives");
+        assert_eq!(self.fabric.channels(), [], "every message arrives");
         let mut expected = std::mem::take(&mut self.oracle.expected);
         for at in 0..4 {
             for completion in &self.got[at] {
@@ -393,12 +479,15 @@ impl World {
             assert_eq!(pending.claims, self.oracle.claimed.get(&at).map_or(0, Vec::len));
             assert_eq!(self.endpoints[at].searches_pending(), 0);
             // Long sends that nobody has received, and nothing else.
-            let unreceived = |sent: &&Sent| sent.from == at && sent.send.length > EAGER;
+            let (rails, fabric) = (&self.rails, &self.fabric);
+            let unreceived = |sent: &&Sent| sent.from == at && sent.send.length > World::eager(rails, at, fabric.rank(sent.send.target));
             let waiting = self.oracle.unexpected.values().flatten().filter(unreceived).count()
                 + self.oracle.claimed.values().flatten().map(|(_, sent)| sent).filter(unreceived).count();
             assert_eq!(pending.sends, waiting);
             assert_eq!(pending.requests.len(), posted + waiting, "{pending:?}");
-            if self.rails.all().len() == 1 {
+            if self.rails.bridging().is_some() {
+                // Those of the own module, and none of the others, are where only its NIC sees them.
+            } else if self.rails.all().len() == 1 {
                 let offered = if self.by_get { waiting } else { 0 };
                 assert_eq!(self.fabric.posted(at, 2), offered, "entries for the data of long messages go with them");
             } else if waiting == 0 || !self.by_get {
@@ -435,6 +524,30 @@ fn mpc() -> impl Strategy<Value = MpcConfig> {
     (0..30u64, distribution, choice).prop_map(|(minimum, distribution, choice)| MpcConfig { minimum, distribution, choice })
 }
 
+fn bridging() -> impl Strategy<Value = Bridging> {
+    let choice = prop_oneof![Just(GatewayChoice::Static), Just(GatewayChoice::LeastLoaded)];
+    (1..4u32, INJECT..14, 1..4u32, choice).prop_map(|(gateways, fragment, buffers, choice)| {
+        let rails = vec![Rail(0), Rail(1)];
+        let place = |number| GatewayPlace {
+            process: ProcessId::on(NodeId(2 + number), GATEWAY_PID),
+            name: format!("gateway{number}"),
+            rails: rails.clone(),
+        };
+        Bridging {
+            modules: rails.iter().map(|&rail| (rail, rail.0.to_string())).collect(),
+            homes: vec![Rail(0), Rail(1)],
+            gateways: (0..gateways).map(place).collect(),
+            fragment,
+            buffers,
+            choice,
+            cost: SimTime(1),
+            per_kib: SimTime(1),
+            deaths: Vec::new(),
+            detection: SimTime::ZERO,
+        }
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -450,6 +563,25 @@ proptest! {
         ops in proptest::collection::vec(op(), 1..150),
     ) {
         let mut world = World::new(&config(by_get, block, blocks, rails), busy);
+        for op in &ops {
+            world.step(op);
+        }
+        world.finish();
+    }
+
+    /// The same of two modules with gateways between them, of which all but one may die at any time: everything comes
+    /// once, in order, byte for byte.
+    #[test]
+    fn so_they_do_over_gateways(
+        by_get in any::<bool>(),
+        block in EAGER..40,
+        blocks in 1..3u32,
+        busy in any::<bool>(),
+        bridging in bridging(),
+        ops in proptest::collection::vec(op(), 1..150),
+    ) {
+        let config = MessageConfig { rails: Rails::bridged(bridging), ..config(by_get, block, blocks, None) };
+        let mut world = World::new(&config, busy);
         for op in &ops {
             world.step(op);
         }

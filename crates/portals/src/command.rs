@@ -226,6 +226,8 @@ pub enum Command {
     },
     /// Combines data with the target's.
     Atomic(Box<Atomic>),
+    /// A put over a gateway.
+    Forward(Box<crate::bridge::Forward>),
     /// A block of an allreduce, for a NIC with an accelerator; answered by [`Notice::Reply`].
     Allreduce(Box<crate::offload::Allreduce>),
 }

@@ -180,6 +180,8 @@ pub enum Notice {
         /// What a query asked for; else 0.
         value: u64,
     },
+    /// A put for somebody else is in a buffer of this gateway.
+    Foreign(crate::bridge::Foreign),
 }
 
 impl Notice {
@@ -200,6 +202,14 @@ impl Notice {
                 [u64::from(ct.0), success, failure, u64::from(commands)].into_iter().for_each(word);
             }
             Notice::Reply { ticket, code, value } => [u64::from(ticket), code as u64, value].into_iter().for_each(word),
+            // Its numbers count what came before simulated time started, too.
+            Notice::Foreign(crate::bridge::Foreign { envelope, length, .. }) => {
+                let crate::bridge::Envelope { initiator, target, pt, match_bits, hdr_data, .. } = envelope;
+                for small in [initiator.nid, initiator.pid, target.nid, target.pid, pt] {
+                    word(u64::from(small));
+                }
+                [match_bits, hdr_data, length].into_iter().for_each(word);
+            }
         }
     }
 }

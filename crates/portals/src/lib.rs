@@ -18,10 +18,12 @@
 //! * `limits.rs`: [`NiLimits`].
 //! * `atomic.rs`: operations and types of atomics, and [`apply`].
 //! * [`offload`]: allreduces that NICs do among themselves.
+//! * [`bridge`]: puts that pass a gateway.
 
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod atomic;
+pub mod bridge;
 mod command;
 mod event;
 mod limits;

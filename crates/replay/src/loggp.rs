@@ -557,6 +557,7 @@ impl Simulation<'_> {
             totals: None,
             rails: Vec::new(),
             sent: Default::default(),
+            passed: Vec::new(),
             digest: digest.value(),
             seen: None,
             failure,

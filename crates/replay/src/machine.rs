@@ -23,14 +23,14 @@ use narrows_collectives::{Action, Schedule};
 use narrows_engine::{Digest, WordMap};
 use narrows_fabric::ConfigError;
 use narrows_message::{
-    Completes, Completion, CompletionKind, Endpoint, MessageConfig, Queue, Receive, Sent, Status, open_rail, portal_table,
+    Completes, Completion, CompletionKind, Endpoint, Gateway, MessageConfig, Queue, Receive, Relay, Sent, Status, open_rail, portal_table,
 };
 use narrows_nic::{Directory, Process};
 use narrows_portals::{Command, Event as NicEvent, Notice, ProcessId, ReplyCode};
 use narrows_sim::{CopyNotice, Hardware, Processes, Requests, Setup, World};
 use narrows_timeline::{Call, NONE, Timeline};
 use narrows_trace::{Communicators, Dependency, Event, Kind, Meetings, Operation, Order, Program};
-use narrows_units::{Bytes, Excess, NodeId, SimTime};
+use narrows_units::{Bytes, Excess, NodeId, Rail, SimTime};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -84,6 +84,8 @@ enum Incoming {
     Reply(u32, ReplyCode),
     /// Of a broadcast that switches copy.
     Copied(CopyNotice),
+    /// A gateway is gone.
+    Gone(usize),
 }
 
 /// A collective under way.
@@ -257,6 +259,11 @@ pub struct Ranks {
     state: State,
     /// Ranks that were told something; nothing is told before simulated time starts.
     touched: Vec<u32>,
+    /// Gateways here, by their numbers among all processes, and what their NICs have told them.
+    gateways: BTreeMap<u32, Gateway>,
+    told: VecDeque<(SimTime, u32, Notice)>,
+    /// Modules that cannot reach each other any more, in words.
+    cut: Option<String>,
     runs: bool,
     error: Option<(SimTime, u32, GraphError)>,
 }
@@ -281,10 +288,32 @@ impl Ranks {
     }
 }
 
+/// A gateway's way to its NICs.
+struct Passage<'a> {
+    world: &'a mut dyn Requests<Started>,
+    process: u32,
+    /// Memory that has been given away; nothing is behind its addresses.
+    memory: u64,
+}
+
+impl Relay for Passage<'_> {
+    fn submit(&mut self, rail: Rail, written: SimTime, command: Command) {
+        self.world.submit(self.process, rail, written, command);
+    }
+
+    fn allocate(&mut self, length: u64) -> u64 {
+        self.memory += length;
+        self.memory - length
+    }
+}
+
 impl Processes for Ranks {
     type Letter = Started;
 
     fn notify(&mut self, now: SimTime, rank: u32, notice: Notice) {
+        if self.gateways.contains_key(&rank) {
+            return self.told.push_back((now, rank, notice));
+        }
         self.touch(rank, |of| of.notice(now, notice));
     }
 
@@ -292,8 +321,21 @@ impl Processes for Ranks {
         self.touch(told.rank, |of| of.inbox.push_back((told.at, Incoming::Copied(told))));
     }
 
-    fn alarm(&mut self, _: SimTime, rank: u32) {
-        self.touch(rank, |_| {});
+    fn alarm(&mut self, now: SimTime, rank: u32) {
+        if let Some(gateway) = self.gateways.get_mut(&rank) {
+            return gateway.die();
+        }
+        let shared = Arc::clone(&self.state.shared);
+        let since = now.saturating_sub(self.state.epoch);
+        let Some(bridging) = shared.message.rails.bridging().filter(|bridging| !bridging.deaths.is_empty()) else {
+            return self.touch(rank, |_| {});
+        };
+        let gone = bridging.deaths.iter().filter(|&&(_, at)| at + bridging.detection == since);
+        self.touch(rank, |of| of.inbox.extend(gone.map(|&(gateway, _)| (now, Incoming::Gone(gateway)))));
+        self.cut = self.cut.take().or_else(|| bridging.cut_at(since));
+        if self.cut.is_some() {
+            shared.failed.store(true, Ordering::Relaxed);
+        }
     }
 
     fn letter(&mut self, _: u32, letter: Started) {
@@ -301,6 +343,11 @@ impl Processes for Ranks {
     }
 
     fn proceed(&mut self, world: &mut dyn Requests<Started>) {
+        while let Some((now, process, notice)) = self.told.pop_front() {
+            if let Some(gateway) = self.gateways.get_mut(&process) {
+                gateway.notify(now, &notice, &mut Passage { world: &mut *world, process, memory: 0 });
+            }
+        }
         if self.touched.is_empty() || self.error.is_some() {
             return;
         }
@@ -406,12 +453,17 @@ impl Replay {
                 source: Mutex::new(Source { program: part.program, collectives: part.collectives, meetings: Meetings::default() }),
             });
         }
+        let rank_count = places.len() as u32;
+        places.extend(message.rails.gateways());
         let shared = Arc::new(Shared { applications, message, failed: AtomicBool::new(false) });
         let mut counts = Vec::new();
         let of_region = |numbers: &[u32]| {
             let count = Arc::new(Count::default());
             counts.push(Arc::clone(&count));
             let mut tallies: Vec<Tally> = shared.applications.iter().map(|_| Tally::default()).collect();
+            let (numbers, beside) = numbers.split_at(numbers.partition_point(|&number| number < rank_count));
+            let gateway = |&number: &u32| Some((number, Gateway::new(shared.message.rails.bridging()?, (number - rank_count) as usize)));
+            let gateways = beside.iter().filter_map(gateway).collect();
             let ranks = numbers.iter().map(|&rank| {
                 let (part, number, process, costs) = all[rank as usize];
                 tallies[part].unfinished += 1;
@@ -436,6 +488,9 @@ impl Replay {
                     actions: Vec::new(),
                 },
                 touched: Vec::new(),
+                gateways,
+                told: VecDeque::new(),
+                cut: None,
                 runs: false,
                 error: None,
             }
@@ -444,7 +499,7 @@ impl Replay {
         let mut world = if whole { World::whole(setup, of_region)? } else { World::regions(setup, of_region)? };
         let directory = Arc::clone(world.directory());
         world.all().for_each(|ranks| ranks.state.directory = Some(Arc::clone(&directory)));
-        Ok(Replay { world, shared, counts, ranks: places.len() as u32, threads: 1 })
+        Ok(Replay { world, shared, counts, ranks: rank_count, threads: 1 })
     }
 
     /// On up to so many threads. The outcome does not depend on their number.
@@ -518,6 +573,9 @@ impl Replay {
             let at = undelivered.at.saturating_sub(epoch);
             failure = Some(narrows_fabric::Undelivered { at, ..undelivered }.to_string());
         }
+        if let Some(cut) = self.world.all().find_map(|ranks| ranks.cut.take()) {
+            failure = Some(cut);
+        }
         if failure.is_none() && self.world.all().any(|ranks| ranks.state.tallies.iter().any(|tally| tally.unfinished > 0)) {
             failure = Some(self.stuck());
         }
@@ -531,10 +589,18 @@ impl Replay {
 
     /// Opens the NICs of all ranks, before simulated time starts, and has all of them begin at its start.
     fn set_up(&mut self) -> SimTime {
+        let homes: Vec<Rail> = {
+            let (rails, directory) = (&self.shared.message.rails, self.world.directory());
+            (0..self.ranks).filter_map(|rank| Some(rails.first_of(directory.place(Process(rank))?))).collect()
+        };
         let opened = self.world.prepare(self.threads, |ranks, rank, requests| {
+            if let Some(gateway) = ranks.gateways.get_mut(&rank) {
+                let on = |rail| homes.iter().filter(|&&home| home == rail).count() as u32;
+                return gateway.start(on, &mut Passage { world: requests, process: rank, memory: 0 });
+            }
             let place = ranks.place(rank);
             let (of, shared) = (&mut ranks.ranks[place], &ranks.state.shared);
-            let rails = &shared.message.rails;
+            let rails = shared.message.rails.of_process(of.process);
             let first = rails.first();
             let (clock, library) = (&mut of.clock, &mut of.library);
             let mut port = Port { world: requests, rank, clock, library, costs: of.costs, first, by_firmware: false };
@@ -552,6 +618,7 @@ impl Replay {
         for ranks in self.world.all() {
             ranks.state.epoch = epoch;
             ranks.runs = true;
+            ranks.gateways.values_mut().for_each(Gateway::renew);
             ranks.ranks.iter_mut().for_each(|rank| rank.clock = epoch);
             if let Some(watch) = &mut ranks.state.watch {
                 watch.begin(epoch);
@@ -559,6 +626,15 @@ impl Replay {
         }
         for rank in 0..self.ranks {
             self.world.request(rank, |_, requests| requests.set_alarm(rank, epoch));
+        }
+        let shared = Arc::clone(&self.shared);
+        for &(gateway, at) in shared.message.rails.bridging().into_iter().flat_map(|bridging| &bridging.deaths) {
+            let known = shared.message.rails.bridging().map_or(at, |bridging| at + bridging.detection);
+            let gateway = self.ranks + gateway as u32;
+            self.world.request(gateway, |_, requests| requests.set_alarm(gateway, epoch + at));
+            for rank in 0..self.ranks {
+                self.world.request(rank, |_, requests| requests.set_alarm(rank, epoch + known));
+            }
         }
         epoch
     }
@@ -571,7 +647,9 @@ impl Replay {
         let report = |application: &Application| Report { name: application.name.clone(), ranks: application.ranks, ..Report::default() };
         let mut applications: Vec<Report> = self.shared.applications.iter().map(report).collect();
         let mut sent = Sent::default();
+        let mut passed = BTreeMap::new();
         for ranks in self.world.all() {
+            passed.extend(ranks.gateways.iter().map(|(&number, gateway)| (number, gateway.passed())));
             for (rank, &number) in ranks.ranks.iter().zip(&ranks.numbers) {
                 sent += rank.endpoint.as_ref().map(Endpoint::sent).unwrap_or_default();
                 rank_finish[number as usize] = since(rank.finish.unwrap_or(rank.clock));
@@ -601,7 +679,22 @@ impl Replay {
         let seen = self.world.processes().state.watch.take().map(|watch| watch.finish(finish));
         self.world.dismantle(self.threads);
         let (events, totals, digest) = (totals.events, Some(totals), digest.value());
-        Outcome { finish, seen, applications, rank_finish, rank_computing, rank_beside, events, totals, rails, sent, digest, failure }
+        let passed = passed.into_values().collect();
+        Outcome {
+            finish,
+            seen,
+            applications,
+            rank_finish,
+            rank_computing,
+            rank_beside,
+            events,
+            totals,
+            rails,
+            sent,
+            passed,
+            digest,
+            failure,
+        }
     }
 
     /// Nothing can happen any more.

@@ -67,6 +67,9 @@ pub fn nodes(
             let mut turns: BTreeMap<u32, usize> = BTreeMap::new();
             let mut shares: Vec<Vec<NodeId>> = vec![Vec::new(); ranks.len()];
             for (host, &node) in (0u32..).zip(joined) {
+                if !machine.node(node).gateway.is_empty() {
+                    continue;
+                }
                 let next = turns.len();
                 let place = *turns.entry(turn(host)).or_insert(next);
                 shares[place % ranks.len()].push(node);

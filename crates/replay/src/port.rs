@@ -5,6 +5,7 @@ use crate::machine::Started;
 use narrows_machine::Software;
 use narrows_message::Transport;
 use narrows_nic::NicConfig;
+use narrows_portals::bridge::Forward;
 use narrows_portals::{
     AckRequest, Command, EntryId, EqId, List, LocalBuffer, MatchEntry, NO_TICKET, RemoteTarget, ReplyCode, SearchOperation,
 };
@@ -128,6 +129,10 @@ impl Transport for Port<'_> {
 
     fn get(&mut self, rail: Rail, local: LocalBuffer, length: u64, target: RemoteTarget) {
         self.post(rail, Command::Get { local, length, target });
+    }
+
+    fn forward(&mut self, rail: Rail, forward: Forward) {
+        self.post(rail, Command::Forward(Box::new(forward)));
     }
 
     fn handed_over(&mut self) {

@@ -2,7 +2,7 @@
 
 use crate::Times;
 use crate::watch::Seen;
-use narrows_message::Sent;
+use narrows_message::{Passed, Sent};
 use narrows_sim::RailTotals;
 use narrows_units::SimTime;
 
@@ -48,6 +48,8 @@ pub struct Outcome {
     pub rails: Vec<RailTotals>,
     /// What the message layer sent which way; nothing under LogGP, which has none.
     pub sent: Sent,
+    /// What has passed each gateway; nothing if the ranks needed none.
+    pub passed: Vec<Passed>,
     /// What happened over time, when somebody looked.
     pub seen: Option<Seen>,
     /// Fingerprint of everything.

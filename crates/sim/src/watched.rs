@@ -18,6 +18,7 @@ pub(crate) fn key_of(command: &Command) -> Option<Key> {
     let of = |kind, target: &RemoteTarget, length| Some(key(kind, target.process, target.match_bits, length));
     match command {
         Command::Put { target, length, .. } => of(0, target, *length),
+        Command::Forward(forward) => Some(key(0, forward.envelope.target, forward.envelope.match_bits, forward.length)),
         Command::Get { target, length, .. } => of(1, target, *length),
         Command::Atomic(atomic) => of(2, &atomic.target, atomic.length),
         _ => None,

@@ -1,7 +1,9 @@
 //! How messages move on a machine, for people and for `summary.json`: the protocol, its thresholds, the rails.
 
 use narrows_machine::Machine;
-use narrows_message::{Count, Distribution, MessageConfig, Protocol, RailChoice, Rendezvous, Sent};
+use narrows_message::{
+    Bridging, Count, Distribution, GatewayChoice, GatewayPlace, MessageConfig, Passed, Protocol, RailChoice, Rendezvous, Sent,
+};
 use narrows_sim::RailTotals;
 use narrows_units::show::size;
 use narrows_units::{ByteRate, Rail};
@@ -65,6 +67,22 @@ impl Ways {
             size(*eager_limit),
             size(longest)
         )];
+        if let Some(bridging) = rails.bridging() {
+            let modules: Vec<&str> = bridging.modules.iter().map(|(_, name)| name.as_str()).collect();
+            let names: Vec<&str> = bridging.gateways.iter().map(|gateway| gateway.name.as_str()).collect();
+            let choice = match bridging.choice {
+                GatewayChoice::Static => "by the two nodes",
+                GatewayChoice::LeastLoaded => "the least loaded one",
+            };
+            lines.push(format!(
+                "ranks are on the networks {}; between them the gateways {} ({choice}) pass puts of up to {}, {} at a time of each rank",
+                modules.join(" and "),
+                names.join(", "),
+                size(bridging.fragment),
+                bridging.buffers
+            ));
+            return lines;
+        }
         let first = self.rail(rails.first().index());
         match (protocol, rails.all().len()) {
             (Protocol::Mpc(mpc), several @ 2..) => {
@@ -115,8 +133,41 @@ impl Ways {
         lines
     }
 
+    /// What has passed gateways, a line each.
+    pub fn passed(&self, passed: &[Passed]) -> Vec<String> {
+        let gateways = self.message.rails.bridging().into_iter().flat_map(|bridging| &bridging.gateways);
+        let line = |(place, passed): (&GatewayPlace, &Passed)| {
+            let Passed { messages, bytes, busy } = *passed;
+            format!("gateway {}: {}, busy for {busy}", place.name, count(Count { messages, bytes }))
+        };
+        gateways.zip(passed).map(line).collect()
+    }
+
+    /// The same, as `summary.json` has it, of ranks that needed some.
+    fn gateways(&self, bridging: &Bridging, passed: &[Passed]) -> Value {
+        let of = |(place, passed): (&GatewayPlace, &Passed)| {
+            let networks: Vec<String> = place.rails.iter().map(|rail| self.rail(rail.index())).collect();
+            json!({
+                "node": place.name,
+                "rails": networks,
+                "messages": passed.messages,
+                "bytes": passed.bytes,
+                "busy_ps": passed.busy.as_ps(),
+            })
+        };
+        json!({
+            "fragment_bytes": bridging.fragment,
+            "buffers": bridging.buffers,
+            "choice": match bridging.choice {
+                GatewayChoice::Static => "static",
+                GatewayChoice::LeastLoaded => "least-loaded",
+            },
+            "nodes": bridging.gateways.iter().zip(passed).map(of).collect::<Vec<_>>(),
+        })
+    }
+
     /// Both, as `summary.json` has them.
-    pub fn summary(&self, sent: &Sent, rails: &[RailTotals]) -> Value {
+    pub fn summary(&self, sent: &Sent, rails: &[RailTotals], passed: &[Passed]) -> Value {
         let MessageConfig { protocol, eager_limit, inject_limit, rendezvous, max_portals_message, .. } = &self.message;
         let of = |Count { messages, bytes }: Count| json!({ "messages": messages, "bytes": bytes });
         let common = self.message.rails.all();
@@ -148,6 +199,9 @@ impl Ways {
             "over_rails": of(sent.spread),
             "rails": rails.collect::<Vec<_>>(),
         });
+        if let Some(bridging) = self.message.rails.bridging() {
+            summary["gateways"] = self.gateways(bridging, passed);
+        }
         let more = match protocol {
             Protocol::Openmpi | Protocol::Exanet => json!({}),
             Protocol::Mpc(mpc) => json!({

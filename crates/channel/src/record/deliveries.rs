@@ -66,6 +66,7 @@ pub fn encode_notice(writer: &mut Writer<'_>, time: u64, notice: &Notice) -> Res
             writer.word(*value);
             REPLY
         }
+        Notice::Foreign(_) => unreachable!("gateways are in the simulator"),
     };
     writer.end(kind)
 }

@@ -77,6 +77,9 @@ impl Run<'_> {
         if let Some((rank, stray)) = self.world.processes().stray.take() {
             return Err(self.failure(1, format!("the message layer of {} got {stray}", self.name(rank))));
         }
+        if let Some(cut) = self.world.processes().cut.take() {
+            return Err(self.failure(1, cut));
+        }
         let Some(error) = self.world.processes().error.take() else { return Ok(()) };
         // The memory of a rank that has just died cannot be read: say that it died.
         self.look_around()?;

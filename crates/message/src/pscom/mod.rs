@@ -21,19 +21,17 @@
 //! | `mod.rs` | connections, pieces, rendezvous |
 //! | `layer.rs` | [`Layer`]: what the message layer asks of it |
 //! | `matching.rs` | receives and unexpected messages |
-//! | `heap.rs` | memory for unexpected messages |
 //! | `wire.rs` | what pieces say |
 
-mod heap;
 mod layer;
 mod matching;
 mod wire;
 
 pub(crate) use layer::Layer;
 
+use crate::heap::Heap;
 use crate::wire::{PT_CONTROL, PT_RENDEZVOUS, PT_TAGGED};
 use crate::{PscomConfig, Queue, Stray, Transport};
-use heap::Heap;
 use matching::{Landing, Matching, Message};
 use narrows_engine::Slab;
 use narrows_portals::{

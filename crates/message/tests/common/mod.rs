@@ -2,13 +2,14 @@
 // headers, searches, and a network that delivers when it is told to, in the order of each pair.
 // No time. Written from the rules of the specification, without looking at the NIC model.
 
-use narrows_message::{Endpoint, MessageConfig, Protocol, Rails, Rendezvous, Transport, portal_table};
+use narrows_message::{Endpoint, Gateway, MessageConfig, Protocol, Rails, Relay, Rendezvous, Transport, portal_table};
+use narrows_portals::bridge::{Envelope, Foreign, Forward};
 use narrows_portals::{
-    AckRequest, EntryId, EqId, Event, EventKind, FailType, List, LocalBuffer, MatchEntry, NodeId, ProcessId, RemoteTarget, ReplyCode,
-    SearchOperation, md, me,
+    AckRequest, Command, EntryId, EqId, Event, EventKind, FailType, List, LocalBuffer, MatchEntry, NodeId, Notice, ProcessId, RemoteTarget,
+    ReplyCode, SearchOperation, md, me,
 };
-use narrows_units::Rail;
-use std::collections::{BTreeMap, VecDeque};
+use narrows_units::{Rail, SimTime};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub fn default_config() -> MessageConfig {
     MessageConfig {
@@ -42,6 +43,62 @@ enum Packet {
     Get { local: LocalBuffer, length: u64, target: RemoteTarget },
     Ack { event: Event },
     Reply { local: LocalBuffer, bytes: Vec<u8>, rlength: u64, offset: u64 },
+    // To a gateway: its beginning, all of it; from it, that it is there, and a word of the gateway's own.
+    Forward(Forward),
+    Arrived(Foreign),
+    Onward { bytes: Vec<u8>, envelope: Envelope, user_ptr: u64 },
+    Accepted(u64),
+    Word { target: RemoteTarget, hdr_data: u64 },
+}
+
+/// Gateways are behind all processes in channels.
+const GATES: usize = 100;
+
+struct Gate {
+    gateway: Gateway,
+    bytes: Vec<u8>,
+    /// By rail: free buffers.
+    buffers: BTreeMap<Rail, VecDeque<u64>>,
+    dead: bool,
+}
+
+/// What a gateway asks for.
+struct AtGate<'a> {
+    number: usize,
+    bytes: &'a mut Vec<u8>,
+    buffers: &'a mut BTreeMap<Rail, VecDeque<u64>>,
+    network: &'a mut BTreeMap<Channel, VecDeque<Packet>>,
+}
+
+fn rank_of(id: ProcessId) -> usize {
+    id.node().unwrap().index() * 2 + id.pid as usize - 1
+}
+
+impl Relay for AtGate<'_> {
+    fn submit(&mut self, rail: Rail, _: SimTime, command: Command) {
+        let from = GATES + self.number;
+        match command {
+            Command::MeAppend { me, .. } => self.buffers.entry(rail).or_default().push_back(me.start),
+            Command::Forward(forward) => {
+                let start = forward.local.address as usize;
+                let bytes = self.bytes[start..start + forward.length as usize].to_vec();
+                let to = (from, rank_of(forward.envelope.target), false, rail);
+                let onward = Packet::Onward { bytes, envelope: forward.envelope, user_ptr: forward.local.user_ptr };
+                self.network.entry(to).or_default().push_back(onward);
+            }
+            Command::Put { target, hdr_data, .. } => {
+                let to = (from, rank_of(target.process), true, rail);
+                self.network.entry(to).or_default().push_back(Packet::Word { target, hdr_data });
+            }
+            _ => {}
+        }
+    }
+
+    fn allocate(&mut self, length: u64) -> u64 {
+        let start = self.bytes.len() as u64;
+        self.bytes.resize(self.bytes.len() + length as usize, 0);
+        start
+    }
 }
 
 // An event that the NIC has not written yet.
@@ -97,6 +154,12 @@ pub struct Fabric {
     pub refusals: u64,
     pub copies: u64,
     pub unlink_in_use: u64,
+    gates: Vec<Gate>,
+    /// By initiator, target and number: puts over gateways that were accepted.
+    taken: BTreeSet<(ProcessId, ProcessId, u32)>,
+    draws: usize,
+    /// By node: where its processes match; the first rail of those that are not here.
+    homes: Vec<Rail>,
 }
 
 pub struct Process<'a> {
@@ -129,6 +192,10 @@ impl Fabric {
             refusals: 0,
             copies: 0,
             unlink_in_use: 0,
+            gates: Vec::new(),
+            taken: BTreeSet::new(),
+            draws: 0,
+            homes: Vec::new(),
         }
     }
 
@@ -142,7 +209,7 @@ impl Fabric {
     }
 
     pub fn rank(&self, id: ProcessId) -> usize {
-        id.node().unwrap().index() * 2 + id.pid as usize - 1
+        rank_of(id)
     }
 
     pub fn process(&mut self, rank: usize) -> Process<'_> {
@@ -156,6 +223,52 @@ impl Fabric {
                 Endpoint::new(config.clone(), eq, id, &mut self.process(rank))
             })
             .collect()
+    }
+
+    /// The gateways of a run that needs some.
+    pub fn open_gates(&mut self, rails: &Rails) {
+        let Some(bridging) = rails.bridging() else { return };
+        self.homes.clone_from(&bridging.homes);
+        for number in 0..bridging.gateways.len() {
+            let mut gate = Gate { gateway: Gateway::new(bridging, number), bytes: Vec::new(), buffers: BTreeMap::new(), dead: false };
+            let Gate { gateway, bytes, buffers, .. } = &mut gate;
+            // Fewer than all processes may fill.
+            gateway.start(|_| 1, &mut AtGate { number, bytes, buffers, network: &mut self.network });
+            self.gates.push(gate);
+        }
+    }
+
+    /// A gateway dies, with or without what it has given to its NICs.
+    pub fn kill(&mut self, number: usize, all: bool) {
+        self.gates[number].gateway.die();
+        self.gates[number].dead = true;
+        self.network.retain(|&(from, to, ..), _| to != GATES + number && (from != GATES + number || !all));
+    }
+
+    fn tell_gate(&mut self, number: usize, notice: &Notice) {
+        let Gate { gateway, bytes, buffers, .. } = &mut self.gates[number];
+        gateway.notify(SimTime::ZERO, notice, &mut AtGate { number, bytes, buffers, network: &mut self.network });
+    }
+
+    /// A put begins to come to a gateway.
+    fn deliver_to_gate(&mut self, channel: Channel) -> bool {
+        let (from, to, _, rail) = channel;
+        let number = to - GATES;
+        let dead = self.gates[number].dead;
+        let queue = self.network.get_mut(&channel).unwrap();
+        let Some(start) = self.gates[number].buffers.entry(rail).or_default().pop_front().or(dead.then_some(0)) else { return false };
+        let Some(Packet::Forward(forward)) = queue.pop_front() else { panic!("only puts go to gateways") };
+        if dead {
+            return true;
+        }
+        let Forward { local, length, envelope, .. } = forward;
+        if length > 0 {
+            let bytes = self.bytes(from, local.address, length).to_vec();
+            self.gates[number].bytes[start as usize..start as usize + bytes.len()].copy_from_slice(&bytes);
+        }
+        let arrived = Packet::Arrived(Foreign { envelope, length, start });
+        self.network.entry((from, to, true, rail)).or_default().push_back(arrived);
+        true
     }
 
     pub fn place(&mut self, rank: usize, bytes: &[u8]) -> u64 {
@@ -226,7 +339,14 @@ impl Fabric {
 
     /// Delivers the oldest packet of a channel; false when there is none or it is refused.
     pub fn deliver(&mut self, channel: Channel) -> bool {
-        let Some(packet) = self.network.get_mut(&channel).and_then(VecDeque::pop_front) else { return false };
+        let (_, to, answers, _) = channel;
+        if to >= GATES && !answers {
+            return self.network.get(&channel).is_some_and(|queue| !queue.is_empty()) && self.deliver_to_gate(channel);
+        }
+        // Not all end in the order in which they began.
+        self.draws += usize::from(to >= GATES);
+        let place = |queue: &VecDeque<Packet>| if to >= GATES { self.draws * 7 % queue.len().clamp(1, 3) } else { 0 };
+        let Some(packet) = self.network.get_mut(&channel).and_then(|queue| queue.remove(place(queue))) else { return false };
         let (from, to, _, rail) = channel;
         match packet {
             Packet::Put { local, length, ref bytes, ack, target, hdr_data } => {
@@ -259,6 +379,30 @@ impl Fabric {
                     return false;
                 };
                 self.network.entry((to, from, true, rail)).or_default().push_back(Packet::Reply { local, bytes, rlength: length, offset });
+            }
+            Packet::Arrived(foreign) => self.tell_gate(to - GATES, &Notice::Foreign(foreign)),
+            Packet::Forward(_) => panic!("puts for others go to gateways"),
+            Packet::Onward { ref bytes, envelope, user_ptr } => {
+                let Envelope { initiator, target, pt, match_bits, hdr_data, offset, sequence, .. } = envelope;
+                if !self.taken.contains(&(initiator, target, sequence)) {
+                    let (from, there) = (rank_of(initiator), RemoteTarget { process: target, pt: on_rail(rail, pt), match_bits, offset });
+                    if self.match_put(from, to, bytes, there, hdr_data).is_none() {
+                        self.refusals += 1;
+                        self.network.get_mut(&channel).unwrap().push_front(packet);
+                        return false;
+                    }
+                    self.taken.insert((initiator, target, sequence));
+                    self.arrivals.push((from, to, pt & 0xff));
+                }
+                self.network.entry((to, from, true, rail)).or_default().push_back(Packet::Accepted(user_ptr));
+            }
+            Packet::Accepted(user_ptr) => {
+                let event = Event { user_ptr, ..Event::blank(EventKind::Ack) };
+                self.tell_gate(to - GATES, &Notice::Event { eq: EqId(0), event });
+            }
+            Packet::Word { target, hdr_data } => {
+                let there = RemoteTarget { pt: on_rail(rail, target.pt), ..target };
+                assert!(self.match_put(0, to, &[], there, hdr_data).is_some(), "there is an entry for words");
             }
             Packet::Ack { event } => self.memories[to].events.push_back((None, event)),
             Packet::Reply { local, bytes, rlength, offset } => {
@@ -493,6 +637,7 @@ impl Transport for Process<'_> {
 
     fn me_search(&mut self, pt: u32, operation: SearchOperation, me: MatchEntry) {
         let rank = self.rank;
+        let pt = on_rail(self.fabric.homes.get(rank / 2).copied().unwrap_or(Rail::FIRST), pt);
         let Some(place) = self.fabric.find_unexpected(rank, pt, &me) else {
             let event = Event { fail: FailType::NoMatch, pt, ..blank(EventKind::Search, me.user_ptr) };
             self.fabric.memories[rank].events.push_back((None, event));
@@ -520,6 +665,12 @@ impl Transport for Process<'_> {
         let target = RemoteTarget { pt: on_rail(rail, target.pt), ..target };
         let to = self.fabric.rank(target.process);
         self.fabric.network.entry((self.rank, to, false, rail)).or_default().push_back(Packet::Get { local, length, target });
+    }
+
+    fn forward(&mut self, rail: Rail, forward: Forward) {
+        let gateways = self.fabric.gates.iter().map(|gate| gate.gateway.process());
+        let number = gateways.zip(0..).find(|&(process, _)| Some(process) == forward.via).unwrap().1;
+        self.fabric.network.entry((self.rank, GATES + number, false, rail)).or_default().push_back(Packet::Forward(forward));
     }
 
     fn copy(&mut self, from: u64, to: u64, length: u64) {

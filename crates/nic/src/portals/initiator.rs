@@ -3,7 +3,7 @@
 use narrows_portals::{AckRequest, Event as FullEvent, EventKind, FailType, List, LocalBuffer, ProcessId, md};
 use narrows_units::{Bytes, SimTime};
 
-use super::message::{Accepted, AtomicPart, Due, Handle, Header, Outgoing, Received, Request, Response, Role, Source};
+use super::message::{Accepted, AtomicPart, Bridged, Due, Handle, Header, Outgoing, Received, Request, Response, Role, Source};
 use super::{COMPUTE_REQUEST, COMPUTE_RESPONSE, Engine, Port, Portals, interface, token};
 use crate::config::{NicConfig, Transmit};
 use crate::out::{Departure, Out};
@@ -17,13 +17,15 @@ pub(super) struct Order {
     pub inline: Option<Box<[u8]>>,
     pub ack: AckRequest,
     pub atomic: Option<AtomicPart>,
+    /// Of a put that passes a gateway: its target, if `to` is the gateway, and what its header has more.
+    pub bridged: Option<(ProcessId, Bridged)>,
     /// Nothing came with the command: the NIC reads all of the payload.
     pub triggered: bool,
 }
 
 impl Portals {
     pub(super) fn request(&mut self, now: SimTime, process: u32, order: Order, out: &mut impl Out<Portals>) {
-        let Order { operation, to, local, inline, ack, atomic, triggered } = order;
+        let Order { operation, to, local, inline, ack, atomic, bridged, triggered } = order;
         let (kind, length) = (operation.kind, operation.rlength);
         let statistics = &mut self.engine.statistics;
         statistics.messages += 1;
@@ -81,6 +83,9 @@ impl Portals {
         if let Some(part) = atomic {
             self.atomics.insert(message, part);
         }
+        if let Some(part) = bridged {
+            self.bridge.outgoing.insert(message, part);
+        }
         if kind != Kind::Get && !dma {
             self.sent(now, process, &local, length, FailType::Ok, out);
         }
@@ -121,6 +126,9 @@ impl Portals {
             self.outgoing.remove(message);
             if !self.atomics.is_empty() {
                 self.atomics.remove(&message);
+            }
+            if !self.bridge.outgoing.is_empty() {
+                self.bridge.outgoing.remove(&message);
             }
         }
     }
@@ -292,6 +300,7 @@ impl Portals {
             self.capture(now, message, out);
         }
         let combine = if self.atomics.is_empty() { None } else { self.atomics.get(&message).map(|part| part.combine) };
+        let bridged = if self.bridge.outgoing.is_empty() { None } else { self.bridge.outgoing.get(&message).copied() };
         let this = self.outgoing.at_mut(message);
         let Outgoing { serial, operation, target, dma, payload, .. } = *this;
         let data = if operation.kind == Kind::Get { 0 } else { operation.rlength };
@@ -301,12 +310,13 @@ impl Portals {
         let operand = combine.filter(|combine| combine.operation.has_operand()).map_or(0, |combine| combine.datatype.size());
         let header = Header::Request(Request {
             operation,
-            target,
+            target: bridged.map_or(target, |(target, _)| target),
             handle: Handle { slot: message, serial },
             ack: matches!(operation.kind, Kind::Put | Kind::Atomic) && this.ack != AckRequest::None,
             combine,
             payload,
             destination: this.local.place(),
+            bridged: bridged.map(|(_, part)| part),
         });
         let departure = Departure {
             to: self.common.directory.port_at(target, self.rail).expect("the target was found when the request was made"),
@@ -332,7 +342,11 @@ impl Portals {
 
     /// Sends what is nothing but a header to the initiator of a request.
     pub(super) fn send_small(&mut self, now: SimTime, request: &Request, header: Header, out: &mut impl Out<Portals>) {
-        let to = self.common.directory.port_at(request.operation.initiator, self.rail).expect("it came from there");
+        let to = match request.bridged {
+            None => self.common.directory.port_at(request.operation.initiator, self.rail),
+            Some(bridged) => self.common.directory.port(bridged.from, self.rail),
+        };
+        let to = to.expect("it came from there");
         if self.common.config.quick_ack {
             // It takes no time, and is no load on anything.
             return out.shortcut(now, self.port, to, header);

@@ -1,7 +1,7 @@
 //! The two halves of a message, what travels between them, and the events that move them.
 
 use narrows_portals::{AckRequest, FailType, List, LocalBuffer, Place, ProcessId};
-use narrows_units::SimTime;
+use narrows_units::{NodeId, SimTime};
 
 use crate::out::{Combine, Event, PayloadId};
 use narrows_matching::{Kind, Landing, Operation};
@@ -174,6 +174,18 @@ pub struct Request {
     pub(super) payload: Option<PayloadId>,
     /// Where the data of a get go: a hint for [`crate::Memory::fetch`].
     pub(super) destination: Place,
+    /// It passes a gateway.
+    pub(super) bridged: Option<Bridged>,
+}
+
+/// What the request of a put that passes a gateway has beside the rest.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bridged {
+    /// Whose NIC has sent it, and gets its answers.
+    pub from: NodeId,
+    pub done_pt: u32,
+    pub sequence: u32,
+    pub order: u32,
 }
 
 /// See [`Header::Response`].

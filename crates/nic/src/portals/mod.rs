@@ -2,6 +2,7 @@
 //! `initiator` and `target` the way of a message through the stages, in `message` its two halves and what travels
 //! between them.
 
+mod bridge;
 mod initiator;
 mod message;
 mod multicast;
@@ -109,6 +110,8 @@ pub struct Portals {
     incoming: Slab<Incoming>,
     /// Of outgoing messages those that are atomics.
     atomics: WordMap<u32, AtomicPart>,
+    /// What passes gateways.
+    bridge: bridge::Half,
     refusals: Vec<Refusal>,
     /// Reused: what a command refuses.
     scratch: Vec<u32>,
@@ -137,6 +140,10 @@ impl<O: Out<Portals>> Sink for Port<'_, O> {
             Notice::Count { .. } => {
                 self.engine.statistics.counts += 1;
                 self.common.durations.count
+            }
+            Notice::Foreign(_) => {
+                self.engine.statistics.events += 1;
+                self.common.durations.event
             }
             Notice::Reply { .. } => self.common.durations.count,
         };
@@ -208,6 +215,7 @@ impl Portals {
             serial: 0,
             incoming: Slab::default(),
             atomics: WordMap::default(),
+            bridge: bridge::Half::default(),
             refusals: Vec::new(),
             scratch: Vec::new(),
             firsts: BinaryHeap::new(),
@@ -386,6 +394,7 @@ impl Portals {
                 }
                 Ok(())
             }
+            Command::Forward(forward) => check_buffer(interface, &forward.local, forward.length),
             // Where there is an accelerator it takes them itself.
             Command::Allreduce(_) => Err(CommandError::NoAccelerator),
         }
@@ -461,14 +470,16 @@ impl Portals {
             }
             Command::Put { local, length, inline, ack, target, hdr_data } => {
                 let operation = self.operation(Kind::Put, process, length, &target, hdr_data);
-                let request = Order { operation, to: target.process, local, inline, ack, atomic: None, triggered };
+                let request = Order { operation, to: target.process, local, inline, ack, atomic: None, bridged: None, triggered };
                 self.request(now, process, request, out);
             }
             Command::Get { local, length, target } => {
                 let operation = self.operation(Kind::Get, process, length, &target, 0);
-                let request = Order { operation, to: target.process, local, inline: None, ack: AckRequest::None, atomic: None, triggered };
+                let (inline, ack) = (None, AckRequest::None);
+                let request = Order { operation, to: target.process, local, inline, ack, atomic: None, bridged: None, triggered };
                 self.request(now, process, request, out);
             }
+            Command::Forward(forward) => self.forward(now, process, &forward, out),
             // Never admitted.
             Command::Allreduce(_) => {}
             Command::Atomic(atomic) => {
@@ -478,7 +489,12 @@ impl Portals {
                 operation.atomic = Some((what, datatype));
                 let combine = Combine { operation: what, datatype, operand, fetch: fetched.is_some() };
                 let atomic = Some(AtomicPart { combine, fetched });
-                self.request(now, process, Order { operation, to: target.process, local, inline, ack, atomic, triggered }, out);
+                self.request(
+                    now,
+                    process,
+                    Order { operation, to: target.process, local, inline, ack, atomic, bridged: None, triggered },
+                    out,
+                );
             }
         }
         refused.clear();

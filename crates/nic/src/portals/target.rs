@@ -13,8 +13,22 @@ use narrows_matching::{Arrival, Kind};
 impl Portals {
     /// The header of a request is here.
     pub(super) fn head_of_request(&mut self, now: SimTime, request: &Request, out: &mut impl Out<Portals>) -> u32 {
+        if let Some(bridged) = request.bridged {
+            return self.head_of_bridged(now, request, bridged, out);
+        }
+        self.take_request(now, request, out)
+    }
+
+    /// A half for it, which is matched.
+    pub(super) fn take_request(&mut self, now: SimTime, request: &Request, out: &mut impl Out<Portals>) -> u32 {
+        let message = self.new_incoming(request);
+        self.matching(now, message, false, out);
+        message
+    }
+
+    pub(super) fn new_incoming(&mut self, request: &Request) -> u32 {
         let process = self.locals.binary_search_by_key(&request.target.pid, |local| local.place.pid);
-        let message = self.incoming.insert(Incoming {
+        self.incoming.insert(Incoming {
             request: *request,
             phase: Phase::Matched,
             process: process.expect("the initiator found the target in the directory") as u32,
@@ -25,9 +39,7 @@ impl Portals {
             ready: SimTime::ZERO,
             result: Err(FailType::Dropped),
             fault: false,
-        });
-        self.matching(now, message, false, out);
-        message
+        })
     }
 
     /// Matching of a request, `again` after a refusal.
@@ -173,6 +185,9 @@ impl Portals {
         let fail = if this.fault { FailType::Segv } else { FailType::Ok };
         let (interface, mut port) = interface!(self, now, this.process, out);
         interface.complete(&this.request.operation, &landing, fail, &mut port);
+        if this.request.bridged.is_some() {
+            self.tell_foreign(now, message, out);
+        }
         self.schedule_retries(now, this.process, out);
     }
 

@@ -40,12 +40,13 @@ impl Rank {
         match notice {
             Notice::Event { event, .. } => self.inbox.push_back((time, Incoming::Event(event))),
             Notice::Reply { ticket, code, .. } => self.inbox.push_back((time, Incoming::Reply(ticket, code))),
-            Notice::Count { .. } => {}
+            Notice::Count { .. } | Notice::Foreign(_) => {}
         }
     }
 
     fn port<'a>(clock: &'a mut SimTime, library: &'a mut Library, costs: Costs, rank: u32, region: &'a mut Region<'_>) -> Port<'a> {
-        let first = region.state.shared.message.rails.first();
+        let rails = &region.state.shared.message.rails;
+        let first = if rails.bridging().is_some() { rails.first_of(region.process(rank)) } else { rails.first() };
         Port { world: &mut *region.world, rank, clock, library, costs, first, by_firmware: false }
     }
 
@@ -91,6 +92,13 @@ impl Rank {
                         if let (Some(endpoint), Some(entry)) = (&mut self.endpoint, self.library.unlinked(ticket)) {
                             endpoint.unlinked(&mut Self::port(&mut self.clock, &mut self.library, self.costs, index, region), entry, code);
                         }
+                        continue;
+                    }
+                    Incoming::Gone(gateway) => {
+                        if let Some(endpoint) = &mut self.endpoint {
+                            endpoint.gateway_gone(&mut Self::port(&mut self.clock, &mut self.library, self.costs, index, region), gateway);
+                        }
+                        self.complete(index, region)?;
                         continue;
                     }
                     Incoming::Copied(told) => {

@@ -280,6 +280,7 @@ impl RunSpec {
             computing.fill(tables, &factors);
         }
         let setup = narrows_sim::Setup { hardware: networks.hardware(), places: &processes };
+        let bridged = message.rails.bridging().is_some();
         let world = narrows_live::world(setup, &mapping, message)?;
 
         let channel = format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd());
@@ -303,6 +304,9 @@ impl RunSpec {
             environment.push(("NARROWS_OFFLOAD".to_owned(), "allreduce".to_owned()));
         }
         environment.push(("NARROWS_ALIVE".to_owned(), alive.display().to_string()));
+        if bridged {
+            environment.extend(over_messages(mpi.kind));
+        }
         // Whether the program uses Portals without MPI is seen when it calls PtlInit.
         environment.extend(portals_environment(&processes));
         environment.push(("LD_LIBRARY_PATH".to_owned(), library_path(&libraries)));
@@ -419,6 +423,18 @@ pub fn preload_list(ours: &[PathBuf]) -> String {
 fn portals_environment(processes: &[ProcessId]) -> [(String, String); 2] {
     let map: Vec<String> = processes.iter().map(|process| format!("{}:{}", process.nid, process.pid)).collect();
     [("NARROWS_RANKS".to_owned(), processes.len().to_string()), ("NARROWS_MAP".to_owned(), map.join(","))]
+}
+
+/// Has MPI libraries do one-sided operations over messages, where they can: gateways pass nothing else.
+fn over_messages(kind: launch::Kind) -> Vec<(String, String)> {
+    let set = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    match kind {
+        launch::Kind::Mpich | launch::Kind::IntelMpi => {
+            vec![set("MPIR_CVAR_CH4_OFI_ENABLE_RMA", "0"), set("MPIR_CVAR_CH4_OFI_ENABLE_ATOMICS", "0")]
+        }
+        launch::Kind::OpenMpi4 => vec![set("OMPI_MCA_osc", "pt2pt")],
+        launch::Kind::OpenMpi5 | launch::Kind::Portals => Vec::new(),
+    }
 }
 
 /// Where ranks that need libportals.so find it, before all other folders.

@@ -252,7 +252,7 @@ impl RunOutcome {
             "per_rank": ranks,
         });
         if let Some(summary) = summary.as_object_mut() {
-            summary.insert("messages_by".into(), self.ways.summary(&report.sent, &report.rails));
+            summary.insert("messages_by".into(), self.ways.summary(&report.sent, &report.rails, &report.passed));
         }
         summary
     }
@@ -342,7 +342,8 @@ impl RunOutcome {
 
     /// How messages moved, in lines for people.
     pub fn ways(&self) -> Vec<String> {
-        if self.report.started { self.ways.used(&self.report.sent, &self.report.rails) } else { Vec::new() }
+        let Report { started: true, sent, rails, passed, .. } = &self.report else { return Vec::new() };
+        self.ways.used(sent, rails).into_iter().chain(self.ways.passed(passed)).collect()
     }
 
     /// How it went, in lines for people.

@@ -440,7 +440,7 @@ impl ReplayOutcome {
             summary.insert("retransmissions".into(), json!(totals.retransmissions));
         }
         if let (Some(summary), Some(ways)) = (summary.as_object_mut(), &self.ways) {
-            summary.insert("messages_by".into(), ways.summary(&outcome.sent, &outcome.rails));
+            summary.insert("messages_by".into(), ways.summary(&outcome.sent, &outcome.rails, &outcome.passed));
         }
         if let (Some(summary), Some(energy)) = (summary.as_object_mut(), &self.energy) {
             summary.insert("energy".into(), energy.summary());

@@ -1,0 +1,103 @@
+//! Modules, and the gateways between them.
+
+use crate::fault::FaultText;
+use crate::model::{GatewayChoice, Gateways, Machine, MessageProtocol, Node};
+use crate::{FaultError, NodeId};
+use narrows_message::{Bridging, GatewayPlace};
+use narrows_portals::ProcessId;
+use narrows_portals::bridge::GATEWAY_PID;
+use narrows_units::{Rail, SimTime};
+use std::collections::BTreeSet;
+
+impl Machine {
+    /// The gateways, and what each is.
+    pub fn gateways(&self) -> impl Iterator<Item = (NodeId, &Node)> {
+        let gateways = self.parts().filter(|(_, node)| !node.gateway.is_empty());
+        gateways.flat_map(|(first, node)| (first.0..first.0 + node.count).map(move |id| (NodeId(id), node)))
+    }
+
+    /// The first rail of a network.
+    fn rail_of(&self, fabric: &str) -> Option<Rail> {
+        let place = self.fabrics.iter().position(|own| own.name == fabric)?;
+        Some(Rail(place as u8 * self.rails as u8))
+    }
+
+    /// The network of a rail.
+    fn fabric_of(&self, rail: Rail) -> String {
+        self.fabrics.get(rail.index() / self.rails.max(1) as usize).map_or_else(String::new, |fabric| fabric.name.clone())
+    }
+
+    /// How ranks on these nodes, which have no network in common, reach each other.
+    ///
+    /// # Errors
+    /// There is no gateway, or no protocol, between two of them.
+    pub(crate) fn bridging(&self, nodes: &[NodeId]) -> Result<Bridging, String> {
+        let planes = self.planes();
+        let home =
+            |node: NodeId| planes.iter().find(|plane| plane.nodes.binary_search(&node).is_ok()).map_or(Rail::FIRST, |plane| plane.rail);
+        let homes: Vec<Rail> = NodeId::first(self.node.count).map(home).collect();
+        let place = |(node, of): (NodeId, &Node)| GatewayPlace {
+            process: ProcessId::on(node, GATEWAY_PID),
+            name: self.host_name(node),
+            rails: of.gateway.iter().filter_map(|fabric| self.rail_of(fabric)).collect(),
+        };
+        let Gateways { fragment, buffers, choice, cost, per_kib, detection } = self.message.gateway;
+        let gateways: Vec<GatewayPlace> = self.gateways().map(place).collect();
+        let deaths = self.gateway_deaths().map_err(|error| error.to_string())?;
+        let number = |node: NodeId| gateways.iter().position(|gateway| gateway.process.node() == Some(node));
+        let deaths = deaths.into_iter().filter_map(|(node, at)| Some((number(node)?, at))).collect();
+        let modules: BTreeSet<Rail> = nodes.iter().map(|node| homes[node.index()]).collect();
+        let bridging = Bridging {
+            modules: modules.iter().map(|&rail| (rail, self.fabric_of(rail))).collect(),
+            homes,
+            gateways,
+            fragment: fragment.get(),
+            buffers,
+            choice: match choice {
+                GatewayChoice::Static => narrows_message::GatewayChoice::Static,
+                GatewayChoice::LeastLoaded => narrows_message::GatewayChoice::LeastLoaded,
+            },
+            cost,
+            per_kib,
+            deaths,
+            detection,
+        };
+        if let Some((one, other)) = bridging.cut(|_| true) {
+            let of = |rail: Rail| {
+                nodes.iter().find(|node| bridging.homes[node.index()] == rail).map_or_else(String::new, |&node| self.host_name(node))
+            };
+            let (name, other_name) = (self.fabric_of(one), self.fabric_of(other));
+            return Err(format!(
+                "no network has all nodes with ranks, and no gateway joins {name} and {other_name}: {} is on {name}, {} on {other_name}; \
+                 give a group of nodes on both gateway = [\"{name}\", \"{other_name}\"], or ranks other nodes (--placement, --ppn)",
+                of(one),
+                of(other)
+            ));
+        }
+        if self.message.protocol != MessageProtocol::Openmpi {
+            return Err(format!(
+                "gateways pass messages of message.protocol = \"openmpi\", not of \"{}\": set that, or keep ranks on one network",
+                self.message.protocol.name()
+            ));
+        }
+        Ok(bridging)
+    }
+
+    /// Gateways that die, and when.
+    ///
+    /// # Errors
+    /// It is no gateway.
+    pub fn gateway_deaths(&self) -> Result<Vec<(NodeId, SimTime)>, FaultError> {
+        let mut deaths = Vec::new();
+        for text in &self.network.faults {
+            let Some((node, at)) = FaultText::parse(text)?.dies else { continue };
+            let all: Vec<NodeId> = self.gateways().map(|(node, _)| node).collect();
+            if !all.contains(&NodeId(node)) {
+                let there = all.iter().map(NodeId::to_string).collect::<Vec<_>>().join(", ");
+                return Err(FaultError::Gateway { text: text.clone(), node, there: if there.is_empty() { "none".into() } else { there } });
+            }
+            deaths.push((NodeId(node), at));
+        }
+        Ok(deaths)
+    }
+}
