@@ -26,7 +26,7 @@ BENCH_OPTIONS ?=
 FUZZ_TIMES ?= 1
 
 # The parts of test-mpi.
-MPI_TESTS := test-figures test-programs test-intel test-explore test-mailbox test-lossy test-rails test-closed-forms test-replay test-record test-portals test-install test-otf2 test-docs test-python
+MPI_TESTS := test-figures test-programs test-intel test-explore test-mailbox test-lossy test-rails test-gateways test-closed-forms test-replay test-record test-portals test-install test-otf2 test-docs test-python
 
 .PHONY: all demo build install deb wheel test test-rust test-mpi $(MPI_TESTS) install-python docs-site conformance fuzz miri lint bench setup setup-demo setup-test setup-bench setup-python setup-miri clean
 
@@ -105,6 +105,11 @@ test-lossy: build
 test-rails: build
 	$(PYTHON) tests/run_mpi.py --runner narrows -n 4 --machine $(CURDIR)/tests/mpi/rails.toml -k '^(p2p|coll)' $(TEST_OPTIONS)
 	$(PYTHON) tests/run_mpi.py --runner narrows -n 2 --machine $(CURDIR)/tests/mpi/rates.toml -k '^p2p' $(TEST_OPTIONS)
+
+# Ranks in two modules, with gateways between them; one-sided operations over messages.
+test-gateways: build
+	$(PYTHON) tests/run_mpi.py --runner narrows -n 4 --machine $(CURDIR)/tests/mpi/gateways.toml -k '^(p2p|coll)' $(TEST_OPTIONS)
+	$(PYTHON) tests/run_mpi.py --runner narrows -n 4 --mpi debian,mpich --machine $(CURDIR)/tests/mpi/gateways.toml -k '^rma_(atomic|fence|lock|pscw)' $(TEST_OPTIONS)
 
 test-explore: build
 	$(PYTHON) tests/explore.py

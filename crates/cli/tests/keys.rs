@@ -69,6 +69,7 @@ fn words() -> BTreeMap<&'static str, &'static str> {
         ("BASED", "based.toml"),
         ("GROUPS", "groups.toml"),
         ("FABRICS", "fabrics.toml"),
+        ("GATEWAYS", "gateways.toml"),
         (
             "DRAGONFLY",
             "--nodes 6 --set topology.kind=dragonfly --set topology.p=1 --set topology.a=2 --set topology.h=1 --set topology.g=3 \
@@ -113,7 +114,7 @@ fn spelt_out(command: &str) -> Vec<String> {
     let traffic = words[0] == "traffic" && !ip;
     let usual = [("--nodes", if traffic || ip { "8" } else { "4" }), ("--time", "20us"), ("--warmup", "5us"), ("--load", "0.3")];
     // Groups say how many nodes they have.
-    let skipped = usize::from(words.iter().any(|word| word == "groups.toml" || word == "fabrics.toml"));
+    let skipped = usize::from(words.iter().any(|word| ["groups.toml", "fabrics.toml", "gateways.toml"].contains(&word.as_str())));
     for (option, value) in &usual[skipped..if traffic { 4 } else { 1 }] {
         if !words.iter().any(|word| word == option) {
             words.extend([String::from(*option), String::from(*value)]);
@@ -139,6 +140,13 @@ fn every_key_has_an_effect_or_a_reason() {
         "fabrics.toml",
         "[machine]\nname = \"fabrics\"\nbase = \"bxi-v2\"\ngroups = [\"NAME\", \"others\"]\nfabrics = [\"slow\", \"NAME\"]\n\
          [group.NAME]\ncount = 2\n[group.others]\ncount = 2\n[fabric.slow.link.host]\nbandwidth = \"1 GB/s\"\n",
+    );
+    // Between two pairs of ranks that talk to each other.
+    write(
+        "gateways.toml",
+        "[machine]\nname = \"gateways\"\nbase = \"bxi-v2\"\ngroups = [\"one\", \"gateways\", \"NAME\", \"other\"]\n\
+         fabrics = [\"a\", \"b\"]\n[group.one]\ncount = 1\nfabrics = [\"a\"]\n[group.gateways]\ncount = 1\n\
+         gateway = [\"a\", \"b\"]\n[group.NAME]\ncount = 1\n[group.other]\ncount = 3\nfabrics = [\"b\"]\n",
     );
     write("g1", "hosts left 1\nhosts right 1\nlink left right\n");
     write("g2", "hosts left 1\nhosts right 1\nlink left middle\nlink middle right\n");

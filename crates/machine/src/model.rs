@@ -124,7 +124,7 @@ impl Machine {
         let other = nodes.iter().find(|&&node| networks(node) != networks(first)).copied().unwrap_or(first);
         Err(format!(
             "no network has all nodes with ranks: {} is on {}, {} on {}; ranks go where --placement or --ppn says, and \
-             node.fabrics or group.NAME.fabrics say which networks a node joins",
+             node.fabrics or group.NAME.fabrics say which networks a node joins; group.NAME.gateway makes nodes pass messages on",
             self.host_name(first),
             networks(first),
             self.host_name(other),

@@ -143,6 +143,7 @@ pub enum PlacementError {
 /// See [`PlacementError`]; each says what to do.
 pub fn placement(placement: &Placement, machine: &Machine, ppn: Option<u32>, ranks: u32) -> Result<Vec<NodeId>, PlacementError> {
     let nodes = machine.node.count;
+    let there = nodes - machine.gateways().count() as u32;
     // Gateways have none, unless a file says so.
     let parts = || machine.parts().filter(|(_, node)| node.gateway.is_empty());
     let cores = parts().map(|(_, node)| node.cores).max().unwrap_or(0);
@@ -158,7 +159,7 @@ pub fn placement(placement: &Placement, machine: &Machine, ppn: Option<u32>, ran
     let refused = |ppn: Option<u32>| match (machine.groups.is_empty(), ppn) {
         (true, None) => PlacementError::Machine { ranks, nodes, cores },
         (true, Some(ppn)) => PlacementError::RanksPerNode { ranks, nodes, ppn },
-        (false, ppn) => PlacementError::Groups { ranks, nodes, ppn, room: room(ppn.unwrap_or(cores)) },
+        (false, ppn) => PlacementError::Groups { ranks, nodes: there, ppn, room: room(ppn.unwrap_or(cores)) },
     };
     if u64::from(ranks) > room(cores) {
         return Err(refused(None));

@@ -120,6 +120,11 @@ impl Bridging {
     }
 }
 
+/// Two numbers as one in which pairs at a distance differ: the high bits of a multiplicative hash.
+fn mixed(one: u32, other: u32) -> u32 {
+    ((u64::from(one) << 32 | u64::from(other)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u32
+}
+
 /// A put that is not known to be there.
 #[derive(Clone, Copy, Debug)]
 struct Flying {
@@ -207,8 +212,12 @@ impl Bridge {
         let there = self.bridging.home(target)?;
         let all: Vec<usize> = self.bridging.between(self.home, there).filter(|&gateway| !self.gates[gateway].gone).collect();
         match self.bridging.choice {
-            GatewayChoice::Static => all.get((self.local.nid.wrapping_add(target.nid) as usize).checked_rem(all.len())?).copied(),
-            GatewayChoice::LeastLoaded => all.into_iter().min_by_key(|&gateway| self.gates[gateway].bytes),
+            GatewayChoice::Static => all.get((mixed(self.local.nid, target.nid) as usize).checked_rem(all.len())?).copied(),
+            // Of equal ones not all processes take the same.
+            GatewayChoice::LeastLoaded => {
+                let turn = |gateway: usize| (gateway + self.local.nid as usize) % self.gates.len();
+                all.into_iter().min_by_key(|&gateway| (self.gates[gateway].bytes, turn(gateway)))
+            }
         }
     }
 

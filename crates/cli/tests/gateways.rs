@@ -1,0 +1,129 @@
+//! Messages between modules, on the command line: what goes wrong is said in a line, and what dies is replaced.
+
+#![allow(clippy::unwrap_used)]
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const MACHINE: &str = "[machine]
+name = \"modules\"
+base = \"bxi-v2\"
+groups = [\"cluster\", \"booster\", \"gateway\"]
+fabrics = [\"ib\", \"bxi\", \"eth\"]
+[group.cluster]
+count = 2
+fabrics = [\"ib\"]
+[group.booster]
+count = 2
+fabrics = [\"bxi\"]
+[group.gateway]
+count = 2
+fabrics = [\"ib\", \"bxi\", \"eth\"]
+gateway = [\"ib\", \"bxi\"]
+host_name = \"gw{}\"
+[fabric.ib.nic]
+kind = \"ib-hca\"
+[message.gateway]
+fragment = \"9 KiB\"
+buffers = 4
+choice = \"least-loaded\"
+";
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let folder = std::env::temp_dir().join(format!("narrows-gateways-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("modules.toml"), MACHINE).unwrap();
+        let this = Folder(folder);
+        assert!(
+            this.narrows(&["generate", "halo3d", "--ranks", "4", "--steps", "2", "--bytes", "100KiB", "-o", "halo.jsonl"]).status.success()
+        );
+        this
+    }
+
+    fn narrows(&self, words: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_narrows")).current_dir(&self.0).args(words).output().unwrap()
+    }
+
+    fn replay(&self, more: &[&str]) -> Output {
+        let words = ["replay", "halo.jsonl", "--machine", "modules.toml", "--ppn", "1", "--out", "out"];
+        self.narrows(&[&words, more].concat())
+    }
+
+    fn summary(&self, more: &[&str]) -> Value {
+        let output = self.replay(more);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&std::fs::read(Path::new(&self.0).join("out/summary.json")).unwrap()).unwrap()
+    }
+
+    fn refused(&self, more: &[&str]) -> String {
+        let output = self.replay(more);
+        assert!(!output.status.success());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What each gateway has passed: puts and bytes.
+fn passed(summary: &Value) -> Vec<(u64, u64)> {
+    let nodes = summary["messages_by"]["gateways"]["nodes"].as_array().unwrap();
+    nodes.iter().map(|node| (node["messages"].as_u64().unwrap(), node["bytes"].as_u64().unwrap())).collect()
+}
+
+/// Each rank has a neighbour in the other module, to which it sends twice in each of two steps: 16 messages of 100 KiB
+/// pass gateways, each with its announcement and the answer, in 12 fragments. No rank is on a gateway.
+#[test]
+fn what_passes_is_counted() {
+    let folder = Folder::new("counts");
+    let summary = folder.summary(&[]);
+    let gateways = passed(&summary);
+    assert_eq!(gateways.iter().map(|gateway| gateway.1).sum::<u64>(), 16 * 100 * 1024);
+    assert_eq!(gateways.iter().map(|gateway| gateway.0).sum::<u64>(), 16 * (2 + 12));
+    let one = folder.summary(&["--set", "group.gateway.count=1"]);
+    assert_eq!(passed(&one), [(16 * 14, 16 * 100 * 1024)]);
+    assert!(one["simulated_s"].as_f64() > summary["simulated_s"].as_f64(), "two are faster");
+    // Twice the same, whatever the threads.
+    let threads = folder.summary(&["--threads", "2"]);
+    assert_eq!((&threads["digest"], &threads["simulated_s"]), (&summary["digest"], &summary["simulated_s"]));
+}
+
+#[test]
+fn a_gateway_that_dies_is_replaced_or_ends_the_run() {
+    let folder = Folder::new("dies");
+    let whole = folder.summary(&[]);
+    let known = ["--set", "message.gateway.detection=20us"];
+    let summary = folder.summary(&[&["--fault", "gateway=4 from=50us"][..], &known].concat());
+    assert_eq!(summary["messages"], whole["messages"], "nothing is lost");
+    assert_eq!(summary["bytes"], whole["bytes"]);
+    let (before, after) = (passed(&whole), passed(&summary));
+    assert!(after[0].1 < before[0].1 && after[1].1 > before[1].1, "the traffic moves: {before:?} {after:?}");
+    let both = folder.refused(&["--fault", "gateway=4 from=50us", "--fault", "gateway=5 from=60us"]);
+    assert!(both.contains("the gateway gw5 died at 60 us, and no other joins ib and bxi: messages between them are lost"), "{both}");
+}
+
+#[test]
+fn what_cannot_be_is_said() {
+    let folder = Folder::new("says");
+    for (set, said) in [
+        (&["--set", "group.gateway.gateway=[\"ib\"]"][..], "expected two or more of ib, bxi, eth"),
+        (&["--set", "group.gateway.fabrics=[\"ib\"]"], "the gateway is not on the network \"bxi\""),
+        (&["--set", "group.gateway.gateway=[\"ib\",\"eth\"]"], "no gateway joins ib and bxi: node000 is on ib, node002 on bxi"),
+        (&["--set", "group.gateway.gateway=[]"], "group.NAME.gateway makes nodes pass messages on"),
+        (&["--set", "message.protocol=pscom"], "gateways pass messages of message.protocol = \"openmpi\", not of \"pscom\""),
+        (&["--set", "message.gateway.fragment=1KiB"], "expected at most 1 KiB"),
+        (&["--set", "message.gateway.buffers=0"], "message.gateway.buffers"),
+        (&["--fault", "gateway=3 from=1us"], "node 3 is no gateway of this machine; gateways are the nodes 4, 5"),
+        (&["--fault", "gateway=4 loss=1"], "expected gateway and from alone"),
+    ] {
+        let text = folder.refused(set);
+        assert!(text.contains(said), "{set:?}: {text}");
+    }
+}
