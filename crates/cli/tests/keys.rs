@@ -86,6 +86,7 @@ fn words() -> BTreeMap<&'static str, &'static str> {
         ("GRANTED", "--set network.reliability.delivery=ordered --set network.congestion=s-perc"),
         ("TOLD", "--set network.reliability.delivery=ordered --set network.congestion=hpcc --set switch.telemetry=int"),
         ("DELAYED", "--set network.reliability.delivery=ordered --set network.congestion=swift"),
+        ("DYING", "--set group.gateways.count=3 --fault gateway=1\u{a0}from=30us"),
         ("PAUSE", "--set network.flow_control=pfc --set network.buffer=64KiB"),
         ("PGFT", "--set topology.kind=pgft --set topology.children=[4,2] --set topology.parents=[1,2] --set topology.parallel=[1,1]"),
         ("TORUS", "--set topology.kind=torus --set topology.lengths=[4] --set network.routing=minimal --set network.virtual_channels=4"),
