@@ -80,7 +80,7 @@ impl Portals {
     pub(super) fn tell_foreign(&mut self, now: SimTime, message: u32, out: &mut impl Out<Portals>) {
         let Some((target, pt, offset)) = self.bridge.foreign.remove(&message) else { return };
         let this = *self.incoming.at(message);
-        let (Ok(landing), Some(Bridged { done_pt, sequence, order, .. })) = (this.result, this.request.bridged) else { return };
+        let (Ok(landing), Some(Bridged { done_pt, sequence, order, .. })) = (this.result, this.request.bridged()) else { return };
         let Operation { initiator, match_bits, hdr_data, .. } = this.request.operation;
         let envelope = Envelope { initiator, target, pt, done_pt, match_bits, hdr_data, offset, sequence, order };
         let (_, mut port) = interface!(self, now, this.process, out);

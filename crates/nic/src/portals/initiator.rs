@@ -3,7 +3,7 @@
 use narrows_portals::{AckRequest, Event as FullEvent, EventKind, FailType, List, LocalBuffer, ProcessId, md};
 use narrows_units::{Bytes, SimTime};
 
-use super::message::{Accepted, AtomicPart, Bridged, Due, Handle, Header, Outgoing, Received, Request, Response, Role, Source};
+use super::message::{Accepted, AtomicPart, Beside, Bridged, Due, Handle, Header, Outgoing, Received, Request, Response, Role, Source};
 use super::{COMPUTE_REQUEST, COMPUTE_RESPONSE, Engine, Port, Portals, interface, token};
 use crate::config::{NicConfig, Transmit};
 use crate::out::{Departure, Out};
@@ -315,8 +315,7 @@ impl Portals {
             ack: matches!(operation.kind, Kind::Put | Kind::Atomic) && this.ack != AckRequest::None,
             combine,
             payload,
-            destination: this.local.place(),
-            bridged: bridged.map(|(_, part)| part),
+            beside: bridged.map_or_else(|| Beside::Destination(this.local.place()), |(_, part)| Beside::Bridged(part)),
         });
         let departure = Departure {
             to: self.common.directory.port_at(target, self.rail).expect("the target was found when the request was made"),
@@ -342,7 +341,7 @@ impl Portals {
 
     /// Sends what is nothing but a header to the initiator of a request.
     pub(super) fn send_small(&mut self, now: SimTime, request: &Request, header: Header, out: &mut impl Out<Portals>) {
-        let to = match request.bridged {
+        let to = match request.bridged() {
             None => self.common.directory.port_at(request.operation.initiator, self.rail),
             Some(bridged) => self.common.directory.port(bridged.from, self.rail),
         };

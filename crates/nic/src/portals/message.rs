@@ -172,10 +172,28 @@ pub struct Request {
     pub(super) ack: bool,
     pub(super) combine: Option<Combine>,
     pub(super) payload: Option<PayloadId>,
+    pub(super) beside: Beside,
+}
+
+/// What only some requests have: one field, so that headers are no longer.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Beside {
     /// Where the data of a get go: a hint for [`crate::Memory::fetch`].
-    pub(super) destination: Place,
+    Destination(Place),
+    /// The put passes a gateway.
+    Bridged(Bridged),
+}
+
+impl Request {
     /// It passes a gateway.
-    pub(super) bridged: Option<Bridged>,
+    pub(super) fn bridged(&self) -> Option<Bridged> {
+        if let Beside::Bridged(bridged) = self.beside { Some(bridged) } else { None }
+    }
+
+    /// See [`Beside::Destination`].
+    pub(super) fn destination(&self) -> Place {
+        if let Beside::Destination(place) = self.beside { place } else { Place::default() }
+    }
 }
 
 /// What the request of a put that passes a gateway has beside the rest.

@@ -13,7 +13,7 @@ use narrows_matching::{Arrival, Kind};
 impl Portals {
     /// The header of a request is here.
     pub(super) fn head_of_request(&mut self, now: SimTime, request: &Request, out: &mut impl Out<Portals>) -> u32 {
-        if let Some(bridged) = request.bridged {
+        if let Some(bridged) = request.bridged() {
             return self.head_of_bridged(now, request, bridged, out);
         }
         self.take_request(now, request, out)
@@ -185,7 +185,7 @@ impl Portals {
         let fail = if this.fault { FailType::Segv } else { FailType::Ok };
         let (interface, mut port) = interface!(self, now, this.process, out);
         interface.complete(&this.request.operation, &landing, fail, &mut port);
-        if this.request.bridged.is_some() {
+        if this.request.bridged().is_some() {
             self.tell_foreign(now, message, out);
         }
         self.schedule_retries(now, this.process, out);
@@ -257,7 +257,7 @@ impl Portals {
         if let (Ok(landing), Some(payload)) = (this.result, this.response) {
             let process = self.locals[this.process as usize].process;
             let initiator = self.common.directory.process_at(this.request.operation.initiator).expect("it came from there");
-            let read = out.fetch(payload, process, landing.place, landing.mlength, initiator, this.request.destination);
+            let read = out.fetch(payload, process, landing.place, landing.mlength, initiator, this.request.destination());
             self.incoming.at_mut(message).fault |= read.is_err();
         }
         self.complete(now, message, out);
