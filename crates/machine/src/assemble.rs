@@ -30,6 +30,11 @@ impl Machine {
 
     /// For the network. `seed`: of whatever it draws.
     pub fn network_config(&self, seed: u64) -> NetworkConfig {
+        self.network_config_on(None, seed)
+    }
+
+    /// Of one rail: with its own faults alone.
+    pub fn network_config_on(&self, rail: Option<Rail>, seed: u64) -> NetworkConfig {
         let network = &self.network;
         let pfc = &network.pfc;
         let weights = self.switch.weights.iter().map(|&weight| u16::try_from(weight).unwrap_or(u16::MAX)).collect();
@@ -113,7 +118,7 @@ impl Machine {
             telemetry: self.switch.telemetry == model::Telemetry::Int,
             reliability: self.reliability(),
             // Those of a machine that came from a file: reading it has tried.
-            faults: self.faults().unwrap_or_default(),
+            faults: self.faults(rail).unwrap_or_default(),
             seed,
         }
     }
@@ -159,18 +164,19 @@ impl Machine {
         narrows_fabric::Acc { policy, margin, period, packets_per_period, rise, packet, skew }
     }
 
-    /// Of its links.
+    /// Of its links, on a rail or on all.
     ///
     /// # Errors
     /// See [`FaultError`].
-    pub fn faults(&self) -> Result<Vec<narrows_fabric::Fault>, FaultError> {
-        let mut faults = self.faults_of_texts()?;
+    pub fn faults(&self, rail: Option<Rail>) -> Result<Vec<narrows_fabric::Fault>, FaultError> {
+        let mut faults = self.faults_of_texts(rail)?;
         faults.extend(Coding::of(self).and_then(|phy| phy.losses(self.link.ber.rate())));
         Ok(faults)
     }
 
-    fn faults_of_texts(&self) -> Result<Vec<narrows_fabric::Fault>, FaultError> {
-        let parsed = self.network.faults.iter().map(|text| FaultText::parse(text)).collect::<Result<Vec<_>, _>>()?;
+    fn faults_of_texts(&self, rail: Option<Rail>) -> Result<Vec<narrows_fabric::Fault>, FaultError> {
+        let mut parsed = self.network.faults.iter().map(|text| FaultText::parse(text)).collect::<Result<Vec<_>, _>>()?;
+        parsed.retain(|fault| fault.is_on(rail));
         if parsed.iter().all(|fault| fault.cable.is_none()) {
             return Ok(parsed.iter().map(|fault| fault.of(None)).collect());
         }

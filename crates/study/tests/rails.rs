@@ -154,6 +154,34 @@ fn digests_of_several_rails_do_not_depend_on_threads() {
     assert_eq!(digest(1), digest(2));
 }
 
+/// A rail is lost between nodes of different regions: the others carry what it had, on any number of threads.
+#[test]
+fn a_rail_that_fails_is_done_without() {
+    let halo = Parameters { ranks: 64, steps: 2, bytes: None, cells: None, compute: None };
+    let fault = |what: &str| format!("network.faults=[\"link=node5 {what} loss=1 from=20us\"]");
+    let rail = fault("rail=1");
+    let set = [
+        "node.rails=3",
+        "message.protocol=mpc",
+        "message.mpc.minimum=9 KiB",
+        "message.mpc.fragment=5001 B",
+        "node.count=64",
+        "network.reliability.delivery=unordered",
+        "network.reliability.timeout=10 us",
+        "network.reliability.retries=2",
+        &rail,
+    ];
+    let run = |threads| replay("bxi-v3", &set, NetworkKind::Packet, Source::Pattern(Pattern::Halo3d, halo), threads).unwrap();
+    let outcome = run(1);
+    assert_eq!(outcome.replay.digest, run(2).replay.digest);
+    let rails = outcome.summary()["messages_by"]["rails"].clone();
+    let carried: Vec<u64> = rails.as_array().unwrap().iter().map(|rail| rail["carried"]["messages"].as_u64().unwrap()).collect();
+    assert!(carried[1] == 0 && carried[0] > 0 && carried[2] > 0, "{carried:?}");
+    let wrong = fault("rail=3");
+    let error = replay("bxi-v3", &["node.rails=3", &wrong], NetworkKind::Packet, Source::Pattern(Pattern::Halo3d, halo), 1).unwrap_err();
+    assert!(error.to_string().contains("there is no rail 3: they are 0 to 2"), "{error}");
+}
+
 /// A network among others is what it is alone; ranks need one in common.
 #[test]
 fn a_network_among_others_is_what_it_is_alone() {
