@@ -105,6 +105,7 @@ test-lossy: build
 test-rails: build
 	$(PYTHON) tests/run_mpi.py --runner narrows -n 4 --machine $(CURDIR)/tests/mpi/rails.toml -k '^(p2p|coll)' $(TEST_OPTIONS)
 	$(PYTHON) tests/run_mpi.py --runner narrows -n 2 --machine $(CURDIR)/tests/mpi/rates.toml -k '^p2p' $(TEST_OPTIONS)
+	$(PYTHON) tests/run_mpi.py --runner narrows -n 2 --machine $(CURDIR)/tests/mpi/tcp.toml -k '^p2p' $(TEST_OPTIONS)
 	$(PYTHON) tests/run_mpi.py --runner narrows -n 4 --machine $(CURDIR)/tests/mpi/failing.toml -k '^(p2p|rma)' $(TEST_OPTIONS)
 
 test-explore: build

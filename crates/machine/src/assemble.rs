@@ -9,7 +9,7 @@ use narrows_fabric::{
     Probability, Queueing, Turns,
 };
 use narrows_message::{Distribution, MessageConfig, MpcConfig, Protocol, PscomConfig, RailChoice, RailConfig, Rails};
-use narrows_nic::{AnyConfig, ExanetConfig, MailboxConfig, Transmit};
+use narrows_nic::{AnyConfig, ExanetConfig, MailboxConfig, TcpConfig, Transmit};
 use narrows_phy::{loss, mac, stages};
 use narrows_topology::TopologyError;
 use narrows_units::{ByteRate, Bytes, NodeId, Rail, SimTime};
@@ -63,8 +63,8 @@ impl Machine {
             turns: Turns { entry: self.link.global.entry, change: self.link.global.change },
             pcie_rate: self.nic.data_bandwidth,
             pcie_packet: match self.nic.kind {
-                // A cell leaves when all of it has been read.
-                NicKind::Exanet => network.mtu,
+                // A cell, or a packet of a segment, leaves when all of it has been read.
+                NicKind::Exanet | NicKind::Tcp => network.mtu,
                 // A NIC without DMA has none.
                 _ => self.nic.dma_first_packet.max(Bytes(1)),
             },
@@ -217,6 +217,10 @@ impl Machine {
                 let mailbox = MailboxConfig { rate: self.nic.data_bandwidth, header_size: library.command_size };
                 AnyConfig::Mailbox(library.clone(), mailbox)
             }
+            NicConstants::Tcp(library) => {
+                let model::Tcp { message, segment, segment_time, rate } = self.nic.tcp;
+                AnyConfig::Tcp(library.clone(), TcpConfig { message, segment, segment_time, rate })
+            }
             NicConstants::Exanet(library) => {
                 let model::Exanet { interfaces: _, channels, short_limit, header, packetizer, mailbox, .. } = self.nic.exanet;
                 let model::Exanet { block, rdma_start, rdma_block, rdma_done, reduce_start, reduce_rate, .. } = self.nic.exanet;
@@ -252,7 +256,18 @@ impl Machine {
         (self.nic.kind == NicKind::Exanet && boards).then_some(topology.board)
     }
 
-    /// What a port of this network alone can send, payload in a second: the narrowest of its bus and its cable.
+    /// What a core that runs TCP's stack takes, payload in a second.
+    fn stack_rate(&self) -> ByteRate {
+        let model::Tcp { segment, segment_time, rate, .. } = self.nic.tcp;
+        let time = u128::from((segment_time + rate.time_for(segment)).as_ps().max(1));
+        match self.nic.kind {
+            NicKind::Tcp => ByteRate((u128::from(segment.0) * 1_000_000_000_000 / time) as u64),
+            _ => ByteRate(u64::MAX),
+        }
+    }
+
+    /// What a port of this network alone can send, payload in a second: the narrowest of its bus, its cable and its
+    /// core, if it needs one.
     fn port_rate(&self) -> ByteRate {
         let Bytes(mtu) = self.network.mtu;
         let wire = u128::from(mtu + self.network.header.get());
@@ -261,7 +276,7 @@ impl Machine {
         let payload = (u128::from(cable.0) * u128::from(mtu) / wire) as u64;
         match (self.network.kind, self.network.loggp.bandwidth) {
             (NetworkKind::LogGp, PathOr::Fixed(rate)) => rate,
-            _ => self.nic.data_bandwidth.min(ByteRate(payload)),
+            _ => self.nic.data_bandwidth.min(ByteRate(payload)).min(self.stack_rate()),
         }
     }
 
