@@ -101,10 +101,12 @@ test-mailbox: build
 test-lossy: build
 	$(PYTHON) tests/run_mpi.py --runner narrows -n 4 --machine $(CURDIR)/tests/mpi/lossy.toml -k '^(p2p|rma)' $(TEST_OPTIONS)
 
-# Long messages over several rails of two networks.
+# Long messages over several rails of two networks, and over rails that fail.
 test-rails: build
 	$(PYTHON) tests/run_mpi.py --runner narrows -n 4 --machine $(CURDIR)/tests/mpi/rails.toml -k '^(p2p|coll)' $(TEST_OPTIONS)
 	$(PYTHON) tests/run_mpi.py --runner narrows -n 2 --machine $(CURDIR)/tests/mpi/rates.toml -k '^p2p' $(TEST_OPTIONS)
+	$(PYTHON) tests/run_mpi.py --runner narrows -n 2 --machine $(CURDIR)/tests/mpi/tcp.toml -k '^p2p' $(TEST_OPTIONS)
+	$(PYTHON) tests/run_mpi.py --runner narrows -n 4 --machine $(CURDIR)/tests/mpi/failing.toml -k '^(p2p|rma)' $(TEST_OPTIONS)
 
 # Ranks in two modules, with gateways between them; one-sided operations over messages.
 test-gateways: build

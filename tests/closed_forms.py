@@ -115,7 +115,7 @@ def main() -> int:
             narrowest = min(link, rate(machine["node"]["pcie"]["data_bandwidth"]))
             check(f"{network}: 64 MiB messages tend to the narrowest stage", narrowest, rows[64 << 20][1], 0.02, "B/ns")
             output, _ = run(folder, network, 2, str(onesided), "8", str(ITERATIONS))
-            found = re.search(r"^ *8 +([\d.]+) +([\d.]+)$", output, re.M)
+            found = re.search(r"^ *8 +([\d.]+) +([\d.]+)", output, re.M)
             for column, (what, expected) in enumerate(zip((f"put of 8 bytes = {DESCRIBE_PUT}", f"get of 8 bytes = {DESCRIBE_GET}"), one_sided(machine)), 1):
                 expected += ns(machine["software"]["clock_read"]) / ITERATIONS
                 check(f"{network}: {what}", expected, float(found.group(column)) * 1e3, 0.002, "ns")

@@ -67,6 +67,28 @@ class Runner:
         say(good, name, "" if good else f"code {run.returncode}\n{run.stdout}{run.stderr}")
 
 
+def som(runner):
+    """A self-organising map: with MPI, with collectives of SHMEM, and one-sided. All make the same one."""
+    programs = {name: runner.build(f"examples/som/som_{name}.c") for name in ("collectives", "onesided")}
+    if shutil.which("mpicc"):
+        programs["mpi"] = runner.folder / "som_mpi"
+        subprocess.run(["mpicc", "-O2", "-Wall", "-Wextra", "-Werror", ROOT / "examples/som/som_mpi.c", "-o", programs["mpi"]], check=True)
+    else:
+        print("skip  som with MPI: no mpicc")
+    for ranks in (1, 3, 8):
+        name = f"som n={ranks}"
+        if runner.only and not re.search(runner.only, name):
+            continue
+        runs = {variant: runner.run(program, ranks, "48", "4") for variant, program in programs.items()}
+        found = {variant: re.search(r"map ([0-9a-f]{16}), ([0-9.]+) us per epoch", run.stdout) for variant, run in runs.items()}
+        maps = {match[1] for match in found.values() if match}
+        times = {variant: float(match[2]) for variant, match in found.items() if match}
+        good = all(found.values()) and len(maps) == 1
+        # One-sided gains by overlap.
+        good = good and (ranks < 8 or "mpi" not in times or times["onesided"] < times["mpi"])
+        say(good, name, f"{maps} {times}" if all(found.values()) else "".join(run.stderr for run in runs.values()))
+
+
 def ends(runner):
     """Ranks that begin and end in unusual ways: what was missing is said, if anything was."""
     program = runner.build("tests/portals/ends.c")
@@ -362,6 +384,9 @@ def main():
     for ranks in (1, 2, 16):
         runner.expect(f"calls of SHMEM n={ranks}", r"^ok$", shmem, ranks)
     runner.expect("calls of SHMEM ppn=4", r"^ok$", shmem, 16, options=["--ppn", "4", "--network", "flow"])
+    onesided = runner.build("examples/portals/onesided.c")
+    runner.expect("one-sided operations", r" 256 +([0-9.]+) +([0-9.]+) +([0-9.]+) +([0-9.]+)$", onesided, 2, "256", "10")
+    som(runner)
     sockets(runner)
     keys(runner)
     launchers(runner)

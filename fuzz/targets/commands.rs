@@ -8,7 +8,7 @@ use narrows_engine::EventQueue;
 use narrows_fabric::Notice as Network;
 use narrows_nic::{
     AnyConfig, AnyHeader, AnyNic, Combine, Departure, Event, ExanetConfig, Fault, MailboxConfig, Memory, NicConfig, Nics, Out, PayloadId,
-    Process, Wire, Wired,
+    Process, TcpConfig, Wire, Wired,
 };
 use narrows_portals::{Command, LocalBuffer, NiLimits, Notice, Place, ProcessId};
 use narrows_units::{ByteRate, Bytes, NodeId, PortId, Rail, SimTime};
@@ -164,8 +164,11 @@ fuzz_target!(|bytes: &[u8]| {
         page_faults: u32::from(first >> 3 & 1) * 300_000,
         fault_time: ns(10_000),
     };
+    let rate = ByteRate(5_000_000_000);
+    let tcp = TcpConfig { message: ns(2_000), segment: Bytes(1 << 38), segment_time: ns(300), rate };
     let config = match first >> 6 {
-        0 | 1 => config.into(),
+        0 => config.into(),
+        1 => AnyConfig::Tcp(config, tcp),
         2 => AnyConfig::Mailbox(config, mailbox),
         _ => AnyConfig::Exanet(config, exanet),
     };

@@ -154,6 +154,8 @@ pub struct Undelivered {
     pub tries: u32,
     /// The link that may be to blame, by the name that faults have for it.
     pub link: Option<Box<str>>,
+    /// Messages of which not all was acknowledged, as they would be started again: what is to be read is read again.
+    pub messages: Vec<Transfer>,
 }
 
 /// Looks at a network at work. What is not overridden costs nothing on the packet network; the flow network tells of

@@ -9,7 +9,7 @@ use narrows_fabric::{
     Probability, Queueing, Turns,
 };
 use narrows_message::{Distribution, MessageConfig, MpcConfig, Protocol, PscomConfig, RailChoice, RailConfig, Rails};
-use narrows_nic::{AnyConfig, ExanetConfig, MailboxConfig, Transmit};
+use narrows_nic::{AnyConfig, ExanetConfig, MailboxConfig, TcpConfig, Transmit};
 use narrows_phy::{loss, mac, stages};
 use narrows_topology::TopologyError;
 use narrows_units::{ByteRate, Bytes, NodeId, Rail, SimTime};
@@ -30,6 +30,11 @@ impl Machine {
 
     /// For the network. `seed`: of whatever it draws.
     pub fn network_config(&self, seed: u64) -> NetworkConfig {
+        self.network_config_on(None, seed)
+    }
+
+    /// Of one rail: with its own faults alone.
+    pub fn network_config_on(&self, rail: Option<Rail>, seed: u64) -> NetworkConfig {
         let network = &self.network;
         let pfc = &network.pfc;
         let weights = self.switch.weights.iter().map(|&weight| u16::try_from(weight).unwrap_or(u16::MAX)).collect();
@@ -58,8 +63,8 @@ impl Machine {
             turns: Turns { entry: self.link.global.entry, change: self.link.global.change },
             pcie_rate: self.nic.data_bandwidth,
             pcie_packet: match self.nic.kind {
-                // A cell leaves when all of it has been read.
-                NicKind::Exanet => network.mtu,
+                // A cell, or a packet of a segment, leaves when all of it has been read.
+                NicKind::Exanet | NicKind::Tcp => network.mtu,
                 // A NIC without DMA has none.
                 _ => self.nic.dma_first_packet.max(Bytes(1)),
             },
@@ -113,7 +118,7 @@ impl Machine {
             telemetry: self.switch.telemetry == model::Telemetry::Int,
             reliability: self.reliability(),
             // Those of a machine that came from a file: reading it has tried.
-            faults: self.faults().unwrap_or_default(),
+            faults: self.faults(rail).unwrap_or_default(),
             seed,
         }
     }
@@ -159,20 +164,20 @@ impl Machine {
         narrows_fabric::Acc { policy, margin, period, packets_per_period, rise, packet, skew }
     }
 
-    /// Of its links.
+    /// Of its links, on a rail or on all.
     ///
     /// # Errors
     /// See [`FaultError`].
-    pub fn faults(&self) -> Result<Vec<narrows_fabric::Fault>, FaultError> {
-        let mut faults = self.faults_of_texts()?;
+    pub fn faults(&self, rail: Option<Rail>) -> Result<Vec<narrows_fabric::Fault>, FaultError> {
+        let mut faults = self.faults_of_texts(rail)?;
         faults.extend(Coding::of(self).and_then(|phy| phy.losses(self.link.ber.rate())));
         Ok(faults)
     }
 
-    fn faults_of_texts(&self) -> Result<Vec<narrows_fabric::Fault>, FaultError> {
+    fn faults_of_texts(&self, rail: Option<Rail>) -> Result<Vec<narrows_fabric::Fault>, FaultError> {
         let mut parsed = self.network.faults.iter().map(|text| FaultText::parse(text)).collect::<Result<Vec<_>, _>>()?;
         // Networks hear nothing of gateways.
-        parsed.retain(|fault| fault.dies.is_none());
+        parsed.retain(|fault| fault.dies.is_none() && fault.is_on(rail));
         if parsed.iter().all(|fault| fault.cable.is_none()) {
             return Ok(parsed.iter().map(|fault| fault.of(None)).collect());
         }
@@ -213,6 +218,10 @@ impl Machine {
                 let mailbox = MailboxConfig { rate: self.nic.data_bandwidth, header_size: library.command_size };
                 AnyConfig::Mailbox(library.clone(), mailbox)
             }
+            NicConstants::Tcp(library) => {
+                let model::Tcp { message, segment, segment_time, rate } = self.nic.tcp;
+                AnyConfig::Tcp(library.clone(), TcpConfig { message, segment, segment_time, rate })
+            }
             NicConstants::Exanet(library) => {
                 let model::Exanet { interfaces: _, channels, short_limit, header, packetizer, mailbox, .. } = self.nic.exanet;
                 let model::Exanet { block, rdma_start, rdma_block, rdma_done, reduce_start, reduce_rate, .. } = self.nic.exanet;
@@ -248,7 +257,18 @@ impl Machine {
         (self.nic.kind == NicKind::Exanet && boards).then_some(topology.board)
     }
 
-    /// What a port of this network alone can send, payload in a second: the narrowest of its bus and its cable.
+    /// What a core that runs TCP's stack takes, payload in a second.
+    fn stack_rate(&self) -> ByteRate {
+        let model::Tcp { segment, segment_time, rate, .. } = self.nic.tcp;
+        let time = u128::from((segment_time + rate.time_for(segment)).as_ps().max(1));
+        match self.nic.kind {
+            NicKind::Tcp => ByteRate((u128::from(segment.0) * 1_000_000_000_000 / time) as u64),
+            _ => ByteRate(u64::MAX),
+        }
+    }
+
+    /// What a port of this network alone can send, payload in a second: the narrowest of its bus, its cable and its
+    /// core, if it needs one.
     fn port_rate(&self) -> ByteRate {
         let Bytes(mtu) = self.network.mtu;
         let wire = u128::from(mtu + self.network.header.get());
@@ -257,7 +277,7 @@ impl Machine {
         let payload = (u128::from(cable.0) * u128::from(mtu) / wire) as u64;
         match (self.network.kind, self.network.loggp.bandwidth) {
             (NetworkKind::LogGp, PathOr::Fixed(rate)) => rate,
-            _ => self.nic.data_bandwidth.min(ByteRate(payload)),
+            _ => self.nic.data_bandwidth.min(ByteRate(payload)).min(self.stack_rate()),
         }
     }
 

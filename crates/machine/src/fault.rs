@@ -5,9 +5,9 @@
 
 use narrows_fabric::{Fault, Fraction, Probability};
 use narrows_topology::{FailedLink, FailureError, Topology};
-use narrows_units::SimTime;
+use narrows_units::{Rail, SimTime};
 
-const WORDS: &str = "link, switch, nic, gateway, loss, corrupt, duplicate, reorder, by, rate, latency, reroute, from, to";
+const WORDS: &str = "link, switch, nic, gateway, rail, loss, corrupt, duplicate, reorder, by, rate, latency, reroute, from, to";
 
 /// Why such a text is no fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -92,6 +92,16 @@ pub enum FaultError {
         /// Those that there are.
         there: String,
     },
+    /// No such rail.
+    #[error("fault \"{text}\": there is no rail {rail}: they are 0 to {last}")]
+    Rail {
+        /// The fault.
+        text: String,
+        /// The rail.
+        rail: u8,
+        /// The last one that there is.
+        last: u64,
+    },
     /// No links to name.
     #[error("{0}")]
     Topology(String),
@@ -111,6 +121,8 @@ pub(crate) enum Cable {
 pub(crate) struct FaultText {
     text: String,
     pub(crate) cable: Option<Cable>,
+    /// On this one alone.
+    rail: Option<Rail>,
     fault: Fault,
     /// The node of a gateway that dies, and when.
     pub(crate) dies: Option<(u32, SimTime)>,
@@ -119,7 +131,7 @@ pub(crate) struct FaultText {
 impl FaultText {
     pub(crate) fn parse(text: &str) -> Result<FaultText, FaultError> {
         let (mut fault, mut cable) = (Fault { late: SimTime::from_us(1), ..Fault::default() }, None);
-        let (mut seen, mut gateway) = (Vec::new(), None);
+        let (mut rail, mut gateway, mut seen) = (None, None, Vec::new());
         for word in text.split_whitespace() {
             let no_word = || FaultError::Word { word: word.to_owned(), text: text.to_owned() };
             let (key, value) = word.split_once('=').ok_or_else(no_word)?;
@@ -138,6 +150,7 @@ impl FaultText {
                     (cable, fault.resets) = (Some(Cable::Node(node)), Some(node));
                 }
                 "gateway" => gateway = Some(value.parse().map_err(|_| wrong("the number of a node"))?),
+                "rail" => rail = Some(Rail(value.parse().map_err(|_| wrong("the number of a rail"))?)),
                 "loss" => fault.loss = probability()?,
                 "corrupt" => fault.corrupt = probability()?,
                 "duplicate" => fault.duplicate = probability()?,
@@ -160,7 +173,7 @@ impl FaultText {
         if dies.is_some() {
             return match seen.iter().find(|key| !["gateway", "from"].contains(key)) {
                 Some(_) => together("more than from", "gateway and from alone"),
-                None => Ok(FaultText { text: text.to_owned(), cable, fault, dies }),
+                None => Ok(FaultText { text: text.to_owned(), cable, rail, fault, dies }),
             };
         }
         if seen.iter().filter(|key| ["link", "switch", "nic"].contains(key)).count() > 1 {
@@ -185,7 +198,20 @@ impl FaultText {
         if fault.from >= fault.to {
             return Err(FaultError::Span { text: text.to_owned() });
         }
-        Ok(FaultText { text: text.to_owned(), cable, fault, dies: None })
+        Ok(FaultText { text: text.to_owned(), cable, rail, fault, dies: None })
+    }
+
+    /// It is on this rail, if only one is meant.
+    pub(crate) fn is_on(&self, rail: Option<Rail>) -> bool {
+        self.rail.is_none_or(|own| rail.is_none_or(|rail| rail == own))
+    }
+
+    /// Of so many rails it names one.
+    pub(crate) fn check_rail(&self, rails: u64) -> Result<(), FaultError> {
+        match self.rail {
+            Some(Rail(rail)) if u64::from(rail) >= rails => Err(FaultError::Rail { text: self.text.clone(), rail, last: rails - 1 }),
+            _ => Ok(()),
+        }
     }
 
     /// The links that have it, both directions of a cable; a single none for all of them.
@@ -256,13 +282,18 @@ mod tests {
         assert_eq!(FaultText::parse("loss=1").unwrap().cable, None);
         let dead = FaultText::parse("switch=3 reroute=20us from=1us").unwrap().of(None);
         assert_eq!((dead.loss.value(), dead.reroute, dead.resets), (1.0, Some(SimTime::from_us(20)), None));
+        let of_rail = FaultText::parse("loss=1 rail=2").unwrap();
+        assert_eq!([None, Some(Rail(2)), Some(Rail(1))].map(|rail| of_rail.is_on(rail)), [true, true, false]);
+        assert_eq!(of_rail.check_rail(3), Ok(()));
+        assert_eq!(of_rail.check_rail(2).unwrap_err().to_string(), "fault \"loss=1 rail=2\": there is no rail 2: they are 0 to 1");
         let reset = FaultText::parse("nic=3 from=1us to=2us").unwrap().of(Some(3));
         assert_eq!((reset.loss.value(), reset.resets), (1.0, Some(3)));
         let slow = FaultText::parse("rate=0.25 latency=3 reorder=0.1 by=4us").unwrap().of(None);
         assert_eq!((slow.rate, slow.latency, slow.late), (Fraction(250_000), Fraction(3_000_000), SimTime::from_us(4)));
         for (text, said) in [
-            ("loss", "\"loss\" in fault \"loss\"; expected KEY=VALUE with a key of link, switch, nic, loss, corrupt, "),
+            ("loss", "\"loss\" in fault \"loss\"; expected KEY=VALUE with a key of link, switch, nic, rail, loss, corrupt, "),
             ("lose=0.1", "\"lose=0.1\" in fault"),
+            ("loss=1 rail=first", "rail=first in fault \"loss=1 rail=first\"; expected the number of a rail"),
             ("duplicate=2", "duplicate=2 in fault \"duplicate=2\"; expected a probability from 0 to 1"),
             ("rate=0", "rate=0 in fault \"rate=0\"; expected a part of the link's rate, from 0.001 to 1"),
             ("rate=1 latency=1", "does nothing; expected loss, corrupt, duplicate or reorder above 0"),

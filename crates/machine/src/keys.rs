@@ -218,6 +218,7 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
     let Topology { kind, k, n, children, parents, parallel, p, a, h, g, arrangement, lengths, board, hosts_per_switch, cables, leaves, spines, path, text: _ } = &mut m.topology;
     const MATCHING: &[NicKind] = NicKind::MATCHING;
     const EXANET: &[NicKind] = &[NicKind::Exanet];
+    const TCP: &[NicKind] = &[NicKind::Tcp];
     let mut keys = vec![
         key("machine.name", Field::Text(&mut m.name), "Short name, for reports: one line"),
         key("machine.description", Field::Text(&mut m.description), "One line on what it stands for").default("\"\""),
@@ -237,7 +238,7 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         time("node.intra.latency", &mut m.intra.latency, "Between two ranks of one node: NIC out to NIC in"),
         rate("node.intra.bandwidth", &mut m.intra.bandwidth, "Between ranks of one node, shared by all of them"),
 
-        key("nic.kind", Field::Choice(&mut m.nic.kind), "Which NIC this is: one that matches, as those of BXI do (the name says whose constants these are; the defaults are those of `bxi-v2`), a `mailbox`, which stores and forwards, below Portals in software, or that of ExaNeSt, `exanet`, below the same").default("\"bxi-v2\""),
+        key("nic.kind", Field::Choice(&mut m.nic.kind), "Which NIC this is: one that matches, as those of BXI do (the name says whose constants these are; the defaults are those of `bxi-v2`), a `mailbox`, which stores and forwards, below Portals in software, that of ExaNeSt, `exanet`, or `tcp`, TCP over Ethernet, below the same").default("\"bxi-v2\""),
         size("nic.command_size", &mut nic.command_size, 1, "One command").default("\"64 B\""),
         size("nic.event_size", &mut nic.event_size, 1, "One full event").default("\"96 B\""),
         size("nic.count_size", &mut nic.count_size, 1, "One update of a counting event").default("\"16 B\""),
@@ -294,6 +295,14 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         count("nic.exanet.page_faults", &mut m.nic.exanet.page_faults, 0, 1_000_000, "Of a million blocks so many find no page at their target when they come first, and are sent again").default("0").of_nics(EXANET),
         time("nic.exanet.fault_time", &mut m.nic.exanet.fault_time, "Until the operating system has made the page of a block").default("\"10 us\"").of_nics(EXANET),
         rate("nic.exanet.reduce_rate", &mut m.nic.exanet.reduce_rate, "The accelerator's server module takes vectors, one after the other").of_nics(EXANET),
+        // Our own choice: half a round trip of some 12 us, as TCP has on Ethernet of 10 to 25 Gb/s.
+        time("nic.tcp.message", &mut m.nic.tcp.message, "At each end the core that runs the operating system's stack takes so long for a message: the system call, the wake-up").default("\"4500 ns\"").of_nics(TCP),
+        // What Linux hands to a NIC at a time (GSO_MAX_SIZE).
+        size("nic.tcp.segment", &mut m.nic.tcp.segment, 1, "Messages are cut into segments, which the NIC cuts into packets").default("\"64 KiB\"").of_nics(TCP),
+        // The split is our own choice; together some 42 Gb/s, what one core takes (Cai et al., "Understanding Host
+        // Network Stack Overheads", SIGCOMM 2021; quoted from memory).
+        time("nic.tcp.segment_time", &mut m.nic.tcp.segment_time, "... for a segment").default("\"1 us\"").of_nics(TCP),
+        rate("nic.tcp.rate", &mut m.nic.tcp.rate, "... copies bytes at this rate").default("\"5.7 GB/s\"").of_nics(TCP),
 
         key("network.kind", Field::Choice(&mut m.network.kind), "The model, unless `--network` says otherwise").default("\"packet\""),
         size("network.mtu", &mut m.network.mtu, 1, "Most payload of one packet"),
@@ -630,6 +639,7 @@ impl Draft {
                     page_faults: 0,
                     fault_time: zero,
                 },
+                tcp: Tcp { message: zero, segment: none, segment_time: zero, rate: ByteRate(1) },
             },
             network: Network {
                 kind: NetworkKind::Packet,
@@ -742,6 +752,7 @@ impl Draft {
             NicKind::BxiV2 | NicKind::BxiV3 | NicKind::IbHca => NicConstants::Portals(nic),
             NicKind::Mailbox => NicConstants::Mailbox(nic),
             NicKind::Exanet => NicConstants::Exanet(nic),
+            NicKind::Tcp => NicConstants::Tcp(nic),
         };
         let common = Machine { groups: Vec::new(), rails: 1, ..machine.clone() };
         let of_fabric = |(name, draft): (String, Draft)| {

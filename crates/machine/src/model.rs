@@ -267,6 +267,21 @@ pub struct Nic {
     pub dma_first_packet: Bytes,
     /// Parameters that only ExaNeSt's has.
     pub exanet: Exanet,
+    /// ... that only TCP has.
+    pub tcp: Tcp,
+}
+
+/// `[nic.tcp]`: what the operating system's stack costs at each end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tcp {
+    /// A message.
+    pub message: SimTime,
+    /// Bytes of a segment.
+    pub segment: Bytes,
+    /// A segment.
+    pub segment_time: SimTime,
+    /// Bytes are copied at this rate.
+    pub rate: ByteRate,
 }
 
 /// `[nic.exanet]`
@@ -319,20 +334,26 @@ pub enum NicConstants {
     Mailbox(NicConfig),
     /// Idem, of ExaNeSt's.
     Exanet(NicConfig),
+    /// Idem, of TCP.
+    Tcp(NicConfig),
 }
 
 impl Nic {
     /// What of it concerns Portals, in the NIC or in software.
     pub fn portals(&self) -> &NicConfig {
         match &self.constants {
-            NicConstants::Portals(config) | NicConstants::Mailbox(config) | NicConstants::Exanet(config) => config,
+            NicConstants::Portals(config) | NicConstants::Mailbox(config) | NicConstants::Exanet(config) | NicConstants::Tcp(config) => {
+                config
+            }
         }
     }
 
     /// Idem.
     pub fn portals_mut(&mut self) -> &mut NicConfig {
         match &mut self.constants {
-            NicConstants::Portals(config) | NicConstants::Mailbox(config) | NicConstants::Exanet(config) => config,
+            NicConstants::Portals(config) | NicConstants::Mailbox(config) | NicConstants::Exanet(config) | NicConstants::Tcp(config) => {
+                config
+            }
         }
     }
 }
@@ -758,6 +779,8 @@ choice! {
         Mailbox = "mailbox",
         /// ExaNeSt's: packetizer and mailbox, RDMA with firmware ([`narrows_nic::Exanet`]).
         Exanet = "exanet",
+        /// TCP over Ethernet: the operating system's stack at both ends ([`narrows_nic::Tcp`]).
+        Tcp = "tcp",
     }
 }
 

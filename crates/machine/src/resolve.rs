@@ -2,6 +2,7 @@
 
 use crate::assemble::VIRTUAL_NETWORKS;
 use crate::diagnostic::{Diagnostic, nearest};
+use crate::fault::FaultText;
 use crate::keys::{self, Draft, Field, Key, Kinds, Only, PACKET_MAX, POWER_MAX, RATE_MAX, RATE_MIN, SIZE_MAX, TIME_MAX, table};
 use crate::model::{
     Ber, Choice, Congestion, Delivery, Fabric, Machine, Marking, MessageProtocol, NicKind, PathOr, Phy, Pscom, RoutingKind, Speed,
@@ -124,6 +125,14 @@ fn join(machine: &mut Machine, layers: &Layers, errors: &mut Vec<Diagnostic>) {
     if rails > narrows_message::Rails::MAX as u64 {
         let message = format!("{rails} rails: {} networks of {} planes", machine.fabrics.len().max(1), machine.rails);
         errors.push(layers.at("node.rails", message).label(format!("expected at most {} together", narrows_message::Rails::MAX)));
+    }
+    // Texts that are no faults are told of with their network.
+    for text in machine.network.faults.iter().chain(machine.fabrics.iter().flat_map(|fabric| &fabric.machine.network.faults)) {
+        if let Ok(fault) = FaultText::parse(text)
+            && let Err(error) = fault.check_rail(rails)
+        {
+            return errors.push(layers.at("network.faults", error.to_string()));
+        }
     }
     // Keys of events have 22 bits for a port.
     let ports = rails * u64::from(machine.node.count);
@@ -952,7 +961,7 @@ fn check_faults(machine: &Machine, topology: &narrows_topology::Topology, layers
         let problem = layers.at("link.ber", "a bit error rate, but links have no physical layer".to_owned());
         return errors.push(problem.help("set link.phy = \"100gbase-sr4\""));
     }
-    if let Err(error) = machine.faults() {
+    if let Err(error) = machine.faults(None) {
         return errors.push(layers.at(path, error.to_string()));
     }
     match machine.network_config(0).check_faults(topology) {

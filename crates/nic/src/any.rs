@@ -13,6 +13,7 @@ use crate::mailbox::{Envelope, Mailbox, MailboxConfig};
 use crate::out::{Between, Departure, Event, Out};
 use crate::portals::{About, Header, Portals};
 use crate::software::{self, Below, Software};
+use crate::tcp::{Segment, Tcp, TcpConfig};
 use narrows_matching::CommandError;
 use narrows_portals::Process;
 
@@ -26,6 +27,8 @@ pub enum AnyConfig {
     Mailbox(NicConfig, MailboxConfig),
     /// ExaNeSt's, which does not either. Idem.
     Exanet(NicConfig, ExanetConfig),
+    /// TCP over Ethernet, which does not either. Idem.
+    Tcp(NicConfig, TcpConfig),
 }
 
 impl From<NicConfig> for AnyConfig {
@@ -38,7 +41,7 @@ impl AnyConfig {
     /// What of it concerns Portals.
     pub fn portals(&self) -> &NicConfig {
         match self {
-            AnyConfig::Portals(config) | AnyConfig::Mailbox(config, _) | AnyConfig::Exanet(config, _) => config,
+            AnyConfig::Portals(config) | AnyConfig::Mailbox(config, _) | AnyConfig::Exanet(config, _) | AnyConfig::Tcp(config, _) => config,
         }
     }
 }
@@ -53,6 +56,8 @@ pub enum AnyHeader {
     Mailbox(Envelope<Header>),
     /// Between ExaNeSt's.
     Exanet(Cell<Header>),
+    /// Between ends of TCP.
+    Tcp(Segment<Header>),
 }
 
 impl AnyHeader {
@@ -63,6 +68,8 @@ impl AnyHeader {
             AnyHeader::Mailbox(envelope) => envelope.message().about(),
             // Of a transfer the first block speaks for all.
             AnyHeader::Exanet(Cell::Block { index: 1.., .. }) => About::Received,
+            AnyHeader::Tcp(segment) if segment.is_first() => segment.message().about(),
+            AnyHeader::Tcp(_) => About::Received,
             AnyHeader::Exanet(cell) => cell.message().map_or(About::Received, Header::about),
         }
     }
@@ -78,6 +85,8 @@ pub enum AnyNic {
     Mailbox(Software<Mailbox<Header>>),
     /// Idem.
     Exanet(Software<Exanet<Header>>),
+    /// Idem.
+    Tcp(Software<Tcp<Header>>),
 }
 
 /// Around a NIC of one kind: its headers are any.
@@ -136,6 +145,10 @@ impl AnyNic {
                 let libraries = Portals::of(software::library(config, exanet.short_limit), directory, ports).into_iter().zip(ports);
                 libraries.map(|(library, &port)| AnyNic::Exanet(Software::new(library, Exanet::new(exanet.clone(), port)))).collect()
             }
+            AnyConfig::Tcp(config, tcp) => {
+                let libraries = Portals::of(software::library(config, software::EVERYTHING), directory, ports).into_iter().zip(ports);
+                libraries.map(|(library, &port)| AnyNic::Tcp(Software::new(library, Tcp::new(tcp.clone(), port)))).collect()
+            }
         }
     }
 
@@ -145,6 +158,7 @@ impl AnyNic {
             AnyNic::Portals(nic) => nic,
             AnyNic::Mailbox(nic) => &nic.portals,
             AnyNic::Exanet(nic) => &nic.portals,
+            AnyNic::Tcp(nic) => &nic.portals,
         }
     }
 
@@ -164,6 +178,7 @@ impl AnyNic {
             AnyNic::Portals(nic) => nic,
             AnyNic::Mailbox(nic) => &mut nic.portals,
             AnyNic::Exanet(nic) => &mut nic.portals,
+            AnyNic::Tcp(nic) => &mut nic.portals,
         }
     }
 }
@@ -178,6 +193,7 @@ impl Nic for AnyNic {
             AnyNic::Portals(nic) => nic.lookahead(),
             AnyNic::Mailbox(nic) => nic.lookahead(),
             AnyNic::Exanet(nic) => nic.lookahead(),
+            AnyNic::Tcp(nic) => nic.lookahead(),
         }
     }
 
@@ -186,6 +202,7 @@ impl Nic for AnyNic {
             AnyNic::Portals(nic) => nic.command(now, process, command, &mut Around(out)),
             AnyNic::Mailbox(nic) => nic.command(now, process, command, &mut Around(out)),
             AnyNic::Exanet(nic) => nic.command(now, process, command, &mut Around(out)),
+            AnyNic::Tcp(nic) => nic.command(now, process, command, &mut Around(out)),
         }
     }
 
@@ -194,6 +211,7 @@ impl Nic for AnyNic {
             AnyNic::Portals(nic) => nic.handle(now, event, &mut Around(out)),
             AnyNic::Mailbox(nic) => nic.handle(now, event, &mut Around(out)),
             AnyNic::Exanet(nic) => nic.handle(now, event, &mut Around(out)),
+            AnyNic::Tcp(nic) => nic.handle(now, event, &mut Around(out)),
         }
     }
 
@@ -202,6 +220,7 @@ impl Nic for AnyNic {
             AnyNic::Portals(nic) => nic.source_done(now, token, &mut Around(out)),
             AnyNic::Mailbox(nic) => nic.source_done(now, token, &mut Around(out)),
             AnyNic::Exanet(nic) => nic.source_done(now, token, &mut Around(out)),
+            AnyNic::Tcp(nic) => nic.source_done(now, token, &mut Around(out)),
         }
     }
 
@@ -210,6 +229,7 @@ impl Nic for AnyNic {
             (AnyNic::Portals(nic), AnyHeader::Portals(header)) => nic.head(now, header, &mut Around(out)),
             (AnyNic::Mailbox(nic), header) => nic.head(now, header, &mut Around(out)),
             (AnyNic::Exanet(nic), header) => nic.head(now, header, &mut Around(out)),
+            (AnyNic::Tcp(nic), header) => nic.head(now, header, &mut Around(out)),
             (AnyNic::Portals(_), _) => unreachable!("the NICs of a rail are of one kind"),
         }
     }
@@ -219,6 +239,7 @@ impl Nic for AnyNic {
             (AnyNic::Portals(nic), AnyHeader::Portals(header)) => nic.tail(now, arrival, header, &mut Around(out)),
             (AnyNic::Mailbox(nic), header) => nic.tail(now, arrival, header, &mut Around(out)),
             (AnyNic::Exanet(nic), header) => nic.tail(now, arrival, header, &mut Around(out)),
+            (AnyNic::Tcp(nic), header) => nic.tail(now, arrival, header, &mut Around(out)),
             (AnyNic::Portals(_), _) => unreachable!("the NICs of a rail are of one kind"),
         }
     }
@@ -228,6 +249,7 @@ impl Nic for AnyNic {
             AnyNic::Portals(nic) => nic.take_refusals(),
             AnyNic::Mailbox(nic) => nic.take_refusals(),
             AnyNic::Exanet(nic) => nic.take_refusals(),
+            AnyNic::Tcp(nic) => nic.take_refusals(),
         }
     }
 }

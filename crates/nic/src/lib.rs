@@ -8,6 +8,7 @@
 //! | `out` | [`Out`] and [`Memory`]: what a NIC asks of its surroundings |
 //! | `portals` | [`Portals`], the Portals 4 NIC: commands; in `initiator` and `target` the way of a message through the stages, in `message` its two halves and what travels between them |
 //! | `mailbox` | [`Mailbox`], a NIC that only stores and forwards: what a new kind starts from |
+//! | `tcp` | [`Tcp`], TCP over Ethernet: the operating system's stack at both ends |
 //! | `exanet` | [`Exanet`], that of ExaNeSt: packetizer and mailbox, RDMA with firmware |
 //! | `accelerator` | [`Block`] and [`Vector`]: its allreduces |
 //! | `software` | [`Software`]: Portals over a NIC that does not match |
@@ -144,6 +145,7 @@ mod pipeline;
 mod portals;
 mod software;
 mod statistics;
+mod tcp;
 mod wire;
 
 pub use narrows_matching::{CommandError, MAX_LENGTH, MAX_PT_INDEX, Status};
@@ -161,4 +163,5 @@ pub use out::{Combine, Departure, Event, Fault, Memory, Out, PayloadId};
 pub use portals::{About, Header, HeldMessage, Portals, Received, Request, Response};
 pub use software::{Below, Heard, Software};
 pub use statistics::Statistics;
+pub use tcp::{Segment, Tcp, TcpConfig, TcpNotice, TcpSend};
 pub use wire::{Step, Wire, Wired};

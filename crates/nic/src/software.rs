@@ -15,6 +15,7 @@ use crate::kind::Nic;
 use crate::mailbox::{Envelope, LIBRARY, Mailbox, MailboxNotice};
 use crate::out::{Between, Departure, Event, Out};
 use crate::portals::{Header, Portals};
+use crate::tcp::{Segment, Tcp, TcpNotice, TcpSend};
 use narrows_matching::CommandError;
 use narrows_portals::Process;
 
@@ -75,6 +76,24 @@ impl Below for Mailbox<Header> {
     }
     fn own(header: &AnyHeader) -> Option<&Envelope<Header>> {
         if let AnyHeader::Mailbox(header) = header { Some(header) } else { None }
+    }
+}
+
+impl Below for Tcp<Header> {
+    fn order(departure: Departure<Header>) -> TcpSend<Header> {
+        TcpSend { departure, quiet: matches!(departure.header, Header::Received(_)) }
+    }
+    fn heard(notice: TcpNotice<Header>) -> Heard {
+        match notice {
+            TcpNotice::Copied(token) => Heard::Stored(token),
+            TcpNotice::Arrived(header) => Heard::Arrived(header),
+        }
+    }
+    fn any(header: Segment<Header>) -> AnyHeader {
+        AnyHeader::Tcp(header)
+    }
+    fn own(header: &AnyHeader) -> Option<&Segment<Header>> {
+        if let AnyHeader::Tcp(header) = header { Some(header) } else { None }
     }
 }
 

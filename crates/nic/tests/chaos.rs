@@ -162,6 +162,7 @@ fn run(steps: &[(u32, u64, Command)], slow: bool, late: bool, kind: u8) -> (Vec<
     let config = match kind {
         0 => config.into(),
         1 => mailbox(config),
+        2 => tcp(config, 1 << 38),
         _ => exanet(config, 1 << 38),
     };
     let mut sim = Sim::new(config, 2, 2);
@@ -195,7 +196,7 @@ proptest! {
         steps in prop::collection::vec((0u32..4, 0u64..2_000, command()), 1..120),
         slow in any::<bool>(),
         late in any::<bool>(),
-        kind in 0u8..3,
+        kind in 0u8..4,
     ) {
         let (log, sim) = run(&steps, slow, late, kind);
         prop_assert_eq!(sim.nics.in_flight(), 0);

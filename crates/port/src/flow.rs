@@ -70,6 +70,8 @@ struct PortFlows {
     pulses: bool,
     /// When the port starts anew; empty once these times are known to the network.
     resets: Vec<SimTime>,
+    /// A flow that was just given up.
+    given_up: Option<Box<(Flow, Undelivered)>>,
 }
 
 /// An acknowledgement that is made, or is there.
@@ -159,6 +161,12 @@ fn keep(places: &mut Arena<Carried>, carried: &Carried) -> u32 {
 fn take(places: &mut Arena<Carried>, place: u32) -> Carried {
     places.remove(place);
     places[place]
+}
+
+/// The message of a packet, as it would be started again.
+pub(crate) fn message_of(label: &Label) -> Transfer {
+    let Label { id, source, target, virtual_network, message: payload, written, .. } = *label;
+    Transfer { id, source, target, virtual_network, payload, source_dma: payload.0 > 0, target_dma: written }
 }
 
 /// So many numbers are before another one, as many after it.
@@ -384,6 +392,11 @@ impl Flows {
         let kept = &mut sender.kept[place];
         kept.sent = Some(now);
         Some(kept.label)
+    }
+
+    /// The flow of the port that the last event has given up: its number, and what is to be told.
+    pub(crate) fn given_up(&mut self, port: u32) -> Option<(Flow, Undelivered)> {
+        self.ports[port as usize].given_up.take().map(|given_up| *given_up)
     }
 
     /// What the packet carries that arrives next.
@@ -828,11 +841,13 @@ impl PortFlows {
         if sender.tries == config.retries {
             (sender.dead, sender.timer) = (true, false);
             self.held[virtual_network as usize] -= sender.kept.len() as u32;
-            sender.kept.clear();
+            let messages = sender.kept.drain(..).map(|kept| message_of(&kept.label)).collect();
             sender.under_way = 0;
             self.urgent[virtual_network as usize].again.retain(|&(of, _)| of != flow);
+            self.telling.retain(|&of| of != flow);
             let Sender { peer: target, virtual_network, tries, .. } = *sender;
-            effects.undelivered(Undelivered { at: now, from: host, target, virtual_network, tries, link: None });
+            let undelivered = Undelivered { at: now, from: host, target, virtual_network, tries, link: None, messages };
+            self.given_up = Some(Box::new((flow, undelivered)));
             return Some(u32::from(virtual_network));
         }
         sender.tries += 1;

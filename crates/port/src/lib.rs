@@ -142,6 +142,12 @@ impl Ports for HostPorts {
     fn flow(&mut self, now: SimTime, port: u32, event: PortEvent, payload: u32, effects: &mut impl PortEffects) -> Option<u32> {
         let host = self.hosts[port as usize];
         let virtual_network = self.flows.as_mut()?.event(now, port, host, event, payload, effects)?;
+        if event == PortEvent::TimedOut
+            && let Some((flow, mut undelivered)) = self.flows.as_mut()?.given_up(port)
+        {
+            self.packetiser.abandon(port, host, virtual_network, flow, &mut undelivered.messages);
+            effects.undelivered(undelivered);
+        }
         if event != PortEvent::Acknowledge {
             // The flow may be open again.
             let at = self.packetiser.place(port, virtual_network);

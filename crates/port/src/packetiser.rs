@@ -4,7 +4,7 @@
 //! ([`NetworkConfig::pcie_packet`]). Messages that the NIC already has take turns among themselves, and the two kinds
 //! alternate on the host link.
 
-use crate::flow::{Flow, Flows};
+use crate::flow::{Flow, Flows, message_of};
 use crate::{HostPorts, NONE};
 use narrows_engine::Arena;
 use narrows_fabric::port::{Kind, Label, Next, Packet, PortEffects};
@@ -221,6 +221,51 @@ impl Packetiser {
         } else {
             self.read[last].next = slot;
         }
+    }
+
+    /// A flow was given up: its messages leave. `messages`: those of packets that were sent; in the end all that are
+    /// not through, once each, in the order of their numbers.
+    pub(crate) fn abandon(&mut self, port: u32, source: u32, virtual_network: u32, flow: Flow, messages: &mut Vec<Transfer>) {
+        let at = self.place(port, virtual_network);
+        let Injector { reading, direct, first_read, .. } = self.injectors[at];
+        // What has been read goes on, and nobody will take it.
+        let mut slot = first_read;
+        while slot != NONE {
+            let Read { label, next, flow: of, .. } = &self.read[slot];
+            if *of == flow {
+                messages.push(message_of(label));
+            }
+            slot = *next;
+        }
+        self.injectors[at].reading = self.without(reading, source, flow, messages);
+        self.injectors[at].direct = self.without(direct, source, flow, messages);
+        messages.sort_unstable_by_key(|message| message.id);
+        messages.dedup_by_key(|message| message.id);
+    }
+
+    /// A ring without the messages of a flow, which are told.
+    fn without(&mut self, ring: u32, source: u32, flow: Flow, messages: &mut Vec<Transfer>) -> u32 {
+        let mut slots = Vec::new();
+        let mut slot = ring;
+        while slot != NONE {
+            slot = self.messages[slot].next_in_ring;
+            slots.push(slot);
+            if slot == ring {
+                break;
+            }
+        }
+        let mut left = NONE;
+        for slot in slots {
+            let Message { id, target, virtual_network, payload, written, flow: of, .. } = self.messages[slot];
+            if of == flow {
+                let payload = Bytes(payload);
+                messages.push(Transfer { id, source, target, virtual_network, payload, source_dma: payload.0 > 0, target_dma: written });
+                self.messages.remove(slot);
+            } else {
+                left = self.join(left, slot);
+            }
+        }
+        left
     }
 
     /// A packet is sent again: the NIC has it.

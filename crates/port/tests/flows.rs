@@ -178,7 +178,15 @@ fn a_flow_that_gets_no_answer_is_given_up() {
     network.start(Transfer { source_dma: false, ..transfer(0, 3, 5, 100) });
     network.start(transfer(1, 4, 5, 100));
     network.run();
-    let expected = Undelivered { at: TIMEOUT * 5, from: 3, target: 5, virtual_network: 0, tries: 4, link: Some("node3".into()) };
+    let expected = Undelivered {
+        at: TIMEOUT * 5,
+        from: 3,
+        target: 5,
+        virtual_network: 0,
+        tries: 4,
+        link: Some("node3".into()),
+        messages: vec![transfer(0, 3, 5, 100)],
+    };
     assert_eq!(network.undelivered(), std::slice::from_ref(&expected));
     assert_eq!((network.statistics().lost_packets, tails(&network).len(), network.in_flight()), (5, 1, 1));
     let said = "at 100 us node 3 has given up sending to node 5 in virtual network 0: packets were sent 4 times more, and none was acknowledged (link node3 on the way has a fault); \

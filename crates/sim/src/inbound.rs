@@ -105,7 +105,10 @@ impl<H: Copy> Inbound<H> {
     /// A head has arrived: `steps` gets what is noticed now.
     pub(crate) fn head(&mut self, slot: u32, steps: &mut Vec<Step>) {
         let flight = self.flights.at_mut(slot);
-        flight.head_arrived = true;
+        // It may have come by another rail.
+        if std::mem::replace(&mut flight.head_arrived, true) {
+            return;
+        }
         if !flight.waits {
             self.notice(slot, steps);
         }

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod failover;
 mod inbound;
 mod multicast;
 mod station;

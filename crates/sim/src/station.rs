@@ -1,5 +1,6 @@
 //! The agent of a region: the NICs at its ports, and the processes above them.
 
+use crate::failover::{Failover, Name};
 use crate::inbound::{self, Inbound, Label};
 use crate::multicast::{self, Multicasts, Next, Way};
 use crate::{Processes, watched};
@@ -36,6 +37,8 @@ pub(crate) enum Letter<L> {
         order: u32,
         header: AnyHeader,
     },
+    /// The first one is the number of a message that another port carries; the second one is that message.
+    Carried(Name, Name),
     /// For a process, from another one.
     Process(u32, L),
 }
@@ -107,6 +110,7 @@ pub(crate) struct Above {
     /// Numbers what processes ask for.
     serial: u64,
     multicasts: Multicasts,
+    pub(crate) failover: Failover,
     /// By port of the region: of what the processes were told that are at home there.
     pub(crate) digests: Vec<Digest>,
     pub(crate) recording: bool,
@@ -126,7 +130,7 @@ pub(crate) struct Station<P> {
     pub(crate) observer: Option<Box<dyn Observer + Send>>,
     /// The first refused command: when, whose, why.
     pub(crate) error: Option<(SimTime, u32, CommandError)>,
-    /// The first flow that a port has given up.
+    /// The first flow that a port has given up when no other rail was left.
     pub(crate) undelivered: Option<Undelivered>,
 }
 
@@ -177,6 +181,7 @@ impl Above {
             actions: Slab::default(),
             serial: 0,
             multicasts: Multicasts::default(),
+            failover: Failover::default(),
             digests: vec![Digest::default(); ports],
             recording: false,
             epoch: SimTime::ZERO,
@@ -201,6 +206,17 @@ impl Above {
         let sent = &mut self.sent[local];
         *sent = (*sent + 1) & (u32::MAX >> 1);
         *sent
+    }
+
+    /// A message whose flow was given up takes another rail; false when there is none.
+    fn carry<L>(&mut self, transfer: Transfer, fabric: &mut Context<'_, Due, Letter<L>>) -> bool {
+        let (places, mut failover) = (Arc::clone(&self.places), std::mem::take(&mut self.failover));
+        let carried = failover.carry(transfer, &places.directory, |port| self.number(port));
+        self.failover = failover;
+        let Some((transfer, of)) = carried else { return false };
+        fabric.post(transfer.target, SimTime::MAX, Letter::Carried((transfer.source, transfer.id.0), of));
+        fabric.start(transfer);
+        true
     }
 
     /// A process has been told something.
@@ -296,8 +312,11 @@ impl<P: Processes> nic::Out<AnyNic> for Effects<'_, '_, P> {
         }
         let label = Label { source: port, number, target: to, virtual_network, one_packet, header };
         self.fabric.post(to, SimTime::MAX, Letter::Label(label));
-        let id = TransferId(number);
-        self.fabric.start(Transfer { id, source: port, target: to, virtual_network, payload, source_dma, target_dma });
+        let transfer = Transfer { id: TransferId(number), source: port, target: to, virtual_network, payload, source_dma, target_dma };
+        // Where no rail is left the run ends.
+        if !self.above.failover.has_lost(port, to, virtual_network) || !self.above.carry(transfer, self.fabric) {
+            self.fabric.start(transfer);
+        }
     }
 
     fn shortcut(&mut self, at: SimTime, PortId(from): PortId, PortId(to): PortId, header: AnyHeader) {
@@ -475,12 +494,15 @@ impl<P: Processes> Agent for Station<P> {
                 let slot = self.above.shortcuts.insert(header);
                 fabric.timer(at, host, order, Due::Shortcut(slot));
             }
+            Letter::Carried(by, of) => self.above.failover.expect(by, of),
             Letter::Process(rank, letter) => self.processes.letter(rank, letter),
         }
     }
 
     fn source_done(&mut self, host: u32, id: TransferId, fabric: &mut Context<'_, Due, Letter<P::Letter>>) {
         let now = fabric.now();
+        let carried = self.above.failover.carried(host, id.0);
+        let (host, id) = carried.map_or((host, id), |(port, number)| (port, TransferId(number)));
         if let Some(timeline) = &self.above.timeline {
             timeline.sent(now, host, id.0);
         }
@@ -491,6 +513,8 @@ impl<P: Processes> Agent for Station<P> {
                 token,
                 &mut Effects { above: &mut self.above, processes: &mut self.processes, fabric },
             ),
+            // Read before, for the rail that has failed.
+            None if carried.is_some() => {}
             None => {
                 let next = self.above.multicasts.source_done(now, host, id.0);
                 self.above.go_on(next, &mut self.processes, fabric);
@@ -499,7 +523,12 @@ impl<P: Processes> Agent for Station<P> {
         self.proceed(fabric);
     }
 
-    fn undelivered(&mut self, undelivered: &Undelivered, _: &mut Context<'_, Due, Letter<P::Letter>>) {
+    fn undelivered(&mut self, undelivered: &Undelivered, fabric: &mut Context<'_, Due, Letter<P::Letter>>) {
+        let above = &mut self.above;
+        above.failover.lose(undelivered.from, undelivered.target, undelivered.virtual_network);
+        if undelivered.messages.iter().all(|&message| above.carry(message, fabric)) {
+            return;
+        }
         // Whoever reads it knows nodes.
         let node = |port| self.above.places.directory.of_port(PortId(port)).0.0;
         let named = Undelivered { from: node(undelivered.from), target: node(undelivered.target), ..undelivered.clone() };
@@ -516,6 +545,17 @@ impl<P: Processes> Agent for Station<P> {
     }
 
     fn tail(&mut self, arrival: &Arrival, fabric: &mut Context<'_, Due, Letter<P::Letter>>) {
+        if let Some((port, number)) = self.above.failover.coming(arrival.source, arrival.id.0) {
+            self.above.failover.come(arrival.source, arrival.id.0);
+            // It may have been here before its own rail failed.
+            if let Some(slot) = self.inbound.find(port, number) {
+                self.inbound.head(slot, &mut self.steps);
+                self.inbound.tail(slot, &mut self.steps);
+                self.arrive(fabric);
+                self.proceed(fabric);
+            }
+            return;
+        }
         match self.inbound.find(arrival.source, arrival.id.0) {
             Some(slot) => {
                 self.inbound.tail(slot, &mut self.steps);

@@ -40,6 +40,10 @@ pub struct RailTotals {
     pub messages: u64,
     /// Payload bytes that left the memory of nodes by it.
     pub bytes: u64,
+    /// Messages of NICs that it carried because the flow of their own rail was given up, and their bytes.
+    pub carried: u64,
+    /// Idem.
+    pub carried_bytes: u64,
 }
 
 /// The hardware, and where processes are.
@@ -418,6 +422,9 @@ impl<P: Processes> World<P> {
             let of_rail = &mut rails[usize::from(rail)];
             of_rail.messages += nic.messages;
             of_rail.bytes += nic.bytes_sent;
+            let (carried, bytes) = self.fabric.agent(region).above.failover.count(port.0);
+            of_rail.carried += carried;
+            of_rail.carried_bytes += bytes;
         }
         rails
     }
@@ -429,6 +436,8 @@ impl<P: Processes> World<P> {
         let since = |(now, before): (RailTotals, RailTotals)| RailTotals {
             messages: now.messages - before.messages,
             bytes: now.bytes - before.bytes,
+            carried: now.carried - before.carried,
+            carried_bytes: now.carried_bytes - before.carried_bytes,
         };
         now.into_iter().zip(before).map(since).collect()
     }
@@ -457,7 +466,7 @@ impl<P: Processes> World<P> {
         first.map(|(_, rank, error)| (rank, error))
     }
 
-    /// The first flow that a port has given up: what was sent there will never arrive.
+    /// The first flow that a port has given up when no other rail was left: what was sent there will never arrive.
     pub fn undelivered(&mut self) -> Option<Undelivered> {
         let first = self.fabric.agents().filter_map(|station| station.undelivered.clone());
         first.min_by_key(|undelivered| (undelivered.at, undelivered.from, undelivered.target))

@@ -31,7 +31,10 @@ impl<'a> Networks<'a> {
     pub(crate) fn of(machine: &'a Machine, seed: u64) -> Result<Networks<'a>, TopologyError> {
         let planes = machine.planes();
         // Planes of one network draw for themselves.
-        let configs = planes.iter().map(|plane| plane.machine.network_config(seed.wrapping_add(u64::from(plane.copy)))).collect();
+        let configs = planes
+            .iter()
+            .map(|plane| plane.machine.network_config_on(Some(plane.rail), seed.wrapping_add(u64::from(plane.copy))))
+            .collect();
         let mut topologies: Vec<Topology> = Vec::new();
         for plane in &planes {
             let topology = match topologies.last() {

@@ -118,17 +118,24 @@ impl Ways {
     }
 
     /// What was sent, in lines for people.
-    pub fn used(&self, sent: &Sent, rails: &[RailTotals]) -> Vec<String> {
+    pub fn used(&self, sent: &Sent, rails_of: &[RailTotals]) -> Vec<String> {
         let mut lines = vec![format!(
             "by protocol: eager {}; rendezvous {}; over several rails {}",
             count(sent.eager),
             count(sent.rendezvous),
             count(sent.spread)
         )];
-        if rails.len() > 1 {
+        if rails_of.len() > 1 {
             let of_rail = |(at, rail): (usize, &RailTotals)| format!("{} {}", self.rail(at), count(count_of(rail)));
-            let rails: Vec<String> = rails.iter().enumerate().map(of_rail).collect();
+            let rails: Vec<String> = rails_of.iter().enumerate().map(of_rail).collect();
             lines.push(format!("puts, gets and atomics by rail: {}", rails.join("; ")));
+            let carried = rails_of.iter().enumerate().filter(|(_, rail)| rail.carried > 0);
+            let carried = carried
+                .map(|(at, rail)| format!("{} {}", self.rail(at), count(Count { messages: rail.carried, bytes: rail.carried_bytes })));
+            let carried: Vec<String> = carried.collect();
+            if !carried.is_empty() {
+                lines.push(format!("carried for rails that have failed: {}", carried.join("; ")));
+            }
         }
         lines
     }
@@ -172,7 +179,7 @@ impl Ways {
         let of = |Count { messages, bytes }: Count| json!({ "messages": messages, "bytes": bytes });
         let common = self.message.rails.all();
         let rails = self.rails.iter().enumerate().map(|(at, (network, plane))| {
-            let RailTotals { messages, bytes } = rails.get(at).copied().unwrap_or_default();
+            let RailTotals { messages, bytes, carried, carried_bytes } = rails.get(at).copied().unwrap_or_default();
             let place = common.iter().position(|rail| rail.index() == at);
             json!({
                 "rail": at,
@@ -183,6 +190,7 @@ impl Ways {
                 "minimum_bytes": place.map(|place| self.message.rails.minimums()[place]),
                 "messages": messages,
                 "bytes": bytes,
+                "carried": json!({ "messages": carried, "bytes": carried_bytes }),
             })
         });
         let mut summary = json!({

@@ -91,6 +91,42 @@ fn parts_by_rate_end_together_on_rails_that_differ() {
     }
 }
 
+/// BXI beside TCP over Ethernet, which is as fast as its cable, or as the core of its stack: n / (B1 + B2) by rate. A
+/// short message over TCP alone takes its stack twice.
+#[test]
+fn a_rail_of_another_kind_has_its_part() {
+    let folder = tempfile::tempdir().unwrap();
+    let machine = |name: &str, fabrics: &str, bandwidth: &str| {
+        let path = folder.path().join(name);
+        let text = format!(
+            "[machine]\nname = \"two\"\nbase = \"bxi-v2\"\nfabrics = [{fabrics}]\n[message]\nprotocol = \"mpc\"\n\
+             [message.mpc]\ndistribution = \"rates\"\n[fabric.ethernet.nic]\nkind = \"tcp\"\n\
+             [fabric.ethernet.network]\nmtu = \"1448 B\"\nheader = \"90 B\"\n[fabric.ethernet.link.host]\nbandwidth = \"{bandwidth}\"\n"
+        );
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let time = |machine: &str, bytes, set: &[&str]| {
+        replay(machine, set, NetworkKind::Packet, one(folder.path(), bytes), 1).unwrap().replay.finish.as_s_f64()
+    };
+    let bytes = 64 * FRAGMENT;
+    let bxi = bytes as f64 / time("bxi-v2", bytes, &[]);
+    let core = 65536.0 / (1e-6 + 65536.0 / 5.7e9);
+    for (bandwidth, ethernet) in [("25 Gbit/s", 25e9 / 8.0 * 1448.0 / 1538.0), ("100 Gbit/s", core)] {
+        let alone = time(&machine("alone.toml", "\"ethernet\"", bandwidth), bytes, &[]);
+        assert!((alone / (bytes as f64 / ethernet) - 1.0).abs() < 0.02, "{alone} s over {bandwidth}");
+        for by in ["message.rendezvous=get", "message.rendezvous=put"] {
+            let both = time(&machine("both.toml", "\"bxi\", \"ethernet\"", bandwidth), bytes, &[by]);
+            assert!((both / (bytes as f64 / (bxi + ethernet)) - 1.0).abs() < 0.03, "{both} s over both, {by}");
+        }
+    }
+    let [one, more] = [0, 1].map(|more| {
+        let set = format!("fabric.ethernet.nic.tcp.message={} ns", 4500 + more * 1000);
+        time(&machine("alone.toml", "\"ethernet\"", "25 Gbit/s"), 8, &[&set])
+    });
+    assert!((more - one - 2e-6).abs() < 1e-12, "{one} s, {more} s with 1 us more at each end");
+}
+
 /// A network that is for long messages only: shorter ones are cut for the others, and take them in turn.
 #[test]
 fn rails_for_long_messages_have_no_part_in_shorter_ones() {
@@ -152,6 +188,34 @@ fn digests_of_several_rails_do_not_depend_on_threads() {
     let digest =
         |threads| replay("bxi-v3", &set, NetworkKind::Packet, Source::Pattern(Pattern::Halo3d, halo), threads).unwrap().replay.digest;
     assert_eq!(digest(1), digest(2));
+}
+
+/// A rail is lost between nodes of different regions: the others carry what it had, on any number of threads.
+#[test]
+fn a_rail_that_fails_is_done_without() {
+    let halo = Parameters { ranks: 64, steps: 2, bytes: None, cells: None, compute: None };
+    let fault = |what: &str| format!("network.faults=[\"link=node5 {what} loss=1 from=20us\"]");
+    let rail = fault("rail=1");
+    let set = [
+        "node.rails=3",
+        "message.protocol=mpc",
+        "message.mpc.minimum=9 KiB",
+        "message.mpc.fragment=5001 B",
+        "node.count=64",
+        "network.reliability.delivery=unordered",
+        "network.reliability.timeout=10 us",
+        "network.reliability.retries=2",
+        &rail,
+    ];
+    let run = |threads| replay("bxi-v3", &set, NetworkKind::Packet, Source::Pattern(Pattern::Halo3d, halo), threads).unwrap();
+    let outcome = run(1);
+    assert_eq!(outcome.replay.digest, run(2).replay.digest);
+    let rails = outcome.summary()["messages_by"]["rails"].clone();
+    let carried: Vec<u64> = rails.as_array().unwrap().iter().map(|rail| rail["carried"]["messages"].as_u64().unwrap()).collect();
+    assert!(carried[1] == 0 && carried[0] > 0 && carried[2] > 0, "{carried:?}");
+    let wrong = fault("rail=3");
+    let error = replay("bxi-v3", &["node.rails=3", &wrong], NetworkKind::Packet, Source::Pattern(Pattern::Halo3d, halo), 1).unwrap_err();
+    assert!(error.to_string().contains("there is no rail 3: they are 0 to 2"), "{error}");
 }
 
 /// A network among others is what it is alone; ranks need one in common.

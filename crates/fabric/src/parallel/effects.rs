@@ -171,10 +171,15 @@ impl<A: Agent> PortEffects for RegionEffects<A> {
         self.notifications.push(Notification::Delivered(self.named(arrival), through.as_ps()));
     }
 
-    fn undelivered(&mut self, undelivered: Undelivered) {
+    fn undelivered(&mut self, mut undelivered: Undelivered) {
         let Base { host, .. } = self.base;
-        let Undelivered { from, target, .. } = undelivered;
-        self.notifications.push(Notification::Undelivered(Undelivered { from: from + host, target: target + host, ..undelivered }));
+        undelivered.from += host;
+        undelivered.target += host;
+        for message in &mut undelivered.messages {
+            message.source += host;
+            message.target += host;
+        }
+        self.notifications.push(Notification::Undelivered(undelivered));
     }
 }
 

@@ -8,7 +8,7 @@ use narrows_engine::EventQueue;
 use narrows_fabric::{Notice as Network, Transfer};
 use narrows_nic::{
     AnyConfig, AnyHeader, AnyNic, Combine, CommandError, Departure, Event as NicEvent, ExanetConfig, Fault, MailboxConfig, Memory,
-    NicConfig, Nics, Out, PayloadId, Process, Wire, Wired,
+    NicConfig, Nics, Out, PayloadId, Process, TcpConfig, Wire, Wired,
 };
 use narrows_portals::*;
 use narrows_units::{ByteRate, Bytes, NodeId, PortId, Rail, SimTime};
@@ -189,6 +189,17 @@ pub struct Sim {
 
 pub fn config() -> NicConfig {
     NicConfig::bxi_v2()
+}
+
+/// TCP, for a library above it with these costs.
+pub fn tcp(config: NicConfig, segment: u64) -> AnyConfig {
+    let tcp = TcpConfig {
+        message: SimTime::from_us(2),
+        segment: Bytes(segment),
+        segment_time: SimTime::from_ns(300),
+        rate: ByteRate(5_000_000_000),
+    };
+    AnyConfig::Tcp(config, tcp)
 }
 
 /// The same below a library that matches in software.

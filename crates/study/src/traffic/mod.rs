@@ -11,7 +11,7 @@ use narrows_machine::Machine;
 use narrows_output::Meter;
 use narrows_results::{Table, TableError};
 use narrows_traffic::{Class, Point, Setup, Simulation, TrafficError, Work, class, flows};
-use narrows_units::SimTime;
+use narrows_units::{Rail, SimTime};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -98,6 +98,9 @@ impl TrafficSpec {
     pub fn run(&self, observer: &dyn Observer) -> Result<TrafficOutcome, StudyError> {
         let start = Instant::now();
         let machine = self.machine.load(observer)?;
+        // The first plane of its network.
+        let of_fabric = machine.fabrics.iter().position(|fabric| self.fabric.as_ref() == Some(&fabric.name)).unwrap_or(0);
+        let rail = Rail((of_fabric as u32 * machine.rails) as u8);
         let machine = crate::network_of(machine, self.fabric.as_deref())?;
         let topology = machine.topology()?;
         let (work, pattern) = self.work(topology.hosts())?;
@@ -106,7 +109,7 @@ impl TrafficSpec {
             time: self.time,
             period: self.period,
             seed: self.seed,
-            ..Setup::new(machine.network_config(self.seed), topology, work)
+            ..Setup::new(machine.network_config_on(Some(rail), self.seed), topology, work)
         };
         let loads = match &self.loads {
             Some(loads) => loads.iter().copied().map(Some).collect(),
