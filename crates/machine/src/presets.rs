@@ -14,6 +14,7 @@ pub const PRESETS: &[Preset] = &[
     Preset { name: "8-ary-2-tree", text: include_str!("../../../machines/8-ary-2-tree.toml") },
     Preset { name: "bxi-v2", text: include_str!("../../../machines/bxi-v2.toml") },
     Preset { name: "bxi-v3", text: include_str!("../../../machines/bxi-v3.toml") },
+    Preset { name: "bxi-v3-reliable", text: include_str!("../../../machines/bxi-v3-reliable.toml") },
     Preset { name: "dragonfly-114k", text: include_str!("../../../machines/dragonfly-114k.toml") },
     Preset { name: "dragonfly-342", text: include_str!("../../../machines/dragonfly-342.toml") },
     Preset { name: "example-cluster", text: include_str!("../../../machines/example-cluster.toml") },
