@@ -21,13 +21,14 @@ use std::path::PathBuf;
   narrows generate transformer --ranks 64 --tp 8 --pp 2 --layers 32 --hidden 4096 --batch 128 -o training.jsonl
 
 Patterns: halo3d (a periodic 3-D grid, 6 neighbours), fft3d (n^3 ranks, rows exchange in 3 phases), allreduce-loop,
-bcast (from rank 0), lammps-like (the melt benchmark, 20^3 cells of 4 atoms per rank), hpcg-like (104^3 cells per rank,
-4 levels), minife-like (64^3 cells per rank), matmul-like (Cannon's product of matrices on n^2 ranks with accelerators),
-lulesh-like (n^3 ranks, 30^3 elements each, 26 neighbours), transformer (steps of a training as Megatron-LM does them).
+bcast (from rank 0), lammps-like (the melt benchmark, 20^3 cells of 4 atoms per rank), minimd-like (32^3 cells of 4
+atoms per rank), nest-like (spikes from everybody to everybody), hpcg-like (104^3 cells per rank, 4 levels), minife-like
+(64^3 cells per rank), matmul-like (Cannon's product of matrices on n^2 ranks with accelerators), lulesh-like (n^3
+ranks, 30^3 elements each, 26 neighbours), transformer (steps of a training as Megatron-LM does them).
 Docs: docs/traces.md.")]
 pub struct GenerateArgs {
-    /// halo3d, fft3d, allreduce-loop, bcast, lammps-like, hpcg-like, minife-like, matmul-like, lulesh-like or
-    /// transformer
+    /// halo3d, fft3d, allreduce-loop, bcast, lammps-like, minimd-like, nest-like, hpcg-like, minife-like, matmul-like,
+    /// lulesh-like or transformer
     #[arg(value_parser = what)]
     pattern: What,
     /// Number of ranks
@@ -36,11 +37,11 @@ pub struct GenerateArgs {
     /// Time steps, transforms, iterations [default: the pattern's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     steps: Option<u32>,
-    /// Size of a message (halo3d), a rank's part (fft3d) or the collective [default: the pattern's]
+    /// Size of a message (halo3d, nest-like), a rank's part (fft3d) or the collective [default: the pattern's]
     #[arg(long, value_name = "SIZE")]
     bytes: Option<Bytes>,
-    /// Cells of a rank in each direction: 64, or 128x256x128 (lammps-like, hpcg-like, minife-like, lulesh-like);
-    /// rows, columns and sums of its blocks (matmul-like) [default: the pattern's]
+    /// Cells of a rank in each direction: 64, or 128x256x128 (lammps-like, minimd-like, hpcg-like, minife-like,
+    /// lulesh-like); rows, columns and sums of its blocks (matmul-like) [default: the pattern's]
     #[arg(long, value_name = "N")]
     cells: Option<Cells>,
     /// Computing of a rank per step, such as 100us [default: the pattern's]

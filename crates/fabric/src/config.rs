@@ -147,10 +147,41 @@ pub struct Reliability {
     pub retries: u32,
     /// An acknowledgement on the wire.
     pub ack: Bytes,
-    /// What a receiver takes.
+    /// What a receiver takes, but for these:
     pub delivery: Delivery,
+    /// virtual networks, a bit each, whose flows are unordered in any case.
+    pub unordered: u16,
+    /// Flows of a port in a virtual network that may wait for acknowledgements at a time; 0: as many as there are.
+    pub flows: u32,
+    /// How a receiver finds out that a packet is broken.
+    pub checks: Checks,
     /// How fast a flow sends.
     pub congestion: Congestion,
+}
+
+impl Reliability {
+    /// Of the flows in a virtual network.
+    #[inline]
+    pub fn delivery_in(&self, virtual_network: u8) -> Delivery {
+        if self.unordered >> virtual_network & 1 == 1 { Delivery::Unordered } else { self.delivery }
+    }
+}
+
+/// The check sums of a packet, in bits. One of n bits misses an error in what it covers with a probability of 2^-n; one
+/// of none is not there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Checks {
+    /// Of the frame (FCS), made anew by whoever sends it on a link: what happens on a link.
+    pub fcs: u32,
+    /// Of the payload (CRC), made by the sending NIC: what happens to the payload anywhere.
+    pub crc: u32,
+}
+
+impl Default for Checks {
+    /// Both.
+    fn default() -> Checks {
+        Checks { fcs: 32, crc: 32 }
+    }
 }
 
 /// What the receiving port of a flow takes.
@@ -230,6 +261,9 @@ pub struct NetworkConfig {
     pub virtual_channels: u8,
     /// Input buffer of each virtual channel at every switch port and NIC, in wire bytes.
     pub buffer_per_channel: Bytes,
+    /// At least from the start of a packet on the link of its NIC to the start of the next one, whatever they are: the
+    /// packet rate of NICs. Zero: the link is all that bounds it.
+    pub packet_gap: SimTime,
     /// Packets of a virtual network that a NIC has read, or is reading, ahead of the host link. With 1 reading and
     /// sending take turns.
     pub read_window: u32,
@@ -295,6 +329,7 @@ impl Default for NetworkConfig {
             virtual_channels: 1,
             // Our choice: above the round trip of a credit, see NetworkConfig::buffer_for_full_rate.
             buffer_per_channel: Bytes(16 * 1024),
+            packet_gap: SimTime::ZERO,
             read_window: 4,
             in_order: false,
             routing: RoutingKind::Minimal,

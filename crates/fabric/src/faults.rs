@@ -1,9 +1,10 @@
 //! Links that lose packets, break them, send them twice or late, or are slow.
 //!
 //! What a link loses has taken its time on the link, and its credits are back when the far end has seen that nothing
-//! came: a link's latency after its tail would have been there. What it breaks goes on to the port that it is for.
+//! came: a link's latency after its tail would have been there. What it breaks goes on to the port that it is for,
+//! which finds out by one of two check sums ([`Checks`]), or does not.
 
-use crate::config::{Fraction, NetworkConfig};
+use crate::config::{Checks, Fraction, NetworkConfig};
 use narrows_engine::random::Stream;
 use narrows_engine::stream;
 use narrows_units::SimTime;
@@ -37,6 +38,9 @@ pub struct Fault {
     pub loss_per_byte: Probability,
     /// A packet that is not lost is broken; the port that it is for finds out by its check sum.
     pub corrupt: Probability,
+    /// The payload of a packet is broken in front of the link, in the memory of the switch or NIC that sends it: the
+    /// FCS that it gets there is right.
+    pub silent: Probability,
     /// A packet that is not lost comes twice, if the buffer behind the link has room.
     pub duplicate: Probability,
     /// A packet that is not lost comes late, by the time `late`: others pass it.
@@ -68,6 +72,7 @@ impl Default for Fault {
             loss: Probability::default(),
             loss_per_byte: Probability::default(),
             corrupt: Probability::default(),
+            silent: Probability::default(),
             duplicate: Probability::default(),
             reorder: Probability::default(),
             late: SimTime::ZERO,
@@ -84,7 +89,8 @@ impl Default for Fault {
 impl Fault {
     /// Something does not arrive as it was sent, so that somebody has to send it again or to put it in order.
     pub fn harms(&self) -> bool {
-        [self.loss, self.loss_per_byte, self.corrupt, self.duplicate, self.reorder].iter().any(|probability| probability.0 > 0)
+        let all = [self.loss, self.loss_per_byte, self.corrupt, self.silent, self.duplicate, self.reorder];
+        all.iter().any(|probability| probability.0 > 0)
     }
 
     fn is_at(&self, link: u32, now: SimTime) -> bool {
@@ -97,7 +103,7 @@ impl Fault {
 pub(crate) fn worst(faults: &[Fault], way: &[u32], now: SimTime) -> Option<u32> {
     let harm = |link: u32| {
         let at = faults.iter().filter(|fault| fault.is_at(link, now));
-        at.map(|fault| fault.loss.0.max(fault.corrupt.0)).max().unwrap_or(0)
+        at.map(|fault| fault.loss.0.max(fault.corrupt.0).max(fault.silent.0)).max().unwrap_or(0)
     };
     let most = way.iter().map(|&link| harm(link)).max().filter(|&most| most > 0)?;
     way.iter().copied().find(|&link| harm(link) == most)
@@ -107,7 +113,8 @@ pub(crate) fn worst(faults: &[Fault], way: &[u32], now: SimTime) -> Option<u32> 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Strike {
     pub lost: bool,
-    pub corrupt: bool,
+    /// It is broken, and who finds out.
+    pub broken: Option<Finder>,
     /// It comes a second time.
     pub twice: bool,
     /// So much later than it would, in ps.
@@ -116,23 +123,52 @@ pub(crate) struct Strike {
     pub disorder: bool,
 }
 
+/// What says that a packet is broken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Finder {
+    Fcs,
+    /// The CRC of the payload alone.
+    Crc,
+    Nobody,
+}
+
 /// The faults of the links of a region.
 #[derive(Debug)]
 pub(crate) struct Faults {
+    checks: Checks,
+    header: u32,
     /// By output.
     links: Vec<Option<Box<Link>>>,
     /// Those of all regions.
     all: Vec<Fault>,
 }
 
+impl Strike {
+    /// One error is enough.
+    fn found(&mut self, by: Finder) {
+        self.broken = match (self.broken, by) {
+            (None | Some(Finder::Nobody), by) => Some(by),
+            (_, Finder::Fcs) => Some(Finder::Fcs),
+            (before, _) => before,
+        };
+    }
+}
+
 #[derive(Debug)]
 struct Link {
     faults: Vec<Fault>,
     draws: Stream,
+    /// Where in a packet an error is, and what finds it.
+    finds: Stream,
     /// Packets may pass each other, so that no two heads may come at one time:
     disorder: bool,
     /// those of the packets on the link.
     heads: BTreeSet<u64>,
+}
+
+/// A check sum of so many bits, at most 32, does not see an error.
+fn misses(draws: &mut Stream, bits: u32) -> bool {
+    draws.next_u64() >> 32 < 1 << 32 >> bits
 }
 
 impl Faults {
@@ -142,9 +178,12 @@ impl Faults {
             let faults: Vec<Fault> = config.faults.iter().filter(|fault| fault.link.is_none_or(|of| of == link)).copied().collect();
             let disorder = faults.iter().any(|fault| fault.reorder.0 > 0 || fault.latency != ONE);
             let draws = || stream(config.seed, "link fault", u64::from(link));
-            (!faults.is_empty()).then(|| Box::new(Link { faults, draws: draws(), disorder, heads: BTreeSet::new() }))
+            let finds = || stream(config.seed, "link check", u64::from(link));
+            (!faults.is_empty()).then(|| Box::new(Link { faults, draws: draws(), finds: finds(), disorder, heads: BTreeSet::new() }))
         };
-        (!config.faults.is_empty()).then(|| Faults { links: links.iter().map(of).collect(), all: config.faults.clone() })
+        let checks = config.reliability.map_or(Checks::default(), |reliability| reliability.checks);
+        let (header, all) = (config.header.0 as u32, config.faults.clone());
+        (!config.faults.is_empty()).then(|| Faults { checks, header, links: links.iter().map(of).collect(), all })
     }
 
     pub(crate) fn all(&self) -> &[Fault] {
@@ -180,23 +219,39 @@ impl Faults {
         head
     }
 
-    /// A packet starts on an output. Draws belong to the link, one or two for each of its packets and faults, and one
-    /// more for each of the rarer kinds of faults that it has.
-    pub(crate) fn strike(&mut self, output: u32, wire: u32, now: u64) -> Strike {
+    /// A packet starts on an output, `data` if it has payload. Draws belong to the link, one or two for each of its
+    /// packets and faults, and one more for each of the rarer kinds of faults that it has.
+    pub(crate) fn strike(&mut self, output: u32, wire: u32, data: bool, now: u64) -> Strike {
         let mut strike = Strike::default();
+        let payload = if data { wire.saturating_sub(self.header) } else { 0 };
+        let checks = self.checks;
         let Some(link) = self.links[output as usize].as_mut() else { return strike };
         strike.disorder = link.disorder;
         let now = SimTime(now);
-        for fault in link.faults.iter().filter(|fault| fault.from <= now && now < fault.to) {
-            if link.draws.next_u64() < fault.loss.0.saturating_add(fault.loss_per_byte.0.saturating_mul(u64::from(wire))) {
+        let Link { faults, draws, finds, .. } = &mut **link;
+        for fault in faults.iter().filter(|fault| fault.from <= now && now < fault.to) {
+            if draws.next_u64() < fault.loss.0.saturating_add(fault.loss_per_byte.0.saturating_mul(u64::from(wire))) {
                 strike.lost = true;
-            } else if link.draws.next_u64() < fault.corrupt.0 {
-                strike.corrupt = true;
+            } else if draws.next_u64() < fault.corrupt.0 {
+                // Somewhere in the packet.
+                let in_payload = finds.below(u64::from(wire.max(1))) < u64::from(payload);
+                let found = if !misses(finds, checks.fcs) {
+                    Finder::Fcs
+                } else if in_payload && !misses(finds, checks.crc) {
+                    Finder::Crc
+                } else {
+                    Finder::Nobody
+                };
+                strike.found(found);
             }
-            if fault.duplicate.0 > 0 && link.draws.next_u64() < fault.duplicate.0 {
+            if fault.silent.0 > 0 && payload > 0 && draws.next_u64() < fault.silent.0 {
+                let found = if misses(finds, checks.crc) { Finder::Nobody } else { Finder::Crc };
+                strike.found(found);
+            }
+            if fault.duplicate.0 > 0 && draws.next_u64() < fault.duplicate.0 {
                 strike.twice = true;
             }
-            if fault.reorder.0 > 0 && link.draws.next_u64() < fault.reorder.0 {
+            if fault.reorder.0 > 0 && draws.next_u64() < fault.reorder.0 {
                 strike.late = strike.late.saturating_add(fault.late.as_ps());
             }
         }
@@ -230,14 +285,14 @@ mod tests {
         let config = NetworkConfig { faults: vec![fault], ..NetworkConfig::default() };
         assert!(Faults::new(&NetworkConfig::default(), &[1, 2]).is_none(), "nothing is wrong");
         let mut faults = Faults::new(&config, &[1, 7]).unwrap();
-        let strikes: Vec<_> = (0..102_000).map(|now| faults.strike(1, 100, now)).collect();
+        let strikes: Vec<_> = (0..102_000).map(|now| faults.strike(1, 100, true, now)).collect();
         let fine = |strike: &Strike| *strike == Strike::default();
         assert!(strikes[..1000].iter().chain(&strikes[101_000..]).all(fine));
         let count = |what: fn(&Strike) -> bool| strikes.iter().filter(|strike| what(strike)).count() as f64;
         // Four standard deviations.
         assert!((count(|strike| strike.lost) - 10_000.0).abs() < 4.0 * 95.0);
-        assert!((count(|strike| strike.corrupt) - 45_000.0).abs() < 4.0 * 158.0, "of those that are not lost");
-        assert!((0..100).all(|now| fine(&faults.strike(0, 100, now + 2000))), "the other link");
+        assert!((count(|strike| strike.broken == Some(Finder::Fcs)) - 45_000.0).abs() < 4.0 * 158.0, "of those that are not lost");
+        assert!((0..100).all(|now| fine(&faults.strike(0, 100, true, now + 2000))), "the other link");
     }
 
     #[test]
@@ -255,7 +310,7 @@ mod tests {
         let mut faults = Faults::new(&config, &[5]).unwrap();
         assert_eq!(faults.slowed(0, 10, 1000, 200), (3000, 600));
         assert_eq!([50, 50, 51].map(|head| faults.lone(0, 10, head)), [50, 51, 52]);
-        let strikes: Vec<_> = (0..100_000).map(|now| faults.strike(0, 100, now)).collect();
+        let strikes: Vec<_> = (0..100_000).map(|now| faults.strike(0, 100, true, now)).collect();
         let twice = strikes.iter().filter(|strike| strike.twice).count() as f64;
         let late = strikes.iter().filter(|strike| strike.late == 77).count() as f64;
         // Four standard deviations.

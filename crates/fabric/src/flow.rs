@@ -25,7 +25,7 @@ use crate::endpoints::Endpoints;
 use crate::flights::{Flights, NONE};
 use crate::timing::{Alone, Costs, ZeroLoad};
 use crate::{Event, EventKind, Observer, Out, Statistics, Transfer, Tree};
-use narrows_topology::{RouteState, Routing, Topology};
+use narrows_topology::{RouteState, Routing, Topology, Vertex};
 use narrows_units::{Bytes, SimTime};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -153,7 +153,8 @@ impl FlowNetwork {
         let bundles = routing.bundles(&topology);
         for (link, &bundle) in topology.links().iter().zip(&bundles) {
             let capacity = &mut resources[(2 * hosts + bundle) as usize].capacity;
-            *capacity = capacity.saturating_add(costs.link(link.speed).rate.0 << WEIGHT_BITS);
+            let rate = if matches!(link.from, Vertex::Host(_)) { costs.injection_rate() } else { costs.link(link.speed).rate.0 };
+            *capacity = capacity.saturating_add(rate << WEIGHT_BITS);
         }
         Ok(FlowNetwork {
             direct_up_to: config.flow.direct_up_to.0.max(config.mtu.0),

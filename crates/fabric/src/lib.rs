@@ -55,9 +55,9 @@ pub mod timing;
 mod whole;
 
 pub use config::{
-    Acc, AccPolicy, Arbitration, ConfigError, Congestion, Dcqcn, Delivery, Derived, Ecn, FlowConfig, FlowControl, Forwarding, Fraction,
-    Hpcc, IntraNodeConfig, LinkConfig, LogGpConfig, NetworkConfig, NetworkKind, Nscc, PauseConfig, Queueing, Reliability, Sperc, Swift,
-    Turns,
+    Acc, AccPolicy, Arbitration, Checks, ConfigError, Congestion, Dcqcn, Delivery, Derived, Ecn, FlowConfig, FlowControl, Forwarding,
+    Fraction, Hpcc, IntraNodeConfig, LinkConfig, LogGpConfig, NetworkConfig, NetworkKind, Nscc, PauseConfig, Queueing, Reliability, Sperc,
+    Swift, Turns,
 };
 pub use faults::{Fault, Probability};
 pub use flights::MAX_PAYLOAD;
@@ -295,8 +295,12 @@ pub struct Statistics {
     pub pauses: u64,
     /// Packet network: packets lost for lack of headroom, or by a fault of a link.
     pub lost_packets: u64,
-    /// Packet network: packets that a fault of a link broke.
+    /// Packet network: packets that a fault of a link broke, as some check sum says.
     pub corrupt_packets: u64,
+    /// Packet network: of these, those of which only the CRC of the payload says so, since the FCS is right.
+    pub crc_errors: u64,
+    /// Packet network: times that a packet was broken and no check sum says so.
+    pub missed_errors: u64,
     /// Packet network: packets that ports sent again, because no acknowledgement had come.
     pub retransmissions: u64,
     /// Packet network: packets that ports had before.
@@ -325,6 +329,8 @@ impl std::ops::Add for Statistics {
             pauses: self.pauses + other.pauses,
             lost_packets: self.lost_packets + other.lost_packets,
             corrupt_packets: self.corrupt_packets + other.corrupt_packets,
+            crc_errors: self.crc_errors + other.crc_errors,
+            missed_errors: self.missed_errors + other.missed_errors,
             retransmissions: self.retransmissions + other.retransmissions,
             duplicates: self.duplicates + other.duplicates,
             acknowledgements: self.acknowledgements + other.acknowledgements,

@@ -122,6 +122,8 @@ pub struct Costs {
     /// All links between switches are alike.
     alike: bool,
     pub(crate) switch_latency: u64,
+    /// [`NetworkConfig::packet_gap`].
+    pub(crate) packet_gap: u64,
     /// Times over PCIe.
     pub pcie: Timer,
     pcie_rate: ByteRate,
@@ -156,6 +158,7 @@ impl Costs {
             turning,
             links,
             switch_latency: config.switch_latency.as_ps(),
+            packet_gap: config.packet_gap.as_ps(),
             pcie: Timer::new(config.pcie_rate, [config.mtu.0, 0]),
             pcie_rate: config.pcie_rate,
             intra_node_latency: config.intra_node.latency.as_ps(),
@@ -198,6 +201,16 @@ impl Costs {
     #[inline]
     pub(crate) fn wire(&self, speed: u16) -> &Timer {
         &self.wires[usize::from(speed)]
+    }
+
+    /// Bytes per second that full packets of a NIC take on its link.
+    pub(crate) fn injection_rate(&self) -> u64 {
+        let rate = self.link(LinkClass::Host.speed()).rate.0;
+        let packet = u128::from(self.mtu + self.header) * 1_000_000_000_000;
+        match packet.checked_div(u128::from(self.packet_gap)) {
+            Some(packets) => rate.min(u64::try_from(packets).unwrap_or(u64::MAX).max(1)),
+            None => rate,
+        }
     }
 
     /// Times on the wire of a host.
@@ -268,7 +281,7 @@ impl Costs {
         let (only, turns) = (packets == 1, packets.saturating_sub(2));
         let mut walk = Walk { turns, only, first: 0, longest: read.0, last: if only { 0 } else { turns * read.0 + read.0 } };
         let source_done = if source_dma { walk.last + read.1 } else { 0 };
-        walk.pass(host.full, ahead(full), ahead(rest));
+        walk.pass(host.full.max(self.packet_gap), ahead(full), ahead(rest));
         // A head goes on at once, when the next link is faster only so late that it does not run dry, or when its tail
         // is there.
         let wait = |before: u64, after: u64| if self.store_and_forward { before } else { before.saturating_sub(after) };
@@ -310,7 +323,8 @@ impl Costs {
         if source_dma || target_dma {
             narrowest = narrowest.max(self.pcie_rate.time_for(Bytes(payload)));
         }
-        Alone { times, narrowest: narrowest.as_ps(), links }
+        let narrowest = narrowest.as_ps().max(packets.saturating_mul(self.packet_gap));
+        Alone { times, narrowest, links }
     }
 
     /// The message alone between ranks of one node.

@@ -73,6 +73,7 @@ impl Machine {
             virtual_networks: VIRTUAL_NETWORKS,
             virtual_channels: u8::try_from(network.virtual_channels).expect("at most 16 come out of a file"),
             buffer_per_channel: network.buffer,
+            packet_gap: SimTime(1_000_000_000_000u64.checked_div(u64::from(self.nic.packet_rate)).unwrap_or(0)),
             read_window: network.read_window,
             in_order: self.nic.portals().transmit != Transmit::Interleaved,
             routing: network.routing,
@@ -132,7 +133,9 @@ impl Machine {
     }
 
     fn reliability(&self) -> Option<narrows_fabric::Reliability> {
-        let Reliability { delivery, window, room, timeout, retries, ack } = self.network.reliability;
+        let Reliability { delivery, ref unordered, window, room, flows, timeout, retries, ack, fcs, crc } = self.network.reliability;
+        let unordered = unordered.iter().fold(0, |set, &network| set | 1 << network.min(15));
+        let checks = narrows_fabric::Checks { fcs, crc };
         let delivery = match delivery {
             model::Delivery::None => return None,
             model::Delivery::Ordered => narrows_fabric::Delivery::Ordered,
@@ -149,7 +152,7 @@ impl Machine {
             model::Congestion::Sperc => narrows_fabric::Congestion::Sperc(self.network.sperc),
         };
         let ack = Bytes(ack.0.saturating_add(self.telemetry_bytes().0));
-        Some(narrows_fabric::Reliability { window, room, timeout, retries, ack, delivery, congestion })
+        Some(narrows_fabric::Reliability { window, room, flows, timeout, retries, ack, delivery, unordered, checks, congestion })
     }
 
     fn acc(&self) -> narrows_fabric::Acc {

@@ -7,7 +7,8 @@ use narrows_fabric::{Fault, Fraction, Probability};
 use narrows_topology::{FailedLink, FailureError, Topology};
 use narrows_units::{Rail, SimTime};
 
-const WORDS: &str = "link, switch, nic, gateway, rail, loss, corrupt, duplicate, reorder, by, rate, latency, reroute, from, to";
+const WORDS: &str =
+    "link, switch, nic, gateway, rail, loss, corrupt, silent, duplicate, reorder, by, rate, latency, reroute, from, to";
 
 /// Why such a text is no fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -42,7 +43,7 @@ pub enum FaultError {
     },
     /// Nothing is wrong.
     #[error(
-        "fault \"{text}\" does nothing; expected loss, corrupt, duplicate or reorder above 0, rate below 1, latency above 1, a switch or a nic"
+        "fault \"{text}\" does nothing; expected loss, corrupt, silent, duplicate or reorder above 0, rate below 1, latency above 1, a switch or a nic"
     )]
     Nothing {
         /// The fault.
@@ -153,6 +154,7 @@ impl FaultText {
                 "rail" => rail = Some(Rail(value.parse().map_err(|_| wrong("the number of a rail"))?)),
                 "loss" => fault.loss = probability()?,
                 "corrupt" => fault.corrupt = probability()?,
+                "silent" => fault.silent = probability()?,
                 "duplicate" => fault.duplicate = probability()?,
                 "reorder" => fault.reorder = probability()?,
                 "by" => fault.late = time()?,
@@ -280,6 +282,7 @@ mod tests {
         assert_eq!((of.link, of.from, of.to), (Some(9), SimTime::from_us(1000), SimTime::from_us(2500)));
         assert!((of.loss.value() - 1e-4).abs() < 1e-15 && of.corrupt.value() == 0.5);
         assert_eq!(FaultText::parse("loss=1").unwrap().cable, None);
+        assert!((FaultText::parse("silent=1e-3").unwrap().of(None).silent.value() - 1e-3).abs() < 1e-15);
         let dead = FaultText::parse("switch=3 reroute=20us from=1us").unwrap().of(None);
         assert_eq!((dead.loss.value(), dead.reroute, dead.resets), (1.0, Some(SimTime::from_us(20)), None));
         let of_rail = FaultText::parse("loss=1 rail=2").unwrap();
@@ -291,12 +294,12 @@ mod tests {
         let slow = FaultText::parse("rate=0.25 latency=3 reorder=0.1 by=4us").unwrap().of(None);
         assert_eq!((slow.rate, slow.latency, slow.late), (Fraction(250_000), Fraction(3_000_000), SimTime::from_us(4)));
         for (text, said) in [
-            ("loss", "\"loss\" in fault \"loss\"; expected KEY=VALUE with a key of link, switch, nic, rail, loss, corrupt, "),
+            ("loss", "\"loss\" in fault \"loss\"; expected KEY=VALUE with a key of link, switch, nic, gateway, rail, loss, "),
             ("lose=0.1", "\"lose=0.1\" in fault"),
             ("loss=1 rail=first", "rail=first in fault \"loss=1 rail=first\"; expected the number of a rail"),
             ("duplicate=2", "duplicate=2 in fault \"duplicate=2\"; expected a probability from 0 to 1"),
             ("rate=0", "rate=0 in fault \"rate=0\"; expected a part of the link's rate, from 0.001 to 1"),
-            ("rate=1 latency=1", "does nothing; expected loss, corrupt, duplicate or reorder above 0"),
+            ("rate=1 latency=1", "does nothing; expected loss, corrupt, silent, duplicate or reorder above 0"),
             ("latency=0.5", "expected a factor of the link's latency, from 1 to 1000"),
             ("latency=NaN", "expected a factor of the link's latency"),
             ("loss=0.1 by=1us", "by without reorder in fault \"loss=0.1 by=1us\"; expected the probability that a packet comes late"),

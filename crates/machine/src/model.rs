@@ -265,6 +265,8 @@ pub struct Nic {
     pub data_bandwidth: ByteRate,
     /// Packets over PCIe; nothing without DMA.
     pub dma_first_packet: Bytes,
+    /// Packets per second that it sends at most; 0: as many as its link takes.
+    pub packet_rate: u32,
     /// Parameters that only ExaNeSt's has.
     pub exanet: Exanet,
     /// ... that only TCP has.
@@ -536,20 +538,28 @@ pub struct Acc {
 }
 
 /// `[network.reliability]`
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reliability {
     /// What the receiving port of a flow takes; nothing of all this without.
     pub delivery: Delivery,
+    /// Virtual networks whose flows are unordered where others are ordered.
+    pub unordered: Vec<u32>,
     /// Packets of a flow without an acknowledgement at most.
     pub window: u32,
     /// Of all flows in a virtual network.
     pub room: u32,
+    /// Flows in a virtual network.
+    pub flows: u32,
     /// Without one for this time they are sent again.
     pub timeout: SimTime,
     /// So many times in a row.
     pub retries: u32,
     /// An acknowledgement on the wire.
     pub ack: Bytes,
+    /// Bits of the check sum of frames,
+    pub fcs: u32,
+    /// and of that of payload.
+    pub crc: u32,
 }
 
 /// `[switch]`

@@ -15,6 +15,7 @@ pub const PRESETS: &[Preset] = &[
     Preset { name: "bxi-ib-gateway", text: include_str!("../../../machines/bxi-ib-gateway.toml") },
     Preset { name: "bxi-v2", text: include_str!("../../../machines/bxi-v2.toml") },
     Preset { name: "bxi-v3", text: include_str!("../../../machines/bxi-v3.toml") },
+    Preset { name: "bxi-v3-reliable", text: include_str!("../../../machines/bxi-v3-reliable.toml") },
     Preset { name: "deep", text: include_str!("../../../machines/deep.toml") },
     Preset { name: "deep-msa", text: include_str!("../../../machines/deep-msa.toml") },
     Preset { name: "dibona", text: include_str!("../../../machines/dibona.toml") },

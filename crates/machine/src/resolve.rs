@@ -776,6 +776,11 @@ fn check_network(machine: &Machine, layers: &Scope<'_>, errors: &mut Vec<Diagnos
             layers.at("network.congestion", "a congestion control of flows, and ports have none").label("expected \"none\"").help(help),
         );
     }
+    if !machine.network.reliability.unordered.is_empty() && machine.network.reliability.delivery != Delivery::Ordered {
+        let message = "virtual networks with unordered flows, and no others with ordered ones";
+        let help = "set network.reliability.delivery = \"ordered\"";
+        errors.push(layers.at("network.reliability.unordered", message).label("expected []").help(help));
+    }
     if [Congestion::Dcqcn, Congestion::Nscc].contains(&machine.network.congestion) && machine.switch.marking == Marking::None {
         let message = format!("{} needs marks, and switches give none (switch.marking)", machine.network.congestion.name());
         errors.push(layers.at("network.congestion", message).help("set switch.marking = \"ecn\""));
@@ -848,7 +853,12 @@ fn switch(machine: &Machine, layers: &Scope<'_>, errors: &mut Vec<Diagnostic>) {
         let label = format!("expected at most {networks}, one per virtual network");
         errors.push(layers.at("switch.weights", format!("{} weights", switch.weights.len())).label(label));
     }
-    for (key, list) in [("switch.strict_priority", &switch.strict_priority), ("network.uncontrolled", &machine.network.uncontrolled)] {
+    let lists = [
+        ("switch.strict_priority", &switch.strict_priority),
+        ("network.uncontrolled", &machine.network.uncontrolled),
+        ("network.reliability.unordered", &machine.network.reliability.unordered),
+    ];
+    for (key, list) in lists {
         if let Some(network) = list.iter().find(|&&network| network as usize >= networks) {
             let label = format!("expected 0 to {}", networks - 1);
             errors.push(layers.at(key, format!("there is no virtual network {network}")).label(label));

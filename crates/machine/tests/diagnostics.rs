@@ -145,7 +145,7 @@ error: the file is empty
   |
 1 |
   | ^ expected base = "bxi-v2" in [machine], or another machine to start from
-  = help: presets: 8-ary-2-tree, bxi-v2, bxi-v3, deep, dibona, dragonfly-114k, dragonfly-342, example-cluster, exanest, exanest-10gbe, exanest-mezz, exanest-qfdb, fattree-16k, fattree-256, ib-ndr, ib-qdr, inti, megafly-288, omni-path-100, roce-400, s4bxi-vix, slingshot-11
+  = help: presets: 8-ary-2-tree, bxi-ib-gateway, bxi-v2, bxi-v3, bxi-v3-reliable, deep, deep-msa, dibona, dragonfly-114k, dragonfly-342, example-cluster, exanest, exanest-10gbe, exanest-mezz, exanest-qfdb, fattree-16k, fattree-256, ib-ndr, ib-qdr, inti, megafly-288, omni-path-100, roce-400, s4bxi-vix, slingshot-11
 "#,
     );
 }
@@ -308,7 +308,7 @@ error: unknown key `put_ocupancy` in [nic]
   |
 1 | nic.put_ocupancy=1ns
   |     ^^^^^^^^^^^^ did you mean `put_occupancy`?
-  = help: keys of [nic]: kind, command_size, event_size, count_size, ack_size, inline_limit, pio_limit, match_bits_size, buffered_limit, dma_latency, dma_first_packet, transmit, put_occupancy, get_occupancy, response_occupancy, ack_occupancy, match_base, match_per_entry, max_unexpected_headers, max_entries, max_outstanding, max_in_flight_to_node, max_in_flight_to_process, retry_interval, trigger_time, atomic_occupancy, quick_ack, max_mds, max_cts, max_eqs, max_iovecs, max_list_size, max_triggered_ops, max_atomic_size, max_fetch_atomic_size, max_waw_ordered_size, max_war_ordered_size, pcie, exanet, tcp
+  = help: keys of [nic]: kind, command_size, event_size, count_size, ack_size, inline_limit, pio_limit, match_bits_size, buffered_limit, dma_latency, dma_first_packet, transmit, packet_rate, put_occupancy, get_occupancy, response_occupancy, ack_occupancy, match_base, match_per_entry, max_unexpected_headers, max_entries, max_outstanding, max_in_flight_to_node, max_in_flight_to_process, retry_interval, trigger_time, atomic_occupancy, quick_ack, max_mds, max_cts, max_eqs, max_iovecs, max_list_size, max_triggered_ops, max_atomic_size, max_fetch_atomic_size, max_waw_ordered_size, max_war_ordered_size, pcie, exanet, tcp
 "#,
     );
     golden(
@@ -349,7 +349,7 @@ error: 65 nodes do not fit: one switch holds 64
 fn unknown_preset_with_its_nearest() {
     golden(
         &Machine::load("bxi_v2", &Overrides::default()).unwrap_err().to_string(),
-        "no machine \"bxi_v2\": it is neither a preset nor a file; did you mean \"bxi-v2\"?\npresets: 8-ary-2-tree, bxi-v2, bxi-v3, deep, dibona, dragonfly-114k, dragonfly-342, example-cluster, exanest, exanest-10gbe, exanest-mezz, exanest-qfdb, fattree-16k, fattree-256, ib-ndr, ib-qdr, inti, megafly-288, omni-path-100, roce-400, s4bxi-vix, slingshot-11",
+        "no machine \"bxi_v2\": it is neither a preset nor a file; did you mean \"bxi-v2\"?\npresets: 8-ary-2-tree, bxi-ib-gateway, bxi-v2, bxi-v3, bxi-v3-reliable, deep, deep-msa, dibona, dragonfly-114k, dragonfly-342, example-cluster, exanest, exanest-10gbe, exanest-mezz, exanest-qfdb, fattree-16k, fattree-256, ib-ndr, ib-qdr, inti, megafly-288, omni-path-100, roce-400, s4bxi-vix, slingshot-11",
     );
     golden(
         &message("[machine]\nname = \"my\"\nbase = \"bxi2\"\n", &Overrides::default()),
@@ -359,7 +359,7 @@ error: no preset "bxi2"
   |
 3 | base = "bxi2"
   |        ^^^^^^ did you mean "bxi-v2"?
-  = help: presets: 8-ary-2-tree, bxi-v2, bxi-v3, deep, dibona, dragonfly-114k, dragonfly-342, example-cluster, exanest, exanest-10gbe, exanest-mezz, exanest-qfdb, fattree-16k, fattree-256, ib-ndr, ib-qdr, inti, megafly-288, omni-path-100, roce-400, s4bxi-vix, slingshot-11
+  = help: presets: 8-ary-2-tree, bxi-ib-gateway, bxi-v2, bxi-v3, bxi-v3-reliable, deep, deep-msa, dibona, dragonfly-114k, dragonfly-342, example-cluster, exanest, exanest-10gbe, exanest-mezz, exanest-qfdb, fattree-16k, fattree-256, ib-ndr, ib-qdr, inti, megafly-288, omni-path-100, roce-400, s4bxi-vix, slingshot-11
 "#,
     );
 }
@@ -470,7 +470,7 @@ error: `pio_limit` belongs to nic.kind = "bxi-v2" or "bxi-v3" or "ib-hca", not t
   |
 6 | pio_limit = "64 B"
   |             ^^^^^^
-  = help: keys of nic.kind = "mailbox": command_size, event_size, count_size, match_base, match_per_entry, max_unexpected_headers, max_entries, retry_interval, trigger_time, max_mds, max_cts, max_eqs, max_iovecs, max_list_size, max_triggered_ops, max_atomic_size, max_fetch_atomic_size, max_waw_ordered_size, max_war_ordered_size
+  = help: keys of nic.kind = "mailbox": command_size, event_size, count_size, packet_rate, match_base, match_per_entry, max_unexpected_headers, max_entries, retry_interval, trigger_time, max_mds, max_cts, max_eqs, max_iovecs, max_list_size, max_triggered_ops, max_atomic_size, max_fetch_atomic_size, max_waw_ordered_size, max_war_ordered_size
 "#,
     );
     let set = |keys: &[&str]| {
@@ -585,6 +585,11 @@ fn networks_that_are_none() {
     let expected = "error: s-perc needs packets of a flow that all go the same way; expected that, or another congestion control";
     assert_eq!(found(perc), expected);
     assert_eq!(found("[network]\nuncontrolled = [0, 4]"), "error: there is no virtual network 4");
+    let unordered = |delivery: &str| found(&format!("[network.reliability]\ndelivery = \"{delivery}\"\nunordered = [1, 3]"));
+    for delivery in ["none", "unordered"] {
+        assert_eq!(unordered(delivery), "error: virtual networks with unordered flows, and no others with ordered ones");
+    }
+    assert_eq!(found("[network.reliability]\ndelivery = \"ordered\"\nunordered = [4]"), "error: there is no virtual network 4");
     assert_eq!(found("[switch]\nmark_min = \"1 MB\""), "error: every packet is marked before any is");
     let acc = "[network]\ncongestion = \"acc\"\n[network.reliability]\ndelivery = \"ordered\"\n[network.acc]\n";
     let wrong = |key: &str| message(&text(&format!("{acc}{key}")), &Overrides::default());

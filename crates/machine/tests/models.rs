@@ -10,11 +10,29 @@ fn load(name: &str, set: &[&str]) -> Machine {
     Machine::load(name, &overrides).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Fact sheet 4.5: InfiniBand QDR has one data virtual lane and FIFO inputs; BXI v3 virtual output queues.
+/// InfiniBand QDR has a queue per output and lane at its inputs, as Mellanox's own model of its switch; and so has BXI
+/// v3.
 #[test]
 fn switches_queue_as_their_sources_say() {
     let queueing = |name| load(name, &[]).network_config(0).queueing;
-    assert_eq!([queueing("ib-qdr"), queueing("bxi-v3")], [Queueing::Fifo, Queueing::VirtualOutput]);
+    assert_eq!([queueing("ib-qdr"), queueing("bxi-v3")], [Queueing::VirtualOutput; 2]);
+}
+
+/// RED-SEA D1.4 section 2.1: 400 Gb/s and 220 M packets per second, so 227 B on the wire are as fast as the NIC; 2.2:
+/// ordered and unordered flows, both check sums.
+#[test]
+fn the_nic_of_bxi_v3_has_a_packet_rate_and_flows_of_two_kinds() {
+    let config = load("bxi-v3", &[]).network_config(0);
+    assert_eq!(config.packet_gap, "4545 ps".parse().unwrap());
+    assert_eq!(config.host_link.rate.time_for(narrows_units::Bytes(227)), "4540 ps".parse().unwrap());
+    assert_eq!((config.reliability, load("bxi-v2", &[]).network_config(0).packet_gap), (None, narrows_units::SimTime::ZERO));
+    let reliability = load("bxi-v3-reliable", &[]).network_config(0).reliability.unwrap();
+    use narrows_fabric::Delivery::{Ordered, Unordered};
+    assert_eq!([0, 1, 2, 3].map(|network| reliability.delivery_in(network)), [Ordered, Unordered, Ordered, Unordered]);
+    assert_eq!((reliability.checks, reliability.flows), (narrows_fabric::Checks { fcs: 32, crc: 32 }, 4096));
+    let weak = load("bxi-v3-reliable", &["network.reliability.crc=0", "network.reliability.fcs=8", "nic.packet_rate=0"]).network_config(0);
+    assert_eq!(weak.reliability.unwrap().checks, narrows_fabric::Checks { fcs: 8, crc: 0 });
+    assert_eq!(weak.packet_gap, narrows_units::SimTime::ZERO);
 }
 
 #[test]

@@ -12,6 +12,8 @@
 //!   wait for the link are one. All that is kept is sent again (go-back-N).
 //! * [`Delivery::Unordered`]: the receiver takes every packet once. Each has an acknowledgement of its own, and only
 //!   those without are sent again (selective repeat).
+//!
+//! The virtual network says which of the two a flow is ([`Reliability::delivery_in`]).
 
 use crate::NONE;
 use crate::congestion::acc::Source;
@@ -55,8 +57,10 @@ struct PortFlows {
     receivers: Vec<Receiver>,
     /// By virtual network.
     urgent: Vec<Urgent>,
-    /// The same: packets that were made and have no acknowledgement.
+    /// The same: packets that were made and have no acknowledgement,
     held: Vec<u32>,
+    /// and the flows that they are of.
+    busy: Vec<u32>,
     /// What the events under way are about, and of acknowledgements the links that they took. Of this port alone, so
     /// that their order is the same for any regions.
     coming: Arena<Coming>,
@@ -202,6 +206,7 @@ impl Flows {
         let port = |&host: &u32| PortFlows {
             urgent: vec![Urgent::default(); usize::from(network.all_virtual_networks())],
             held: vec![0; usize::from(network.all_virtual_networks())],
+            busy: vec![0; usize::from(network.all_virtual_networks())],
             early: match config.congestion {
                 Congestion::Acc(acc) => acc.clock_skew(network.seed, "acc clock of a host", host),
                 _ => SimTime::ZERO,
@@ -305,20 +310,22 @@ impl Flows {
     /// Another packet of the flow may be made.
     #[inline]
     pub(crate) fn is_open(&self, now: SimTime, port: u32, flow: Flow) -> bool {
-        let PortFlows { senders, held, .. } = &self.ports[port as usize];
+        let PortFlows { senders, held, busy, .. } = &self.ports[port as usize];
         let sender = &senders[flow as usize];
         let span = sender.span();
-        let Reliability { window, room, .. } = self.config;
-        let has_room = room == 0 || held[usize::from(sender.virtual_network)] < room;
+        let Reliability { window, room, flows, .. } = self.config;
+        let network = usize::from(sender.virtual_network);
+        let has_room = (room == 0 || held[network] < room) && (flows == 0 || span > 0 || busy[network] < flows);
         span < window && has_room && sender.control.allows(now, span, || sender.under_way)
     }
 
     /// One is made.
     #[inline]
     pub(crate) fn reserve(&mut self, now: SimTime, port: u32, flow: Flow, label: &Label, effects: &mut impl PortEffects) {
-        let PortFlows { senders, held, .. } = &mut self.ports[port as usize];
+        let PortFlows { senders, held, busy, .. } = &mut self.ports[port as usize];
         let sender = &mut senders[flow as usize];
         held[usize::from(sender.virtual_network)] += 1;
+        busy[usize::from(sender.virtual_network)] += u32::from(sender.span() == 0);
         sender.reserved += 1;
         sender.under_way += u64::from(label.wire);
         if let Some(next) = sender.control.made(now, label.wire, &self.config.congestion) {
@@ -381,7 +388,10 @@ impl Flows {
                 first: marked,
                 written: false,
                 kind: Kind::Acknowledgement,
-                sequence: if self.config.delivery == Delivery::Ordered { receiver.acknowledged } else { sequence },
+                sequence: match self.config.delivery_in(receiver.virtual_network) {
+                    Delivery::Ordered => receiver.acknowledged,
+                    Delivery::Unordered => sequence,
+                },
                 marked: false,
             });
         }
@@ -411,13 +421,14 @@ impl Flows {
 
     /// A packet that was made goes; `label` gets its number.
     pub(crate) fn sent(&mut self, now: SimTime, port: u32, flow: Flow, label: &mut Label, effects: &mut impl PortEffects) {
-        let PortFlows { senders, held, .. } = &mut self.ports[port as usize];
+        let PortFlows { senders, held, busy, .. } = &mut self.ports[port as usize];
         let sender = &mut senders[flow as usize];
         sender.reserved -= 1;
         label.sequence = sender.next;
         sender.next = sender.next.wrapping_add(1);
         if sender.dead {
             held[usize::from(sender.virtual_network)] -= 1;
+            busy[usize::from(sender.virtual_network)] -= u32::from(sender.span() == 0);
             return;
         }
         sender.kept.push_back(Kept { label: *label, sent: Some(now) });
@@ -480,16 +491,17 @@ impl Flows {
             let notification = Notification { virtual_network }.label(target, source, self.control, dcqcn.packet);
             effects.schedule_port(landing.tail, PortEvent::Control, target, coming_control.insert((notification, NONE)));
         }
+        let delivery = self.config.delivery_in(label.virtual_network);
         let distance = label.sequence.wrapping_sub(receiver.expected);
         let had = distance >= HALF || receiver.taken.get(usize::from(distance)).is_some_and(|&taken| taken);
         if had {
             statistics.duplicates += 1;
-            let number = if self.config.delivery == Delivery::Ordered { receiver.acknowledged } else { label.sequence };
+            let number = if delivery == Delivery::Ordered { receiver.acknowledged } else { label.sequence };
             let slot = coming.insert(Coming { flow, number, hops: 0, marked: label.marked, carries: NONE });
             effects.schedule_port(landing.tail, PortEvent::Acknowledge, label.target, slot);
             return None;
         }
-        match self.config.delivery {
+        match delivery {
             Delivery::Ordered if distance > 0 => return None,
             Delivery::Ordered => receiver.expected = receiver.expected.wrapping_add(1),
             Delivery::Unordered => {
@@ -511,7 +523,7 @@ impl Flows {
     pub(crate) fn taken(&mut self, port: u32, flow: Flow, label: &Label, through: SimTime, effects: &mut impl PortEffects) {
         let PortFlows { receivers, coming, carried, .. } = &mut self.ports[port as usize];
         let (mut at, mut number) = (through, label.sequence);
-        if self.config.delivery == Delivery::Ordered {
+        if self.config.delivery_in(label.virtual_network) == Delivery::Ordered {
             let receiver = &mut receivers[flow as usize];
             receiver.in_memory = receiver.in_memory.max(through);
             (at, number) = (receiver.in_memory, number.wrapping_add(1));
@@ -536,11 +548,11 @@ impl Flows {
         match event {
             PortEvent::Acknowledge => {
                 let coming = flows.take_coming(payload);
-                flows.acknowledge(&coming, self.config.delivery)
+                flows.acknowledge(&coming, &self.config)
             }
             PortEvent::Acknowledged => {
                 let coming = flows.take_coming(payload);
-                flows.acknowledged(now, host, &coming, self.config.delivery, &self.common, effects)
+                flows.acknowledged(now, host, &coming, &self.config, &self.common, effects)
             }
             PortEvent::TimedOut => flows.timed_out(now, host, payload, &self.config, &self.common, effects),
             PortEvent::Paced => Some(u32::from(flows.senders[payload as usize].virtual_network)),
@@ -715,9 +727,10 @@ impl PortFlows {
         coming
     }
 
-    fn acknowledge(&mut self, coming: &Coming, delivery: Delivery) -> Option<u32> {
+    fn acknowledge(&mut self, coming: &Coming, config: &Reliability) -> Option<u32> {
         let Coming { flow, number, marked, mut carries, .. } = *coming;
         let receiver = &mut self.receivers[flow as usize];
+        let delivery = config.delivery_in(receiver.virtual_network);
         if delivery == Delivery::Ordered {
             // That of the last packet counts.
             if carries != NONE {
@@ -750,7 +763,7 @@ impl PortFlows {
         now: SimTime,
         host: u32,
         coming: &Coming,
-        delivery: Delivery,
+        config: &Reliability,
         common: &Common,
         effects: &mut impl PortEffects,
     ) -> Option<u32> {
@@ -765,6 +778,7 @@ impl PortFlows {
         };
         let sender = &mut self.senders[flow as usize];
         let virtual_network = u32::from(sender.virtual_network);
+        let delivery = config.delivery_in(sender.virtual_network);
         // Those that it is for.
         let of = match delivery {
             Delivery::Ordered => {
@@ -793,6 +807,7 @@ impl PortFlows {
         }
         self.held[virtual_network as usize] -= packets;
         let waits = sender.kept.drain(of).filter(|kept| kept.sent.is_none()).count();
+        self.busy[virtual_network as usize] -= u32::from(sender.span() == 0);
         sender.tries = 0;
         if waits > 0 {
             let again = &mut self.urgent[virtual_network as usize].again;
@@ -842,6 +857,7 @@ impl PortFlows {
             (sender.dead, sender.timer) = (true, false);
             self.held[virtual_network as usize] -= sender.kept.len() as u32;
             let messages = sender.kept.drain(..).map(|kept| message_of(&kept.label)).collect();
+            self.busy[virtual_network as usize] -= u32::from(sender.span() == 0);
             sender.under_way = 0;
             self.urgent[virtual_network as usize].again.retain(|&(of, _)| of != flow);
             self.telling.retain(|&of| of != flow);
@@ -852,7 +868,7 @@ impl PortFlows {
         }
         sender.tries += 1;
         sender.control.timed_out(now, sender.under_way, common);
-        let all = config.delivery == Delivery::Ordered;
+        let all = config.delivery_in(sender.virtual_network) == Delivery::Ordered;
         for kept in &mut sender.kept {
             if kept.sent.is_some_and(|sent| all || sent + config.timeout <= now) {
                 kept.sent = None;

@@ -4,8 +4,8 @@
 
 use narrows_fabric::parallel::{Agent, Context, Fabric};
 use narrows_fabric::{
-    Acc, AccPolicy, ConfigError, Congestion, Dcqcn, Delivery, Ecn, Fraction, Hpcc, LinkConfig, NetworkConfig, NetworkKind, Nscc, Observer,
-    PacketArrival, Reliability, Sperc, Swift, Transfer, TransferId,
+    Acc, AccPolicy, Checks, ConfigError, Congestion, Dcqcn, Delivery, Ecn, Fraction, Hpcc, LinkConfig, NetworkConfig, NetworkKind, Nscc,
+    Observer, PacketArrival, Reliability, Sperc, Swift, Transfer, TransferId,
 };
 use narrows_port::{Driver, HostPorts};
 use narrows_topology::{FatTree, RoutingKind, Topology};
@@ -50,6 +50,9 @@ fn config(congestion: Congestion) -> NetworkConfig {
             retries: 20,
             ack: Bytes(16),
             delivery: Delivery::Ordered,
+            unordered: 0,
+            flows: 0,
+            checks: Checks::default(),
             congestion,
         }),
         ..NetworkConfig::default()

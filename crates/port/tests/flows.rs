@@ -4,8 +4,8 @@
 
 use narrows_fabric::parallel::{Agent, Context, Fabric};
 use narrows_fabric::{
-    Acc, AccPolicy, Arrival, ConfigError, Congestion, Dcqcn, Delivery, Ecn, Fault, FlowControl, Fraction, Hpcc, LinkConfig, NetworkConfig,
-    NetworkKind, Notice, Nscc, Observer, PauseConfig, Probability, Reliability, Swift, Transfer, TransferId, Undelivered,
+    Acc, AccPolicy, Arrival, Checks, ConfigError, Congestion, Dcqcn, Delivery, Ecn, Fault, FlowControl, Fraction, Hpcc, LinkConfig,
+    NetworkConfig, NetworkKind, Notice, Nscc, Observer, PauseConfig, Probability, Reliability, Swift, Transfer, TransferId, Undelivered,
 };
 use narrows_port::{Driver, HostPorts};
 use narrows_topology::{FatTree, RoutingKind, Topology};
@@ -43,6 +43,9 @@ fn config(delivery: Delivery, window: u32) -> NetworkConfig {
             retries: 20,
             ack: Bytes(HEADER),
             delivery,
+            unordered: 0,
+            flows: 0,
+            checks: Checks::default(),
             congestion: Congestion::None,
         }),
         ..NetworkConfig::default()
@@ -139,6 +142,94 @@ fn the_room_bounds_what_all_flows_hold() {
         (0..10).for_each(|at| network.start(transfer(at, 0, 4 + at, MTU)));
         network.run();
         assert_eq!(tails(&network).last(), Some(&(there * 10 + back * 9)));
+    }
+}
+
+/// With one flow at a time: as above, but a flow may have more than one packet under way.
+#[test]
+fn some_flows_wait_until_others_have_all_of_theirs() {
+    let alone = Driver::new(&NetworkConfig { reliability: None, ..config(Delivery::Ordered, 1) }, tree()).unwrap();
+    let (there, back) = (alone.zero_load(&transfer(0, 0, 9, 3 * MTU)).tail, alone.zero_load(&transfer(0, 9, 0, 0)).tail);
+    for delivery in [Delivery::Ordered, Delivery::Unordered] {
+        let run = |flows| {
+            let mut config = config(delivery, 64);
+            config.reliability.as_mut().unwrap().flows = flows;
+            let mut network = Driver::new(&config, tree()).unwrap();
+            (0..10).for_each(|at| network.start(transfer(at, 0, 4 + at, 3 * MTU)));
+            network.run();
+            *tails(&network).last().unwrap()
+        };
+        assert_eq!(run(1), there * 10 + back * 9, "ten flows of three packets, one after the other");
+        // Two flows: as two pairs of three packets each, five times; ten flows: no limit.
+        assert!(run(2) < there * 6 + back * 5 && run(10) == run(0), "{} {}", run(2), run(10));
+    }
+}
+
+/// Ordered and unordered flows side by side: each is as it would be if all were so.
+#[test]
+fn the_virtual_network_says_what_is_ordered() {
+    let run = |reliability: Delivery, unordered: u16, network: u8| {
+        let mut config = NetworkConfig { faults: vec![fault(Some(0), 1e-2, 1e-3)], ..config(reliability, 4096) };
+        config.reliability.as_mut().unwrap().unordered = unordered;
+        let mut driver = Driver::new(&config, tree()).unwrap();
+        driver.start(Transfer { virtual_network: network, ..transfer(0, 0, 9, 20_000 * MTU) });
+        driver.run();
+        (tails(&driver)[0], driver.statistics().retransmissions)
+    };
+    let (ordered, unordered) = (run(Delivery::Ordered, 0, 0), run(Delivery::Unordered, 0, 1));
+    assert_eq!(run(Delivery::Ordered, 0b1010, 0), ordered);
+    assert_eq!(run(Delivery::Ordered, 0b1010, 1), unordered);
+    assert!(ordered.0 > unordered.0 * 2 && ordered.1 > unordered.1 * 50, "go-back-N costs more: {ordered:?} {unordered:?}");
+    // Both at once, between the same nodes, at half of the link each. What the ordered one waits for does not hold up
+    // the other one, which ends as if it were alone with half of the losses of the link.
+    let mut config = NetworkConfig { faults: vec![fault(Some(0), 1e-2, 0.0)], ..config(Delivery::Ordered, 4096) };
+    config.reliability.as_mut().unwrap().unordered = 0b10;
+    let mut driver = Driver::new(&config, tree()).unwrap();
+    (0..2).for_each(|id| driver.start(Transfer { virtual_network: id as u8, ..transfer(id, 0, 9, 20_000 * MTU) }));
+    driver.run();
+    let end = |id: u32| driver.notices().iter().find(|(_, notice)| *notice == Notice::TailArrived(TransferId(id))).unwrap().0;
+    let alone = PACKET.as_ps() * 20_000;
+    let bounds = alone..alone * 2 + (TIMEOUT * 4).as_ps() + alone / 20;
+    assert!(bounds.contains(&end(1).as_ps()) && end(0) > end(1), "{} {}", end(0), end(1));
+}
+
+/// What happens on a link both check sums see, what happens to the payload in a switch only its own; what neither sees
+/// arrives as if nothing were wrong.
+#[test]
+fn each_check_sum_sees_what_it_covers() {
+    let packets = 20_000u64;
+    let run = |corrupt: f64, silent: f64, fcs, crc| {
+        let silent = Probability::new(silent).unwrap();
+        let mut config =
+            NetworkConfig { faults: vec![Fault { silent, ..fault(Some(0), 0.0, corrupt) }], ..config(Delivery::Unordered, 4096) };
+        config.reliability.as_mut().unwrap().checks = Checks { fcs, crc };
+        let mut network = Driver::new(&config, tree()).unwrap();
+        network.start(transfer(0, 0, 9, packets * MTU));
+        network.run();
+        assert_eq!(tails(&network).len(), 1);
+        let found = network.statistics();
+        assert_eq!(found.retransmissions, found.corrupt_packets, "what is found is sent again");
+        let sent = packets as f64 + found.retransmissions as f64;
+        [found.corrupt_packets - found.crc_errors, found.crc_errors, found.missed_errors].map(|count| count as f64 / sent)
+    };
+    let in_payload = MTU as f64 / (MTU + HEADER) as f64;
+    // (broken on the link, broken in the switch, bits of both), found by FCS, by the CRC alone, by nobody.
+    let table = [
+        (0.1, 0.0, 32, 32, [0.1, 0.0, 0.0]),
+        (0.0, 0.1, 32, 32, [0.0, 0.1, 0.0]),
+        (0.0, 0.1, 32, 0, [0.0, 0.0, 0.1]),
+        (0.1, 0.0, 0, 32, [0.0, 0.1 * in_payload, 0.1 * (1.0 - in_payload)]),
+        (0.1, 0.0, 0, 0, [0.0, 0.0, 0.1]),
+        (0.2, 0.0, 2, 0, [0.15, 0.0, 0.05]),
+        (0.2, 0.0, 2, 1, [0.15, 0.025 * in_payload, 0.05 - 0.025 * in_payload]),
+        (0.0, 0.2, 0, 3, [0.0, 0.175, 0.025]),
+    ];
+    for (corrupt, silent, fcs, crc, expected) in table {
+        let found = run(corrupt, silent, fcs, crc);
+        for (found, expected) in found.into_iter().zip(expected) {
+            let deviation = (expected * (1.0 - expected) / packets as f64).sqrt();
+            assert!((found - expected).abs() <= 4.0 * deviation, "{corrupt} {silent} {fcs} {crc}: {found}, expected {expected}");
+        }
     }
 }
 
@@ -301,6 +392,8 @@ fn faults_that_make_no_sense_are_refused() {
         Reliability { timeout: SimTime::ZERO, ..reliability },
         Reliability { ack: Bytes(0), ..reliability },
         Reliability { ack: Bytes(5000), ..reliability },
+        Reliability { checks: Checks { fcs: 33, crc: 32 }, ..reliability },
+        Reliability { checks: Checks { fcs: 0, crc: 64 }, ..reliability },
     ] {
         let refused = check(NetworkConfig { reliability: Some(wrong), ..base.clone() });
         assert!(matches!(refused, Some(ConfigError::Reliability { .. })), "{wrong:?}: {refused:?}");
@@ -386,12 +479,14 @@ proptest! {
         (loss, corrupt, window, seed) in (0.0..0.2f64, 0.0..0.1f64, 1u32..40, any::<u64>()),
         (duplicate, reorder, rate, latency, dead) in (0.0..0.2f64, 0.0..0.2f64, 100_000u32..=1_000_000, 1u32..4, any::<bool>()),
         delivery in deliveries(),
+        // Some virtual networks of the four, some flows, check sums that miss something, and a packet rate.
+        (unordered, some_flows, fcs, crc, silent, gap) in (0u16..16, 0u32..3, 0u32..=32, 0u32..=32, 0.0..0.1f64, 0u64..300),
         (adaptive, pauses, in_order) in any::<(bool, bool, bool)>(),
         congestion in congestions(),
     ) {
         let probability = |value| Probability::new(value).unwrap();
         let (duplicate, reorder, late) = (probability(duplicate), probability(reorder), SimTime::from_us(2));
-        let ill = Fault { duplicate, reorder, late, ..fault(None, loss, corrupt) };
+        let ill = Fault { duplicate, reorder, late, silent: probability(silent), ..fault(None, loss, corrupt) };
         let slow = Fault { rate: Fraction(rate), latency: Fraction(latency * 1_000_000), ..fault(Some(9), 0.0, 0.0) };
         let mut faults = vec![ill, Fault { to: SimTime::from_us(90), ..slow }];
         if dead {
@@ -408,10 +503,14 @@ proptest! {
         reliability.retries = 1000;
         reliability.room = if in_order { window } else { 0 };
         reliability.congestion = congestion;
+        reliability.unordered = unordered;
+        reliability.flows = some_flows;
+        reliability.checks = Checks { fcs, crc };
+        config.packet_gap = SimTime::from_ns(gap);
         config.telemetry = true;
         config.ecn = Some(Ecn { min: Bytes(2_000), max: Bytes(20_000), probability: Fraction(100_000) });
         // Packets that overtake each other would be sent again and again.
-        if adaptive && delivery == Delivery::Unordered {
+        if adaptive && (delivery == Delivery::Unordered || unordered == 15) {
             config.routing = RoutingKind::Adaptive;
         }
         if pauses {

@@ -29,6 +29,10 @@ pub struct Totals {
     pub retries: u64,
     /// Packets that links have lost or broken.
     pub lost_packets: u64,
+    /// Of these, those of which only the check sum of the payload says so.
+    pub crc_errors: u64,
+    /// Times that a packet was broken and no check sum says so.
+    pub missed_errors: u64,
     /// Packets that ports have sent again, and ExaNeSt's messages and blocks.
     pub retransmissions: u64,
 }
@@ -390,6 +394,8 @@ impl<P: Processes> World<P> {
             packet_hops: network.packet_hops,
             retries: nics.retries + troubles.refused,
             lost_packets: network.lost_packets + network.corrupt_packets,
+            crc_errors: network.crc_errors,
+            missed_errors: network.missed_errors,
             retransmissions: network.retransmissions + troubles.timeouts + troubles.page_faults,
         }
     }
@@ -405,6 +411,8 @@ impl<P: Processes> World<P> {
             packet_hops: now.packet_hops - before.packet_hops,
             retries: now.retries - before.retries,
             lost_packets: now.lost_packets - before.lost_packets,
+            crc_errors: now.crc_errors - before.crc_errors,
+            missed_errors: now.missed_errors - before.missed_errors,
             retransmissions: now.retransmissions - before.retransmissions,
         }
     }

@@ -2,6 +2,9 @@
 //!
 //! Operations come into being when they are asked for, a step of a rank at a time: nothing is kept.
 
+mod minimd;
+mod nest;
+
 use crate::operation::{Collective, CollectiveCall, Dependency, Kind, Operation, Order, Program};
 use crate::sequence::{Sequence, Sink};
 use crate::{Communicators, TraceError};
@@ -24,6 +27,10 @@ pub enum Pattern {
     Bcast,
     /// Molecular dynamics as the "melt" benchmark of LAMMPS does it.
     LammpsLike,
+    /// Molecular dynamics as miniMD does it.
+    MinimdLike,
+    /// Spiking neurons as NEST simulates them: computing, then `bytes` from everybody to everybody.
+    NestLike,
     /// Conjugate gradients with a multigrid preconditioner as HPCG does it.
     HpcgLike,
     /// Conjugate gradients without one as miniFE does it.
@@ -37,12 +44,14 @@ pub enum Pattern {
 
 impl Pattern {
     /// All of them.
-    pub const ALL: [Pattern; 9] = [
+    pub const ALL: [Pattern; 11] = [
         Pattern::Halo3d,
         Pattern::Fft3d,
         Pattern::AllreduceLoop,
         Pattern::Bcast,
         Pattern::LammpsLike,
+        Pattern::MinimdLike,
+        Pattern::NestLike,
         Pattern::HpcgLike,
         Pattern::MinifeLike,
         Pattern::MatmulLike,
@@ -57,6 +66,8 @@ impl Pattern {
             Pattern::AllreduceLoop => "allreduce-loop",
             Pattern::Bcast => "bcast",
             Pattern::LammpsLike => "lammps-like",
+            Pattern::MinimdLike => "minimd-like",
+            Pattern::NestLike => "nest-like",
             Pattern::HpcgLike => "hpcg-like",
             Pattern::MinifeLike => "minife-like",
             Pattern::MatmulLike => "matmul-like",
@@ -72,7 +83,14 @@ impl Pattern {
     /// Steps unless the user says otherwise.
     pub const fn steps(self) -> u32 {
         match self {
-            Pattern::Halo3d | Pattern::AllreduceLoop | Pattern::HpcgLike | Pattern::MinifeLike | Pattern::LuleshLike => 10,
+            Pattern::Halo3d
+            | Pattern::AllreduceLoop
+            | Pattern::HpcgLike
+            | Pattern::MinifeLike
+            | Pattern::LuleshLike
+            | Pattern::NestLike => 10,
+            // in.lj.miniMD.32
+            Pattern::MinimdLike => 100,
             Pattern::Fft3d | Pattern::MatmulLike => 1,
             // The experiment of RED-SEA D1.4, section 12.2.
             Pattern::Bcast => 100,
@@ -87,13 +105,15 @@ impl Pattern {
         match self {
             // in.lj: a lattice of 20 cells with 4 atoms each.
             Pattern::LammpsLike => Some(20),
+            // in.lj.miniMD.32, whose whole box it is.
+            Pattern::MinimdLike => Some(32),
             Pattern::HpcgLike => Some(104),
             // 512^3 for 512 ranks, in ICS-FORTH's technical report 488, section 6.2.
             Pattern::MinifeLike => Some(64),
             // Our own choice: 4 MiB for each of the three blocks.
             Pattern::MatmulLike => Some(1024),
             Pattern::LuleshLike => Some(30),
-            Pattern::Halo3d | Pattern::Fft3d | Pattern::AllreduceLoop | Pattern::Bcast => None,
+            Pattern::Halo3d | Pattern::Fft3d | Pattern::AllreduceLoop | Pattern::Bcast | Pattern::NestLike => None,
         }
     }
 }
@@ -132,11 +152,13 @@ pub struct Parameters {
     /// Time steps, transforms, iterations.
     pub steps: u32,
     /// Bytes of a message ([`Pattern::Halo3d`], default 64 KiB), of a rank's part of the grid ([`Pattern::Fft3d`], 1
-    /// MiB) or of the collective (allreduce 8 B, broadcast 1 MB). The other patterns have sizes of their own.
+    /// MiB) or of the collective (allreduce 8 B, broadcast 1 MB, what goes from one rank to another in
+    /// [`Pattern::NestLike`] 1 KiB). The other patterns have sizes of their own.
     pub bytes: Option<u64>,
-    /// Cells of a rank ([`Pattern::LammpsLike`], default 20 in each direction, [`Pattern::HpcgLike`], 104,
-    /// [`Pattern::MinifeLike`], 64, and [`Pattern::LuleshLike`], 30, which has cubes only). [`Pattern::MatmulLike`]:
-    /// rows and columns of a rank's part of the product, and what is summed up for it at a time (1024 each).
+    /// Cells of a rank ([`Pattern::LammpsLike`], default 20 in each direction, [`Pattern::MinimdLike`], 32,
+    /// [`Pattern::HpcgLike`], 104, [`Pattern::MinifeLike`], 64, and [`Pattern::LuleshLike`], 30, which has cubes only).
+    /// [`Pattern::MatmulLike`]: rows and columns of a rank's part of the product, and what is summed up for it at a time
+    /// (1024 each).
     pub cells: Option<Cells>,
     /// Computing of a rank in one step; the default is the pattern's.
     pub compute: Option<SimTime>,
@@ -256,7 +278,8 @@ impl Generated {
         if parameters.bytes.is_some_and(|bytes| Bytes(bytes) > Bytes::MESSAGE_MAX) {
             return refuse(Excess::Message.to_string());
         }
-        let own_sizes = [Pattern::LammpsLike, Pattern::HpcgLike, Pattern::MinifeLike, Pattern::MatmulLike, Pattern::LuleshLike];
+        let own_sizes =
+            [Pattern::LammpsLike, Pattern::MinimdLike, Pattern::HpcgLike, Pattern::MinifeLike, Pattern::MatmulLike, Pattern::LuleshLike];
         if parameters.bytes.is_some() && own_sizes.contains(&pattern) {
             return refuse(format!("the sizes of {} follow from its grid: leave out the bytes", pattern.name()));
         }
@@ -318,6 +341,8 @@ impl Generated {
             Pattern::AllreduceLoop => script.allreduce_loop(),
             Pattern::Bcast => script.bcast(),
             Pattern::LammpsLike => script.lammps(number),
+            Pattern::MinimdLike => script.minimd(number),
+            Pattern::NestLike => script.nest(),
             Pattern::HpcgLike => script.hpcg(),
             Pattern::MinifeLike => script.minife(),
             Pattern::MatmulLike => script.matmul(),
@@ -648,10 +673,10 @@ mod tests {
     use crate::ideal::{self, Nobody, Observer, Start};
 
     #[derive(Default)]
-    struct Count {
-        messages: u64,
+    pub(super) struct Count {
+        pub(super) messages: u64,
         bytes: u64,
-        calls: u64,
+        pub(super) calls: u64,
     }
 
     impl Observer for Count {
@@ -668,7 +693,15 @@ mod tests {
         }
     }
 
-    fn count(pattern: Pattern, ranks: u32, steps: u32) -> (Count, [u32; 3]) {
+    /// The bytes of all messages.
+    pub(super) fn bytes(pattern: Pattern, ranks: u32, steps: u32, cells: &str) -> u64 {
+        let parameters = Parameters { ranks, steps, bytes: None, cells: Some(cells.parse().unwrap()), compute: None };
+        let mut count = Count::default();
+        ideal::run(&mut Generated::new(pattern, parameters).unwrap(), &mut count).unwrap();
+        count.bytes
+    }
+
+    pub(super) fn count(pattern: Pattern, ranks: u32, steps: u32) -> (Count, [u32; 3]) {
         let parameters = Parameters { ranks, steps, bytes: None, cells: None, compute: None };
         let mut program = Generated::new(pattern, parameters).unwrap();
         let dimensions = program.dimensions();
@@ -727,12 +760,7 @@ mod tests {
 
     #[test]
     fn sides_of_bricks_are_what_is_sent() {
-        let bytes = |pattern, ranks, cells: &str| {
-            let parameters = Parameters { ranks, steps: 1, bytes: None, cells: Some(cells.parse().unwrap()), compute: None };
-            let mut count = Count::default();
-            ideal::run(&mut Generated::new(pattern, parameters).unwrap(), &mut count).unwrap();
-            count.bytes
-        };
+        let bytes = |pattern, ranks, cells: &str| bytes(pattern, ranks, 1, cells);
         // Two ranks, one behind the other in the first direction: both send 256 x 128 values.
         assert_eq!(bytes(Pattern::MinifeLike, 2, "128x256x128"), 2 * 8 * 256 * 128);
         // 2 x 2 x 1 ranks: four pairs of sides, two of edges.

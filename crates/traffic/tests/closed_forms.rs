@@ -1,7 +1,9 @@
 //! Results whose value is known beforehand. Each assertion prints what was expected.
 #![allow(clippy::unwrap_used)] // a test's helpers are tests
 
-use narrows_fabric::{Acc, AccPolicy, Congestion, Delivery, Fraction, NetworkConfig, NetworkKind, Reliability, Transfer, TransferId};
+use narrows_fabric::{
+    Acc, AccPolicy, Checks, Congestion, Delivery, Fraction, NetworkConfig, NetworkKind, Reliability, Transfer, TransferId,
+};
 use narrows_topology::{Arrangement, Dragonfly, FatTree, RoutingKind, Topology};
 use narrows_traffic::{Class, Flow, Injection, Point, Setup, Simulation, Sizes, SlowDown, Times, Work};
 use narrows_units::{Bytes, SimTime};
@@ -116,6 +118,9 @@ fn rates_of_flows_and_their_fairness() {
             retries: 7,
             ack: Bytes(84),
             delivery: Delivery::Ordered,
+            unordered: 0,
+            flows: 0,
+            checks: Checks::default(),
             congestion,
         });
         run(&setup, None)

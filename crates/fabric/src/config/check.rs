@@ -222,7 +222,7 @@ impl NetworkConfig {
     /// [`ConfigError::Reliability`], [`ConfigError::FaultLink`], [`ConfigError::FaultWithoutReliability`],
     /// [`ConfigError::FaultWithoutPackets`].
     pub fn check_faults(&self, topology: &Topology) -> Result<(), ConfigError> {
-        if let Some(Reliability { window, timeout, ack, .. }) = self.reliability {
+        if let Some(Reliability { window, timeout, ack, checks, .. }) = self.reliability {
             let value = |what, given, expected| Err(ConfigError::Reliability { what, given, expected });
             if !(1..=1 << 15).contains(&window) {
                 return value("reliability window", window.to_string(), "1 to 32768 packets");
@@ -232,6 +232,11 @@ impl NetworkConfig {
             }
             if ack.0 == 0 || ack > self.packet() {
                 return value("reliability ack", ack.to_string(), "1 B to a full packet");
+            }
+            for (what, bits) in [("reliability fcs", checks.fcs), ("reliability crc", checks.crc)] {
+                if bits > 32 {
+                    return value(what, bits.to_string(), "0 to 32 bits");
+                }
             }
         }
         self.check_congestion(topology)?;
@@ -323,6 +328,7 @@ impl NetworkConfig {
             ("turns change", self.turns.change),
             ("intra_node latency", self.intra_node.latency),
             ("loggp gap", self.loggp.gap),
+            ("packet_gap", self.packet_gap),
         ];
         if let Derived::Fixed(latency) = self.loggp.latency {
             latencies.push(("loggp latency", latency));

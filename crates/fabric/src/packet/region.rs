@@ -4,9 +4,9 @@ use super::layout::Layout;
 use super::returns::{Enough, ReturnLists, Returns};
 use super::state::*;
 use crate::config::{Forwarding, NetworkConfig, Queueing, Routings};
-use crate::faults::{Faults, Strike, worst};
+use crate::faults::{Faults, Finder, Strike, worst};
 use crate::flights::NONE;
-use crate::port::{PortEffects, PortEvent, Ports};
+use crate::port::{Kind, PortEffects, PortEvent, Ports};
 use crate::telemetry::Carried;
 use crate::timing::Costs;
 use crate::{EventKind, Statistics};
@@ -620,6 +620,10 @@ impl<P: Ports> Region<P> {
             }
         } else {
             self.packets[index].injected = now;
+            let next = now + self.costs.packet_gap;
+            if next > tail {
+                self.loads[output as usize].free = next;
+            }
         }
         let trip = Trip { start: now + wait, time, latency };
         if self.touches {
@@ -677,8 +681,9 @@ impl<P: Ports> Region<P> {
         if self.meters.is_some() {
             self.meter(index, output, now);
         }
-        let wire = self.packets[index].wire;
-        match self.faults.as_mut().map(|faults| faults.strike(output, wire, now)) {
+        let Packet { wire, .. } = self.packets[index];
+        let data = self.packets[index].kind() == Kind::Data;
+        match self.faults.as_mut().map(|faults| faults.strike(output, wire, data, now)) {
             Some(strike) if strike != Strike::default() => self.strike(strike, index, output, lane, trip, now, fx),
             _ => self.depart(index, output, lane, trip, now, fx),
         }
@@ -700,9 +705,14 @@ impl<P: Ports> Region<P> {
             }
             return self.free_packet(index);
         }
-        if strike.corrupt {
-            self.packets[index].corrupt();
-            self.statistics.corrupt_packets += 1;
+        match strike.broken {
+            Some(Finder::Nobody) => self.statistics.missed_errors += 1,
+            Some(finder) => {
+                self.packets[index].corrupt();
+                self.statistics.corrupt_packets += 1;
+                self.statistics.crc_errors += u64::from(finder == Finder::Crc);
+            }
+            None => {}
         }
         let packet = self.packets[index];
         let carried = self.meters.as_ref().map(|meters| meters.of(index));

@@ -405,6 +405,8 @@ fn replay(outcome: &ReplayOutcome) -> Named {
     add("computing_us", replay.rank_computing.iter().map(|time| us(*time)).sum::<f64>() / replay.rank_computing.len().max(1) as f64);
     if let [application] = replay.applications.as_slice() {
         add("fct_mean_us", us(application.fct.mean()));
+        add("fct_p50_us", us(application.fct.quantile(0.5)));
+        add("fct_p90_us", us(application.fct.quantile(0.9)));
         add("fct_p99_us", us(application.fct.quantile(0.99)));
         add("fct_max_us", us(application.fct.max()));
     }

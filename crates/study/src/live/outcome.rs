@@ -252,6 +252,8 @@ impl RunOutcome {
             "per_rank": ranks,
         });
         if let Some(summary) = summary.as_object_mut() {
+            summary.insert("crc_errors".into(), json!(report.totals.crc_errors));
+            summary.insert("missed_errors".into(), json!(report.totals.missed_errors));
             summary.insert("messages_by".into(), self.ways.summary(&report.sent, &report.rails, &report.passed));
         }
         summary

@@ -437,6 +437,8 @@ impl ReplayOutcome {
             summary.insert("packet_hops".into(), json!(totals.packet_hops));
             summary.insert("retries".into(), json!(totals.retries));
             summary.insert("lost_packets".into(), json!(totals.lost_packets));
+            summary.insert("crc_errors".into(), json!(totals.crc_errors));
+            summary.insert("missed_errors".into(), json!(totals.missed_errors));
             summary.insert("retransmissions".into(), json!(totals.retransmissions));
         }
         if let (Some(summary), Some(ways)) = (summary.as_object_mut(), &self.ways) {
