@@ -7,8 +7,7 @@ use narrows_fabric::{Fault, Fraction, Probability};
 use narrows_topology::{FailedLink, FailureError, Topology};
 use narrows_units::{Rail, SimTime};
 
-const WORDS: &str =
-    "link, switch, nic, gateway, rail, loss, corrupt, silent, duplicate, reorder, by, rate, latency, reroute, from, to";
+const WORDS: &str = "link, switch, nic, gateway, rail, loss, corrupt, silent, duplicate, reorder, by, rate, latency, reroute, from, to";
 
 /// Why such a text is no fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
