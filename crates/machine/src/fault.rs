@@ -261,7 +261,7 @@ mod tests {
         let slow = FaultText::parse("rate=0.25 latency=3 reorder=0.1 by=4us").unwrap().of(None);
         assert_eq!((slow.rate, slow.latency, slow.late), (Fraction(250_000), Fraction(3_000_000), SimTime::from_us(4)));
         for (text, said) in [
-            ("loss", "\"loss\" in fault \"loss\"; expected KEY=VALUE with a key of link, switch, nic, loss, corrupt, "),
+            ("loss", "\"loss\" in fault \"loss\"; expected KEY=VALUE with a key of link, switch, nic, gateway, loss, corrupt, "),
             ("lose=0.1", "\"lose=0.1\" in fault"),
             ("duplicate=2", "duplicate=2 in fault \"duplicate=2\"; expected a probability from 0 to 1"),
             ("rate=0", "rate=0 in fault \"rate=0\"; expected a part of the link's rate, from 0.001 to 1"),
@@ -271,6 +271,8 @@ mod tests {
             ("loss=0.1 by=1us", "by without reorder in fault \"loss=0.1 by=1us\"; expected the probability that a packet comes late"),
             ("switch=x", "switch=x in fault \"switch=x\"; expected the number of a switch"),
             ("switch=1 nic=2", "two places in fault \"switch=1 nic=2\"; expected one of link, switch and nic"),
+            ("gateway=x", "gateway=x in fault \"gateway=x\"; expected the number of a node"),
+            ("gateway=2 loss=1", "more than from in fault \"gateway=2 loss=1\"; expected gateway and from alone"),
             ("nic=2", "nic without to in fault \"nic=2\"; expected the time at which the NIC is back"),
             (
                 "link=0-1 loss=0.5 reroute=1us",
