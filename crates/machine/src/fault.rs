@@ -304,6 +304,8 @@ mod tests {
             ("loss=0.1 by=1us", "by without reorder in fault \"loss=0.1 by=1us\"; expected the probability that a packet comes late"),
             ("switch=x", "switch=x in fault \"switch=x\"; expected the number of a switch"),
             ("switch=1 nic=2", "two places in fault \"switch=1 nic=2\"; expected one of link, switch and nic"),
+            ("gateway=x", "gateway=x in fault \"gateway=x\"; expected the number of a node"),
+            ("gateway=2 loss=1", "more than from in fault \"gateway=2 loss=1\"; expected gateway and from alone"),
             ("nic=2", "nic without to in fault \"nic=2\"; expected the time at which the NIC is back"),
             (
                 "link=0-1 loss=0.5 reroute=1us",
