@@ -241,6 +241,14 @@ def cases(programs: int = 400) -> list[Case]:
         Case("netpipe", "NPopenmpi", ("-u", "65536", "-n", "5", "-o", "/dev/null"), mpis=("debian",), ranks=(2,), clean=no_lines, verify=netpipe),
         Case("hpcc", "hpcc", mpis=("debian",), ranks=(4, 16), files=hpcc_files, clean=no_lines, verify=hpcc, timeout=300),
         Case("lammps", "lmp", ("-in", "in.melt", "-log", "none"), mpis=("debian",), ranks=(2, 16), files=lambda _: {"in.melt": MELT}, clean=thermo),
+        # Beside a hot spot, with PAUSE alone and with ACC: the same atoms.
+        *(
+            Case(f"lammps_hot_spot_{control}", "lmp", ("-in", "in.melt", "-log", "none"), mpis=("debian",), ranks=(16,), runners=narrows,
+                 files=lambda _: {"in.melt": MELT}, clean=thermo,
+                 options=("--machine", "acc-testbed", "--compute", "none", "--set", f"network.congestion={control}",
+                          "--background", "pattern=incast:5,3 size=64KiB load=0.14"))
+            for control in ("pfc", "acc")
+        ),
         Case("mpi4py_hello", "/usr/bin/python3", ("-m", "mpi4py.bench", "helloworld"), mpis=("debian",), ranks=(2, 16),
              clean=lambda text: sorted_lines(re.sub(r" on \S+", "", text))),
         Case("mpi4py_ring", "/usr/bin/python3", ("-m", "mpi4py.bench", "ringtest", "-n", "1000", "-l", "10"), mpis=("debian",), ranks=(2, 16),

@@ -183,6 +183,7 @@ fn simulated(args: RecordArgs, recorder: Recorder) -> RunArgs {
         timeline: TimelineArgs::default(),
         check: Check::Off,
         timing: None,
+        background: Vec::new(),
         offload: None,
         recorder: Some(recorder),
     }

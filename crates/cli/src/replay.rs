@@ -10,6 +10,7 @@ use narrows_output::{create_folder, say};
 use narrows_replay::loggp::Parameters;
 use narrows_study::replay::{Scale, Source, Target};
 use narrows_study::{MachineSpec, ReplaySpec};
+use narrows_traffic::Class;
 use narrows_units::SimTime;
 use std::path::PathBuf;
 
@@ -59,6 +60,10 @@ pub struct ReplayArgs {
     /// that fits counts
     #[arg(long, value_name = "FACTOR[@NODES]", value_parser = clap::value_parser!(Scale))]
     compute_scale: Vec<Scale>,
+    /// Synthetic traffic beside the traces, as a class of `narrows traffic`, such as 'pattern=incast:5 load=0.5'
+    /// (docs/traffic.md); may be repeated
+    #[arg(long, value_name = "KEY=VALUE ...", value_parser = Class::parse)]
+    background: Vec<Class>,
     /// Seed of every random choice of the models
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
@@ -119,6 +124,7 @@ fn target(args: &ReplayArgs) -> Result<Target, Failure> {
             ppn: args.ppn,
             mapping: args.mapping.clone().unwrap_or_else(|| String::from("linear")),
             period: args.period,
+            background: args.background.clone(),
         });
     };
     if args.network != Some(NetworkKind::LogGp) {
@@ -132,6 +138,7 @@ fn target(args: &ReplayArgs) -> Result<Target, Failure> {
         ("--ppn", args.ppn.is_some()),
         ("--mapping", args.mapping.is_some()),
         ("--period", args.period.is_some()),
+        ("--background", !args.background.is_empty()),
     ];
     if let Some((option, _)) = of_machine.into_iter().find(|(_, given)| *given) {
         let message = format!("{option} is about a machine, and --loggp takes the place of one: leave out one of the two");

@@ -9,6 +9,7 @@ use narrows_output::{Meter, complain, create_folder, say, warn};
 use narrows_results::Progress;
 use narrows_study::live::{Check, Compute, Recorder, TimingSpec};
 use narrows_study::{MachineSpec, Observer, RunSpec};
+use narrows_traffic::Class;
 use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -70,6 +71,10 @@ pub struct RunArgs {
     /// Keeps what was computed between MPI calls for `--compute-from`: medians
     #[arg(long, value_name = "FILE")]
     pub compute_out: Option<PathBuf>,
+    /// Synthetic traffic beside the program, as a class of `narrows traffic`, such as 'pattern=incast:5 load=0.5'
+    /// (docs/traffic.md); may be repeated
+    #[arg(long, value_name = "KEY=VALUE ...", value_parser = Class::parse)]
+    pub background: Vec<Class>,
     /// Seed of every random choice of the models
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
@@ -197,6 +202,7 @@ fn spec(args: &RunArgs) -> Result<RunSpec, Failure> {
         check: args.check,
         timing: args.timing.as_deref().map(timing).transpose()?,
         offload_allreduce: args.offload.is_some(),
+        background: args.background.clone(),
     })
 }
 

@@ -9,6 +9,7 @@ pub(crate) use check::Routings;
 pub use congestion::{Acc, AccPolicy, Congestion, Dcqcn, Ecn, Fraction, Hpcc, Nscc, Sperc, Swift};
 use narrows_topology::{LinkClass, RoutingKind, Topology};
 use narrows_units::{ByteRate, Bytes, SimTime};
+use std::collections::BTreeMap;
 
 /// Which network. All three take the same configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -295,8 +296,8 @@ pub struct NetworkConfig {
     pub flow: FlowConfig,
     /// Switches mark packets.
     pub ecn: Option<Ecn>,
-    /// Virtual networks whose flows have the congestion control, a bit each; those of others have none.
-    pub controlled: u16,
+    /// By virtual network: congestion controls other than [`Reliability::congestion`].
+    pub congestion_of: BTreeMap<u8, Congestion>,
     /// Switches write into packets what they know of their links (in-band telemetry); `header` and the ACKs have room.
     pub telemetry: bool,
     /// Ports see to it that nothing is lost.
@@ -345,7 +346,7 @@ impl Default for NetworkConfig {
             loggp: LogGpConfig::default(),
             flow: FlowConfig::default(),
             ecn: None,
-            controlled: u16::MAX,
+            congestion_of: BTreeMap::new(),
             telemetry: false,
             reliability: None,
             faults: Vec::new(),
@@ -362,12 +363,24 @@ impl NetworkConfig {
 
     /// See [`Congestion::has_control_packets`].
     pub fn has_control_packets(&self) -> bool {
-        self.kind == NetworkKind::Packet && self.reliability.is_some_and(|reliability| reliability.congestion.has_control_packets())
+        self.kind == NetworkKind::Packet && self.congestions().any(|congestion| congestion.has_control_packets())
     }
 
-    /// The congestion control of flows.
-    pub fn congestion(&self) -> Congestion {
-        self.reliability.map_or(Congestion::None, |reliability| reliability.congestion)
+    /// The congestion control of the flows of a virtual network.
+    pub fn congestion(&self, virtual_network: u8) -> Congestion {
+        let Some(Reliability { congestion, .. }) = self.reliability else { return Congestion::None };
+        self.congestion_of.get(&virtual_network).copied().unwrap_or(congestion)
+    }
+
+    /// Those of all virtual networks.
+    pub fn congestions(&self) -> impl Iterator<Item = Congestion> {
+        (0..self.virtual_networks).map(|virtual_network| self.congestion(virtual_network))
+    }
+
+    /// The virtual networks whose congestion control is one of these, a bit each, and the first of them.
+    pub(crate) fn controlled<T>(&self, which: impl Fn(Congestion) -> Option<T>) -> Option<(u32, T)> {
+        let of = |virtual_network: u8| Some((1 << virtual_network, which(self.congestion(virtual_network))?));
+        (0..self.virtual_networks).filter_map(of).reduce(|(set, first), (bit, _)| (set | bit, first))
     }
 
     /// Wire bytes of a full packet.

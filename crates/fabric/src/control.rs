@@ -50,6 +50,11 @@ const COUNTS: u16 = 1 << 3;
 const ODD: u16 = 1 << 4;
 const NETWORK: u32 = 8;
 
+/// The virtual network of the flow that a packet of kind [`Kind::Control`] is about.
+pub fn network_of(label: &Label) -> u8 {
+    (label.sequence >> NETWORK) as u8 & 15
+}
+
 impl FlowRate {
     /// A packet of `wire` bytes from `source` to `target` in a virtual network.
     pub fn label(&self, source: u32, target: u32, virtual_network: u8, wire: Bytes) -> Label {
@@ -84,7 +89,7 @@ impl FlowRate {
             fin: flag(FIN),
             counts: flag(COUNTS),
             odd: flag(ODD),
-            virtual_network: (label.sequence >> NETWORK) as u8 & 15,
+            virtual_network: network_of(label),
             granted: decode(label.message.0),
             granted_by: label.id.0,
             explicit: decode(label.started.as_ps() >> 32),
@@ -119,14 +124,14 @@ impl Notification {
             first: false,
             written: true,
             kind: Kind::Control,
-            sequence: u16::from(self.virtual_network),
+            sequence: u16::from(self.virtual_network) << NETWORK,
             marked: false,
         }
     }
 
     /// What a packet of kind [`Kind::Control`] says.
     pub fn of(label: &Label) -> Notification {
-        Notification { virtual_network: label.sequence as u8 & 15 }
+        Notification { virtual_network: network_of(label) }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use narrows_check::Checked;
 use narrows_message::{Passed, Sent};
-use narrows_sim::{RailTotals, Totals};
+use narrows_sim::{BackgroundClass, RailTotals, Totals};
 use narrows_units::SimTime;
 
 /// Where one rank's simulated time went.
@@ -65,6 +65,8 @@ pub struct Report {
     pub sent: Sent,
     /// What has passed each gateway.
     pub passed: Vec<Passed>,
+    /// What background traffic has sent, by class.
+    pub background: Vec<BackgroundClass>,
     /// Process switches: hand-overs to ranks and back.
     pub crossings: u64,
     /// Windows.

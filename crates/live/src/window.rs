@@ -969,6 +969,7 @@ impl Run<'_> {
         self.report.digest = self.world.digest();
         self.report.totals = self.world.recorded();
         self.report.rails = self.world.recorded_by_rail();
+        self.report.background = self.world.background();
         self.report.sent = self.world.processes().sent();
         self.report.passed = self.world.processes().passed();
     }

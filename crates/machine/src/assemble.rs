@@ -13,6 +13,7 @@ use narrows_nic::{AnyConfig, ExanetConfig, MailboxConfig, TcpConfig, Transmit};
 use narrows_phy::{loss, mac, stages};
 use narrows_topology::TopologyError;
 use narrows_units::{ByteRate, Bytes, NodeId, Rail, SimTime};
+use std::collections::BTreeMap;
 
 /// Compute and service, request and response: BXI's four (facts.md 4.3).
 pub(crate) const VIRTUAL_NETWORKS: u8 = 4;
@@ -115,7 +116,7 @@ impl Machine {
                 max: self.switch.mark_max,
                 probability: self.switch.mark_probability,
             }),
-            controlled: network.uncontrolled.iter().fold(u16::MAX, |set, &network| set & !(1 << network.min(15))),
+            congestion_of: self.congestion_of(),
             telemetry: self.switch.telemetry == model::Telemetry::Int,
             reliability: self.reliability(),
             // Those of a machine that came from a file: reading it has tried.
@@ -141,8 +142,14 @@ impl Machine {
             model::Delivery::Ordered => narrows_fabric::Delivery::Ordered,
             model::Delivery::Unordered => narrows_fabric::Delivery::Unordered,
         };
-        let congestion = match self.network.congestion {
-            model::Congestion::None => narrows_fabric::Congestion::None,
+        let congestion = self.congestion(self.network.congestion[0]);
+        let ack = Bytes(ack.0.saturating_add(self.telemetry_bytes().0));
+        Some(narrows_fabric::Reliability { window, room, flows, timeout, retries, ack, delivery, unordered, checks, congestion })
+    }
+
+    fn congestion(&self, which: model::Congestion) -> narrows_fabric::Congestion {
+        match which {
+            model::Congestion::None | model::Congestion::Pfc => narrows_fabric::Congestion::None,
             model::Congestion::Throttle => narrows_fabric::Congestion::Throttle(self.network.throttle.rate),
             model::Congestion::Acc => narrows_fabric::Congestion::Acc(self.acc()),
             model::Congestion::Dcqcn => narrows_fabric::Congestion::Dcqcn(self.network.dcqcn),
@@ -150,9 +157,14 @@ impl Machine {
             model::Congestion::Nscc => narrows_fabric::Congestion::Nscc(self.network.nscc),
             model::Congestion::Hpcc => narrows_fabric::Congestion::Hpcc(self.network.hpcc),
             model::Congestion::Sperc => narrows_fabric::Congestion::Sperc(self.network.sperc),
-        };
-        let ack = Bytes(ack.0.saturating_add(self.telemetry_bytes().0));
-        Some(narrows_fabric::Reliability { window, room, flows, timeout, retries, ack, delivery, unordered, checks, congestion })
+        }
+    }
+
+    /// Those that differ from that of the first virtual network.
+    fn congestion_of(&self) -> BTreeMap<u8, narrows_fabric::Congestion> {
+        let [first, ..] = self.network.congestion;
+        let all = (0..).zip(self.network.congestion);
+        all.filter(|&(_, own)| own != first).map(|(network, own)| (network, self.congestion(own))).collect()
     }
 
     fn acc(&self) -> narrows_fabric::Acc {

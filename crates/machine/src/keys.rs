@@ -46,6 +46,8 @@ pub(crate) enum Field<'a> {
     Rate(&'a mut ByteRate),
     Power(&'a mut Power),
     Choice(&'a mut dyn Choice),
+    /// The same for all, or one each.
+    Choices(Vec<&'a mut dyn Choice>),
     /// From 0 to 0.1.
     Ber(&'a mut Ber),
     Flag(&'a mut bool),
@@ -215,7 +217,7 @@ fn quoted(value: Bytes) -> String {
 #[rustfmt::skip]
 pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
     let Draft { machine: m, base, groups, names_of_fabrics, fabrics, nic } = draft;
-    let Topology { kind, k, n, children, parents, parallel, p, a, h, g, arrangement, lengths, board, hosts_per_switch, cables, leaves, spines, path, text: _ } = &mut m.topology;
+    let Topology { kind, k, n, children, parents, parallel, p, a, h, g, arrangement, lengths, board, boards, hosts_per_switch, cables, leaves, spines, path, text: _ } = &mut m.topology;
     const MATCHING: &[NicKind] = NicKind::MATCHING;
     const EXANET: &[NicKind] = &[NicKind::Exanet];
     const TCP: &[NicKind] = &[NicKind::Tcp];
@@ -316,8 +318,7 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         size("network.ugal_threshold", &mut m.network.ugal_threshold, 0, "UGAL and PAR: bytes more that may wait on the minimal way, for each of its links").default("\"0 B\""),
 
         key("network.flow_control", Field::Choice(&mut m.network.flow_control), "What keeps buffers from running over: credits, or pause frames (IEEE 802.1Qbb), under which packets can be lost").default("\"credits\""),
-        key("network.congestion", Field::Choice(&mut m.network.congestion), "How fast ports send on a flow, where they number packets (`network.reliability.delivery`): as window and link let them, at a fixed rate at most, or as a congestion control says ([congestion.md](congestion.md))").default("\"none\""),
-        key("network.uncontrolled", Field::Indices(&mut m.network.uncontrolled), "Virtual networks, 0 to 3, whose flows have no congestion control").default("[]"),
+        key("network.congestion", Field::Choices(m.network.congestion.iter_mut().map(|congestion| congestion as &mut dyn Choice).collect()), "How fast ports send on a flow, where they number packets (`network.reliability.delivery`): as window and link let them (with PAUSE or without), at a fixed rate at most, or as a congestion control says; with a list each virtual network has its own ([congestion.md](congestion.md))").default("\"none\""),
         key("network.faults", Field::Texts(&mut m.network.faults), "Links that lose, break, repeat or delay packets or are slow, switches that die, NICs that are reset (docs/faults.md), such as `\"link=3-17 loss=1e-4 corrupt=1e-6 from=1ms to=2ms\"`; without `link` all of them. `--fault` says others in their place").default("[]"),
 
         size("network.pfc.xoff", &mut m.network.pfc.xoff, 0, "A virtual channel that holds this much is paused; `0 B`: `network.buffer` less the headroom that nothing is lost with").default("\"0 B\""),
@@ -399,7 +400,7 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         key("switch.forwarding", Field::Choice(&mut m.switch.forwarding), "A packet goes on when its header is there, or when all of it is").default("\"cut-through\""),
         key("switch.queueing", Field::Choice(&mut m.switch.queueing), "Input buffers: virtual output queues, or first in, first out per virtual channel").default("\"voq\""),
         count("switch.speedup", &mut m.switch.speedup, 0, 64, "With virtual output queues: how many times the rate of its link an input is read by all outputs together; 0: as fast as they ask").default("0"),
-        key("switch.arbitration", Field::Choice(&mut m.switch.arbitration), "At an output: virtual channels and inputs in turn, the packet that left its NIC first, or virtual networks by `weights`; or all outputs and inputs of a switch matched together, by `islip` or `wavefront`, where an input sends one packet at a time").default("\"round-robin\""),
+        key("switch.arbitration", Field::Choice(&mut m.switch.arbitration), "At an output (`\"output\"` is the default): virtual channels and inputs in turn, the packet that left its NIC first, or virtual networks by `weights`; or all outputs and inputs of a switch matched together, by `islip` (`\"islip:4\"`: in so many `iterations`) or `wavefront`, where an input sends one packet at a time").default("\"round-robin\""),
         count("switch.iterations", &mut m.switch.iterations, 1, 16, "Of `islip`").default("1"),
         key("switch.weights", Field::Counts(&mut m.switch.weights), "Of the virtual networks 0 to 3 (compute request and response, service request and response), with weighted arbitration; 1 for those not listed").default("[]"),
         key("switch.strict_priority", Field::Indices(&mut m.switch.strict_priority), "Virtual networks, 0 to 3, that come before all others").default("[]"),
@@ -423,6 +424,7 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         key("topology.arrangement", Field::Choice(arrangement), "The group that global port d of group i leads to: i + d + 1, i - d - 1, or d (d + 1 from i on)").default("\"consecutive\""),
         key("topology.lengths", Field::Counts(lengths), "Switches (exanest: boards) along each dimension"),
         count("topology.board", board, 1, 1 << 10, "Switches of a board, cabled to each other; the first one has its torus links").default("4"),
+        key("topology.boards", Field::Choice(boards), "Boards along a dimension are a ring, or each is cabled to each").default("\"torus\""),
         count("topology.hosts_per_switch", hosts_per_switch, 1, 1 << 15, "Hosts of each switch (of each leaf)").default("1"),
         count("topology.cables", cables, 1, 1 << 10, "Parallel cables between two switches; not between groups").default("1"),
         count("topology.leaves", leaves, 1, 1 << 15, "Leaf switches (dragonfly-plus: of a group)"),
@@ -671,8 +673,7 @@ impl Draft {
                     fcs: 0,
                     crc: 0,
                 },
-                congestion: Congestion::None,
-                uncontrolled: Vec::new(),
+                congestion: [Congestion::None; 4],
                 throttle: Throttle { rate: ByteRate(1) },
                 dcqcn: Dcqcn {
                     interval: zero,

@@ -1,5 +1,6 @@
 //! The resolved machine: plain structs, nothing optional. Units live in the types.
 
+use crate::assemble::VIRTUAL_NETWORKS;
 use crate::host::HostPattern;
 use crate::ip::Ip;
 use crate::wiring::Topology;
@@ -387,10 +388,8 @@ pub struct Network {
     pub pfc: Pfc,
     /// What ports do about packets that are lost.
     pub reliability: Reliability,
-    /// How fast flows send.
-    pub congestion: Congestion,
-    /// Virtual networks whose flows do not have it.
-    pub uncontrolled: Vec<u32>,
+    /// How fast flows send, by virtual network.
+    pub congestion: [Congestion; VIRTUAL_NETWORKS as usize],
     /// Parameters of a congestion control.
     pub throttle: Throttle,
     /// The same.
@@ -869,6 +868,8 @@ choice! {
     Congestion {
         /// Flows send as fast as their window and the link let them.
         None = "none",
+        /// The same, and PAUSE frames hold them up.
+        Pfc = "pfc",
         /// Each at a fixed rate at most.
         Throttle = "throttle",
         /// At the max-min fair rates that links grant (ACC).

@@ -12,6 +12,7 @@ pub struct Preset {
 /// All of them, by name.
 pub const PRESETS: &[Preset] = &[
     Preset { name: "8-ary-2-tree", text: include_str!("../../../machines/8-ary-2-tree.toml") },
+    Preset { name: "acc-testbed", text: include_str!("../../../machines/acc-testbed.toml") },
     Preset { name: "bxi-ib-gateway", text: include_str!("../../../machines/bxi-ib-gateway.toml") },
     Preset { name: "bxi-v2", text: include_str!("../../../machines/bxi-v2.toml") },
     Preset { name: "bxi-v3", text: include_str!("../../../machines/bxi-v3.toml") },

@@ -31,6 +31,10 @@ pub fn markdown() -> String {
             Field::Rate(_) => "bandwidth".to_owned(),
             Field::Power(_) => "power".to_owned(),
             Field::Choice(choice) => choice.names().iter().map(|name| format!("`\"{name}\"`")).collect::<Vec<_>>().join(", "),
+            Field::Choices(choices) => {
+                let names: Vec<String> = choices[0].names().iter().map(|name| format!("`\"{name}\"`")).collect();
+                format!("{}, or a list of {}", names.join(", "), choices.len())
+            }
             Field::Flag(_) => "`true`, `false`".to_owned(),
             Field::PathOrTime(_) => "`\"path\"` or time".to_owned(),
             Field::PathOrRate(_) => "`\"path\"` or bandwidth".to_owned(),

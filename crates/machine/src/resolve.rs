@@ -5,8 +5,8 @@ use crate::diagnostic::{Diagnostic, nearest};
 use crate::fault::FaultText;
 use crate::keys::{self, Draft, Field, Key, Kinds, Only, PACKET_MAX, POWER_MAX, RATE_MAX, RATE_MIN, SIZE_MAX, TIME_MAX, table};
 use crate::model::{
-    Ber, Choice, Congestion, Delivery, Fabric, Machine, Marking, MessageProtocol, NicKind, PathOr, Phy, Pscom, RoutingKind, Speed,
-    SwitchOr, Telemetry,
+    Ber, Choice, Congestion, Delivery, Fabric, FlowControl, Machine, Marking, MessageProtocol, NicKind, PathOr, Phy, Pscom, RoutingKind,
+    Speed, SwitchOr, Telemetry,
 };
 use crate::presets::{PRESETS, preset};
 use crate::source::{Layer, Layers, Leaf, Value};
@@ -454,6 +454,7 @@ pub(crate) fn expected(field: &Field<'_>) -> String {
         Field::Rate(_) => "expected a bandwidth with its unit, such as \"100 Gbit/s\"".to_owned(),
         Field::Power(_) => "expected a power with its unit, such as \"16.2 W\"".to_owned(),
         Field::Choice(choice) => format!("expected one of {}", quoted(choice.names())),
+        Field::Choices(choices) => format!("expected one of {}, or a list of {} of them", quoted(choices[0].names()), choices.len()),
         Field::Flag(_) => "expected true or false".to_owned(),
         Field::Ber(_) => "expected a number, such as 1e-5".to_owned(),
         Field::Speed(_) | Field::Fraction(..) => "expected a number, such as 0.5".to_owned(),
@@ -466,6 +467,18 @@ pub(crate) fn expected(field: &Field<'_>) -> String {
 
 fn quoted(names: &[&str]) -> String {
     names.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ")
+}
+
+fn choose(field: &mut dyn Choice, value: &Value, label: &str) -> Result<(), Problem> {
+    let Value::Text(text) = value else { return Err(Problem::new(format!("found {}", value.describe()), label)) };
+    let Some(index) = field.names().iter().position(|name| name == text) else {
+        let near = nearest(text, field.names().iter().copied());
+        let found = near.map_or_else(|| label.to_owned(), |near| format!("did you mean \"{near}\"?"));
+        let help = if near.is_some() { label.to_owned() } else { String::new() };
+        return Err(Problem { help, ..Problem::new(format!("unknown choice, {}", value.describe()), found) });
+    };
+    field.choose(index);
+    Ok(())
 }
 
 fn set(field: &mut Field<'_>, value: &Value) -> Result<(), Problem> {
@@ -551,17 +564,17 @@ fn set(field: &mut Field<'_>, value: &Value) -> Result<(), Problem> {
             Value::Boolean(flag) => **field = *flag,
             _ => return Err(wrong_type()),
         },
-        Field::Choice(field) => match value {
-            Value::Text(text) => match field.names().iter().position(|name| name == text) {
-                Some(index) => field.choose(index),
-                None => {
-                    let near = nearest(text, field.names().iter().copied());
-                    let found = near.map_or_else(|| label.clone(), |near| format!("did you mean \"{near}\"?"));
-                    let help = if near.is_some() { label.clone() } else { String::new() };
-                    return Err(Problem { help, ..Problem::new(format!("unknown choice, {}", value.describe()), found) });
+        Field::Choice(field) => choose(*field, value, &label)?,
+        Field::Choices(fields) => match value {
+            Value::Array(items) if items.len() != fields.len() => {
+                return Err(Problem::new(format!("a list of {}", items.len()), label));
+            }
+            Value::Array(items) => {
+                for (field, (item, span)) in fields.iter_mut().zip(items) {
+                    choose(*field, item, &label).map_err(|problem| Problem { span: Some(span.clone()), ..problem })?;
                 }
-            },
-            _ => return Err(wrong_type()),
+            }
+            _ => fields.iter_mut().try_for_each(|field| choose(*field, value, &label))?,
         },
         Field::PathOrTime(field) => match value {
             Value::Text(text) if text == "path" => **field = PathOr::Path,
@@ -770,31 +783,44 @@ fn check_network(machine: &Machine, layers: &Scope<'_>, errors: &mut Vec<Diagnos
             errors.push(layers.at("nic.exanet.interfaces", message).label(label).help(help));
         }
     }
-    if machine.network.congestion != Congestion::None && machine.network.reliability.delivery == Delivery::None {
-        let help = "set network.reliability.delivery = \"ordered\", or \"unordered\"";
-        errors.push(
-            layers.at("network.congestion", "a congestion control of flows, and ports have none").label("expected \"none\"").help(help),
-        );
-    }
     if !machine.network.reliability.unordered.is_empty() && machine.network.reliability.delivery != Delivery::Ordered {
         let message = "virtual networks with unordered flows, and no others with ordered ones";
         let help = "set network.reliability.delivery = \"ordered\"";
         errors.push(layers.at("network.reliability.unordered", message).label("expected []").help(help));
     }
-    if [Congestion::Dcqcn, Congestion::Nscc].contains(&machine.network.congestion) && machine.switch.marking == Marking::None {
-        let message = format!("{} needs marks, and switches give none (switch.marking)", machine.network.congestion.name());
-        errors.push(layers.at("network.congestion", message).help("set switch.marking = \"ecn\""));
-    }
-    if machine.network.congestion == Congestion::Hpcc && machine.switch.telemetry == Telemetry::None {
-        let message = "hpcc needs telemetry, and switches write none (switch.telemetry)";
-        errors.push(layers.at("network.congestion", message).help("set switch.telemetry = \"int\""));
-    }
+    congestion(machine, layers, errors);
     if machine.switch.mark_min > machine.switch.mark_max {
         let label = format!("expected at most {} (switch.mark_max)", quantity::size(machine.switch.mark_max));
         errors.push(layers.at("switch.mark_min", "every packet is marked before any is").label(label));
     }
     switch(machine, layers, errors);
     topology(machine, layers, errors);
+}
+
+/// What congestion controls need of ports and switches.
+fn congestion(machine: &Machine, layers: &Scope<'_>, errors: &mut Vec<Diagnostic>) {
+    let any = |of: &[Congestion]| machine.network.congestion.iter().find(|congestion| of.contains(congestion));
+    let path = "network.congestion";
+    if any(&[Congestion::Pfc]).is_some() && machine.network.flow_control != FlowControl::Pfc {
+        let message = "PAUSE alone, and this network's flow control is credits (network.flow_control)";
+        let help = "set network.flow_control = \"pfc\", or network.congestion = \"none\"";
+        errors.push(layers.at(path, message).help(help));
+    }
+    let of_flows = |congestion: &&Congestion| ![Congestion::None, Congestion::Pfc].contains(congestion);
+    if machine.network.congestion.iter().find(of_flows).is_some() && machine.network.reliability.delivery == Delivery::None {
+        let help = "set network.reliability.delivery = \"ordered\", or \"unordered\"";
+        errors.push(layers.at(path, "a congestion control of flows, and ports have none").label("expected \"none\"").help(help));
+    }
+    if let Some(control) = any(&[Congestion::Dcqcn, Congestion::Nscc])
+        && machine.switch.marking == Marking::None
+    {
+        let message = format!("{} needs marks, and switches give none (switch.marking)", control.name());
+        errors.push(layers.at(path, message).help("set switch.marking = \"ecn\""));
+    }
+    if any(&[Congestion::Hpcc]).is_some() && machine.switch.telemetry == Telemetry::None {
+        let message = "hpcc needs telemetry, and switches write none (switch.telemetry)";
+        errors.push(layers.at(path, message).help("set switch.telemetry = \"int\""));
+    }
 }
 
 /// Two nodes must not have the same one.
@@ -853,11 +879,8 @@ fn switch(machine: &Machine, layers: &Scope<'_>, errors: &mut Vec<Diagnostic>) {
         let label = format!("expected at most {networks}, one per virtual network");
         errors.push(layers.at("switch.weights", format!("{} weights", switch.weights.len())).label(label));
     }
-    let lists = [
-        ("switch.strict_priority", &switch.strict_priority),
-        ("network.uncontrolled", &machine.network.uncontrolled),
-        ("network.reliability.unordered", &machine.network.reliability.unordered),
-    ];
+    let lists =
+        [("switch.strict_priority", &switch.strict_priority), ("network.reliability.unordered", &machine.network.reliability.unordered)];
     for (key, list) in lists {
         if let Some(network) = list.iter().find(|&&network| network as usize >= networks) {
             let label = format!("expected 0 to {}", networks - 1);
@@ -1021,6 +1044,13 @@ pub(crate) fn entries(machine: &Machine) -> Vec<(String, Value)> {
                 Field::Rate(rate) => Value::Text(quantity::rate(*rate)),
                 Field::Power(power) => Value::Text(quantity::power(*power)),
                 Field::Choice(choice) => Value::Text(choice.names()[choice.index()].to_owned()),
+                Field::Choices(choices) => {
+                    let name = |choice: &&mut dyn Choice| Value::Text(choice.names()[choice.index()].to_owned());
+                    match choices.iter().all(|choice| choice.index() == choices[0].index()) {
+                        true => name(&choices[0]),
+                        false => Value::Array(choices.iter().map(|choice| (name(choice), 0..0)).collect()),
+                    }
+                }
                 Field::Flag(flag) => Value::Boolean(*flag),
                 Field::Speed(speed) if speed.0.is_multiple_of(1_000_000) => Value::Integer(i64::try_from(speed.0 / 1_000_000).ok()),
                 Field::Speed(speed) => Value::Decimal(speed.factor().to_string()),

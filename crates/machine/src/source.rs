@@ -76,11 +76,34 @@ impl Layer {
         for error in syntax {
             errors.push(layer.diagnostic(error.span().unwrap_or(0..0), format!("not TOML: {}", error.message())));
         }
+        layer.spell_out();
         layer
+    }
+
+    /// `switch.arbitration = "islip:4"` gives the iterations too, and `"output"` is what outputs do by themselves.
+    fn spell_out(&mut self) {
+        let mut iterations = Vec::new();
+        for leaf in self.leaves.iter_mut().filter(|leaf| leaf.path.ends_with("switch.arbitration")) {
+            let Value::Text(text) = &mut leaf.value else { continue };
+            if let Some(number) = text.strip_prefix("islip:").and_then(|number| number.parse::<u32>().ok()) {
+                let path = leaf.path.replace("switch.arbitration", "switch.iterations");
+                iterations.push(Leaf { path, value: Value::Integer(Some(number.into())), value_span: leaf.value_span.clone() });
+                *text = String::from("islip");
+            } else if text == "output" {
+                *text = String::from("round-robin");
+            }
+        }
+        self.leaves.extend(iterations);
     }
 
     /// Reads `--set key.path=value`. The value may go without its quotes.
     pub(crate) fn set(text: &str, errors: &mut Vec<Diagnostic>) -> Layer {
+        let mut layer = Layer::read_set(text, errors);
+        layer.spell_out();
+        layer
+    }
+
+    fn read_set(text: &str, errors: &mut Vec<Diagnostic>) -> Layer {
         let mut layer = Layer { name: "--set".to_owned(), text: text.to_owned(), leaves: Vec::new(), sections: Vec::new() };
         if let Some((leaf, found)) = layer.short(text) {
             match found.as_slice() {

@@ -36,6 +36,16 @@ choice! {
     }
 }
 
+choice! {
+    /// `topology.boards`
+    Boards {
+        /// A ring along each dimension.
+        Torus = "torus",
+        /// Along each dimension every board is cabled to every other one.
+        FullMesh = "full-mesh",
+    }
+}
+
 /// `[topology]`: which rule, and its numbers. Those of other rules are as in [`Topology::new`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
@@ -65,6 +75,8 @@ pub struct Topology {
     pub lengths: Vec<u32>,
     /// Switches of a board.
     pub board: u32,
+    /// How boards are cabled.
+    pub boards: Boards,
     /// Hosts of a switch, or of a leaf.
     pub hosts_per_switch: u32,
     /// Cables between two switches.
@@ -151,7 +163,7 @@ const RULES: [Rule; 12] = [
     },
     Rule {
         kind: ExaNest,
-        keys: &["lengths", "board", "hosts_per_switch", "cables"],
+        keys: &["lengths", "board", "boards", "hosts_per_switch", "cables"],
         words: [ANY, GRID],
         room: |t, _| wide(&t.lengths, [t.board, t.hosts_per_switch]),
         graph: torus,
@@ -215,7 +227,8 @@ fn torus(t: &Topology, nodes: u32, _: u32) -> Result<graph::Topology, TopologyEr
         cables: t.cables,
         hosts: Some(nodes),
     };
-    Ok(graph::Torus::new(torus)?.build())
+    let full = t.kind == ExaNest && t.boards == Boards::FullMesh;
+    Ok(if full { graph::Torus::of_full_meshes(torus)? } else { graph::Torus::new(torus)? }.build())
 }
 
 /// The kinds that have this key; none: all, or it is no key of a topology.
@@ -241,6 +254,7 @@ impl Topology {
             arrangement: Arrangement::Consecutive,
             lengths: Vec::new(),
             board: 1,
+            boards: Boards::Torus,
             hosts_per_switch: 1,
             cables: 1,
             leaves: 0,

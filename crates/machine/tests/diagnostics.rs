@@ -145,7 +145,7 @@ error: the file is empty
   |
 1 |
   | ^ expected base = "bxi-v2" in [machine], or another machine to start from
-  = help: presets: 8-ary-2-tree, bxi-ib-gateway, bxi-v2, bxi-v3, bxi-v3-reliable, deep, deep-msa, dibona, dragonfly-114k, dragonfly-342, example-cluster, exanest, exanest-10gbe, exanest-mezz, exanest-qfdb, fattree-16k, fattree-256, ib-ndr, ib-qdr, inti, megafly-288, omni-path-100, roce-400, s4bxi-vix, slingshot-11
+  = help: presets: 8-ary-2-tree, acc-testbed, bxi-ib-gateway, bxi-v2, bxi-v3, bxi-v3-reliable, deep, deep-msa, dibona, dragonfly-114k, dragonfly-342, example-cluster, exanest, exanest-10gbe, exanest-mezz, exanest-qfdb, fattree-16k, fattree-256, ib-ndr, ib-qdr, inti, megafly-288, omni-path-100, roce-400, s4bxi-vix, slingshot-11
 "#,
     );
 }
@@ -349,7 +349,7 @@ error: 65 nodes do not fit: one switch holds 64
 fn unknown_preset_with_its_nearest() {
     golden(
         &Machine::load("bxi_v2", &Overrides::default()).unwrap_err().to_string(),
-        "no machine \"bxi_v2\": it is neither a preset nor a file; did you mean \"bxi-v2\"?\npresets: 8-ary-2-tree, bxi-ib-gateway, bxi-v2, bxi-v3, bxi-v3-reliable, deep, deep-msa, dibona, dragonfly-114k, dragonfly-342, example-cluster, exanest, exanest-10gbe, exanest-mezz, exanest-qfdb, fattree-16k, fattree-256, ib-ndr, ib-qdr, inti, megafly-288, omni-path-100, roce-400, s4bxi-vix, slingshot-11",
+        "no machine \"bxi_v2\": it is neither a preset nor a file; did you mean \"bxi-v2\"?\npresets: 8-ary-2-tree, acc-testbed, bxi-ib-gateway, bxi-v2, bxi-v3, bxi-v3-reliable, deep, deep-msa, dibona, dragonfly-114k, dragonfly-342, example-cluster, exanest, exanest-10gbe, exanest-mezz, exanest-qfdb, fattree-16k, fattree-256, ib-ndr, ib-qdr, inti, megafly-288, omni-path-100, roce-400, s4bxi-vix, slingshot-11",
     );
     golden(
         &message("[machine]\nname = \"my\"\nbase = \"bxi2\"\n", &Overrides::default()),
@@ -359,7 +359,7 @@ error: no preset "bxi2"
   |
 3 | base = "bxi2"
   |        ^^^^^^ did you mean "bxi-v2"?
-  = help: presets: 8-ary-2-tree, bxi-ib-gateway, bxi-v2, bxi-v3, bxi-v3-reliable, deep, deep-msa, dibona, dragonfly-114k, dragonfly-342, example-cluster, exanest, exanest-10gbe, exanest-mezz, exanest-qfdb, fattree-16k, fattree-256, ib-ndr, ib-qdr, inti, megafly-288, omni-path-100, roce-400, s4bxi-vix, slingshot-11
+  = help: presets: 8-ary-2-tree, acc-testbed, bxi-ib-gateway, bxi-v2, bxi-v3, bxi-v3-reliable, deep, deep-msa, dibona, dragonfly-114k, dragonfly-342, example-cluster, exanest, exanest-10gbe, exanest-mezz, exanest-qfdb, fattree-16k, fattree-256, ib-ndr, ib-qdr, inti, megafly-288, omni-path-100, roce-400, s4bxi-vix, slingshot-11
 "#,
     );
 }
@@ -584,12 +584,22 @@ fn networks_that_are_none() {
     let perc = "[network]\ncongestion = \"s-perc\"\nrouting = \"adaptive\"\n[network.reliability]\ndelivery = \"ordered\"";
     let expected = "error: s-perc needs packets of a flow that all go the same way; expected that, or another congestion control";
     assert_eq!(found(perc), expected);
-    assert_eq!(found("[network]\nuncontrolled = [0, 4]"), "error: there is no virtual network 4");
     let unordered = |delivery: &str| found(&format!("[network.reliability]\ndelivery = \"{delivery}\"\nunordered = [1, 3]"));
     for delivery in ["none", "unordered"] {
         assert_eq!(unordered(delivery), "error: virtual networks with unordered flows, and no others with ordered ones");
     }
     assert_eq!(found("[network.reliability]\ndelivery = \"ordered\"\nunordered = [4]"), "error: there is no virtual network 4");
+    let list = |names: &str| format!("[network]\ncongestion = {names}\n[network.reliability]\ndelivery = \"ordered\"");
+    assert_eq!(found(&list(r#"["acc", "acc"]"#)), "error: `network.congestion`: a list of 2");
+    assert_eq!(found(&list(r#"["acc", "acc", "ac", "none"]"#)), "error: `network.congestion`: unknown choice, the text \"ac\"");
+    let marks = "error: nscc needs marks, and switches give none (switch.marking)";
+    assert_eq!(found(&list(r#"["acc", "none", "nscc", "none"]"#)), marks);
+    let pause = "error: PAUSE alone, and this network's flow control is credits (network.flow_control)";
+    assert_eq!(found("[network]\ncongestion = \"pfc\""), pause);
+    assert_eq!(
+        found("[network]\ncongestion = \"pfc\"\nflow_control = \"pfc\"\nbuffer = \"1 MiB\"\n[switch]\nmark_min = \"1 MB\""),
+        "error: every packet is marked before any is"
+    );
     assert_eq!(found("[switch]\nmark_min = \"1 MB\""), "error: every packet is marked before any is");
     let acc = "[network]\ncongestion = \"acc\"\n[network.reliability]\ndelivery = \"ordered\"\n[network.acc]\n";
     let wrong = |key: &str| message(&text(&format!("{acc}{key}")), &Overrides::default());

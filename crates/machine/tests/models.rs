@@ -190,3 +190,16 @@ fn a_physical_layer_gives_links_their_latency_overhead_and_losses() {
     assert!(said(&["link.phy=100gbase-sr4", "link.ber=1e-4"]).contains("ports do not send them again"));
     assert!(said(&["link.phy=100gbase-sr4", "link.ber=0.2", delivery]).contains("expected 0 to 0.1"));
 }
+
+#[test]
+fn arbitration_may_name_its_iterations() {
+    let of = |set: &[&str]| load("bxi-v2", set).network_config(0).arbitration;
+    assert_eq!(of(&["switch.arbitration=islip:3"]), of(&["switch.arbitration=islip", "switch.iterations=3"]));
+    assert_eq!(of(&["arbitration=\"islip:3\""]), narrows_fabric::Arbitration::Islip(3));
+    assert_eq!(of(&["switch.arbitration=output"]), of(&["switch.arbitration=round-robin"]));
+    for (text, expected) in [("islip:99", "expected a whole number from 1 to 16"), ("islip:x", "expected one of")] {
+        let set = vec![format!("switch.arbitration={text}")];
+        let error = Machine::load("bxi-v2", &Overrides { nodes: None, set }).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}

@@ -19,7 +19,7 @@ use crate::NONE;
 use crate::congestion::acc::Source;
 use crate::congestion::{Acknowledged, Common, Control};
 use narrows_engine::{Arena, WordMap};
-use narrows_fabric::control::{FlowRate, NO_LINK, Notification};
+use narrows_fabric::control::{FlowRate, NO_LINK, Notification, network_of};
 use narrows_fabric::port::{Kind, Label, Landing, PortEffects, PortEvent};
 use narrows_fabric::telemetry::{Carried, Shares};
 use narrows_fabric::{
@@ -32,9 +32,9 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub(crate) struct Flows {
     config: Reliability,
-    /// [`NetworkConfig::controlled`].
-    controlled: u16,
     common: Common,
+    /// The ACC of those virtual networks that have it.
+    acc: Option<Acc>,
     mtu: Bytes,
     header: Bytes,
     /// The virtual network of control packets.
@@ -203,21 +203,22 @@ impl Sender {
 impl Flows {
     /// Of the ports of these hosts.
     pub(crate) fn new(config: Reliability, network: &NetworkConfig, hosts: &[u32]) -> Flows {
+        let acc = network.congestions().find_map(|congestion| match congestion {
+            Congestion::Acc(acc) => Some(acc),
+            _ => None,
+        });
         let port = |&host: &u32| PortFlows {
             urgent: vec![Urgent::default(); usize::from(network.all_virtual_networks())],
             held: vec![0; usize::from(network.all_virtual_networks())],
             busy: vec![0; usize::from(network.all_virtual_networks())],
-            early: match config.congestion {
-                Congestion::Acc(acc) => acc.clock_skew(network.seed, "acc clock of a host", host),
-                _ => SimTime::ZERO,
-            },
+            early: acc.map_or(SimTime::ZERO, |acc| acc.clock_skew(network.seed, "acc clock of a host", host)),
             resets: network.faults.iter().filter(|fault| fault.resets == Some(host)).map(|fault| fault.to).collect(),
             ..PortFlows::default()
         };
         Flows {
             config,
-            controlled: network.controlled,
-            common: Common { congestion: config.congestion, line: network.host_link.rate, packet: network.packet().0 as u32 },
+            common: Common { controls: network.congestions().collect(), line: network.host_link.rate, packet: network.packet().0 as u32 },
+            acc,
             mtu: network.mtu,
             header: network.header,
             control: network.virtual_networks,
@@ -237,7 +238,7 @@ impl Flows {
                 networks.for_each(|network| effects.schedule_port(at, PortEvent::Reset, message.source, network));
             }
         }
-        match self.config.congestion {
+        match self.common.controls[usize::from(virtual_network)] {
             Congestion::Acc(acc) => self.offer(now, port, flow, message, &acc, effects),
             Congestion::Sperc(sperc) => self.offer_to_perc(now, port, flow, message, &sperc, effects),
             _ => {}
@@ -246,7 +247,6 @@ impl Flows {
     }
 
     fn flow_to(&mut self, port: u32, peer: u32, virtual_network: u8) -> Flow {
-        let congestion = if self.controlled >> virtual_network & 1 == 1 { self.config.congestion } else { Congestion::None };
         let PortFlows { to, senders, .. } = &mut self.ports[port as usize];
         *to.entry(key(peer, virtual_network)).or_insert_with(|| {
             senders.push(Sender {
@@ -259,7 +259,7 @@ impl Flows {
                 tries: 0,
                 timer: false,
                 dead: false,
-                control: Control::new(congestion, self.common.line),
+                control: Control::new(self.common.controls[usize::from(virtual_network)], self.common.line),
             });
             senders.len() as u32 - 1
         })
@@ -328,7 +328,7 @@ impl Flows {
         busy[usize::from(sender.virtual_network)] += u32::from(sender.span() == 0);
         sender.reserved += 1;
         sender.under_way += u64::from(label.wire);
-        if let Some(next) = sender.control.made(now, label.wire, &self.config.congestion) {
+        if let Some(next) = sender.control.made(now, label.wire, &self.common.controls[usize::from(sender.virtual_network)]) {
             effects.schedule_port(next, PortEvent::Paced, label.source, flow);
         }
     }
@@ -482,8 +482,7 @@ impl Flows {
         });
         let receiver = &mut receivers[flow as usize];
         if label.marked
-            && self.controlled >> label.virtual_network & 1 == 1
-            && let Congestion::Dcqcn(dcqcn) = &self.config.congestion
+            && let Congestion::Dcqcn(dcqcn) = &self.common.controls[usize::from(label.virtual_network)]
             && receiver.quiet_until <= landing.tail
         {
             receiver.quiet_until = landing.tail + dcqcn.interval;
@@ -559,7 +558,7 @@ impl Flows {
             PortEvent::Control => {
                 let (label, carries) = flows.coming_control[payload];
                 flows.coming_control.remove(payload);
-                match &self.config.congestion {
+                match &self.common.controls[usize::from(network_of(&label))] {
                     Congestion::Acc(acc) => flows.flow_rate(now, &label, acc, effects),
                     // It begins its way here.
                     _ if label.source == host => {
@@ -579,7 +578,7 @@ impl Flows {
                 }
             }
             PortEvent::Pulse => {
-                let Congestion::Acc(acc) = self.config.congestion else { return None };
+                let acc = self.acc?;
                 flows.pulse(now, host, payload, control, &acc, effects);
                 Some(u32::from(control))
             }
@@ -800,7 +799,7 @@ impl PortFlows {
         let (under_way, next) = (sender.under_way, sender.next);
         let acknowledged = if delivery == Delivery::Ordered { number } else { number.wrapping_add(1) };
         let what = Acknowledged { sent, packets, bytes, hops: u32::from(hops), marked, under_way, telemetry, acknowledged, next };
-        if let Some(next) = sender.control.acknowledged(now, &what, common)
+        if let Some(next) = sender.control.acknowledged(now, &what, &common.controls[virtual_network as usize], common)
             && next > now
         {
             effects.schedule_port(next, PortEvent::Paced, host, flow);
@@ -867,7 +866,7 @@ impl PortFlows {
             return Some(u32::from(virtual_network));
         }
         sender.tries += 1;
-        sender.control.timed_out(now, sender.under_way, common);
+        sender.control.timed_out(now, sender.under_way, &common.controls[virtual_network as usize], common);
         let all = config.delivery_in(sender.virtual_network) == Delivery::Ordered;
         for kept in &mut sender.kept {
             if kept.sent.is_some_and(|sent| all || sent + config.timeout <= now) {

@@ -437,10 +437,14 @@ fn s_perc_gives_an_incast_and_its_victim_their_shares() {
     assert_near("the victim 40 us after them", mean(victim, last + 3, last + 10), 0.95, 0.005);
 }
 
-/// A control of one class: two messages, one after the other, at a tenth of the link and as fast as it is.
+/// A control for each class: messages one after the other, at a tenth of the link, as fast as it is, at what ACC
+/// leaves of it, and as fast again where DCQCN sees no marks.
 #[test]
-fn a_control_may_be_that_of_some_virtual_networks() {
-    let config = NetworkConfig { controlled: 0b01, ..config(Congestion::Throttle(ByteRate(RATE.0 / 10))) };
+fn each_virtual_network_may_have_its_own_control() {
+    let Congestion::Dcqcn(numbers) = dcqcn().reliability.unwrap().congestion else { panic!("the helper's own") };
+    let others = [(1, Congestion::None), (2, Congestion::Acc(acc(AccPolicy::WaitForFeedback))), (3, Congestion::Dcqcn(numbers))];
+    let config =
+        NetworkConfig { congestion_of: BTreeMap::from(others), ecn: dcqcn().ecn, ..config(Congestion::Throttle(ByteRate(RATE.0 / 10))) };
     let mut network = Driver::new(&config, tree()).unwrap();
     let mut time = |virtual_network: u8| {
         let begin = network.now();
@@ -453,7 +457,22 @@ fn a_control_may_be_that_of_some_virtual_networks() {
     };
     let wire = 288_000.0 / RATE.0 as f64;
     assert_near("in the class", time(0), wire * 10.0, 0.02);
-    assert_near("in another one", time(1), wire, 0.02);
+    assert_near("without", time(1), wire, 0.02);
+    assert_near("with ACC", time(2), wire / 0.95, 0.02);
+    assert_near("with DCQCN", time(3), wire, 0.02);
+}
+
+#[test]
+fn the_same_control_has_the_same_numbers_everywhere() {
+    let slow = Congestion::Acc(Acc { period: PERIOD * 2, ..acc(AccPolicy::FrpInit) });
+    let with = |network: u8| NetworkConfig {
+        congestion_of: BTreeMap::from([(network, slow)]),
+        ..config(Congestion::Acc(acc(AccPolicy::FrpInit)))
+    };
+    for (network, expected) in [(1, "the same numbers in all virtual networks"), (9, "one that is there")] {
+        let text = with(network).check(&tree()).unwrap_err().to_string();
+        assert!(text.contains(expected), "{text}");
+    }
 }
 
 #[test]

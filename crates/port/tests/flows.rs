@@ -11,7 +11,7 @@ use narrows_port::{Driver, HostPorts};
 use narrows_topology::{FatTree, RoutingKind, Topology};
 use narrows_units::{ByteRate, Bytes, SimTime};
 use proptest::prelude::*;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 const RATE: ByteRate = ByteRate(10_000_000_000);
 const MTU: u64 = 1000;
@@ -482,7 +482,7 @@ proptest! {
         // Some virtual networks of the four, some flows, check sums that miss something, and a packet rate.
         (unordered, some_flows, fcs, crc, silent, gap) in (0u16..16, 0u32..3, 0u32..=32, 0u32..=32, 0.0..0.1f64, 0u64..300),
         (adaptive, pauses, in_order) in any::<(bool, bool, bool)>(),
-        congestion in congestions(),
+        (congestion, another) in (congestions(), congestions()),
     ) {
         let probability = |value| Probability::new(value).unwrap();
         let (duplicate, reorder, late) = (probability(duplicate), probability(reorder), SimTime::from_us(2));
@@ -507,6 +507,10 @@ proptest! {
         reliability.flows = some_flows;
         reliability.checks = Checks { fcs, crc };
         config.packet_gap = SimTime::from_ns(gap);
+        // Two classes have another one.
+        if std::mem::discriminant(&another) != std::mem::discriminant(&congestion) {
+            config.congestion_of = BTreeMap::from([(1, another), (2, another)]);
+        }
         config.telemetry = true;
         config.ecn = Some(Ecn { min: Bytes(2_000), max: Bytes(20_000), probability: Fraction(100_000) });
         // Packets that overtake each other would be sent again and again.

@@ -178,7 +178,7 @@ fn replay(
     let target = match (machine, loggp) {
         (Some(machine), None) => {
             let period = period.map(|text| text.parse::<SimTime>().map_err(|wrong| error(format!("--period: {wrong}")))).transpose()?;
-            Target::Machine { machine: machine_spec(machine), ppn, mapping, period }
+            Target::Machine { machine: machine_spec(machine), ppn, mapping, period, background: Vec::new() }
         }
         (None, Some(text)) => Target::LogGp(text.parse::<Parameters>().map_err(|wrong| error(format!("--loggp: {wrong}")))?),
         _ => return Err(error("a replay has a machine or LogGP parameters: one of the two")),

@@ -556,6 +556,7 @@ impl Simulation<'_> {
             events: self.events,
             totals: None,
             rails: Vec::new(),
+            background: Vec::new(),
             sent: Default::default(),
             passed: Vec::new(),
             digest: digest.value(),

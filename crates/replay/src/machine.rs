@@ -27,7 +27,7 @@ use narrows_message::{
 };
 use narrows_nic::{Directory, Process};
 use narrows_portals::{Command, Event as NicEvent, Notice, ProcessId, ReplyCode};
-use narrows_sim::{CopyNotice, Hardware, Processes, Requests, Setup, World};
+use narrows_sim::{Background, CopyNotice, Hardware, Processes, Requests, Setup, World};
 use narrows_timeline::{Call, NONE, Timeline};
 use narrows_trace::{Communicators, Dependency, Event, Kind, Meetings, Operation, Order, Program};
 use narrows_units::{Bytes, Excess, NodeId, Rail, SimTime};
@@ -368,6 +368,9 @@ impl Processes for Ranks {
     }
 }
 
+/// With background traffic, whose events never end: how often it is looked whether anything else is left.
+const LOOK_FOR_END: SimTime = SimTime::from_us(20);
+
 /// A replay on a machine, ready to run.
 pub struct Replay {
     world: World<Ranks>,
@@ -502,6 +505,13 @@ impl Replay {
         Ok(Replay { world, shared, counts, ranks: rank_count, threads: 1 })
     }
 
+    /// With synthetic traffic beside it, as long as it runs.
+    #[must_use]
+    pub fn beside(mut self, background: Background) -> Replay {
+        self.world.set_background(background);
+        self
+    }
+
     /// On up to so many threads. The outcome does not depend on their number.
     #[must_use]
     pub fn on_threads(mut self, threads: usize) -> Replay {
@@ -537,7 +547,11 @@ impl Replay {
                 }
                 interrupted.is_none() && !shared.failed.load(Ordering::Relaxed)
             };
-            let goes_on = self.world.run_while(period.unwrap_or(SimTime::END).min(SimTime::END), self.threads, &mut go_on);
+            let mut until = period.unwrap_or(SimTime::END).min(SimTime::END);
+            if self.world.has_background() {
+                until = until.min(self.world.now() + LOOK_FOR_END);
+            }
+            let goes_on = self.world.run_while(until, self.threads, &mut go_on);
             if let Some(now) = interrupted {
                 failure = Some(format!("interrupted at simulated time {now}"));
             }
@@ -674,7 +688,7 @@ impl Replay {
             digest.word(report.digest);
         }
         digest.word(self.world.digest());
-        let (totals, rails) = (self.world.recorded(), self.world.recorded_by_rail());
+        let (totals, rails, background) = (self.world.recorded(), self.world.recorded_by_rail(), self.world.background());
         let finish = rank_finish.iter().copied().max().unwrap_or_default();
         let seen = self.world.processes().state.watch.take().map(|watch| watch.finish(finish));
         self.world.dismantle(self.threads);
@@ -690,6 +704,7 @@ impl Replay {
             events,
             totals,
             rails,
+            background,
             sent,
             passed,
             digest,

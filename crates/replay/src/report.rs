@@ -3,7 +3,7 @@
 use crate::Times;
 use crate::watch::Seen;
 use narrows_message::{Passed, Sent};
-use narrows_sim::RailTotals;
+use narrows_sim::{BackgroundClass, RailTotals};
 use narrows_units::SimTime;
 
 /// One trace of a replay. Everything in it ends when the trace does.
@@ -46,6 +46,8 @@ pub struct Outcome {
     pub totals: Option<narrows_sim::Totals>,
     /// By rail, what the NICs did; empty under LogGP.
     pub rails: Vec<RailTotals>,
+    /// What background traffic has sent, by class.
+    pub background: Vec<BackgroundClass>,
     /// What the message layer sent which way; nothing under LogGP, which has none.
     pub sent: Sent,
     /// What has passed each gateway; nothing if the ranks needed none.

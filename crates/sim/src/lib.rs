@@ -20,6 +20,7 @@ mod watched;
 mod world;
 
 pub use multicast::{CopyNotice, Way};
+pub use narrows_traffic::{Background, BackgroundClass};
 pub use station::Requests;
 pub use world::{Hardware, NetworkSetup, PortSetup, RailTotals, Setup, Totals, World};
 

@@ -6,10 +6,11 @@ use crate::multicast::{self, Multicasts, Next, Way};
 use crate::{Processes, watched};
 use narrows_engine::{Digest, Slab, WordMap};
 use narrows_fabric::parallel::{Agent, Context};
-use narrows_fabric::{Arrival, Observer, PacketArrival, Transfer, TransferId, TreeError, Undelivered};
+use narrows_fabric::{Arrival, Observer, PacketArrival, Transfer, TransferId, TreeError, Undelivered, ZeroLoad};
 use narrows_nic::{self as nic, AnyHeader, AnyNic, Combine, CommandError, Departure, Directory, Fault, Nics, PayloadId, Process};
 use narrows_portals::{AtomicOperation, Command, Datatype, Notice, Place};
 use narrows_timeline::Timeline;
+use narrows_traffic::{Background, BackgroundSources, Outlet};
 use narrows_units::{PortId, Rail, SimTime};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -25,6 +26,8 @@ pub(crate) enum Due {
     Shortcut(u32),
     /// What a process has asked for first.
     Process(u32),
+    /// A source of the background.
+    Source(u32),
 }
 
 /// What goes from region to region beside the network.
@@ -55,6 +58,14 @@ enum Action {
 /// numbers.
 const SHORTCUTS: u32 = 2 << 30;
 const PROCESSES: u32 = 3 << 30;
+/// Then sources of the background: class and place.
+const SOURCES: u32 = 7 << 29;
+const _: () = assert!(Background::MAX_CLASSES < 8);
+
+/// The order of a source, from its tag.
+fn source_order(tag: u32) -> u32 {
+    SOURCES | (tag >> 28) << 26 | tag & ((1 << 26) - 1)
+}
 
 /// Who is where.
 #[derive(Debug)]
@@ -118,6 +129,8 @@ pub(crate) struct Above {
     pub(crate) epoch: SimTime,
     /// Who wants to know when messages go and come.
     pub(crate) timeline: Option<Timeline>,
+    /// Timers, messages and letters on their way, but for those of the background: those that come here less than go.
+    pub(crate) under_way: i64,
 }
 
 /// See the module's page.
@@ -127,6 +140,8 @@ pub(crate) struct Station<P> {
     pub(crate) above: Above,
     inbound: Inbound<AnyHeader>,
     steps: Vec<inbound::Step>,
+    /// Synthetic traffic beside the processes, while there is any.
+    pub(crate) background: Option<BackgroundSources>,
     pub(crate) observer: Option<Box<dyn Observer + Send>>,
     /// The first refused command: when, whose, why.
     pub(crate) error: Option<(SimTime, u32, CommandError)>,
@@ -186,6 +201,7 @@ impl Above {
             recording: false,
             epoch: SimTime::ZERO,
             timeline: None,
+            under_way: 0,
         }
     }
 
@@ -195,16 +211,17 @@ impl Above {
 
     fn ask<L>(&mut self, at: SimTime, rank: u32, action: Action, fabric: &mut Context<'_, Due, Letter<L>>) {
         let slot = self.actions.insert(action);
+        self.under_way += 1;
         self.serial += 1;
         self.asked[self.places.processes[rank as usize] as usize].push(Reverse((at, self.serial, slot)));
         fabric.timer(at, self.places.home(rank), PROCESSES | rank, Due::Process(rank));
     }
 
-    /// A number for a message of a port: below 2^31, as [`Context::multicast`] wants it.
+    /// A number for a message of a port: below those of the background.
     fn number(&mut self, port: u32) -> u32 {
         let local = self.local(port);
         let sent = &mut self.sent[local];
-        *sent = (*sent + 1) & (u32::MAX >> 1);
+        *sent = (*sent + 1) & (Background::FIRST - 1);
         *sent
     }
 
@@ -233,6 +250,7 @@ impl Above {
         match next {
             Next::At(at, rank, step) => self.ask(at, rank, Action::Multicast(step), fabric),
             Next::Start(tree, transfer, news) => {
+                self.under_way += tree.targets().len() as i64;
                 fabric.multicast(&tree, transfer);
                 if let Some((rank, step)) = news {
                     self.ask(fabric.now(), rank, Action::Multicast(step), fabric);
@@ -279,7 +297,29 @@ impl<L> Requests<L> for RegionRequests<'_, '_, L> {
     }
 
     fn post(&mut self, rank: u32, letter: L) {
+        self.above.under_way += 1;
         self.fabric.post(self.above.places.home(rank), SimTime::MAX, Letter::Process(rank, letter));
+    }
+}
+
+/// What sources of the background ask for.
+struct Ways<'a, 'b, L>(&'a mut Context<'b, Due, Letter<L>>);
+
+impl<L> Outlet for Ways<'_, '_, L> {
+    fn now(&self) -> SimTime {
+        self.0.now()
+    }
+
+    fn start(&mut self, transfer: Transfer) {
+        self.0.start(transfer);
+    }
+
+    fn timer(&mut self, at: SimTime, host: u32, tag: u32) {
+        self.0.timer(at, host, source_order(tag), Due::Source(tag));
+    }
+
+    fn zero_load(&self, transfer: &Transfer) -> ZeroLoad {
+        self.0.zero_load(transfer)
     }
 }
 
@@ -295,12 +335,14 @@ impl<P: Processes> nic::Out<AnyNic> for Effects<'_, '_, P> {
         let local = self.above.local(port);
         let order = &mut self.above.events[local];
         *order = (*order + 1) & (SHORTCUTS - 1);
+        self.above.under_way += 1;
         self.fabric.timer(at, port, *order, Due::Nic(event));
     }
 
     fn depart(&mut self, PortId(port): PortId, departure: Departure<AnyHeader>) {
         let Departure { to: PortId(to), virtual_network, payload, source_dma, target_dma, token, header } = departure;
         let number = self.above.number(port);
+        self.above.under_way += 1;
         if source_dma && payload.0 > 0 {
             self.above.reading.insert(inbound::number(port, number), token);
         }
@@ -323,6 +365,7 @@ impl<P: Processes> nic::Out<AnyNic> for Effects<'_, '_, P> {
         let local = self.above.local(from);
         let sent = &mut self.above.sent_shortcuts[local];
         *sent = sent.wrapping_add(1);
+        self.above.under_way += 1;
         let order = SHORTCUTS | (from << 8 | *sent & 0xff) & (PROCESSES - SHORTCUTS - 1);
         self.fabric.post(to, at, Letter::Shortcut { at, order, header });
     }
@@ -388,7 +431,29 @@ impl<P: Processes> nic::Memory for Effects<'_, '_, P> {
 
 impl<P: Processes> Station<P> {
     pub(crate) fn new(nics: Nics, processes: P, above: Above) -> Station<P> {
-        Station { nics, processes, above, inbound: Inbound::default(), steps: Vec::new(), observer: None, error: None, undelivered: None }
+        Station {
+            nics,
+            processes,
+            above,
+            inbound: Inbound::default(),
+            steps: Vec::new(),
+            background: None,
+            observer: None,
+            error: None,
+            undelivered: None,
+        }
+    }
+
+    /// Synthetic traffic from `hosts`, which are here, from `begin` on.
+    pub(crate) fn begin_background(
+        &mut self,
+        background: &Background,
+        hosts: &[u32],
+        begin: SimTime,
+        fabric: &mut Context<'_, Due, Letter<P::Letter>>,
+    ) {
+        let mut timer = |at, host, tag| Ways(fabric).timer(at, host, tag);
+        self.background = Some(background.begin(hosts, begin, &mut timer));
     }
 
     /// The processes act on what they were told.
@@ -464,8 +529,15 @@ impl<P: Processes> Agent for Station<P> {
 
     fn timer(&mut self, host: u32, _: u32, event: Due, fabric: &mut Context<'_, Due, Letter<P::Letter>>) {
         let now = fabric.now();
+        if let Due::Source(tag) = event {
+            if let Some(background) = &mut self.background {
+                background.strike(tag, &mut Ways(fabric));
+            }
+            return;
+        }
+        self.above.under_way -= 1;
         match event {
-            Due::Nothing => {}
+            Due::Nothing | Due::Source(_) => {}
             Due::Nic(event) => {
                 self.nics.handle(now, PortId(host), event, &mut Effects { above: &mut self.above, processes: &mut self.processes, fabric });
                 if let Some(refusal) = self.nics.take_refusals().into_iter().next() {
@@ -495,7 +567,10 @@ impl<P: Processes> Agent for Station<P> {
                 fabric.timer(at, host, order, Due::Shortcut(slot));
             }
             Letter::Carried(by, of) => self.above.failover.expect(by, of),
-            Letter::Process(rank, letter) => self.processes.letter(rank, letter),
+            Letter::Process(rank, letter) => {
+                self.above.under_way -= 1;
+                self.processes.letter(rank, letter);
+            }
         }
     }
 
@@ -545,10 +620,17 @@ impl<P: Processes> Agent for Station<P> {
     }
 
     fn tail(&mut self, arrival: &Arrival, fabric: &mut Context<'_, Due, Letter<P::Letter>>) {
+        if BackgroundSources::owns(arrival.id) {
+            if let Some(background) = &mut self.background {
+                background.delivered(arrival, &mut Ways(fabric));
+            }
+            return;
+        }
         if let Some((port, number)) = self.above.failover.coming(arrival.source, arrival.id.0) {
             self.above.failover.come(arrival.source, arrival.id.0);
             // It may have been here before its own rail failed.
             if let Some(slot) = self.inbound.find(port, number) {
+                self.above.under_way -= 1;
                 self.inbound.head(slot, &mut self.steps);
                 self.inbound.tail(slot, &mut self.steps);
                 self.arrive(fabric);
@@ -558,11 +640,13 @@ impl<P: Processes> Agent for Station<P> {
         }
         match self.inbound.find(arrival.source, arrival.id.0) {
             Some(slot) => {
+                self.above.under_way -= 1;
                 self.inbound.tail(slot, &mut self.steps);
                 self.arrive(fabric);
             }
             None => {
                 let next = self.above.multicasts.tail(fabric.now(), arrival.source, arrival.id.0, arrival.target, &mut self.nics);
+                self.above.under_way -= i64::from(!matches!(next, Next::Nothing));
                 self.above.go_on(next, &mut self.processes, fabric);
             }
         }

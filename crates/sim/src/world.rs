@@ -9,6 +9,7 @@ use narrows_nic::{AnyConfig, CommandError, Directory, Nics, Process, Statistics}
 use narrows_portals::{Command, ProcessId};
 use narrows_timeline::Timeline;
 use narrows_topology::{Topology, Vertex};
+use narrows_traffic::{Background, BackgroundClass};
 use narrows_units::{NodeId, PortId, Rail, SimTime};
 use std::sync::Arc;
 
@@ -162,6 +163,9 @@ pub struct World<P: Processes> {
     lookahead: SimTime,
     before: Totals,
     rails_before: Vec<RailTotals>,
+    /// Hosts of the first network.
+    hosts: u32,
+    background: Option<Background>,
 }
 
 impl<P: Processes> World<P> {
@@ -201,7 +205,7 @@ impl<P: Processes> World<P> {
         assert_eq!(ports.len(), port_places.len(), "a port at each host");
         let (hosts, count) = (ports.len(), places.len());
         let directory = Arc::new(Directory::with_ports(nodes, places, ports.iter().map(|port| (port.node, port.rail)).collect()));
-        let kind = networks[0].config.kind;
+        let (kind, first_hosts) = (networks[0].config.kind, networks[0].topology.hosts());
         let planes =
             networks.into_iter().zip(cuts).map(|(NetworkSetup { config, topology }, region_of)| Plane { config, topology, region_of });
         let mut shared_places = None;
@@ -230,7 +234,16 @@ impl<P: Processes> World<P> {
         })?;
         let places = shared_places.expect("the agents have been made");
         let lookahead = places.ports.iter().map(|port| port.lookahead).min().unwrap_or_default();
-        Ok(World { fabric, places, kind, lookahead, before: Totals::default(), rails_before: Vec::new() })
+        Ok(World {
+            fabric,
+            places,
+            kind,
+            lookahead,
+            before: Totals::default(),
+            rails_before: Vec::new(),
+            hosts: first_hosts,
+            background: None,
+        })
     }
 
     /// The least time from a command to its first effect.
@@ -307,10 +320,30 @@ impl<P: Processes> World<P> {
         self.request(rank, |_, requests| requests.submit(rank, rail, written, command));
     }
 
-    /// The time of the next event.
+    /// The time of the next event; none while there is nothing but background traffic, which leads nowhere.
     #[inline]
     pub fn next_time(&mut self) -> Option<SimTime> {
+        if self.background.is_some() && self.fabric.agents().map(|station| station.above.under_way).sum::<i64>() == 0 {
+            return None;
+        }
         self.fabric.next_time()
+    }
+
+    /// Synthetic traffic on the first network, from [`World::start_recording`] to [`World::stop_recording`].
+    pub fn set_background(&mut self, background: Background) {
+        self.background = Some(background);
+    }
+
+    /// There is synthetic traffic, so events never end.
+    pub fn has_background(&self) -> bool {
+        self.background.is_some()
+    }
+
+    /// What it has sent so far, by class.
+    pub fn background(&mut self) -> Vec<BackgroundClass> {
+        let World { fabric, background, .. } = self;
+        let stations: Vec<_> = fabric.agents().filter_map(|station| station.background.as_ref()).collect();
+        background.as_ref().map_or_else(Vec::new, |background| background.sum(stations.into_iter()))
     }
 
     /// The time of the last event of the only region, or that which all have reached.
@@ -366,16 +399,25 @@ impl<P: Processes> World<P> {
         self.fabric.agents().for_each(|station| (station.above.recording, station.above.epoch) = (true, epoch));
         self.before = self.totals();
         self.rails_before = self.rails();
+        if let Some(background) = &self.background {
+            let mut hosts = vec![Vec::new(); self.fabric.regions() as usize];
+            (0..self.hosts).for_each(|host| hosts[self.fabric.region_of(host) as usize].push(host));
+            for (region, hosts) in (0..).zip(hosts) {
+                self.fabric.act(region, |station, fabric| station.begin_background(background, &hosts, epoch, fabric));
+            }
+        }
         if let Some(timeline) = &self.fabric.agent(0).above.timeline {
             timeline.begin(epoch);
         }
     }
 
-    /// They do not any more.
+    /// They do not any more, and background traffic ends.
     pub fn stop_recording(&mut self) {
+        self.background = None;
         self.fabric.agents().for_each(|station| {
             station.above.recording = false;
             station.above.timeline = None;
+            station.background = None;
         });
     }
 

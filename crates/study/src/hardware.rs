@@ -62,6 +62,11 @@ impl<'a> Networks<'a> {
         (&self.topologies[0], &self.planes[0])
     }
 
+    /// What it does.
+    pub(crate) fn first_config(&self) -> &NetworkConfig {
+        &self.configs[0]
+    }
+
     /// Of a rail: see [`narrows_machine::Fabric::machine`].
     pub(crate) fn machine_on(&self, rail: Rail) -> &'a Machine {
         self.planes[rail.index()].machine

@@ -31,6 +31,7 @@
 
 #![forbid(unsafe_code)]
 
+mod background;
 mod energy;
 mod error;
 pub mod explore;

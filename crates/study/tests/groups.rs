@@ -35,7 +35,7 @@ fn finish(folder: &Path, slow: &str, network: NetworkKind) -> SimTime {
     );
     std::fs::write(&path, text).unwrap();
     let machine = MachineSpec { network: Some(network), ..MachineSpec::named(path.to_str().unwrap()) };
-    let target = Target::Machine { machine, ppn: None, mapping: String::from("linear"), period: None };
+    let target = Target::Machine { machine, ppn: None, mapping: String::from("linear"), period: None, background: Vec::new() };
     let spec =
         ReplaySpec { sources: vec![pingpong(folder)], target, scales: Vec::new(), seed: 1, collectives: None, threads: 1, timeline: None };
     let outcome = spec.run(&Silent).unwrap();

@@ -22,7 +22,7 @@ fn one(folder: &Path, bytes: u64) -> Source {
 fn replay(machine: &str, set: &[&str], network: NetworkKind, source: Source, threads: usize) -> Result<ReplayOutcome, StudyError> {
     let mut machine = MachineSpec { network: Some(network), ..MachineSpec::named(machine) };
     machine.overrides.set = set.iter().map(|text| (*text).to_owned()).collect();
-    let target = Target::Machine { machine, ppn: Some(1), mapping: String::from("linear"), period: None };
+    let target = Target::Machine { machine, ppn: Some(1), mapping: String::from("linear"), period: None, background: Vec::new() };
     let spec = ReplaySpec { sources: vec![source], target, scales: Vec::new(), seed: 1, collectives: None, threads, timeline: None };
     let outcome = spec.run(&Silent)?;
     assert_eq!(outcome.replay.failure, None);

@@ -31,7 +31,13 @@ fn traffic() -> TrafficSpec {
 }
 
 fn replay(source: Source) -> ReplaySpec {
-    let target = Target::Machine { machine: machine(8), ppn: None, mapping: String::from("linear"), period: Some(SimTime::from_us(10)) };
+    let target = Target::Machine {
+        machine: machine(8),
+        ppn: None,
+        mapping: String::from("linear"),
+        period: Some(SimTime::from_us(10)),
+        background: Vec::new(),
+    };
     ReplaySpec { sources: vec![source], target, scales: Vec::new(), seed: 1, collectives: None, threads: 1, timeline: None }
 }
 
@@ -113,7 +119,8 @@ fn what_cannot_be_is_an_error_and_no_outcome() {
     let mut none = traffic();
     none.loads = Some(Vec::new());
     let mut crowd = replay(halo());
-    crowd.target = Target::Machine { machine: machine(8), ppn: None, mapping: String::from("sideways"), period: None };
+    crowd.target =
+        Target::Machine { machine: machine(8), ppn: None, mapping: String::from("sideways"), period: None, background: Vec::new() };
     for (spec, part) in [
         (Spec::Traffic(nowhere), "no machine \"bxi-v1\""),
         (Spec::Traffic(none), "no load"),
@@ -147,4 +154,59 @@ fn an_observer_ends_a_study() {
     let long = Source::Pattern(Pattern::Halo3d, Parameters { ranks: 8, steps: 200_000, bytes: Some(4096), cells: None, compute: None });
     let outcome = Spec::Replay(replay(long)).run(&Impatient(AtomicBool::new(true))).unwrap();
     assert!(outcome.failure().is_some());
+}
+
+/// Sixteen ranks of a halo exchange on a tree, with an incast beside them for as long as they need. It offers its load,
+/// makes them slower, and is the same on two threads; a deadlock is found nevertheless.
+#[test]
+fn background_traffic_slows_a_trace_down_and_hides_no_deadlock() {
+    let beside = |source: Source, classes: &[&str], threads: usize| {
+        let mut spec = replay(source);
+        let Target::Machine { machine, period, background, .. } = &mut spec.target else { panic!("a replay on a machine") };
+        machine.overrides.nodes = Some(16);
+        machine.overrides.set = ["topology.kind=k-ary-n-tree", "topology.k=4", "topology.n=2"].map(String::from).to_vec();
+        (*period, spec.threads) = (None, threads);
+        *background = classes.iter().map(|class| Class::parse(class).unwrap()).collect();
+        Spec::Replay(spec).run(&Silent)
+    };
+    let halo = || Source::Pattern(Pattern::Halo3d, Parameters { ranks: 16, steps: 5, bytes: Some(65_536), cells: None, compute: None });
+    let seconds = |outcome: &Outcome| outcome.summary()["simulated_s"].as_f64().unwrap();
+    let alone = beside(halo(), &[], 1).unwrap();
+    assert!(alone.summary().get("background").is_none());
+    let classes = ["name=hot pattern=incast:4,9 load=0.6 size=16KiB injection=poisson"];
+    let [one, two] = [1, 2].map(|threads| beside(halo(), &classes, threads).unwrap());
+    assert_eq!((one.failure(), &one.summary()["digest"]), (None, &two.summary()["digest"]));
+    assert_eq!(one.summary()["background"], two.summary()["background"]);
+    assert!(seconds(&one) > 1.05 * seconds(&alone), "{} beside it, {} alone", seconds(&one), seconds(&alone));
+    // bxi-v2's links carry 11.1 GB/s; the last look for the end is up to 20 us after it.
+    let hot = &one.summary()["background"][0];
+    let offered = hot["wire_bytes"].as_f64().unwrap() / (4.0 * 11.1e9 * (seconds(&one) + 10e-6));
+    assert!((offered / 0.6 - 1.0).abs() < 0.1, "{offered} of the links of four nodes, expected 0.6");
+    assert!(hot["arrived"].as_u64().unwrap() > 0 && hot["fct_ns"]["mean"].as_f64().unwrap() > 1000.0);
+    // What begins after the end changes nothing.
+    let later = beside(halo(), &["pattern=incast:4,9 load=0.6 start=1s"], 1).unwrap();
+    assert_eq!(later.summary()["digest"], alone.summary()["digest"]);
+
+    let folder = std::env::temp_dir().join(format!("narrows-background-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("stuck.jsonl");
+    let waits = |rank: u32| format!("{{\"rank\":{rank},\"op\":\"recv\",\"from\":{},\"bytes\":8,\"tag\":1}}\n", 1 - rank);
+    let head = "{\"narrows_trace\":1,\"ranks\":2,\"order\":\"sequential\"}\n";
+    std::fs::write(&path, format!("{head}{}{}", waits(0), waits(1))).unwrap();
+    let stuck = beside(Source::File(path), &classes, 1).unwrap();
+    assert!(stuck.failure().is_some_and(|why| why.starts_with("deadlock")), "{:?}", stuck.failure());
+    std::fs::remove_dir_all(&folder).unwrap();
+
+    for (class, why) in [
+        ("pattern=incast:4", "needs a load"),
+        ("pattern=incast:4 injection=closed:2", "open loop"),
+        ("pattern=incast:4 load=0.5 sources=99", "there is no node 99"),
+        ("pattern=incast:99 load=0.5", "incast:99"),
+    ] {
+        let error = beside(halo(), &[class], 1).unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    }
+    let eight: Vec<String> = (0..8).map(|number| format!("name=c{number} pattern=uniform load=0.1")).collect();
+    let eight: Vec<&str> = eight.iter().map(String::as_str).collect();
+    assert!(beside(halo(), &eight, 1).unwrap_err().to_string().contains("at most 7"));
 }

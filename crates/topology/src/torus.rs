@@ -4,7 +4,8 @@
 //! Nodes are numbered with the first dimension running fastest. In a torus a dimension of 2 has one cable, not two. A
 //! node is one switch, or a **board**: `b` switches, each cabled to each; the first one has the board's torus links.
 //! ExaNeSt's QFDB is a board of four MPSoCs, of which the "network MPSoC" F1 has the torus router (fact sheet 5.1).
-//! Host `n` is at switch `n / p`.
+//! Host `n` is at switch `n / p`. The places along a dimension may also be a full mesh, each cabled to each (ACC's
+//! testbed: RED-SEA D1.4 section 8.1).
 
 use crate::adaptive::Productive;
 use crate::divide::Divisor;
@@ -73,11 +74,29 @@ struct Dimension {
     by_length: Divisor,
     /// It is a ring.
     ring: bool,
+    /// Each place is cabled to each.
+    full: bool,
     /// A ring in which a packet may follow a packet all around: it needs a dateline.
     dateline: bool,
 }
 
 impl Dimension {
+    /// Those ahead of a place that are cabled to it, or those behind it.
+    fn neighbours(&self, at: u32, ahead: bool) -> u32 {
+        let row = if ahead { self.length - 1 - at } else { at };
+        match self {
+            Dimension { full: true, .. } => row,
+            Dimension { ring: true, .. } => 1,
+            _ => row.min(1),
+        }
+    }
+
+    /// Of a full mesh: places between two.
+    #[inline]
+    fn between(&self, at: u32, there: u32) -> u32 {
+        if there > at { there - at - 1 } else { at - there - 1 }
+    }
+
     /// Which way is the shorter one between two places.
     #[inline]
     fn forth(&self, at: u32, there: u32) -> bool {
@@ -113,6 +132,18 @@ impl Torus {
     /// # Errors
     /// See [`TorusError`].
     pub fn new(parameters: TorusParameters) -> Result<Torus, TorusError> {
+        Torus::with(parameters, false)
+    }
+
+    /// The same with a full mesh along each dimension, whatever `wrap` says.
+    ///
+    /// # Errors
+    /// See [`TorusError`].
+    pub fn of_full_meshes(parameters: TorusParameters) -> Result<Torus, TorusError> {
+        Torus::with(parameters, true)
+    }
+
+    fn with(parameters: TorusParameters, full: bool) -> Result<Torus, TorusError> {
         let TorusParameters { ref lengths, wrap, board, hosts_per_switch, cables, hosts } = parameters;
         if lengths.is_empty() || lengths.len() > MAX_DIMENSIONS {
             return Err(TorusError::Dimensions { given: lengths.len() });
@@ -134,7 +165,10 @@ impl Torus {
         if vertices >= MAX_VERTICES {
             return Err(TorusError::TooLarge { vertices });
         }
-        if u64::from(cables) * 2 * lengths.len() as u64 + u64::from(board) + u64::from(hosts_per_switch) > u64::from(u16::MAX) {
+        let widest = |&length: &u32| u64::from(if full { length } else { 2 });
+        if u64::from(cables) * lengths.iter().map(widest).sum::<u64>() + u64::from(board) + u64::from(hosts_per_switch)
+            > u64::from(u16::MAX)
+        {
             return Err(GraphError::TooManyPorts { switch: 0 }.into());
         }
         let asked = hosts.unwrap_or(places as u32);
@@ -144,8 +178,8 @@ impl Torus {
         let dimensions: Vec<Dimension> = lengths
             .iter()
             .map(|&length| {
-                let ring = wrap && length > 2;
-                Dimension { length, by_length: Divisor::new(length), ring, dateline: ring && length > 3 }
+                let ring = wrap && length > 2 && !full;
+                Dimension { length, by_length: Divisor::new(length), ring, full, dateline: ring && length > 3 }
             })
             .collect();
         let channels = if dimensions.iter().any(|dimension| dimension.dateline) { 2 } else { 1 };
@@ -169,9 +203,9 @@ impl Torus {
                 for dimension in &torus.dimensions {
                     let at = dimension.by_length.remainder(rest);
                     rest = dimension.by_length.quotient(rest);
-                    for there in [dimension.ring || at + 1 < dimension.length, dimension.ring || at > 0] {
+                    for ahead in [true, false] {
                         torus.torus_links.push(next);
-                        next += if there { cables } else { 0 };
+                        next += cables * dimension.neighbours(at, ahead);
                     }
                 }
             }
@@ -189,7 +223,8 @@ impl Torus {
     /// Two cables (or bundles) per dimension, fewer where it is short, the board, and the hosts.
     pub fn radix(&self) -> u32 {
         let TorusParameters { board, hosts_per_switch, cables, .. } = self.parameters;
-        let neighbours = self.dimensions.iter().map(|dimension| if dimension.length > 2 { 2 } else { dimension.length - 1 });
+        let most = |dimension: &Dimension| if dimension.full { dimension.length } else { dimension.length.min(3) } - 1;
+        let neighbours = self.dimensions.iter().map(most);
         board - 1 + hosts_per_switch + cables * neighbours.sum::<u32>()
     }
 
@@ -237,11 +272,26 @@ impl Torus {
             return Toward { link: self.first[switch as usize], rung: 0 };
         }
         let (dimension, forth, crosses) = self.turn(node, target);
-        let first = self.torus_links[(node as usize * self.dimensions.len() + dimension) * 2 + usize::from(!forth)];
+        let first = self.first_cable(node, dimension, forth, target);
         let cable = if self.parameters.cables == 1 { 0 } else { self.by_cables.remainder(spread) };
         // Dally and Seitz 1987: the low channel until the dateline, the high one after it, or where there is none
         // ahead.
         Toward { link: first + cable, rung: u8::from(self.dimensions[dimension].dateline && !crosses) }
+    }
+
+    /// The first cable along a dimension, towards a node.
+    #[inline]
+    fn first_cable(&self, node: u32, index: usize, forth: bool, target: u32) -> LinkId {
+        let first = self.torus_links[(node as usize * self.dimensions.len() + index) * 2 + usize::from(!forth)];
+        let dimension = &self.dimensions[index];
+        if !dimension.full {
+            return first;
+        }
+        let place = |node: u32| {
+            let rest = self.dimensions[..index].iter().fold(node, |rest, before| before.by_length.quotient(rest));
+            dimension.by_length.remainder(rest)
+        };
+        first + dimension.between(place(node), place(target)) * self.parameters.cables
     }
 
     /// Links of the torus between two nodes.
@@ -252,7 +302,11 @@ impl Torus {
             (node, at) = dimension.by_length.divide(node);
             (target, there) = dimension.by_length.divide(target);
             let straight = at.abs_diff(there);
-            sum += if dimension.ring { straight.min(dimension.length - straight) } else { straight };
+            sum += match dimension {
+                Dimension { full: true, .. } => straight.min(1),
+                Dimension { ring: true, length, .. } => straight.min(length - straight),
+                _ => straight,
+            };
         }
         sum
     }
@@ -277,17 +331,18 @@ impl Torus {
                 for (index, dimension) in self.dimensions.iter().enumerate() {
                     let links = (node as usize * self.dimensions.len() + index) * 2;
                     let at = node / stride % dimension.length;
-                    if dimension.ring || at + 1 < dimension.length {
-                        let peer = if at + 1 < dimension.length { node + stride } else { node - at * stride };
-                        let back =
-                            self.torus_links[(peer as usize * self.dimensions.len() + index) * 2 + 1] - self.first[(peer * board) as usize];
+                    for next in 0..dimension.neighbours(at, true) {
+                        let there = (at + 1 + next) % dimension.length;
+                        let peer = node - at * stride + there * stride;
+                        let behind = if dimension.full { dimension.between(there, at) * cables } else { 0 };
+                        let back = self.torus_links[(peer as usize * self.dimensions.len() + index) * 2 + 1] + behind
+                            - self.first[(peer * board) as usize];
                         for cable in 0..cables {
-                            let one = (switch, self.torus_links[links] - first + cable);
+                            let one = (switch, self.torus_links[links] - first + next * cables + cable);
                             graph.cable_at(one, (peer * board, back + cable), class);
                         }
-                        port += cables;
                     }
-                    port += if dimension.ring || at > 0 { cables } else { 0 };
+                    port += cables * (dimension.neighbours(at, true) + dimension.neighbours(at, false));
                     stride *= dimension.length;
                 }
             }
@@ -391,8 +446,9 @@ impl Productive for Torus {
             (home_rest, there) = dimension.by_length.divide(home_rest);
             if at != there {
                 let forth = dimension.forth(at, there);
-                let link = self.torus_links[(node as usize * self.dimensions.len() + index) * 2 + usize::from(!forth)] + cable;
-                ways[count] = (index, link, if forth { at + 1 == dimension.length } else { at == 0 });
+                let link = self.first_cable(node, index, forth, to) + cable;
+                let around = dimension.ring && if forth { at + 1 == dimension.length } else { at == 0 };
+                ways[count] = (index, link, around);
                 count += 1;
                 // The first dimension goes both ways in each network.
                 directions |= u8::from(!forth && bit > 0) << bit.saturating_sub(1);
@@ -423,7 +479,15 @@ impl fmt::Display for Torus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let TorusParameters { lengths, wrap, board, hosts_per_switch, cables, .. } = &self.parameters;
         let lengths: Vec<String> = lengths.iter().map(u32::to_string).collect();
-        write!(f, "{} {}", if *wrap { "torus" } else { "mesh" }, lengths.join("x"))?;
+        let full = self.dimensions.iter().any(|dimension| dimension.full);
+        let kind = if full {
+            "full mesh"
+        } else if *wrap {
+            "torus"
+        } else {
+            "mesh"
+        };
+        write!(f, "{kind} {}", lengths.join("x"))?;
         if *board > 1 {
             write!(f, " of boards of {board}")?;
         }

@@ -18,6 +18,11 @@ fn torus(lengths: &[u32], wrap: bool, board: u32, hosts_per_switch: u32, cables:
     Torus::new(TorusParameters { lengths, wrap, board, hosts_per_switch, cables, hosts: None }).unwrap().build()
 }
 
+fn boards_in_full_meshes(lengths: &[u32], board: u32, cables: u32) -> Topology {
+    let parameters = TorusParameters { lengths: lengths.to_vec(), wrap: true, board, hosts_per_switch: 1, cables, hosts: None };
+    Torus::of_full_meshes(parameters).unwrap().build()
+}
+
 /// Groups, leaves, spines, hosts per leaf, global links per spine, cables.
 fn megafly([groups, leaves, spines, hosts_per_leaf, global_links, cables]: [u32; 6], arrangement: Arrangement) -> Topology {
     let parameters = DragonflyPlusParameters { groups, leaves, spines, hosts_per_leaf, global_links, cables, arrangement, hosts: None };
@@ -49,6 +54,8 @@ fn topologies() -> Vec<Topology> {
         torus(&[6, 3], false, 1, 1, 1),
         torus(&[4, 4, 2], true, 4, 1, 1),
         torus(&[1, 2], false, 3, 2, 1),
+        boards_in_full_meshes(&[4], 4, 1),
+        boards_in_full_meshes(&[5, 3], 2, 2),
     ];
     for arrangement in Arrangement::ALL {
         all.push(dragonfly(1, 2, 1, 3, arrangement));
@@ -84,6 +91,8 @@ fn counts_are_those_of_fact_sheet_2_1() {
         // ExaNeSt: 32 boards of 4; radix of the first switch: 3 board + 6 torus (Z has length 2: one cable) - 1 + 1
         // host.
         (torus(&[4, 4, 2], true, 4, 1, 1), (128, 128, 9, 32 * 6 + 32 + 32 + 16, 9)),
+        // ACC's testbed: a link to each other board, so a way has one link between boards and one in each.
+        (boards_in_full_meshes(&[4], 4, 1), (16, 16, 7, 4 * 6 + 6, 5)),
     ];
     for (topology, expected) in table {
         let counts = topology.counts();
@@ -172,6 +181,7 @@ fn adaptive_minimal_ways_follow_the_loads_within_their_channels() {
         (torus(&[8, 8], false, 1, 1, 1), 2),
         (torus(&[4, 4, 4], false, 1, 1, 1), 4),
         (torus(&[4, 4, 2], true, 4, 1, 1), 12),
+        (boards_in_full_meshes(&[4], 4, 1), 1),
         (HyperX::new(&[4, 3, 2], 2, 1, None).unwrap().build(), 3),
         (HyperX::new(&[6], 3, 1, None).unwrap().build(), 1),
     ] {

@@ -4,6 +4,7 @@
 //!   all of that for a class of traffic; [`flows`] — messages that a file lists.
 //! * [`Setup`] — a network, its traffic, how long to look; [`Simulation`] — one point of a load sweep; [`Point`] — its
 //!   result.
+//! * [`Background`] — sources beside something else that uses the network, such as ranks.
 //! * [`loads`] — the list of loads of a sweep from text.
 //!
 //! Messages enter at the NIC's packetiser: no command, no PCIe, no matching (docs/decisions/0006-synthetic-traffic.md).
@@ -28,6 +29,7 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod background;
 pub mod class;
 mod engine;
 mod error;
@@ -43,6 +45,7 @@ pub mod size;
 mod source;
 mod telemetry;
 
+pub use background::{Background, BackgroundClass, BackgroundSources};
 pub use class::Class;
 pub use error::TrafficError;
 pub use flows::Flow;
@@ -53,4 +56,5 @@ pub use point::{ClassPoint, FlowTime, Point, Series, SlowDown, Times};
 pub use setup::{Setup, Work};
 pub use simulation::Simulation;
 pub use size::Sizes;
+pub use source::Outlet;
 pub use telemetry::{FlowRow, LinkRow, QueueRow, Telemetry, stage};

@@ -1,6 +1,6 @@
 use crate::class::{Class, MAX_CLASSES};
 use crate::pattern::Targets;
-use crate::source::{Generator, Plan};
+use crate::source::{Generator, Numbers, Plan};
 use crate::{Flow, Injection, Sizes, TrafficError};
 use narrows_fabric::NetworkConfig;
 use narrows_topology::Topology;
@@ -87,7 +87,7 @@ impl Setup {
             Work::Flows(flows) => (Vec::new(), flows.clone()),
             Work::Classes(classes) => (self.generators(classes, load)?, Vec::new()),
         };
-        Ok(Plan { generators, flows, mtu: self.network.mtu.0, header: self.network.header.0, seed: self.seed })
+        Ok(Plan { generators, flows, mtu: self.network.mtu.0, header: self.network.header.0, seed: self.seed, numbers: Numbers::ALONE })
     }
 
     fn generators(&self, classes: &[Class], load: Option<f64>) -> Result<Vec<Generator>, TrafficError> {

@@ -6,13 +6,73 @@ use crate::pattern::Targets;
 use crate::{Flow, Injection, Sizes};
 use narrows_engine::{Arena, random::Stream, stream};
 use narrows_fabric::parallel::Context;
-use narrows_fabric::{Arrival, Transfer, TransferId};
+use narrows_fabric::{Arrival, Transfer, TransferId, ZeroLoad};
 use narrows_units::{Bytes, SimTime};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Bits of a transfer's identifier, or of a timer's tag, below those of its class.
+/// Bits of a timer's tag below those of its class.
 const CLASS_SHIFT: u32 = 28;
+
+/// How messages are numbered: the bit above all numbers, and bits below that of their class.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Numbers {
+    first: u32,
+    shift: u32,
+}
+
+impl Numbers {
+    /// Nothing else is on the network: 15 classes.
+    pub(crate) const ALONE: Numbers = Numbers { first: 0, shift: CLASS_SHIFT };
+    /// Others have the numbers below 2^30, and those from 2^31 on: 7 classes.
+    pub(crate) const BESIDE: Numbers = Numbers { first: crate::Background::FIRST, shift: 27 };
+
+    /// Of a message that acknowledges one of a closed loop.
+    fn acknowledgement(self) -> u32 {
+        1 << (self.shift - 1)
+    }
+
+    fn id(self, class: usize, number: u32) -> TransferId {
+        TransferId(self.first | (class as u32) << self.shift | number)
+    }
+
+    fn class(self, TransferId(id): TransferId) -> usize {
+        ((id & !self.first) >> self.shift) as usize
+    }
+}
+
+/// What sources ask for.
+pub trait Outlet {
+    /// The time.
+    fn now(&self) -> SimTime;
+    /// See [`Context::start`].
+    fn start(&mut self, transfer: Transfer);
+    /// A timer of a host, which strikes with `tag`.
+    fn timer(&mut self, at: SimTime, host: u32, tag: u32);
+    /// See [`Context::zero_load`].
+    fn zero_load(&self, transfer: &Transfer) -> ZeroLoad;
+}
+
+impl Outlet for Context<'_> {
+    #[inline]
+    fn now(&self) -> SimTime {
+        Context::now(self)
+    }
+
+    #[inline]
+    fn start(&mut self, transfer: Transfer) {
+        Context::start(self, transfer);
+    }
+
+    #[inline]
+    fn timer(&mut self, at: SimTime, host: u32, tag: u32) {
+        Context::timer(self, at, host, tag, ());
+    }
+
+    fn zero_load(&self, transfer: &Transfer) -> ZeroLoad {
+        Context::zero_load(self, transfer)
+    }
+}
 
 /// A class of traffic, resolved.
 #[derive(Debug)]
@@ -41,6 +101,7 @@ pub(crate) struct Plan {
     pub(crate) mtu: u64,
     pub(crate) header: u64,
     pub(crate) seed: u64,
+    pub(crate) numbers: Numbers,
 }
 
 impl Plan {
@@ -89,6 +150,8 @@ struct Source {
 #[derive(Debug)]
 pub(crate) struct Sources {
     plan: Arc<Plan>,
+    /// Zero of the times of classes.
+    begin: SimTime,
     /// Class by class, and within one in the order of the hosts.
     sources: Vec<Source>,
     /// Of each class, the first of its sources; and the end.
@@ -103,20 +166,23 @@ pub(crate) struct Sources {
 }
 
 /// How long a message takes on an empty network, in picoseconds.
-fn alone(arrival: &Arrival, fabric: &Context<'_>) -> u64 {
+fn alone(arrival: &Arrival, fabric: &impl Outlet) -> u64 {
     let Arrival { id, source, target, virtual_network, payload, .. } = *arrival;
     let message = Transfer { id, source, target, virtual_network, payload, source_dma: false, target_dma: false };
     fabric.zero_load(&message).tail.as_ps()
 }
 
-/// A message that acknowledges one of a closed loop.
-const ACKNOWLEDGEMENT: u32 = 1 << (CLASS_SHIFT - 1);
 /// Tags from here on are those of acknowledgements to be sent; there are at most 15 classes.
 const ANSWERS: u32 = 15 << CLASS_SHIFT;
 
 impl Sources {
     /// Those of `hosts` (sorted), with their first timers.
     pub(crate) fn new(plan: Arc<Plan>, hosts: &[u32], timer: &mut impl FnMut(SimTime, u32, u32)) -> Sources {
+        Sources::beginning(plan, hosts, SimTime::ZERO, timer)
+    }
+
+    /// The same; the times of classes count from `begin`.
+    pub(crate) fn beginning(plan: Arc<Plan>, hosts: &[u32], begin: SimTime, timer: &mut impl FnMut(SimTime, u32, u32)) -> Sources {
         let mut sources = Vec::new();
         let mut firsts = vec![0];
         for (class, generator) in plan.generators.iter().enumerate() {
@@ -132,7 +198,7 @@ impl Sources {
                     let wait = generator.injection.first(generator.slot, generator.load.unwrap_or(1.0), &mut random);
                     let at = generator.start + SimTime(wait);
                     if at < generator.end {
-                        timer(at, host, tag);
+                        timer(begin + at, host, tag);
                     }
                 }
                 sources.push(Source { random, host, position, turn: 0, sequence: 0 });
@@ -145,12 +211,12 @@ impl Sources {
             timer(first.start, first.source, 0);
         }
         let meter = Meter::new(plan.classes());
-        Sources { plan, sources, firsts, flows, acknowledgements: Arena::new(), meter, flow_times: BTreeMap::new() }
+        Sources { plan, begin, sources, firsts, flows, acknowledgements: Arena::new(), meter, flow_times: BTreeMap::new() }
     }
 
     /// A timer strikes.
     #[inline]
-    pub(crate) fn strike(&mut self, tag: u32, fabric: &mut Context<'_>) {
+    pub(crate) fn strike(&mut self, tag: u32, fabric: &mut impl Outlet) {
         if !self.plan.flows.is_empty() {
             return self.start_flow(tag, fabric);
         }
@@ -162,7 +228,7 @@ impl Sources {
         let (class, index) = ((tag >> CLASS_SHIFT) as usize, tag & ((1 << CLASS_SHIFT) - 1));
         let generator = &self.plan.generators[class];
         let now = fabric.now();
-        if now >= generator.end {
+        if now - self.begin >= generator.end {
             return;
         }
         let source = &mut self.sources[(self.firsts[class] + index) as usize];
@@ -170,15 +236,15 @@ impl Sources {
         let payload = generator.sizes.draw(&mut source.random);
         if let Some(load) = generator.load {
             let next = now + SimTime(generator.injection.gap(generator.slot, load, &mut source.random));
-            if next < generator.end {
-                fabric.timer(next, source.host, tag, ());
+            if next - self.begin < generator.end {
+                fabric.timer(next, source.host, tag);
             }
         }
         let number = source.sequence;
-        source.sequence = (source.sequence + 1) & (ACKNOWLEDGEMENT - 1);
+        source.sequence = (source.sequence + 1) & (self.plan.numbers.acknowledgement() - 1);
         self.meter.generated(class, now.as_ps(), self.plan.wire(payload));
         fabric.start(Transfer {
-            id: TransferId((class as u32) << CLASS_SHIFT | number),
+            id: self.plan.numbers.id(class, number),
             source: source.host,
             target,
             virtual_network: generator.virtual_network,
@@ -189,12 +255,12 @@ impl Sources {
     }
 
     /// Starts the flow at this place of those here, and sets the timer of the next.
-    fn start_flow(&mut self, tag: u32, fabric: &mut Context<'_>) {
+    fn start_flow(&mut self, tag: u32, fabric: &mut impl Outlet) {
         let number = self.flows[tag as usize];
         let Flow { source, target, bytes, start } = self.plan.flows[number as usize];
         if let Some(&next) = self.flows.get(tag as usize + 1) {
             let next = &self.plan.flows[next as usize];
-            fabric.timer(next.start, next.source, tag + 1, ());
+            fabric.timer(next.start, next.source, tag + 1);
         }
         self.meter.generated(0, start.as_ps(), self.plan.wire(bytes));
         fabric.start(Transfer {
@@ -214,19 +280,19 @@ impl Sources {
         if !self.plan.flows.is_empty() {
             return Some(0);
         }
-        (id.0 & ACKNOWLEDGEMENT == 0).then_some((id.0 >> CLASS_SHIFT) as usize)
+        (id.0 & self.plan.numbers.acknowledgement() == 0).then(|| self.plan.numbers.class(id))
     }
 
     /// The last byte of a message is, or will be, at its target, which is here, at `through`.
     #[inline]
-    pub(crate) fn delivered(&mut self, arrival: &Arrival, through: SimTime, fabric: &mut Context<'_>) {
+    pub(crate) fn delivered(&mut self, arrival: &Arrival, through: SimTime, fabric: &mut impl Outlet) {
         let Some(class) = self.class(arrival.id) else {
             // An acknowledgement: its source sends again.
-            let class = arrival.id.0 >> CLASS_SHIFT;
-            let sources = &self.sources[self.firsts[class as usize] as usize..self.firsts[class as usize + 1] as usize];
+            let class = self.plan.numbers.class(arrival.id);
+            let sources = &self.sources[self.firsts[class] as usize..self.firsts[class + 1] as usize];
             let index = sources.binary_search_by_key(&arrival.target, |source| source.host);
             let index = index.expect("acknowledgements go to those who sent") as u32;
-            return fabric.timer(through, arrival.target, class << CLASS_SHIFT | index, ());
+            return fabric.timer(through, arrival.target, (class as u32) << CLASS_SHIFT | index);
         };
         let born = arrival.started.as_ps();
         let alone = self.plan.is_mixed(class).then(|| alone(arrival, fabric));
@@ -235,7 +301,7 @@ impl Sources {
             self.flow_times.insert(arrival.id.0, through.as_ps() - born);
         } else if self.plan.generators[class].load.is_none() {
             let acknowledgement = Transfer {
-                id: TransferId(arrival.id.0 | ACKNOWLEDGEMENT),
+                id: TransferId(arrival.id.0 | self.plan.numbers.acknowledgement()),
                 source: arrival.target,
                 target: arrival.source,
                 virtual_network: arrival.virtual_network,
@@ -244,7 +310,7 @@ impl Sources {
                 target_dma: false,
             };
             let slot = self.acknowledgements.insert(acknowledgement);
-            fabric.timer(through, arrival.target, ANSWERS | slot, ());
+            fabric.timer(through, arrival.target, ANSWERS | slot);
         }
     }
 

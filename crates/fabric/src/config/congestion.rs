@@ -193,14 +193,26 @@ impl NetworkConfig {
         {
             return refuse("ecn min", min.to_string(), "at most ecn max");
         }
-        match self.congestion() {
-            Congestion::None | Congestion::Throttle(_) | Congestion::Swift(_) => Ok(()),
-            Congestion::Acc(acc) => acc.check(self),
-            Congestion::Dcqcn(dcqcn) => dcqcn.check(self),
-            Congestion::Nscc(nscc) => nscc.check(self),
-            Congestion::Hpcc(hpcc) => hpcc.check(self),
-            Congestion::Sperc(sperc) => sperc.check(self, topology),
+        if let Some(&network) = self.congestion_of.keys().find(|&&network| network >= self.virtual_networks) {
+            return refuse("congestion control", format!("that of virtual network {network}"), "one that is there");
         }
+        let all: Vec<Congestion> = self.congestions().collect();
+        for (place, congestion) in all.iter().enumerate() {
+            // Links have one contention point, and ports one clock.
+            let alike = |other: &&Congestion| std::mem::discriminant(*other) == std::mem::discriminant(congestion);
+            if all[..place].iter().find(alike).is_some_and(|other| other != congestion) {
+                return refuse("congestion control", "the same with other numbers".to_owned(), "the same numbers in all virtual networks");
+            }
+            match congestion {
+                Congestion::None | Congestion::Throttle(_) | Congestion::Swift(_) => {}
+                Congestion::Acc(acc) => acc.check(self)?,
+                Congestion::Dcqcn(dcqcn) => dcqcn.check(self)?,
+                Congestion::Nscc(nscc) => nscc.check(self)?,
+                Congestion::Hpcc(hpcc) => hpcc.check(self)?,
+                Congestion::Sperc(sperc) => sperc.check(self, topology)?,
+            }
+        }
+        Ok(())
     }
 
     fn marks(&self, control: &'static str) -> Result<(), ConfigError> {

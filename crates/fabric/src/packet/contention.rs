@@ -51,6 +51,8 @@ struct Point {
 #[derive(Debug)]
 pub(super) struct Contention {
     acc: Acc,
+    /// Virtual networks that have it, a bit each.
+    networks: u32,
     /// By output.
     points: Vec<Point>,
 }
@@ -140,7 +142,10 @@ impl Point {
 impl Contention {
     /// Of these links, if there is such a congestion control.
     pub(super) fn new(config: &NetworkConfig, costs: &Costs, topology: &Topology, links: &[u32]) -> Option<Contention> {
-        let Congestion::Acc(acc) = config.congestion() else { return None };
+        let (networks, acc) = config.controlled(|congestion| match congestion {
+            Congestion::Acc(acc) => Some(acc),
+            _ => None,
+        })?;
         let point = |&link: &u32| {
             let rate = costs.link(topology.links()[link as usize].speed).rate.0;
             let capacity = (rate - acc.margin.of(rate)).max(1);
@@ -156,7 +161,7 @@ impl Contention {
                 sum: 0,
             }
         };
-        Some(Contention { acc, points: links.iter().map(point).collect() })
+        Some(Contention { acc, networks, points: links.iter().map(point).collect() })
     }
 }
 
@@ -169,10 +174,10 @@ impl<P: Ports> Region<P> {
             return;
         }
         let rate = FlowRate::of(&packet.label());
-        if rate.response {
+        let Contention { acc, networks, points } = &mut **contention;
+        if rate.response || *networks >> rate.virtual_network & 1 == 0 {
             return;
         }
-        let Contention { acc, points } = &mut **contention;
         let point = &mut points[output as usize];
         if let Some(share) = point.pass(acc, now, &rate) {
             FlowRate::lower(packet, share, point.link);
@@ -217,7 +222,7 @@ mod tests {
         }
     }
 
-    /// Facts 1.4: n flows that nothing else limits get an n-th each, and what one with a limit elsewhere leaves is
+    /// n flows that nothing else limits get an n-th each, and what one with a limit elsewhere leaves is
     /// shared by the others.
     #[test]
     fn the_share_is_what_others_leave() {

@@ -17,7 +17,10 @@ use std::collections::BTreeMap;
 /// The meters of a region.
 #[derive(Debug)]
 pub(super) struct Meters {
-    of_outputs: OfOutputs,
+    /// By output, bytes that have started on the link: with HPCC.
+    sent: Option<Vec<u64>>,
+    /// With s-PERC.
+    perc: Option<Perc>,
     /// By place of a packet.
     carried: Vec<Carried>,
     /// Packets of other regions on their way here that may carry something: by [`Packet::ready`], which differs
@@ -25,30 +28,37 @@ pub(super) struct Meters {
     landed: BTreeMap<(u64, u32), u32>,
 }
 
-/// By output.
+/// s-PERC's links.
 #[derive(Debug)]
-enum OfOutputs {
-    /// Bytes that have started on the link.
-    Sent(Vec<u64>),
-    /// What it grants. A round lasts so long.
-    Perc(Vec<perc::Link>, u64),
+struct Perc {
+    /// By output, what it grants.
+    links: Vec<perc::Link>,
+    /// How long a round is.
+    round: u64,
+    /// Virtual networks that have it, a bit each.
+    networks: u32,
 }
 
 impl Meters {
     /// Of these links, if somebody reads them.
     pub(super) fn new(config: &NetworkConfig, costs: &Costs, topology: &Topology, links: &[u32]) -> Option<Meters> {
-        let of_outputs = match config.congestion() {
-            Congestion::Hpcc(_) => OfOutputs::Sent(vec![0; links.len()]),
-            Congestion::Sperc(sperc) => {
-                let capacity = |&link: &u32| {
-                    let rate = costs.link(topology.links()[link as usize].speed).rate.0;
-                    perc::Link::new(rate - sperc.margin.of(rate))
-                };
-                OfOutputs::Perc(links.iter().map(capacity).collect(), sperc.round.as_ps())
-            }
-            _ => return None,
-        };
-        Some(Meters { of_outputs, carried: Vec::new(), landed: BTreeMap::new() })
+        let hpcc = config.controlled(|congestion| matches!(congestion, Congestion::Hpcc(_)).then_some(()));
+        let sperc = config.controlled(|congestion| match congestion {
+            Congestion::Sperc(sperc) => Some(sperc),
+            _ => None,
+        });
+        if hpcc.is_none() && sperc.is_none() {
+            return None;
+        }
+        let perc = sperc.map(|(networks, sperc)| {
+            let capacity = |&link: &u32| {
+                let rate = costs.link(topology.links()[link as usize].speed).rate.0;
+                perc::Link::new(rate - sperc.margin.of(rate))
+            };
+            Perc { links: links.iter().map(capacity).collect(), round: sperc.round.as_ps(), networks }
+        });
+        let sent = hpcc.map(|_| vec![0; links.len()]);
+        Some(Meters { sent, perc, carried: Vec::new(), landed: BTreeMap::new() })
     }
 
     /// What a packet carries.
@@ -86,16 +96,13 @@ impl<P: Ports> Region<P> {
     /// A packet starts on a link.
     pub(super) fn meter(&mut self, index: u32, output: u32, now: u64) {
         let Region { meters: Some(meters), packets, loads, outputs, costs, .. } = self else { return };
-        let Meters { of_outputs, carried, .. } = &mut **meters;
+        let Meters { sent, perc, carried, .. } = &mut **meters;
         let packet = &packets[index];
         let at = &outputs[output as usize];
-        match of_outputs {
-            OfOutputs::Sent(sent) => {
-                let sent = &mut sent[output as usize];
-                *sent += u64::from(packet.wire);
-                if at.host != NONE || packet.kind() != Kind::Data {
-                    return;
-                }
+        if let Some(sent) = sent {
+            let sent = &mut sent[output as usize];
+            *sent += u64::from(packet.wire);
+            if at.host == NONE && packet.kind() == Kind::Data {
                 let rate = costs.link(at.speed).rate;
                 let queue = (u128::from(loads[output as usize].backlog) * u128::from(rate.0) / 1_000_000_000_000) as u64;
                 let carried = &mut carried[index as usize];
@@ -103,16 +110,16 @@ impl<P: Ports> Region<P> {
                 telemetry.push(at.link, Hop::new(Bytes(queue), *sent, SimTime(now), rate));
                 *carried = Carried::Telemetry(telemetry);
             }
-            OfOutputs::Perc(links, period) => {
-                if packet.kind() != Kind::Control {
-                    return;
-                }
-                let FlowRate { response, fin, .. } = FlowRate::of(&packet.label());
-                if let Carried::Shares(shares) = &mut carried[index as usize]
-                    && !response
-                {
-                    links[output as usize].pass(at.link, now / *period, shares, fin);
-                }
+        }
+        if let Some(Perc { links, round, networks }) = perc
+            && packet.kind() == Kind::Control
+        {
+            let FlowRate { response, fin, virtual_network, .. } = FlowRate::of(&packet.label());
+            if let Carried::Shares(shares) = &mut carried[index as usize]
+                && !response
+                && *networks >> virtual_network & 1 == 1
+            {
+                links[output as usize].pass(at.link, now / *round, shares, fin);
             }
         }
     }
@@ -136,7 +143,7 @@ mod tests {
     /// Most packets of s-PERC carry nothing: those that have come are forgotten.
     #[test]
     fn packets_of_other_regions_are_known_until_they_are_there() {
-        let mut meters = Meters { of_outputs: OfOutputs::Sent(Vec::new()), carried: Vec::new(), landed: BTreeMap::new() };
+        let mut meters = Meters { sent: None, perc: None, carried: Vec::new(), landed: BTreeMap::new() };
         let label = Notification { virtual_network: 0 }.label(0, 1, 0, Bytes(64));
         let mut packets = Arena::default();
         let carried = Carried::Telemetry(Telemetry::default());

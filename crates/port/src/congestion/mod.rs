@@ -53,9 +53,10 @@ pub(crate) struct Acknowledged<'a> {
 }
 
 /// What is the same for all flows.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Common {
-    pub congestion: Congestion,
+    /// By virtual network.
+    pub controls: Box<[Congestion]>,
     /// The rate of the host's link.
     pub line: ByteRate,
     /// A full one.
@@ -125,10 +126,16 @@ impl Control {
 
     /// An acknowledgement; when the next packet may be made, if that is another time now.
     #[inline]
-    pub(crate) fn acknowledged(&mut self, now: SimTime, what: &Acknowledged<'_>, common: &Common) -> Option<SimTime> {
+    pub(crate) fn acknowledged(
+        &mut self,
+        now: SimTime,
+        what: &Acknowledged<'_>,
+        congestion: &Congestion,
+        common: &Common,
+    ) -> Option<SimTime> {
         let Acknowledged { sent, packets, bytes, hops, marked, under_way, telemetry, acknowledged, next } = *what;
         let sent = sent?;
-        match (self, &common.congestion) {
+        match (self, congestion) {
             (Control::Swift(source), Congestion::Swift(swift)) => source.acknowledged(now, now - sent, packets, hops, swift),
             (Control::Nscc(source), Congestion::Nscc(nscc)) => {
                 source.acknowledged(now, now - sent, bytes, under_way, marked, common.packet, common.line, nscc);
@@ -143,8 +150,8 @@ impl Control {
     }
 
     /// Packets are sent again.
-    pub(crate) fn timed_out(&mut self, now: SimTime, under_way: u64, common: &Common) {
-        match (self, &common.congestion) {
+    pub(crate) fn timed_out(&mut self, now: SimTime, under_way: u64, congestion: &Congestion, common: &Common) {
+        match (self, congestion) {
             (Control::Swift(source), Congestion::Swift(swift)) => source.timed_out(now, swift),
             (Control::Nscc(source), Congestion::Nscc(nscc)) => source.timed_out(now, under_way, common.packet, common.line, nscc),
             _ => {}

@@ -11,7 +11,7 @@ use narrows_topology::{Shape, Topology, Vertex};
 use narrows_trace::generate::{self, Generated};
 use narrows_trace::lines::strict;
 use narrows_trace::{Kind, Program, ReadOptions};
-use narrows_traffic::{Class, QueueRow, Times, loads, stage};
+use narrows_traffic::{Class, Point, QueueRow, Setup, Times, Work, loads, stage};
 use narrows_units::{Bytes, SimTime};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -40,7 +40,8 @@ pub struct TopologyCase {
 #[serde(deny_unknown_fields)]
 pub struct TrafficCase {
     on: Machine,
-    pattern: String,
+    /// Without one, all is in the list of classes.
+    pattern: Option<String>,
     /// Others beside it, as `--class` has them.
     #[serde(default)]
     class: Vec<String>,
@@ -97,6 +98,9 @@ pub struct ReplayCase {
     #[serde(default = "one")]
     seed: u64,
     collectives: Option<String>,
+    /// Classes of synthetic traffic beside it.
+    #[serde(default)]
+    background: Vec<String>,
 }
 
 /// `[trace.NAME]`: what a trace itself has, without a machine.
@@ -214,12 +218,17 @@ impl TraceSource {
 impl TrafficCase {
     fn spec(&self, folder: &Path) -> Result<TrafficSpec, String> {
         let text = |error: narrows_traffic::TrafficError| error.to_string();
-        let mut class = Class::new("", self.pattern.parse().map_err(text)?);
-        class.sizes = read("size", self.size.as_ref(), |size| size.parse().map_err(text))?;
-        if let Some(injection) = &self.injection {
-            class.injection = injection.parse().map_err(text)?;
+        let mut classes = Vec::new();
+        if let Some(pattern) = &self.pattern {
+            let mut class = Class::new("", pattern.parse().map_err(text)?);
+            class.sizes = read("size", self.size.as_ref(), |size| size.parse().map_err(text))?;
+            if let Some(injection) = &self.injection {
+                class.injection = injection.parse().map_err(text)?;
+            }
+            classes.push(class);
+        } else if self.size.is_some() || self.injection.is_some() || self.class.is_empty() {
+            return Err(String::from("size and injection are those of a pattern: expected one, or nothing but classes"));
         }
-        let mut classes = vec![class];
         for named in &self.class {
             classes.push(Class::parse(named).map_err(text)?);
         }
@@ -245,6 +254,11 @@ impl ReplayCase {
                 ppn: self.ppn,
                 mapping: if nodes.is_file() { nodes.display().to_string() } else { self.mapping.clone() },
                 period: time("period", self.period.as_ref())?,
+                background: self
+                    .background
+                    .iter()
+                    .map(|class| Class::parse(class).map_err(|error| error.to_string()))
+                    .collect::<Result<_, _>>()?,
             },
             scales: Vec::new(),
             timeline: None,
@@ -360,6 +374,9 @@ fn traffic(outcome: &TrafficOutcome) -> Named {
                 }
             }
         }
+        for (name, value) in settled(&outcome.setup, point) {
+            add(&name, value);
+        }
         if let Some(telemetry) = &point.telemetry {
             let periods = telemetry.queue_rows.iter().map(|row| row.period + 1).max().unwrap_or(1);
             for (name, value) in queues(&outcome.setup.topology, &telemetry.queue_rows, periods) {
@@ -368,6 +385,25 @@ fn traffic(outcome: &TrafficOutcome) -> Named {
         }
     }
     found.into_iter().map(|(name, values)| (name, Measure::Sweep(values))).collect()
+}
+
+/// Of each class that is looked at over time: how long it took to come within a tenth of what it gets in the last
+/// quarter of the run, for good, since the last class began or ended; and what that is.
+fn settled(setup: &Setup, point: &Point) -> Vec<(String, f64)> {
+    let (Some(period), Work::Classes(classes)) = (setup.period, &setup.work) else { return Vec::new() };
+    let last = point.series.iter().map(|row| row.period + 1).max().unwrap_or(0);
+    let end = period * u64::from(last);
+    let changes = classes.iter().flat_map(|class| [class.start, class.end]).filter(|&at| at < end);
+    let change = changes.max().unwrap_or_default();
+    let of_class = |(number, class): (u32, &Class)| {
+        let rates: Vec<(u32, f64)> = point.series.iter().filter(|row| row.class == number).map(|row| (row.period, row.accepted)).collect();
+        let quarter: Vec<f64> = rates.iter().filter(|(at, _)| *at >= last - last / 4).map(|(_, rate)| *rate).collect();
+        let rate = quarter.iter().sum::<f64>() / quarter.len().max(1) as f64;
+        let off = rates.iter().rev().find(|(_, of_period)| (of_period - rate).abs() > 0.1 * rate);
+        let since = off.map_or(SimTime::ZERO, |(at, _)| (period * u64::from(at + 1)).saturating_sub(change));
+        [(format!("{}_rate", class.name), rate), (format!("{}_settled_us", class.name), since.as_s_f64() * 1e6)]
+    };
+    (0..).zip(classes).filter(|(_, class)| !class.name.is_empty()).flat_map(of_class).collect()
 }
 
 /// Of output queues: the most packets in one, and the packets in all on average over time, of all switches and of each

@@ -10,6 +10,7 @@ pub use narrows_live::Waiting;
 pub use outcome::{RunOutcome, waits_picture};
 pub use timing::TimingSpec;
 
+use crate::background;
 use crate::energy::{Energy, Share};
 use crate::hardware::Networks;
 use crate::{MachineSpec, Observer, StudyError, TimelineSpec, Ways};
@@ -22,6 +23,7 @@ use narrows_message::{MessageConfig, Rendezvous};
 use narrows_nic::NicConfig;
 use narrows_output::Meter;
 use narrows_portals::{NodeId, ProcessId};
+use narrows_traffic::Class;
 use narrows_units::{Bytes, SimTime};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
@@ -70,6 +72,8 @@ pub struct RunSpec {
     pub timing: Option<TimingSpec>,
     /// The NICs' accelerators do MPI_Allreduce, as far as they can.
     pub offload_allreduce: bool,
+    /// Synthetic traffic beside it, in simulated time.
+    pub background: Vec<Class>,
 }
 
 /// What `--check` asks for.
@@ -175,6 +179,7 @@ impl RunSpec {
             check: Check::Off,
             timing: None,
             offload_allreduce: false,
+            background: Vec::new(),
         }
     }
 
@@ -247,6 +252,7 @@ impl RunSpec {
 
         let offload_board = if self.offload_allreduce { Some(self.offload(&machine, &placement, observer)?) } else { None };
         let networks = Networks::of(&machine, self.seed)?;
+        let background = background::sources(&self.background, &networks, self.seed)?;
         let message = machine.message_config(machine.rails_between(&placement).map_err(StudyError::Placement)?);
         let ways = Ways::of(&machine, &message);
         ways.lines().iter().for_each(|line| says(line));
@@ -281,7 +287,10 @@ impl RunSpec {
         }
         let setup = narrows_sim::Setup { hardware: networks.hardware(), places: &processes };
         let bridged = message.rails.bridging().is_some();
-        let world = narrows_live::world(setup, &mapping, message)?;
+        let mut world = narrows_live::world(setup, &mapping, message)?;
+        if let Some(background) = background {
+            world.set_background(background);
+        }
 
         let channel = format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd());
         let fitted = |library: &Path| launch::Preload::fitted(library, mpi.library.as_deref()).map_err(host);

@@ -2,6 +2,7 @@
 
 use super::{Check, Compute, Computing};
 use crate::Ways;
+use crate::background;
 use crate::energy::Energy;
 use crate::timeline::TimelineOutcome;
 use narrows_live::{RankTimes, Report, Waiting};
@@ -245,6 +246,7 @@ impl RunOutcome {
                 };
                 self.report.checked.choices.iter().map(choice).collect::<Vec<_>>()
             }),
+            "background": (!report.background.is_empty()).then(|| background::summary(&report.background)),
             "energy": self.energy.as_ref().map(Energy::summary),
             "matching": (self.check != Check::Off).then(|| format!("{:016x}", self.report.checked.matching)),
             "machine": self.machine.to_json(),

@@ -2,6 +2,7 @@
 
 mod over_time;
 
+use crate::background;
 use crate::energy::{Energy, Share};
 use crate::hardware::Networks;
 use crate::timeline::TimelineOutcome;
@@ -19,6 +20,7 @@ use narrows_results::{Column, Origin, Table, TableError, peak_memory};
 use narrows_topology::Topology;
 use narrows_trace::generate::{self, Generated};
 use narrows_trace::{Program, ReadOptions};
+use narrows_traffic::Class;
 use narrows_units::{NodeId, SimTime, show};
 use serde_json::{Value, json};
 use std::any::Any;
@@ -84,6 +86,8 @@ pub enum Target {
         mapping: String,
         /// What happens over time is looked at in periods of this length.
         period: Option<SimTime>,
+        /// Synthetic traffic beside them, from the start to the end.
+        background: Vec<Class>,
     },
     /// LogGOPSim's model.
     LogGp(Parameters),
@@ -180,7 +184,9 @@ impl ReplaySpec {
             Target::Machine { period: Some(SimTime::ZERO), .. } => {
                 Err(StudyError::Contradiction(String::from("--period 0: a period takes time")))
             }
-            Target::Machine { machine, ppn, mapping, period } => self.on_machine(machine, *ppn, mapping, *period, observer),
+            Target::Machine { machine, ppn, mapping, period, background } => {
+                self.on_machine(machine, *ppn, mapping, *period, background, observer)
+            }
         }
     }
 
@@ -222,6 +228,7 @@ impl ReplaySpec {
         ppn: Option<u32>,
         mapping_text: &str,
         period: Option<SimTime>,
+        background: &[Class],
         observer: &dyn Observer,
     ) -> Result<ReplayOutcome, StudyError> {
         let start = Instant::now();
@@ -267,6 +274,10 @@ impl ReplaySpec {
             (Some(period), Some(open)) => Replay::watched(hardware, parts, message, period)?.told_to(&open.timeline),
             (None, Some(open)) => Replay::recorded(hardware, parts, message, &open.timeline)?,
             (None, None) => Replay::new(hardware, parts, message)?,
+        };
+        let replay = match background::sources(background, &networks, self.seed)? {
+            Some(background) => replay.beside(background),
+            None => replay,
         };
         let replay = replay.on_threads(self.threads);
         let reading = start.elapsed();
@@ -440,6 +451,11 @@ impl ReplayOutcome {
             summary.insert("crc_errors".into(), json!(totals.crc_errors));
             summary.insert("missed_errors".into(), json!(totals.missed_errors));
             summary.insert("retransmissions".into(), json!(totals.retransmissions));
+        }
+        if let Some(summary) = summary.as_object_mut()
+            && !outcome.background.is_empty()
+        {
+            summary.insert("background".into(), background::summary(&outcome.background));
         }
         if let (Some(summary), Some(ways)) = (summary.as_object_mut(), &self.ways) {
             summary.insert("messages_by".into(), ways.summary(&outcome.sent, &outcome.rails, &outcome.passed));
