@@ -60,6 +60,46 @@ pub trait Ports: Sized + Send + std::fmt::Debug {
 
     /// What they have counted: transfers, bytes, packets.
     fn statistics(&self) -> Statistics;
+
+    // ---- for those who do without packets, as trains ----
+
+    /// A message for another host is started, of which packets are not asked for.
+    fn count(&mut self, message: &Transfer);
+
+    /// Packets that a port reads at once.
+    fn window(&self) -> u32;
+
+    /// When the bus of a port is free to read and to write.
+    fn bus(&mut self, port: u32) -> (&mut SimTime, &mut SimTime);
+
+    /// A message of several packets begins to arrive; the number of its events.
+    fn open(&mut self, arrival: &Arrival, packets: u64) -> u32;
+
+    /// All of it has come, and is through at that time.
+    fn complete(&mut self, message: u32, through: SimTime);
+
+    /// So many of its packets are still to come, one by one; the others are through at that time.
+    fn left(&mut self, message: u32, packets: u64, through: SimTime);
+
+    /// The rest of a message is to be sent packet by packet, by a port that has nothing else.
+    fn resume(&mut self, port: u32, rest: &Rest);
+}
+
+/// The rest of a message.
+#[derive(Clone, Debug)]
+pub struct Rest {
+    /// All of it.
+    pub message: Transfer,
+    /// When it was started.
+    pub started: SimTime,
+    /// Packets of it that were sent.
+    pub taken: u64,
+    /// Packets of it, or of others like it, were sent.
+    pub any: bool,
+    /// Packets that were made and not sent: when each may go.
+    pub reads: Vec<SimTime>,
+    /// Packets to be counted as made.
+    pub packets: u64,
 }
 
 /// The next packet of a port.

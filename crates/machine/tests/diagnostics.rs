@@ -299,6 +299,22 @@ error: not TOML: unexpected key or value, expected newline, `#`
 }
 
 #[test]
+fn more_processes_than_interfaces() {
+    let overrides = Overrides { nodes: None, set: vec![String::from("nic.exanet.interfaces=2")] };
+    golden(
+        &message("[machine]\nname = \"my\"\nbase = \"exanest\"\n", &overrides),
+        r#"
+error: a node has 4 cores, and its NIC interfaces for 2 processes
+ --> --set:1:23
+  |
+1 | nic.exanet.interfaces=2
+  |                       ^ expected at least 4
+  = help: raise nic.exanet.interfaces (up to 65536), or lower node.cores to 2 or less
+"#,
+    );
+}
+
+#[test]
 fn bad_overrides_point_into_the_override() {
     golden(
         &override_complaint("nic.put_ocupancy=1ns"),

@@ -17,7 +17,7 @@ mod receive;
 
 pub use driver::Driver;
 
-use narrows_fabric::port::{Kind, Landing, Next, Packet, PortEffects, PortEvent, Ports};
+use narrows_fabric::port::{Kind, Landing, Next, Packet, PortEffects, PortEvent, Ports, Rest};
 use narrows_fabric::telemetry::Carried;
 use narrows_fabric::timing::Costs;
 use narrows_fabric::{Arrival, NetworkConfig, Statistics, Transfer};
@@ -171,6 +171,37 @@ impl Ports for HostPorts {
 
     fn statistics(&self) -> Statistics {
         self.statistics
+    }
+
+    fn count(&mut self, message: &Transfer) {
+        self.statistics.transfers += 1;
+        self.statistics.bytes += message.payload.0;
+    }
+
+    fn window(&self) -> u32 {
+        self.packetiser.window()
+    }
+
+    fn bus(&mut self, port: u32) -> (&mut SimTime, &mut SimTime) {
+        let Bus { read_free, write_free, .. } = &mut self.buses[port as usize];
+        (read_free, write_free)
+    }
+
+    fn open(&mut self, arrival: &Arrival, packets: u64) -> u32 {
+        self.receiver.open(arrival, packets)
+    }
+
+    fn complete(&mut self, message: u32, through: SimTime) {
+        self.receiver.complete(message, through);
+    }
+
+    fn left(&mut self, message: u32, packets: u64, through: SimTime) {
+        self.receiver.left(message, packets, through);
+    }
+
+    fn resume(&mut self, port: u32, rest: &Rest) {
+        self.statistics.packets += rest.packets;
+        self.packetiser.resume(port, self.hosts[port as usize], rest, &self.costs);
     }
 }
 

@@ -7,7 +7,7 @@
 use crate::flow::{Flow, Flows, message_of};
 use crate::{HostPorts, NONE};
 use narrows_engine::Arena;
-use narrows_fabric::port::{Kind, Label, Next, Packet, PortEffects};
+use narrows_fabric::port::{Kind, Label, Next, Packet, PortEffects, Rest};
 use narrows_fabric::timing::Costs;
 use narrows_fabric::{NetworkConfig, Transfer, TransferId};
 use narrows_units::{Bytes, SimTime};
@@ -18,6 +18,8 @@ pub(crate) struct Packetiser {
     virtual_networks: u32,
     /// [`NetworkConfig::in_order`].
     in_order: bool,
+    /// [`NetworkConfig::read_window`].
+    most: i32,
     /// By port and virtual network.
     injectors: Vec<Injector>,
     messages: Arena<Message>,
@@ -82,6 +84,7 @@ impl Packetiser {
         Packetiser {
             virtual_networks,
             in_order: config.in_order,
+            most: config.read_window as i32,
             injectors: vec![injector; ports * virtual_networks as usize],
             messages: Arena::new(),
             read: Arena::new(),
@@ -266,6 +269,50 @@ impl Packetiser {
             }
         }
         left
+    }
+
+    /// Packets that are read or being read at once.
+    pub(crate) fn window(&self) -> u32 {
+        self.most as u32
+    }
+
+    /// The rest of a message is to be sent packet by packet; the port has nothing else in its virtual network.
+    pub(crate) fn resume(&mut self, port: u32, source: u32, rest: &Rest, costs: &Costs) {
+        let Transfer { id, target, virtual_network, payload: Bytes(payload), source_dma, target_dma, .. } = rest.message;
+        let at = self.place(port, u32::from(virtual_network));
+        let made = rest.taken + rest.reads.len() as u64;
+        let message = Message {
+            left: payload.saturating_sub(rest.taken * u64::from(costs.mtu)),
+            started: rest.started,
+            payload,
+            id,
+            target,
+            next_in_ring: NONE,
+            virtual_network,
+            written: target_dma,
+            fresh: rest.taken == 0,
+            copied: false,
+            flow: NONE,
+        };
+        if rest.any {
+            self.injectors[at].direct_turn = source_dma;
+        }
+        if message.left == 0 {
+            return;
+        }
+        let slot = self.messages.insert(message);
+        let mut ring = self.join(NONE, slot);
+        for &ready in &rest.reads {
+            let (label, flow, _) = self.cut(&mut ring, source, true, costs);
+            self.append_read(at, label, flow, ready);
+        }
+        debug_assert_eq!(ring == NONE, made == costs.packets(payload));
+        let injector = &mut self.injectors[at];
+        if source_dma {
+            injector.reading = ring;
+        } else {
+            injector.direct = ring;
+        }
     }
 
     /// A packet is sent again: the NIC has it.

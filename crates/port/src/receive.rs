@@ -4,7 +4,7 @@ use crate::HostPorts;
 use narrows_engine::{Arena, WordMap};
 use narrows_fabric::port::{Kind, Label, Landing, Packet, PortEffects, PortEvent};
 use narrows_fabric::timing::Costs;
-use narrows_fabric::{Arrival, PacketArrival};
+use narrows_fabric::{Arrival, PacketArrival, TransferId};
 use narrows_units::SimTime;
 
 /// The messages that have not arrived as a whole.
@@ -28,7 +28,11 @@ struct Message {
 fn key(label: &Label) -> u64 {
     // What switches copy has numbers of its own, one message for all its targets.
     let sender = if label.kind == Kind::Copied { 1 << 31 | label.target } else { label.source };
-    u64::from(sender) << 32 | u64::from(label.id.0)
+    number(sender, label.id)
+}
+
+fn number(sender: u32, id: TransferId) -> u64 {
+    u64::from(sender) << 32 | u64::from(id.0)
 }
 
 impl Receiver {
@@ -83,6 +87,24 @@ impl Receiver {
             return (new(&mut self.messages), true);
         }
         (*self.partial.entry(key(label)).or_insert_with(|| new(&mut self.messages)), false)
+    }
+
+    /// A message of several packets that are not taken one by one.
+    pub(crate) fn open(&mut self, arrival: &Arrival, packets: u64) -> u32 {
+        self.messages.insert(Message { arrival: *arrival, packets_left: packets, through: SimTime::ZERO })
+    }
+
+    /// All of it has come.
+    pub(crate) fn complete(&mut self, slot: u32, through: SimTime) {
+        let message = &mut self.messages[slot];
+        (message.packets_left, message.through) = (0, through);
+    }
+
+    /// The others are taken one by one.
+    pub(crate) fn left(&mut self, slot: u32, packets: u64, through: SimTime) {
+        let message = &mut self.messages[slot];
+        (message.packets_left, message.through) = (packets, through);
+        self.partial.insert(number(message.arrival.source, message.arrival.id), slot);
     }
 
     /// A message that did not take the network.

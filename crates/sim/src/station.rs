@@ -656,6 +656,10 @@ impl<P: Processes> Agent for Station<P> {
 
 impl<P> Observer for Station<P> {
     #[inline]
+    fn looks(&self) -> bool {
+        self.observer.as_ref().is_some_and(|observer| observer.looks())
+    }
+    #[inline]
     fn sent(&mut self, link: u32, lane: u32, wire: u32, at: SimTime, duration: SimTime) {
         if let Some(observer) = &mut self.observer {
             observer.sent(link, lane, wire, at, duration);

@@ -67,6 +67,10 @@ impl Arbiter {
         arbiter
     }
 
+    pub(super) fn is_round_robin(&self) -> bool {
+        matches!(self.policy, Policy::RoundRobin)
+    }
+
     pub(super) fn rest(&mut self) {
         if let Policy::Weighted { left, .. } = &mut self.policy {
             left.fill(0);

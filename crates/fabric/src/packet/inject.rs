@@ -13,12 +13,17 @@ impl<P: Ports> Region<P> {
             let host = self.layout.hosts[transfer.source as usize].1;
             return self.ports.start_within(SimTime(now), host, transfer, fx);
         }
-        self.send(now, transfer, false, fx);
+        if !self.board(now, transfer, fx) {
+            self.send(now, transfer, false, fx);
+        }
     }
 
     /// Hands a message to its port; `copied`: see [`super::copies`].
     pub(super) fn send(&mut self, now: u64, transfer: &Transfer, copied: bool, fx: &mut impl Effects) {
         let host = self.layout.hosts[transfer.source as usize].1;
+        if self.is_taken(host) {
+            self.stop_train(host, now, fx);
+        }
         self.ports.start(SimTime(now), host, transfer, copied, fx);
         self.ask_port(host, u32::from(transfer.virtual_network), now, fx);
     }

@@ -24,6 +24,8 @@
 //!
 //! **Multicast.** Switches copy packets along a tree ([`copies`]).
 //!
+//! **Trains.** Long messages alone on their way take a few events each, not some for each packet ([`train`]).
+//!
 //! **Regions.** The network is cut into regions ([`layout`]), which share nothing but what they send each other;
 //! [`crate::parallel`] runs them side by side.
 
@@ -43,5 +45,6 @@ mod perc;
 pub(crate) mod region;
 mod returns;
 pub(crate) mod state;
+pub(crate) mod train;
 
 pub use region::AuditError;

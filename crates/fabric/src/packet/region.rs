@@ -25,6 +25,8 @@ pub(crate) trait Effects: PortEffects {
     fn fly(&mut self, region: u32, at: u64, packet: &Packet);
     /// Something for an output of another region.
     fn note(&mut self, region: u32, note: Note);
+    /// What has happened so far.
+    fn frontier(&self) -> super::train::Frontier;
 }
 
 /// News that goes against the packets.
@@ -130,6 +132,7 @@ pub(crate) struct Region<P> {
     /// Any of the four: something happens to packets that start on a link.
     touches: bool,
     pub(super) copies: super::copies::Copies,
+    pub(super) trains: super::train::Trains,
     pub(super) statistics: Statistics,
     /// The smallest packet that a port of this region has sent so far.
     pub(super) least_wire: u32,
@@ -184,7 +187,7 @@ impl<P: Ports> Region<P> {
         let marks = super::marks::Marks::new(config, &layout.starting[number as usize]);
         let contention = super::contention::Contention::new(config, &costs, topology, &layout.starting[number as usize]).map(Box::new);
         let meters = super::meters::Meters::new(config, &costs, topology, &layout.starting[number as usize]).map(Box::new);
-        Region {
+        let mut region = Region {
             touches: faults.is_some() || contention.is_some() || marks.is_some() || meters.is_some(),
             meters,
             marks,
@@ -207,6 +210,7 @@ impl<P: Ports> Region<P> {
             reliable: config.reliability.is_some(),
             ports: P::new(config, &costs, &hosts),
             copies: super::copies::Copies::default(),
+            trains: super::train::Trains::default(),
             statistics: Statistics::default(),
             least_wire: u32::MAX,
             arbiter: super::arbiter::Arbiter::new(config, outputs.len()),
@@ -221,7 +225,12 @@ impl<P: Ports> Region<P> {
             outputs,
             inputs,
             layout,
-        }
+        };
+        let plain = region.pauses.is_none() && region.crossbar.is_none() && region.matching.is_none() && region.fronts.is_none();
+        let plain = plain && !region.touches && !region.reliable && region.reroutes.is_empty() && region.arbiter.is_round_robin();
+        let plain = plain && region.costs.packet_gap == 0;
+        region.trains = super::train::Trains::new(plain);
+        region
     }
 
     /// Takes an event that it scheduled, at the time for which it did.
@@ -233,6 +242,9 @@ impl<P: Ports> Region<P> {
                 let output = &mut self.outputs[payload as usize];
                 if output.wake == now {
                     output.wake = NEVER;
+                    if self.is_taken(payload) {
+                        return self.train_goes_on(payload, now, fx);
+                    }
                     self.serve(payload, now, fx);
                 }
             }
@@ -338,8 +350,8 @@ impl<P: Ports> Region<P> {
         &self.layout.topology
     }
 
-    pub(crate) fn statistics(&self) -> Statistics {
-        self.statistics + self.ports.statistics()
+    pub(crate) fn statistics(&self, frontier: super::train::Frontier) -> Statistics {
+        self.statistics + self.ports.statistics() + self.statistics_of_trains(frontier)
     }
 
     /// The number of a host of this region within it.
@@ -408,6 +420,9 @@ impl<P: Ports> Region<P> {
     /// A packet asks for an output: it goes at once, or waits.
     #[inline]
     pub(super) fn ask(&mut self, output: u32, lane: u32, index: u32, now: u64, fx: &mut impl Effects) {
+        if self.is_taken(output) {
+            self.stop_train(output, now, fx);
+        }
         let packet = &mut self.packets[index];
         let wire = packet.wire;
         if self.uneven {
@@ -447,7 +462,24 @@ impl<P: Ports> Region<P> {
 
     /// A packet waits for its output.
     fn enqueue(&mut self, output: u32, lane_index: u32, index: u32, now: u64, fx: &mut impl Effects) {
-        let Packet { wire, input, source, .. } = self.packets[index];
+        self.stand(output, lane_index, index);
+        let Packet { wire, source, .. } = self.packets[index];
+        fx.queued(self.outputs[output as usize].link, lane_index, source, wire, SimTime(now), true);
+        let free = self.loads[output as usize].free;
+        if free > now {
+            self.wake_at(output, free, fx);
+        } else if self.matching.is_some() {
+            // When all that comes at this time is there.
+            self.wake_at(output, now, fx);
+        } else if self.outputs[output as usize].wake > now {
+            self.serve(output, now, fx);
+        }
+    }
+
+    /// A packet is the last of its queue.
+    #[inline(always)]
+    pub(super) fn stand(&mut self, output: u32, lane_index: u32, index: u32) {
+        let Packet { wire, input, .. } = self.packets[index];
         let time = self.costs.wire(self.outputs[output as usize].speed).time(wire);
         self.loads[output as usize].backlog += time;
         self.outputs[output as usize].occupied |= 1 << lane_index;
@@ -476,16 +508,6 @@ impl<P: Ports> Region<P> {
         } else {
             let last = std::mem::replace(&mut self.queues[queue].last, index);
             self.packets[last].next = index;
-        }
-        fx.queued(self.outputs[output as usize].link, lane_index, source, wire, SimTime(now), true);
-        let free = self.loads[output as usize].free;
-        if free > now {
-            self.wake_at(output, free, fx);
-        } else if self.matching.is_some() {
-            // When all that comes at this time is there.
-            self.wake_at(output, now, fx);
-        } else if self.outputs[output as usize].wake > now {
-            self.serve(output, now, fx);
         }
     }
 

@@ -126,6 +126,20 @@ impl ReturnLists {
         }
     }
 
+    /// All of them, by time.
+    pub(crate) fn list(&self, returns: &Returns) -> std::collections::VecDeque<(u64, u32)> {
+        let near = (0..NEAR).map(|place| (returns.at[place], returns.bytes[place])).filter(|&(_, bytes)| bytes > 0);
+        let mut all: Vec<(u64, u32)> = near.collect();
+        let mut next = returns.first;
+        while next != NONE {
+            let Return { at, bytes, next: after } = self.0[next];
+            all.push((at, bytes));
+            next = after;
+        }
+        all.sort_unstable();
+        all.into()
+    }
+
     /// All bytes.
     pub(crate) fn total(&self, returns: &Returns) -> u64 {
         let mut sum = returns.bytes.iter().map(|&bytes| u64::from(bytes)).sum();
@@ -156,6 +170,7 @@ mod tests {
                 let due: u64 = plain.iter().filter(|entry| entry.0 <= now).map(|entry| u64::from(entry.1)).sum();
                 prop_assert_eq!(lists.collect(&mut returns, now), due);
                 plain.retain(|entry| entry.0 > now);
+                prop_assert_eq!(lists.list(&returns), plain.clone());
                 prop_assert_eq!(lists.total(&returns), plain.iter().map(|entry| u64::from(entry.1)).sum::<u64>());
                 let mut sum = 0;
                 let enough = plain.iter().find(|entry| { sum += u64::from(entry.1); sum >= wanted }).map(|entry| entry.0);

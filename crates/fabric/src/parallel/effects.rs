@@ -3,6 +3,7 @@
 use super::agent::Agent;
 use crate::packet::region::{Effects, Note, Region};
 use crate::packet::state::{NEVER, Packet};
+use crate::packet::train::Frontier;
 use crate::port::{PortEffects, PortEvent};
 use crate::{Arrival, EventKind, Observer, PacketArrival, TransferId, Undelivered};
 use narrows_engine::CalendarQueue;
@@ -73,9 +74,11 @@ pub(crate) struct RegionEffects<A: Agent> {
     pub(super) sent: u64,
     /// Of the network whose effects these are now.
     pub(super) base: Base,
+    /// All events before this time and key have been.
+    pub(super) passed: (u64, u64),
 }
 
-const PLACE_BITS: u32 = 28;
+pub(crate) const PLACE_BITS: u32 = 28;
 
 /// Kind, place and payload of a key.
 #[inline]
@@ -90,7 +93,15 @@ const AHEAD: [usize; 3] = [8, 5, 2];
 impl<A: Agent> RegionEffects<A> {
     pub(super) fn new(agent: A) -> Self {
         let outbox = Outbox { packets: Vec::new(), notes: Vec::new(), letters: Vec::new() };
-        RegionEffects { agent, queue: CalendarQueue::new(), outbox, notifications: Vec::new(), sent: NEVER, base: Base::default() }
+        RegionEffects {
+            agent,
+            queue: CalendarQueue::new(),
+            outbox,
+            notifications: Vec::new(),
+            sent: NEVER,
+            base: Base::default(),
+            passed: (0, 0),
+        }
     }
 
     #[inline]
@@ -113,6 +124,19 @@ impl<A: Agent> RegionEffects<A> {
         Arrival { source: arrival.source + host, target: arrival.target + host, ..*arrival }
     }
 
+    /// All events before `end` have been, of those that there are.
+    pub(super) fn pass(&mut self, end: u64) {
+        if end != NEVER {
+            self.passed = self.passed.max((end, 0));
+        }
+    }
+
+    /// What has happened in the network that begins there.
+    pub(super) fn frontier_of(&self, base: Base) -> Frontier {
+        let (at, key) = self.passed;
+        Frontier { at, event: key >> 32, base: base.place }
+    }
+
     #[inline]
     pub(super) fn insert(&mut self, at: u64, kind: EventKind, place: u32, payload: u32, event: A::Event) {
         self.queue.insert(at, (kind as u64) << (32 + PLACE_BITS) | u64::from(place) << 32 | u64::from(payload), event);
@@ -120,6 +144,10 @@ impl<A: Agent> RegionEffects<A> {
 }
 
 impl<A: Agent> Observer for RegionEffects<A> {
+    #[inline]
+    fn looks(&self) -> bool {
+        self.agent.looks()
+    }
     #[inline]
     fn sent(&mut self, link: u32, lane: u32, wire: u32, at: SimTime, duration: SimTime) {
         self.agent.sent(self.base.link + link, lane, wire, at, duration);
@@ -193,6 +221,10 @@ impl<A: Agent> Effects for RegionEffects<A> {
     fn fly(&mut self, region: u32, at: u64, packet: &Packet) {
         self.sent = self.sent.min(at);
         self.outbox.packets.push((region, self.base.plane, *packet));
+    }
+
+    fn frontier(&self) -> Frontier {
+        self.frontier_of(self.base)
     }
 
     #[inline]

@@ -51,6 +51,8 @@ mod part;
 mod windows;
 
 pub use crate::packet::layout::regions as along_groups;
+pub(crate) use effects::PLACE_BITS;
+
 pub use agent::{Agent, Context};
 pub(crate) use effects::RegionEffects;
 
@@ -274,6 +276,7 @@ impl<A: Agent> Fabric<A> {
         self.least = least;
         if !stopped {
             self.now = self.now.max(time.as_ps());
+            self.parts.iter_mut().for_each(|part| inner(part).effects.pass(end));
         }
         !stopped
     }
@@ -417,7 +420,10 @@ impl<A: Agent> Fabric<A> {
 
     /// What went over the network so far.
     pub fn statistics(&self) -> Statistics {
-        let of_part = |sum, part: &Mutex<Part<A>>| lock(part).planes.all().fold(sum, |sum, model| sum + model.statistics());
+        let of_part = |sum, part: &Mutex<Part<A>>| {
+            let part = lock(part);
+            part.planes.all_with_bases().fold(sum, |sum, (base, model)| sum + model.statistics(part.effects.frontier_of(base)))
+        };
         self.parts.iter().fold(Statistics::default(), of_part)
     }
 

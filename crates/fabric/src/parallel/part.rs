@@ -3,6 +3,7 @@
 use super::agent::{Agent, Context, Requests};
 use super::effects::{Base, Mailbox, Notification, RegionEffects, parts};
 use crate::packet::region::Region;
+use crate::packet::train::Frontier;
 use crate::port::Ports;
 use crate::timing::ZeroLoad;
 use crate::whole::Whole;
@@ -20,9 +21,9 @@ pub(super) enum Model<P> {
 }
 
 impl<P: Ports> Model<P> {
-    pub(super) fn statistics(&self) -> Statistics {
+    pub(super) fn statistics(&self, frontier: Frontier) -> Statistics {
         match self {
-            Model::Packet(region) => region.statistics(),
+            Model::Packet(region) => region.statistics(frontier),
             Model::Whole(whole) => whole.network.statistics(),
         }
     }
@@ -59,6 +60,10 @@ impl<P: Ports> Planes<P> {
 
     pub(super) fn all(&self) -> impl Iterator<Item = &Model<P>> {
         std::iter::once(&self.first).chain(self.others.iter().map(|(_, model)| model))
+    }
+
+    pub(super) fn all_with_bases(&self) -> impl Iterator<Item = (Base, &Model<P>)> {
+        std::iter::once((Base::default(), &self.first)).chain(self.others.iter().map(|(base, model)| (*base, model)))
     }
 
     pub(super) fn all_mut(&mut self) -> impl Iterator<Item = (Base, &mut Model<P>)> {
@@ -180,6 +185,9 @@ impl<A: Agent> Part<A> {
         {
             self.step();
         }
+        if self.events < last {
+            self.effects.pass(end);
+        }
     }
 
     /// The next event.
@@ -187,6 +195,7 @@ impl<A: Agent> Part<A> {
     pub(super) fn step(&mut self) {
         let Some((at, key, event)) = self.effects.queue.pop() else { return };
         self.now = at;
+        self.effects.passed = (at, key);
         self.events += 1;
         if let Planes { first: Model::Packet(region), others } = &self.planes
             && others.is_empty()

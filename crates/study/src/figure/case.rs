@@ -431,13 +431,14 @@ fn replay(outcome: &ReplayOutcome) -> Named {
     let replay = &outcome.replay;
     let mut found: BTreeMap<String, f64> = BTreeMap::new();
     let mut add = |name: &str, value: f64| found.insert(name.to_owned(), value);
+    let us = |time: SimTime| time.as_s_f64() * 1e6;
     add("ranks", replay.rank_finish.len() as f64);
     add("messages", replay.messages() as f64);
     add("bytes", replay.bytes() as f64);
     add("events", replay.events as f64);
     add("finish_us", replay.finish.as_s_f64() * 1e6);
     add("rank_0_us", replay.rank_finish.first().map_or(0.0, |finish| finish.as_s_f64() * 1e6));
-    let us = |time: SimTime| time.as_s_f64() * 1e6;
+    add("mean_us", replay.rank_finish.iter().map(|time| us(*time)).sum::<f64>() / replay.rank_finish.len().max(1) as f64);
     add("computing_us", replay.rank_computing.iter().map(|time| us(*time)).sum::<f64>() / replay.rank_computing.len().max(1) as f64);
     if let [application] = replay.applications.as_slice() {
         add("fct_mean_us", us(application.fct.mean()));
