@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test stops where its input is wrong")]
 
 use narrows_engine::random::stream;
-use narrows_fabric::{Congestion, Delivery, Fault, NetworkConfig, Probability, Reliability};
+use narrows_fabric::{Checks, Congestion, Delivery, Fault, NetworkConfig, Probability, Reliability};
 use narrows_message::{
     Completes, CompletionKind, Distribution, Endpoint, MessageConfig, MpcConfig, Protocol, Queue, RailChoice, Rails, Receive, Rendezvous,
     Send, Status, Transport, open_rail, portal_table,
@@ -147,8 +147,18 @@ impl Machine {
     /// A rank on each of the nodes; `faults` by rail.
     fn new(faults: &[Vec<Fault>], delivery: Delivery, rendezvous: Rendezvous) -> Machine {
         let rails = faults.len() as u8;
-        let reliability =
-            Reliability { window: 16, room: 0, timeout: TIMEOUT, retries: 2, ack: Bytes(32), delivery, congestion: Congestion::None };
+        let reliability = Reliability {
+            window: 16,
+            room: 0,
+            timeout: TIMEOUT,
+            retries: 2,
+            ack: Bytes(32),
+            delivery,
+            unordered: 0,
+            flows: 0,
+            checks: Checks::default(),
+            congestion: Congestion::None,
+        };
         let configs: Vec<NetworkConfig> = (0..)
             .zip(faults)
             .map(|(seed, faults)| NetworkConfig {
@@ -215,7 +225,7 @@ impl Machine {
                         let (_, entry) = unlinking.remove(at);
                         self.call(rank, |endpoint, port| endpoint.unlinked(port, entry, code));
                     }
-                    Notice::Count { .. } => {}
+                    Notice::Count { .. } | Notice::Foreign(_) => {}
                 }
             }
         }
