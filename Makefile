@@ -107,6 +107,7 @@ test-rails: build
 	$(PYTHON) tests/run_mpi.py --runner narrows -n 2 --machine $(CURDIR)/tests/mpi/rates.toml -k '^p2p' $(TEST_OPTIONS)
 	$(PYTHON) tests/run_mpi.py --runner narrows -n 2 --machine $(CURDIR)/tests/mpi/tcp.toml -k '^p2p' $(TEST_OPTIONS)
 	$(PYTHON) tests/run_mpi.py --runner narrows -n 4 --machine $(CURDIR)/tests/mpi/failing.toml -k '^(p2p|rma)' $(TEST_OPTIONS)
+	$(PYTHON) tests/run_mpi.py --runner narrows -n 2 --machine $(CURDIR)/tests/mpi/failing.toml -k '^p2p_large' $(TEST_OPTIONS)
 
 # Ranks in two modules, with gateways between them; one-sided operations over messages.
 test-gateways: build

@@ -447,7 +447,7 @@ impl Flows {
         statistics: &mut Statistics,
         effects: &mut impl PortEffects,
     ) -> Option<Flow> {
-        let PortFlows { to, from, receivers, coming, coming_control, carried, .. } = &mut self.ports[port as usize];
+        let PortFlows { to, from, receivers, coming, coming_control, carried, urgent, .. } = &mut self.ports[port as usize];
         let peer = key(label.source, label.virtual_network);
         match label.kind {
             Kind::Corrupt | Kind::Copied => return None,
@@ -496,6 +496,12 @@ impl Flows {
         if had {
             statistics.duplicates += 1;
             let number = if delivery == Delivery::Ordered { receiver.acknowledged } else { label.sequence };
+            // The acknowledgement of before may be waiting for the link. A second one would keep others waiting, which
+            // are then sent again, too: where time-outs are shorter than that wait, none would ever come.
+            let waits = |acknowledge: &VecDeque<Coming>| acknowledge.iter().any(|of| of.flow == flow && of.number == number);
+            if delivery == Delivery::Unordered && waits(&urgent[usize::from(label.virtual_network)].acknowledge) {
+                return None;
+            }
             let slot = coming.insert(Coming { flow, number, hops: 0, marked: label.marked, carries: NONE });
             effects.schedule_port(landing.tail, PortEvent::Acknowledge, label.target, slot);
             return None;
