@@ -143,7 +143,8 @@ def calibrate(
 
     Constants that the data do not determine stay where the base has them, as far as their sums fit.
 
-    Raises NarrowsError for a file that is none of these, and a constant that is no time or rate.
+    Raises NarrowsError for a file that is none of these, a constant that is no time or rate, and a base with groups of
+    nodes.
     """
     import numpy
     from scipy.optimize import least_squares
@@ -303,6 +304,11 @@ class _Model:
     """The times of all measured sizes on a machine, by one replay."""
 
     def __init__(self, machine: Machine, points: Sequence[_Point], folder: Path, told: Progress | None) -> None:
+        if machine["machine.groups"]:
+            parts = ", ".join(machine["machine.groups"])
+            raise NarrowsError(
+                f"the machine has groups of nodes ({parts}), and times are those of one kind: give a machine of such nodes alone"
+            )
         self._points, self._told, self._evaluations = points, told, 0
         self._traces: list[Path] = []
         for number, point in enumerate(points):

@@ -144,4 +144,9 @@ def test_every_preset_is_a_base(tmp_path: Path) -> None:
     for name in nw.presets():
         folder = tmp_path / name
         folder.mkdir()
-        assert math.exp(_Model(nw.machine(name), [point], folder, None).log_values({})[0]) < 100
+        machine = nw.machine(name)
+        if machine["machine.groups"]:
+            with pytest.raises(nw.NarrowsError, match="give a machine of such nodes alone"):
+                _Model(machine, [point], folder, None)
+            continue
+        assert math.exp(_Model(machine, [point], folder, None).log_values({})[0]) < 100
