@@ -122,6 +122,28 @@ fn a_message_alone_takes_few_events() {
     assert!(events < 60 && more > 3600);
 }
 
+/// Something else comes at every nanosecond of the train's way: also in the very instants at which its first or last
+/// packet starts on a link, before and after it in the order of one instant.
+#[test]
+fn a_train_may_end_in_any_instant() {
+    let topology = tree();
+    let regions = vec![0; topology.switches() as usize];
+    let config = NetworkConfig { routing: RoutingKind::DModK, ..round_numbers(NetworkKind::Packet) };
+    // Of both messages the source; of the second one the size.
+    for (source, beside, payload) in [(3, 0, 0), (3, 5, 0), (3, 5, 8_000), (3, 3, 0), (5, 3, 0), (5, 6, 9_000)] {
+        for (source_dma, blocks) in [(true, 1), (false, 1), (true, 2)] {
+            let transfer = Transfer { source_dma, ..message(0, source, 4, 8_000) };
+            let long = Blocks { at: SimTime::from_ns(1_500), transfer, blocks, gap: SimTime::from_ns(500), acknowledged: true };
+            for at in 0..4_500 {
+                let other = Blocks { at: SimTime::from_ns(at), transfer: message(0, beside, 4, payload), blocks: 1, ..long };
+                let (train, _) = run(&config, &topology, &regions, &[long, other], false);
+                let (packets, _) = run(&config, &topology, &regions, &[long, other], true);
+                assert_eq!(train, packets, "at {at} ns: {payload} bytes from host {beside}, beside {source}");
+            }
+        }
+    }
+}
+
 prop_compose! {
     fn blocks()(
         at in 0u64..200, source in 0u32..8, target in 0u32..8, lane in 0u8..4, payload in prop_oneof![0u64..3000, 7000u64..40_000],

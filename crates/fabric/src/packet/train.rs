@@ -573,7 +573,6 @@ impl<P: Ports> Region<P> {
             train.forget(now, self.how());
         }
         let has_come = |at: Option<u64>| at.is_some_and(|at| at <= now);
-        let link = train.stages[train.width() - 1].link;
         for at in 0..train.messages.len() {
             let message = &train.messages[at];
             let (first, last, slot) = (message.first, message.first + message.packets - 1, message.slot);
@@ -585,9 +584,7 @@ impl<P: Ports> Region<P> {
                 train.messages[at].slot = self.head_of_train(&train, at, fx);
             }
             if !train.messages[at].is_there && has_come(train.begins_at_target(last)) {
-                let (through, slot) = (SimTime(train.car(last).through), train.messages[at].slot);
-                self.ports.complete(slot, through);
-                fx.schedule_port(through, PortEvent::Tail, link, slot);
+                self.tail_of_train(&train, last, train.messages[at].slot, fx);
                 train.messages[at].is_there = true;
             }
         }
@@ -614,6 +611,13 @@ impl<P: Ports> Region<P> {
         let header = train.starts(first, train.width() - 1) + last.latency + self.costs.host_wire().time(self.costs.header);
         fx.schedule_port(SimTime(header), PortEvent::Head, last.link, slot);
         slot
+    }
+
+    /// The last packet of a message has begun to arrive: when the message will be through.
+    fn tail_of_train(&mut self, train: &Train, last: u64, slot: u32, fx: &mut impl Effects) {
+        let through = SimTime(train.car(last).through);
+        self.ports.complete(slot, through);
+        fx.schedule_port(through, PortEvent::Tail, train.stages[train.width() - 1].link, slot);
     }
 
     /// Somebody else wants this output: packets go on one by one.
@@ -822,7 +826,13 @@ impl<P: Ports> Region<P> {
                 continue;
             }
             let slot = if message.slot == NONE { self.head_of_train(train, at, fx) } else { message.slot };
-            self.ports.left(slot, (message.first + message.packets).saturating_sub(arrived), SimTime(through));
+            let end = message.first + message.packets;
+            if arrived >= end {
+                // The last packet has begun to arrive in this instant, and nobody has been told.
+                self.tail_of_train(train, end - 1, slot, fx);
+            } else {
+                self.ports.left(slot, end - arrived, SimTime(through));
+            }
         }
     }
 
