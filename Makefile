@@ -109,7 +109,8 @@ test-rails: build
 	$(PYTHON) tests/run_mpi.py --runner narrows -n 4 --machine $(CURDIR)/tests/mpi/failing.toml -k '^(p2p|rma)' $(TEST_OPTIONS)
 	$(PYTHON) tests/run_mpi.py --runner narrows -n 2 --machine $(CURDIR)/tests/mpi/failing.toml -k '^p2p_large' $(TEST_OPTIONS)
 
-# Ranks in two modules, with gateways between them; one-sided operations over messages.
+# Ranks in two modules, with gateways between them; one-sided operations over messages. More of it, and gateways that
+# die, are cases of test-programs (`gateways_...`).
 test-gateways: build
 	$(PYTHON) tests/run_mpi.py --runner narrows -n 4 --machine $(CURDIR)/tests/mpi/gateways.toml -k '^(p2p|coll)' $(TEST_OPTIONS)
 	$(PYTHON) tests/run_mpi.py --runner narrows -n 4 --mpi debian,mpich --machine $(CURDIR)/tests/mpi/gateways.toml -k '^rma_(atomic|fence|lock|pscw)' $(TEST_OPTIONS)

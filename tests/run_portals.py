@@ -194,6 +194,34 @@ def sockets(runner):
         say(70 <= late <= 70.1, "sockets latency", f"{late:.3f} us after the write")
 
 
+def joins(runner):
+    """A rank that opens Portals only when another one, which has, has written to it: at the start of simulated time, by
+    software.socket_latency before. `connect`: one listens from 1,050 us on, the other one tries every 100 us."""
+    program = runner.build("tests/portals/joins.c")
+    for how in ("accept", "recv", "poll", "select", "epoll", "fifo", "connect"):
+        name = f"joins {how}"
+        if runner.only and not re.search(runner.only, name):
+            continue
+        seen = []
+        for compute in ("none", "none", "measured"):
+            with tempfile.TemporaryDirectory() as folder, socket.socket() as free:
+                free.bind(("127.0.0.1", 0))
+                places = {"SOCKETS_FOLDER": folder, "SOCKETS_PORT": str(free.getsockname()[1])}
+                free.close()
+                for fifo in ("fifo0", "fifo1"):
+                    os.mkfifo(os.path.join(folder, fifo))
+                seen.append(runner.run(program, 3, how, compute=compute, timeout="50", environment=places))
+        digests = [re.search(r"digest ([0-9a-f]+)", run.stderr) for run in seen]
+        good = all(run.returncode == 0 for run in seen) and all(digests) and digests[0][1] == digests[1][1] and seen[0].stdout == seen[1].stdout
+        text = "".join(run.stdout + run.stderr for run in seen)
+        if good:
+            # Clocks begin at 1,000 s.
+            line, message = (float(word) - 1e9 for word in seen[0].stdout.split())
+            earliest = 1100 if how == "connect" else 0
+            good, text = earliest + 20 <= line < earliest + 61 and line + 20 < message < line + 25, f"line at {line:.3f} us, message at {message:.3f} us"
+        say(good, name, text)
+
+
 # Keys of a machine file that only programs see, each with another value. crates/cli/tests/keys.txt has all others.
 LIVE_KEYS = {
     "nic.count_size": "160 B",
@@ -388,6 +416,7 @@ def main():
     runner.expect("one-sided operations", r" 256 +([0-9.]+) +([0-9.]+) +([0-9.]+) +([0-9.]+)$", onesided, 2, "256", "10")
     som(runner)
     sockets(runner)
+    joins(runner)
     keys(runner)
     launchers(runner)
     print(f"\n{PASSES} passed, {FAILURES} failed")

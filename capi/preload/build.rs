@@ -32,6 +32,7 @@ const PORTALS: &[&str] = &[
     "narrows_active",
     "narrows_sleep",
     "narrows_born",
+    "narrows_joins",
     "narrows_program_ends",
     "narrows_exits",
     "narrows_threads_refused",

@@ -6,8 +6,8 @@ import signal
 from typing import Callable
 
 from .applications import MELT, hpcc, hpcc_files, netpipe, thermo
-from .mpis import MPI_NAMES
-from .outputs import characters, counted_bytes, energy, looks, no_lines, pass_through, sorted_lines, spin_time, thread_times, time_is_simulated
+from .mpis import MPI_NAMES, SOURCES
+from .outputs import characters, counted_bytes, energy, looks, no_lines, one_gateway_died, pass_through, sorted_lines, spin_time, thread_times, time_is_simulated
 from .processes import Outcome
 
 RANKS = (2, 16, 64)
@@ -51,6 +51,10 @@ def nothing(_: int) -> str:
 
 TIME = r"\d[\d.,]*\s*(?:ps|ns|us|µs|ms|s)\b"
 
+
+# Two modules, and two gateways between them; MPIs that do one-sided operations over messages there.
+GATEWAYS = str(SOURCES / "gateways.toml")
+OVER_MESSAGES = ("debian", "mpich", "intel")
 
 # Two fast nodes and two slow ones.
 GROUPS = tuple(
@@ -185,6 +189,32 @@ def cases(programs: int = 400) -> list[Case]:
         # unsupported atomic op".
         Case("rma_types", "rma_types.c", environment={"OMPI_MCA_osc_rdma_acc_use_amo": "0"}),
         Case("rma_passive", "rma_passive.c", narrows_arguments=("strict",)),
+        # Over messages the sleeping target answers when it wakes.
+        *[
+            Case(f"gateways_{name}", f"{name}.c", options=("--machine", GATEWAYS), ranks=(ranks,), mpis=mpis, runners=narrows)
+            # Intel MPI fetches long data of an accumulate from memory.
+            for name, ranks, mpis in (("rma_passive", 4, OVER_MESSAGES), ("rma_windows", 3, OVER_MESSAGES), ("rma_types", 4, OVER_MESSAGES[:2]))
+        ],
+        *[
+            Case(f"gateways_rma_look_{compute}_ppn{n}", "rma_look.c", options=("--machine", GATEWAYS, "--compute", compute, "--ppn", str(n)),
+                 ranks=ranks, mpis=OVER_MESSAGES, runners=narrows, expected=lambda n: f"rma_look: ranks={n} checks={20 * n} ok")
+            for compute in ("none", "measured")
+            for n, ranks in ((1, (2, 4)), (2, (4, 5)))
+        ],
+        Case("gateways_rma_refused", "rma_lock.c", options=("--machine", GATEWAYS), ranks=(4,), mpis=("openmpi",), runners=narrows, fails=True,
+             timeout=60, says=(r"narrows: rank \d on node00\d asked its NIC for memory of a rank on another network: gateways pass messages only",)),
+        # A gateway dies: with another one nothing is lost, without one a line names it.
+        *[
+            Case(f"gateways_dies_{name}", f"{name}.c", options=("--machine", GATEWAYS, "--compute", "none", "--fault", f"gateway=4 from={us}us"),
+                 ranks=(4,), runners=narrows, verify=one_gateway_died)
+            for name, us in (("p2p_random", 100), ("coll_blocking", 300))
+        ],
+        *[
+            Case(f"gateways_dies_{name}_alone", f"{name}.c", ranks=(4,), runners=narrows, fails=True, timeout=60, code=1,
+                 options=("--machine", GATEWAYS, "--compute", "none", "--set", "group.gateway.count=1", "--fault", f"gateway=4 from={us}us"),
+                 says=(rf"narrows: the gateway node004 died at {us} us, and no other joins ib and bxi: messages between them are lost",))
+            for name, us in (("p2p_random", 100), ("coll_blocking", 300))
+        ],
         Case("file_nonblocking", "file_nonblocking.c", options=("--compute", "none"), ranks=(2, 5)),
         Case("rma_windows", "rma_windows.c", ranks=(3, 5)),
         *[

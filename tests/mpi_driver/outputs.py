@@ -79,6 +79,14 @@ def energy(outcome: Outcome, runner: str) -> str | None:
     return ", ".join(wrong) or None
 
 
+def one_gateway_died(outcome: Outcome, runner: str) -> str | None:
+    """Of two gateways, the first one has passed something before it died, and the second one more."""
+    if runner != "narrows":
+        return None
+    dead, other = (node["messages"] for node in outcome.summary["messages_by"]["gateways"]["nodes"])
+    return None if 0 < dead < other else f"the gateway that died has passed {dead} puts, the other one {other}"
+
+
 def thread_times(outcome: Outcome, runner: str) -> str | None:
     """Each part of thread_time.c takes as long as it says: up to a third more, for what runtimes of OpenMP do beside the work on a busy
     host, and the leaps of the CPU clock that it has seen. Threads whose clocks do not meet, or whose times add up, are beyond

@@ -48,10 +48,11 @@ pub unsafe extern "C" fn narrows_fact(words: *const u64, count: usize) {
     let _ = catch_unwind(|| hooks::fact(words));
 }
 
-/// It returns from MPI call `id`.
+/// It returns from MPI call `id`. 1 when the MPI library should look at what has come, and then this is to be said
+/// again.
 #[unsafe(no_mangle)]
-pub extern "C" fn narrows_mpi_leave(id: c_uint) {
-    let _ = catch_unwind(|| hooks::mpi_leave(id));
+pub extern "C" fn narrows_mpi_leave(id: c_uint) -> c_int {
+    catch_unwind(|| hooks::mpi_leave(id)).unwrap_or(false).into()
 }
 
 /// 1 if the MPI library was told that there is no message to be found, and must look once more before the program is
@@ -260,6 +261,12 @@ pub extern "C" fn narrows_group(processes: usize) {
 #[unsafe(no_mangle)]
 pub extern "C" fn narrows_born() {
     let _ = catch_unwind(life::born);
+}
+
+/// A Portals program that has not called PtlInit is going to wait for other ranks: it enters simulated time now.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_joins() {
+    let _ = catch_unwind(hooks::joins);
 }
 
 /// The rank has its launcher end the job with `status`.

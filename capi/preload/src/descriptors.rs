@@ -97,6 +97,28 @@ fn simulated() -> bool {
     clock::view() == View::Simulated
 }
 
+/// Whether the program, which is going to read from these or to wait there, does so in simulated time. One that uses
+/// Portals enters that by PtlInit or here, whichever comes first: ranks that wait for each other in these two places
+/// find each other there (docs/decisions/0021-joining.md).
+fn reads_simulated(files: impl IntoIterator<Item = c_int>) -> bool {
+    waits_simulated(|| files.into_iter().any(|file| kind(file).is_some()))
+}
+
+/// The same, if other ranks may be behind what it waits for.
+fn waits_simulated(for_ranks: impl FnOnce() -> bool) -> bool {
+    if clock::view() == View::Before {
+        keeping_errno(|| {
+            // Libraries' threads are their own affair.
+            // SAFETY: plain numbers.
+            let first = unsafe { libc::gettid() == libc::getpid() };
+            if first && for_ranks() && portals::is_used() {
+                portals::joins();
+            }
+        });
+    }
+    simulated()
+}
+
 /// `PIPEFS_MAGIC` of linux/magic.h: pipes without a name.
 const PIPEFS: i64 = 0x5049_5045;
 
@@ -230,7 +252,7 @@ fn ps_of(time: &timeval) -> u64 {
 
 /// Before a call that reads: false if there is nothing to be read, and the call is not to wait any longer.
 fn may_read(file: c_int, flags: c_int) -> bool {
-    if flags & libc::MSG_ERRQUEUE != 0 || !simulated() {
+    if flags & libc::MSG_ERRQUEUE != 0 || !reads_simulated([file]) {
         return true;
     }
     keeping_errno(|| {
@@ -288,7 +310,7 @@ unsafe extern "C" fn recvfrom(
 
 /// Data that are waited for in full come in parts: the real function would wait for the second one.
 unsafe fn receive(socket: c_int, bytes: *mut c_void, count: size_t, flags: c_int, from: *mut sockaddr, length: *mut socklen_t) -> ssize_t {
-    let whole = flags & libc::MSG_WAITALL != 0 && flags & libc::MSG_PEEK == 0 && simulated();
+    let whole = flags & libc::MSG_WAITALL != 0 && flags & libc::MSG_PEEK == 0 && reads_simulated([socket]);
     if !whole {
         // SAFETY: forwarded as it came.
         return reads(socket, flags, || unsafe { next::recvfrom(socket, bytes, count, flags, from, length) });
@@ -525,6 +547,8 @@ unsafe fn note_sent_to(socket: c_int, to: *const sockaddr, length: socklen_t, wh
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn connect(socket: c_int, to: *const sockaddr, length: socklen_t) -> c_int {
+    // Others may listen only when they have opened Portals.
+    reads_simulated([socket]);
     // SAFETY: as it came.
     unsafe {
         note_sent_to(socket, to, length, LISTENER);
@@ -613,11 +637,14 @@ const AT_ONCE: timespec = timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// `poll` and `ppoll` in simulated time, if that is where they are.
 pub unsafe fn poll_simulated(files: *mut pollfd, n: nfds_t, patience: u64, mask: *const sigset_t) -> Option<c_int> {
-    if n == 0 || files.is_null() || !simulated() {
+    if n == 0 || files.is_null() {
         return None;
     }
     // SAFETY: so many records, as the caller says.
     let all = unsafe { std::slice::from_raw_parts_mut(files, n as usize) };
+    if !reads_simulated(all.iter().map(|file| file.fd)) {
+        return None;
+    }
     let mut several = Several::new();
     if !keeping_errno(|| all.iter().filter(|file| file.fd >= 0).all(|file| several.add(file.fd, file.events))) {
         return None;
@@ -663,7 +690,9 @@ unsafe extern "C" fn __ppoll_chk(files: *mut pollfd, n: nfds_t, timeout: *const 
 
 /// `select` and `pselect` in simulated time, if that is where they are.
 pub unsafe fn select_simulated(n: c_int, sets: [*mut fd_set; 3], timeout: Option<&timeval>, mask: *const sigset_t) -> Option<c_int> {
-    if n <= 0 || !simulated() {
+    // SAFETY: null or valid, with a bit for each of these.
+    let reads = |file: &c_int| unsafe { !sets[0].is_null() && libc::FD_ISSET(*file, sets[0]) };
+    if n <= 0 || !reads_simulated((0..n.min(libc::FD_SETSIZE as c_int)).filter(reads)) {
         return None;
     }
     const EVENTS: [i16; 3] = [libc::POLLIN, libc::POLLOUT, libc::POLLPRI];
@@ -719,7 +748,7 @@ unsafe extern "C" fn pselect(
 
 /// What stands in the list of an epoll is not looked at: it is one descriptor, which is ready when one of them is.
 fn epoll_simulated(epoll: c_int, patience: u64, look: impl FnMut() -> c_int) -> Option<c_int> {
-    if !simulated() || keeping_errno(has_relatives) {
+    if !waits_simulated(|| !has_relatives()) || keeping_errno(has_relatives) {
         return None;
     }
     let mut several = Several::new();

@@ -2,14 +2,14 @@
 //! libportals.so itself are real.
 
 use crate::{progress, state};
-use std::ffi::{c_char, c_int, c_long, c_uint};
+use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 unsafe extern "C" {
     fn narrows_mpi_enter(id: c_uint, peer: c_long, tag: c_long, place: u64) -> c_int;
     fn narrows_mpi_door() -> c_int;
-    fn narrows_mpi_leave(id: c_uint);
+    fn narrows_mpi_leave(id: c_uint) -> c_int;
     fn narrows_clock(yields: c_int) -> u64;
     fn narrows_calibrate(begin: c_int);
     fn narrows_thread_makes(yes: c_int) -> u64;
@@ -39,6 +39,7 @@ unsafe extern "C" {
     fn narrows_active() -> c_int;
     fn narrows_sleep(picoseconds: u64) -> c_int;
     fn narrows_born();
+    fn narrows_joins();
     fn narrows_program_ends(status: c_int);
     fn narrows_exits(status: c_int);
     fn narrows_threads_refused();
@@ -119,10 +120,49 @@ pub fn reduce(source: u64, target: u64, bytes: u64, operation: u32, datatype: u3
     true
 }
 
+/// A program that uses Portals, and has not opened it yet, enters simulated time.
+pub fn joins() {
+    // SAFETY: no arguments.
+    state::guarded(|| unsafe { narrows_joins() });
+}
+
+/// Whether something in this process is linked to libportals.so, beside this library.
+pub fn is_used() -> bool {
+    /// Of the dynamic section (elf.h).
+    const DT_NEEDED: u64 = 1;
+    const DT_STRTAB: u64 = 5;
+    unsafe extern "C" fn look(object: *mut libc::dl_phdr_info, _size: usize, own: *mut c_void) -> c_int {
+        // SAFETY: the loader gives a record of an object that is there, with as many headers as it says, whose dynamic
+        // section ends with a zero; it has put the address of the strings there.
+        unsafe {
+            let object = &*object;
+            let headers = std::slice::from_raw_parts(object.dlpi_phdr, object.dlpi_phnum.into());
+            let at = |offset: u64| object.dlpi_addr.wrapping_add(offset) as usize;
+            let inside = |header: &libc::Elf64_Phdr| {
+                header.p_type == libc::PT_LOAD && (at(header.p_vaddr)..at(header.p_vaddr + header.p_memsz)).contains(&(own as usize))
+            };
+            let dynamic = headers.iter().find(|header| header.p_type == libc::PT_DYNAMIC);
+            let Some(dynamic) = dynamic.filter(|_| !headers.iter().any(inside)) else { return 0 };
+            let section = at(dynamic.p_vaddr) as *const [u64; 2];
+            let entries = || (0..).map(|index| *section.add(index)).take_while(|&[tag, _]| tag != 0);
+            let Some([_, strings]) = entries().find(|&[tag, _]| tag == DT_STRTAB) else { return 0 };
+            // That of the kernel's own object is not in place, and it needs nothing.
+            entries()
+                .filter(|&[tag, _]| tag == DT_NEEDED)
+                .any(|[_, offset]| CStr::from_ptr((strings + offset) as *const c_char).to_bytes().starts_with(b"libportals.so"))
+                .into()
+        }
+    }
+    // SAFETY: `look` keeps the contract; the address is compared only.
+    unsafe { libc::dl_iterate_phdr(Some(look), is_used as fn() -> bool as *mut c_void) != 0 }
+}
+
 /// Marks the end of an MPI call.
 pub fn leave(id: u32) {
     // SAFETY: plain number.
-    state::guarded(|| unsafe { narrows_mpi_leave(id) });
+    while state::guarded(|| unsafe { narrows_mpi_leave(id) }) != 0 {
+        progress::run();
+    }
 }
 
 /// The thread's clock in ps since MPI_Init returned. Reading costs a little virtual time.

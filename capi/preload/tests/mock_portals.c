@@ -82,7 +82,7 @@ int narrows_mpi_door(void) {
     return looks++ < 2;
 }
 
-void narrows_mpi_leave(unsigned id) {
+int narrows_mpi_leave(unsigned id) {
     if (!inside)
         note("unbalanced\n");
     inside = 0;
@@ -90,6 +90,7 @@ void narrows_mpi_leave(unsigned id) {
     if (id == INIT || id == INIT_THREAD)
         active = 1;
     clobber();
+    return 0;
 }
 
 uint64_t narrows_clock(int yields) {
@@ -127,6 +128,7 @@ int narrows_sleep(uint64_t ps) {
 }
 
 void narrows_born(void) {}
+void narrows_joins(void) {}
 void narrows_program_ends(int status) { (void)status; }
 void narrows_threads_refused(void) { note("threads refused\n"); }
 /* As the real library: the children of a rank are not the rank. */

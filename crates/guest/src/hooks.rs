@@ -141,10 +141,10 @@ pub fn fact(words: &[u64]) {
     }
 }
 
-/// It returns.
-pub fn mpi_leave(id: u32) {
+/// It returns. True when the MPI library should look at what has come, and then this is to be said again.
+pub fn mpi_leave(id: u32) -> bool {
     if !attached() {
-        return;
+        return false;
     }
     let special = special();
     let init = special.init.contains(&Some(id)) && OPEN.fetch_add(1, Ordering::AcqRel) == 0;
@@ -152,7 +152,7 @@ pub fn mpi_leave(id: u32) {
         prepare();
     }
     callers::before_leave();
-    let Ok(mut rank) = session() else { return };
+    let Ok(mut rank) = session() else { return false };
     if init {
         own_queue::find();
         rank.start_together();
@@ -161,13 +161,14 @@ pub fn mpi_leave(id: u32) {
         rank.finalized();
     } else if special.sync == Some(id) {
         rank.looks_at_memory();
-    } else {
-        rank.may_have_polled();
+    } else if !special.init.contains(&Some(id)) && rank.may_have_polled() {
+        return true;
     }
     rank.leave();
     LAST_CLOCK.store(rank.elapsed_ps(), Ordering::Relaxed);
     drop(rank);
     callers::leave();
+    false
 }
 
 /// A Portals program runs in simulated time from now on, until it exits.
@@ -175,6 +176,13 @@ pub(crate) fn program_started() {
     ACTIVE.store(true, Ordering::Release);
     // SAFETY: the handler never unwinds.
     unsafe { on_exit(at_exit, std::ptr::null_mut()) };
+}
+
+/// A Portals program is going to wait for other ranks outside of the network before PtlInit: it enters simulated time.
+pub fn joins() {
+    if let Ok(mut rank) = session() {
+        rank.program_starts();
+    }
 }
 
 unsafe extern "C" {

@@ -143,6 +143,10 @@ pub struct Rank {
     looked_in_vain: bool,
     /// Calls in a row that have taken no time, and followed each other without any.
     calls_without_time: u32,
+    /// ... and may have had computing between them.
+    calls_aside: u32,
+    /// The MPI library was told to look at what has come, at the end of the present call.
+    has_looked: bool,
     /// Empty polls that may return at once in the present call, and in calls to come.
     passes: u32,
     usual_passes: u32,
@@ -189,6 +193,8 @@ impl Rank {
             empty_polls: 0,
             looked_in_vain: false,
             calls_without_time: 0,
+            calls_aside: 0,
+            has_looked: false,
             passes: IDLE_PASSES,
             usual_passes: IDLE_PASSES,
             door: None,

@@ -187,19 +187,39 @@ impl Rank {
 
     /// The end of a call. One that has taken no time may be a poll: others must get on, for whom a loop of such calls
     /// may wait. It is one if the call blocks and has looked at the network in vain: it has found what it wanted in the
-    /// memory of this process. So it is if many calls in a row have taken no time.
-    pub(crate) fn may_have_polled(&mut self) {
-        if self.outside || self.expect_soon || callers::beside_others() {
-            return;
+    /// memory of this process. So it is if many calls in a row have taken no time; if the program computes between
+    /// them, others get on now and then. True when something has come meanwhile, at which the MPI library does not look
+    /// in such calls: it should, and then this is asked again. (MPI's rule of progress. MPICH and Open MPI, which do
+    /// one-sided operations over messages where there are gateways, serve nobody in an MPI_Rget of a rank's own memory
+    /// and the MPI_Wait behind it.)
+    pub(crate) fn may_have_polled(&mut self) -> bool {
+        if self.outside || self.expect_soon || callers::beside_others() || std::mem::take(&mut self.has_looked) {
+            return false;
         }
         let took_time = self.clock != self.entered_at;
         let follows_at_once = self.entered_at == self.left_at;
         self.calls_without_time = if took_time || !follows_at_once { 0 } else { self.calls_without_time.saturating_add(1) };
+        self.calls_aside = if took_time { 0 } else { self.calls_aside.saturating_add(1) };
         let found_here = self.class == Some(Class::Blocking) && self.looked_in_vain && !took_time;
-        if found_here || self.calls_without_time > MOST_CALLS_WITHOUT_TIME {
+        let waits = self.calls_without_time > MOST_CALLS_WITHOUT_TIME;
+        let ahead = self.calls_aside > MOST_CALLS_WITHOUT_TIME;
+        if found_here || waits {
             self.class = Some(Class::Polling);
             self.empty_poll();
+        } else if ahead {
+            self.calls_aside = 0;
+            if self.clock >= self.horizon() {
+                self.park_with_others(self.clock, reason::POLL);
+            }
         }
+        if waits || ahead {
+            self.take_visible();
+            if self.queues.values().any(|queue| !queue.events.is_empty()) {
+                self.class = Some(Class::Polling);
+                self.has_looked = true;
+            }
+        }
+        self.has_looked
     }
 
     /// A call that polls has looked somewhere else than at the network.

@@ -1,0 +1,154 @@
+/*
+ * A rank that opens Portals only after another one, which has, has written to it: what sits on sockets does so.
+ *
+ * ./joins HOW: rank 1 waits before PtlInit, in one of these ways: `accept` (and reads a line), `poll`, `select`,
+ * `epoll`, `recv`, `fifo`, `connect` (until rank 0 listens). Rank 0 writes after its PtlInit, and waits for the answer
+ * that rank 1 has opened Portals too. Then a message goes from 0 to 1 and on to the last rank, which has opened Portals
+ * at once and waits for it. Rank 1 prints the times at which it had the line and the message, in us.
+ */
+#include "../../examples/portals/world.h"
+#include "must.h"
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static struct sockaddr_in address = { .sin_family = AF_INET };
+static char fifos[2][200];
+static struct world w;
+static ptl_handle_ct_t arrived;
+static ptl_handle_md_t data;
+static ptl_pt_index_t pt;
+static unsigned char in[64], out[64];
+
+static double now_us(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1e6 + now.tv_nsec * 1e-3;
+}
+
+static void opens(void)
+{
+	ptl_handle_le_t entry;
+	w = world_open(PTL_NI_NO_MATCHING);
+	CHECK(PtlCTAlloc(w.ni, &arrived));
+	CHECK(PtlPTAlloc(w.ni, 0, PTL_EQ_NONE, 7, &pt));
+	ptl_le_t le = { .start = in, .length = sizeof in, .ct_handle = arrived, .uid = PTL_UID_ANY, .options = PTL_LE_OP_PUT | PTL_LE_EVENT_CT_COMM };
+	CHECK(PtlLEAppend(w.ni, pt, &le, PTL_PRIORITY_LIST, NULL, &entry));
+	ptl_md_t m = { .start = out, .length = sizeof out };
+	CHECK(PtlMDBind(w.ni, &m, &data));
+}
+
+static void tell(ptl_rank_t rank)
+{
+	ptl_process_t to = { .rank = rank };
+	CHECK(PtlPut(data, 0, sizeof out, PTL_NO_ACK_REQ, to, pt, 0, 0, NULL, 0));
+}
+
+static void hear(void)
+{
+	ptl_ct_event_t count;
+	CHECK(PtlCTWait(arrived, 1, &count));
+}
+
+static int listens(void)
+{
+	int server = socket(AF_INET, SOCK_STREAM, 0), yes = 1;
+	setsockopt(server, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+	MUST(bind(server, (struct sockaddr *)&address, sizeof address) == 0 && listen(server, 1) == 0);
+	return server;
+}
+
+/* One that has failed to connect is of no further use. */
+static int connects(void)
+{
+	for (;;) {
+		int file = socket(AF_INET, SOCK_STREAM, 0);
+		if (connect(file, (struct sockaddr *)&address, sizeof address) == 0)
+			return file;
+		close(file);
+		usleep(100);
+	}
+}
+
+static void await(const char *how, int file)
+{
+	if (!strcmp(how, "poll")) {
+		struct pollfd one = { .fd = file, .events = POLLIN };
+		MUST(poll(&one, 1, -1) == 1);
+	} else if (!strcmp(how, "select")) {
+		fd_set set;
+		FD_ZERO(&set);
+		FD_SET(file, &set);
+		MUST(select(file + 1, &set, NULL, NULL, NULL) == 1);
+	} else if (!strcmp(how, "epoll")) {
+		int all = epoll_create1(0);
+		struct epoll_event event = { .events = EPOLLIN };
+		MUST(epoll_ctl(all, EPOLL_CTL_ADD, file, &event) == 0);
+		MUST(epoll_wait(all, &event, 1, -1) == 1);
+		close(all);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	const char *how = argc > 1 ? argv[1] : "accept", *port = getenv("SOCKETS_PORT"), *folder = getenv("SOCKETS_FOLDER");
+	unsigned int rank = number("PMI_RANK", "NARROWS_RANK", "OMPI_COMM_WORLD_RANK");
+	int fifo = !strcmp(how, "fifo"), reads = -1, writes = -1;
+	char line[5];
+	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	address.sin_port = htons(port ? atoi(port) : 0);
+	for (int i = 0; i < 2; i++)
+		snprintf(fifos[i], sizeof fifos[i], "%s/fifo%d", folder ? folder : "/tmp", i);
+	if (rank == 0) {
+		opens();
+		if (!strcmp(how, "connect")) {
+			/* Not when the other one tries. */
+			usleep(1050);
+			reads = writes = accept(listens(), NULL, NULL);
+		} else if (!fifo) {
+			reads = writes = connects();
+		} else {
+			reads = open(fifos[1], O_RDWR);
+			writes = open(fifos[0], O_RDWR);
+		}
+		MUST(reads >= 0 && writes >= 0 && write(writes, "open\n", 5) == 5);
+		MUST(read(reads, line, 5) == 5 && !memcmp(line, "too.\n", 5));
+		tell(1);
+	} else if (rank == 1) {
+		if (!strcmp(how, "connect")) {
+			reads = writes = connects();
+		} else if (fifo) {
+			reads = open(fifos[0], O_RDWR);
+			writes = open(fifos[1], O_RDWR);
+		} else {
+			int server = listens();
+			await(how, server);
+			reads = writes = accept(server, NULL, NULL);
+		}
+		MUST(reads >= 0 && writes >= 0);
+		await(how, reads);
+		MUST((!strcmp(how, "recv") ? recv(reads, line, 5, MSG_WAITALL) : read(reads, line, 5)) == 5 && !memcmp(line, "open\n", 5));
+		double had = now_us();
+		opens();
+		MUST(write(writes, "too.\n", 5) == 5);
+		hear();
+		printf("%.3f %.3f\n", had, now_us());
+		fflush(stdout);
+		if (w.ranks > 2)
+			tell(w.ranks - 1);
+	} else {
+		opens();
+		if (rank == w.ranks - 1)
+			hear();
+	}
+	world_close(&w);
+	return 0;
+}
