@@ -15,18 +15,44 @@ pub const SYMBOL_BITS: usize = 10;
 pub const MESSAGE_BITS: usize = MESSAGE * SYMBOL_BITS;
 /// With the parity.
 pub const CODEWORD_BITS: usize = CODEWORD * SYMBOL_BITS;
+/// As many symbols as fit into a word.
+pub const WORD_SYMBOLS: usize = 6;
+/// Bits of them.
+pub const WORD_BITS: usize = WORD_SYMBOLS * SYMBOL_BITS;
+/// Words of a codeword.
+pub const WORDS: usize = CODEWORD / WORD_SYMBOLS;
+
+/// A codeword in the order of transmission: six symbols in the lowest 60 bits of each word, the first one lowest.
+pub type Codeword = [u64; WORDS];
+
+/// The symbol at a place.
+pub fn symbol(codeword: &Codeword, place: usize) -> u16 {
+    slot(codeword[place / WORD_SYMBOLS], place % WORD_SYMBOLS)
+}
+
+fn slot(word: u64, slot: usize) -> u16 {
+    (word >> (SYMBOL_BITS * slot)) as u16 & ORDER as u16
+}
+
+/// The lowest so many symbols of a word.
+const fn lowest(symbols: usize) -> u64 {
+    (1 << (SYMBOL_BITS * symbols)) - 1
+}
 
 /// x^10 + x^3 + 1.
 const FIELD: u32 = 0x409;
 /// Nonzero elements of the field.
 const ORDER: usize = 1023;
 
-/// Powers of alpha, twice over, so that the sum of two logarithms needs no modulus.
-static POWER: [u16; 2 * ORDER] = TABLES.0;
+/// The logarithm of 0: with it, sums of logarithms lie where [`POWER`] is 0.
+const NONE: usize = 2 * ORDER;
+
+/// Powers of alpha, twice over, so that the sum of two logarithms needs no modulus; then zeros.
+static POWER: [u16; 2 * NONE + 1] = TABLES.0;
 static LOGARITHM: [u16; ORDER + 1] = TABLES.1;
 
-const TABLES: ([u16; 2 * ORDER], [u16; ORDER + 1]) = {
-    let (mut power, mut logarithm) = ([0; 2 * ORDER], [0; ORDER + 1]);
+const TABLES: ([u16; 2 * NONE + 1], [u16; ORDER + 1]) = {
+    let (mut power, mut logarithm) = ([0; 2 * NONE + 1], [NONE as u16; ORDER + 1]);
     let (mut value, mut exponent) = (1u32, 0);
     while exponent < ORDER {
         power[exponent] = value as u16;
@@ -41,21 +67,21 @@ const TABLES: ([u16; 2 * ORDER], [u16; ORDER + 1]) = {
     (power, logarithm)
 };
 
-const fn product(tables: &([u16; 2 * ORDER], [u16; ORDER + 1]), a: u16, b: u16) -> u16 {
-    if a == 0 || b == 0 { 0 } else { tables.0[tables.1[a as usize] as usize + tables.1[b as usize] as usize] }
+const fn product(a: u16, b: u16) -> u16 {
+    TABLES.0[TABLES.1[a as usize] as usize + TABLES.1[b as usize] as usize]
+}
+
+fn logarithm(a: u16) -> usize {
+    usize::from(LOGARITHM[usize::from(a)])
 }
 
 fn times(a: u16, b: u16) -> u16 {
-    if a == 0 || b == 0 { 0 } else { POWER[usize::from(LOGARITHM[usize::from(a)]) + usize::from(LOGARITHM[usize::from(b)])] }
+    POWER[logarithm(a) + logarithm(b)]
 }
 
+/// Of one that is not 0.
 fn inverse(a: u16) -> u16 {
-    POWER[ORDER - usize::from(LOGARITHM[usize::from(a)])]
-}
-
-/// alpha^exponent.
-fn power(exponent: usize) -> u16 {
-    POWER[exponent % ORDER]
+    POWER[ORDER - logarithm(a)]
 }
 
 /// g(x), the product of x - alpha^j for j = 0 to 13: coefficients from x^14 down.
@@ -67,10 +93,10 @@ const GENERATOR: [u16; PARITY + 1] = {
     while root < PARITY {
         let mut degree = root + 1;
         while degree > 0 {
-            g[degree] = g[degree - 1] ^ product(&TABLES, g[degree], TABLES.0[root]);
+            g[degree] = g[degree - 1] ^ product(g[degree], TABLES.0[root]);
             degree -= 1;
         }
-        g[0] = product(&TABLES, g[0], TABLES.0[root]);
+        g[0] = product(g[0], TABLES.0[root]);
         root += 1;
     }
     let mut down = [0u16; PARITY + 1];
@@ -82,136 +108,126 @@ const GENERATOR: [u16; PARITY + 1] = {
     down
 };
 
-/// A polynomial of degree 13 at most in the upper 140 of 192 bits: x^13 stands highest.
-type Remainder = [u64; 3];
+/// Words of a remainder.
+const REMAINDER: usize = PARITY.div_ceil(WORD_SYMBOLS);
 
-const fn set(remainder: Remainder, place: usize, symbol: u16) -> Remainder {
-    let (mut result, high) = (remainder, 192 - SYMBOL_BITS * (place + 1));
-    result[high / 64] ^= (symbol as u64) << (high % 64);
-    if high % 64 > 54 {
-        result[high / 64 + 1] ^= (symbol as u64) >> (64 - high % 64);
-    }
-    result
-}
+/// A polynomial of degree 13 at most, as in a codeword: x^13 stands lowest in the first word.
+type Remainder = [u64; REMAINDER];
 
-fn get(remainder: &Remainder, place: usize) -> u16 {
-    let low = 192 - SYMBOL_BITS * (place + 1);
-    let mut value = remainder[low / 64] >> (low % 64);
-    if low % 64 > 54 {
-        value |= remainder[low / 64 + 1] << (64 - low % 64);
-    }
-    (value & 0x3ff) as u16
-}
-
-/// x^exponent mod g, coefficients from x^13 down.
-const fn residue(exponent: usize) -> [u16; PARITY] {
+/// The coefficients of a x^exponent mod g for a symbol a.
+const fn residue(symbol: u16, exponent: usize) -> Remainder {
     let mut value = [0u16; PARITY];
-    value[PARITY - 1] = 1;
+    value[PARITY - 1] = symbol;
     let mut step = 0;
     while step < exponent {
         let (top, mut place) = (value[0], 0);
         while place < PARITY {
             let below = if place + 1 < PARITY { value[place + 1] } else { 0 };
-            value[place] = below ^ product(&TABLES, top, GENERATOR[place + 1]);
+            value[place] = below ^ product(top, GENERATOR[place + 1]);
             place += 1;
         }
         step += 1;
     }
-    value
-}
-
-const fn scaled(residue: &[u16; PARITY], factor: u16) -> Remainder {
-    let (mut result, mut place) = ([0; 3], 0);
+    let (mut words, mut place) = ([0; REMAINDER], 0);
     while place < PARITY {
-        result = set(result, place, product(&TABLES, factor, residue[place]));
+        words[place / WORD_SYMBOLS] |= (value[place] as u64) << (SYMBOL_BITS * (place % WORD_SYMBOLS));
         place += 1;
     }
-    result
+    words
 }
 
-/// `ROWS[a]` = a x^14 mod g.
-static ROWS: [Remainder; ORDER + 1] = {
-    let (residue, mut rows, mut symbol) = (residue(PARITY), [[0; 3]; ORDER + 1], 0);
-    while symbol <= ORDER {
-        rows[symbol] = scaled(&residue, symbol as u16);
-        symbol += 1;
-    }
-    rows
-};
+/// Bits that a look-up takes of a word. The tables of all fit into the first cache.
+const GROUP_BITS: usize = 6;
+const GROUPS: usize = WORD_BITS / GROUP_BITS;
 
-/// A message is divided in parts, so that no look-up waits for the one before: 3 of 172 symbols, the first of which
-/// begins with two zeros that are not sent. More would need more registers than there are.
-const PARTS: usize = 3;
-const PART: usize = MESSAGE.div_ceil(PARTS);
-
-/// `BEHIND[i][h][a]`: what x^172 makes of the coefficient of x^(13 - i): of its lower or upper five bits.
-static BEHIND: [[[Remainder; 32]; 2]; PARITY] = {
-    let (mut rows, mut place) = ([[[[0; 3]; 32]; 2]; PARITY], 0);
-    while place < PARITY {
-        let (residue, mut bits) = (residue(PART + PARITY - 1 - place), 0);
-        while bits < 32 {
-            rows[place][0][bits] = scaled(&residue, bits as u16);
-            rows[place][1][bits] = scaled(&residue, (bits as u16) << 5);
+/// `AHEAD[n][i][bits]`: word n of w(x) x^14 mod g, for the word w with `bits` at its group i. That is linear in each
+/// bit, so it does not matter where symbols begin.
+static AHEAD: [[[u64; 1 << GROUP_BITS]; GROUPS]; REMAINDER] = {
+    let (mut table, mut bit) = ([[[0; 1 << GROUP_BITS]; GROUPS]; REMAINDER], 0);
+    while bit < WORD_BITS {
+        let residue = residue(1 << (bit % SYMBOL_BITS), PARITY + WORD_SYMBOLS - 1 - bit / SYMBOL_BITS);
+        let (group, mut bits) = (bit / GROUP_BITS, 0);
+        while bits < 1 << GROUP_BITS {
+            if bits >> (bit % GROUP_BITS) & 1 == 1 {
+                let mut word = 0;
+                while word < REMAINDER {
+                    table[word][group][bits] ^= residue[word];
+                    word += 1;
+                }
+            }
             bits += 1;
         }
-        place += 1;
+        bit += 1;
     }
-    rows
+    table
 };
 
-fn sum(a: Remainder, b: &Remainder) -> Remainder {
-    [a[0] ^ b[0], a[1] ^ b[1], a[2] ^ b[2]]
-}
-
-/// One more symbol behind those that this is the remainder of.
+/// w(x) x^14 mod g.
 #[inline(always)]
-fn step([low, middle, high]: Remainder, symbol: u16) -> Remainder {
-    let row = &ROWS[(high >> 54) as usize ^ usize::from(symbol & 0x3ff)];
-    sum([low << 10, middle << 10 | low >> 54, high << 10 | middle >> 54], row)
+fn ahead(word: u64) -> Remainder {
+    std::array::from_fn(|n| (0..GROUPS).fold(0, |sum, group| sum ^ AHEAD[n][group][(word >> (GROUP_BITS * group)) as usize & 63]))
 }
 
-/// m(x) x^14 mod g.
-fn remainder(message: &[u16; MESSAGE]) -> Remainder {
-    let absent = PARTS * PART - MESSAGE;
-    let (first, rest) = message.split_at(PART - absent);
-    let (second, third) = rest.split_at(PART);
-    let mut parts = [[0; 3]; PARTS];
-    for index in 0..PART {
-        let before = if index < absent { 0 } else { first[index - absent] };
-        parts[0] = step(parts[0], before);
-        parts[1] = step(parts[1], second[index]);
-        parts[2] = step(parts[2], third[index]);
-    }
-    parts
-        .into_iter()
-        .reduce(|before, part| {
-            (0..PARITY).fold(part, |result, place| {
-                let coefficient = get(&before, place);
-                let [lower, upper] = &BEHIND[place];
-                sum(sum(result, &lower[usize::from(coefficient & 0x1f)]), &upper[usize::from(coefficient >> 5)])
-            })
-        })
-        .expect("there are parts")
+/// m(x) x^14 mod g for the message of a codeword.
+fn remainder(codeword: &Codeword) -> Remainder {
+    let (whole, rest) = (MESSAGE / WORD_SYMBOLS, MESSAGE % WORD_SYMBOLS);
+    let [first, second, third] = codeword[..whole].iter().fold([0; REMAINDER], |before, &word| {
+        let next = ahead(word ^ before[0]);
+        [next[0] ^ before[1], next[1] ^ before[2], next[2]]
+    });
+    // The last symbols do not fill a word: as if there were zeros in front of them.
+    let absent = SYMBOL_BITS * (WORD_SYMBOLS - rest);
+    let next = ahead(((codeword[whole] ^ first) & lowest(rest)) << absent);
+    let behind = |word: u64, next: u64| word >> (SYMBOL_BITS * rest) | (next << absent) & lowest(WORD_SYMBOLS);
+    [next[0] ^ behind(first, second), next[1] ^ behind(second, third), next[2] ^ behind(third, 0)]
 }
 
-/// The parity of a message, in the order of transmission.
-pub fn parity(message: &[u16; MESSAGE]) -> [u16; PARITY] {
-    let remainder = remainder(message);
-    std::array::from_fn(|place| get(&remainder, place))
+/// Where the parity begins: a word, and a bit of it.
+const BEHIND: (usize, usize) = (MESSAGE / WORD_SYMBOLS, SYMBOL_BITS * (MESSAGE % WORD_SYMBOLS));
+
+/// Puts the parity behind the message.
+pub fn encode(codeword: &mut Codeword) {
+    let ([first, second, third], (word, bit)) = (remainder(codeword), BEHIND);
+    codeword[word] = codeword[word] & lowest(MESSAGE % WORD_SYMBOLS) | (first << bit) & lowest(WORD_SYMBOLS);
+    codeword[word + 1] = first >> (WORD_BITS - bit) | (second << bit) & lowest(WORD_SYMBOLS);
+    codeword[word + 2] = second >> (WORD_BITS - bit) | third << bit;
+}
+
+/// The parity of a codeword.
+fn parity(codeword: &Codeword) -> Remainder {
+    let (word, bit) = BEHIND;
+    let at = |word: u64, next: u64| word >> bit | (next << (WORD_BITS - bit)) & lowest(WORD_SYMBOLS);
+    [at(codeword[word], codeword[word + 1]), at(codeword[word + 1], codeword[word + 2]), at(codeword[word + 2], 0)]
 }
 
 /// A codeword is beyond correction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Uncorrectable;
 
-/// The symbols that were wrong: their places.
-pub type Corrected = Vec<usize>;
+/// The symbols that were wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Corrected {
+    places: [usize; PARITY],
+    count: usize,
+}
+
+impl Corrected {
+    /// Their places, in the order of transmission.
+    pub fn places(&self) -> &[usize] {
+        &self.places[..self.count]
+    }
+
+    fn push(&mut self, place: usize) {
+        self.places[self.count] = place;
+        self.count += 1;
+    }
+}
 
 /// Corrects a codeword.
 ///
 /// # Errors
 /// More symbols are wrong than can be corrected; it is as before then.
-pub fn correct(codeword: &mut [u16; CODEWORD]) -> Result<Corrected, Uncorrectable> {
+pub fn correct(codeword: &mut Codeword) -> Result<Corrected, Uncorrectable> {
     correct_with_erasures(codeword, &[])
 }
 
@@ -222,46 +238,57 @@ pub fn correct(codeword: &mut [u16; CODEWORD]) -> Result<Corrected, Uncorrectabl
 ///
 /// # Panics
 /// A place is beyond the codeword.
-pub fn correct_with_erasures(codeword: &mut [u16; CODEWORD], erased: &[usize]) -> Result<Corrected, Uncorrectable> {
+pub fn correct_with_erasures(codeword: &mut Codeword, erased: &[usize]) -> Result<Corrected, Uncorrectable> {
     // The remainder of what was received has the same syndromes as the codeword, and is 0 where nothing is wrong.
-    let message: &[u16; MESSAGE] = codeword.first_chunk().expect("a codeword is longer than its message");
-    let expected = remainder(message);
-    let difference: [u16; PARITY] = std::array::from_fn(|place| get(&expected, place) ^ codeword[MESSAGE + place]);
-    if difference == [0; PARITY] {
-        return Ok(Corrected::new());
+    let (expected, parity) = (remainder(codeword), parity(codeword));
+    let difference: Remainder = std::array::from_fn(|word| expected[word] ^ parity[word]);
+    if difference == [0; REMAINDER] {
+        return Ok(Corrected::default());
     }
     if erased.len() > PARITY {
         return Err(Uncorrectable);
     }
-    let syndromes: [u16; PARITY] =
-        std::array::from_fn(|j| difference.iter().fold(0, |sum, &coefficient| times(sum, POWER[j]) ^ coefficient));
+    let syndromes = syndromes(&difference);
     let (locator, degree) = locator(&syndromes, erased)?;
     let places = roots(&locator, degree)?;
-    // Forney: with the first root alpha^0, the value at X is X Omega(1/X) / Lambda'(1/X).
+    // Forney: with the first root alpha^0, the value at X is X Omega(1/X) / Lambda'(1/X). Omega has a lower degree than
+    // Lambda.
     let mut evaluator = [0u16; PARITY];
-    for (place, value) in evaluator.iter_mut().enumerate() {
-        *value = (0..=place.min(degree)).fold(0, |sum, i| sum ^ times(locator[i], syndromes[place - i]));
+    for (place, value) in evaluator[..degree].iter_mut().enumerate() {
+        *value = (0..=place).fold(0, |sum, i| sum ^ times(locator[i], syndromes[place - i]));
     }
-    let mut values = Vec::with_capacity(degree);
-    for &place in &places {
+    let mut values = [0; PARITY];
+    for (value, &place) in values.iter_mut().zip(places.places()) {
         let x = CODEWORD - 1 - place;
-        let at = power(ORDER - x % ORDER);
-        let omega = evaluator.iter().rev().fold(0, |sum, &coefficient| times(sum, at) ^ coefficient);
-        let square = times(at, at);
-        let slope = (1..=degree).rev().filter(|i| i % 2 == 1).fold(0, |sum, i| times(sum, square) ^ locator[i]);
+        let at = ORDER - x;
+        let omega = evaluator[..degree].iter().rev().fold(0, |sum, &coefficient| POWER[logarithm(sum) + at] ^ coefficient);
+        let square = 2 * at % ORDER;
+        let slope = locator[1..=degree].iter().step_by(2).rev().fold(0, |sum, &odd| POWER[logarithm(sum) + square] ^ odd);
         if slope == 0 {
             return Err(Uncorrectable);
         }
-        values.push(times(times(power(x), omega), inverse(slope)));
+        *value = times(POWER[logarithm(omega) + x], inverse(slope));
     }
-    let mut corrected = Corrected::with_capacity(degree);
-    for (place, value) in places.into_iter().zip(values) {
-        codeword[place] ^= value;
+    let mut corrected = Corrected::default();
+    for (&place, &value) in places.places().iter().zip(&values) {
+        codeword[place / WORD_SYMBOLS] ^= u64::from(value) << (SYMBOL_BITS * (place % WORD_SYMBOLS));
         if value != 0 {
             corrected.push(place);
         }
     }
     Ok(corrected)
+}
+
+/// The values of a remainder at alpha^0 to alpha^13.
+fn syndromes(remainder: &Remainder) -> [u16; PARITY] {
+    let mut syndromes = [0; PARITY];
+    for place in 0..PARITY {
+        let coefficient = logarithm(slot(remainder[place / WORD_SYMBOLS], place % WORD_SYMBOLS));
+        for (j, syndrome) in syndromes.iter_mut().enumerate() {
+            *syndrome ^= POWER[coefficient + j * (PARITY - 1 - place)];
+        }
+    }
+    syndromes
 }
 
 type Polynomial = [u16; PARITY + 1];
@@ -272,23 +299,23 @@ fn locator(syndromes: &[u16; PARITY], erased: &[usize]) -> Result<(Polynomial, u
     let mut locator: Polynomial = [0; PARITY + 1];
     locator[0] = 1;
     for (count, &place) in erased.iter().enumerate() {
-        let x = power(CODEWORD - 1 - place);
+        let x = POWER[CODEWORD - 1 - place];
         for i in (1..=count + 1).rev() {
             locator[i] ^= times(locator[i - 1], x);
         }
     }
+    let logarithms = syndromes.map(logarithm);
     let (mut other, mut degree) = (locator, erased.len());
     for step in erased.len()..PARITY {
-        let discrepancy = (0..=step.min(degree)).fold(0, |sum, i| sum ^ times(locator[i], syndromes[step - i]));
+        let discrepancy = (0..=step.min(degree)).fold(0, |sum, i| sum ^ POWER[logarithm(locator[i]) + logarithms[step - i]]);
         other.copy_within(0..PARITY, 1);
         other[0] = 0;
         if discrepancy != 0 {
-            let mut next = locator;
-            next.iter_mut().zip(&other).for_each(|(a, &b)| *a ^= times(discrepancy, b));
+            let (mut next, factor) = (locator, logarithm(discrepancy));
+            next.iter_mut().zip(&other).for_each(|(a, &b)| *a ^= POWER[logarithm(b) + factor]);
             if 2 * degree <= step + erased.len() {
                 degree = step + 1 + erased.len() - degree;
-                let scale = inverse(discrepancy);
-                other = locator.map(|coefficient| times(coefficient, scale));
+                other = locator.map(|coefficient| POWER[logarithm(coefficient) + ORDER - factor]);
             }
             locator = next;
         }
@@ -297,28 +324,96 @@ fn locator(syndromes: &[u16; PARITY], erased: &[usize]) -> Result<(Polynomial, u
     if true_degree != degree || 2 * degree > PARITY + erased.len() { Err(Uncorrectable) } else { Ok((locator, degree)) }
 }
 
+const fn greatest_common_divisor(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
+}
+
+/// How a x^k goes from a place to the next, for a k: the exponent of alpha grows by k.
+#[derive(Clone, Copy)]
+struct Progression {
+    /// The greatest common divisor of k and 1023: exponents that differ modulo it never meet.
+    divisor: usize,
+    /// Elements until it comes again.
+    period: usize,
+    /// So many steps add the divisor to the exponent, modulo the period.
+    steps: usize,
+    /// Where it stands in [`PROGRESSIONS`], for a remainder of 0.
+    at: usize,
+}
+
+/// Elements of a progression: from any of its places on, as many as a codeword has.
+const fn length(period: usize) -> usize {
+    period + CODEWORD - 1
+}
+
+/// For each k, and behind the last one.
+const KINDS: [Progression; PARITY + 2] = {
+    let (mut kinds, mut k, mut at) = ([Progression { divisor: 0, period: 0, steps: 0, at: 0 }; PARITY + 2], 1, 0);
+    while k <= PARITY {
+        let divisor = greatest_common_divisor(k, ORDER);
+        let (period, mut steps) = (ORDER / divisor, 0);
+        while steps * k % ORDER != divisor {
+            steps += 1;
+        }
+        kinds[k] = Progression { divisor, period, steps, at };
+        at += divisor * length(period);
+        k += 1;
+    }
+    kinds[k].at = at;
+    kinds
+};
+
+/// For each k and each remainder r of exponents: alpha^(r + k i) for i from 0 on.
+static PROGRESSIONS: [u16; KINDS[PARITY + 1].at] = {
+    let (mut table, mut k) = ([0; KINDS[PARITY + 1].at], 1);
+    while k <= PARITY {
+        let (kind, mut remainder) = (KINDS[k], 0);
+        while remainder < kind.divisor {
+            let (mut i, mut exponent) = (0, remainder);
+            while i < length(kind.period) {
+                table[kind.at + remainder * length(kind.period) + i] = TABLES.0[exponent];
+                exponent = (exponent + k) % ORDER;
+                i += 1;
+            }
+            remainder += 1;
+        }
+        k += 1;
+    }
+    table
+};
+
+/// a x^k at all places of a codeword.
+fn term(a: u16, k: usize) -> &'static [u16; CODEWORD] {
+    let kind = KINDS[k];
+    // Its exponent at the first place, whose x is alpha^-527.
+    let exponent = (logarithm(a) + k * (ORDER - (CODEWORD - 1))) % ORDER;
+    let (steps, remainder) = (exponent / kind.divisor * kind.steps % kind.period, exponent % kind.divisor);
+    let at = kind.at + remainder * length(kind.period) + steps;
+    PROGRESSIONS[at..].first_chunk().expect("a progression goes on for a codeword")
+}
+
+/// Places that are looked at at once.
+const PLACES: usize = 16;
+
 /// Chien: the places of the codeword where the locator is 0; as many as its degree.
-fn roots(locator: &Polynomial, degree: usize) -> Result<Vec<usize>, Uncorrectable> {
-    // Logarithms of the terms at the first symbol, alpha^-527; from one symbol to the next the k-th grows by k.
-    let mut terms = [(0usize, 0usize); PARITY];
+fn roots(locator: &Polynomial, degree: usize) -> Result<Corrected, Uncorrectable> {
+    let mut terms = [&[[0; PLACES]; CODEWORD / PLACES]; PARITY];
     let mut count = 0;
     for (k, &coefficient) in locator.iter().enumerate().take(degree + 1).skip(1).filter(|&(_, &coefficient)| coefficient != 0) {
-        terms[count] = ((usize::from(LOGARITHM[usize::from(coefficient)]) + k * (ORDER - (CODEWORD - 1))) % ORDER, k);
+        terms[count] = term(coefficient, k).as_chunks().0.first_chunk().expect("places divide a codeword");
         count += 1;
     }
-    let mut places = Vec::with_capacity(degree);
-    for place in 0..CODEWORD {
-        let mut sum = locator[0];
-        for (exponent, step) in &mut terms[..count] {
-            sum ^= POWER[*exponent];
-            *exponent += *step;
-            if *exponent >= ORDER {
-                *exponent -= ORDER;
-            }
+    let mut places = Corrected::default();
+    for block in 0..CODEWORD / PLACES {
+        let mut sums = [locator[0]; PLACES];
+        for term in &terms[..count] {
+            sums.iter_mut().zip(&term[block]).for_each(|(sum, &value)| *sum ^= value);
         }
-        if sum == 0 {
-            places.push(place);
-            if places.len() == degree {
+        if sums.iter().fold(false, |any, &sum| any | (sum == 0)) {
+            for (place, _) in sums.iter().enumerate().filter(|&(_, &sum)| sum == 0) {
+                places.push(PLACES * block + place);
+            }
+            if places.count == degree {
                 return Ok(places);
             }
         }
@@ -331,9 +426,29 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn codeword(message: &[u16; MESSAGE]) -> [u16; CODEWORD] {
-        let parity = parity(message);
-        std::array::from_fn(|place| if place < MESSAGE { message[place] } else { parity[place - MESSAGE] })
+    fn add(codeword: &mut Codeword, place: usize, value: u16) {
+        codeword[place / WORD_SYMBOLS] ^= u64::from(value) << (SYMBOL_BITS * (place % WORD_SYMBOLS));
+    }
+
+    fn symbols(codeword: &Codeword) -> [u16; CODEWORD] {
+        std::array::from_fn(|place| symbol(codeword, place))
+    }
+
+    fn codeword(message: impl Fn(usize) -> u16) -> Codeword {
+        let mut codeword = [0; WORDS];
+        (0..MESSAGE).for_each(|place| add(&mut codeword, place, message(place)));
+        encode(&mut codeword);
+        codeword
+    }
+
+    /// A codeword that looks random.
+    fn any_codeword(seed: u64) -> Codeword {
+        codeword(|i| (seed.wrapping_mul(2 * i as u64 + 1) >> 54) as u16)
+    }
+
+    /// Whether it is zero at all roots of the generator.
+    fn is_codeword(word: &Codeword) -> bool {
+        POWER[..PARITY].iter().all(|&root| symbols(word).iter().fold(0, |sum, &symbol| times(sum, root) ^ symbol) == 0)
     }
 
     #[test]
@@ -343,18 +458,15 @@ mod tests {
 
     #[test]
     fn parities_of_three_messages() {
-        let message = |of: fn(usize) -> u16| -> [u16; MESSAGE] { std::array::from_fn(of) };
-        assert_eq!(parity(&message(|i| u16::from(i == 0))), [355, 381, 108, 865, 358, 653, 751, 46, 313, 484, 1012, 278, 40, 47]);
-        assert_eq!(parity(&message(|i| u16::from(i == 513))), [904, 6, 701, 32, 656, 925, 900, 614, 391, 592, 265, 945, 290, 432]);
-        assert_eq!(parity(&message(|i| i as u16)), [50, 868, 380, 280, 841, 435, 1015, 875, 433, 667, 96, 823, 273, 57]);
+        let parity = |of: fn(usize) -> u16| symbols(&codeword(of))[MESSAGE..].to_vec();
+        assert_eq!(parity(|i| u16::from(i == 0)), [355, 381, 108, 865, 358, 653, 751, 46, 313, 484, 1012, 278, 40, 47]);
+        assert_eq!(parity(|i| u16::from(i == 513)), [904, 6, 701, 32, 656, 925, 900, 614, 391, 592, 265, 945, 290, 432]);
+        assert_eq!(parity(|i| i as u16), [50, 868, 380, 280, 841, 435, 1015, 875, 433, 667, 96, 823, 273, 57]);
     }
 
     #[test]
     fn a_codeword_is_zero_at_all_roots_of_the_generator() {
-        let word = codeword(&std::array::from_fn(|i| (i * 331 % 1024) as u16));
-        for &root in &POWER[..PARITY] {
-            assert_eq!(word.iter().fold(0, |sum, &symbol| times(sum, root) ^ symbol), 0);
-        }
+        assert!(is_codeword(&codeword(|i| (i * 331 % 1024) as u16)));
     }
 
     /// Different places, each with what is wrong there.
@@ -365,19 +477,19 @@ mod tests {
     proptest! {
         #[test]
         fn seven_errors_are_corrected(seed in any::<u64>(), errors in errors(0..=7)) {
-            let sent = codeword(&std::array::from_fn(|i| (seed.wrapping_mul(2 * i as u64 + 1) >> 54) as u16));
+            let sent = any_codeword(seed);
             let mut word = sent;
-            errors.iter().for_each(|&(place, value)| word[place] ^= value);
-            let corrected = correct(&mut word);
+            errors.iter().for_each(|&(place, value)| add(&mut word, place, value));
+            let corrected = correct(&mut word).map(|corrected| corrected.places().to_vec());
             prop_assert_eq!(corrected, Ok(errors.iter().map(|&(place, _)| place).collect()));
             prop_assert!(word == sent);
         }
 
         #[test]
         fn erasures_cost_half_of_an_error(seed in any::<u64>(), errors in errors(1..=14), erasures in 0usize..15) {
-            let sent = codeword(&std::array::from_fn(|i| (seed.wrapping_mul(2 * i as u64 + 1) >> 54) as u16));
+            let sent = any_codeword(seed);
             let mut word = sent;
-            errors.iter().for_each(|&(place, value)| word[place] ^= value);
+            errors.iter().for_each(|&(place, value)| add(&mut word, place, value));
             let erased: Vec<usize> = errors.iter().take(erasures).map(|&(place, _)| place).collect();
             let unknown = errors.len() - erased.len();
             let received = word;
@@ -388,7 +500,7 @@ mod tests {
                 // Beyond that: refused, or another codeword; never something that is none.
                 match result {
                     Err(Uncorrectable) => prop_assert!(word == received),
-                    Ok(_) => prop_assert!(parity(word.first_chunk().unwrap()) == word[MESSAGE..]),
+                    Ok(_) => prop_assert!(is_codeword(&word)),
                 }
             }
         }
