@@ -111,13 +111,14 @@ const GENERATOR: [u16; PARITY + 1] = {
 /// Words of a remainder.
 const REMAINDER: usize = PARITY.div_ceil(WORD_SYMBOLS);
 
-/// A polynomial of degree 13 at most, as in a codeword: x^13 stands lowest in the first word.
-type Remainder = [u64; REMAINDER];
+/// A polynomial of degree 13 at most, as in a codeword: x^13 stands lowest in the first word. The fourth word is 0: an
+/// even number of them can be added two at a time.
+type Remainder = [u64; REMAINDER + 1];
 
-/// The coefficients of a x^exponent mod g for a symbol a.
-const fn residue(symbol: u16, exponent: usize) -> Remainder {
+/// x^exponent mod g, coefficients from x^13 down.
+const fn residue(exponent: usize) -> [u16; PARITY] {
     let mut value = [0u16; PARITY];
-    value[PARITY - 1] = symbol;
+    value[PARITY - 1] = 1;
     let mut step = 0;
     while step < exponent {
         let (top, mut place) = (value[0], 0);
@@ -128,76 +129,113 @@ const fn residue(symbol: u16, exponent: usize) -> Remainder {
         }
         step += 1;
     }
-    let (mut words, mut place) = ([0; REMAINDER], 0);
-    while place < PARITY {
-        words[place / WORD_SYMBOLS] |= (value[place] as u64) << (SYMBOL_BITS * (place % WORD_SYMBOLS));
-        place += 1;
-    }
-    words
+    value
 }
 
-/// Bits that a look-up takes of a word. The tables of all fit into the first cache.
-const GROUP_BITS: usize = 6;
-const GROUPS: usize = WORD_BITS / GROUP_BITS;
-
-/// `AHEAD[n][i][bits]`: word n of w(x) x^14 mod g, for the word w with `bits` at its group i. That is linear in each
-/// bit, so it does not matter where symbols begin.
-static AHEAD: [[[u64; 1 << GROUP_BITS]; GROUPS]; REMAINDER] = {
-    let (mut table, mut bit) = ([[[0; 1 << GROUP_BITS]; GROUPS]; REMAINDER], 0);
-    while bit < WORD_BITS {
-        let residue = residue(1 << (bit % SYMBOL_BITS), PARITY + WORD_SYMBOLS - 1 - bit / SYMBOL_BITS);
-        let (group, mut bits) = (bit / GROUP_BITS, 0);
-        while bits < 1 << GROUP_BITS {
-            if bits >> (bit % GROUP_BITS) & 1 == 1 {
-                let mut word = 0;
-                while word < REMAINDER {
-                    table[word][group][bits] ^= residue[word];
-                    word += 1;
-                }
+/// `[i][bits]`: the remainder of a polynomial whose highest term is x^exponent, where its group i of bits is `bits` and
+/// all others are 0. It is linear in each bit, so it does not matter where symbols begin and end.
+const fn look_ups<const GROUPS: usize, const SIZE: usize>(exponent: usize) -> [[Remainder; SIZE]; GROUPS] {
+    let group_bits = SIZE.ilog2() as usize;
+    let (mut table, mut symbol) = ([[[0; REMAINDER + 1]; SIZE]; GROUPS], 0);
+    while symbol < GROUPS * group_bits / SYMBOL_BITS {
+        let (residue, mut bit) = (residue(exponent - symbol), 0);
+        while bit < SYMBOL_BITS {
+            let (mut value, mut place) = ([0; REMAINDER + 1], 0);
+            while place < PARITY {
+                let coefficient = product(residue[place], 1 << bit);
+                value[place / WORD_SYMBOLS] |= (coefficient as u64) << (SYMBOL_BITS * (place % WORD_SYMBOLS));
+                place += 1;
             }
-            bits += 1;
+            let (at, mut bits) = (SYMBOL_BITS * symbol + bit, 0);
+            while bits < SIZE {
+                if bits >> (at % group_bits) & 1 == 1 {
+                    let (row, mut word) = (&mut table[at / group_bits][bits], 0);
+                    while word < REMAINDER {
+                        row[word] ^= value[word];
+                        word += 1;
+                    }
+                }
+                bits += 1;
+            }
+            bit += 1;
         }
-        bit += 1;
+        symbol += 1;
     }
     table
-};
+}
 
-/// w(x) x^14 mod g.
+/// At addresses that are multiples of 16, as the processor wants them to add two words at once.
+#[repr(align(64))]
+struct Aligned<T>(T);
+
+/// For w(x) x^14 mod g of a word w. Ten look-ups of six bits: the table fits into the first cache.
+static AHEAD: Aligned<[[Remainder; 64]; 10]> = Aligned(look_ups(PARITY + WORD_SYMBOLS - 1));
+
+/// A look-up waits for the one before, so two halves of a message take turns: this is what the second one makes of the
+/// remainder of the first.
+static BEHIND: Aligned<[[Remainder; 16]; 35]> = Aligned(look_ups(WORD_SYMBOLS * HALF + PARITY - 1));
+
+/// Whole words of a message, and those of a half.
+const WHOLE: usize = MESSAGE / WORD_SYMBOLS;
+const HALF: usize = WHOLE / 2;
+
+/// Symbols of a message that do not fill a word.
+const REST: usize = MESSAGE % WORD_SYMBOLS;
+
 #[inline(always)]
-fn ahead(word: u64) -> Remainder {
-    std::array::from_fn(|n| (0..GROUPS).fold(0, |sum, group| sum ^ AHEAD[n][group][(word >> (GROUP_BITS * group)) as usize & 63]))
+fn sum(a: Remainder, b: &Remainder) -> Remainder {
+    std::array::from_fn(|word| a[word] ^ b[word])
+}
+
+/// One more word behind those that this is the remainder of.
+#[inline(always)]
+fn step(before: Remainder, word: u64) -> Remainder {
+    let [first, second, third, _] = before;
+    let bits = word ^ first;
+    let mut next = [0; REMAINDER + 1];
+    for (group, rows) in AHEAD.0.iter().enumerate() {
+        let row = &rows[(bits >> (6 * group)) as usize & 63];
+        for word in 0..REMAINDER + 1 {
+            next[word] ^= row[word];
+        }
+    }
+    [next[0] ^ second, next[1] ^ third, next[2], 0]
 }
 
 /// m(x) x^14 mod g for the message of a codeword.
 fn remainder(codeword: &Codeword) -> Remainder {
-    let (whole, rest) = (MESSAGE / WORD_SYMBOLS, MESSAGE % WORD_SYMBOLS);
-    let [first, second, third] = codeword[..whole].iter().fold([0; REMAINDER], |before, &word| {
-        let next = ahead(word ^ before[0]);
-        [next[0] ^ before[1], next[1] ^ before[2], next[2]]
+    let mut halves = [[0; REMAINDER + 1]; 2];
+    for (&first, &second) in codeword[..HALF].iter().zip(&codeword[HALF..2 * HALF]) {
+        halves = [step(halves[0], first), step(halves[1], second)];
+    }
+    let [before, behind] = halves;
+    let joined = (0..BEHIND.0.len()).fold(behind, |result, group| {
+        let bits = before[group / 15] >> (4 * (group % 15));
+        sum(result, &BEHIND.0[group][bits as usize & 15])
     });
-    // The last symbols do not fill a word: as if there were zeros in front of them.
-    let absent = SYMBOL_BITS * (WORD_SYMBOLS - rest);
-    let next = ahead(((codeword[whole] ^ first) & lowest(rest)) << absent);
-    let behind = |word: u64, next: u64| word >> (SYMBOL_BITS * rest) | (next << absent) & lowest(WORD_SYMBOLS);
-    [next[0] ^ behind(first, second), next[1] ^ behind(second, third), next[2] ^ behind(third, 0)]
+    let whole = codeword[2 * HALF..WHOLE].iter().fold(joined, |before, &word| step(before, word));
+    // The last symbols do not fill a word: as if there were zeros in front of them, which take nothing off.
+    let (absent, [first, second, third, _]) = (SYMBOL_BITS * (WORD_SYMBOLS - REST), whole);
+    let upper = |word: u64, next: u64| word >> (SYMBOL_BITS * REST) | (next << absent) & lowest(WORD_SYMBOLS);
+    let shifted = [(first << absent) & lowest(WORD_SYMBOLS), upper(first, second), upper(second, third), 0];
+    let rest = (codeword[WHOLE] << absent) & lowest(WORD_SYMBOLS);
+    step(shifted, rest)
 }
-
-/// Where the parity begins: a word, and a bit of it.
-const BEHIND: (usize, usize) = (MESSAGE / WORD_SYMBOLS, SYMBOL_BITS * (MESSAGE % WORD_SYMBOLS));
 
 /// Puts the parity behind the message.
 pub fn encode(codeword: &mut Codeword) {
-    let ([first, second, third], (word, bit)) = (remainder(codeword), BEHIND);
-    codeword[word] = codeword[word] & lowest(MESSAGE % WORD_SYMBOLS) | (first << bit) & lowest(WORD_SYMBOLS);
-    codeword[word + 1] = first >> (WORD_BITS - bit) | (second << bit) & lowest(WORD_SYMBOLS);
-    codeword[word + 2] = second >> (WORD_BITS - bit) | third << bit;
+    let ([first, second, third, _], bit) = (remainder(codeword), SYMBOL_BITS * REST);
+    codeword[WHOLE] = codeword[WHOLE] & lowest(REST) | (first << bit) & lowest(WORD_SYMBOLS);
+    codeword[WHOLE + 1] = first >> (WORD_BITS - bit) | (second << bit) & lowest(WORD_SYMBOLS);
+    codeword[WHOLE + 2] = second >> (WORD_BITS - bit) | third << bit;
 }
 
 /// The parity of a codeword.
 fn parity(codeword: &Codeword) -> Remainder {
-    let (word, bit) = BEHIND;
+    let bit = SYMBOL_BITS * REST;
     let at = |word: u64, next: u64| word >> bit | (next << (WORD_BITS - bit)) & lowest(WORD_SYMBOLS);
-    [at(codeword[word], codeword[word + 1]), at(codeword[word + 1], codeword[word + 2]), at(codeword[word + 2], 0)]
+    let [first, second, third] = [codeword[WHOLE], codeword[WHOLE + 1], codeword[WHOLE + 2]];
+    [at(first, second), at(second, third), at(third, 0), 0]
 }
 
 /// A codeword is beyond correction.
@@ -241,8 +279,8 @@ pub fn correct(codeword: &mut Codeword) -> Result<Corrected, Uncorrectable> {
 pub fn correct_with_erasures(codeword: &mut Codeword, erased: &[usize]) -> Result<Corrected, Uncorrectable> {
     // The remainder of what was received has the same syndromes as the codeword, and is 0 where nothing is wrong.
     let (expected, parity) = (remainder(codeword), parity(codeword));
-    let difference: Remainder = std::array::from_fn(|word| expected[word] ^ parity[word]);
-    if difference == [0; REMAINDER] {
+    let difference = sum(expected, &parity);
+    if difference == [0; REMAINDER + 1] {
         return Ok(Corrected::default());
     }
     if erased.len() > PARITY {
