@@ -49,12 +49,49 @@ impl Bits {
         self.end += count as usize;
     }
 
+    /// Appends the lowest `count` bits (at most 64, the others are 0) of each value.
+    #[inline]
+    pub fn push_all(&mut self, values: &[u64], count: u32) {
+        let (mut word, mut offset) = (self.end / 64, (self.end % 64) as u32);
+        self.end += count as usize * values.len();
+        let needed = self.end / 64 + 2;
+        if needed > self.words.len() {
+            self.words.resize(FIRST_WORDS.max(2 * needed), 0);
+        }
+        let mut last = self.words[word];
+        for &value in values {
+            last |= value << offset;
+            offset += count;
+            if offset >= 64 {
+                self.words[word] = last;
+                offset -= 64;
+                word += 1;
+                // What of the value did not fit; all of it did where the next one begins a word.
+                last = value >> 1 >> (count - 1 - offset);
+            }
+        }
+        self.words[word] = last;
+    }
+
     /// Appends all bits of `other`.
     pub fn append(&mut self, other: &Bits) {
         let mut at = 0;
         while at < other.len() {
             let count = (other.len() - at).min(64) as u32;
             self.push(other.peek(at, count), count);
+            at += count as usize;
+        }
+    }
+
+    /// Numbers of `count` bits (at most 64) that stand one behind the other from the first bit on; what is behind the
+    /// end is anything.
+    #[inline]
+    pub fn peek_all(&self, count: u32, values: &mut [u64]) {
+        let mut at = self.begin;
+        for value in values {
+            let offset = (at % 64) as u32;
+            let Some(&[low, high]) = self.words.get(at / 64..).and_then(|words| words.first_chunk()) else { return };
+            *value = (low >> offset | high << 1 << (63 - offset)) & mask(count);
             at += count as usize;
         }
     }

@@ -5,7 +5,7 @@ use crate::bits::Bits;
 use crate::coding::{Block, DATA, INVALID};
 use crate::marker::{self, PCS_LANES};
 use crate::pcs::{Distance, Row};
-use crate::reed_solomon::{CODEWORD, MESSAGE_BITS, SYMBOL_BITS, WORD_BITS, WORDS, correct, encode};
+use crate::reed_solomon::{CODEWORD, MESSAGE, MESSAGE_BITS, SYMBOL_BITS, WORD_BITS, WORD_SYMBOLS, WORDS, correct, encode};
 use crate::transcode;
 
 /// FEC lanes.
@@ -19,6 +19,8 @@ const TRANSCODED_ROW: usize = PCS_LANES / transcode::BLOCKS;
 const LANE_SYMBOLS: usize = CODEWORD / FEC_LANES;
 /// The bits of them.
 pub const LANE_BITS: usize = LANE_SYMBOLS * SYMBOL_BITS;
+/// Words of them.
+const LANE_WORDS: usize = WORDS / FEC_LANES;
 /// Markers that follow each other on a FEC lane.
 const LANE_MARKERS: usize = PCS_LANES / FEC_LANES;
 /// Bits of the markers on a FEC lane.
@@ -122,15 +124,16 @@ impl Sender {
 
     fn codeword(&mut self, lanes: &mut [Bits; FEC_LANES]) {
         let mut codeword = [0; WORDS];
-        for (index, word) in codeword.iter_mut().enumerate() {
-            *word = self.message.peek(WORD_BITS * index, WORD_BITS as u32);
-        }
+        self.message.peek_all(WORD_BITS as u32, &mut codeword[..MESSAGE.div_ceil(WORD_SYMBOLS)]);
         self.message.skip(MESSAGE_BITS);
         encode(&mut codeword);
-        for &words in codeword.as_chunks().0 {
-            for (lane, word) in lanes.iter_mut().zip(deal(words)) {
-                lane.push(word, WORD_BITS as u32);
-            }
+        let mut dealt = [[0; LANE_WORDS]; FEC_LANES];
+        for (index, &words) in codeword.as_chunks().0.iter().enumerate() {
+            let words = deal(words);
+            (0..FEC_LANES).for_each(|number| dealt[number][index] = words[number]);
+        }
+        for (lane, words) in lanes.iter_mut().zip(&dealt) {
+            lane.push_all(words, WORD_BITS as u32);
         }
     }
 }
@@ -250,9 +253,12 @@ impl Receiver {
     /// The next codeword; whether it could be corrected.
     fn codeword(&mut self, markers: bool, out: &mut impl FnMut(&Row)) -> bool {
         let mut codeword = [0; WORDS];
-        let lanes: [&Bits; FEC_LANES] = std::array::from_fn(|number| self.aligner.lane(number));
+        let mut dealt = [[0; LANE_WORDS]; FEC_LANES];
+        for (number, words) in dealt.iter_mut().enumerate() {
+            self.aligner.lane(number).peek_all(WORD_BITS as u32, words);
+        }
         for (index, words) in codeword.as_chunks_mut().0.iter_mut().enumerate() {
-            *words = gather(lanes.map(|lane| lane.peek(WORD_BITS * index, WORD_BITS as u32)));
+            *words = gather([dealt[0][index], dealt[1][index], dealt[2][index], dealt[3][index]]);
         }
         self.counters.codewords += 1;
         let good = match correct(&mut codeword) {
@@ -267,7 +273,7 @@ impl Receiver {
         };
         self.message.skip(WORD_BITS * WORDS);
         let message = &mut self.message;
-        codeword.iter().for_each(|&word| message.push(word, WORD_BITS as u32));
+        message.push_all(&codeword, WORD_BITS as u32);
         let mut row = Row { blocks: [Block { sync: DATA, payload: 0 }; PCS_LANES], markers };
         if markers {
             row.blocks = unmap_markers(message);
@@ -312,7 +318,6 @@ fn unmap_markers(message: &Bits) -> [Block; PCS_LANES] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reed_solomon::WORD_SYMBOLS;
     use proptest::prelude::*;
 
     proptest! {
