@@ -281,7 +281,8 @@ impl Receiver {
             row.markers = false;
         }
         for index in usize::from(markers) * TRANSCODED_ROW..TRANSCODED {
-            let mut blocks = transcode::decode(message, transcode::BITS * index, &mut self.before);
+            let blocks = &mut row.blocks.as_chunks_mut().0[index % TRANSCODED_ROW];
+            transcode::decode(message, transcode::BITS * index, &mut self.before, blocks);
             if !good {
                 // So often that no frame has room between (clause 91.5.3.3).
                 if index % 2 == 0 {
@@ -291,8 +292,6 @@ impl Receiver {
                     blocks[transcode::BLOCKS - 1].sync = INVALID;
                 }
             }
-            let place = index % TRANSCODED_ROW * transcode::BLOCKS;
-            row.blocks[place..place + transcode::BLOCKS].copy_from_slice(&blocks);
             if index % TRANSCODED_ROW == TRANSCODED_ROW - 1 {
                 out(&row);
             }
