@@ -212,7 +212,10 @@ impl Encoder {
 #[derive(Clone, Debug, Default)]
 pub struct Decoder {
     state: State,
-    held: Option<(Type, Column)>,
+    /// The block before, once there is one.
+    held: Option<Type>,
+    octets: u64,
+    control: u8,
 }
 
 impl Decoder {
@@ -220,16 +223,14 @@ impl Decoder {
     #[inline]
     pub fn decode(&mut self, block: Block) -> Option<Column> {
         // In the midst of a frame, where most blocks are, only octets change.
-        if block.sync == DATA
-            && self.state == State::Data
-            && let Some((Type::Data, column)) = &mut self.held
-        {
-            return Some(Column { octets: std::mem::replace(&mut column.octets, block.payload), control: 0 });
+        if block.sync == DATA && self.state == State::Data && self.held == Some(Type::Data) {
+            return Some(Column { octets: std::mem::replace(&mut self.octets, block.payload), control: 0 });
         }
-        let next = column_of(block);
-        let (kind, column) = self.held.replace(next)?;
-        self.state = self.state.next(kind, Some(next.0));
-        Some(if self.state == State::Error { Column::ERROR } else { column })
+        let (after, next) = column_of(block);
+        let octets = std::mem::replace(&mut self.octets, next.octets);
+        let control = std::mem::replace(&mut self.control, next.control);
+        self.state = self.state.next(self.held.replace(after)?, Some(after));
+        Some(if self.state == State::Error { Column::ERROR } else { Column { octets, control } })
     }
 }
 

@@ -342,20 +342,22 @@ fn locator(syndromes: &[u16; PARITY], erased: &[usize]) -> Result<(Polynomial, u
             locator[i] ^= times(locator[i - 1], x);
         }
     }
-    let logarithms = syndromes.map(logarithm);
-    let (mut other, mut degree) = (locator, erased.len());
-    for step in erased.len()..PARITY {
-        let discrepancy = (0..=step.min(degree)).fold(0, |sum, i| sum ^ POWER[logarithm(locator[i]) + logarithms[step - i]]);
-        other.copy_within(0..PARITY, 1);
-        other[0] = 0;
-        if discrepancy != 0 {
-            let (mut next, factor) = (locator, logarithm(discrepancy));
-            next.iter_mut().zip(&other).for_each(|(a, &b)| *a ^= POWER[logarithm(b) + factor]);
-            if 2 * degree <= step + erased.len() {
-                degree = step + 1 + erased.len() - degree;
-                other = locator.map(|coefficient| POWER[logarithm(coefficient) + ORDER - factor]);
-            }
-            locator = next;
+    let (syndromes, mut degree) = (syndromes.map(logarithm), erased.len());
+    // The polynomial before the degree grew last, how many coefficients it has, its discrepancy, and how many steps ago
+    // that was: logarithms.
+    let (mut other, mut others, mut divisor, mut age) = (locator.map(logarithm), degree + 1, 0, 0);
+    for step in degree..PARITY {
+        age += 1;
+        let discrepancy = (0..=step.min(degree)).fold(0, |sum, i| sum ^ POWER[logarithm(locator[i]) + syndromes[step - i]]);
+        if discrepancy == 0 {
+            continue;
+        }
+        let (before, discrepancy) = (locator, logarithm(discrepancy));
+        let factor = (discrepancy + ORDER - divisor) % ORDER;
+        locator[age..].iter_mut().zip(&other[..others]).for_each(|(a, &b)| *a ^= POWER[b + factor]);
+        if 2 * degree <= step + erased.len() {
+            (other, others, divisor, age) = (before.map(logarithm), degree + 1, discrepancy, 0);
+            degree = step + 1 + erased.len() - degree;
         }
     }
     let true_degree = locator.iter().rposition(|&coefficient| coefficient != 0).unwrap_or(0);
@@ -507,12 +509,117 @@ mod tests {
         assert!(is_codeword(&codeword(|i| (i * 331 % 1024) as u16)));
     }
 
+    /// Solves equations, each with its right side behind its coefficients; some solution, if there is one.
+    fn solve(mut equations: Vec<Vec<u16>>, unknowns: usize) -> Option<Vec<u16>> {
+        let mut pivots = Vec::new();
+        for column in 0..unknowns {
+            let Some(row) = (pivots.len()..equations.len()).find(|&row| equations[row][column] != 0) else { continue };
+            equations.swap(row, pivots.len());
+            let scale = inverse(equations[pivots.len()][column]);
+            let pivot: Vec<u16> = equations[pivots.len()].iter().map(|&value| times(value, scale)).collect();
+            for (_, equation) in equations.iter_mut().enumerate().filter(|&(row, _)| row != pivots.len()) {
+                let factor = equation[column];
+                equation.iter_mut().zip(&pivot).for_each(|(value, &of_pivot)| *value ^= times(factor, of_pivot));
+            }
+            equations[pivots.len()] = pivot;
+            pivots.push(column);
+        }
+        let mut solution = vec![0; unknowns];
+        for (equation, &column) in equations.iter().zip(&pivots) {
+            solution[column] = equation[unknowns];
+        }
+        equations[pivots.len()..].iter().all(|equation| equation[unknowns] == 0).then_some(solution)
+    }
+
+    fn raised(base: u16, exponent: usize) -> u16 {
+        (0..exponent).fold(1, |product, _| times(product, base))
+    }
+
+    /// A decoder after Peterson, Gorenstein and Zierler: for each number of errors, from 0 on, the linear equations for
+    /// the locator, all places tried, and the linear equations for the values. With erasures the equations are those of
+    /// the syndromes times the polynomial of the erasures.
+    fn slow(word: &Codeword, erased: &[usize]) -> Option<Codeword> {
+        let at = |place: usize| raised(2, CODEWORD - 1 - place);
+        let syndromes: Vec<u16> =
+            (0..PARITY).map(|j| symbols(word).iter().fold(0, |sum, &symbol| times(sum, raised(2, j)) ^ symbol)).collect();
+        if syndromes.iter().all(|&syndrome| syndrome == 0) {
+            return Some(*word);
+        }
+        let mut modified = syndromes.clone();
+        for &place in erased {
+            (1..PARITY).rev().for_each(|j| modified[j] ^= times(modified[j - 1], at(place)));
+        }
+        let known = modified.get(erased.len()..)?;
+        for errors in 0..=known.len() / 2 {
+            let equation = |end: usize| known[end - errors..=end].to_vec();
+            let Some(reversed) = solve((errors..known.len()).map(equation).collect(), errors) else { continue };
+            let locator = |x: u16| reversed.iter().rev().fold(1, |sum, &coefficient| times(sum, x) ^ coefficient);
+            let unknown: Vec<usize> = (0..CODEWORD).filter(|&place| !erased.contains(&place) && locator(at(place)) == 0).collect();
+            if unknown.len() != errors {
+                continue;
+            }
+            let places: Vec<usize> = erased.iter().copied().chain(unknown).collect();
+            let equation = |j: usize| places.iter().map(|&place| raised(at(place), j)).chain([syndromes[j]]).collect();
+            let Some(values) = solve((0..PARITY).map(equation).collect(), places.len()) else { continue };
+            let mut corrected = *word;
+            places.iter().zip(values).for_each(|(&place, value)| add(&mut corrected, place, value));
+            return Some(corrected);
+        }
+        None
+    }
+
+    /// As the slow one says; and what it says of the places is what it does.
+    fn agrees(word: Codeword, erased: &[usize]) -> Result<(), TestCaseError> {
+        let mut corrected = word;
+        let result = correct_with_erasures(&mut corrected, erased);
+        prop_assert_eq!(result.is_ok().then_some(corrected), slow(&word, erased));
+        let changed: Vec<usize> = (0..CODEWORD).filter(|&place| symbol(&word, place) != symbol(&corrected, place)).collect();
+        let mut places = result.map_or(Vec::new(), |corrected| corrected.places().to_vec());
+        places.sort_unstable();
+        prop_assert_eq!(changed, places);
+        Ok(())
+    }
+
     /// Different places, each with what is wrong there.
     fn errors(count: std::ops::RangeInclusive<usize>) -> impl Strategy<Value = Vec<(usize, u16)>> {
         prop::collection::btree_map(0..CODEWORD, 1u16..1024, count).prop_map(|errors| errors.into_iter().collect())
     }
 
     proptest! {
+        #[test]
+        fn errors_and_erasures_are_decoded_as_by_linear_equations(
+            seed in any::<u64>(),
+            errors in errors(0..=10),
+            others in prop::collection::btree_set(0..CODEWORD, 0..8),
+            erasures in 0usize..12,
+        ) {
+            let mut word = any_codeword(seed);
+            errors.iter().for_each(|&(place, value)| add(&mut word, place, value));
+            agrees(word, &[])?;
+            // Some that are wrong, and some that are right.
+            let mut erased = others;
+            erased.extend(errors.iter().take(erasures).map(|&(place, _)| place));
+            agrees(word, &erased.into_iter().collect::<Vec<usize>>())?;
+        }
+
+        #[test]
+        fn between_two_codewords_the_nearer_one_is_found(
+            seed in any::<u64>(),
+            first in 0..=MESSAGE - 1,
+            factor in 1u16..1024,
+            changed in any::<u16>(),
+            errors in errors(0..=2),
+        ) {
+            // The generator times a factor is a codeword of 15 symbols, the fewest: with eight of them or more another
+            // codeword than the one that was sent is within seven.
+            let mut word = any_codeword(seed);
+            for (n, &coefficient) in GENERATOR.iter().enumerate().filter(|(n, _)| changed >> n & 1 == 1) {
+                add(&mut word, first + n, times(coefficient, factor));
+            }
+            errors.iter().for_each(|&(place, value)| add(&mut word, place, value));
+            agrees(word, &[])?;
+        }
+
         #[test]
         fn seven_errors_are_corrected(seed in any::<u64>(), errors in errors(0..=7)) {
             let sent = any_codeword(seed);
