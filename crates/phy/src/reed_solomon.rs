@@ -25,7 +25,18 @@ pub const WORDS: usize = CODEWORD / WORD_SYMBOLS;
 /// A codeword in the order of transmission: six symbols in the lowest 60 bits of each word, the first one lowest.
 pub type Codeword = [u64; WORDS];
 
+/// Adds a value of ten bits to the symbol at a place: an error, or a symbol where there was none.
+///
+/// # Panics
+/// The place is beyond the codeword.
+pub fn add(codeword: &mut Codeword, place: usize, value: u16) {
+    codeword[place / WORD_SYMBOLS] ^= u64::from(value) << (SYMBOL_BITS * (place % WORD_SYMBOLS));
+}
+
 /// The symbol at a place.
+///
+/// # Panics
+/// The place is beyond the codeword.
 pub fn symbol(codeword: &Codeword, place: usize) -> u16 {
     slot(codeword[place / WORD_SYMBOLS], place % WORD_SYMBOLS)
 }
@@ -309,7 +320,7 @@ pub fn correct_with_erasures(codeword: &mut Codeword, erased: &[usize]) -> Resul
     }
     let mut corrected = Corrected::default();
     for (&place, &value) in places.places().iter().zip(&values) {
-        codeword[place / WORD_SYMBOLS] ^= u64::from(value) << (SYMBOL_BITS * (place % WORD_SYMBOLS));
+        add(codeword, place, value);
         if value != 0 {
             corrected.push(place);
         }
@@ -346,7 +357,7 @@ fn locator(syndromes: &[u16; PARITY], erased: &[usize]) -> Result<(Polynomial, u
     // The polynomial before the degree grew last, how many coefficients it has, its discrepancy, and how many steps ago
     // that was: logarithms.
     let (mut other, mut others, mut divisor, mut age) = (locator.map(logarithm), degree + 1, 0, 0);
-    for step in degree..PARITY {
+    for step in erased.len()..PARITY {
         age += 1;
         let discrepancy = (0..=step.min(degree)).fold(0, |sum, i| sum ^ POWER[logarithm(locator[i]) + syndromes[step - i]]);
         if discrepancy == 0 {
@@ -465,10 +476,6 @@ fn roots(locator: &Polynomial, degree: usize) -> Result<Corrected, Uncorrectable
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    fn add(codeword: &mut Codeword, place: usize, value: u16) {
-        codeword[place / WORD_SYMBOLS] ^= u64::from(value) << (SYMBOL_BITS * (place % WORD_SYMBOLS));
-    }
 
     fn symbols(codeword: &Codeword) -> [u16; CODEWORD] {
         std::array::from_fn(|place| symbol(codeword, place))
