@@ -3,8 +3,8 @@
 /// A queue of bits. Of a number that is pushed, bit 0 goes first, as everywhere in clauses 82 and 91.
 #[derive(Clone, Debug, Default)]
 pub struct Bits {
-    /// One more than the word of the next bit at least, once anything has come. In that one, what is not there yet is 0;
-    /// those behind it are anything.
+    /// One more than the word of the next bit at least, once anything has come. In that one, what is not there yet is
+    /// 0; those behind it are anything.
     words: Vec<u64>,
     /// The first bit that is still there.
     begin: usize,

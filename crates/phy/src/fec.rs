@@ -37,8 +37,8 @@ const PAIRS: [u64; 3] = [0xf_ffff, 0xf_ffff << 20, 0xf_ffff << 40];
 /// Four words of a codeword as a word of each lane: symbol i goes to lane i mod 4 (clause 91.5.2.8).
 fn deal([w, x, y, z]: [u64; FEC_LANES]) -> [u64; FEC_LANES] {
     let [p, q, r] = PAIRS;
-    // Pairs of symbols go to lanes 0 and 1, and to 2 and 3, in turn; here those for the first, third and fifth symbols of
-    // the lanes, then those for the others.
+    // Pairs of symbols go to lanes 0 and 1, and to 2 and 3, in turn; here those for the first, third and fifth symbols
+    // of the lanes, then those for the others.
     let lanes = |odd: u64, even: u64| [odd & FIRSTS | (even & FIRSTS) << SYMBOL_BITS, (odd & SECONDS) >> SYMBOL_BITS | even & SECONDS];
     let [a, b] = lanes(w & p | x & q | y & r, w >> 40 | (y & p | z & q) << 20);
     let [c, d] = lanes((w & q | x & r) >> 20 | (z & p) << 40, x & p | y & q | z & r);
