@@ -3,6 +3,8 @@
 /// A queue of bits. Of a number that is pushed, bit 0 goes first, as everywhere in clauses 82 and 91.
 #[derive(Clone, Debug, Default)]
 pub struct Bits {
+    /// One more than the word of the next bit at least, once anything has come. In that one, what is not there yet is
+    /// 0; those behind it are anything.
     words: Vec<u64>,
     /// The first bit that is still there.
     begin: usize,
@@ -11,6 +13,8 @@ pub struct Bits {
 
 /// So many words at least are given back at once.
 const SPARE_WORDS: usize = 1 << 12;
+/// So many words are there from the first bit on.
+const FIRST_WORDS: usize = 128;
 
 /// The lowest `count` bits.
 fn mask(count: u32) -> u64 {
@@ -36,20 +40,37 @@ impl Bits {
     /// Appends the lowest `count` bits (at most 64) of `value`.
     #[inline]
     pub fn push(&mut self, value: u64, count: u32) {
-        if count == 0 {
-            return;
+        let (value, word, offset) = (value & mask(count), self.end / 64, (self.end % 64) as u32);
+        if word + 2 > self.words.len() {
+            self.words.resize(FIRST_WORDS.max(2 * self.words.len()), 0);
         }
-        let (value, offset) = (value & mask(count), (self.end % 64) as u32);
-        match self.words.last_mut() {
-            Some(last) if offset != 0 => {
-                *last |= value << offset;
-                if offset + count > 64 {
-                    self.words.push(value >> (64 - offset));
-                }
-            }
-            _ => self.words.push(value),
-        }
+        self.words[word] |= value << offset;
+        self.words[word + 1] = value >> 1 >> (63 - offset);
         self.end += count as usize;
+    }
+
+    /// Appends the lowest `count` bits (at most 64, the others are 0) of each value.
+    #[inline]
+    pub fn push_all(&mut self, values: &[u64], count: u32) {
+        let (mut word, mut offset) = (self.end / 64, (self.end % 64) as u32);
+        self.end += count as usize * values.len();
+        let needed = self.end / 64 + 2;
+        if needed > self.words.len() {
+            self.words.resize(FIRST_WORDS.max(2 * needed), 0);
+        }
+        let mut last = self.words[word];
+        for &value in values {
+            last |= value << offset;
+            offset += count;
+            if offset >= 64 {
+                self.words[word] = last;
+                offset -= 64;
+                word += 1;
+                // What of the value did not fit; all of it did where the next one begins a word.
+                last = value >> 1 >> (count - 1 - offset);
+            }
+        }
+        self.words[word] = last;
     }
 
     /// Appends all bits of `other`.
@@ -62,15 +83,26 @@ impl Bits {
         }
     }
 
+    /// Numbers of `count` bits (at most 64) that stand one behind the other from the first bit on; what is behind the
+    /// end is anything.
+    #[inline]
+    pub fn peek_all(&self, count: u32, values: &mut [u64]) {
+        let mut at = self.begin;
+        for value in values {
+            let offset = (at % 64) as u32;
+            let Some(&[low, high]) = self.words.get(at / 64..).and_then(|words| words.first_chunk()) else { return };
+            *value = (low >> offset | high << 1 << (63 - offset)) & mask(count);
+            at += count as usize;
+        }
+    }
+
     /// `count` bits (at most 64) from place `at` on; what is behind the end is 0.
     #[inline]
     pub fn peek(&self, at: usize, count: u32) -> u64 {
-        let (word, offset) = ((self.begin + at) / 64, ((self.begin + at) % 64) as u32);
-        let mut value = self.words.get(word).map_or(0, |low| low >> offset);
-        if offset + count > 64 {
-            value |= self.words.get(word + 1).map_or(0, |high| high << (64 - offset));
-        }
-        value & mask(count)
+        let (word, offset, there) = ((self.begin + at) / 64, ((self.begin + at) % 64) as u32, self.len());
+        let Some(&[low, high]) = self.words.get(word..).and_then(|words| words.first_chunk()) else { return 0 };
+        let count = if at + count as usize <= there { count } else { there.saturating_sub(at) as u32 };
+        (low >> offset | high << 1 << (63 - offset)) & mask(count)
     }
 
     /// Turns the bit at place `at` over.
@@ -86,11 +118,13 @@ impl Bits {
     pub fn skip(&mut self, count: usize) {
         self.begin = self.end.min(self.begin + count);
         if self.begin == self.end {
-            self.words.clear();
+            if let Some(first) = self.words.first_mut() {
+                *first = 0;
+            }
             (self.begin, self.end) = (0, 0);
-        } else if self.begin / 64 >= SPARE_WORDS.max(self.words.len() / 2) {
+        } else if self.begin / 64 >= SPARE_WORDS.max(self.end / 64 / 2) {
             let spare = self.begin / 64;
-            self.words.drain(..spare);
+            self.words.copy_within(spare..=self.end / 64, 0);
             self.begin -= 64 * spare;
             self.end -= 64 * spare;
         }

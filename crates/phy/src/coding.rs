@@ -42,6 +42,8 @@ pub const UPPER_NIBBLE: [u8; 16] = {
 /// Seven bits for idle and error.
 const CODE_IDLE: u64 = 0x00;
 const CODE_ERROR: u64 = 0x1e;
+/// All lanes idle.
+const CODES_IDLE: u64 = 0;
 /// Four bits for the two ordered sets.
 const ORDERED_SEQUENCE: u64 = 0x0;
 const ORDERED_SIGNAL: u64 = 0xf;
@@ -108,12 +110,23 @@ fn character(payload: u64, lane: u32) -> Option<u8> {
 }
 
 /// A column as a block, whatever came before.
+#[inline]
 fn block_of(column: Column) -> (Type, Block) {
+    if column.control == 0 { (Type::Data, Block { sync: DATA, payload: column.octets }) } else { control_block_of(column) }
+}
+
+/// The same for one that is not all data.
+fn control_block_of(column: Column) -> (Type, Block) {
     let wrong = (Type::Error, Block { sync: CONTROL, payload: ERRORS });
-    let codes = |from: u32| (from..8).try_fold(0u64, |sum, lane| Some(sum | code(column, lane)? << (8 + 7 * lane)));
+    // Lanes from `from` on: nearly always idle.
+    let codes = |from: u32| {
+        if from >= 8 || (column.octets ^ Column::IDLE.octets) >> (8 * from) == 0 {
+            return Some(CODES_IDLE);
+        }
+        (from..8).try_fold(0u64, |sum, lane| Some(sum | code(column, lane)? << (8 + 7 * lane)))
+    };
     let control = |kind: u8, payload: u64| Block { sync: CONTROL, payload: u64::from(kind) | payload };
     match column.control {
-        0 => (Type::Data, Block { sync: DATA, payload: column.octets }),
         1 => match column.octet(0) {
             START => (Type::Start, control(kind::START, column.octets & !0xff)),
             octet @ (SEQUENCE | SIGNAL) if column.octets >> 32 == 0 => {
@@ -140,12 +153,23 @@ fn block_of(column: Column) -> (Type, Block) {
 }
 
 /// A block as a column.
+#[inline]
 fn column_of(block: Block) -> (Type, Column) {
+    if block.sync == DATA { (Type::Data, Column { octets: block.payload, control: 0 }) } else { control_column_of(block) }
+}
+
+/// The same for one that is not all data.
+fn control_column_of(block: Block) -> (Type, Column) {
     let wrong = (Type::Error, Column::ERROR);
     let payload = block.payload;
-    let characters = |from: u32| (from..8).try_fold(0u64, |sum, lane| Some(sum | u64::from(character(payload, lane)?) << (8 * lane)));
+    // Lanes from `from` on: nearly always idle.
+    let characters = |from: u32| {
+        if from >= 8 || payload >> (8 + 7 * from) == CODES_IDLE {
+            return Some(Column::IDLE.octets & u64::MAX.checked_shl(8 * from).unwrap_or(0));
+        }
+        (from..8).try_fold(0u64, |sum, lane| Some(sum | u64::from(character(payload, lane)?) << (8 * lane)))
+    };
     match (block.sync, payload as u8) {
-        (DATA, _) => (Type::Data, Column { octets: payload, control: 0 }),
         (CONTROL, kind::CONTROL) => characters(0).map_or(wrong, |octets| (Type::Control, Column { octets, control: 0xff })),
         (CONTROL, kind::START) => (Type::Start, Column { octets: payload & !0xff | u64::from(START), control: 1 }),
         (CONTROL, kind::ORDERED) => {
@@ -176,6 +200,7 @@ pub struct Encoder {
 
 impl Encoder {
     /// The next block; one of errors where the column cannot stand there.
+    #[inline]
     pub fn encode(&mut self, column: Column) -> Block {
         let (kind, block) = block_of(column);
         self.state = self.state.next(kind, None);
@@ -187,16 +212,25 @@ impl Encoder {
 #[derive(Clone, Debug, Default)]
 pub struct Decoder {
     state: State,
-    held: Option<(Type, Column)>,
+    /// The block before, once there is one.
+    held: Option<Type>,
+    octets: u64,
+    control: u8,
 }
 
 impl Decoder {
     /// Takes a block, gives the column of the one before.
+    #[inline]
     pub fn decode(&mut self, block: Block) -> Option<Column> {
-        let next = column_of(block);
-        let (kind, column) = self.held.replace(next)?;
-        self.state = self.state.next(kind, Some(next.0));
-        Some(if self.state == State::Error { Column::ERROR } else { column })
+        // In the midst of a frame, where most blocks are, only octets change.
+        if block.sync == DATA && self.state == State::Data && self.held == Some(Type::Data) {
+            return Some(Column { octets: std::mem::replace(&mut self.octets, block.payload), control: 0 });
+        }
+        let (after, next) = column_of(block);
+        let octets = std::mem::replace(&mut self.octets, next.octets);
+        let control = std::mem::replace(&mut self.control, next.control);
+        self.state = self.state.next(self.held.replace(after)?, Some(after));
+        Some(if self.state == State::Error { Column::ERROR } else { Column { octets, control } })
     }
 }
 

@@ -5,7 +5,7 @@ use crate::bits::Bits;
 use crate::coding::{Block, DATA, INVALID};
 use crate::marker::{self, PCS_LANES};
 use crate::pcs::{Distance, Row};
-use crate::reed_solomon::{CODEWORD, MESSAGE, MESSAGE_BITS, SYMBOL_BITS, correct, parity};
+use crate::reed_solomon::{CODEWORD, MESSAGE, MESSAGE_BITS, SYMBOL_BITS, WORD_BITS, WORD_SYMBOLS, WORDS, correct, encode};
 use crate::transcode;
 
 /// FEC lanes.
@@ -19,14 +19,45 @@ const TRANSCODED_ROW: usize = PCS_LANES / transcode::BLOCKS;
 const LANE_SYMBOLS: usize = CODEWORD / FEC_LANES;
 /// The bits of them.
 pub const LANE_BITS: usize = LANE_SYMBOLS * SYMBOL_BITS;
+/// Words of them.
+const LANE_WORDS: usize = WORDS / FEC_LANES;
 /// Markers that follow each other on a FEC lane.
 const LANE_MARKERS: usize = PCS_LANES / FEC_LANES;
 /// Bits of the markers on a FEC lane.
 const MARKER_BITS: usize = 64 * LANE_MARKERS;
 /// Behind the markers, alternately, so that there is no line in the spectrum (clause 91.5.2.6).
 const PADS: [u64; 2] = [0b00101, 0b11010];
-/// As many symbols as fit into a word.
-const SYMBOLS_AT_ONCE: usize = 6;
+
+/// Every second symbol of a word, from the first one on, and from the second one on.
+const FIRSTS: u64 = 0x3ff | 0x3ff << 20 | 0x3ff << 40;
+const SECONDS: u64 = FIRSTS << SYMBOL_BITS;
+/// Two symbols of a word.
+const PAIRS: [u64; 3] = [0xf_ffff, 0xf_ffff << 20, 0xf_ffff << 40];
+
+/// Four words of a codeword as a word of each lane: symbol i goes to lane i mod 4 (clause 91.5.2.8).
+fn deal([w, x, y, z]: [u64; FEC_LANES]) -> [u64; FEC_LANES] {
+    let [p, q, r] = PAIRS;
+    // Pairs of symbols go to lanes 0 and 1, and to 2 and 3, in turn; here those for the first, third and fifth symbols
+    // of the lanes, then those for the others.
+    let lanes = |odd: u64, even: u64| [odd & FIRSTS | (even & FIRSTS) << SYMBOL_BITS, (odd & SECONDS) >> SYMBOL_BITS | even & SECONDS];
+    let [a, b] = lanes(w & p | x & q | y & r, w >> 40 | (y & p | z & q) << 20);
+    let [c, d] = lanes((w & q | x & r) >> 20 | (z & p) << 40, x & p | y & q | z & r);
+    [a, b, c, d]
+}
+
+/// The inverse of [`deal`].
+fn gather([a, b, c, d]: [u64; FEC_LANES]) -> [u64; FEC_LANES] {
+    let [p, q, r] = PAIRS;
+    let pairs =
+        |first: u64, second: u64| (first & FIRSTS | (second & FIRSTS) << SYMBOL_BITS, (first & SECONDS) >> SYMBOL_BITS | second & SECONDS);
+    let ((odd, even), (high_odd, high_even)) = (pairs(a, b), pairs(c, d));
+    [
+        odd & p | (high_odd & p) << 20 | (even & p) << 40,
+        high_even & p | odd & q | (high_odd & q) << 20,
+        (even & q) >> 20 | high_even & q | odd & r,
+        (high_odd & r) >> 40 | (even & r) >> 20 | high_even & r,
+    ]
+}
 
 /// The PCS lane whose fixed octets stand in the marker of this one: the first and the last of each FEC lane are the
 /// same on all four (clause 91.5.2.6).
@@ -92,21 +123,17 @@ impl Sender {
     }
 
     fn codeword(&mut self, lanes: &mut [Bits; FEC_LANES]) {
-        let mut message = [0; MESSAGE];
-        for (index, symbols) in message.chunks_mut(SYMBOLS_AT_ONCE).enumerate() {
-            let word = self.message.peek(SYMBOL_BITS * SYMBOLS_AT_ONCE * index, 60);
-            symbols.iter_mut().enumerate().for_each(|(n, symbol)| *symbol = (word >> (SYMBOL_BITS * n) & 0x3ff) as u16);
-        }
+        let mut codeword = [0; WORDS];
+        self.message.peek_all(WORD_BITS as u32, &mut codeword[..MESSAGE.div_ceil(WORD_SYMBOLS)]);
         self.message.skip(MESSAGE_BITS);
-        let parity = parity(&message);
-        let mut codeword = [0; CODEWORD];
-        codeword[..MESSAGE].copy_from_slice(&message);
-        codeword[MESSAGE..].copy_from_slice(&parity);
-        for group in codeword.chunks_exact(FEC_LANES * SYMBOLS_AT_ONCE) {
-            for (number, lane) in lanes.iter_mut().enumerate() {
-                let word = (0..SYMBOLS_AT_ONCE).fold(0, |sum, n| sum | u64::from(group[FEC_LANES * n + number]) << (SYMBOL_BITS * n));
-                lane.push(word, 60);
-            }
+        encode(&mut codeword);
+        let mut dealt = [[0; LANE_WORDS]; FEC_LANES];
+        for (index, &words) in codeword.as_chunks().0.iter().enumerate() {
+            let words = deal(words);
+            (0..FEC_LANES).for_each(|number| dealt[number][index] = words[number]);
+        }
+        for (lane, words) in lanes.iter_mut().zip(&dealt) {
+            lane.push_all(words, WORD_BITS as u32);
         }
     }
 }
@@ -225,18 +252,18 @@ impl Receiver {
 
     /// The next codeword; whether it could be corrected.
     fn codeword(&mut self, markers: bool, out: &mut impl FnMut(&Row)) -> bool {
-        let mut codeword = [0; CODEWORD];
-        for number in 0..FEC_LANES {
-            let lane = self.aligner.lane(number);
-            for (index, group) in codeword.chunks_exact_mut(FEC_LANES * SYMBOLS_AT_ONCE).enumerate() {
-                let word = lane.peek(SYMBOL_BITS * SYMBOLS_AT_ONCE * index, 60);
-                (0..SYMBOLS_AT_ONCE).for_each(|n| group[FEC_LANES * n + number] = (word >> (SYMBOL_BITS * n) & 0x3ff) as u16);
-            }
+        let mut codeword = [0; WORDS];
+        let mut dealt = [[0; LANE_WORDS]; FEC_LANES];
+        for (number, words) in dealt.iter_mut().enumerate() {
+            self.aligner.lane(number).peek_all(WORD_BITS as u32, words);
+        }
+        for (index, words) in codeword.as_chunks_mut().0.iter_mut().enumerate() {
+            *words = gather([dealt[0][index], dealt[1][index], dealt[2][index], dealt[3][index]]);
         }
         self.counters.codewords += 1;
         let good = match correct(&mut codeword) {
             Ok(corrected) => {
-                corrected.iter().for_each(|place| self.counters.corrected[place % FEC_LANES] += 1);
+                corrected.places().iter().for_each(|place| self.counters.corrected[place % FEC_LANES] += 1);
                 true
             }
             Err(_) => {
@@ -244,12 +271,9 @@ impl Receiver {
                 false
             }
         };
-        self.message.skip(MESSAGE_BITS);
+        self.message.skip(WORD_BITS * WORDS);
         let message = &mut self.message;
-        for symbols in codeword[..MESSAGE].chunks(SYMBOLS_AT_ONCE) {
-            let word = symbols.iter().rev().fold(0, |sum, &symbol| sum << SYMBOL_BITS | u64::from(symbol));
-            message.push(word, (SYMBOL_BITS * symbols.len()) as u32);
-        }
+        message.push_all(&codeword, WORD_BITS as u32);
         let mut row = Row { blocks: [Block { sync: DATA, payload: 0 }; PCS_LANES], markers };
         if markers {
             row.blocks = unmap_markers(message);
@@ -257,7 +281,8 @@ impl Receiver {
             row.markers = false;
         }
         for index in usize::from(markers) * TRANSCODED_ROW..TRANSCODED {
-            let mut blocks = transcode::decode(message, transcode::BITS * index, &mut self.before);
+            let blocks = &mut row.blocks.as_chunks_mut().0[index % TRANSCODED_ROW];
+            transcode::decode(message, transcode::BITS * index, &mut self.before, blocks);
             if !good {
                 // So often that no frame has room between (clause 91.5.3.3).
                 if index % 2 == 0 {
@@ -267,8 +292,6 @@ impl Receiver {
                     blocks[transcode::BLOCKS - 1].sync = INVALID;
                 }
             }
-            let place = index % TRANSCODED_ROW * transcode::BLOCKS;
-            row.blocks[place..place + transcode::BLOCKS].copy_from_slice(&blocks);
             if index % TRANSCODED_ROW == TRANSCODED_ROW - 1 {
                 out(&row);
             }
@@ -294,6 +317,20 @@ fn unmap_markers(message: &Bits) -> [Block; PCS_LANES] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn symbols_go_to_the_lanes_in_turn(words in prop::array::uniform4(0u64..1 << WORD_BITS)) {
+            let lanes = deal(words);
+            let at = |words: &[u64; FEC_LANES], word: usize, slot: usize| words[word] >> (SYMBOL_BITS * slot) & 0x3ff;
+            for place in 0..FEC_LANES * WORD_SYMBOLS {
+                let symbol = at(&words, place / WORD_SYMBOLS, place % WORD_SYMBOLS);
+                prop_assert_eq!(at(&lanes, place % FEC_LANES, place / FEC_LANES), symbol);
+            }
+            prop_assert_eq!(gather(lanes), words);
+        }
+    }
 
     #[test]
     fn a_codeword_is_four_rows() {

@@ -1,6 +1,6 @@
 //! The MAC (clauses 3, 4, 31 and annexes 31B, 31D): frames to columns and back.
 
-use crate::column::{Column, ERROR, IDLE, START, TERMINATE};
+use crate::column::{Column, ERROR, START, TERMINATE};
 use crate::crc::crc32;
 
 /// A frame has so many bytes at least, from the destination address to the FCS.
@@ -91,10 +91,9 @@ impl Sender {
         }
         // The gap begins with the octet that says that the frame is over.
         let (rest, lane) = (words.remainder(), words.remainder().len());
-        let mut last = [IDLE; 8];
-        last[..lane].copy_from_slice(rest);
-        last[lane] = TERMINATE;
-        out(Column { octets: u64::from_le_bytes(last), control: 0xff << lane });
+        let end = Column::IDLE.octets << 8 | u64::from(TERMINATE);
+        let octets = rest.iter().rev().fold(end, |octets, &octet| octets << 8 | u64::from(octet));
+        out(Column { octets, control: 0xff << lane });
         let over = (lane + GAP) % 8;
         let gap = if self.deficit + over <= 7 {
             self.deficit += over;

@@ -43,12 +43,11 @@ pub fn encode(blocks: &[Block; BLOCKS], out: &mut Bits) {
 
 /// Four blocks from the bits at `at`. `before` is the payload of the block before, by which the missing half of a block
 /// type was scrambled; it becomes that of the last one here.
-pub fn decode(bits: &Bits, at: usize, before: &mut u64) -> [Block; BLOCKS] {
+pub fn decode(bits: &Bits, at: usize, before: &mut u64, blocks: &mut [Block; BLOCKS]) {
     let low = whiten(bits.peek(at, 64));
-    let mut blocks = [Block { sync: DATA, payload: 0 }; BLOCKS];
     if low & 1 == 1 {
         for (j, block) in blocks.iter_mut().enumerate() {
-            block.payload = bits.peek(at + 1 + 64 * j, 64);
+            (block.sync, block.payload) = (DATA, bits.peek(at + 1 + 64 * j, 64));
         }
         // Three of these bits are among the whitened ones.
         blocks[0].payload = blocks[0].payload & !0xf | low >> 1 & 0xf;
@@ -73,11 +72,10 @@ pub fn decode(bits: &Bits, at: usize, before: &mut u64) -> [Block; BLOCKS] {
                 place += 64;
                 bits.peek(place - 64, 64)
             };
-            blocks[j] = Block { sync, payload };
+            (blocks[j].sync, blocks[j].payload) = (sync, payload);
         }
     }
     *before = blocks[BLOCKS - 1].payload;
-    blocks
 }
 
 #[cfg(test)]
@@ -85,6 +83,12 @@ mod tests {
     use super::*;
     use crate::coding::Scrambler;
     use proptest::prelude::*;
+
+    fn decoded(bits: &Bits, at: usize, before: &mut u64) -> [Block; BLOCKS] {
+        let mut blocks = [Block { sync: INVALID, payload: 0 }; BLOCKS];
+        decode(bits, at, before, &mut blocks);
+        blocks
+    }
 
     const KINDS: [u8; 15] = [0x1e, 0x2d, 0x33, 0x4b, 0x55, 0x66, 0x78, 0x87, 0x99, 0xaa, 0xb4, 0xcc, 0xd2, 0xe1, 0xff];
 
@@ -101,7 +105,7 @@ mod tests {
             prop_assert_eq!(bits.len(), 257 * groups.len());
             let mut before = u64::MAX;
             for (index, group) in groups.iter().enumerate() {
-                prop_assert_eq!(&decode(&bits, 257 * index, &mut before), group);
+                prop_assert_eq!(&decoded(&bits, 257 * index, &mut before), group);
             }
         }
 
@@ -109,7 +113,7 @@ mod tests {
         fn any_bits_are_blocks(words in prop::array::uniform5(any::<u64>()), mut before in any::<u64>()) {
             let mut bits = Bits::new();
             words.iter().for_each(|&word| bits.push(word, 64));
-            decode(&bits, 0, &mut before);
+            decoded(&bits, 0, &mut before);
         }
     }
 
@@ -136,6 +140,6 @@ mod tests {
         // A wrong sync header is told on.
         let bad = bits([data, data, Block { sync: 0, payload: 5 }, data]);
         assert_eq!(bad.peek(0, 5), 0b11110);
-        assert_eq!(decode(&bad, 0, &mut 0).map(|block| block.sync), [INVALID; 4]);
+        assert_eq!(decoded(&bad, 0, &mut 0).map(|block| block.sync), [INVALID; 4]);
     }
 }

@@ -6,7 +6,7 @@ use narrows_output::{Meter, exit};
 use narrows_phy::loss;
 use narrows_phy::mac::{self, FCS, Received};
 use narrows_phy::pcs::Distance;
-use narrows_phy::reed_solomon::{CODEWORD, MESSAGE, correct, parity};
+use narrows_phy::reed_solomon::{CODEWORD, MESSAGE, WORDS, add, correct, encode};
 use narrows_phy::stages::{self, LANE_RATE, LINE_RATE, MAC_RATE, Stage};
 use narrows_phy::study::{Outcome, Trial};
 use narrows_results::{Column, Table};
@@ -245,15 +245,14 @@ pub(crate) fn measures(outcome: &PhyOutcome) -> [(&'static str, f64); 8] {
 /// Wrong symbols of a codeword that are corrected, by trying.
 fn correctable(seed: u64) -> usize {
     let mut random = stream(seed, "correctable", 0);
-    let message: [u16; MESSAGE] = std::array::from_fn(|_| random.below(1024) as u16);
-    let mut sent = [0; CODEWORD];
-    sent[..MESSAGE].copy_from_slice(&message);
-    sent[MESSAGE..].copy_from_slice(&parity(&message));
+    let mut sent = [0; WORDS];
+    (0..MESSAGE).for_each(|place| add(&mut sent, place, random.below(1024) as u16));
+    encode(&mut sent);
     let mut places: Vec<usize> = (0..CODEWORD).collect();
     let corrects = |wrong: usize| {
         random.shuffle(&mut places);
         let mut received = sent;
-        places[..wrong].iter().for_each(|&place| received[place] ^= 1 + random.below(1023) as u16);
+        places[..wrong].iter().for_each(|&place| add(&mut received, place, 1 + random.below(1023) as u16));
         correct(&mut received).is_ok() && received == sent
     };
     (1..CODEWORD).map(corrects).take_while(|&corrected| corrected).count()
