@@ -82,13 +82,15 @@ int main(int argc, char **argv)
         }
 
     /* Two messages of one envelope: the matched probe takes the first, a receive then gets the second. */
+    MPI_Request both[2];
     for (int i = 0; i < 2; i++) {
         fill(out + 100 * i, 100, mix((uint64_t)rank, 77, (uint64_t)i));
-        MPI_Send(out + 100 * i, 100, MPI_BYTE, next, 77, WORLD);
+        MPI_Isend(out + 100 * i, 100, MPI_BYTE, next, 77, WORLD, &both[i]);
     }
     MPI_Mprobe(previous, 77, WORLD, &message, &status);
     MPI_Recv(in + 100, 100, MPI_BYTE, previous, 77, WORLD, MPI_STATUS_IGNORE);
     MPI_Mrecv(in, 100, MPI_BYTE, &message, MPI_STATUS_IGNORE);
+    MPI_Waitall(2, both, MPI_STATUSES_IGNORE);
     CHECK_FILL(in, 100, mix((uint64_t)previous, 77, 0));
     CHECK_FILL(in + 100, 100, mix((uint64_t)previous, 77, 1));
 
