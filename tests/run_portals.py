@@ -5,6 +5,7 @@ compares simulated results with closed forms.
     tests/run_portals.py [--narrows PATH] [-k REGEX]
 """
 import argparse
+import json
 import os
 import pathlib
 import re
@@ -87,6 +88,19 @@ def som(runner):
         # One-sided gains by overlap.
         good = good and (ranks < 8 or "mpi" not in times or times["onesided"] < times["mpi"])
         say(good, name, f"{maps} {times}" if all(found.values()) else "".join(run.stderr for run in runs.values()))
+
+
+def domains(runner):
+    """Accesses to another protection domain are refused, told, counted in summary.json, and write nothing."""
+    program = runner.build("tests/portals/domains.c")
+    options = ["--machine", "exanest-qfdb", "--set", "nic.exanet.domains=[4, 4, 9]"]
+    runner.expect("domains", r"^ok$", program, 3, options=options)
+    if not runner.only or re.search(runner.only, "domains counted"):
+        with tempfile.TemporaryDirectory() as folder:
+            run = runner.run(program, 3, options=[*options, "--out", folder])
+            summary = json.loads((pathlib.Path(folder) / "summary.json").read_text())
+        good = run.returncode == 0 and summary["refused_accesses"] == 7
+        say(good, "domains counted", f"{summary['refused_accesses']} refused accesses")
 
 
 def ends(runner):
@@ -339,6 +353,10 @@ def main():
     gsas = runner.build("tests/portals/gsas.c")
     for machine in ("exanest-qfdb", "bxi-v2"):
         runner.expect(f"gsas {machine}", r"^ok$", gsas, 4, options=["--machine", machine])
+
+    apart = ["--machine", "exanest-qfdb", "--set", "nic.exanet.domains=[1, 2]"]
+    runner.expect("gsas refused", r"^ok$", gsas, 2, "0", "refused", options=apart)
+    domains(runner)
 
     threads = runner.build("tests/portals/threads.c", "-pthread")
     for ranks in (1, 2):

@@ -162,6 +162,7 @@ fuzz_target!(|bytes: &[u8]| {
         timeout: ns(u64::from(first >> 2 & 1) * 5_000),
         rdma_channels: 1 + u32::from(first & 3),
         page_faults: u32::from(first >> 3 & 1) * 300_000,
+        domains: [].into(),
         fault_time: ns(10_000),
     };
     let rate = ByteRate(5_000_000_000);

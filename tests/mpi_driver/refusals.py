@@ -59,7 +59,7 @@ int main(int argc, char **argv)
     return 127;
 }
 """
-TROUBLES = ("trouble_provider", "trouble_process_vm", "trouble_shm_full")
+TROUBLES = ("trouble_provider", "trouble_process_vm", "trouble_domains", "trouble_shm_full")
 NEW_SHM = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs -o size=64k tmpfs /dev/shm && exec "$@"', "sh"]
 
 
@@ -79,6 +79,7 @@ def troubles(tests: Tests, mpi: Mpi) -> list[tuple[str, Callable[[], None]]]:
     subprocess.run(["gcc", "-shared", str(folder / "nothing.c"), "-o", str(broken / "libnarrows-fi.so")], check=True)
 
     options = ["run", "-n", "4", "--machine", tests.options.machine, "--"]
+    domains = ["run", "-n", "4", "--machine", "exanest-qfdb", "--set", "nic.exanet.domains=[1, 2, 1, 2]", "--"]
     hello, bytes_ = tests.built(mpi, "environment.c"), tests.built(mpi, "bytes.c")
 
     def trouble(command: list[str], *says: str) -> Callable[[], None]:
@@ -87,6 +88,7 @@ def troubles(tests: Tests, mpi: Mpi) -> list[tuple[str, Callable[[], None]]]:
     found = [
         ("trouble_provider", trouble([str(folder / "narrows"), *options, hello], r"narrows: .*MPI_Init\b.*provider `narrows`.*FI_LOG_LEVEL")),
         ("trouble_process_vm", trouble([str(forbid), str(tests.narrows), *options, bytes_, "100000", "20"], r"process_vm_readv.* forbidden.*SYS_PTRACE")),
+        ("trouble_domains", trouble([str(tests.narrows), *domains, bytes_, "100000", "20"], r"node \d has refused an access of rank \d.* domain 1\b.* address 0x.* domain 2\b|domain 2\b.* address 0x.* domain 1\b")),
     ]
     if mpi.name == "mpich":  # the others put nothing there
         if subprocess.run([*NEW_SHM, "true"], capture_output=True).returncode == 0:

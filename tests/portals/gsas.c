@@ -1,6 +1,7 @@
 /*
  * A distributed counter and a lock in the global address space, and accesses that are refused. Every rank has a segment
- * of domain 7; counter, lock and what the lock protects are in that of rank 0. `gsas TIMES`.
+ * of domain 7; counter, lock and what the lock protects are in that of rank 0. `gsas TIMES`; `gsas 0 refused` on a
+ * machine whose interfaces have the ranks in protection domains of their own (nic.exanet.domains).
  */
 #include "must.h"
 #include <narrows/gsas.h>
@@ -38,12 +39,36 @@ static void meet(uint64_t va, int64_t ranks)
 	} while (seen < ranks);
 }
 
+/* The interface of the target refuses everything that rank 0 tries. */
+static void refused(unsigned int rank)
+{
+	int64_t value = 5, before = -1;
+	if (rank == 0) {
+		MUST(gsas_store(&g, of(1, COUNTER), &value, sizeof value) == GSAS_DENIED);
+		MUST(gsas_load(&g, of(1, COUNTER), &before, sizeof before) == GSAS_DENIED);
+		MUST(gsas_fetch_add(&g, of(1, COUNTER), 1, &before) == GSAS_DENIED);
+		MUST(gsas_compare_swap(&g, of(1, COUNTER), 0, 1, &before) == GSAS_DENIED);
+		MUST(before == -1);
+		printf("ok\n");
+	} else {
+		/* The own segment is open; 500 loads take longer than what rank 0 does. */
+		for (int i = 0; i < 500; i++)
+			MUST(gsas_load(&g, gsas_own(&g, COUNTER), &value, sizeof value) == GSAS_OK && value == 0);
+		MUST(segment[COUNTER / 8] == 0);
+	}
+	gsas_close(&g);
+}
+
 int main(int argc, char **argv)
 {
 	unsigned int rank = getenv("PMI_RANK") ? number("PMI_RANK") : number("NARROWS_RANK"), ranks = number("NARROWS_RANKS");
 	int times = argc > 1 ? atoi(argv[1]) : 10;
 	int64_t before, value;
 	MUST(gsas_open(&g, DOMAIN, segment, sizeof segment) == GSAS_OK);
+	if (argc > 2) {
+		refused(rank);
+		return 0;
+	}
 	meet(READY, ranks);
 
 	int64_t last = -1;

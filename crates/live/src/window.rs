@@ -843,7 +843,11 @@ impl Run<'_> {
                 }
             }
             self.leaves_out_refused();
-            if self.world.processes().error.is_some() || self.world.error().is_some() || self.world.undelivered().is_some() {
+            if self.world.processes().error.is_some()
+                || self.world.error().is_some()
+                || self.world.undelivered().is_some()
+                || self.denied().is_some()
+            {
                 break;
             }
         }

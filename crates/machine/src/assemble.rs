@@ -241,6 +241,7 @@ impl Machine {
                 let model::Exanet { interfaces: _, channels, short_limit, header, packetizer, mailbox, .. } = self.nic.exanet;
                 let model::Exanet { block, rdma_start, rdma_block, rdma_done, reduce_start, reduce_rate, .. } = self.nic.exanet;
                 let model::Exanet { mailbox_room, resend, timeout, rdma_channels, page_faults, fault_time, .. } = self.nic.exanet;
+                let domains = self.nic.exanet.domains.iter().map(|&domain| u16::try_from(domain).expect("16 bits, as checked")).collect();
                 let exanet = ExanetConfig {
                     short_limit,
                     header_size: header,
@@ -259,10 +260,23 @@ impl Machine {
                     rdma_channels,
                     page_faults,
                     fault_time,
+                    domains,
                 };
                 AnyConfig::Exanet(library.clone(), exanet)
             }
         }
+    }
+
+    /// Whether each of so many ranks has a protection domain.
+    ///
+    /// # Errors
+    /// Which one has none.
+    pub fn check_domains(&self, ranks: usize) -> Result<(), String> {
+        let domains = self.nic.exanet.domains.len();
+        if domains == 0 || domains >= ranks {
+            return Ok(());
+        }
+        Err(format!("rank {domains} has no protection domain: nic.exanet.domains has {domains}, and there are {ranks} ranks"))
     }
 
     /// Nodes of a board, if their NICs have ExaNeSt's allreduce accelerator: each first one has the server.

@@ -297,6 +297,7 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         time("nic.exanet.timeout", &mut m.nic.exanet.timeout, "The packetizer sends a message again if it has heard nothing for so long; 0: it has no timer").default("\"0 ns\"").of_nics(EXANET),
         count("nic.exanet.page_faults", &mut m.nic.exanet.page_faults, 0, 1_000_000, "Of a million blocks so many find no page at their target when they come first, and are sent again").default("0").of_nics(EXANET),
         time("nic.exanet.fault_time", &mut m.nic.exanet.fault_time, "Until the operating system has made the page of a block").default("\"10 us\"").of_nics(EXANET),
+        key("nic.exanet.domains", Field::Indices(&mut m.nic.exanet.domains), "Protection domain of each rank, 0 to 65535, of several traces one after the other: a NIC refuses what comes from another domain; []: all in domain 0").default("[]").of_nics(EXANET),
         rate("nic.exanet.reduce_rate", &mut m.nic.exanet.reduce_rate, "The accelerator's server module takes vectors, one after the other").of_nics(EXANET),
         // Our own choice: half a round trip of some 12 us, as TCP has on Ethernet of 10 to 25 Gb/s.
         time("nic.tcp.message", &mut m.nic.tcp.message, "At each end the core that runs the operating system's stack takes so long for a message: the system call, the wake-up").default("\"4500 ns\"").of_nics(TCP),
@@ -646,6 +647,7 @@ impl Draft {
                     rdma_channels: 0,
                     page_faults: 0,
                     fault_time: zero,
+                    domains: Vec::new(),
                 },
                 tcp: Tcp { message: zero, segment: none, segment_time: zero, rate: ByteRate(1) },
             },

@@ -288,7 +288,7 @@ pub struct Tcp {
 }
 
 /// `[nic.exanet]`
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exanet {
     /// Of packetizer and mailbox each: one per process.
     pub interfaces: u32,
@@ -326,6 +326,8 @@ pub struct Exanet {
     pub page_faults: u32,
     /// Until it is there.
     pub fault_time: SimTime,
+    /// Protection domain of each rank; none: all are in domain 0.
+    pub domains: Vec<u32>,
 }
 
 /// The configuration that a kind of NIC has, and the latency and the bandwidth of the bus with it.

@@ -315,6 +315,21 @@ error: a node has 4 cores, and its NIC interfaces for 2 processes
 }
 
 #[test]
+fn protection_domains_that_do_not_exist() {
+    let overrides = Overrides { nodes: None, set: vec![String::from("nic.exanet.domains=[7, 65536]")] };
+    golden(
+        &message("[machine]\nname = \"my\"\nbase = \"exanest\"\n", &overrides),
+        r#"
+error: there is no protection domain 65536
+ --> --set:1:20
+  |
+1 | nic.exanet.domains=[7, 65536]
+  |                    ^^^^^^^^^^ expected numbers from 0 to 65535: a domain has 16 bits
+"#,
+    );
+}
+
+#[test]
 fn bad_overrides_point_into_the_override() {
     golden(
         &override_complaint("nic.put_ocupancy=1ns"),

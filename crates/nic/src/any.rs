@@ -6,7 +6,7 @@ use narrows_portals::{Command, Notice};
 use narrows_units::{PortId, SimTime};
 
 use crate::config::NicConfig;
-use crate::error::Refusal;
+use crate::error::{Denied, Refusal};
 use crate::exanet::{Cell, Exanet, ExanetConfig, Troubles};
 use crate::kind::{Directory, Nic};
 use crate::mailbox::{Envelope, Mailbox, MailboxConfig};
@@ -118,6 +118,9 @@ impl<O: Out<AnyNic>> Out<Portals> for Around<'_, O> {
 }
 
 impl<N: Below, O: Out<AnyNic>> Out<Software<N>> for Around<'_, O> {
+    fn denied(&mut self, denied: Denied) {
+        self.0.denied(denied);
+    }
     fn schedule(&mut self, at: SimTime, port: PortId, event: Event) {
         self.0.schedule(at, port, event);
     }
@@ -142,8 +145,18 @@ impl AnyNic {
                 libraries.map(|(library, &port)| AnyNic::Mailbox(Software::new(library, Mailbox::new(mailbox.clone(), port)))).collect()
             }
             AnyConfig::Exanet(config, exanet) => {
+                let places = Arc::clone(&directory);
                 let libraries = Portals::of(software::library(config, exanet.short_limit), directory, ports).into_iter().zip(ports);
-                libraries.map(|(library, &port)| AnyNic::Exanet(Software::new(library, Exanet::new(exanet.clone(), port)))).collect()
+                let of = |(library, &port): (Portals, &PortId)| {
+                    let mut nic = Exanet::new(exanet.clone(), port);
+                    for &(pid, Process(process)) in places.processes_of(places.of_port(port).0) {
+                        if let Some(&domain) = exanet.domains.get(process as usize) {
+                            nic.set_domain(pid, domain);
+                        }
+                    }
+                    AnyNic::Exanet(Software::new(library, nic))
+                };
+                libraries.map(of).collect()
             }
             AnyConfig::Tcp(config, tcp) => {
                 let libraries = Portals::of(software::library(config, software::EVERYTHING), directory, ports).into_iter().zip(ports);

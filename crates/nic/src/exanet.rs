@@ -15,13 +15,14 @@
 //! while; so it does when it hears nothing in time, if it has a timer. Messages of an interface to a NIC are
 //! numbered: the target takes them in order, refuses those that come too early and acknowledges once more those that
 //! it has, so that each is there once, in order. A message or a transfer for a process of another protection domain
-//! is denied: counted, and nothing is written. Where the page of a block is missing (as often as is asked for), the
-//! block is dropped and the source sends it again.
+//! is denied: counted, nothing is written, and its source is told. Where the page of a block is missing (as often as is
+//! asked for), the block is dropped and the source sends it again.
 //!
 //! Messages of one stream (a process to an entry of another one) arrive in the order of the calls: a short message
 //! waits until the first block of a transfer before it has left. The two ways do not wait for each other otherwise.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use narrows_units::{ByteRate, Bytes, PortId, SimTime};
 
@@ -71,6 +72,8 @@ pub struct ExanetConfig {
     pub page_faults: u32,
     /// Until the page is there.
     pub fault_time: SimTime,
+    /// The protection domain of each process of the machine; those beyond the end are in domain 0.
+    pub domains: Arc<[u16]>,
 }
 
 /// A message of an interface, as both ends name it.
@@ -164,14 +167,14 @@ pub enum Cell<H> {
     Taken(Name),
     /// It has no room for it, or waits for an earlier one (NACK).
     Refused(Name),
-    /// The message is for another protection domain.
-    Denied(Name),
+    /// The message is for another protection domain; that of its target.
+    Denied(Name, u16),
     /// A block of this transfer is in memory.
     Written(u32),
     /// Its page is missing: which block.
     Missing(u32, u32),
-    /// The transfer is for another protection domain.
-    NotWritten(u32),
+    /// The transfer is for another protection domain; that of its target.
+    NotWritten(u32, u16),
     /// Of an allreduce.
     Vector(Vector),
 }
@@ -199,8 +202,9 @@ pub enum ExanetNotice<H> {
     Ended((PortId, u32), H),
     /// This message is there, and its payload with it.
     Arrived(H),
-    /// The message or transfer of this token was for another protection domain.
-    Denied(u32),
+    /// The message or transfer of this token was for another protection domain: that of its process, and that of its
+    /// target.
+    Denied(u32, u16, u16),
     /// The result of a block is in the memory of the process; its ticket.
     Reduced(Process, u32),
 }
@@ -439,10 +443,11 @@ impl<H: Copy> Exanet<H> {
     fn judge(&mut self, from: PortId, name: Name, mailbox: u32, domain: u16) -> (Cell<H>, bool) {
         let expected = self.expected.entry((from, name.interface, name.lane)).or_default();
         let ahead = name.sequence.wrapping_sub(*expected);
-        let denied = self.domains.get(&mailbox).copied().unwrap_or(0) != domain;
+        let found = self.domains.get(&mailbox).copied().unwrap_or(0);
+        let denied = found != domain;
         if ahead > u32::MAX / 2 {
             self.troubles.duplicates += 1;
-            return (if denied { Cell::Denied(name) } else { Cell::Taken(name) }, false);
+            return (if denied { Cell::Denied(name, found) } else { Cell::Taken(name) }, false);
         }
         let room = self.config.mailbox_room;
         if ahead > 0 || room > 0 && self.full.get(&mailbox).is_some_and(|inside| *inside >= room) {
@@ -452,7 +457,7 @@ impl<H: Copy> Exanet<H> {
         *expected = expected.wrapping_add(1);
         if denied {
             self.troubles.denied += 1;
-            return (Cell::Denied(name), false);
+            return (Cell::Denied(name, found), false);
         }
         if room > 0 {
             *self.full.entry(mailbox).or_default() += 1;
@@ -689,9 +694,11 @@ impl<H: Copy> Nic for Exanet<H> {
             }
             Cell::Block { from, transfer, index, blocks, domain, message } => {
                 let name = (from, transfer);
-                if domain.is_some_and(|(domain, mailbox)| domain != self.domain(mailbox)) {
+                if let Some((domain, mailbox)) = domain
+                    && domain != self.domain(mailbox)
+                {
                     self.troubles.denied += u64::from(index == 0);
-                    return self.tell(from, Cell::NotWritten(transfer), out);
+                    return self.tell(from, Cell::NotWritten(transfer, self.domain(mailbox)), out);
                 }
                 if self.page_is_missing(now, (from, transfer, index)) {
                     return self.tell(from, Cell::Missing(transfer, index), out);
@@ -717,9 +724,9 @@ impl<H: Copy> Nic for Exanet<H> {
                     out.schedule(now + self.config.resend, self.port, RESEND);
                 }
             }
-            Cell::Denied(name) => {
+            Cell::Denied(name, found) => {
                 if let Some(departure) = self.settle(now, name, out) {
-                    out.notify(self.port, LIBRARY, ExanetNotice::Denied(departure.token));
+                    out.notify(self.port, LIBRARY, ExanetNotice::Denied(departure.token, self.domain(name.interface), found));
                 }
             }
             Cell::Written(number) => {
@@ -738,13 +745,17 @@ impl<H: Copy> Nic for Exanet<H> {
                     self.start(now, number, self.config.rdma_block, out);
                 }
             }
-            Cell::NotWritten(number) => {
+            Cell::NotWritten(number, found) => {
                 let Some(transfer) = self.transfers.get_mut(&number) else { return };
                 transfer.acknowledged += 1;
                 if transfer.acknowledged == transfer.blocks
-                    && let Some(transfer) = self.end(now, number, out)
+                    && let Some(Transfer { departure: Departure { token, source_dma, .. }, stream, .. }) = self.end(now, number, out)
                 {
-                    out.notify(self.port, LIBRARY, ExanetNotice::Denied(transfer.departure.token));
+                    if source_dma {
+                        out.notify(self.port, LIBRARY, ExanetNotice::Done(token));
+                    }
+                    let own = stream.map_or(0, |(pid, ..)| self.domain(pid));
+                    out.notify(self.port, LIBRARY, ExanetNotice::Denied(token, own, found));
                 }
             }
         }

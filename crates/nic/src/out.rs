@@ -3,6 +3,7 @@
 use narrows_portals::{AtomicOperation, Datatype, Place, Process};
 use narrows_units::{Bytes, PortId, SimTime};
 
+use crate::error::Denied;
 use crate::kind::Nic;
 
 /// A payload on its way, by the number that [`Memory::reserve`] gave.
@@ -126,6 +127,10 @@ pub trait Out<K: Nic>: Memory {
     fn shortcut(&mut self, at: SimTime, from: PortId, to: PortId, header: K::Header);
     /// The NIC at `port` has written it to the memory of `process`: visible there now.
     fn notify(&mut self, port: PortId, process: Process, notice: K::Notice);
+    /// A NIC has refused an access of this one: nothing was written there, and the process hears of it.
+    fn denied(&mut self, denied: Denied) {
+        let _ = denied;
+    }
 }
 
 /// What is between a NIC and its surroundings, and leaves the memory to them.

@@ -57,8 +57,8 @@ pub enum Heard {
     Arrived(Header),
     /// The result of a block is in memory: whose, and its ticket.
     Reduced(Process, u32),
-    /// What is not for it: Portals has no protection domains, and all processes of a run are in one.
-    Nothing,
+    /// The request of this token was for another protection domain: that of its process, and that of its target.
+    Denied(u32, u16, u16),
 }
 
 impl Below for Mailbox<Header> {
@@ -111,7 +111,7 @@ impl Below for Exanet<Header> {
             ExanetNotice::Begun(name, header) => Heard::Begun(name, header),
             ExanetNotice::Ended(name, header) => Heard::Ended(name, header),
             ExanetNotice::Arrived(header) => Heard::Arrived(header),
-            ExanetNotice::Denied(_) => Heard::Nothing,
+            ExanetNotice::Denied(token, own, found) => Heard::Denied(token, own, found),
             ExanetNotice::Reduced(process, ticket) => Heard::Reduced(process, ticket),
         }
     }
@@ -263,7 +263,11 @@ impl<N: Below> Software<N> {
                         self.library(now, out, |portals, above| portals.tail(now, arrival, &header, above));
                     }
                 }
-                Heard::Nothing => {}
+                Heard::Denied(token, own, found) => {
+                    if let Some(denied) = self.library(now, out, |portals, above| portals.denied(now, token, (own, found), above)) {
+                        out.denied(denied);
+                    }
+                }
                 Heard::Reduced(process, ticket) => self.library(now, out, |portals, above| portals.answer(now, process, ticket, above)),
                 Heard::Arrived(header) => self.library(now, out, |portals, above| {
                     let arrival = portals.head(now, &header, above);

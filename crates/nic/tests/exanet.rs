@@ -4,6 +4,7 @@
 mod common;
 
 use common::*;
+use narrows_nic::AnyConfig;
 use narrows_portals::*;
 use narrows_units::{ByteRate, Bytes, SimTime};
 
@@ -255,4 +256,54 @@ fn what_it_does_not_offer_is_refused_by_name() {
     let none = Err(String::from("this NIC has no allreduce accelerator"));
     assert_eq!(refused(config().into(), &|_| {}), none);
     assert_eq!(refused(mailbox(config()), &|_| {}), none);
+}
+
+/// Processes 0 and 1 are in domains 3 and 8: each access of one to the other has an event that says so, nothing is
+/// written, and nothing is left behind. Process 2, of domain 3, takes what 0 sends.
+#[test]
+fn another_protection_domain_is_refused() {
+    let AnyConfig::Exanet(library, mut nic) = exanet(config(), BLOCK) else { unreachable!("that is its kind") };
+    nic.domains = [3, 8, 3].into();
+    let mut sim = Sim::ready(AnyConfig::Exanet(library, nic), 3, 1, 0);
+    for to in [1, 2] {
+        sim.append(to, MatchEntry { options: me::OP_PUT | me::OP_GET, ..entry(0, 0, 1 << 19) });
+    }
+    sim.run();
+    let before = sim.world.memory.clone();
+    let failed = |sim: &Sim, kind: EventKind| {
+        let of = |(_, of, notice): &(SimTime, narrows_nic::Process, Notice)| match notice {
+            Notice::Event { event, .. } => {
+                (of.0 == 0 && event.kind == kind && event.fail == FailType::PermViolation).then_some(event.mlength)
+            }
+            _ => None,
+        };
+        sim.world.seen.iter().filter_map(of).collect::<Vec<_>>()
+    };
+    let lengths = [0, 8, 32, 33, BLOCK, 3 * BLOCK + 1];
+    for (number, length) in (1..).zip(lengths) {
+        sim.put(0, 1, 0, length, AckRequest::Full);
+        sim.run();
+        assert_eq!(failed(&sim, EventKind::Ack), vec![0; number], "{length} B");
+        assert_eq!(seen(&sim, 0, EventKind::Send).len(), number, "the memory of {length} B is free");
+    }
+    sim.put(0, 1, 0, 8, AckRequest::None);
+    sim.get(0, 1, 0, local(1 << 19), 1000);
+    sim.run();
+    assert_eq!(failed(&sim, EventKind::Reply), [0]);
+    assert!(sim.world.memory == before, "nothing is written");
+    assert_eq!(seen(&sim, 1, EventKind::Put), []);
+    let count = lengths.len() as u64 + 2;
+    assert_eq!((sim.nics.troubles().denied, sim.world.denied.len() as u64), (count, count));
+    let last = sim.world.denied.last().unwrap();
+    assert_eq!(
+        last.to_string(),
+        "node 1 has refused an access of rank 0, which is in protection domain 3, to address 0x0 of portal table entry 4 of its process \
+         0, which is in domain 8; see nic.exanet.domains"
+    );
+
+    sim.world.memory[0][..100].fill(9);
+    sim.put(0, 2, 0, 100, AckRequest::Full);
+    sim.run();
+    assert_eq!(sim.world.memory[2][..100], [9; 100]);
+    assert_eq!((sim.nics.troubles().denied, sim.nics.in_flight(), sim.world.payloads.len()), (count, 0, 0), "nothing is left behind");
 }

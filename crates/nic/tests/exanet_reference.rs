@@ -73,7 +73,7 @@ impl Out<Exanet<Header>> for World {
         if source_dma {
             self.queue.schedule(now + SimTime::from_ns(300), 10 + port.0, Due::Read(port, token));
         }
-        let safe = matches!(header, Cell::Block { .. } | Cell::Written(_) | Cell::Missing(..) | Cell::NotWritten(_));
+        let safe = matches!(header, Cell::Block { .. } | Cell::Written(_) | Cell::Missing(..) | Cell::NotWritten(..));
         let (lost, twice) = (self.chance() < self.losses && !safe, self.chance() < self.repeats && !safe);
         if !lost {
             self.queue.schedule(now + SimTime::from_ns(400), 20 + to.0, Due::Arrives(to, header));
@@ -170,7 +170,11 @@ fn run(
                 begun.entry((from, to)).or_default().push(number);
             }
             ExanetNotice::Ended(_, (_, _, number)) => ended.push(number),
-            ExanetNotice::Denied(_) => told += 1,
+            ExanetNotice::Denied(number, own, found) => {
+                let message = &messages[number as usize];
+                prop_assert_eq!((own, found), (domains[message.from as usize], domains[message.to as usize]));
+                told += 1;
+            }
             _ => {}
         }
     }
@@ -215,6 +219,7 @@ fn config() -> ExanetConfig {
         rdma_channels: 512,
         page_faults: 0,
         fault_time: ns(3_000),
+        domains: [].into(),
     }
 }
 

@@ -587,6 +587,9 @@ impl Replay {
             let at = undelivered.at.saturating_sub(epoch);
             failure = Some(narrows_fabric::Undelivered { at, ..undelivered }.to_string());
         }
+        if let Some(denied) = self.world.denied() {
+            failure = Some(denied.to_string());
+        }
         if let Some(cut) = self.world.all().find_map(|ranks| ranks.cut.take()) {
             failure = Some(cut);
         }

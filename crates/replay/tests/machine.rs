@@ -193,6 +193,42 @@ fn applications_without_common_links_do_not_disturb_each_other() {
     assert_eq!(both.digest, again.digest);
 }
 
+/// Two applications on the boards of one ExaNeSt, whose ranks have these protection domains.
+fn in_domains(domains: &str, programs: Vec<Recorded>) -> Outcome {
+    let set = vec![format!("nic.exanet.domains={domains}")];
+    let machine = Machine::load("exanest-mezz", &Overrides { nodes: None, set }).unwrap();
+    let topology = machine.topology().unwrap();
+    let ranks: Vec<u32> = programs.iter().map(Program::ranks).collect();
+    let nodes = mapping::nodes(&Mapping::Node, &machine, (&topology, &all(&machine)), None, &ranks).unwrap();
+    let parts = programs.into_iter().zip(mapping::processes(&nodes)).map(|(program, processes)| Part {
+        name: String::from("test"),
+        program: Box::new(program),
+        collectives: Box::new(ByRules::new(Rules::parse("").unwrap(), None)),
+        scale: vec![1.0],
+        processes,
+        costs: vec![Costs::of(&machine.node.software, machine.nic.portals())],
+    });
+    let parts = parts.collect();
+    run(&machine, topology, parts)
+}
+
+/// Each application is in a domain of its own: nothing changes. Where its ranks are in two, the run ends with a line.
+#[test]
+fn protection_domains_separate_applications() {
+    let programs = || vec![pingpong(8, 20), pingpong(100_000, 5)];
+    let (none, own) = (in_domains("[]", programs()), in_domains("[4, 4, 7, 7]", programs()));
+    assert_eq!((own.failure.clone(), own.digest, own.finish), (None, none.digest, none.finish));
+    assert_eq!(own.totals.unwrap().refused_accesses, 0);
+    let mixed = in_domains("[4, 4, 7, 4]", programs());
+    assert_eq!(mixed.totals.unwrap().refused_accesses, 1);
+    let line = mixed.failure.unwrap();
+    assert!(
+        line.starts_with("node 3 has refused an access of rank 2, which is in protection domain 7, to address 0x")
+            && line.ends_with("of its process 0, which is in domain 4; see nic.exanet.domains"),
+        "{line}"
+    );
+}
+
 /// A message that comes before its receive waits in the overflow blocks and is copied: 4,096 B at 10 GB/s are 409.6 ns
 /// more.
 #[test]

@@ -7,7 +7,7 @@ use crate::{Processes, watched};
 use narrows_engine::{Digest, Slab, WordMap};
 use narrows_fabric::parallel::{Agent, Context};
 use narrows_fabric::{Arrival, Observer, PacketArrival, Transfer, TransferId, TreeError, Undelivered, ZeroLoad};
-use narrows_nic::{self as nic, AnyHeader, AnyNic, Combine, CommandError, Departure, Directory, Fault, Nics, PayloadId, Process};
+use narrows_nic::{self as nic, AnyHeader, AnyNic, Combine, CommandError, Denied, Departure, Directory, Fault, Nics, PayloadId, Process};
 use narrows_portals::{AtomicOperation, Command, Datatype, Notice, Place};
 use narrows_timeline::Timeline;
 use narrows_traffic::{Background, BackgroundSources, Outlet};
@@ -131,6 +131,8 @@ pub(crate) struct Above {
     pub(crate) timeline: Option<Timeline>,
     /// Timers, messages and letters on their way, but for those of the background: those that come here less than go.
     pub(crate) under_way: i64,
+    /// The first access that a NIC has refused for its protection domain.
+    pub(crate) denied: Option<Denied>,
 }
 
 /// See the module's page.
@@ -202,6 +204,7 @@ impl Above {
             epoch: SimTime::ZERO,
             timeline: None,
             under_way: 0,
+            denied: None,
         }
     }
 
@@ -375,6 +378,10 @@ impl<P: Processes> nic::Out<AnyNic> for Effects<'_, '_, P> {
         let (_, rail) = self.above.places.directory.of_port(port);
         self.above.note(now, rail, process.0, |digest| notice.words(|word| digest.word(word)));
         self.processes.notify(now, process.0, notice);
+    }
+
+    fn denied(&mut self, denied: Denied) {
+        self.above.denied.get_or_insert(denied);
     }
 }
 

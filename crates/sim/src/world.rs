@@ -5,7 +5,7 @@ use crate::{Processes, Requests};
 use narrows_engine::Digest;
 use narrows_fabric::parallel::{Fabric, Plane, along_groups};
 use narrows_fabric::{ConfigError, NetworkConfig, NetworkKind, Observer, Undelivered};
-use narrows_nic::{AnyConfig, CommandError, Directory, Nics, Process, Statistics};
+use narrows_nic::{AnyConfig, CommandError, Denied, Directory, Nics, Process, Statistics};
 use narrows_portals::{Command, ProcessId};
 use narrows_timeline::Timeline;
 use narrows_topology::{Topology, Vertex};
@@ -36,6 +36,8 @@ pub struct Totals {
     pub missed_errors: u64,
     /// Packets that ports have sent again, and ExaNeSt's messages and blocks.
     pub retransmissions: u64,
+    /// Messages and transfers that ExaNeSt's interfaces refused: they are of another protection domain.
+    pub refused_accesses: u64,
 }
 
 /// What went over a rail.
@@ -439,6 +441,7 @@ impl<P: Processes> World<P> {
             crc_errors: network.crc_errors,
             missed_errors: network.missed_errors,
             retransmissions: network.retransmissions + troubles.timeouts + troubles.page_faults,
+            refused_accesses: troubles.denied,
         }
     }
 
@@ -456,6 +459,7 @@ impl<P: Processes> World<P> {
             crc_errors: now.crc_errors - before.crc_errors,
             missed_errors: now.missed_errors - before.missed_errors,
             retransmissions: now.retransmissions - before.retransmissions,
+            refused_accesses: now.refused_accesses - before.refused_accesses,
         }
     }
 
@@ -520,6 +524,12 @@ impl<P: Processes> World<P> {
     pub fn undelivered(&mut self) -> Option<Undelivered> {
         let first = self.fabric.agents().filter_map(|station| station.undelivered.clone());
         first.min_by_key(|undelivered| (undelivered.at, undelivered.from, undelivered.target))
+    }
+
+    /// The first access that a NIC has refused for its protection domain.
+    #[inline]
+    pub fn denied(&mut self) -> Option<Denied> {
+        self.fabric.agents().filter_map(|station| station.above.denied).min_by_key(|denied| (denied.at, denied.process.0))
     }
 
     /// Messages that portal table entries with RETRY refuse for now.

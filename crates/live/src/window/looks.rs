@@ -5,6 +5,7 @@ use crate::processes;
 use crate::report::{Failure, Waiting};
 use narrows_channel::layout::{EPOCH_PS, mode, state};
 use narrows_mpicalls::CALLS;
+use narrows_nic::Denied;
 use narrows_output::{exit, warn};
 use narrows_units::SimTime;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -66,6 +67,12 @@ impl Run<'_> {
         }
     }
 
+    /// An access of an MPI library that a NIC has refused: the library would wait for ever. A Portals program gets the
+    /// event.
+    pub(super) fn denied(&mut self) -> Option<Denied> {
+        self.world.denied().filter(|denied| self.mode(denied.process.0) != mode::PORTALS)
+    }
+
     pub(super) fn check_world(&mut self) -> Result<(), Failure> {
         self.leaves_out_refused();
         if let Some((rank, error)) = self.world.take_error() {
@@ -73,6 +80,9 @@ impl Run<'_> {
         }
         if let Some(undelivered) = self.world.undelivered() {
             return Err(self.failure(1, undelivered.to_string()));
+        }
+        if let Some(denied) = self.denied() {
+            return Err(self.failure(1, denied.to_string()));
         }
         if let Some((rank, stray)) = self.world.processes().stray.take() {
             return Err(self.failure(1, format!("the message layer of {} got {stray}", self.name(rank))));

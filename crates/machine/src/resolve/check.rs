@@ -143,6 +143,10 @@ pub(super) fn check_network(machine: &Machine, layers: &Scope<'_>, errors: &mut 
             let label = format!("expected at least {}", node.cores);
             errors.push(layers.at("nic.exanet.interfaces", message).label(label).help(help));
         }
+        if let Some(domain) = machine.nic.exanet.domains.iter().find(|&&domain| domain > u32::from(u16::MAX)) {
+            let message = format!("there is no protection domain {domain}");
+            errors.push(layers.at("nic.exanet.domains", message).label("expected numbers from 0 to 65535: a domain has 16 bits"));
+        }
     }
     if !machine.network.reliability.unordered.is_empty() && machine.network.reliability.delivery != Delivery::Ordered {
         let message = "virtual networks with unordered flows, and no others with ordered ones";

@@ -4,8 +4,9 @@ use narrows_portals::{AckRequest, Event as FullEvent, EventKind, FailType, List,
 use narrows_units::{Bytes, SimTime};
 
 use super::message::{Accepted, AtomicPart, Beside, Bridged, Due, Handle, Header, Outgoing, Received, Request, Response, Role, Source};
-use super::{COMPUTE_REQUEST, COMPUTE_RESPONSE, Engine, Port, Portals, interface, token};
+use super::{COMPUTE_REQUEST, COMPUTE_RESPONSE, Engine, Port, Portals, interface, role_of, token};
 use crate::config::{NicConfig, Transmit};
+use crate::error::Denied;
 use crate::out::{Departure, Out};
 use narrows_matching::{Kind, Operation};
 
@@ -478,6 +479,21 @@ impl Portals {
                 self.close(slot);
             }
         }
+    }
+
+    /// The NIC of the target has refused a request, whose process is in the first of these protection domains and whose
+    /// target is in the second: nothing was written there, and its answer says so here.
+    pub(crate) fn denied(&mut self, now: SimTime, token: u32, domains: (u16, u16), out: &mut impl Out<Portals>) -> Option<Denied> {
+        let (slot, Role::Request) = role_of(token) else { return None };
+        let Outgoing { serial, operation, process, target, payload, .. } = *self.outgoing.get(slot)?;
+        if let Some(payload) = payload {
+            out.release(payload);
+        }
+        let response = Response { handle: Handle { slot, serial }, result: Err(FailType::PermViolation), payload: None };
+        self.tail_of_response(now, &response, out);
+        let (domain, target_domain) = domains;
+        let process = self.locals[process as usize].process;
+        Some(Denied { at: now, process, domain, target, target_domain, entry: operation.pt, offset: operation.offset })
     }
 
     /// The answer of a get or fetching atomic is in memory.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use narrows_engine::EventQueue;
 use narrows_fabric::{Notice as Network, Transfer};
 use narrows_nic::{
-    AnyConfig, AnyHeader, AnyNic, Combine, CommandError, Departure, Event as NicEvent, ExanetConfig, Fault, MailboxConfig, Memory,
+    AnyConfig, AnyHeader, AnyNic, Combine, CommandError, Denied, Departure, Event as NicEvent, ExanetConfig, Fault, MailboxConfig, Memory,
     NicConfig, Nics, Out, PayloadId, Process, TcpConfig, Wire, Wired,
 };
 use narrows_portals::*;
@@ -39,6 +39,8 @@ pub struct World {
     pub seen: Vec<(SimTime, Process, Notice)>,
     pub transfers: Vec<(SimTime, Transfer)>,
     pub delivered: u64,
+    /// Accesses that were refused for their protection domain.
+    pub denied: Vec<Denied>,
     /// The network says SourceDone after TailArrived.
     pub late_source: bool,
     /// Addresses and lengths mean nothing: no memory is touched.
@@ -71,6 +73,9 @@ impl Out<AnyNic> for World {
     }
     fn notify(&mut self, _: PortId, process: Process, notice: Notice) {
         self.seen.push((self.queue.now(), process, notice));
+    }
+    fn denied(&mut self, denied: Denied) {
+        self.denied.push(denied);
     }
 }
 
@@ -226,6 +231,7 @@ pub fn exanet(config: NicConfig, block: u64) -> AnyConfig {
         timeout: ns(0),
         rdma_channels: 512,
         page_faults: 0,
+        domains: [].into(),
         fault_time: ns(10_000),
     };
     AnyConfig::Exanet(config, exanet)
@@ -248,6 +254,7 @@ impl Sim {
                 seen: Vec::new(),
                 transfers: Vec::new(),
                 delivered: 0,
+                denied: Vec::new(),
                 late_source: false,
                 wild: false,
             },

@@ -253,6 +253,7 @@ impl RunSpec {
         let offload_board = if self.offload_allreduce { Some(self.offload(&machine, &placement, observer)?) } else { None };
         let networks = Networks::of(&machine, self.seed)?;
         let background = background::sources(&self.background, &networks, self.seed)?;
+        machine.check_domains(placement.len()).map_err(StudyError::Placement)?;
         let message = machine.message_config(machine.rails_between(&placement).map_err(StudyError::Placement)?);
         let ways = Ways::of(&machine, &message);
         ways.lines().iter().for_each(|line| says(line));

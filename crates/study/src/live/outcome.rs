@@ -256,6 +256,7 @@ impl RunOutcome {
         if let Some(summary) = summary.as_object_mut() {
             summary.insert("crc_errors".into(), json!(report.totals.crc_errors));
             summary.insert("missed_errors".into(), json!(report.totals.missed_errors));
+            summary.insert("refused_accesses".into(), json!(report.totals.refused_accesses));
             summary.insert("messages_by".into(), self.ways.summary(&report.sent, &report.rails, &report.passed));
         }
         summary

@@ -252,6 +252,7 @@ impl ReplaySpec {
         let ranks: Vec<u32> = programs.iter().map(|(_, program)| program.ranks()).collect();
         let nodes = mapping::nodes(&mapping, &machine, (topology, &plane.nodes), ppn, &ranks).map_err(StudyError::Placement)?;
         let processes = mapping::processes(&nodes);
+        machine.check_domains(processes.iter().map(Vec::len).sum()).map_err(StudyError::Placement)?;
         let rails = machine.rails_between(&nodes.concat()).map_err(StudyError::Placement)?;
         let nic = networks.machine_on(rails.first()).nic.portals();
         let parts = programs.into_iter().zip(&nodes).zip(&processes).map(|(((name, program), nodes), processes)| {
@@ -451,6 +452,7 @@ impl ReplayOutcome {
             summary.insert("crc_errors".into(), json!(totals.crc_errors));
             summary.insert("missed_errors".into(), json!(totals.missed_errors));
             summary.insert("retransmissions".into(), json!(totals.retransmissions));
+            summary.insert("refused_accesses".into(), json!(totals.refused_accesses));
         }
         if let Some(summary) = summary.as_object_mut()
             && !outcome.background.is_empty()
