@@ -6,7 +6,8 @@
 
 use crate::symbols::real;
 use crate::{portals, state};
-use libc::{c_char, c_int, c_void, size_t, ssize_t};
+use libc::{c_char, c_int, c_void, size_t, ssize_t, timeval};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io::Read as _;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -18,6 +19,7 @@ mod next {
         fn PMIx_Init(process: *mut c_void, info: *const c_void, infos: size_t) -> c_int;
         fn PMIx_Fence(processes: *const c_void, count: size_t, info: *const c_void, infos: size_t) -> c_int;
         fn PMIx_Finalize(info: *const c_void, infos: size_t) -> c_int;
+        fn event_add(event: *mut c_void, timeout: *const timeval) -> c_int;
         fn PMIx_Group_construct(
             name: *const c_char, processes: *const c_void, count: size_t, info: *const c_void, infos: size_t, results: *mut c_void, number: *mut size_t,
         ) -> c_int;
@@ -171,11 +173,32 @@ unsafe extern "C" fn PMIx_Group_construct(
     state::guarded(|| unsafe { next::PMIx_Group_construct(name, processes, count, info, infos, results, number) })
 }
 
-/// As [`PMIx_Init`]: the answer of the launcher is waited for with a time limit.
+thread_local! {
+    /// The thread is in PMIx_Finalize.
+    static TAKES_LEAVE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// As [`PMIx_Init`]: the answer of the launcher is waited for with a time limit, see [`event_add`].
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMIx_Finalize(info: *const c_void, infos: size_t) -> c_int {
+    TAKES_LEAVE.set(true);
     // SAFETY: forwarded as it came.
-    state::guarded(|| unsafe { next::PMIx_Finalize(info, infos) })
+    let code = state::guarded(|| unsafe { next::PMIx_Finalize(info, infos) });
+    TAKES_LEAVE.set(false);
+    code
+}
+
+/// Of libevent, which OpenPMIx uses. Its PMIx_Finalize gives the launcher two seconds to answer (`fin_timeout` of 4.2.2,
+/// src/client/pmix_client.c) and ends without an answer then, which the launcher takes for a rank that has not called
+/// MPI_Finalize: among hundreds of ranks on few cores it needs longer. A launcher that is gone is noticed without a time
+/// limit.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn event_add(event: *mut c_void, timeout: *const timeval) -> c_int {
+    if !timeout.is_null() && TAKES_LEAVE.get() {
+        return 0;
+    }
+    // SAFETY: forwarded as it came.
+    unsafe { next::event_add(event, timeout) }
 }
 
 /// The end of the whole job, or of some processes, with `status`.
