@@ -188,10 +188,10 @@ unsafe extern "C" fn PMIx_Finalize(info: *const c_void, infos: size_t) -> c_int 
     code
 }
 
-/// Of libevent, which OpenPMIx uses. Its PMIx_Finalize gives the launcher two seconds to answer (`fin_timeout` of 4.2.2,
-/// src/client/pmix_client.c) and ends without an answer then, which the launcher takes for a rank that has not called
-/// MPI_Finalize: among hundreds of ranks on few cores it needs longer. A launcher that is gone is noticed without a time
-/// limit.
+/// Of libevent, which OpenPMIx uses. Its PMIx_Finalize gives the launcher two seconds to answer (`fin_timeout` of
+/// 4.2.2, src/client/pmix_client.c) and ends without an answer then, which the launcher takes for a rank that has not
+/// called MPI_Finalize: among hundreds of ranks on few cores it needs longer. A launcher that is gone is noticed
+/// without a time limit.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn event_add(event: *mut c_void, timeout: *const timeval) -> c_int {
     if !timeout.is_null() && TAKES_LEAVE.get() {
