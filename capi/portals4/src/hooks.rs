@@ -2,7 +2,7 @@
 //! None of them fails, unwinds or prints.
 
 use narrows_guest::hooks::AtFiles;
-use narrows_guest::{File, callers, hooks, life};
+use narrows_guest::{File, callers, cards, hooks, life};
 use std::ffi::{c_char, c_int, c_long, c_uint};
 use std::panic::catch_unwind;
 
@@ -249,6 +249,31 @@ pub extern "C" fn narrows_sleep(ps: u64) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn narrows_barrier() {
     let _ = catch_unwind(hooks::barrier);
+}
+
+/// Keeps what a command to the launcher puts for other ranks.
+///
+/// # Safety
+/// `line` points to `length` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn narrows_puts_card(line: *const u8, length: usize) {
+    // SAFETY: the caller's promise.
+    let line = unsafe { std::slice::from_raw_parts(line, length) };
+    let _ = catch_unwind(|| cards::put(line));
+}
+
+/// Writes what the launcher would answer to the command `line`; its length. 0: it must be asked itself.
+///
+/// # Safety
+/// `line` points to `length` bytes, `answer` to `room` writable ones.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn narrows_gets_card(line: *const u8, length: usize, answer: *mut u8, room: usize) -> usize {
+    // SAFETY: the caller's promise.
+    let (line, answer) = unsafe { (std::slice::from_raw_parts(line, length), std::slice::from_raw_parts_mut(answer, room)) };
+    let Ok(Some(text)) = catch_unwind(|| cards::answer(line)) else { return 0 };
+    let Some(place) = answer.get_mut(..text.len()) else { return 0 };
+    place.copy_from_slice(&text);
+    text.len()
 }
 
 /// The MPI library makes a group of so many ranks over their launcher.

@@ -280,7 +280,7 @@ fn reads(file: c_int, flags: c_int, read: impl FnOnce() -> ssize_t) -> ssize_t {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn read(file: c_int, bytes: *mut c_void, count: size_t) -> ssize_t {
     // SAFETY: forwarded as it came.
-    reads(file, 0, || unsafe { next::read(file, bytes, count) })
+    unsafe { launcher::read(file, bytes, count).unwrap_or_else(|| reads(file, 0, || next::read(file, bytes, count))) }
 }
 
 #[unsafe(no_mangle)]
@@ -482,6 +482,10 @@ fn writes(file: c_int, flags: c_int, parts: &[iovec], message: Option<&msghdr>, 
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn write(file: c_int, bytes: *const c_void, count: size_t) -> ssize_t {
+    // SAFETY: so many bytes, by the caller's promise.
+    if unsafe { launcher::is_answered(file, bytes, count) } {
+        return count as ssize_t;
+    }
     launcher::heed(file, bytes, count);
     let part = iovec { iov_base: bytes.cast_mut(), iov_len: count };
     // SAFETY: forwarded as it came.

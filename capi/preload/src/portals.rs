@@ -45,6 +45,8 @@ unsafe extern "C" {
     fn narrows_threads_refused();
     fn narrows_barrier();
     fn narrows_group(processes: usize);
+    fn narrows_puts_card(line: *const u8, length: usize);
+    fn narrows_gets_card(line: *const u8, length: usize, answer: *mut u8, room: usize) -> usize;
     fn narrows_ends_job(status: c_int);
     fn narrows_host(name: *mut c_char, size: usize) -> c_int;
     fn narrows_cores() -> c_uint;
@@ -392,6 +394,24 @@ pub fn barrier() {
     // SAFETY: no arguments.
     state::guarded(|| unsafe { narrows_barrier() });
 }
+
+/// A command to the launcher puts something for other ranks.
+pub fn puts_card(line: &[u8]) {
+    // SAFETY: so many bytes.
+    state::guarded(|| unsafe { narrows_puts_card(line.as_ptr(), line.len()) });
+}
+
+/// What the launcher would answer to a command, if that is known without it.
+pub fn gets_card(line: &[u8]) -> Option<Vec<u8>> {
+    let mut answer = vec![0; ANSWER_SIZE];
+    // SAFETY: so many bytes on both sides.
+    let length = state::guarded(|| unsafe { narrows_gets_card(line.as_ptr(), line.len(), answer.as_mut_ptr(), answer.len()) });
+    answer.truncate(length);
+    (length > 0).then_some(answer)
+}
+
+/// The longest line of PMI-1 (`PMIU_MAXLINE` of MPICH, src/pmi/src/pmi_util.h).
+const ANSWER_SIZE: usize = 1024;
 
 /// The MPI library makes a group of so many ranks over their launcher.
 pub fn group(processes: usize) {

@@ -180,6 +180,8 @@ pub fn find(name: &CStr) -> usize {
         &[b"libpmix"]
     } else if name.to_bytes().starts_with(b"opal_") {
         &[b"libopen-pal"]
+    } else if name.to_bytes().starts_with(b"event_") {
+        &[b"libevent"]
     } else if name.to_bytes().to_ascii_lowercase().windows(4).any(|part| part == b"mpi_" || part == b"mpix") {
         narrows_mpilib::LIBRARIES
     } else {

@@ -2,12 +2,13 @@
 //! [`Header::magic`] and [`Header::version`] refuse a mixture.
 
 use narrows_portals::NiLimits;
+use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// First word of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"narrows\0");
 /// Raised with every change of this file or of [`crate::record`].
-pub const VERSION: u32 = 13;
+pub const VERSION: u32 = 14;
 
 /// Simulated time starts here, ps: one second. What ranks do during MPI_Init lies before it.
 pub const EPOCH_PS: u64 = 1_000_000_000_000;
@@ -354,12 +355,43 @@ pub struct RankHeader {
     pub followed: [Followed; FOLLOWED],
 }
 
+/// Bytes of a [`Card`]'s text. MPICH's business cards over our provider take some 90 with their names.
+pub const CARD_BYTES: usize = 500;
+
+/// Values of [`Card::state`], which are set one after the other and not taken back.
+pub mod card {
+    /// A rank writes the text, or has written it.
+    pub const TAKEN: u32 = 1;
+    /// The text is there.
+    pub const THERE: u32 = 2;
+    /// It is not the last word: only the launcher knows.
+    pub const STALE: u32 = 4;
+}
+
+/// What a rank has put for others into the key-value space of its launcher, see [`crate::Mapping::put_card`].
+#[repr(C)]
+#[derive(Debug)]
+pub struct Card {
+    /// See [`card`].
+    pub state: AtomicU32,
+    /// Bytes of the name.
+    pub name: AtomicU32,
+    /// Bytes of the value, which follows the name.
+    pub value: AtomicU32,
+    /// Both.
+    pub text: UnsafeCell<[u8; CARD_BYTES]>,
+}
+
 const fn round_up(bytes: usize, to: usize) -> usize {
     bytes.div_ceil(to) * to
 }
 
-/// Bytes of the header, in whole pages.
-pub const FIRST_REGION: usize = round_up(size_of::<Header>(), 4096);
+/// Offset of the cards, one for each rank side by side: who looks at all of them touches few pages.
+pub const CARDS_AT: usize = round_up(size_of::<Header>(), size_of::<Card>());
+/// Offset of the first region among so many, in whole pages.
+pub const fn first_region(ranks: usize) -> usize {
+    round_up(CARDS_AT + ranks * size_of::<Card>(), 4096)
+}
 /// Offset of the commands in a region.
 pub const COMMANDS_AT: usize = round_up(size_of::<RankHeader>(), 4096);
 /// Offset of the notices in a region.
@@ -369,5 +401,5 @@ pub const REGION_BYTES: usize = NOTICES_AT + NOTICE_BYTES;
 
 /// Bytes of the file for `ranks` ranks.
 pub const fn file_bytes(ranks: usize) -> usize {
-    FIRST_REGION + ranks * REGION_BYTES
+    first_region(ranks) + ranks * REGION_BYTES
 }

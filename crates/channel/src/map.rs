@@ -1,6 +1,6 @@
 //! The mapped file.
 
-use crate::layout::{self, COMMAND_BYTES, Header, NOTICE_BYTES, Processor, RankHeader};
+use crate::layout::{self, CARD_BYTES, COMMAND_BYTES, Card, Header, NOTICE_BYTES, Processor, RankHeader, card};
 use narrows_portals::ProcessId;
 use std::fs::File;
 use std::io;
@@ -102,7 +102,7 @@ impl Mapping {
             (*header).magic = layout::MAGIC;
             (*header).version = layout::VERSION;
             (*header).ranks = ranks;
-            (*header).first_region = layout::FIRST_REGION as u64;
+            (*header).first_region = layout::first_region(ranks as usize) as u64;
             (*header).region_bytes = layout::REGION_BYTES as u64;
             (*header).simulator = std::process::id();
             (*header).settings = settings;
@@ -113,7 +113,7 @@ impl Mapping {
     pub fn open(path: &Path) -> Result<Mapping, MappingError> {
         let file = File::options().read(true).write(true).open(path)?;
         let bytes = file.metadata()?.len() as usize;
-        if bytes < layout::FIRST_REGION {
+        if bytes < size_of::<Header>() {
             return Err(MappingError::Foreign);
         }
         let mapping = Mapping::map(file.as_raw_fd(), bytes)?;
@@ -145,9 +145,50 @@ impl Mapping {
         if rank >= self.header().ranks {
             return Err(MappingError::NoSuchRank);
         }
-        let at = layout::FIRST_REGION + rank as usize * layout::REGION_BYTES;
+        let at = self.header().first_region as usize + rank as usize * layout::REGION_BYTES;
         // SAFETY: inside the mapping (sizes were checked).
         Ok(Region { base: unsafe { self.base.add(at) }, mapping: self })
+    }
+
+    fn card(&self, number: u32) -> Option<&Card> {
+        // SAFETY: inside the mapping, aligned to its own size.
+        (number < self.header().ranks).then(|| unsafe { &*self.base.add(layout::CARDS_AT).cast::<Card>().add(number as usize) })
+    }
+
+    /// Somebody has put `value` under `name` into the key-value space of the launcher. Kept for [`Mapping::card_value`]
+    /// if it is the first to put anything on card `number`. A value that changes is not, nor one too long.
+    pub fn put_card(&self, number: u32, name: &[u8], value: &[u8]) {
+        let Some(card) = self.card(number) else { return };
+        if card.state.compare_exchange(0, card::TAKEN, Ordering::AcqRel, Ordering::Acquire).is_err() {
+            // Another name has no place here, and is asked for elsewhere.
+            if self.card_text(number).is_none_or(|(old, text)| old == name && text != value) {
+                card.state.fetch_or(card::STALE, Ordering::AcqRel);
+            }
+            return;
+        }
+        if name.len() + value.len() > CARD_BYTES {
+            return;
+        }
+        card.name.store(name.len() as u32, Ordering::Relaxed);
+        card.value.store(value.len() as u32, Ordering::Relaxed);
+        // SAFETY: only who has taken the card writes here, and nobody reads before it is there.
+        let text = unsafe { &mut *card.text.get() };
+        text[..name.len()].copy_from_slice(name);
+        text[name.len()..][..value.len()].copy_from_slice(value);
+        card.state.fetch_or(card::THERE, Ordering::AcqRel);
+    }
+
+    /// The value under `name`, if it is on card `number`.
+    pub fn card_value(&self, number: u32, name: &[u8]) -> Option<&[u8]> {
+        self.card_text(number).filter(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+
+    /// Name and value on a card that is there and not stale.
+    fn card_text(&self, number: u32) -> Option<(&[u8], &[u8])> {
+        let card = self.card(number).filter(|card| card.state.load(Ordering::Acquire) == card::TAKEN | card::THERE)?;
+        let (name, value) = (card.name.load(Ordering::Relaxed) as usize, card.value.load(Ordering::Relaxed) as usize);
+        // SAFETY: nobody writes any more.
+        unsafe { &*card.text.get() }.get(..name + value)?.split_at_checked(name)
     }
 
     /// Writes what does not change during the run: where `rank` is, and on what. Only before it starts.
@@ -322,6 +363,28 @@ mod tests {
                 }
             }
         });
+    }
+
+    #[test]
+    fn a_card_is_known_until_it_changes() {
+        let mapping = private(3);
+        let known = |number, name: &str| mapping.card_value(number, name.as_bytes());
+        mapping.put_card(1, b"job bc-1", b"4E52");
+        assert_eq!(
+            [known(1, "job bc-1"), known(1, "job bc-2"), known(2, "job bc-1"), known(3, "job bc-3")],
+            [Some(&b"4E52"[..]), None, None, None]
+        );
+        // Again, and another name, which has no place.
+        mapping.put_card(1, b"job bc-1", b"4E52");
+        mapping.put_card(1, b"job other-1", b"17");
+        assert_eq!([known(1, "job bc-1"), known(1, "job other-1")], [Some(&b"4E52"[..]), None]);
+        mapping.put_card(1, b"job bc-1", b"4E53");
+        assert_eq!(known(1, "job bc-1"), None);
+        // The longest, and longer.
+        mapping.put_card(0, b"long-0", &[b'x'; CARD_BYTES - 6]);
+        mapping.put_card(2, b"long-2", &[b'x'; CARD_BYTES - 5]);
+        mapping.put_card(3, b"nobody-3", b"");
+        assert_eq!([known(0, "long-0").map(<[u8]>::len), known(2, "long-2").map(<[u8]>::len)], [Some(CARD_BYTES - 6), None]);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //!   blocking call: the rank parks until something happens to it.
 //! * [`Turn`] — threads of one process that wait at the same time.
 //! * [`callers`] — several threads inside MPI.
+//! * [`cards`] — what ranks put into the key-value space of their launcher.
 //! * [`life`] — the beginning and the end of a process, in an order that the simulator can see.
 //! * [`own_queue`] — what an MPI library sends to itself on a way of its own.
 //! * [`hooks`] — enter and leave of MPI calls, clock and identity, for the preload library.
@@ -15,6 +16,7 @@
 
 mod attach;
 pub mod callers;
+pub mod cards;
 pub mod hooks;
 pub mod life;
 mod output;
