@@ -67,8 +67,9 @@ pub struct OverrideArguments {
     /// Another value for a key, such as nic.put_occupancy=100ns; may be repeated
     #[arg(long, value_name = "KEY.PATH=VALUE")]
     pub set: Vec<String>,
-    /// What is wrong with a link, a switch or a NIC, such as 'link=3-17 loss=1e-4 corrupt=1e-6 from=1ms to=2ms' (see
-    /// network.faults); may be repeated
+    /// What is wrong with a link, a switch or a NIC, such as 'link=leaf0:7 loss=1e-4 from=1ms to=2ms': a port of a
+    /// switch, 3-17 or leaf3-spine1 for cables between two, node5 for that of a node; switches are leafN, spineN,
+    /// coreN, routerN, as a graph file calls them, or numbers (see network.faults); may be repeated
     #[arg(long, value_name = "KEY=VALUE ...")]
     pub fault: Vec<String>,
 }

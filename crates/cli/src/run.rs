@@ -41,8 +41,9 @@ pub struct RunArgs {
     /// Changes one value of the machine, such as node.pcie.latency="250 ns"
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// What is wrong with a link, a switch or a NIC, such as 'link=3-17 loss=1e-4 from=1ms to=2ms' (see
-    /// network.faults); may be repeated
+    /// What is wrong with a link, a switch or a NIC, such as 'link=leaf0:7 loss=1e-4 from=1ms to=2ms': a port of a
+    /// switch, 3-17 or leaf3-spine1 for cables between two, node5 for that of a node; switches are leafN, spineN,
+    /// coreN, routerN, as a graph file calls them, or numbers (see network.faults); may be repeated
     #[arg(long, value_name = "KEY=VALUE ...")]
     pub fault: Vec<String>,
     /// The launcher; by default the one that belongs to the program's MPI library

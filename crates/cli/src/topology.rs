@@ -151,6 +151,7 @@ impl<'a> Facts<'a> {
             String::new()
         };
         line("switches", format!("{}{groups}, the largest of {} ports", counts.switches, counts.radix));
+        line("their names", self.topology.switch_names());
         let global = if self.global > 0 { format!(", {} between groups", self.global) } else { String::new() };
         line("cables", format!("{} to nodes, {} between switches{global}", counts.host_cables, self.local));
         for (class, link, cables) in &self.own {

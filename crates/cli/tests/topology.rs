@@ -19,6 +19,7 @@ fn show_tells_counts_and_limits() {
 megafly-288: dragonfly+ 9 groups of 4 leaves x 8 hosts, 4 spines x 8 links, 2 cables
   nodes        288
   switches     72 in 9 groups, the largest of 16 ports
+  their names  leaf0 to leaf35, spine0 to spine35, or 0 to 71
   cables       288 to nodes, 288 between switches, 144 between groups
   diameter     5 links, 3 of them between switches
   bisection    96 cables, 66.7 % of what half of the nodes can send
@@ -83,7 +84,9 @@ fn what_does_not_fit_is_told_with_what_would() {
     let error = said(&["show", "8-ary-2-tree", "--set", "topology.failed_switches=[0]"]);
     assert!(error.contains("switch 0 has failed, which cuts off its hosts 0 to 7"), "{error}");
     let error = said(&["show", "8-ary-2-tree", "--set", "topology.failed_links=[\"0-8\", \"0+9\"]"]);
-    assert!(error.contains("\"0+9\" names no link; expected two switches and perhaps a cable, such as \"3-17\" or \"3-17#0\""), "{error}");
+    let expected = "\"0+9\" names no link; expected two switches and perhaps one of several cables, such as 3-17, leaf3-spine1 or 3-17#0, \
+                    with switches leaf0 to leaf7, spine0 to spine7, or 0 to 15";
+    assert!(error.contains(expected), "{error}");
     let error = said(&["show", "8-ary-2-tree", "--set", "kind=torus"]);
     assert!(error.contains("`kind` could be nic.kind, network.kind, topology.kind"), "{error}");
     let file = std::env::temp_dir().join(format!("narrows-graph-{}.txt", std::process::id()));

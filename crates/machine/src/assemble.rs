@@ -1,6 +1,6 @@
 //! The resolved machine as the configurations of the models.
 
-use crate::fault::{self, FaultError, FaultText};
+use crate::fault::{FaultError, FaultText};
 use crate::model::{
     self, Link, Machine, MessageProtocol, NetworkKind, NicConstants, NicKind, PathOr, Pscom, Reliability, Rendezvous, SwitchOr,
 };
@@ -25,7 +25,7 @@ impl Machine {
     /// None for a machine that came from a file: reading it has tried.
     pub fn topology(&self) -> Result<narrows_topology::Topology, TopologyError> {
         let whole = self.topology.build(self.node.count, self.switch.radix)?;
-        let links = self.failed.links.iter().map(|text| fault::cable(text)).collect::<Result<Vec<_>, _>>()?;
+        let links = self.failed.links.iter().map(|text| whole.cables_named(text)).collect::<Result<Vec<_>, _>>()?;
         Ok(whole.with_failures(&links, &self.failed.switches)?)
     }
 

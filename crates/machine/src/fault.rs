@@ -1,12 +1,13 @@
-//! What is wrong with a link, as `network.faults` and `--fault` say it: `link=3-17#0 loss=1e-4 corrupt=1e-6 from=1ms
-//! to=2ms`. docs/faults.md has the words.
+//! What is wrong with a link, as `network.faults` and `--fault` say it: `link=leaf0:7 loss=1e-4 corrupt=1e-6
+//! from=1ms to=2ms`. docs/faults.md has the words.
 //!
 //! A cable is two links, one in each direction; both have the fault.
 
 use narrows_fabric::{Fault, Fraction, Probability};
-use narrows_topology::{FailedLink, FailureError, Topology};
+use narrows_topology::{FailureError, Topology};
 use narrows_units::{Rail, SimTime};
 
+const REROUTE: &str = "it with a switch, or with loss=1 of a link between switches";
 const WORDS: &str = "link, switch, nic, gateway, rail, loss, corrupt, silent, duplicate, reorder, by, rate, latency, reroute, from, to";
 
 /// Why such a text is no fault.
@@ -108,12 +109,15 @@ pub enum FaultError {
 }
 
 /// Cables by their name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Cable {
     Node(u32),
-    Switches(FailedLink),
+    /// Between two switches.
+    Switches(String),
+    /// At a port of a switch.
+    Port(String),
     /// All of a switch.
-    Of(u32),
+    Of(String),
 }
 
 /// A fault as it was written.
@@ -143,8 +147,12 @@ impl FaultText {
                 _ => Err(wrong(expected)),
             };
             match key {
-                "link" => cable = Some(any_cable(value).ok_or_else(|| wrong("two switches, such as 3-17 or 3-17#0, or node5"))?),
-                "switch" => cable = Some(Cable::Of(value.parse().map_err(|_| wrong("the number of a switch"))?)),
+                "link" => {
+                    cable = Some(
+                        any_cable(value).ok_or_else(|| wrong("two switches, such as 3-17 or 3-17#0, a port, such as leaf0:7, or node5"))?,
+                    )
+                }
+                "switch" => cable = Some(Cable::Of(value.to_owned())),
                 "nic" => {
                     let node = value.parse().map_err(|_| wrong("the number of a node"))?;
                     (cable, fault.resets) = (Some(Cable::Node(node)), Some(node));
@@ -190,8 +198,8 @@ impl FaultText {
         if seen.contains(&"by") && fault.reorder == Probability::default() {
             return together("by without reorder", "the probability that a packet comes late, such as reorder=1e-3");
         }
-        if fault.reroute.is_some() && (fault.loss.value() < 1.0 || !matches!(cable, Some(Cable::Switches(_) | Cable::Of(_)))) {
-            return together("reroute", "it with a switch, or with loss=1 of a link between switches");
+        if fault.reroute.is_some() && (fault.loss.value() < 1.0 || matches!(cable, None | Some(Cable::Node(_)))) {
+            return together("reroute", REROUTE);
         }
         if !fault.harms() && fault.rate == Fault::default().rate && fault.latency == Fault::default().latency {
             return Err(FaultError::Nothing { text: text.to_owned() });
@@ -220,18 +228,25 @@ impl FaultText {
         let text = || self.text.clone();
         let both = |link: u32| [Some(link), Some(topology.links()[link as usize].reverse)];
         let failure = |why| FaultError::Cable { text: text(), why };
-        match self.cable {
+        match &self.cable {
             None => Ok(vec![None]),
-            Some(Cable::Node(node)) if node >= topology.hosts() => Err(FaultError::Node { text: text(), node, last: topology.hosts() - 1 }),
-            Some(Cable::Node(node)) => Ok(both(topology.injection(node)).to_vec()),
-            Some(Cable::Switches(named)) => {
-                let cables = topology.cables(named).map_err(failure)?;
+            Some(Cable::Node(node)) if *node >= topology.hosts() => {
+                Err(FaultError::Node { text: text(), node: *node, last: topology.hosts() - 1 })
+            }
+            Some(Cable::Node(node)) => Ok(both(topology.injection(*node)).to_vec()),
+            Some(Cable::Switches(name)) => {
+                let cables = topology.cables_named(name).and_then(|named| topology.cables(named)).map_err(failure)?;
                 Ok(cables.into_iter().flat_map(both).collect())
             }
-            Some(Cable::Of(switch)) if switch >= topology.switches() => {
-                Err(failure(FailureError::NoSwitch { switch, switches: topology.switches() }))
+            Some(Cable::Port(name)) => {
+                let link = topology.port_named(name).map_err(failure)?;
+                if self.fault.reroute.is_some() && topology.is_of_host(link) {
+                    return Err(FaultError::Together { word: "reroute", text: text(), expected: REROUTE });
+                }
+                Ok(both(link).to_vec())
             }
             Some(Cable::Of(switch)) => {
+                let switch = topology.switch_named(switch).map_err(failure)?;
                 if self.fault.reroute.is_some() {
                     topology.check_hosts(switch).map_err(failure)?;
                 }
@@ -248,24 +263,15 @@ impl FaultText {
     }
 }
 
+/// None for what can be no name of a cable.
 fn any_cable(text: &str) -> Option<Cable> {
-    match text.strip_prefix("node") {
-        Some(node) => Some(Cable::Node(node.parse().ok()?)),
-        None => Some(Cable::Switches(cable(text).ok()?)),
+    let number = text.strip_prefix("node").and_then(|node| node.parse().ok());
+    match number {
+        Some(node) => Some(Cable::Node(node)),
+        None if text.contains(':') => Some(Cable::Port(text.to_owned())),
+        None if text.contains('-') => Some(Cable::Switches(text.to_owned())),
+        None => None,
     }
-}
-
-/// `"3-17"` or `"3-17#0"`.
-pub(crate) fn cable(text: &str) -> Result<FailedLink, FailureError> {
-    let parsed = || {
-        let (ends, cable) = match text.split_once('#') {
-            Some((ends, cable)) => (ends, Some(cable.trim().parse().ok()?)),
-            None => (text, None),
-        };
-        let (one, other) = ends.split_once('-')?;
-        Some(FailedLink { between: [one.trim().parse().ok()?, other.trim().parse().ok()?], cable })
-    };
-    parsed().ok_or_else(|| FailureError::Name { text: text.to_owned() })
 }
 
 #[cfg(test)]
@@ -276,7 +282,7 @@ mod tests {
     #[test]
     fn faults_say_what_they_are() {
         let fault = FaultText::parse("link=3-17#0 loss=1e-4 corrupt=0.5 from=1ms to=2.5ms").unwrap();
-        assert_eq!(fault.cable, Some(Cable::Switches(FailedLink { between: [3, 17], cable: Some(0) })));
+        assert_eq!(fault.cable, Some(Cable::Switches("3-17#0".to_owned())));
         let of = fault.of(Some(9));
         assert_eq!((of.link, of.from, of.to), (Some(9), SimTime::from_us(1000), SimTime::from_us(2500)));
         assert!((of.loss.value() - 1e-4).abs() < 1e-15 && of.corrupt.value() == 0.5);
@@ -302,7 +308,6 @@ mod tests {
             ("latency=0.5", "expected a factor of the link's latency, from 1 to 1000"),
             ("latency=NaN", "expected a factor of the link's latency"),
             ("loss=0.1 by=1us", "by without reorder in fault \"loss=0.1 by=1us\"; expected the probability that a packet comes late"),
-            ("switch=x", "switch=x in fault \"switch=x\"; expected the number of a switch"),
             ("switch=1 nic=2", "two places in fault \"switch=1 nic=2\"; expected one of link, switch and nic"),
             ("gateway=x", "gateway=x in fault \"gateway=x\"; expected the number of a node"),
             ("gateway=2 loss=1", "more than from in fault \"gateway=2 loss=1\"; expected gateway and from alone"),
@@ -314,7 +319,11 @@ mod tests {
             ("link=node1 loss=1 reroute=1us", "expected it with a switch, or with loss=1 of a link between switches"),
             ("loss=1.5", "loss=1.5 in fault \"loss=1.5\"; expected a probability from 0 to 1"),
             ("loss=NaN", "expected a probability from 0 to 1"),
-            ("link=leaf loss=0.1", "link=leaf in fault \"link=leaf loss=0.1\"; expected two switches, such as 3-17 or 3-17#0, or node5"),
+            (
+                "link=leaf loss=0.1",
+                "link=leaf in fault \"link=leaf loss=0.1\"; expected two switches, such as 3-17 or 3-17#0, a port, such as \
+             leaf0:7, or node5",
+            ),
             ("loss=0.1 from=3", "from=3 in fault \"loss=0.1 from=3\"; expected a time with its unit, such as 1ms"),
             ("loss=0.1 loss=0.2", "loss twice in fault"),
             ("link=node1", "does nothing"),
@@ -337,10 +346,30 @@ mod tests {
         let (one, all) = (links("loss=1 link=0-2#1").unwrap(), links("loss=1 link=2-0").unwrap());
         assert_eq!((one.len(), all.len()), (2, 4));
         assert!(one.iter().all(|link| all.contains(link)), "named from either end");
+        let named = |text: &str| links(&format!("loss=1 link={text}")).unwrap();
+        assert_eq!(named("leaf0-spine0#1"), one, "by its level");
+        assert_eq!((named("leaf0:3"), named("0:3"), named("switch0:3")), (one.clone(), one.clone(), one), "by its port");
+        assert_eq!(named("leaf1:1"), [of_node[1], of_node[0]]);
+        assert_eq!(links("switch=leaf0"), links("switch=0"));
         // Two hosts, and two cables to the switch above.
         assert_eq!(links("switch=0").unwrap().len(), 8);
         for (text, said) in [
-            ("switch=9", "fault \"switch=9\": there is no switch 9 to fail: they are 0 to 2"),
+            ("switch=9", "fault \"switch=9\": there is no switch 9 to fail: they are leaf0 to leaf1, spine0, or 0 to 2"),
+            ("switch=x", "fault \"switch=x\": there is no switch x to fail: they are leaf0 to leaf1, spine0, or 0 to 2"),
+            ("link=leaf0:4 loss=1", "fault \"link=leaf0:4 loss=1\": there is no port 4 of switch leaf0: they are 0 to 3"),
+            (
+                "link=leaf2:0 loss=1",
+                "fault \"link=leaf2:0 loss=1\": there is no switch leaf2 to fail: they are leaf0 to leaf1, spine0, or 0 to 2",
+            ),
+            (
+                "link=leaf0:x loss=1",
+                "fault \"link=leaf0:x loss=1\": \"leaf0:x\" names no port of a switch; expected such as leaf0:7, with switches leaf0 to leaf1, spine0, or \
+                 0 to 2",
+            ),
+            (
+                "link=0:1 loss=1 reroute=1us",
+                "reroute in fault \"link=0:1 loss=1 reroute=1us\"; expected it with a switch, or with loss=1 of a link between switches",
+            ),
             (
                 "switch=0 reroute=1us",
                 "fault \"switch=0 reroute=1us\": switch 0 has failed, which cuts off its hosts 0 to 1; leave them out (node.count, \
@@ -348,7 +377,7 @@ mod tests {
             ),
             ("link=node4 loss=1", "fault \"link=node4 loss=1\": there is no node 4: they are 0 to 3"),
             ("link=0-1 loss=1", "fault \"link=0-1 loss=1\": there is no cable between switches 0 and 1 to fail: there are 0"),
-            ("link=0-9 loss=1", "fault \"link=0-9 loss=1\": there is no switch 9 to fail: they are 0 to 2"),
+            ("link=0-9 loss=1", "fault \"link=0-9 loss=1\": there is no switch 9 to fail: they are leaf0 to leaf1, spine0, or 0 to 2"),
             ("link=0-2#2 loss=1", "fault \"link=0-2#2 loss=1\": there is no cable #2 between switches 0 and 2 to fail: there are 2"),
         ] {
             assert_eq!(links(text), Err(said.to_owned()));

@@ -320,7 +320,7 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
 
         key("network.flow_control", Field::Choice(&mut m.network.flow_control), "What keeps buffers from running over: credits, or pause frames (IEEE 802.1Qbb), under which packets can be lost").default("\"credits\""),
         key("network.congestion", Field::Choices(m.network.congestion.iter_mut().map(|congestion| congestion as &mut dyn Choice).collect()), "How fast ports send on a flow, where they number packets (`network.reliability.delivery`): as window and link let them (with PAUSE or without), at a fixed rate at most, or as a congestion control says; with a list each virtual network has its own ([congestion.md](congestion.md))").default("\"none\""),
-        key("network.faults", Field::Texts(&mut m.network.faults), "Links that lose, break, repeat or delay packets or are slow, switches that die, NICs that are reset (docs/faults.md), such as `\"link=3-17 loss=1e-4 corrupt=1e-6 from=1ms to=2ms\"`; without `link` all of them. `--fault` says others in their place").default("[]"),
+        key("network.faults", Field::Texts(&mut m.network.faults), "Links that lose, break, repeat or delay packets or are slow, switches that die, NICs that are reset (docs/faults.md), such as `\"link=leaf0:7 loss=1e-4 from=1ms to=2ms\"`; without `link` all of them. `--fault` says others in their place").default("[]"),
 
         size("network.pfc.xoff", &mut m.network.pfc.xoff, 0, "A virtual channel that holds this much is paused; `0 B`: `network.buffer` less the headroom that nothing is lost with").default("\"0 B\""),
         size("network.pfc.xon", &mut m.network.pfc.xon, 0, "It may go on at this much; `0 B`: two packets below `xoff`").default("\"0 B\""),
@@ -431,7 +431,7 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         count("topology.leaves", leaves, 1, 1 << 15, "Leaf switches (dragonfly-plus: of a group)"),
         count("topology.spines", spines, 1, 1 << 15, "Spine switches (dragonfly-plus: of a group)"),
         key("topology.path", Field::Text(path), "A graph file; a path that is not absolute starts where the program was started"),
-        key("topology.failed_links", Field::Texts(&mut m.failed.links), "Cables between switches that are out of order: `\"3-17\"`, or `\"3-17#0\"` for the first of several").default("[]"),
+        key("topology.failed_links", Field::Texts(&mut m.failed.links), "Cables between switches that are out of order: `\"3-17\"` or `\"leaf3-spine1\"`, with `#0` behind it for the first of several").default("[]"),
         key("topology.failed_switches", Field::Indices(&mut m.failed.switches), "Switches that are out of order; they may have no hosts").default("[]"),
 
     ]);

@@ -214,6 +214,7 @@ impl Dragonfly {
         let switches = self.routers * self.groups;
         let mut graph = GraphBuilder::new(self.hosts, switches);
         graph.groups(|switch| switch / self.routers);
+        graph.levels(&["router"], |_| 0);
         for switch in 0..switches {
             let globals = self.globals_of(switch % self.routers);
             for index in 0..self.hosts_of(switch) {

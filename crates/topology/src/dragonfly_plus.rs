@@ -232,6 +232,7 @@ impl DragonflyPlus {
         let DragonflyPlusParameters { groups, leaves, spines, hosts_per_leaf, cables, .. } = self.parameters;
         let mut graph = GraphBuilder::new(self.hosts, groups * self.size);
         graph.groups(|switch| switch / self.size);
+        graph.levels(&["leaf", "spine"], |switch| u8::from(switch % self.size >= leaves));
         for group in 0..groups {
             let start = group * self.size;
             for leaf in 0..leaves {

@@ -22,18 +22,38 @@ pub struct FailedLink {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FailureError {
     /// No name of a link.
-    #[error("{text:?} names no link; expected two switches and perhaps a cable, such as \"3-17\" or \"3-17#0\"")]
+    #[error("{text:?} names no link; expected {}, with switches {names}", FailureError::LINK)]
     Name {
         /// What was given.
         text: String,
+        /// The switches that there are.
+        names: String,
+    },
+    /// No name of a port.
+    #[error("{text:?} names no port of a switch; expected such as leaf0:7, with switches {names}")]
+    PortName {
+        /// What was given.
+        text: String,
+        /// The switches that there are.
+        names: String,
     },
     /// There is no such switch.
-    #[error("there is no switch {switch} to fail: they are 0 to {}", switches - 1)]
+    #[error("there is no switch {switch} to fail: they are {names}")]
     NoSwitch {
         /// What was asked for.
-        switch: u32,
-        /// Switches.
-        switches: u32,
+        switch: String,
+        /// Those that there are.
+        names: String,
+    },
+    /// There is no such port.
+    #[error("there is no port {port} of switch {switch}: they are 0 to {}", ports.saturating_sub(1))]
+    NoPort {
+        /// The switch.
+        switch: String,
+        /// What was asked for.
+        port: u32,
+        /// Ports.
+        ports: u32,
     },
     /// There is no such cable.
     #[error("there is no cable {}between switches {} and {} to fail: there are {cables}", cable.map_or(String::new(), |cable| format!("#{cable} ")), between[0], between[1])]
@@ -69,9 +89,17 @@ pub enum FailureError {
     },
 }
 
+impl FailureError {
+    /// What names cables between switches.
+    pub const LINK: &str = "two switches and perhaps one of several cables, such as 3-17, leaf3-spine1 or 3-17#0";
+}
+
 impl Topology {
     fn check_switch(&self, switch: u32) -> Result<(), FailureError> {
-        if switch < self.switches() { Ok(()) } else { Err(FailureError::NoSwitch { switch, switches: self.switches() }) }
+        if switch < self.switches() {
+            return Ok(());
+        }
+        Err(FailureError::NoSwitch { switch: switch.to_string(), names: self.switch_names() })
     }
 
     /// The cables of a name, each by its link from the switch with the lower number.

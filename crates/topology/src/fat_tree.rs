@@ -313,6 +313,7 @@ impl FatTree {
         let switches = (1..=self.levels()).map(|level| self.switches(level)).sum();
         let mut graph = GraphBuilder::new(self.hosts, switches);
         graph.groups(|switch| self.pod_of(switch));
+        graph.levels(&["leaf", "spine", "core"], |switch| (self.level_of(switch).0 - 1).min(3) as u8);
         for host in 0..self.hosts {
             graph.cable(Vertex::Host(host), Vertex::Switch(host / self.children[0]));
         }

@@ -7,6 +7,7 @@ use crate::fat_tree::{FatTree, FatTreeError};
 use crate::graph_file::GraphFileError;
 use crate::guide::Guide;
 use crate::hyperx::HyperX;
+use crate::names::Names;
 use crate::table::Table;
 use crate::torus::{Torus, TorusError};
 use narrows_units::{ByteRate, SimTime};
@@ -174,6 +175,8 @@ pub struct Topology {
     speeds: Vec<LinkSpeed>,
     /// Links out of order; empty when all are well.
     failed: Vec<bool>,
+    /// Of switches.
+    pub(crate) names: Names,
 }
 
 impl Topology {
@@ -398,6 +401,7 @@ pub struct GraphBuilder {
     switches: u32,
     cables: Vec<Cable>,
     group_of: Vec<u32>,
+    names: Names,
     speeds: Vec<LinkSpeed>,
     speed_of: BTreeMap<LinkSpeed, u16>,
 }
@@ -410,6 +414,7 @@ impl GraphBuilder {
             switches,
             cables: Vec::new(),
             group_of: vec![0; switches as usize],
+            names: Names::Numbers,
             speeds: Vec::new(),
             speed_of: BTreeMap::new(),
         };
@@ -462,12 +467,22 @@ impl GraphBuilder {
         self.group_of = (0..self.switches).map(group_of).collect();
     }
 
+    /// Names levels of switches; those of a level without a name have numbers alone.
+    pub(crate) fn levels(&mut self, names: &'static [&'static str], level_of: impl Fn(u32) -> u8) {
+        self.names = Names::Levels(names, (0..self.switches).map(level_of).collect());
+    }
+
+    /// Gives every switch a name of its own.
+    pub(crate) fn names(&mut self, names: Vec<String>) {
+        self.names = Names::Own(names);
+    }
+
     /// The graph with its links numbered.
     ///
     /// # Errors
     /// See [`GraphError`].
     pub fn build(self, name: String, shape: Shape) -> Result<Topology, GraphError> {
-        let GraphBuilder { hosts, switches, cables, group_of, speeds, .. } = self;
+        let GraphBuilder { hosts, switches, cables, group_of, names, speeds, .. } = self;
         if speeds.len() > SPEEDS_MAX {
             return Err(GraphError::TooManySpeeds);
         }
@@ -527,7 +542,7 @@ impl GraphBuilder {
             links[back as usize] = Link { from: other, to: one, from_port: other_port, to_port: one_port, class, speed, reverse: forth };
         }
         assert!(links.iter().all(|link| link.reverse != LinkId::MAX), "the given ports of {name} leave no gap and meet none twice");
-        Ok(Topology { name, hosts, links, first_output, group_of, shape, speeds, failed: Vec::new() })
+        Ok(Topology { name, hosts, links, first_output, group_of, shape, speeds, failed: Vec::new(), names })
     }
 }
 

@@ -190,6 +190,7 @@ pub fn parse(name: &str, text: &str, hosts: Option<u32>) -> Result<Topology, Gra
     }
     let mut graph = GraphBuilder::new(homes.len() as u32, switches.all.len() as u32);
     graph.groups(|switch| switch);
+    graph.names(switches.all.iter().map(|&name| name.to_owned()).collect());
     for (host, &home) in homes.iter().enumerate() {
         graph.cable(Vertex::Host(host as u32), Vertex::Switch(home));
     }

@@ -43,6 +43,7 @@ pub mod graph;
 pub mod graph_file;
 mod guide;
 pub mod hyperx;
+mod names;
 pub mod routing;
 pub mod table;
 pub mod torus;
