@@ -46,6 +46,8 @@ const PORTALS: &[&str] = &[
     "narrows_shares_memory",
     "narrows_look_again",
     "narrows_group",
+    "narrows_puts_card",
+    "narrows_gets_card",
     "narrows_thread_made",
     "narrows_threads_given",
     "narrows_inject_limit",

@@ -320,7 +320,9 @@ pub unsafe extern "C" fn real_dlsym(handle: *mut c_void, name: *const c_char) ->
         address => address,
     };
     // SAFETY: the type of dlsym.
-    unsafe { std::mem::transmute::<usize, Dlsym>(address)(handle, name) }
+    let found = unsafe { std::mem::transmute::<usize, Dlsym>(address)(handle, name) };
+    // RTLD_NEXT depends on the return address: as a tail call it would be behind the program, which is before us.
+    std::hint::black_box(found)
 }
 
 extern "C" fn find_dlsym() -> usize {
