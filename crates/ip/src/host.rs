@@ -436,11 +436,14 @@ impl Host {
             sender.timer = false;
             return;
         }
+        let mut wait = resend;
         if sender.acked == sender.mark {
             sender.go_back();
+            // Streams that go back in step could take each other's place in a ring for ever.
+            wait += SimTime(sender.random.below(resend.as_ps().max(1)));
         }
         sender.mark = sender.acked;
-        effects.push(Effect::At(now + resend, Event::Resend(flow)));
+        effects.push(Effect::At(now + wait, Event::Resend(flow)));
         self.ask(now, flow, effects);
     }
 

@@ -20,6 +20,17 @@ const PRESETS: [(&str, &str); 6] = [
     ("roce-400", "loggp"),
 ];
 
+/// Its groups are regions.
+const DRAGONFLY: [&str; 7] = [
+    "topology.kind=dragonfly",
+    "topology.p=2",
+    "topology.a=2",
+    "topology.h=2",
+    "topology.g=4",
+    "network.routing=minimal",
+    "network.virtual_channels=4",
+];
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
     #[test]
@@ -36,9 +47,7 @@ proptest! {
         let (preset, kind) = PRESETS[preset];
         let mut set = vec![format!("network.kind={kind}")];
         if preset.starts_with("bxi") {
-            // Regions: groups of a dragonfly.
-            set.extend(["topology.kind=dragonfly", "topology.p=2", "topology.a=2", "topology.h=2", "topology.g=4", "network.routing=minimal",
-                "network.virtual_channels=4"].map(String::from));
+            set.extend(DRAGONFLY.map(String::from));
         }
         if gateway {
             set.extend(["ip.gateway.hosts=2", "ip.gateway.node=7", "ip.gateway.room=3"].map(String::from));
@@ -62,6 +71,7 @@ proptest! {
         }).collect();
         prop_assume!(!flows.is_empty());
         let report = on(&machine, flows.clone(), |_| {}).unwrap();
+        prop_assert!(!report.partial, "no end: {:?}", report.flows.iter().map(|flow| flow.counts).collect::<Vec<_>>());
         for flow in &report.flows {
             let counts = flow.counts;
             match flow.flow.kind {
@@ -79,6 +89,21 @@ proptest! {
         prop_assert_eq!(report.digest, threads.digest, "three threads");
         prop_assert_eq!((report.hosts, report.measured), (threads.hosts, threads.measured));
     }
+}
+
+/// Both have sent at one time, and wait equally long: each time a packet of the one that is not expected had the only
+/// place of the ring when one of the other came that is.
+#[test]
+fn streams_that_go_back_in_step_end() {
+    let mut machine = machine("bxi-v2", 16, &DRAGONFLY.map(String::from));
+    let ip = &mut machine.ip;
+    (ip.transmit_ring, ip.receive_ring, ip.cores) = (4, 1, 1);
+    (ip.window, ip.acknowledge_every, ip.resend) = (Bytes(4546), 2, SimTime::from_us(3000));
+    (ip.tunnel.enabled, ip.tunnel.buffers, ip.tunnel.batch) = (true, 2, Bytes(2066));
+    ip.receiver = Receiver::ALL[0];
+    let report = on(&machine, vec![stream(1, 2, 650, Some(30_000)), stream(12, 1, 737, Some(30_000))], |_| {}).unwrap();
+    assert!(!report.partial);
+    assert!(report.flows.iter().all(|flow| flow.counts.bytes == 30_000));
 }
 
 #[test]

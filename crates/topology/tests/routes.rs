@@ -410,7 +410,7 @@ fn switches_fail_too() {
     let expected = "switch 1 has failed, which cuts off its hosts 4 to 7; leave them out (node.count, --nodes), or let single links fail";
     assert_eq!(error.to_string(), expected);
     let error = tree.clone().with_failures(&[], &[8]).unwrap_err();
-    assert_eq!(error.to_string(), "there is no switch 8 to fail: they are 0 to 7");
+    assert_eq!(error.to_string(), "there is no switch 8 to fail: they are leaf0 to leaf3, spine0 to spine3, or 0 to 7");
     let error = tree.with_failures(&[FailedLink { between: [0, 4], cable: Some(1) }], &[]).unwrap_err();
     assert_eq!(error.to_string(), "there is no cable #1 between switches 0 and 4 to fail: there are 1");
     // A spine of a Megafly.
