@@ -5,6 +5,7 @@ compares simulated results with closed forms.
     tests/run_portals.py [--narrows PATH] [-k REGEX]
 """
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -168,6 +169,16 @@ def launchers(runner):
         runner.expect(f"fences over PMIx n=5 {name}", r"20 turns of 5", fences, 5, options=["--mpirun", mpirun])
 
 
+@contextlib.contextmanager
+def places():
+    """A folder and a free port, as programs with sockets find them in their environment."""
+    with tempfile.TemporaryDirectory() as folder, socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+        free.close()
+        yield {"SOCKETS_FOLDER": folder, "SOCKETS_PORT": port}
+
+
 def sockets(runner):
     """Ranks that wait at sockets and pipes of the host, for others that wait in the network: nobody stops, and the one that reads goes
     on software.socket_latency after the write."""
@@ -178,12 +189,9 @@ def sockets(runner):
             continue
         seen = []
         for compute in ("none", "none", "measured"):
-            with tempfile.TemporaryDirectory() as folder, socket.socket() as free:
-                free.bind(("127.0.0.1", 0))
-                places = {"SOCKETS_FOLDER": folder, "SOCKETS_PORT": str(free.getsockname()[1])}
-                free.close()
+            with places() as where:
                 limit = "4" if how == "never" else "50"
-                run = runner.run(program, 3, how, compute=compute, timeout=limit, environment=places)
+                run = runner.run(program, 3, how, compute=compute, timeout=limit, environment=where)
             seen.append((run, re.search(r"digest ([0-9a-f]+)", run.stderr), re.search(r"written at ([0-9.]+)", run.stderr)))
         if how == "never":
             # Nobody knows that it is for ever.
@@ -218,13 +226,10 @@ def joins(runner):
             continue
         seen = []
         for compute in ("none", "none", "measured"):
-            with tempfile.TemporaryDirectory() as folder, socket.socket() as free:
-                free.bind(("127.0.0.1", 0))
-                places = {"SOCKETS_FOLDER": folder, "SOCKETS_PORT": str(free.getsockname()[1])}
-                free.close()
+            with places() as where:
                 for fifo in ("fifo0", "fifo1"):
-                    os.mkfifo(os.path.join(folder, fifo))
-                seen.append(runner.run(program, 3, how, compute=compute, timeout="50", environment=places))
+                    os.mkfifo(os.path.join(where["SOCKETS_FOLDER"], fifo))
+                seen.append(runner.run(program, 3, how, compute=compute, timeout="50", environment=where))
         digests = [re.search(r"digest ([0-9a-f]+)", run.stderr) for run in seen]
         good = all(run.returncode == 0 for run in seen) and all(digests) and digests[0][1] == digests[1][1] and seen[0].stdout == seen[1].stdout
         text = "".join(run.stdout + run.stderr for run in seen)

@@ -7,8 +7,7 @@
  * first one went on, in us. `long`: as much as does not fit into the kernel. `timeout`: nobody writes for a while.
  * `never`: nobody does.
  */
-#include "../../examples/portals/world.h"
-#include "must.h"
+#include "mail.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -20,36 +19,9 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #define LONG (4 << 20)
-
-static struct world w;
-static ptl_handle_ct_t arrived;
-static ptl_handle_md_t data;
-static ptl_pt_index_t pt;
-static unsigned char in[64], out[64];
-static ptl_size_t expected;
-
-static double now_us(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1e6 + now.tv_nsec * 1e-3;
-}
-
-static void tell(ptl_rank_t rank)
-{
-	ptl_process_t to = { .rank = rank };
-	CHECK(PtlPut(data, 0, sizeof out, PTL_NO_ACK_REQ, to, pt, 0, 0, NULL, 0));
-}
-
-static void hear(void)
-{
-	ptl_ct_event_t count;
-	CHECK(PtlCTWait(arrived, ++expected, &count));
-}
 
 static struct sockaddr_storage address;
 static socklen_t length;
@@ -179,14 +151,7 @@ static void second(const char *how)
 int main(int argc, char **argv)
 {
 	const char *how = argc > 1 ? argv[1] : "read";
-	w = world_open(PTL_NI_NO_MATCHING);
-	ptl_handle_le_t entry;
-	CHECK(PtlCTAlloc(w.ni, &arrived));
-	CHECK(PtlPTAlloc(w.ni, 0, PTL_EQ_NONE, 7, &pt));
-	ptl_le_t le = { .start = in, .length = sizeof in, .ct_handle = arrived, .uid = PTL_UID_ANY, .options = PTL_LE_OP_PUT | PTL_LE_EVENT_CT_COMM };
-	CHECK(PtlLEAppend(w.ni, pt, &le, PTL_PRIORITY_LIST, NULL, &entry));
-	ptl_md_t m = { .start = out, .length = sizeof out };
-	CHECK(PtlMDBind(w.ni, &m, &data));
+	opens();
 	usleep(1000);
 	name_it(how);
 	if (w.rank == 0) {
