@@ -276,7 +276,7 @@ impl Machine {
         if domains == 0 || domains >= ranks {
             return Ok(());
         }
-        Err(format!("rank {domains} has no protection domain: nic.exanet.domains has {domains}, and there are {ranks} ranks"))
+        Err(format!("rank {domains} has no protection domain: nic.exanet.domains has {domains}, for {ranks} ranks; expected one for each"))
     }
 
     /// Nodes of a board, if their NICs have ExaNeSt's allreduce accelerator: each first one has the server.
