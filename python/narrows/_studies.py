@@ -163,7 +163,8 @@ def run(
 
     program: the program and its arguments: any MPI binary, or a script that starts one.
     ppn: ranks per node (1, or as many as are needed). placement: "linear", "random:SEED" or a file.
-    compute: "measured", "measured:FACTOR", "sampled" (medians) or "none": then two runs are identical to the bit.
+    compute: "measured", "sampled" (medians), "pooled" (medians over ranks), each with or without ":FACTOR", or "none":
+    then two runs are identical to the bit.
     compute_out: keeps the computing times in this file; compute_from: takes those of another run, so that two runs differ by
     the machine only.
     mpirun: another launcher than the one that belongs to the program's MPI.

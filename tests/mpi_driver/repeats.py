@@ -59,6 +59,9 @@ def computing_repeats(tests: Tests, mpi: Mpi, ranks: int) -> Callable[[], None]:
                 raise Failure(f"a step took {measured[0]} units as measured (1.23), {sampled[0]} by medians (1.01)")
             if "--compute sampled" not in measured[2] or sampled[1]["compute_alike"] < 0.7:
                 raise Failure(f"{measured[2]} and then {sampled[1]['compute_alike']}")
+            pooled = simulated(folder, ranks, "--compute", "pooled")
+            if not 1.1 > pooled[0] > 0.9 or "on all ranks where theirs are near" not in pooled[2]:
+                raise Failure(f"a step took {pooled[0]} units by the medians of all ranks (1.01): {pooled[2]}")
             if sampled[1]["apart"] == 0:
                 raise Failure("no rank that computes for longer was set apart, so all others waited for it")
             one_core = ("taskset", "-c", str(min(os.sched_getaffinity(0))))

@@ -134,7 +134,8 @@ pub struct Processor {
     pub clock_read_ps: u64,
     /// CPU time to simulated time, in millionths; zero: work is free (`--compute none`), on all nodes.
     pub compute_ppm: u64,
-    /// 1: computing between the same two calls takes its running median (`--compute sampled`).
+    /// 1: computing between the same two calls takes its running median (`--compute sampled`), 2: the one of all ranks
+    /// (`--compute pooled`).
     pub sampled: u64,
     /// The rank begins so late, ps.
     pub late_ps: u64,

@@ -1,13 +1,15 @@
 //! What ranks compute between two calls, as the ranks keep it: `--compute sampled`.
 //!
 //! A table of a fixed size for each rank. It may be a file of its own that the simulator reads at the end of a run, or
-//! has filled before (`--compute-out`, `--compute from:FILE`).
+//! has filled before (`--compute-out`, `--compute-from FILE`). Behind the tables the file has what the ranks tell each
+//! other (`--compute pooled`).
 
 use crate::MappingError;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The variable that names the file, if there is one.
 pub const VARIABLE: &str = "NARROWS_STRETCHES";
@@ -19,6 +21,10 @@ pub const KINDS: usize = 8192;
 pub const BYTES: usize = KINDS * size_of::<Stretch>();
 /// Places in which a kind may be, so that a table that is full costs little.
 const PLACES: usize = 32;
+/// Ranks whose medians are kept of a kind; of more, the last ones that came.
+pub const TOLD: usize = 63;
+/// Bytes of what the ranks tell each other.
+const POOL_BYTES: usize = KINDS * size_of::<Told>();
 
 /// How a kind of stretch is known.
 pub mod known {
@@ -57,6 +63,90 @@ pub fn place(table: &mut [Stretch], kind: u64) -> Option<&mut Stretch> {
     Some(&mut table[place])
 }
 
+/// The medians that ranks have of one kind of stretch.
+#[repr(C)]
+#[derive(Debug)]
+struct Told {
+    /// As [`Stretch::kind`].
+    kind: AtomicU64,
+    /// ps, 0: none.
+    medians: [AtomicU64; TOLD],
+}
+
+/// What all ranks tell each other, in memory that they share.
+#[derive(Debug)]
+pub struct Pool(*mut Told);
+
+// SAFETY: atomics only.
+unsafe impl Send for Pool {}
+
+impl Pool {
+    /// That of a file of [`Tables::create`].
+    ///
+    /// # Errors
+    /// It is not such a file.
+    pub fn open(path: &Path) -> Result<Pool, MappingError> {
+        let file = File::options().read(true).write(true).open(path)?;
+        let bytes = file.metadata()?.len() as usize;
+        if bytes < POOL_BYTES || !(bytes - POOL_BYTES).is_multiple_of(BYTES) {
+            return Err(MappingError::Foreign);
+        }
+        Ok(Pool(map(POOL_BYTES, libc::MAP_SHARED, file.as_raw_fd(), bytes - POOL_BYTES)?.cast()))
+    }
+
+    /// One of this process alone.
+    ///
+    /// # Errors
+    /// The system does not give so much.
+    pub fn private() -> Result<Pool, MappingError> {
+        Ok(Pool(map(POOL_BYTES, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)?.cast()))
+    }
+
+    /// A rank's median of a kind is `ps` now.
+    pub fn tell(&self, kind: u64, rank: u32, ps: u64) {
+        if let Some(told) = self.place(kind) {
+            told.medians[rank as usize % TOLD].store(ps.max(1), Relaxed);
+        }
+    }
+
+    /// The median of those, if there are two and more.
+    pub fn median(&self, kind: u64) -> Option<u64> {
+        let mut medians = [0; TOLD];
+        let mut count = 0;
+        for told in &self.place(kind)?.medians {
+            medians[count] = told.load(Relaxed);
+            count += usize::from(medians[count] != 0);
+        }
+        let medians = &mut medians[..count];
+        medians.sort_unstable();
+        // Of an even number the mean of both in the middle, so that no rank is always the one that is right.
+        (count >= 2).then(|| medians[(count - 1) / 2].midpoint(medians[count / 2]))
+    }
+
+    fn place(&self, kind: u64) -> Option<&Told> {
+        // SAFETY: the mapping is as long as this; zeros, and any other bytes, are such records.
+        let all = unsafe { std::slice::from_raw_parts(self.0, KINDS) };
+        let first = kind as usize % KINDS;
+        let mut places = all[first..].iter().chain(all).take(PLACES);
+        places.find(|place| [0, kind].contains(&place.kind.compare_exchange(0, kind, Relaxed, Relaxed).unwrap_or_else(|is| is)))
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping, and no reference outlives this.
+        unsafe { libc::munmap(self.0.cast(), POOL_BYTES) };
+    }
+}
+
+/// A fresh mapping.
+fn map(bytes: usize, flags: i32, fd: RawFd, at: usize) -> Result<*mut libc::c_void, MappingError> {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: the address is the kernel's choice.
+    let base = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, fd, at as libc::off_t) };
+    if base == libc::MAP_FAILED { Err(io::Error::last_os_error().into()) } else { Ok(base) }
+}
+
 /// Tables in memory.
 #[derive(Debug)]
 pub struct Tables {
@@ -89,7 +179,7 @@ impl Tables {
             }
             OwnedFd::from_raw_fd(raw)
         };
-        let bytes = ranks as usize * BYTES;
+        let bytes = ranks as usize * BYTES + POOL_BYTES;
         File::from(fd.try_clone()?).set_len(bytes as u64).map_err(|error| MappingError::Create { bytes, error })?;
         Ok((Tables::map(ranks as usize, libc::MAP_SHARED, fd.as_raw_fd(), 0)?, fd))
     }
@@ -101,20 +191,14 @@ impl Tables {
     pub fn open(path: &Path, rank: u32) -> Result<Tables, MappingError> {
         let file = File::options().read(true).write(true).open(path)?;
         let at = rank as usize * BYTES;
-        if file.metadata()?.len() < (at + BYTES) as u64 {
+        if file.metadata()?.len() < (at + BYTES + POOL_BYTES) as u64 {
             return Err(MappingError::Foreign);
         }
         Tables::map(1, libc::MAP_SHARED, file.as_raw_fd(), at)
     }
 
     fn map(ranks: usize, flags: i32, fd: RawFd, at: usize) -> Result<Tables, MappingError> {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a fresh mapping; the address is the kernel's choice.
-        let base = unsafe { libc::mmap(std::ptr::null_mut(), ranks * BYTES, protection, flags, fd, at as libc::off_t) };
-        if base == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error().into());
-        }
-        Ok(Tables { base: base.cast(), ranks })
+        Ok(Tables { base: map(ranks * BYTES, flags, fd, at)?.cast(), ranks })
     }
 
     /// That of a rank.
@@ -163,6 +247,34 @@ mod tests {
 
     #[test]
     fn tables_are_whole_pages() {
-        assert_eq!(BYTES % 4096, 0);
+        assert_eq!((BYTES % 4096, POOL_BYTES % 4096), (0, 0));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no memfd_create and no shared mappings of files")]
+    fn ranks_tell_each_other_their_medians_behind_their_tables() {
+        let (_, fd) = Tables::create(3).unwrap();
+        let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+        let pools = [0, 1, 2].map(|_| Pool::open(Path::new(&path)).unwrap());
+        pools[0].tell(77, 0, 10);
+        assert_eq!(pools[1].median(77), None, "one is none");
+        pools[1].tell(77, 1, 20);
+        assert_eq!(pools[2].median(77), Some(15));
+        pools[2].tell(77, 2, 60);
+        pools[2].tell(78, 2, 5);
+        assert_eq!(pools[0].median(77), Some(20));
+        pools[2].tell(77, 2, 0);
+        assert_eq!(pools[0].median(77), Some(10));
+        assert!(Tables::open(Path::new(&path), 2).is_ok());
+    }
+
+    #[test]
+    fn a_pool_that_is_full_refuses() {
+        let pool = Pool::private().unwrap();
+        let room = |kind: u64| {
+            (0..2).for_each(|rank| pool.tell(kind, rank, kind));
+            pool.median(kind).inspect(|&median| assert_eq!(median, kind)).is_some()
+        };
+        assert_eq!((1..=2 * KINDS as u64).filter(|&kind| room(kind)).count(), KINDS);
     }
 }

@@ -53,7 +53,7 @@ pub struct RecordArgs {
     #[arg(long, value_name = "packet|flow|loggp", requires = "machine", value_parser = crate::machine::network())]
     network: Option<NetworkKind>,
     /// Where computing time comes from on the simulated machine
-    #[arg(long, default_value = "measured", value_name = "measured[:FACTOR]|sampled[:FACTOR]|none", value_parser = clap::value_parser!(Compute))]
+    #[arg(long, default_value = "measured", value_name = "measured[:FACTOR]|sampled[:FACTOR]|pooled[:FACTOR]|none", value_parser = clap::value_parser!(Compute))]
     compute: Compute,
     /// Says more on standard error
     #[arg(short, long)]

@@ -62,9 +62,9 @@ pub struct RunArgs {
     /// Network model [default: the machine's]
     #[arg(long, value_name = "packet|flow|loggp", value_parser = crate::machine::network())]
     pub network: Option<NetworkKind>,
-    /// Where computing time comes from: CPU time, its running median between the same two MPI calls, or nothing
-    /// (docs/models.md)
-    #[arg(long, default_value = "measured", value_name = "measured[:FACTOR]|sampled[:FACTOR]|none", value_parser = clap::value_parser!(Compute))]
+    /// Where computing time comes from: CPU time, its running median between the same two MPI calls, the median of
+    /// those of all ranks, or nothing (docs/models.md)
+    #[arg(long, default_value = "measured", value_name = "measured[:FACTOR]|sampled[:FACTOR]|pooled[:FACTOR]|none", value_parser = clap::value_parser!(Compute))]
     pub compute: Compute,
     /// Takes the computing times of an earlier run, which `--compute-out` has kept: two runs differ by the machine only
     #[arg(long, value_name = "FILE")]

@@ -159,7 +159,7 @@ pub struct Rank {
     waited_at_entry: u64,
     left_at: u64,
     /// The call that it is in or comes from, see [`crate::stretches`].
-    stands: u64,
+    stands: crate::stretches::Call,
 }
 
 impl Rank {
@@ -203,7 +203,7 @@ impl Rank {
             entered_at: 0,
             waited_at_entry: 0,
             left_at: 0,
-            stands: 0,
+            stands: crate::stretches::Call::default(),
         };
         rank.ring();
         Ok(rank)

@@ -9,10 +9,14 @@
 //! [`judge`]), and it is not much more than that. Otherwise it takes what was measured: the first of its kind,
 //! work that varies, and a step that does more than the others. Programs with threads are measured.
 //!
+//! `--compute pooled`: the median of a rank gives way to the median of what the ranks have for the same stretch, if it
+//! is not far from it ([`OWN_PERCENT`]). The same for ranks with other neighbours: behind the same collective, and of
+//! stretches between the same two functions since then the one with the same number.
+//!
 //! Nothing is allocated after the first look: that may be inside the program's own allocator, which looks at the clock.
 
 use crate::{attach, shared};
-use narrows_channel::stretches::{KEPT, Stretch, Tables, VARIABLE, known, place};
+use narrows_channel::stretches::{KEPT, Pool, Stretch, Tables, VARIABLE, known, place};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock};
@@ -32,21 +36,44 @@ const SHORT_PS: u64 = 20_000_000;
 const CALLS: usize = 1024;
 const RECENT: usize = 4;
 
-/// What happened at the end of a stretch, other than an MPI call.
-pub(crate) const LOOK: u64 = 1;
-/// Idem: the program sleeps, or waits at a descriptor.
-pub(crate) const SLEEP: u64 = 2;
+/// A rank whose median is so far from that of all ranks has another work. Equal ranks on a host with a load of 4 to 8
+/// on two cores differ by up to 8 % (docs/decisions/0018-computing-times.md).
+const OWN_PERCENT: u64 = 10;
+/// Idem for short ones, of which what a core finds cold ([`NOISE_PS`]) is more: that of rank 0, the first to be woken
+/// after a collective, is 20 % of 70 us in LULESH.
+const OWN_COLD_PERCENT: u64 = 33;
+/// Stretches behind one collective that ranks compare: pairs of functions, and of each pair.
+const PAIRS: usize = 32;
+const OF_A_PAIR: u32 = 256;
 
-/// Another one of its kind, of so many ps.
-fn add(stretch: &mut Stretch, ps: u64) {
+/// What is at an end of a stretch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Call {
+    /// With partner, tag and place; 0: nothing is known.
+    own: u64,
+    /// The function alone, the same for all ranks.
+    function: u64,
+    /// For collectives the place, too, else 0.
+    collective: u64,
+}
+
+/// What happened at the end of a stretch, other than an MPI call.
+pub(crate) const LOOK: Call = Call { own: 1, function: 1, collective: 0 };
+/// Idem: the program sleeps, or waits at a descriptor.
+pub(crate) const SLEEP: Call = Call { own: 2, function: 2, collective: 0 };
+
+/// Another one of its kind, of so many ps. True: its median was found anew.
+fn add(stretch: &mut Stretch, ps: u64) -> bool {
     if stretch.known == known::FIXED {
-        return;
+        return false;
     }
     stretch.kept[stretch.seen as usize % KEPT] = ps;
     stretch.seen = stretch.seen.saturating_add(1);
-    if stretch.seen <= 16 || stretch.seen.is_multiple_of(SELDOM) {
+    let again = stretch.seen <= 16 || stretch.seen.is_multiple_of(SELDOM);
+    if again {
         judge(stretch);
     }
+    again && stretch.known == known::ALIKE
 }
 
 /// Finds the median. They are alike in time if the middle half of them is within 40 % of it, or within what noise does.
@@ -58,6 +85,29 @@ fn judge(stretch: &mut Stretch) {
     stretch.median = at(2);
     let alike = sorted.len() >= LEAST && at(3) - at(1) <= NOISE_PS.max(at(2) / 5 * 2);
     stretch.known = if alike { known::ALIKE } else { known::NOT };
+}
+
+/// The medians of all ranks.
+struct Pooled {
+    pool: Pool,
+    rank: u32,
+    /// A number for the speed of the core: ranks on others have other times.
+    speed: u64,
+    phase: Phase,
+}
+
+impl Pooled {
+    /// What this rank takes for that kind, whose own median is `own`, which is `new` or was told before.
+    fn median(&self, kind: u64, own: u64, new: bool) -> u64 {
+        if new {
+            self.pool.tell(kind, self.rank, own);
+        }
+        let near = |all: &u64| {
+            let percent = |percent| (all / 100).saturating_mul(percent);
+            own.abs_diff(*all) <= percent(OWN_PERCENT).max(percent(OWN_COLD_PERCENT).min(NOISE_PS))
+        };
+        self.pool.median(kind).filter(near).unwrap_or(own)
+    }
 }
 
 /// What one takes that was measured to take `ps`.
@@ -90,12 +140,13 @@ pub(crate) struct Stretches {
     behind: Box<[Behind]>,
     /// What is charged is medians, or times of another run.
     medians: bool,
+    pooled: Option<Pooled>,
     /// The latter.
     given: bool,
     /// What the simulator was told of the one that goes on, ps.
     promised: u64,
-    /// The call behind which the program computes, 0: it is not known.
-    begun: u64,
+    /// The call behind which the program computes.
+    begun: Call,
     looks: u32,
 }
 
@@ -116,8 +167,36 @@ fn mix(a: u64, b: u64) -> u64 {
 }
 
 /// A number for an MPI call, from where and with what the program calls it.
-pub(crate) fn call(id: u32, peer: i64, tag: i64, place: u64) -> u64 {
-    mix(mix(u64::from(id) << 32 ^ peer as u64, tag as u64), place)
+pub(crate) fn call(id: u32, peer: i64, tag: i64, place: u64) -> Call {
+    let function = mix(u64::from(id), 3);
+    let collective = narrows_mpicalls::CALLS.get(id as usize).is_some_and(narrows_mpicalls::Call::is_collective);
+    let collective = if collective { mix(function, place) } else { 0 };
+    Call { own: mix(mix(u64::from(id) << 32 ^ peer as u64, tag as u64), place), function, collective }
+}
+
+impl Call {
+    fn then(self, next: Call) -> Call {
+        Call { own: mix(self.own, next.own), function: mix(self.function, next.function), collective: 0 }
+    }
+}
+
+/// What has come since the last collective.
+#[derive(Default)]
+struct Phase {
+    collective: u64,
+    /// Pairs of functions, 0: the place is free, and how often each was.
+    pairs: [(u64, u32); PAIRS],
+}
+
+impl Phase {
+    /// A number for the stretch between these two, the same on all ranks.
+    fn next(&mut self, pair: u64) -> Option<u64> {
+        let (_, count) = self.pairs.iter_mut().find(|known| [0, pair].contains(&known.0)).map(|known| {
+            *known = (pair, known.1 + 1);
+            *known
+        })?;
+        (count <= OF_A_PAIR).then(|| mix(mix(self.collective, pair), u64::from(count)))
+    }
 }
 
 impl Stretches {
@@ -127,12 +206,21 @@ impl Stretches {
             Some(path) => Tables::open(Path::new(&path), shared::opened()?.number),
             None => Tables::private(),
         };
-        let medians = attach::shared().is_some_and(|(_, header)| header.processor.sampled != 0);
-        let behind = vec![Behind::default(); CALLS].into();
-        let mut all = Stretches { tables: tables.ok()?, behind, given: false, medians, promised: 0, begun: 0, looks: 0 };
+        let processor = &attach::shared()?.1.processor;
+        let pooled = |path| {
+            let (rank, speed) = (shared::opened()?.number, processor.compute_ppm);
+            Some(Pooled { pool: Pool::open(Path::new(&path)).ok()?, rank, speed, phase: Phase::default() })
+        };
+        let pooled = std::env::var_os(VARIABLE).filter(|_| processor.sampled == 2).and_then(pooled);
+        let mut all = Stretches { medians: processor.sampled != 0, pooled, ..Stretches::of(tables.ok()?) };
         all.given = all.tables.of(0).iter().any(|stretch| stretch.known == known::FIXED);
         all.medians |= all.given;
         Some(all)
+    }
+
+    fn of(tables: Tables) -> Stretches {
+        let behind = vec![Behind::default(); CALLS].into();
+        Stretches { tables, behind, given: false, medians: true, pooled: None, promised: 0, begun: Call::default(), looks: 0 }
     }
 
     fn behind(&mut self, call: u64) -> Option<&mut Behind> {
@@ -144,7 +232,7 @@ impl Stretches {
 
     /// What the stretch takes at least that begins now, ps.
     fn promise(&mut self) -> u64 {
-        let begun = self.begun;
+        let begun = self.begun.own;
         self.promised = match self.behind(begun) {
             Some(behind) if behind.seen as usize >= RECENT => behind.took.into_iter().min().unwrap_or(0),
             _ => 0,
@@ -153,27 +241,35 @@ impl Stretches {
     }
 
     /// The program goes on behind `call`.
-    fn begin(&mut self, call: u64) {
+    fn begin(&mut self, call: Call) {
         (self.begun, self.looks) = (call, 0);
+        if let Some(pooled) = self.pooled.as_mut().filter(|_| call.collective != 0) {
+            pooled.phase = Phase { collective: call.collective, ..Phase::default() };
+        }
     }
 
     /// What the stretch takes that ends with `call` and was measured to take so many ps. Those below `least` are not
     /// looked at.
-    fn end(&mut self, call: u64, ps: u64, least: u64) -> Charge {
+    fn end(&mut self, call: Call, ps: u64, least: u64) -> Charge {
         let promised = std::mem::take(&mut self.promised);
         let measured = Charge { ps: ps.max(promised), median: None };
         let (begun, medians) = (self.begun, self.medians);
+        let both = begun.then(call);
+        let common = self.pooled.as_mut().and_then(|pooled| Some(mix(pooled.phase.next(both.function)?, pooled.speed)));
         self.looks = self.looks.saturating_add(1);
-        self.begun = if self.looks < LOOKS { mix(begun, call) } else { begun };
-        if begun == 0 || ps < least {
+        self.begun = if self.looks < LOOKS { both } else { begun };
+        if begun.own == 0 || ps < least {
             return measured;
         }
-        let Some(stretch) = place(self.tables.of(0), mix(begun, call)) else { return measured };
-        add(stretch, ps);
-        let charge = charge(stretch, ps);
+        let Some(stretch) = place(self.tables.of(0), both.own) else { return measured };
+        let new = add(stretch, ps);
+        let mut charge = charge(stretch, ps);
+        if let (known::ALIKE, Some(own), Some(common), Some(pooled)) = (stretch.known, charge.median, common, &self.pooled) {
+            charge.ps = pooled.median(common, own, new);
+        }
         let ps = if medians { charge.ps } else { ps };
         stretch.took = stretch.took.saturating_add(ps);
-        if let Some(behind) = self.behind(begun) {
+        if let Some(behind) = self.behind(begun.own) {
             behind.took[behind.seen as usize % RECENT] = ps;
             behind.seen = behind.seen.saturating_add(1);
         }
@@ -182,12 +278,12 @@ impl Stretches {
 }
 
 /// The program goes on behind `call`, alone in its process or not.
-pub(crate) fn begin(call: u64, alone: bool) {
-    with(|stretches| stretches.begin(if alone { call } else { 0 }));
+pub(crate) fn begin(call: Call, alone: bool) {
+    with(|stretches| stretches.begin(if alone { call } else { Call::default() }));
 }
 
 /// What the stretch takes that ends with `call`, in simulated time, if it was measured to take so many ps.
-pub(crate) fn end(call: u64, ps: u64) -> u64 {
+pub(crate) fn end(call: Call, ps: u64) -> u64 {
     let Some((_, header)) = attach::shared() else { return ps };
     let ended = |stretches: &mut Stretches| stretches.end(call, ps, if stretches.medians || in_file() { 0 } else { SHORT_PS });
     let Some(charge) = with(ended) else { return ps };
@@ -240,23 +336,19 @@ mod tests {
     const MS: u64 = 1_000_000_000;
 
     fn stretches() -> Stretches {
-        Stretches {
-            tables: Tables::private().expect("memory"),
-            behind: vec![Behind::default(); CALLS].into(),
-            given: false,
-            medians: true,
-            promised: 0,
-            begun: 0,
-            looks: 0,
-        }
+        Stretches::of(Tables::private().expect("memory"))
+    }
+
+    fn at(number: u64) -> Call {
+        Call { own: number, function: number, collective: 0 }
     }
 
     /// What steps of one stretch each take that were measured to take `ms`.
     fn steps(ms: &[u64]) -> Vec<u64> {
         let mut stretches = stretches();
         let step = |&ms: &u64| {
-            stretches.begin(7);
-            stretches.end(8, ms * MS, 0).ps / MS
+            stretches.begin(at(7));
+            stretches.end(at(8), ms * MS, 0).ps / MS
         };
         ms.iter().map(step).collect()
     }
@@ -291,16 +383,53 @@ mod tests {
     #[test]
     fn places_calls_and_looks_are_told_apart() {
         let mut stretches = stretches();
-        let mut one = |begin: u64, ends: &[(u64, u64)]| -> Vec<u64> {
-            stretches.begin(begin);
+        let mut one = |begin: u64, ends: &[(Call, u64)]| -> Vec<u64> {
+            stretches.begin(at(begin));
             ends.iter().map(|&(end, ms)| stretches.end(end, ms * MS, 0).ps / MS).collect()
         };
         for _ in 0..5 {
-            assert_eq!(one(3, &[(4, 10)]), [10]);
-            assert_eq!(one(3, &[(5, 20)]), [20]);
-            assert_eq!(one(4, &[(5, 30)]), [30]);
-            assert_eq!(one(4, &[(LOOK, 40), (LOOK, 50), (5, 60)]), [40, 50, 60]);
+            assert_eq!(one(3, &[(at(4), 10)]), [10]);
+            assert_eq!(one(3, &[(at(5), 20)]), [20]);
+            assert_eq!(one(4, &[(at(5), 30)]), [30]);
+            assert_eq!(one(4, &[(LOOK, 40), (LOOK, 50), (at(5), 60)]), [40, 50, 60]);
         }
+    }
+
+    /// What two ranks take in their last step, of `steps`, that measured so many ns in each.
+    fn pooled(ns: [u64; 2], steps: usize) -> [u64; 2] {
+        let (_, fd) = Tables::create(2).expect("memory");
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&fd));
+        let mut ranks = [0, 1].map(|rank| {
+            let pool = Pool::open(Path::new(&path)).expect("just made");
+            Stretches { pooled: Some(Pooled { pool, rank, speed: 1, phase: Phase::default() }), ..stretches() }
+        });
+        let number = |name| narrows_mpicalls::by_name(name).expect("a function of MPI");
+        let mut last = [0; 2];
+        for _ in 0..steps {
+            for rank in [0, 1] {
+                // From other places, with other partners, and one has another stretch meanwhile.
+                let place = 50 + rank as u64;
+                let (receives, sends) = (call(number("MPI_Irecv"), 1, 5, place), call(number("MPI_Isend"), rank as i64, 5, place));
+                ranks[rank].begin(call(number("MPI_Allreduce"), -1, -1, 99));
+                for _ in 0..=rank {
+                    ranks[rank].end(receives, MS, 0);
+                    ranks[rank].begin(receives);
+                }
+                last[rank] = ranks[rank].end(sends, ns[rank] * 1000, 0).ps / 1000;
+            }
+        }
+        last
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no memfd_create and no shared mappings of files")]
+    fn pooled_ranks_that_differ_little_take_the_same() {
+        assert_eq!(pooled([1_000_000, 1_100_000], 4), [1_050_000, 1_050_000]);
+        assert_eq!(pooled([1_000_000, 1_100_000], 2), [1_000_000, 1_100_000], "no median yet");
+        assert_eq!(pooled([1_000_000, 1_400_000], 40), [1_000_000, 1_400_000], "another work");
+        assert_eq!(pooled([60_000, 75_000], 4), [67_500, 67_500], "cold");
+        assert_eq!(pooled([6_000, 15_000], 4), [6_000, 15_000], "too much for its length");
+        assert_eq!(pooled([200_000, 260_000], 4), [200_000, 260_000], "too much for being cold");
     }
 
     #[test]
@@ -309,8 +438,8 @@ mod tests {
         let fixed = place(stretches.tables.of(0), mix(7, 8)).expect("room");
         (fixed.known, fixed.median) = (known::FIXED, 5 * MS);
         for ms in [1, 100, 3] {
-            stretches.begin(7);
-            assert_eq!(stretches.end(8, ms * MS, 0), Charge { ps: 5 * MS, median: Some(5 * MS) });
+            stretches.begin(at(7));
+            assert_eq!(stretches.end(at(8), ms * MS, 0), Charge { ps: 5 * MS, median: Some(5 * MS) });
         }
     }
 
@@ -318,8 +447,8 @@ mod tests {
     fn nothing_is_known_of_a_program_before_its_first_call_and_with_threads() {
         let mut stretches = stretches();
         for ms in 1..10 {
-            stretches.begin(0);
-            assert_eq!(stretches.end(8, ms * MS, 0).median, None);
+            stretches.begin(Call::default());
+            assert_eq!(stretches.end(at(8), ms * MS, 0).median, None);
         }
     }
 }

@@ -380,7 +380,7 @@ impl Thread {
     }
 
     /// The same, if it is alone in its process and `call` is what ends it: see [`stretches`].
-    pub fn work_until_ps(&self, call: u64) -> u64 {
+    pub fn work_until_ps(&self, call: stretches::Call) -> u64 {
         let work = self.work_ps();
         if compute_is_free() || many() { work } else { stretches::end(call, work) }
     }

@@ -110,6 +110,13 @@ impl Call {
         ["MPI_Comm_spawn", "MPI_Comm_spawn_multiple", "MPI_Comm_accept", "MPI_Comm_connect", "MPI_Comm_join"].contains(&self.name)
     }
 
+    /// All ranks of a communicator call it, and wait in it.
+    pub fn is_collective(&self) -> bool {
+        let root = self.peer.is_none_or(|peer| peer.role == Role::Root);
+        let own = ["MPI_Wait", "MPI_Win_", "MPI_File_"].iter().any(|begin| self.name.starts_with(begin));
+        self.class == Class::Blocking && root && !own
+    }
+
     /// Belongs to one-sided communication.
     pub fn is_one_sided(&self) -> bool {
         self.name.starts_with("MPI_Win_") || self.peer.is_some_and(|peer| peer.role == Role::Target)
@@ -214,6 +221,13 @@ mod tests {
         {
             assert_eq!(class(name), Class::Local, "{name}");
         }
+    }
+
+    #[test]
+    fn collectives() {
+        let is = |name| CALLS[by_name(name).expect(name) as usize].is_collective();
+        assert!(["MPI_Allreduce", "MPI_Bcast", "MPI_Barrier", "MPI_Neighbor_alltoall", "MPI_Comm_split", "MPI_Scan"].into_iter().all(is));
+        assert!(!["MPI_Recv", "MPI_Waitall", "MPI_Sendrecv", "MPI_Ibarrier", "MPI_Win_lock", "MPI_Mprobe", "MPI_Put"].into_iter().any(is));
     }
 
     #[test]

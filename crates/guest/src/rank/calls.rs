@@ -18,7 +18,7 @@ const SEARCHES_FOR_ANY: u32 = 1000;
 impl Rank {
     /// What the thread has computed since the last look becomes simulated time. `call`: what ends it, see
     /// [`stretches`].
-    pub(super) fn account_compute(&mut self, call: u64) {
+    pub(super) fn account_compute(&mut self, call: stretches::Call) {
         if !self.outside
             && let Some(thread) = threads::current()
         {

@@ -119,24 +119,26 @@ pub enum Compute {
     Measured(f64),
     /// The same; between the same two calls its running median.
     Sampled(f64),
+    /// The same; the median over all ranks of it, if that of the rank is near.
+    Pooled(f64),
 }
 
 impl std::fmt::Display for Compute {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Compute::None => f.write_str("none"),
-            Compute::Measured(factor) if *factor == 1.0 => f.write_str("measured"),
-            Compute::Measured(factor) => write!(f, "measured:{factor}"),
-            Compute::Sampled(factor) if *factor == 1.0 => f.write_str("sampled"),
-            Compute::Sampled(factor) => write!(f, "sampled:{factor}"),
-        }
+        let (model, factor) = match self {
+            Compute::None => ("none", 1.0),
+            Compute::Measured(factor) => ("measured", *factor),
+            Compute::Sampled(factor) => ("sampled", *factor),
+            Compute::Pooled(factor) => ("pooled", *factor),
+        };
+        if factor == 1.0 { f.write_str(model) } else { write!(f, "{model}:{factor}") }
     }
 }
 
 impl std::str::FromStr for Compute {
     type Err = String;
 
-    /// `measured`, `measured:FACTOR`, `sampled`, `sampled:FACTOR` or `none`.
+    /// `measured`, `sampled` or `pooled`, with or without `:FACTOR`, or `none`.
     fn from_str(text: &str) -> Result<Compute, String> {
         let (model, factor) = match text.split_once(':') {
             None if text == "none" => return Ok(Compute::None),
@@ -146,7 +148,8 @@ impl std::str::FromStr for Compute {
         let model = match model {
             "measured" => Compute::Measured,
             "sampled" => Compute::Sampled,
-            _ => return Err(String::from("expected measured, measured:FACTOR, sampled, sampled:FACTOR or none")),
+            "pooled" => Compute::Pooled,
+            _ => return Err(String::from("expected measured, sampled or pooled, with or without :FACTOR, or none")),
         };
         factor.map(model).ok_or_else(|| format!("the factor of {text} must be a number between 0.000001 and 1000000"))
     }
@@ -281,7 +284,7 @@ impl RunSpec {
             factors.push(processor.compute_ppm as f64 / 1e6);
             mapping.place(rank, id, name, processor).map_err(host)?;
         }
-        let wanted = computing.is_some() || self.keep_computing;
+        let wanted = computing.is_some() || self.keep_computing || matches!(self.compute, Compute::Pooled(_));
         let mut tables = wanted.then(|| Tables::create(self.ranks)).transpose().map_err(host)?;
         if let Some((computing, (tables, _))) = computing.as_ref().zip(tables.as_mut()) {
             computing.fill(tables, &factors);
@@ -493,9 +496,15 @@ fn processor(node: &Node, compute: Compute, (late, slow): (u64, u64)) -> Process
         clock_read_ps: software.clock_read.as_ps(),
         compute_ppm: match compute {
             Compute::None => 0,
-            Compute::Measured(factor) | Compute::Sampled(factor) => (factor * 1e6 / node.speed.factor()).round().max(1.0) as u64,
+            Compute::Measured(factor) | Compute::Sampled(factor) | Compute::Pooled(factor) => {
+                (factor * 1e6 / node.speed.factor()).round().max(1.0) as u64
+            }
         },
-        sampled: matches!(compute, Compute::Sampled(_)).into(),
+        sampled: match compute {
+            Compute::None | Compute::Measured(_) => 0,
+            Compute::Sampled(_) => 1,
+            Compute::Pooled(_) => 2,
+        },
         cores: node.cores,
     }
 }
@@ -539,7 +548,10 @@ mod tests {
         assert_eq!("measured".parse(), Ok(Compute::Measured(1.0)));
         assert_eq!("measured:0.5".parse(), Ok(Compute::Measured(0.5)));
         assert_eq!("sampled:2".parse(), Ok(Compute::Sampled(2.0)));
-        assert_eq!("sampled".parse::<Compute>().map(|compute| compute.to_string()), Ok(String::from("sampled")));
+        assert_eq!("pooled:0.5".parse(), Ok(Compute::Pooled(0.5)));
+        for text in ["none", "measured", "sampled", "sampled:2", "pooled:0.5"] {
+            assert_eq!(text.parse::<Compute>().map(|compute| compute.to_string()), Ok(String::from(text)));
+        }
         for wrong in ["", "sampled:x", "sampled:0", "measured:", "measured:-1", "measured:nan", "free", "none:1"] {
             assert!(wrong.parse::<Compute>().is_err(), "{wrong}");
         }

@@ -131,6 +131,10 @@ impl RunOutcome {
                 percent(share),
                 path.display()
             )),
+            (None, Compute::Pooled(_)) => Some(format!(
+                "computing: {} took a median of what had come before between the same calls, on all ranks where theirs are near",
+                percent(share)
+            )),
             (None, Compute::Sampled(_)) => {
                 Some(format!("computing: {} took the median of what had come before between the same calls", percent(share)))
             }
