@@ -113,6 +113,8 @@ test-rails: build
 # die, are cases of test-programs (`gateways_...`).
 test-gateways: build
 	$(PYTHON) tests/run_mpi.py --runner narrows -n 4 --machine $(CURDIR)/tests/mpi/gateways.toml -k '^(p2p|coll)' $(TEST_OPTIONS)
+	$(PYTHON) tests/run_mpi.py --runner narrows -n 4 --machine $(CURDIR)/tests/mpi/gateways_pscom.toml -k '^(p2p|coll)' $(TEST_OPTIONS)
+	$(PYTHON) tests/run_mpi.py --runner narrows -n 4 --machine $(CURDIR)/tests/mpi/gateways_mpc.toml -k '^(p2p|coll)' $(TEST_OPTIONS)
 	$(PYTHON) tests/run_mpi.py --runner narrows -n 4 --mpi debian,mpich --machine $(CURDIR)/tests/mpi/gateways.toml -k '^rma_(atomic|fence|lock|pscw)' $(TEST_OPTIONS)
 
 test-explore: build

@@ -54,6 +54,8 @@ TIME = r"\d[\d.,]*\s*(?:ps|ns|us|µs|ms|s)\b"
 
 # Two modules, and two gateways between them; MPIs that do one-sided operations over messages there.
 GATEWAYS = str(SOURCES / "gateways.toml")
+# The same with other protocols.
+MODULES = {protocol: str(SOURCES / f"gateways_{protocol}.toml") for protocol in ("pscom", "mpc")} | {"openmpi": GATEWAYS}
 OVER_MESSAGES = ("debian", "mpich", "intel")
 
 # Two fast nodes and two slow ones.
@@ -205,8 +207,10 @@ def cases(programs: int = 400) -> list[Case]:
              timeout=60, says=(r"narrows: rank \d on node00\d asked its NIC for memory of a rank on another network: gateways pass messages only",)),
         # A gateway dies: with another one nothing is lost, without one a line names it.
         *[
-            Case(f"gateways_dies_{name}", f"{name}.c", options=("--machine", GATEWAYS, "--compute", "none", "--fault", f"gateway=4 from={us}us"),
+            Case(f"gateways_dies_{protocol}_{name}", f"{name}.c",
+                 options=("--machine", machine, "--compute", "none", "--fault", f"gateway=4 from={us}us"),
                  ranks=(4,), runners=narrows, verify=one_gateway_died)
+            for protocol, machine in MODULES.items()
             for name, us in (("p2p_random", 100), ("coll_blocking", 300))
         ],
         *[

@@ -315,15 +315,17 @@ impl Machine {
     /// # Errors
     /// See [`Machine::common_rails`]; or two of them do not reach each other.
     pub fn rails_between(&self, nodes: &[NodeId]) -> Result<Rails, String> {
-        let planes = self.planes();
-        let config = |rail: Rail| {
-            let network = planes[rail.index()].machine;
-            RailConfig { rail, rate: network.port_rate().0.max(1), minimum: network.network.rail_minimum.get() }
-        };
         match self.common_rails(nodes) {
             Err(_) if self.gateways().next().is_some() => Ok(Rails::bridged(self.bridging(nodes)?)),
-            rails => Ok(Rails::of(rails?.into_iter().map(config))),
+            rails => Ok(Rails::of(rails?.into_iter().map(|rail| self.rail_config(rail)))),
         }
+    }
+
+    /// A rail, as the message layer has it.
+    pub(crate) fn rail_config(&self, rail: Rail) -> RailConfig {
+        let planes = self.planes();
+        let network = planes[rail.index()].machine;
+        RailConfig { rail, rate: network.port_rate().0.max(1), minimum: network.network.rail_minimum.get() }
     }
 
     /// For the message layer of ranks that have these rails in common.

@@ -3,7 +3,7 @@
 use crate::fault::FaultText;
 use crate::model::{GatewayChoice, Gateways, Machine, MessageProtocol, Node};
 use crate::{FaultError, NodeId};
-use narrows_message::{Bridging, GatewayPlace};
+use narrows_message::{Bridging, GatewayPlace, Module};
 use narrows_portals::ProcessId;
 use narrows_portals::bridge::GATEWAY_PID;
 use narrows_units::{Rail, SimTime};
@@ -47,8 +47,14 @@ impl Machine {
         let number = |node: NodeId| gateways.iter().position(|gateway| gateway.process.node() == Some(node));
         let deaths = deaths.into_iter().filter_map(|(node, at)| Some((number(node)?, at))).collect();
         let modules: BTreeSet<Rail> = nodes.iter().map(|node| homes[node.index()]).collect();
+        let module = |home: Rail| {
+            let of: Vec<NodeId> = nodes.iter().filter(|node| homes[node.index()] == home).copied().collect();
+            let rails = self.common_rails(&of)?.into_iter().map(|rail| self.rail_config(rail)).collect();
+            Ok(Module { name: self.fabric_of(home), rails })
+        };
+        let modules = modules.into_iter().map(module).collect::<Result<_, String>>()?;
         let bridging = Bridging {
-            modules: modules.iter().map(|&rail| (rail, self.fabric_of(rail))).collect(),
+            modules,
             homes,
             gateways,
             fragment: fragment.get(),
@@ -74,10 +80,10 @@ impl Machine {
                 of(other)
             ));
         }
-        if self.message.protocol != MessageProtocol::Openmpi {
-            return Err(format!(
-                "gateways pass messages of message.protocol = \"openmpi\", not of \"{}\": set that, or keep ranks on one network",
-                self.message.protocol.name()
+        if self.message.protocol == MessageProtocol::Exanet {
+            return Err(String::from(
+                "message.protocol = \"exanet\" is answered by the firmware of the sender's NIC, which a gateway does not reach: \
+                 set \"openmpi\", \"mpc\" or \"pscom\", or keep ranks on one network",
             ));
         }
         Ok(bridging)

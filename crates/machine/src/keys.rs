@@ -200,7 +200,8 @@ const MATCHED: &[MessageProtocol] = MessageProtocol::MATCHED;
 const PSCOM: &[MessageProtocol] = &[MessageProtocol::Pscom];
 /// Those whose rendezvous is a choice.
 const CHOOSING: &[MessageProtocol] = &[MessageProtocol::Openmpi, MessageProtocol::Mpc];
-const OPENMPI: &[MessageProtocol] = &[MessageProtocol::Openmpi];
+/// Those that gateways pass.
+const BRIDGED: &[MessageProtocol] = &[MessageProtocol::Openmpi, MessageProtocol::Pscom, MessageProtocol::Mpc];
 const MPC: &[MessageProtocol] = &[MessageProtocol::Mpc];
 /// Most rails.
 const RAILS_MAX: u32 = narrows_message::Rails::MAX as u32;
@@ -447,12 +448,12 @@ pub(crate) fn table(draft: &mut Draft) -> Vec<Key<'_>> {
         size("message.overflow_block", &mut m.message.overflow_block, 1, "One block for unexpected messages").default("\"1 MiB\"").of_protocols(MATCHED),
         count("message.overflow_blocks", &mut m.message.overflow_blocks, 1, 1 << 16, "Blocks for unexpected messages that are kept posted").default("8").of_protocols(MATCHED),
         size("message.max_portals_message", &mut m.message.max_portals_message, 1, "Longest put or get; longer messages are cut").default("\"64 MiB\""),
-        size("message.gateway.fragment", &mut m.message.gateway.fragment, 1, "Between modules: the longest put over a gateway; longer messages are cut, and announced").default("\"64 KiB\"").of_protocols(OPENMPI),
-        count("message.gateway.buffers", &mut m.message.gateway.buffers, 1, 4096, "Puts of a process that may be at a gateway").default("16").of_protocols(OPENMPI),
-        key("message.gateway.choice", Field::Choice(&mut m.message.gateway.choice), "Which gateway of several: always the same one between two nodes, or that to which a process has fewest bytes under way").default("\"static\"").of_protocols(OPENMPI),
-        time("message.gateway.cost", &mut m.message.gateway.cost, "CPU time of a gateway for each put").default("\"500 ns\"").of_protocols(OPENMPI),
-        time("message.gateway.per_kib", &mut m.message.gateway.per_kib, "... and for each 1,024 bytes of it").default("\"0 ns\"").of_protocols(OPENMPI),
-        time("message.gateway.detection", &mut m.message.gateway.detection, "From the death of a gateway (docs/faults.md) until all processes know").default("\"1 ms\"").of_protocols(OPENMPI),
+        size("message.gateway.fragment", &mut m.message.gateway.fragment, 1, "Between modules: the longest put over a gateway; longer messages are cut, and announced").default("\"64 KiB\"").of_protocols(BRIDGED),
+        count("message.gateway.buffers", &mut m.message.gateway.buffers, 1, 4096, "Puts of a process that may be at a gateway").default("16").of_protocols(BRIDGED),
+        key("message.gateway.choice", Field::Choice(&mut m.message.gateway.choice), "Which gateway of several: always the same one between two nodes, or that to which a process has fewest bytes under way").default("\"static\"").of_protocols(BRIDGED),
+        time("message.gateway.cost", &mut m.message.gateway.cost, "CPU time of a gateway for each put").default("\"500 ns\"").of_protocols(BRIDGED),
+        time("message.gateway.per_kib", &mut m.message.gateway.per_kib, "... and for each 1,024 bytes of it").default("\"0 ns\"").of_protocols(BRIDGED),
+        time("message.gateway.detection", &mut m.message.gateway.detection, "From the death of a gateway (docs/faults.md) until all processes know").default("\"1 ms\"").of_protocols(BRIDGED),
         size("message.pscom.buffer", &mut m.message.pscom.buffer, 1, "A buffer of the eager queues (PSP_PORTALS_BUFFER_SIZE)").default("\"8192 B\"").of_protocols(PSCOM),
         count("message.pscom.receive_buffers", &mut m.message.pscom.receive_buffers, 1, QUEUE_MAX, "Buffers to receive into, for each connection (PSP_PORTALS_RECVQ_SIZE)").default("16").of_protocols(PSCOM),
         count("message.pscom.send_buffers", &mut m.message.pscom.send_buffers, 1, QUEUE_MAX, "Buffers to send from, for each connection, no more than to receive into (PSP_PORTALS_SENDQ_SIZE)").default("16").of_protocols(PSCOM),

@@ -36,6 +36,11 @@ impl Protocol {
     pub fn counts_at_calls(self) -> bool {
         matches!(self, Protocol::Openmpi | Protocol::Exanet)
     }
+
+    /// What a gateway must take in one put: injected messages are not cut, but for those of pieces.
+    fn shortest_put(self, inject_limit: u64) -> u64 {
+        if let Protocol::Pscom(_) = self { 1 } else { inject_limit.max(1) }
+    }
 }
 
 /// How long messages are spread over rails.
@@ -139,10 +144,15 @@ impl Rails {
         Rails { rails, rates, minimums, bridging: None }
     }
 
-    /// Of a run with processes in several modules: each has the rail of its node's module.
+    /// Of a run with processes in several modules: each has the rails of its own.
     pub fn bridged(bridging: Bridging) -> Rails {
         let first = bridging.homes.first().copied().unwrap_or(Rail::FIRST);
         Rails { bridging: Some(Arc::new(bridging)), ..Rails::new(vec![first]) }
+    }
+
+    /// The same for who needs not know that there are other modules.
+    pub(crate) fn within(self) -> Rails {
+        Rails { bridging: None, ..self }
     }
 
     /// How its modules reach each other, if it has several.
@@ -159,7 +169,11 @@ impl Rails {
     pub fn of_process(&self, process: ProcessId) -> Rails {
         match self.bridging.as_ref().and_then(|bridging| bridging.home(process)) {
             None => self.clone(),
-            Some(home) => Rails { bridging: self.bridging.clone(), ..Rails::new(vec![home]) },
+            Some(home) => {
+                let module = self.bridging.iter().flat_map(|bridging| &bridging.modules).find(|module| module.home() == home);
+                let rails = module.map_or_else(|| Rails::new(vec![home]), |module| Rails::of(module.rails.iter().copied()));
+                Rails { bridging: self.bridging.clone(), ..rails }
+            }
         }
     }
 
@@ -189,6 +203,11 @@ impl Rails {
     /// Their rates, in a unit of whoever made them.
     pub fn rates(&self) -> &[u64] {
         &self.rates
+    }
+
+    /// What each of them is.
+    pub fn configs(&self) -> impl Iterator<Item = RailConfig> + '_ {
+        self.rails.iter().enumerate().map(|(at, &rail)| RailConfig { rail, rate: self.rates[at], minimum: self.minimums[at] })
     }
 
     /// The shortest messages that they have a part in.
@@ -285,7 +304,7 @@ impl MessageConfig {
             return Err(ConfigError::EagerAbovePortals { eager_limit, max_portals_message });
         }
         if let Some(bridging) = self.rails.bridging()
-            && (bridging.fragment < inject_limit.max(1) || bridging.buffers == 0 || self.protocol != Protocol::Openmpi)
+            && (bridging.fragment < self.protocol.shortest_put(inject_limit) || bridging.buffers == 0 || self.protocol == Protocol::Exanet)
         {
             return Err(ConfigError::Bridged);
         }
@@ -338,9 +357,9 @@ pub enum ConfigError {
         PscomConfig::EAGER_MAX
     )]
     Queues,
-    /// Gateways pass what one protocol says.
+    /// Gateways pass puts, and what protocols say by them.
     #[error(
-        "gateways pass messages of the protocol openmpi, in fragments that take the longest injected one, and have at least one buffer"
+        "gateways pass messages of all protocols but exanet, in fragments that take the longest injected one, and have at least one buffer"
     )]
     Bridged,
     /// A fragment has bytes.

@@ -3,7 +3,9 @@
 use crate::bridge::{self, Bridge};
 use crate::core::Core;
 use crate::pscom::{self, Pscom};
-use crate::{Again, Completion, MessageConfig, Peek, Pending, Protocol, Queue, Receive, Send, Sent, Stray, Transport, UnknownClaim};
+use crate::{
+    Again, Completion, MessageConfig, Peek, Pending, Protocol, PscomConfig, Queue, Receive, Send, Sent, Stray, Transport, UnknownClaim,
+};
 use narrows_portals::{EntryId, EqId, Event, ProcessId, ReplyCode};
 use std::sync::Arc;
 
@@ -20,6 +22,8 @@ enum Layered {
     Directly,
     Pscom(Box<Pscom>),
     Bridge(Box<Bridge>),
+    /// The protocol, and gateways below it.
+    Both(Box<Pscom>, Box<Bridge>),
 }
 
 const ONLY_ASKED: &str = "the layer only tells of what the core has asked for";
@@ -42,6 +46,15 @@ macro_rules! at_core {
                 settle($core, $transport, |layer| layer.bridge.next_event()).expect(ONLY_ASKED);
                 done
             }
+            Layered::Both(pscom, bridge) => {
+                let done = {
+                    let transport = &mut bridge::Layer { bridge, transport: &mut *$transport };
+                    let $transport = &mut pscom::Layer { pscom, transport };
+                    $what
+                };
+                settle_both($core, pscom, bridge, $transport).expect(ONLY_ASKED);
+                done
+            }
         }
     }};
 }
@@ -52,6 +65,34 @@ fn settle<T: Transport>(core: &mut Core, layer: &mut T, next: impl Fn(&mut T) ->
         core.event(layer, event)?;
     }
     Ok(())
+}
+
+/// The same of two layers: the lower one tells the protocol, and that the core.
+fn settle_both(core: &mut Core, pscom: &mut Pscom, bridge: &mut Bridge, transport: &mut impl Transport) -> Result<(), Stray> {
+    loop {
+        if let Some(event) = pscom.next_event() {
+            let transport = &mut bridge::Layer { bridge, transport: &mut *transport };
+            core.event(&mut pscom::Layer { pscom, transport }, event)?;
+        } else if let Some(event) = bridge.next_event() {
+            pscom.event(&mut bridge::Layer { bridge, transport: &mut *transport }, &event)?;
+        } else {
+            return Ok(());
+        }
+    }
+}
+
+/// Pscom, and a core that hears of nothing below it: the layer cuts long messages.
+fn over_pscom(
+    config: MessageConfig,
+    pscom: PscomConfig,
+    (eq, local): (EqId, ProcessId),
+    transport: &mut impl Transport,
+    queues: &[Queue],
+) -> (Core, Box<Pscom>) {
+    let mut pscom = Box::new(Pscom::new(pscom, config.rails.first(), config.max_portals_message, eq, transport));
+    let config = MessageConfig { max_portals_message: u64::MAX, rails: config.rails.within(), ..config };
+    let core = Core::new(config, eq, local, &mut pscom::Layer { pscom: &mut pscom, transport }, queues);
+    (core, pscom)
 }
 
 impl Endpoint {
@@ -81,17 +122,20 @@ impl Endpoint {
             panic!("message layer: {error}");
         }
         if let Some(bridging) = config.rails.bridging() {
-            let mut bridge = Box::new(Bridge::new(Arc::clone(bridging), config.rails.first(), local, eq));
+            let ordered = !matches!(config.protocol, Protocol::Pscom(_));
+            let mut bridge = Box::new(Bridge::new(Arc::clone(bridging), config.rails.first(), (local, eq), ordered));
+            if let Protocol::Pscom(pscom) = config.protocol {
+                let layer = &mut bridge::Layer { bridge: &mut bridge, transport };
+                let (core, pscom) = over_pscom(config, pscom, (eq, local), layer, queues);
+                return Endpoint { core, layer: Layered::Both(pscom, bridge) };
+            }
             let core = Core::new(config, eq, local, &mut bridge::Layer { bridge: &mut bridge, transport }, queues);
             return Endpoint { core, layer: Layered::Bridge(bridge) };
         }
         let Protocol::Pscom(pscom) = config.protocol else {
             return Endpoint { core: Core::new(config, eq, local, transport, queues), layer: Layered::Directly };
         };
-        let mut pscom = Box::new(Pscom::new(pscom, config.rails.first(), config.max_portals_message, eq, transport));
-        // The layer cuts long messages.
-        let config = MessageConfig { max_portals_message: u64::MAX, ..config };
-        let core = Core::new(config, eq, local, &mut pscom::Layer { pscom: &mut pscom, transport }, queues);
+        let (core, pscom) = over_pscom(config, pscom, (eq, local), transport, queues);
         Endpoint { core, layer: Layered::Pscom(pscom) }
     }
 
@@ -109,7 +153,7 @@ impl Endpoint {
     /// overflow blocks are, and which request numbers are free. Called where simulated time begins, because what
     /// happens before that is ordered by the host.
     pub fn renew(&mut self, transport: &mut impl Transport) {
-        if let Layered::Pscom(pscom) = &mut self.layer {
+        if let Layered::Pscom(pscom) | Layered::Both(pscom, _) = &mut self.layer {
             pscom.renew(transport);
         }
         at_core!(self, transport, core => core.renew(transport));
@@ -118,7 +162,7 @@ impl Endpoint {
     /// Takes the overflow blocks out of their lists: what still comes is not kept.
     pub fn close(&mut self, transport: &mut impl Transport) {
         match &mut self.layer {
-            Layered::Pscom(pscom) => pscom.close(transport),
+            Layered::Pscom(pscom) | Layered::Both(pscom, _) => pscom.close(transport),
             Layered::Directly | Layered::Bridge(_) => self.core.close(transport),
         }
     }
@@ -126,7 +170,7 @@ impl Endpoint {
     /// The answer to an unlinking that [`Transport::me_unlink`] had no answer to yet.
     pub fn unlinked(&mut self, transport: &mut impl Transport, entry: EntryId, code: ReplyCode) {
         // The layer does not ask for answers, and gives the core its own at once.
-        if !matches!(self.layer, Layered::Pscom(_)) {
+        if !matches!(self.layer, Layered::Pscom(_) | Layered::Both(..)) {
             at_core!(self, transport, core => core.unlinked(transport, entry, code));
         }
     }
@@ -208,7 +252,10 @@ impl Endpoint {
         match &self.layer {
             Layered::Bridge(bridge) if Bridge::is_ours(event) => bridge.only_completes(event),
             Layered::Directly | Layered::Bridge(_) => self.core.only_completes(event),
-            Layered::Pscom(pscom) => pscom.only_completes(event),
+            Layered::Both(pscom, bridge) if Bridge::is_ours(event) => {
+                bridge.only_completes(event) && bridge.tells(event).is_none_or(|told| pscom.only_completes(&told))
+            }
+            Layered::Pscom(pscom) | Layered::Both(pscom, _) => pscom.only_completes(event),
         }
     }
 
@@ -235,15 +282,30 @@ impl Endpoint {
                 }
                 settle(core, &mut bridge::Layer { bridge, transport }, |layer| layer.bridge.next_event())
             }
+            Layered::Both(pscom, bridge) => {
+                if Bridge::is_ours(&event) {
+                    bridge.done(transport, &event);
+                } else {
+                    pscom.event(&mut bridge::Layer { bridge, transport: &mut *transport }, &event)?;
+                }
+                settle_both(core, pscom, bridge, transport)
+            }
         }
     }
 
     /// The gateway of this number is gone: what it has not answered for goes by others.
     pub fn gateway_gone(&mut self, transport: &mut impl Transport, gateway: usize) {
         let Endpoint { core, layer } = self;
-        if let Layered::Bridge(bridge) = layer {
-            bridge.gone(transport, gateway);
-            settle(core, &mut bridge::Layer { bridge, transport }, |layer| layer.bridge.next_event()).expect(ONLY_ASKED);
+        match layer {
+            Layered::Directly | Layered::Pscom(_) => {}
+            Layered::Bridge(bridge) => {
+                bridge.gone(transport, gateway);
+                settle(core, &mut bridge::Layer { bridge, transport }, |layer| layer.bridge.next_event()).expect(ONLY_ASKED);
+            }
+            Layered::Both(pscom, bridge) => {
+                bridge.gone(transport, gateway);
+                settle_both(core, pscom, bridge, transport).expect(ONLY_ASKED);
+            }
         }
     }
 

@@ -91,7 +91,7 @@ mod transport;
 mod unlinking;
 mod wire;
 
-pub use bridge::{Bridging, Gateway, GatewayChoice, GatewayPlace, Passed, Relay};
+pub use bridge::{Bridging, Gateway, GatewayChoice, GatewayPlace, Module, Passed, Relay};
 pub use call::{CALL_WORDS, Call, CallError};
 pub use config::{ConfigError, Distribution, MessageConfig, MpcConfig, Protocol, PscomConfig, RailChoice, RailConfig, Rails, Rendezvous};
 pub use core::OPEN_LIMIT;

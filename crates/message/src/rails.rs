@@ -135,7 +135,8 @@ impl Core {
         let Protocol::Mpc(MpcConfig { minimum, distribution, .. }) = self.config.protocol else { return whole };
         let taking = self.config.rails.taking(length);
         let rails = taking.count();
-        if rails == 1 || length < minimum || peer.nid == self.local().nid {
+        let beyond = self.config.rails.across(self.local(), peer).is_some();
+        if rails == 1 || length < minimum || peer.nid == self.local().nid || beyond {
             return whole;
         }
         let size = match distribution {
@@ -154,9 +155,10 @@ impl Core {
     /// Which of the rails a message takes, or its first piece; [`Spread::ends`] follows.
     pub(crate) fn choose_rail(&mut self, send: &Send) -> u8 {
         let rails = self.config.rails.all().len();
+        let beyond = self.config.rails.across(self.local(), send.target).is_some();
         let whole = !self.cut(send.target, send.length, 0).spread;
         let start = match self.config.protocol {
-            Protocol::Mpc(mpc) if whole && rails > 1 && send.target.nid != self.local().nid => {
+            Protocol::Mpc(mpc) if whole && rails > 1 && send.target.nid != self.local().nid && !beyond => {
                 self.rails.choose(mpc.choice, &self.config.rails, send.length)
             }
             _ => 0,

@@ -2,7 +2,7 @@
 
 use crate::wire;
 use narrows_portals::bridge::Forward;
-use narrows_portals::{AckRequest, EntryId, List, LocalBuffer, MatchEntry, RemoteTarget, ReplyCode, SearchOperation, pt};
+use narrows_portals::{AckRequest, EntryId, List, LocalBuffer, MatchEntry, ProcessId, RemoteTarget, ReplyCode, SearchOperation, pt};
 use narrows_units::Rail;
 
 /// What a [`Transport`] can do.
@@ -22,6 +22,10 @@ pub trait Transport {
     /// What it can do; of a NIC with Portals: everything.
     fn capabilities(&self) -> Capabilities {
         Capabilities { matches_alone: true, gets: true, longest: u64::MAX }
+    }
+    /// Longest put to a process, bytes.
+    fn longest(&self, _to: ProcessId) -> u64 {
+        u64::MAX
     }
     /// Appends at the NIC of a rail; the entry's id is chosen by the implementation, which finds the rail by it.
     fn me_append(&mut self, rail: Rail, pt: u32, list: List, me: MatchEntry) -> EntryId;

@@ -2,7 +2,7 @@
 //! `user_ptr` by which an event finds back to what it belongs to.
 
 use crate::Queue;
-use narrows_portals::{Event, ProcessId};
+use narrows_portals::{Event, FailType, ProcessId};
 
 /// Bits of a tag; the four bits above them in the Portals match bits are the protocol's.
 pub const TAG_BITS: u32 = 60;
@@ -41,9 +41,13 @@ pub(crate) const ARRIVED: u64 = 1;
 /// remote offset: that target.
 pub(crate) const BRIDGED: u64 = 2;
 
+/// The same of one that was dropped: its target had no room.
+pub(crate) const BRIDGED_DROPPED: u64 = 3;
+
 /// Match bits, header data and offset of such a word.
-pub(crate) fn bridged(target: ProcessId, sequence: u32) -> (u64, u64, u64) {
-    (BRIDGED, u64::from(sequence), u64::from(target.nid) << 32 | u64::from(target.pid))
+pub(crate) fn bridged(target: ProcessId, sequence: u32, fail: FailType) -> (u64, u64, u64) {
+    let bits = if fail == FailType::Dropped { BRIDGED_DROPPED } else { BRIDGED };
+    (bits, u64::from(sequence), u64::from(target.nid) << 32 | u64::from(target.pid))
 }
 
 /// The target of which it says so.

@@ -3,15 +3,16 @@
 
 #[allow(dead_code)]
 mod common;
+#[path = "common/modules.rs"]
+mod modules;
 
 use common::Fabric;
+use modules::modules;
 use narrows_message::{
-    Bridging, Completes, Completion, CompletionKind, Distribution, Endpoint, GatewayChoice, GatewayPlace, MessageConfig, MpcConfig, Peek,
-    Protocol, Queue, RailChoice, RailConfig, Rails, Receive, Rendezvous, Send, Status,
+    Completes, Completion, CompletionKind, Distribution, Endpoint, MessageConfig, MpcConfig, Peek, Protocol, Queue, RailChoice, RailConfig,
+    Rails, Receive, Rendezvous, Send, Status,
 };
-use narrows_portals::bridge::GATEWAY_PID;
-use narrows_portals::{NodeId, ProcessId};
-use narrows_units::{Rail, SimTime};
+use narrows_units::Rail;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -524,30 +525,6 @@ fn mpc() -> impl Strategy<Value = MpcConfig> {
     (0..30u64, distribution, choice).prop_map(|(minimum, distribution, choice)| MpcConfig { minimum, distribution, choice })
 }
 
-fn bridging() -> impl Strategy<Value = Bridging> {
-    let choice = prop_oneof![Just(GatewayChoice::Static), Just(GatewayChoice::LeastLoaded)];
-    (1..4u32, INJECT..14, 1..4u32, choice).prop_map(|(gateways, fragment, buffers, choice)| {
-        let rails = vec![Rail(0), Rail(1)];
-        let place = |number| GatewayPlace {
-            process: ProcessId::on(NodeId(2 + number), GATEWAY_PID),
-            name: format!("gateway{number}"),
-            rails: rails.clone(),
-        };
-        Bridging {
-            modules: rails.iter().map(|&rail| (rail, rail.0.to_string())).collect(),
-            homes: vec![Rail(0), Rail(1)],
-            gateways: (0..gateways).map(place).collect(),
-            fragment,
-            buffers,
-            choice,
-            cost: SimTime(1),
-            per_kib: SimTime(1),
-            deaths: Vec::new(),
-            detection: SimTime::ZERO,
-        }
-    })
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -577,10 +554,13 @@ proptest! {
         block in EAGER..40,
         blocks in 1..3u32,
         busy in any::<bool>(),
-        bridging in bridging(),
+        bridging in modules(INJECT..14),
+        rails in prop::option::of(mpc()),
         ops in proptest::collection::vec(op(), 1..150),
     ) {
-        let config = MessageConfig { rails: Rails::bridged(bridging), ..config(by_get, block, blocks, None) };
+        // With two rails inside of each.
+        let several = rails.map(|mpc| (vec![(1, 0)], mpc));
+        let config = MessageConfig { rails: Rails::bridged(bridging), ..config(by_get, block, blocks, several) };
         let mut world = World::new(&config, busy);
         for op in &ops {
             world.step(op);

@@ -1,12 +1,17 @@
-//! The eager queues of pscom4portals: random messages arrive once, in MPI's order, byte for byte, whatever is dropped.
+//! The eager queues of pscom4portals: random messages arrive once, in MPI's order, byte for byte, whatever is dropped,
+//! and whichever gateways die.
 #![allow(clippy::unwrap_used)] // In a test a panic is the report.
 
 #[allow(dead_code)]
 mod common;
+#[path = "common/modules.rs"]
+mod modules;
 
 use common::Fabric;
+use modules::{bridging, modules};
 use narrows_message::{
-    Completes, Completion, CompletionKind, Endpoint, MessageConfig, Peek, Protocol, PscomConfig, Queue, Receive, Rendezvous, Send, Status,
+    Completes, Completion, CompletionKind, Endpoint, GatewayChoice, MessageConfig, Peek, Protocol, PscomConfig, Queue, Rails, Receive,
+    Rendezvous, Send, Status,
 };
 use narrows_units::Rail;
 use proptest::prelude::*;
@@ -48,12 +53,14 @@ struct Planned {
     late: usize,
     any_source: bool,
     short: bool,
+    /// What happens between this and the next one.
+    events: usize,
 }
 
 fn planned() -> impl Strategy<Value = Planned> {
     let length = prop_oneof![2 => Just(0u64), 4 => 1..12u64, 4 => 12..80u64];
-    (0..RANKS, 0..RANKS, 0..2u64, length, 0..3u8, any::<bool>(), 0..12usize, any::<bool>(), any::<bool>()).prop_map(
-        |(from, to, tag, length, completes, inject, late, any_source, short)| Planned {
+    (0..RANKS, 0..RANKS, 0..2u64, length, 0..3u8, any::<bool>(), 0..12usize, (any::<bool>(), any::<bool>()), 0..60usize).prop_map(
+        |(from, to, tag, length, completes, inject, late, (any_source, short), events)| Planned {
             from,
             to,
             tag,
@@ -63,6 +70,7 @@ fn planned() -> impl Strategy<Value = Planned> {
             late,
             any_source,
             short: short && length > 3,
+            events,
         },
     )
 }
@@ -81,6 +89,10 @@ struct Run {
     receives: BTreeMap<u64, (usize, u64, u64, usize)>,
     posted: usize,
     sends: BTreeMap<u64, usize>,
+    gateways: usize,
+    /// Those that are dead, and of how many each process has heard.
+    dead: Vec<usize>,
+    heard: [usize; RANKS],
 }
 
 impl Run {
@@ -136,20 +148,19 @@ impl Run {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+/// What happens beside the calls: which, and what.
+type Picks = Vec<(usize, u8)>;
 
-    #[test]
-    fn messages_arrive_once_in_order_and_whole(
-        plans in prop::collection::vec(planned(), 1..40),
-        picks in prop::collection::vec((any::<usize>(), 0..3u8), 0..300),
-        buffer in 1..12u64,
-        (send_buffers, more) in (1..4u32, 0..3u32),
-        eager_limit in 1..40u64,
-    ) {
+fn picks() -> impl Strategy<Value = Picks> {
+    prop::collection::vec((any::<usize>(), 0..24u8), 0..300)
+}
+
+impl Run {
+    fn new(config: &MessageConfig) -> Run {
         let mut fabric = Fabric::new(RANKS);
-        let endpoints = fabric.endpoints(&config(buffer, send_buffers + more, send_buffers, eager_limit));
-        let mut run = Run {
+        fabric.open_gates(&config.rails);
+        let endpoints = fabric.endpoints(config);
+        Run {
             fabric,
             endpoints,
             messages: BTreeMap::new(),
@@ -157,65 +168,132 @@ proptest! {
             receives: BTreeMap::new(),
             posted: 0,
             sends: BTreeMap::new(),
-        };
+            gateways: config.rails.gateways().len(),
+            dead: Vec::new(),
+            heard: [0; RANKS],
+        }
+    }
+
+    fn send(&mut self, plan: &Planned, context: u64, config: &MessageConfig) -> Queue {
+        let inject = plan.inject && plan.length <= config.inject_limit;
+        let completes = [Completes::Never, Completes::BufferFree, Completes::Delivered][plan.completes as usize];
+        let send = send_of(&mut self.fabric, plan.from, plan.to, plan.tag, context, plan.length, completes, inject);
+        let untagged = send.queue == Queue::Untagged;
+        let stream = (plan.from, plan.to, untagged, if untagged { 0 } else { plan.tag });
+        self.messages.insert(context, (stream, plan.length));
+        if completes != Completes::Never {
+            self.sends.insert(context, plan.from);
+        }
+        self.endpoints[plan.from].send(&mut self.fabric.process(plan.from), send).unwrap();
+        send.queue
+    }
+
+    /// A gateway dies, if another one is left, with or without what its NICs have.
+    fn die(&mut self, pick: usize) {
+        let which = pick % self.gateways.max(1);
+        if self.dead.len() + 1 < self.gateways && !self.dead.contains(&which) {
+            self.fabric.kill(which, pick.is_multiple_of(2));
+            self.dead.push(which);
+        }
+    }
+
+    /// A process hears of all gateways that are dead.
+    fn hear(&mut self, at: usize) {
+        while let Some(&gateway) = self.dead.get(self.heard[at]) {
+            self.heard[at] += 1;
+            self.endpoints[at].gateway_gone(&mut self.fabric.process(at), gateway);
+        }
+    }
+
+    fn happens(&mut self, (pick, what): (usize, u8)) {
+        let channels = self.fabric.channels();
+        let at = pick % RANKS;
+        match what {
+            23 => self.die(pick),
+            22 => self.hear(at),
+            _ if what % 3 > 0 && !channels.is_empty() => {
+                self.fabric.deliver(channels[pick % channels.len()]);
+            }
+            _ => {
+                if let Some(event) = self.fabric.take(at) {
+                    self.endpoints[at].event(&mut self.fabric.process(at), event).unwrap();
+                }
+            }
+        }
+    }
+
+    /// All of it, to the end.
+    fn all(mut self, config: &MessageConfig, plans: &[Planned], picks: Picks) -> Result<(), TestCaseError> {
         let mut late: Vec<(usize, u64, Planned, Queue)> = Vec::new();
         let mut picks = picks.into_iter().cycle();
         for (step, plan) in plans.iter().enumerate() {
             let context = step as u64 + 1;
-            let inject = plan.inject && plan.length <= 4.min(eager_limit);
-            let completes = [Completes::Never, Completes::BufferFree, Completes::Delivered][plan.completes as usize];
-            let send = send_of(&mut run.fabric, plan.from, plan.to, plan.tag, context, plan.length, completes, inject);
-            let untagged = send.queue == Queue::Untagged;
-            let stream = (plan.from, plan.to, untagged, if untagged { 0 } else { plan.tag });
-            run.messages.insert(context, (stream, plan.length));
-            if completes != Completes::Never {
-                run.sends.insert(context, plan.from);
-            }
-            run.endpoints[plan.from].send(&mut run.fabric.process(plan.from), send).unwrap();
-            late.push((step + plan.late, 1000 + context, plan.clone(), send.queue));
+            let queue = self.send(plan, context, config);
+            late.push((step + plan.late, 1000 + context, plan.clone(), queue));
             let due: Vec<_> = late.extract_if(.., |(at, ..)| *at <= step).collect();
             for (_, context, plan, queue) in due {
-                run.post(context, &plan, queue);
+                self.post(context, &plan, queue);
             }
-            for _ in 0..3 {
-                let Some((pick, what)) = picks.next() else { break };
-                let channels = run.fabric.channels();
-                if what > 0 && !channels.is_empty() {
-                    run.fabric.deliver(channels[pick % channels.len()]);
-                } else {
-                    let at = pick % RANKS;
-                    if let Some(event) = run.fabric.take(at) {
-                        run.endpoints[at].event(&mut run.fabric.process(at), event).unwrap();
-                    }
-                }
-            }
+            picks.by_ref().take(plan.events).for_each(|pick| self.happens(pick));
             if step == plans.len() / 2 {
                 for at in 0..RANKS {
-                    run.endpoints[at].renew(&mut run.fabric.process(at));
+                    self.endpoints[at].renew(&mut self.fabric.process(at));
                 }
             }
-            run.look();
+            self.look();
         }
         for (_, context, plan, queue) in late {
-            run.post(context, &plan, queue);
+            self.post(context, &plan, queue);
         }
         // Receives of any source may have taken messages for which others wait: more of those for all.
         for context in 0..plans.len() as u64 {
             let plan = &plans[context as usize];
             for (at, queue) in [(0, Queue::Tagged), (1, Queue::Untagged)] {
                 let open = Planned { any_source: true, short: false, ..plan.clone() };
-                run.post(5000 + 2 * context + at, &open, queue);
+                self.post(5000 + 2 * context + at, &open, queue);
             }
         }
-        run.fabric.run(&mut run.endpoints);
-        run.look();
-        prop_assert!(run.messages.is_empty(), "lost: {:?}", run.messages);
-        prop_assert!(run.sends.is_empty(), "not complete: {:?}", run.sends);
-        for (stream, mut arrived) in run.streams {
+        (0..RANKS).for_each(|at| self.hear(at));
+        self.fabric.run(&mut self.endpoints);
+        self.look();
+        prop_assert!(self.messages.is_empty(), "lost: {:?}", self.messages);
+        prop_assert!(self.sends.is_empty(), "not complete: {:?}", self.sends);
+        for (stream, mut arrived) in self.streams {
             // Of two messages of a stream the one that was sent first went to the receive that was posted first.
             arrived.sort_unstable();
             prop_assert!(arrived.is_sorted_by_key(|&(_, context)| context), "{stream:?}: {arrived:?}");
         }
+        Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
+
+    #[test]
+    fn messages_arrive_once_in_order_and_whole(
+        plans in prop::collection::vec(planned(), 1..40),
+        picks in picks(),
+        buffer in 1..12u64,
+        (send_buffers, more) in (1..4u32, 0..3u32),
+        eager_limit in 1..40u64,
+    ) {
+        let config = config(buffer, send_buffers + more, send_buffers, eager_limit);
+        Run::new(&config).all(&config, &plans, picks)?;
+    }
+
+    /// The same of two modules with gateways between them, of which all but one may die at any time.
+    #[test]
+    fn so_they_do_over_gateways(
+        plans in prop::collection::vec(planned(), 1..40),
+        picks in picks(),
+        buffer in 1..12u64,
+        (send_buffers, more) in (1..4u32, 0..3u32),
+        eager_limit in 1..40u64,
+        bridging in modules(1..10),
+    ) {
+        let config = MessageConfig { rails: Rails::bridged(bridging), ..config(buffer, send_buffers + more, send_buffers, eager_limit) };
+        Run::new(&config).all(&config, &plans, picks)?;
     }
 }
 
@@ -258,6 +336,82 @@ fn a_full_queue_drops_and_the_piece_is_sent_again() {
     let bytes: Vec<u8> = (0..40u64).map(|place| (place * 7 + 7 * 31) as u8).collect();
     assert_eq!(fabric.bytes(1, buffer, 40), bytes);
     assert_eq!(endpoints[0].next_completion().unwrap().context, 7);
+}
+
+/// A rank in one module sends three pieces to one in the other, which has a buffer for one and does not look, until one
+/// of them has been dropped.
+fn dropped_beyond(gateways: u32) -> (Fabric, Vec<Endpoint>, u64) {
+    let rails = Rails::bridged(bridging(gateways, 8, 2, GatewayChoice::LeastLoaded));
+    let config = MessageConfig { rails, ..config(8, 1, 1, 1000) };
+    let mut fabric = Fabric::new(RANKS);
+    fabric.open_gates(&config.rails);
+    let mut endpoints = fabric.endpoints(&config);
+    let buffer = fabric.place(2, &[0; 100]);
+    for (context, length) in [(1, 1), (7, 24)] {
+        let receive =
+            Receive { queue: Queue::Tagged, source: None, tag: 5, ignore: 0, buffer, length: 100, context, completion: true, multi: None };
+        endpoints[2].receive(&mut fabric.process(2), receive).unwrap();
+        let send = send_of(&mut fabric, 0, 2, 5, context, length, Completes::BufferFree, false);
+        endpoints[0].send(&mut fabric.process(0), send).unwrap();
+        if context == 1 {
+            fabric.run(&mut endpoints);
+            assert_eq!(endpoints[2].next_completion().map(|done| done.context), Some(1));
+            assert_eq!(endpoints[0].next_completion().map(|done| done.context), Some(1));
+        }
+    }
+    while fabric.refusals == 0 {
+        let channels = fabric.channels();
+        fabric.deliver(channels[0]);
+        fabric.drain(0, &mut endpoints[0]);
+    }
+    (fabric, endpoints, buffer)
+}
+
+/// Pieces of the second message arrive, and it alone.
+fn all_of_it_arrives(mut fabric: Fabric, mut endpoints: Vec<Endpoint>, buffer: u64) {
+    fabric.run(&mut endpoints);
+    let done = endpoints[2].next_completion().unwrap();
+    assert_eq!((done.context, done.status, done.length), (7, Status::Ok, 24));
+    let bytes: Vec<u8> = (0..24u64).map(|place| (place * 7 + 7 * 31) as u8).collect();
+    assert_eq!(fabric.bytes(2, buffer, 24), bytes);
+    assert_eq!(endpoints[0].next_completion().map(|done| done.context), Some(7));
+    assert_eq!(fabric.posted(2, 1 << 8), 1, "the buffer waits for the next piece");
+}
+
+#[test]
+fn a_gateway_says_that_a_piece_was_dropped() {
+    let (mut fabric, mut endpoints, buffer) = dropped_beyond(1);
+    // Again and again, as long as the receiver does not look.
+    while fabric.refusals < 5 {
+        let channels = fabric.channels();
+        fabric.deliver(channels[0]);
+        fabric.drain(0, &mut endpoints[0]);
+    }
+    all_of_it_arrives(fabric, endpoints, buffer);
+}
+
+#[test]
+fn what_a_dead_gateway_could_not_deliver_another_one_may() {
+    let (mut fabric, mut endpoints, buffer) = dropped_beyond(2);
+    // The gateway hears of it, tells the sender, and is gone before that hears.
+    let of_gateway = |fabric: &Fabric| fabric.channels().into_iter().find(|&(from, to, answers, _)| answers && (from == 2 || to == 0));
+    let (_, gateway, ..) = of_gateway(&fabric).unwrap();
+    fabric.deliver(of_gateway(&fabric).unwrap());
+    let word = of_gateway(&fabric).unwrap();
+    assert_eq!(word.0, gateway);
+    let number = fabric.gate_of(gateway);
+    fabric.kill(number, false);
+    endpoints[0].gateway_gone(&mut fabric.process(0), number);
+    // There is room now, and it comes by the other gateway. What the first one said starts nothing more.
+    fabric.drain(2, &mut endpoints[2]);
+    while let Some(&next) = fabric.channels().iter().find(|channel| channel.1 != 0) {
+        fabric.deliver(next);
+    }
+    fabric.deliver(word);
+    fabric.drain(0, &mut endpoints[0]);
+    assert_eq!(fabric.channels().iter().filter(|channel| channel.0 == 0).count(), 0);
+    (1..RANKS).for_each(|at| endpoints[at].gateway_gone(&mut fabric.process(at), number));
+    all_of_it_arrives(fabric, endpoints, buffer);
 }
 
 #[test]

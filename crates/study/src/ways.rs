@@ -2,7 +2,8 @@
 
 use narrows_machine::Machine;
 use narrows_message::{
-    Bridging, Count, Distribution, GatewayChoice, GatewayPlace, MessageConfig, Passed, Protocol, RailChoice, Rendezvous, Sent,
+    Bridging, Count, Distribution, GatewayChoice, GatewayPlace, MessageConfig, Passed, Protocol, RailChoice, RailConfig, Rails, Rendezvous,
+    Sent,
 };
 use narrows_sim::RailTotals;
 use narrows_units::show::size;
@@ -68,7 +69,7 @@ impl Ways {
             size(longest)
         )];
         if let Some(bridging) = rails.bridging() {
-            let modules: Vec<&str> = bridging.modules.iter().map(|(_, name)| name.as_str()).collect();
+            let modules: Vec<&str> = bridging.modules.iter().map(|module| module.name.as_str()).collect();
             let names: Vec<&str> = bridging.gateways.iter().map(|gateway| gateway.name.as_str()).collect();
             let choice = match bridging.choice {
                 GatewayChoice::Static => "by the two nodes",
@@ -81,10 +82,21 @@ impl Ways {
                 size(bridging.fragment),
                 bridging.buffers
             ));
+            for module in &bridging.modules {
+                lines.extend(
+                    self.rails_line(&Rails::of(module.rails.iter().copied())).map(|line| format!("inside of {}: {line}", module.name)),
+                );
+            }
             return lines;
         }
+        lines.extend(self.rails_line(rails));
+        lines
+    }
+
+    /// How messages are spread over rails, if there are several.
+    fn rails_line(&self, rails: &Rails) -> Option<String> {
         let first = self.rail(rails.first().index());
-        match (protocol, rails.all().len()) {
+        Some(match (self.message.protocol, rails.all().len()) {
             (Protocol::Mpc(mpc), several @ 2..) => {
                 let cut = match mpc.distribution {
                     Distribution::Fragments(fragment) => format!("fragments of {}, to the rails in turn", size(fragment)),
@@ -103,18 +115,17 @@ impl Ways {
                     _ => self.rail(rail.index()),
                 };
                 let names: Vec<String> = rails.all().iter().enumerate().map(name).collect();
-                lines.push(format!(
+                format!(
                     "{several} rails ({}): from {} on in {cut}; shorter ones of a rendezvous take {one}, all else {first}",
                     names.join(", "),
                     size(mpc.minimum)
-                ));
+                )
             }
             (_, several @ 2..) => {
-                lines.push(format!("{several} rails, all on {first}: message.protocol = \"mpc\" takes several"));
+                format!("{several} rails, all on {first}: message.protocol = \"mpc\" takes several")
             }
-            _ => {}
-        }
-        lines
+            _ => return None,
+        })
     }
 
     /// What was sent, in lines for people.
@@ -177,17 +188,21 @@ impl Ways {
     pub fn summary(&self, sent: &Sent, rails: &[RailTotals], passed: &[Passed]) -> Value {
         let MessageConfig { protocol, eager_limit, inject_limit, rendezvous, max_portals_message, .. } = &self.message;
         let of = |Count { messages, bytes }: Count| json!({ "messages": messages, "bytes": bytes });
-        let common = self.message.rails.all();
+        let bridging = self.message.rails.bridging();
+        let common: Vec<RailConfig> = match bridging {
+            Some(bridging) => bridging.modules.iter().flat_map(|module| module.rails.iter().copied()).collect(),
+            None => self.message.rails.configs().collect(),
+        };
         let rails = self.rails.iter().enumerate().map(|(at, (network, plane))| {
             let RailTotals { messages, bytes, carried, carried_bytes } = rails.get(at).copied().unwrap_or_default();
-            let place = common.iter().position(|rail| rail.index() == at);
+            let config = common.iter().find(|config| config.rail.index() == at);
             json!({
                 "rail": at,
                 "network": network,
                 "plane": plane,
-                "common": place.is_some(),
-                "rate_bytes_per_s": place.map(|place| self.message.rails.rates()[place]),
-                "minimum_bytes": place.map(|place| self.message.rails.minimums()[place]),
+                "common": config.is_some(),
+                "rate_bytes_per_s": config.map(|config| config.rate),
+                "minimum_bytes": config.map(|config| config.minimum),
                 "messages": messages,
                 "bytes": bytes,
                 "carried": json!({ "messages": carried, "bytes": carried_bytes }),
@@ -207,7 +222,7 @@ impl Ways {
             "over_rails": of(sent.spread),
             "rails": rails.collect::<Vec<_>>(),
         });
-        if let Some(bridging) = self.message.rails.bridging() {
+        if let Some(bridging) = bridging {
             summary["gateways"] = self.gateways(bridging, passed);
         }
         let more = match protocol {

@@ -21,7 +21,7 @@ pub(super) fn check(machine: &Machine, layers: &Layers, errors: &mut Vec<Diagnos
         errors.push(layers.at("machine.name", format!("the name of the machine {what}")).label("expected a short name in one line"));
     }
     let message = &machine.message;
-    if machine.gateways().next().is_some() && message.protocol == MessageProtocol::Openmpi {
+    if machine.gateways().next().is_some() && matches!(message.protocol, MessageProtocol::Openmpi | MessageProtocol::Mpc) {
         let pair = ("message.inject_limit", message.inject_limit, "message.gateway.fragment", message.gateway.fragment);
         in_order(&[pair], &Scope { layers, fabric: None }, errors);
     }

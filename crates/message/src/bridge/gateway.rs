@@ -4,7 +4,8 @@ use super::Bridging;
 use crate::wire;
 use narrows_portals::bridge::{Envelope, Foreign, Forward, PT_FOREIGN};
 use narrows_portals::{
-    AckRequest, Command, EntryId, EqId, Event, EventKind, List, LocalBuffer, MatchEntry, Notice, ProcessId, RemoteTarget, md, me, pt,
+    AckRequest, Command, EntryId, EqId, Event, EventKind, FailType, List, LocalBuffer, MatchEntry, Notice, ProcessId, RemoteTarget, md, me,
+    pt,
 };
 use narrows_units::{Rail, SimTime};
 use std::collections::BTreeMap;
@@ -143,7 +144,9 @@ impl Gateway {
         match notice {
             _ if self.dead => {}
             Notice::Foreign(foreign) => self.arrived(now, foreign, relay),
-            Notice::Event { event: Event { kind: EventKind::Ack, user_ptr, .. }, .. } => self.accepted(now, *user_ptr as usize, relay),
+            Notice::Event { event: Event { kind: EventKind::Ack, user_ptr, fail, .. }, .. } => {
+                self.answered(now, *user_ptr as usize, *fail, relay)
+            }
             _ => {}
         }
     }
@@ -184,14 +187,14 @@ impl Gateway {
         relay.submit(rail, self.clock, Command::Forward(Box::new(forward)));
     }
 
-    /// A put is at its target: its buffer is free, and whoever has sent it is told.
-    fn accepted(&mut self, now: SimTime, buffer: usize, relay: &mut impl Relay) {
+    /// A put is at its target, or was dropped there: its buffer is free, and whoever has sent it is told.
+    fn answered(&mut self, now: SimTime, buffer: usize, fail: FailType, relay: &mut impl Relay) {
         let Some(Buffer { rail, holds: Some(envelope), .. }) = self.buffers.get(buffer).copied() else { return };
         self.buffers[buffer].holds = None;
         let at = self.clock.max(now);
         self.post(buffer, at, relay);
         let Envelope { initiator, target, done_pt, sequence, .. } = envelope;
-        let (match_bits, hdr_data, offset) = wire::bridged(target, sequence);
+        let (match_bits, hdr_data, offset) = wire::bridged(target, sequence, fail);
         let target = RemoteTarget { process: initiator, pt: done_pt, match_bits, offset };
         let local = LocalBuffer { options: md::EVENT_SEND_DISABLE, eq: EQ, user_ptr: u64::MAX, ..LocalBuffer::default() };
         relay.submit(rail, at, Command::Put { local, length: 0, inline: None, ack: AckRequest::None, target, hdr_data });

@@ -4,7 +4,9 @@ use super::{Bridge, Flying};
 use crate::wire::{PT_CONTROL, PT_TAGGED, PT_UNTAGGED};
 use crate::{Capabilities, Transport};
 use narrows_portals::bridge::{Envelope, Forward};
-use narrows_portals::{AckRequest, EntryId, EventKind, List, LocalBuffer, MatchEntry, RemoteTarget, ReplyCode, SearchOperation, md};
+use narrows_portals::{
+    AckRequest, EntryId, EventKind, List, LocalBuffer, MatchEntry, ProcessId, RemoteTarget, ReplyCode, SearchOperation, md,
+};
 use narrows_units::Rail;
 
 /// [`Bridge`] at its NIC, for as long as a call takes.
@@ -16,6 +18,11 @@ pub(crate) struct Layer<'a, T> {
 impl<T: Transport> Transport for Layer<'_, T> {
     fn capabilities(&self) -> Capabilities {
         self.transport.capabilities()
+    }
+
+    fn longest(&self, to: ProcessId) -> u64 {
+        let Bridge { bridging, local, .. } = &*self.bridge;
+        if bridging.crosses(*local, to) { bridging.fragment } else { self.transport.longest(to) }
     }
 
     fn me_append(&mut self, rail: Rail, pt: u32, list: List, me: MatchEntry) -> EntryId {
@@ -55,7 +62,7 @@ impl<T: Transport> Transport for Layer<'_, T> {
             _ => (local.options & md::EVENT_SEND_DISABLE == 0).then_some(EventKind::Send),
         };
         let RemoteTarget { process, pt, match_bits, offset } = target;
-        let in_order = pt == PT_TAGGED || pt == PT_UNTAGGED;
+        let in_order = bridge.ordered && (pt == PT_TAGGED || pt == PT_UNTAGGED);
         let initiator = bridge.local;
         let envelope =
             Envelope { initiator, target: process, pt, done_pt: PT_CONTROL, match_bits, hdr_data, offset, sequence: 0, order: 0 };

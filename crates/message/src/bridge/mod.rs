@@ -24,7 +24,8 @@ pub use gateway::{Gateway, Passed, Relay};
 pub(crate) use layer::Layer;
 
 use crate::heap::Heap;
-use crate::{Transport, wire};
+use crate::pscom::Pscom;
+use crate::{RailConfig, Transport, wire};
 use narrows_portals::bridge::{Envelope, Forward};
 use narrows_portals::{EqId, Event, EventKind, FailType, LocalBuffer, ProcessId, md};
 use narrows_units::{Rail, SimTime};
@@ -51,11 +52,27 @@ pub struct GatewayPlace {
     pub rails: Vec<Rail>,
 }
 
+/// Processes that have networks in common.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Module {
+    /// The network on which they match.
+    pub name: String,
+    /// The rails that all of them have, that of this network first.
+    pub rails: Vec<RailConfig>,
+}
+
+impl Module {
+    /// The rail on which its processes match.
+    pub fn home(&self) -> Rail {
+        self.rails.first().map_or(Rail::FIRST, |first| first.rail)
+    }
+}
+
 /// How the modules of a run reach each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bridging {
-    /// The rails on which the processes of the run match, and the names of their networks.
-    pub modules: Vec<(Rail, String)>,
+    /// The modules that have processes of the run.
+    pub modules: Vec<Module>,
     /// By node: the rail on which its processes match.
     pub homes: Vec<Rail>,
     /// The gateways.
@@ -95,7 +112,8 @@ impl Bridging {
 
     /// Two modules that no gateway joins, of those that are `there`.
     pub fn cut(&self, there: impl Fn(usize) -> bool) -> Option<(Rail, Rail)> {
-        let pairs = self.modules.iter().enumerate().flat_map(|(at, one)| self.modules[at + 1..].iter().map(move |other| (one.0, other.0)));
+        let others = |at: usize| self.modules[at + 1..].iter().map(Module::home);
+        let pairs = self.modules.iter().enumerate().flat_map(|(at, one)| others(at).map(|other| (one.home(), other)));
         pairs.into_iter().find(|&(one, other)| !self.between(one, other).any(&there))
     }
 
@@ -104,7 +122,7 @@ impl Bridging {
         let dead = |gateway: usize| self.deaths.iter().any(|&(other, at)| other == gateway && at + self.detection <= now);
         let (one, other) = self.cut(|gateway| !dead(gateway))?;
         let (gateway, at) = self.deaths.iter().filter(|&&(gateway, _)| dead(gateway)).max_by_key(|&&(_, at)| at)?;
-        let network = |rail: Rail| self.modules.iter().find(|module| module.0 == rail).map_or("", |module| module.1.as_str());
+        let network = |rail: Rail| self.modules.iter().find(|module| module.home() == rail).map_or("", |module| module.name.as_str());
         let (name, one, other) = (&self.gateways[*gateway].name, network(one), network(other));
         Some(format!("the gateway {name} died at {at}, and no other joins {one} and {other}: messages between them are lost"))
     }
@@ -142,6 +160,13 @@ struct Flying {
     sent: bool,
 }
 
+impl Flying {
+    /// The event that tells of its end.
+    fn told(&self, fail: FailType) -> Option<Event> {
+        self.tells.map(|kind| Event { fail, user_ptr: self.local.user_ptr, mlength: self.length, ..Event::blank(kind) })
+    }
+}
+
 /// What is known of a process of another module.
 #[derive(Debug, Default)]
 struct Peer {
@@ -172,6 +197,8 @@ pub(crate) struct Bridge {
     home: Rail,
     local: ProcessId,
     eq: EqId,
+    /// What matches does so in order; else its protocol puts it in order.
+    ordered: bool,
     peers: BTreeMap<ProcessId, Peer>,
     gates: Vec<Gate>,
     heap: Heap,
@@ -180,10 +207,10 @@ pub(crate) struct Bridge {
 }
 
 impl Bridge {
-    pub(crate) fn new(bridging: Arc<Bridging>, home: Rail, local: ProcessId, eq: EqId) -> Bridge {
+    pub(crate) fn new(bridging: Arc<Bridging>, home: Rail, (local, eq): (ProcessId, EqId), ordered: bool) -> Bridge {
         let gate = |_: &GatewayPlace| Gate { credits: bridging.buffers, bytes: 0, queue: VecDeque::new(), gone: false };
         let gates = bridging.gateways.iter().map(gate).collect();
-        Bridge { home, local, eq, peers: BTreeMap::new(), gates, heap: Heap::default(), events: VecDeque::new(), bridging }
+        Bridge { home, local, eq, ordered, peers: BTreeMap::new(), gates, heap: Heap::default(), events: VecDeque::new(), bridging }
     }
 
     /// The next event for the core.
@@ -193,13 +220,24 @@ impl Bridge {
 
     /// The event is for the layer.
     pub(crate) fn is_ours(event: &Event) -> bool {
-        event.match_bits == wire::BRIDGED && matches!(wire::Owner::from_user_ptr(event.user_ptr), Some(wire::Owner::Control))
+        matches!(event.match_bits, wire::BRIDGED | wire::BRIDGED_DROPPED)
+            && (matches!(wire::Owner::from_user_ptr(event.user_ptr), Some(wire::Owner::Control)) || Pscom::is_control(event))
+    }
+
+    /// The put of which a gateway says something.
+    fn told_of(&self, event: &Event) -> Option<&Flying> {
+        self.peers.get(&wire::bridged_to(event))?.flying.get(&(event.hdr_data as u32))
+    }
+
+    /// What the layer above will hear of it.
+    pub(crate) fn tells(&self, event: &Event) -> Option<Event> {
+        self.told_of(event)?.told(FailType::Ok)
     }
 
     /// See [`crate::Endpoint::only_completes`].
     pub(crate) fn only_completes(&self, event: &Event) -> bool {
-        let flying = self.peers.get(&wire::bridged_to(event)).and_then(|peer| peer.flying.get(&(event.hdr_data as u32)));
-        flying.is_none_or(|flying| self.gates[flying.gateway].queue.is_empty())
+        let quiet = |flying: &Flying| event.match_bits == wire::BRIDGED && self.gates[flying.gateway].queue.is_empty();
+        self.told_of(event).is_none_or(quiet)
     }
 
     /// The gateway of a put to `target`, which comes in its turn behind others if `by` is theirs.
@@ -231,8 +269,7 @@ impl Bridge {
         flying.envelope.sequence = sequence;
         let Some(gateway) = self.choose(target, by) else {
             // Whoever runs this ends the run: there was one, and it is gone.
-            let fail = FailType::Undeliverable;
-            self.events.extend(flying.tells.map(|kind| Event { fail, user_ptr: flying.local.user_ptr, ..Event::blank(kind) }));
+            self.events.extend(flying.told(FailType::Undeliverable));
             return;
         };
         let peer = self.peers.entry(target).or_default();
@@ -274,9 +311,12 @@ impl Bridge {
         }
     }
 
-    /// A gateway says that a put is there.
+    /// A gateway says that a put is there, or that its target had no room.
     pub(crate) fn done(&mut self, transport: &mut impl Transport, event: &Event) {
         let target = wire::bridged_to(event);
+        if event.match_bits == wire::BRIDGED_DROPPED {
+            return self.dropped(transport, target, event);
+        }
         let Some(peer) = self.peers.get_mut(&target) else { return };
         // It may have been sent by two.
         let Some(flying) = peer.flying.remove(&(event.hdr_data as u32)) else { return };
@@ -286,9 +326,27 @@ impl Bridge {
         if flying.kept {
             self.heap.free(flying.local.address);
         }
-        let LocalBuffer { user_ptr, .. } = flying.local;
-        self.events.extend(flying.tells.map(|kind| Event { user_ptr, mlength: flying.length, ..Event::blank(kind) }));
+        self.events.extend(flying.told(FailType::Ok));
         self.pump(transport, flying.gateway);
+    }
+
+    /// There was no room for a put: it goes again, under its number, since another copy of it may still arrive.
+    fn dropped(&mut self, transport: &mut impl Transport, target: ProcessId, event: &Event) {
+        let sequence = event.hdr_data as u32;
+        let Some(&flying) = self.told_of(event) else { return };
+        let Flying { gateway, length, .. } = flying;
+        if self.bridging.gateways[gateway].process != event.initiator {
+            // It goes by another one already.
+            return;
+        }
+        let gate = &mut self.gates[gateway];
+        (gate.credits, gate.bytes) = (gate.credits + 1, gate.bytes - length);
+        let Some(next) = self.choose(target, flying.in_order.then_some(gateway)) else { return };
+        self.enqueue(target, sequence, next);
+        self.pump(transport, gateway);
+        if next != gateway {
+            self.pump(transport, next);
+        }
     }
 
     /// A gateway is gone: what it has not answered for goes by others, in its order.

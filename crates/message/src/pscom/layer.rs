@@ -82,19 +82,20 @@ impl<T: Transport> Transport for Layer<'_, T> {
             }
             PT_RENDEZVOUS => {
                 let kind = if ack == AckRequest::Full { EventKind::Ack } else { EventKind::Send };
+                let longest = pscom.connections[connection as usize].fragment;
                 let fragments = Fragments {
                     connection,
-                    left: length.div_ceil(pscom.fragment),
+                    left: length.div_ceil(longest),
                     receiver: target.match_bits as u32,
                     length,
                     kind,
                     user_ptr: local.user_ptr,
                 };
                 let user_ptr = Owner::Fragments(pscom.fragments.insert(fragments)).user_ptr();
-                for offset in (0..length).step_by(pscom.fragment as usize) {
+                for offset in (0..length).step_by(longest as usize) {
                     let piece = LocalBuffer { address: local.address + offset, options: md::EVENT_SEND_DISABLE, user_ptr, ..local };
                     let target = RemoteTarget { offset, ..target };
-                    transport.put(pscom.rail, piece, pscom.fragment.min(length - offset), false, AckRequest::Full, target, 0);
+                    transport.put(pscom.rail, piece, longest.min(length - offset), false, AckRequest::Full, target, 0);
                 }
             }
             _ => {
@@ -118,7 +119,7 @@ impl<T: Transport> Transport for Layer<'_, T> {
                 }
                 let user_ptr = if let Notify::Delivered(user_ptr) = notify { Some(user_ptr) } else { None };
                 let open = (kept || user_ptr.is_some()).then(|| {
-                    let left = length.div_ceil(pscom.config.buffer).max(1);
+                    let left = length.div_ceil(pscom.connections[connection as usize].piece).max(1);
                     pscom.open.insert(Open { left, user_ptr, kept: kept.then_some(address) })
                 });
                 let head = Head::First { queue, bits, data, number: length as u32, length: 0 };
@@ -152,7 +153,7 @@ impl Pscom {
     /// Send buffers for all of a message are free now.
     fn has_room(&self, connection: u32, length: u64) -> bool {
         let connection = &self.connections[connection as usize];
-        let pieces = length.div_ceil(self.config.buffer) as usize;
+        let pieces = length.div_ceil(connection.piece) as usize;
         let ring = connection.send.len();
         connection.ready
             && connection.outbox.is_empty()

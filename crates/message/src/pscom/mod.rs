@@ -117,6 +117,9 @@ struct Connection {
     ready: bool,
     outbox: VecDeque<Outgoing>,
     send: Vec<SendBuffer>,
+    /// Longest piece, and longest fragment.
+    piece: u64,
+    fragment: u64,
     next_send: usize,
     sent: u64,
     receive: Vec<ReceiveBuffer>,
@@ -247,6 +250,11 @@ impl Pscom {
         }
     }
 
+    /// The event is of the entry about connections.
+    pub(crate) fn is_control(event: &Event) -> bool {
+        matches!(Owner::of(event.user_ptr), Some(Owner::Control))
+    }
+
     fn matching(&mut self, queue: Queue) -> (&mut Matching, &mut VecDeque<Event>) {
         match queue {
             Queue::Tagged => (&mut self.tagged, &mut self.events),
@@ -289,6 +297,8 @@ impl Pscom {
             ready: false,
             outbox: VecDeque::new(),
             send: send.collect(),
+            piece: buffer.min(transport.longest(peer)),
+            fragment: self.fragment.min(transport.longest(peer)),
             next_send: 0,
             sent: 0,
             receive: Vec::new(),
@@ -352,7 +362,7 @@ impl Pscom {
             let place = connection.next_send;
             connection.next_send = (place + 1) % connection.send.len();
             let buffer = &mut connection.send[place];
-            let length = self.config.buffer.min(outgoing.length - outgoing.sent);
+            let length = connection.piece.min(outgoing.length - outgoing.sent);
             let from = outgoing.address + outgoing.sent;
             if length > 0 && !outgoing.kept {
                 transport.fill(from, buffer.address, length);

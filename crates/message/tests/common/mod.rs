@@ -47,7 +47,7 @@ enum Packet {
     Forward(Forward),
     Arrived(Foreign),
     Onward { bytes: Vec<u8>, envelope: Envelope, user_ptr: u64 },
-    Accepted(u64),
+    Accepted(u64, FailType),
     Word { target: RemoteTarget, hdr_data: u64 },
 }
 
@@ -238,6 +238,11 @@ impl Fabric {
         }
     }
 
+    /// The number of the gateway at this end of a channel.
+    pub fn gate_of(&self, end: usize) -> usize {
+        end - GATES
+    }
+
     /// A gateway dies, with or without what it has given to its NICs.
     pub fn kill(&mut self, number: usize, all: bool) {
         self.gates[number].gateway.die();
@@ -384,25 +389,30 @@ impl Fabric {
             Packet::Forward(_) => panic!("puts for others go to gateways"),
             Packet::Onward { ref bytes, envelope, user_ptr } => {
                 let Envelope { initiator, target, pt, match_bits, hdr_data, offset, sequence, .. } = envelope;
+                let mut fail = FailType::Ok;
                 if !self.taken.contains(&(initiator, target, sequence)) {
                     let (from, there) = (rank_of(initiator), RemoteTarget { process: target, pt: on_rail(rail, pt), match_bits, offset });
-                    if self.match_put(from, to, bytes, there, hdr_data).is_none() {
+                    if self.match_put(from, to, bytes, there, hdr_data).is_some() {
+                        self.taken.insert((initiator, target, sequence));
+                        self.arrivals.push((from, to, pt & 0xff));
+                    } else {
                         self.refusals += 1;
-                        self.network.get_mut(&channel).unwrap().push_front(packet);
-                        return false;
+                        if !self.memories[to].tables[&there.pt].drops {
+                            self.network.get_mut(&channel).unwrap().push_front(packet);
+                            return false;
+                        }
+                        fail = FailType::Dropped;
                     }
-                    self.taken.insert((initiator, target, sequence));
-                    self.arrivals.push((from, to, pt & 0xff));
                 }
-                self.network.entry((to, from, true, rail)).or_default().push_back(Packet::Accepted(user_ptr));
+                self.network.entry((to, from, true, rail)).or_default().push_back(Packet::Accepted(user_ptr, fail));
             }
-            Packet::Accepted(user_ptr) => {
-                let event = Event { user_ptr, ..Event::blank(EventKind::Ack) };
+            Packet::Accepted(user_ptr, fail) => {
+                let event = Event { user_ptr, fail, ..Event::blank(EventKind::Ack) };
                 self.tell_gate(to - GATES, &Notice::Event { eq: EqId(0), event });
             }
             Packet::Word { target, hdr_data } => {
                 let there = RemoteTarget { pt: on_rail(rail, target.pt), ..target };
-                assert!(self.match_put(0, to, &[], there, hdr_data).is_some(), "there is an entry for words");
+                assert!(self.match_put(from, to, &[], there, hdr_data).is_some(), "there is an entry for words");
             }
             Packet::Ack { event } => self.memories[to].events.push_back((None, event)),
             Packet::Reply { local, bytes, rlength, offset } => {
@@ -416,7 +426,7 @@ impl Fabric {
     }
 
     fn match_put(&mut self, from: usize, to: usize, payload: &[u8], target: RemoteTarget, hdr_data: u64) -> Option<(List, u64, u64)> {
-        let initiator = self.id(from);
+        let initiator = if from >= GATES { self.gates[from - GATES].gateway.process() } else { self.id(from) };
         let rlength = payload.len() as u64;
         let table = self.memories[to].tables.get_mut(&target.pt).unwrap();
         let fits = |entry: &Entry| entry.me.matches(initiator, target.match_bits);
@@ -684,6 +694,7 @@ impl Transport for Process<'_> {
     }
 
     fn drop_unmatched(&mut self, pt: u32) {
+        let pt = on_rail(self.fabric.homes.get(self.rank / 2).copied().unwrap_or(Rail::FIRST), pt);
         let table = self.fabric.memories[self.rank].tables.get_mut(&pt).unwrap();
         assert!(table.priority.is_empty() && table.overflow.is_empty());
         table.drops = true;

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use narrows_engine::WordMap;
 use narrows_portals::bridge::{Envelope, Foreign, Forward, GATEWAY_PID, PT_FOREIGN};
-use narrows_portals::{AckRequest, Notice, ProcessId};
+use narrows_portals::{AckRequest, FailType, Notice, ProcessId};
 use narrows_units::SimTime;
 
 use super::initiator::Order;
-use super::message::{Bridged, Request};
+use super::message::{Bridged, Incoming, Phase, Request};
 use super::{Port, Portals, interface};
 use crate::out::Out;
 use narrows_matching::{Kind, Operation, Sink};
@@ -21,7 +21,16 @@ pub(super) struct Half {
     /// Of incoming ones that are for somebody else: who is meant, and where.
     foreign: BTreeMap<u32, (ProcessId, u32, u64)>,
     /// By initiator, its table entry and target: what has been taken.
-    taken: BTreeMap<(ProcessId, u32, ProcessId), Taken>,
+    taken: BTreeMap<Pair, Taken>,
+    /// Those of them that are not in memory yet, and their copies that are here.
+    landing: BTreeMap<(Pair, u32), Vec<u32>>,
+}
+
+/// An initiator, its table entry, and a target: puts of one of them are numbered.
+type Pair = (ProcessId, u32, ProcessId);
+
+fn pair_of(request: &Request, bridged: Bridged) -> Pair {
+    (request.operation.initiator, bridged.done_pt, request.target)
 }
 
 /// Numbers from 0 on: all below `next`, and some beyond.
@@ -32,6 +41,11 @@ struct Taken {
 }
 
 impl Taken {
+    /// Whether it is among them.
+    fn has(&self, number: u32) -> bool {
+        number < self.next || self.beyond.contains(&number)
+    }
+
     /// Whether it is new.
     fn take(&mut self, number: u32) -> bool {
         if number < self.next || !self.beyond.insert(number) {
@@ -65,9 +79,21 @@ impl Portals {
         let (node, _) = self.common.directory.of_port(self.port);
         let Request { operation, target, .. } = *request;
         if target.node() == Some(node) {
-            let taken = self.bridge.taken.entry((operation.initiator, bridged.done_pt, target)).or_default();
-            // What has been here is dropped, and acknowledged.
-            return if taken.take(bridged.sequence) { self.take_request(now, request, out) } else { self.new_incoming(request) };
+            let key = pair_of(request, bridged);
+            if self.bridge.taken.get(&key).is_some_and(|taken| taken.has(bridged.sequence)) {
+                // What has been here is dropped, and acknowledged.
+                let message = self.new_incoming(request);
+                self.incoming.at_mut(message).result = Err(FailType::Ok);
+                return message;
+            }
+            let message = self.take_request(now, request, out);
+            // What finds no room may come again by another gateway.
+            let Incoming { phase, result, .. } = *self.incoming.at(message);
+            if phase == Phase::Held || result.is_ok() {
+                self.bridge.taken.entry(key).or_default().take(bridged.sequence);
+                self.bridge.landing.insert((key, bridged.sequence), Vec::new());
+            }
+            return message;
         }
         let gateway = ProcessId::on(node, GATEWAY_PID);
         let here = Request { operation: Operation { pt: PT_FOREIGN, offset: 0, ..operation }, target: gateway, ..*request };
@@ -76,8 +102,26 @@ impl Portals {
         message
     }
 
+    /// A copy of a put that is not in memory yet waits for it: who hears of the one may believe the other.
+    pub(super) fn waits_for_first(&mut self, message: u32) -> bool {
+        let Incoming { request, result: Err(FailType::Ok), .. } = self.incoming.at(message) else { return false };
+        let Some(bridged) = request.bridged() else { return false };
+        let Some(copies) = self.bridge.landing.get_mut(&(pair_of(request, bridged), bridged.sequence)) else { return false };
+        copies.push(message);
+        true
+    }
+
+    /// All of one is in memory: of its target, or in a buffer of the gateway of this node.
+    pub(super) fn bridged_is_here(&mut self, now: SimTime, message: u32, bridged: Bridged, out: &mut impl Out<Portals>) {
+        let request = self.incoming.at(message).request;
+        for copy in self.bridge.landing.remove(&(pair_of(&request, bridged), bridged.sequence)).into_iter().flatten() {
+            self.landed(now, copy, out);
+        }
+        self.tell_foreign(now, message, out);
+    }
+
     /// All of one is in a buffer of the gateway of this node, if it is for somebody else.
-    pub(super) fn tell_foreign(&mut self, now: SimTime, message: u32, out: &mut impl Out<Portals>) {
+    fn tell_foreign(&mut self, now: SimTime, message: u32, out: &mut impl Out<Portals>) {
         let Some((target, pt, offset)) = self.bridge.foreign.remove(&message) else { return };
         let this = *self.incoming.at(message);
         let (Ok(landing), Some(Bridged { done_pt, sequence, order, .. })) = (this.result, this.request.bridged()) else { return };

@@ -124,6 +124,9 @@ impl Portals {
                 self.respond(now, message, out);
             }
             Kind::Put | Kind::Atomic => {
+                if self.waits_for_first(message) {
+                    return;
+                }
                 let wanted = this.request.ack;
                 let allowed = match this.result {
                     Ok(landing) => self.interfaces[this.process as usize].acknowledges(&landing),
@@ -185,8 +188,8 @@ impl Portals {
         let fail = if this.fault { FailType::Segv } else { FailType::Ok };
         let (interface, mut port) = interface!(self, now, this.process, out);
         interface.complete(&this.request.operation, &landing, fail, &mut port);
-        if this.request.bridged().is_some() {
-            self.tell_foreign(now, message, out);
+        if let Some(bridged) = this.request.bridged() {
+            self.bridged_is_here(now, message, bridged, out);
         }
         self.schedule_retries(now, this.process, out);
     }
