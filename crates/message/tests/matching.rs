@@ -7,7 +7,7 @@ mod common;
 use common::Fabric;
 use narrows_message::{
     Bridging, Completes, Completion, CompletionKind, Distribution, Endpoint, GatewayChoice, GatewayPlace, MessageConfig, MpcConfig, Peek,
-    Protocol, Queue, RailChoice, RailConfig, Rails, Receive, Rendezvous, Send, Status,
+    Protocol, Queue, RailChoice, RailConfig, Rails, Receive, Registration, Rendezvous, Send, Status,
 };
 use narrows_portals::bridge::GATEWAY_PID;
 use narrows_portals::{NodeId, ProcessId};
@@ -521,7 +521,17 @@ fn config(by_get: bool, block: u64, blocks: u32, rails: Option<(Vec<(u64, u64)>,
 fn mpc() -> impl Strategy<Value = MpcConfig> {
     let distribution = prop_oneof![Just(Distribution::Even), Just(Distribution::Rates), (1..12u64).prop_map(Distribution::Fragments)];
     let choice = prop_oneof![Just(RailChoice::RoundRobin), Just(RailChoice::LeastLoaded)];
-    (0..30u64, distribution, choice).prop_map(|(minimum, distribution, choice)| MpcConfig { minimum, distribution, choice })
+    let registration = (0..3u64, 0..3u64, 0..60u64).prop_map(|(cost, per_kib, cache)| Registration {
+        cost: SimTime(cost),
+        per_kib: SimTime(per_kib),
+        cache,
+    });
+    (0..30u64, distribution, choice, registration).prop_map(|(minimum, distribution, choice, registration)| MpcConfig {
+        minimum,
+        distribution,
+        choice,
+        registration,
+    })
 }
 
 fn bridging() -> impl Strategy<Value = Bridging> {

@@ -83,6 +83,12 @@ impl Ways {
             ));
             return lines;
         }
+        if let Protocol::Mpc(mpc) = protocol
+            && mpc.registration.costs()
+        {
+            let known = size(mpc.registration.cache);
+            lines.push(format!("buffers of long messages are registered at each NIC, and stay so below {known} in all"));
+        }
         let first = self.rail(rails.first().index());
         match (protocol, rails.all().len()) {
             (Protocol::Mpc(mpc), several @ 2..) => {
@@ -227,6 +233,7 @@ impl Ways {
                     RailChoice::RoundRobin => "round-robin",
                     RailChoice::LeastLoaded => "least-loaded",
                 },
+                "registration_cache_bytes": mpc.registration.costs().then_some(mpc.registration.cache),
             }),
             Protocol::Pscom(pscom) => json!({
                 "buffer_bytes": pscom.buffer,
