@@ -26,7 +26,7 @@ BENCH_OPTIONS ?=
 FUZZ_TIMES ?= 1
 
 # The parts of test-mpi.
-MPI_TESTS := test-figures test-programs test-intel test-explore test-mailbox test-lossy test-rails test-gateways test-closed-forms test-replay test-record test-portals test-install test-otf2 test-docs test-python
+MPI_TESTS := test-figures test-programs test-intel test-explore test-mailbox test-lossy test-rails test-gateways test-closed-forms test-onesided test-replay test-record test-portals test-install test-otf2 test-docs test-python
 
 .PHONY: all demo build install deb wheel test test-rust test-mpi $(MPI_TESTS) install-python docs-site conformance fuzz miri lint bench setup setup-demo setup-test setup-bench setup-python setup-miri clean
 
@@ -122,6 +122,10 @@ test-explore: build
 
 test-closed-forms: build
 	$(PYTHON) tests/closed_forms.py
+
+# One-sided operations beside their emulation over messages, against the table in docs/pictures.
+test-onesided: build
+	$(PYTHON) tests/onesided.py
 
 test-replay: build
 	$(PYTHON) tests/replay_live.py

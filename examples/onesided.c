@@ -10,6 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Zeros in whole pages: MPI libraries register those, and how many must not depend on where malloc puts them. */
+static char *pages(size_t length)
+{
+    size_t whole = (length + 4095) / 4096 * 4096;
+    char *memory = aligned_alloc(4096, whole);
+    return memory ? memset(memory, 0, whole) : NULL;
+}
+
 int main(int argc, char **argv)
 {
     int rank, ranks;
@@ -22,7 +30,7 @@ int main(int argc, char **argv)
             fprintf(stderr, "onesided: needs two ranks or more, a length and a number of iterations\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
-    char *data = calloc(1, (size_t)longest), *old = calloc(1, (size_t)longest), *memory;
+    char *data = pages(longest), *old = pages(longest), *memory;
     MPI_Win window;
     MPI_Win_allocate(longest, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &window);
     MPI_Win_lock_all(MPI_MODE_NOCHECK, window);

@@ -116,6 +116,10 @@ impl Library for Way<'_> {
         *self.clock += self.costs.post;
     }
 
+    fn works(&mut self, time: SimTime) {
+        *self.clock += time;
+    }
+
     fn by_firmware(&mut self, by_firmware: bool) {
         self.by_firmware = by_firmware;
     }

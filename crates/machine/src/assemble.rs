@@ -8,7 +8,7 @@ use narrows_fabric::{
     Arbitration, Derived, Fault, FlowConfig, FlowControl, Forwarding, IntraNodeConfig, LinkConfig, LogGpConfig, NetworkConfig, PauseConfig,
     Probability, Queueing, Turns,
 };
-use narrows_message::{Distribution, MessageConfig, MpcConfig, Protocol, PscomConfig, RailChoice, RailConfig, Rails};
+use narrows_message::{Distribution, MessageConfig, MpcConfig, Protocol, PscomConfig, RailChoice, RailConfig, Rails, Registration};
 use narrows_nic::{AnyConfig, ExanetConfig, MailboxConfig, TcpConfig, Transmit};
 use narrows_phy::{loss, mac, stages};
 use narrows_topology::TopologyError;
@@ -337,7 +337,8 @@ impl Machine {
             (MessageProtocol::Openmpi, Rendezvous::Put) => (Protocol::Openmpi, message.eager_limit.get(), narrows_message::Rendezvous::Put),
             (MessageProtocol::Exanet, _) => (Protocol::Exanet, message.eager_limit.get(), narrows_message::Rendezvous::Put),
             (MessageProtocol::Mpc, rendezvous) => {
-                let model::Mpc { minimum, distribution, fragment, rail } = message.mpc;
+                let model::Mpc { minimum, distribution, fragment, rail, registration, registration_per_kib, registration_cache } =
+                    message.mpc;
                 let distribution = match distribution {
                     model::Distribution::Fragments => Distribution::Fragments(fragment.get()),
                     model::Distribution::Even => Distribution::Even,
@@ -347,7 +348,8 @@ impl Machine {
                     model::RailChoice::RoundRobin => RailChoice::RoundRobin,
                     model::RailChoice::LeastLoaded => RailChoice::LeastLoaded,
                 };
-                let mpc = MpcConfig { minimum: minimum.get(), distribution, choice };
+                let registration = Registration { cost: registration, per_kib: registration_per_kib, cache: registration_cache.get() };
+                let mpc = MpcConfig { minimum: minimum.get(), distribution, choice, registration };
                 let way = match rendezvous {
                     Rendezvous::Get => narrows_message::Rendezvous::Get,
                     Rendezvous::Put => narrows_message::Rendezvous::Put,

@@ -672,6 +672,12 @@ pub struct Mpc {
     pub fragment: Bytes,
     /// Which rail others take.
     pub rail: RailChoice,
+    /// A core, for a buffer that a NIC has to know.
+    pub registration: SimTime,
+    /// ... and for 1,024 bytes of it.
+    pub registration_per_kib: SimTime,
+    /// Bytes that NICs go on to know.
+    pub registration_cache: Bytes,
 }
 
 /// `[message.gateway]`: messages between modules.

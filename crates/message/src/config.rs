@@ -1,5 +1,6 @@
 //! Which protocol, and its thresholds.
 
+use crate::Registration;
 use crate::bridge::Bridging;
 use narrows_portals::ProcessId;
 use narrows_units::Rail;
@@ -52,6 +53,8 @@ pub struct MpcConfig {
     pub distribution: Distribution,
     /// Which rail a message that is not cut takes.
     pub choice: RailChoice,
+    /// What the NICs have to be told of buffers.
+    pub registration: Registration,
 }
 
 /// How a message is cut.

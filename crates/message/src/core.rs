@@ -2,6 +2,7 @@
 
 use crate::overflow::Overflow;
 use crate::rails::Spread;
+use crate::registration::Registered;
 use crate::request::{
     Body, Message, OpenSend, Posted, Request, Room, Stage, Unlinking, completion_events, data_flag, message_of, room_of, selector,
 };
@@ -44,6 +45,7 @@ pub(crate) struct Core {
     searches: usize,
     /// Of messages over several rails.
     pub(crate) rails: Spread,
+    pub(crate) registered: Registered,
     /// Since the start, or the last [`Core::renew`].
     pub(crate) sent: Sent,
 }
@@ -82,6 +84,7 @@ impl Core {
         transport.me_append(rail, wire::PT_CONTROL, List::Priority, control);
         Core {
             rails: Spread::default(),
+            registered: Registered::default(),
             sent: Sent::default(),
             config,
             eager_tells: matches_alone,
@@ -111,6 +114,7 @@ impl Core {
         }
         self.requests.forget_order();
         self.rails.forget_order();
+        self.registered.forget_order();
         self.sent = Sent::default();
     }
 

@@ -10,7 +10,7 @@ use narrows_portals::{
     AckRequest, Command, EntryId, EqId, Event, List, LocalBuffer, MatchEntry, NO_TICKET, Notice, ProcessId, RemoteTarget, ReplyCode,
     SearchOperation, me,
 };
-use narrows_units::Rail;
+use narrows_units::{Rail, SimTime};
 use std::collections::VecDeque;
 
 /// What the endpoints need of whoever has them: the way to the NIC, the memory of the process, and its clock.
@@ -19,6 +19,8 @@ pub trait Library {
     fn post(&mut self, rail: Rail, command: Command);
     /// See [`Transport::handed_over`].
     fn handed_over(&mut self) {}
+    /// See [`Transport::works`].
+    fn works(&mut self, _time: SimTime) {}
     /// See [`Transport::by_firmware`].
     fn by_firmware(&mut self, _by_firmware: bool) {}
     /// The process has copied a payload that goes with its command.
@@ -140,6 +142,10 @@ impl<L: Library> Transport for Port<'_, L> {
 
     fn handed_over(&mut self) {
         self.library.handed_over();
+    }
+
+    fn works(&mut self, time: SimTime) {
+        self.library.works(time);
     }
 
     fn by_firmware(&mut self, by_firmware: bool) {

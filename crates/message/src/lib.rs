@@ -18,6 +18,7 @@
 //! | `rendezvous.rs` | long messages |
 //! | `multi.rs` | receive buffers that take many messages |
 //! | `rails.rs` | how long messages are spread over rails |
+//! | `registration.rs` | buffers that NICs have to know |
 //! | `sent.rs` | [`Sent`]: what went which way |
 //! | `unlinking.rs` | receives that are taken back |
 //! | `overflow.rs` | blocks for unexpected messages |
@@ -83,6 +84,7 @@ mod overflow;
 mod pending;
 mod pscom;
 mod rails;
+mod registration;
 mod rendezvous;
 mod request;
 mod sent;
@@ -97,6 +99,7 @@ pub use config::{ConfigError, Distribution, MessageConfig, MpcConfig, Protocol, 
 pub use core::OPEN_LIMIT;
 pub use endpoint::Endpoint;
 pub use host::{Host, Library, Notification, open_rail};
+pub use registration::Registration;
 pub use sent::{Count, Sent};
 pub use transport::{Capabilities, Transport, portal_table};
 pub use wire::TAG_BITS;

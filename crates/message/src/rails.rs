@@ -38,6 +38,11 @@ impl Cut {
         (rounds * all + begun as u64).max(1)
     }
 
+    /// How many rails carry it.
+    pub(crate) fn rails(&self) -> u64 {
+        if self.spread { self.taking.count() } else { 1 }
+    }
+
     /// Each piece has an entry of its own.
     pub(crate) fn entry_each(&self) -> bool {
         self.spread

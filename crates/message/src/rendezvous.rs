@@ -34,8 +34,9 @@ impl Core {
     /// Tells the receiver of a long message that there is one.
     pub(crate) fn announce(&mut self, transport: &mut impl Transport, send: Send) {
         let start = self.choose_rail(&send);
-        let spread = self.cut(send.target, send.length, start).entry_each();
-        let sent = if spread { &mut self.sent.spread } else { &mut self.sent.rendezvous };
+        let cut = self.cut(send.target, send.length, start);
+        self.register(transport, send.target, (send.buffer, send.length), &cut);
+        let sent = if cut.entry_each() { &mut self.sent.spread } else { &mut self.sent.rendezvous };
         sent.one(send.length);
         let open = OpenSend { send, stage: Stage::Announced, fail: FailType::Ok, start: Some(start) };
         let (index, generation) = self.requests.insert(Request::Send(open));
@@ -49,7 +50,6 @@ impl Core {
                 flags |= wire::WANTS_WORD;
                 options |= me::EVENT_COMM_DISABLE;
             }
-            let cut = self.cut(send.target, send.length, start);
             let user_ptr = Owner::Request(index, generation).user_ptr();
             let entry = MatchEntry { start: send.buffer, options, match_id: send.target, user_ptr, ..MatchEntry::default() };
             let entry = self.expose(transport, index, &cut, send.length, entry);
@@ -92,6 +92,7 @@ impl Core {
     pub(crate) fn data_sent(&mut self, transport: &mut impl Transport, index: u32, open: &OpenSend, start: u8) {
         let cut = self.cut(open.send.target, open.send.length, start);
         self.rails.ends(&cut);
+        self.registered_for(open.send.target, (open.send.buffer, open.send.length));
         let Stage::Offered { entry, come } = open.stage else { return };
         if cut.entry_each() {
             for entry in self.rails.take_entries(index, come) {
@@ -126,6 +127,7 @@ impl Core {
         let cut = self.cut(message.source, message.full_length, start);
         let pieces = cut.pieces_of(wanted, &self.config.rails);
         let by_get = self.by_get(message.source);
+        self.register(transport, message.source, (room.buffer, wanted), &cut);
         let transfer = Request::Transfer(Transfer {
             room,
             message,
@@ -196,6 +198,7 @@ impl Core {
         if let Some(entry) = transfer.entry {
             self.unlink(transport, entry);
         }
+        self.registered_for(transfer.message.source, (transfer.room.buffer, transfer.wanted));
         // Who gets nothing has heard that already.
         if transfer.wants_word && !(self.by_word() && transfer.wanted == 0) {
             // Stored into the packetizer while the core looks for what comes: not on the receiver's critical path.

@@ -3,7 +3,7 @@
 use crate::wire;
 use narrows_portals::bridge::Forward;
 use narrows_portals::{AckRequest, EntryId, List, LocalBuffer, MatchEntry, ProcessId, RemoteTarget, ReplyCode, SearchOperation, pt};
-use narrows_units::Rail;
+use narrows_units::{Rail, SimTime};
 
 /// What a [`Transport`] can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +52,8 @@ pub trait Transport {
     }
     /// An operation was handed over of which the NIC does not hear: the time that a command takes.
     fn handed_over(&mut self) {}
+    /// The core works for so long on what the NIC has to know.
+    fn works(&mut self, _time: SimTime) {}
     /// From now on, or no longer, commands are given by the NIC's firmware: they cost the core nothing.
     fn by_firmware(&mut self, _by_firmware: bool) {}
     /// Copies out of memory that was allocated here; costs time.

@@ -6,10 +6,11 @@ mod common;
 
 use common::{Fabric, default_config};
 use narrows_message::{
-    Completes, Completion, CompletionKind, ConfigError, Endpoint, MessageConfig, Peek, Queue, Receive, Rendezvous, Send, Status,
-    UnknownClaim, Waiting,
+    Completes, Completion, CompletionKind, ConfigError, Distribution, Endpoint, MessageConfig, MpcConfig, Peek, Protocol, Queue,
+    RailChoice, Rails, Receive, Registration, Rendezvous, Send, Status, UnknownClaim, Waiting,
 };
 use narrows_portals::EventKind;
+use narrows_units::{Rail, SimTime};
 
 struct World {
     fabric: Fabric,
@@ -494,4 +495,41 @@ fn an_untagged_message_never_meets_a_tagged_receive() {
     world.endpoints[1].receive(&mut world.fabric.process(1), plain).unwrap();
     world.run();
     assert_eq!(world.completions(1)[0].context, 2);
+}
+
+/// Both ends of a long message work on what their NICs have to know: on each rail that carries a part of it, and once
+/// for as long as the buffers stay known.
+#[test]
+fn buffers_are_registered_at_both_ends_and_again_when_they_are_too_long_to_stay() {
+    let work = |rails: u8, by: Rendezvous, length: u64, cache: u64| {
+        let registration = Registration { cost: SimTime(100), per_kib: SimTime(7), cache };
+        let distribution = Distribution::Fragments(1024);
+        let mpc = MpcConfig { minimum: 2048, distribution, choice: RailChoice::RoundRobin, registration };
+        let rails = Rails::new((0..rails).map(Rail).collect());
+        let (protocol, rendezvous) = (Protocol::Mpc(mpc), by);
+        let config = MessageConfig { protocol, rails, rendezvous, max_portals_message: 1 << 20, ..default_config() };
+        let mut world = World::new(3, &config);
+        let bytes = pattern(length as usize, 1);
+        let (one, other) = (world.message(0, 2, 1, &bytes, 0), world.message(2, 0, 1, &bytes, 0));
+        let (here, there) = (world.room(0, 1, length, 0), world.room(2, 1, length, 0));
+        for _ in 0..3 {
+            for (from, to, message, room) in [(0, 2, one, there), (2, 0, other, here)] {
+                world.endpoints[to].receive(&mut world.fabric.process(to), room).unwrap();
+                world.endpoints[from].send(&mut world.fabric.process(from), message).unwrap();
+                world.run();
+                assert_eq!(world.completions(to).len() + world.completions(from).len(), 2);
+                assert_eq!(world.fabric.bytes(to, room.buffer, length), bytes);
+            }
+        }
+        world.fabric.work
+    };
+    for by in [Rendezvous::Get, Rendezvous::Put] {
+        let once = |rails: u64| SimTime(2 * 2 * rails * (100 + 7 * 4));
+        assert_eq!(work(1, by, 4096, 1 << 20), once(1));
+        assert_eq!(work(3, by, 4096, 1 << 20), once(3));
+        assert_eq!(work(3, by, 1024, 1 << 20), SimTime(2 * 2 * (100 + 7)), "one rail carries all of it");
+        assert_eq!(work(1, by, 4096, 2 * 4096 + 1), once(1), "just below");
+        assert_eq!(work(1, by, 4096, 2 * 4096), SimTime(3 * once(1).0), "one has to go for the other, each time");
+        assert_eq!(work(1, by, 8, 0), SimTime::ZERO, "eager");
+    }
 }

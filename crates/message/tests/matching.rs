@@ -10,9 +10,9 @@ use common::Fabric;
 use modules::modules;
 use narrows_message::{
     Completes, Completion, CompletionKind, Distribution, Endpoint, MessageConfig, MpcConfig, Peek, Protocol, Queue, RailChoice, RailConfig,
-    Rails, Receive, Rendezvous, Send, Status,
+    Rails, Receive, Registration, Rendezvous, Send, Status,
 };
-use narrows_units::Rail;
+use narrows_units::{Rail, SimTime};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -522,7 +522,17 @@ fn config(by_get: bool, block: u64, blocks: u32, rails: Option<(Vec<(u64, u64)>,
 fn mpc() -> impl Strategy<Value = MpcConfig> {
     let distribution = prop_oneof![Just(Distribution::Even), Just(Distribution::Rates), (1..12u64).prop_map(Distribution::Fragments)];
     let choice = prop_oneof![Just(RailChoice::RoundRobin), Just(RailChoice::LeastLoaded)];
-    (0..30u64, distribution, choice).prop_map(|(minimum, distribution, choice)| MpcConfig { minimum, distribution, choice })
+    let registration = (0..3u64, 0..3u64, 0..60u64).prop_map(|(cost, per_kib, cache)| Registration {
+        cost: SimTime(cost),
+        per_kib: SimTime(per_kib),
+        cache,
+    });
+    (0..30u64, distribution, choice, registration).prop_map(|(minimum, distribution, choice, registration)| MpcConfig {
+        minimum,
+        distribution,
+        choice,
+        registration,
+    })
 }
 
 proptest! {

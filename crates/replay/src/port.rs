@@ -139,6 +139,10 @@ impl Transport for Port<'_> {
         *self.clock += self.costs.post;
     }
 
+    fn works(&mut self, time: SimTime) {
+        *self.clock += time;
+    }
+
     fn by_firmware(&mut self, by_firmware: bool) {
         self.by_firmware = by_firmware;
     }

@@ -5,8 +5,8 @@
 use narrows_engine::random::stream;
 use narrows_fabric::{Checks, Congestion, Delivery, Fault, NetworkConfig, Probability, Reliability};
 use narrows_message::{
-    Completes, CompletionKind, Distribution, Endpoint, MessageConfig, MpcConfig, Protocol, Queue, RailChoice, Rails, Receive, Rendezvous,
-    Send, Status, Transport, open_rail, portal_table,
+    Completes, CompletionKind, Distribution, Endpoint, MessageConfig, MpcConfig, Protocol, Queue, RailChoice, Rails, Receive, Registration,
+    Rendezvous, Send, Status, Transport, open_rail, portal_table,
 };
 use narrows_nic::{Fault as MemoryFault, NicConfig};
 use narrows_portals::{
@@ -179,7 +179,12 @@ impl Machine {
         let places: Vec<ProcessId> = NodeId::first(NODES).map(|node| ProcessId::on(node, 1)).collect();
         let ranks = Ranks { memory: vec![vec![0; 64]; NODES as usize], ..Ranks::default() };
         let mut world = World::whole(Setup { hardware, places: &places }, |_| ranks).unwrap();
-        let mpc = MpcConfig { minimum: 2000, distribution: Distribution::Fragments(900), choice: RailChoice::RoundRobin };
+        let mpc = MpcConfig {
+            minimum: 2000,
+            distribution: Distribution::Fragments(900),
+            choice: RailChoice::RoundRobin,
+            registration: Registration::NONE,
+        };
         let config = MessageConfig {
             protocol: Protocol::Mpc(mpc),
             rails: Rails::new((0..rails).map(Rail).collect()),

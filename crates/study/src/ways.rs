@@ -68,6 +68,12 @@ impl Ways {
             size(*eager_limit),
             size(longest)
         )];
+        if let Protocol::Mpc(mpc) = protocol
+            && mpc.registration.costs()
+        {
+            let known = size(mpc.registration.cache);
+            lines.push(format!("buffers of long messages are registered at each NIC, and stay so below {known} in all"));
+        }
         if let Some(bridging) = rails.bridging() {
             let modules: Vec<&str> = bridging.modules.iter().map(|module| module.name.as_str()).collect();
             let names: Vec<&str> = bridging.gateways.iter().map(|gateway| gateway.name.as_str()).collect();
@@ -242,6 +248,7 @@ impl Ways {
                     RailChoice::RoundRobin => "round-robin",
                     RailChoice::LeastLoaded => "least-loaded",
                 },
+                "registration_cache_bytes": mpc.registration.costs().then_some(mpc.registration.cache),
             }),
             Protocol::Pscom(pscom) => json!({
                 "buffer_bytes": pscom.buffer,

@@ -7,7 +7,7 @@ use narrows_portals::bridge::{Envelope, Forward};
 use narrows_portals::{
     AckRequest, EntryId, EventKind, List, LocalBuffer, MatchEntry, ProcessId, RemoteTarget, ReplyCode, SearchOperation, md,
 };
-use narrows_units::Rail;
+use narrows_units::{Rail, SimTime};
 
 /// [`Bridge`] at its NIC, for as long as a call takes.
 pub(crate) struct Layer<'a, T> {
@@ -80,6 +80,10 @@ impl<T: Transport> Transport for Layer<'_, T> {
 
     fn handed_over(&mut self) {
         self.transport.handed_over();
+    }
+
+    fn works(&mut self, time: SimTime) {
+        self.transport.works(time);
     }
 
     fn by_firmware(&mut self, by_firmware: bool) {

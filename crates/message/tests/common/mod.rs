@@ -153,6 +153,8 @@ pub struct Fabric {
     pub arrivals: Vec<(usize, usize, u32)>,
     pub refusals: u64,
     pub copies: u64,
+    /// What all processes were told to work on what NICs have to know.
+    pub work: SimTime,
     pub unlink_in_use: u64,
     gates: Vec<Gate>,
     /// By initiator, target and number: puts over gateways that were accepted.
@@ -191,6 +193,7 @@ impl Fabric {
             arrivals: Vec::new(),
             refusals: 0,
             copies: 0,
+            work: SimTime::ZERO,
             unlink_in_use: 0,
             gates: Vec::new(),
             taken: BTreeSet::new(),
@@ -597,6 +600,10 @@ fn blank(kind: EventKind, user_ptr: u64) -> Event {
 }
 
 impl Transport for Process<'_> {
+    fn works(&mut self, time: SimTime) {
+        self.fabric.work = SimTime(self.fabric.work.0 + time.0);
+    }
+
     fn me_append(&mut self, rail: Rail, pt: u32, list: List, me: MatchEntry) -> EntryId {
         let pt = on_rail(rail, pt);
         self.fabric.next_entry += 1;
