@@ -269,6 +269,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "minutes, for so many kinds")]
     fn a_pool_that_is_full_refuses() {
         let pool = Pool::private().unwrap();
         let room = |kind: u64| {
