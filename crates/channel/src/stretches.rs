@@ -237,6 +237,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "minutes, for so many kinds")]
     fn a_table_that_is_full_refuses() {
         let mut table = Tables::private().unwrap();
         let table = table.of(0);
