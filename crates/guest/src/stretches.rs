@@ -36,11 +36,10 @@ const SHORT_PS: u64 = 20_000_000;
 const CALLS: usize = 1024;
 const RECENT: usize = 4;
 
-/// A rank whose median is so far from that of all ranks has another work. Equal ranks on a host with a load of 4 to 8
-/// on two cores differ by up to 8 % (docs/decisions/0018-computing-times.md).
+/// A rank whose median is further than that from the one of all ranks has another work. Equal ranks were seen to differ
+/// by 6 % (docs/decisions/0018-computing-times.md).
 const OWN_PERCENT: u64 = 10;
-/// Idem for short ones, of which what a core finds cold ([`NOISE_PS`]) is more: that of rank 0, the first to be woken
-/// after a collective, is 20 % of 70 us in LULESH.
+/// Idem for short ones, of which what a core finds cold ([`NOISE_PS`]) is a larger part. Our own choice.
 const OWN_COLD_PERCENT: u64 = 33;
 /// Stretches behind one collective that ranks compare: pairs of functions, and of each pair.
 const PAIRS: usize = 32;
@@ -192,7 +191,7 @@ impl Phase {
     /// A number for the stretch between these two, the same on all ranks.
     fn next(&mut self, pair: u64) -> Option<u64> {
         let (_, count) = self.pairs.iter_mut().find(|known| [0, pair].contains(&known.0)).map(|known| {
-            *known = (pair, known.1 + 1);
+            *known = (pair, known.1.saturating_add(1));
             *known
         })?;
         (count <= OF_A_PAIR).then(|| mix(mix(self.collective, pair), u64::from(count)))

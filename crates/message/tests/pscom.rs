@@ -268,8 +268,9 @@ impl Run {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(900) })]
 
+    /// Of one module, or of two with gateways between them, of which all but one may die at any time.
     #[test]
     fn messages_arrive_once_in_order_and_whole(
         plans in prop::collection::vec(planned(), 1..40),
@@ -277,22 +278,12 @@ proptest! {
         buffer in 1..12u64,
         (send_buffers, more) in (1..4u32, 0..3u32),
         eager_limit in 1..40u64,
+        bridging in prop::option::of(modules(1..10)),
     ) {
-        let config = config(buffer, send_buffers + more, send_buffers, eager_limit);
-        Run::new(&config).all(&config, &plans, picks)?;
-    }
-
-    /// The same of two modules with gateways between them, of which all but one may die at any time.
-    #[test]
-    fn so_they_do_over_gateways(
-        plans in prop::collection::vec(planned(), 1..40),
-        picks in picks(),
-        buffer in 1..12u64,
-        (send_buffers, more) in (1..4u32, 0..3u32),
-        eager_limit in 1..40u64,
-        bridging in modules(1..10),
-    ) {
-        let config = MessageConfig { rails: Rails::bridged(bridging), ..config(buffer, send_buffers + more, send_buffers, eager_limit) };
+        let mut config = config(buffer, send_buffers + more, send_buffers, eager_limit);
+        if let Some(bridging) = bridging {
+            config.rails = Rails::bridged(bridging);
+        }
         Run::new(&config).all(&config, &plans, picks)?;
     }
 }

@@ -112,9 +112,9 @@ impl Call {
 
     /// All ranks of a communicator call it, and wait in it.
     pub fn is_collective(&self) -> bool {
-        let root = self.peer.is_none_or(|peer| peer.role == Role::Root);
-        let own = ["MPI_Wait", "MPI_Win_", "MPI_File_"].iter().any(|begin| self.name.starts_with(begin));
-        self.class == Class::Blocking && root && !own
+        self.class == Class::Blocking
+            && self.peer.is_none_or(|peer| peer.role == Role::Root)
+            && !["MPI_Wait", "MPI_Win_", "MPI_File_"].iter().any(|begin| self.name.starts_with(begin))
     }
 
     /// Belongs to one-sided communication.
