@@ -73,16 +73,38 @@ unsafe extern "C" fn gethostname(name: *mut c_char, size: size_t) -> c_int {
     // SAFETY: the caller's buffer has `size` bytes.
     unsafe {
         match state::in_program().then(portals::host).flatten() {
-            Some((host, length)) if !name.is_null() => {
-                ptr::copy_nonoverlapping(host.as_ptr(), name.cast(), size.min(length + 1));
-                if size <= length {
-                    *libc::__errno_location() = libc::ENAMETOOLONG;
-                    return -1;
-                }
-                0
-            }
-            _ => next::gethostname(name, size),
+            Some((host, length)) if !name.is_null() => copy_host(&host[..=length], name, size),
+            _ => match launcher_host() {
+                Some(host) if !name.is_null() => copy_host(host.to_bytes_with_nul(), name, size),
+                _ => next::gethostname(name, size),
+            },
         }
+    }
+}
+
+/// `host` ends with a zero.
+///
+/// # Safety
+/// `name` is valid for writing `size` bytes.
+unsafe fn copy_host(host: &[u8], name: *mut c_char, size: size_t) -> c_int {
+    // SAFETY: as above.
+    unsafe {
+        ptr::copy_nonoverlapping(host.as_ptr(), name.cast(), size.min(host.len()));
+        if size < host.len() {
+            *libc::__errno_location() = libc::ENAMETOOLONG;
+            return -1;
+        }
+    }
+    0
+}
+
+/// What the launcher calls this host, for the MPI library: Open MPI 4.1 sends it to other ranks, and `capi/launcher`
+/// says the same on every host.
+fn launcher_host() -> Option<&'static CStr> {
+    // SAFETY: a string with a zero; the environment's strings stay.
+    unsafe {
+        let found = libc::getenv(c"PMIX_HOSTNAME".as_ptr());
+        if found.is_null() { None } else { Some(CStr::from_ptr(found)) }
     }
 }
 
