@@ -608,7 +608,18 @@ impl<P: Processes> Agent for Station<P> {
     fn undelivered(&mut self, undelivered: &Undelivered, fabric: &mut Context<'_, Due, Letter<P::Letter>>) {
         let above = &mut self.above;
         above.failover.lose(undelivered.from, undelivered.target, undelivered.virtual_network);
-        if undelivered.messages.iter().all(|&message| above.carry(message, fabric)) {
+        // The background stays on its network: what that does not bring is gone, and nobody waits for it.
+        let mut background = self.background.as_mut();
+        let mut carry = |message: &Transfer| {
+            if !BackgroundSources::owns(message.id) {
+                return above.carry(*message, fabric);
+            }
+            if let Some(background) = &mut background {
+                background.give_up(message.id);
+            }
+            true
+        };
+        if undelivered.messages.iter().all(&mut carry) {
             return;
         }
         // Whoever reads it knows nodes.

@@ -25,6 +25,7 @@ pub(crate) fn summary(classes: &[BackgroundClass]) -> Value {
             "name": class.name,
             "messages": class.messages,
             "arrived": class.done,
+            "given_up": class.given_up,
             "wire_bytes": class.wire,
             "fct_ns": { "mean": class.mean.as_ns_f64(), "p99": class.p99.as_ns_f64() },
         })

@@ -6,6 +6,7 @@ use narrows_machine::NetworkKind;
 use narrows_study::replay::{Source, Target};
 use narrows_study::{MachineSpec, ReplayOutcome, ReplaySpec, Silent, StudyError};
 use narrows_trace::generate::{Parameters, Pattern};
+use narrows_traffic::Class;
 use narrows_units::SimTime;
 use std::path::Path;
 
@@ -216,6 +217,42 @@ fn a_rail_that_fails_is_done_without() {
     let wrong = fault("rail=3");
     let error = replay("bxi-v3", &["node.rails=3", &wrong], NetworkKind::Packet, Source::Pattern(Pattern::Halo3d, halo), 1).unwrap_err();
     assert!(error.to_string().contains("there is no rail 3: they are 0 to 2"), "{error}");
+}
+
+/// What background traffic has on a rail that fails is given up: the other one carries what ranks send, and nothing
+/// else. Where there is no other rail, ranks that do not need the lost link get to their end.
+#[test]
+fn background_traffic_on_a_failing_rail_is_given_up() {
+    let beside = |rails: u32, ranks: u32, pattern: &str, threads: usize| {
+        let mut machine = MachineSpec { network: Some(NetworkKind::Packet), ..MachineSpec::named("bxi-v3") };
+        let set = [
+            "node.count=64",
+            "network.reliability.delivery=unordered",
+            "network.reliability.timeout=10 us",
+            "network.reliability.retries=2",
+            "network.faults=[\"link=node5 rail=0 loss=1 from=20us\"]",
+        ];
+        machine.overrides.set = set.map(String::from).to_vec();
+        machine.overrides.set.push(format!("node.rails={rails}"));
+        let background = vec![Class::parse(&format!("{pattern} size=300B")).unwrap()];
+        let target = Target::Machine { machine, ppn: Some(1), mapping: String::from("linear"), period: None, background };
+        let halo = Parameters { ranks, steps: 4, bytes: Some(20_000), cells: None, compute: None };
+        let sources = vec![Source::Pattern(Pattern::Halo3d, halo)];
+        let spec = ReplaySpec { sources, target, scales: Vec::new(), seed: 1, collectives: None, threads, timeline: None };
+        let outcome = spec.run(&Silent).unwrap();
+        assert_eq!(outcome.replay.failure, None);
+        let summary = outcome.summary();
+        let of = |name: &str| summary["background"][0][name].as_u64().unwrap();
+        let (messages, arrived, lost) = (of("messages"), of("arrived"), of("given_up"));
+        assert!(arrived > 100 && lost > 10 && arrived + lost <= messages, "{arrived} of {messages} arrived, {lost} given up");
+        (outcome.replay.digest, summary["messages_by"]["rails"][1]["carried"].clone())
+    };
+    let (one, two) = (beside(2, 64, "pattern=uniform load=0.05", 1), beside(2, 64, "pattern=uniform load=0.05", 2));
+    assert_eq!(one, two);
+    // Node 5 has six partners in each of four steps, both ways; a rendezvous is an announcement, a get and its answer.
+    let carried = one.1["messages"].as_u64().unwrap();
+    assert!(carried > 0 && carried <= 6 * 4 * 2 * 3, "{carried} messages");
+    beside(1, 4, "pattern=incast:8,5 load=0.02", 1);
 }
 
 /// A network among others is what it is alone; ranks need one in common.

@@ -15,7 +15,11 @@ pub struct Background(Arc<Plan>);
 
 /// The sources at some of the hosts.
 #[derive(Debug)]
-pub struct BackgroundSources(Sources);
+pub struct BackgroundSources {
+    sources: Sources,
+    /// By class: messages that were given up.
+    given_up: Vec<u64>,
+}
 
 /// What a class has sent, up to some time.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -24,8 +28,10 @@ pub struct BackgroundClass {
     pub name: String,
     /// Messages that were generated,
     pub messages: u64,
-    /// and those that have arrived.
+    /// those that have arrived,
     pub done: u64,
+    /// and those that their source has given up, because the network did not bring them.
+    pub given_up: u64,
     /// Bytes that were generated, headers included.
     pub wire: u64,
     /// Of those that have arrived, from generation to the last byte: the mean and the 99th percentile.
@@ -65,7 +71,7 @@ impl Background {
     pub fn begin(&self, hosts: &[u32], begin: SimTime, timer: &mut impl FnMut(SimTime, u32, u32)) -> BackgroundSources {
         let mut sources = Sources::beginning(Arc::clone(&self.0), hosts, begin, timer);
         sources.meter.open(0, u64::MAX);
-        BackgroundSources(sources)
+        BackgroundSources { given_up: vec![0; self.0.generators.len()], sources }
     }
 
     /// What the sources of all regions have sent, by class.
@@ -73,11 +79,12 @@ impl Background {
         let regions: Vec<&BackgroundSources> = regions.collect();
         let of_class = |(class, generator): (usize, &crate::source::Generator)| {
             let mut sum = crate::meter::ClassMeter::default();
-            regions.iter().for_each(|region| sum.merge(&region.0.meter.classes[class]));
+            regions.iter().for_each(|region| sum.merge(&region.sources.meter.classes[class]));
             BackgroundClass {
                 name: generator.name.clone(),
                 messages: sum.totals.generated,
                 done: sum.totals.done,
+                given_up: regions.iter().map(|region| region.given_up[class]).sum(),
                 wire: sum.totals.offered,
                 mean: SimTime(sum.fct.mean().unwrap_or(0.0) as u64),
                 p99: SimTime(sum.fct.percentile(99.0).unwrap_or(0)),
@@ -96,12 +103,17 @@ impl BackgroundSources {
 
     /// A timer strikes.
     pub fn strike(&mut self, tag: u32, outlet: &mut impl Outlet) {
-        self.0.strike(tag, outlet);
+        self.sources.strike(tag, outlet);
     }
 
     /// A message is at its target, which is here.
     pub fn delivered(&mut self, arrival: &Arrival, outlet: &mut impl Outlet) {
         let now = outlet.now();
-        self.0.delivered(arrival, now, outlet);
+        self.sources.delivered(arrival, now, outlet);
+    }
+
+    /// A message of a source that is here was given up.
+    pub fn give_up(&mut self, id: TransferId) {
+        self.given_up[Numbers::BESIDE.class(id)] += 1;
     }
 }

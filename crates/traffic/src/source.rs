@@ -36,7 +36,7 @@ impl Numbers {
         TransferId(self.first | (class as u32) << self.shift | number)
     }
 
-    fn class(self, TransferId(id): TransferId) -> usize {
+    pub(crate) fn class(self, TransferId(id): TransferId) -> usize {
         ((id & !self.first) >> self.shift) as usize
     }
 }
