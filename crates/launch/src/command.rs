@@ -1,6 +1,7 @@
 //! The command lines. What each flag is for, and what was seen without it, is written beside it; all were tried with
 //! Open MPI 4.1.4 and 5.0.11 and MPICH 5.0.2.
 
+use crate::inspect::start;
 use crate::{Kind, Mpi, Scratch};
 use std::process::Command;
 
@@ -37,7 +38,7 @@ pub fn command(
     arguments: &[String],
     environment: &[(String, String)],
 ) -> Command {
-    let mut command = Command::new(&mpi.launcher);
+    let mut command = start(&mpi.launcher);
     let mut environment = environment.to_vec();
     // Without this every provider of libfabric is initialised, and may be chosen.
     let provider = if let Transport::Ofi(provider) = transport { provider } else { PROVIDER };
@@ -62,7 +63,7 @@ pub fn plain(mpi: &Mpi, ranks: u32, program: &str, arguments: &[String], environ
     if mpi.kind == Kind::Portals && mpi.launcher.ends_with(SHELL) {
         return spawn(ranks, program, arguments, environment);
     }
-    let mut command = Command::new(&mpi.launcher);
+    let mut command = start(&mpi.launcher);
     match mpi.kind {
         Kind::OpenMpi4 | Kind::OpenMpi5 => {
             // As many ranks as were asked for, also on few cores.

@@ -332,9 +332,23 @@ fn launcher_of(family: Family, library: PathBuf) -> Result<Mpi, LaunchError> {
     })
 }
 
+/// A launcher that finds what it starts beside itself: Intel's mpirun is a script that looks for mpiexec.hydra in `PATH`,
+/// and mpiexec.hydra for its proxy.
+pub(crate) fn start(launcher: &Path) -> Command {
+    let mut command = Command::new(launcher);
+    if let Some(folder) = launcher.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        let path = env::var_os("PATH").unwrap_or_default();
+        // Behind the caller's, which has the programs that were asked for.
+        if let Ok(path) = env::join_paths(env::split_paths(&path).chain([folder.to_owned()])) {
+            command.env("PATH", path);
+        }
+    }
+    command
+}
+
 /// Kind and version by `--version`.
 fn ask_launcher(launcher: &Path) -> Result<(Kind, String), LaunchError> {
-    let output = Command::new(launcher)
+    let output = start(launcher)
         .arg("--version")
         .env_remove("LD_PRELOAD")
         .stdin(Stdio::null())

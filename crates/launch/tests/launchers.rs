@@ -47,6 +47,16 @@ fn script(path: &Path, text: &str) -> String {
     path.to_str().unwrap().to_owned()
 }
 
+/// Intel's mpirun is a script that starts mpiexec.hydra, which is beside it and not in `PATH`.
+#[test]
+fn a_launcher_finds_what_is_beside_it() {
+    let folder = folder("beside");
+    script(&folder.join("beside.hydra"), "#!/bin/sh\necho 'Intel(R) MPI Library for Linux* OS, Version 2021.18.1 Build 1'\n");
+    let launcher = script(&folder.join("mpirun"), "#!/bin/sh\nbeside.hydra \"$@\"\n");
+    let mpi = inspect_launcher(Path::new(&launcher)).unwrap();
+    assert_eq!((mpi.kind, mpi.version.as_str()), (Kind::IntelMpi, "2021.18.1"));
+}
+
 fn launch(mpi: &Mpi, ranks: u32, program: &str, arguments: &[&str], input: &str) -> Output {
     let mut environment = vec![("NARROWS_TEST".to_owned(), "one;two three".to_owned())];
     let mut provider = "sockets";
