@@ -5,7 +5,7 @@
     tests/conformance_mpi4py.py DIR --mpi mpich --ranks 2   with one MPI
     tests/conformance_mpi4py.py DIR -k test_rma             modules whose names match
 
-DIR/test is that of mpi4py's sources. DIR/debian, DIR/openmpi and DIR/mpich are virtual environments of Python with mpi4py (and NumPy) in
+DIR/test is that of mpi4py's sources. DIR/debian, DIR/openmpi and DIR/mpich (DIR/intel for --mpi intel) are virtual environments of Python with mpi4py (and NumPy) in
 the same version, for each MPI: `python3 -m venv DIR/mpich && DIR/mpich/bin/pip install mpi4py==4.1.2 numpy`. Who runs this fetches them.
 
 Each module (test_rma.py) is one run. A test that does not pass under Narrows and passes under the plain launcher is a failure, unless it
