@@ -332,8 +332,8 @@ fn launcher_of(family: Family, library: PathBuf) -> Result<Mpi, LaunchError> {
     })
 }
 
-/// A launcher that finds what it starts beside itself: Intel's mpirun is a script that looks for mpiexec.hydra in `PATH`,
-/// and mpiexec.hydra for its proxy.
+/// A launcher that finds what it starts beside itself: Intel's mpirun is a script that looks for mpiexec.hydra in
+/// `PATH`, and mpiexec.hydra for its proxy.
 pub(crate) fn start(launcher: &Path) -> Command {
     let mut command = Command::new(launcher);
     if let Some(folder) = launcher.parent().filter(|folder| !folder.as_os_str().is_empty()) {
