@@ -139,7 +139,7 @@ pub struct Costs {
 
 impl Costs {
     /// From a configuration that [`NetworkConfig::check`] has passed.
-    pub(crate) fn new(config: &NetworkConfig, topology: &Topology) -> Self {
+    pub fn new(config: &NetworkConfig, topology: &Topology) -> Self {
         let wire = [config.packet().0, config.header.0];
         let links = config.links(topology);
         let chunk = config.pcie_packet.min(config.mtu);
