@@ -129,12 +129,12 @@ impl<E> CalendarQueue<E> {
         Some((entry.at(), entry.order as u64, entry.event))
     }
 
-    /// The key of the event that comes `distance` events after the next one, if nothing new comes before it and it is
-    /// in the bucket being read: a hint for [`prefetch`](crate::prefetch).
+    /// The event that comes `distance` events after the next one, with its key, if nothing new comes before it and it
+    /// is in the bucket being read: a hint for [`prefetch`](crate::prefetch).
     #[inline]
-    pub fn ahead(&self, distance: usize) -> Option<u64> {
+    pub fn ahead(&self, distance: usize) -> Option<(u64, &E)> {
         let index = self.page.len().wrapping_sub(distance + 1);
-        self.page.get(index).map(|entry| entry.order as u64)
+        self.page.get(index).map(|entry| (entry.order as u64, &entry.event))
     }
 
     /// Events that wait.

@@ -29,7 +29,7 @@ mod words;
 
 pub use calendar::CalendarQueue;
 pub use digest::Digest;
-pub use prefetch::prefetch;
+pub use prefetch::{prefetch, prefetch_all};
 pub use queue::EventQueue;
 pub use random::stream;
 pub use slab::{Arena, Slab, Tenants};

@@ -8,7 +8,7 @@
 use crate::config::{ConfigError, Derived, LogGpConfig, NetworkConfig};
 use crate::endpoints::Endpoints;
 use crate::flights::Flights;
-use crate::timing::{Alone, Costs, ZeroLoad};
+use crate::timing::{self, Costs, ZeroLoad};
 use crate::{Event, EventKind, Out, Statistics, Transfer, Tree};
 use narrows_topology::Topology;
 use narrows_units::{Bytes, SimTime};
@@ -21,6 +21,23 @@ pub struct LogGpNetwork {
     topology: Topology,
     flights: Flights,
     endpoints: Endpoints,
+    known: Known,
+}
+
+/// What a message costs alone, how long it holds a NIC, and the links between switches on its way.
+type Alone = (ZeroLoad, u64, u32);
+
+/// What messages alike have cost: machines send few sizes over few lengths of ways.
+#[derive(Debug)]
+struct Known(Box<[Option<(u64, Alone)>; Known::PLACES]>);
+
+impl Known {
+    const PLACES: usize = 256;
+
+    fn place(&mut self, class: u64) -> &mut Option<(u64, Alone)> {
+        let place = class.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
+        &mut self.0[place as usize]
+    }
 }
 
 impl LogGpNetwork {
@@ -37,13 +54,27 @@ impl LogGpNetwork {
             topology,
             flights: Flights::new(hosts, config.virtual_networks),
             endpoints: Endpoints::new(hosts),
+            known: Known(Box::new([None; Known::PLACES])),
         })
     }
 
-    /// What the message costs on an empty network, how long it holds a NIC, and the links between switches on its way.
-    fn alone(&self, transfer: &Transfer) -> (ZeroLoad, u64, u32) {
+    /// The same as of messages like it before.
+    fn known(&mut self, transfer: &Transfer) -> Alone {
+        let Some(class) = self.costs.class_of(&self.topology, transfer) else { return self.alone(transfer) };
+        match *self.known.place(class) {
+            Some((of, alone)) if of == class => alone,
+            _ => {
+                let alone = self.alone(transfer);
+                *self.known.place(class) = Some((class, alone));
+                alone
+            }
+        }
+    }
+
+    /// What the message costs on an empty network.
+    fn alone(&self, transfer: &Transfer) -> Alone {
         let Transfer { payload: Bytes(payload), source_dma, .. } = *transfer;
-        let Alone { times: path, narrowest, links } = self.costs.alone(&self.topology, transfer);
+        let timing::Alone { times: path, narrowest, links } = self.costs.alone(&self.topology, transfer);
         let body = match self.config.rate {
             Derived::FromPath => narrowest,
             Derived::Fixed(rate) => rate.time_for(Bytes(payload)).as_ps(),
@@ -71,7 +102,7 @@ impl LogGpNetwork {
             return self.flights.start_intra_node(now, transfer, &self.costs, out);
         }
         let slot = self.flights.open(transfer, out);
-        let (alone, holds, links) = self.alone(&transfer);
+        let (alone, holds, links) = self.known(&transfer);
         let packets = self.costs.packets(transfer.payload.0);
         self.flights.statistics.packets += packets;
         self.flights.statistics.packet_hops += packets * (u64::from(links) + 2);
@@ -84,7 +115,7 @@ impl LogGpNetwork {
         let packets = self.costs.packets(transfers[0].payload.0);
         self.flights.statistics.packets += packets;
         self.flights.statistics.packet_hops += packets * tree.len();
-        let costs: Vec<(ZeroLoad, u64, u32)> = transfers.iter().map(|transfer| self.alone(transfer)).collect();
+        let costs: Vec<Alone> = transfers.iter().map(|transfer| self.alone(transfer)).collect();
         let longest = costs.iter().map(|(_, holds, _)| *holds).max().unwrap_or_default();
         let begin = self.endpoints.pass(now, source, longest);
         for (&transfer, &(alone, holds, _)) in transfers.iter().zip(&costs) {

@@ -139,7 +139,7 @@ pub struct Costs {
 
 impl Costs {
     /// From a configuration that [`NetworkConfig::check`] has passed.
-    pub(crate) fn new(config: &NetworkConfig, topology: &Topology) -> Self {
+    pub fn new(config: &NetworkConfig, topology: &Topology) -> Self {
         let wire = [config.packet().0, config.header.0];
         let links = config.links(topology);
         let chunk = config.pcie_packet.min(config.mtu);
@@ -260,6 +260,14 @@ impl Costs {
     /// The copy between ranks of one node.
     pub fn intra_node_copy(&self, payload: u64) -> u64 {
         self.intra_node_rate.time_for(Bytes(payload)).as_ps()
+    }
+
+    /// All that [`Costs::alone`] looks at, in a word, where that is the number of links alone.
+    pub(crate) fn class_of(&self, topology: &Topology, transfer: &Transfer) -> Option<u64> {
+        let Transfer { source, target, payload: Bytes(payload), source_dma, target_dma, .. } = *transfer;
+        let links = if self.alike { topology.switch_links_between(source, target) } else { return None };
+        let word = payload << 16 | u64::from(links) << 2 | u64::from(source_dma) << 1 | u64::from(target_dma);
+        (payload < 1 << 48 && links < 1 << 14).then_some(word)
     }
 
     /// The message alone between two nodes.

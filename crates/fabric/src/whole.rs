@@ -115,6 +115,20 @@ impl Whole {
         Whole { network, slots: Arena::new(), notices: Vec::new() }
     }
 
+    /// A transfer's event is near.
+    #[inline]
+    pub(crate) fn prefetch(&self, slot: u32) {
+        if let Some(slot) = self.slots.places().get(slot as usize) {
+            narrows_engine::prefetch(slot);
+        }
+    }
+
+    /// Where a transfer goes; 0 where there is none.
+    #[inline]
+    pub(crate) fn target(&self, slot: u32) -> u32 {
+        self.slots.places().get(slot as usize).map_or(0, |slot| slot.arrival.target)
+    }
+
     /// See [`crate::parallel::Fabric::flow_rates`].
     pub(crate) fn flow_rates(&self) -> Vec<(TransferId, u64)> {
         let Network::Flow(network) = &self.network else { return Vec::new() };

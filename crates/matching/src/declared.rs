@@ -44,6 +44,13 @@ impl Declared {
         Declared { eqs: Vec::new(), cts: Vec::new(), pts: Vec::new(), limits: [limits; INTERFACES as usize], entries, lists: Vec::new() }
     }
 
+    /// It is near, and about to be looked at: see [`narrows_engine::prefetch`].
+    #[inline]
+    pub fn prefetch(&self) {
+        self.lists.first().into_iter().for_each(narrows_engine::prefetch);
+        self.pts.first().into_iter().for_each(narrows_engine::prefetch);
+    }
+
     /// What a network interface may have from now on.
     pub fn limit(&mut self, interface: u32, limits: Limits) {
         if let Some(place) = self.limits.get_mut(interface as usize) {

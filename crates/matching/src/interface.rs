@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use narrows_engine::{Slab, WordMap};
+use narrows_engine::{Slab, WordMap, prefetch, prefetch_all};
 use narrows_portals::{
     AtomicOperation, Command, CtId, Datatype, EntryId, EqId, Event, EventKind, FailType, INTERFACES, Limits, List, MatchEntry, NO_TICKET,
     Notice, PT_PER_INTERFACE, Place, ProcessId, ReplyCode, UID_ANY, me, pt,
@@ -326,6 +326,14 @@ impl Interface {
             relieved: false,
             held: 0,
         }
+    }
+
+    /// The interface is near, and something is about to happen there: see [`narrows_engine::prefetch`].
+    #[inline]
+    pub fn prefetch(&self) {
+        self.tables.first().into_iter().for_each(prefetch_all);
+        self.eqs.first().into_iter().for_each(prefetch);
+        self.declared.prefetch();
     }
 
     /// Unexpected headers that a network interface may have from now on.

@@ -82,11 +82,11 @@ pub enum AnyNic {
     /// It matches.
     Portals(Portals),
     /// It does not.
-    Mailbox(Software<Mailbox<Header>>),
+    Mailbox(Box<Software<Mailbox<Header>>>),
     /// Idem.
-    Exanet(Software<Exanet<Header>>),
+    Exanet(Box<Software<Exanet<Header>>>),
     /// Idem.
-    Tcp(Software<Tcp<Header>>),
+    Tcp(Box<Software<Tcp<Header>>>),
 }
 
 /// Around a NIC of one kind: its headers are any.
@@ -142,7 +142,9 @@ impl AnyNic {
             AnyConfig::Portals(config) => Portals::of(config.clone(), directory, ports).into_iter().map(AnyNic::Portals).collect(),
             AnyConfig::Mailbox(config, mailbox) => {
                 let libraries = Portals::of(software::library(config, software::EVERYTHING), directory, ports).into_iter().zip(ports);
-                libraries.map(|(library, &port)| AnyNic::Mailbox(Software::new(library, Mailbox::new(mailbox.clone(), port)))).collect()
+                libraries
+                    .map(|(library, &port)| AnyNic::Mailbox(Box::new(Software::new(library, Mailbox::new(mailbox.clone(), port)))))
+                    .collect()
             }
             AnyConfig::Exanet(config, exanet) => {
                 let places = Arc::clone(&directory);
@@ -154,13 +156,13 @@ impl AnyNic {
                             nic.set_domain(pid, domain);
                         }
                     }
-                    AnyNic::Exanet(Software::new(library, nic))
+                    AnyNic::Exanet(Box::new(Software::new(library, nic)))
                 };
                 libraries.map(of).collect()
             }
             AnyConfig::Tcp(config, tcp) => {
                 let libraries = Portals::of(software::library(config, software::EVERYTHING), directory, ports).into_iter().zip(ports);
-                libraries.map(|(library, &port)| AnyNic::Tcp(Software::new(library, Tcp::new(tcp.clone(), port)))).collect()
+                libraries.map(|(library, &port)| AnyNic::Tcp(Box::new(Software::new(library, Tcp::new(tcp.clone(), port))))).collect()
             }
         }
     }

@@ -48,8 +48,10 @@ pub trait Nic: Sized {
 pub struct Directory {
     /// By process.
     places: Vec<ProcessId>,
-    /// By node: (pid, process), sorted.
-    nodes: Vec<Vec<(u32, Process)>>,
+    /// By node: where its processes begin in the list below, and one more.
+    firsts: Vec<u32>,
+    /// By node, then pid: both of them.
+    residents: Vec<(u32, Process)>,
     /// By port: its node and its rail.
     ports: Vec<(NodeId, Rail)>,
     /// By rail, then node; where each node has one port, nothing: they have the same numbers.
@@ -71,16 +73,19 @@ impl Directory {
     /// # Panics
     /// As [`Directory::new`], and when a node has two ports of one rail.
     pub fn with_ports(nodes: u32, processes: &[ProcessId], ports: Vec<(NodeId, Rail)>) -> Directory {
-        let mut by_node: Vec<Vec<(u32, Process)>> = vec![Vec::new(); nodes as usize];
+        let mut firsts = vec![0; nodes as usize + 1];
+        let mut all: Vec<(NodeId, u32, Process)> = Vec::with_capacity(processes.len());
         for (index, process) in processes.iter().enumerate() {
-            let node = process.node().and_then(|node| by_node.get_mut(node.index()));
+            let node = process.node().filter(|&node| node.0 < nodes);
             let node = node.unwrap_or_else(|| panic!("process {index} is placed on nid {}, but there are {nodes} nodes", process.nid));
-            node.push((process.pid, Process(index as u32)));
+            firsts[node.index() + 1] += 1;
+            all.push((node, process.pid, Process(index as u32)));
         }
-        for node in &mut by_node {
-            node.sort_unstable();
-            assert!(node.windows(2).all(|pair| pair[0].0 != pair[1].0), "two processes of one node have the same pid");
-        }
+        (1..firsts.len()).for_each(|node| firsts[node] += firsts[node - 1]);
+        all.sort_unstable();
+        let one_place = |pair: &[(NodeId, u32, Process)]| pair[0].0 == pair[1].0 && pair[0].1 == pair[1].1;
+        assert!(!all.windows(2).any(one_place), "two processes of one node have the same pid");
+        let residents = all.into_iter().map(|(_, pid, process)| (pid, process)).collect();
         let alike = ports.iter().enumerate().all(|(number, &(node, rail))| number == node.index() && rail == Rail::FIRST);
         let mut rails = Vec::new();
         if !alike {
@@ -91,12 +96,12 @@ impl Directory {
                 assert!(before.is_none(), "node {node} has two ports of rail {}", rail.0);
             }
         }
-        Directory { places: processes.to_vec(), nodes: by_node, ports, rails }
+        Directory { places: processes.to_vec(), firsts, residents, ports, rails }
     }
 
     /// Nodes.
     pub fn nodes(&self) -> u32 {
-        self.nodes.len() as u32
+        self.firsts.len() as u32 - 1
     }
 
     /// The node of a place, if the machine has it.
@@ -150,7 +155,8 @@ impl Directory {
 
     /// The processes of a node: pid and process, sorted.
     pub fn processes_of(&self, node: NodeId) -> &[(u32, Process)] {
-        self.nodes.get(node.index()).map_or(&[], Vec::as_slice)
+        let bounds = self.firsts.get(node.index()..node.index() + 2);
+        bounds.map_or(&[], |bounds| &self.residents[bounds[0] as usize..bounds[1] as usize])
     }
 
     /// The process in a place.

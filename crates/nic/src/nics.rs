@@ -68,6 +68,18 @@ impl Nics {
         &mut self.nics[self.locals[port.index()] as usize]
     }
 
+    /// Something is about to happen at a port: see [`narrows_engine::prefetch`]. A process whose turn it may be.
+    #[inline]
+    pub fn prefetch(&self, step: u32, port: PortId) -> Option<Process> {
+        let nic = self.nics.get(*self.locals.get(port.index())? as usize)?;
+        if step == 0 {
+            narrows_engine::prefetch_all(nic);
+            return None;
+        }
+        let AnyNic::Portals(nic) = nic else { return None };
+        nic.prefetch(step)
+    }
+
     /// The NICs of the node of a process.
     fn around(&self, process: Process) -> impl Iterator<Item = &Portals> {
         let ports = self.place(process).into_iter().flat_map(|node| self.directory.ports_of(node));
@@ -190,6 +202,22 @@ impl Nics {
         let port = self.place(process).and_then(|node| self.directory.port(node, rail));
         let Some(port) = port else { return Err(CommandError::NoProcess(process)) };
         self.nic(port).command(now, process, command, out)
+    }
+
+    /// Takes a command ahead of its time, which saves the event of its writing. Only from a process whose commands come
+    /// in the order in which they are written, and only where it is alone at its NIC. What to schedule for it, and at
+    /// which port; none where the command has to come at its time.
+    pub fn command_ahead(
+        &mut self,
+        written: SimTime,
+        process: Process,
+        rail: Rail,
+        command: &mut Option<Command>,
+    ) -> Option<(SimTime, PortId, Event)> {
+        let port = self.directory.port(self.place(process)?, rail)?;
+        let AnyNic::Portals(nic) = self.nic(port) else { return None };
+        let (local, at) = nic.command_ahead(written, process, command.as_ref()?)?;
+        Some((at, port, nic.send_down(local, command.take()?)))
     }
 
     /// Gives back the room in the queues of a process' NICs that is not in use. A machine of many idle ranks keeps what

@@ -1,6 +1,6 @@
 //! What is between a host and the packet network: at each port the bus to the host's memory, what makes packets of
-//! messages (`packetiser.rs`), what makes messages of packets (`receive.rs`), and what sees to it that none is lost
-//! (`flow.rs`).
+//! messages (`packetiser.rs`; whose turn it is, `turns.rs`), what makes messages of packets (`receive.rs`), and what
+//! sees to it that none is lost (`flow.rs`).
 //!
 //! Networks without packets have no such ports: their messages share links, or take a latency, in one piece.
 //!
@@ -14,6 +14,7 @@ mod driver;
 mod flow;
 mod packetiser;
 mod receive;
+mod turns;
 
 pub use driver::Driver;
 

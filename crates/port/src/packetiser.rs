@@ -5,6 +5,7 @@
 //! alternate on the host link.
 
 use crate::flow::{Flow, Flows, message_of};
+use crate::turns::{Turns, between};
 use crate::{HostPorts, NONE};
 use narrows_engine::Arena;
 use narrows_fabric::port::{Kind, Label, Next, Packet, PortEffects, Rest};
@@ -24,6 +25,15 @@ pub(crate) struct Packetiser {
     injectors: Vec<Injector>,
     messages: Arena<Message>,
     read: Arena<Read>,
+    /// With flows, as the injectors: of the ring that is read, and of the other one.
+    turns: Vec<[Turns; 2]>,
+}
+
+/// A ring of an injector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ring {
+    Reading,
+    Direct,
 }
 
 /// What a port sends in one virtual network.
@@ -51,6 +61,10 @@ struct Message {
     id: TransferId,
     target: u32,
     next_in_ring: u32,
+    /// With flows.
+    previous_in_ring: u32,
+    /// The same: its place among the turns of its ring.
+    place: u64,
     virtual_network: u8,
     written: bool,
     /// No packet was made yet.
@@ -81,11 +95,13 @@ impl Packetiser {
             direct_turn: false,
         };
         let virtual_networks = u32::from(config.all_virtual_networks());
+        let injectors = vec![injector; ports * virtual_networks as usize];
         Packetiser {
             virtual_networks,
             in_order: config.in_order,
             most: config.read_window as i32,
-            injectors: vec![injector; ports * virtual_networks as usize],
+            turns: if config.reliability.is_some() { vec![Default::default(); injectors.len()] } else { Vec::new() },
+            injectors,
             messages: Arena::new(),
             read: Arena::new(),
         }
@@ -118,10 +134,10 @@ impl Packetiser {
 
     /// The ring of the messages that need no reading, if one of them may go.
     #[inline(always)]
-    fn direct<const FLOWS: bool>(&self, now: SimTime, injector: &Injector, port: u32, flows: Option<&Flows>) -> u32 {
+    fn direct<const FLOWS: bool>(&self, now: SimTime, at: usize, port: u32, flows: Option<&Flows>) -> u32 {
         match flows {
-            Some(flows) if FLOWS => self.open_in(now, injector.direct, port, flows),
-            _ => injector.direct,
+            Some(flows) if FLOWS => self.open_in(at, Ring::Direct, |flow| flows.is_open(now, port, flow)),
+            _ => self.injectors[at].direct,
         }
     }
 
@@ -134,8 +150,9 @@ impl Packetiser {
         costs: &Costs,
         flows: Option<&Flows>,
     ) -> Next {
-        let injector = &self.injectors[self.place(port, virtual_network)];
-        let direct = self.direct::<FLOWS>(now, injector, port, flows);
+        let at = self.place(port, virtual_network);
+        let injector = &self.injectors[at];
+        let direct = self.direct::<FLOWS>(now, at, port, flows);
         let mut ready = SimTime::MAX;
         if injector.first_read != NONE && (direct == NONE || !injector.direct_turn) {
             let read = &self.read[injector.first_read];
@@ -152,20 +169,36 @@ impl Packetiser {
         Next::Packet(payload as u32 + costs.header)
     }
 
-    /// A ring, named by the member before the first one whose flow is open; [`NONE`] when none is.
-    fn open_in(&self, now: SimTime, ring: u32, port: u32, flows: &Flows) -> u32 {
-        let mut last = ring;
-        while last != NONE {
-            let Message { flow, .. } = self.messages[self.messages[last].next_in_ring];
-            if flow == NONE || flows.is_open(now, port, flow) {
+    fn ring(&self, at: usize, ring: Ring) -> u32 {
+        let Injector { reading, direct, .. } = self.injectors[at];
+        if ring == Ring::Reading { reading } else { direct }
+    }
+
+    /// A ring, named by the member before the first one whose flow is open; [`NONE`] when none is. It looks at two
+    /// flows for each that has messages there, and at no more messages than that.
+    fn open_in(&self, at: usize, ring: Ring, is_open: impl Fn(Flow) -> bool) -> u32 {
+        let named = self.ring(at, ring);
+        if named == NONE {
+            return NONE;
+        }
+        let turns = &self.turns[at][ring as usize];
+        let mut last = named;
+        for _ in 0..turns.flows() {
+            let next = self.messages[last].next_in_ring;
+            let flow = self.messages[next].flow;
+            if flow == NONE || is_open(flow) {
                 return last;
             }
-            last = self.messages[last].next_in_ring;
-            if last == ring {
-                break;
+            last = next;
+            if last == named {
+                return NONE;
             }
         }
-        NONE
+        if turns.flows() == 1 {
+            return NONE;
+        }
+        let first = self.messages[named].next_in_ring;
+        turns.first(self.messages[first].place, is_open).map_or(NONE, |found| self.messages[found].previous_in_ring)
     }
 
     /// Appends a message to a ring, which is named by its last member.
@@ -175,11 +208,60 @@ impl Packetiser {
         slot
     }
 
-    /// The next packet of the first message of a ring, and whether it is its last; the message goes to the end of the
-    /// ring, or stays if it `keeps_turn`, and leaves it with its last packet.
+    /// Appends a message to a ring of an injector.
+    #[inline]
+    fn append(&mut self, at: usize, ring: Ring, slot: u32) {
+        let last = self.ring(at, ring);
+        let named = self.join(last, slot);
+        if !self.turns.is_empty() {
+            self.give_turn(at, ring, last, slot);
+        }
+        self.set_ring(at, ring, named);
+    }
+
+    fn set_ring(&mut self, at: usize, ring: Ring, named: u32) {
+        let Injector { reading, direct, .. } = &mut self.injectors[at];
+        *(if ring == Ring::Reading { reading } else { direct }) = named;
+    }
+
+    /// A message has joined a ring behind `last`.
+    fn give_turn(&mut self, at: usize, ring: Ring, last: u32, slot: u32) {
+        let Message { next_in_ring: first, flow, .. } = self.messages[slot];
+        self.messages[first].previous_in_ring = slot;
+        self.messages[slot].previous_in_ring = if last == NONE { slot } else { last };
+        let before = if last == NONE { 0 } else { self.messages[last].place };
+        let after = if last == NONE { 0 } else { self.messages[first].place };
+        let turns = &mut self.turns[at][ring as usize];
+        if let Some(place) = between(before, after) {
+            self.messages[slot].place = place;
+            return turns.insert(flow, place, slot);
+        }
+        // No room: all get places anew, as far from each other as can be.
+        let apart = u64::MAX / (turns.len() as u64 + 1);
+        *turns = Turns::default();
+        let (mut next, mut place) = (first, 0);
+        loop {
+            let message = &mut self.messages[next];
+            message.place = place;
+            turns.insert(message.flow, place, next);
+            (next, place) = (message.next_in_ring, place + apart);
+            if next == first {
+                return;
+            }
+        }
+    }
+
+    /// With flows: a message has left a ring.
+    fn take_turn(&mut self, at: usize, ring: Ring, slot: u32) {
+        let Message { next_in_ring, previous_in_ring, flow, place, .. } = self.messages[slot];
+        self.messages[next_in_ring].previous_in_ring = previous_in_ring;
+        self.turns[at][ring as usize].remove(flow, place);
+    }
+
+    /// The next packet of the message behind this one in a ring, and whether it is its last; the message goes to the
+    /// end of the ring, or stays if it `keeps_turn`, and leaves it with its last packet.
     #[inline(always)]
-    fn cut(&mut self, ring: &mut u32, source: u32, keeps_turn: bool, costs: &Costs) -> (Label, Flow, bool) {
-        let last = *ring;
+    fn cut(&mut self, at: usize, ring: Ring, last: u32, source: u32, keeps_turn: bool, costs: &Costs) -> (Label, Flow, bool) {
         let slot = self.messages[last].next_in_ring;
         let message = &mut self.messages[slot];
         let payload = message.left.min(u64::from(costs.mtu));
@@ -198,18 +280,20 @@ impl Packetiser {
             sequence: 0,
             marked: false,
         };
-        let (flow, is_last) = (message.flow, message.left == 0);
+        let (flow, is_last, after) = (message.flow, message.left == 0, message.next_in_ring);
         if is_last {
-            let after = message.next_in_ring;
-            if last == slot {
-                *ring = NONE;
-            } else {
-                self.messages[last].next_in_ring = after;
+            if !self.turns.is_empty() {
+                self.take_turn(at, ring, slot);
             }
+            self.messages[last].next_in_ring = after;
             self.messages.remove(slot);
-        } else if !keeps_turn {
-            *ring = slot;
         }
+        let named = match is_last {
+            true if last == slot => NONE,
+            false if !keeps_turn => slot,
+            _ => last,
+        };
+        self.set_ring(at, ring, named);
         (label, flow, is_last)
     }
 
@@ -230,7 +314,7 @@ impl Packetiser {
     /// not through, once each, in the order of their numbers.
     pub(crate) fn abandon(&mut self, port: u32, source: u32, virtual_network: u32, flow: Flow, messages: &mut Vec<Transfer>) {
         let at = self.place(port, virtual_network);
-        let Injector { reading, direct, first_read, .. } = self.injectors[at];
+        let first_read = self.injectors[at].first_read;
         // What has been read goes on, and nobody will take it.
         let mut slot = first_read;
         while slot != NONE {
@@ -240,24 +324,26 @@ impl Packetiser {
             }
             slot = *next;
         }
-        self.injectors[at].reading = self.without(reading, source, flow, messages);
-        self.injectors[at].direct = self.without(direct, source, flow, messages);
+        self.leave(at, Ring::Reading, source, flow, messages);
+        self.leave(at, Ring::Direct, source, flow, messages);
         messages.sort_unstable_by_key(|message| message.id);
         messages.dedup_by_key(|message| message.id);
     }
 
-    /// A ring without the messages of a flow, which are told.
-    fn without(&mut self, ring: u32, source: u32, flow: Flow, messages: &mut Vec<Transfer>) -> u32 {
+    /// The messages of a flow leave a ring, and are told.
+    fn leave(&mut self, at: usize, ring: Ring, source: u32, flow: Flow, messages: &mut Vec<Transfer>) {
         let mut slots = Vec::new();
-        let mut slot = ring;
+        let last = self.ring(at, ring);
+        let mut slot = last;
         while slot != NONE {
             slot = self.messages[slot].next_in_ring;
             slots.push(slot);
-            if slot == ring {
+            if slot == last {
                 break;
             }
         }
-        let mut left = NONE;
+        self.turns[at][ring as usize] = Turns::default();
+        self.set_ring(at, ring, NONE);
         for slot in slots {
             let Message { id, target, virtual_network, payload, written, flow: of, .. } = self.messages[slot];
             if of == flow {
@@ -265,10 +351,9 @@ impl Packetiser {
                 messages.push(Transfer { id, source, target, virtual_network, payload, source_dma: payload.0 > 0, target_dma: written });
                 self.messages.remove(slot);
             } else {
-                left = self.join(left, slot);
+                self.append(at, ring, slot);
             }
         }
-        left
     }
 
     /// Packets that are read or being read at once.
@@ -288,6 +373,8 @@ impl Packetiser {
             id,
             target,
             next_in_ring: NONE,
+            previous_in_ring: NONE,
+            place: 0,
             virtual_network,
             written: target_dma,
             fresh: rest.taken == 0,
@@ -301,18 +388,13 @@ impl Packetiser {
             return;
         }
         let slot = self.messages.insert(message);
-        let mut ring = self.join(NONE, slot);
+        let ring = if source_dma { Ring::Reading } else { Ring::Direct };
+        self.append(at, ring, slot);
         for &ready in &rest.reads {
-            let (label, flow, _) = self.cut(&mut ring, source, true, costs);
+            let (label, flow, _) = self.cut(at, ring, slot, source, true, costs);
             self.append_read(at, label, flow, ready);
         }
-        debug_assert_eq!(ring == NONE, made == costs.packets(payload));
-        let injector = &mut self.injectors[at];
-        if source_dma {
-            injector.reading = ring;
-        } else {
-            injector.direct = ring;
-        }
+        debug_assert_eq!(self.ring(at, ring) == NONE, made == costs.packets(payload));
     }
 
     /// A packet is sent again: the NIC has it.
@@ -339,6 +421,8 @@ impl HostPorts {
             id,
             target,
             next_in_ring: NONE,
+            previous_in_ring: NONE,
+            place: 0,
             virtual_network,
             written: target_dma && payload > 0,
             fresh: true,
@@ -349,13 +433,13 @@ impl HostPorts {
         let slot = packetiser.messages.insert(message);
         let at = packetiser.place(port, u32::from(virtual_network));
         if source_dma && payload > 0 {
-            packetiser.injectors[at].reading = packetiser.join(packetiser.injectors[at].reading, slot);
+            packetiser.append(at, Ring::Reading, slot);
             if self.flows.is_some() {
                 return self.read::<true, _>(now, port, at, effects);
             }
             self.read::<false, _>(now, port, at, effects);
         } else {
-            packetiser.injectors[at].direct = packetiser.join(packetiser.injectors[at].direct, slot);
+            packetiser.append(at, Ring::Direct, slot);
         }
     }
 
@@ -363,17 +447,16 @@ impl HostPorts {
     pub(crate) fn read<const FLOWS: bool, F: PortEffects>(&mut self, now: SimTime, port: u32, at: usize, effects: &mut F) {
         let HostPorts { packetiser, costs, buses, hosts, statistics, flows, .. } = self;
         while packetiser.injectors[at].window > 0 && packetiser.injectors[at].reading != NONE {
-            let mut ring = packetiser.injectors[at].reading;
+            let mut named = packetiser.injectors[at].reading;
             if let Some(flows) = flows
                 && FLOWS
             {
-                ring = packetiser.open_in(now, ring, port, flows);
-                if ring == NONE {
+                named = packetiser.open_in(at, Ring::Reading, |flow| flows.is_open(now, port, flow));
+                if named == NONE {
                     return;
                 }
             }
-            let (label, flow, last) = packetiser.cut(&mut ring, hosts[port as usize], packetiser.in_order, costs);
-            packetiser.injectors[at].reading = ring;
+            let (label, flow, last) = packetiser.cut(at, Ring::Reading, named, hosts[port as usize], packetiser.in_order, costs);
             statistics.packets += 1;
             if let Some(flows) = flows
                 && FLOWS
@@ -402,9 +485,9 @@ impl HostPorts {
     ) -> Packet {
         let HostPorts { packetiser, costs, hosts, statistics, flows, .. } = self;
         let at = packetiser.place(port, virtual_network);
-        let mut ring = packetiser.direct::<FLOWS>(now, &packetiser.injectors[at], port, flows.as_deref());
+        let direct = packetiser.direct::<FLOWS>(now, at, port, flows.as_deref());
         let injector = &mut packetiser.injectors[at];
-        if injector.first_read != NONE && (ring == NONE || !injector.direct_turn) && packetiser.read[injector.first_read].ready <= now {
+        if injector.first_read != NONE && (direct == NONE || !injector.direct_turn) && packetiser.read[injector.first_read].ready <= now {
             let slot = injector.first_read;
             let Read { mut label, next, flow, .. } = packetiser.read[slot];
             injector.first_read = next;
@@ -421,8 +504,7 @@ impl HostPorts {
             return Packet::new(&label);
         }
         injector.direct_turn = false;
-        let (mut label, flow, _) = packetiser.cut(&mut ring, hosts[port as usize], false, costs);
-        packetiser.injectors[at].direct = ring;
+        let (mut label, flow, _) = packetiser.cut(at, Ring::Direct, direct, hosts[port as usize], false, costs);
         statistics.packets += 1;
         if let Some(flows) = flows
             && FLOWS
@@ -432,5 +514,184 @@ impl HostPorts {
             flows.sent(now, port, flow, &mut label, effects);
         }
         Packet::new(&label)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test stops where its input is wrong")]
+
+    use super::*;
+    use narrows_fabric::{Checks, Congestion, Delivery, Reliability};
+    use narrows_topology::FatTree;
+    use proptest::prelude::*;
+    use std::cell::Cell;
+
+    const RING: Ring = Ring::Reading;
+
+    fn costs() -> Costs {
+        Costs::new(&NetworkConfig::default(), &FatTree::k_ary_n_tree(2, 1).unwrap().build())
+    }
+
+    fn packetiser() -> Packetiser {
+        let reliability = Reliability {
+            window: 64,
+            room: 0,
+            timeout: SimTime::from_us(100),
+            retries: 1,
+            ack: Bytes(16),
+            delivery: Delivery::Unordered,
+            unordered: 0,
+            flows: 0,
+            checks: Checks::default(),
+            congestion: Congestion::None,
+        };
+        Packetiser::new(&NetworkConfig { reliability: Some(reliability), ..NetworkConfig::default() }, 1)
+    }
+
+    impl Packetiser {
+        fn offer(&mut self, id: u32, flow: Flow, payload: u64) {
+            let message = Message {
+                left: payload,
+                started: SimTime::ZERO,
+                payload,
+                id: TransferId(id),
+                target: 0,
+                next_in_ring: NONE,
+                previous_in_ring: NONE,
+                place: 0,
+                virtual_network: 0,
+                written: true,
+                fresh: true,
+                copied: false,
+                flow,
+            };
+            let slot = self.messages.insert(message);
+            self.append(0, RING, slot);
+        }
+
+        /// The ring from its next message on.
+        fn members(&self) -> Vec<(TransferId, Flow)> {
+            let (mut last, mut members) = (self.ring(0, RING), Vec::new());
+            while last != NONE {
+                let next = self.messages[last].next_in_ring;
+                members.push((self.messages[next].id, self.messages[next].flow));
+                last = if next == self.ring(0, RING) { NONE } else { next };
+            }
+            members
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Offer { flow: Flow, packets: u64 },
+        Send { open: u8 },
+        Abandon { flow: Flow },
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let flow = || prop_oneof![9 => 0..6u32, 1 => Just(NONE)];
+        let step = prop_oneof![
+            10 => (flow(), 1..4u64).prop_map(|(flow, packets)| Step::Offer { flow, packets }),
+            10 => any::<u8>().prop_map(|open| Step::Send { open }),
+            1 => (0..6u32).prop_map(|flow| Step::Abandon { flow }),
+        ];
+        proptest::collection::vec(step, 1..400)
+    }
+
+    proptest! {
+        /// What may send next is what a walk through all messages finds, by at most two looks at each flow.
+        #[test]
+        fn turns_are_those_of_a_walk(steps in steps(), keeps_turn: bool) {
+            let costs = costs();
+            let mut packetiser = packetiser();
+            let mut expected: Vec<(TransferId, Flow, u64)> = Vec::new();
+            for (id, step) in (0..).zip(steps) {
+                match step {
+                    Step::Offer { flow, packets } => {
+                        packetiser.offer(id, flow, packets * u64::from(costs.mtu));
+                        expected.push((TransferId(id), flow, packets));
+                    }
+                    Step::Send { open } => {
+                        let looks = Cell::new(0);
+                        let is_open = |flow: Flow| open >> flow & 1 == 1;
+                        let last = packetiser.open_in(0, RING, |flow| {
+                            looks.set(looks.get() + 1);
+                            is_open(flow)
+                        });
+                        // Seven in the walk, messages without a flow being one; six in the search.
+                        prop_assert!(looks.get() <= 13);
+                        let place = expected.iter().position(|&(_, flow, _)| flow == NONE || is_open(flow));
+                        prop_assert_eq!(last == NONE, place.is_none());
+                        if let Some(place) = place {
+                            let (label, ..) = packetiser.cut(0, RING, last, 0, keeps_turn, &costs);
+                            prop_assert_eq!(label.id, expected[place].0);
+                            expected.rotate_left(place);
+                            expected[0].2 -= 1;
+                            if expected[0].2 == 0 {
+                                expected.remove(0);
+                            } else if !keeps_turn {
+                                expected.rotate_left(1);
+                            }
+                        }
+                    }
+                    Step::Abandon { flow } => {
+                        let mut left = Vec::new();
+                        packetiser.leave(0, RING, 0, flow, &mut left);
+                        let before = expected.len();
+                        expected.retain(|&(_, of, _)| of != flow);
+                        prop_assert_eq!(left.len(), before - expected.len());
+                    }
+                }
+                let members: Vec<_> = expected.iter().map(|&(id, flow, _)| (id, flow)).collect();
+                prop_assert_eq!(packetiser.members(), members);
+            }
+        }
+    }
+
+    /// Behind a thousand messages of flows that are shut one of an open flow is found by a few looks.
+    #[test]
+    fn shut_flows_are_passed_over_at_once() {
+        let mut packetiser = packetiser();
+        (0..1000).for_each(|id| packetiser.offer(id, id % 3, 1));
+        let looks = Cell::new(0);
+        let find = |packetiser: &Packetiser, open: Flow| {
+            looks.set(0);
+            let last = packetiser.open_in(0, RING, |flow| {
+                looks.set(looks.get() + 1);
+                flow == open
+            });
+            (last != NONE).then(|| packetiser.messages[packetiser.messages[last].next_in_ring].id)
+        };
+        assert_eq!((find(&packetiser, 3), looks.get()), (None, 6));
+        packetiser.offer(1000, 3, 1);
+        packetiser.offer(1001, 0, 1);
+        assert_eq!((find(&packetiser, 3), looks.get()), (Some(TransferId(1000)), 8));
+    }
+
+    /// Thousands of messages that join at one place of the circle get one each.
+    #[test]
+    fn there_is_room_at_any_place() {
+        let mut packetiser = packetiser();
+        let costs = costs();
+        packetiser.offer(0, 0, 1 << 40);
+        packetiser.offer(1, 1, 1 << 40);
+        for id in 2..5000 {
+            packetiser.offer(id, 2, 1);
+            if id % 7 == 0 {
+                let last = packetiser.open_in(0, RING, |flow| flow == 2);
+                packetiser.cut(0, RING, last, 0, false, &costs);
+                let last = packetiser.open_in(0, RING, |flow| flow == id % 2);
+                packetiser.cut(0, RING, last, 0, false, &costs);
+            }
+            let mut places: Vec<u64> = Vec::new();
+            let mut slot = packetiser.messages[packetiser.ring(0, RING)].next_in_ring;
+            let from = packetiser.messages[slot].place;
+            while places.len() < packetiser.turns[0][0].len() {
+                places.push(packetiser.messages[slot].place.wrapping_sub(from));
+                slot = packetiser.messages[slot].next_in_ring;
+            }
+            assert!(places.is_sorted_by(|a, b| a < b), "after {id}: {places:?}");
+        }
     }
 }

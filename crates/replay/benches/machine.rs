@@ -105,6 +105,15 @@ fn main() {
             machine: "bxi-v3",
             set: &["network.kind=loggp"],
         },
+        Case {
+            name: "allreduce-loop, 16384 ranks, packet",
+            pattern: Pattern::AllreduceLoop,
+            ranks: 16_384,
+            steps: 10,
+            bytes: None,
+            machine: "bxi-v3",
+            set: &["network.kind=packet"],
+        },
     ];
     for case in cases {
         if filter.iter().all(|word| case.name.to_lowercase().contains(&word.to_lowercase())) {

@@ -23,7 +23,8 @@ use narrows_collectives::{Action, Schedule};
 use narrows_engine::{Digest, WordMap};
 use narrows_fabric::ConfigError;
 use narrows_message::{
-    Completes, Completion, CompletionKind, Endpoint, Gateway, MessageConfig, Queue, Receive, Relay, Sent, Status, open_rail, portal_table,
+    Completes, Completion, CompletionKind, Endpoint, Gateway, MessageConfig, Protocol, Queue, Receive, Relay, Sent, Status, open_rail,
+    portal_table,
 };
 use narrows_nic::{Directory, Process};
 use narrows_portals::{Command, Event as NicEvent, Notice, ProcessId, ReplyCode};
@@ -309,6 +310,20 @@ impl Relay for Passage<'_> {
 
 impl Processes for Ranks {
     type Letter = Started;
+
+    fn in_order(&self) -> bool {
+        // The firmware of ExaNeSt's NICs writes commands of its own, whatever the rank's clock.
+        !matches!(self.state.shared.message.protocol, Protocol::Exanet)
+    }
+
+    fn prefetch(&self, step: u32, rank: u32) {
+        if self.runs
+            && self.gateways.is_empty()
+            && let Some(rank) = self.ranks.get(self.place(rank))
+        {
+            rank.prefetch(step);
+        }
+    }
 
     fn notify(&mut self, now: SimTime, rank: u32, notice: Notice) {
         if self.gateways.contains_key(&rank) {

@@ -84,10 +84,9 @@ impl<H: Copy> Inbound<H> {
         self.numbers.get(&number(source, of_source)).copied()
     }
 
-    /// The header of a message, and the receiver's name for it.
-    pub(crate) fn get(&self, slot: u32) -> (Label<H>, u32) {
-        let flight = self.flights.at(slot);
-        (flight.label, flight.arrival)
+    /// What travels with a message.
+    pub(crate) fn label(&self, slot: u32) -> &Label<H> {
+        &self.flights.at(slot).label
     }
 
     /// The receiver has named it.
@@ -95,11 +94,11 @@ impl<H: Copy> Inbound<H> {
         self.flights.at_mut(slot).arrival = arrival;
     }
 
-    /// Its tail has been noticed.
-    pub(crate) fn close(&mut self, slot: u32) {
-        if let Some(flight) = self.flights.remove(slot) {
-            self.numbers.remove(&number(flight.label.source, flight.label.number));
-        }
+    /// Its tail is noticed: what came with it, and the receiver's name for it.
+    pub(crate) fn close(&mut self, slot: u32) -> Option<(Label<H>, u32)> {
+        let Flight { label, arrival, .. } = self.flights.remove(slot)?;
+        self.numbers.remove(&number(label.source, label.number));
+        Some((label, arrival))
     }
 
     /// A head has arrived: `steps` gets what is noticed now.

@@ -36,6 +36,14 @@ use narrows_units::SimTime;
 pub trait Processes: Send {
     /// What they send to those of other nodes beside the network: it is there before anything that they start now.
     type Letter: Send;
+    /// Every process writes its commands in the order in which it submits them.
+    fn in_order(&self) -> bool {
+        false
+    }
+    /// `rank` is about to be told something, or to act: see [`narrows_engine::prefetch`].
+    fn prefetch(&self, step: u32, rank: u32) {
+        let _ = (step, rank);
+    }
     /// What happened has been told: they may act.
     fn proceed(&mut self, requests: &mut dyn Requests<Self::Letter>) {
         let _ = requests;

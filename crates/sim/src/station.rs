@@ -175,6 +175,9 @@ pub trait Requests<L> {
 /// The requests of a region.
 pub(crate) struct RegionRequests<'a, 'b, L> {
     pub(crate) above: &'a mut Above,
+    pub(crate) nics: &'a mut Nics,
+    /// [`Processes::in_order`].
+    pub(crate) in_order: bool,
     pub(crate) fabric: &'a mut Context<'b, Due, Letter<L>>,
 }
 
@@ -182,6 +185,21 @@ impl<L> RegionRequests<'_, '_, L> {
     fn ask(&mut self, at: SimTime, rank: u32, action: Action) {
         let at = at.max(self.fabric.now());
         self.above.ask(at, rank, action, self.fabric);
+    }
+
+    /// Gives a command to the NIC before its time, if it takes it.
+    fn submit_ahead(&mut self, rank: u32, rail: Rail, written: SimTime, command: &mut Option<Command>) -> bool {
+        if !self.in_order || self.above.has_commands(rank) {
+            return false;
+        }
+        let watched = if self.above.timeline.is_some() { command.as_ref() } else { None };
+        let key = watched.and_then(watched::key_of);
+        let Some((at, port, event)) = self.nics.command_ahead(written, Process(rank), rail, command) else { return false };
+        if let (Some(timeline), Some(key)) = (&self.above.timeline, key) {
+            timeline.posts(written, rank, key);
+        }
+        self.above.schedule(at, port, event, self.fabric);
+        true
     }
 }
 
@@ -218,6 +236,21 @@ impl Above {
         self.serial += 1;
         self.asked[self.places.processes[rank as usize] as usize].push(Reverse((at, self.serial, slot)));
         fabric.timer(at, self.places.home(rank), PROCESSES | rank, Due::Process(rank));
+    }
+
+    /// A process has written commands that wait for their time.
+    fn has_commands(&self, rank: u32) -> bool {
+        let asked = &self.asked[self.places.processes[rank as usize] as usize];
+        let is_command = |slot| matches!(self.actions.get(slot), Some(Action::Command { .. } | Action::Multicast(_)));
+        asked.iter().any(|&Reverse((_, _, slot))| is_command(slot))
+    }
+
+    fn schedule<L>(&mut self, at: SimTime, PortId(port): PortId, event: nic::Event, fabric: &mut Context<'_, Due, Letter<L>>) {
+        let local = self.local(port);
+        let order = &mut self.events[local];
+        *order = (*order + 1) & (SHORTCUTS - 1);
+        self.under_way += 1;
+        fabric.timer(at, port, *order, Due::Nic(event));
     }
 
     /// A number for a message of a port: below those of the background.
@@ -278,7 +311,13 @@ impl<L> Requests<L> for RegionRequests<'_, '_, L> {
         let lookahead = self.above.places.lookahead(rank, rail);
         let arrives = (written + lookahead).max(self.fabric.now());
         let written = SimTime(arrives.as_ps() - lookahead.as_ps().min(arrives.as_ps()));
-        self.ask(arrives, rank, Action::Command { written, rail, command });
+        let mut command = Some(command);
+        if self.submit_ahead(rank, rail, written, &mut command) {
+            return;
+        }
+        if let Some(command) = command {
+            self.ask(arrives, rank, Action::Command { written, rail, command });
+        }
     }
 
     fn set_alarm(&mut self, rank: u32, at: SimTime) {
@@ -334,12 +373,8 @@ struct Effects<'a, 'b, P: Processes> {
 }
 
 impl<P: Processes> nic::Out<AnyNic> for Effects<'_, '_, P> {
-    fn schedule(&mut self, at: SimTime, PortId(port): PortId, event: nic::Event) {
-        let local = self.above.local(port);
-        let order = &mut self.above.events[local];
-        *order = (*order + 1) & (SHORTCUTS - 1);
-        self.above.under_way += 1;
-        self.fabric.timer(at, port, *order, Due::Nic(event));
+    fn schedule(&mut self, at: SimTime, port: PortId, event: nic::Event) {
+        self.above.schedule(at, port, event, self.fabric);
     }
 
     fn depart(&mut self, PortId(port): PortId, departure: Departure<AnyHeader>) {
@@ -466,7 +501,9 @@ impl<P: Processes> Station<P> {
     /// The processes act on what they were told.
     #[inline]
     fn proceed(&mut self, fabric: &mut Context<'_, Due, Letter<P::Letter>>) {
-        self.processes.proceed(&mut RegionRequests { above: &mut self.above, fabric });
+        let Station { nics, processes, above, .. } = self;
+        let in_order = processes.in_order();
+        processes.proceed(&mut RegionRequests { above, nics, in_order, fabric });
     }
 
     fn refuse(&mut self, now: SimTime, process: Process, error: CommandError) {
@@ -508,16 +545,15 @@ impl<P: Processes> Station<P> {
         for step in steps.drain(..) {
             match step {
                 inbound::Step::Head(slot) => {
-                    let (label, _) = inbound.get(slot);
+                    let label = inbound.label(slot);
                     let arrival = nics.head(now, PortId(label.target), &label.header, &mut effects);
-                    inbound.name(slot, arrival);
                     if let Some(timeline) = &effects.above.timeline {
                         timeline.head(now, label.source, label.number);
                     }
+                    inbound.name(slot, arrival);
                 }
                 inbound::Step::Tail(slot) => {
-                    let (label, arrival) = inbound.get(slot);
-                    inbound.close(slot);
+                    let Some((label, arrival)) = inbound.close(slot) else { continue };
                     if let Some(timeline) = &effects.above.timeline {
                         timeline.tail(now, label.source, label.number);
                     }
@@ -533,6 +569,15 @@ impl<P: Processes> Agent for Station<P> {
     type Event = Due;
     type Letter = Letter<P::Letter>;
     type Ports = narrows_port::HostPorts;
+
+    fn prefetch(&self, step: u32, host: u32, event: Option<&Due>) {
+        let local = self.nics.prefetch(step, PortId(host));
+        match event {
+            Some(&Due::Process(rank)) if step > 0 => self.processes.prefetch(step - 1, rank),
+            Some(Due::Nic(_)) => local.into_iter().for_each(|rank| self.processes.prefetch(step - 2, rank.0)),
+            _ => {}
+        }
+    }
 
     fn timer(&mut self, host: u32, _: u32, event: Due, fabric: &mut Context<'_, Due, Letter<P::Letter>>) {
         let now = fabric.now();

@@ -313,7 +313,11 @@ impl<P: Processes> World<P> {
     /// Asks for something in the name of `rank`, after all that has happened.
     pub fn request<R>(&mut self, rank: u32, what: impl FnOnce(&mut P, &mut dyn Requests<P::Letter>) -> R) -> R {
         let region = self.region_of(rank);
-        self.fabric.act(region, |station, fabric| what(&mut station.processes, &mut RegionRequests { above: &mut station.above, fabric }))
+        self.fabric.act(region, |station, fabric| {
+            let Station { nics, processes, above, .. } = station;
+            let in_order = processes.in_order();
+            what(processes, &mut RegionRequests { above, nics, in_order, fabric })
+        })
     }
 
     /// See [`Requests::submit`].
@@ -379,7 +383,9 @@ impl<P: Processes> World<P> {
             let mut done = SimTime::ZERO;
             for &rank in &ranks[region as usize] {
                 alone.act(|station, fabric| {
-                    what(&mut station.processes, rank, &mut RegionRequests { above: &mut station.above, fabric });
+                    let Station { nics, processes, above, .. } = station;
+                    let in_order = processes.in_order();
+                    what(processes, rank, &mut RegionRequests { above, nics, in_order, fabric });
                 });
                 // One after the other: the commands of all together would take more memory than the processes.
                 done = done.max(alone.drain());

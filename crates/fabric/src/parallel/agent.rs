@@ -22,6 +22,9 @@ pub trait Agent: Observer + Send + Sized {
     /// What is between it and a network of packets.
     type Ports: Ports;
 
+    /// An event of `host` is near, that of a timer if there is one: a hint for [`narrows_engine::prefetch`], in steps
+    /// from 0 on. What one brings near the next one may follow.
+    fn prefetch(&self, _step: u32, _host: u32, _event: Option<&Self::Event>) {}
     /// A timer strikes.
     fn timer(&mut self, host: u32, order: u32, event: Self::Event, fabric: &mut Context<'_, Self::Event, Self::Letter>);
     /// A letter for a host of the region; see [`Context::post`].

@@ -5,6 +5,7 @@ use crate::packet::region::{Effects, Note, Region};
 use crate::packet::state::{NEVER, Packet};
 use crate::packet::train::Frontier;
 use crate::port::{PortEffects, PortEvent};
+use crate::whole::Whole;
 use crate::{Arrival, EventKind, Observer, PacketArrival, TransferId, Undelivered};
 use narrows_engine::CalendarQueue;
 use narrows_units::SimTime;
@@ -89,6 +90,8 @@ pub(super) fn parts(key: u64) -> (EventKind, u32, u32) {
 
 /// How many events ahead the caches are notifications of what they need, by step.
 const AHEAD: [usize; 3] = [8, 5, 2];
+/// The same where there are no packets: an event is more work, and leads further.
+const FAR_AHEAD: [usize; 4] = [20, 13, 8, 4];
 
 impl<A: Agent> RegionEffects<A> {
     pub(super) fn new(agent: A) -> Self {
@@ -106,9 +109,25 @@ impl<A: Agent> RegionEffects<A> {
 
     #[inline]
     pub(super) fn prefetch<const STEP: u32>(&self, region: &Region<A::Ports>) {
-        if let Some(key) = self.queue.ahead(AHEAD[STEP as usize]) {
+        if let Some((key, event)) = self.queue.ahead(AHEAD[STEP as usize]) {
             let (kind, place, payload) = parts(key);
             region.prefetch::<STEP>(kind, place, payload);
+            if kind == EventKind::Timer {
+                self.agent.prefetch(STEP, place, Some(event));
+            }
+        }
+    }
+
+    /// The same where there are no packets.
+    #[inline]
+    pub(super) fn prefetch_whole(&self, whole: &Whole) {
+        for (step, &distance) in (0..).zip(&FAR_AHEAD) {
+            let Some((key, event)) = self.queue.ahead(distance) else { continue };
+            match (parts(key), step) {
+                ((EventKind::Timer, host, _), _) => self.agent.prefetch(step, host, Some(event)),
+                ((_, _, slot), 0) => whole.prefetch(slot),
+                ((_, _, slot), _) => self.agent.prefetch(step - 1, whole.target(slot), None),
+            }
         }
     }
 

@@ -203,6 +203,8 @@ impl<A: Agent> Part<A> {
             self.effects.prefetch::<0>(region);
             self.effects.prefetch::<1>(region);
             self.effects.prefetch::<2>(region);
+        } else if let Model::Whole(whole) = &self.planes.first {
+            self.effects.prefetch_whole(whole);
         }
         let (kind, place, payload) = parts(key);
         if kind == EventKind::Timer {

@@ -15,7 +15,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
-use narrows_engine::{Slab, WordMap};
+use narrows_engine::{Slab, WordMap, prefetch, prefetch_all};
 use narrows_portals::{
     AckRequest, Atomic, Command, CtId, EqId, FailType, INTERFACES, IOVEC_BYTES, Limits, List, LocalBuffer, MatchEntry, NO_TICKET, Notice,
     Place, ProcessId, Register, RemoteTarget, ReplyCode, md, me,
@@ -223,6 +223,20 @@ impl Portals {
         }
     }
 
+    /// See [`crate::Nics::prefetch`]: from step 1 on, when the NIC itself is near.
+    pub(crate) fn prefetch(&self, step: u32) -> Option<Process> {
+        let (local, interface) = (self.locals.first()?, self.interfaces.first()?);
+        if step > 1 {
+            interface.prefetch();
+            return Some(local.process);
+        }
+        prefetch(local);
+        prefetch_all(interface);
+        self.engine.commands.front().into_iter().for_each(prefetch_all);
+        self.engine.writes.front().into_iter().for_each(prefetch_all);
+        None
+    }
+
     /// The timings.
     pub fn config(&self) -> &NicConfig {
         &self.common.config
@@ -328,6 +342,17 @@ impl Portals {
         };
         self.engine.statistics.commands += 1;
         Ok((local, self.engine.stages.command(written, extra, config, durations)))
+    }
+
+    /// See [`crate::Nics::command_ahead`]; when the command is there.
+    pub(crate) fn command_ahead(&mut self, written: SimTime, process: Process, command: &Command) -> Option<(u32, SimTime)> {
+        if self.locals.len() == 1 { self.admit(written, process, command).ok() } else { None }
+    }
+
+    /// A command that has been admitted is on its way: the event of its arrival.
+    pub(crate) fn send_down(&mut self, local: u32, command: Command) -> Event {
+        self.engine.commands.push_back((local, command));
+        Due::Command.encode()
     }
 
     /// Checks a command, and declares what it allocates.
@@ -549,8 +574,8 @@ impl Nic for Portals {
     /// as on a real machine.
     fn command(&mut self, now: SimTime, process: Process, command: Command, out: &mut impl Out<Portals>) -> Result<(), CommandError> {
         let (local, at) = self.admit(now, process, &command)?;
-        self.engine.commands.push_back((local, command));
-        out.schedule(at, self.port, Due::Command.encode());
+        let event = self.send_down(local, command);
+        out.schedule(at, self.port, event);
         Ok(())
     }
 

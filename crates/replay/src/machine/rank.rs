@@ -39,6 +39,15 @@ impl Rank {
         }
     }
 
+    /// It is about to do something: see [`narrows_engine::prefetch`].
+    pub(super) fn prefetch(&self, step: u32) {
+        if step == 0 {
+            return narrows_engine::prefetch_all(self);
+        }
+        self.window.front().into_iter().for_each(narrows_engine::prefetch);
+        self.running.first().into_iter().for_each(narrows_engine::prefetch_all);
+    }
+
     pub(super) fn notice(&mut self, time: SimTime, notice: Notice) {
         match notice {
             Notice::Event { event, .. } => self.inbox.push_back((time, Incoming::Event(event))),
