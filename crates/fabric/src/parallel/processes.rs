@@ -414,7 +414,7 @@ mod tests {
 
     #[test]
     fn what_was_damaged_on_its_way_is_told() {
-        let damages: [fn(&mut Vec<u8>); 4] = [Vec::clear, |bytes| drop(bytes.pop()), |bytes| bytes[9] ^= 4, |bytes| bytes.push(0)];
+        let damages: [fn(&mut Vec<u8>); 4] = [Vec::clear, |bytes| bytes.truncate(12), |bytes| bytes[9] ^= 4, |bytes| bytes.push(0)];
         for damage in damages {
             let found = Processes::new(Box::new(Broken(damage))).gather(&vec![1u64, 2]).unwrap_err();
             assert_eq!(found, ProcessError::Unreadable { process: 1, error: WireError });
