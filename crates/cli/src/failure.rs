@@ -1,10 +1,13 @@
 //! How commands end: an exit code, or why there is no result.
 
+use crate::processes;
+use narrows_fabric::parallel::ProcessError;
 use narrows_machine::MachineError;
 use narrows_output::{OutputError, complain, exit};
 use narrows_results::TableError;
 use narrows_study::StudyError;
 use narrows_trace::TraceError;
+use narrows_traffic::TrafficError;
 use std::process::ExitCode;
 
 /// Why a command ends early.
@@ -50,18 +53,32 @@ impl From<TraceError> for Failure {
     }
 }
 
+impl From<ProcessError> for Failure {
+    fn from(error: ProcessError) -> Failure {
+        match &error {
+            ProcessError::Failed { code, .. } => Failure { code: *code, message: error.to_string() },
+            _ => Failure::from(error.to_string()),
+        }
+    }
+}
+
 impl From<StudyError> for Failure {
     fn from(error: StudyError) -> Failure {
         match error {
             StudyError::Trace(error) => Failure::from(error),
+            StudyError::Processes(error) | StudyError::Traffic(TrafficError::Processes(error)) => Failure::from(error),
             error => Failure::from(error.to_string()),
         }
     }
 }
 
-/// The exit code of the process; tells what went wrong.
+/// The exit code of the process; tells what went wrong. Of several processes the first one does both: a launcher that
+/// sees another one fail ends the first one before it has told anything.
 pub fn end(result: Result<u8, Failure>) -> ExitCode {
     ExitCode::from(result.unwrap_or_else(|failure| {
+        if !processes::speaks() {
+            return exit::DONE;
+        }
         complain!("{}", failure.message);
         failure.code
     }))

@@ -7,7 +7,10 @@ mod failure;
 mod form;
 mod generate;
 mod machine;
+#[cfg(feature = "mpi")]
+mod mpi;
 mod phy;
+mod processes;
 mod python;
 mod record;
 mod replay;

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::form::Form;
+use crate::processes;
 use crate::timeline::TimelineArgs;
 use crate::watching::Watching;
 use clap::Args;
@@ -89,6 +90,7 @@ pub struct ReplayArgs {
 
 /// Runs it; the exit code.
 pub fn run(args: ReplayArgs) -> Result<u8, Failure> {
+    processes::alone("narrows replay")?;
     if let Some(out) = &args.out {
         create_folder(out)?;
     }

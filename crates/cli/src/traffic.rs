@@ -2,8 +2,10 @@
 
 use crate::failure::Failure;
 use crate::form::Form;
+use crate::processes;
 use crate::watching::Watching;
 use clap::Args;
+use narrows_fabric::parallel::Processes;
 use narrows_machine::NetworkKind;
 use narrows_output::{complain, create_folder};
 use narrows_study::ip::{self, Pattern};
@@ -100,18 +102,27 @@ pub struct TrafficArgs {
 /// Runs the sweep; the exit code.
 pub fn run(args: TrafficArgs) -> Result<u8, Failure> {
     if Pattern::is_meant(&args.pattern) {
+        processes::alone(&format!("narrows traffic {}", args.pattern))?;
         return run_ip(&args);
     }
+    processes::together(|processes| run_classes(&args, processes))
+}
+
+fn run_classes(args: &TrafficArgs, processes: Option<&Processes>) -> Result<u8, Failure> {
+    let speaks = processes.is_none_or(Processes::is_first);
     let of_ip = [("--from", args.from.is_some()), ("--to", args.to.is_some()), ("--flows", args.flows.is_some())];
     if let Some((option, _)) = of_ip.iter().find(|(_, given)| *given) {
         let why = format!("{option} belongs to ping and iperf, not to {}; classes have nodes and sources", args.pattern);
         return Err(StudyError::Contradiction(why).into());
     }
-    let spec = spec(&args)?;
-    if let Some(out) = &args.out {
+    let spec = TrafficSpec { processes: processes.cloned(), ..spec(args)? };
+    if let Some(out) = args.out.as_ref().filter(|_| speaks) {
         create_folder(out)?;
     }
-    let outcome = spec.run(&Watching::start()?)?;
+    let outcome = spec.run(&Watching::start()?.shows(speaks))?;
+    if !speaks {
+        return Ok(outcome.exit_code());
+    }
     args.form.print(|| outcome.text(), || outcome.summary(), || outcome.points_table())?;
     if let Some(out) = &args.out {
         outcome.save(out)?;

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Shows what goes on, and ends it when it is told to.
 pub struct Watching {
     stop: Arc<AtomicBool>,
+    shows: bool,
 }
 
 impl Watching {
@@ -26,17 +27,24 @@ impl Watching {
                 .and_then(|_| signal_hook::flag::register(signal, again.clone()))
                 .map_err(|error| format!("cannot watch for signals: {error}"))?;
         }
-        Ok(Watching { stop })
+        Ok(Watching { stop, shows: true })
+    }
+
+    /// Shows nothing if another process does.
+    pub fn shows(self, shows: bool) -> Watching {
+        Watching { shows, ..self }
     }
 }
 
 impl Observer for Watching {
     fn part(&self, what: String, meter: &Arc<Meter>, detail: Box<dyn Fn() -> String + Send>) -> Box<dyn Any> {
-        Box::new(Progress::with(what, meter, detail))
+        if self.shows { Box::new(Progress::with(what, meter, detail)) } else { Box::new(()) }
     }
 
     fn warning(&self, text: &str) {
-        warn!("{text}");
+        if self.shows {
+            warn!("{text}");
+        }
     }
 
     fn goes_on(&self) -> bool {

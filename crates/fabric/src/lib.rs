@@ -64,6 +64,7 @@ pub use flights::MAX_PAYLOAD;
 pub use multicast::{Tree, TreeError};
 pub use timing::ZeroLoad;
 
+use narrows_engine::wire;
 use narrows_units::{Bytes, SimTime};
 
 /// One message on the network, from NIC memory interface to NIC memory interface.
@@ -345,6 +346,29 @@ impl std::ops::Add for Statistics {
         }
     }
 }
+
+wire!(TransferId { 0 });
+wire!(Transfer { id, source, target, virtual_network, payload, source_dma, target_dma });
+wire!(Undelivered { at, from, target, virtual_network, tries, link, messages });
+wire!(Statistics {
+    transfers,
+    intra_node,
+    bytes,
+    packets,
+    packet_hops,
+    credit_stalls,
+    pauses,
+    lost_packets,
+    corrupt_packets,
+    crc_errors,
+    missed_errors,
+    retransmissions,
+    duplicates,
+    acknowledgements,
+    control_packets,
+    solves,
+    solved_flows,
+});
 
 #[cfg(test)]
 mod tests {

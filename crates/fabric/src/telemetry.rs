@@ -1,6 +1,7 @@
 //! What links write into packets on their way, and what comes back to the source: with HPCC telemetry, with s-PERC what
 //! each link grants.
 
+use narrows_engine::{Reader, Wire, WireError, wire};
 use narrows_units::{ByteRate, Bytes, SimTime};
 
 /// So many switches write into a packet; those behind them leave it as it is (the remaining hop count of INT).
@@ -140,6 +141,52 @@ impl Shares {
     /// What the flow may have.
     pub fn rate(&self) -> ByteRate {
         ByteRate(self.links().iter().map(|share| share.granted).min().unwrap_or(u64::MAX))
+    }
+}
+
+wire!(Hop { queue, sent, at, rate });
+wire!(Share { link, elsewhere, ignored, granted, bottleneck });
+
+/// The first of an array, as a list; the others are as they are by default.
+fn put_first<T: Wire>(count: u8, all: &[T], out: &mut Vec<u8>) {
+    count.put(out);
+    all[..usize::from(count)].iter().for_each(|one| one.put(out));
+}
+
+fn get_first<T: Wire + Default + Copy, const N: usize>(from: &mut Reader<'_>) -> Result<(u8, [T; N]), WireError> {
+    let count = u8::get(from)?;
+    let mut all = [T::default(); N];
+    for one in all.get_mut(..usize::from(count)).ok_or(WireError)? {
+        *one = T::get(from)?;
+    }
+    Ok((count, all))
+}
+
+impl Wire for Carried {
+    fn put(&self, out: &mut Vec<u8>) {
+        match self {
+            Carried::Nothing => 0u8.put(out),
+            Carried::Telemetry(Telemetry { count, path, hops }) => {
+                (1u8, *path).put(out);
+                put_first(*count, hops, out);
+            }
+            Carried::Shares(Shares { count, links }) => {
+                2u8.put(out);
+                put_first(*count, links, out);
+            }
+        }
+    }
+
+    fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
+        match u8::get(from)? {
+            0 => Ok(Carried::Nothing),
+            1 => {
+                let path = u16::get(from)?;
+                get_first(from).map(|(count, hops)| Carried::Telemetry(Telemetry { count, path, hops }))
+            }
+            2 => get_first(from).map(|(count, links)| Carried::Shares(Shares { count, links })),
+            _ => Err(WireError),
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{message, round_numbers};
-use narrows_fabric::parallel::{Agent, Context, Fabric};
+use narrows_fabric::parallel::{Agent, Context, Fabric, Plane, Processes, along_groups};
 use narrows_fabric::{
     Arbitration, Arrival, Derived, FlowControl, Forwarding, LinkConfig, NetworkConfig, NetworkKind, Observer, PauseConfig, Queueing,
     Statistics, Transfer, TransferId,
@@ -14,12 +14,14 @@ use narrows_topology::{FatTree, RoutingKind, Topology, graph_file};
 use narrows_units::{ByteRate, Bytes, SimTime};
 use proptest::prelude::*;
 
-/// Sends what it is told to, and answers every message with an empty one.
+/// Sends what it is told to, with a letter, and answers every message with an empty one.
 #[derive(Default)]
 struct Script {
     transfers: Vec<Transfer>,
     arrived: u64,
     bytes: u64,
+    /// Sum of what letters said.
+    letters: u64,
 }
 
 const ANSWER: u32 = 1 << 20;
@@ -28,14 +30,20 @@ impl Observer for Script {}
 
 impl Agent for Script {
     type Event = ();
-    type Letter = ();
+    type Letter = u64;
     type Ports = narrows_port::HostPorts;
 
-    fn timer(&mut self, _: u32, tag: u32, (): (), fabric: &mut Context<'_>) {
-        fabric.start(self.transfers[tag as usize]);
+    fn timer(&mut self, _: u32, tag: u32, (): (), fabric: &mut Context<'_, (), u64>) {
+        let transfer = self.transfers[tag as usize];
+        fabric.post(transfer.target, SimTime::MAX, u64::from(tag) + 1);
+        fabric.start(transfer);
     }
 
-    fn tail(&mut self, arrival: &Arrival, fabric: &mut Context<'_>) {
+    fn letter(&mut self, _: u32, letter: u64, _: &mut Context<'_, (), u64>) {
+        self.letters += letter;
+    }
+
+    fn tail(&mut self, arrival: &Arrival, fabric: &mut Context<'_, (), u64>) {
         self.arrived += 1;
         self.bytes += arrival.payload.0;
         if arrival.id.0 < ANSWER {
@@ -109,11 +117,13 @@ prop_compose! {
     }
 }
 
+#[derive(Debug, PartialEq)]
 struct Outcome {
     digest: u64,
     statistics: Statistics,
     arrived: u64,
     bytes: u64,
+    letters: u64,
     live: usize,
 }
 
@@ -140,13 +150,63 @@ fn run(
     }
     fabric.run_until(SimTime::from_us(1_000_000), threads);
     fabric.audit().unwrap();
+    let digest = fabric.digest();
+    outcome(&mut fabric, digest)
+}
+
+fn outcome(fabric: &mut Fabric<Script>, digest: u64) -> Outcome {
     Outcome {
-        digest: fabric.digest(),
+        digest,
         statistics: fabric.statistics(),
         live: fabric.live_packets(),
         arrived: fabric.agents().map(|agent| agent.arrived).sum(),
         bytes: fabric.agents().map(|agent| agent.bytes).sum(),
+        letters: fabric.agents().map(|agent| agent.letters).sum(),
     }
+}
+
+/// Runs the transfers to the end in several processes; what came of it in all of them together.
+fn run_apart(
+    config: &NetworkConfig,
+    topology: &Topology,
+    regions: &[u32],
+    list: &[(SimTime, Transfer)],
+    processes: u32,
+    threads: usize,
+    step: SimTime,
+) -> Outcome {
+    let all: Vec<Transfer> = list.iter().map(|entry| entry.1).collect();
+    let one = |processes: &Processes| {
+        let mut here = Vec::new();
+        let make = |regions: &[Vec<u32>]| {
+            here = regions.concat();
+            regions.iter().map(|_| Script { transfers: all.clone(), ..Script::default() }).collect()
+        };
+        let plane = Plane { config, topology: topology.clone(), region_of: regions.to_vec() };
+        let mut fabric = Fabric::spread(vec![plane], processes, make).unwrap();
+        for (index, (at, transfer)) in list.iter().enumerate().filter(|(_, (_, transfer))| here.contains(&transfer.source)) {
+            fabric.timer(*at, transfer.source, index as u32, ());
+        }
+        (0..20).for_each(|turn| fabric.run_until(SimTime(turn * step.as_ps()), threads));
+        fabric.run_until(SimTime::from_us(1_000_000), threads);
+        assert_eq!(fabric.error(), None);
+        let digest = fabric.digest_of_all().unwrap();
+        outcome(&mut fabric, digest)
+    };
+    std::thread::scope(|scope| {
+        let all: Vec<_> = Processes::of_threads(processes).into_iter().map(|process| scope.spawn(move || one(&process))).collect();
+        let all = all.into_iter().map(|thread| thread.join().unwrap());
+        all.reduce(|sum, more| Outcome {
+            // That of the first one.
+            digest: sum.digest,
+            statistics: sum.statistics + more.statistics,
+            arrived: sum.arrived + more.arrived,
+            bytes: sum.bytes + more.bytes,
+            letters: sum.letters + more.letters,
+            live: sum.live + more.live,
+        })
+        .unwrap()
+    })
 }
 
 proptest! {
@@ -168,18 +228,61 @@ proptest! {
         prop_assert_eq!(whole.arrived, 2 * list.len() as u64);
         prop_assert_eq!(whole.bytes, list.iter().map(|entry| entry.1.payload.0).sum::<u64>());
         prop_assert_eq!(whole.live, 0);
-        // Regions without a gap in their numbers.
-        let mut regions: Vec<u32> = (0..switches as usize).map(|switch| cut[switch % cut.len()]).collect();
-        let mut used: Vec<u32> = regions.clone();
-        used.sort_unstable();
-        used.dedup();
-        regions.iter_mut().for_each(|region| *region = used.binary_search(region).unwrap() as u32);
-        for regions in [regions, (0..switches).collect()] {
+        for regions in [numbered(&cut, switches), (0..switches).collect()] {
             let apart = run(&config, &topology, regions, &list, threads, Some(SimTime(step)));
             prop_assert_eq!(apart.digest, whole.digest);
             prop_assert_eq!(apart.statistics, whole.statistics);
         }
     }
+}
+
+/// Regions without a gap in their numbers, of a list that goes round.
+fn numbered(cut: &[u32], switches: u32) -> Vec<u32> {
+    let mut regions: Vec<u32> = (0..switches as usize).map(|switch| cut[switch % cut.len()]).collect();
+    let mut used: Vec<u32> = regions.clone();
+    used.sort_unstable();
+    used.dedup();
+    regions.iter_mut().for_each(|region| *region = used.binary_search(region).unwrap() as u32);
+    regions
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 120, ..ProptestConfig::default() })]
+
+    /// Any regions in any number of processes with any number of threads each: as if they were in one.
+    #[test]
+    fn processes_make_no_difference(
+        mut config in config(), list in transfers(60, 30_000), choice in 0u8..4, cut in prop::collection::vec(0u32..6, 12),
+        processes in 1u32..5, threads in 1usize..3, step in 1u64..700_000
+    ) {
+        let topology = topology(choice);
+        if choice == 3 {
+            config.routing = RoutingKind::Table;
+            config.virtual_channels = topology.shape().virtual_channels(RoutingKind::Table).unwrap();
+        }
+        let regions = numbered(&cut, topology.switches());
+        let processes = processes.min(regions.iter().max().unwrap() + 1);
+        let whole = run(&config, &topology, regions.clone(), &list, 1, Some(SimTime(step)));
+        prop_assert_eq!(whole.letters, (1..=list.len() as u64).sum::<u64>());
+        prop_assert_eq!(run_apart(&config, &topology, &regions, &list, processes, threads, SimTime(step)), whole);
+    }
+}
+
+/// There must be something to do for each of them.
+#[test]
+fn more_processes_than_regions_are_refused() {
+    let topology = FatTree::k_ary_n_tree(4, 2).unwrap().build();
+    let error = |kind: NetworkKind, processes: u32| {
+        let config = round_numbers(kind);
+        let plane = Plane { config: &config, region_of: along_groups(&topology), topology: topology.clone() };
+        let processes = &Processes::of_threads(processes)[0];
+        let make = |regions: &[Vec<u32>]| regions.iter().map(|_| Script::default()).collect();
+        Fabric::spread(vec![plane], processes, make).err().map(|error| error.to_string())
+    };
+    assert_eq!(error(NetworkKind::Packet, 2), None);
+    let text = error(NetworkKind::Flow, 2).unwrap();
+    assert!(text.starts_with("2 processes, but this network falls into 1 part that can run apart: start at most 1;"), "{text}");
+    assert!(error(NetworkKind::Packet, 40).unwrap().starts_with("40 processes"));
 }
 
 /// Links without latency leave no time to work apart: one region, and the same outcome.

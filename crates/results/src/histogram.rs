@@ -36,6 +36,22 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
+    /// One again of its [`Histogram::buckets`] and what is [`Histogram::exact`]; none of what no histogram says.
+    pub fn of(buckets: &[(u64, u64)], sum: u128, max: u64) -> Option<Histogram> {
+        let mut histogram = Histogram { sum, max, ..Histogram::new() };
+        let mut count = 0u64;
+        for &(value, times) in buckets {
+            count = count.checked_add(times)?;
+            histogram.buckets.record_n(value, times).ok()?;
+        }
+        Some(histogram)
+    }
+
+    /// The sum of all values, and the largest; 0 when there are none.
+    pub fn exact(&self) -> (u128, u64) {
+        (self.sum, self.max)
+    }
+
     /// Values recorded.
     pub fn count(&self) -> u64 {
         self.buckets.len()
@@ -80,7 +96,9 @@ mod tests {
             sorted.sort_unstable();
             let rank = ((percent / 100.0 * values.len() as f64).ceil() as usize).max(1);
             let exact = sorted[rank - 1];
-            for histogram in [&whole, &one] {
+            let (sum, largest) = whole.exact();
+            let again = Histogram::of(&whole.buckets().collect::<Vec<_>>(), sum, largest).unwrap();
+            for histogram in [&whole, &one, &again] {
                 let found = histogram.percentile(percent).unwrap();
                 prop_assert!(found.abs_diff(exact) <= exact / 1000 + 1, "{} for {}", found, exact);
                 prop_assert_eq!(histogram.max(), sorted.last().copied());
@@ -94,6 +112,7 @@ mod tests {
     #[test]
     fn nothing_has_no_percentiles() {
         let empty = Histogram::new();
+        assert!(Histogram::of(&[(1, u64::MAX), (2, 1)], 0, 0).is_none());
         assert_eq!((empty.mean(), empty.percentile(50.0), empty.max()), (None, None, None));
     }
 }

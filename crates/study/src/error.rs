@@ -1,4 +1,5 @@
 use narrows_fabric::ConfigError;
+use narrows_fabric::parallel::ProcessError;
 use narrows_machine::{MachineError, RulesError};
 use narrows_output::OutputError;
 use narrows_replay::GraphError;
@@ -22,6 +23,9 @@ pub enum StudyError {
     /// Traffic that cannot be.
     #[error(transparent)]
     Traffic(#[from] TrafficError),
+    /// The processes that share a study cannot go on together.
+    #[error(transparent)]
+    Processes(#[from] ProcessError),
     /// A trace cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),

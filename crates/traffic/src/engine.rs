@@ -4,7 +4,7 @@ use crate::TrafficError;
 use crate::setup::Setup;
 use crate::source::{Plan, Sources};
 use crate::telemetry::Telemetry;
-use narrows_fabric::parallel::{Agent, Context, Fabric};
+use narrows_fabric::parallel::{Agent, Context, Fabric, Plane, along_groups};
 use narrows_fabric::{Arrival, NetworkKind, Observer, PacketArrival, Statistics, Undelivered};
 use narrows_units::SimTime;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,14 +20,16 @@ pub(crate) struct RegionTraffic {
 
 /// A network with sources at its hosts.
 pub(crate) trait Engine {
-    /// Handles everything before `until`.
-    fn run_until(&mut self, until: SimTime);
+    /// Handles everything before `until`. An error: see [`TrafficError::Processes`].
+    fn run_until(&mut self, until: SimTime) -> Result<(), TrafficError>;
     /// Events handled so far.
     fn events(&self) -> u64;
+    /// Windows of regions so far.
+    fn windows(&self) -> u64;
     /// What went over the network so far.
     fn statistics(&self) -> Statistics;
-    /// Of when every message came where: the same for any number of threads.
-    fn digest(&self) -> u64;
+    /// Of when every message came where: the same for any number of threads and processes, of which the first has it.
+    fn digest(&self) -> Result<u64, TrafficError>;
     /// Every region's.
     fn posts(&mut self, with: &mut dyn FnMut(&mut RegionTraffic));
 }
@@ -149,10 +151,16 @@ impl<const WATCHES: bool> Regions<WATCHES> {
         let mut timers = Vec::new();
         let topology = WATCHES.then(|| Arc::new(setup.topology.clone()));
         let nothing = || topology.as_ref().map(|topology| Telemetry::new(topology.clone(), lanes));
-        let mut fabric = Fabric::new(&setup.network, setup.topology.clone(), |hosts| {
+        let mut watch = |hosts: &Vec<u32>| {
             let sources = Sources::new(plan.clone(), hosts, &mut |at, host, tag| timers.push((at, host, tag)));
             Watch(RegionTraffic { sources, telemetry: nothing(), undelivered: None })
-        })?;
+        };
+        let plane = Plane { config: &setup.network, region_of: along_groups(&setup.topology), topology: setup.topology.clone() };
+        let agents = |regions: &[Vec<u32>]| regions.iter().map(&mut watch).collect();
+        let mut fabric = match &setup.processes {
+            Some(processes) => Fabric::spread(vec![plane], processes, agents),
+            None => Fabric::of_planes(vec![plane], agents),
+        }?;
         for (at, host, tag) in timers {
             fabric.timer(at, host, tag, ());
         }
@@ -169,29 +177,36 @@ impl<const WATCHES: bool> Regions<WATCHES> {
     }
 
     fn exchange_telemetry(&mut self) {
-        if let (Some(seen), Some(telemetry)) = (&self.seen, &mut self.fabric.agent(0).0.telemetry) {
+        if let Some(seen) = &self.seen
+            && let Some(telemetry) = &mut self.fabric.agent(0).0.telemetry
+        {
             std::mem::swap(&mut *lock(seen), telemetry);
         }
     }
 }
 
 impl<const WATCHES: bool> Engine for Regions<WATCHES> {
-    fn run_until(&mut self, until: SimTime) {
+    fn run_until(&mut self, until: SimTime) -> Result<(), TrafficError> {
         if until > SimTime::ZERO {
             self.fabric.run_until(SimTime(until.as_ps() - 1), self.threads);
         }
+        self.fabric.error().map_or(Ok(()), |error| Err(error.into()))
     }
 
     fn events(&self) -> u64 {
         self.fabric.events()
     }
 
+    fn windows(&self) -> u64 {
+        self.fabric.windows()
+    }
+
     fn statistics(&self) -> Statistics {
         self.fabric.statistics()
     }
 
-    fn digest(&self) -> u64 {
-        self.fabric.digest()
+    fn digest(&self) -> Result<u64, TrafficError> {
+        Ok(self.fabric.digest_of_all()?)
     }
 
     fn posts(&mut self, with: &mut dyn FnMut(&mut RegionTraffic)) {

@@ -1,5 +1,6 @@
 use crate::pattern::PATTERNS;
 use narrows_fabric::ConfigError;
+use narrows_fabric::parallel::ProcessError;
 use narrows_units::SimTime;
 
 /// Why there is no traffic. One line each, which says what would be right.
@@ -117,6 +118,9 @@ pub enum TrafficError {
     /// The network cannot be made.
     #[error(transparent)]
     Network(#[from] ConfigError),
+    /// The processes that share a point cannot go on together.
+    #[error(transparent)]
+    Processes(#[from] ProcessError),
 }
 
 /// The known pattern nearest to a misspelt one.

@@ -22,7 +22,7 @@
 //!     time: Some(SimTime::from_us(50)),
 //!     ..Setup::new(NetworkConfig::default(), FatTree::k_ary_n_tree(4, 2).unwrap().build(), Work::Classes(vec![class]))
 //! };
-//! let point = Simulation::new(&setup, Some(0.3)).unwrap().run(&mut |_, _| true);
+//! let point = Simulation::new(&setup, Some(0.3)).unwrap().run(&mut |_, _| true).unwrap();
 //! assert!(!point.saturated && (point.accepted - 0.3).abs() < 0.03);
 //! ```
 

@@ -129,6 +129,8 @@ pub struct Point {
     pub undelivered: Option<Undelivered>,
     /// Events of the network and of the sources.
     pub events: u64,
+    /// Times that the regions of the network met to go on.
+    pub windows: u64,
     /// Fingerprint of when every message came where.
     pub digest: u64,
     /// With a list of flows: each of them.

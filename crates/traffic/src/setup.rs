@@ -3,6 +3,7 @@ use crate::pattern::Targets;
 use crate::source::{Generator, Numbers, Plan};
 use crate::{Flow, Injection, Sizes, TrafficError};
 use narrows_fabric::NetworkConfig;
+use narrows_fabric::parallel::Processes;
 use narrows_topology::Topology;
 use narrows_units::{Bytes, SimTime};
 use std::sync::Arc;
@@ -35,6 +36,8 @@ pub struct Setup {
     pub threads: usize,
     /// Of every random choice.
     pub seed: u64,
+    /// Those that share a point, if there are others: each runs the same points, in the same order, one at a time.
+    pub processes: Option<Processes>,
 }
 
 /// Longest measurement: 100 s.
@@ -43,7 +46,7 @@ const MAX_TIME: SimTime = SimTime(100_000_000_000_000);
 impl Setup {
     /// With 100 us of measurement after a detected warm-up, without telemetry.
     pub fn new(network: NetworkConfig, topology: Topology, work: Work) -> Setup {
-        Setup { network, topology, work, warmup: None, time: None, period: None, threads: 1, seed: 1 }
+        Setup { network, topology, work, warmup: None, time: None, period: None, threads: 1, seed: 1, processes: None }
     }
 
     /// Time of the measurement of random messages.

@@ -7,7 +7,8 @@ use crate::setup::Setup;
 use crate::source::Plan;
 use crate::telemetry::Telemetry;
 use crate::{TrafficError, Work};
-use narrows_fabric::NetworkConfig;
+use narrows_engine::Wire;
+use narrows_fabric::{NetworkConfig, Statistics, Undelivered};
 use narrows_units::{Bytes, SimTime};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -76,40 +77,58 @@ impl<'a> Simulation<'a> {
 
     /// Runs the point. `control` is told the simulated time and the events since it was told last, about ten times a
     /// second; when it says false the point ends with what it has, marked as partial.
-    pub fn run(mut self, control: Control<'_>) -> Point {
+    ///
+    /// With [`Setup::processes`] the events are those of all, any of them can end the point, and only the first one
+    /// gets all of its result.
+    ///
+    /// # Errors
+    /// Only where there are other processes: they cannot go on together.
+    pub fn run(mut self, control: Control<'_>) -> Result<Point, TrafficError> {
         match self.setup.work {
             Work::Flows(_) => self.run_flows(control),
             Work::Classes(_) => self.run_classes(control),
         }
     }
 
-    fn run_flows(&mut self, control: Control<'_>) -> Point {
+    /// What all processes have, put together: `mine` is that of this one.
+    fn together<T: Wire>(&self, mine: T, add: impl Fn(&mut T, T)) -> Result<T, TrafficError> {
+        let Some(processes) = &self.setup.processes else { return Ok(mine) };
+        let mut all = processes.gather(&mine)?.into_iter();
+        let mut sum = all.next().unwrap_or(mine);
+        all.for_each(|more| add(&mut sum, more));
+        Ok(sum)
+    }
+
+    fn run_flows(&mut self, control: Control<'_>) -> Result<Point, TrafficError> {
         self.open_window(SimTime::ZERO, SimTime::MAX);
         let limit = self.setup.time.unwrap_or(SimTime::MAX);
         let flows = self.plan.flows.len() as u64;
         let mut go_on = true;
-        while go_on && self.now < limit && self.totals().iter().map(|class| class.done).sum::<u64>() < flows {
-            go_on = self.run_slice(limit, control);
+        while go_on && self.now < limit && self.totals()?.iter().map(|class| class.done).sum::<u64>() < flows {
+            go_on = self.run_slice(limit, control)?;
         }
         // All done: the time is that of the last one, wherever the last look was.
-        let (mut ends, flows) = (Vec::new(), &self.plan.flows);
+        let (mut done, mut last) = (0, SimTime::ZERO);
         self.engine.posts(&mut |post| {
-            ends.extend(post.sources.flow_times.iter().map(|(&flow, &fct)| flows[flow as usize].start + SimTime(fct)));
+            done += post.sources.flow_times.len() as u64;
+            let ends = post.sources.flow_times.iter().map(|(&flow, &fct)| self.plan.flows[flow as usize].start + SimTime(fct));
+            last = last.max(ends.max().unwrap_or_default());
         });
-        if ends.len() == flows.len() {
-            self.now = ends.into_iter().max().unwrap_or(self.now);
+        let (done, last) = self.together((done, last), |sum, more| *sum = (sum.0 + more.0, sum.1.max(more.1)))?;
+        if done == flows && flows > 0 {
+            self.now = last;
         }
         self.finish(SimTime::ZERO, self.now, &[false], true, !go_on)
     }
 
-    fn run_classes(&mut self, control: Control<'_>) -> Point {
+    fn run_classes(&mut self, control: Control<'_>) -> Result<Point, TrafficError> {
         let measured = self.setup.measured();
         let mut steady = true;
         let mut go_on = true;
         let begin = match self.setup.warmup {
             Some(warmup) => warmup,
             None => {
-                (go_on, steady) = self.warm_up(SimTime((measured.as_ps() / STRETCHES).max(1)), control);
+                (go_on, steady) = self.warm_up(SimTime((measured.as_ps() / STRETCHES).max(1)), control)?;
                 // Arrivals are told when a packet starts on its last link: the window must be known by then.
                 let NetworkConfig { host_link, .. } = &self.setup.network;
                 self.now + (host_link.latency + host_link.rate.time_for(self.setup.network.packet())) * 2
@@ -117,25 +136,25 @@ impl<'a> Simulation<'a> {
         };
         let end = begin + measured;
         self.open_window(begin, end);
-        go_on = go_on && self.run_until(begin, control);
+        go_on = go_on && self.run_until(begin, control)?;
         let begin = begin.min(self.now);
-        let before = self.totals();
-        go_on = go_on && self.run_until(end, control);
+        let before = self.totals()?;
+        go_on = go_on && self.run_until(end, control)?;
         let window = self.now.saturating_sub(begin);
         if !go_on {
             self.open_window(begin, self.now);
         }
-        let meters = self.meters();
+        let meters = self.meters()?;
         let mut saturated: Vec<bool> = (0..before.len()).map(|class| self.falls_short(class, &before[class], &meters[class])).collect();
         // Messages of the window are followed to their end, unless there is none.
         let limit = end + measured;
         let step = SimTime((measured.as_ps() / 50).max(1));
-        while go_on && !saturated.contains(&true) && self.now < limit && self.unfinished() > 0 {
-            go_on = self.run_until((self.now + step).min(limit), control);
+        while go_on && !saturated.contains(&true) && self.now < limit && self.unfinished()? > 0 {
+            go_on = self.run_until((self.now + step).min(limit), control)?;
         }
         if self.now == limit {
             // They had as much time again: where they wait behind a backlog, it is one that does not go away.
-            let meters = self.meters();
+            let meters = self.meters()?;
             for (class, generator) in self.plan.generators.iter().enumerate() {
                 saturated[class] |= generator.load.is_some() && meters[class].open() as f64 > SHORTFALL * meters[class].messages as f64;
             }
@@ -144,7 +163,7 @@ impl<'a> Simulation<'a> {
     }
 
     /// Runs stretches until two in a row are alike; whether to go on, and whether they were.
-    fn warm_up(&mut self, stretch: SimTime, control: Control<'_>) -> (bool, bool) {
+    fn warm_up(&mut self, stretch: SimTime, control: Control<'_>) -> Result<(bool, bool), TrafficError> {
         let all = |classes: Vec<Totals>| {
             let mut sum = Totals::default();
             classes.iter().for_each(|class| sum.add(class));
@@ -152,11 +171,11 @@ impl<'a> Simulation<'a> {
         };
         let mut before: Option<Totals> = None;
         for _ in 0..MAX_STRETCHES {
-            let begin = all(self.totals());
-            if !self.run_until(self.now + stretch, control) {
-                return (false, false);
+            let begin = all(self.totals()?);
+            if !self.run_until(self.now + stretch, control)? {
+                return Ok((false, false));
             }
-            let now = all(self.totals()).since(&begin);
+            let now = all(self.totals()?).since(&begin);
             if let Some(before) = before
                 && now.packets > 0
                 && before.packets > 0
@@ -164,12 +183,12 @@ impl<'a> Simulation<'a> {
                 let alike = |one: f64, other: f64| (one - other).abs() <= STEADY * other;
                 let mean = |totals: &Totals| totals.latency as f64 / totals.packets as f64;
                 if alike(now.accepted as f64, before.accepted as f64) && alike(mean(&now), mean(&before)) {
-                    return (true, true);
+                    return Ok((true, true));
                 }
             }
             before = Some(now);
         }
-        (true, false)
+        Ok((true, false))
     }
 
     /// Whether the backlog of a class grew over the window by more than [`SHORTFALL`] of what was generated, and by
@@ -192,64 +211,66 @@ impl<'a> Simulation<'a> {
     }
 
     /// Counts since the start, by class.
-    fn totals(&mut self) -> Vec<Totals> {
+    fn totals(&mut self) -> Result<Vec<Totals>, TrafficError> {
         let mut sums = vec![Totals::default(); self.plan.classes()];
         self.engine.posts(&mut |post| {
             sums.iter_mut().zip(&post.sources.meter.classes).for_each(|(sum, class)| sum.add(&class.totals));
         });
-        sums
+        self.together(sums, |sums, more| sums.iter_mut().zip(&more).for_each(|(sum, more)| sum.add(more)))
     }
 
     /// Messages generated within the window that are not done.
-    fn unfinished(&mut self) -> u64 {
+    fn unfinished(&mut self) -> Result<u64, TrafficError> {
         let (mut messages, mut done) = (0, 0);
         self.engine.posts(&mut |post| {
             messages += post.sources.meter.classes.iter().map(|class| class.messages).sum::<u64>();
             done += post.sources.meter.classes.iter().map(|class| class.fct.count()).sum::<u64>();
         });
-        messages - done
+        let (messages, done) = self.together((messages, done), |sum, more| *sum = (sum.0 + more.0, sum.1 + more.1))?;
+        Ok(messages - done)
     }
 
     /// The meters of all regions together, by class.
-    fn meters(&mut self) -> Vec<ClassMeter> {
+    fn meters(&mut self) -> Result<Vec<ClassMeter>, TrafficError> {
         let mut sums = vec![ClassMeter::default(); self.plan.classes()];
         self.engine.posts(&mut |post| {
             sums.iter_mut().zip(&post.sources.meter.classes).for_each(|(sum, class)| sum.merge(class));
         });
-        sums
+        self.together(sums, |sums, more| sums.iter_mut().zip(&more).for_each(|(sum, more)| sum.merge(more)))
     }
 
     /// Handles everything before `until`; false when the caller wants no more.
-    fn run_until(&mut self, until: SimTime, control: Control<'_>) -> bool {
+    fn run_until(&mut self, until: SimTime, control: Control<'_>) -> Result<bool, TrafficError> {
         while self.now < until {
-            if !self.run_slice(until, control) {
-                return false;
+            if !self.run_slice(until, control)? {
+                return Ok(false);
             }
         }
-        true
+        Ok(true)
     }
 
     /// A part of the way to `until`, as long as a tenth of a second of work or so; false when the caller wants no more.
-    fn run_slice(&mut self, until: SimTime, control: Control<'_>) -> bool {
+    fn run_slice(&mut self, until: SimTime, control: Control<'_>) -> Result<bool, TrafficError> {
         let to = (self.now + self.slice).min(until).min(self.next_sample);
         let whole = to == self.now + self.slice;
-        self.engine.run_until(to);
+        self.engine.run_until(to)?;
         self.now = to;
         let events = self.engine.events() - self.told_events;
         self.told_events += events;
+        let events = self.together(events, |sum, more| *sum += more)?;
         if events < SLICE / 2 && whole {
             self.slice = self.slice * 2;
         } else if events > SLICE * 2 {
             self.slice = SimTime((self.slice.as_ps() / 2).max(1));
         }
         if to == self.next_sample {
-            self.sample();
+            self.sample()?;
         }
-        control(to, events)
+        self.together(control(to, events), |all, more| *all &= more)
     }
 
     /// Ends a period.
-    fn sample(&mut self) {
+    fn sample(&mut self) -> Result<(), TrafficError> {
         let at = self.next_sample;
         self.engine.posts(&mut |post| {
             if let Some(telemetry) = &mut post.telemetry {
@@ -257,7 +278,7 @@ impl<'a> Simulation<'a> {
             }
         });
         let length = at.saturating_sub(self.last_sample);
-        for (class, totals) in self.totals().into_iter().enumerate() {
+        for (class, totals) in self.totals()?.into_iter().enumerate() {
             let period = totals.since(&self.sampled[class]);
             let capacity = self.capacity(self.plan.senders(class).len(), length);
             self.series.push(Series {
@@ -272,6 +293,7 @@ impl<'a> Simulation<'a> {
         self.samples += 1;
         self.last_sample = at;
         self.next_sample = at + self.setup.period.unwrap_or(SimTime::MAX);
+        Ok(())
     }
 
     /// Wire bytes that so many nodes can inject in a time; above 0.
@@ -281,9 +303,9 @@ impl<'a> Simulation<'a> {
         (sources as f64 * time.as_ps() as f64 / per_byte).max(f64::MIN_POSITIVE)
     }
 
-    fn finish(&mut self, begin: SimTime, window: SimTime, saturated: &[bool], steady: bool, partial: bool) -> Point {
+    fn finish(&mut self, begin: SimTime, window: SimTime, saturated: &[bool], steady: bool, partial: bool) -> Result<Point, TrafficError> {
         let end = begin + window;
-        let meters = self.meters();
+        let meters = self.meters()?;
         let mut senders = BTreeSet::new();
         let mut classes = Vec::new();
         for (index, (meter, &saturated)) in meters.iter().zip(saturated).enumerate() {
@@ -308,24 +330,12 @@ impl<'a> Simulation<'a> {
         }
         let capacity = self.capacity(senders.len(), window);
         let sum = |part: fn(&ClassMeter) -> u64| meters.iter().map(part).sum::<u64>() as f64 / capacity;
+        let End { statistics, events, undelivered, flow_times, telemetry } = self.end()?;
         let mut flows: Vec<FlowTime> = (0..self.plan.flows.len() as u32).map(|flow| FlowTime { flow, fct: None }).collect();
-        let mut telemetry: Option<Box<Telemetry>> = None;
-        let mut undelivered = Vec::new();
-        self.engine.posts(&mut |post| {
-            undelivered.extend(post.undelivered.clone());
-            for (&flow, &fct) in &post.sources.flow_times {
-                flows[flow as usize].fct = Some(SimTime(fct));
-            }
-            match (&mut telemetry, post.telemetry.take()) {
-                (Some(all), Some(mut more)) => all.merge(&mut more),
-                (None, Some(first)) => telemetry = Some(Box::new(first)),
-                _ => {}
-            }
-        });
-        if let Some(telemetry) = &mut telemetry {
-            telemetry.settle();
+        for (flow, fct) in flow_times {
+            flows[flow as usize].fct = Some(SimTime(fct));
         }
-        Point {
+        Ok(Point {
             load: self.load,
             offered: sum(|class| class.offered),
             accepted: sum(|class| class.accepted),
@@ -336,13 +346,53 @@ impl<'a> Simulation<'a> {
             measured: window,
             simulated: self.now,
             classes,
-            statistics: self.engine.statistics(),
+            statistics,
             undelivered: undelivered.into_iter().min_by_key(|flow| (flow.at, flow.from, flow.target)),
-            events: self.engine.events(),
-            digest: self.engine.digest(),
+            events,
+            windows: self.engine.windows(),
+            digest: self.engine.digest()?,
             flows,
             series: std::mem::take(&mut self.series),
             telemetry,
-        }
+        })
     }
+
+    /// What was counted and seen in all regions; of all processes, for the first one.
+    fn end(&mut self) -> Result<End, TrafficError> {
+        let mut end = End { statistics: self.engine.statistics(), events: self.engine.events(), ..End::default() };
+        self.engine.posts(&mut |post| {
+            end.undelivered.extend(post.undelivered.clone());
+            end.flow_times.extend(post.sources.flow_times.iter().map(|(&flow, &time)| (flow, time)));
+            match (&mut end.telemetry, post.telemetry.take()) {
+                (Some(all), Some(mut more)) => all.merge(more.take()),
+                (None, Some(first)) => end.telemetry = Some(Box::new(first)),
+                _ => {}
+            }
+        });
+        if let Some(processes) = &self.setup.processes {
+            let seen = end.telemetry.as_mut().map(|telemetry| telemetry.take());
+            let all = processes.gather_at_first(&(end.statistics, end.events, (end.undelivered, end.flow_times), seen))?;
+            end = End { telemetry: end.telemetry, ..End::default() };
+            for (statistics, events, (undelivered, flow_times), seen) in all {
+                end.statistics = end.statistics + statistics;
+                end.events += events;
+                end.undelivered.extend(undelivered);
+                end.flow_times.extend(flow_times);
+                end.telemetry.iter_mut().zip(seen).for_each(|(telemetry, seen)| telemetry.merge(seen));
+            }
+        }
+        end.telemetry.iter_mut().for_each(|telemetry| telemetry.settle());
+        Ok(end)
+    }
+}
+
+/// What is left when a point is over.
+#[derive(Default)]
+struct End {
+    statistics: Statistics,
+    events: u64,
+    undelivered: Vec<Undelivered>,
+    /// By number.
+    flow_times: Vec<(u32, u64)>,
+    telemetry: Option<Box<Telemetry>>,
 }

@@ -1,6 +1,6 @@
 //! Queues and links over time: kept when a period is given, and only then.
 
-use narrows_engine::WordMap;
+use narrows_engine::{WordMap, wire};
 use narrows_fabric::{Arrival, PacketArrival};
 use narrows_topology::{Link, LinkId, Shape, Topology, Vertex};
 use std::sync::Arc;
@@ -98,6 +98,21 @@ impl Use {
         self.since = now;
     }
 }
+
+wire!(QueueRow { period, link, lane, mean_packets, max_packets, max_bytes });
+wire!(LinkRow { period, link, utilisation, packets, stalls, pauses, lost });
+wire!(FlowRow { period, source, target, virtual_network, bytes });
+
+/// The rows and counts of a [`Telemetry`].
+pub(crate) struct Seen {
+    queue_rows: Vec<QueueRow>,
+    link_rows: Vec<LinkRow>,
+    flow_rows: Vec<FlowRow>,
+    hops: Vec<u64>,
+    misrouted: Vec<u64>,
+}
+
+wire!(Seen { queue_rows, link_rows, flow_rows, hops, misrouted });
 
 /// What was seen in a region, or, merged, everywhere.
 #[derive(Debug)]
@@ -277,9 +292,21 @@ impl Telemetry {
         self.periods += 1;
     }
 
+    /// Gives away what was seen so far.
+    pub(crate) fn take(&mut self) -> Seen {
+        let nothing = || vec![0; 256];
+        Seen {
+            queue_rows: std::mem::take(&mut self.queue_rows),
+            link_rows: std::mem::take(&mut self.link_rows),
+            flow_rows: std::mem::take(&mut self.flow_rows),
+            hops: std::mem::replace(&mut self.hops, nothing()),
+            misrouted: std::mem::replace(&mut self.misrouted, nothing()),
+        }
+    }
+
     /// Takes in what was seen in another region, which has other queues. What both ends of a link tell about it becomes
     /// one row.
-    pub(crate) fn merge(&mut self, other: &mut Telemetry) {
+    pub(crate) fn merge(&mut self, mut other: Seen) {
         self.queue_rows.append(&mut other.queue_rows);
         self.link_rows.append(&mut other.link_rows);
         self.flow_rows.append(&mut other.flow_rows);
@@ -370,7 +397,7 @@ mod tests {
         other.sent(1, 500);
         one.sample(1000);
         other.sample(1000);
-        one.merge(&mut other);
+        one.merge(other.take());
         one.settle();
         let row = |link, utilisation, packets, pauses| LinkRow { period: 0, link, utilisation, packets, stalls: 0, pauses, lost: 0 };
         assert_eq!(one.link_rows, [row(1, 0.5, 1, 0), row(2, 0.25, 1, 1)]);

@@ -26,7 +26,7 @@ fn setup(topology: Topology, classes: &[&str], time_us: u64) -> Setup {
 }
 
 fn run(setup: &Setup, load: Option<f64>) -> Point {
-    Simulation::new(setup, load).unwrap().run(&mut |_, _| true)
+    Simulation::new(setup, load).unwrap().run(&mut |_, _| true).unwrap()
 }
 
 fn near(what: &str, found: f64, expected: f64, tolerance: f64) {
@@ -441,7 +441,7 @@ fn a_steady_network_ends_its_warm_up_and_a_saturated_one_does_not_hang() {
 fn a_point_that_is_ended_says_so() {
     let setup = setup(FatTree::k_ary_n_tree(8, 2).unwrap().build(), &["pattern=uniform"], 1000);
     let enough = SimTime::from_us(500);
-    let point = Simulation::new(&setup, Some(0.8)).unwrap().run(&mut |now, _| now < enough);
+    let point = Simulation::new(&setup, Some(0.8)).unwrap().run(&mut |now, _| now < enough).unwrap();
     assert!(point.partial && point.simulated >= enough && point.simulated < SimTime::from_us(1050));
     near("what was accepted until then", point.accepted, 0.8, 0.05);
 }

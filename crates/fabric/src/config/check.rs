@@ -15,6 +15,17 @@ const MAX_RATE: ByteRate = ByteRate(100_000_000_000_000);
 /// Why a [`NetworkConfig`] makes no network.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
+    /// More processes than regions.
+    #[error(
+        "{processes} processes, but this network falls into {regions} part{} that can run apart: start at most {regions}; only networks of packets fall into parts, along groups or pods",
+        if *regions == 1 { "" } else { "s" }
+    )]
+    Processes {
+        /// Of the simulator.
+        processes: u32,
+        /// See [`crate::parallel`].
+        regions: u32,
+    },
     /// A rate of zero, or one beyond what times in picoseconds can tell.
     #[error("{what} is {rate}; expected {MIN_RATE} to {MAX_RATE}")]
     Rate {

@@ -318,6 +318,26 @@ impl<P: Ports> Region<P> {
         }
     }
 
+    /// A packet from another process names an input and a lane of this region, and hosts of the network.
+    pub(crate) fn takes(&self, packet: &Packet) -> bool {
+        let hosts = self.layout.hosts.len() as u32;
+        packet.source < hosts
+            && (packet.target < hosts || packet.is_copied())
+            && packet.lane() < self.lanes
+            && u32::from(packet.route.channel) < self.channels
+            && self.inputs.get(packet.input as usize).is_some_and(|input| packet.ready >= self.costs.wire(input.speed).time(packet.wire))
+    }
+
+    /// The same of news.
+    pub(crate) fn takes_note(&self, note: &Note) -> bool {
+        match note {
+            Note::Credit { output, lane, .. } => (*output as usize) < self.outputs.len() && *lane < self.lanes,
+            Note::Pause { output, frame, .. } => (*output as usize) < self.outputs.len() && frame >> 1 < self.lanes,
+            Note::Lost { packet, .. } => self.layout.hosts.get(packet.source as usize).is_some_and(|home| home.0 == self.number),
+            Note::Carried { input, .. } => (*input as usize) < self.inputs.len(),
+        }
+    }
+
     /// Forgets whose turn it is.
     pub(crate) fn rest(&mut self) {
         for output in &mut self.outputs {

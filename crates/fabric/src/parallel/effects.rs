@@ -31,6 +31,10 @@ impl<L> Mailbox<L> {
     pub(super) fn new(planes: usize) -> Self {
         Mailbox { planes: (0..planes).map(|_| PlaneMail::default()).collect(), letters: Vec::new() }
     }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.letters.is_empty() && self.planes.iter().all(|plane| plane.packets.is_empty() && plane.notes.is_empty())
+    }
 }
 
 /// Where the numbers of one network begin among those of all. Of the first one, and so where there is one: 0.

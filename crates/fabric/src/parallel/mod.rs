@@ -4,7 +4,9 @@
 //! and [`Agent`]. Nothing that happens in one reaches another before the latency of a link between them has passed, so
 //! all regions can run through a window of that length by themselves (conservative windows: Chandy and Misra 1979;
 //! bounded by the lookahead, Lubachevsky 1989) and hand over what they send each other at its end. A region's state
-//! fits the nearest cache, which is why a single thread does it this way, too.
+//! fits the nearest cache, which is why a single thread does it this way, too. Regions may be spread over processes
+//! ([`Fabric::spread`]), which exchange at the end of each window what the regions of one have sent to those of
+//! another.
 //!
 //! What travels with a message beside its bytes is a [`Agent::Letter`]: it is with the agent of the target before
 //! anything of the message is. The flow and the LogGP network have one region.
@@ -48,6 +50,7 @@
 mod agent;
 mod effects;
 mod part;
+mod processes;
 mod windows;
 
 pub use crate::packet::layout::regions as along_groups;
@@ -55,6 +58,7 @@ pub(crate) use effects::PLACE_BITS;
 
 pub use agent::{Agent, Context};
 pub(crate) use effects::RegionEffects;
+pub use processes::{Exchange, ProcessError, Processes};
 
 use crate::config::{ConfigError, NetworkConfig};
 use crate::flow::FlowNetwork;
@@ -67,19 +71,26 @@ use crate::timing::ZeroLoad;
 use crate::whole::{Network, Whole};
 use crate::{NetworkKind, Observer, Statistics, Transfer, TransferId};
 use effects::{Base, Mailbox};
-use narrows_engine::Digest;
+use narrows_engine::{Digest, Wire};
 use narrows_topology::Topology;
 use narrows_units::SimTime;
 use part::{Homes, Model, Part, Planes, Seen};
+use processes::Spread;
 use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use windows::{Lookahead, Windows};
+use windows::{Lookahead, News, Outcome, Windows};
 
 /// See the module's page.
 #[derive(Debug)]
 pub struct Fabric<A: Agent> {
+    /// Of the regions of this process, which follow each other.
     parts: Vec<Mutex<Part<A>>>,
-    /// What has been sent to each region since it last looked.
+    /// The first of them.
+    first: u32,
+    /// Where there are other processes.
+    spread: Option<Spread<A::Letter>>,
+    error: Option<ProcessError>,
+    /// What has been sent to each region since it last looked; by region of all.
     boxes: Vec<Mutex<Mailbox<A::Letter>>>,
     /// By network.
     layouts: Vec<Arc<Layout>>,
@@ -87,6 +98,7 @@ pub struct Fabric<A: Agent> {
     lookahead: Lookahead,
     /// The smallest packet so far.
     least: u32,
+    windows: u64,
     now: u64,
 }
 
@@ -202,6 +214,34 @@ impl<A: Agent> Fabric<A> {
     /// # Panics
     /// When there is no network, or not one agent for each region.
     pub fn of_planes(planes: Vec<Plane<'_>>, agents: impl FnOnce(&[Vec<u32>]) -> Vec<A>) -> Result<Self, ConfigError> {
+        Fabric::assemble(planes, |_| Ok(None), agents)
+    }
+
+    /// As [`Fabric::of_planes`], with this process's share of the regions: `agents` gets their hosts. From now on every
+    /// process does the same with its fabric, in the same order. What is asked of it is about these regions, but for
+    /// the time, and for [`Fabric::digest_of_all`].
+    ///
+    /// # Errors
+    /// See [`ConfigError`]; there must be a region for each process.
+    ///
+    /// # Panics
+    /// See [`Fabric::of_planes`].
+    pub fn spread(planes: Vec<Plane<'_>>, processes: &Processes, agents: impl FnOnce(&[Vec<u32>]) -> Vec<A>) -> Result<Self, ConfigError>
+    where
+        A::Letter: Wire,
+    {
+        let spread = |regions: u32| match processes.count() {
+            count if count > regions => Err(ConfigError::Processes { processes: count, regions }),
+            _ => Ok(Some(Spread::new(processes.clone(), regions))),
+        };
+        Fabric::assemble(planes, spread, agents)
+    }
+
+    fn assemble(
+        planes: Vec<Plane<'_>>,
+        spread: impl FnOnce(u32) -> Result<Option<Spread<A::Letter>>, ConfigError>,
+        agents: impl FnOnce(&[Vec<u32>]) -> Vec<A>,
+    ) -> Result<Self, ConfigError> {
         let routings = planes.iter().map(|plane| plane.config.routings(&plane.topology)).collect::<Result<Vec<_>, _>>()?;
         let configs: Vec<&NetworkConfig> = planes.iter().map(|plane| plane.config).collect();
         let regions = planes.iter().flat_map(|plane| &plane.region_of).max().map_or(1, |last| last + 1);
@@ -216,6 +256,8 @@ impl<A: Agent> Fabric<A> {
         }
         let layouts: Vec<Arc<Layout>> = layouts.into_iter().map(Arc::new).collect();
         let regions = layouts[0].regions;
+        let spread = spread(regions)?;
+        let own = spread.as_ref().map_or(0..regions, |spread| spread.of(spread.processes.process()));
         // The numbers of hosts in a region, too, go through the networks.
         let mut hosts = vec![Vec::new(); regions as usize];
         let mut homes = Vec::new();
@@ -226,7 +268,8 @@ impl<A: Agent> Fabric<A> {
             of_region.push(host);
         }
         let homes: Homes = homes.into();
-        let agents = agents(&hosts);
+        let hosts = &hosts[own.start as usize..own.end as usize];
+        let agents = agents(hosts);
         assert_eq!(agents.len(), hosts.len(), "an agent for each region");
         let model = |number: u32, plane: usize| -> Result<Model<A::Ports>, ConfigError> {
             let (config, layout) = (configs[plane], &layouts[plane]);
@@ -238,18 +281,20 @@ impl<A: Agent> Fabric<A> {
             })
         };
         let bases = bases(&layouts);
-        let parts: Result<Vec<_>, ConfigError> = (0..regions)
+        let parts: Result<Vec<_>, ConfigError> = own
+            .clone()
             .zip(agents)
-            .map(|(number, agent)| {
+            .zip(hosts)
+            .map(|((number, agent), hosts)| {
                 let others = bases.iter().enumerate().skip(1).map(|(plane, &base)| Ok((base, model(number, plane)?)));
                 let planes = Planes { others: others.collect::<Result<_, ConfigError>>()?, first: model(number, 0)? };
-                Ok(Mutex::new(Part::new(number, &homes, planes, agent, hosts[number as usize].len())))
+                Ok(Mutex::new(Part::new(number, &homes, planes, agent, hosts.len())))
             })
             .collect();
         let parts = parts?;
         let boxes = (0..regions).map(|_| Mutex::new(Mailbox::new(layouts.len()))).collect();
         let least = configs.iter().map(|config| config.packet().0 as u32).min().unwrap_or(0);
-        Ok(Fabric { parts, boxes, layouts, homes, lookahead, least, now: 0 })
+        Ok(Fabric { parts, first: own.start, spread, error: None, boxes, layouts, homes, lookahead, least, windows: 0, now: 0 })
     }
 
     /// Runs until `time`, everything at it included, on up to `threads` threads.
@@ -263,8 +308,18 @@ impl<A: Agent> Fabric<A> {
         let end = time.as_ps().saturating_add(1);
         let threads = threads.clamp(1, self.parts.len());
         self.open();
-        let begin = self.parts.iter_mut().filter_map(|part| inner(part).effects.queue.peek()).map(|(at, _)| at).min().unwrap_or(NEVER);
-        let windows = Windows::new(&self.parts, &self.boxes, &self.lookahead, self.least, begin..end, threads, go_on);
+        let next = self.parts.iter_mut().filter_map(|part| inner(part).effects.queue.peek()).map(|(at, _)| at).min().unwrap_or(NEVER);
+        let mut news = News { next, least: self.least, stops: false };
+        if let Some(spread) = &self.spread {
+            match spread.meet(news, &self.boxes, &self.parts) {
+                Ok(all) => news = all,
+                Err(error) => {
+                    self.error = Some(error);
+                    return false;
+                }
+            }
+        }
+        let windows = Windows::new(self, news, end, threads, go_on);
         std::thread::scope(|scope| {
             for thread in 1..threads {
                 let windows = &windows;
@@ -272,13 +327,25 @@ impl<A: Agent> Fabric<A> {
             }
             windows.run(0);
         });
-        let (stopped, least) = windows.outcome();
+        let Outcome { stopped, least, windows, error } = windows.outcome();
         self.least = least;
+        self.windows += windows;
+        self.error = error;
         if !stopped {
             self.now = self.now.max(time.as_ps());
             self.parts.iter_mut().for_each(|part| inner(part).effects.pass(end));
         }
         !stopped
+    }
+
+    /// Why the processes cannot go on together, if [`Fabric::run_until`] has come to that.
+    pub fn error(&mut self) -> Option<ProcessError> {
+        self.error.take()
+    }
+
+    /// A region of this process.
+    fn part(&mut self, region: u32) -> &mut Part<A> {
+        inner(&mut self.parts[(region - self.first) as usize])
     }
 
     /// The time of the next event.
@@ -307,22 +374,22 @@ impl<A: Agent> Fabric<A> {
     #[inline]
     pub fn act<R>(&mut self, region: u32, what: impl FnOnce(&mut A, &mut Context<'_, A::Event, A::Letter>) -> R) -> R {
         let now = self.now;
-        Alone { part: inner(&mut self.parts[region as usize]), now }.act(what)
+        Alone { part: self.part(region), now }.act(what)
     }
 
     /// Everything in one region, as far as it does not concern others, and the time of the last event.
     pub fn drain(&mut self, region: u32) -> SimTime {
         let now = self.now;
-        Alone { part: inner(&mut self.parts[region as usize]), now }.drain()
+        Alone { part: self.part(region), now }.drain()
     }
 
     /// Does something with every region by itself, on up to `threads` threads; what came of it, by region.
     pub fn each<R: Send>(&mut self, threads: usize, what: impl Fn(u32, &mut Alone<'_, A>) -> R + Sync) -> Vec<R> {
         let share = self.parts.len().div_ceil(threads.max(1));
-        let (now, what) = (self.now, &what);
+        let (now, what, own) = (self.now, &what, self.first as usize);
         let of_share = move |first: usize, parts: &mut [Mutex<Part<A>>]| {
             let alone = parts.iter_mut().map(|part| Alone { part: inner(part), now });
-            (first as u32..).zip(alone).map(|(region, mut alone)| what(region, &mut alone)).collect::<Vec<R>>()
+            ((own + first) as u32..).zip(alone).map(|(region, mut alone)| what(region, &mut alone)).collect::<Vec<R>>()
         };
         let (mine, others) = self.parts.split_at_mut(share);
         std::thread::scope(|scope| {
@@ -375,9 +442,9 @@ impl<A: Agent> Fabric<A> {
 
     /// Brings everything that is under way between regions, and all that was asked for, into their queues.
     fn open(&mut self) {
-        for (part, mail) in self.parts.iter_mut().zip(&mut self.boxes) {
+        for part in &mut self.parts {
             let part = inner(part);
-            let mail = inner(mail);
+            let mail = inner(&mut self.boxes[part.number as usize]);
             for (plane, other) in part.mail.planes.iter_mut().zip(&mut mail.planes) {
                 plane.packets.append(&mut other.packets);
                 plane.notes.append(&mut other.notes);
@@ -392,7 +459,7 @@ impl<A: Agent> Fabric<A> {
     pub fn timer(&mut self, at: SimTime, host: u32, order: u32, event: A::Event) {
         let at = at.as_ps().max(self.now);
         let region = self.homes[host as usize].0;
-        let requests = &mut inner(&mut self.parts[region as usize]).requests;
+        let requests = &mut self.part(region).requests;
         requests.any = true;
         requests.timers.push((at, host, order, event));
     }
@@ -405,7 +472,7 @@ impl<A: Agent> Fabric<A> {
     /// The agent of a region.
     #[inline]
     pub fn agent(&mut self, region: u32) -> &mut A {
-        &mut inner(&mut self.parts[region as usize]).effects.agent
+        &mut self.part(region).effects.agent
     }
 
     /// The agents, by region.
@@ -447,17 +514,43 @@ impl<A: Agent> Fabric<A> {
         self.parts.iter().map(|part| lock(part).events).sum()
     }
 
-    /// Regions.
+    /// Windows so far: times that all regions met to go on.
+    pub fn windows(&self) -> u64 {
+        self.windows
+    }
+
+    /// Regions of this process.
     pub fn regions(&self) -> u32 {
         self.parts.len() as u32
     }
 
     /// Of all that agents were notifications, and when: host by host.
     pub fn digest(&self) -> u64 {
-        let parts: Vec<_> = self.parts.iter().map(lock).collect();
+        self.digest_by_host(&self.digests())
+    }
+
+    /// That of the hosts of all processes; only the first process has it, for the others it is 0.
+    ///
+    /// # Errors
+    /// The processes cannot go on together.
+    pub fn digest_of_all(&self) -> Result<u64, ProcessError> {
+        let Some(spread) = &self.spread else { return Ok(self.digest()) };
+        let all = spread.processes.gather_at_first(&self.digests())?;
+        // By region: those of the processes follow each other.
+        Ok(if all.is_empty() { 0 } else { self.digest_by_host(&all.concat()) })
+    }
+
+    /// Of every region here, by its hosts.
+    fn digests(&self) -> Vec<Vec<u64>> {
+        self.parts.iter().map(|part| lock(part).digests.iter().map(|digest| digest.value()).collect()).collect()
+    }
+
+    /// Regions are counted from the first one here.
+    fn digest_by_host(&self, by_region: &[Vec<u64>]) -> u64 {
         let mut digest = Digest::default();
         for &(region, host) in self.homes.iter() {
-            digest.word(parts[region as usize].digests[host as usize].value());
+            let of_host = region.checked_sub(self.first).and_then(|region| by_region.get(region as usize)?.get(host as usize));
+            of_host.into_iter().for_each(|&of_host| digest.word(of_host));
         }
         digest.value()
     }

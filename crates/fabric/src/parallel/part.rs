@@ -1,7 +1,7 @@
 //! A region with all that belongs to it: network, agent, events.
 
 use super::agent::{Agent, Context, Requests};
-use super::effects::{Base, Mailbox, Notification, RegionEffects, parts};
+use super::effects::{Base, Mailbox, Notification, PlaneMail, RegionEffects, parts};
 use crate::packet::region::Region;
 use crate::packet::train::Frontier;
 use crate::port::Ports;
@@ -68,6 +68,16 @@ impl<P: Ports> Planes<P> {
 
     pub(super) fn all_mut(&mut self) -> impl Iterator<Item = (Base, &mut Model<P>)> {
         std::iter::once((Base::default(), &mut self.first)).chain(self.others.iter_mut().map(|(base, model)| (*base, model)))
+    }
+
+    /// Whether what has come from another process is for inputs, outputs and lanes that there are.
+    pub(super) fn takes(&self, number: usize, mail: &PlaneMail) -> bool {
+        match self.all().nth(number) {
+            Some(Model::Packet(region)) => {
+                mail.packets.iter().all(|packet| region.takes(packet)) && mail.notes.iter().all(|note| region.takes_note(note))
+            }
+            _ => mail.packets.is_empty() && mail.notes.is_empty(),
+        }
     }
 
     /// The network of a host, and its number there.
@@ -174,6 +184,11 @@ impl<A: Agent> Part<A> {
             events: 0,
             now: 0,
         }
+    }
+
+    /// A host of the region.
+    pub(super) fn has(&self, host: u32) -> bool {
+        self.homes.get(host as usize).is_some_and(|home| home.0 == self.number)
     }
 
     /// Everything before `end`, but not more than `most` events.

@@ -2,18 +2,20 @@
 
 use super::agent::Agent;
 use super::effects::Mailbox;
-use super::lock;
 use super::part::{Model, Part};
+use super::processes::{ProcessError, Spread};
+use super::{Fabric, lock};
 use crate::Forwarding;
 use crate::config::{FlowControl, NetworkConfig};
 use crate::packet::layout::Layout;
 use crate::packet::state::NEVER;
 use crate::timing::{Costs, Timer};
+use narrows_engine::wire;
 use narrows_units::SimTime;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Barrier, Mutex};
+use std::sync::{Barrier, Mutex, PoisonError};
 
 /// How long regions can do without each other: on each network the latency of a link between them, and a bit.
 #[derive(Clone, Debug)]
@@ -77,10 +79,44 @@ impl OfNetwork {
     }
 }
 
+/// What is known at the end of a window.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct News {
+    /// The next event anywhere.
+    pub(super) next: u64,
+    /// The smallest packet so far.
+    pub(super) least: u32,
+    /// Somebody wants to stop.
+    pub(super) stops: bool,
+}
+
+wire!(News { next, least, stops });
+
+impl News {
+    /// With those of another process.
+    pub(super) fn with(self, other: News) -> News {
+        News { next: self.next.min(other.next), least: self.least.min(other.least), stops: self.stops || other.stops }
+    }
+}
+
+/// What came of a run of windows.
+pub(super) struct Outcome {
+    /// It was stopped, or there is an error.
+    pub(super) stopped: bool,
+    /// The smallest packet.
+    pub(super) least: u32,
+    pub(super) windows: u64,
+    /// What went wrong between the processes.
+    pub(super) error: Option<ProcessError>,
+}
+
 /// A run of windows, shared by its threads.
 pub(super) struct Windows<'a, A: Agent> {
     pub(super) parts: &'a [Mutex<Part<A>>],
+    /// Of all regions, those of other processes too.
     pub(super) boxes: &'a [Mutex<Mailbox<A::Letter>>],
+    /// The other processes.
+    pub(super) spread: Option<&'a Spread<A::Letter>>,
     pub(super) lookahead: &'a Lookahead,
     /// The smallest packet before this window.
     pub(super) least: AtomicU32,
@@ -96,8 +132,11 @@ pub(super) struct Windows<'a, A: Agent> {
     pub(super) barrier: Barrier,
     /// A thread has panicked.
     pub(super) failed: AtomicBool,
-    /// `go_on` has said no.
+    /// `go_on` has said no, here or in another process, or there is an error.
     pub(super) stopped: AtomicBool,
+    pub(super) error: Mutex<Option<ProcessError>>,
+    /// So far.
+    pub(super) windows: AtomicU64,
     pub(super) go_on: Mutex<&'a mut (dyn FnMut(SimTime) -> bool + Send)>,
 }
 
@@ -105,35 +144,41 @@ pub(super) struct Windows<'a, A: Agent> {
 const EVENTS_AT_ONCE: u64 = 1 << 16;
 
 impl<'a, A: Agent> Windows<'a, A> {
+    /// From what is known now to `end`.
     pub(super) fn new(
-        parts: &'a [Mutex<Part<A>>],
-        boxes: &'a [Mutex<Mailbox<A::Letter>>],
-        lookahead: &'a Lookahead,
-        least: u32,
-        span: std::ops::Range<u64>,
+        fabric: &'a Fabric<A>,
+        news: News,
+        end: u64,
         threads: usize,
         go_on: &'a mut (dyn FnMut(SimTime) -> bool + Send),
     ) -> Self {
         Windows {
-            parts,
-            boxes,
-            lookahead,
-            least: AtomicU32::new(least),
-            smaller: AtomicU32::new(least),
-            end: span.end,
-            begin: AtomicU64::new(span.start),
+            parts: &fabric.parts,
+            boxes: &fabric.boxes,
+            spread: fabric.spread.as_ref(),
+            lookahead: &fabric.lookahead,
+            least: AtomicU32::new(news.least),
+            smaller: AtomicU32::new(news.least),
+            end,
+            begin: AtomicU64::new(news.next),
             next: AtomicU64::new(NEVER),
             shares: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
             barrier: Barrier::new(threads),
             failed: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
+            error: Mutex::new(None),
+            windows: AtomicU64::new(0),
             go_on: Mutex::new(go_on),
         }
     }
 
-    /// Whether `go_on` said no, and the smallest packet.
-    pub(super) fn outcome(self) -> (bool, u32) {
-        (self.stopped.into_inner(), self.smaller.into_inner())
+    pub(super) fn outcome(self) -> Outcome {
+        Outcome {
+            stopped: self.stopped.into_inner(),
+            least: self.smaller.into_inner(),
+            windows: self.windows.into_inner(),
+            error: self.error.into_inner().unwrap_or_else(PoisonError::into_inner),
+        }
     }
 
     pub(super) fn run(&self, thread: usize) {
@@ -148,10 +193,15 @@ impl<'a, A: Agent> Windows<'a, A> {
             let done = catch_unwind(AssertUnwindSafe(|| self.window(thread, until)));
             self.failed.fetch_or(done.is_err(), Ordering::Relaxed);
             if self.barrier.wait().is_leader() {
+                self.windows.fetch_add(1, Ordering::Relaxed);
                 let stops = !lock(&self.go_on)(SimTime(begin));
+                let next = self.next.swap(NEVER, Ordering::Relaxed);
+                let mine = News { next, least: self.smaller.load(Ordering::Relaxed), stops };
+                let News { next, least, stops } = self.meet(mine);
                 self.stopped.fetch_or(stops, Ordering::Relaxed);
-                self.begin.store(self.next.swap(NEVER, Ordering::Relaxed), Ordering::Relaxed);
-                self.least.store(self.smaller.load(Ordering::Relaxed), Ordering::Relaxed);
+                self.begin.store(next, Ordering::Relaxed);
+                self.least.store(least, Ordering::Relaxed);
+                self.smaller.store(least, Ordering::Relaxed);
                 self.shares.iter().for_each(|share| share.store(0, Ordering::Relaxed));
             }
             self.barrier.wait();
@@ -162,6 +212,18 @@ impl<'a, A: Agent> Windows<'a, A> {
                 return;
             }
         }
+    }
+
+    /// The news of all processes. A thread that has panicked speaks for itself, later.
+    fn meet(&self, mine: News) -> News {
+        let Some(spread) = self.spread else { return mine };
+        if self.failed.load(Ordering::Relaxed) {
+            return mine;
+        }
+        spread.meet(mine, self.boxes, self.parts).unwrap_or_else(|error| {
+            *lock(&self.error) = Some(error);
+            News { stops: true, ..mine }
+        })
     }
 
     fn window(&self, thread: usize, until: u64) {
@@ -184,9 +246,9 @@ impl<'a, A: Agent> Windows<'a, A> {
         let mut part = lock(&self.parts[number]);
         let part = &mut *part;
         // What is sent in this window may be among it: it is for later ones, and does no harm.
-        std::mem::swap(&mut part.mail, &mut lock(&self.boxes[number]));
+        std::mem::swap(&mut part.mail, &mut lock(&self.boxes[part.number as usize]));
         part.open();
-        part.run(until, if self.parts.len() == 1 { EVENTS_AT_ONCE } else { u64::MAX });
+        part.run(until, if self.boxes.len() == 1 { EVENTS_AT_ONCE } else { u64::MAX });
         let next = part.effects.queue.peek().map_or(NEVER, |(at, _)| at).min(part.effects.sent);
         self.next.fetch_min(next, Ordering::Relaxed);
         for model in part.planes.all() {

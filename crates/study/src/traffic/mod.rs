@@ -7,9 +7,10 @@ mod wording;
 pub use wording::Wording;
 
 use crate::{MachineSpec, Observer, StudyError};
+use narrows_fabric::parallel::Processes;
 use narrows_machine::Machine;
 use narrows_output::Meter;
-use narrows_results::{Table, TableError};
+use narrows_results::{Table, TableError, peak_memory};
 use narrows_traffic::{Class, Point, Setup, Simulation, TrafficError, Work, class, flows};
 use narrows_units::{Rail, SimTime};
 use serde_json::Value;
@@ -48,6 +49,8 @@ pub struct TrafficSpec {
     pub seed: u64,
     /// Of the simulator: points side by side, and several for a point where there are more threads than points.
     pub threads: usize,
+    /// Those that share every point, if there are others: each runs this spec, and the first one has the outcome.
+    pub processes: Option<Processes>,
 }
 
 /// What came out of a sweep.
@@ -59,8 +62,10 @@ pub struct TrafficOutcome {
     pub setup: Setup,
     /// What was sent, in words.
     pub pattern: String,
-    /// Threads that were asked for.
+    /// Threads that were asked for; of each process.
     pub threads: usize,
+    /// By process that shared the points: the most memory that it had, in bytes, where the host tells.
+    pub processes: Vec<Option<u64>>,
     /// Wall time of everything.
     pub wall: Duration,
     /// Wall time until the first point began: topology, routing, network, sources.
@@ -88,7 +93,18 @@ fn read(path: &Path) -> Result<String, TrafficError> {
 impl TrafficSpec {
     /// On one thread with seed 1, and times that the run itself finds.
     pub fn new(machine: MachineSpec, messages: Messages) -> TrafficSpec {
-        TrafficSpec { machine, fabric: None, messages, loads: None, warmup: None, time: None, period: None, seed: 1, threads: 1 }
+        TrafficSpec {
+            machine,
+            fabric: None,
+            messages,
+            loads: None,
+            warmup: None,
+            time: None,
+            period: None,
+            seed: 1,
+            threads: 1,
+            processes: None,
+        }
     }
 
     /// Runs the sweep.
@@ -109,6 +125,7 @@ impl TrafficSpec {
             time: self.time,
             period: self.period,
             seed: self.seed,
+            processes: self.processes.clone(),
             ..Setup::new(machine.network_config_on(Some(rail), self.seed), topology, work)
         };
         let loads = match &self.loads {
@@ -119,7 +136,9 @@ impl TrafficSpec {
         let Some(&first) = loads.first() else {
             return Err(StudyError::Contradiction(String::from("no load: a sweep has one at least")));
         };
-        let at_once = self.threads.clamp(1, loads.len());
+        self.compare(&machine, &pattern)?;
+        // Processes meet in the windows of one point at a time.
+        let at_once = if self.processes.is_some() { 1 } else { self.threads.clamp(1, loads.len()) };
         setup.threads = (self.threads / at_once).max(1);
         let assembling = observer.part(String::from("assembling the network"), &Arc::default(), Box::new(String::new));
         let simulation = Simulation::new(&setup, first)?;
@@ -131,18 +150,39 @@ impl TrafficSpec {
         let begin = Instant::now();
         let points = sweep(&setup, simulation, &loads, at_once, observer)?;
         let simulation = begin.elapsed();
-        let interrupted = !observer.goes_on();
+        // Of several processes, the others may have heard a signal before this one.
+        let interrupted = !observer.goes_on() || points.iter().any(|point| point.partial);
+        let processes = match &self.processes {
+            Some(processes) => processes.gather(&peak_memory())?,
+            None => vec![peak_memory()],
+        };
         Ok(TrafficOutcome {
             machine,
             setup,
             pattern,
             threads: self.threads,
+            processes,
             wall: start.elapsed(),
             assembly,
             simulation,
             interrupted,
             points,
         })
+    }
+
+    /// All processes must simulate the same.
+    fn compare(&self, machine: &Machine, pattern: &str) -> Result<(), StudyError> {
+        let Some(processes) = &self.processes else { return Ok(()) };
+        let TrafficSpec { loads, warmup, time, period, seed, .. } = self;
+        let mine = format!("{} {pattern} {loads:?} {warmup:?} {time:?} {period:?} {seed} {}", env!("CARGO_PKG_VERSION"), machine.to_toml());
+        let all = processes.gather(&mine)?;
+        match all.iter().position(|other| *other != all[0]) {
+            Some(other) => {
+                let why = format!("process {other} simulates something else than process 0: all need the same options and machine file");
+                Err(StudyError::Contradiction(why))
+            }
+            None => Ok(()),
+        }
     }
 
     /// What the sources send, and how reports call it.
@@ -241,7 +281,7 @@ fn sweep(
                 _ => None,
             };
             let mut told = SimTime::ZERO;
-            let point = assembled.unwrap_or_else(|| Simulation::new(setup, load)).map(|simulation| {
+            let point = assembled.unwrap_or_else(|| Simulation::new(setup, load)).and_then(|simulation| {
                 simulation.run(&mut |now, events| {
                     // What goes beyond the nominal length does not count, or the bar would run ahead.
                     let (before, after) = (told.min(nominal), now.min(nominal));

@@ -134,6 +134,7 @@ pub fn summary(outcome: &TrafficOutcome) -> Value {
                 "acknowledgements": point.statistics.acknowledgements,
                 "control_packets": point.statistics.control_packets,
                 "events": point.events,
+                "windows": point.windows,
                 "digest": format!("{:016x}", point.digest),
                 "classes": classes,
             })
@@ -150,6 +151,7 @@ pub fn summary(outcome: &TrafficOutcome) -> Value {
         "network": outcome.machine.network.kind.name(),
         "seed": outcome.setup.seed,
         "threads": outcome.threads,
+        "processes": outcome.processes.len(),
         "messages": sum(|point| point.statistics.transfers),
         "bytes": sum(|point| point.statistics.bytes),
         "packets": sum(|point| point.statistics.packets),
@@ -162,6 +164,8 @@ pub fn summary(outcome: &TrafficOutcome) -> Value {
         "events": sum(|point| point.events),
         "assembly_s": outcome.assembly.as_secs_f64(),
         "peak_rss_bytes": peak_memory(),
+        // Of each process that shared the points.
+        "peak_rss_bytes_of_processes": outcome.processes,
         "digest": format!("{:016x}", digest(points)),
         "exit_code": exit_code(outcome),
         "failure": failure(outcome),

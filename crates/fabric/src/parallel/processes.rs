@@ -1,0 +1,439 @@
+//! A simulation that several processes share: each has a part of the regions, and all do the same in the same order.
+//!
+//! Whatever they have to tell each other goes in rounds: everybody gives everybody else a message, and goes on when he
+//! has one of each. So an error in one process ends all: it is what that process says in its next round
+//! ([`Processes::fail`]), and nobody waits for what will not come.
+
+use super::effects::Mailbox;
+use super::part::Part;
+use super::windows::News;
+use super::{Agent, lock};
+use narrows_engine::{Digest, Reader, Wire, WireError};
+use std::fmt::Debug;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+
+/// How messages get from process to process: MPI's part.
+pub trait Exchange: Send + Sync + Debug {
+    /// The number of this process, from 0.
+    fn process(&self) -> u32;
+
+    /// How many there are.
+    fn processes(&self) -> u32;
+
+    /// Gives each process the message at its place, and puts there what comes from it; that at the own place stays.
+    /// Called by one thread at a time.
+    ///
+    /// # Errors
+    /// Why the processes cannot talk any more.
+    fn exchange(&self, messages: &mut [Vec<u8>]) -> Result<(), String>;
+}
+
+/// All processes, as one of them sees them.
+#[derive(Clone, Debug)]
+pub struct Processes(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    exchange: Box<dyn Exchange>,
+    messages: Mutex<Vec<Vec<u8>>>,
+    /// An error has been told.
+    over: AtomicBool,
+}
+
+/// Why a simulation of several processes ends in all of them.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProcessError {
+    /// One of them had an error.
+    #[error("process {process}: {text}")]
+    Failed {
+        /// Which, the first of several.
+        process: u32,
+        /// The exit code that it asks for.
+        code: u8,
+        /// What it said.
+        text: String,
+    },
+    /// Wrong bytes.
+    #[error("process {process} sent {error}: start the same narrows, on hosts of the same kind, in all processes")]
+    Unreadable {
+        /// Who sent them.
+        process: u32,
+        /// What is wrong.
+        error: WireError,
+    },
+    /// Nothing comes any more.
+    #[error("the processes of this simulation cannot talk any more: {0}")]
+    Silent(String),
+}
+
+/// How a message begins: all is well, or the last words of its sender.
+const WELL: u8 = 0;
+const FAILED: u8 = 1;
+
+/// The end of a message, which says whether it is whole.
+fn seal(message: &mut Vec<u8>) {
+    let sum = sum(message);
+    sum.put(message);
+}
+
+fn sum(bytes: &[u8]) -> u64 {
+    let mut digest = Digest::default();
+    let (words, rest) = bytes.as_chunks();
+    words.iter().for_each(|&word| digest.word(u64::from_le_bytes(word)));
+    rest.iter().for_each(|&byte| digest.word(u64::from(byte)));
+    digest.word(bytes.len() as u64);
+    digest.value()
+}
+
+/// What a sealed message says, and how it begins.
+fn opened(message: &[u8]) -> Result<(u8, Reader<'_>), WireError> {
+    let (body, seal) = message.split_at_checked(message.len().wrapping_sub(8)).ok_or(WireError)?;
+    if Reader::new(seal).last() != Ok(sum(body)) {
+        return Err(WireError);
+    }
+    let mut reader = Reader::new(body);
+    Ok((u8::get(&mut reader)?, reader))
+}
+
+/// Processes that are threads of one, for tests.
+#[derive(Debug)]
+struct Threads {
+    process: u32,
+    /// By process.
+    to: Vec<Sender<Vec<u8>>>,
+    from: Vec<Mutex<Receiver<Vec<u8>>>>,
+}
+
+impl Exchange for Threads {
+    fn process(&self) -> u32 {
+        self.process
+    }
+
+    fn processes(&self) -> u32 {
+        self.to.len() as u32
+    }
+
+    fn exchange(&self, messages: &mut [Vec<u8>]) -> Result<(), String> {
+        let gone = |process: usize| format!("process {process} is gone");
+        for (process, (to, message)) in self.to.iter().zip(messages.iter_mut()).enumerate() {
+            to.send(std::mem::take(message)).map_err(|_| gone(process))?;
+        }
+        for (process, (from, message)) in self.from.iter().zip(messages).enumerate() {
+            *message = lock(from).recv().map_err(|_| gone(process))?;
+        }
+        Ok(())
+    }
+}
+
+impl Processes {
+    /// So many, each for a thread of its own: for tests.
+    pub fn of_threads(count: u32) -> Vec<Processes> {
+        let (mut to, mut from): (Vec<Vec<_>>, Vec<Vec<_>>) = ((0..count).map(|_| Vec::new()).collect(), Vec::new());
+        for _ in 0..count {
+            let (senders, receivers): (Vec<_>, Vec<_>) = (0..count).map(|_| channel()).unzip();
+            to.iter_mut().zip(senders).for_each(|(to, sender)| to.push(sender));
+            from.push(receivers.into_iter().map(Mutex::new).collect());
+        }
+        let all = (0..).zip(to.into_iter().zip(from));
+        all.map(|(process, (to, from))| Processes::new(Box::new(Threads { process, to, from }))).collect()
+    }
+
+    /// Those between which messages go so.
+    pub fn new(exchange: Box<dyn Exchange>) -> Processes {
+        let messages = (0..exchange.processes()).map(|_| Vec::new()).collect();
+        Processes(Arc::new(Inner { exchange, messages: Mutex::new(messages), over: AtomicBool::new(false) }))
+    }
+
+    /// The number of this one.
+    pub fn process(&self) -> u32 {
+        self.0.exchange.process()
+    }
+
+    /// This one speaks for all.
+    pub fn is_first(&self) -> bool {
+        self.process() == 0
+    }
+
+    /// How many there are, at least 1.
+    pub fn count(&self) -> u32 {
+        self.0.exchange.processes()
+    }
+
+    /// A round. `put` writes what a process is told, `get` reads what it says; both are asked for this process, too.
+    ///
+    /// # Errors
+    /// See [`ProcessError`].
+    pub fn round(
+        &self,
+        mut put: impl FnMut(u32, &mut Vec<u8>),
+        mut get: impl FnMut(u32, Reader<'_>) -> Result<(), WireError>,
+    ) -> Result<(), ProcessError> {
+        self.exchange(
+            WELL,
+            |process, message| put(process, message),
+            |messages| {
+                for (process, message) in (0..).zip(messages) {
+                    let read = opened(message).and_then(|(_, reader)| get(process, reader));
+                    read.map_err(|error| ProcessError::Unreadable { process, error })?;
+                }
+                Ok(())
+            },
+        )
+    }
+
+    fn exchange(
+        &self,
+        begins: u8,
+        mut put: impl FnMut(u32, &mut Vec<u8>),
+        get: impl FnOnce(&[Vec<u8>]) -> Result<(), ProcessError>,
+    ) -> Result<(), ProcessError> {
+        let mut messages = lock(&self.0.messages);
+        for (process, message) in (0..).zip(messages.iter_mut()) {
+            message.clear();
+            message.push(begins);
+            put(process, message);
+            seal(message);
+        }
+        self.0.exchange.exchange(&mut messages).map_err(ProcessError::Silent)?;
+        for (process, message) in (0..).zip(messages.iter()) {
+            if let Ok((FAILED, reader)) = opened(message)
+                && let Ok((code, text)) = reader.last()
+            {
+                self.0.over.store(true, Ordering::Relaxed);
+                return Err(ProcessError::Failed { process, code, text });
+            }
+        }
+        get(&messages)
+    }
+
+    /// What every process has, in their order.
+    ///
+    /// # Errors
+    /// See [`ProcessError`].
+    pub fn gather<T: Wire>(&self, mine: &T) -> Result<Vec<T>, ProcessError> {
+        let mut all = Vec::new();
+        self.round(
+            |_, message| mine.put(message),
+            |_, reader| {
+                all.push(reader.last()?);
+                Ok(())
+            },
+        )?;
+        Ok(all)
+    }
+
+    /// The same for the first process only; for the others there is nothing.
+    ///
+    /// # Errors
+    /// See [`ProcessError`].
+    pub fn gather_at_first<T: Wire>(&self, mine: &T) -> Result<Vec<T>, ProcessError> {
+        let mut all = Vec::new();
+        self.round(
+            |to, message| {
+                if to == 0 {
+                    mine.put(message);
+                }
+            },
+            |_, reader| {
+                if self.is_first() {
+                    all.push(reader.last()?);
+                }
+                Ok(())
+            },
+        )?;
+        Ok(all)
+    }
+
+    /// Last words, with the exit code for all. Said once: who has heard those of another one has nothing to add.
+    pub fn fail(&self, code: u8, text: &str) {
+        if !self.0.over.load(Ordering::Relaxed) {
+            // Whoever hears it ends by it; whether they do is their part.
+            let _ = self.exchange(FAILED, |_, message| (code, String::from(text)).put(message), |_| Ok(()));
+        }
+    }
+}
+
+/// Writes a letter.
+type Put<L> = fn(&L, &mut Vec<u8>);
+/// Reads a letter.
+type Get<L> = fn(&mut Reader<'_>) -> Result<L, WireError>;
+
+/// Where the regions of a network are.
+#[derive(Debug)]
+pub(super) struct Spread<L> {
+    pub(super) processes: Processes,
+    regions: u32,
+    put: Put<L>,
+    get: Get<L>,
+}
+
+impl<L> Spread<L> {
+    pub(super) fn new(processes: Processes, regions: u32) -> Self
+    where
+        L: Wire,
+    {
+        Spread { processes, regions, put: L::put, get: L::get }
+    }
+
+    /// The regions of a process: about as many for each, one at least.
+    pub(super) fn of(&self, process: u32) -> std::ops::Range<u32> {
+        let first = |process: u32| (u64::from(process) * u64::from(self.regions) / u64::from(self.processes.count())) as u32;
+        first(process)..first(process + 1)
+    }
+
+    /// The end of a window: what is in the boxes of others goes to them, what they have for this one comes into its
+    /// boxes, and all know what is new. No box is in use.
+    pub(super) fn meet<A: Agent<Letter = L>>(
+        &self,
+        mine: News,
+        boxes: &[Mutex<Mailbox<L>>],
+        parts: &[Mutex<Part<A>>],
+    ) -> Result<News, ProcessError> {
+        let here = self.processes.process();
+        let own = self.of(here);
+        let mut all = mine;
+        self.processes.round(
+            |process, message| {
+                mine.put(message);
+                if process != here {
+                    self.of(process).for_each(|region| self.post(region, &mut lock(&boxes[region as usize]), message));
+                }
+            },
+            |_, mut reader| {
+                all = all.with(News::get(&mut reader)?);
+                while !reader.is_empty() {
+                    let region = u32::get(&mut reader)?;
+                    if !own.contains(&region) {
+                        return Err(WireError);
+                    }
+                    let part = lock(&parts[(region - own.start) as usize]);
+                    self.deliver(&mut reader, &mut lock(&boxes[region as usize]), &part)?;
+                }
+                Ok(())
+            },
+        )?;
+        Ok(all)
+    }
+
+    fn post(&self, region: u32, mailbox: &mut Mailbox<L>, message: &mut Vec<u8>) {
+        if mailbox.is_empty() {
+            return;
+        }
+        region.put(message);
+        for plane in &mut mailbox.planes {
+            plane.packets.put(message);
+            plane.notes.put(message);
+            plane.packets.clear();
+            plane.notes.clear();
+        }
+        (mailbox.letters.len() as u64).put(message);
+        for (host, letter) in mailbox.letters.drain(..) {
+            host.put(message);
+            (self.put)(&letter, message);
+        }
+    }
+
+    fn deliver<A: Agent>(&self, reader: &mut Reader<'_>, mailbox: &mut Mailbox<L>, part: &Part<A>) -> Result<(), WireError> {
+        for (number, plane) in mailbox.planes.iter_mut().enumerate() {
+            plane.packets.append(&mut Vec::get(reader)?);
+            plane.notes.append(&mut Vec::get(reader)?);
+            if !part.planes.takes(number, plane) {
+                return Err(WireError);
+            }
+        }
+        for _ in 0..u64::get(reader)? {
+            let host = u32::get(reader)?;
+            if !part.has(host) {
+                return Err(WireError);
+            }
+            mailbox.letters.push((host, (self.get)(reader)?));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// What each of so many processes makes of it.
+    fn each<R: Send>(count: u32, what: impl Fn(Processes) -> R + Sync) -> Vec<R> {
+        let what = &what;
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = Processes::of_threads(count).into_iter().map(|one| scope.spawn(move || what(one))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        })
+    }
+
+    #[test]
+    fn everybody_hears_everybody() {
+        let all = each(3, |processes| {
+            let gathered = processes.gather(&(processes.process() * 7)).unwrap();
+            (gathered, processes.gather_at_first(&u64::from(processes.process())).unwrap())
+        });
+        let gathered = vec![0, 7, 14];
+        assert_eq!(all, [(gathered.clone(), vec![0, 1, 2]), (gathered.clone(), vec![]), (gathered, vec![])]);
+    }
+
+    /// The first of those that fail is the one whose words all have; who has heard it says nothing more.
+    #[test]
+    fn last_words_reach_all_and_end_all() {
+        let all = each(4, |processes| {
+            processes.gather(&1u32).unwrap();
+            if processes.process() % 2 == 1 {
+                processes.fail(3, &format!("out of {}", processes.process()));
+                return None;
+            }
+            let error = processes.gather(&2u32).unwrap_err();
+            processes.fail(5, "nobody would hear it");
+            Some(error)
+        });
+        let failed = Some(ProcessError::Failed { process: 1, code: 3, text: String::from("out of 1") });
+        assert_eq!(all, [failed.clone(), None, failed, None]);
+    }
+
+    #[derive(Debug)]
+    struct Broken(fn(&mut Vec<u8>));
+
+    impl Exchange for Broken {
+        fn process(&self) -> u32 {
+            0
+        }
+        fn processes(&self) -> u32 {
+            2
+        }
+        fn exchange(&self, messages: &mut [Vec<u8>]) -> Result<(), String> {
+            messages[1] = messages[0].clone();
+            (self.0)(&mut messages[1]);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_was_damaged_on_its_way_is_told() {
+        let damages: [fn(&mut Vec<u8>); 4] = [Vec::clear, |bytes| bytes.truncate(12), |bytes| bytes[9] ^= 4, |bytes| bytes.push(0)];
+        for damage in damages {
+            let found = Processes::new(Box::new(Broken(damage))).gather(&vec![1u64, 2]).unwrap_err();
+            assert_eq!(found, ProcessError::Unreadable { process: 1, error: WireError });
+        }
+        assert!(Processes::new(Box::new(Broken(|_| ()))).gather(&vec![1u64, 2]).is_ok());
+    }
+
+    proptest! {
+        /// No bit can turn, and nothing be cut off.
+        #[test]
+        fn a_seal_breaks(body in prop::collection::vec(any::<u8>(), 1..80), at: prop::sample::Index, bit in 0u8..8) {
+            let mut message = body.clone();
+            seal(&mut message);
+            let (begins, reader) = opened(&message).unwrap();
+            prop_assert_eq!((begins, reader.is_empty()), (body[0], body.len() == 1));
+            prop_assert!(opened(&message[..at.index(message.len())]).is_err());
+            let at = at.index(message.len());
+            message[at] ^= 1 << bit;
+            prop_assert!(opened(&message).is_err());
+        }
+    }
+}
