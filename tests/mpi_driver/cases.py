@@ -139,6 +139,11 @@ def cases(programs: int = 400) -> list[Case]:
         ],
         # Plain launchers have no common clock.
         Case("sockets", "sockets.c", runners=narrows, expected=lambda n: f"sockets: ranks={n} checks=36 ok"),
+        *[
+            Case(f"threads_sockets_{level}_{compute}", "threads_sockets.c", (level, late), options=("--compute", compute), ranks=(2, 4), runners=narrows, timeout=60, expected=lambda n: f"threads_sockets: ranks={n} checks={n} ok")
+            for level in ("funneled", "multiple")
+            for compute, late in (("none", "1e-3"), ("measured", "20e-3"))
+        ],
         *[Case(f"threads_{level}", "threads.c", (str(level),), ranks=(2, 16) if level == 3 else (2,)) for level in (0, 1, 2, 3)],
         Case("threads_calls", "threads_calls.c", options=("--compute", "none"), ranks=(2, 4), runners=narrows, expected=lambda n: f"threads_calls: ranks={n} checks={4 * n} ok"),
         # 50,000 calls beside 63 threads that sleep: with a look at each of these in every call it took more than a
@@ -269,6 +274,12 @@ def cases(programs: int = 400) -> list[Case]:
         Case("stream_stderr", "stream.c", ("stderr",), ranks=(2,), verify=pass_through),
         Case("stream_environment", "stream.c", ("environment", "NARROWS_TESTS_WORD"), ranks=(2,)),
         Case("hello_cpp", "hello.cpp"),
+        *[
+            Case(f"oneccl_{transport}", "oneccl.cpp", mpis=("intel",), ranks=(2, 4), options=("--nodes", "2"), runners=narrows, timeout=120,
+                 environment={"CCL_ATL_TRANSPORT": transport}, expected=lambda n: f"oneccl: ranks={n} checks={11 * n} ok",
+                 clean=lambda text: "\n".join(re.findall(r"oneccl: ranks=.*", text)))
+            for transport in ("ofi", "mpi")
+        ],
         Case("halo_f08", "halo_f08.f90", mpis=("debian",)),
         Case("coll_f90", "coll_mpi.f90", mpis=("debian", "intel")),
         Case("objects_py", "objects.py", mpis=("debian",), ranks=(2, 16)),

@@ -12,7 +12,7 @@ import threading
 from pathlib import Path
 
 from .cases import Case
-from .mpis import MPI_NAMES, PREFIXES, ROOT, SOURCES, Mpi
+from .mpis import MPI_NAMES, PREFIXES, ROOT, SOURCES, Mpi, oneccl
 from .outputs import sorted_lines
 from .processes import Outcome, run
 
@@ -48,17 +48,19 @@ class Tests:
             if target.exists() and target.stat().st_mtime > newest:
                 return str(target)
             target.parent.mkdir(parents=True, exist_ok=True)
+            libraries: list[str] = []
             flags = ["-O1", "-g", "-Wall", "-Wno-unused-function", "-Wno-stringop-overread"]
             match path.suffix:
                 case ".c":
                     openmp = ["-fopenmp"] if "#include <omp.h>" in path.read_text() else []
                     command = [mpi.tool("mpicc"), *flags, *openmp]
                 case ".cpp":
+                    libraries = oneccl() if "#include <oneapi/ccl.hpp>" in path.read_text() else []
                     command = [mpi.tool("mpicxx"), "-std=c++17", *flags]
                 case ".f90":
                     command = [*mpi.fortran(), "-O1", "-g", "-J", str(target.parent)]
             temporary = target.with_suffix(".new")
-            done = subprocess.run([*command, str(path), "-o", str(temporary), "-lpthread", "-lm"], capture_output=True, text=True, env={**os.environ, **mpi.environment})
+            done = subprocess.run([*command, str(path), "-o", str(temporary), *libraries, "-lpthread", "-lm"], capture_output=True, text=True, env={**os.environ, **mpi.environment})
             if done.returncode:
                 raise Failure(f"{shlex.join(command)} {source}: {done.stderr.strip()[-1500:]}")
             temporary.rename(target)

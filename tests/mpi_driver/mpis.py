@@ -57,6 +57,13 @@ class Mpi:
         return {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
+def oneccl() -> list[str]:
+    """Options of the compiler for programs of oneCCL. One of its libraries needs the other one: only the old kind of path in a binary is for that, too."""
+    folder = ROOT / "target/oneccl"
+    libraries = [str(folder / "lib" / name) for name in ("libccl.so.1", "libccl.so.2")]
+    return [f"-I{folder / 'include'}", *libraries, "-Wl,--disable-new-dtags", f"-Wl,-rpath,{folder / 'lib'}"]
+
+
 MPI_NAMES = ("debian", "openmpi", "mpich", "intel")
 # Intel's runs with four ranks only (make test-intel), so that tests end in time.
 USUAL = ",".join(MPI_NAMES[:3])

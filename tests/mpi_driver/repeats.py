@@ -13,13 +13,15 @@ from .mpis import Mpi
 from .processes import run
 
 
-def repeats(tests: Tests, mpi: Mpi, ranks: int, program: str, *options: str, environment: dict[str, str] | None = None) -> Callable[[], None]:
+def repeats(
+    tests: Tests, mpi: Mpi, ranks: int, program: str, *options: str, arguments: tuple[str, ...] = (), environment: dict[str, str] | None = None
+) -> Callable[[], None]:
     """Two runs, the second on one core only, have the same digest and simulated time."""
 
     def test() -> None:
         seen = []
         for prefix in ([], ["taskset", "-c", str(min(os.sched_getaffinity(0)))]):
-            case = Case(program, f"{program}.c", options=("--compute", "none", *options))
+            case = Case(program, f"{program}.c", arguments, options=("--compute", "none", *options))
             command = [*prefix, *tests.command("narrows", mpi, case, ranks)]
             outcome = run(command, timeout=120 * tests.options.slow, environment={**mpi.environment, **(environment or {})})
             try:

@@ -3,15 +3,16 @@
 //! A thread of the program that would wait for another rank at a real descriptor waits in the simulation: the others
 //! get on. It is woken when the descriptor is ready, and then the real function is called, which does not block any
 //! more. Descriptors 0 to 2 and that of the launcher are not looked at, nor pipes and pairs of sockets of a process
-//! with children or threads, which are between these: those waits are real, and simulated time stands still.
+//! with children, which may be behind them: those waits are real, and simulated time stands still.
 
 use crate::clock::{self, NS_PER_S, PS_PER_NS, View};
+use crate::launcher;
 use crate::portals::{self, File};
 use crate::symbols::real;
-use crate::{launcher, meet};
 use libc::{
     c_int, c_void, epoll_event, fd_set, iovec, msghdr, nfds_t, pollfd, sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec, timeval,
 };
+use std::io::Write;
 use std::mem;
 
 pub mod next {
@@ -139,27 +140,44 @@ fn kind(file: c_int) -> Option<Kind> {
                 let mut system: libc::statfs = mem::zeroed();
                 libc::fstatfs(file, &mut system) == 0 && system.f_type == PIPEFS
             };
-            (!anonymous || !has_relatives()).then_some(Kind::Pipe)
+            (!anonymous || !has_children()).then_some(Kind::Pipe)
         }
         libc::S_IFSOCK => {
             let pair = || {
                 address(file, libc::getsockname).is_some_and(|own| own.is_nameless())
                     && address(file, libc::getpeername).is_some_and(|peer| peer.is_nameless())
             };
-            (!pair() || !has_relatives()).then_some(Kind::Socket)
+            (!pair() || !has_children()).then_some(Kind::Socket)
         }
+        // It is read and written as a pipe is, and all have one inode: the last write to any of them counts.
+        0 if is_event_counter(file) && !has_children() => Some(Kind::Pipe),
         _ => None,
     }
 }
 
-/// Whether the process has threads or children, which pipes may be for.
-fn has_relatives() -> bool {
+/// Whether the process has children, which pipes may be for.
+fn has_children() -> bool {
     // SAFETY: nobody's status is taken.
-    meet::threads()
-        || unsafe {
-            let mut info: libc::siginfo_t = mem::zeroed();
-            libc::waitid(libc::P_ALL, 0, &mut info, libc::WEXITED | libc::WNOHANG | libc::WNOWAIT) == 0
-        }
+    unsafe {
+        let mut info: libc::siginfo_t = mem::zeroed();
+        libc::waitid(libc::P_ALL, 0, &mut info, libc::WEXITED | libc::WNOHANG | libc::WNOWAIT) == 0
+    }
+}
+
+/// What an event counter is called in /proc: proc(5), `/proc/pid/fd`.
+const EVENT_COUNTER: &[u8] = b"anon_inode:[eventfd]";
+
+/// Whether a descriptor of no type is an event counter.
+fn is_event_counter(file: c_int) -> bool {
+    // Nothing is allocated: a handler of signals may write.
+    let mut path = [0_u8; 32];
+    let mut name = [0_u8; EVENT_COUNTER.len() + 1];
+    if write!(&mut path[..31], "/proc/self/fd/{file}").is_err() {
+        return false;
+    }
+    // SAFETY: a string that ends with a zero; so many bytes to be filled.
+    let length = unsafe { libc::readlink(path.as_ptr().cast(), name.as_mut_ptr().cast(), name.len()) };
+    usize::try_from(length).is_ok_and(|length| &name[..length] == EVENT_COUNTER)
 }
 
 /// An address of a socket.
@@ -375,6 +393,18 @@ unsafe extern "C" fn __recvfrom_chk(
 ) -> ssize_t {
     // SAFETY: as it came.
     unsafe { recvfrom(socket, bytes, count, flags, from, length) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn eventfd_read(file: c_int, value: *mut u64) -> c_int {
+    // SAFETY: room for a value, by the caller's promise.
+    if unsafe { read(file, value.cast(), size_of::<u64>()) } == size_of::<u64>() as ssize_t { 0 } else { -1 }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn eventfd_write(file: c_int, value: u64) -> c_int {
+    // SAFETY: a value.
+    if unsafe { write(file, (&raw const value).cast(), size_of::<u64>()) } == size_of::<u64>() as ssize_t { 0 } else { -1 }
 }
 
 /// Says that something is written there, before it is.
@@ -752,7 +782,7 @@ unsafe extern "C" fn pselect(
 
 /// What stands in the list of an epoll is not looked at: it is one descriptor, which is ready when one of them is.
 fn epoll_simulated(epoll: c_int, patience: u64, look: impl FnMut() -> c_int) -> Option<c_int> {
-    if !waits_simulated(|| !has_relatives()) || keeping_errno(has_relatives) {
+    if !waits_simulated(|| !has_children()) || keeping_errno(has_children) {
         return None;
     }
     let mut several = Several::new();

@@ -57,6 +57,8 @@
 
 // A test executable made from these sources would define clock_gettime and its relatives for itself: it is empty.
 #[cfg(not(test))]
+mod affinity;
+#[cfg(not(test))]
 mod check;
 #[cfg(not(test))]
 mod clock;

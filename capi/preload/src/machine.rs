@@ -3,8 +3,7 @@
 
 use crate::symbols::real;
 use crate::{portals, state};
-use libc::{addrinfo, c_char, c_int, c_long, c_void, cpu_set_t, pid_t, pthread_t, size_t, utsname};
-use std::cell::Cell;
+use libc::{addrinfo, c_char, c_int, c_long, c_void, size_t, utsname};
 use std::ffi::{CStr, CString};
 use std::ptr;
 
@@ -20,10 +19,6 @@ mod next {
         fn sysconf(name: c_int) -> c_long;
         fn get_nprocs() -> c_int;
         fn get_nprocs_conf() -> c_int;
-        fn sched_getaffinity(pid: pid_t, size: size_t, set: *mut cpu_set_t) -> c_int;
-        fn sched_setaffinity(pid: pid_t, size: size_t, set: *const cpu_set_t) -> c_int;
-        fn pthread_getaffinity_np(thread: pthread_t, size: size_t, set: *mut cpu_set_t) -> c_int;
-        fn pthread_setaffinity_np(thread: pthread_t, size: size_t, set: *const cpu_set_t) -> c_int;
     }
 }
 
@@ -48,7 +43,8 @@ unsafe extern "C" fn gethostbyname(name: *const c_char) -> *mut c_void {
     unsafe { next::gethostbyname(if is_own_host(name) { c"localhost".as_ptr() } else { name }) }
 }
 
-fn cores() -> Option<usize> {
+/// Of the simulated node, where the caller is the program.
+pub fn cores() -> Option<usize> {
     if state::in_program() { portals::cores() } else { None }
 }
 
@@ -143,111 +139,4 @@ unsafe extern "C" fn get_nprocs() -> c_int {
 unsafe extern "C" fn get_nprocs_conf() -> c_int {
     // SAFETY: no arguments.
     cores().map_or_else(|| unsafe { next::get_nprocs_conf() }, |cores| cores as c_int)
-}
-
-/// Bits in a mask of the size that programs use (`CPU_SETSIZE`, sched.h); wider sets are not remembered beyond it.
-const MASK_WORDS: usize = 1024 / 64;
-
-thread_local! {
-    /// The cores that this thread has bound itself to: the binding has no effect, but programs read it back.
-    static BOUND: Cell<Option<[u64; MASK_WORDS]>> = const { Cell::new(None) };
-}
-
-/// Whether a process or thread id means the calling thread.
-fn is_self(pid: pid_t) -> bool {
-    // SAFETY: no arguments.
-    pid == 0 || pid == unsafe { libc::getpid() } || i64::from(pid) == unsafe { libc::syscall(libc::SYS_gettid) }
-}
-
-/// Fills the set as the kernel would on the simulated node; an errno value otherwise.
-unsafe fn get_affinity(cores: usize, size: size_t, set: *mut cpu_set_t) -> c_int {
-    // The kernel refuses sets that cannot hold all cores: sched_getaffinity(2).
-    if size * 8 < cores || set.is_null() {
-        return libc::EINVAL;
-    }
-    let bound = BOUND.get();
-    // SAFETY: the caller's set has `size` bytes.
-    unsafe {
-        ptr::write_bytes(set.cast::<u8>(), 0, size);
-        for core in 0..cores {
-            if bound.is_none_or(|mask| mask.get(core / 64).is_some_and(|word| word >> (core % 64) & 1 == 1)) {
-                *set.cast::<u8>().add(core / 8) |= 1 << (core % 8);
-            }
-        }
-    }
-    0
-}
-
-/// Notes the set; EINVAL if it has none of the node's cores, as the kernel would.
-unsafe fn set_affinity(cores: usize, size: size_t, set: *const cpu_set_t) -> c_int {
-    let mut mask = [0u64; MASK_WORDS];
-    let mut any = false;
-    for core in 0..cores.min(size * 8).min(MASK_WORDS * 64) {
-        // SAFETY: the caller's set has `size` bytes.
-        if !set.is_null() && unsafe { *set.cast::<u8>().add(core / 8) } >> (core % 8) & 1 == 1 {
-            mask[core / 64] |= 1 << (core % 64);
-            any = true;
-        }
-    }
-    if any {
-        BOUND.set(Some(mask));
-        0
-    } else {
-        libc::EINVAL
-    }
-}
-
-fn with_errno(error: c_int) -> c_int {
-    if error == 0 {
-        return 0;
-    }
-    // SAFETY: errno of this thread.
-    unsafe { *libc::__errno_location() = error };
-    -1
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn sched_getaffinity(pid: pid_t, size: size_t, set: *mut cpu_set_t) -> c_int {
-    // SAFETY: the caller's contract.
-    unsafe {
-        match cores().filter(|_| is_self(pid)) {
-            Some(cores) => with_errno(get_affinity(cores, size, set)),
-            None => next::sched_getaffinity(pid, size, set),
-        }
-    }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn sched_setaffinity(pid: pid_t, size: size_t, set: *const cpu_set_t) -> c_int {
-    // SAFETY: the caller's contract.
-    unsafe {
-        match cores().filter(|_| is_self(pid)) {
-            Some(cores) => with_errno(set_affinity(cores, size, set)),
-            None => next::sched_setaffinity(pid, size, set),
-        }
-    }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn pthread_getaffinity_np(thread: pthread_t, size: size_t, set: *mut cpu_set_t) -> c_int {
-    // SAFETY: the caller's contract.
-    unsafe {
-        match cores().filter(|_| thread == libc::pthread_self()) {
-            Some(cores) => get_affinity(cores, size, set),
-            None => next::pthread_getaffinity_np(thread, size, set),
-        }
-    }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn pthread_setaffinity_np(thread: pthread_t, size: size_t, set: *const cpu_set_t) -> c_int {
-    // SAFETY: the caller's contract.
-    unsafe {
-        match cores() {
-            // Binding does not move anything: for another thread it is accepted without effect.
-            Some(cores) if thread == libc::pthread_self() => set_affinity(cores, size, set),
-            Some(_) => 0,
-            None => next::pthread_setaffinity_np(thread, size, set),
-        }
-    }
 }

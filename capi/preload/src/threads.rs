@@ -1,7 +1,7 @@
 //! Threads of the MPI library, and the beginning and end of the process: `main`, `fork`, `exit`.
 
 use crate::symbols::real;
-use crate::{clock, descriptors, machine, meet, openmp, portals, pthreads, state};
+use crate::{affinity, clock, descriptors, machine, meet, openmp, portals, pthreads, state};
 use std::sync::OnceLock;
 
 use libc::{c_char, c_int, c_void, pthread_attr_t, pthread_t};
@@ -24,6 +24,8 @@ struct Begin {
     number: u32,
     /// It is one of OpenMP's, which waits for work.
     idle: bool,
+    /// What it is bound to from its beginning.
+    bound: Option<affinity::Mask>,
 }
 
 /// Threads that are started inside an MPI call belong to the MPI library and live in real time (PMIx and libevent have
@@ -40,17 +42,23 @@ unsafe extern "C" fn pthread_create(
         return unsafe { next::pthread_create(thread, attributes, start, argument) };
     }
     let programs = !state::starts_runtime_threads();
+    let bound = if programs { affinity::of_new(attributes) } else { None };
+    if bound.is_some_and(affinity::is_empty) {
+        return libc::EINVAL;
+    }
     let (begins, clock, number): (Start, u64, u32) = if programs {
         meet::note_thread();
         (programs_thread, portals::thread_makes(true), portals::thread_made())
     } else {
         (runtime_thread, 0, 0)
     };
-    let begin = Box::into_raw(Box::new(Begin { start, argument, clock, number, idle: openmp::makes_team() }));
+    let begin = Box::into_raw(Box::new(Begin { start, argument, clock, number, idle: openmp::makes_team(), bound }));
     // SAFETY: the new thread takes the record over; if there is none, it comes back.
     unsafe {
         let code = next::pthread_create(thread, attributes, begins, begin.cast());
-        if code != 0 {
+        if code == 0 {
+            affinity::made(*thread, bound);
+        } else {
             drop(Box::from_raw(begin));
             if programs {
                 portals::thread_makes(false);
@@ -73,7 +81,8 @@ unsafe extern "C" fn runtime_thread(begin: *mut c_void) -> *mut c_void {
 /// Other threads are the program's: each has a clock of its own, which begins where that of its maker is.
 unsafe extern "C" fn programs_thread(begin: *mut c_void) -> *mut c_void {
     // SAFETY: as in `runtime_thread`.
-    let Begin { start, argument, clock, number, idle } = *unsafe { Box::from_raw(begin.cast::<Begin>()) };
+    let Begin { start, argument, clock, number, idle, bound } = *unsafe { Box::from_raw(begin.cast::<Begin>()) };
+    affinity::begins(bound);
     pthreads::note_begin();
     portals::thread_begins(clock, idle, number);
     // However it ends: return, pthread_exit or pthread_cancel.
@@ -92,6 +101,7 @@ unsafe extern "C" fn programs_thread(begin: *mut c_void) -> *mut c_void {
 
 unsafe extern "C" fn thread_ends(_: *mut c_void) {
     pthreads::note_end();
+    affinity::ends();
 }
 
 extern "C" fn leave() {

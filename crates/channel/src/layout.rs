@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 /// First word of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"narrows\0");
 /// Raised with every change of this file or of [`crate::record`].
-pub const VERSION: u32 = 14;
+pub const VERSION: u32 = 15;
 
 /// Simulated time starts here, ps: one second. What ranks do during MPI_Init lies before it.
 pub const EPOCH_PS: u64 = 1_000_000_000_000;
@@ -192,7 +192,9 @@ pub struct Watched {
     pub events: AtomicU32,
     /// What is read there, as in [`Written::key`]; 0: anybody's writes.
     pub key: AtomicU64,
-    /// Until when the thread waits, ps; `u64::MAX`: for ever.
+    /// The thread's clock when it began to wait, ps.
+    pub since: AtomicU64,
+    /// Until when it waits, ps; `u64::MAX`: for ever.
     pub until: AtomicU64,
     /// When it was ready, ps, as the simulator has found; 0: it is not.
     pub ready: AtomicU64,

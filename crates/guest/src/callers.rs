@@ -321,7 +321,7 @@ impl Callers {
             _ => None,
         };
         let earliest = self.waiting.iter().filter_map(at).min();
-        let unattentive = !self.waiting.iter().any(|waiter| matches!(waiter.wish, Wish::News(_)));
+        let unattentive = !self.is_attentive();
         // Parking the rank wakes those that sleep, but who is behind is not parked for.
         if let Some(end) = threads::first_end()
             && (end <= now || unattentive)
@@ -339,6 +339,11 @@ impl Callers {
             _ if unattentive => Next::Rest,
             _ => Next::Park(least, false),
         }
+    }
+
+    /// Some thread waits for what comes from outside: at the network, or at a descriptor.
+    fn is_attentive(&self) -> bool {
+        threads::any_at_files() || self.waiting.iter().any(|waiter| matches!(waiter.wish, Wish::News(_)))
     }
 
     fn asks_no_longer(&mut self) {
@@ -391,7 +396,7 @@ fn take_turn(thread: &'static Thread, wish: Wish, locks: u32) {
                 }
                 Next::Park(until, look) => {
                     callers.parked = Some(until);
-                    let attentive = callers.waiting.iter().any(|waiter| matches!(waiter.wish, Wish::News(_)));
+                    let attentive = callers.is_attentive();
                     drop(callers);
                     let happened = park(thread, until, attentive);
                     callers = self::callers();

@@ -3,12 +3,12 @@
 use crate::attach::{Session, attached, session, try_session};
 use crate::rank::LONGEST_NAP_PER_RANK;
 use crate::shared::{Shared, shared};
-use crate::{File, Turn, Waited, attach, callers, life, output, own_queue, threads};
+use crate::threads::Step;
+use crate::{File, attach, callers, life, output, own_queue, threads};
 use narrows_channel::RankHeader;
 use narrows_channel::layout::{EPOCH_PS, WRITTEN, mode};
 use narrows_mpicalls::{CALLS, Class};
 use narrows_portals::{AtomicOperation, Datatype};
-use narrows_units::SimTime;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -91,7 +91,7 @@ pub fn mpi_enter(id: u32, peer: i64, tag: i64, place: u64) {
     } else if special.finalize.contains(&Some(id)) {
         if OPEN.fetch_sub(1, Ordering::AcqRel) == 1 {
             OVER.store(true, Ordering::Release);
-            ACTIVE.store(false, Ordering::Release);
+            ends_simulated_time();
         }
     } else if special.abort == Some(id) {
         drop(rank);
@@ -171,6 +171,12 @@ pub fn mpi_leave(id: u32) -> bool {
     false
 }
 
+/// The last call of all is made: what the process does from now on takes no simulated time.
+fn ends_simulated_time() {
+    ACTIVE.store(false, Ordering::Release);
+    threads::time_is_over();
+}
+
 /// A Portals program runs in simulated time from now on, until it exits.
 pub(crate) fn program_started() {
     ACTIVE.store(true, Ordering::Release);
@@ -204,7 +210,7 @@ pub fn program_ends(status: i32) {
         && shared.rank.pid.load(Ordering::Relaxed) == std::process::id()
         && let Some(mut rank) = try_session()
     {
-        ACTIVE.store(false, Ordering::Release);
+        ends_simulated_time();
         while rank.at_door() {}
         rank.finalized();
     }
@@ -460,6 +466,7 @@ pub fn sleep(ps: u64) -> bool {
 /// Writes to a socket or pipe of the host: the calling thread is about to, and whoever reads it knows it by `key`.
 pub fn writes(key: u64) {
     let Some((file, header)) = attach::shared().filter(|_| active()) else { return };
+    threads::talk();
     let time = threads::now();
     let place = header.writes.fetch_add(1, Ordering::AcqRel) as usize;
     let written = &header.written[place.min(WRITTEN - 1)];
@@ -480,42 +487,40 @@ pub enum AtFiles {
     Real,
 }
 
-/// Waits until one of `files` is ready, for ever or for so many ps; 0: looks once.
+/// Waits until one of `files` is ready, for ever or for so many ps; 0: looks once. Other threads of the rank go on
+/// meanwhile.
 pub fn wait_at_files(files: &[File], patience: Option<u64>) -> AtFiles {
     if files.is_empty() || !active() {
         return AtFiles::Real;
     }
-    // Who only looks is not in anybody's way for long.
-    let mut turn = (patience != Some(0)).then(Turn::begin);
-    let (mut places, mut end, mut looked) = (None, 0, false);
-    loop {
-        let Ok(mut rank) = session() else { return AtFiles::Real };
-        let waiting = match places.take() {
-            Some(waiting) => waiting,
-            None => {
-                end = rank.begins_at_files(patience);
-                match rank.watch(files, end) {
-                    Some(waiting) => waiting,
-                    None => return AtFiles::Real,
-                }
-            }
-        };
-        if let (Some(turn), Some(_)) = (&mut turn, patience) {
-            turn.ends(SimTime(end));
+    threads::talk();
+    let thread = threads::current().unwrap_or_else(|| threads::begin(EPOCH_PS + LAST_CLOCK.load(Ordering::Relaxed), false, u32::MAX));
+    let Ok(mut rank) = session() else { return AtFiles::Real };
+    let end = rank.begins_at_files(patience);
+    let Some(places) = rank.watch(files, end) else { return AtFiles::Real };
+    let since = rank.leave_clock();
+    threads::begins_at_files(thread, places, end);
+    drop(rank);
+    let mut nap = threads::FIRST_NAP;
+    let ended = loop {
+        match threads::wait_at_files(thread, &mut nap) {
+            Step::End(ended) => break ended,
+            Step::Park(until) => match session() {
+                Ok(mut rank) => rank.parks_at_files(thread, until),
+                Err(_) => break None,
+            },
         }
-        let answer = match rank.wait_at_files(&waiting, end, &mut looked) {
-            Waited::Done(()) => AtFiles::Ready,
-            Waited::Over => AtFiles::Over,
-            Waited::Wanted => {
-                places = Some(waiting);
-                drop(rank);
-                turn.get_or_insert_with(Turn::begin).again();
-                continue;
-            }
-        };
-        rank.unwatch(waiting);
-        LAST_CLOCK.store(rank.elapsed_ps(), Ordering::Relaxed);
-        return answer;
+    };
+    let Ok(mut rank) = session() else { return AtFiles::Real };
+    if let Some(places) = threads::ends_at_files(thread) {
+        rank.take_clock();
+        rank.ends_at_files(thread, places, since, ended == Some(true));
+    }
+    LAST_CLOCK.store(rank.elapsed_ps(), Ordering::Relaxed);
+    match ended {
+        Some(true) => AtFiles::Ready,
+        Some(false) => AtFiles::Over,
+        None => AtFiles::Real,
     }
 }
 

@@ -21,6 +21,7 @@ mod offload;
 mod polling;
 
 pub use files::File;
+pub(crate) use files::Places;
 pub use polling::{Waited, idle_poll};
 
 use crate::{callers, shared, threads, turns};
@@ -291,13 +292,14 @@ impl Rank {
         }
     }
 
-    /// It gives it back.
-    pub(crate) fn leave_clock(&self) {
+    /// It gives it back: its clock, ps.
+    pub(crate) fn leave_clock(&self) -> u64 {
         if !self.outside
             && let Some(thread) = threads::current()
         {
             thread.set_clock(self.clock);
         }
+        self.clock
     }
 
     /// What is known of the present call.
@@ -588,15 +590,37 @@ impl Rank {
     /// As [`Rank::park`], while other threads of the rank sleep or wait: returns when the first of them must wake, too.
     /// Time passes.
     fn park_with_others(&mut self, deadline: u64, why: u32) {
-        let deadline = threads::parks(deadline);
-        self.park(deadline, why);
-        threads::unparked();
-        // It may have been woken before its time, for another thread, which may have what it wanted by now.
-        let deadline = if self.header().horizon.load(Relaxed) > deadline { deadline } else { u64::MAX };
-        let next = self.notices.front().map_or(u64::MAX, |&(time, _)| time).min(deadline);
+        let deadline = deadline.min(self.settled().max(self.clock));
+        let reached = self.park_for_all(deadline, why);
+        let next = self.notices.front().map_or(u64::MAX, |&(time, _)| time).min(reached);
         if next != u64::MAX {
             self.wait_until(next);
         }
+    }
+
+    /// Other threads that run may write to descriptors: up to when none of them does, ps.
+    fn settled(&self) -> u64 {
+        while threads::talks() && !self.wanted() {
+            match threads::settled(self.clock) {
+                Some(until) => return until,
+                None => threads::rest(),
+            }
+        }
+        u64::MAX
+    }
+
+    /// Parks the rank for all of its threads: up to when time has passed, ps, if one of them goes on then, or if that
+    /// is `deadline`; else `u64::MAX`. It may have been woken before its time, for another thread, which may have what
+    /// it wanted by now.
+    fn park_for_all(&mut self, deadline: u64, why: u32) -> u64 {
+        let deadline = threads::parks(deadline);
+        self.park(deadline, why);
+        let deadline = deadline.min(threads::unparked());
+        if self.header().horizon.load(Relaxed) <= deadline {
+            return u64::MAX;
+        }
+        threads::reached(deadline);
+        deadline
     }
 
     /// From outside to running; writes what was deferred.

@@ -7,15 +7,22 @@
 //! A thread that only looks around (polls, looks at the clock, sleeps) does not get ahead of one that computes, see
 //! [`pace`]: time passes for it as fast as the other one uses its core.
 
+mod files;
 mod host;
+mod pace;
 mod phase;
 mod sleep;
 
 use crate::callers::Vain;
 use crate::{attach, shared, stretches};
+pub(crate) use files::{
+    FIRST_NAP, Step, any_at_files, begins_at_files, ends_at_files, talk, talks, time_is_over, wait_at_files, waits_at_files,
+};
 use host::{cpu_ns, is_runnable, wall_ns};
 use narrows_channel::futex;
 use narrows_channel::layout::{EPOCH_PS, Followed};
+use pace::time_to;
+pub(crate) use pace::{meets, pace, rest, settled};
 use phase::Phase;
 pub(crate) use sleep::{doze, first_end, get_up, parks, reached, sleep_until, sleeps_on, unparked};
 use std::cell::Cell;
@@ -40,9 +47,6 @@ const LONGEST_STRETCH_NS: u64 = 100_000_000;
 /// So often a thread says that it has taken 256 locks and done nothing else, before it is taken to wait although nobody
 /// is known to wait for it. Our own choice: a million locks are some 30 ms.
 const MOST_LOCK_LOOPS: u64 = 4096;
-/// How far a thread that lets others go on may be ahead of one that runs. Our own choice: less means more naps.
-const LEAD_PS: u64 = 50_000_000;
-
 /// One thread.
 pub(crate) struct Thread {
     id: AtomicI32,
@@ -72,6 +76,10 @@ pub(crate) struct Thread {
     pub unlocks: AtomicU32,
     /// It may be asleep in here: it takes the lock of the list of threads, or waits for others to come as far as it is.
     paused: AtomicBool,
+    /// It waits in real time until others have come as far as it is.
+    paces: AtomicBool,
+    /// It waits at descriptors, and sleeps here until it is to look how that stands.
+    bell: AtomicU32,
     /// It was woken from a wait with a time limit, and is taken to be about to go on up to this real time, ns.
     waking: AtomicU64,
     /// It waits with a time limit, and has a lock of the program's when it looks whether that is over; and it seemed to
@@ -143,6 +151,8 @@ struct All {
     free: Vec<&'static Thread>,
     /// Who sleeps in simulated time, and until when.
     sleepers: Vec<(u64, &'static Thread)>,
+    /// Who waits at descriptors.
+    at_files: Vec<files::Waiter>,
     /// A thread has parked the rank, until then at the latest.
     parked: Option<u64>,
     /// How often the rank was parked.
@@ -155,6 +165,7 @@ static ALL: Mutex<All> = Mutex::new(All {
     made: Vec::new(),
     free: Vec::new(),
     sleepers: Vec::new(),
+    at_files: Vec::new(),
     parked: None,
     parks: 0,
     phase: Phase::NONE,
@@ -259,6 +270,8 @@ impl Thread {
             vain_looks: AtomicU32::new(0),
             unlocks: AtomicU32::new(0),
             paused: AtomicBool::new(false),
+            paces: AtomicBool::new(false),
+            bell: AtomicU32::new(0),
             waking: AtomicU64::new(0),
             locks: AtomicBool::new(false),
             place: AtomicUsize::new(0),
@@ -540,7 +553,7 @@ impl All {
     /// The least clock of those that have waited, and have just been woken: they have not come as far as to say so.
     /// `asleep`: nobody who waits for a release is one of them.
     fn least_waking(&self, but: Option<&Thread>, asleep: bool) -> Option<u64> {
-        let sleeps = |thread: &Thread| self.sleepers.iter().any(|(_, sleeper)| std::ptr::eq(*sleeper, thread));
+        let sleeps = |thread: &Thread| self.sleepers.iter().any(|(_, sleeper)| std::ptr::eq(*sleeper, thread)) || self.is_at_files(thread);
         let known = |thread: &Thread| thread.runs.load(Relaxed) || thread.inside.load(Relaxed) || (asleep && thread.placed.load(Relaxed));
         let waking = |thread: &&&Thread| !known(thread) && !sleeps(thread) && goes_on_soon(thread);
         self.others(but).filter(waking).map(|thread| thread.clock()).min()
@@ -605,6 +618,7 @@ impl All {
         if thread.runs.swap(false, Relaxed) {
             self.phase.stops(thread.since.load(Relaxed), thread.clock());
         }
+        self.ring_at_files();
     }
 
     /// `thread` waits no longer, for one whose clock was `clock` ps.
@@ -849,52 +863,6 @@ pub(crate) fn releases(place: usize) {
     sleep::released(place);
 }
 
-/// Waits in real time while another thread runs whose clock may be less than `clock` ps.
-pub(crate) fn pace(clock: u64) {
-    wait_for_others(clock, All::least);
-}
-
-/// Waits in real time while `least` of the others is less than `clock` ps.
-fn wait_for_others(clock: u64, least: impl Fn(&All, Option<&Thread>) -> Option<u64>) {
-    while many() {
-        let seen = CHANGES.load(Acquire);
-        match least(&all(), current()) {
-            Some(least) if least < clock => {
-                let pauses = |yes| current().into_iter().for_each(|thread| thread.paused.store(yes, SeqCst));
-                pauses(true);
-                nap(seen, time_to(clock - least));
-                pauses(false);
-            }
-            _ => break,
-        }
-    }
-}
-
-/// How long a thread computes at least until its clock has moved by `ps`.
-fn time_to(ps: u64) -> Duration {
-    match compute_ppm() {
-        0 => NAP,
-        ppm => Duration::from_nanos((u128::from(ps) * 1000 / u128::from(ppm)) as u64).clamp(NAP, LONGEST_NAP),
-    }
-}
-
-/// The calling thread is going to let others go on: none of those that run may be far behind, or it would find what
-/// comes too early. Nor the one that polls MPI, and has parked the rank for that: where the host has few cores, threads
-/// that do nothing but take locks would keep them from those whom that one waits for.
-pub(crate) fn meets() {
-    if let Some(thread) = current() {
-        thread.account();
-        let parked = |all: &All| all.parked.filter(|&until| until != u64::MAX);
-        wait_for_others(thread.clock().saturating_sub(LEAD_PS), |all, but| all.least(but).into_iter().chain(parked(all)).min());
-        thread.mark();
-    }
-}
-
-/// A little while, or until the threads' states change.
-pub(crate) fn rest() {
-    nap(CHANGES.load(Acquire), NAP);
-}
-
 /// Measures what it costs to come here: `true`, then calls between which nothing happens, then `false`. That much of
 /// every stretch between two marks is nobody's computing.
 pub(crate) fn calibrate(begin: bool) {
@@ -915,7 +883,7 @@ mod tests {
     use std::sync::mpsc;
 
     /// The threads are the process's: one test at a time.
-    static ALONE: Mutex<()> = Mutex::new(());
+    pub(super) static ALONE: Mutex<()> = Mutex::new(());
 
     fn thread(clock: u64, both: &std::sync::Barrier, work: impl FnOnce(&'static Thread)) -> u64 {
         let thread = begin(clock, false, 0);

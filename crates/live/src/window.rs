@@ -490,7 +490,10 @@ impl Run<'_> {
             }
             // Another of its threads may have written what those that are stopped wait for.
             let spins = self.ranks[rank as usize].reason == reason::SPIN;
-            if full || (!spins && self.has_found(rank, clock)) {
+            // It may have parked again before the other thread that wants it has woken. Who waits for a reply keeps it.
+            let gives_way = matches!(self.ranks[rank as usize].reason, reason::POLL | reason::PAUSE | reason::FINALIZE);
+            let wanted = gives_way && header.wanted.load(Acquire) != 0;
+            if full || wanted || (!spins && self.has_found(rank, clock)) {
                 self.leftover.push(rank);
             }
             self.parks_at_files(rank);

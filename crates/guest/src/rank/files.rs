@@ -1,12 +1,14 @@
 //! Waiting at real descriptors: sockets and pipes whose other ends belong to other ranks
 //! (docs/decisions/0013-sockets.md).
 //!
-//! The rank is parked meanwhile. The simulator looks at the descriptors, and says when they were ready.
+//! Who waits does not hold the rank: see [`crate::threads`]. While the rank is parked, the simulator looks at the
+//! descriptors, and says when they were ready.
 
-use super::{Rank, Waited};
-use crate::{stretches, threads, turns};
+use super::Rank;
+use crate::threads::{self, Thread};
+use crate::{callers, stretches};
 use narrows_channel::layout::{WATCHED, reason};
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 
 /// What a thread waits for at one descriptor.
 #[repr(C)]
@@ -21,7 +23,14 @@ pub struct File {
 }
 
 /// Places in the list of the rank. Free again when it is dropped, which must be while the rank is held.
+#[derive(Default)]
 pub(crate) struct Places(Vec<usize>);
+
+impl Places {
+    pub fn numbers(&self) -> impl Iterator<Item = usize> {
+        self.0.iter().copied()
+    }
+}
 
 impl Rank {
     /// Puts `files` on the list of what the simulator looks at, until `until`. `None`: there is no room.
@@ -36,6 +45,7 @@ impl Rank {
             let watched = &header.files[place];
             watched.events.store(file.events, Relaxed);
             watched.key.store(file.key, Relaxed);
+            watched.since.store(self.clock, Relaxed);
             watched.until.store(until, Relaxed);
             watched.ready.store(0, Relaxed);
             watched.file.store(file.number as u32 + 1, Release);
@@ -53,8 +63,7 @@ impl Rank {
         header.watching.fetch_sub(places.0.len() as u32, AcqRel);
     }
 
-    /// A thread begins to wait at descriptors, at `clock`, or looks at them once: its clock now, and up to when it
-    /// waits.
+    /// A thread begins to wait at descriptors, or looks at them once: its clock up to when it waits.
     pub(crate) fn begins_at_files(&mut self, patience: Option<u64>) -> u64 {
         self.account_compute(stretches::SLEEP);
         match patience {
@@ -68,54 +77,28 @@ impl Rank {
         }
     }
 
-    /// Waits until one of the descriptors is ready, or until `end`. The simulator has looked at them at least once.
-    pub(crate) fn wait_at_files(&mut self, places: &Places, end: u64, looked: &mut bool) -> Waited<()> {
-        let before = self.clock;
-        let waited = self.waits_at_files(places, end, looked);
-        // It was no computing.
-        self.left_at += self.clock - before;
-        self.mark_cpu();
-        waited
+    /// One that waits there parks the rank, until `until` ps at the latest. The simulator looks at all descriptors.
+    pub(crate) fn parks_at_files(&mut self, thread: &Thread, until: u64) {
+        if threads::waits_at_files(thread) {
+            self.park_for_all(until, reason::PAUSE);
+            if threads::many() {
+                // Which of them parks it is the host's affair: what the rank is told to have waited must not be.
+                self.clock = self.clock.max(thread.clock());
+            } else {
+                self.wait_until(thread.clock());
+            }
+        }
     }
 
-    fn waits_at_files(&mut self, places: &Places, end: u64, looked: &mut bool) -> Waited<()> {
-        let header = self.header();
-        loop {
-            self.take_visible();
-            let times = places.0.iter().map(|&place| header.files[place].ready.load(Acquire)).filter(|&time| time != 0);
-            let ready = times.min().unwrap_or(u64::MAX);
-            if ready <= self.clock {
-                self.activity();
-                return Waited::Done(());
-            }
-            if *looked && self.clock >= end {
-                return Waited::Over;
-            }
-            if self.wanted() || turns::others_must_look() {
-                return Waited::Wanted;
-            }
-            let least = threads::least();
-            if least <= self.clock && end > self.clock {
-                // What they do may still come before this.
-                threads::rest();
-                continue;
-            }
-            let first = end.min(ready).min(turns::earliest_end());
-            let next = self.notices.front().map_or(u64::MAX, |&(time, _)| time);
-            let deadline = threads::parks(first.min(least.max(self.clock)).min(next));
-            self.park(deadline, reason::PAUSE);
-            *looked = true;
-            threads::unparked();
-            let ready = places.0.iter().map(|&place| header.files[place].ready.load(Acquire)).filter(|&time| time != 0).min();
-            let reached = if header.horizon.load(Relaxed) > deadline { deadline } else { u64::MAX };
-            let next = self.notices.front().map_or(u64::MAX, |&(time, _)| time);
-            let next = next.min(reached).min(ready.unwrap_or(u64::MAX));
-            if next != u64::MAX {
-                self.wait_until(next);
-            }
-            if first < end && self.clock >= first {
-                turns::changed();
-            }
+    /// It waits there no longer; its clock was `since` ps when it began to. `found`: a descriptor is ready.
+    pub(crate) fn ends_at_files(&mut self, thread: &Thread, places: Places, since: u64, found: bool) {
+        self.unwatch(places);
+        if thread.number() == 0 && !callers::many_call() {
+            // It was no computing: MPI is called by this thread.
+            self.left_at += self.clock - since.min(self.clock);
+        }
+        if found {
+            self.activity();
         }
     }
 }

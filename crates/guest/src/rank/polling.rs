@@ -342,7 +342,8 @@ impl Rank {
                     }
                     let first = if gives_way { end.min(turns::earliest_end()) } else { end };
                     let next = self.notices.front().map_or(u64::MAX, |&(time, _)| time);
-                    self.park_with_others(first.min(least).min(next), reason::POLL);
+                    let why = if gives_way { reason::POLL } else { reason::REPLY };
+                    self.park_with_others(first.min(least).min(next), why);
                     if first < end && self.clock >= first {
                         turns::changed();
                     }

@@ -1,6 +1,6 @@
 //! Sleep in simulated time: of one thread while others run, and of all while the rank is parked.
 
-use super::{CHANGES, LONGEST_NAP, Thread, all, current, many, nap, note_change, time_to, wall_ns};
+use super::{CHANGES, LONGEST_NAP, Thread, all, any_at_files, current, many, nap, note_change, time_to, wall_ns};
 use crate::shared;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -9,7 +9,7 @@ use std::time::Duration;
 /// So long of real time a thread that was woken is taken to be about to go on: its moment of a wait is 2 ms at most,
 /// and a host may take a core away for some 30. After that it is what the kernel says: who waits with a time limit may
 /// find the lock taken that goes with the wait. Our own choice.
-const WAKING_NS: u64 = 100_000_000;
+pub(super) const WAKING_NS: u64 = 100_000_000;
 
 /// How often places were released: those whose addresses are alike are counted together.
 static RELEASED: [AtomicU32; 4096] = [const { AtomicU32::new(0) }; 4096];
@@ -82,7 +82,13 @@ pub(crate) fn sleeps_on(thread: &'static Thread) -> Option<Duration> {
         thread.no_longer_asks();
     }
     match all.parked {
-        None if first && behind.is_none() && !decided && !is_released(thread) && !all.waking_before(thread, end) => {
+        None if first
+            && behind.is_none()
+            && !decided
+            && all.at_files.is_empty()
+            && !is_released(thread)
+            && !all.waking_before(thread, end) =>
+        {
             // Whoever waits for the lock that goes with its wait gets it in the next moment.
             if thread.locks.load(Relaxed) && !thread.nearly_awake.swap(true, Relaxed) {
                 return Some(LONGEST_NAP);
@@ -130,13 +136,14 @@ pub(crate) fn get_up(thread: &'static Thread, clock: u64) {
     note_change();
 }
 
-/// The rank is going to be parked until `deadline`, ps: until when, with the threads that sleep.
+/// The rank is going to be parked until `deadline`, ps: until when, with the threads that sleep and those at
+/// descriptors.
 pub(crate) fn parks(deadline: u64) -> u64 {
-    if !many() {
+    if !many() && !any_at_files() {
         return deadline;
     }
     let mut all = all();
-    let deadline = all.sleepers.iter().map(|&(end, _)| end).fold(deadline, u64::min);
+    let deadline = all.sleepers.iter().map(|&(end, _)| end).chain(all.first_at_files()).fold(deadline, u64::min);
     all.parked = Some(deadline);
     all.parks += 1;
     if let Some(thread) = current() {
@@ -147,24 +154,28 @@ pub(crate) fn parks(deadline: u64) -> u64 {
     deadline
 }
 
-/// It is no longer parked.
-pub(crate) fn unparked() {
-    if !many() {
-        return;
+/// It is no longer parked; whoever has done that goes on, unless it waits at descriptors. When the first of those that
+/// do is to go on, ps.
+pub(crate) fn unparked() -> u64 {
+    if !many() && !any_at_files() {
+        return u64::MAX;
     }
     let mut all = all();
     all.parked = None;
-    if let Some(thread) = current() {
+    all.looked_at_files();
+    if let Some(thread) = current().filter(|thread| !all.is_at_files(thread)) {
         let clock = thread.clock();
         all.starts(thread, clock);
     }
+    let first = all.first_at_files().unwrap_or(u64::MAX);
     drop(all);
     note_change();
+    first
 }
 
 /// While it was parked its clock has come to `clock` ps: threads that sleep until then wake.
 pub(crate) fn reached(clock: u64) {
-    if !many() {
+    if !many() && !any_at_files() {
         return;
     }
     let mut guard = all();
@@ -176,6 +187,7 @@ pub(crate) fn reached(clock: u64) {
         thread.waking.store(wall_ns() + WAKING_NS, Relaxed);
         guard.starts(thread, end);
     }
+    guard.reached_at_files(clock);
     if !woken.is_empty() {
         // Before anybody else can look at them: until the kernel has been told, they look like threads that sleep for
         // reasons of their own.

@@ -116,7 +116,7 @@ impl Run<'_> {
         let now = self.world.now().as_ps();
         let header = self.mapping.region(rank).expect("rank numbers come from the mapping").header();
         let watched = &header.files[place];
-        let clock = header.clock.load(Relaxed);
+        let clock = watched.since.load(Relaxed);
         let time = if events & TO_READ == 0 {
             clock
         } else {
