@@ -454,7 +454,7 @@ impl Thread {
     }
 
     /// It has computed since the last mark, and its clock moves by that.
-    fn account(&self) {
+    pub fn account(&self) {
         self.look_for_release();
         let work = if self.in_call.load(Relaxed) { 0 } else { self.work_until_ps(stretches::LOOK) };
         self.clock.store(self.clock() + work, Relaxed);
