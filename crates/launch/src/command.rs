@@ -38,7 +38,7 @@ pub fn command(
     arguments: &[String],
     environment: &[(String, String)],
 ) -> Command {
-    let mut command = start(&mpi.launcher);
+    let mut command = launcher(mpi);
     let mut environment = environment.to_vec();
     // Without this every provider of libfabric is initialised, and may be chosen.
     let provider = if let Transport::Ofi(provider) = transport { provider } else { PROVIDER };
@@ -57,13 +57,18 @@ pub fn command(
     command
 }
 
+/// Only Intel's needs what is beside it: the environment of the others' ranks is the caller's.
+fn launcher(mpi: &Mpi) -> Command {
+    if mpi.kind == Kind::IntelMpi { start(&mpi.launcher) } else { Command::new(&mpi.launcher) }
+}
+
 /// The command that starts a program as its users do, on that many ranks of this machine, with something more in the
 /// environment of each. No network of ours; values as in [`command`].
 pub fn plain(mpi: &Mpi, ranks: u32, program: &str, arguments: &[String], environment: &[(String, String)]) -> Command {
     if mpi.kind == Kind::Portals && mpi.launcher.ends_with(SHELL) {
         return spawn(ranks, program, arguments, environment);
     }
-    let mut command = start(&mpi.launcher);
+    let mut command = launcher(mpi);
     match mpi.kind {
         Kind::OpenMpi4 | Kind::OpenMpi5 => {
             // As many ranks as were asked for, also on few cores.
@@ -308,8 +313,12 @@ mod tests {
                 for [name, value] in [["NARROWS_X", "a;b c"], ["FI_PROVIDER", "narrows"], ["LD_PRELOAD", "/n/libp.so"]] {
                     assert!(triples.contains(&["-genv", name, value]), "{triples:?}");
                 }
-                let own = [("HWLOC_XMLFILE".to_owned(), String::new())];
-                assert_eq!(variables, if kind == Kind::Mpich { &own[..] } else { &[] });
+                if kind == Kind::Mpich {
+                    assert_eq!(variables, [("HWLOC_XMLFILE".to_owned(), String::new())]);
+                } else {
+                    let path = variables.iter().map(|(name, value)| (&**name, value.ends_with(":/x"))).collect::<Vec<_>>();
+                    assert_eq!(path, [("PATH", true)]);
+                }
             } else {
                 assert!(pairs.contains(&("-x", "LD_PRELOAD=/n/libp.so")) && pairs.contains(&("-x", "NARROWS_X")), "{pairs:?}");
                 assert!(variables.contains(&("NARROWS_X".to_owned(), "a;b c".to_owned())), "{variables:?}");
