@@ -65,10 +65,8 @@ pub fn of_new(attributes: *const pthread_attr_t) -> Option<Mask> {
 }
 
 /// It was made. It may have begun, and have bound itself to something else.
-pub fn made(thread: pthread_t, mask: Option<Mask>) {
-    if let Some(mask) = mask {
-        locked(&THREADS).entry(thread).or_insert(mask);
-    }
+pub fn made(thread: pthread_t, mask: Mask) {
+    locked(&THREADS).entry(thread).or_insert(mask);
 }
 
 /// The calling thread begins.

@@ -3,6 +3,7 @@
 use crate::life;
 use crate::rank::Rank;
 use crate::shared::{self, Shared};
+use crate::threads;
 use crate::turns::{self, Caller};
 use narrows_channel::layout::Header;
 use narrows_channel::{MappingError, RankHeader};
@@ -162,7 +163,8 @@ pub fn session() -> Result<Session, AttachError> {
         Err(TryLockError::Poisoned(rank)) => Ok(Session::new(rank.into_inner())),
         Err(TryLockError::WouldBlock) => {
             let _caller = Caller::new();
-            Ok(Session::new(rank.lock().unwrap_or_else(PoisonError::into_inner)))
+            let rank = threads::uncounted(|| rank.lock().unwrap_or_else(PoisonError::into_inner));
+            Ok(Session::new(rank))
         }
     }
 }

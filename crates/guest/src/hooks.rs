@@ -495,10 +495,7 @@ pub fn wait_at_files(files: &[File], patience: Option<u64>) -> AtFiles {
     }
     threads::talk();
     let thread = threads::current().unwrap_or_else(|| threads::begin(EPOCH_PS + LAST_CLOCK.load(Ordering::Relaxed), false, u32::MAX));
-    // Waiting for the rank, which another thread may have parked, is no computing.
-    thread.account();
     let Ok(mut rank) = session() else { return AtFiles::Real };
-    thread.mark();
     let end = rank.begins_at_files(patience);
     let Some(places) = rank.watch(files, end) else { return AtFiles::Real };
     let since = rank.leave_clock();

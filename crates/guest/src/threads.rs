@@ -22,7 +22,7 @@ use host::{cpu_ns, is_runnable, wall_ns};
 use narrows_channel::futex;
 use narrows_channel::layout::{EPOCH_PS, Followed};
 use pace::time_to;
-pub(crate) use pace::{meets, pace, rest, settled};
+pub(crate) use pace::{meets, pace, rest, settled, uncounted};
 use phase::Phase;
 pub(crate) use sleep::{doze, first_end, get_up, parks, reached, sleep_until, sleeps_on, unparked};
 use std::cell::Cell;
@@ -454,7 +454,7 @@ impl Thread {
     }
 
     /// It has computed since the last mark, and its clock moves by that.
-    pub fn account(&self) {
+    fn account(&self) {
         self.look_for_release();
         let work = if self.in_call.load(Relaxed) { 0 } else { self.work_until_ps(stretches::LOOK) };
         self.clock.store(self.clock() + work, Relaxed);

@@ -69,13 +69,18 @@ impl Drop for Caller {
 
 /// Threads that want the rank are about to take it: lets them.
 pub(crate) fn let_callers_in() {
-    // One that sleeps may take its time: who polls comes here again.
-    for _ in 0..MOST_YIELDS {
-        if CALLERS.load(SeqCst) == 0 {
-            break;
-        }
-        std::thread::yield_now();
+    if CALLERS.load(SeqCst) == 0 {
+        return;
     }
+    // One that sleeps may take its time: who polls comes here again.
+    threads::uncounted(|| {
+        for _ in 0..MOST_YIELDS {
+            std::thread::yield_now();
+            if CALLERS.load(SeqCst) == 0 {
+                break;
+            }
+        }
+    });
 }
 
 /// A thread's place among those that wait. It may hold the rank while it is the first.

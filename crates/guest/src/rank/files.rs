@@ -22,7 +22,7 @@ pub struct File {
     pub key: u64,
 }
 
-/// Places in the list of the rank. Free again when it is dropped, which must be while the rank is held.
+/// Places in the list of the rank, until [`Rank::unwatch`].
 #[derive(Default)]
 pub(crate) struct Places(Vec<usize>);
 

@@ -51,12 +51,18 @@ pub(super) fn time_to(ps: u64) -> Duration {
 /// comes too early. Nor the one that polls MPI, and has parked the rank for that: where the host has few cores, threads
 /// that do nothing but take locks would keep them from those whom that one waits for.
 pub(crate) fn meets() {
-    if let Some(thread) = current() {
-        thread.account();
-        let parked = |all: &All| all.parked.filter(|&until| until != u64::MAX);
-        wait_for_others(thread.clock().saturating_sub(LEAD_PS), |all, but| all.least(but).into_iter().chain(parked(all)).min());
-        thread.mark();
-    }
+    let parked = |all: &All| all.parked.filter(|&until| until != u64::MAX);
+    let clock = || current().map_or(0, Thread::clock);
+    uncounted(|| wait_for_others(clock().saturating_sub(LEAD_PS), |all, but| all.least(but).into_iter().chain(parked(all)).min()));
+}
+
+/// Waits in real time, which is no computing of the calling thread, though it may take CPU time.
+pub(crate) fn uncounted<R>(wait: impl FnOnce() -> R) -> R {
+    let thread = current();
+    thread.into_iter().for_each(Thread::account);
+    let waited = wait();
+    thread.into_iter().for_each(Thread::mark);
+    waited
 }
 
 /// A little while, or until the threads' states change.
