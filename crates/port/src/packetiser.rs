@@ -12,6 +12,7 @@ use narrows_fabric::port::{Kind, Label, Next, Packet, PortEffects, Rest};
 use narrows_fabric::timing::Costs;
 use narrows_fabric::{NetworkConfig, Transfer, TransferId};
 use narrows_units::{Bytes, SimTime};
+use std::cell::Cell;
 
 /// See the module's page.
 #[derive(Debug)]
@@ -26,8 +27,23 @@ pub(crate) struct Packetiser {
     messages: Arena<Message>,
     read: Arena<Read>,
     /// With flows, as the injectors: of the ring that is read, and of the other one.
-    turns: Vec<[Turns; 2]>,
+    known: Vec<[Known; 2]>,
 }
+
+/// What is known of a ring of messages with flows.
+#[derive(Clone, Debug, Default)]
+struct Known {
+    /// There were messages of several flows since it was empty: one that is shut does not speak for all.
+    mixed: bool,
+    /// The most messages that a look for an open flow has passed over.
+    passed: Cell<usize>,
+    /// Whose turn it is, where looks would be long.
+    turns: Option<Box<Turns>>,
+}
+
+/// So many messages a look may pass over before their turns are noted. Our own choice: that costs more than a walk
+/// through a short ring.
+const LONG: usize = 64;
 
 /// A ring of an injector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,9 +77,9 @@ struct Message {
     id: TransferId,
     target: u32,
     next_in_ring: u32,
-    /// With flows.
+    /// Where turns are noted.
     previous_in_ring: u32,
-    /// The same: its place among the turns of its ring.
+    /// The same: its place among them.
     place: u64,
     virtual_network: u8,
     written: bool,
@@ -100,7 +116,7 @@ impl Packetiser {
             virtual_networks,
             in_order: config.in_order,
             most: config.read_window as i32,
-            turns: if config.reliability.is_some() { vec![Default::default(); injectors.len()] } else { Vec::new() },
+            known: if config.reliability.is_some() { vec![Default::default(); injectors.len()] } else { Vec::new() },
             injectors,
             messages: Arena::new(),
             read: Arena::new(),
@@ -174,31 +190,44 @@ impl Packetiser {
         if ring == Ring::Reading { reading } else { direct }
     }
 
-    /// A ring, named by the member before the first one whose flow is open; [`NONE`] when none is. It looks at two
-    /// flows for each that has messages there, and at no more messages than that.
+    /// A ring, named by the member before the first one whose flow is open; [`NONE`] when none is. Where turns are noted
+    /// it looks at two flows for each that has messages there, and at no more messages than that.
     fn open_in(&self, at: usize, ring: Ring, is_open: impl Fn(Flow) -> bool) -> u32 {
         let named = self.ring(at, ring);
         if named == NONE {
             return NONE;
         }
-        let turns = &self.turns[at][ring as usize];
-        let mut last = named;
-        for _ in 0..turns.flows() {
+        let known = &self.known[at][ring as usize];
+        let most = match &known.turns {
+            Some(turns) => turns.flows(),
+            None if known.mixed => usize::MAX,
+            None => 1,
+        };
+        let (mut last, mut passed) = (named, 0);
+        while passed < most {
             let next = self.messages[last].next_in_ring;
             let flow = self.messages[next].flow;
             if flow == NONE || is_open(flow) {
-                return last;
+                break;
             }
+            passed += 1;
             last = next;
             if last == named {
-                return NONE;
+                last = NONE;
+                break;
             }
         }
-        if turns.flows() == 1 {
-            return NONE;
+        match &known.turns {
+            Some(turns) if passed == most && last != NONE => {
+                let first = self.messages[named].next_in_ring;
+                turns.first(self.messages[first].place, is_open).map_or(NONE, |found| self.messages[found].previous_in_ring)
+            }
+            None => {
+                known.passed.set(known.passed.get().max(passed));
+                if passed == most { NONE } else { last }
+            }
+            _ => last,
         }
-        let first = self.messages[named].next_in_ring;
-        turns.first(self.messages[first].place, is_open).map_or(NONE, |found| self.messages[found].previous_in_ring)
     }
 
     /// Appends a message to a ring, which is named by its last member.
@@ -213,8 +242,14 @@ impl Packetiser {
     fn append(&mut self, at: usize, ring: Ring, slot: u32) {
         let last = self.ring(at, ring);
         let named = self.join(last, slot);
-        if !self.turns.is_empty() {
-            self.give_turn(at, ring, last, slot);
+        if last != NONE
+            && let Some(known) = self.known.get_mut(at)
+        {
+            let known = &mut known[ring as usize];
+            known.mixed |= self.messages[last].flow != self.messages[slot].flow;
+            if known.turns.is_some() {
+                self.give_turn(at, ring, last, slot);
+            }
         }
         self.set_ring(at, ring, named);
     }
@@ -227,41 +262,60 @@ impl Packetiser {
     /// A message has joined a ring behind `last`.
     fn give_turn(&mut self, at: usize, ring: Ring, last: u32, slot: u32) {
         let Message { next_in_ring: first, flow, .. } = self.messages[slot];
+        let Some(place) = between(self.messages[last].place, self.messages[first].place) else { return self.note_turns(at, ring, slot) };
         self.messages[first].previous_in_ring = slot;
-        self.messages[slot].previous_in_ring = if last == NONE { slot } else { last };
-        let before = if last == NONE { 0 } else { self.messages[last].place };
-        let after = if last == NONE { 0 } else { self.messages[first].place };
-        let turns = &mut self.turns[at][ring as usize];
-        if let Some(place) = between(before, after) {
-            self.messages[slot].place = place;
-            return turns.insert(flow, place, slot);
-        }
-        // No room: all get places anew, as far from each other as can be.
-        let apart = u64::MAX / (turns.len() as u64 + 1);
-        *turns = Turns::default();
-        let (mut next, mut place) = (first, 0);
-        loop {
-            let message = &mut self.messages[next];
-            message.place = place;
-            turns.insert(message.flow, place, next);
-            (next, place) = (message.next_in_ring, place + apart);
-            if next == first {
-                return;
-            }
+        (self.messages[slot].previous_in_ring, self.messages[slot].place) = (last, place);
+        if let Some(turns) = &mut self.known[at][ring as usize].turns {
+            turns.insert(flow, place, slot);
         }
     }
 
-    /// With flows: a message has left a ring.
-    fn take_turn(&mut self, at: usize, ring: Ring, slot: u32) {
-        let Message { next_in_ring, previous_in_ring, flow, place, .. } = self.messages[slot];
-        self.messages[next_in_ring].previous_in_ring = previous_in_ring;
-        self.turns[at][ring as usize].remove(flow, place);
+    /// Gives all messages of a ring their places, as far from each other as can be; `last` is one of them.
+    fn note_turns(&mut self, at: usize, ring: Ring, last: u32) {
+        let mut turns = Turns::default();
+        let (mut slot, mut members) = (last, Vec::new());
+        loop {
+            let next = self.messages[slot].next_in_ring;
+            self.messages[next].previous_in_ring = slot;
+            members.push(next);
+            slot = next;
+            if slot == last {
+                break;
+            }
+        }
+        let apart = u64::MAX / members.len() as u64;
+        for (place, slot) in (0..).map(|number| number * apart).zip(members) {
+            self.messages[slot].place = place;
+            turns.insert(self.messages[slot].flow, place, slot);
+        }
+        self.known[at][ring as usize].turns = Some(Box::new(turns));
+    }
+
+    /// A message is going to send: if looks for one have become long, turns are noted from now on.
+    fn shorten_looks(&mut self, at: usize, ring: Ring, last: u32) {
+        if self.known.get(at).is_some_and(|known| known[ring as usize].passed.get() >= LONG && known[ring as usize].turns.is_none()) {
+            self.note_turns(at, ring, last);
+        }
+    }
+
+    /// A message has left a ring, which has others if `others`.
+    fn leave_turn(&mut self, at: usize, ring: Ring, slot: u32, others: bool) {
+        let Some(known) = self.known.get_mut(at) else { return };
+        let known = &mut known[ring as usize];
+        if !others {
+            *known = Known::default();
+        } else if let Some(turns) = &mut known.turns {
+            let Message { next_in_ring, previous_in_ring, flow, place, .. } = self.messages[slot];
+            turns.remove(flow, place);
+            self.messages[next_in_ring].previous_in_ring = previous_in_ring;
+        }
     }
 
     /// The next packet of the message behind this one in a ring, and whether it is its last; the message goes to the
     /// end of the ring, or stays if it `keeps_turn`, and leaves it with its last packet.
     #[inline(always)]
     fn cut(&mut self, at: usize, ring: Ring, last: u32, source: u32, keeps_turn: bool, costs: &Costs) -> (Label, Flow, bool) {
+        self.shorten_looks(at, ring, last);
         let slot = self.messages[last].next_in_ring;
         let message = &mut self.messages[slot];
         let payload = message.left.min(u64::from(costs.mtu));
@@ -282,9 +336,7 @@ impl Packetiser {
         };
         let (flow, is_last, after) = (message.flow, message.left == 0, message.next_in_ring);
         if is_last {
-            if !self.turns.is_empty() {
-                self.take_turn(at, ring, slot);
-            }
+            self.leave_turn(at, ring, slot, last != slot);
             self.messages[last].next_in_ring = after;
             self.messages.remove(slot);
         }
@@ -342,7 +394,7 @@ impl Packetiser {
                 break;
             }
         }
-        self.turns[at][ring as usize] = Turns::default();
+        self.known[at][ring as usize] = Known::default();
         self.set_ring(at, ring, NONE);
         for slot in slots {
             let Message { id, target, virtual_network, payload, written, flow: of, .. } = self.messages[slot];
@@ -525,7 +577,6 @@ mod tests {
     use narrows_fabric::{Checks, Congestion, Delivery, Reliability};
     use narrows_topology::FatTree;
     use proptest::prelude::*;
-    use std::cell::Cell;
 
     const RING: Ring = Ring::Reading;
 
@@ -587,6 +638,7 @@ mod tests {
         Offer { flow: Flow, packets: u64 },
         Send { open: u8 },
         Abandon { flow: Flow },
+        NoteTurns,
     }
 
     fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -595,12 +647,14 @@ mod tests {
             10 => (flow(), 1..4u64).prop_map(|(flow, packets)| Step::Offer { flow, packets }),
             10 => any::<u8>().prop_map(|open| Step::Send { open }),
             1 => (0..6u32).prop_map(|flow| Step::Abandon { flow }),
+            1 => Just(Step::NoteTurns),
         ];
         proptest::collection::vec(step, 1..400)
     }
 
     proptest! {
-        /// What may send next is what a walk through all messages finds, by at most two looks at each flow.
+        /// What may send next is what a walk through all messages finds; where turns are noted, by at most two looks at
+        /// each flow.
         #[test]
         fn turns_are_those_of_a_walk(steps in steps(), keeps_turn: bool) {
             let costs = costs();
@@ -620,7 +674,9 @@ mod tests {
                             is_open(flow)
                         });
                         // Seven in the walk, messages without a flow being one; six in the search.
-                        prop_assert!(looks.get() <= 13);
+                        let noted = packetiser.known[0][RING as usize].turns.is_some();
+                        let most = if noted { 13 } else { expected.len() };
+                        prop_assert!(looks.get() <= most);
                         let place = expected.iter().position(|&(_, flow, _)| flow == NONE || is_open(flow));
                         prop_assert_eq!(last == NONE, place.is_none());
                         if let Some(place) = place {
@@ -642,6 +698,11 @@ mod tests {
                         expected.retain(|&(_, of, _)| of != flow);
                         prop_assert_eq!(left.len(), before - expected.len());
                     }
+                    Step::NoteTurns => {
+                        if packetiser.ring(0, RING) != NONE {
+                            packetiser.note_turns(0, RING, packetiser.ring(0, RING));
+                        }
+                    }
                 }
                 let members: Vec<_> = expected.iter().map(|&(id, flow, _)| (id, flow)).collect();
                 prop_assert_eq!(packetiser.members(), members);
@@ -649,24 +710,43 @@ mod tests {
         }
     }
 
-    /// Behind a thousand messages of flows that are shut one of an open flow is found by a few looks.
+    /// Of a thousand messages of flows that are shut one of an open flow is found by a few looks, once a look was long.
     #[test]
     fn shut_flows_are_passed_over_at_once() {
         let mut packetiser = packetiser();
+        let costs = costs();
         (0..1000).for_each(|id| packetiser.offer(id, id % 3, 1));
         let looks = Cell::new(0);
         let find = |packetiser: &Packetiser, open: Flow| {
             looks.set(0);
-            let last = packetiser.open_in(0, RING, |flow| {
+            packetiser.open_in(0, RING, |flow| {
                 looks.set(looks.get() + 1);
                 flow == open
-            });
-            (last != NONE).then(|| packetiser.messages[packetiser.messages[last].next_in_ring].id)
+            })
         };
-        assert_eq!((find(&packetiser, 3), looks.get()), (None, 6));
+        let next = |packetiser: &Packetiser, last: u32| packetiser.messages[packetiser.messages[last].next_in_ring].id;
+        assert_eq!((find(&packetiser, 3), looks.get()), (NONE, 1000));
+        let last = find(&packetiser, 0);
+        packetiser.cut(0, RING, last, 0, false, &costs);
+        assert_eq!((find(&packetiser, 3), looks.get()), (NONE, 6));
         packetiser.offer(1000, 3, 1);
         packetiser.offer(1001, 0, 1);
-        assert_eq!((find(&packetiser, 3), looks.get()), (Some(TransferId(1000)), 8));
+        let last = find(&packetiser, 3);
+        assert_eq!((next(&packetiser, last), looks.get()), (TransferId(1000), 8));
+    }
+
+    /// Where all messages have one flow it speaks for all, and no turns are noted.
+    #[test]
+    fn one_flow_is_looked_at_once() {
+        let mut packetiser = packetiser();
+        (0..1000).for_each(|id| packetiser.offer(id, 7, 1));
+        let looks = Cell::new(0);
+        let last = packetiser.open_in(0, RING, |_| {
+            looks.set(looks.get() + 1);
+            false
+        });
+        assert_eq!((last, looks.get()), (NONE, 1));
+        assert!(packetiser.known[0][RING as usize].turns.is_none());
     }
 
     /// Thousands of messages that join at one place of the circle get one each.
@@ -676,6 +756,7 @@ mod tests {
         let costs = costs();
         packetiser.offer(0, 0, 1 << 40);
         packetiser.offer(1, 1, 1 << 40);
+        packetiser.note_turns(0, RING, packetiser.ring(0, RING));
         for id in 2..5000 {
             packetiser.offer(id, 2, 1);
             if id % 7 == 0 {
@@ -687,7 +768,8 @@ mod tests {
             let mut places: Vec<u64> = Vec::new();
             let mut slot = packetiser.messages[packetiser.ring(0, RING)].next_in_ring;
             let from = packetiser.messages[slot].place;
-            while places.len() < packetiser.turns[0][0].len() {
+            let count = packetiser.members().len();
+            while places.len() < count {
                 places.push(packetiser.messages[slot].place.wrapping_sub(from));
                 slot = packetiser.messages[slot].next_in_ring;
             }

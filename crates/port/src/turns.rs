@@ -25,11 +25,6 @@ pub(crate) fn between(before: u64, after: u64) -> Option<u64> {
 }
 
 impl Turns {
-    /// How many messages there are.
-    pub(crate) fn len(&self) -> usize {
-        self.by_flow.values().map(BTreeMap::len).sum()
-    }
-
     /// How many flows have messages in the ring; those that need none count as one.
     pub(crate) fn flows(&self) -> usize {
         self.by_flow.len()
