@@ -190,8 +190,8 @@ impl Packetiser {
         if ring == Ring::Reading { reading } else { direct }
     }
 
-    /// A ring, named by the member before the first one whose flow is open; [`NONE`] when none is. Where turns are noted
-    /// it looks at two flows for each that has messages there, and at no more messages than that.
+    /// A ring, named by the member before the first one whose flow is open; [`NONE`] when none is. Where turns are
+    /// noted it looks at two flows for each that has messages there, and at no more messages than that.
     fn open_in(&self, at: usize, ring: Ring, is_open: impl Fn(Flow) -> bool) -> u32 {
         let named = self.ring(at, ring);
         if named == NONE {

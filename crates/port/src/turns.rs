@@ -2,7 +2,7 @@
 //! at once.
 //!
 //! Each message of the ring has a place on a circle of 2^64 places, in the order of the ring, so that the next message
-//! of a flow from any other one is found by a search among its own. Only networks with flows have this.
+//! of a flow from any other one is found by a search among its own. Noted only where looks would be long.
 
 use crate::NONE;
 use crate::flow::Flow;
