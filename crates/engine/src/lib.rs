@@ -6,7 +6,6 @@
 //! * [`Arena`], [`Slab`], [`Tenants`] — things at places that are reused.
 //! * [`WordMap`] — tables whose keys are numbers.
 //! * [`prefetch`] — for those who know what an event will need.
-//! * [`Wire`] — values as bytes, for other processes.
 //! * [`stream`] — named random streams from one seed.
 //!
 //! ```
@@ -26,7 +25,6 @@ mod prefetch;
 mod queue;
 pub mod random;
 mod slab;
-mod wire;
 mod words;
 
 pub use calendar::CalendarQueue;
@@ -35,5 +33,4 @@ pub use prefetch::{prefetch, prefetch_all};
 pub use queue::EventQueue;
 pub use random::stream;
 pub use slab::{Arena, Slab, Tenants};
-pub use wire::{Reader, Wire, WireError};
 pub use words::{WordHasher, WordMap};

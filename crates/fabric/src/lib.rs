@@ -64,11 +64,11 @@ pub use flights::MAX_PAYLOAD;
 pub use multicast::{Tree, TreeError};
 pub use timing::ZeroLoad;
 
-use narrows_engine::wire;
 use narrows_units::{Bytes, SimTime};
+use serde::{Deserialize, Serialize};
 
 /// One message on the network, from NIC memory interface to NIC memory interface.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transfer {
     /// Chosen by the caller; unique among transfers in flight (a slot index). Free again after its
     /// [`Notice::TailArrived`] and [`Notice::SourceDone`].
@@ -88,7 +88,7 @@ pub struct Transfer {
 }
 
 /// See [`Transfer::id`].
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TransferId(pub u32);
 
 /// What happens to a transfer. Each of the three comes exactly once.
@@ -137,7 +137,7 @@ pub struct PacketArrival {
 }
 
 /// The port of `source` has given a flow up: it sent the same packets again and again, and none was acknowledged.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error(
     "at {at} node {from} has given up sending to node {target} in virtual network {virtual_network}: packets were sent {tries} times more, and none was acknowledged{}; longer network.reliability.timeout or more network.reliability.retries outlast a longer fault",
     link.as_ref().map_or(String::new(), |link| format!(" (link {link} on the way has a fault)"))
@@ -283,7 +283,7 @@ impl Event {
 }
 
 /// What went over the network so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statistics {
     /// Transfers started, those within a node among them.
     pub transfers: u64,
@@ -346,29 +346,6 @@ impl std::ops::Add for Statistics {
         }
     }
 }
-
-wire!(TransferId { 0 });
-wire!(Transfer { id, source, target, virtual_network, payload, source_dma, target_dma });
-wire!(Undelivered { at, from, target, virtual_network, tries, link, messages });
-wire!(Statistics {
-    transfers,
-    intra_node,
-    bytes,
-    packets,
-    packet_hops,
-    credit_stalls,
-    pauses,
-    lost_packets,
-    corrupt_packets,
-    crc_errors,
-    missed_errors,
-    retransmissions,
-    duplicates,
-    acknowledgements,
-    control_packets,
-    solves,
-    solved_flows,
-});
 
 #[cfg(test)]
 mod tests {

@@ -1,14 +1,14 @@
 //! What links write into packets on their way, and what comes back to the source: with HPCC telemetry, with s-PERC what
 //! each link grants.
 
-use narrows_engine::{Reader, Wire, WireError, wire};
 use narrows_units::{ByteRate, Bytes, SimTime};
+use serde::{Deserialize, Serialize};
 
 /// So many switches write into a packet; those behind them leave it as it is (the remaining hop count of INT).
 pub const MOST_HOPS: usize = 8;
 
 /// The records of a packet, in the order of its way.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Telemetry {
     count: u8,
     path: u16,
@@ -16,7 +16,7 @@ pub struct Telemetry {
 }
 
 /// What a switch writes when a packet starts on a link.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Hop {
     /// Bytes that wait for the link.
     pub queue: u32,
@@ -68,7 +68,7 @@ impl Telemetry {
 }
 
 /// What a packet carries beside its label.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum Carried {
     /// Nothing.
     #[default]
@@ -83,14 +83,14 @@ pub enum Carried {
 pub const MOST_LINKS: u32 = 8;
 
 /// What the links of its way have granted to a flow, in the order of the way.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Shares {
     count: u8,
     links: [Share; MOST_LINKS as usize],
 }
 
 /// What a link knows of a flow, which the control packets of the flow keep for it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Share {
     /// The link.
     pub link: u32,
@@ -144,48 +144,13 @@ impl Shares {
     }
 }
 
-wire!(Hop { queue, sent, at, rate });
-wire!(Share { link, elsewhere, ignored, granted, bottleneck });
-
-/// The first of an array, as a list; the others are as they are by default.
-fn put_first<T: Wire>(count: u8, all: &[T], out: &mut Vec<u8>) {
-    count.put(out);
-    all[..usize::from(count)].iter().for_each(|one| one.put(out));
-}
-
-fn get_first<T: Wire + Default + Copy, const N: usize>(from: &mut Reader<'_>) -> Result<(u8, [T; N]), WireError> {
-    let count = u8::get(from)?;
-    let mut all = [T::default(); N];
-    for one in all.get_mut(..usize::from(count)).ok_or(WireError)? {
-        *one = T::get(from)?;
-    }
-    Ok((count, all))
-}
-
-impl Wire for Carried {
-    fn put(&self, out: &mut Vec<u8>) {
+impl Carried {
+    /// It is one of ours, and not what another process has made up.
+    pub(crate) fn is_sound(&self) -> bool {
         match self {
-            Carried::Nothing => 0u8.put(out),
-            Carried::Telemetry(Telemetry { count, path, hops }) => {
-                (1u8, *path).put(out);
-                put_first(*count, hops, out);
-            }
-            Carried::Shares(Shares { count, links }) => {
-                2u8.put(out);
-                put_first(*count, links, out);
-            }
-        }
-    }
-
-    fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
-        match u8::get(from)? {
-            0 => Ok(Carried::Nothing),
-            1 => {
-                let path = u16::get(from)?;
-                get_first(from).map(|(count, hops)| Carried::Telemetry(Telemetry { count, path, hops }))
-            }
-            2 => get_first(from).map(|(count, links)| Carried::Shares(Shares { count, links })),
-            _ => Err(WireError),
+            Carried::Nothing => true,
+            Carried::Telemetry(telemetry) => usize::from(telemetry.count) <= MOST_HOPS,
+            Carried::Shares(shares) => u32::from(shares.count) <= MOST_LINKS,
         }
     }
 }
@@ -193,6 +158,15 @@ impl Wire for Carried {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Counts that another process has sent are looked at before they are believed.
+    #[test]
+    fn more_than_there_is_room_for_is_not_sound() {
+        let telemetry = |count| Carried::Telemetry(Telemetry { count, ..Telemetry::default() });
+        let shares = |count| Carried::Shares(Shares { count, ..Shares::default() });
+        assert!(Carried::Nothing.is_sound() && telemetry(MOST_HOPS as u8).is_sound() && shares(MOST_LINKS as u8).is_sound());
+        assert!(!telemetry(MOST_HOPS as u8 + 1).is_sound() && !shares(MOST_LINKS as u8 + 1).is_sound());
+    }
 
     #[test]
     fn eight_switches_write_and_the_way_has_a_name() {

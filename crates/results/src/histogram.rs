@@ -1,12 +1,42 @@
 use hdrhistogram::Histogram as Hdr;
+use serde::{Deserialize, Serialize};
 
 /// Values with their percentiles to three digits; mean and maximum are exact. Its memory grows with the logarithm of
 /// the largest value.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(try_from = "Parts", into = "Parts")]
 pub struct Histogram {
     buckets: Hdr<u64>,
     sum: u128,
     max: u64,
+}
+
+/// A histogram for other processes: its buckets, with a value and a count each, and what is exact.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Parts {
+    buckets: Vec<(u64, u64)>,
+    sum: u128,
+    max: u64,
+}
+
+impl From<Histogram> for Parts {
+    fn from(histogram: Histogram) -> Parts {
+        Parts { buckets: histogram.buckets().collect(), sum: histogram.sum, max: histogram.max }
+    }
+}
+
+impl TryFrom<Parts> for Histogram {
+    type Error = &'static str;
+
+    fn try_from(Parts { buckets, sum, max }: Parts) -> Result<Histogram, &'static str> {
+        let mut histogram = Histogram { sum, max, ..Histogram::new() };
+        let mut count = 0u64;
+        for (value, times) in buckets {
+            count = count.checked_add(times).ok_or("more values than a histogram counts")?;
+            histogram.buckets.record_n(value, times).map_err(|_| "a value beyond those of a histogram")?;
+        }
+        Ok(histogram)
+    }
 }
 
 impl Default for Histogram {
@@ -34,22 +64,6 @@ impl Histogram {
         self.buckets.add(&other.buckets).expect("the histogram grows with its values");
         self.sum += other.sum;
         self.max = self.max.max(other.max);
-    }
-
-    /// One again of its [`Histogram::buckets`] and what is [`Histogram::exact`]; none of what no histogram says.
-    pub fn of(buckets: &[(u64, u64)], sum: u128, max: u64) -> Option<Histogram> {
-        let mut histogram = Histogram { sum, max, ..Histogram::new() };
-        let mut count = 0u64;
-        for &(value, times) in buckets {
-            count = count.checked_add(times)?;
-            histogram.buckets.record_n(value, times).ok()?;
-        }
-        Some(histogram)
-    }
-
-    /// The sum of all values, and the largest; 0 when there are none.
-    pub fn exact(&self) -> (u128, u64) {
-        (self.sum, self.max)
     }
 
     /// Values recorded.
@@ -96,8 +110,7 @@ mod tests {
             sorted.sort_unstable();
             let rank = ((percent / 100.0 * values.len() as f64).ceil() as usize).max(1);
             let exact = sorted[rank - 1];
-            let (sum, largest) = whole.exact();
-            let again = Histogram::of(&whole.buckets().collect::<Vec<_>>(), sum, largest).unwrap();
+            let again = Histogram::try_from(Parts::from(whole.clone())).unwrap();
             for histogram in [&whole, &one, &again] {
                 let found = histogram.percentile(percent).unwrap();
                 prop_assert!(found.abs_diff(exact) <= exact / 1000 + 1, "{} for {}", found, exact);
@@ -112,7 +125,7 @@ mod tests {
     #[test]
     fn nothing_has_no_percentiles() {
         let empty = Histogram::new();
-        assert!(Histogram::of(&[(1, u64::MAX), (2, 1)], 0, 0).is_none());
+        assert!(Histogram::try_from(Parts { buckets: vec![(1, u64::MAX), (2, 1)], sum: 0, max: 0 }).is_err());
         assert_eq!((empty.mean(), empty.percentile(50.0), empty.max()), (None, None, None));
     }
 }

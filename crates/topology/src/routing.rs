@@ -14,6 +14,7 @@ use crate::guide::{Detours, Guide, Policy};
 use crate::hyperx::HyperX;
 use crate::table::Table;
 use crate::torus::Torus;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The ways of routing that a machine file can name.
@@ -134,7 +135,7 @@ pub enum RoutingError {
 }
 
 /// What a packet carries for its routing. [`RouteState::default`] at the source.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct RouteState {
     /// Free for the routing: a way point, a source.
     pub word: u32,

@@ -1,10 +1,10 @@
 //! What is counted and timed, per class.
 
-use narrows_engine::{Reader, Wire, WireError, wire};
 use narrows_results::Histogram;
+use serde::{Deserialize, Serialize};
 
 /// Everything since the start of the run; differences give what happened in a stretch of it.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Totals {
     /// Wire bytes generated.
     pub(crate) offered: u64,
@@ -39,7 +39,7 @@ impl Totals {
     }
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct ClassMeter {
     pub(crate) totals: Totals,
     /// Wire bytes generated and arrived within the window.
@@ -71,37 +71,6 @@ impl ClassMeter {
     /// Messages of the window that are not done; of merged meters only.
     pub(crate) fn open(&self) -> u64 {
         self.messages - self.fct.count()
-    }
-}
-
-wire!(Totals { offered, accepted, generated, done, packets, latency });
-
-/// A histogram as its buckets, and what is exact beside them.
-fn put(histogram: &Histogram, out: &mut Vec<u8>) {
-    let (sum, max) = histogram.exact();
-    histogram.buckets().collect::<Vec<_>>().put(out);
-    (sum, max).put(out);
-}
-
-fn get(from: &mut Reader<'_>) -> Result<Histogram, WireError> {
-    let buckets = Vec::get(from)?;
-    let (sum, max) = Wire::get(from)?;
-    Histogram::of(&buckets, sum, max).ok_or(WireError)
-}
-
-impl Wire for ClassMeter {
-    fn put(&self, out: &mut Vec<u8>) {
-        let ClassMeter { totals, offered, accepted, messages, squares, latency, fct, slow_down } = self;
-        totals.put(out);
-        (*offered, *accepted, *messages, *squares).put(out);
-        [latency, fct, slow_down].iter().for_each(|histogram| put(histogram, out));
-    }
-
-    fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
-        let totals = Totals::get(from)?;
-        let (offered, accepted, messages, squares) = Wire::get(from)?;
-        let (latency, fct, slow_down) = (get(from)?, get(from)?, get(from)?);
-        Ok(ClassMeter { totals, offered, accepted, messages, squares, latency, fct, slow_down })
     }
 }
 

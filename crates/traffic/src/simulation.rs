@@ -7,9 +7,10 @@ use crate::setup::Setup;
 use crate::source::Plan;
 use crate::telemetry::Telemetry;
 use crate::{TrafficError, Work};
-use narrows_engine::Wire;
 use narrows_fabric::{NetworkConfig, Statistics, Undelivered};
 use narrows_units::{Bytes, SimTime};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -91,7 +92,7 @@ impl<'a> Simulation<'a> {
     }
 
     /// What all processes have, put together: `mine` is that of this one.
-    fn together<T: Wire>(&self, mine: T, add: impl Fn(&mut T, T)) -> Result<T, TrafficError> {
+    fn together<T: Serialize + DeserializeOwned>(&self, mine: T, add: impl Fn(&mut T, T)) -> Result<T, TrafficError> {
         let Some(processes) = &self.setup.processes else { return Ok(mine) };
         let mut all = processes.gather(&mine)?.into_iter();
         let mut sum = all.next().unwrap_or(mine);

@@ -1,12 +1,13 @@
 //! Queues and links over time: kept when a period is given, and only then.
 
-use narrows_engine::{WordMap, wire};
+use narrows_engine::WordMap;
 use narrows_fabric::{Arrival, PacketArrival};
 use narrows_topology::{Link, LinkId, Shape, Topology, Vertex};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// A queue of an output in a period, if there was something in it.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct QueueRow {
     /// Index of the period.
     pub period: u32,
@@ -23,7 +24,7 @@ pub struct QueueRow {
 }
 
 /// A link in a period, if it was used or held up.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkRow {
     /// Index of the period.
     pub period: u32,
@@ -42,7 +43,7 @@ pub struct LinkRow {
 }
 
 /// What a flow, all that goes from a node to another in a virtual network, got in a period, if it got something.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlowRow {
     /// Index of the period.
     pub period: u32,
@@ -99,11 +100,8 @@ impl Use {
     }
 }
 
-wire!(QueueRow { period, link, lane, mean_packets, max_packets, max_bytes });
-wire!(LinkRow { period, link, utilisation, packets, stalls, pauses, lost });
-wire!(FlowRow { period, source, target, virtual_network, bytes });
-
 /// The rows and counts of a [`Telemetry`].
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Seen {
     queue_rows: Vec<QueueRow>,
     link_rows: Vec<LinkRow>,
@@ -111,8 +109,6 @@ pub(crate) struct Seen {
     hops: Vec<u64>,
     misrouted: Vec<u64>,
 }
-
-wire!(Seen { queue_rows, link_rows, flow_rows, hops, misrouted });
 
 /// What was seen in a region, or, merged, everywhere.
 #[derive(Debug)]

@@ -18,7 +18,7 @@ use proptest::prelude::*;
 fn shown(point: &Point) -> String {
     let Point { load, offered, accepted, saturated, partial, steady, warmup, measured, simulated, .. } = point;
     let Point { statistics, undelivered, digest, flows, series, .. } = point;
-    let of = |histogram: &Histogram| format!("{:?} {:?}", histogram.exact(), histogram.buckets().collect::<Vec<_>>());
+    let of = |histogram: &Histogram| format!("{:?} {:?} {:?}", histogram.mean(), histogram.max(), histogram.buckets().collect::<Vec<_>>());
     let classes: Vec<String> = point
         .classes
         .iter()

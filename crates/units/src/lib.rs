@@ -28,6 +28,7 @@ pub mod show;
 
 pub use place::{NodeId, PortId, Rail};
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
 
@@ -53,7 +54,7 @@ pub enum Excess {
 /// An instant or a duration of simulated time, in integer picoseconds.
 ///
 /// Additions saturate at [`SimTime::MAX`], which means "never".
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct SimTime(pub u64);
 
 impl SimTime {
@@ -181,7 +182,7 @@ impl fmt::Display for SimTime {
 
 /// A size in bytes.
 #[repr(transparent)]
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Bytes(pub u64);
 
 impl Bytes {
@@ -222,7 +223,7 @@ impl fmt::Display for Bytes {
 }
 
 /// A bandwidth in bytes per second. Never zero in a resolved machine.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ByteRate(pub u64);
 
 impl ByteRate {

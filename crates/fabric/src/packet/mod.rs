@@ -46,6 +46,5 @@ pub(crate) mod region;
 mod returns;
 pub(crate) mod state;
 pub(crate) mod train;
-mod wire;
 
 pub use region::AuditError;

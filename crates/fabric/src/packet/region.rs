@@ -13,6 +13,7 @@ use crate::{EventKind, Statistics};
 use narrows_engine::Arena;
 use narrows_topology::{Route, RouteState, Routing, Vertex};
 use narrows_units::SimTime;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Where the effects of a region go.
@@ -30,7 +31,7 @@ pub(crate) trait Effects: PortEffects {
 }
 
 /// News that goes against the packets.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Note {
     /// Bytes of a buffer are free.
     Credit { output: u32, lane: u32, at: u64, bytes: u32 },
@@ -334,7 +335,7 @@ impl<P: Ports> Region<P> {
             Note::Credit { output, lane, .. } => (*output as usize) < self.outputs.len() && *lane < self.lanes,
             Note::Pause { output, frame, .. } => (*output as usize) < self.outputs.len() && frame >> 1 < self.lanes,
             Note::Lost { packet, .. } => self.layout.hosts.get(packet.source as usize).is_some_and(|home| home.0 == self.number),
-            Note::Carried { input, .. } => (*input as usize) < self.inputs.len(),
+            Note::Carried { input, carried, .. } => (*input as usize) < self.inputs.len() && carried.is_sound(),
         }
     }
 

@@ -6,11 +6,12 @@ use crate::flights::NONE;
 use crate::port::{Kind, Label};
 use narrows_topology::RouteState;
 use narrows_units::{Bytes, SimTime};
+use serde::{Deserialize, Serialize};
 
 pub(crate) const NEVER: u64 = u64::MAX;
 
 /// A packet in a switch or on a link; one cache line.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[repr(align(64))]
 pub struct Packet {
     /// On its way to a switch: its tail could be at an output by then. In a queue: not before then.

@@ -71,11 +71,13 @@ use crate::timing::ZeroLoad;
 use crate::whole::{Network, Whole};
 use crate::{NetworkKind, Observer, Statistics, Transfer, TransferId};
 use effects::{Base, Mailbox};
-use narrows_engine::{Digest, Wire};
+use narrows_engine::Digest;
 use narrows_topology::Topology;
 use narrows_units::SimTime;
 use part::{Homes, Model, Part, Planes, Seen};
 use processes::Spread;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use windows::{Lookahead, News, Outcome, Windows};
@@ -228,7 +230,7 @@ impl<A: Agent> Fabric<A> {
     /// See [`Fabric::of_planes`].
     pub fn spread(planes: Vec<Plane<'_>>, processes: &Processes, agents: impl FnOnce(&[Vec<u32>]) -> Vec<A>) -> Result<Self, ConfigError>
     where
-        A::Letter: Wire,
+        A::Letter: Serialize + DeserializeOwned,
     {
         let spread = |regions: u32| match processes.count() {
             count if count > regions => Err(ConfigError::Processes { processes: count, regions }),

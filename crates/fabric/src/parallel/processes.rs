@@ -8,7 +8,9 @@ use super::effects::Mailbox;
 use super::part::Part;
 use super::windows::News;
 use super::{Agent, lock};
-use narrows_engine::{Digest, Reader, Wire, WireError};
+use narrows_engine::Digest;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -56,16 +58,36 @@ pub enum ProcessError {
         text: String,
     },
     /// Wrong bytes.
-    #[error("process {process} sent {error}: start the same narrows, on hosts of the same kind, in all processes")]
+    #[error("process {process} sent bytes that mean nothing here: start the same narrows, on hosts of the same kind, in all processes")]
     Unreadable {
         /// Who sent them.
         process: u32,
-        /// What is wrong.
-        error: WireError,
     },
     /// Nothing comes any more.
     #[error("the processes of this simulation cannot talk any more: {0}")]
     Silent(String),
+}
+
+/// Bytes that are no such value, or a value that does not fit.
+#[derive(Debug)]
+pub(super) struct Garbled;
+
+/// Appends a value.
+fn put<T: Serialize>(value: &T, out: &mut Vec<u8>) {
+    *out = postcard::to_extend(value, std::mem::take(out)).expect("there is room, and lists know their lengths");
+}
+
+/// Takes a value from the front.
+fn get<T: DeserializeOwned>(from: &mut &[u8]) -> Result<T, Garbled> {
+    let (value, rest) = postcard::take_from_bytes(from).map_err(|_| Garbled)?;
+    *from = rest;
+    Ok(value)
+}
+
+/// A value, after which there is nothing.
+fn get_all<T: DeserializeOwned>(mut from: &[u8]) -> Result<T, Garbled> {
+    let value = get(&mut from)?;
+    if from.is_empty() { Ok(value) } else { Err(Garbled) }
 }
 
 /// How a message begins: all is well, or the last words of its sender.
@@ -75,7 +97,7 @@ const FAILED: u8 = 1;
 /// The end of a message, which says whether it is whole.
 fn seal(message: &mut Vec<u8>) {
     let sum = sum(message);
-    sum.put(message);
+    message.extend_from_slice(&sum.to_le_bytes());
 }
 
 fn sum(bytes: &[u8]) -> u64 {
@@ -87,14 +109,14 @@ fn sum(bytes: &[u8]) -> u64 {
     digest.value()
 }
 
-/// What a sealed message says, and how it begins.
-fn opened(message: &[u8]) -> Result<(u8, Reader<'_>), WireError> {
-    let (body, seal) = message.split_at_checked(message.len().wrapping_sub(8)).ok_or(WireError)?;
-    if Reader::new(seal).last() != Ok(sum(body)) {
-        return Err(WireError);
+/// How a sealed message begins, and what it says.
+fn opened(message: &[u8]) -> Result<(u8, &[u8]), Garbled> {
+    let (body, seal) = message.split_last_chunk().ok_or(Garbled)?;
+    if u64::from_le_bytes(*seal) != sum(body) {
+        return Err(Garbled);
     }
-    let mut reader = Reader::new(body);
-    Ok((u8::get(&mut reader)?, reader))
+    let (&begins, rest) = body.split_first().ok_or(Garbled)?;
+    Ok((begins, rest))
 }
 
 /// Processes that are threads of one, for tests.
@@ -165,22 +187,14 @@ impl Processes {
     ///
     /// # Errors
     /// See [`ProcessError`].
-    pub fn round(
-        &self,
-        mut put: impl FnMut(u32, &mut Vec<u8>),
-        mut get: impl FnMut(u32, Reader<'_>) -> Result<(), WireError>,
-    ) -> Result<(), ProcessError> {
-        self.exchange(
-            WELL,
-            |process, message| put(process, message),
-            |messages| {
-                for (process, message) in (0..).zip(messages) {
-                    let read = opened(message).and_then(|(_, reader)| get(process, reader));
-                    read.map_err(|error| ProcessError::Unreadable { process, error })?;
-                }
-                Ok(())
-            },
-        )
+    fn round(&self, put: impl FnMut(u32, &mut Vec<u8>), mut get: impl FnMut(&[u8]) -> Result<(), Garbled>) -> Result<(), ProcessError> {
+        self.exchange(WELL, put, |messages| {
+            for (process, message) in (0..).zip(messages) {
+                let read = opened(message).and_then(|(_, said)| get(said));
+                read.map_err(|Garbled| ProcessError::Unreadable { process })?;
+            }
+            Ok(())
+        })
     }
 
     fn exchange(
@@ -198,8 +212,8 @@ impl Processes {
         }
         self.0.exchange.exchange(&mut messages).map_err(ProcessError::Silent)?;
         for (process, message) in (0..).zip(messages.iter()) {
-            if let Ok((FAILED, reader)) = opened(message)
-                && let Ok((code, text)) = reader.last()
+            if let Ok((FAILED, said)) = opened(message)
+                && let Ok((code, text)) = get_all(said)
             {
                 self.0.over.store(true, Ordering::Relaxed);
                 return Err(ProcessError::Failed { process, code, text });
@@ -212,12 +226,12 @@ impl Processes {
     ///
     /// # Errors
     /// See [`ProcessError`].
-    pub fn gather<T: Wire>(&self, mine: &T) -> Result<Vec<T>, ProcessError> {
+    pub fn gather<T: Serialize + DeserializeOwned>(&self, mine: &T) -> Result<Vec<T>, ProcessError> {
         let mut all = Vec::new();
         self.round(
-            |_, message| mine.put(message),
-            |_, reader| {
-                all.push(reader.last()?);
+            |_, message| put(mine, message),
+            |said| {
+                all.push(get_all(said)?);
                 Ok(())
             },
         )?;
@@ -228,17 +242,17 @@ impl Processes {
     ///
     /// # Errors
     /// See [`ProcessError`].
-    pub fn gather_at_first<T: Wire>(&self, mine: &T) -> Result<Vec<T>, ProcessError> {
+    pub fn gather_at_first<T: Serialize + DeserializeOwned>(&self, mine: &T) -> Result<Vec<T>, ProcessError> {
         let mut all = Vec::new();
         self.round(
             |to, message| {
                 if to == 0 {
-                    mine.put(message);
+                    put(mine, message);
                 }
             },
-            |_, reader| {
+            |said| {
                 if self.is_first() {
-                    all.push(reader.last()?);
+                    all.push(get_all(said)?);
                 }
                 Ok(())
             },
@@ -250,7 +264,7 @@ impl Processes {
     pub fn fail(&self, code: u8, text: &str) {
         if !self.0.over.load(Ordering::Relaxed) {
             // Whoever hears it ends by it; whether they do is their part.
-            let _ = self.exchange(FAILED, |_, message| (code, String::from(text)).put(message), |_| Ok(()));
+            let _ = self.exchange(FAILED, |_, message| put(&(code, text), message), |_| Ok(()));
         }
     }
 }
@@ -258,7 +272,7 @@ impl Processes {
 /// Writes a letter.
 type Put<L> = fn(&L, &mut Vec<u8>);
 /// Reads a letter.
-type Get<L> = fn(&mut Reader<'_>) -> Result<L, WireError>;
+type Get<L> = fn(&mut &[u8]) -> Result<L, Garbled>;
 
 /// Where the regions of a network are.
 #[derive(Debug)]
@@ -272,9 +286,9 @@ pub(super) struct Spread<L> {
 impl<L> Spread<L> {
     pub(super) fn new(processes: Processes, regions: u32) -> Self
     where
-        L: Wire,
+        L: Serialize + DeserializeOwned,
     {
-        Spread { processes, regions, put: L::put, get: L::get }
+        Spread { processes, regions, put: put::<L>, get: get::<L> }
     }
 
     /// The regions of a process: about as many for each, one at least.
@@ -296,20 +310,20 @@ impl<L> Spread<L> {
         let mut all = mine;
         self.processes.round(
             |process, message| {
-                mine.put(message);
+                put(&mine, message);
                 if process != here {
                     self.of(process).for_each(|region| self.post(region, &mut lock(&boxes[region as usize]), message));
                 }
             },
-            |_, mut reader| {
-                all = all.with(News::get(&mut reader)?);
-                while !reader.is_empty() {
-                    let region = u32::get(&mut reader)?;
+            |mut said| {
+                all = all.with(get(&mut said)?);
+                while !said.is_empty() {
+                    let region: u32 = get(&mut said)?;
                     if !own.contains(&region) {
-                        return Err(WireError);
+                        return Err(Garbled);
                     }
                     let part = lock(&parts[(region - own.start) as usize]);
-                    self.deliver(&mut reader, &mut lock(&boxes[region as usize]), &part)?;
+                    self.deliver(&mut said, &mut lock(&boxes[region as usize]), &part)?;
                 }
                 Ok(())
             },
@@ -321,34 +335,34 @@ impl<L> Spread<L> {
         if mailbox.is_empty() {
             return;
         }
-        region.put(message);
+        put(&region, message);
         for plane in &mut mailbox.planes {
-            plane.packets.put(message);
-            plane.notes.put(message);
+            put(&(&plane.packets, &plane.notes), message);
             plane.packets.clear();
             plane.notes.clear();
         }
-        (mailbox.letters.len() as u64).put(message);
+        put(&mailbox.letters.len(), message);
         for (host, letter) in mailbox.letters.drain(..) {
-            host.put(message);
+            put(&host, message);
             (self.put)(&letter, message);
         }
     }
 
-    fn deliver<A: Agent>(&self, reader: &mut Reader<'_>, mailbox: &mut Mailbox<L>, part: &Part<A>) -> Result<(), WireError> {
+    fn deliver<A: Agent>(&self, said: &mut &[u8], mailbox: &mut Mailbox<L>, part: &Part<A>) -> Result<(), Garbled> {
         for (number, plane) in mailbox.planes.iter_mut().enumerate() {
-            plane.packets.append(&mut Vec::get(reader)?);
-            plane.notes.append(&mut Vec::get(reader)?);
+            let (mut packets, mut notes) = get(said)?;
+            plane.packets.append(&mut packets);
+            plane.notes.append(&mut notes);
             if !part.planes.takes(number, plane) {
-                return Err(WireError);
+                return Err(Garbled);
             }
         }
-        for _ in 0..u64::get(reader)? {
-            let host = u32::get(reader)?;
+        for _ in 0..get::<usize>(said)? {
+            let host = get(said)?;
             if !part.has(host) {
-                return Err(WireError);
+                return Err(Garbled);
             }
-            mailbox.letters.push((host, (self.get)(reader)?));
+            mailbox.letters.push((host, (self.get)(said)?));
         }
         Ok(())
     }
@@ -357,6 +371,8 @@ impl<L> Spread<L> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::packet::region::Note;
+    use crate::packet::state::Packet;
     use proptest::prelude::*;
 
     /// What each of so many processes makes of it.
@@ -414,22 +430,28 @@ mod tests {
 
     #[test]
     fn what_was_damaged_on_its_way_is_told() {
-        let damages: [fn(&mut Vec<u8>); 4] = [Vec::clear, |bytes| bytes.truncate(12), |bytes| bytes[9] ^= 4, |bytes| bytes.push(0)];
+        let damages: [fn(&mut Vec<u8>); 4] = [Vec::clear, |bytes| bytes.truncate(7), |bytes| bytes[2] ^= 4, |bytes| bytes.push(0)];
         for damage in damages {
             let found = Processes::new(Box::new(Broken(damage))).gather(&vec![1u64, 2]).unwrap_err();
-            assert_eq!(found, ProcessError::Unreadable { process: 1, error: WireError });
+            assert_eq!(found, ProcessError::Unreadable { process: 1 });
         }
         assert!(Processes::new(Box::new(Broken(|_| ()))).gather(&vec![1u64, 2]).is_ok());
     }
 
     proptest! {
+        /// Whatever comes is a value or an error.
+        #[test]
+        fn anything_can_be_read(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _ = get_all::<(Vec<Packet>, Vec<Note>)>(&bytes);
+            let _ = get_all::<Vec<(u32, Option<String>)>>(&bytes);
+        }
+
         /// No bit can turn, and nothing be cut off.
         #[test]
         fn a_seal_breaks(body in prop::collection::vec(any::<u8>(), 1..80), at: prop::sample::Index, bit in 0u8..8) {
             let mut message = body.clone();
             seal(&mut message);
-            let (begins, reader) = opened(&message).unwrap();
-            prop_assert_eq!((begins, reader.is_empty()), (body[0], body.len() == 1));
+            prop_assert_eq!(opened(&message).unwrap(), (body[0], &body[1..]));
             prop_assert!(opened(&message[..at.index(message.len())]).is_err());
             let at = at.index(message.len());
             message[at] ^= 1 << bit;

@@ -10,8 +10,8 @@ use crate::config::{FlowControl, NetworkConfig};
 use crate::packet::layout::Layout;
 use crate::packet::state::NEVER;
 use crate::timing::{Costs, Timer};
-use narrows_engine::wire;
 use narrows_units::SimTime;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -80,7 +80,7 @@ impl OfNetwork {
 }
 
 /// What is known at the end of a window.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct News {
     /// The next event anywhere.
     pub(super) next: u64,
@@ -89,8 +89,6 @@ pub(super) struct News {
     /// Somebody wants to stop.
     pub(super) stops: bool,
 }
-
-wire!(News { next, least, stops });
 
 impl News {
     /// With those of another process.
