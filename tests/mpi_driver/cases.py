@@ -152,6 +152,8 @@ def cases(programs: int = 400) -> list[Case]:
             Case(f"threads_timeouts_{compute}", "threads_timeouts.c", (late,), options=("--compute", compute), ranks=(2,), runners=narrows, expected=lambda n: f"threads_timeouts: ranks={n} checks={40 * n} ok")
             for compute, late in (("none", "0.1"), ("measured", "80"))
         ],
+        # Without an allocator of our own it stands still at the first look at the clock of another thread.
+        *[Case(f"allocator_{compute}", "allocator.c", options=("--compute", compute), ranks=(2,), timeout=30) for compute in ("none", "measured")],
         *[Case(f"threads_asleep_{compute}", "threads_asleep.c", options=("--compute", compute), ranks=(2,)) for compute in ("none", "measured")],
         *[
             Case(f"omp_between_{policy}", "omp_between.c", options=("--compute", "none"), ranks=(2,), environment={"OMP_NUM_THREADS": "16", "OMP_WAIT_POLICY": policy})

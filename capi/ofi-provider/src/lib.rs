@@ -41,6 +41,11 @@ mod tests;
 
 use std::ffi::c_void;
 
+// Tests are linked with libportals.so's sources, which have it too.
+#[cfg(not(test))]
+#[global_allocator]
+static HEAP: narrows_heap::Heap = narrows_heap::Heap;
+
 unsafe extern "C" {
     /// `c/init.c`: fills libfabric's structure. The argument is the layer.
     fn nw_prov_ini(layer: *const layer::Layer) -> *mut c_void;

@@ -59,6 +59,9 @@ use std::sync::Once;
 use library::{Library, Outcome};
 use nic::{Nic, with_nic};
 
+#[global_allocator]
+static HEAP: narrows_heap::Heap = narrows_heap::Heap;
+
 /// Runs the body of a C function: a panic becomes `PTL_FAIL`, reported once.
 fn boundary(body: impl FnOnce() -> Outcome<()>) -> c_int {
     match catch_unwind(AssertUnwindSafe(body)) {

@@ -55,6 +55,9 @@
 //! * Partners in marks are ranks of the communicator of the call.
 //! * Symbols are found by name: functions that the program has linked in statically are its own.
 
+#[global_allocator]
+static HEAP: narrows_heap::Heap = narrows_heap::Heap;
+
 // A test executable made from these sources would define clock_gettime and its relatives for itself: it is empty.
 #[cfg(not(test))]
 mod affinity;
