@@ -16,6 +16,7 @@ use narrows_portals::{
     AtomicOperation, Command, CtId, Datatype, EntryId, EqId, Event, EventKind, FailType, INTERFACES, Limits, List, MatchEntry, NO_TICKET,
     Notice, PT_PER_INTERFACE, Place, ProcessId, ReplyCode, UID_ANY, me, pt,
 };
+use serde::{Deserialize, Serialize};
 
 use crate::counters::Counters;
 use crate::declared::{Declared, interface_of};
@@ -35,7 +36,7 @@ pub trait Sink {
 }
 
 /// What arrives at a portal table entry.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Kind {
     /// Brings data.
     Put,
@@ -73,7 +74,7 @@ impl Kind {
 }
 
 /// An operation as its header tells it to the target.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Operation {
     /// What it does.
     pub kind: Kind,

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use narrows_portals::offload::{Allreduce, Step, Takes};
 use narrows_portals::{AtomicOperation, Datatype, Place, Process};
 use narrows_units::{ByteRate, Bytes, PortId, SimTime};
+use serde::{Deserialize, Serialize};
 
 use crate::out::{Memory, PayloadId};
 use crate::pipeline::Server;
@@ -31,7 +32,7 @@ pub struct Block {
 type Key = (u64, u64);
 
 /// Where a vector goes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum Way {
     /// From a client to its server.
     Up,
@@ -42,7 +43,7 @@ pub(crate) enum Way {
 }
 
 /// A vector on its way.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Vector {
     from: PortId,
     key: Key,
@@ -51,7 +52,7 @@ pub struct Vector {
 }
 
 /// The bytes of a vector.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Value {
     payload: PayloadId,
     length: u32,
@@ -80,6 +81,10 @@ pub(crate) enum Effect {
 }
 
 impl Vector {
+    pub(crate) fn is_from(&self, port: PortId) -> bool {
+        self.from == port
+    }
+
     pub(crate) fn length(&self) -> Bytes {
         Bytes(u64::from(self.value.length))
     }

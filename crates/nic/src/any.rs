@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use narrows_portals::{Command, Notice};
 use narrows_units::{PortId, SimTime};
+use serde::{Deserialize, Serialize};
 
 use crate::config::NicConfig;
 use crate::error::{Denied, Refusal};
@@ -47,7 +48,7 @@ impl AnyConfig {
 }
 
 /// What travels with a message.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[allow(clippy::large_enum_variant, reason = "a header of one NIC in a header of another one")]
 pub enum AnyHeader {
     /// Between [`Portals`].

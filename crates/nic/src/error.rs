@@ -3,6 +3,7 @@ use std::fmt::{Display, Formatter};
 use narrows_matching::CommandError;
 use narrows_portals::{Process, ProcessId};
 use narrows_units::SimTime;
+use serde::{Deserialize, Serialize};
 
 /// A command that was refused only when the NIC worked on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,7 +15,7 @@ pub struct Refusal {
 }
 
 /// An access that the NIC of its target has refused: the two processes are in different protection domains.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Denied {
     /// When its source heard of it.
     pub at: SimTime,

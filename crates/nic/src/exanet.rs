@@ -25,6 +25,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use narrows_units::{ByteRate, Bytes, PortId, SimTime};
+use serde::{Deserialize, Serialize};
 
 use crate::accelerator::{Accelerator, Block, Effect, Vector};
 use crate::error::Refusal;
@@ -77,7 +78,7 @@ pub struct ExanetConfig {
 }
 
 /// A message of an interface, as both ends name it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Name {
     /// The packetizer interface.
     interface: u32,
@@ -133,7 +134,7 @@ pub enum Order<H> {
 }
 
 /// What travels.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub enum Cell<H> {
     /// A message, from packetizer to mailbox.
     Short {
@@ -180,6 +181,16 @@ pub enum Cell<H> {
 }
 
 impl<H> Cell<H> {
+    /// It is one that the NIC at `port` may have sent.
+    pub(crate) fn is_from(&self, port: PortId) -> bool {
+        match *self {
+            Cell::Short { from, .. } => from == port,
+            Cell::Block { from, index, blocks, .. } => from == port && index < blocks,
+            Cell::Vector(vector) => vector.is_from(port),
+            _ => true,
+        }
+    }
+
     /// The library's header; none in what NICs say to each other.
     pub fn message(&self) -> Option<&H> {
         match self {

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use narrows_units::{ByteRate, Bytes, PortId, SimTime};
+use serde::{Deserialize, Serialize};
 
 use crate::error::Refusal;
 use crate::kind::Nic;
@@ -21,7 +22,7 @@ pub struct MailboxConfig {
 }
 
 /// What travels with a message.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Envelope<H> {
     payload: Bytes,
     message: H,

@@ -12,7 +12,7 @@ use crate::error::Refusal;
 use crate::exanet::Troubles;
 use crate::kind::{Directory, Nic};
 use crate::out::{Event, Out};
-use crate::portals::{HeldMessage, Portals};
+use crate::portals::{Header, HeldMessage, Portals};
 use crate::statistics::Statistics;
 use crate::wire::{Step, Wire, Wired};
 use narrows_matching::CommandError;
@@ -241,6 +241,20 @@ impl Nics {
         let nic = self.nic(port);
         let arrival = nic.head(now, header, out);
         nic.tail(now, arrival, header, out);
+    }
+
+    /// The NIC at a port can get this header from that at another one: it is one of its kind, and all that it names is
+    /// there.
+    pub fn takes(&self, from: PortId, to: PortId, header: &AnyHeader) -> bool {
+        let is_for = |header: &Header| header.is_for(to, &self.directory);
+        let (Some(local), true) = (self.locals.get(to.index()), from.0 < self.directory.ports()) else { return false };
+        match (self.nics.get(*local as usize), header) {
+            (Some(AnyNic::Portals(_)), AnyHeader::Portals(header)) => is_for(header),
+            (Some(AnyNic::Mailbox(_)), AnyHeader::Mailbox(envelope)) => is_for(envelope.message()),
+            (Some(AnyNic::Exanet(_)), AnyHeader::Exanet(cell)) => cell.is_from(from) && cell.message().is_none_or(is_for),
+            (Some(AnyNic::Tcp(_)), AnyHeader::Tcp(segment)) => segment.is_sound() && is_for(segment.message()),
+            _ => false,
+        }
     }
 
     /// See [`Nic::source_done`].

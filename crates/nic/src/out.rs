@@ -2,12 +2,13 @@
 
 use narrows_portals::{AtomicOperation, Datatype, Place, Process};
 use narrows_units::{Bytes, PortId, SimTime};
+use serde::{Deserialize, Serialize};
 
 use crate::error::Denied;
 use crate::kind::Nic;
 
 /// A payload on its way, by the number that [`Memory::reserve`] gave.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PayloadId(pub u32);
 
 /// Memory that may not be there was not there ([`Place::may_fault`]), or the payload is one that could not be read.
@@ -16,7 +17,7 @@ pub struct PayloadId(pub u32);
 pub struct Fault;
 
 /// What an atomic does to memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Combine {
     /// The operation.
     pub operation: AtomicOperation,

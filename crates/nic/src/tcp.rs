@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use narrows_units::{ByteRate, Bytes, PortId, SimTime};
+use serde::{Deserialize, Serialize};
 
 use crate::error::Refusal;
 use crate::kind::Nic;
@@ -33,7 +34,7 @@ pub struct TcpConfig {
 }
 
 /// What travels with a segment.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Segment<H> {
     /// The sending port, and its number for the message there.
     of: (PortId, u32),
@@ -51,6 +52,11 @@ impl<H> Segment<H> {
     /// What is in the message.
     pub fn message(&self) -> &H {
         &self.message
+    }
+
+    /// It is one of at least one.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.count > 0
     }
 
     /// It is the first one of its message.

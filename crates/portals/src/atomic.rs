@@ -7,8 +7,10 @@
 //! assert_eq!(u32::from_le_bytes(target), 42);
 //! ```
 
+use serde::{Deserialize, Serialize};
+
 /// What is done to the target's memory. The numbers are those of `portals4.h`.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[repr(u32)]
 pub enum AtomicOperation {
     /// The smaller one.
@@ -50,7 +52,7 @@ pub enum AtomicOperation {
 }
 
 /// What memory holds. The numbers are those of `portals4.h`.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[repr(u32)]
 pub enum Datatype {
     /// `int8_t`.

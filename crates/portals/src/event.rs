@@ -1,6 +1,7 @@
 //! What the NIC tells a process.
 
 use crate::{AtomicOperation, CtId, Datatype, EqId, List, ProcessId};
+use serde::{Deserialize, Serialize};
 
 /// Kinds of full events (section 3.13.1). The numbers are those of `portals4.h`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -41,7 +42,7 @@ pub enum EventKind {
 }
 
 /// Whether an operation worked (section 3.13.3, `ni_fail_type`).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 #[repr(u32)]
 pub enum FailType {
     /// It did.

@@ -35,10 +35,11 @@ pub use event::{Event, EventKind, FailType, Notice, ReplyCode};
 pub use limits::NiLimits;
 pub use narrows_units::NodeId;
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A process on the simulated machine. Both numbers count from one: zero means "any" for both.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct ProcessId {
     /// Node, counted from one; [`NID_ANY`] in a match entry accepts every node.
     pub nid: u32,
@@ -88,7 +89,7 @@ impl ProcessId {
 }
 
 /// A process by its number among all of a machine: its global rank.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Process(pub u32);
 
 /// Accepts every node in [`MatchEntry::match_id`].
@@ -176,7 +177,7 @@ impl Default for CtId {
 }
 
 /// The list of a portal table entry (section 3.10).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 pub enum List {
     /// Searched first: what the process expects.
     #[default]
@@ -302,7 +303,7 @@ pub mod pt {
 }
 
 /// Where bytes are in the memory of a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Place {
     /// First byte; with `segments` the address of that many `ptl_iovec_t` ([`IOVEC_BYTES`] each: address, length),
     /// which the NIC reads when it needs them.

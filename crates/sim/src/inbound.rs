@@ -5,9 +5,10 @@
 //! (Behind the first packet of a longer one a NIC may send packets of other messages.)
 
 use narrows_engine::{Slab, WordMap};
+use serde::{Deserialize, Serialize};
 
 /// What travels with a message.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Label<H> {
     pub(crate) source: u32,
     /// Of the message, among those of its source.

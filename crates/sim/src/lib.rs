@@ -48,6 +48,11 @@ pub trait Processes: Send {
     fn proceed(&mut self, requests: &mut dyn Requests<Self::Letter>) {
         let _ = requests;
     }
+    /// Whether a letter from another process of the simulation is one that `rank` can get.
+    fn takes(&self, rank: u32, letter: &Self::Letter) -> bool {
+        let _ = (rank, letter);
+        true
+    }
     /// A letter for `rank`.
     fn letter(&mut self, rank: u32, letter: Self::Letter) {
         let _ = (rank, letter);

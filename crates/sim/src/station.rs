@@ -12,6 +12,7 @@ use narrows_portals::{AtomicOperation, Command, Datatype, Notice, Place};
 use narrows_timeline::Timeline;
 use narrows_traffic::{Background, BackgroundSources, Outlet};
 use narrows_units::{PortId, Rail, SimTime};
+use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ pub(crate) enum Due {
 }
 
 /// What goes from region to region beside the network.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Letter<L> {
     /// Of a message that has been started.
     Label(Label<AnyHeader>),
@@ -609,6 +610,20 @@ impl<P: Processes> Agent for Station<P> {
             Due::Process(rank) => self.act(now, rank, fabric),
         }
         self.proceed(fabric);
+    }
+
+    fn takes(&self, host: u32, letter: &Letter<P::Letter>) -> bool {
+        let ports = self.above.places.ports.len() as u32;
+        match letter {
+            Letter::Label(label) => label.target == host && self.nics.takes(PortId(label.source), PortId(host), &label.header),
+            // They take no time, and stay in their region.
+            Letter::Shortcut { .. } => false,
+            Letter::Carried((by, _), (of, _)) => by.max(of) < &ports,
+            Letter::Process(rank, letter) => {
+                let is_here = (*rank as usize) < self.above.places.processes.len() && self.above.places.home(*rank) == host;
+                is_here && self.processes.takes(*rank, letter)
+            }
+        }
     }
 
     fn letter(&mut self, host: u32, letter: Letter<P::Letter>, fabric: &mut Context<'_, Due, Letter<P::Letter>>) {

@@ -3,18 +3,20 @@
 use crate::station::{Above, Places, PortPlace, RegionRequests, Station};
 use crate::{Processes, Requests};
 use narrows_engine::Digest;
-use narrows_fabric::parallel::{Fabric, Plane, along_groups};
+use narrows_fabric::parallel::{self, Fabric, Plane, ProcessError, along_groups};
 use narrows_fabric::{ConfigError, NetworkConfig, NetworkKind, Observer, Undelivered};
 use narrows_nic::{AnyConfig, CommandError, Denied, Directory, Nics, Process, Statistics};
 use narrows_portals::{Command, ProcessId};
 use narrows_timeline::Timeline;
 use narrows_topology::{Topology, Vertex};
-use narrows_traffic::{Background, BackgroundClass};
+use narrows_traffic::{Background, BackgroundClass, BackgroundSources, BackgroundTally};
 use narrows_units::{NodeId, PortId, Rail, SimTime};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Counts of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
     /// Events of the engine.
     pub events: u64,
@@ -40,8 +42,24 @@ pub struct Totals {
     pub refused_accesses: u64,
 }
 
+impl std::ops::AddAssign for Totals {
+    fn add_assign(&mut self, other: Totals) {
+        self.events += other.events;
+        self.messages += other.messages;
+        self.bytes += other.bytes;
+        self.packets += other.packets;
+        self.packet_hops += other.packet_hops;
+        self.retries += other.retries;
+        self.lost_packets += other.lost_packets;
+        self.crc_errors += other.crc_errors;
+        self.missed_errors += other.missed_errors;
+        self.retransmissions += other.retransmissions;
+        self.refused_accesses += other.refused_accesses;
+    }
+}
+
 /// What went over a rail.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RailTotals {
     /// Puts, gets and atomics that processes started on it.
     pub messages: u64,
@@ -51,6 +69,15 @@ pub struct RailTotals {
     pub carried: u64,
     /// Idem.
     pub carried_bytes: u64,
+}
+
+impl std::ops::AddAssign for RailTotals {
+    fn add_assign(&mut self, other: RailTotals) {
+        self.messages += other.messages;
+        self.bytes += other.bytes;
+        self.carried += other.carried;
+        self.carried_bytes += other.carried_bytes;
+    }
 }
 
 /// The hardware, and where processes are.
@@ -156,6 +183,9 @@ impl<'a> Hardware<'a> {
     }
 }
 
+/// Makes the agents of regions, of which it gets the hosts.
+type Agents<'a, P> = Box<dyn FnOnce(&[Vec<u32>]) -> Vec<Station<P>> + 'a>;
+
 /// Everything simulated.
 pub struct World<P: Processes> {
     fabric: Fabric<Station<P>>,
@@ -181,7 +211,8 @@ impl<P: Processes> World<P> {
     /// See [`Directory::new`].
     pub fn whole(setup: Setup<'_>, processes: impl FnOnce(&[u32]) -> P) -> Result<World<P>, ConfigError> {
         let mut processes = Some(processes);
-        World::assemble(setup, true, &mut |ranks| processes.take().expect("there is one region")(ranks))
+        let processes = &mut |ranks: &[u32]| processes.take().expect("there is one region")(ranks);
+        World::assemble(setup, true, processes, |planes, agents| Fabric::of_planes(planes, agents))
     }
 
     /// A machine at rest, cut along the groups of its topology. `processes` makes those of a region, which it gets as a
@@ -193,10 +224,30 @@ impl<P: Processes> World<P> {
     /// # Panics
     /// See [`Directory::new`].
     pub fn regions(setup: Setup<'_>, mut processes: impl FnMut(&[u32]) -> P) -> Result<World<P>, ConfigError> {
-        World::assemble(setup, false, &mut processes)
+        World::assemble(setup, false, &mut processes, |planes, agents| Fabric::of_planes(planes, agents))
     }
 
-    fn assemble(setup: Setup<'_>, whole: bool, processes: &mut dyn FnMut(&[u32]) -> P) -> Result<World<P>, ConfigError> {
+    /// As [`World::regions`], with the share of them that this one of several processes has ([`Fabric::spread`]): what
+    /// is asked of it is about these regions, but for what says that it is of all.
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    ///
+    /// # Panics
+    /// See [`Directory::new`].
+    pub fn spread(setup: Setup<'_>, among: &parallel::Processes, mut processes: impl FnMut(&[u32]) -> P) -> Result<World<P>, ConfigError>
+    where
+        P::Letter: Serialize + DeserializeOwned,
+    {
+        World::assemble(setup, false, &mut processes, |planes, agents| Fabric::spread(planes, among, agents))
+    }
+
+    fn assemble<'a>(
+        setup: Setup<'a>,
+        whole: bool,
+        processes: &mut dyn FnMut(&[u32]) -> P,
+        fabric: impl FnOnce(Vec<Plane<'a>>, Agents<'_, P>) -> Result<Fabric<Station<P>>, ConfigError>,
+    ) -> Result<World<P>, ConfigError> {
         // What takes no time from one NIC to another needs one region.
         let Setup { hardware, places } = setup;
         let cuts = hardware.regions(whole || hardware.nics.iter().any(|nic| nic.portals().quick_ack));
@@ -211,7 +262,7 @@ impl<P: Processes> World<P> {
         let planes =
             networks.into_iter().zip(cuts).map(|(NetworkSetup { config, topology }, region_of)| Plane { config, topology, region_of });
         let mut shared_places = None;
-        let fabric = Fabric::of_planes(planes.collect(), |regions| {
+        let agents = |regions: &[Vec<u32>]| {
             let (mut locals, mut numbers) = (vec![0; hosts], vec![0; count]);
             let mut ranks: Vec<Vec<u32>> = Vec::new();
             for hosts in regions {
@@ -233,7 +284,8 @@ impl<P: Processes> World<P> {
                 Station::new(nics, processes(ranks), Above::new(Arc::clone(&shared), hosts.len(), ranks.len()))
             };
             regions.iter().zip(&ranks).map(station).collect()
-        })?;
+        };
+        let fabric = fabric(planes.collect(), Box::new(agents))?;
         let places = shared_places.expect("the agents have been made");
         let lookahead = places.ports.iter().map(|port| port.lookahead).min().unwrap_or_default();
         Ok(World {
@@ -306,6 +358,16 @@ impl<P: Processes> World<P> {
         &self.places.directory
     }
 
+    /// A process is simulated here, not in another process of the simulation.
+    pub fn has(&self, rank: u32) -> bool {
+        self.fabric.has(self.places.home(rank))
+    }
+
+    /// Where it is simulated: the number of that process of the simulation, 0 if there are no others.
+    pub fn process_of(&self, rank: u32) -> u32 {
+        self.fabric.process_of(self.places.home(rank))
+    }
+
     fn region_of(&self, rank: u32) -> u32 {
         self.fabric.region_of(self.places.home(rank))
     }
@@ -335,6 +397,27 @@ impl<P: Processes> World<P> {
         self.fabric.next_time()
     }
 
+    /// That of all processes.
+    ///
+    /// # Errors
+    /// The processes cannot go on together.
+    pub fn next_time_of_all(&mut self) -> Result<Option<SimTime>, ProcessError> {
+        let Some(processes) = self.fabric.processes().cloned() else { return Ok(self.next_time()) };
+        let next = self.fabric.next_time_of_all()?;
+        if self.background.is_some() {
+            let under_way: i64 = self.fabric.agents().map(|station| station.above.under_way).sum();
+            if processes.gather(&under_way)?.into_iter().fold(0, i64::wrapping_add) == 0 {
+                return Ok(None);
+            }
+        }
+        Ok(next)
+    }
+
+    /// Why the processes cannot go on together, if [`World::run_while`] has come to that.
+    pub fn process_error(&mut self) -> Option<ProcessError> {
+        self.fabric.error()
+    }
+
     /// Synthetic traffic on the first network, from [`World::start_recording`] to [`World::stop_recording`].
     pub fn set_background(&mut self, background: Background) {
         self.background = Some(background);
@@ -347,9 +430,30 @@ impl<P: Processes> World<P> {
 
     /// What it has sent so far, by class.
     pub fn background(&mut self) -> Vec<BackgroundClass> {
-        let World { fabric, background, .. } = self;
-        let stations: Vec<_> = fabric.agents().filter_map(|station| station.background.as_ref()).collect();
-        background.as_ref().map_or_else(Vec::new, |background| background.sum(stations.into_iter()))
+        let tally = self.background_tally();
+        self.background.as_ref().map_or_else(Vec::new, |background| background.classes(&tally))
+    }
+
+    /// The same of all processes.
+    ///
+    /// # Errors
+    /// The processes cannot go on together.
+    pub fn background_of_all(&mut self) -> Result<Vec<BackgroundClass>, ProcessError> {
+        let mut tally = self.background_tally();
+        if let Some(processes) = self.fabric.processes() {
+            tally = processes.gather(&tally)?.into_iter().fold(BackgroundTally::default(), BackgroundTally::with);
+        }
+        Ok(self.background.as_ref().map_or_else(Vec::new, |background| background.classes(&tally)))
+    }
+
+    fn background_tally(&mut self) -> BackgroundTally {
+        let sources = self.fabric.agents().filter_map(|station| station.background.as_ref());
+        sources.map(BackgroundSources::tally).fold(BackgroundTally::default(), BackgroundTally::with)
+    }
+
+    /// Windows so far: times that all regions met to go on.
+    pub fn windows(&self) -> u64 {
+        self.fabric.windows()
     }
 
     /// The time of the last event of the only region, or that which all have reached.
@@ -377,11 +481,14 @@ impl<P: Processes> World<P> {
     /// when nothing is left of the one before, on up to `threads` threads. The time when the last one's is done. What
     /// is asked for must not concern other regions.
     pub fn prepare(&mut self, threads: usize, what: impl Fn(&mut P, u32, &mut dyn Requests<P::Letter>) + Sync) -> SimTime {
+        let first = self.fabric.own_regions().start;
         let mut ranks = vec![Vec::new(); self.cut() as usize];
-        (0..self.places.processes.len() as u32).for_each(|rank| ranks[self.region_of(rank) as usize].push(rank));
+        for rank in (0..self.places.processes.len() as u32).filter(|&rank| self.has(rank)) {
+            ranks[(self.region_of(rank) - first) as usize].push(rank);
+        }
         let done = self.fabric.each(threads, |region, alone| {
             let mut done = SimTime::ZERO;
-            for &rank in &ranks[region as usize] {
+            for &rank in &ranks[(region - first) as usize] {
                 alone.act(|station, fabric| {
                     let Station { nics, processes, above, .. } = station;
                     let in_order = processes.in_order();
@@ -408,13 +515,16 @@ impl<P: Processes> World<P> {
         self.before = self.totals();
         self.rails_before = self.rails();
         if let Some(background) = &self.background {
-            let mut hosts = vec![Vec::new(); self.fabric.regions() as usize];
-            (0..self.hosts).for_each(|host| hosts[self.fabric.region_of(host) as usize].push(host));
-            for (region, hosts) in (0..).zip(hosts) {
+            let own = self.fabric.own_regions();
+            let mut hosts = vec![Vec::new(); own.len()];
+            for host in (0..self.hosts).filter(|&host| self.fabric.has(host)) {
+                hosts[(self.fabric.region_of(host) - own.start) as usize].push(host);
+            }
+            for (region, hosts) in own.zip(hosts) {
                 self.fabric.act(region, |station, fabric| station.begin_background(background, &hosts, epoch, fabric));
             }
         }
-        if let Some(timeline) = &self.fabric.agent(0).above.timeline {
+        if let Some(timeline) = self.fabric.agents().next().and_then(|station| station.above.timeline.as_ref()) {
             timeline.begin(epoch);
         }
     }
@@ -477,6 +587,9 @@ impl<P: Processes> World<P> {
             if rails.len() <= usize::from(rail) {
                 rails.resize(usize::from(rail) + 1, RailTotals::default());
             }
+            if !self.fabric.has(port.0) {
+                continue;
+            }
             let region = self.fabric.region_of(port.0);
             let nic = self.fabric.agent(region).nics.port_statistics(port);
             let of_rail = &mut rails[usize::from(rail)];
@@ -505,12 +618,33 @@ impl<P: Processes> World<P> {
     /// Fingerprint of the run: of what the processes of every node were told, and when.
     pub fn digest(&mut self) -> u64 {
         let mut digest = Digest::default();
-        for port in 0..self.places.directory.ports() {
-            let region = self.fabric.region_of(port);
-            let local = self.places.locals[port as usize] as usize;
-            digest.word(self.fabric.agent(region).above.digests[local].value());
-        }
+        self.digests().iter().for_each(|&(_, of_port)| digest.word(of_port));
         digest.value()
+    }
+
+    /// That of the nodes of all processes; the first process has it.
+    ///
+    /// # Errors
+    /// The processes cannot go on together.
+    pub fn digest_of_all(&mut self) -> Result<u64, ProcessError> {
+        let own = self.digests();
+        let Some(processes) = self.fabric.processes() else { return Ok(self.digest()) };
+        let mut all = processes.gather_at_first(&own)?.concat();
+        all.sort_unstable();
+        let mut digest = Digest::default();
+        all.iter().for_each(|&(_, of_port)| digest.word(of_port));
+        Ok(digest.value())
+    }
+
+    /// By port of this process.
+    fn digests(&mut self) -> Vec<(u32, u64)> {
+        let World { fabric, places, .. } = self;
+        let own: Vec<u32> = (0..places.directory.ports()).filter(|&port| fabric.has(port)).collect();
+        let mut of_port = |port: u32| {
+            let region = fabric.region_of(port);
+            fabric.agent(region).above.digests[places.locals[port as usize] as usize].value()
+        };
+        own.into_iter().map(|port| (port, of_port(port))).collect()
     }
 
     /// Whose command a NIC has refused first.
@@ -522,8 +656,12 @@ impl<P: Processes> World<P> {
 
     /// The same, and why; it is forgotten then.
     pub fn take_error(&mut self) -> Option<(u32, CommandError)> {
-        let first = self.fabric.agents().filter_map(|station| station.error.take()).min_by_key(|&(at, rank, _)| (at, rank));
-        first.map(|(_, rank, error)| (rank, error))
+        self.take_error_with_time().map(|(_, rank, error)| (rank, error))
+    }
+
+    /// The same, and when.
+    pub fn take_error_with_time(&mut self) -> Option<(SimTime, u32, CommandError)> {
+        self.fabric.agents().filter_map(|station| station.error.take()).min_by_key(|&(at, rank, _)| (at, rank))
     }
 
     /// The first flow that a port has given up when no other rail was left: what was sent there will never arrive.

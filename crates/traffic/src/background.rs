@@ -2,11 +2,13 @@
 //! points, loads of a sweep and warm-up. Whoever has the network tells them timers and arrivals.
 
 use crate::class::Class;
+use crate::meter::ClassMeter;
 use crate::source::{Numbers, Outlet, Plan, Sources};
 use crate::{Injection, Setup, TrafficError, Work};
 use narrows_fabric::{Arrival, NetworkConfig, TransferId};
 use narrows_topology::Topology;
 use narrows_units::SimTime;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Classes of traffic for the hosts of a network.
@@ -74,27 +76,55 @@ impl Background {
         BackgroundSources { given_up: vec![0; self.0.generators.len()], sources }
     }
 
-    /// What the sources of all regions have sent, by class.
-    pub fn sum<'a>(&self, regions: impl Iterator<Item = &'a BackgroundSources>) -> Vec<BackgroundClass> {
-        let regions: Vec<&BackgroundSources> = regions.collect();
+    /// What sources have sent that have counted this, by class.
+    pub fn classes(&self, BackgroundTally(all): &BackgroundTally) -> Vec<BackgroundClass> {
+        let nothing = OfClass::default();
         let of_class = |(class, generator): (usize, &crate::source::Generator)| {
-            let mut sum = crate::meter::ClassMeter::default();
-            regions.iter().for_each(|region| sum.merge(&region.sources.meter.classes[class]));
+            let OfClass { meter, given_up } = all.get(class).unwrap_or(&nothing);
             BackgroundClass {
                 name: generator.name.clone(),
-                messages: sum.totals.generated,
-                done: sum.totals.done,
-                given_up: regions.iter().map(|region| region.given_up[class]).sum(),
-                wire: sum.totals.offered,
-                mean: SimTime(sum.fct.mean().unwrap_or(0.0) as u64),
-                p99: SimTime(sum.fct.percentile(99.0).unwrap_or(0)),
+                messages: meter.totals.generated,
+                done: meter.totals.done,
+                given_up: *given_up,
+                wire: meter.totals.offered,
+                mean: SimTime(meter.fct.mean().unwrap_or(0.0) as u64),
+                p99: SimTime(meter.fct.percentile(99.0).unwrap_or(0)),
             }
         };
         self.0.generators.iter().enumerate().map(of_class).collect()
     }
 }
 
+/// What sources have counted, by class.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct BackgroundTally(Vec<OfClass>);
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct OfClass {
+    meter: ClassMeter,
+    given_up: u64,
+}
+
+impl BackgroundTally {
+    /// With what others have counted.
+    #[must_use]
+    pub fn with(mut self, BackgroundTally(others): BackgroundTally) -> BackgroundTally {
+        self.0.resize_with(self.0.len().max(others.len()), OfClass::default);
+        for (sum, other) in self.0.iter_mut().zip(&others) {
+            sum.meter.merge(&other.meter);
+            sum.given_up += other.given_up;
+        }
+        self
+    }
+}
+
 impl BackgroundSources {
+    /// What they have counted so far.
+    pub fn tally(&self) -> BackgroundTally {
+        let classes = self.sources.meter.classes.iter().zip(&self.given_up);
+        BackgroundTally(classes.map(|(meter, &given_up)| OfClass { meter: meter.clone(), given_up }).collect())
+    }
+
     /// Whether a message is theirs.
     #[inline]
     pub fn owns(TransferId(id): TransferId) -> bool {

@@ -45,7 +45,7 @@ pub mod size;
 mod source;
 mod telemetry;
 
-pub use background::{Background, BackgroundClass, BackgroundSources};
+pub use background::{Background, BackgroundClass, BackgroundSources, BackgroundTally};
 pub use class::Class;
 pub use error::TrafficError;
 pub use flows::Flow;

@@ -1,5 +1,6 @@
 //! Places of a machine, as types: one cannot be taken for another, nor for a number of anything else.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A node of a machine, by its index from 0.
@@ -9,7 +10,7 @@ use std::fmt;
 /// assert_eq!(NodeId::first(3).map(NodeId::index).collect::<Vec<_>>(), [0, 1, 2]);
 /// assert_eq!(NodeId(7).to_string(), "7");
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct NodeId(pub u32);
 
 impl NodeId {
@@ -33,7 +34,7 @@ impl fmt::Display for NodeId {
 
 /// A port of a machine: a NIC of a node, and its place on a network. Ports are numbered from 0 through the networks of
 /// the machine, within one in the order of the nodes; where each node has one, as the nodes are.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct PortId(pub u32);
 
 impl PortId {
@@ -51,7 +52,7 @@ impl fmt::Display for PortId {
 }
 
 /// One of the ways between nodes that have several ports: a port talks to those of its rail alone.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct Rail(pub u8);
 
 impl Rail {

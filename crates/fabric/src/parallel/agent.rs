@@ -29,6 +29,10 @@ pub trait Agent: Observer + Send + Sized {
     fn timer(&mut self, host: u32, order: u32, event: Self::Event, fabric: &mut Context<'_, Self::Event, Self::Letter>);
     /// A letter for a host of the region; see [`Context::post`].
     fn letter(&mut self, _host: u32, _letter: Self::Letter, _fabric: &mut Context<'_, Self::Event, Self::Letter>) {}
+    /// Whether a letter from another process is one that a host of the region can get: all that it names is there.
+    fn takes(&self, _host: u32, _letter: &Self::Letter) -> bool {
+        true
+    }
     /// The last payload byte of a transfer has left the memory of `host`; only for those with [`Transfer::source_dma`]
     /// and a payload.
     fn source_done(&mut self, _host: u32, _id: TransferId, _fabric: &mut Context<'_, Self::Event, Self::Letter>) {}

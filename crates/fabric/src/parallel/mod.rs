@@ -78,6 +78,7 @@ use part::{Homes, Model, Part, Planes, Seen};
 use processes::Spread;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::ops::Range;
 use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use windows::{Lookahead, News, Outcome, Windows};
@@ -361,6 +362,18 @@ impl<A: Agent> Fabric<A> {
         self.parts.iter_mut().filter_map(|part| inner(part).effects.queue.peek()).map(|(at, _)| SimTime(at)).min()
     }
 
+    /// That of all processes, with what is under way between them.
+    ///
+    /// # Errors
+    /// The processes cannot go on together.
+    pub fn next_time_of_all(&mut self) -> Result<Option<SimTime>, ProcessError> {
+        let Some(spread) = &self.spread else { return Ok(self.next_time()) };
+        let processes = spread.processes.clone();
+        self.open();
+        let next = self.next_time();
+        Ok(processes.gather(&next)?.into_iter().flatten().min())
+    }
+
     /// The only region's next event: for those who look at what happened after each.
     ///
     /// # Panics
@@ -524,6 +537,26 @@ impl<A: Agent> Fabric<A> {
     /// Regions of this process.
     pub fn regions(&self) -> u32 {
         self.parts.len() as u32
+    }
+
+    /// Their numbers.
+    pub fn own_regions(&self) -> Range<u32> {
+        self.first..self.first + self.regions()
+    }
+
+    /// The process of a host's region, 0 if there are no others.
+    pub fn process_of(&self, host: u32) -> u32 {
+        self.spread.as_ref().map_or(0, |spread| spread.process_of(self.region_of(host)))
+    }
+
+    /// The region of a host is of this process.
+    pub fn has(&self, host: u32) -> bool {
+        self.own_regions().contains(&self.region_of(host))
+    }
+
+    /// The other processes, if there are any, and this one.
+    pub fn processes(&self) -> Option<&Processes> {
+        self.spread.as_ref().map(|spread| &spread.processes)
     }
 
     /// Of all that agents were notifications, and when: host by host.

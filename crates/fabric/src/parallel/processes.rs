@@ -297,6 +297,12 @@ impl<L> Spread<L> {
         first(process)..first(process + 1)
     }
 
+    /// The process of a region.
+    pub(super) fn process_of(&self, region: u32) -> u32 {
+        let last = u64::from(region + 1) * u64::from(self.processes.count()) - 1;
+        (last / u64::from(self.regions)) as u32
+    }
+
     /// The end of a window: what is in the boxes of others goes to them, what they have for this one comes into its
     /// boxes, and all know what is new. No box is in use.
     pub(super) fn meet<A: Agent<Letter = L>>(
@@ -348,7 +354,7 @@ impl<L> Spread<L> {
         }
     }
 
-    fn deliver<A: Agent>(&self, said: &mut &[u8], mailbox: &mut Mailbox<L>, part: &Part<A>) -> Result<(), Garbled> {
+    fn deliver<A: Agent<Letter = L>>(&self, said: &mut &[u8], mailbox: &mut Mailbox<L>, part: &Part<A>) -> Result<(), Garbled> {
         for (number, plane) in mailbox.planes.iter_mut().enumerate() {
             let (mut packets, mut notes) = get(said)?;
             plane.packets.append(&mut packets);
@@ -359,10 +365,11 @@ impl<L> Spread<L> {
         }
         for _ in 0..get::<usize>(said)? {
             let host = get(said)?;
-            if !part.has(host) {
+            let letter = (self.get)(said)?;
+            if !part.has(host) || !part.effects.agent.takes(host, &letter) {
                 return Err(Garbled);
             }
-            mailbox.letters.push((host, (self.get)(said)?));
+            mailbox.letters.push((host, letter));
         }
         Ok(())
     }

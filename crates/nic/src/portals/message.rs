@@ -1,8 +1,11 @@
 //! The two halves of a message, what travels between them, and the events that move them.
 
+use narrows_portals::bridge::GATEWAY_PID;
 use narrows_portals::{AckRequest, FailType, List, LocalBuffer, Place, ProcessId};
-use narrows_units::{NodeId, SimTime};
+use narrows_units::{NodeId, PortId, SimTime};
+use serde::{Deserialize, Serialize};
 
+use crate::kind::Directory;
 use crate::out::{Combine, Event, PayloadId};
 use narrows_matching::{Kind, Landing, Operation};
 use narrows_portals::Process;
@@ -82,7 +85,7 @@ impl Due {
 }
 
 /// What travels from NIC to NIC. Nothing at one end of a message looks into the other.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[allow(clippy::large_enum_variant, reason = "most of what travels are requests")]
 pub enum Header {
     /// A put, get or atomic.
@@ -131,6 +134,22 @@ impl Header {
         }
     }
 
+    /// The NIC at `port` can get it: processes that it names are there, and so are the ports that get its answers.
+    pub(crate) fn is_for(&self, port: PortId, directory: &Directory) -> bool {
+        let Header::Request(Request { operation, target, beside, .. }) = self else { return true };
+        let (node, rail) = directory.of_port(port);
+        let is_there = |process| directory.process_at(process).is_some();
+        is_there(operation.initiator)
+            && is_there(*target)
+            && match beside {
+                Beside::Destination(_) => target.node() == Some(node) && directory.port_at(operation.initiator, rail).is_some(),
+                Beside::Bridged(Bridged { from, .. }) => {
+                    let is_near = target.node() == Some(node) || is_there(ProcessId::on(node, GATEWAY_PID));
+                    is_near && from.0 < directory.nodes() && directory.port(*from, rail).is_some()
+                }
+            }
+    }
+
     /// What travels.
     pub fn about(&self) -> About {
         match self {
@@ -155,14 +174,14 @@ impl Header {
 }
 
 /// Names the initiator's half of a message in what comes back: its slot, which is used again, and its number.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct Handle {
     pub slot: u32,
     pub serial: u32,
 }
 
 /// See [`Header::Request`].
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Request {
     pub(super) operation: Operation,
     pub(super) target: ProcessId,
@@ -176,7 +195,7 @@ pub struct Request {
 }
 
 /// What only some requests have: one field, so that headers are no longer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) enum Beside {
     /// Where the data of a get go: a hint for [`crate::Memory::fetch`].
     Destination(Place),
@@ -197,7 +216,7 @@ impl Request {
 }
 
 /// What the request of a put that passes a gateway has beside the rest.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Bridged {
     /// Whose NIC has sent it, and gets its answers.
     pub from: NodeId,
@@ -207,7 +226,7 @@ pub(super) struct Bridged {
 }
 
 /// See [`Header::Response`].
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Response {
     pub(super) handle: Handle,
     pub(super) result: Result<Accepted, FailType>,
@@ -215,7 +234,7 @@ pub struct Response {
 }
 
 /// See [`Header::Received`].
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Received {
     pub(super) handle: Handle,
     /// Nothing more will come.
@@ -223,7 +242,7 @@ pub struct Received {
 }
 
 /// What an answer says of a request that found its place.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Accepted {
     pub list: List,
     pub mlength: u64,
@@ -356,4 +375,38 @@ pub struct HeldMessage {
     pub match_bits: u64,
     /// Bytes.
     pub length: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A request names places that there are, and is for the node of its port.
+    #[test]
+    fn requests_for_others_are_not_taken() {
+        let [zero, one, two] = [0, 1, 2].map(|node| ProcessId::on(NodeId(node), 1));
+        let directory = Directory::new(3, &[zero, one]);
+        let kind = Kind::Put;
+        let request = |initiator: ProcessId, target: ProcessId, beside: Beside| {
+            let operation = Operation { kind, initiator, uid: 0, pt: 0, match_bits: 0, offset: 0, rlength: 8, hdr_data: 0, atomic: None };
+            let handle = Handle { slot: 0, serial: 0 };
+            Header::Request(Request { operation, target, handle, ack: true, combine: None, payload: None, beside })
+        };
+        let bridged = |from: u32| Beside::Bridged(Bridged { from: NodeId(from), done_pt: 0, sequence: 0, order: 0 });
+        let direct = Beside::Destination(Place::default());
+        for (initiator, target, beside, taken) in [
+            (zero, one, direct, true),
+            (one, zero, direct, false),
+            (two, one, direct, false),
+            (zero, two, direct, false),
+            (ProcessId::default(), one, direct, false),
+            (zero, one, bridged(2), true),
+            (zero, one, bridged(3), false),
+            // No gateway lives here.
+            (one, zero, bridged(2), false),
+        ] {
+            let header = request(initiator, target, beside);
+            assert_eq!(header.is_for(PortId(1), &directory), taken, "{header:?}");
+        }
+    }
 }
