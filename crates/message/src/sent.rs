@@ -1,9 +1,10 @@
 //! What a process has sent, by the way that it took.
 
+use serde::{Deserialize, Serialize};
 use std::ops::AddAssign;
 
 /// Messages, and their bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Count {
     /// How many.
     pub messages: u64,
@@ -25,7 +26,7 @@ impl AddAssign for Count {
 }
 
 /// Messages that were sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sent {
     /// Eager.
     pub eager: Count,

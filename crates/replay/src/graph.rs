@@ -3,6 +3,7 @@
 //! Collectives are spelled out into the messages of their schedules as they are read.
 
 use narrows_collectives::{Action, Schedule, ScheduleError};
+use narrows_fabric::parallel::ProcessError;
 use narrows_portals::FailType;
 use narrows_trace::{CollectiveCall, Communicators, Contradiction, Dependency, Event, Kind, Meetings, Part, Program, TraceError};
 use narrows_units::{Excess, SimTime};
@@ -172,6 +173,9 @@ pub enum GraphError {
         /// Why.
         error: Box<GraphError>,
     },
+    /// The processes that share the replay cannot go on together.
+    #[error(transparent)]
+    Processes(#[from] ProcessError),
     /// The LogGP replay keeps all operations in memory.
     #[error("more than {} operations: too many for the LogGP replay, which keeps them in memory; use --network packet or flow", NONE / 2)]
     TooMany,

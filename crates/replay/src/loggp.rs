@@ -554,6 +554,7 @@ impl Simulation<'_> {
             rank_computing: Vec::new(),
             rank_beside: Vec::new(),
             events: self.events,
+            windows: 0,
             totals: None,
             rails: Vec::new(),
             background: Vec::new(),

@@ -11,6 +11,8 @@
 //!
 //! Ranks live in the region of the network in which their node is ([`Ranks`]); what all of them read is [`Shared`].
 
+mod circles;
+mod ending;
 mod rank;
 
 use crate::Times;
@@ -19,9 +21,11 @@ use crate::graph::{Collectives, GraphError};
 use crate::port::{Costs, EQ, Library, Port};
 use crate::report::{Application as Report, Outcome, Progress};
 use crate::watch::Watch;
+use circles::{Circles, MeetingsOfProcesses};
 use narrows_collectives::{Action, Schedule};
 use narrows_engine::{Digest, WordMap};
 use narrows_fabric::ConfigError;
+use narrows_fabric::parallel::{self, ProcessError};
 use narrows_message::{
     Completes, Completion, CompletionKind, Endpoint, Gateway, MessageConfig, Protocol, Queue, Receive, Relay, Sent, Status, open_rail,
     portal_table,
@@ -30,8 +34,9 @@ use narrows_nic::{Directory, Process};
 use narrows_portals::{Command, Event as NicEvent, Notice, ProcessId, ReplyCode};
 use narrows_sim::{Background, CopyNotice, Hardware, Processes, Requests, Setup, World};
 use narrows_timeline::{Call, NONE, Timeline};
-use narrows_trace::{Communicators, Dependency, Event, Kind, Meetings, Operation, Order, Program};
+use narrows_trace::{Communicators, Dependency, Event, Kind, Meetings, Operation, Order, Part as TracePart, Program};
 use narrows_units::{Bytes, Excess, NodeId, Rail, SimTime};
+use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -154,6 +159,8 @@ struct Source {
     program: Box<dyn Program + Send>,
     collectives: Box<dyn Collectives + Send>,
     meetings: Meetings,
+    /// Of the processes that share the replay.
+    meetings_of_processes: MeetingsOfProcesses,
 }
 
 /// A trace, as all of its ranks know it.
@@ -182,7 +189,7 @@ impl Application {
 }
 
 /// What a region's ranks did for a trace.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 struct Tally {
     unfinished: u32,
     messages: u64,
@@ -205,18 +212,28 @@ struct Shared {
     failed: AtomicBool,
 }
 
-/// A message has been started: its sender and number, and when.
-#[derive(Clone, Copy)]
-pub struct Started {
-    from: u32,
-    number: u32,
-    start: SimTime,
+/// What a rank tells another one beside the network.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+pub enum Word {
+    /// A message has been started: its sender and number, and when.
+    Started {
+        /// Among all.
+        from: u32,
+        /// Among those of its sender.
+        number: u32,
+        /// When.
+        start: SimTime,
+    },
+    /// Ranks of another process take part in a collective: the number of their trace, when, and what one of them says.
+    Joined(u32, SimTime, TracePart),
 }
 
 /// What the ranks of a region share.
 struct State {
     shared: Arc<Shared>,
     directory: Option<Arc<Directory>>,
+    /// Where ranks are, if there are several processes.
+    circles: Option<Arc<Circles>>,
     tallies: Vec<Tally>,
     count: Arc<Count>,
     /// Messages under way to ranks here: by sender and number.
@@ -234,7 +251,7 @@ struct State {
 
 /// What a rank works with.
 struct Region<'a> {
-    world: &'a mut dyn Requests<Started>,
+    world: &'a mut dyn Requests<Word>,
     state: &'a mut State,
 }
 
@@ -291,7 +308,7 @@ impl Ranks {
 
 /// A gateway's way to its NICs.
 struct Passage<'a> {
-    world: &'a mut dyn Requests<Started>,
+    world: &'a mut dyn Requests<Word>,
     process: u32,
     /// Memory that has been given away; nothing is behind its addresses.
     memory: u64,
@@ -309,7 +326,7 @@ impl Relay for Passage<'_> {
 }
 
 impl Processes for Ranks {
-    type Letter = Started;
+    type Letter = Word;
 
     fn in_order(&self) -> bool {
         // The firmware of ExaNeSt's NICs writes commands of its own, whatever the rank's clock.
@@ -353,11 +370,32 @@ impl Processes for Ranks {
         }
     }
 
-    fn letter(&mut self, _: u32, letter: Started) {
-        self.state.flights.insert((letter.from, letter.number), letter.start);
+    fn takes(&self, _: u32, word: &Word) -> bool {
+        match word {
+            Word::Started { .. } => true,
+            Word::Joined(part, _, said) => {
+                let application = self.state.shared.applications.get(*part as usize);
+                application.is_some_and(|application| application.communicators.position(said.call.communicator, said.rank).is_some())
+            }
+        }
     }
 
-    fn proceed(&mut self, world: &mut dyn Requests<Started>) {
+    fn letter(&mut self, rank: u32, word: Word) {
+        match word {
+            Word::Started { from, number, start } => {
+                self.state.flights.insert((from, number), start);
+            }
+            Word::Joined(part, at, said) => {
+                let (part, circles) = (part as usize, self.state.circles.as_ref().expect("there are several processes"));
+                if let Err(error) = circles.hear(&self.state.shared.applications[part], said) {
+                    self.state.shared.failed.store(true, Ordering::Relaxed);
+                    self.error.get_or_insert((at, rank, error.into()));
+                }
+            }
+        }
+    }
+
+    fn proceed(&mut self, world: &mut dyn Requests<Word>) {
         while let Some((now, process, notice)) = self.told.pop_front() {
             if let Some(gateway) = self.gateways.get_mut(&process) {
                 gateway.notify(now, &notice, &mut Passage { world: &mut *world, process, memory: 0 });
@@ -389,10 +427,22 @@ const LOOK_FOR_END: SimTime = SimTime::from_us(20);
 /// A replay on a machine, ready to run.
 pub struct Replay {
     world: World<Ranks>,
+    /// Those that share it, this one among them.
+    processes: Option<parallel::Processes>,
     shared: Arc<Shared>,
     counts: Vec<Arc<Count>>,
     ranks: u32,
     threads: usize,
+}
+
+/// How a machine is cut.
+enum Cut<'a> {
+    /// Not at all.
+    Whole,
+    /// Into regions.
+    Regions,
+    /// Into regions, and this process has some of them.
+    Spread(&'a parallel::Processes),
 }
 
 impl Replay {
@@ -404,8 +454,26 @@ impl Replay {
     /// # Panics
     /// When a part has not one process per rank, and one scale and costs per rank or the same for all.
     pub fn new(hardware: Hardware<'_>, parts: Vec<Part>, message: MessageConfig) -> Result<Replay, ConfigError> {
-        let whole = parts.iter().any(|part| part.collectives.copies());
-        Replay::assemble(hardware, parts, message, whole)
+        let copies = parts.iter().any(|part| part.collectives.copies());
+        Replay::assemble(hardware, parts, message, if copies { Cut::Whole } else { Cut::Regions })
+    }
+
+    /// The share that this one of several processes has in a replay. All of them do the same; only the first one gets
+    /// all of the [`Outcome`], the others know [`Outcome::failure`] alone.
+    ///
+    /// # Errors
+    /// See [`ConfigError`]; a machine must fall into as many regions.
+    ///
+    /// # Panics
+    /// As [`Replay::new`], and when switches copy broadcasts.
+    pub fn spread(
+        hardware: Hardware<'_>,
+        parts: Vec<Part>,
+        message: MessageConfig,
+        processes: &parallel::Processes,
+    ) -> Result<Replay, ConfigError> {
+        assert!(!parts.iter().any(|part| part.collectives.copies()), "broadcasts that switches copy need a machine in one region");
+        Replay::assemble(hardware, parts, message, Cut::Spread(processes))
     }
 
     /// The same in one part, with a timeline that is told of operations and messages.
@@ -416,7 +484,7 @@ impl Replay {
     /// # Panics
     /// As [`Replay::new`].
     pub fn recorded(hardware: Hardware<'_>, parts: Vec<Part>, message: MessageConfig, timeline: &Timeline) -> Result<Replay, ConfigError> {
-        Ok(Replay::assemble(hardware, parts, message, true)?.told_to(timeline))
+        Ok(Replay::assemble(hardware, parts, message, Cut::Whole)?.told_to(timeline))
     }
 
     /// Tells a timeline of operations and messages.
@@ -443,13 +511,13 @@ impl Replay {
         let lanes = u32::from(first.config.all_virtual_networks()) * u32::from(first.config.virtual_channels);
         let node = |process: &ProcessId| process.node().expect("a rank is on a node");
         let nodes: Vec<Vec<NodeId>> = parts.iter().map(|part| part.processes.iter().map(node).collect()).collect();
-        let mut replay = Replay::assemble(hardware, parts, message, true)?;
+        let mut replay = Replay::assemble(hardware, parts, message, Cut::Whole)?;
         let watch = Watch::new(&mut replay.world, topology, lanes, &nodes, period);
         replay.world.processes().state.watch = Some(watch);
         Ok(replay)
     }
 
-    fn assemble(hardware: Hardware<'_>, parts: Vec<Part>, message: MessageConfig, whole: bool) -> Result<Replay, ConfigError> {
+    fn assemble(hardware: Hardware<'_>, parts: Vec<Part>, message: MessageConfig, cut: Cut<'_>) -> Result<Replay, ConfigError> {
         let (mut applications, mut places, mut all) = (Vec::new(), Vec::new(), Vec::new());
         for (index, part) in parts.into_iter().enumerate() {
             let ranks = part.program.ranks();
@@ -468,7 +536,12 @@ impl Replay {
                 order: part.program.order(),
                 communicators: part.program.communicators().clone(),
                 scale: part.scale,
-                source: Mutex::new(Source { program: part.program, collectives: part.collectives, meetings: Meetings::default() }),
+                source: Mutex::new(Source {
+                    program: part.program,
+                    collectives: part.collectives,
+                    meetings: Meetings::default(),
+                    meetings_of_processes: MeetingsOfProcesses::default(),
+                }),
             });
         }
         let rank_count = places.len() as u32;
@@ -493,6 +566,7 @@ impl Replay {
                 state: State {
                     shared: Arc::clone(&shared),
                     directory: None,
+                    circles: None,
                     tallies,
                     count,
                     flights: WordMap::default(),
@@ -514,10 +588,20 @@ impl Replay {
             }
         };
         let setup = Setup { hardware, places: &places };
-        let mut world = if whole { World::whole(setup, of_region)? } else { World::regions(setup, of_region)? };
+        let (mut world, processes) = match cut {
+            Cut::Whole => (World::whole(setup, of_region)?, None),
+            Cut::Regions => (World::regions(setup, of_region)?, None),
+            Cut::Spread(processes) => (World::spread(setup, processes, of_region)?, Some(processes.clone())),
+        };
         let directory = Arc::clone(world.directory());
-        world.all().for_each(|ranks| ranks.state.directory = Some(Arc::clone(&directory)));
-        Ok(Replay { world, shared, counts, ranks: rank_count, threads: 1 })
+        let of_rank = |rank| world.process_of(rank);
+        let circles =
+            processes.as_ref().map(|processes| Arc::new(Circles::new(processes.process(), (0..rank_count).map(of_rank).collect())));
+        for ranks in world.all() {
+            ranks.state.directory = Some(Arc::clone(&directory));
+            ranks.state.circles.clone_from(&circles);
+        }
+        Ok(Replay { world, processes, shared, counts, ranks: rank_count, threads: 1 })
     }
 
     /// With synthetic traffic beside it, as long as it runs.
@@ -544,11 +628,12 @@ impl Replay {
     /// # Errors
     /// A trace cannot be read, or says something impossible. A deadlock is no error: see [`Outcome::failure`].
     pub fn run(mut self, progress: &mut (dyn FnMut(Progress) -> bool + Send)) -> Result<Outcome, GraphError> {
-        let epoch = self.set_up();
-        let mut failure = None;
+        let epoch = self.set_up()?;
         let mut interrupted = None;
+        let mut beyond = false;
         loop {
-            let period = self.world.processes().state.watch.as_ref().map(Watch::next);
+            let watch = self.world.all().next().and_then(|ranks| ranks.state.watch.as_ref());
+            let period = watch.map(Watch::next);
             let (shared, counts, mut looks) = (&self.shared, &self.counts, 0);
             let every = if counts.len() > 1 { LOOK_EVERY } else { 1 };
             let mut go_on = |now: SimTime| {
@@ -567,60 +652,36 @@ impl Replay {
                 until = until.min(self.world.now() + LOOK_FOR_END);
             }
             let goes_on = self.world.run_while(until, self.threads, &mut go_on);
-            if let Some(now) = interrupted {
-                failure = Some(format!("interrupted at simulated time {now}"));
+            if let Some(error) = self.world.process_error() {
+                return Err(error.into());
             }
             if !goes_on {
                 break;
             }
-            match self.world.next_time() {
+            match self.world.next_time_of_all()? {
                 None => break,
                 Some(next) if next > SimTime::END => {
-                    failure = Some(format!("the next event lies beyond 200 days, where simulated time ends{}", self.waiting()));
+                    beyond = true;
                     break;
                 }
                 Some(next) => {
-                    if let Some(watch) = &mut self.world.processes().state.watch {
+                    if let Some(watch) = self.world.all().next().and_then(|ranks| ranks.state.watch.as_mut()) {
                         watch.reach(next);
                     }
                 }
             }
         }
-        if let Some((_, rank, error)) = self.world.all().filter_map(|ranks| ranks.error.take()).min_by_key(|&(at, rank, _)| (at, rank)) {
-            return Err(match self.shared.applications.as_slice() {
-                [_] => error,
-                applications => {
-                    let of = applications.partition_point(|application| application.first_rank <= rank) - 1;
-                    GraphError::Of { name: applications[of].name.clone(), error: Box::new(error) }
-                }
-            });
-        }
-        if let Some((rank, error)) = self.world.take_error() {
-            failure = Some(format!("rank {rank}: the NIC refused a command: {error}"));
-        }
-        if let Some(undelivered) = self.world.undelivered() {
-            let at = undelivered.at.saturating_sub(epoch);
-            failure = Some(narrows_fabric::Undelivered { at, ..undelivered }.to_string());
-        }
-        if let Some(denied) = self.world.denied() {
-            failure = Some(denied.to_string());
-        }
-        if let Some(cut) = self.world.all().find_map(|ranks| ranks.cut.take()) {
-            failure = Some(cut);
-        }
-        if failure.is_none() && self.world.all().any(|ranks| ranks.state.tallies.iter().any(|tally| tally.unfinished > 0)) {
-            failure = Some(self.stuck());
-        }
+        let failure = self.failure(epoch, interrupted, beyond)?;
         for ranks in self.world.all() {
             for (rank, &number) in ranks.ranks.iter_mut().zip(&ranks.numbers) {
                 rank.tell_open(number, &ranks.state);
             }
         }
-        Ok(self.finish(epoch, failure))
+        self.finish(epoch, failure)
     }
 
     /// Opens the NICs of all ranks, before simulated time starts, and has all of them begin at its start.
-    fn set_up(&mut self) -> SimTime {
+    fn set_up(&mut self) -> Result<SimTime, ProcessError> {
         let homes: Vec<Rail> = {
             let (rails, directory) = (&self.shared.message.rails, self.world.directory());
             (0..self.ranks).filter_map(|rank| Some(rails.first_of(directory.place(Process(rank))?))).collect()
@@ -645,6 +706,10 @@ impl Replay {
             }
             of.endpoint = Some(Endpoint::tagged(shared.message.clone(), EQ, of.process, &mut port));
         });
+        let opened = match &self.processes {
+            Some(processes) => processes.gather(&opened)?.into_iter().fold(opened, SimTime::max),
+            None => opened,
+        };
         let epoch = SimTime(opened.as_ps().max(1).div_ceil(EPOCH.as_ps()) * EPOCH.as_ps());
         self.world.start_recording(epoch);
         for ranks in self.world.all() {
@@ -656,106 +721,21 @@ impl Replay {
                 watch.begin(epoch);
             }
         }
-        for rank in 0..self.ranks {
+        let here: Vec<u32> = (0..self.ranks).filter(|&rank| self.world.has(rank)).collect();
+        for &rank in &here {
             self.world.request(rank, |_, requests| requests.set_alarm(rank, epoch));
         }
         let shared = Arc::clone(&self.shared);
         for &(gateway, at) in shared.message.rails.bridging().into_iter().flat_map(|bridging| &bridging.deaths) {
             let known = shared.message.rails.bridging().map_or(at, |bridging| at + bridging.detection);
             let gateway = self.ranks + gateway as u32;
-            self.world.request(gateway, |_, requests| requests.set_alarm(gateway, epoch + at));
-            for rank in 0..self.ranks {
+            if self.world.has(gateway) {
+                self.world.request(gateway, |_, requests| requests.set_alarm(gateway, epoch + at));
+            }
+            for &rank in &here {
                 self.world.request(rank, |_, requests| requests.set_alarm(rank, epoch + known));
             }
         }
-        epoch
-    }
-
-    fn finish(mut self, epoch: SimTime, failure: Option<String>) -> Outcome {
-        let since = |time: SimTime| time.saturating_sub(epoch);
-        let mut rank_finish = vec![SimTime::ZERO; self.ranks as usize];
-        let (mut rank_computing, mut rank_beside) = (rank_finish.clone(), rank_finish.clone());
-        let mut digests = vec![Digest::default(); self.ranks as usize];
-        let report = |application: &Application| Report { name: application.name.clone(), ranks: application.ranks, ..Report::default() };
-        let mut applications: Vec<Report> = self.shared.applications.iter().map(report).collect();
-        let mut sent = Sent::default();
-        let mut passed = BTreeMap::new();
-        for ranks in self.world.all() {
-            passed.extend(ranks.gateways.iter().map(|(&number, gateway)| (number, gateway.passed())));
-            for (rank, &number) in ranks.ranks.iter().zip(&ranks.numbers) {
-                sent += rank.endpoint.as_ref().map(Endpoint::sent).unwrap_or_default();
-                rank_finish[number as usize] = since(rank.finish.unwrap_or(rank.clock));
-                rank_computing[number as usize] = rank.computed;
-                rank_beside[number as usize] = rank.computed_beside;
-                digests[number as usize] = rank.digest;
-            }
-            for (application, tally) in applications.iter_mut().zip(&ranks.state.tallies) {
-                application.unfinished += tally.unfinished;
-                application.messages += tally.messages;
-                application.bytes = application.bytes.saturating_add(tally.bytes);
-                application.fct.merge(&tally.fct);
-            }
-        }
-        let mut digest = Digest::default();
-        for (report, application) in applications.iter_mut().zip(&self.shared.applications) {
-            let ranks = application.first_rank as usize..(application.first_rank + application.ranks) as usize;
-            report.finish = rank_finish[ranks.clone()].iter().copied().max().unwrap_or_default();
-            let mut of_ranks = Digest::default();
-            digests[ranks].iter().for_each(|digest| of_ranks.word(digest.value()));
-            report.digest = of_ranks.value();
-            digest.word(report.digest);
-        }
-        digest.word(self.world.digest());
-        let (totals, rails, background) = (self.world.recorded(), self.world.recorded_by_rail(), self.world.background());
-        let finish = rank_finish.iter().copied().max().unwrap_or_default();
-        let seen = self.world.processes().state.watch.take().map(|watch| watch.finish(finish));
-        self.world.dismantle(self.threads);
-        let (events, totals, digest) = (totals.events, Some(totals), digest.value());
-        let passed = passed.into_values().collect();
-        Outcome {
-            finish,
-            seen,
-            applications,
-            rank_finish,
-            rank_computing,
-            rank_beside,
-            events,
-            totals,
-            rails,
-            background,
-            sent,
-            passed,
-            digest,
-            failure,
-        }
-    }
-
-    /// Nothing can happen any more.
-    fn stuck(&mut self) -> String {
-        let count: usize = self.world.all().map(|ranks| ranks.ranks.iter().filter(|rank| rank.finish.is_none()).count()).sum();
-        format!("deadlock: nothing can happen any more, {count} ranks have not ended{}", self.waiting())
-    }
-
-    /// What ranks wait for, a line each.
-    fn waiting(&mut self) -> String {
-        const SHOWN: usize = 10;
-        let mut lines = Vec::new();
-        for ranks in self.world.all() {
-            for (rank, &number) in ranks.ranks.iter().zip(&ranks.numbers).filter(|(rank, _)| rank.finish.is_none()) {
-                let open = rank.window.iter().enumerate().find(|(_, node)| node.started && !node.done);
-                let what = match open {
-                    Some((index, node)) => format!("operation {} does not end: {}", rank.first + index as u64, node.operation.kind),
-                    None => String::from("its operations wait for others that do not start"),
-                };
-                let name = &ranks.state.shared.applications[rank.part].name;
-                lines.push((number, format!("\n  {name} rank {}: {what}", rank.number)));
-            }
-        }
-        lines.sort_unstable();
-        let mut text: String = lines.iter().take(SHOWN).map(|(_, line)| line.as_str()).collect();
-        if lines.len() > SHOWN {
-            text += &format!("\n  ... and {} more", lines.len() - SHOWN);
-        }
-        text
+        Ok(epoch)
     }
 }

@@ -1,7 +1,7 @@
 //! The Portals library of a replayed rank: what [`narrows_message::Transport`] asks for, done by the simulated NIC
 //! itself.
 
-use crate::machine::Started;
+use crate::machine::Word;
 use narrows_machine::Software;
 use narrows_message::Transport;
 use narrows_nic::NicConfig;
@@ -65,7 +65,7 @@ impl Library {
 /// A rank at its library, for as long as a call takes.
 pub struct Port<'a> {
     /// The simulation.
-    pub world: &'a mut dyn Requests<Started>,
+    pub world: &'a mut dyn Requests<Word>,
     /// Which rank.
     pub rank: u32,
     /// Its clock.

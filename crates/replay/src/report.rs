@@ -42,6 +42,8 @@ pub struct Outcome {
     pub rank_beside: Vec<SimTime>,
     /// Events of the simulation.
     pub events: u64,
+    /// Times that all regions of the machine met to go on; none under LogGP.
+    pub windows: u64,
     /// What the NICs and the network of the machine did; not of the LogGP replay, which has none.
     pub totals: Option<narrows_sim::Totals>,
     /// By rail, what the NICs did; empty under LogGP.

@@ -1,12 +1,13 @@
 //! Durations without keeping each: count, sum and maximum exactly, quantiles to 1 part in 128.
 
 use narrows_units::SimTime;
+use serde::{Deserialize, Serialize};
 
 /// Buckets per power of two.
 const FINE_BITS: u32 = 7;
 
 /// A distribution of durations. Quantiles are the upper ends of buckets: at most 1/128 too high.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Times {
     counts: Vec<u64>,
     count: u64,

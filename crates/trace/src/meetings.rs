@@ -1,11 +1,12 @@
 //! Whether the members of a communicator say the same of a collective.
 
 use crate::operation::CollectiveCall;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
 /// One member's part in a collective.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
     /// Of the program.
     pub rank: u32,

@@ -14,6 +14,7 @@
 
 use crate::{Communicators, TraceError};
 use narrows_units::SimTime;
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::fmt;
 
@@ -73,7 +74,7 @@ pub enum Kind {
 }
 
 /// A part in a collective operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CollectiveCall {
     /// Which one.
     pub operation: Collective,
@@ -143,7 +144,7 @@ impl fmt::Display for Kind {
 
 /// Collective operations, with what `send` and `receive` mean: the bytes in this rank's send and receive buffer, its
 /// own part included. n is the size of the communicator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Collective {
     /// 0, 0.
     Barrier,

@@ -8,6 +8,7 @@ use narrows_portals::{
     pt,
 };
 use narrows_units::{Rail, SimTime};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ pub trait Relay {
 }
 
 /// What has passed a gateway.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Passed {
     /// Puts: short messages, announcements, fragments, and what protocols say to each other.
     pub messages: u64,

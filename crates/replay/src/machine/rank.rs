@@ -177,7 +177,7 @@ impl Rank {
     }
 
     /// Nothing holds it back but its delay.
-    fn enqueue(&mut self, number: u64, scale: f64, world: &mut dyn Requests<Started>, index: u32) -> Result<(), GraphError> {
+    fn enqueue(&mut self, number: u64, scale: f64, world: &mut dyn Requests<Word>, index: u32) -> Result<(), GraphError> {
         let beyond = self.beyond(number);
         let node = self.node(number);
         let delay = node.operation.delay.scaled(scale).map_err(&beyond)?;
@@ -314,7 +314,16 @@ impl Rank {
                 let position = communicators.position(call.communicator, self.number).ok_or_else(no_member)?;
                 let size = communicators.size(call.communicator).unwrap_or(0);
                 let mut source = application.source();
-                source.meetings.join(narrows_trace::Part { rank: number_in_trace, operation: number, call }, size)?;
+                let part = TracePart { rank: number_in_trace, operation: number, call };
+                match &region.state.circles {
+                    None => source.meetings.join(part, size)?,
+                    Some(circles) => {
+                        if let Some(listener) = circles.join(application, &mut source, part)? {
+                            let now = region.world.now();
+                            region.world.post(application.first_rank + listener, Word::Joined(self.part as u32, now, part));
+                        }
+                    }
+                }
                 let schedule = source.collectives.schedule(&call, communicators);
                 drop(source);
                 let schedule = schedule.map_err(|error| GraphError::Schedule { rank: self.number, operation: number, error })?;
@@ -586,7 +595,7 @@ impl Rank {
         let inject = length <= region.state.shared.message.inject_limit;
         let number = self.sent;
         self.sent = self.sent.wrapping_add(1);
-        region.world.post(to, Started { from: index, number, start: self.clock });
+        region.world.post(to, Word::Started { from: index, number, start: self.clock });
         let send = narrows_message::Send {
             queue: Queue::Tagged,
             target: region.process(to),
