@@ -4,7 +4,7 @@
 #   make build     target/release/narrows and the libraries that enter the programs
 #   make test      unit tests, then stock MPI programs under three MPIs
 #   make test-processes
-#                  synthetic traffic in 1, 2 and 4 processes of Open MPI and MPICH; no part of make test
+#                  traffic and replays in 1 to 4 processes of Open MPI and MPICH; no part of make test
 #   make lint      formatting, lints, the width of lines
 #   make miri      tests of shared memory and of the event queue under Miri, which sees every access
 #   make fuzz      the fuzz targets, a short run each; FUZZ_TIMES=100 for a long one
@@ -142,7 +142,7 @@ test-replay: build
 test-record: build
 	$(PYTHON) tests/record.py
 
-# Traffic spread over processes of two MPIs. No part of test-mpi: it builds narrows once more, which takes minutes.
+# Traffic and replays spread over processes of two MPIs. No part of test-mpi: it builds narrows once more, which takes minutes.
 test-processes: build setup-mpi
 	@CARGO="$(CARGO)" scripts/build_mpi.sh debian mpicc
 	@CARGO="$(CARGO)" scripts/build_mpi.sh mpich target/mpis/mpich/bin/mpicc

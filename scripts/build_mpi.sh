@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds narrows with an MPI, over whose processes `narrows traffic` spreads: build_mpi.sh NAME MPICC
+# Builds narrows with an MPI, over whose processes `narrows traffic` and `replay` spread: build_mpi.sh NAME MPICC
 #
 # The program is target/mpi-NAME/narrows. What does not depend on the MPI is built once, in target/mpi.
 set -euo pipefail

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Synthetic traffic spread over processes of an MPI: the results are those of one process, and an error in one ends all.
+"""Traffic and replays spread over processes of an MPI: the results are those of one, and an error in one ends all.
 
 With Debian's Open MPI and MPICH of PyPI. `make test-processes` builds narrows for both, which takes minutes; this then
-takes one.
+takes two.
 """
 
 import json
@@ -22,14 +22,26 @@ MPIS = {
     "debian": ["mpirun", "--oversubscribe"],
     "mpich": [str(ROOT / "target/mpis/mpich/bin/mpiexec")],
 }
+# Where the processes behind it start.
+WHERE = {"debian": ["--wdir"], "mpich": ["-wdir"]}
 # Open MPI's mpirun wants to be told that root means it.
 ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 TRAFFIC = ["uniform", "--nodes", "144", "--load", "0.2,0.6", "--warmup", "5us", "--time", "20us", "--period", "5us"]
 TRAFFIC += ["--class", "name=victim pattern=shift:24 sources=24-31 load=0.2 priority=1"]
+# Kind of trace, ranks, its options, those of the replay, processes and threads. Not all machines fall into four parts.
+ALL = [(1, 1), (2, 2), (3, 1), (4, 1)]
+RELIABLE = ["--machine", "bxi-v3-reliable", "--nodes", "144", "--fault", "loss=1e-4"]
+REPLAYS = [
+    ("halo3d", 216, ["--steps", "3"], ["--machine", "dragonfly-342"], ALL),
+    ("lammps-like", 216, ["--steps", "3"], ["--machine", "bxi-v2", "--nodes", "144"], ALL),
+    ("nest-like", 60, ["--steps", "1", "--compute", "9us"], [*RELIABLE, "--background", "pattern=uniform load=0.1"], ALL[:3]),
+    ("allreduce-loop", 128, ["--bytes", "40KB", "--steps", "3"], ["--machine", "exanest", "--collectives", "mpich"], [(2, 1)]),
+    ("fft3d", 64, ["--steps", "1"], ["--machine", "bxi-ib-gateway"], [(2, 1)]),
+]
 # What says how long it took and where, not what came out. How often an output that waits for credits looks for them
 # depends on which region's news it hears first, also with threads.
 OF_THIS_RUN = {"wall_s", "assembly_s", "packet_hops_per_s", "peak_rss_bytes", "peak_rss_bytes_of_processes", "processes", "threads"}
-OF_THIS_RUN |= {"events", "windows"}
+OF_THIS_RUN |= {"events", "windows", "reading_s", "replay_s", "messages_per_s"}
 
 
 class Wrong(Exception):
@@ -45,8 +57,8 @@ def run(command: list[str], seconds: int = 120) -> subprocess.CompletedProcess[s
     return subprocess.run(command, capture_output=True, text=True, timeout=seconds, env=ENVIRONMENT)
 
 
-def spread(mpi: str, processes: int, narrows: Path | None = None) -> list[str]:
-    return [*MPIS[mpi], "-n", str(processes), str(narrows or ROOT / f"target/mpi-{mpi}/narrows"), "traffic"]
+def spread(mpi: str, processes: int, narrows: Path | None = None, command: str = "traffic") -> list[str]:
+    return [*MPIS[mpi], "-n", str(processes), str(narrows or ROOT / f"target/mpi-{mpi}/narrows"), command]
 
 
 def result(folder: Path) -> dict[str, Any]:
@@ -56,20 +68,76 @@ def result(folder: Path) -> dict[str, Any]:
     return json.loads((folder / "summary.json").read_text(), object_hook=what_came_out)  # type: ignore[no-any-return]
 
 
-def the_same(mpi: str, folder: Path) -> None:
-    """Everything that is written is the same, to the byte where it is a table."""
-    alone = run([str(ALONE), "traffic", *TRAFFIC, "--out", str(folder / "alone")])
+def told(text: str) -> list[str]:
+    """Without wall times, which are in the last line or in that of the simulated time."""
+    return [line for line in text.splitlines()[:-1] if not line.startswith("simulated time")]
+
+
+def the_same(mpi: str, folder: Path, command: str, options: list[str], shared: list[tuple[int, int]]) -> None:
+    """Everything that is written is the same, to the byte where it is a table; `shared`: processes and threads."""
+    alone = run([str(ALONE), command, *options, "--out", str(folder / "alone")])
     expect(alone.returncode == 0, alone.stderr)
-    for processes, threads in [(1, 1), (2, 1), (2, 2), (4, 1)]:
+    for processes, threads in shared:
         out = folder / f"{processes}-{threads}"
-        done = run([*spread(mpi, processes), *TRAFFIC, "--threads", str(threads), "--out", str(out)])
+        done = run([*spread(mpi, processes, command=command), *options, "--threads", str(threads), "--out", str(out)])
         expect(done.returncode == 0, done.stderr)
-        expect(done.stdout.splitlines()[:-1] == alone.stdout.splitlines()[:-1], f"{done.stdout}\ninstead of\n{alone.stdout}")
+        expect(told(done.stdout) == told(alone.stdout), f"{done.stdout}\ninstead of\n{alone.stdout}")
         summary = json.loads((out / "summary.json").read_text())
         expect(summary["processes"] == processes == len(summary["peak_rss_bytes_of_processes"]), summary["processes"])
-        expect(result(out) == result(folder / "alone"), f"another summary with {processes} processes")
+        expect(result(out) == result(folder / "alone"), f"another summary with {processes} processes: {options}")
         for table in sorted((folder / "alone").glob("*.parquet")):
             expect((out / table.name).read_bytes() == table.read_bytes(), f"another {table.name} with {processes} processes")
+
+
+def traffic(mpi: str, folder: Path) -> None:
+    the_same(mpi, folder, "traffic", TRAFFIC, [(1, 1), (2, 1), (2, 2), (4, 1)])
+
+
+def replays(mpi: str, folder: Path) -> None:
+    for kind, ranks, of_trace, options, shared in REPLAYS:
+        inner = folder / kind
+        inner.mkdir()
+        trace = inner / "trace.vef"
+        made = run([str(ALONE), "generate", kind, "--ranks", str(ranks), *of_trace, "--output", str(trace)])
+        expect(made.returncode == 0, made.stderr)
+        the_same(mpi, inner, "replay", [str(trace), *options], shared)
+
+
+def ends_of_replays(mpi: str, folder: Path) -> None:
+    """One line and the code of one process: a deadlock, a mistake in a trace, no trace, what is refused."""
+    far = ["--machine", "bxi-v2", "--nodes", "144", "--mapping", str(folder / "far")]
+    (folder / "far").write_text("0\n100\n")
+    stuck = "num_ranks 2\nrank 0 {\nl1: recv 8b from 1 tag 0\n}\nrank 1 {\nl1: recv 8b from 0 tag 0\n}\n"
+    short = "num_ranks 2\nrank 0 {\nl1: send 9b to 1 tag 0\n}\nrank 1 {\nl1: recv 8b from 0 tag 0\n}\n"
+    for name, text in [("stuck", stuck), ("short", short)]:
+        (folder / f"{name}.goal").write_text(text)
+    trace = str(folder / "stuck.goal")
+    for options, code, line in [
+        ([trace, *far], 1, "deadlock: nothing can happen any more, 2 ranks have not ended"),
+        ([str(folder / "short.goal"), *far], 2, "process 1: rank 1, operation 0: a message of 9 B"),
+        ([str(folder / "none.vef"), *far], 2, "none.vef"),
+        ([trace, *far, "--out", trace], 3, "stuck.goal"),
+        ([trace, *far, "--network", "flow"], 2, "2 processes, but this network falls into 1 part"),
+        ([trace, *far, "--timeline", str(folder / "t.pftrace")], 2, "--timeline looks at a machine in one process"),
+        ([trace, *far, "--period", "1us", "--out", str(folder / "out")], 2, "--period looks at a machine in one process"),
+        ([trace, "--network", "loggp", "--loggp", "L=1us"], 2, "a replay with --loggp has no machine"),
+    ]:
+        done = run([*spread(mpi, 2, command="replay"), *options])
+        lines = [found for found in done.stderr.splitlines() if found.startswith("narrows: ")]
+        expect(done.returncode == code and len(lines) == 1 and line in lines[0], (options, done.returncode, done.stderr))
+    # One process has another trace under the same name, or none.
+    folders = [folder / "one", folder / "other"]
+    for inner, text in zip(folders, [stuck, short + "\n"], strict=True):
+        inner.mkdir()
+        (inner / "trace.goal").write_text(text)
+    command = [*spread(mpi, 1, command="replay")[-4:], "trace.goal", *far]
+    one, other = ([*WHERE[mpi], str(inner), *command] for inner in folders)
+    done = run([*MPIS[mpi], *one, ":", *other])
+    expect(done.returncode == 2 and "process 1 simulates something else than process 0" in done.stderr, (done.returncode, done.stderr))
+    (folders[1] / "trace.goal").unlink()
+    done = run([*MPIS[mpi], *one, ":", *other])
+    lines = [found for found in done.stderr.splitlines() if found.startswith("narrows: ")]
+    expect(done.returncode == 2 and len(lines) == 1 and "process 1: " in lines[0], (done.returncode, done.stderr))
 
 
 def errors(mpi: str, folder: Path) -> None:
@@ -129,7 +197,7 @@ def killed(mpi: str, _: Path) -> None:
 
 def main() -> None:
     failed = 0
-    cases: list[Callable[[str, Path], None]] = [the_same, errors, wrong_mpi, killed]
+    cases: list[Callable[[str, Path], None]] = [traffic, errors, wrong_mpi, killed, replays, ends_of_replays]
     for mpi in MPIS:
         for case in cases:
             start = time.monotonic()

@@ -11,9 +11,13 @@ fn launched() -> Option<(u32, u32)> {
     names.iter().find_map(|(rank, size)| Some((number(rank)?, number(size)?))).filter(|&(_, size)| size > 1)
 }
 
-/// This process tells what there is to tell. Of several that run `narrows traffic` the others are silent.
+/// Commands whose work processes share.
+const SHARED: [&str; 2] = ["traffic", "replay"];
+
+/// This process tells what there is to tell. Of several that share the work of a command the others are silent.
 pub fn speaks() -> bool {
-    std::env::args().nth(1).is_none_or(|command| command != "traffic") || launched().is_none_or(|(process, _)| process == 0)
+    let shares = std::env::args().nth(1).is_some_and(|command| SHARED.contains(&command.as_str()));
+    !shares || launched().is_none_or(|(process, _)| process == 0)
 }
 
 /// Runs a command, in all processes if there are several. An error in one of them ends all of them.

@@ -6,6 +6,7 @@ use crate::processes;
 use crate::timeline::TimelineArgs;
 use crate::watching::Watching;
 use clap::Args;
+use narrows_fabric::parallel::Processes;
 use narrows_machine::{NetworkKind, Overrides};
 use narrows_output::{create_folder, say};
 use narrows_replay::loggp::Parameters;
@@ -90,11 +91,19 @@ pub struct ReplayArgs {
 
 /// Runs it; the exit code.
 pub fn run(args: ReplayArgs) -> Result<u8, Failure> {
-    processes::alone("narrows replay")?;
-    if let Some(out) = &args.out {
+    processes::together(|processes| replay(&args, processes))
+}
+
+fn replay(args: &ReplayArgs, processes: Option<&Processes>) -> Result<u8, Failure> {
+    let speaks = processes.is_none_or(Processes::is_first);
+    let spec = ReplaySpec { processes: processes.cloned(), ..spec(args)? };
+    if let Some(out) = args.out.as_ref().filter(|_| speaks) {
         create_folder(out)?;
     }
-    let outcome = spec(&args)?.run(&Watching::start()?)?;
+    let outcome = spec.run(&Watching::start()?.shows(speaks))?;
+    if !speaks {
+        return Ok(outcome.exit_code());
+    }
     args.form.print(|| outcome.text(), || outcome.summary(), || outcome.applications_table())?;
     if let Some(failure) = &outcome.replay.failure {
         say!("{failure}");
@@ -115,6 +124,7 @@ fn spec(args: &ReplayArgs) -> Result<ReplaySpec, Failure> {
         threads: args.threads as usize,
         collectives: args.collectives.clone(),
         timeline: args.timeline.spec(),
+        processes: None,
     })
 }
 

@@ -187,7 +187,7 @@ fn replay(
     let scale = |text: &String| text.parse::<Scale>().map_err(|wrong| error(format!("--compute-scale: {wrong}")));
     let scales = compute_scale.iter().map(scale).collect::<PyResult<_>>()?;
     let sources = traces.into_iter().map(Source::File).collect();
-    run(py, &Spec::Replay(ReplaySpec { sources, target, scales, seed, collectives, threads, timeline }), progress)
+    run(py, &Spec::Replay(ReplaySpec { sources, target, scales, seed, collectives, threads, timeline, processes: None }), progress)
 }
 
 /// What `python/narrows` stands on.

@@ -1,5 +1,5 @@
 use narrows_fabric::ConfigError;
-use narrows_fabric::parallel::ProcessError;
+use narrows_fabric::parallel::{ProcessError, Processes};
 use narrows_machine::{MachineError, RulesError};
 use narrows_output::OutputError;
 use narrows_replay::GraphError;
@@ -66,4 +66,17 @@ pub enum StudyError {
         /// Why.
         error: std::io::Error,
     },
+}
+
+/// Refuses a study of which one process asks for something else than the first one; `mine` is all that this one asks
+/// for.
+pub(crate) fn all_the_same(processes: &Processes, mine: &str) -> Result<(), StudyError> {
+    let all = processes.gather(&String::from(mine))?;
+    match all.iter().position(|other| *other != all[0]) {
+        Some(other) => {
+            let why = format!("process {other} simulates something else than process 0: all need the same options and machine file");
+            Err(StudyError::Contradiction(why))
+        }
+        None => Ok(()),
+    }
 }

@@ -49,6 +49,7 @@ pub mod wiring;
 
 pub use energy::Energy;
 pub use error::StudyError;
+use error::all_the_same;
 pub use ip::{IpOutcome, IpSpec};
 pub use live::{RunOutcome, RunSpec};
 pub use phy::{PhyOutcome, PhySpec};

@@ -36,8 +36,16 @@ fn finish(folder: &Path, slow: &str, network: NetworkKind) -> SimTime {
     std::fs::write(&path, text).unwrap();
     let machine = MachineSpec { network: Some(network), ..MachineSpec::named(path.to_str().unwrap()) };
     let target = Target::Machine { machine, ppn: None, mapping: String::from("linear"), period: None, background: Vec::new() };
-    let spec =
-        ReplaySpec { sources: vec![pingpong(folder)], target, scales: Vec::new(), seed: 1, collectives: None, threads: 1, timeline: None };
+    let spec = ReplaySpec {
+        sources: vec![pingpong(folder)],
+        target,
+        scales: Vec::new(),
+        seed: 1,
+        collectives: None,
+        threads: 1,
+        timeline: None,
+        processes: None,
+    };
     let outcome = spec.run(&Silent).unwrap();
     assert_eq!(outcome.replay.failure, None);
     outcome.replay.finish

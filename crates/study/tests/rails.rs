@@ -24,7 +24,16 @@ fn replay(machine: &str, set: &[&str], network: NetworkKind, source: Source, thr
     let mut machine = MachineSpec { network: Some(network), ..MachineSpec::named(machine) };
     machine.overrides.set = set.iter().map(|text| (*text).to_owned()).collect();
     let target = Target::Machine { machine, ppn: Some(1), mapping: String::from("linear"), period: None, background: Vec::new() };
-    let spec = ReplaySpec { sources: vec![source], target, scales: Vec::new(), seed: 1, collectives: None, threads, timeline: None };
+    let spec = ReplaySpec {
+        sources: vec![source],
+        target,
+        scales: Vec::new(),
+        seed: 1,
+        collectives: None,
+        threads,
+        timeline: None,
+        processes: None,
+    };
     let outcome = spec.run(&Silent)?;
     assert_eq!(outcome.replay.failure, None);
     Ok(outcome)
@@ -238,7 +247,7 @@ fn background_traffic_on_a_failing_rail_is_given_up() {
         let target = Target::Machine { machine, ppn: Some(1), mapping: String::from("linear"), period: None, background };
         let halo = Parameters { ranks, steps: 4, bytes: Some(20_000), cells: None, compute: None };
         let sources = vec![Source::Pattern(Pattern::Halo3d, halo)];
-        let spec = ReplaySpec { sources, target, scales: Vec::new(), seed: 1, collectives: None, threads, timeline: None };
+        let spec = ReplaySpec { sources, target, scales: Vec::new(), seed: 1, collectives: None, threads, timeline: None, processes: None };
         let outcome = spec.run(&Silent).unwrap();
         assert_eq!(outcome.replay.failure, None);
         let summary = outcome.summary();

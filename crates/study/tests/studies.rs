@@ -38,7 +38,16 @@ fn replay(source: Source) -> ReplaySpec {
         period: Some(SimTime::from_us(10)),
         background: Vec::new(),
     };
-    ReplaySpec { sources: vec![source], target, scales: Vec::new(), seed: 1, collectives: None, threads: 1, timeline: None }
+    ReplaySpec {
+        sources: vec![source],
+        target,
+        scales: Vec::new(),
+        seed: 1,
+        collectives: None,
+        threads: 1,
+        timeline: None,
+        processes: None,
+    }
 }
 
 fn halo() -> Source {

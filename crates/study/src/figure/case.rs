@@ -262,6 +262,7 @@ impl ReplayCase {
             },
             scales: Vec::new(),
             timeline: None,
+            processes: None,
             threads: 1,
             seed: self.seed,
             collectives: self.collectives.clone(),

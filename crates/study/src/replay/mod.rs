@@ -7,6 +7,10 @@ use crate::energy::{Energy, Share};
 use crate::hardware::Networks;
 use crate::timeline::TimelineOutcome;
 use crate::{MachineSpec, Observer, StudyError, TimelineSpec, Ways};
+use narrows_collectives::Algorithm;
+use narrows_collectives::rules::Rules;
+use narrows_engine::Digest;
+use narrows_fabric::parallel::Processes;
 use narrows_machine::Machine;
 use narrows_output::{Meter, exit, write};
 use narrows_replay::collectives::{ByRules, Layout};
@@ -111,6 +115,9 @@ pub struct ReplaySpec {
     pub threads: usize,
     /// What happens when; such a replay runs on one thread.
     pub timeline: Option<TimelineSpec>,
+    /// Those that share the replay, this one among them, where there are several: on packet networks, at most as many
+    /// as threads are of use. All ask for the same, and only the first one gets the outcome.
+    pub processes: Option<Processes>,
 }
 
 /// What came out of a replay.
@@ -128,6 +135,8 @@ pub struct ReplayOutcome {
     pub running: Duration,
     /// Where the machine says what its parts take.
     pub energy: Option<Energy>,
+    /// By process that shared the replay: the most memory that it had, in bytes, where the host tells.
+    pub processes: Vec<Option<u64>>,
     sources: Vec<Source>,
     scales: Vec<Scale>,
     /// More for the summary.
@@ -176,6 +185,9 @@ impl ReplaySpec {
     /// # Errors
     /// Something that it names is not there or does not fit.
     pub fn run(&self, observer: &dyn Observer) -> Result<ReplayOutcome, StudyError> {
+        if let Some(why) = self.not_shared() {
+            return Err(StudyError::Contradiction(format!("{why}: start it without mpirun")));
+        }
         match &self.target {
             Target::LogGp(_) if self.timeline.is_some() => {
                 Err(StudyError::Contradiction(String::from("--timeline is of a machine, and --loggp takes the place of one")))
@@ -188,6 +200,36 @@ impl ReplaySpec {
                 self.on_machine(machine, *ppn, mapping, *period, background, observer)
             }
         }
+    }
+
+    /// Why several processes cannot share the replay.
+    fn not_shared(&self) -> Option<&'static str> {
+        self.processes.as_ref()?;
+        match &self.target {
+            Target::LogGp(_) => Some("a replay with --loggp has no machine that several processes could share"),
+            Target::Machine { period: Some(_), .. } => Some("--period looks at a machine in one process"),
+            Target::Machine { .. } if self.timeline.is_some() => Some("--timeline looks at a machine in one process"),
+            Target::Machine { .. } => {
+                let standard = |source: &Source| matches!(source, Source::File(path) if narrows_output::is_standard(path));
+                self.sources.iter().any(standard).then_some("standard input is that of the first process alone")
+            }
+        }
+    }
+
+    /// All processes must replay the same on the same machine. Of traces their length is looked at.
+    fn compare(&self, machine: &Machine, rules: &Rules, nodes: &[Vec<NodeId>]) -> Result<(), StudyError> {
+        let Some(processes) = &self.processes else { return Ok(()) };
+        let length = |source: &Source| match source {
+            Source::File(path) => std::fs::metadata(path).map_or(0, |file| file.len()),
+            Source::Pattern(..) => 0,
+        };
+        let sources: Vec<(&Source, u64)> = self.sources.iter().map(|source| (source, length(source))).collect();
+        let mut placed = Digest::default();
+        nodes.iter().flatten().for_each(|node| placed.word(u64::from(node.0)));
+        let (version, target, scales, seed, machine) =
+            (env!("CARGO_PKG_VERSION"), &self.target, &self.scales, self.seed, machine.to_toml());
+        let mine = format!("{version} {sources:?} {target:?} {} {scales:?} {seed} {rules:?} {machine}", placed.value());
+        crate::all_the_same(processes, &mine)
     }
 
     fn under_loggp(&self, parameters: Parameters, observer: &dyn Observer) -> Result<ReplayOutcome, StudyError> {
@@ -240,6 +282,10 @@ impl ReplaySpec {
         }
         let table = self.collectives.as_deref().unwrap_or(&machine.collectives.table);
         let rules = machine.collective_rules(self.collectives.as_deref())?;
+        if self.processes.is_some() && rules.use_algorithm(Algorithm::Hardware) {
+            let why = "broadcasts that switches copy need the network in one process: start it without mpirun";
+            return Err(StudyError::Contradiction(String::from(why)));
+        }
         let mapping: Mapping = mapping_text.parse().map_err(|error| StudyError::Placement(format!("--mapping: {error}")))?;
         let networks = Networks::of(&machine, self.seed)?.with_faults_later(narrows_replay::machine::EPOCH);
         let (topology, plane) = networks.first();
@@ -253,6 +299,7 @@ impl ReplaySpec {
         let nodes = mapping::nodes(&mapping, &machine, (topology, &plane.nodes), ppn, &ranks).map_err(StudyError::Placement)?;
         let processes = mapping::processes(&nodes);
         machine.check_domains(processes.iter().map(Vec::len).sum()).map_err(StudyError::Placement)?;
+        self.compare(&machine, &rules, &nodes)?;
         let rails = machine.rails_between(&nodes.concat()).map_err(StudyError::Placement)?;
         let nic = networks.machine_on(rails.first()).nic.portals();
         let parts = programs.into_iter().zip(&nodes).zip(&processes).map(|(((name, program), nodes), processes)| {
@@ -274,7 +321,10 @@ impl ReplaySpec {
             (Some(period), None) => Replay::watched(hardware, parts, message, period)?,
             (Some(period), Some(open)) => Replay::watched(hardware, parts, message, period)?.told_to(&open.timeline),
             (None, Some(open)) => Replay::recorded(hardware, parts, message, &open.timeline)?,
-            (None, None) => Replay::new(hardware, parts, message)?,
+            (None, None) => match &self.processes {
+                Some(processes) => Replay::spread(hardware, parts, message, processes)?,
+                None => Replay::new(hardware, parts, message)?,
+            },
         };
         let replay = match background::sources(background, &networks, self.seed)? {
             Some(background) => replay.beside(background),
@@ -294,6 +344,10 @@ impl ReplaySpec {
         });
         let energy = Energy::of(&machine, &networks, replay.finish, &shares.collect::<Vec<_>>());
         let timeline = timeline.map(|open| open.finish(&nodes, &hosts)).transpose()?;
+        let processes = match &self.processes {
+            Some(processes) => processes.gather(&peak_memory())?,
+            None => vec![peak_memory()],
+        };
         let about = json!({
             "network": plane.machine.network.kind.name(),
             "nodes": machine.node.count,
@@ -304,7 +358,7 @@ impl ReplaySpec {
             "machine": machine.to_json(),
         });
         let outcome = self.outcome(replay, Some(machine), seen.map(|(_, topology)| topology), start, reading, about);
-        Ok(ReplayOutcome { timeline, ways, energy, ..outcome })
+        Ok(ReplayOutcome { timeline, ways, energy, processes, ..outcome })
     }
 
     fn outcome(
@@ -326,6 +380,7 @@ impl ReplaySpec {
             reading,
             running,
             energy: None,
+            processes: vec![peak_memory()],
             sources,
             scales,
             about,
@@ -435,7 +490,11 @@ impl ReplayOutcome {
             "messages_per_s": outcome.messages() as f64 / running.max(1e-9),
             "bytes": outcome.bytes(),
             "events": outcome.events,
+            "windows": outcome.windows,
+            "processes": self.processes.len(),
             "peak_rss_bytes": peak_memory(),
+            // Of each process that shared the replay.
+            "peak_rss_bytes_of_processes": self.processes,
             "digest": format!("{:016x}", outcome.digest),
             "failure": outcome.failure,
             "compute_scale": self.scales.iter().map(|scale| scale.factor).collect::<Vec<_>>(),

@@ -175,14 +175,7 @@ impl TrafficSpec {
         let Some(processes) = &self.processes else { return Ok(()) };
         let TrafficSpec { loads, warmup, time, period, seed, .. } = self;
         let mine = format!("{} {pattern} {loads:?} {warmup:?} {time:?} {period:?} {seed} {}", env!("CARGO_PKG_VERSION"), machine.to_toml());
-        let all = processes.gather(&mine)?;
-        match all.iter().position(|other| *other != all[0]) {
-            Some(other) => {
-                let why = format!("process {other} simulates something else than process 0: all need the same options and machine file");
-                Err(StudyError::Contradiction(why))
-            }
-            None => Ok(()),
-        }
+        crate::all_the_same(processes, &mine)
     }
 
     /// What the sources send, and how reports call it.
