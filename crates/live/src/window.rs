@@ -328,6 +328,7 @@ impl Run<'_> {
                 self.let_in(rank);
             }
         }
+        let (mut arrived, mut since) = (0, Instant::now());
         loop {
             let bell = self.mapping.header().bell.load(Acquire);
             self.look_for_births();
@@ -356,6 +357,12 @@ impl Run<'_> {
                     continue;
                 }
             }
+            let waiting = (0..self.ranks.len() as u32).filter(|&rank| self.waits_for_others(rank)).count();
+            if waiting != arrived {
+                (arrived, since) = (waiting, Instant::now());
+            } else if phase == phase::PROLOGUE && waiting > 0 && since.elapsed() > looks::BUSY_WARNING {
+                self.warn_missing();
+            }
             handover::await_ring(&self.mapping.header().bell, bell, Some(LIFE_CHECK));
             if let Some(code) = self.look_around()? {
                 self.report.exit_code = code;
@@ -364,10 +371,14 @@ impl Run<'_> {
         }
     }
 
+    /// It has come to the start of simulated time.
+    fn waits_for_others(&self, rank: u32) -> bool {
+        self.header(rank).state.load(Acquire) == state::PARKED && self.header(rank).reason.load(Relaxed) == reason::INIT
+    }
+
     fn all_ready(&self) -> bool {
-        let waits = |rank| self.header(rank).state.load(Acquire) == state::PARKED && self.header(rank).reason.load(Relaxed) == reason::INIT;
         let mut ranks = 0..self.ranks.len() as u32;
-        ranks.all(|rank| self.ranks[rank as usize].gone || waits(rank)) && !self.ranks.iter().all(|rank| rank.gone)
+        ranks.all(|rank| self.ranks[rank as usize].gone || self.waits_for_others(rank)) && !self.ranks.iter().all(|rank| rank.gone)
     }
 
     /// Processes that have begun are watched from now on, and go on.
