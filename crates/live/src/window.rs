@@ -357,10 +357,10 @@ impl Run<'_> {
                     continue;
                 }
             }
-            let waiting = (0..self.ranks.len() as u32).filter(|&rank| self.waits_for_others(rank)).count();
-            if waiting != arrived {
-                (arrived, since) = (waiting, Instant::now());
-            } else if phase == phase::PROLOGUE && waiting > 0 && since.elapsed() > looks::BUSY_WARNING {
+            let here = (0..self.ranks.len() as u32).filter(|&rank| self.mode(rank) != mode::NONE).count();
+            if here != arrived {
+                (arrived, since) = (here, Instant::now());
+            } else if phase == phase::PROLOGUE && here > 0 && since.elapsed() > looks::BUSY_WARNING {
                 self.warn_missing();
             }
             handover::await_ring(&self.mapping.header().bell, bell, Some(LIFE_CHECK));
@@ -371,14 +371,10 @@ impl Run<'_> {
         }
     }
 
-    /// It has come to the start of simulated time.
-    fn waits_for_others(&self, rank: u32) -> bool {
-        self.header(rank).state.load(Acquire) == state::PARKED && self.header(rank).reason.load(Relaxed) == reason::INIT
-    }
-
     fn all_ready(&self) -> bool {
+        let waits = |rank| self.header(rank).state.load(Acquire) == state::PARKED && self.header(rank).reason.load(Relaxed) == reason::INIT;
         let mut ranks = 0..self.ranks.len() as u32;
-        ranks.all(|rank| self.ranks[rank as usize].gone || self.waits_for_others(rank)) && !self.ranks.iter().all(|rank| rank.gone)
+        ranks.all(|rank| self.ranks[rank as usize].gone || waits(rank)) && !self.ranks.iter().all(|rank| rank.gone)
     }
 
     /// Processes that have begun are watched from now on, and go on.

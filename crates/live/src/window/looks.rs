@@ -161,12 +161,12 @@ impl Run<'_> {
         Failure { message, exit_code: exit::NO.into() }
     }
 
-    /// Some ranks wait for the start of simulated time, and nobody has come for a while: who is missing.
+    /// Some ranks have come to MPI_Init, and nobody else has for a while: who is missing.
     pub(super) fn warn_missing(&mut self) {
         const SHOWN: usize = 8;
         let call = self.begins();
         let missing: Vec<u32> = (0..self.ranks.len() as u32)
-            .filter(|&rank| !self.ranks[rank as usize].gone && !self.ranks[rank as usize].warned && !self.waits_for_others(rank))
+            .filter(|&rank| self.mode(rank) == mode::NONE && !self.ranks[rank as usize].gone && !self.ranks[rank as usize].warned)
             .collect();
         let mut names: Vec<String> = missing.iter().take(SHOWN).map(|&rank| self.name(rank)).collect();
         if missing.is_empty() {
