@@ -11,7 +11,8 @@ says so under Narrows. One that fails under its plain launcher too is counted ap
 exclude file with a reason (tests/conformance/exclude.txt), or the exit code is 1; so it is when one that stands there passes.
 
 The suite is fetched and built by who runs this: github.com/pmodels/mpich at a release, in test/mpi `./autogen.sh`, then for each MPI
-`./configure CC=.../mpicc --enable-strictmpi && make -k` in a copy of that folder. Only the standard library of Python 3.11 is used.
+`./configure CC=.../mpicc --enable-strictmpi && make -k` in a copy of that folder. With Intel MPI I_MPI_ROOT is to be set, LD_LIBRARY_PATH to
+its lib, and for Fortran MPIFC=.../mpif90 FCFLAGS=-I.../include/mpi/gfortran/VERSION. Only the standard library of Python 3.11 is used.
 """
 
 import argparse

@@ -1,7 +1,8 @@
 /* Sessions: sessions MODE, with an MPI that has them.
  *
  * inside: several in a program that MPI_Init has begun; alone: two at a time without MPI_Init; failed: the same, and
- * before them one that asks for what there is not; again: a second one when the first is over; spawn, accept, connect: calls that bring in other processes. */
+ * before them one that asks for what there is not; again: a second one when the first is over; spawn, accept, connect:
+ * calls that bring in other processes. */
 #include "check.h"
 
 #if MPI_VERSION >= 4 || OMPI_MAJOR_VERSION >= 5
