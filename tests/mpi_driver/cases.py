@@ -281,7 +281,7 @@ def cases(programs: int = 400) -> list[Case]:
         Case("stream_stderr", "stream.c", ("stderr",), ranks=(2,), verify=pass_through),
         Case("stream_environment", "stream.c", ("environment", "NARROWS_TESTS_WORD"), ranks=(2,)),
         Case("hello_cpp", "hello.cpp"),
-        # Over `ofi`, its default, one run of seventeen took 97 s (docs/limits.md).
+        # Over `ofi`, its default, four ranks take up to 66 s (docs/limits.md).
         Case("oneccl_mpi", "oneccl.cpp", mpis=("intel",), ranks=(2, 4), options=("--nodes", "2"), runners=narrows, timeout=120,
              environment={"CCL_ATL_TRANSPORT": "mpi"}, expected=lambda n: f"oneccl: ranks={n} checks={11 * n} ok",
              clean=lambda text: "\n".join(re.findall(r"oneccl: ranks=.*", text))),
