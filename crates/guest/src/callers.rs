@@ -17,6 +17,10 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 /// So often a library may look in vain with a lock of its own before it is taken to keep that lock while it waits. Our
 /// own choice: more than it has queues.
 const LOOKS_WITH_LOCK: u32 = 64;
+/// So often a call that blocks may give back the last of its locks without a look at the network before it is taken to
+/// spin for another thread (MPI_Comm_dup of MPI_COMM_SELF in MPICH and Intel MPI, while another thread agrees on the
+/// number of a communicator). Our own choice: more than a collective of hundreds of ranks does.
+const LOOKS_ELSEWHERE: u32 = 1024;
 
 /// What a thread inside MPI waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,10 +204,17 @@ pub fn without_locks() {
     }
     // Not every call that polls comes to the network: MPI_Probe of a single rank of MPICH looks for messages to itself
     // only.
-    if thread.unlocks.fetch_add(1, Relaxed) + 1 >= LOOKS_WITH_LOCK {
-        thread.unlocks.store(0, Relaxed);
-        if let Ok(mut rank) = attach::session() {
-            rank.polls_elsewhere();
+    let unlocks = thread.unlocks.fetch_add(1, Relaxed) + 1;
+    if unlocks.is_multiple_of(LOOKS_WITH_LOCK)
+        && let Ok(mut rank) = attach::session()
+    {
+        // Nothing that comes from outside tells a thread that spins what another one has done: it looks again after a
+        // poll.
+        if !rank.polls_elsewhere()
+            && unlocks >= LOOKS_ELSEWHERE
+            && let Some(next) = rank.spins_elsewhere()
+        {
+            thread.vain.set(Wish::At(next, false));
         }
     }
     if let Some(wish) = thread.vain.take() {
