@@ -2,6 +2,7 @@
 """Runs built tests of MPICH's own suite (test/mpi) under the plain launchers and under Narrows, and compares.
 
     tests/conformance.py DIR                       DIR/debian, DIR/openmpi and DIR/mpich: test/mpi as built with each MPI
+    tests/conformance.py DIR --mpi intel           DIR/intel
     tests/conformance.py DIR --mpi mpich -k rma/   what matches "rma/", with one MPI
     tests/conformance.py DIR --list
 
@@ -10,7 +11,8 @@ says so under Narrows. One that fails under its plain launcher too is counted ap
 exclude file with a reason (tests/conformance/exclude.txt), or the exit code is 1; so it is when one that stands there passes.
 
 The suite is fetched and built by who runs this: github.com/pmodels/mpich at a release, in test/mpi `./autogen.sh`, then for each MPI
-`./configure CC=.../mpicc --enable-strictmpi && make -k` in a copy of that folder. Only the standard library of Python 3.11 is used.
+`./configure CC=.../mpicc --enable-strictmpi && make -k` in a copy of that folder. With Intel MPI I_MPI_ROOT is to be set, LD_LIBRARY_PATH to
+its lib, and for Fortran MPIFC=.../mpif90 FCFLAGS=-I.../include/mpi/gfortran/VERSION. Only the standard library of Python 3.11 is used.
 """
 
 import argparse
@@ -133,7 +135,7 @@ def read_exclude(path: Path) -> list[Excluded]:
 
 def narrows_command(options: argparse.Namespace, mpi: Mpi, ranks: int, program: list[str]) -> list[str]:
     """The command line that runs a program under Narrows."""
-    narrows, launcher = str(Path(options.narrows).resolve()), mpi.tool("mpiexec" if mpi.name == "mpich" else "mpirun")
+    narrows, launcher = str(Path(options.narrows).resolve()), mpi.tool("mpiexec" if mpi.name in ("mpich", "intel") else "mpirun")
     more = options.option or ["--compute", "none"]
     return [narrows, "run", "-n", str(ranks), "--machine", options.machine, "--mpirun", launcher, *more, "--", *program]
 
@@ -165,7 +167,7 @@ class Suite:
 
 def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0], epilog="see the head of this file")
-    parser.add_argument("folder", metavar="DIR", help="holds debian, openmpi, mpich: test/mpi as built with each")
+    parser.add_argument("folder", metavar="DIR", help="holds debian, openmpi, mpich, intel: test/mpi as built with each")
     parser.add_argument("-k", action="append", default=[], metavar="REGEX", help="tests whose name matches (several: any)")
     parser.add_argument("--mpi", default=USUAL, help=f"comma separated, of {', '.join(MPI_NAMES)}; default: {USUAL}")
     parser.add_argument("--prefix", action="append", default=[], metavar="MPI=DIR", help="where an MPI is installed")

@@ -218,26 +218,31 @@ def sockets(runner):
 
 def joins(runner):
     """A rank that opens Portals only when another one, which has, has written to it: at the start of simulated time, by
-    software.socket_latency before. `connect`: one listens from 1,050 us on, the other one tries every 100 us."""
+    software.socket_latency before. `connect`: one listens from 1,050 us on, the other one tries every 100 us; `file`: it
+    makes a file then."""
     program = runner.build("tests/portals/joins.c")
-    for how in ("accept", "recv", "poll", "select", "epoll", "fifo", "connect"):
+    for how in ("accept", "recv", "poll", "select", "epoll", "fifo", "connect", "file"):
         name = f"joins {how}"
         if runner.only and not re.search(runner.only, name):
             continue
         seen = []
         for compute in ("none", "none", "measured"):
             with places() as where:
-                for fifo in ("fifo0", "fifo1"):
+                for fifo in ("fifo0", "fifo1") if how != "file" else ():
                     os.mkfifo(os.path.join(where["SOCKETS_FOLDER"], fifo))
                 seen.append(runner.run(program, 3, how, compute=compute, timeout="50", environment=where))
         digests = [re.search(r"digest ([0-9a-f]+)", run.stderr) for run in seen]
         good = all(run.returncode == 0 for run in seen) and all(digests) and digests[0][1] == digests[1][1] and seen[0].stdout == seen[1].stdout
         text = "".join(run.stdout + run.stderr for run in seen)
         if good:
-            # Clocks begin at 1,000 s.
-            line, message = (float(word) - 1e9 for word in seen[0].stdout.split())
-            earliest = 1100 if how == "connect" else 0
-            good, text = earliest + 20 <= line < earliest + 61 and line + 20 < message < line + 25, f"line at {line:.3f} us, message at {message:.3f} us"
+            # Clocks begin at 1,000 s. The tenth sleep is the first one in simulated time.
+            begin = 1e9 + (900 if how == "file" else 0)
+            line, message = (float(word) - begin for word in seen[0].stdout.split())
+            earliest = {"connect": 1120, "file": 1050}.get(how, 20)
+            # How late it may be seen, and then the answer.
+            late, answered = (100, 0) if how == "file" else (41, 20)
+            good = earliest <= line < earliest + late and line + answered < message < line + answered + (late if how == "file" else 5)
+            text = f"line at {line:.3f} us, message at {message:.3f} us"
         say(good, name, text)
 
 

@@ -1,7 +1,8 @@
 /* Sessions: sessions MODE, with an MPI that has them.
  *
- * inside: several in a program that MPI_Init has begun; alone: two at a time without MPI_Init; again: a second one when
- * the first is over; spawn, accept, connect: calls that bring in other processes. */
+ * inside: several in a program that MPI_Init has begun; alone: two at a time without MPI_Init; failed: the same, and
+ * before them one that asks for what there is not; again: a second one when the first is over; spawn, accept, connect:
+ * calls that bring in other processes. */
 #include "check.h"
 
 #if MPI_VERSION >= 4 || OMPI_MAJOR_VERSION >= 5
@@ -36,17 +37,35 @@ static void sessions(void)
     use(second, "third");
     MPI_Session_finalize(&second);
 }
+
+/* Which error there is, and whether there is one, is the library's own affair. */
+static void failed(void)
+{
+    MPI_Info info;
+    MPI_Session session;
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "thread_level", "THIS_IS_NONE");
+    if (MPI_Session_init(info, MPI_ERRORS_RETURN, &session) == MPI_SUCCESS)
+        MPI_Session_finalize(&session);
+    MPI_Info_free(&info);
+}
 #else
 static void sessions(void)
 {
     exit(77);
+}
+
+static void failed(void)
+{
 }
 #endif
 
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "inside";
-    if (strcmp(mode, "alone") == 0 || strcmp(mode, "again") == 0) {
+    if (strcmp(mode, "alone") == 0 || strcmp(mode, "failed") == 0 || strcmp(mode, "again") == 0) {
+        if (strcmp(mode, "failed") == 0)
+            failed();
         sessions();
         if (strcmp(mode, "again") == 0)
             sessions();

@@ -118,6 +118,7 @@ def cases(programs: int = 400) -> list[Case]:
         Case("comm_shared_ppn4", "comm_shared.c", narrows_arguments=("4",), options=("--ppn", "4"), ranks=(16, 64), runners=narrows),
         Case("comm_shared_ppn3", "comm_shared.c", narrows_arguments=("3",), options=("--ppn", "3"), ranks=(16,), runners=narrows),
         Case("environment", "environment.c", verify=time_is_simulated),
+        Case("late", "late.c", mpis=("debian",), ranks=(2,), runners=narrows, timeout=60, says=(r"warning: the others have waited for 20 s in MPI_Init for rank 1 on node001",), expected=lambda n: f"late: ranks={n} checks={n} ok"),
         Case("job", "job.c", ranks=(2,), mpis=("debian",), runners=narrows, clean=no_lines, expected=nothing),
         *[
             Case(f"groups_{part}", "groups.c", (part, value), options=(*GROUPS, *options), ranks=(4,), runners=narrows,
@@ -131,6 +132,9 @@ def cases(programs: int = 400) -> list[Case]:
         ],
         Case("optional", "optional.c", ranks=(2,)),
         *[Case(f"sessions_{how}", "sessions.c", (how,), ranks=(2, 5), mpis=("openmpi", "mpich", "intel")) for how in ("inside", "alone")],
+        # The session that fails has loaded the provider with Intel MPI. Of two ranks one ends as killed afterwards in a
+        # third of its runs, plainly too. Open MPI 5 does not fail, so its simulated time would be over.
+        Case("sessions_failed", "sessions.c", ("failed",), ranks=(1,), mpis=("mpich", "intel")),
         Case("sessions_again", "sessions.c", ("again",), ranks=(2,), mpis=("openmpi", "mpich", "intel"), runners=narrows, fails=True, timeout=30,
              says=(r"MPI_Session_init is not simulated.*does not begin again", r"exited with code 1 after MPI_Finalize")),
         *[
@@ -164,6 +168,8 @@ def cases(programs: int = 400) -> list[Case]:
             for compute in ("none", "measured")
         ],
         Case("threads_self", "threads_self.c", options=("--compute", "none"), ranks=(1, 2), runners=narrows, expected=lambda n: f"threads_self: ranks={n} checks={11 * n} ok"),
+        # MPICH and Intel MPI spin for the number of a communicator that another thread has under way.
+        Case("threads_groups", "threads_groups.c", options=("--compute", "none"), ranks=(2, 4), mpis=("mpich", "intel"), runners=narrows, timeout=60, expected=lambda n: f"threads_groups: ranks={n} checks={5 * n} ok"),
         Case("threads_locks", "threads_locks.c", options=("--compute", "none"), ranks=(2, 4), runners=narrows, timeout=120, expected=lambda n: f"threads_locks: ranks={n} checks={9 * n} ok"),
         # A run-time system whose idle workers spin.
         Case("threads_workers", "thread_workers.c", ranks=(2, 4), timeout=60),
@@ -276,7 +282,7 @@ def cases(programs: int = 400) -> list[Case]:
         Case("stream_stderr", "stream.c", ("stderr",), ranks=(2,), verify=pass_through),
         Case("stream_environment", "stream.c", ("environment", "NARROWS_TESTS_WORD"), ranks=(2,)),
         Case("hello_cpp", "hello.cpp"),
-        # Over `ofi`, its default, one run of seventeen took 97 s (docs/limits.md).
+        # Over `ofi`, its default, four ranks take up to 66 s (docs/limits.md).
         Case("oneccl_mpi", "oneccl.cpp", mpis=("intel",), ranks=(2, 4), options=("--nodes", "2"), runners=narrows, timeout=120,
              environment={"CCL_ATL_TRANSPORT": "mpi"}, expected=lambda n: f"oneccl: ranks={n} checks={11 * n} ok",
              clean=lambda text: "\n".join(re.findall(r"oneccl: ranks=.*", text))),

@@ -158,6 +158,9 @@ class Tests:
                     raise Failure(f"another output than under the plain launcher: {difference(clean(outcome.stdout), clean(wanted))}")
                 if case.verify and (wrong := case.verify(outcome, runner)):
                     raise Failure(wrong)
+            for pattern in case.says if runner == "narrows" else ():
+                if not re.search(pattern, outcome.stderr):
+                    raise Failure(f"no line matches {pattern!r}: {tail(outcome)}")
             if runner == "narrows" and outcome.leftovers:
                 raise Failure(f"left behind: {'; '.join(outcome.leftovers)[:500]}")
         finally:
@@ -179,9 +182,6 @@ class Tests:
                 raise Failure(f"the program's line {case.marker!r} did not come through: {tail(outcome)}")
             if case.within is not None and outcome.after_marker > case.within * max(1.0, self.options.slow):
                 raise Failure(f"ended {outcome.after_marker:.1f} s after the failure, allowed {case.within} s")
-        for pattern in case.says:
-            if not re.search(pattern, outcome.stderr):
-                raise Failure(f"no line matches {pattern!r}: {tail(outcome)}")
 
 
 def tail(outcome: Outcome) -> str:

@@ -2,7 +2,8 @@
  * A rank that opens Portals only after another one, which has, has written to it: what sits on sockets does so.
  *
  * ./joins HOW: rank 1 waits before PtlInit, in one of these ways: `accept` (and reads a line), `poll`, `select`,
- * `epoll`, `recv`, `fifo`, `connect` (until rank 0 listens). Rank 0 writes after its PtlInit, and waits for the answer
+ * `epoll`, `recv`, `fifo`, `connect` (until rank 0 listens), `file` (until there is one of that name, for which it
+ * looks every 100 us). Rank 0 writes after its PtlInit, and waits for the answer
  * that rank 1 has opened Portals too. Then a message goes from 0 to 1 and on to the last rank, which has opened Portals
  * at once and waits for it. Rank 1 prints the times at which it had the line and the message, in us.
  */
@@ -40,6 +41,18 @@ static int connects(void)
 	}
 }
 
+static void makes(const char *name)
+{
+	int file = open(name, O_WRONLY | O_CREAT, 0600);
+	MUST(file >= 0 && close(file) == 0);
+}
+
+static void finds(const char *name)
+{
+	while (access(name, F_OK) != 0)
+		usleep(100);
+}
+
 static void await(const char *how, int file)
 {
 	if (!strcmp(how, "poll")) {
@@ -71,6 +84,14 @@ int main(int argc, char **argv)
 		snprintf(fifos[i], sizeof fifos[i], "%s/fifo%d", folder ? folder : "/tmp", i);
 	if (rank == 0) {
 		opens();
+		if (!strcmp(how, "file")) {
+			usleep(1050);
+			makes(fifos[0]);
+			finds(fifos[1]);
+			tell(1);
+			world_close(&w);
+			return 0;
+		}
 		if (!strcmp(how, "connect")) {
 			/* Not when the other one tries. */
 			usleep(1050);
@@ -85,7 +106,9 @@ int main(int argc, char **argv)
 		MUST(read(reads, line, 5) == 5 && !memcmp(line, "too.\n", 5));
 		tell(1);
 	} else if (rank == 1) {
-		if (!strcmp(how, "connect")) {
+		if (!strcmp(how, "file")) {
+			finds(fifos[0]);
+		} else if (!strcmp(how, "connect")) {
 			reads = writes = connects();
 		} else if (fifo) {
 			reads = open(fifos[0], O_RDWR);
@@ -95,12 +118,17 @@ int main(int argc, char **argv)
 			await(how, server);
 			reads = writes = accept(server, NULL, NULL);
 		}
-		MUST(reads >= 0 && writes >= 0);
-		await(how, reads);
-		MUST((!strcmp(how, "recv") ? recv(reads, line, 5, MSG_WAITALL) : read(reads, line, 5)) == 5 && !memcmp(line, "open\n", 5));
+		if (strcmp(how, "file")) {
+			MUST(reads >= 0 && writes >= 0);
+			await(how, reads);
+			MUST((!strcmp(how, "recv") ? recv(reads, line, 5, MSG_WAITALL) : read(reads, line, 5)) == 5 && !memcmp(line, "open\n", 5));
+		}
 		double had = now_us();
 		opens();
-		MUST(write(writes, "too.\n", 5) == 5);
+		if (!strcmp(how, "file"))
+			makes(fifos[1]);
+		else
+			MUST(write(writes, "too.\n", 5) == 5);
 		hear();
 		printf("%.3f %.3f\n", had, now_us());
 		fflush(stdout);

@@ -48,11 +48,11 @@ pub unsafe extern "C" fn narrows_fact(words: *const u64, count: usize) {
     let _ = catch_unwind(|| hooks::fact(words));
 }
 
-/// It returns from MPI call `id`. 1 when the MPI library should look at what has come, and then this is to be said
-/// again.
+/// It returns from MPI call `id`, with an error if `failed` is not 0. 1 when the MPI library should look at what has
+/// come, and then this is to be said again.
 #[unsafe(no_mangle)]
-pub extern "C" fn narrows_mpi_leave(id: c_uint) -> c_int {
-    catch_unwind(|| hooks::mpi_leave(id)).unwrap_or(false).into()
+pub extern "C" fn narrows_mpi_leave(id: c_uint, failed: c_int) -> c_int {
+    catch_unwind(|| hooks::mpi_leave(id, failed != 0)).unwrap_or(false).into()
 }
 
 /// 1 if the MPI library was told that there is no message to be found, and must look once more before the program is

@@ -14,6 +14,7 @@ use libc::{
 };
 use std::io::Write;
 use std::mem;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 pub mod next {
     use super::*;
@@ -118,6 +119,16 @@ fn waits_simulated(for_ranks: impl FnOnce() -> bool) -> bool {
         });
     }
     simulated()
+}
+
+/// So many sleeps before PtlInit: the program waits for another rank, by a file that this one is going to write. Our
+/// own choice: nobody who has to sleep a few times there is taken for such a one.
+const MANY_SLEEPS: u32 = 10;
+
+/// The program sleeps. With the last of [`MANY_SLEEPS`] it enters simulated time, as if it waited at a socket.
+pub fn sleeps() {
+    static SLEEPS: AtomicU32 = AtomicU32::new(0);
+    waits_simulated(|| SLEEPS.fetch_add(1, Relaxed) + 1 >= MANY_SLEEPS);
 }
 
 /// `PIPEFS_MAGIC` of linux/magic.h: pipes without a name.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 unsafe extern "C" {
     fn narrows_mpi_enter(id: c_uint, peer: c_long, tag: c_long, place: u64) -> c_int;
     fn narrows_mpi_door() -> c_int;
-    fn narrows_mpi_leave(id: c_uint) -> c_int;
+    fn narrows_mpi_leave(id: c_uint, failed: c_int) -> c_int;
     fn narrows_clock(yields: c_int) -> u64;
     fn narrows_calibrate(begin: c_int);
     fn narrows_thread_makes(yes: c_int) -> u64;
@@ -159,10 +159,10 @@ pub fn is_used() -> bool {
     unsafe { libc::dl_iterate_phdr(Some(look), is_used as fn() -> bool as *mut c_void) != 0 }
 }
 
-/// Marks the end of an MPI call.
-pub fn leave(id: u32) {
-    // SAFETY: plain number.
-    while state::guarded(|| unsafe { narrows_mpi_leave(id) }) != 0 {
+/// Marks the end of an MPI call, which may have `failed`.
+pub fn leave(id: u32, failed: bool) {
+    // SAFETY: plain numbers.
+    while state::guarded(|| unsafe { narrows_mpi_leave(id, failed.into()) }) != 0 {
         progress::run();
     }
 }

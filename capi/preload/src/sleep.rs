@@ -74,6 +74,7 @@ fn timespec_of(ns: u64) -> timespec {
 /// Sleeps that long, in simulated time if the caller lives there, otherwise by the real function.
 fn rest(ns: u64, real: impl FnOnce() -> c_int) -> c_int {
     let ps = ns.saturating_mul(PS_PER_NS);
+    descriptors::sleeps();
     match how() {
         How::Move if portals::sleep(ps) => 0,
         How::Move => real(),

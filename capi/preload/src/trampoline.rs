@@ -19,10 +19,13 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 pub struct Next {
     /// The real function.
     function: usize,
-    /// 0: jump there. Else the index of the call + 1, and in the upper half the number of stack words to copy, an even
-    /// number.
+    /// 0: jump there. Else the index of the call + 1, [`FORTRAN`] if it is one, and in the upper half the number of
+    /// stack words to copy, an even number.
     plan: u64,
 }
+
+/// A subroutine, which leaves anything in rax.
+const FORTRAN: u32 = 1 << 31;
 
 // In a `global_asm` because a naked function has no unwind information of its own.
 core::arch::global_asm!(
@@ -154,13 +157,16 @@ unsafe extern "C" fn enter(slot: u32, registers: *mut u64, stack: *mut u64) -> N
         unsafe { check::enter(symbol, registers, stack) };
     }
     let words = symbol.words().next_multiple_of(2);
-    Next { function, plan: words << 32 | u64::from(symbol.id() + 1) }
+    let fortran = if symbol.fortran { FORTRAN } else { 0 };
+    Next { function, plan: words << 32 | u64::from((symbol.id() + 1) | fortran) }
 }
 
 /// `results`: rax and rdx of the real function.
 unsafe extern "C" fn leave(id: u32, results: *const u64) {
+    // Who wants to know the code of a Fortran call looks at its ierror.
     // SAFETY: the trampoline passes its save area.
-    end(id, unsafe { *results } as i32);
+    let code = if id & FORTRAN == 0 { (unsafe { *results }) as i32 } else { 0 };
+    end(id & !FORTRAN, code);
 }
 
 /// Whether a call with this frame is to be marked: it is the program's, and outermost in its thread.
@@ -179,7 +185,7 @@ fn begin(frame: usize, id: u32) -> bool {
             if frame < outer {
                 return false;
             }
-            portals::leave(thread.call.get());
+            portals::leave(thread.call.get(), true);
         }
         thread.outer.set(frame);
         thread.call.set(id);
@@ -191,7 +197,7 @@ fn end(id: u32, code: i32) {
     if check::on() {
         check::leave(id, code);
     }
-    portals::leave(id);
+    portals::leave(id, code != 0);
     check::after_leave(id, code);
     state::thread(|thread| {
         thread.outer.set(0);

@@ -6,6 +6,7 @@
 //! from what has happened, so never from the host. When nobody has anything to do, one of those that wait parks the
 //! rank for all.
 
+use crate::Rank;
 use crate::shared::ask_to_give_way;
 use crate::threads::{self, Thread};
 use crate::{attach, attached};
@@ -16,6 +17,10 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 /// So often a library may look in vain with a lock of its own before it is taken to keep that lock while it waits. Our
 /// own choice: more than it has queues.
 const LOOKS_WITH_LOCK: u32 = 64;
+/// So often a call that blocks may give back the last of its locks without a look at the network before it is taken to
+/// spin for another thread (MPI_Comm_dup of MPI_COMM_SELF in MPICH and Intel MPI, while another thread agrees on the
+/// number of a communicator). Our own choice: more than a collective of hundreds of ranks does.
+const LOOKS_ELSEWHERE: u32 = 1024;
 
 /// What a thread inside MPI waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,9 +104,14 @@ pub(crate) fn given() {
     GIVEN.store(true, Release);
 }
 
+/// Any thread of the program may call MPI, whatever the others do.
+pub(crate) fn may_call() -> bool {
+    GIVEN.load(Relaxed)
+}
+
 /// Several threads may be inside MPI now.
 pub(crate) fn many_call() -> bool {
-    GIVEN.load(Relaxed) && threads::many()
+    may_call() && threads::many()
 }
 
 /// The calling thread has the turn: others may be inside MPI too.
@@ -194,10 +204,17 @@ pub fn without_locks() {
     }
     // Not every call that polls comes to the network: MPI_Probe of a single rank of MPICH looks for messages to itself
     // only.
-    if thread.unlocks.fetch_add(1, Relaxed) + 1 >= LOOKS_WITH_LOCK {
-        thread.unlocks.store(0, Relaxed);
-        if let Ok(mut rank) = attach::session() {
-            rank.polls_elsewhere();
+    let unlocks = thread.unlocks.fetch_add(1, Relaxed) + 1;
+    if unlocks.is_multiple_of(LOOKS_WITH_LOCK)
+        && let Ok(mut rank) = attach::session()
+    {
+        // Nothing that comes from outside tells a thread that spins what another one has done: it looks again after a
+        // poll.
+        if !rank.polls_elsewhere()
+            && unlocks >= LOOKS_ELSEWHERE
+            && let Some(next) = rank.spins_elsewhere()
+        {
+            thread.vain.set(Wish::At(next, false));
         }
     }
     if let Some(wish) = thread.vain.take() {
@@ -343,7 +360,12 @@ impl Callers {
 
     /// Some thread waits for what comes from outside: at the network, or at a descriptor.
     fn is_attentive(&self) -> bool {
-        threads::any_at_files() || self.waiting.iter().any(|waiter| matches!(waiter.wish, Wish::News(_)))
+        threads::any_at_files() || self.awaits_news()
+    }
+
+    /// Some thread waits inside MPI.
+    fn awaits_news(&self) -> bool {
+        self.waiting.iter().any(|waiter| matches!(waiter.wish, Wish::News(_)))
     }
 
     fn asks_no_longer(&mut self) {
@@ -396,9 +418,9 @@ fn take_turn(thread: &'static Thread, wish: Wish, locks: u32) {
                 }
                 Next::Park(until, look) => {
                     callers.parked = Some(until);
-                    let attentive = callers.is_attentive();
+                    let (attentive, inside) = (callers.is_attentive(), callers.awaits_news());
                     drop(callers);
-                    let happened = park(thread, until, attentive);
+                    let happened = park(thread, until, attentive, inside);
                     callers = self::callers();
                     callers.parked = None;
                     let asked = callers.kicks != 0 || callers.waiting.iter().any(|waiter| waiter.asked);
@@ -441,11 +463,12 @@ fn take_turn(thread: &'static Thread, wish: Wish, locks: u32) {
 }
 
 /// Lets simulated time pass for all that wait, up to `until`, ps: whether something has come before. `attentive`: one
-/// of them looks at the network all the time.
-fn park(thread: &'static Thread, until: u64, attentive: bool) -> bool {
+/// of them looks at the network all the time. `inside`: one of them waits inside MPI.
+fn park(thread: &'static Thread, until: u64, attentive: bool, inside: bool) -> bool {
     let clock = thread.clock();
     let Ok(mut rank) = attach::session() else { return true };
-    let (now, happened) = rank.passes(NOW.load(Relaxed), until, attentive);
+    let pass = |rank: &mut Rank| rank.passes(NOW.load(Relaxed), until, attentive);
+    let (now, happened) = if inside { pass(&mut rank) } else { rank.passes_outside(pass) };
     drop(rank);
     NOW.fetch_max(now, Relaxed);
     thread.set_clock(clock);

@@ -141,13 +141,15 @@ pub fn fact(words: &[u64]) {
     }
 }
 
-/// It returns. True when the MPI library should look at what has come, and then this is to be said again.
-pub fn mpi_leave(id: u32) -> bool {
+/// It returns; `failed`: with an error. True when the MPI library should look at what has come, and then this is to be
+/// said again.
+pub fn mpi_leave(id: u32, failed: bool) -> bool {
     if !attached() {
         return false;
     }
     let special = special();
-    let init = special.init.contains(&Some(id)) && OPEN.fetch_add(1, Ordering::AcqRel) == 0;
+    // A session that was not made is none to be ended.
+    let init = special.init.contains(&Some(id)) && !failed && OPEN.fetch_add(1, Ordering::AcqRel) == 0;
     if init && let Some(prepare) = BEFORE_START.get() {
         prepare();
     }

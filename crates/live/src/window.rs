@@ -328,6 +328,7 @@ impl Run<'_> {
                 self.let_in(rank);
             }
         }
+        let (mut arrived, mut since) = (0, Instant::now());
         loop {
             let bell = self.mapping.header().bell.load(Acquire);
             self.look_for_births();
@@ -355,6 +356,12 @@ impl Run<'_> {
                 if collected || !self.running.is_empty() {
                     continue;
                 }
+            }
+            let here = (0..self.ranks.len() as u32).filter(|&rank| self.mode(rank) != mode::NONE).count();
+            if here != arrived {
+                (arrived, since) = (here, Instant::now());
+            } else if phase == phase::PROLOGUE && here > 0 && since.elapsed() > looks::BUSY_WARNING {
+                self.warn_missing();
             }
             handover::await_ring(&self.mapping.header().bell, bell, Some(LIFE_CHECK));
             if let Some(code) = self.look_around()? {

@@ -25,7 +25,7 @@ fn call(name: &str) -> u32 {
 fn in_call(name: &str, work: impl FnOnce()) {
     hooks::mpi_enter(call(name), -1, -1, 0);
     work();
-    hooks::mpi_leave(call(name));
+    hooks::mpi_leave(call(name), false);
 }
 
 fn put(to: ProcessId, payload: &[u8]) {
@@ -92,7 +92,7 @@ fn rank_main() {
         let (rank, ranks) = (session.rank(), session.ranks());
         (rank, ranks, session.process_of((rank + 1) % ranks).unwrap(), session.process_of((rank + ranks - 1) % ranks).unwrap())
     };
-    hooks::mpi_leave(call("MPI_Init"));
+    hooks::mpi_leave(call("MPI_Init"), false);
     match scenario.as_str() {
         // A token goes round the ring.
         "ring" => {
@@ -166,7 +166,7 @@ fn rank_main() {
     }
     hooks::mpi_enter(call("MPI_Finalize"), -1, -1, 0);
     while hooks::at_door() {}
-    hooks::mpi_leave(call("MPI_Finalize"));
+    hooks::mpi_leave(call("MPI_Finalize"), false);
 }
 
 fn run(scenario: &str, ranks: u32) -> Report {

@@ -18,7 +18,8 @@ use proptest::prelude::*;
 fn shown(point: &Point) -> String {
     let Point { load, offered, accepted, saturated, partial, steady, warmup, measured, simulated, .. } = point;
     let Point { statistics, undelivered, digest, flows, series, .. } = point;
-    let of = |histogram: &Histogram| format!("{:?} {:?} {:?}", histogram.mean(), histogram.max(), histogram.buckets().collect::<Vec<_>>());
+    // Its buckets, and to the last digit the sum and the largest value.
+    let of = |histogram: &Histogram| serde_json::to_string(histogram).unwrap();
     let classes: Vec<String> = point
         .classes
         .iter()

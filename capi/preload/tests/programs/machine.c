@@ -14,6 +14,51 @@
 
 #define CHECK(x) do { if (!(x)) { fprintf(stderr, "line %d: %s\n", __LINE__, #x); MPI_Abort(MPI_COMM_WORLD, 1); } } while (0)
 
+static pthread_barrier_t both;
+
+/* Bound as its attributes say, or as its maker is. */
+static void *bound(void *wanted)
+{
+    cpu_set_t set;
+    CHECK(sched_getaffinity(0, sizeof set, &set) == 0 && CPU_EQUAL(&set, (cpu_set_t *)wanted));
+    pthread_barrier_wait(&both);
+    pthread_barrier_wait(&both);
+    CHECK(sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) == 1 && CPU_ISSET(95, &set));
+    return NULL;
+}
+
+/* The calling thread is bound to core 90, of a node with 96: more than the host may have. */
+static void affinity_of_threads(void)
+{
+    pthread_barrier_init(&both, NULL, 2);
+    for (int said = 0; said < 2; said++) {
+        pthread_attr_t attributes;
+        pthread_t thread;
+        cpu_set_t set, found;
+        CPU_ZERO(&set);
+        CPU_SET(said ? 70 : 90, &set);
+        if (said)
+            CPU_SET(71, &set);
+        CHECK(pthread_attr_init(&attributes) == 0);
+        if (said) {
+            CHECK(pthread_attr_setaffinity_np(&attributes, sizeof set, &set) == 0);
+            CHECK(pthread_attr_getaffinity_np(&attributes, sizeof found, &found) == 0 && CPU_EQUAL(&set, &found));
+        }
+        CHECK(pthread_create(&thread, &attributes, bound, &set) == 0);
+        CHECK(pthread_attr_destroy(&attributes) == 0);
+        pthread_barrier_wait(&both);
+        CHECK(pthread_getaffinity_np(thread, sizeof found, &found) == 0 && CPU_EQUAL(&set, &found));
+        CPU_ZERO(&found);
+        CPU_SET(95, &found);
+        CHECK(pthread_setaffinity_np(thread, sizeof found, &found) == 0);
+        pthread_barrier_wait(&both);
+        CHECK(pthread_join(thread, NULL) == 0);
+        /* The maker's is its own. */
+        CHECK(sched_getaffinity(0, sizeof found, &found) == 0 && CPU_COUNT(&found) == 1 && CPU_ISSET(90, &found));
+    }
+    pthread_barrier_destroy(&both);
+}
+
 int main(int argc, char **argv) {
     int provided = -1, rank, size;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
@@ -51,6 +96,7 @@ int main(int argc, char **argv) {
     CPU_ZERO(&set);
     CPU_SET(100, &set);
     CHECK(sched_setaffinity(0, sizeof set, &set) == -1);
+    affinity_of_threads();
 
     MPI_Comm node;
     int node_size, node_rank;

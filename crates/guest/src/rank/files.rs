@@ -80,22 +80,30 @@ impl Rank {
     /// One that waits there parks the rank, until `until` ps at the latest. The simulator looks at all descriptors.
     pub(crate) fn parks_at_files(&mut self, thread: &Thread, until: u64) {
         if threads::waits_at_files(thread) {
-            self.park_for_all(until, reason::PAUSE);
-            if threads::many() {
-                // Which of them parks it is the host's affair: what the rank is told to have waited must not be.
-                self.clock = self.clock.max(thread.clock());
-            } else {
-                self.wait_until(thread.clock());
-            }
+            self.passes_outside(|rank| rank.park_for_all(until, reason::PAUSE));
+            self.clock = self.clock.max(thread.clock());
         }
+    }
+
+    /// Simulated time passes for threads none of which waits in MPI: who of them lets it pass is the host's affair, so
+    /// none of it is what the rank is told to have waited.
+    pub(crate) fn passes_outside<R>(&mut self, passes: impl FnOnce(&mut Rank) -> R) -> R {
+        let waited = self.header().wait_ps.load(Relaxed);
+        let result = passes(self);
+        self.header().wait_ps.store(waited, Relaxed);
+        result
     }
 
     /// It waits there no longer; its clock was `since` ps when it began to. `found`: a descriptor is ready.
     pub(crate) fn ends_at_files(&mut self, thread: &Thread, places: Places, since: u64, found: bool) {
         self.unwatch(places);
+        let waited = self.clock - since.min(self.clock);
         if thread.number() == 0 && !callers::many_call() {
             // It was no computing: MPI is called by this thread.
-            self.left_at += self.clock - since.min(self.clock);
+            self.left_at += waited;
+        }
+        if thread.number() == 0 && !callers::may_call() {
+            self.header().wait_ps.fetch_add(waited, Relaxed);
         }
         if found {
             self.activity();

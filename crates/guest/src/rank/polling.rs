@@ -222,11 +222,24 @@ impl Rank {
         self.has_looked
     }
 
-    /// A call that polls has looked somewhere else than at the network.
-    pub(crate) fn polls_elsewhere(&mut self) {
-        if !self.outside && self.class == Some(Class::Polling) {
+    /// A call that polls has looked somewhere else than at the network. False: it is one that blocks.
+    pub(crate) fn polls_elsewhere(&mut self) -> bool {
+        let polls = !self.outside && self.class == Some(Class::Polling);
+        if polls {
             self.empty_poll();
         }
+        polls
+    }
+
+    /// A call that blocks loops, and looks at nothing but memory of this process. When it looks again, ps.
+    pub(crate) fn spins_elsewhere(&mut self) -> Option<u64> {
+        if self.outside {
+            return None;
+        }
+        let cost = self.in_a_long_wait(self.processor.poll_ps);
+        self.advance(cost);
+        self.header().wait_ps.fetch_add(cost, Relaxed);
+        Some(self.clock)
     }
 
     fn outside_poll(&mut self) {

@@ -209,10 +209,19 @@ impl Run<'_> {
         }
     }
 
+    fn is_of_portals(&self) -> bool {
+        (0..self.ranks.len() as u32).any(|rank| self.mode(rank) == mode::PORTALS)
+    }
+
+    /// The call by which a rank's program enters the simulation.
+    pub(super) fn begins(&self) -> &'static str {
+        if self.is_of_portals() { "PtlInit" } else { "MPI_Init" }
+    }
+
     fn describe(&self, rank: u32, fault: Fault) -> String {
         let header = self.header(rank);
-        let program = (0..self.ranks.len() as u32).any(|rank| self.mode(rank) == mode::PORTALS);
-        let (begin, finish) = if program { ("PtlInit", "PtlFini") } else { ("MPI_Init", "MPI_Finalize") };
+        let program = self.is_of_portals();
+        let (begin, finish) = (self.begins(), if program { "PtlFini" } else { "MPI_Finalize" });
         let name = |id: u32| id.checked_sub(1).and_then(|id| CALLS.get(id as usize)).map(|call| call.name);
         let place = match (program, header.finalized.load(Acquire) != 0) {
             (true, _) => "",

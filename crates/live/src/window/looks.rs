@@ -161,6 +161,26 @@ impl Run<'_> {
         Failure { message, exit_code: exit::NO.into() }
     }
 
+    /// Some ranks have come to MPI_Init, and nobody else has for a while: who is missing.
+    pub(super) fn warn_missing(&mut self) {
+        const SHOWN: usize = 8;
+        let call = self.begins();
+        let missing: Vec<u32> = (0..self.ranks.len() as u32)
+            .filter(|&rank| self.mode(rank) == mode::NONE && !self.ranks[rank as usize].gone && !self.ranks[rank as usize].warned)
+            .collect();
+        let mut names: Vec<String> = missing.iter().take(SHOWN).map(|&rank| self.name(rank)).collect();
+        if missing.is_empty() {
+            return;
+        }
+        if missing.len() > SHOWN {
+            names.push(format!("{} more", missing.len() - SHOWN));
+        }
+        for rank in missing {
+            self.ranks[rank as usize].warned = true;
+        }
+        warn!("the others have waited for {} s in {call} for {}", BUSY_WARNING.as_secs(), names.join(", "));
+    }
+
     pub(super) fn warn_busy(&mut self) {
         for rank in 0..self.ranks.len() as u32 {
             if self.header(rank).state.load(Acquire) == state::RUNNING && !self.ranks[rank as usize].warned {
