@@ -15,6 +15,7 @@ const PORTALS: &[&str] = &[
     "narrows_clock",
     "narrows_calibrate",
     "narrows_thread_makes",
+    "narrows_thread_exists",
     "narrows_thread_begins",
     "narrows_librarys_thread_begins",
     "narrows_thread_ends",

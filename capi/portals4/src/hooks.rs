@@ -153,6 +153,12 @@ pub extern "C" fn narrows_thread_makes(yes: c_int) -> u64 {
     catch_unwind(|| hooks::thread_makes(yes != 0)).unwrap_or(0)
 }
 
+/// It could, and the other one exists.
+#[unsafe(no_mangle)]
+pub extern "C" fn narrows_thread_exists() {
+    let _ = catch_unwind(hooks::thread_exists);
+}
+
 /// The calling thread ends: its clock.
 #[unsafe(no_mangle)]
 pub extern "C" fn narrows_thread_ends() -> u64 {

@@ -13,6 +13,7 @@ unsafe extern "C" {
     fn narrows_clock(yields: c_int) -> u64;
     fn narrows_calibrate(begin: c_int);
     fn narrows_thread_makes(yes: c_int) -> u64;
+    fn narrows_thread_exists();
     fn narrows_librarys_thread_begins();
     fn narrows_thread_begins(picoseconds: u64, idle: c_int, number: c_uint);
     fn narrows_thread_made() -> c_uint;
@@ -200,6 +201,12 @@ fn look(yields: bool) -> u64 {
 pub fn thread_makes(yes: bool) -> u64 {
     // SAFETY: a plain number.
     state::guarded(|| unsafe { narrows_thread_makes(c_int::from(yes)) })
+}
+
+/// It could, and the other one exists.
+pub fn thread_exists() {
+    // SAFETY: no arguments.
+    state::guarded(|| unsafe { narrows_thread_exists() });
 }
 
 /// A thread of the program begins. See `narrows_thread_begins`.

@@ -57,6 +57,9 @@ unsafe extern "C" fn pthread_create(
     unsafe {
         let code = next::pthread_create(thread, attributes, begins, begin.cast());
         if code == 0 {
+            if programs {
+                portals::thread_exists();
+            }
             // The number is looked at only where it is asked for: the thread may have taken its memory away by now.
             bound.into_iter().for_each(|mask| affinity::made(*thread, mask));
         } else {

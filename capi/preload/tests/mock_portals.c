@@ -105,6 +105,7 @@ uint64_t narrows_clock(int yields) {
 void narrows_calibrate(int begin) { calibrating = begin; }
 
 uint64_t narrows_thread_makes(int yes) { (void)yes; return 0; }
+void narrows_thread_exists(void) {}
 void narrows_thread_begins(uint64_t ps, int idle, unsigned number) { (void)ps, (void)idle, (void)number; }
 void narrows_librarys_thread_begins(void) {}
 uint64_t narrows_thread_ends(void) { return 0; }

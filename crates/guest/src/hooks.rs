@@ -338,6 +338,13 @@ pub fn thread_makes(yes: bool) -> u64 {
     if active() { threads::makes(yes) } else { 0 }
 }
 
+/// It could, and the other one exists.
+pub fn thread_exists() {
+    if active() {
+        threads::exists();
+    }
+}
+
 /// The calling thread ends. Its clock, for who waits for that.
 pub fn thread_ends() -> u64 {
     threads::end()

@@ -145,8 +145,8 @@ static WORK_PS: AtomicU64 = AtomicU64::new(0);
 
 struct All {
     threads: Vec<&'static Thread>,
-    /// Clocks and numbers of threads that have been made and have not begun.
-    made: Vec<(u64, u32)>,
+    /// Those that have been made and have not begun.
+    made: Vec<Made>,
     /// Records of threads that have ended.
     free: Vec<&'static Thread>,
     /// Who sleeps in simulated time, and until when.
@@ -158,6 +158,22 @@ struct All {
     /// How often the rank was parked.
     parks: u64,
     phase: Phase,
+}
+
+/// A thread that has not begun.
+struct Made {
+    /// That of its maker, ps.
+    clock: u64,
+    number: u32,
+    /// The one that makes it still: it may wait in the middle of that, for a lock of the program's allocator.
+    maker: Option<&'static Thread>,
+}
+
+impl Made {
+    /// Where it begins, ps.
+    fn clock(&self) -> u64 {
+        self.maker.map_or(self.clock, |maker| maker.clock().max(self.clock))
+    }
 }
 
 static ALL: Mutex<All> = Mutex::new(All {
@@ -547,7 +563,12 @@ impl All {
     fn least(&self, but: Option<&Thread>) -> Option<u64> {
         let ppm = compute_ppm();
         let others = self.others(but).filter(|thread| thread.runs.load(Relaxed));
-        others.filter_map(|thread| thread.least_clock(ppm)).chain(self.made.iter().map(|&(clock, _)| clock)).min()
+        others.filter_map(|thread| thread.least_clock(ppm)).chain(self.beginning().map(Made::clock)).min()
+    }
+
+    /// Those that are about to begin. One that is being made does not: its maker comes first.
+    fn beginning(&self) -> impl Iterator<Item = &Made> {
+        self.made.iter().filter(|made| made.maker.is_none())
     }
 
     /// The least clock of those that have waited, and have just been woken: they have not come as far as to say so.
@@ -649,6 +670,8 @@ pub(crate) fn begin(clock: u64, idle: bool, number: u32) -> &'static Thread {
     if id == process {
         all.reserve();
     }
+    let made = all.made.iter().position(|made| made.number == number).map(|at| all.made.swap_remove(at));
+    let clock = made.map_or(clock, |made| made.clock().max(clock));
     thread.id.store(id, Relaxed);
     thread.number.store(number, Relaxed);
     thread.clock.store(clock, Relaxed);
@@ -659,9 +682,6 @@ pub(crate) fn begin(clock: u64, idle: bool, number: u32) -> &'static Thread {
     thread.runs.store(false, Relaxed);
     thread.placed.store(false, Relaxed);
     thread.worker.store(idle, Relaxed);
-    if let Some(at) = all.made.iter().position(|&(_, made)| made == number) {
-        all.made.swap_remove(at);
-    }
     all.threads.push(thread);
     all.count();
     if !idle {
@@ -682,12 +702,20 @@ pub(crate) fn makes(yes: bool) -> u64 {
     let mut all = all();
     if yes {
         MADE.set(NUMBERS.fetch_add(1, Relaxed) + 1);
-        all.made.push((clock, MADE.get()));
+        all.made.push(Made { clock, number: MADE.get(), maker: current() });
     } else {
-        all.made.retain(|&(_, number)| number != MADE.get());
+        all.made.retain(|made| made.number != MADE.get());
     }
     all.count();
     clock
+}
+
+/// The one that the calling thread has made last is there.
+pub(crate) fn exists() {
+    all().made.iter_mut().filter(|made| made.number == MADE.get()).for_each(|made| {
+        made.clock = made.clock();
+        made.maker = None;
+    });
 }
 
 /// The number of the thread that the calling one has made last. The first of all has 0.
@@ -931,6 +959,39 @@ mod tests {
         assert_eq!(clocks, (100 + 70 * 100, 200 + 50 * 100));
         let order = order.into_inner().unwrap();
         assert!(order.is_sorted(), "{order:?}");
+    }
+
+    #[test]
+    fn a_thread_begins_where_its_maker_is_and_nobody_waits_for_it_while_that_one_waits() {
+        let (lock, taken) = mpsc::channel();
+        let (made, waited_for) = mpsc::channel();
+        let clocks = two(
+            move |_| {
+                let clock = makes(true);
+                // In the middle of that it waits for a lock, which the other one has.
+                waits(false);
+                made.send((clock, super::made())).unwrap();
+                goes_on(taken.recv().unwrap());
+                exists();
+            },
+            move |thread| {
+                let (clock, number) = waited_for.recv().unwrap();
+                thread.set_clock(300);
+                pace(300);
+                lock.send(300).unwrap();
+                while all().made.iter().any(|made| made.maker.is_some()) {
+                    std::thread::yield_now();
+                }
+                assert_eq!(least(), 300);
+                let begun = std::thread::spawn(move || {
+                    let begun = begin(clock, false, number).clock();
+                    end();
+                    begun
+                });
+                assert_eq!(begun.join().unwrap(), 300);
+            },
+        );
+        assert_eq!(clocks, (300, 300));
     }
 
     #[test]

@@ -34,7 +34,8 @@ pub(crate) fn settled(clock: u64) -> Option<u64> {
     let least = least();
     let all_pace = || {
         let all = all();
-        all.made.is_empty() && all.others(current()).filter(|thread| thread.runs.load(Relaxed)).all(|thread| thread.paces.load(SeqCst))
+        all.beginning().next().is_none()
+            && all.others(current()).filter(|thread| thread.runs.load(Relaxed)).all(|thread| thread.paces.load(SeqCst))
     };
     (least > clock && (least == u64::MAX || !compute_is_free() || all_pace())).then_some(least)
 }
