@@ -200,6 +200,8 @@ def cases(programs: int = 400) -> list[Case]:
         # software.clock_read is 41 ns; what the loop around it computes is measured.
         Case("clock_looks", "clock_looks.c", ("many", "411675"), ranks=(1, 2), runners=narrows, verify=looks(40.9, 82, 411675), clean=no_lines, expected=nothing),
         Case("clock_wait", "clock_looks.c", ("wait", "0.01"), options=("--compute", "none"), ranks=(1, 2), runners=narrows, verify=looks(41, 1000, 20000), clean=no_lines, expected=nothing),
+        *[Case(f"naps_{level}_none", "naps.c", (level,), narrows_arguments=(level, "exact"), options=("--compute", "none"), ranks=(2,), runners=narrows) for level in ("funneled", "multiple")],
+        Case("naps_multiple_measured", "naps.c", ("multiple",), ranks=(2,), runners=narrows),
         *[Case(name, f"{name}.c") for name in ("rma_fence", "rma_atomic", "rma_lock", "rma_pscw")],
         # Logical operations as atomics of the network end the process in btl/ofi of Open MPI 4.1.4: "Unknown or
         # unsupported atomic op".
@@ -282,10 +284,12 @@ def cases(programs: int = 400) -> list[Case]:
         Case("stream_stderr", "stream.c", ("stderr",), ranks=(2,), verify=pass_through),
         Case("stream_environment", "stream.c", ("environment", "NARROWS_TESTS_WORD"), ranks=(2,)),
         Case("hello_cpp", "hello.cpp"),
-        # Over `ofi`, its default, four ranks take up to 66 s (docs/limits.md).
-        Case("oneccl_mpi", "oneccl.cpp", mpis=("intel",), ranks=(2, 4), options=("--nodes", "2"), runners=narrows, timeout=120,
-             environment={"CCL_ATL_TRANSPORT": "mpi"}, expected=lambda n: f"oneccl: ranks={n} checks={11 * n} ok",
-             clean=lambda text: "\n".join(re.findall(r"oneccl: ranks=.*", text))),
+        *[
+            Case(f"oneccl_{transport}_{compute}", "oneccl.cpp", mpis=("intel",), ranks=(2, 4), options=("--nodes", "2", "--compute", compute),
+                 runners=narrows, timeout=120, environment={"CCL_ATL_TRANSPORT": transport}, expected=lambda n: f"oneccl: ranks={n} checks={11 * n} ok",
+                 clean=lambda text: "\n".join(re.findall(r"oneccl: ranks=.*", text)))
+            for transport, compute in (("mpi", "measured"), ("ofi", "measured"), ("ofi", "none"))
+        ],
         Case("halo_f08", "halo_f08.f90", mpis=("debian",)),
         Case("coll_f90", "coll_mpi.f90", mpis=("debian", "intel")),
         Case("objects_py", "objects.py", mpis=("debian",), ranks=(2, 16)),

@@ -93,13 +93,22 @@ fn rest(ns: u64, real: impl FnOnce() -> c_int) -> c_int {
     }
 }
 
+/// No sleep for a length of time is shorter: so late Linux lets the timers of usual threads end, see PR_SET_TIMERSLACK in
+/// prctl(2). A loop around sleeps of 0 would stand still in simulated time.
+const TIMER_SLACK_NS: u64 = 50_000;
+
+/// The same for a length that a program asks for.
+fn rest_for(ns: u64, real: impl FnOnce() -> c_int) -> c_int {
+    rest(ns.max(TIMER_SLACK_NS), real)
+}
+
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nanosleep(wanted: *const timespec, left: *mut timespec) -> c_int {
     // SAFETY: the caller passes a valid record; anything else is left to the real function to refuse. `left` is only
     // for interrupted sleeps.
     unsafe {
         match wanted.as_ref().and_then(length) {
-            Some(ns) => rest(ns, || next::nanosleep(wanted, left)),
+            Some(ns) => rest_for(ns, || next::nanosleep(wanted, left)),
             None => next::nanosleep(wanted, left),
         }
     }
@@ -111,7 +120,7 @@ unsafe extern "C" fn clock_nanosleep(clock: clockid_t, flags: c_int, wanted: *co
     unsafe {
         let Some(ns) = wanted.as_ref().and_then(length) else { return next::clock_nanosleep(clock, flags, wanted, left) };
         if flags & libc::TIMER_ABSTIME == 0 {
-            return rest(ns, || next::clock_nanosleep(clock, flags, wanted, left));
+            return rest_for(ns, || next::clock_nanosleep(clock, flags, wanted, left));
         }
         let Some(elapsed) = clock::elapsed_in(clock::view()) else { return next::clock_nanosleep(clock, flags, wanted, left) };
         let now = length(&clock::on_clock(clock, elapsed)).unwrap_or(0);
@@ -124,7 +133,7 @@ unsafe extern "C" fn clock_nanosleep(clock: clockid_t, flags: c_int, wanted: *co
 #[unsafe(no_mangle)]
 unsafe extern "C" fn usleep(wanted: useconds_t) -> c_int {
     // SAFETY: a plain number.
-    rest(u64::from(wanted) * (NS_PER_S / 1_000_000), || unsafe { next::usleep(wanted) })
+    rest_for(u64::from(wanted) * (NS_PER_S / 1_000_000), || unsafe { next::usleep(wanted) })
 }
 
 #[unsafe(no_mangle)]
@@ -135,7 +144,7 @@ unsafe extern "C" fn sleep(wanted: c_uint) -> c_uint {
         return 0;
     }
     // SAFETY: a plain number. The result is what is left of an interrupted sleep, 0 otherwise.
-    rest(u64::from(wanted) * NS_PER_S, || unsafe { next::sleep(wanted) as c_int }) as c_uint
+    rest_for(u64::from(wanted) * NS_PER_S, || unsafe { next::sleep(wanted) as c_int }) as c_uint
 }
 
 /// MPI libraries yield after every poll without result. Inside a call that waits for the simulated network the rank has
@@ -153,11 +162,16 @@ unsafe extern "C" fn sched_yield() -> c_int {
         }
         return 0;
     }
+    looks();
+    // SAFETY: no arguments.
+    unsafe { next::sched_yield() }
+}
+
+/// A call that does nothing, perhaps in a loop until another thread has done something.
+fn looks() {
     if clock::view() == View::Simulated {
         portals::yields();
     }
-    // SAFETY: no arguments.
-    unsafe { next::sched_yield() }
 }
 
 /// Without descriptors `select` is a sleep with microseconds, much used before `usleep` was.
@@ -171,7 +185,11 @@ unsafe extern "C" fn select(n: c_int, read: *mut fd_set, write: *mut fd_set, exc
             Some(u64::try_from(wanted.tv_sec).ok()?.saturating_mul(NS_PER_S).saturating_add(us.saturating_mul(NS_PER_S / 1_000_000)))
         });
         match wanted {
-            Some(ns) => rest(ns, || next::select(n, read, write, except, timeout)),
+            Some(0) => {
+                looks();
+                next::select(n, read, write, except, timeout)
+            }
+            Some(ns) => rest_for(ns, || next::select(n, read, write, except, timeout)),
             None => descriptors::select_simulated(n, [read, write, except], timeout.as_ref(), std::ptr::null())
                 .unwrap_or_else(|| next::select(n, read, write, except, timeout)),
         }
@@ -184,7 +202,11 @@ unsafe extern "C" fn poll(files: *mut pollfd, n: libc::nfds_t, timeout_ms: c_int
     // SAFETY: forwarded as it came.
     let go_on = || unsafe { next::poll(files, n, timeout_ms) };
     match u64::try_from(timeout_ms) {
-        Ok(ms) if n == 0 => rest(ms * (NS_PER_S / 1_000), go_on),
+        Ok(0) if n == 0 => {
+            looks();
+            go_on()
+        }
+        Ok(ms) if n == 0 => rest_for(ms * (NS_PER_S / 1_000), go_on),
         // SAFETY: as above.
         _ => unsafe { descriptors::poll_simulated(files, n, descriptors::patience_of_ms(timeout_ms), std::ptr::null()) }
             .unwrap_or_else(go_on),

@@ -303,11 +303,17 @@ pub fn clock(yields: bool) -> u64 {
     if let Some(since) = idle {
         let late = (now.saturating_sub(since) / 64).min(LATEST_PS);
         let horizon = header.horizon.load(Ordering::Relaxed).max(header.quiet_until.load(Ordering::Relaxed));
-        if now >= horizon.saturating_add(late)
-            && !callers::many_call()
-            && let Some(mut rank) = try_session()
-        {
+        if now < horizon.saturating_add(late) {
+            // The simulator has not come as far.
+        } else if callers::many_call() {
+            if thread.looks_at(now) {
+                callers::sleep(thread, 0);
+            }
+        } else if let Some(mut rank) = try_session() {
             rank.let_others_get_on(late);
+        } else if thread.looks_at(now) {
+            // Another thread has parked the rank.
+            threads::sleep_until(thread, now);
         }
     }
     let elapsed = thread.clock().saturating_sub(EPOCH_PS);

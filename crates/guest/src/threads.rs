@@ -47,6 +47,8 @@ const LONGEST_STRETCH_NS: u64 = 100_000_000;
 /// So often a thread says that it has taken 256 locks and done nothing else, before it is taken to wait although nobody
 /// is known to wait for it. Our own choice: a million locks are some 30 ms.
 const MOST_LOCK_LOOPS: u64 = 4096;
+/// How far a thread that does nothing but look may be ahead of those inside MPI. Our own choice: some ten looks.
+const LONGEST_LEAD_PS: u64 = 10_000_000;
 /// One thread.
 pub(crate) struct Thread {
     id: AtomicI32,
@@ -110,6 +112,8 @@ pub(crate) struct Thread {
     seen_last: AtomicU64,
     /// Looks at the clock since something happened (see [`ACTIVITY`]), and the clock then.
     looks: AtomicU32,
+    /// Its clock when it waited last until others had come as far as its looks, ps.
+    waited_at: AtomicU64,
     activity: AtomicU64,
     idle_since: AtomicU64,
     /// How often it has had the rank, or has looked at the clock; how often when it last said that it takes locks, and
@@ -304,6 +308,7 @@ impl Thread {
             seen_first: AtomicU64::new(0),
             seen_last: AtomicU64::new(u64::MAX),
             looks: AtomicU32::new(0),
+            waited_at: AtomicU64::new(0),
             activity: AtomicU64::new(0),
             idle_since: AtomicU64::new(0),
             doings: AtomicU64::new(0),
@@ -520,6 +525,16 @@ impl Thread {
         (looks, self.idle_since.load(Relaxed))
     }
 
+    /// It does nothing but look, `now` at the latest, ps, beside others that may wait inside MPI: whether it is to wait
+    /// until they have come as far. Where computing takes time, not at each look: that of a loop costs less than a wait.
+    pub fn looks_at(&self, now: u64) -> bool {
+        let yes = compute_is_free() || now >= self.waited_at.load(Relaxed).saturating_add(LONGEST_LEAD_PS);
+        if yes {
+            self.waited_at.store(now, Relaxed);
+        }
+        yes
+    }
+
     /// It takes the rank, or looks at the clock.
     pub fn does_something(&self) {
         self.doings.store(self.doings.load(Relaxed) + 1, Relaxed);
@@ -675,6 +690,7 @@ pub(crate) fn begin(clock: u64, idle: bool, number: u32) -> &'static Thread {
     thread.id.store(id, Relaxed);
     thread.number.store(number, Relaxed);
     thread.clock.store(clock, Relaxed);
+    thread.waited_at.store(0, Relaxed);
     thread.has_turn.store(false, Relaxed);
     thread.inside.store(false, Relaxed);
     let _ = thread.vain.take();
