@@ -93,8 +93,8 @@ fn rest(ns: u64, real: impl FnOnce() -> c_int) -> c_int {
     }
 }
 
-/// No sleep for a length of time is shorter: so late Linux lets the timers of usual threads end, see PR_SET_TIMERSLACK in
-/// prctl(2). A loop around sleeps of 0 would stand still in simulated time.
+/// No sleep for a length of time is shorter: so late Linux lets the timers of usual threads end, see PR_SET_TIMERSLACK
+/// in prctl(2). A loop around sleeps of 0 would stand still in simulated time.
 const TIMER_SLACK_NS: u64 = 50_000;
 
 /// The same for a length that a program asks for.

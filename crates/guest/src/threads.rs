@@ -526,7 +526,8 @@ impl Thread {
     }
 
     /// It does nothing but look, `now` at the latest, ps, beside others that may wait inside MPI: whether it is to wait
-    /// until they have come as far. Where computing takes time, not at each look: that of a loop costs less than a wait.
+    /// until they have come as far. Where computing takes time, not at each look: that of a loop costs less than a
+    /// wait.
     pub fn looks_at(&self, now: u64) -> bool {
         let yes = compute_is_free() || now >= self.waited_at.load(Relaxed).saturating_add(LONGEST_LEAD_PS);
         if yes {
