@@ -1,6 +1,7 @@
 /* A program with an allocator of its own, which takes a mutex: several threads allocate, wait for each other and look
  * at the clock, beside MPI. Whatever takes part in that may be called with the mutex taken, and must not allocate by
- * this allocator. */
+ * this allocator. With the argument "looks" the allocator looks at the clock with its mutex taken, as jemalloc does, and
+ * the first thread makes communicators meanwhile, for which MPI allocates in the middle of calls. */
 #include "check.h"
 #include <pthread.h>
 #include <time.h>
@@ -14,11 +15,16 @@ extern void __libc_free(void *);
 
 static pthread_mutex_t heap = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic long taken;
+static _Atomic int looks;
 
 static void take(void)
 {
     pthread_mutex_lock(&heap);
     taken++;
+    if (looks) {
+        struct timespec time;
+        clock_gettime(CLOCK_MONOTONIC, &time);
+    }
 }
 
 void *malloc(size_t size)
@@ -76,14 +82,20 @@ static void *work(void *argument)
 int main(int argc, char **argv)
 {
     pthread_t threads[THREADS];
-    int given;
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &given);
+    int given, with_looks = argc > 1 && strcmp(argv[1], "looks") == 0;
+    MPI_Init_thread(&argc, &argv, with_looks ? MPI_THREAD_MULTIPLE : MPI_THREAD_FUNNELED, &given);
+    looks = with_looks;
     MPI_Comm_rank(WORLD, &rank);
     MPI_Comm_size(WORLD, &ranks);
     pthread_barrier_init(&barrier, NULL, THREADS);
     for (size_t at = 0; at < THREADS; at++)
         CHECK_EQ(pthread_create(&threads[at], NULL, work, (void *)at), 0);
     MPI_Barrier(WORLD);
+    for (int round = 0; looks && round < 20; round++) {
+        MPI_Comm other;
+        MPI_Comm_dup(WORLD, &other);
+        MPI_Comm_free(&other);
+    }
     for (int at = 0; at < THREADS; at++)
         pthread_join(threads[at], NULL);
     CHECK(taken > THREADS * ROUNDS);

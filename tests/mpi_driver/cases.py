@@ -157,7 +157,11 @@ def cases(programs: int = 400) -> list[Case]:
             for compute, late in (("none", "0.1"), ("measured", "80"))
         ],
         # Without an allocator of our own it stands still at the first look at the clock of another thread.
-        *[Case(f"allocator_{compute}", "allocator.c", options=("--compute", compute), ranks=(2,), timeout=30) for compute in ("none", "measured")],
+        *[
+            Case(f"allocator_{name}{compute}", "allocator.c", arguments, options=("--compute", compute), ranks=(2,), timeout=30)
+            for name, arguments in (("", ()), ("looks_", ("looks",)))
+            for compute in ("none", "measured")
+        ],
         *[Case(f"threads_asleep_{compute}", "threads_asleep.c", options=("--compute", compute), ranks=(2,)) for compute in ("none", "measured")],
         *[
             Case(f"omp_between_{policy}", "omp_between.c", options=("--compute", "none"), ranks=(2,), environment={"OMP_NUM_THREADS": "16", "OMP_WAIT_POLICY": policy})

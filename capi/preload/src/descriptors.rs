@@ -6,9 +6,9 @@
 //! with children, which may be behind them: those waits are real, and simulated time stands still.
 
 use crate::clock::{self, NS_PER_S, PS_PER_NS, View};
-use crate::launcher;
 use crate::portals::{self, File};
 use crate::symbols::real;
+use crate::{launcher, sleep};
 use libc::{
     c_int, c_void, epoll_event, fd_set, iovec, msghdr, nfds_t, pollfd, sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec, timeval,
 };
@@ -78,7 +78,7 @@ const LISTENER: u8 = 3;
 const DATAGRAM: u8 = 4;
 
 /// Does something that must leave errno as it is.
-fn keeping_errno<T>(call: impl FnOnce() -> T) -> T {
+pub fn keeping_errno<T>(call: impl FnOnce() -> T) -> T {
     // SAFETY: errno of this thread.
     unsafe {
         let errno = *libc::__errno_location();
@@ -718,7 +718,14 @@ unsafe fn patience_of(time: *const timespec) -> u64 {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ppoll(files: *mut pollfd, n: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int {
     // SAFETY: forwarded as it came.
-    unsafe { poll_simulated(files, n, patience_of(timeout), mask).unwrap_or_else(|| next::ppoll(files, n, timeout, mask)) }
+    let go_on = || unsafe { next::ppoll(files, n, timeout, mask) };
+    // SAFETY: as above.
+    unsafe {
+        match sleep::length_of(timeout) {
+            Some(ns) if n == 0 && mask.is_null() => sleep::rest_without_descriptors(ns, go_on),
+            _ => poll_simulated(files, n, patience_of(timeout), mask).unwrap_or_else(go_on),
+        }
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -785,6 +792,12 @@ unsafe extern "C" fn pselect(
 ) -> c_int {
     // SAFETY: forwarded as it came; the timeout is null or valid.
     unsafe {
+        if n == 0
+            && mask.is_null()
+            && let Some(ns) = sleep::length_of(timeout)
+        {
+            return sleep::rest_without_descriptors(ns, || next::pselect(n, read, write, except, timeout, mask));
+        }
         let limit = timeout.as_ref().map(|time| timeval { tv_sec: time.tv_sec, tv_usec: time.tv_nsec / 1_000 });
         select_simulated(n, [read, write, except], limit.as_ref(), mask)
             .unwrap_or_else(|| next::pselect(n, read, write, except, timeout, mask))

@@ -1,5 +1,6 @@
 //! Threads of the program wait for each other: what POSIX has for that.
 
+use crate::descriptors::keeping_errno;
 use crate::line;
 use crate::meet;
 use crate::places::Rounds;
@@ -201,6 +202,18 @@ unsafe fn is_owner(mutex: *mut pthread_mutex_t) -> bool {
     unsafe { mutex.byte_add(OWNER).cast::<libc::pid_t>().read_volatile() == libc::gettid() }
 }
 
+/// Unlocks a mutex and locks it again, as a wait at a condition that is over at once. The code of the first that fails.
+pub fn give_and_take(mutex: usize) -> c_int {
+    let mutex = mutex as *mut pthread_mutex_t;
+    // SAFETY: the mutex of a condition that the program waits at.
+    unsafe {
+        match pthread_mutex_unlock(mutex) {
+            0 => pthread_mutex_lock(mutex),
+            code => code,
+        }
+    }
+}
+
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_mutex_trylock(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: forwarded as it came.
@@ -337,6 +350,16 @@ unsafe extern "C" fn sem_wait(semaphore: *mut sem_t) -> c_int {
         *libc::__errno_location() = errno;
         meet::wait_for_release(&[semaphore as usize], || next::sem_wait(semaphore))
     }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn sem_trywait(semaphore: *mut sem_t) -> c_int {
+    // SAFETY: forwarded as it came.
+    let code = unsafe { next::sem_trywait(semaphore) };
+    if code != 0 {
+        keeping_errno(|| meet::may_spin(semaphore as usize));
+    }
+    code
 }
 
 struct Barrier {

@@ -4,9 +4,10 @@
 //! the real clock. If the wait runs out, that much virtual time has passed.
 
 use crate::clock::{self, NS_PER_S, PS_PER_NS, View};
+use crate::descriptors::keeping_errno;
 use crate::meet::Ended;
 use crate::symbols::real;
-use crate::{descriptors, meet, portals, state};
+use crate::{descriptors, meet, portals, pthreads, state};
 use libc::{
     c_int, c_uint, clockid_t, fd_set, pollfd, pthread_cond_t, pthread_mutex_t, pthread_rwlock_t, sem_t, timespec, timeval, useconds_t,
 };
@@ -174,6 +175,25 @@ fn looks() {
     }
 }
 
+/// `select`, `poll` and their relatives when they wait for nothing: for no time they return at once.
+pub fn rest_without_descriptors(ns: u64, real: impl FnOnce() -> c_int) -> c_int {
+    if ns != 0 {
+        return rest_for(ns, real);
+    }
+    looks();
+    real()
+}
+
+/// In ns; `None` for no limit, and for what the kernel refuses.
+///
+/// # Safety
+///
+/// The time is null or valid.
+pub unsafe fn length_of(time: *const timespec) -> Option<u64> {
+    // SAFETY: as the caller says.
+    unsafe { time.as_ref() }.and_then(length)
+}
+
 /// Without descriptors `select` is a sleep with microseconds, much used before `usleep` was.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn select(n: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set, timeout: *mut timeval) -> c_int {
@@ -185,11 +205,7 @@ unsafe extern "C" fn select(n: c_int, read: *mut fd_set, write: *mut fd_set, exc
             Some(u64::try_from(wanted.tv_sec).ok()?.saturating_mul(NS_PER_S).saturating_add(us.saturating_mul(NS_PER_S / 1_000_000)))
         });
         match wanted {
-            Some(0) => {
-                looks();
-                next::select(n, read, write, except, timeout)
-            }
-            Some(ns) => rest_for(ns, || next::select(n, read, write, except, timeout)),
+            Some(ns) => rest_without_descriptors(ns, || next::select(n, read, write, except, timeout)),
             None => descriptors::select_simulated(n, [read, write, except], timeout.as_ref(), std::ptr::null())
                 .unwrap_or_else(|| next::select(n, read, write, except, timeout)),
         }
@@ -202,11 +218,7 @@ unsafe extern "C" fn poll(files: *mut pollfd, n: libc::nfds_t, timeout_ms: c_int
     // SAFETY: forwarded as it came.
     let go_on = || unsafe { next::poll(files, n, timeout_ms) };
     match u64::try_from(timeout_ms) {
-        Ok(0) if n == 0 => {
-            looks();
-            go_on()
-        }
-        Ok(ms) if n == 0 => rest_for(ms * (NS_PER_S / 1_000), go_on),
+        Ok(ms) if n == 0 => rest_without_descriptors(ms * (NS_PER_S / 1_000), go_on),
         // SAFETY: as above.
         _ => unsafe { descriptors::poll_simulated(files, n, descriptors::patience_of_ms(timeout_ms), std::ptr::null()) }
             .unwrap_or_else(go_on),
@@ -229,6 +241,22 @@ fn until(
     let (Some(elapsed), Some(end)) = (clock::elapsed_in(view), length(wanted)) else { return wait(deadline) };
     let clock = clock.unwrap_or_else(|| clock::clock_of(wanted));
     let left = end.saturating_sub(length(&clock::on_clock(clock, elapsed)).unwrap_or(0));
+    if view == View::Simulated && left == 0 && meet::threads() {
+        // It is over at once. Whoever waits for the lock of a condition may get it all the same.
+        return match places {
+            [_, mutex] => match pthreads::give_and_take(*mutex) {
+                0 => libc::ETIMEDOUT,
+                code => code,
+            },
+            _ => {
+                let code = wait(&timespec_of(0));
+                if timed_out(code) {
+                    keeping_errno(|| places.iter().for_each(|&place| meet::may_spin(place)));
+                }
+                code
+            }
+        };
+    }
     if view == View::Simulated && meet::threads() {
         // Another thread may end the wait, so this one looks from time to time what the clocks say; less and less
         // often.

@@ -13,6 +13,7 @@ use crate::{attach, attached};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// So often a library may look in vain with a lock of its own before it is taken to keep that lock while it waits. Our
 /// own choice: more than it has queues.
@@ -273,8 +274,9 @@ pub(crate) fn sleep(thread: &'static Thread, ps: u64) -> bool {
     }
     let end = threads::now().saturating_add(ps);
     thread.set_clock(end);
-    take_turn(thread, Wish::At(end, false), 0);
-    leave();
+    if queue(thread, Wish::At(end, false), 0, Patience::Some) {
+        leave();
+    }
     thread.mark();
     true
 }
@@ -382,6 +384,23 @@ impl Callers {
 /// Gives the turn up, if the thread has it, and waits for `wish` and for its turn. `locks`: of the library, which it
 /// keeps meanwhile.
 fn take_turn(thread: &'static Thread, wish: Wish, locks: u32) {
+    queue(thread, wish, locks, Patience::Endless);
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Patience {
+    Endless,
+    /// Who has the turn may wait for something that the calling thread has, as the lock of an allocator that looks at
+    /// the clock: then the wait is over.
+    Some,
+}
+
+/// How long one that has the turn sleeps, twice in a row, before it is taken to wait for something outside of MPI. Our
+/// own choice: short, for the program does not get on meanwhile.
+const ASLEEP: Duration = Duration::from_millis(1);
+
+/// As [`take_turn`]. False: it has not got its turn.
+fn queue(thread: &'static Thread, wish: Wish, locks: u32, patience: Patience) -> bool {
     let me = address(thread);
     thread.vain_looks.store(0, Relaxed);
     thread.unlocks.store(0, Relaxed);
@@ -401,6 +420,7 @@ fn take_turn(thread: &'static Thread, wish: Wish, locks: u32) {
     thread.inside.store(true, Relaxed);
     threads::set_running(thread, false);
     threads::note_change();
+    let mut asleep = 0;
     while callers.holder != me {
         if callers.holder == 0 && (callers.leader == 0 || callers.leader == me) {
             callers.leader = me;
@@ -443,8 +463,19 @@ fn take_turn(thread: &'static Thread, wish: Wish, locks: u32) {
             }
             continue;
         }
-        callers = SERVED.wait(callers).unwrap_or_else(PoisonError::into_inner);
+        if patience == Patience::Endless {
+            callers = SERVED.wait(callers).unwrap_or_else(PoisonError::into_inner);
+            continue;
+        }
+        let before = callers.holder;
+        callers = SERVED.wait_timeout(callers, ASLEEP).unwrap_or_else(PoisonError::into_inner).0;
+        let sleeps = before != 0 && callers.holder == before && threads::is_asleep(|other| address(other) == before);
+        asleep = if sleeps { asleep + 1 } else { 0 };
+        if asleep == 2 {
+            break;
+        }
     }
+    let turn = callers.holder == me;
     if let Some(at) = callers.waiting.iter().position(|waiter| address(waiter.thread) == me)
         && callers.waiting.swap_remove(at).asked
     {
@@ -454,12 +485,15 @@ fn take_turn(thread: &'static Thread, wish: Wish, locks: u32) {
     KEEPERS.store(callers.keepers != 0, Relaxed);
     drop(callers);
     // A call is not before what those inside have seen; and what comes for one that waits comes at its time.
-    let clock = NOW.fetch_max(thread.clock(), Relaxed).max(thread.clock());
-    thread.set_clock(clock);
+    if turn {
+        let clock = NOW.fetch_max(thread.clock(), Relaxed).max(thread.clock());
+        thread.set_clock(clock);
+    }
     threads::set_running(thread, true);
     thread.inside.store(false, Relaxed);
-    thread.has_turn.store(true, Relaxed);
+    thread.has_turn.store(turn, Relaxed);
     thread.mark();
+    turn
 }
 
 /// Lets simulated time pass for all that wait, up to `until`, ps: whether something has come before. `attentive`: one

@@ -305,15 +305,16 @@ pub fn clock(yields: bool) -> u64 {
         let horizon = header.horizon.load(Ordering::Relaxed).max(header.quiet_until.load(Ordering::Relaxed));
         if now < horizon.saturating_add(late) {
             // The simulator has not come as far.
-        } else if callers::many_call() {
+        } else if threads::is_parked() {
             if thread.looks_at(now) {
+                threads::sleep_until(thread, now);
+            }
+        } else if callers::many_call() {
+            if threads::compute_is_free() {
                 callers::sleep(thread, 0);
             }
         } else if let Some(mut rank) = try_session() {
             rank.let_others_get_on(late);
-        } else if thread.looks_at(now) {
-            // Another thread has parked the rank.
-            threads::sleep_until(thread, now);
         }
     }
     let elapsed = thread.clock().saturating_sub(EPOCH_PS);
@@ -368,12 +369,20 @@ pub fn thread_meets() {
     }
 }
 
-/// The calling thread has given back many locks, or found them taken, since it said so last. Where computing costs
-/// nothing, that may be all it does until another thread has come, which waits for this one to come as far: then it is
-/// a poll in a long wait. True: it was.
+/// The calling thread has given back many locks, or found them taken, since it said so last. That may be all it does
+/// until another thread has come, which may be in MPI: it keeps to simulated time. Where computing costs nothing, that
+/// one may wait for this one to come as far: then it is a poll in a long wait. True: it was.
 pub fn thread_takes_locks() -> bool {
     let Some(thread) = threads::current().filter(|thread| active() && threads::many() && !thread.waits()) else { return false };
-    let Some((_, header)) = attach::shared().filter(|_| threads::compute_is_free()) else { return false };
+    let Some((_, header)) = attach::shared() else { return false };
+    if !threads::compute_is_free() {
+        let now = threads::now();
+        if thread.takes_locks_at(now) && threads::is_parked() {
+            threads::sleep_until(thread, now);
+            thread.takes_locks();
+        }
+        return false;
+    }
     let Some(since) = thread.only_takes_locks() else { return false };
     let now = thread.clock();
     let late = (now.saturating_sub(since) / 16).clamp(header.processor.poll_ps, LATEST_PS.max(header.processor.poll_ps));

@@ -536,6 +536,22 @@ impl Thread {
         yes
     }
 
+    /// The same for one that says that it takes locks, and may be computing.
+    pub fn takes_locks_at(&self, now: u64) -> bool {
+        if self.lock_doings.load(Relaxed) != self.doings.load(Relaxed) {
+            self.locks_since.store(now, Relaxed);
+            self.takes_locks();
+            return false;
+        }
+        let since = self.locks_since.load(Relaxed);
+        let lead = (now.saturating_sub(since) / 16).max(LONGEST_LEAD_PS);
+        let yes = now >= self.waited_at.load(Relaxed).max(since).saturating_add(lead);
+        if yes {
+            self.waited_at.store(now, Relaxed);
+        }
+        yes
+    }
+
     /// It takes the rank, or looks at the clock.
     pub fn does_something(&self) {
         self.doings.store(self.doings.load(Relaxed) + 1, Relaxed);
@@ -900,6 +916,22 @@ pub(crate) fn least() -> u64 {
         ASLEEP.store(releases, Relaxed);
     }
     running.into_iter().chain(waking).min().unwrap_or(u64::MAX)
+}
+
+/// Whether a thread sleeps, and not in here.
+pub(crate) fn is_asleep(which: impl Fn(&Thread) -> bool) -> bool {
+    all().threads.iter().any(|thread| which(thread) && !goes_on_soon(thread))
+}
+
+/// Another thread has parked the rank; or is about to, where computing takes time: whoever computes meanwhile is ahead
+/// of it.
+pub(crate) fn is_parked() -> bool {
+    if !many() {
+        return false;
+    }
+    let all = all();
+    let waits = |thread: &&Thread| thread.inside.load(Relaxed) && !thread.has_turn.load(Relaxed);
+    all.parked.is_some() || (!compute_is_free() && all.others(current()).any(|thread| waits(&&**thread)))
 }
 
 /// The calling thread is going to release `place`, where others may wait.

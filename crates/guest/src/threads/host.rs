@@ -1,11 +1,16 @@
 //! What the kernel says of the threads of this process.
 
+use std::fs::File;
+use std::io::Read;
 use std::sync::OnceLock;
 
 /// Whether a thread of this process runs or would if it had a core; not if it sleeps in a way that nobody has told of.
 pub(super) fn is_runnable(id: i32) -> bool {
     // The state stands behind the name, which is in parentheses: proc(5).
-    let stat = std::fs::read(format!("/proc/self/task/{id}/stat")).unwrap_or_default();
+    let mut stat = [0; 128];
+    // Name and state are in the first bytes.
+    let length = File::open(format!("/proc/self/task/{id}/stat")).and_then(|mut file| file.read(&mut stat)).unwrap_or(0);
+    let stat = &stat[..length];
     let end = stat.iter().rposition(|&byte| byte == b')').unwrap_or(0);
     // A page fault, or the simulator that has stopped it for a look, is no reason of its own.
     matches!(stat.get(end + 2), Some(b'R' | b'D' | b't' | b'T'))

@@ -17,13 +17,11 @@ fn wait_for_others(clock: u64, least: impl Fn(&All, Option<&Thread>) -> Option<u
     let paces = |yes| current().into_iter().for_each(|thread| thread.paces.store(yes, SeqCst));
     while many() {
         let seen = CHANGES.load(Acquire);
-        match least(&all(), current()) {
-            Some(least) if least < clock => {
-                paces(true);
-                paused(|| nap(seen, time_to(clock - least)));
-            }
-            _ => break,
-        }
+        // Nobody has the list of threads while it sleeps.
+        let least = least(&all(), current());
+        let Some(least) = least.filter(|&least| least < clock) else { break };
+        paces(true);
+        paused(|| nap(seen, time_to(clock - least)));
     }
     paces(false);
 }
@@ -68,5 +66,7 @@ pub(crate) fn uncounted<R>(wait: impl FnOnce() -> R) -> R {
 
 /// A little while, or until the threads' states change.
 pub(crate) fn rest() {
-    nap(CHANGES.load(Acquire), NAP);
+    // It does not compute, however long this goes on.
+    current().into_iter().for_each(Thread::turn);
+    paused(|| nap(CHANGES.load(Acquire), NAP));
 }
