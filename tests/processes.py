@@ -2,11 +2,15 @@
 """Traffic and replays spread over processes of an MPI: the results are those of one, and an error in one ends all.
 
 With Debian's Open MPI and MPICH of PyPI. `make test-processes` builds narrows for both, which takes minutes; this then
-takes two.
+takes two. One case with one MPI:
+
+    python3 tests/processes.py --mpi debian -k '^replays$'
 """
 
+import argparse
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -195,10 +199,28 @@ def killed(mpi: str, _: Path) -> None:
         expect(running.wait(60) != 0, "mpirun says that all is well")
 
 
+CASES: list[Callable[[str, Path], None]] = [traffic, errors, wrong_mpi, killed, replays, ends_of_replays]
+
+
+def arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    names = ", ".join(case.__name__ for case in CASES)
+    parser.add_argument("-k", default="", metavar="REGEX", help=f"cases whose name matches, of {names}; default: all")
+    parser.add_argument("--mpi", default=",".join(MPIS), help=f"comma separated, of {', '.join(MPIS)}; default: all")
+    return parser
+
+
 def main() -> None:
+    parser = arguments()
+    options = parser.parse_args()
+    mpis = options.mpi.split(",")
+    cases = [case for case in CASES if re.search(options.k, case.__name__)]
+    if not cases:
+        parser.error(f"no case matches {options.k!r}")
+    if unknown := [mpi for mpi in mpis if mpi not in MPIS]:
+        parser.error(f"--mpi: {unknown[0]!r} is none of {', '.join(MPIS)}")
     failed = 0
-    cases: list[Callable[[str, Path], None]] = [traffic, errors, wrong_mpi, killed, replays, ends_of_replays]
-    for mpi in MPIS:
+    for mpi in mpis:
         for case in cases:
             start = time.monotonic()
             with tempfile.TemporaryDirectory() as folder:

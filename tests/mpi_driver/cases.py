@@ -97,6 +97,13 @@ def cases(programs: int = 400) -> list[Case]:
         Case("p2p_sendrecv", "p2p_sendrecv.c"),
         Case("p2p_waits", "p2p_waits.c"),
         Case("p2p_random", "p2p_random.c"),
+        Case("p2p_order", "p2p_order.c"),
+        # NICs that look at a message when all of it is there: a short one may be there first.
+        *[
+            Case(f"order_{nic}", "p2p_order.c", options=("--set", f"nic.kind={nic}", "--set", "message.eager_limit=64 KiB", *change), ranks=(2, 4),
+                 runners=narrows, expected=lambda n: f"p2p_order: ranks={n} checks={n * 588} ok")
+            for nic, change in (("mailbox", ()), ("tcp", ("--set", "nic.tcp.message=0 ns", "--set", "nic.tcp.segment_time=0 ns")))
+        ],
         *[
             Case(f"p2p_programs_{compute}", "p2p_programs.c", (str(programs), "1"), narrows_arguments=(str(programs), "1", "strict"),
                  options=("--compute", compute), ranks=(2, 4), runners=both if compute == "measured" else narrows, timeout=120 + programs / 10)

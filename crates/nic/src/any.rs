@@ -62,6 +62,19 @@ pub enum AnyHeader {
 }
 
 impl AnyHeader {
+    /// It is a request that the NIC at the target knows of when all of it is there. What comes behind it from the same
+    /// source, on the same virtual network, must wait for that, so that requests are matched in the order in which they
+    /// were sent. (Nothing matches answers.)
+    pub fn is_taken_whole(&self) -> bool {
+        let message = match self {
+            AnyHeader::Mailbox(envelope) => envelope.message(),
+            AnyHeader::Tcp(segment) => segment.message(),
+            AnyHeader::Exanet(Cell::Short { message, .. }) => message,
+            AnyHeader::Portals(_) | AnyHeader::Exanet(_) => return false,
+        };
+        message.stream().is_some()
+    }
+
     /// What travels.
     pub fn about(&self) -> About {
         match self {

@@ -19,7 +19,9 @@
 //! asked for), the block is dropped and the source sends it again.
 //!
 //! Messages of one stream (a process to an entry of another one) arrive in the order of the calls: a short message
-//! waits until the first block of a transfer before it has left. The two ways do not wait for each other otherwise.
+//! waits until the first block of a transfer before it has left, and a transfer until the short messages before it have
+//! left; its first block is noticed when the mailbox has copied them. The two ways do not wait for each other
+//! otherwise.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -116,17 +118,18 @@ impl std::ops::AddAssign for Troubles {
 /// Whose messages stay in order: initiator (pid), target (nid and pid), portal table entry.
 pub type Stream = (u32, u32, u32, u32);
 
+/// A header of the library above.
+pub trait Streamed: Copy {
+    /// Its message takes a channel of the interface of the stream's first number; those of none are sent by the NIC
+    /// itself.
+    fn stream(&self) -> Option<Stream>;
+}
+
 /// What the library asks for.
 #[derive(Clone, Debug)]
 pub enum Order<H> {
-    /// To send a message.
-    Message {
-        /// With the library's token, and its header.
-        departure: Departure<H>,
-        /// A message of this stream takes a channel of the interface of its first number; others are sent by the NIC
-        /// itself.
-        stream: Option<Stream>,
-    },
+    /// To send a message, with the library's token, and its header.
+    Message(Departure<H>),
     /// To tell the NIC at the other end something, without a mailbox.
     Acknowledgement(Departure<H>),
     /// To reduce a block with others.
@@ -261,6 +264,18 @@ struct Posted<H> {
     departure: Departure<H>,
     /// With its mailbox, and the number of this try.
     name: Option<(Name, u32, u32)>,
+    /// Transfers whose first block must not pass it.
+    followers: Vec<u32>,
+}
+
+/// A message between mailbox and memory.
+#[derive(Debug)]
+struct Coming<H> {
+    message: H,
+    from: PortId,
+    mailbox: Option<u32>,
+    /// Transfers that have begun behind it, by name, and whether all of them is here.
+    followers: Vec<((PortId, u32), H, bool)>,
 }
 
 #[derive(Debug)]
@@ -295,8 +310,8 @@ pub struct Exanet<H> {
     resending: VecDeque<Name>,
     /// Timers, and the tries that they belong to.
     timers: VecDeque<(Name, u32)>,
-    /// Between mailbox and memory; with the mailbox.
-    coming: VecDeque<(H, Option<u32>)>,
+    /// Between mailbox and memory.
+    coming: VecDeque<Coming<H>>,
     /// Of mailboxes with little room: messages in them.
     full: BTreeMap<u32, u32>,
     /// The number of the next message: by sender, its interface, virtual network.
@@ -324,7 +339,7 @@ pub struct Exanet<H> {
     effects: Vec<Effect>,
 }
 
-impl<H: Copy> Exanet<H> {
+impl<H: Streamed> Exanet<H> {
     /// That at a port.
     pub fn new(config: ExanetConfig, port: PortId) -> Exanet<H> {
         let accelerator = Accelerator::new(port, config.reduce_start, config.reduce_rate);
@@ -416,7 +431,7 @@ impl<H: Copy> Exanet<H> {
             of.sent.push(Sent { name, mailbox, tries: 0, departure });
             Some((name, mailbox, 0))
         });
-        self.transmit(now, Posted { departure, name }, out);
+        self.transmit(now, Posted { departure, name, followers: Vec::new() }, out);
     }
 
     fn transmit(&mut self, now: SimTime, posted: Posted<H>, out: &mut impl Out<Self>) {
@@ -435,7 +450,7 @@ impl<H: Copy> Exanet<H> {
             return;
         }
         sent.tries += 1;
-        let again = Posted { departure: sent.departure, name: Some((name, sent.mailbox, sent.tries)) };
+        let again = Posted { departure: sent.departure, name: Some((name, sent.mailbox, sent.tries)), followers: Vec::new() };
         self.troubles.timeouts += u64::from(after.is_some());
         self.transmit(now, again, out);
     }
@@ -534,8 +549,16 @@ impl<H: Copy> Exanet<H> {
         if self.reading {
             return;
         }
-        let Some(number) = self.ready.pop_front() else { return };
-        let Some(transfer) = self.transfers.get_mut(&number) else { return };
+        let (number, transfer) = loop {
+            let Some(number) = self.ready.pop_front() else { return };
+            let Some(transfer) = self.transfers.get_mut(&number) else { return };
+            let (first, stream) = (!transfer.started, transfer.stream);
+            let is_before = |before: &&mut Posted<H>| first && stream.is_some() && before.departure.header.stream() == stream;
+            match self.posted.iter_mut().rev().find(is_before) {
+                Some(before) => before.followers.push(number),
+                None => break (number, transfer),
+            }
+        };
         self.reading = true;
         transfer.started = true;
         let Transfer { departure, stream, blocks, .. } = *transfer;
@@ -585,7 +608,7 @@ impl<H: Copy> Exanet<H> {
     }
 }
 
-impl<H: Copy> Nic for Exanet<H> {
+impl<H: Streamed> Nic for Exanet<H> {
     type Command = Order<H>;
     type Notice = ExanetNotice<H>;
     type Header = Cell<H>;
@@ -598,15 +621,21 @@ impl<H: Copy> Nic for Exanet<H> {
         match order {
             Order::Acknowledgement(departure) => out.depart(self.port, departure.map(Cell::Acknowledgement)),
             Order::Allreduce(block) => out.schedule(self.accelerator.command(now, block), self.port, CLIENT),
-            Order::Message { departure, stream: Some(stream) } => {
-                let interface = self.interfaces.entry(stream.0);
-                let interface =
-                    interface.or_insert_with(|| Interface { busy: 0, sent: Vec::new(), next: BTreeMap::new(), waiting: VecDeque::new() });
-                interface.waiting.push_back((departure, stream));
-                self.serve(now, stream.0, out);
-            }
-            Order::Message { departure, stream: None } if self.is_short(&departure) => self.post(now, departure, None, out),
-            Order::Message { departure, stream: None } => self.begin(now, departure, None, out),
+            Order::Message(departure) => match departure.header.stream() {
+                Some(stream) => {
+                    let interface = self.interfaces.entry(stream.0);
+                    let interface = interface.or_insert_with(|| Interface {
+                        busy: 0,
+                        sent: Vec::new(),
+                        next: BTreeMap::new(),
+                        waiting: VecDeque::new(),
+                    });
+                    interface.waiting.push_back((departure, stream));
+                    self.serve(now, stream.0, out);
+                }
+                None if self.is_short(&departure) => self.post(now, departure, None, out),
+                None => self.begin(now, departure, None, out),
+            },
         }
         Ok(())
     }
@@ -614,7 +643,7 @@ impl<H: Copy> Nic for Exanet<H> {
     fn handle(&mut self, now: SimTime, event: Event, out: &mut impl Out<Self>) {
         match event {
             CELL => {
-                let Some(Posted { departure, name }) = self.posted.pop_front() else { return };
+                let Some(Posted { departure, name, followers }) = self.posted.pop_front() else { return };
                 let Departure { to, virtual_network, payload, token, header: message, source_dma, .. } = departure;
                 let domain = name.map_or(0, |(name, ..)| self.domain(name.interface));
                 let header = Cell::Short { from: self.port, name: name.map(|(name, mailbox, _)| (name, mailbox)), domain, message };
@@ -631,13 +660,24 @@ impl<H: Copy> Nic for Exanet<H> {
                     self.timers.push_back((name, tries));
                     out.schedule(now + self.config.timeout, self.port, TIMEOUT);
                 }
+                if !followers.is_empty() {
+                    // They have waited longest.
+                    followers.into_iter().rev().for_each(|transfer| self.ready.push_front(transfer));
+                    self.read(now, out);
+                }
             }
             COPIED => {
-                if let Some((message, mailbox)) = self.coming.pop_front() {
+                if let Some(Coming { message, mailbox, followers, .. }) = self.coming.pop_front() {
                     if let Some(inside) = mailbox.and_then(|mailbox| self.full.get_mut(&mailbox)) {
                         *inside = inside.saturating_sub(1);
                     }
                     out.notify(self.port, LIBRARY, ExanetNotice::Arrived(message));
+                    for (name, message, ended) in followers {
+                        out.notify(self.port, LIBRARY, ExanetNotice::Begun(name, message));
+                        if ended {
+                            out.notify(self.port, LIBRARY, ExanetNotice::Ended(name, message));
+                        }
+                    }
                 }
             }
             RESEND => {
@@ -683,7 +723,12 @@ impl<H: Copy> Nic for Exanet<H> {
             && !self.missing.contains_key(&(from, transfer, 0))
             && domain.is_none_or(|(domain, mailbox)| domain == self.domain(mailbox))
         {
-            out.notify(self.port, LIBRARY, ExanetNotice::Begun((from, transfer), message));
+            let stream = message.stream();
+            let is_before = |before: &&mut Coming<H>| stream.is_some() && before.from == from && before.message.stream() == stream;
+            match self.coming.iter_mut().rev().find(is_before) {
+                Some(before) => before.followers.push(((from, transfer), message, false)),
+                None => out.notify(self.port, LIBRARY, ExanetNotice::Begun((from, transfer), message)),
+            }
         }
         0
     }
@@ -697,7 +742,8 @@ impl<H: Copy> Nic for Exanet<H> {
                         return self.tell(from, answer, out);
                     }
                 }
-                self.coming.push_back((message, name.map(|(_, mailbox)| mailbox)));
+                let mailbox = name.map(|(_, mailbox)| mailbox);
+                self.coming.push_back(Coming { message, from, mailbox, followers: Vec::new() });
                 out.schedule(self.mailbox.end(now, self.config.mailbox), self.port, COPIED);
                 if let Some((name, _)) = name {
                     self.tell(from, Cell::Taken(name), out);
@@ -719,7 +765,11 @@ impl<H: Copy> Nic for Exanet<H> {
                 *come += 1;
                 if *come == blocks {
                     self.incoming.remove(&name);
-                    out.notify(self.port, LIBRARY, ExanetNotice::Ended(name, message));
+                    let mut late = self.coming.iter_mut().flat_map(|before| &mut before.followers);
+                    match late.find(|(late, ..)| *late == name) {
+                        Some((.., ended)) => *ended = true,
+                        None => out.notify(self.port, LIBRARY, ExanetNotice::Ended(name, message)),
+                    }
                 }
             }
             Cell::Acknowledgement(message) => out.notify(self.port, LIBRARY, ExanetNotice::Arrived(message)),

@@ -155,7 +155,7 @@ pub use accelerator::{Block, Vector};
 pub use any::{AnyConfig, AnyHeader, AnyNic};
 pub use config::{NicConfig, PcieDetail, Transmit};
 pub use error::{Denied, Refusal};
-pub use exanet::{Cell, Exanet, ExanetConfig, ExanetNotice, Name, Order, Stream, Troubles};
+pub use exanet::{Cell, Exanet, ExanetConfig, ExanetNotice, Name, Order, Stream, Streamed, Troubles};
 pub use kind::{Directory, Nic};
 pub use mailbox::{Envelope, Mailbox, MailboxConfig, MailboxNotice};
 pub use nics::Nics;

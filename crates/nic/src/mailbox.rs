@@ -51,7 +51,8 @@ const STORED: Event = Event(0);
 const READ: Event = Event(1);
 
 /// One box for what goes, one for what comes, and the host at both. A message is on the network when all of it has been
-/// written, and with the host when all of it has come and been read.
+/// written, and with the host when all of it has come and been read. Requests of one source come in order
+/// ([`crate::AnyHeader::is_taken_whole`]).
 #[derive(Debug)]
 pub struct Mailbox<H> {
     port: PortId,

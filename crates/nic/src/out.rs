@@ -121,7 +121,8 @@ pub trait Out<K: Nic>: Memory {
     /// Schedule an event of the NIC at `port`.
     fn schedule(&mut self, at: SimTime, port: PortId, event: Event);
     /// The NIC at `port` starts a transfer on the network now. Headers of one (source, target, virtual network) arrive
-    /// in this order.
+    /// in this order, each after all of the message before it if that is taken whole
+    /// ([`crate::AnyHeader::is_taken_whole`]).
     fn depart(&mut self, port: PortId, departure: Departure<K::Header>);
     /// All of a message of nothing but `header` from port `from` will be in the NIC at port `to` at `at`, without any
     /// load on the network.

@@ -10,7 +10,7 @@ use crate::accelerator::Block;
 use crate::any::AnyHeader;
 use crate::config::{NicConfig, Transmit};
 use crate::error::Refusal;
-use crate::exanet::{Cell, Exanet, ExanetNotice, Order};
+use crate::exanet::{Cell, Exanet, ExanetNotice, Order, Stream, Streamed};
 use crate::kind::Nic;
 use crate::mailbox::{Envelope, LIBRARY, Mailbox, MailboxNotice};
 use crate::out::{Between, Departure, Event, Out};
@@ -97,11 +97,17 @@ impl Below for Tcp<Header> {
     }
 }
 
+impl Streamed for Header {
+    fn stream(&self) -> Option<Stream> {
+        Header::stream(self)
+    }
+}
+
 impl Below for Exanet<Header> {
     fn order(departure: Departure<Header>) -> Order<Header> {
         match departure.header {
             Header::Received(_) => Order::Acknowledgement(departure),
-            _ => Order::Message { departure, stream: departure.header.stream() },
+            _ => Order::Message(departure),
         }
     }
     fn heard(notice: ExanetNotice<Header>) -> Heard {

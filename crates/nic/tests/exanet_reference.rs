@@ -6,7 +6,8 @@
 
 use narrows_engine::EventQueue;
 use narrows_nic::{
-    Cell, Combine, Departure, Event, Exanet, ExanetConfig, ExanetNotice, Fault, Memory, Nic, Order, Out, PayloadId, Process,
+    Cell, Combine, Departure, Event, Exanet, ExanetConfig, ExanetNotice, Fault, Memory, Nic, Order, Out, PayloadId, Process, Stream,
+    Streamed,
 };
 use narrows_portals::Place;
 use narrows_units::{ByteRate, Bytes, PortId, SimTime};
@@ -14,7 +15,15 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 /// The library's header: who sends to whom, and the message's number.
-type Header = (u32, u32, u32);
+#[derive(Clone, Copy, Debug)]
+struct Header(u32, u32, u32);
+
+impl Streamed for Header {
+    fn stream(&self) -> Option<Stream> {
+        let Header(from, to, _) = self;
+        Some((from % PROCESSES, to / PROCESSES, to % PROCESSES, 0))
+    }
+}
 
 const NODES: u32 = 2;
 const PROCESSES: u32 = 2;
@@ -154,10 +163,9 @@ fn run(
             source_dma: message.bytes > 0,
             target_dma: message.bytes > 0,
             token: number,
-            header: (from, to, number),
+            header: Header(from, to, number),
         };
-        let stream = Some((from % PROCESSES, to / PROCESSES, to % PROCESSES, 0));
-        let accepted = nics[(from / PROCESSES) as usize].command(now, Process(from), Order::Message { departure, stream }, &mut world);
+        let accepted = nics[(from / PROCESSES) as usize].command(now, Process(from), Order::Message(departure), &mut world);
         prop_assert!(accepted.is_ok());
     }
     prop_assert!(step(&mut nics, &mut world, SimTime::MAX), "it never comes to rest");
@@ -165,11 +173,11 @@ fn run(
     let (mut begun, mut ended, mut told) = (BTreeMap::<(u32, u32), Vec<u32>>::new(), Vec::new(), 0);
     for (port, notice) in &world.heard {
         match *notice {
-            ExanetNotice::Arrived((from, to, number)) | ExanetNotice::Begun(_, (from, to, number)) => {
+            ExanetNotice::Arrived(Header(from, to, number)) | ExanetNotice::Begun(_, Header(from, to, number)) => {
                 prop_assert_eq!(port.0, to / PROCESSES);
                 begun.entry((from, to)).or_default().push(number);
             }
-            ExanetNotice::Ended(_, (_, _, number)) => ended.push(number),
+            ExanetNotice::Ended(_, Header(_, _, number)) => ended.push(number),
             ExanetNotice::Denied(number, own, found) => {
                 let message = &messages[number as usize];
                 prop_assert_eq!((own, found), (domains[message.from as usize], domains[message.to as usize]));
@@ -233,16 +241,28 @@ proptest! {
         (mailbox_room, rdma_channels, channels) in (0u32..4, 1u32..4, 1u32..5),
         page_faults in prop_oneof![Just(0u32), Just(300_000), Just(1_000_000)],
         domains in prop_oneof![3 => Just(vec![0u16; 4]), 1 => prop::collection::vec(0u16..2, 4)],
+        // Packetizer and mailbox may be slower than the firmware.
+        (packetizer, mailbox) in (0u64..6_000, 0u64..6_000),
     ) {
+        let (packetizer, mailbox) = (SimTime::from_ns(packetizer), SimTime::from_ns(mailbox));
         // Timers may strike too early: what comes twice is known.
         let timeout = if losses > 0 || seed % 3 == 0 { SimTime::from_ns(900 + seed % 20_000) } else { SimTime::ZERO };
-        let config = ExanetConfig { mailbox_room, rdma_channels, channels, page_faults, timeout, ..config() };
+        let config = ExanetConfig { mailbox_room, rdma_channels, channels, page_faults, timeout, packetizer, mailbox, ..config() };
         run(messages, &config, (losses, repeats, seed), &domains)?;
     }
 
     #[test]
     fn nothing_goes_wrong_where_nothing_is_lost(messages in prop::collection::vec(message(), 0..60)) {
         run(messages, &config(), (0, 0, 1), &[0; 4])?;
+    }
+
+    #[test]
+    fn the_two_ways_of_a_stream_do_not_pass_each_other(
+        messages in prop::collection::vec(message(), 0..60),
+        (packetizer, mailbox) in (0u64..20_000, 0u64..20_000),
+    ) {
+        let config = ExanetConfig { packetizer: SimTime::from_ns(packetizer), mailbox: SimTime::from_ns(mailbox), ..config() };
+        run(messages, &config, (0, 0, 1), &[0; 4])?;
     }
 }
 
@@ -254,10 +274,9 @@ fn a_full_mailbox_refuses_and_the_packetizer_repeats() {
     let mut world = World { queue: EventQueue::new(), losses: 0, repeats: 0, random: 1, heard: Vec::new() };
     let mut nics: Vec<Exanet<Header>> = (0..NODES).map(|node| Exanet::new(config.clone(), PortId(node))).collect();
     for number in 0..2 {
-        let (to, payload, header) = (PortId(1), Bytes(8), (0, 2, number));
+        let (to, payload, header) = (PortId(1), Bytes(8), Header(0, 2, number));
         let departure = Departure { to, virtual_network: 0, payload, source_dma: false, target_dma: false, token: number, header };
-        let order = Order::Message { departure, stream: Some((0, 1, 0, 0)) };
-        nics[0].command(SimTime::ZERO, Process(0), order, &mut world).unwrap();
+        nics[0].command(SimTime::ZERO, Process(0), Order::Message(departure), &mut world).unwrap();
     }
     let mut arrived = Vec::new();
     while let Some((now, due)) = world.queue.pop() {

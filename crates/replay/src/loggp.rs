@@ -598,18 +598,10 @@ impl Simulation<'_> {
     }
 }
 
-/// Starts to bring an element into the cache.
+/// Starts to bring an element into the cache, if there is one.
 #[inline]
 fn prefetch<T>(all: &[T], index: usize) {
-    if let Some(one) = all.get(index) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a prefetch of a valid reference reads nothing.
-        unsafe {
-            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(std::ptr::from_ref(one).cast());
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = one;
-    }
+    all.get(index).into_iter().for_each(narrows_engine::prefetch);
 }
 
 /// `from` and what the bytes behind the first take; a message without bytes takes one byte less than a message of one.

@@ -2,7 +2,8 @@
 //!
 //! The end-to-end layer numbers the packets of a pair of nodes in a virtual network, and takes them in that order: a
 //! message is noticed after the head of the one that was started before it, and after all of it if that is one packet.
-//! (Behind the first packet of a longer one a NIC may send packets of other messages.)
+//! (Behind the first packet of a longer one a NIC may send packets of other messages.) NICs that do not look at a
+//! message before they have all of it take the next one behind that, as they would mix them up otherwise.
 
 use narrows_engine::{Slab, WordMap};
 use serde::{Deserialize, Serialize};
@@ -15,7 +16,8 @@ pub(crate) struct Label<H> {
     pub(crate) number: u32,
     pub(crate) target: u32,
     pub(crate) virtual_network: u8,
-    pub(crate) one_packet: bool,
+    /// The one behind it is noticed after all of it.
+    pub(crate) whole: bool,
     pub(crate) header: H,
 }
 
@@ -119,12 +121,12 @@ impl<H: Copy> Inbound<H> {
         loop {
             let flight = self.flights.at_mut(slot);
             flight.head_noticed = true;
-            let (tail_arrived, one_packet) = (flight.tail_arrived, flight.label.one_packet);
+            let (tail_arrived, whole) = (flight.tail_arrived, flight.label.whole);
             steps.push(Step::Head(slot));
             if tail_arrived {
                 steps.push(Step::Tail(slot));
             }
-            if !tail_arrived && one_packet {
+            if !tail_arrived && whole {
                 return;
             }
             match self.release(slot) {
@@ -157,9 +159,9 @@ impl<H: Copy> Inbound<H> {
         if !flight.head_noticed {
             return;
         }
-        let one_packet = flight.label.one_packet;
+        let whole = flight.label.whole;
         steps.push(Step::Tail(slot));
-        if one_packet && let Some(next) = self.release(slot) {
+        if whole && let Some(next) = self.release(slot) {
             self.notice(next, steps);
         }
     }
@@ -173,7 +175,7 @@ mod tests {
 
     proptest! {
         /// Whatever overtakes what on the network: heads of a pair are noticed in the order of the starts, after all of
-        /// the one before if that is one packet, tails after heads, and all of it in the end.
+        /// the one before if that is taken whole, tails after heads, and all of it in the end.
         #[test]
         fn messages_of_a_pair_keep_their_order(
             messages in prop::collection::vec((0u32..2, 0u32..2, 0u8..2, any::<bool>()), 1..40),
@@ -182,8 +184,8 @@ mod tests {
             let mut inbound: Inbound<()> = Inbound::default();
             let slots: Vec<u32> = (0u32..)
                 .zip(&messages)
-                .map(|(number, &(source, target, virtual_network, one_packet))| {
-                    inbound.open(Label { source, number, target, virtual_network, one_packet, header: () });
+                .map(|(number, &(source, target, virtual_network, whole))| {
+                    inbound.open(Label { source, number, target, virtual_network, whole, header: () });
                     inbound.find(source, number).unwrap()
                 })
                 .collect();

@@ -385,13 +385,13 @@ impl<P: Processes> nic::Out<AnyNic> for Effects<'_, '_, P> {
         if source_dma && payload.0 > 0 {
             self.above.reading.insert(inbound::number(port, number), token);
         }
-        let one_packet = payload.0 <= self.above.places.ports[port as usize].mtu;
+        let whole = payload.0 <= self.above.places.ports[port as usize].mtu || header.is_taken_whole();
         if let Some(timeline) = &self.above.timeline
             && let Some(departure) = watched::departure(&self.above.places, port, to, payload, &header)
         {
             timeline.departs(self.fabric.now(), number, departure);
         }
-        let label = Label { source: port, number, target: to, virtual_network, one_packet, header };
+        let label = Label { source: port, number, target: to, virtual_network, whole, header };
         self.fabric.post(to, SimTime::MAX, Letter::Label(label));
         let transfer = Transfer { id: TransferId(number), source: port, target: to, virtual_network, payload, source_dma, target_dma };
         // Where no rail is left the run ends.

@@ -92,9 +92,11 @@ pub(super) fn parts(key: u64) -> (EventKind, u32, u32) {
     (kind, (key >> 32) as u32 & ((1 << PLACE_BITS) - 1), key as u32)
 }
 
-/// How many events ahead the caches are notifications of what they need, by step.
+/// How many events ahead the caches are told what they need, by step. Our own choice, no distances were compared: each
+/// step reads what the one before has brought, so there are events between them.
 const AHEAD: [usize; 3] = [8, 5, 2];
-/// The same where there are no packets: an event is more work, and leads further.
+/// The same where there are no packets: an event is more work, and leads further. Our own choice: with these distances
+/// a message among 16,384 ranks took 13.3 us of CPU instead of 16.6 (docs/performance.md).
 const FAR_AHEAD: [usize; 4] = [20, 13, 8, 4];
 
 impl<A: Agent> RegionEffects<A> {
