@@ -1,7 +1,7 @@
 /* A program with an allocator of its own, which takes a mutex: several threads allocate, wait for each other and look
  * at the clock, beside MPI. Whatever takes part in that may be called with the mutex taken, and must not allocate by
- * this allocator. With the argument "looks" the allocator looks at the clock with its mutex taken, as jemalloc does, and
- * the first thread makes communicators meanwhile, for which MPI allocates in the middle of calls. */
+ * this allocator. With the argument "looks" the allocator looks at the clock with its mutex taken, as jemalloc does,
+ * and the first thread makes communicators meanwhile, for which MPI allocates in the middle of calls. */
 #include "check.h"
 #include <pthread.h>
 #include <time.h>
