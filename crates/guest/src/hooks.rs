@@ -303,12 +303,13 @@ pub fn clock(yields: bool) -> u64 {
     if let Some(since) = idle {
         let late = (now.saturating_sub(since) / 64).min(LATEST_PS);
         let horizon = header.horizon.load(Ordering::Relaxed).max(header.quiet_until.load(Ordering::Relaxed));
-        if now < horizon.saturating_add(late) {
-            // The simulator has not come as far.
-        } else if threads::is_parked() {
+        if threads::is_parked() {
+            // The horizon may be that of a thread which has been woken and has not come as far as to say so.
             if thread.looks_at(now) {
                 threads::sleep_until(thread, now);
             }
+        } else if now < horizon.saturating_add(late) {
+            // Nothing comes before.
         } else if callers::many_call() {
             if threads::compute_is_free() {
                 callers::sleep(thread, 0);

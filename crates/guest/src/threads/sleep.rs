@@ -163,6 +163,8 @@ pub(crate) fn unparked() -> u64 {
     let mut all = all();
     all.parked = None;
     all.looked_at_files();
+    // Not one that has computed for long, however often it is parked in a call.
+    current().into_iter().for_each(Thread::turn);
     if let Some(thread) = current().filter(|thread| !all.is_at_files(thread)) {
         let clock = thread.clock();
         all.starts(thread, clock);
