@@ -94,13 +94,14 @@ fn rest(ns: u64, real: impl FnOnce() -> c_int) -> c_int {
     }
 }
 
-/// No sleep for a length of time is shorter: so late Linux lets the timers of usual threads end, see PR_SET_TIMERSLACK
-/// in prctl(2). A loop around sleeps of 0 would stand still in simulated time.
+/// So late Linux lets the timers of usual threads end: PR_SET_TIMERSLACK in prctl(2).
 const TIMER_SLACK_NS: u64 = 50_000;
+/// A shorter sleep is a wish to let others run. Our own choice: programs stand for computing by sleeps of microseconds.
+const SHORTEST_NS: u64 = 1_000;
 
-/// The same for a length that a program asks for.
+/// The same for a length that a program asks for. A loop around sleeps of 0 would stand still in simulated time.
 fn rest_for(ns: u64, real: impl FnOnce() -> c_int) -> c_int {
-    rest(ns.max(TIMER_SLACK_NS), real)
+    rest(if ns < SHORTEST_NS { TIMER_SLACK_NS } else { ns }, real)
 }
 
 #[unsafe(no_mangle)]
