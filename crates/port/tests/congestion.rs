@@ -489,6 +489,27 @@ fn s_perc_says_what_it_needs() {
     assert_eq!(sperc(0.05, 10).check(&long).unwrap_err(), ConfigError::PercNeeds { what: "ways of at most 8 links" });
 }
 
+/// Two links limit a flow to the same share, but only one has granted it: the other one counts it among those that are
+/// limited elsewhere, and gives the rest away. With clocks that differ rates stay wrong then, in some runs, before a
+/// link looks at the grant itself.
+#[test]
+fn mind_the_gap_is_for_flows_that_two_links_limit() {
+    let flows: Vec<Flow> = [(2, 14), (3, 6), (8, 6), (8, 14), (10, 6)].map(|(from, to)| (0, from, to, LONG)).into();
+    let wrong = |policy: AccPolicy| {
+        let is_wrong = |seed: &u64| {
+            let acc = Acc { margin: Fraction(100_000), skew: SimTime::from_ns(100 * seed), ..acc(policy) };
+            let (rates, _) =
+                run(&NetworkConfig { seed: *seed, ..config(Congestion::Acc(acc)) }, whole(), 1, &flows, SimTime::from_us(1600));
+            let far =
+                |(&(_, source, target, _), expected): (&Flow, f64)| (mean(&rates[&(source, target)], 60, 80) / expected - 1.0).abs() > 0.05;
+            flows.iter().zip(oracle(&flows, 0.9)).any(far)
+        };
+        (0..20).filter(is_wrong).count()
+    };
+    assert!(wrong(AccPolicy::FrpInit) > 0);
+    assert_eq!(wrong(AccPolicy::MindTheGap), 0);
+}
+
 /// Flows between the pairs get what the oracle gives them, within so much of it, and everything is the same however the
 /// network is cut and on two threads.
 fn finds_the_oracles_rates(config: &NetworkConfig, pairs: BTreeSet<(u32, u32)>, within: f64) -> Result<(), TestCaseError> {
@@ -532,6 +553,8 @@ proptest! {
         let acc = Acc { packets_per_period, margin: Fraction(100_000), skew: SimTime::from_ns(skew), ..acc(policy) };
         let mut config = NetworkConfig { seed, ..config(Congestion::Acc(acc)) };
         config.reliability.as_mut().unwrap().ack = Bytes(1);
-        finds_the_oracles_rates(&config, pairs, 0.03)?;
+        // See `mind_the_gap_is_for_flows_that_two_links_limit`.
+        let any = policy == AccPolicy::FrpInit && packets_per_period == 1;
+        finds_the_oracles_rates(&config, pairs, if any { f64::INFINITY } else { 0.03 })?;
     }
 }
