@@ -489,25 +489,36 @@ fn s_perc_says_what_it_needs() {
     assert_eq!(sperc(0.05, 10).check(&long).unwrap_err(), ConfigError::PercNeeds { what: "ways of at most 8 links" });
 }
 
-/// Two links limit a flow to the same share, but only one has granted it: the other one counts it among those that are
-/// limited elsewhere, and gives the rest away. With clocks that differ rates stay wrong then, in some runs, before a
-/// link looks at the grant itself.
+/// Whether some flow does not get what the oracle gives it, within 3 %, with one FRP a period.
+fn is_wrong(policy: AccPolicy, seed: u64, skew: SimTime, flows: &[Flow]) -> bool {
+    let acc = Acc { margin: Fraction(100_000), skew, ..acc(policy) };
+    let mut config = NetworkConfig { seed, ..config(Congestion::Acc(acc)) };
+    config.reliability.as_mut().unwrap().ack = Bytes(1);
+    let (rates, _) = run(&config, whole(), 1, flows, SimTime::from_us(1600));
+    let far = |(&(_, source, target, _), expected): (&Flow, f64)| (mean(&rates[&(source, target)], 60, 80) / expected - 1.0).abs() > 0.03;
+    flows.iter().zip(oracle(flows, 0.9)).any(far)
+}
+
+/// A link that looks only at who has granted a rate may count one of its flows among those that others limit, and give
+/// too much away: here two links limit a flow to the same share. Rates may stay wrong (RED-SEA D1.4 section 8.1).
 #[test]
 fn mind_the_gap_is_for_flows_that_two_links_limit() {
     let flows: Vec<Flow> = [(2, 14), (3, 6), (8, 6), (8, 14), (10, 6)].map(|(from, to)| (0, from, to, LONG)).into();
-    let wrong = |policy: AccPolicy| {
-        let is_wrong = |seed: &u64| {
-            let acc = Acc { margin: Fraction(100_000), skew: SimTime::from_ns(100 * seed), ..acc(policy) };
-            let (rates, _) =
-                run(&NetworkConfig { seed: *seed, ..config(Congestion::Acc(acc)) }, whole(), 1, &flows, SimTime::from_us(1600));
-            let far =
-                |(&(_, source, target, _), expected): (&Flow, f64)| (mean(&rates[&(source, target)], 60, 80) / expected - 1.0).abs() > 0.05;
-            flows.iter().zip(oracle(&flows, 0.9)).any(far)
-        };
-        (0..20).filter(is_wrong).count()
-    };
+    let wrong = |policy| (0..20).filter(|&seed| is_wrong(policy, seed, SimTime::from_ns(100 * seed), &flows)).count();
     assert!(wrong(AccPolicy::FrpInit) > 0);
     assert_eq!(wrong(AccPolicy::MindTheGap), 0);
+}
+
+/// It is rare: 4 of 400 sets of random flows, and none of 600 with mind-the-gap.
+#[test]
+fn without_mind_the_gap_rates_are_nearly_always_max_min_fair() {
+    let is_wrong = |&seed: &u64| {
+        let mut random = narrows_engine::stream(seed, "flows", 0);
+        let pairs: BTreeSet<(u32, u32)> = (0..random.below(28) + 4).map(|_| (random.below(16) as u32, random.below(16) as u32)).collect();
+        let flows: Vec<Flow> = pairs.into_iter().filter(|(from, to)| from != to).map(|(from, to)| (0, from, to, LONG)).collect();
+        is_wrong(AccPolicy::FrpInit, seed, SimTime::from_ns(random.below(2_000)), &flows)
+    };
+    assert!((0..60).filter(is_wrong).count() <= 2);
 }
 
 /// Flows between the pairs get what the oracle gives them, within so much of it, and everything is the same however the
@@ -553,7 +564,7 @@ proptest! {
         let acc = Acc { packets_per_period, margin: Fraction(100_000), skew: SimTime::from_ns(skew), ..acc(policy) };
         let mut config = NetworkConfig { seed, ..config(Congestion::Acc(acc)) };
         config.reliability.as_mut().unwrap().ack = Bytes(1);
-        // See `mind_the_gap_is_for_flows_that_two_links_limit`.
+        // See `without_mind_the_gap_rates_are_nearly_always_max_min_fair`.
         let any = policy == AccPolicy::FrpInit && packets_per_period == 1;
         finds_the_oracles_rates(&config, pairs, if any { f64::INFINITY } else { 0.03 })?;
     }
