@@ -211,8 +211,11 @@ def cases(programs: int = 400) -> list[Case]:
         # software.clock_read is 41 ns; what the loop around it computes is measured.
         Case("clock_looks", "clock_looks.c", ("many", "411675"), ranks=(1, 2), runners=narrows, verify=looks(40.9, 82, 411675), clean=no_lines, expected=nothing),
         Case("clock_wait", "clock_looks.c", ("wait", "0.01"), options=("--compute", "none"), ranks=(1, 2), runners=narrows, verify=looks(41, 1000, 20000), clean=no_lines, expected=nothing),
-        *[Case(f"naps_{level}_none", "naps.c", (level,), narrows_arguments=(level, "exact"), options=("--compute", "none"), ranks=(2,), runners=narrows) for level in ("funneled", "multiple")],
-        Case("naps_multiple_measured", "naps.c", ("multiple",), ranks=(2,), runners=narrows),
+        *[
+            Case(f"naps_{level}_{compute}", "naps.c", (level,), narrows_arguments=(level, how), options=("--compute", compute), ranks=(2,), runners=narrows)
+            for level in ("funneled", "multiple")
+            for compute, how in (("none", "exact"), ("measured", "about"))
+        ],
         *[Case(name, f"{name}.c") for name in ("rma_fence", "rma_atomic", "rma_lock", "rma_pscw")],
         # Logical operations as atomics of the network end the process in btl/ofi of Open MPI 4.1.4: "Unknown or
         # unsupported atomic op".

@@ -378,8 +378,11 @@ pub fn thread_takes_locks() -> bool {
     let Some((_, header)) = attach::shared() else { return false };
     if !threads::compute_is_free() {
         let now = threads::now();
-        if thread.takes_locks_at(now) && threads::is_parked() {
-            threads::sleep_until(thread, now);
+        if thread.takes_locks_at(now) {
+            threads::meets();
+            if threads::is_parked() {
+                threads::sleep_until(thread, now);
+            }
             thread.takes_locks();
         }
         return false;

@@ -9,6 +9,8 @@
 
 mod files;
 mod host;
+mod looks;
+mod made;
 mod pace;
 mod phase;
 mod sleep;
@@ -19,6 +21,9 @@ pub(crate) use files::{
     FIRST_NAP, Step, any_at_files, begins_at_files, ends_at_files, talk, talks, time_is_over, wait_at_files, waits_at_files,
 };
 use host::{cpu_ns, is_runnable, wall_ns};
+pub(crate) use looks::look;
+use made::Made;
+pub(crate) use made::{exists, made, makes};
 use narrows_channel::futex;
 use narrows_channel::layout::{EPOCH_PS, Followed};
 use pace::time_to;
@@ -44,11 +49,7 @@ const LONGEST_NAP: Duration = Duration::from_millis(5);
 /// Without a cost of computing, a thread that has used so much CPU time since it last met another one is not waited
 /// for. Our own choice: it may be spinning for the one that waits.
 const LONGEST_STRETCH_NS: u64 = 100_000_000;
-/// So often a thread says that it has taken 256 locks and done nothing else, before it is taken to wait although nobody
-/// is known to wait for it. Our own choice: a million locks are some 30 ms.
-const MOST_LOCK_LOOPS: u64 = 4096;
-/// How far a thread that does nothing but look may be ahead of those inside MPI. Our own choice: some ten looks.
-const LONGEST_LEAD_PS: u64 = 10_000_000;
+
 /// One thread.
 pub(crate) struct Thread {
     id: AtomicI32,
@@ -164,22 +165,6 @@ struct All {
     phase: Phase,
 }
 
-/// A thread that has not begun.
-struct Made {
-    /// That of its maker, ps.
-    clock: u64,
-    number: u32,
-    /// The one that makes it still: it may wait in the middle of that, for a lock of the program's allocator.
-    maker: Option<&'static Thread>,
-}
-
-impl Made {
-    /// Where it begins, ps.
-    fn clock(&self) -> u64 {
-        self.maker.map_or(self.clock, |maker| maker.clock().max(self.clock))
-    }
-}
-
 static ALL: Mutex<All> = Mutex::new(All {
     threads: Vec::new(),
     made: Vec::new(),
@@ -203,12 +188,7 @@ fn all() -> MutexGuard<'static, All> {
     all
 }
 
-/// The number of the thread that was made last.
-static NUMBERS: AtomicU32 = AtomicU32::new(0);
-
 thread_local! {
-    /// The number of the one that this thread has made last.
-    static MADE: Cell<u32> = const { Cell::new(0) };
     static CURRENT: Cell<Option<&'static Thread>> = const { Cell::new(None) };
     /// The MPI library has started it for itself.
     static LIBRARYS: Cell<bool> = const { Cell::new(false) };
@@ -512,75 +492,6 @@ impl Thread {
         let until = self.waking.load(Relaxed);
         until != 0 && wall_ns() < until
     }
-
-    /// Looks at the clock since something happened, this one included; and since when, ps.
-    fn count_look(&self) -> (u32, u64) {
-        let activity = ACTIVITY.load(Relaxed);
-        if self.activity.swap(activity, Relaxed) != activity {
-            self.looks.store(0, Relaxed);
-            self.idle_since.store(self.clock(), Relaxed);
-        }
-        let looks = self.looks.load(Relaxed).saturating_add(1);
-        self.looks.store(looks, Relaxed);
-        (looks, self.idle_since.load(Relaxed))
-    }
-
-    /// It does nothing but look, `now` at the latest, ps, beside others that may wait inside MPI: whether it is to wait
-    /// until they have come as far. Where computing takes time, not at each look: that of a loop costs less than a
-    /// wait.
-    pub fn looks_at(&self, now: u64) -> bool {
-        let yes = compute_is_free() || now >= self.waited_at.load(Relaxed).saturating_add(LONGEST_LEAD_PS);
-        if yes {
-            self.waited_at.store(now, Relaxed);
-        }
-        yes
-    }
-
-    /// The same for one that says that it takes locks, and may be computing.
-    pub fn takes_locks_at(&self, now: u64) -> bool {
-        if self.lock_doings.load(Relaxed) != self.doings.load(Relaxed) {
-            self.locks_since.store(now, Relaxed);
-            self.takes_locks();
-            return false;
-        }
-        let since = self.locks_since.load(Relaxed);
-        let lead = (now.saturating_sub(since) / 16).max(LONGEST_LEAD_PS);
-        let yes = now >= self.waited_at.load(Relaxed).max(since).saturating_add(lead);
-        if yes {
-            self.waited_at.store(now, Relaxed);
-        }
-        yes
-    }
-
-    /// It takes the rank, or looks at the clock.
-    pub fn does_something(&self) {
-        self.doings.store(self.doings.load(Relaxed) + 1, Relaxed);
-    }
-
-    /// It says that it has taken many locks and given them back. If it has done nothing else for a while it may be
-    /// waiting for another thread: since when, ps.
-    ///
-    /// After some such loops, if another one waits in real time until this one has come as far. Otherwise, much later:
-    /// that one may be waiting for its memory, which takes no simulated time either.
-    pub fn only_takes_locks(&self) -> Option<u64> {
-        if self.lock_doings.load(Relaxed) != self.doings.load(Relaxed) {
-            self.locks_since.store(self.clock(), Relaxed);
-            self.lock_loops.store(0, Relaxed);
-            self.lock_naps.store(NAPS.load(Relaxed), Relaxed);
-            self.takes_locks();
-            return None;
-        }
-        let loops = self.lock_loops.load(Relaxed) + 1;
-        self.lock_loops.store(loops, Relaxed);
-        // Whether one waits just now says little: on a busy host it waits for a core half of the time.
-        let somebody_waits = NAPS.load(Relaxed) != self.lock_naps.load(Relaxed);
-        (somebody_waits || loops >= MOST_LOCK_LOOPS).then(|| self.locks_since.load(Relaxed))
-    }
-
-    /// What it has done until now was part of that.
-    pub fn takes_locks(&self) {
-        self.lock_doings.store(self.doings.load(Relaxed), Relaxed);
-    }
 }
 
 /// It is not asleep, or in here only. The second look is for one that comes here between the first look and the
@@ -596,11 +507,6 @@ impl All {
         let ppm = compute_ppm();
         let others = self.others(but).filter(|thread| thread.runs.load(Relaxed));
         others.filter_map(|thread| thread.least_clock(ppm)).chain(self.beginning().map(Made::clock)).min()
-    }
-
-    /// Those that are about to begin. One that is being made does not: its maker comes first.
-    fn beginning(&self) -> impl Iterator<Item = &Made> {
-        self.made.iter().filter(|made| made.maker.is_none())
     }
 
     /// The least clock of those that have waited, and have just been woken: they have not come as far as to say so.
@@ -728,34 +634,6 @@ pub(crate) fn begin(clock: u64, idle: bool, number: u32) -> &'static Thread {
     thread
 }
 
-/// The calling thread makes another one: its clock, ps, is the new one's, which counts as running from now on. `false`:
-/// it could not be made.
-pub(crate) fn makes(yes: bool) -> u64 {
-    let clock = now();
-    let mut all = all();
-    if yes {
-        MADE.set(NUMBERS.fetch_add(1, Relaxed) + 1);
-        all.made.push(Made { clock, number: MADE.get(), maker: current() });
-    } else {
-        all.made.retain(|made| made.number != MADE.get());
-    }
-    all.count();
-    clock
-}
-
-/// The one that the calling thread has made last is there.
-pub(crate) fn exists() {
-    all().made.iter_mut().filter(|made| made.number == MADE.get()).for_each(|made| {
-        made.clock = made.clock();
-        made.maker = None;
-    });
-}
-
-/// The number of the thread that the calling one has made last. The first of all has 0.
-pub(crate) fn made() -> u32 {
-    MADE.get()
-}
-
 /// The calling thread ends. Its clock, ps.
 pub(crate) fn end() -> u64 {
     let Some(thread) = CURRENT.take() else { return 0 };
@@ -878,26 +756,6 @@ pub(crate) fn floor() -> u64 {
     if many() { all().floor() } else { 0 }
 }
 
-/// A look at the clock by the calling thread: it costs `cost` ps, and its own time is nobody's computing. `long` says
-/// how much a look may cost instead after a while of nothing else, ps. Returns the clock, and since when the thread has
-/// done nothing but look, if that is for some time.
-pub(crate) fn look(thread: &'static Thread, cost: u64, long: impl Fn(u64) -> u64) -> (u64, Option<u64>) {
-    thread.account();
-    thread.does_something();
-    if SAMPLING.load(Relaxed) {
-        // Simulated time stands still: a rank that was ahead of the others meanwhile would be behind them afterwards.
-        return (thread.clock(), None);
-    }
-    let (looks, since) = thread.count_look();
-    let idle = (looks > LOOKS_IN_VAIN).then_some(since);
-    let clock = thread.clock() + idle.map_or(cost, |since| cost.max(long(thread.clock() - since.min(thread.clock()))));
-    thread.clock.store(clock, Relaxed);
-    (clock, idle)
-}
-
-/// After so many looks at the clock and nothing else a program may be waiting for something that others do.
-const LOOKS_IN_VAIN: u32 = 8;
-
 /// The least clock of other threads that run, or are about to, ps; `u64::MAX`: none does; 0: ask again.
 pub(crate) fn least() -> u64 {
     if !many() {
@@ -930,8 +788,8 @@ pub(crate) fn is_parked() -> bool {
         return false;
     }
     let all = all();
-    let waits = |thread: &&Thread| thread.inside.load(Relaxed) && !thread.has_turn.load(Relaxed);
-    all.parked.is_some() || (!compute_is_free() && all.others(current()).any(|thread| waits(&&**thread)))
+    let waits_inside = || all.others(current()).any(|thread| thread.inside.load(Relaxed) && !thread.has_turn.load(Relaxed));
+    all.parked.is_some() || !compute_is_free() && waits_inside()
 }
 
 /// The calling thread is going to release `place`, where others may wait.
