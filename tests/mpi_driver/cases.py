@@ -189,6 +189,10 @@ def cases(programs: int = 400) -> list[Case]:
             Case(f"compute_apart_{compute}", "compute_apart.c", narrows_arguments=("timed",), options=("--compute", compute), ranks=(4,), timeout=60)
             for compute in ("measured", "sampled")
         ],
+        *[
+            Case(f"compute_apart_short_{compute}", "compute_apart.c", ("short",), options=("--compute", compute), ranks=(4,), timeout=60)
+            for compute in ("measured", "sampled")
+        ],
         Case("compute_energy", "compute_apart.c", options=("--machine", "exanest-qfdb"), ranks=(4,), runners=narrows, verify=energy),
         # MPICH polls in a thread of its own, beside the program's calls.
         *[

@@ -4,7 +4,8 @@
 //! A rank owns its region while its state is RUNNING; otherwise the simulator does. `running` counts the ranks that
 //! were let in and have not given their regions back; the one that takes it to zero rings the bell, and so does a rank
 //! that wants in. The simulator looks at the words again after every ring, so no ring may be lost: it reads the bell
-//! before it looks. A rank that computes for long may be set apart: it runs and owns its region, and is not counted.
+//! before it looks. A rank that computes for long is set apart, by the simulator or by itself: it runs and owns its
+//! region, and is not counted.
 //!
 //! Nothing here touches a region; the orders of these operations are what makes it safe to. `tests/handover.rs` runs
 //! all interleavings of two ranks and a simulator under loom, which is why the words are a trait.
@@ -98,6 +99,16 @@ pub fn set_apart<W: Word>(state: &W, running: &W) -> bool {
     let apart = state.swap_if(state::RUNNING, state::APART);
     if apart {
         running.add(u32::MAX);
+    }
+    apart
+}
+
+/// A rank that runs is going to compute for long, and sets itself apart. False: the simulator has done it, or wants the
+/// region.
+pub fn go_apart<W: Word>(state: &W, running: &W, bell: &W) -> bool {
+    let apart = state.swap_if(state::RUNNING, state::APART);
+    if apart && running.add(u32::MAX) == 1 {
+        ring(bell);
     }
     apart
 }

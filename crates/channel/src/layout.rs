@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 /// First word of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"narrows\0");
 /// Raised with every change of this file or of [`crate::record`].
-pub const VERSION: u32 = 15;
+pub const VERSION: u32 = 16;
 
 /// Simulated time starts here, ps: one second. What ranks do during MPI_Init lies before it.
 pub const EPOCH_PS: u64 = 1_000_000_000_000;
@@ -307,6 +307,9 @@ pub struct RankHeader {
     pub computes_since_ns: AtomicU64,
     /// It computes at least until then, ps; 0: it is inside a call, or nobody knows.
     pub computes_until: AtomicU64,
+    /// It sets itself apart ([`crate::handover::go_apart`]) when it is expected to compute for at least so long, ps;
+    /// `u64::MAX`: never.
+    pub apart_from: AtomicU64,
     /// Nothing that is not in the region yet happens before this time, ps.
     pub horizon: AtomicU64,
     /// When the first of what its endpoints have not looked at yet happened, ps; `u64::MAX`: nothing. A poll at that

@@ -6,7 +6,7 @@ use loom::sync::atomic::{AtomicU32, Ordering, fence};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 use narrows_channel::handover::{
-    Turn, Word, announce, ask, await_given, await_ring, await_turn, enter, give, hand, leave, rejoin, set_apart, take,
+    Turn, Word, announce, ask, await_given, await_ring, await_turn, enter, give, go_apart, hand, leave, rejoin, set_apart, take,
 };
 use narrows_channel::layout::state;
 use std::time::Duration;
@@ -307,4 +307,56 @@ fn a_rank_that_is_set_apart_rings_when_it_parks() {
 #[test]
 fn a_rank_that_was_set_apart_is_waited_for_again() {
     set_apart_and_back(true);
+}
+
+/// A rank sets itself apart while the simulator waits, or wants to set it apart, too, and gives its region back later:
+/// the simulator learns of both.
+fn goes_apart(wanted: bool) {
+    model(2, move || {
+        let shared = Shared::new(2, state::PARKED);
+        let threads: Vec<_> = (0..2)
+            .map(|index| {
+                let shared = shared.clone();
+                thread::spawn(move || {
+                    let (state, _) = &shared.ranks[index];
+                    assert_eq!(await_turn(state, state::PARKED, None), Turn::Mine);
+                    shared.raise(index, 0);
+                    if index == 0 {
+                        go_apart(state, &shared.running, &shared.bell);
+                    }
+                    give(state, &shared.running, &shared.bell, state::PARKED);
+                })
+            })
+            .collect();
+        announce(&shared.running, 2);
+        shared.ranks.iter().for_each(|(state, _)| hand(state));
+        let first = &shared.ranks[0].0;
+        if wanted {
+            set_apart(first, &shared.running);
+        }
+        while !await_given(&shared.running, &shared.bell, None) {}
+        assert_ne!(first.get(), state::RUNNING, "it is apart, or has parked");
+        loop {
+            let rung = shared.bell.get();
+            if first.get() == state::PARKED {
+                break;
+            }
+            await_ring(&shared.bell, rung, None);
+        }
+        assert_eq!(shared.running.get(), 0);
+        (0..2).for_each(|index| shared.raise(index, 1));
+        for thread in threads {
+            thread.join().expect("the rank's thread ends");
+        }
+    });
+}
+
+#[test]
+fn a_rank_sets_itself_apart() {
+    goes_apart(false);
+}
+
+#[test]
+fn a_rank_and_the_simulator_set_it_apart_at_once() {
+    goes_apart(true);
 }

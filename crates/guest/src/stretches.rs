@@ -29,7 +29,7 @@ const LOOKS: u32 = 64;
 const SELDOM: u32 = 8;
 /// What a thread that has lost its core meanwhile may take more, for what it finds cold, ps.
 const NOISE_PS: u64 = 25_000_000;
-/// Under `--compute measured` shorter ones are not looked at, ps: they say nothing, and it would cost time.
+/// Under `--compute measured` shorter ones are not compared, ps: they say nothing, and it would cost time.
 const SHORT_PS: u64 = 20_000_000;
 
 /// Calls whose stretches are foreseen: the least of so many, when there were as many.
@@ -229,13 +229,26 @@ impl Stretches {
         Some(&mut self.behind[place])
     }
 
-    /// What the stretch takes at least that begins now, ps.
-    fn promise(&mut self) -> u64 {
+    /// A stretch behind `call` took so many ps.
+    fn came_behind(&mut self, call: u64, ps: u64) {
+        if let Some(behind) = self.behind(call) {
+            behind.took[behind.seen as usize % RECENT] = ps;
+            behind.seen = behind.seen.saturating_add(1);
+        }
+    }
+
+    /// What the stretch that begins now took at least the last times, ps; 0: nobody knows.
+    fn expected(&mut self) -> u64 {
         let begun = self.begun.own;
-        self.promised = match self.behind(begun) {
+        match self.behind(begun) {
             Some(behind) if behind.seen as usize >= RECENT => behind.took.into_iter().min().unwrap_or(0),
             _ => 0,
-        };
+        }
+    }
+
+    /// The same, which it will take at least.
+    fn promise(&mut self) -> u64 {
+        self.promised = self.expected();
         self.promised
     }
 
@@ -257,7 +270,11 @@ impl Stretches {
         let common = self.pooled.as_mut().and_then(|pooled| Some(mix(pooled.phase.next(both.function)?, pooled.speed)));
         self.looks = self.looks.saturating_add(1);
         self.begun = if self.looks < LOOKS { both } else { begun };
-        if begun.own == 0 || ps < least {
+        if begun.own == 0 {
+            return measured;
+        }
+        if ps < least {
+            self.came_behind(begun.own, ps);
             return measured;
         }
         let Some(stretch) = place(self.tables.of(0), both.own) else { return measured };
@@ -268,10 +285,7 @@ impl Stretches {
         }
         let ps = if medians { charge.ps } else { ps };
         stretch.took = stretch.took.saturating_add(ps);
-        if let Some(behind) = self.behind(begun.own) {
-            behind.took[behind.seen as usize % RECENT] = ps;
-            behind.seen = behind.seen.saturating_add(1);
-        }
+        self.came_behind(begun.own, ps);
         Charge { ps: ps.max(promised), ..charge }
     }
 }
@@ -297,8 +311,8 @@ pub(crate) fn end(call: Call, ps: u64) -> u64 {
 
 /// What is known of the stretch that begins, for the simulator, which need not wait for its end then.
 pub(crate) enum Promise {
-    /// It takes its CPU time.
-    Measured,
+    /// It takes its CPU time; so many ps are expected.
+    Measured(u64),
     /// It takes at least so many ps. [`end`] keeps that.
     AtLeast(u64),
 }
@@ -310,7 +324,7 @@ pub(crate) fn promise() -> Promise {
         // finds at once: such a run repeats to the bit.
         (true, _) => Promise::AtLeast(0),
         (false, true) => Promise::AtLeast(stretches.promise()),
-        (false, false) => Promise::Measured,
+        (false, false) => Promise::Measured(stretches.expected()),
     };
     with(promise).unwrap_or(Promise::AtLeast(0))
 }

@@ -24,8 +24,8 @@ use host::{cpu_ns, is_runnable, wall_ns};
 pub(crate) use looks::look;
 use made::Made;
 pub(crate) use made::{exists, made, makes};
-use narrows_channel::futex;
 use narrows_channel::layout::{EPOCH_PS, Followed};
+use narrows_channel::{futex, handover};
 use pace::time_to;
 pub(crate) use pace::{meets, pace, rest, settled, uncounted};
 use phase::Phase;
@@ -409,16 +409,28 @@ impl Thread {
     /// The calling thread begins to compute, at so many ps, or does not. The simulator can say meanwhile how far it has
     /// come, and need not wait for it. Not beside other threads.
     pub fn computes(&self, since: Option<u64>) {
-        let Some((_, header)) = attach::shared() else { return };
+        let Some((file, header)) = attach::shared() else { return };
         let Some(clock) = since.filter(|_| !many() && !compute_is_free()) else {
             header.computes_since_ns.store(0, Relaxed);
             header.computes_until.store(0, Release);
             return;
         };
         header.clock.store(clock, Relaxed);
-        match stretches::promise() {
-            Promise::Measured => header.computes_since_ns.store(self.mark.load(Relaxed), Release),
-            Promise::AtLeast(ps) => header.computes_until.store(clock + ps, Release),
+        let expected = match stretches::promise() {
+            Promise::Measured(expected) => {
+                // What is as short as asking counts for nothing, see `used_ns`.
+                header.computes_since_ns.store(self.mark.load(Relaxed) + 2 * OVERHEAD_NS.load(Relaxed), Release);
+                expected
+            }
+            Promise::AtLeast(ps) => {
+                header.computes_until.store(clock + ps, Release);
+                ps
+            }
+        };
+        if expected > 0 && expected >= header.apart_from.load(Relaxed) && header.shares.load(Relaxed) == 0 {
+            // Others may do something meanwhile.
+            header.quiet_until.store(0, Relaxed);
+            handover::go_apart(&header.state, &file.running, &file.bell);
         }
     }
 

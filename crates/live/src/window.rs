@@ -437,6 +437,7 @@ impl Run<'_> {
     /// Writes what `rank` finds in its region, which is going to be handed to it.
     fn prepare(&mut self, rank: u32) {
         let region = self.mapping.region(rank).expect("rank numbers come from the mapping");
+        region.header().apart_from.store(self.apart_from(rank), Relaxed);
         let ranks = self.world.processes();
         ranks.runs(rank);
         ranks.hand_over(rank, &region);
@@ -766,7 +767,7 @@ impl Run<'_> {
                 let long = since.elapsed() >= apart::AFTER;
                 self.long = if long { apart::LATELY } else { self.long.saturating_sub(1) };
                 if let Some(cores) = &mut self.cores
-                    && self.apart.is_empty()
+                    && (self.apart.is_empty() || cores.bound())
                 {
                     cores.ran(self.running.len(), since.elapsed());
                 }

@@ -5,8 +5,13 @@
 //! others' commands are taken, and windows go on up to that time and a lookahead. When it parks it is one of those that
 //! ran in the window before. Results are the same: what a rank writes has its place in the order of events by its
 //! clock, and not by when the host came to it.
+//!
+//! A rank that has computed for long before, from the same call on, sets itself apart when it begins to. Others are
+//! set apart when they have run for [`AFTER`].
 
 use super::{LIFE_CHECK, Run};
+use crate::cores::Cores;
+use crate::deputy::YIELDING;
 use crate::report::Failure;
 use crate::spin;
 use narrows_channel::handover;
@@ -19,11 +24,15 @@ use std::time::{Duration, Instant};
 pub(super) const AFTER: Duration = Duration::from_micros(100);
 /// And say that they compute at least as long, ps: less is not worth it.
 const WORTH_PS: u64 = 50_000_000;
-/// What a rank's CPU time may be ahead of what it counts itself, ns: looks at the clock cost nothing, and short
-/// stretches are counted by another clock. Our own choice.
-const SLACK_NS: u64 = 100_000;
+/// What a rank's CPU time may be ahead of what it counts itself, ns: for up to a millisecond it counts short stretches
+/// by the clock of the wall, which NTP slows by 500 ppm at most (adjtimex(2)). Twice that.
+const SLACK_NS: u64 = 1_000;
 /// So many windows after one that was long another one may be.
 pub(super) const LATELY: u32 = 256;
+/// A rank that is expected to compute for so long sets itself apart: when ranks are bound to two cores, ps ...
+const ITSELF_PS: u64 = 5_000_000;
+/// ... and on all cores, where its end wakes the simulator on another one. Our own choice: a few hand-overs, both.
+const ITSELF_AT_LARGE_PS: u64 = 50_000_000;
 /// Looks at how far such ranks have come when the others cannot go on without them.
 const LOOK: Duration = Duration::from_micros(50);
 
@@ -77,12 +86,9 @@ impl Run<'_> {
         for rank in computing {
             if handover::set_apart(&self.header(rank).state, &self.mapping.header().running) {
                 self.running.retain(|&other| other != rank);
-                self.apart.push(rank);
-                self.report.apart += 1;
                 // Others may do something before that, now.
                 self.header(rank).quiet_until.store(0, Relaxed);
-                let known = &self.ranks[rank as usize];
-                self.deadlines.remove(&(known.deadline, rank));
+                self.is_apart(rank);
             }
         }
         if let Some(cores) = &mut self.cores {
@@ -92,8 +98,39 @@ impl Run<'_> {
         self.mapping.header().running.load(Acquire) == 0
     }
 
-    /// Those that were set apart and have parked since are among those that ran.
+    fn is_apart(&mut self, rank: u32) {
+        self.apart.push(rank);
+        self.report.apart += 1;
+        let known = &self.ranks[rank as usize];
+        self.deadlines.remove(&(known.deadline, rank));
+    }
+
+    /// From which time on a rank that is going to be let run sets itself apart when it computes, ps. On one core nobody
+    /// would run meanwhile.
+    pub(super) fn apart_from(&self, rank: u32) -> u64 {
+        let known = &self.ranks[rank as usize].spin;
+        match &self.cores {
+            Some(cores) if self.mode(rank) == mode::MPI && !known.is_known() && !known.is_stopped() => match cores {
+                cores if cores.two() => ITSELF_PS,
+                cores if !cores.bound() => ITSELF_AT_LARGE_PS,
+                _ => u64::MAX,
+            },
+            _ => u64::MAX,
+        }
+    }
+
+    /// Nobody runs but those apart. Those that have set themselves apart are no longer among those that ran, and those
+    /// that have parked since are.
     pub(super) fn look_who_has_parked(&mut self) {
+        let mut running = std::mem::take(&mut self.running);
+        running.retain(|&rank| {
+            let parked = self.header(rank).state.load(Acquire) != state::APART;
+            if !parked {
+                self.is_apart(rank);
+            }
+            parked
+        });
+        self.running = running;
         let mut apart = std::mem::take(&mut self.apart);
         apart.retain(|&rank| {
             let runs = self.header(rank).state.load(Acquire) == state::APART;
@@ -114,6 +151,11 @@ impl Run<'_> {
             let rung = self.mapping.header().bell.load(Acquire);
             if parked(self) || self.apart_until() + self.world.lookahead() > next {
                 return Ok(());
+            }
+            if self.cores.as_ref().is_some_and(Cores::bound) && begin.elapsed() < YIELDING {
+                // Those on the same core run meanwhile.
+                std::thread::yield_now();
+                continue;
             }
             handover::await_ring(&self.mapping.header().bell, rung, Some(LOOK));
         }
