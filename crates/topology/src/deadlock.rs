@@ -11,12 +11,9 @@ use crate::guide::{Detours, Guide, PASSED, Policy, RUNG};
 use crate::routing::{Route, RouteState, Routing};
 use std::fmt;
 
-/// More switches than this are not checked when a machine is put together; the rules of the routings hold for any
-/// number.
-const MAX_CHECKED_SWITCHES: u32 = 10_000;
-/// The same where packets have a choice at every switch: each target has many times as many places to follow, 60 s for
-/// a torus of 9,680.
-const MAX_CHECKED_ADAPTIVE: u32 = 2_000;
+/// More switches than this are not checked when a machine is put together: up to here it takes some seconds. The rules
+/// of the routings hold for any number.
+pub const MAX_CHECKED_SWITCHES: u32 = 10_000;
 
 /// What makes a deadlock possible.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +47,7 @@ impl fmt::Display for Deadlock {
 impl std::error::Error for Deadlock {}
 
 /// A packet on a link.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub link: LinkId,
     pub channel: u8,
@@ -100,6 +97,11 @@ impl<'a> Flood<'a> {
         }
     }
 
+    /// For the same network, with nothing found.
+    pub(crate) fn anew(&self) -> Flood<'a> {
+        Flood::new(self.topology, self.channels)
+    }
+
     fn pair(&self, place: Place) -> usize {
         self.arrival[place.link as usize] as usize * usize::from(self.channels) + usize::from(place.channel)
     }
@@ -111,6 +113,25 @@ impl<'a> Flood<'a> {
     /// Forgets where packets were, not what they waited for.
     pub(crate) fn begin(&mut self) {
         self.round += 1;
+    }
+
+    /// What waits for what.
+    #[cfg(test)]
+    pub(crate) fn edges(&self) -> &[u64] {
+        &self.edges
+    }
+
+    pub(crate) fn links(&self) -> usize {
+        self.end.len()
+    }
+
+    pub(crate) fn channels(&self) -> u8 {
+        self.channels
+    }
+
+    /// A packet takes this channel, which it may not.
+    pub(crate) fn goes_beyond(&mut self, channel: u8) {
+        self.beyond = Some(channel);
     }
 
     /// The switch at the end of a link.
@@ -138,9 +159,9 @@ impl<'a> Flood<'a> {
         self.start(next);
     }
 
-    /// The dependency alone; [`Flood::start`] has seen the next link.
+    /// The dependency alone.
     #[inline]
-    fn wait(&mut self, before: Place, next: Place) {
+    pub(crate) fn wait(&mut self, before: Place, next: Place) {
         let port = (next.link - self.topology.outputs(self.end(before.link)).start) as usize;
         let bit = port * usize::from(self.channels) + usize::from(next.channel);
         let pair = self.pair(before);
@@ -166,6 +187,12 @@ impl<'a> Flood<'a> {
             let edges = &mut self.edges[pair * self.words..(pair + 1) * self.words];
             edges.iter_mut().zip(&bits).for_each(|(edges, bits)| *edges |= bits);
         }
+    }
+
+    /// What another one has found of the same network, too.
+    pub(crate) fn join(&mut self, other: Flood<'_>) {
+        self.edges.iter_mut().zip(&other.edges).for_each(|(edges, others)| *edges |= others);
+        self.beyond = self.beyond.or(other.beyond);
     }
 
     /// A packet whose next link is still to be found.
@@ -433,14 +460,6 @@ impl<G: Guide> Dependencies for Detours<G> {
 }
 
 impl Routing {
-    /// Up to how many switches [`Routing::check_deadlock`] takes no more than some seconds.
-    pub fn checked_switches(&self) -> u32 {
-        match self {
-            Routing::AdaptiveTorus(_) | Routing::AdaptiveHyperX(_) => MAX_CHECKED_ADAPTIVE,
-            _ => MAX_CHECKED_SWITCHES,
-        }
-    }
-
     /// Checks the channel-dependency graph.
     ///
     /// # Errors

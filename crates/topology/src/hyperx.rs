@@ -213,6 +213,10 @@ impl Productive for HyperX {
         1
     }
 
+    fn rise(&self, _switch: u32, _link: LinkId) -> u8 {
+        1
+    }
+
     fn adaptive_channels(&self) -> u8 {
         self.lengths.iter().filter(|&&length| length > 1).count().max(1) as u8
     }

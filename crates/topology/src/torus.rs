@@ -468,6 +468,25 @@ impl Productive for Torus {
         u8::from(place == 0 && node != self.by_board.quotient(home))
     }
 
+    /// One level around the end of a ring.
+    fn rise(&self, switch: u32, link: LinkId) -> u8 {
+        let (node, place) = self.by_board.divide(switch);
+        let mut rest = node;
+        for (index, dimension) in self.dimensions.iter().enumerate() {
+            let at;
+            (rest, at) = dimension.by_length.divide(rest);
+            if place > 0 || !dimension.ring {
+                continue;
+            }
+            let around = if at + 1 == dimension.length { Some(true) } else { (at == 0).then_some(false) };
+            let first = |forth| self.first_cable(node, index, forth, node);
+            if around.is_some_and(|forth| (first(forth)..first(forth) + self.parameters.cables).contains(&link)) {
+                return self.direction_networks();
+            }
+        }
+        0
+    }
+
     fn adaptive_channels(&self) -> u8 {
         let rings = self.dimensions.iter().filter(|dimension| dimension.ring).count() as u8;
         self.direction_networks().saturating_mul(rings + 1)

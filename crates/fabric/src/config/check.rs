@@ -2,6 +2,7 @@
 
 use super::{Arbitration, Derived, FlowControl, NetworkConfig, NetworkKind, Reliability};
 use crate::faults::Fault;
+use narrows_topology::deadlock::MAX_CHECKED_SWITCHES;
 use narrows_topology::{Deadlock, FailureError, LinkClass, Route, Routing, RoutingError, RoutingKind, RoutingOptions, Topology};
 use narrows_units::{ByteRate, Bytes, SimTime};
 
@@ -380,7 +381,7 @@ impl NetworkConfig {
             return Err(ConfigError::ReadWindow);
         }
         // The other networks have no channels to wait for.
-        if self.kind == NetworkKind::Packet && topology.switches() <= routing.checked_switches() {
+        if self.kind == NetworkKind::Packet && topology.switches() <= MAX_CHECKED_SWITCHES {
             routing.check_deadlock(topology).map_err(|deadlock| ConfigError::Deadlock {
                 routing: self.routing,
                 topology: topology.name().to_owned(),
