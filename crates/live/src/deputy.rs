@@ -1,4 +1,4 @@
-//! A thread that wakes the ranks of a second core.
+//! A thread that wakes the ranks of another core.
 //!
 //! A wake of a process on another core costs an interrupt, 4 to 40 us on virtual machines; a store that a spinning
 //! thread there sees costs 0.2 us, and its wakes are those of its own core. See [`crate::cores`].

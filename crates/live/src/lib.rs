@@ -4,7 +4,7 @@
 //! * [`memory`] — payloads between processes, and what waits for a rank's wake.
 //! * [`window`] — the main loop: hand-overs, windows of lookahead, deadlock.
 //! * [`cores`] — which of the host's cores they run on.
-//! * [`deputy`] — who wakes the ranks of a second core.
+//! * [`deputy`] — who wakes the ranks of another core.
 //! * [`spin`] — ranks that wait for their memory to change without calling anybody.
 //! * [`processes`] — launching, cleaning up.
 //! * [`watch`] — which processes have ended, how, and in which order.

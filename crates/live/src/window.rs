@@ -18,7 +18,7 @@ mod files;
 mod looks;
 mod spinning;
 
-use crate::cores::Cores;
+use crate::cores::{Cores, MOST};
 use crate::deputy::{Deputy, YIELDING};
 use crate::endpoints::{Attention, Ranks};
 use crate::processes;
@@ -169,9 +169,10 @@ struct Run<'a> {
     /// MPI calls of all ranks when they were woken for nothing last.
     calls_seen: u64,
     cores: Option<Cores>,
-    deputy: &'a Deputy,
-    /// Reused: ranks that the deputy is to wake.
-    far: Vec<u32>,
+    /// Those of the second core and the ones behind it.
+    deputies: &'a [Deputy],
+    /// Reused: ranks that each deputy is to wake.
+    far: Vec<Vec<u32>>,
 }
 
 /// The machine of `setup`, with the ranks of `mapping` as its processes, whose messages move as `message` says.
@@ -209,20 +210,24 @@ pub fn run(mapping: &Mapping, world: World, launcher: Command, options: Options)
             return Report { failure: Some(Failure { message, exit_code: exit::NO_LAUNCHER.into() }), ..Report::default() };
         }
     };
-    let deputy = Deputy::default();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let most = cores.min(MOST).min(mapping.header().ranks as usize);
+    let deputies: Vec<Deputy> = (1..most).map(|_| Deputy::default()).collect();
     let watch = Watch::new(options.alive.as_deref());
     std::thread::scope(|scope| {
-        scope.spawn(|| deputy.serve(mapping));
+        for deputy in &deputies {
+            scope.spawn(|| deputy.serve(mapping));
+        }
         scope.spawn(|| watch.serve(&mapping.header().bell, LIFE_CHECK));
-        let report = watched(mapping, world, child, options, &deputy, &watch);
-        deputy.stop();
+        let report = watched(mapping, world, child, options, &deputies, &watch);
+        deputies.iter().for_each(Deputy::stop);
         watch.stop();
         report
     })
 }
 
 /// As [`run`], with somebody who rings from time to time.
-fn watched(mapping: &Mapping, mut world: World, child: Child, options: Options, deputy: &Deputy, watch: &Watch) -> Report {
+fn watched(mapping: &Mapping, mut world: World, child: Child, options: Options, deputies: &[Deputy], watch: &Watch) -> Report {
     let count = mapping.header().ranks as usize;
     let ranks = (0..count).map(|_| RankState {
         root: None,
@@ -271,8 +276,8 @@ fn watched(mapping: &Mapping, mut world: World, child: Child, options: Options, 
         interrupts: 0,
         commands_seen: 0,
         cores: None,
-        deputy,
-        far: Vec::new(),
+        deputies,
+        far: vec![Vec::new(); deputies.len()],
     };
     run.delayer = run.options.timing.take().map(|timing| {
         let place = |rank| {
@@ -605,7 +610,8 @@ impl Run<'_> {
         self.world.request(0, |ranks, requests| ranks.begin(SimTime(EPOCH_PS), requests));
         self.world.processes().take_touched(&mut Vec::new());
         self.leftover.clear();
-        self.cores = Some(Cores::new(self.ranks.iter().filter_map(|rank| rank.process), self.deputy.thread()));
+        self.cores =
+            Some(Cores::new(self.ranks.iter().filter_map(|rank| rank.process), self.deputies.iter().map(Deputy::thread).collect()));
         let horizon = EPOCH_PS + self.world.lookahead().as_ps();
         for rank in 0..self.ranks.len() as u32 {
             self.header(rank).horizon.store(horizon, Relaxed);
@@ -683,18 +689,19 @@ impl Run<'_> {
                 self.header(rank).horizon.store(horizon.as_ps(), Relaxed);
                 self.header(rank).quiet_until.store(quiet_until.as_ps(), Relaxed);
             }
-            if self.cores.as_ref().is_some_and(Cores::two) {
+            let number = self.cores.as_ref().map_or(0, Cores::number);
+            if number > 1 {
                 // Only this thread can let a stopped one go.
-                let far = |run: &Self, rank: u32| Cores::is_far(rank) && !run.ranks[rank as usize].spin.is_stopped();
-                for &rank in &due {
-                    if far(self, rank) {
+                due.retain(|&rank| {
+                    let core = if self.ranks[rank as usize].spin.is_stopped() { 0 } else { Cores::of(rank, number) };
+                    if core > 0 {
                         self.prepare(rank);
-                        self.far.push(rank);
+                        self.far[core - 1].push(rank);
                     }
-                }
-                due.retain(|&rank| !far(self, rank));
-                if !self.far.is_empty() {
-                    self.deputy.hand(&mut self.far);
+                    core == 0
+                });
+                for (deputy, far) in self.deputies.iter().zip(&mut self.far).filter(|(_, far)| !far.is_empty()) {
+                    deputy.hand(far);
                 }
             }
             for rank in due.drain(..) {

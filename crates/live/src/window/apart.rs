@@ -29,7 +29,7 @@ const WORTH_PS: u64 = 50_000_000;
 const SLACK_NS: u64 = 1_000;
 /// So many windows after one that was long another one may be.
 pub(super) const LATELY: u32 = 256;
-/// A rank that is expected to compute for so long sets itself apart: when ranks are bound to two cores, ps ...
+/// A rank that is expected to compute for so long sets itself apart: when ranks are bound to several cores, ps ...
 const ITSELF_PS: u64 = 5_000_000;
 /// ... and on all cores, where its end wakes the simulator on another one. Our own choice: a few hand-overs, both.
 const ITSELF_AT_LARGE_PS: u64 = 50_000_000;
@@ -111,8 +111,8 @@ impl Run<'_> {
         let known = &self.ranks[rank as usize].spin;
         match &self.cores {
             Some(cores) if self.mode(rank) == mode::MPI && !known.is_known() && !known.is_stopped() => match cores {
-                cores if cores.two() => ITSELF_PS,
                 cores if !cores.bound() => ITSELF_AT_LARGE_PS,
+                cores if cores.number() > 1 => ITSELF_PS,
                 _ => u64::MAX,
             },
             _ => u64::MAX,
