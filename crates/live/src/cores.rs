@@ -2,9 +2,9 @@
 //!
 //! A hand-over to a process on another core costs an interrupt, and the wake of that core if it sleeps: 4 to 40 us on
 //! virtual machines, where one on the same core costs 1 us. So simulator and ranks stay together on one core while the
-//! ranks of a window have little to do, and are let go to all cores while they have much. Between the two, the ranks are
-//! dealt out among two, four or more cores, each with a thread that wakes those there ([`crate::deputy`]), when trials
-//! say that this is faster.
+//! ranks of a window have little to do, and are let go to all cores while they have much. Between the two, the ranks
+//! are dealt out among two, four or more cores, each with a thread that wakes those there ([`crate::deputy`]), when
+//! trials say that this is faster.
 //! Nothing of this can be seen in a result: what a rank does never depends on when or where the host runs it.
 //!
 //! Only the thread that a rank was started with is moved, for that one makes the MPI calls. Threads that it starts
