@@ -364,6 +364,12 @@ def main():
     for machine in ("exanest-qfdb", "bxi-v2"):
         runner.expect(f"gsas {machine}", r"^ok$", gsas, 4, options=["--machine", machine])
 
+    if not options.only or re.search(options.only, "gsas gateways"):
+        run = runner.run(gsas, 4, options=["--machine", str(ROOT / "tests/mpi/gateways.toml"), "--ppn", "1"])
+        refused = "asked its NIC for memory of a rank on another network: gateways pass messages only, and Portals programs" in run.stderr
+        good = run.returncode == 1 and refused
+        say(good, "gsas gateways", "refused" if good else f"code {run.returncode}\n{run.stdout}{run.stderr}")
+
     apart = ["--machine", "exanest-qfdb", "--set", "nic.exanet.domains=[1, 2]"]
     runner.expect("gsas refused", r"^ok$", gsas, 2, "0", "refused", options=apart)
     domains(runner)

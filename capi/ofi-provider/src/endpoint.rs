@@ -437,9 +437,16 @@ impl Endpoint {
     }
 
     /// Reads, writes, atomics.
-    pub fn post_one_sided(&mut self, shared: &Shared, operation: &rma::Operation) -> Result<(), Errno> {
+    pub fn post_one_sided(&mut self, shared: &mut Shared, operation: &rma::Operation) -> Result<(), Errno> {
         let peer = self.address_of(shared, operation.peer)?;
-        self.one_sided.as_mut().ok_or(fi::EOPBADSTATE)?.post(&self.bound, peer, operation)
+        self.one_sided.as_mut().ok_or(fi::EOPBADSTATE)?.post(&self.bound, shared, peer, operation)
+    }
+
+    /// A piece of an operation that went as a message has ended; false: it is another endpoint's.
+    pub fn one_sided_done(&mut self, shared: &mut Shared, (queue, index): (Handle, u64), fail: u32) -> bool {
+        let Some(one_sided) = self.one_sided.as_mut().filter(|one_sided| one_sided.queue == queue) else { return false };
+        one_sided.done(&self.bound, shared, index, fail);
+        true
     }
 
     /// One event of one of the queues.

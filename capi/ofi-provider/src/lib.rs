@@ -17,6 +17,7 @@
 //! | [`state`] | one lock; how events become completions |
 //! | [`endpoint`] | messages and their completions |
 //! | [`rma`] | reads, writes, atomics |
+//! | [`emulated`] | the same as messages, where there are gateways |
 //! | [`regions`] | domains and their memory regions |
 //! | [`queues`] | address vectors, completion queues, counters |
 //! | [`port`] | Portals, for the message layer and one-sided operations |
@@ -27,6 +28,7 @@
 //! the program's choice and offsets (mr_mode 0), fences between one-sided operations; counters of all of these. Several
 //! endpoints may share a domain.
 
+mod emulated;
 mod endpoint;
 mod fi;
 mod layer;

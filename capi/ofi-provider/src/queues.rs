@@ -5,6 +5,7 @@ use std::ffi::c_void;
 
 use narrows_portals::ProcessId;
 
+use crate::emulated::Emulated;
 use crate::fi::{self, Errno};
 use crate::regions::MAX_DOMAINS;
 
@@ -239,12 +240,14 @@ pub struct Shared {
     pub news: u64,
     /// Contexts of receives that are being cancelled, until their entries are read.
     pub cancelling: Vec<usize>,
+    /// Where one-sided operations go as messages: what carries them.
+    pub emulated: Option<Emulated>,
 }
 
 impl Shared {
     /// Nothing.
     pub const fn new() -> Shared {
-        Shared { avs: Table::new(), cqs: Table::new(), counters: Table::new(), news: 0, cancelling: Vec::new() }
+        Shared { avs: Table::new(), cqs: Table::new(), counters: Table::new(), news: 0, cancelling: Vec::new(), emulated: None }
     }
 
     /// Adds an entry to a queue, if there is one.

@@ -35,8 +35,18 @@ struct Open {
 #[derive(Debug, Default)]
 pub struct Domain {
     open: Option<Open>,
-    /// By key; a region that no peer may use has no entry.
-    regions: BTreeMap<u64, Option<abi::Handle>>,
+    /// By key.
+    regions: BTreeMap<u64, Region>,
+}
+
+/// A region.
+#[derive(Debug)]
+struct Region {
+    start: u64,
+    length: u64,
+    access: u64,
+    /// None if no peer may use it.
+    entry: Option<abi::Handle>,
 }
 
 impl Domain {
@@ -68,15 +78,30 @@ impl Domain {
             let length = length.min(abi::SIZE_MAX);
             Some(interface.append(table_index(number), key, start, length, options, open.changes)?)
         };
-        self.regions.insert(key, entry);
+        self.regions.insert(key, Region { start, length, access, entry });
         Ok(())
+    }
+
+    /// Address of a part of a region that allows all of `access`.
+    ///
+    /// # Errors
+    /// The `ni_fail_type` that the NIC would have.
+    pub fn reach(&self, key: u64, offset: u64, length: u64, access: u64) -> Result<u64, u32> {
+        const DROPPED: u32 = 2;
+        const PERM_VIOLATION: u32 = 4;
+        let region = self.regions.get(&key).filter(|region| region.entry.is_some()).ok_or(DROPPED)?;
+        let end = offset.checked_add(length).ok_or(DROPPED)?;
+        if region.access & access != access {
+            return Err(PERM_VIOLATION);
+        }
+        if end <= region.length { Ok(region.start.wrapping_add(offset)) } else { Err(DROPPED) }
     }
 
     /// Ends a registration: after that nothing arrives in the memory any more.
     pub fn deregister(&mut self, key: u64) -> Result<(), Errno> {
-        let entry = self.regions.get(&key).ok_or(fi::EINVAL)?;
-        if let (Some(entry), Some(open)) = (entry, self.open)
-            && !(0..UNLINK_TRIES).any(|_| open.interface.unlink(*entry))
+        let region = self.regions.get(&key).ok_or(fi::EINVAL)?;
+        if let (Some(entry), Some(open)) = (region.entry, self.open)
+            && !(0..UNLINK_TRIES).any(|_| open.interface.unlink(entry))
         {
             return Err(fi::EBUSY);
         }

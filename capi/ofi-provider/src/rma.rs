@@ -11,6 +11,7 @@ use std::ffi::{c_int, c_void};
 
 use narrows_portals::{AtomicOperation, Datatype, ProcessId, md};
 
+use crate::emulated;
 use crate::endpoint::{Bound, Slots, entry};
 use crate::fi::{self, Errno};
 use crate::port::{Interface, Target, abi, charge_copy};
@@ -63,14 +64,31 @@ const MASKED_SWAP: u32 = 18;
 
 /// What is asked of Portals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Work {
+pub enum Work {
+    /// A read.
     Get,
+    /// A write.
     Put,
+    /// Combines.
     Atomic(AtomicOperation, Datatype),
+    /// Combines and fetches.
     Fetch(AtomicOperation, Datatype),
     /// Fetches by an operation that changes nothing.
     Look(Datatype),
+    /// Swaps, perhaps on a condition.
     Swap(AtomicOperation, Datatype),
+}
+
+impl Work {
+    /// It brings something back.
+    pub fn fetches(self) -> bool {
+        matches!(self, Work::Get | Work::Fetch(..) | Work::Look(_) | Work::Swap(..))
+    }
+
+    /// It compares with an operand.
+    pub fn compares(self) -> bool {
+        matches!(self, Work::Swap(operation, _) if operation.has_operand())
+    }
 }
 
 /// The types of libfabric (`enum fi_datatype`) in the words of Portals.
@@ -134,15 +152,21 @@ pub fn atomic_limits(kind: u32, datatype: u32, operation: u32, limits: &abi::NiL
 /// The operand of an operation that changes nothing.
 static NOTHING: [u8; 64] = [0; 64];
 
-/// One Portals operation.
+/// One Portals operation: addresses here, and a place in a region there.
 #[derive(Clone, Copy, Debug, Default)]
-struct Piece {
-    local: u64,
-    compare: u64,
-    result: u64,
-    remote: u64,
-    key: u64,
-    length: u64,
+pub struct Piece {
+    /// What is written or combined; where a read goes.
+    pub local: u64,
+    /// What is compared with.
+    pub compare: u64,
+    /// Where an atomic that fetches puts it.
+    pub result: u64,
+    /// Offset in the region.
+    pub remote: u64,
+    /// The region.
+    pub key: u64,
+    /// Bytes.
+    pub length: u64,
 }
 
 /// A region of a list: address, length in units, key.
@@ -223,7 +247,7 @@ fn cut(operation: &Operation, work: Work, unit: u64, (whole, most): (u64, u64), 
     };
     let operands = !matches!(work, Work::Look(_));
     let fetches = matches!(work, Work::Fetch(..) | Work::Look(_) | Work::Swap(..));
-    let compares = matches!(work, Work::Swap(operation, _) if operation.has_operand());
+    let compares = work.compares();
     let total = remote.total();
     let agrees = |used: bool, bytes: u64| !used || bytes == total;
     if remote.regions.is_empty()
@@ -273,7 +297,7 @@ struct Open {
 #[derive(Debug)]
 struct Deferred {
     peer: ProcessId,
-    table: u32,
+    domain: u32,
     index: u64,
     fence: bool,
     work: Work,
@@ -344,7 +368,7 @@ impl OneSided {
     }
 
     /// Starts an operation.
-    pub fn post(&mut self, bound: &Bound, peer: Address, operation: &Operation) -> Result<(), Errno> {
+    pub fn post(&mut self, bound: &Bound, shared: &mut Shared, peer: Address, operation: &Operation) -> Result<(), Errno> {
         let limits = &self.interface.limits;
         let (work, unit, most, whole) = match operation.kind {
             READ => (Work::Get, 1, limits.max_msg_size, abi::SIZE_MAX),
@@ -353,17 +377,16 @@ impl OneSided {
                 let (work, most) = atomic_work(kind, operation.datatype, operation.operation, limits)?;
                 let size = datatype_of(operation.datatype)?.size();
                 // Swaps on a condition work on one item.
-                let one = matches!(work, Work::Swap(operation, _) if operation.has_operand());
-                (work, size, if one { size } else { most }, most)
+                (work, size, if work.compares() { size } else { most }, most)
             }
         };
+        let most = if shared.emulated.is_some() { most.min(emulated::PIECE) } else { most };
         let inject = operation.flags & fi::INJECT != 0;
         let whole = if inject { whole.min(self.inject_size) } else { whole };
         let mut pieces = std::mem::take(&mut self.pieces);
         pieces.clear();
         let total = cut(operation, work, unit, (whole, most), &mut pieces)?;
-        let fetches = !matches!(work, Work::Put | Work::Atomic(..));
-        let (direction, counter) = if fetches { (fi::READ, bound.read_counter) } else { (fi::WRITE, bound.write_counter) };
+        let (direction, counter) = if work.fetches() { (fi::READ, bound.read_counter) } else { (fi::WRITE, bound.write_counter) };
         let family = if operation.kind <= WRITE { fi::RMA } else { fi::ATOMIC };
         let selective = bound.tx_cq.is_some_and(|(_, selective)| selective);
         let index = self.open.insert(Open {
@@ -377,25 +400,39 @@ impl OneSided {
             fail: 0,
         });
         let fence = operation.flags & fi::FENCE != 0;
-        let table = table_index(peer.domain);
+        let domain = peer.domain;
         let waits = fence && self.busy(peer.process) || self.deferred.iter().any(|other| other.peer == peer.process);
         if waits {
-            let mut deferred = Deferred { peer: peer.process, table, index, fence, work, pieces, memory: Vec::new() };
+            let mut deferred = Deferred { peer: peer.process, domain, index, fence, work, pieces, memory: Vec::new() };
             if inject {
                 keep(&mut deferred, total);
             }
             self.deferred.push_back(deferred);
             return Ok(());
         }
-        let started = self.start(index, peer.process, table, work, &pieces, inject);
+        let started = self.start(shared, index, peer.process, domain, work, &pieces, inject);
         self.pieces = pieces;
         started
     }
 
     /// Gives all pieces to Portals. An error says that the first one was refused, and then nothing is under way.
-    fn start(&mut self, index: u64, peer: ProcessId, table: u32, work: Work, pieces: &[Piece], inject: bool) -> Result<(), Errno> {
+    #[allow(clippy::too_many_arguments)]
+    fn start(
+        &mut self,
+        shared: &mut Shared,
+        index: u64,
+        peer: ProcessId,
+        domain: u32,
+        work: Work,
+        pieces: &[Piece],
+        inject: bool,
+    ) -> Result<(), Errno> {
         for (at, piece) in pieces.iter().enumerate() {
-            let code = self.launch(index, peer, table, work, piece, inject);
+            if let Some(emulated) = &mut shared.emulated {
+                emulated.ask((self.queue, index), (peer, domain), work, piece);
+                continue;
+            }
+            let code = self.launch(index, peer, table_index(domain), work, piece, inject);
             if code == abi::OK {
                 continue;
             }
@@ -436,10 +473,14 @@ impl OneSided {
 
     /// An event of the queue.
     pub fn event(&mut self, bound: &Bound, shared: &mut Shared, event: &abi::FullEvent) {
-        let index = event.user_ptr as u64;
+        self.done(bound, shared, event.user_ptr as u64, event.ni_fail_type);
+    }
+
+    /// A piece of an operation has ended.
+    pub fn done(&mut self, bound: &Bound, shared: &mut Shared, index: u64, fail: u32) {
         let Some(open) = self.open.get_mut(index) else { return };
         if open.fail == 0 {
-            open.fail = event.ni_fail_type;
+            open.fail = fail;
         }
         open.remaining -= 1;
         if open.remaining > 0 {
@@ -468,9 +509,9 @@ impl OneSided {
             if self.deferred[at].fence && self.busy(peer) {
                 return;
             }
-            let Some(Deferred { table, index, work, pieces, memory, .. }) = self.deferred.remove(at) else { return };
+            let Some(Deferred { domain, index, work, pieces, memory, .. }) = self.deferred.remove(at) else { return };
             let (context, flags, counter) = self.open.get(index).map_or((0, 0, None), |open| (open.context, open.flags, open.counter));
-            if let Err(err) = self.start(index, peer, table, work, &pieces, !memory.is_empty()) {
+            if let Err(err) = self.start(shared, index, peer, domain, work, &pieces, !memory.is_empty()) {
                 shared.count(counter, false);
                 shared.push(bound.tx_cq.map(|(cq, _)| cq), Entry { err, ..entry(context, flags) }, Origin::Event);
             }
@@ -479,7 +520,7 @@ impl OneSided {
 }
 
 /// `PTL_NI_UNDELIVERABLE`.
-const UNDELIVERABLE: u32 = 1;
+pub const UNDELIVERABLE: u32 = 1;
 
 /// libfabric's error of a `ni_fail_type`.
 fn error_of(fail: u32) -> Errno {

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use narrows_message::{MessageConfig, Protocol, Rendezvous};
 
+use crate::emulated::Emulated;
 use crate::endpoint::Endpoint;
 use crate::fi::{self, Errno};
 use crate::port::{self, Interface, Look, Port, abi};
@@ -26,6 +27,11 @@ use crate::regions::{Domain, MAX_DOMAINS};
 /// Portal table entries of a network interface (BXI: `max_pt_index` 255): blocks for endpoints,
 /// and at the end one for each domain.
 pub const TABLE_SIZE: u32 = 256;
+
+/// The block of [`Emulated`], the same in all processes: the last one before the domains.
+fn emulated_base() -> u32 {
+    TABLE_SIZE - MAX_DOMAINS - port::block_size()
+}
 
 /// Everything.
 pub struct State {
@@ -182,7 +188,7 @@ impl State {
             self.blocks.len() - 1
         });
         let base = block as u32 * port::block_size();
-        if base + port::block_size() > TABLE_SIZE - MAX_DOMAINS {
+        if base + port::block_size() > emulated_base() {
             return Err(fi::ENOSPC);
         }
         let port = Port::open(interface, base)?;
@@ -197,6 +203,11 @@ impl State {
         let endpoint = self.endpoints.remove(index)?;
         self.blocks[(endpoint.address.base / port::block_size()) as usize] = false;
         endpoint.close();
+        if self.endpoints.iter().next().is_none()
+            && let Some(emulated) = self.shared.emulated.take()
+        {
+            emulated.close();
+        }
         self.list_event_queues();
         self.update_expectation();
         Ok(())
@@ -206,13 +217,18 @@ impl State {
     /// entry: so this waits until the NIC has all of them.
     pub fn enable_endpoint(&mut self, index: u32) -> Result<(), Errno> {
         let config = self.config()?;
+        if port::settings()?.one_sided_messages != 0 && self.shared.emulated.is_none() {
+            // Peers know nothing of this process before it has an endpoint.
+            self.shared.emulated = Some(Emulated::open(&config, Port::open(self.interface()?, emulated_base())?));
+        }
         self.endpoints.get_mut(index)?.enable(config)?;
         self.list_event_queues();
         self.interface()?.settle()
     }
 
     fn list_event_queues(&mut self) {
-        self.event_queues = Some(self.endpoints.iter().flat_map(Endpoint::event_queues).collect());
+        let emulated = self.shared.emulated.as_ref().map(Emulated::event_queue);
+        self.event_queues = Some(self.endpoints.iter().flat_map(Endpoint::event_queues).chain(emulated).collect());
     }
 
     /// Runs an operation of an endpoint.
@@ -232,6 +248,17 @@ impl State {
     }
 
     fn event(&mut self, queue: abi::Handle, event: &abi::FullEvent) {
+        if let Some(emulated) = self.shared.emulated.as_mut().filter(|emulated| emulated.event_queue() == queue) {
+            let outcome = emulated.event(&self.domains, event);
+            // A program may wait for its memory to change.
+            self.shared.news += u64::from(outcome.changed);
+            if let Some((piece, fail)) = outcome.ended {
+                let shared = &mut self.shared;
+                // The endpoint may have been closed since.
+                let _told = self.endpoints.iter_mut().any(|endpoint| endpoint.one_sided_done(shared, piece, fail));
+            }
+            return;
+        }
         // The endpoint may have been closed since.
         if let Some(endpoint) = self.endpoints.iter_mut().find(|endpoint| endpoint.event_queues().any(|one| one == queue)) {
             endpoint.event(&mut self.shared, queue, event);
@@ -278,7 +305,11 @@ fn take_events(waiting: Look, ready: impl Fn(&Shared) -> bool) -> Found {
 /// Brings all endpoints into the state in which the order of earlier messages can have no more influence.
 pub fn renew() {
     take_events(Look::Check, |_| false);
-    state().endpoints.iter_mut().for_each(Endpoint::renew);
+    let mut state = state();
+    state.endpoints.iter_mut().for_each(Endpoint::renew);
+    if let Some(emulated) = &state.shared.emulated {
+        emulated.renew();
+    }
 }
 
 /// The next entry of a completion queue. `poll`: looks for events when there is none.

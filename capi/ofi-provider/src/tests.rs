@@ -3,6 +3,7 @@
 
 use std::ffi::{CStr, c_char};
 use std::mem::size_of;
+use std::process::Command;
 
 use portals::loopback;
 
@@ -15,6 +16,24 @@ unsafe extern "C" {
     static nw_test_number_count: usize;
 }
 
+/// In the environment of a process of tests: one-sided operations go as messages.
+const AS_MESSAGES: &str = "NARROWS_TEST_ONE_SIDED_MESSAGES";
+
+fn limits() -> loopback::Limits {
+    loopback::Limits { one_sided_messages: std::env::var_os(AS_MESSAGES).is_some(), ..loopback::DEFAULT_LIMITS }
+}
+
+/// All tests once more, in a process whose NIC is behind a gateway.
+#[test]
+fn one_sided_operations_as_messages() {
+    if std::env::var_os(AS_MESSAGES).is_some() {
+        return;
+    }
+    let tests = std::env::current_exe().expect("the test has a file");
+    let done = Command::new(tests).env(AS_MESSAGES, "1").output().expect("the tests run once more");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
+}
+
 macro_rules! tests_in_c {
     ($($name:ident = $function:ident),* $(,)?) => {
         unsafe extern "C" {
@@ -23,7 +42,7 @@ macro_rules! tests_in_c {
         $(
             #[test]
             fn $name() {
-                loopback::install(loopback::DEFAULT_LIMITS);
+                loopback::install(limits());
                 // SAFETY: the function returns null or a string constant.
                 let problem = unsafe { $function().as_ref().map(|text| CStr::from_ptr(text)) };
                 assert_eq!(problem, None);

@@ -24,6 +24,7 @@ struct narrows_settings {
 	uint64_t max_portals_message;  /* longest put or get, bytes */
 	uint32_t overflow_blocks;      /* blocks that are kept posted */
 	uint32_t rendezvous_put;       /* 1: long messages travel by put, 0: by get */
+	uint32_t one_sided_messages;   /* 1: one-sided operations of libfabric go as messages */
 };
 
 /* Attaches to the simulator if that has not happened yet. PTL_OK or PTL_FAIL. */

@@ -238,4 +238,5 @@ pub struct PrivateSettings {
     pub max_portals_message: u64,
     pub overflow_blocks: u32,
     pub rendezvous_put: u32,
+    pub one_sided_messages: u32,
 }

@@ -27,6 +27,7 @@ pub const DEFAULT_LIMITS: Limits = Limits {
     eager_limit: 4_096,
     inject_limit: 192,
     rendezvous_put: false,
+    one_sided_messages: false,
     overflow_block: 65_536,
     overflow_blocks: 2,
     max_portals_message: 1 << 16,

@@ -18,6 +18,8 @@ pub struct Limits {
     pub inject_limit: u64,
     /// Long messages travel by put instead of get.
     pub rendezvous_put: bool,
+    /// One-sided operations of libfabric go as messages.
+    pub one_sided_messages: bool,
     /// Bytes of a block for unexpected messages.
     pub overflow_block: u64,
     /// Such blocks that are kept posted.
@@ -90,6 +92,7 @@ impl Nic for narrows_guest::Rank {
             eager_limit: settings.eager_limit,
             inject_limit: settings.inject_limit.min(room),
             rendezvous_put: settings.rendezvous_put != 0,
+            one_sided_messages: settings.one_sided_messages != 0,
             overflow_block: settings.overflow_block,
             overflow_blocks: settings.overflow_blocks,
             max_portals_message: settings.max_portals_message,

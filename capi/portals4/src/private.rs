@@ -27,6 +27,7 @@ pub unsafe extern "C" fn narrows_get_settings(settings: *mut PrivateSettings) ->
             max_portals_message: limits.max_portals_message,
             overflow_blocks: limits.overflow_blocks,
             rendezvous_put: u32::from(limits.rendezvous_put),
+            one_sided_messages: u32::from(limits.one_sided_messages),
         };
         // SAFETY: null or valid.
         unsafe { write_out(settings, values) }

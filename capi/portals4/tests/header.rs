@@ -89,7 +89,8 @@ fn headers_and_rust_agree() {
         overflow_block,
         max_portals_message,
         overflow_blocks,
-        rendezvous_put
+        rendezvous_put,
+        one_sided_messages
     );
     values!(
         text,

@@ -106,6 +106,8 @@ pub struct Settings {
     pub overflow_blocks: u32,
     /// 1: rendezvous by put; 0: by get.
     pub rendezvous_put: u32,
+    /// 1: one-sided operations of libfabric go as messages, since there are gateways, which pass nothing else.
+    pub one_sided_messages: u32,
     /// 1: what calls of messages take depends on their protocol's queues, and the simulator counts it.
     pub simulator_counts: u32,
     /// Largest volatile put, bytes (PIO).

@@ -13,7 +13,7 @@ use crate::{attach, attached};
 use narrows_channel::layout::state;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// So often a library may look in vain with a lock of its own before it is taken to keep that lock while it waits. Our
@@ -82,7 +82,6 @@ static CALLERS: Mutex<Callers> = Mutex::new(Callers {
     unlocks: 0,
     keepers: 0,
 });
-static SERVED: Condvar = Condvar::new();
 /// The program was given MPI_THREAD_MULTIPLE.
 static GIVEN: AtomicBool = AtomicBool::new(false);
 /// Simulated time up to which all that has happened was seen by those inside MPI, ps.
@@ -162,7 +161,10 @@ pub(crate) fn leave() {
     if callers.holder == address(thread) {
         callers.holder = 0;
     }
-    SERVED.notify_all();
+    // Any one finds out who is next.
+    let leader = if callers.leader == 0 { callers.waiting.first().map(|waiter| waiter.thread) } else { None };
+    drop(callers);
+    leader.into_iter().for_each(wake);
 }
 
 /// The library has looked in vain, and the calling thread's wish follows from that. It waits where it holds no lock of
@@ -382,6 +384,12 @@ impl Callers {
     }
 }
 
+/// Wakes one of those that wait. Without the lock, which it needs first of all: on two cores each hand-over was two
+/// sleeps with it.
+fn wake(thread: &Thread) {
+    thread.served.notify_one();
+}
+
 /// Gives the turn up, if the thread has it, and waits for `wish` and for its turn. `locks`: of the library, which it
 /// keeps meanwhile.
 fn take_turn(thread: &'static Thread, wish: Wish, locks: u32) {
@@ -424,21 +432,31 @@ fn queue(thread: &'static Thread, wish: Wish, locks: u32, patience: Patience) ->
     callers.waiting.push(Waiter { thread, wish, asked });
     thread.inside.store(true, Relaxed);
     threads::set_running(thread, false);
+    // As in `wake`.
+    drop(callers);
     threads::note_change();
+    let mut callers = self::callers();
     let mut asleep = 0;
     while callers.holder != me {
         if callers.holder == 0 && (callers.leader == 0 || callers.leader == me) {
             callers.leader = me;
+            // Before the look at the others: it does not rest if they have changed since.
+            let seen = threads::changes();
             match callers.next() {
                 Next::Turn(other) => {
                     callers.holder = other;
                     callers.leader = 0;
-                    SERVED.notify_all();
+                    let next = callers.waiting.iter().map(|waiter| waiter.thread).find(|&thread| address(thread) == other);
+                    if let Some(next) = next.filter(|_| other != me) {
+                        drop(callers);
+                        wake(next);
+                        callers = self::callers();
+                    }
                 }
                 Next::Wake(end) => threads::reached(end),
                 Next::Rest => {
                     drop(callers);
-                    threads::rest();
+                    threads::rest_from(seen);
                     callers = self::callers();
                 }
                 Next::Park(until, look) => {
@@ -469,11 +487,11 @@ fn queue(thread: &'static Thread, wish: Wish, locks: u32, patience: Patience) ->
             continue;
         }
         if patience == Patience::Endless {
-            callers = SERVED.wait(callers).unwrap_or_else(PoisonError::into_inner);
+            callers = thread.served.wait(callers).unwrap_or_else(PoisonError::into_inner);
             continue;
         }
         let before = callers.holder;
-        callers = SERVED.wait_timeout(callers, ASLEEP).unwrap_or_else(PoisonError::into_inner).0;
+        callers = thread.served.wait_timeout(callers, ASLEEP).unwrap_or_else(PoisonError::into_inner).0;
         // Neither for the simulator nor for the launcher.
         let sleeps = before != 0 && callers.holder == before && rank_runs() && threads::is_asleep(|other| address(other) == before);
         asleep = if sleeps { asleep + 1 } else { 0 };

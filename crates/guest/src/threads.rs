@@ -27,13 +27,13 @@ pub(crate) use made::{exists, made, makes};
 use narrows_channel::layout::{EPOCH_PS, Followed};
 use narrows_channel::{futex, handover};
 use pace::time_to;
-pub(crate) use pace::{meets, pace, rest, settled, uncounted};
+pub(crate) use pace::{changes, meets, pace, rest, rest_from, settled, uncounted};
 use phase::Phase;
 pub(crate) use sleep::{doze, first_end, get_up, parks, reached, sleep_until, sleeps_on, unparked};
 use std::cell::Cell;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use stretches::Promise;
 
@@ -72,6 +72,8 @@ pub(crate) struct Thread {
     /// Of several threads inside MPI, it is the one that runs, see [`crate::callers`]; or one that waits for that.
     pub has_turn: AtomicBool,
     pub inside: AtomicBool,
+    /// Where it waits for its turn: each one has a place of its own, for there may be many.
+    pub served: Condvar,
     /// Its MPI library has looked in vain, and how often since it waited.
     pub vain: Vain,
     pub vain_looks: AtomicU32,
@@ -266,6 +268,7 @@ impl Thread {
             in_call: AtomicBool::new(false),
             has_turn: AtomicBool::new(false),
             inside: AtomicBool::new(false),
+            served: Condvar::new(),
             vain: Vain::default(),
             vain_looks: AtomicU32::new(0),
             unlocks: AtomicU32::new(0),

@@ -546,9 +546,8 @@ impl Run<'_> {
                     return Err(self.failure(
                         1,
                         format!(
-                            "{} asked its NIC for memory of a rank on another network: gateways pass messages only; one-sided operations \
-                             of MPI go over messages with MPICH, Intel MPI and Open MPI 4, Portals programs need ranks on one network \
-                             (--placement)",
+                            "{} asked its NIC for memory of a rank on another network: gateways pass messages only, and Portals programs \
+                             need ranks on one network (--placement)",
                             self.name(rank)
                         ),
                     ));

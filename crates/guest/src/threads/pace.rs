@@ -64,9 +64,19 @@ pub(crate) fn uncounted<R>(wait: impl FnOnce() -> R) -> R {
     waited
 }
 
+/// How often the threads' states have changed.
+pub(crate) fn changes() -> u32 {
+    CHANGES.load(Acquire)
+}
+
 /// A little while, or until the threads' states change.
 pub(crate) fn rest() {
+    rest_from(changes());
+}
+
+/// The same, since `seen`.
+pub(crate) fn rest_from(seen: u32) {
     // It does not compute, however long this goes on.
     current().into_iter().for_each(Thread::turn);
-    paused(|| nap(CHANGES.load(Acquire), NAP));
+    paused(|| nap(seen, NAP));
 }

@@ -478,6 +478,7 @@ fn settings(machine: &Machine, nic: &NicConfig, message: &MessageConfig) -> Sett
         overflow_blocks: message.overflow_blocks,
         max_portals_message: message.max_portals_message,
         rendezvous_put: u32::from(message.rendezvous == Rendezvous::Put),
+        one_sided_messages: u32::from(message.rails.bridging().is_some()),
         simulator_counts: u32::from(!message.protocol.counts_at_calls()),
         pio_limit: nic.pio_limit.get() as u32,
         limits: nic.limits,
