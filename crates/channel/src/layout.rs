@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 /// First word of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"narrows\0");
 /// Raised with every change of this file or of [`crate::record`].
-pub const VERSION: u32 = 15;
+pub const VERSION: u32 = 16;
 
 /// Simulated time starts here, ps: one second. What ranks do during MPI_Init lies before it.
 pub const EPOCH_PS: u64 = 1_000_000_000_000;
@@ -114,6 +114,8 @@ pub struct Settings {
     pub timeline: u32,
     /// `--offload allreduce`: nodes of a board; 0: no accelerator.
     pub offload_board: u32,
+    /// What takes the place of CPU time: a number of [`crate::counter::Event`]; 0: nothing does.
+    pub counter: u32,
     /// Limits of a network interface.
     pub limits: NiLimits,
 }
@@ -173,6 +175,14 @@ pub struct Header {
     pub refused: AtomicU32,
     /// How often a rank has written to a socket or pipe, see [`RankHeader::written`].
     pub writes: AtomicU32,
+    /// `--compute instructions`: threads whose instructions cannot be counted; they take their CPU time.
+    pub uncounted: AtomicU32,
+    /// So many instructions take one second; 0: that is not known yet.
+    pub instructions_per_s: AtomicU64,
+    /// Instructions that the ranks have computed, and their CPU time meanwhile, ns.
+    pub instructions: AtomicU64,
+    /// Idem.
+    pub instructions_ns: AtomicU64,
     /// The machine.
     pub settings: Settings,
 }
