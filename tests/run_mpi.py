@@ -29,7 +29,7 @@ from mpi_driver.checks import Failure, Tests
 from mpi_driver.mpis import MPI_NAMES, ROOT, USUAL
 from mpi_driver.processes import open_files, stop_everything, temporary_files
 from mpi_driver.refusals import STARTS, TROUBLES, refusals, starts, troubles
-from mpi_driver.repeats import computing_repeats, cores_agree, repeats
+from mpi_driver.repeats import computing_repeats, cores_agree, instructions_count, repeats
 
 
 # Name of the case, MPI, ranks, whether it must run alone, what it does.
@@ -81,6 +81,8 @@ def jobs_of(options: argparse.Namespace, tests: Tests, mpis: list[str]) -> list[
                     jobs.append(("repeat_sockets", name, n, False, repeats(tests, tests.mpis[name], n, "sockets")))
             if selected("repeat_computing"):
                 jobs.append(("repeat_computing", name, 4, False, computing_repeats(tests, tests.mpis[name], 4)))
+            if selected("instructions"):
+                jobs.append(("instructions", name, 2, False, instructions_count(tests, tests.mpis[name], 2)))
             # One after another: what else runs takes part in the measurement.
             if name == mpis[0] and 2 in ranks and selected("thread_cores"):
                 jobs.append(("thread_cores", name, 2, True, cores_agree(tests, tests.mpis[name], (*THREAD_PARTS, *OPENMP_PARTS))))

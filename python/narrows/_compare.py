@@ -14,6 +14,7 @@ from narrows._results import Result, Table, load
 _OF_THIS_COMPUTER = {"wall_s", "reading_s", "replay_s", "peak_rss_bytes", "messages_per_s", "events_per_s", "command", "windows"} | {
     "compute_alike",
     "compute_spread",
+    "compute_instructions",
 }
 
 

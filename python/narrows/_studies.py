@@ -148,6 +148,7 @@ def run(
     compute: str = "measured",
     compute_from: PathText | None = None,
     compute_out: PathText | None = None,
+    compute_like: PathText | None = None,
     transport: str = "ofi",
     mpirun: PathText | None = None,
     seed: int = 1,
@@ -163,10 +164,11 @@ def run(
 
     program: the program and its arguments: any MPI binary, or a script that starts one.
     ppn: ranks per node (1, or as many as are needed). placement: "linear", "random:SEED" or a file.
-    compute: "measured", "sampled" (medians), "pooled" (medians over ranks), each with or without ":FACTOR", or "none":
-    then two runs are identical to the bit.
+    compute: "measured", "sampled" (medians), "pooled" (medians over ranks), each with or without ":FACTOR",
+    "instructions" with or without ":RATE" per second (hardware counters), or "none": then two runs are identical to the
+    bit.
     compute_out: keeps the computing times in this file; compute_from: takes those of another run, so that two runs differ by
-    the machine only.
+    the machine only. compute_like: scales those by the times of a run of one rank with the work of one of these.
     mpirun: another launcher than the one that belongs to the program's MPI.
     timeout: wall time after which the run is ended, in seconds.
     timeline: a file for https://ui.perfetto.dev: MPI calls, messages and NICs (docs/timeline.md). timeline_from,
@@ -182,7 +184,7 @@ def run(
     command = [str(binary()), "run", f"--ranks={ranks}", f"--machine={name}", f"--placement={placement}", f"--compute={compute}"]
     command += [f"--transport={transport}", f"--seed={seed}"]
     options = {"nodes": nodes, "ppn": ppn, "mpirun": mpirun, "timeout": timeout, "timeline": timeline}
-    options |= {"compute-from": compute_from, "compute-out": compute_out}
+    options |= {"compute-from": compute_from, "compute-out": compute_out, "compute-like": compute_like}
     options |= {"timeline-from": timeline_from, "timeline-to": timeline_to, "timeline-limit": timeline_limit}
     command += [f"--{option}={value}" for option, value in options.items() if value is not None]
     command += [f"--set={change}" for change in changes]

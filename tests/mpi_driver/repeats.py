@@ -1,16 +1,18 @@
 """Two runs of one program are the same: digest, simulated time and counts; with computing measured, times within 5 %."""
 
+import json
 import os
 import re
 import shutil
 import statistics
 import tempfile
+from pathlib import Path
 from typing import Callable
 
 from .cases import Case
 from .checks import Failure, Tests, tail
 from .mpis import Mpi
-from .processes import run
+from .processes import Outcome, run
 
 
 def repeats(
@@ -74,11 +76,85 @@ def computing_repeats(tests: Tests, mpi: Mpi, ranks: int) -> Callable[[], None]:
             first, second = ({key: summary[key] for key in ("digest", "simulated_s", "per_rank")} for _, summary, _ in same)
             if first != second:
                 raise Failure(f"{first} and then {second}")
+            halved = simulated(folder, ranks, "--compute-from", file, "--compute-like", one_rank(file, folder, 0.5))[1]
+            times = [(a["computing_s"], b["computing_s"]) for a, b in zip(first["per_rank"], halved["per_rank"])]
+            if halved["compute_like"]["factor"] != 0.5 or any(abs(b / a - 0.5) > 1e-4 for a, b in times):
+                raise Failure(f"times like those of a rank alone with half the work: {halved['compute_like']}, per rank {times}")
+            for like, wanted in ((file, f"has the times of {ranks} ranks, not of one"), (one_rank(file, folder, 4.0), "it must have the work of one of them")):
+                case = Case("compute_alike", "compute_alike.c", ("64",), options=("--compute-from", file, "--compute-like", like))
+                outcome = run(tests.command("narrows", mpi, case, ranks), timeout=120 * tests.options.slow, environment=mpi.environment)
+                shutil.rmtree(outcome.folder, ignore_errors=True)
+                said = [line for line in outcome.stderr.splitlines() if "--compute-like" in line]
+                if outcome.code == 0 or len(said) != 1 or wanted not in said[0] or "-n 1 --compute sampled --compute-out" not in said[0]:
+                    raise Failure(f"a file of other work was taken: {tail(outcome)}")
             case = Case("compute_alike", "compute_alike.c", ("64",), options=("--compute-from", file))
             outcome = run(tests.command("narrows", mpi, case, ranks + 1), timeout=120 * tests.options.slow, environment=mpi.environment)
             shutil.rmtree(outcome.folder, ignore_errors=True)
             if outcome.code == 0 or "one file for each number of ranks" not in outcome.stderr:
                 raise Failure(f"times of {ranks} ranks were taken for {ranks + 1}: {tail(outcome)}")
+
+    return test
+
+
+def one_rank(file: str, folder: str, factor: float) -> str:
+    """A file as of `--compute-out`, of one rank that has computed so many times as long as those of another file on average."""
+    ranks = json.loads(Path(file).read_text())["ranks"]
+    seconds = factor * sum(seen * time for rank in ranks for _, seen, time in rank) / len(ranks)
+    path = Path(folder, f"one-{factor}.json")
+    path.write_text(json.dumps({"narrows_computing": 1, "ranks": [[["000000000000002a", 4, seconds / 4]]]}))
+    return str(path)
+
+
+# Two runs that count instructions may differ by so much.
+COUNTER_BOUND = 0.01
+# The clock of a task in perf has what a virtual machine's host gives to others, and interrupts; CPU time has not: it
+# counted 4 to 12 % less here.
+CLOCK_BOUNDS = (0.95, 1.4)
+
+
+def instructions_count(tests: Tests, mpi: Mpi, ranks: int) -> Callable[[], None]:
+    """Instructions are counted, or one line says why not. Where a clock of the kernel takes their place times are known."""
+
+    def counted(rate: str, event: str = "") -> tuple[Outcome, dict]:
+        case = Case("instructions", "instructions.c", ("64",), options=("--compute", f"instructions{rate}"))
+        environment = {**mpi.environment, **({"NARROWS_TEST_COUNTER": event} if event else {})}
+        outcome = run(tests.command("narrows", mpi, case, ranks), timeout=120 * tests.options.slow, environment=environment)
+        summary = outcome.summary if outcome.code == 0 else {}
+        shutil.rmtree(outcome.folder, ignore_errors=True)
+        return outcome, summary
+
+    def by_clock(rate: str, per_ns: float) -> None:
+        outcome, summary = counted(rate, "task-clock")
+        found = re.search(r"^instructions cpu (\d+\.\d+) simulated (\d+\.\d+)$", outcome.stdout, re.M)
+        if outcome.code != 0 or not found:
+            raise Failure(f"exit code {outcome.code}: {tail(outcome)}")
+        cpu, simulated, said = float(found[1]), float(found[2]), summary["compute_instructions"]
+        if not CLOCK_BOUNDS[0] < simulated / cpu * per_ns < CLOCK_BOUNDS[1]:
+            raise Failure(f"instructions{rate}: {simulated} ms for {cpu} ms at {per_ns} per ns")
+        # Of what is counted there is one in a nanosecond of CPU time.
+        near = [said[key] / 1e9 for key in (["measured_per_s"] if rate else ["measured_per_s", "per_s"])]
+        if not all(CLOCK_BOUNDS[0] < one < CLOCK_BOUNDS[1] for one in near) or said["uncounted_threads"] != 0:
+            raise Failure(f"instructions{rate}: {said}")
+        if rate and said["per_s"] != float(rate[1:]):
+            raise Failure(f"instructions{rate}: not the rate that was given: {said}")
+        if "instructions take a second" not in outcome.stderr:
+            raise Failure(f"the rate was not said: {tail(outcome)}")
+
+    def test() -> None:
+        first, summary = counted(":2e9")
+        if first.code != 0:
+            said = [line for line in first.stderr.splitlines() if "--compute instructions" in line]
+            if len(said) != 1 or not re.search("no hardware counters|kernel forbids|perf_event_open", said[0]) or "--compute sampled" not in said[0]:
+                raise Failure(f"no line says why: {tail(first)}")
+            if "instructions cpu" in first.stdout:
+                raise Failure(f"the program was started nevertheless: {tail(first)}")
+        else:
+            times = [[rank["computing_s"] for rank in run["per_rank"]] for run in (summary, counted(":2e9")[1])]
+            if any(abs(a / b - 1) > COUNTER_BOUND for a, b in zip(*times)):
+                raise Failure(f"computing took {times[0]} s, and then {times[1]} s")
+        by_clock(":1e9", 1.0)
+        by_clock(":4e9", 4.0)
+        by_clock("", 1.0)
 
     return test
 

@@ -116,6 +116,8 @@ pub struct Settings {
     pub timeline: u32,
     /// `--offload allreduce`: nodes of a board; 0: no accelerator.
     pub offload_board: u32,
+    /// What takes the place of CPU time: a number of [`crate::counter::Event`]; 0: nothing does.
+    pub counter: u32,
     /// Limits of a network interface.
     pub limits: NiLimits,
 }
@@ -175,6 +177,14 @@ pub struct Header {
     pub refused: AtomicU32,
     /// How often a rank has written to a socket or pipe, see [`RankHeader::written`].
     pub writes: AtomicU32,
+    /// `--compute instructions`: threads whose instructions cannot be counted; they take their CPU time.
+    pub uncounted: AtomicU32,
+    /// So many instructions take one second; 0: that is not known yet.
+    pub instructions_per_s: AtomicU64,
+    /// Instructions that the ranks have computed, and their CPU time meanwhile, ns.
+    pub instructions: AtomicU64,
+    /// Idem.
+    pub instructions_ns: AtomicU64,
     /// The machine.
     pub settings: Settings,
 }

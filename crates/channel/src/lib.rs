@@ -19,7 +19,9 @@
 //! * [`futex`] — sleep and wake.
 //! * [`map`] — mapping the file.
 //! * [`stretches`] — what computing took before.
+//! * [`counter`] — counters of the processor.
 
+pub mod counter;
 pub mod futex;
 pub mod handover;
 pub mod layout;

@@ -23,6 +23,10 @@ pub const BYTES: usize = KINDS * size_of::<Stretch>();
 const PLACES: usize = 32;
 /// Ranks whose medians are kept of a kind; of more, the last ones that came.
 pub const TOLD: usize = 63;
+/// Occurrences of a kind whose number is kept: ranks are seldom further apart.
+const TAKEN: usize = 8;
+/// Bits of a number, ps: 281 s.
+const BITS: u32 = 48;
 /// Bytes of what the ranks tell each other.
 const POOL_BYTES: usize = KINDS * size_of::<Told>();
 
@@ -71,6 +75,9 @@ struct Told {
     kind: AtomicU64,
     /// ps, 0: none.
     medians: [AtomicU64; TOLD],
+    /// What is taken for the last occurrences, ps, and above it the number of the occurrence (its last 16 bits); 0:
+    /// none.
+    taken: [AtomicU64; TAKEN],
 }
 
 /// What all ranks tell each other, in memory that they share.
@@ -121,6 +128,24 @@ impl Pool {
         medians.sort_unstable();
         // Of an even number the mean of both in the middle, so that no rank is always the one that is right.
         (count >= 2).then(|| medians[(count - 1) / 2].midpoint(medians[count / 2]))
+    }
+
+    /// What all ranks take for that occurrence of a kind: `ps` of the first one that asks. `None`: others are far
+    /// ahead, or there is no room.
+    pub fn first(&self, kind: u64, occurrence: u32, ps: impl FnOnce() -> u64) -> Option<u64> {
+        let taken = &self.place(kind)?.taken[occurrence as usize % TAKEN];
+        let mine = |word: u64| (word != 0 && (word >> BITS) as u16 == occurrence as u16).then_some(word & ((1 << BITS) - 1));
+        let before = taken.load(Relaxed);
+        if let Some(ps) = mine(before) {
+            return Some(ps);
+        }
+        if before != 0 && (occurrence as u16).wrapping_sub((before >> BITS) as u16) > u16::MAX / 2 {
+            return None;
+        }
+        let ps = Some(ps()).filter(|ps| (1..1 << BITS).contains(ps))?;
+        let word = u64::from(occurrence as u16) << BITS | ps;
+        // Another one may have been faster.
+        taken.compare_exchange(before, word, Relaxed, Relaxed).map_or_else(mine, |_| Some(ps))
     }
 
     fn place(&self, kind: u64) -> Option<&Told> {
@@ -267,6 +292,23 @@ mod tests {
         pools[2].tell(77, 2, 0);
         assert_eq!(pools[0].median(77), Some(10));
         assert!(Tables::open(Path::new(&path), 2).is_ok());
+    }
+
+    #[test]
+    fn all_take_what_the_first_one_says() {
+        let pool = Pool::private().unwrap();
+        assert_eq!(pool.first(77, 1, || 10), Some(10));
+        assert_eq!(pool.first(77, 1, || 20), Some(10));
+        assert_eq!(pool.first(78, 1, || 20), Some(20), "another kind");
+        assert_eq!(pool.first(77, 2, || 30), Some(30), "the next one");
+        assert_eq!(pool.first(77, 1, || 40), Some(10), "it is still known");
+        assert_eq!(pool.first(77, 1 + TAKEN as u32, || 50), Some(50));
+        assert_eq!(pool.first(77, 1, || 60), None, "others are too far ahead");
+        let late = 1_000_000 * TAKEN as u32 + 1;
+        let all = (1..late).step_by(TAKEN).all(|occurrence| pool.first(79, occurrence, || 7) == Some(7));
+        assert!(all, "their numbers have 16 bits");
+        assert_eq!((pool.first(80, 1, || 0), pool.first(80, 1, || 1 << BITS)), (None, None), "no numbers for it");
+        assert_eq!(pool.first(80, 1, || 3), Some(3));
     }
 
     #[test]

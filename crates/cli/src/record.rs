@@ -53,7 +53,7 @@ pub struct RecordArgs {
     #[arg(long, value_name = "packet|flow|loggp", requires = "machine", value_parser = crate::machine::network())]
     network: Option<NetworkKind>,
     /// Where computing time comes from on the simulated machine
-    #[arg(long, default_value = "measured", value_name = "measured[:FACTOR]|sampled[:FACTOR]|pooled[:FACTOR]|none", value_parser = clap::value_parser!(Compute))]
+    #[arg(long, default_value = "measured", value_name = "measured[:FACTOR]|sampled[:FACTOR]|pooled[:FACTOR]|instructions[:RATE]|none", value_parser = clap::value_parser!(Compute))]
     compute: Compute,
     /// Says more on standard error
     #[arg(short, long)]
@@ -174,6 +174,7 @@ fn simulated(args: RecordArgs, recorder: Recorder) -> RunArgs {
         network: args.network,
         compute: args.compute,
         compute_from: None,
+        compute_like: None,
         compute_out: None,
         seed: 1,
         out: None,

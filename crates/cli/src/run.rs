@@ -22,6 +22,7 @@ use std::time::Duration;
   narrows run -n 64 --ppn 4 --machine my.toml --network packet --compute none --out results/ -- python3 app.py
   narrows run -n 128 --machine bxi-v2 --nodes 128 --set network.routing=adaptive -- ./app
   narrows run -n 16 --compute sampled --compute-out times.json -- ./app           # then --compute-from times.json
+  narrows run -n 16 --compute instructions:2.5e9 -- ./app                         # on a host with counters
   narrows run -n 16 --timeline app.pftrace --timeline-from 2ms --timeline-to 3ms -- ./app      # docs/timeline.md
   narrows run -n 16 --machine bxi-v2 --set message.protocol=pscom -- ./app        # docs/protocols.md
 
@@ -63,12 +64,18 @@ pub struct RunArgs {
     #[arg(long, value_name = "packet|flow|loggp", value_parser = crate::machine::network())]
     pub network: Option<NetworkKind>,
     /// Where computing time comes from: CPU time, its running median between the same two MPI calls, the median of
-    /// those of all ranks, or nothing (docs/models.md)
-    #[arg(long, default_value = "measured", value_name = "measured[:FACTOR]|sampled[:FACTOR]|pooled[:FACTOR]|none", value_parser = clap::value_parser!(Compute))]
+    /// those of all ranks, instructions (RATE per second, such as instructions:2.5e9; else the rate at the start of the
+    /// run; needs hardware counters), or nothing (docs/models.md)
+    #[arg(long, default_value = "measured", value_name = "measured[:FACTOR]|sampled[:FACTOR]|pooled[:FACTOR]|instructions[:RATE]|none", value_parser = clap::value_parser!(Compute))]
     pub compute: Compute,
     /// Takes the computing times of an earlier run, which `--compute-out` has kept: two runs differ by the machine only
     #[arg(long, value_name = "FILE")]
     pub compute_from: Option<PathBuf>,
+    /// Scales the times of `--compute-from` by a run of one rank with the work of one of these, as `--compute-out` has
+    /// kept it: ranks that share caches and cores here, and not there, take longer here. Such as `narrows run -n 1
+    /// --compute sampled --compute-out one.json -- ./app`, then `-n 8 --compute-from all.json --compute-like one.json`
+    #[arg(long, value_name = "FILE", requires = "compute_from")]
+    pub compute_like: Option<PathBuf>,
     /// Keeps what was computed between MPI calls for `--compute-from`: medians
     #[arg(long, value_name = "FILE")]
     pub compute_out: Option<PathBuf>,
@@ -194,6 +201,7 @@ fn spec(args: &RunArgs) -> Result<RunSpec, Failure> {
         placement: args.placement.clone(),
         compute: args.compute,
         compute_from: args.compute_from.clone(),
+        compute_like: args.compute_like.clone(),
         keep_computing: args.compute_out.is_some(),
         seed: args.seed,
         timeout: args.timeout.map(Duration::from_secs),

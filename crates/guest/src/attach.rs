@@ -52,6 +52,7 @@ const PARENT: u32 = 2;
 extern "C" fn after_fork() {
     if OWNER.load(Ordering::Relaxed) == SELF {
         OWNER.store(PARENT, Ordering::Relaxed);
+        threads::forked();
     }
 }
 
@@ -149,7 +150,7 @@ pub fn session() -> Result<Session, AttachError> {
         if RANK.get().is_none() {
             let rank = attach()?;
             if RANK.set(Mutex::new(rank)).is_ok() {
-                // SAFETY: the handler touches one atomic only.
+                // SAFETY: the handler touches atomics and closes a file.
                 unsafe { libc::pthread_atfork(None, None, Some(after_fork)) };
                 OWNER.store(SELF, Ordering::Release);
             }

@@ -11,10 +11,12 @@
 //!
 //! `--compute pooled`: the median of a rank gives way to the median of what the ranks have for the same stretch, if it
 //! is not far from it ([`OWN_PERCENT`]). The same for ranks with other neighbours: behind the same collective, and of
-//! stretches between the same two functions since then the one with the same number.
+//! stretches between the same two functions since then the one with the same number. Which number that is says the
+//! first rank that comes to an occurrence, so that equal ranks take the same in the same step.
 //!
 //! Nothing is allocated after the first look: that may be inside the program's own allocator, which looks at the clock.
 
+use crate::threads::counted_in;
 use crate::{attach, shared};
 use narrows_channel::stretches::{KEPT, Pool, Stretch, Tables, VARIABLE, known, place};
 use std::path::Path;
@@ -36,14 +38,21 @@ const SHORT_PS: u64 = 20_000_000;
 const CALLS: usize = 1024;
 const RECENT: usize = 4;
 
-/// A rank whose median is further than that from the one of all ranks has another work. Equal ranks were seen to differ
-/// by 6 % (docs/decisions/0018-computing-times.md).
+/// A rank whose median is further than that from the one of all ranks, on average of the last [`MEMORY`] (at least half
+/// of it), has another work. Equal ranks were seen to differ by 6 % (docs/decisions/0018-computing-times.md).
 const OWN_PERCENT: u64 = 10;
 /// Idem for short ones, of which what a core finds cold ([`NOISE_PS`]) is a larger part. Our own choice.
 const OWN_COLD_PERCENT: u64 = 33;
 /// Stretches behind one collective that ranks compare: pairs of functions, and of each pair.
 const PAIRS: usize = 32;
 const OF_A_PAIR: u32 = 256;
+/// Places of collectives whose occurrences are counted. In those of others no number is the same for all ranks.
+const COLLECTIVES: usize = 64;
+/// Kinds for which a rank knows how far it is from all.
+const SUMS: usize = 4096;
+const MEMORY: u32 = 128;
+/// Any number.
+const MEASURED: u64 = 5;
 
 /// What is at an end of a stretch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -93,20 +102,109 @@ struct Pooled {
     /// A number for the speed of the core: ranks on others have other times.
     speed: u64,
     phase: Phase,
+    /// Places of collectives, 0: none, and how often the program was there.
+    collectives: [(u64, u32); COLLECTIVES],
+    sums: Box<[Sums]>,
 }
 
 impl Pooled {
-    /// What this rank takes for that kind, whose own median is `own`, which is `new` or was told before.
-    fn median(&self, kind: u64, own: u64, new: bool) -> u64 {
-        if new {
-            self.pool.tell(kind, self.rank, own);
-        }
-        let near = |all: &u64| {
-            let percent = |percent| (all / 100).saturating_mul(percent);
-            own.abs_diff(*all) <= percent(OWN_PERCENT).max(percent(OWN_COLD_PERCENT).min(NOISE_PS))
-        };
-        self.pool.median(kind).filter(near).unwrap_or(own)
+    fn new(pool: Pool, rank: u32, speed: u64) -> Pooled {
+        let sums = vec![Sums::default(); SUMS].into();
+        Pooled { pool, rank, speed, phase: Phase::default(), collectives: [(0, 0); COLLECTIVES], sums }
     }
+
+    /// What this rank takes for that kind, of which it has `own` ps.
+    fn takes(&mut self, kind: u64, own: u64, is: Own) -> u64 {
+        // Apart from the medians, so that what is late now does not say what it is for all.
+        let measured = mix(kind, MEASURED);
+        let as_all = |all: &u64| own.abs_diff(*all) <= limit(*all, 1);
+        match is {
+            Own::Measured => self.first(measured, || own).filter(as_all).unwrap_or(own),
+            Own::Late(median) => {
+                // If others were, too, it is the step; if not, the host.
+                let mut alone = false;
+                let first = self.first(measured, || {
+                    alone = true;
+                    own
+                });
+                if alone { self.takes(kind, median, Own::Median) } else { first.filter(as_all).unwrap_or(own) }
+            }
+            Own::Median | Own::NewMedian => {
+                if is == Own::NewMedian {
+                    self.pool.tell(kind, self.rank, own);
+                }
+                let all = || self.pool.median(kind).unwrap_or(own);
+                let all = self.first(kind, all).unwrap_or_else(all);
+                if self.is_like_all(kind, own, all) { all } else { own }
+            }
+        }
+    }
+
+    /// What all ranks take for that kind now: what the first one says that asks.
+    fn first(&self, kind: u64, ps: impl FnOnce() -> u64) -> Option<u64> {
+        self.phase.step.and_then(|step| self.pool.first(kind, step, ps))
+    }
+
+    /// Whether this rank has the work of all ranks, of which it has `own` ps and they have `all` now: on average, for
+    /// where a host is busy medians move by more.
+    fn is_like_all(&mut self, kind: u64, own: u64, all: u64) -> bool {
+        let mut sums = Sums { kind, own: 0, all: 0, seen: 0 };
+        let first = kind as usize % SUMS;
+        let mut places = (first..SUMS).chain(0..first).take(8);
+        let place = places.find(|&place| [0, kind].contains(&self.sums[place].kind));
+        if let Some(known) = place.map(|place| self.sums[place]).filter(|known| known.kind == kind) {
+            sums = if known.seen < MEMORY { known } else { known.halved() };
+        }
+        (sums.own, sums.all, sums.seen) = (sums.own.saturating_add(own), sums.all.saturating_add(all), sums.seen + 1);
+        if let Some(place) = place {
+            self.sums[place] = sums;
+        }
+        sums.own.abs_diff(sums.all) <= limit(sums.all, u64::from(sums.seen)) && own.abs_diff(all) <= (all / 2).saturating_add(NOISE_PS)
+    }
+
+    /// The program goes on behind a collective.
+    fn begins(&mut self, collective: u64) {
+        let known = self.collectives.iter_mut().find(|known| [0, collective].contains(&known.0));
+        let step = known.map(|known| {
+            *known = (collective, known.1.wrapping_add(1));
+            known.1
+        });
+        self.phase = Phase { collective, step, ..Phase::default() };
+    }
+}
+
+/// What a rank has of a stretch before it looks at what others have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Own {
+    /// What was measured.
+    Measured,
+    /// Idem, up to twice its median, which is this.
+    Late(u64),
+    /// Its median, which the others know.
+    Median,
+    /// Its median, found anew.
+    NewMedian,
+}
+
+/// What a rank and all ranks have of a kind, over its last occurrences.
+#[derive(Clone, Copy, Default)]
+struct Sums {
+    kind: u64,
+    own: u64,
+    all: u64,
+    seen: u32,
+}
+
+impl Sums {
+    fn halved(self) -> Sums {
+        Sums { own: self.own / 2, all: self.all / 2, seen: self.seen / 2, ..self }
+    }
+}
+
+/// How far a rank may be from `all` ps, which `seen` stretches take.
+fn limit(all: u64, seen: u64) -> u64 {
+    let percent = |percent| (all / 100).saturating_mul(percent);
+    percent(OWN_PERCENT).max(percent(OWN_COLD_PERCENT).min(NOISE_PS.saturating_mul(seen)))
 }
 
 /// What one takes that was measured to take `ps`.
@@ -183,6 +281,8 @@ impl Call {
 #[derive(Default)]
 struct Phase {
     collective: u64,
+    /// How often that has been, if it is counted.
+    step: Option<u32>,
     /// Pairs of functions, 0: the place is free, and how often each was.
     pairs: [(u64, u32); PAIRS],
 }
@@ -208,7 +308,7 @@ impl Stretches {
         let processor = &attach::shared()?.1.processor;
         let pooled = |path| {
             let (rank, speed) = (shared::opened()?.number, processor.compute_ppm);
-            Some(Pooled { pool: Pool::open(Path::new(&path)).ok()?, rank, speed, phase: Phase::default() })
+            Some(Pooled::new(Pool::open(Path::new(&path)).ok()?, rank, speed))
         };
         let pooled = std::env::var_os(VARIABLE).filter(|_| processor.sampled == 2).and_then(pooled);
         let mut all = Stretches { medians: processor.sampled != 0, pooled, ..Stretches::of(tables.ok()?) };
@@ -248,7 +348,9 @@ impl Stretches {
 
     /// The same, which it will take at least.
     fn promise(&mut self) -> u64 {
-        self.promised = self.expected();
+        let expected = self.expected();
+        // What all ranks take may be less than it was: all of them must be able to take it.
+        self.promised = if self.pooled.is_some() { expected - expected / 8 } else { expected };
         self.promised
     }
 
@@ -256,7 +358,7 @@ impl Stretches {
     fn begin(&mut self, call: Call) {
         (self.begun, self.looks) = (call, 0);
         if let Some(pooled) = self.pooled.as_mut().filter(|_| call.collective != 0) {
-            pooled.phase = Phase { collective: call.collective, ..Phase::default() };
+            pooled.begins(call.collective);
         }
     }
 
@@ -280,8 +382,15 @@ impl Stretches {
         let Some(stretch) = place(self.tables.of(0), both.own) else { return measured };
         let new = add(stretch, ps);
         let mut charge = charge(stretch, ps);
-        if let (known::ALIKE, Some(own), Some(common), Some(pooled)) = (stretch.known, charge.median, common, &self.pooled) {
-            charge.ps = pooled.median(common, own, new);
+        if let (known::ALIKE | known::NOT, Some(common), Some(pooled)) = (stretch.known, common, &mut self.pooled) {
+            let twice = stretch.median..=stretch.median.saturating_add(NOISE_PS).saturating_mul(2);
+            let is = match charge.median {
+                None if stretch.known == known::ALIKE && twice.contains(&ps) => Own::Late(stretch.median),
+                None => Own::Measured,
+                Some(_) if new => Own::NewMedian,
+                Some(_) => Own::Median,
+            };
+            charge.ps = pooled.takes(common, charge.ps, is);
         }
         let ps = if medians { charge.ps } else { ps };
         stretch.took = stretch.took.saturating_add(ps);
@@ -321,8 +430,9 @@ pub(crate) enum Promise {
 pub(crate) fn promise() -> Promise {
     let promise = |stretches: &mut Stretches| match (stretches.given, stretches.medians) {
         // Where simulated time goes on early depends on the host, and with it, by the time of a completion, what a rank
-        // finds at once: such a run repeats to the bit.
+        // finds at once: such a run repeats to the bit. The same where the simulator's clock is not what is charged.
         (true, _) => Promise::AtLeast(0),
+        _ if counted_in().is_some() => Promise::AtLeast(0),
         (false, true) => Promise::AtLeast(stretches.promise()),
         (false, false) => Promise::Measured(stretches.expected()),
     };
@@ -408,41 +518,70 @@ mod tests {
         }
     }
 
-    /// What two ranks take in their last step, of `steps`, that measured so many ns in each.
-    fn pooled(ns: [u64; 2], steps: usize) -> [u64; 2] {
+    /// What two ranks take in each step, ns, where a rank measured `ns(rank, step)`.
+    fn pooled_steps(ns: impl Fn(usize, usize) -> u64, steps: usize) -> Vec<[u64; 2]> {
         let (_, fd) = Tables::create(2).expect("memory");
         let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&fd));
         let mut ranks = [0, 1].map(|rank| {
             let pool = Pool::open(Path::new(&path)).expect("just made");
-            Stretches { pooled: Some(Pooled { pool, rank, speed: 1, phase: Phase::default() }), ..stretches() }
+            Stretches { pooled: Some(Pooled::new(pool, rank, 1)), ..stretches() }
         });
         let number = |name| narrows_mpicalls::by_name(name).expect("a function of MPI");
-        let mut last = [0; 2];
-        for _ in 0..steps {
-            for rank in [0, 1] {
-                // From other places, with other partners, and one has another stretch meanwhile.
-                let place = 50 + rank as u64;
-                let (receives, sends) = (call(number("MPI_Irecv"), 1, 5, place), call(number("MPI_Isend"), rank as i64, 5, place));
-                ranks[rank].begin(call(number("MPI_Allreduce"), -1, -1, 99));
-                for _ in 0..=rank {
-                    ranks[rank].end(receives, MS, 0);
-                    ranks[rank].begin(receives);
-                }
-                last[rank] = ranks[rank].end(sends, ns[rank] * 1000, 0).ps / 1000;
+        let mut one = |rank: usize, step: usize| {
+            // From other places, with other partners, and one has another stretch meanwhile.
+            let place = 50 + rank as u64;
+            let (receives, sends) = (call(number("MPI_Irecv"), 1, 5, place), call(number("MPI_Isend"), rank as i64, 5, place));
+            ranks[rank].begin(call(number("MPI_Allreduce"), -1, -1, 99));
+            for _ in 0..=rank {
+                ranks[rank].end(receives, MS, 0);
+                ranks[rank].begin(receives);
             }
-        }
-        last
+            ranks[rank].end(sends, ns(rank, step) * 1000, 0).ps / 1000
+        };
+        (0..steps).map(|step| [one(0, step), one(1, step)]).collect()
+    }
+
+    /// What they take in the last one, of `steps`, that measured so many ns in each.
+    fn pooled(ns: [u64; 2], steps: usize) -> [u64; 2] {
+        pooled_steps(|rank, _| ns[rank], steps)[steps - 1]
     }
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no memfd_create and no shared mappings of files")]
     fn pooled_ranks_that_differ_little_take_the_same() {
         assert_eq!(pooled([1_000_000, 1_100_000], 4), [1_050_000, 1_050_000]);
-        assert_eq!(pooled([1_000_000, 1_100_000], 2), [1_000_000, 1_100_000], "no median yet");
+        assert_eq!(pooled([1_000_000, 1_100_000], 2), [1_000_000, 1_000_000], "no median yet: what the first one took");
+        assert_eq!(pooled([1_000_000, 1_400_000], 2), [1_000_000, 1_400_000], "idem, another work");
         assert_eq!(pooled([1_000_000, 1_400_000], 40), [1_000_000, 1_400_000], "another work");
         assert_eq!(pooled([60_000, 75_000], 4), [67_500, 67_500], "cold");
-        assert_eq!(pooled([6_000, 15_000], 4), [6_000, 15_000], "too much for its length");
-        assert_eq!(pooled([200_000, 260_000], 4), [200_000, 260_000], "too much for being cold");
+        assert_eq!(pooled([6_000, 15_000], 8), [6_000, 15_000], "too much for its length");
+        assert_eq!(pooled([200_000, 260_000], 16), [200_000, 260_000], "too much for being cold");
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no memfd_create and no shared mappings of files")]
+    fn pooled_ranks_take_the_same_in_the_same_step() {
+        // The one has ever more to do, the other one less; and a busy host has the other one for 40 steps.
+        for (what, ns) in [
+            ("drift", (|rank, step| [1_000_000 + 500 * step, 1_060_000 - 300 * step][rank] as u64) as fn(usize, usize) -> u64),
+            ("busy", |rank, step| if rank == 1 && (60..100).contains(&step) { 1_300_000 } else { 1_000_000 }),
+        ] {
+            let steps = pooled_steps(ns, 200);
+            let differ: Vec<_> = steps.iter().enumerate().filter(|(_, [a, b])| a != b).collect();
+            assert!(differ.is_empty(), "{what}: {differ:?}");
+        }
+        let steps = pooled_steps(|rank, step| if rank == 1 && step >= 100 { 1_400_000 } else { 1_000_000 }, 400);
+        assert_eq!((steps[99], steps[399]), ([1_000_000; 2], [1_000_000, 1_400_000]), "work that has grown for good");
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no memfd_create and no shared mappings of files")]
+    fn of_pooled_ranks_one_that_is_late_alone_is_not_up_to_twice_its_median() {
+        let step = |late: [u64; 2]| pooled_steps(|rank, step| if step == 20 { late[rank] } else { 1_000_000 }, 21)[20];
+        assert_eq!(step([1_000_000, 1_900_000]), [1_000_000, 1_000_000], "the host");
+        assert_eq!(step([1_000_000, 3_000_000]), [1_000_000, 3_000_000], "another work");
+        assert_eq!(step([1_900_000, 1_900_000]), [1_000_000, 1_900_000], "another work of both: all wait for the second one");
+        assert_eq!(step([3_100_000, 3_000_000]), [3_100_000, 3_100_000], "and take the same");
     }
 
     #[test]

@@ -9,6 +9,7 @@
 
 mod files;
 mod host;
+mod instructions;
 mod looks;
 mod made;
 mod pace;
@@ -21,11 +22,12 @@ pub(crate) use files::{
     FIRST_NAP, Step, any_at_files, begins_at_files, ends_at_files, talk, talks, time_is_over, wait_at_files, waits_at_files,
 };
 use host::{cpu_ns, is_runnable, wall_ns};
+pub(crate) use instructions::counted_in;
 pub(crate) use looks::look;
 use made::Made;
 pub(crate) use made::{exists, made, makes};
 use narrows_channel::layout::{EPOCH_PS, Followed};
-use narrows_channel::{futex, handover};
+use narrows_channel::{counter, futex, handover};
 use pace::time_to;
 pub(crate) use pace::{changes, meets, pace, rest, rest_from, settled, uncounted};
 use phase::Phase;
@@ -63,6 +65,9 @@ pub(crate) struct Thread {
     /// Time of the host at that mark, and when the kernel was last asked for the CPU time, ns.
     wall: AtomicU64,
     asked: AtomicU64,
+    /// The counter of its instructions, -1: none, and what that was at the mark.
+    counter: AtomicI32,
+    counted: AtomicU64,
     /// It runs, as far as is known: it neither waits for another thread nor for the simulation.
     runs: AtomicBool,
     /// Its clock when it began to, ps.
@@ -131,8 +136,8 @@ pub(crate) struct Thread {
 
 /// Something has happened to the rank since the number was last read.
 static ACTIVITY: AtomicU64 = AtomicU64::new(0);
-/// CPU time between two marks in which the program does nothing, ns: see [`calibrate`].
-static OVERHEAD_NS: AtomicU64 = AtomicU64::new(0);
+/// CPU time between two marks in which the program does nothing, ns, or instructions: see [`calibrate`].
+static OVERHEAD: AtomicU64 = AtomicU64::new(0);
 /// While that is measured: what was.
 static SAMPLES: Mutex<Option<Vec<u64>>> = Mutex::new(None);
 static SAMPLING: AtomicBool = AtomicBool::new(false);
@@ -231,6 +236,18 @@ pub(crate) fn compute_is_free() -> bool {
     compute_ppm() == 0
 }
 
+/// What was used between two marks without what it costs to come here, in ns, or instructions. `None`: that is being
+/// measured.
+fn without_overhead(used: u64) -> Option<u64> {
+    if SAMPLING.load(Relaxed) {
+        SAMPLES.lock().unwrap_or_else(PoisonError::into_inner).iter_mut().for_each(|samples| samples.push(used));
+        return None;
+    }
+    // What it costs to ask varies by as much: between two looks in a row there is nothing.
+    let overhead = OVERHEAD.load(Relaxed);
+    Some(if used < 2 * overhead { 0 } else { used - overhead })
+}
+
 fn to_ps(ns: u64, ppm: u64) -> u64 {
     (u128::from(ns) * 1000 * u128::from(ppm) / 1_000_000) as u64
 }
@@ -263,6 +280,8 @@ impl Thread {
             mark,
             wall: AtomicU64::new(0),
             asked: AtomicU64::new(0),
+            counter: AtomicI32::new(-1),
+            counted: AtomicU64::new(0),
             runs: AtomicBool::new(true),
             since: AtomicU64::new(0),
             in_call: AtomicBool::new(false),
@@ -341,8 +360,12 @@ impl Thread {
         self.turns.store(self.turns.load(Relaxed) + 1, Relaxed);
     }
 
-    /// CPU time since the last mark, ns, without what it costs to ask; and a mark.
-    fn used_ns(&self) -> u64 {
+    /// CPU time since the last mark, ns, or what takes its place, without what it costs to ask; and a mark. `computed`:
+    /// that was the program's computing.
+    fn used_ns(&self, computed: bool) -> u64 {
+        if let Some(used) = self.used_instructions_ns(computed) {
+            return used;
+        }
         let now = wall_ns();
         let elapsed = now.saturating_sub(self.wall.swap(now, Relaxed));
         let mark = self.mark.load(Relaxed);
@@ -355,13 +378,35 @@ impl Thread {
             self.asked.store(now, Relaxed);
             cpu.saturating_sub(mark).saturating_sub(self.followed_ns(true))
         };
-        if SAMPLING.load(Relaxed) {
-            SAMPLES.lock().unwrap_or_else(PoisonError::into_inner).iter_mut().for_each(|samples| samples.push(used));
-            return 0;
+        without_overhead(used).unwrap_or(0)
+    }
+
+    /// What the instructions since the last mark take, ns; and a mark. `None`: they are not counted.
+    fn used_instructions_ns(&self, computed: bool) -> Option<u64> {
+        let file = counted_in()?;
+        let count = counter::read(self.counter.load(Relaxed))?;
+        let instructions = count.saturating_sub(self.counted.swap(count, Relaxed));
+        let mark = self.mark.load(Relaxed);
+        let cpu = cpu_ns(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or(mark);
+        self.mark.store(cpu, Relaxed);
+        let cpu = cpu.saturating_sub(mark).saturating_sub(self.followed_ns(true));
+        let Some(instructions) = without_overhead(instructions) else { return Some(0) };
+        // Of shorter stretches the larger part is what it costs to ask.
+        if computed && cpu >= SHORT_NS {
+            instructions::learn(file, instructions, cpu);
         }
-        // What it costs to ask varies by as much: between two looks in a row there is nothing.
-        let overhead = OVERHEAD_NS.load(Relaxed);
-        if used < 2 * overhead { 0 } else { used - overhead }
+        Some(instructions::ns(file, instructions, cpu))
+    }
+
+    /// The same without a mark, by any thread.
+    fn unmarked_ns(&self, mark: u64, cpu: u64) -> u64 {
+        let cpu = cpu.saturating_sub(mark).saturating_sub(self.followed_ns(false));
+        // What had been counted first: it moves with the mark.
+        let counted = self.counted.load(Relaxed);
+        match counted_in().zip(counter::read(self.counter.load(Relaxed))) {
+            Some((file, count)) => instructions::ns(file, count.saturating_sub(counted), cpu),
+            None => cpu,
+        }
     }
 
     /// CPU time for which the simulator has followed it since the last mark, ns: that was no computing. `take`: by the
@@ -389,7 +434,7 @@ impl Thread {
         if ppm == 0 {
             return 0;
         }
-        let work = to_ps(self.used_ns(), ppm);
+        let work = to_ps(self.used_ns(true), ppm);
         if many() {
             WORK_PS.fetch_add(work, Relaxed);
         }
@@ -405,7 +450,7 @@ impl Thread {
     /// What the calling thread has done since the last mark was no computing.
     pub fn mark(&self) {
         if compute_ppm() != 0 {
-            self.used_ns();
+            self.used_ns(false);
         }
     }
 
@@ -422,7 +467,7 @@ impl Thread {
         let expected = match stretches::promise() {
             Promise::Measured(expected) => {
                 // What is as short as asking counts for nothing, see `used_ns`.
-                header.computes_since_ns.store(self.mark.load(Relaxed) + 2 * OVERHEAD_NS.load(Relaxed), Release);
+                header.computes_since_ns.store(self.mark.load(Relaxed) + 2 * OVERHEAD.load(Relaxed), Release);
                 expected
             }
             Promise::AtLeast(ps) => {
@@ -455,6 +500,8 @@ impl Thread {
         let worked = place.worked_ns.load(Relaxed).saturating_sub(self.mark.load(Relaxed)).saturating_sub(followed);
         place.thread.store(0, Release);
         header.let_go.fetch_sub(1, AcqRel);
+        // Instructions are counted by the thread itself: those of the wait are some hundreds.
+        let worked = self.used_instructions_ns(!self.in_call.load(Relaxed)).unwrap_or(worked);
         let worked = if self.in_call.load(Relaxed) { 0 } else { to_ps(worked, compute_ppm()) };
         WORK_PS.fetch_add(worked, Relaxed);
         self.clock.store((self.clock() + worked).max(until), Relaxed);
@@ -498,8 +545,7 @@ impl Thread {
         if ppm == 0 && cpu.saturating_sub(self.seen_first.load(Relaxed)) > LONGEST_STRETCH_NS {
             return None;
         }
-        let work =
-            if self.in_call.load(Relaxed) { 0 } else { to_ps(cpu.saturating_sub(mark).saturating_sub(self.followed_ns(false)), ppm) };
+        let work = if self.in_call.load(Relaxed) { 0 } else { to_ps(self.unmarked_ns(mark, cpu), ppm) };
         Some(self.clock() + work)
     }
 
@@ -619,6 +665,7 @@ pub(crate) fn begin(clock: u64, idle: bool, number: u32) -> &'static Thread {
     // Who allocates may need a lock of the MPI library's (its hooks for memory), whose owner may be about to come here.
     let used = if id == process { None } else { all().free.pop() };
     let thread = used.unwrap_or_else(|| Thread::new(id == process));
+    let counter = instructions::open();
     let mut all = all();
     if id == process {
         all.reserve();
@@ -636,6 +683,8 @@ pub(crate) fn begin(clock: u64, idle: bool, number: u32) -> &'static Thread {
     thread.runs.store(false, Relaxed);
     thread.placed.store(false, Relaxed);
     thread.worker.store(idle, Relaxed);
+    thread.counter.store(counter, Relaxed);
+    thread.counted.store(0, Relaxed);
     all.threads.push(thread);
     all.count();
     if !idle {
@@ -649,6 +698,14 @@ pub(crate) fn begin(clock: u64, idle: bool, number: u32) -> &'static Thread {
     thread
 }
 
+/// In the child of a fork, which counts nothing: it has inherited the counter of the thread that it is, and perhaps
+/// others', which execve(2) closes.
+pub(crate) fn forked() {
+    if let Some(thread) = current() {
+        counter::close(thread.counter.swap(-1, Relaxed));
+    }
+}
+
 /// The calling thread ends. Its clock, ps.
 pub(crate) fn end() -> u64 {
     let Some(thread) = CURRENT.take() else { return 0 };
@@ -657,6 +714,8 @@ pub(crate) fn end() -> u64 {
     let mut all = all();
     all.stops(thread);
     all.threads.retain(|other| !std::ptr::eq(*other, thread));
+    // Others look at it with our lock only.
+    counter::close(thread.counter.swap(-1, Relaxed));
     all.free.push(thread);
     all.count();
     drop(all);
@@ -672,6 +731,9 @@ pub(crate) fn start() {
         if let Some(cpu) = cpu_ns((!thread.id.load(Relaxed) << 3) | 6) {
             thread.mark.store(cpu, Relaxed);
             thread.wall.store(0, Relaxed);
+            if let Some(count) = counter::read(thread.counter.load(Relaxed)) {
+                thread.counted.store(count, Relaxed);
+            }
         }
     }
 }
@@ -757,8 +819,7 @@ pub(crate) fn set_running(thread: &Thread, yes: bool) {
 pub(crate) fn latest_worker() -> u64 {
     let ppm = compute_ppm();
     let latest = |thread: &&Thread| {
-        let work = cpu_ns((!thread.id.load(Relaxed) << 3) | 6)
-            .map_or(0, |cpu| cpu.saturating_sub(thread.mark.load(Relaxed)).saturating_sub(thread.followed_ns(false)));
+        let work = cpu_ns((!thread.id.load(Relaxed) << 3) | 6).map_or(0, |cpu| thread.unmarked_ns(thread.mark.load(Relaxed), cpu));
         thread.clock() + to_ps(work, ppm)
     };
     let caller = current().map(|thread| latest(&thread)).unwrap_or(0);
@@ -823,7 +884,7 @@ pub(crate) fn calibrate(begin: bool) {
     } else if let Some(mut measured) = samples.take() {
         measured.sort_unstable();
         let median = measured.get(measured.len() / 2).copied().unwrap_or(0);
-        OVERHEAD_NS.store(if median < SHORT_NS { median } else { 0 }, Relaxed);
+        OVERHEAD.store(if median < SHORT_NS { median } else { 0 }, Relaxed);
     }
 }
 

@@ -5,7 +5,7 @@ use crate::StudyError;
 use narrows_channel::stretches::{Stretch, Tables, known, place};
 use narrows_output::write;
 use serde::{Deserialize, Serialize};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What the ranks of a program compute between the calls that they make, on the computer where that was measured.
 ///
@@ -60,6 +60,12 @@ impl Computing {
         self.ranks.len()
     }
 
+    /// What a rank has computed on average, s of CPU time.
+    pub fn mean_s(&self) -> f64 {
+        let all: f64 = self.ranks.iter().flatten().map(|(_, seen, time)| f64::from(*seen) * time).sum();
+        all / self.ranks.len().max(1) as f64
+    }
+
     /// For ranks that know it; `factors`: simulated time to CPU time, of each.
     pub(super) fn fill(&self, tables: &mut Tables, factors: &[f64]) {
         for (rank, (kinds, factor)) in self.ranks.iter().zip(factors).enumerate() {
@@ -92,6 +98,62 @@ impl Computing {
     }
 }
 
+/// What computing takes where ranks do not share caches and cores: a run of one rank beside one of many.
+#[derive(Clone, Debug)]
+pub struct Like {
+    /// What the one took, s of CPU time.
+    pub alone_s: f64,
+    /// What each of the others took on average.
+    pub together_s: f64,
+    /// By what their times are scaled.
+    pub factor: f64,
+    /// The file of the one.
+    pub path: PathBuf,
+}
+
+/// A rank that is alone takes this part of the time at least, and at most: else it has done something else. Ranks that
+/// share memory were seen to take several times as long as one alone, and a busy host may measure that one too long.
+/// Our own choice.
+const LIKELY: std::ops::RangeInclusive<f64> = 0.05..=1.5;
+
+impl Like {
+    /// The times of `path`, of one rank, beside `together`, which are those of the file `from`.
+    ///
+    /// # Errors
+    /// The file cannot be read, is none of `--compute-out`, or has other work.
+    pub(super) fn of(together: &Computing, from: &Path, path: &Path) -> Result<Like, StudyError> {
+        let alone = Computing::load(path)?;
+        let wrong = |why: String| StudyError::Host(format!("--compute-like: {why}"));
+        let how = "`narrows run -n 1 --compute sampled --compute-out` writes the right one";
+        if alone.ranks() != 1 {
+            return Err(wrong(format!("{} has the times of {} ranks, not of one; {how}", path.display(), alone.ranks())));
+        }
+        let (alone_s, together_s) = (alone.mean_s(), together.mean_s());
+        for (path, time) in [(path, alone_s), (from, together_s)] {
+            if time == 0.0 {
+                return Err(wrong(format!("{} has no computing at all; {how}", path.display())));
+            }
+        }
+        // As the ranks get it, in millionths.
+        let factor = (alone_s / together_s * 1e6).round() / 1e6;
+        if !LIKELY.contains(&factor) {
+            return Err(wrong(format!(
+                "the rank of {} has computed {factor:.3} times as long as those of {} on average: it must have the work of one of them (the \
+                 same size per rank); {how}",
+                path.display(),
+                from.display()
+            )));
+        }
+        Ok(Like { alone_s, together_s, factor, path: path.to_owned() })
+    }
+
+    /// It in a line for people.
+    pub(super) fn line(&self) -> String {
+        let Like { alone_s, together_s, factor, .. } = self;
+        format!("computing: times {factor:.6}: a rank alone computed {alone_s:.6} s, one of many {together_s:.6} s")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,6 +165,55 @@ mod tests {
         known.fill(&mut tables, &[0.5, 1.0]);
         assert_eq!(place(tables.of(0), 7).unwrap().median, 1_000_000_000);
         assert_eq!(Computing::read(&mut tables, &[0.5, 1.0]), known);
+    }
+
+    /// Files of so many ranks, each with what its kinds took: how often, s.
+    fn files(all: [&[&[(u32, f64)]]; 2]) -> (tempfile::TempDir, [PathBuf; 2]) {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = ["one.json", "all.json"].map(|name| folder.path().join(name));
+        for (ranks, path) in all.into_iter().zip(&paths) {
+            let kinds = |rank: &&[(u32, f64)]| (1..).zip(*rank).map(|(kind, &(seen, s))| (format!("{kind:016x}"), seen, s)).collect();
+            let computing = Computing { narrows_computing: VERSION, ranks: ranks.iter().map(kinds).collect() };
+            computing.save(path).unwrap();
+        }
+        (folder, paths)
+    }
+
+    #[test]
+    fn one_rank_says_what_those_would_take_that_share_nothing() {
+        // 10 * 3 ms + 2 * 5 ms = 40 ms alone; 60 ms and 40 ms, 50 ms on average together.
+        let (_folder, [one, all]) = files([&[&[(10, 3e-3), (2, 5e-3)]], &[&[(10, 5e-3), (2, 5e-3)], &[(4, 1e-2)]]]);
+        let together = Computing::load(&all).unwrap();
+        let like = Like::of(&together, &all, &one).unwrap();
+        assert!((like.alone_s - 0.040).abs() < 1e-12 && (like.together_s - 0.050).abs() < 1e-12, "{like:?}");
+        assert_eq!(like.factor, 0.8);
+        assert_eq!(like.line(), "computing: times 0.800000: a rank alone computed 0.040000 s, one of many 0.050000 s");
+        let (mut tables, _fd) = Tables::create(2).unwrap();
+        together.fill(&mut tables, &[like.factor, like.factor / 2.0]);
+        assert_eq!(place(tables.of(0), 1).unwrap().median, 4_000_000_000, "5 ms");
+        assert_eq!(place(tables.of(1), 1).unwrap().median, 4_000_000_000, "10 ms, on a core twice as fast");
+    }
+
+    #[test]
+    fn files_of_other_work_are_refused() {
+        let refused = |one: &[&[(u32, f64)]], all: &[&[(u32, f64)]]| {
+            let (_folder, [one, all]) = files([one, all]);
+            Like::of(&Computing::load(&all).unwrap(), &all, &one).unwrap_err().to_string()
+        };
+        let each: &[(u32, f64)] = &[(1, 1e-3)];
+        let eight = &[each; 8][..];
+        for (why, error) in [
+            ("has the times of 8 ranks, not of one", refused(eight, eight)),
+            ("has computed 8.000 times as long", refused(&[&[(8, 1e-3)]], eight)),
+            ("has computed 0.010 times as long", refused(&[&[(1, 1e-5)]], eight)),
+            ("one.json has no computing at all", refused(&[&[]], eight)),
+            ("all.json has no computing at all", refused(&[&[(1, 1e-3)]], &[&[], &[]])),
+        ] {
+            assert!(
+                error.contains(why) && error.contains("-n 1 --compute sampled --compute-out") && !error.contains('\n'),
+                "{why}: {error}"
+            );
+        }
     }
 
     #[test]

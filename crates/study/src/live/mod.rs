@@ -5,7 +5,7 @@ mod outcome;
 mod pscom;
 mod timing;
 
-pub use computing::Computing;
+pub use computing::{Computing, Like};
 pub use narrows_live::Waiting;
 pub use outcome::{RunOutcome, waits_picture};
 pub use timing::TimingSpec;
@@ -14,8 +14,9 @@ use crate::background;
 use crate::energy::{Energy, Share};
 use crate::hardware::Networks;
 use crate::{MachineSpec, Observer, StudyError, TimelineSpec, Ways};
+use narrows_channel::counter::{self, Event, Refusal};
 use narrows_channel::stretches::{self, Tables};
-use narrows_channel::{Mapping, Processor, Settings};
+use narrows_channel::{Header, Mapping, Processor, Settings};
 use narrows_launch as launch;
 use narrows_live::{Launcher, Options};
 use narrows_machine::{Machine, MessageProtocol, Node, Placement};
@@ -28,6 +29,7 @@ use narrows_units::{Bytes, SimTime};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 /// A program on a simulated machine.
@@ -54,6 +56,8 @@ pub struct RunSpec {
     pub compute: Compute,
     /// Computing times of another run in the place of measured ones.
     pub compute_from: Option<PathBuf>,
+    /// A run of one rank with the work of one of these: all computing times are scaled by how much less it took.
+    pub compute_like: Option<PathBuf>,
     /// Whether computing times are kept for other runs.
     pub keep_computing: bool,
     /// Seed of every random choice of the models.
@@ -121,11 +125,15 @@ pub enum Compute {
     Sampled(f64),
     /// The same; the median over all ranks of it, if that of the rank is near.
     Pooled(f64),
+    /// Instructions of the rank, so many per second; `None`: as many as at the start of the run.
+    Instructions(Option<f64>),
 }
 
 impl std::fmt::Display for Compute {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (model, factor) = match self {
+            Compute::Instructions(Some(rate)) => return write!(f, "instructions:{rate:e}"),
+            Compute::Instructions(None) => ("instructions", 1.0),
             Compute::None => ("none", 1.0),
             Compute::Measured(factor) => ("measured", *factor),
             Compute::Sampled(factor) => ("sampled", *factor),
@@ -138,10 +146,18 @@ impl std::fmt::Display for Compute {
 impl std::str::FromStr for Compute {
     type Err = String;
 
-    /// `measured`, `sampled` or `pooled`, with or without `:FACTOR`, or `none`.
+    /// `measured`, `sampled` or `pooled`, with or without `:FACTOR`, `instructions`, with or without `:RATE`, or
+    /// `none`.
     fn from_str(text: &str) -> Result<Compute, String> {
+        if let Some(rate) = text.strip_prefix("instructions:") {
+            let rate = rate.parse().ok().filter(|rate: &f64| (1e6..=1e12).contains(rate)).map(f64::round);
+            return rate.map(|rate| Compute::Instructions(Some(rate))).ok_or_else(|| {
+                format!("the rate of {text} must be instructions per second, a number between 1e6 and 1e12, such as 2.5e9")
+            });
+        }
         let (model, factor) = match text.split_once(':') {
             None if text == "none" => return Ok(Compute::None),
+            None if text == "instructions" => return Ok(Compute::Instructions(None)),
             None => (text, Some(1.0)),
             Some((model, factor)) => (model, factor.parse().ok().filter(|factor: &f64| (1e-6..=1e6).contains(factor))),
         };
@@ -149,7 +165,7 @@ impl std::str::FromStr for Compute {
             "measured" => Compute::Measured,
             "sampled" => Compute::Sampled,
             "pooled" => Compute::Pooled,
-            _ => return Err(String::from("expected measured, sampled or pooled, with or without :FACTOR, or none")),
+            _ => return Err(String::from("expected measured, sampled or pooled, with or without :FACTOR, instructions[:RATE], or none")),
         };
         factor.map(model).ok_or_else(|| format!("the factor of {text} must be a number between 0.000001 and 1000000"))
     }
@@ -173,6 +189,7 @@ impl RunSpec {
             placement: String::from("linear"),
             compute: Compute::Measured(1.0),
             compute_from: None,
+            compute_like: None,
             keep_computing: false,
             seed: 1,
             timeout: None,
@@ -241,6 +258,7 @@ impl RunSpec {
                 "--compute none: computing takes no time, so there is none for --compute-from or --compute-out; leave one of them away",
             )));
         }
+        let counter = self.counter()?;
         let computing = self.compute_from.as_deref().map(Computing::load).transpose()?;
         if let Some((computing, path)) = computing.as_ref().zip(self.compute_from.as_ref())
             && computing.ranks() != self.ranks as usize
@@ -252,6 +270,17 @@ impl RunSpec {
                 self.ranks
             )));
         }
+        let like = match (&self.compute_like, &self.compute_from, &computing) {
+            (Some(path), Some(from), Some(computing)) => Some(Like::of(computing, from, path)?),
+            (Some(_), _, _) => {
+                return Err(StudyError::Host(String::from("--compute-like scales the times of --compute-from FILE; give both")));
+            }
+            (None, _, _) => None,
+        };
+        if let Some(like) = &like {
+            says(&like.line());
+        }
+        let scale = like.as_ref().map_or(1.0, |like| like.factor);
 
         let offload_board = if self.offload_allreduce { Some(self.offload(&machine, &placement, observer)?) } else { None };
         let networks = Networks::of(&machine, self.seed)?;
@@ -272,15 +301,19 @@ impl RunSpec {
             Settings {
                 timeline: timeline.is_some().into(),
                 offload_board: offload_board.unwrap_or(0),
+                counter: counter.map_or(0, |event| event as u32),
                 ..settings(&machine, networks.machine_on(message.rails.first()).nic.portals(), &message)
             },
         )
         .map_err(host)?;
+        if let Compute::Instructions(Some(rate)) = self.compute {
+            mapping.header().instructions_per_s.store(rate as u64, Relaxed);
+        }
         let hosts: Vec<String> = placement.iter().map(|&node| machine.host_name(node)).collect();
         let mut factors = Vec::new();
         for (rank, ((&id, &node), name)) in (0u32..).zip(processes.iter().zip(&placement).zip(&hosts)) {
             let timing = self.timing.as_ref().map_or((0, 1000), |timing| timing.of_rank(rank));
-            let processor = processor(machine.node(node), self.compute, timing);
+            let processor = processor(machine.node(node), self.compute, scale, timing);
             factors.push(processor.compute_ppm as f64 / 1e6);
             mapping.place(rank, id, name, processor).map_err(host)?;
         }
@@ -366,6 +399,8 @@ impl RunSpec {
             energy,
             compute: self.compute,
             compute_from: self.compute_from.clone(),
+            like,
+            counted: Counted::of(mapping.header()),
             computing: tables.filter(|_| self.keep_computing).map(|(mut tables, _)| Computing::read(&mut tables, &factors)),
             placement,
             seed: self.seed,
@@ -378,7 +413,86 @@ impl RunSpec {
     }
 }
 
+/// Names another event in the place of instructions, `task-clock`: with 1e9 of that per second a run takes its CPU
+/// time, which tests can see on hosts without counters.
+const COUNTER: &str = "NARROWS_TEST_COUNTER";
+
+/// What was counted under `--compute instructions`.
+#[derive(Clone, Copy, Debug)]
+pub struct Counted {
+    /// Instructions that took a second; `None`: the ranks have computed too little to say.
+    pub rate: Option<u64>,
+    /// The same of all that the ranks have computed.
+    pub own_rate: Option<f64>,
+    /// Threads whose instructions could not be counted.
+    pub uncounted: u32,
+}
+
+impl Counted {
+    /// What stands in the shared file; `None`: nothing was counted.
+    fn of(file: &Header) -> Option<Counted> {
+        let (instructions, ns) = (file.instructions.load(Relaxed), file.instructions_ns.load(Relaxed));
+        (file.settings.counter != 0).then(|| Counted {
+            rate: Some(file.instructions_per_s.load(Relaxed)).filter(|&rate| rate != 0),
+            own_rate: (ns != 0).then(|| instructions as f64 * 1e9 / ns as f64),
+            uncounted: file.uncounted.load(Relaxed),
+        })
+    }
+
+    /// It in a line for people. `given`: the rate was.
+    fn line(&self, given: bool) -> String {
+        let own = self.own_rate.map_or(String::new(), |rate| format!(" ({rate:.3e} over the whole run)"));
+        let first = counter::LEARNT_NS / 1_000_000;
+        let line = match self.rate {
+            Some(rate) if given => format!("computing: {:e} instructions take a second{own}", rate as f64),
+            Some(rate) => format!(
+                "computing: {rate:e} instructions take a second, as in its first {first} ms{own}; `--compute instructions:{rate:e}` takes the same",
+                rate = rate as f64
+            ),
+            None => {
+                format!("computing: less than {first} ms in stretches of 20 us and more, too little to know a rate: it took its CPU time")
+            }
+        };
+        match self.uncounted {
+            0 => line,
+            threads => format!("{line}; {threads} threads could not be counted and took their CPU time"),
+        }
+    }
+}
+
+/// Why a host cannot count instructions, and what to do.
+fn no_counter(why: Refusal, paranoid: Option<i32>) -> String {
+    let instead = "take `--compute sampled` (medians of CPU time)";
+    match why {
+        Refusal::None => {
+            format!("--compute instructions: this host has no hardware counters (most virtual machines have none); {instead}")
+        }
+        Refusal::Forbidden => format!(
+            "--compute instructions: the kernel forbids hardware counters (kernel.perf_event_paranoid is {}): `sysctl \
+             kernel.perf_event_paranoid=2` permits them, in a container also its seccomp profile must; or {instead}",
+            paranoid.map_or(String::from("unknown"), |level| level.to_string())
+        ),
+        Refusal::Other(errno) => {
+            format!("--compute instructions: perf_event_open: {}; {instead}", std::io::Error::from_raw_os_error(errno))
+        }
+    }
+}
+
 impl RunSpec {
+    /// What is counted in the place of CPU time. Says why that cannot be.
+    fn counter(&self) -> Result<Option<Event>, StudyError> {
+        if !matches!(self.compute, Compute::Instructions(_)) {
+            return Ok(None);
+        }
+        let event = if std::env::var_os(COUNTER).is_some_and(|name| name == "task-clock") { Event::TaskClock } else { Event::Instructions };
+        let file = counter::open(event).map_err(|why| {
+            let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
+            StudyError::Host(no_counter(why, paranoid.ok().and_then(|level| level.trim().parse().ok())))
+        })?;
+        counter::close(file);
+        Ok(Some(event))
+    }
+
     /// `--offload allreduce`: nodes of a board. Says why the library will do them nevertheless.
     fn offload(&self, machine: &Machine, placement: &[NodeId], observer: &dyn Observer) -> Result<u32, StudyError> {
         let board = machine.accelerator_board().ok_or_else(|| {
@@ -486,10 +600,11 @@ fn settings(machine: &Machine, nic: &NicConfig, message: &MessageConfig) -> Sett
     }
 }
 
-/// What a rank on such a node must know of it; it begins `late` (ps), and its software takes so many thousandths of the
-/// time that it takes on the node.
-fn processor(node: &Node, compute: Compute, (late, slow): (u64, u64)) -> Processor {
+/// What a rank on such a node must know of it; its computing is scaled by `scale` beside the node's speed, it begins
+/// `late` (ps), and its software takes so many thousandths of the time that it takes on the node.
+fn processor(node: &Node, compute: Compute, scale: f64, (late, slow): (u64, u64)) -> Processor {
     let software = &node.software;
+    let ppm = |factor: f64| (factor * scale * 1e6 / node.speed.factor()).round().max(1.0) as u64;
     let slower = |time: SimTime| (u128::from(time.as_ps()) * u128::from(slow) / 1000) as u64;
     Processor {
         post_ps: slower(software.post),
@@ -500,12 +615,11 @@ fn processor(node: &Node, compute: Compute, (late, slow): (u64, u64)) -> Process
         clock_read_ps: software.clock_read.as_ps(),
         compute_ppm: match compute {
             Compute::None => 0,
-            Compute::Measured(factor) | Compute::Sampled(factor) | Compute::Pooled(factor) => {
-                (factor * 1e6 / node.speed.factor()).round().max(1.0) as u64
-            }
+            Compute::Measured(factor) | Compute::Sampled(factor) | Compute::Pooled(factor) => ppm(factor),
+            Compute::Instructions(_) => ppm(1.0),
         },
         sampled: match compute {
-            Compute::None | Compute::Measured(_) => 0,
+            Compute::None | Compute::Measured(_) | Compute::Instructions(_) => 0,
             Compute::Sampled(_) => 1,
             Compute::Pooled(_) => 2,
         },
@@ -542,8 +656,28 @@ mod tests {
     #[test]
     fn a_fast_core_takes_less_of_the_time_that_was_measured() {
         let machine = Machine::load("bxi-v2", &narrows_machine::Overrides { nodes: None, set: vec![String::from("node.speed=2.5")] });
-        let ppm = |compute| processor(machine.as_ref().map(|machine| &machine.node).expect("a preset"), compute, (0, 1000)).compute_ppm;
+        let ppm =
+            |compute| processor(machine.as_ref().map(|machine| &machine.node).expect("a preset"), compute, 1.0, (0, 1000)).compute_ppm;
         assert_eq!((ppm(Compute::Measured(1.0)), ppm(Compute::Measured(5.0)), ppm(Compute::None)), (400_000, 2_000_000, 0));
+    }
+
+    #[test]
+    fn a_rate_is_said_so_that_it_can_be_given() {
+        let counted = Counted { rate: Some(2_713_000_000), own_rate: Some(2.8341e9), uncounted: 0 };
+        let said = counted.line(false);
+        assert!(said.contains("first 20 ms (2.834e9 over the whole run); `--compute instructions:2.713e9` takes the same"), "{said}");
+        assert!(!counted.line(true).contains("takes the same"));
+        let short = Counted { rate: None, own_rate: Some(1e9), uncounted: 3 }.line(false);
+        assert!(short.contains("less than 20 ms") && short.contains("3 threads could not be counted"), "{short}");
+    }
+
+    #[test]
+    fn a_host_without_counters_is_told_what_to_do() {
+        let none = no_counter(Refusal::None, Some(2));
+        assert!(none.contains("no hardware counters") && none.contains("--compute sampled") && !none.contains('\n'), "{none}");
+        let forbidden = no_counter(Refusal::Forbidden, Some(4));
+        assert!(forbidden.contains("paranoid is 4") && forbidden.contains("sysctl kernel.perf_event_paranoid=2"), "{forbidden}");
+        assert!(no_counter(Refusal::Other(24), None).contains("Too many open files"));
     }
 
     #[test]
@@ -553,10 +687,23 @@ mod tests {
         assert_eq!("measured:0.5".parse(), Ok(Compute::Measured(0.5)));
         assert_eq!("sampled:2".parse(), Ok(Compute::Sampled(2.0)));
         assert_eq!("pooled:0.5".parse(), Ok(Compute::Pooled(0.5)));
-        for text in ["none", "measured", "sampled", "sampled:2", "pooled:0.5"] {
+        assert_eq!("instructions:2.5e9".parse(), Ok(Compute::Instructions(Some(2.5e9))));
+        for text in ["none", "measured", "sampled", "sampled:2", "pooled:0.5", "instructions", "instructions:2.713e9"] {
             assert_eq!(text.parse::<Compute>().map(|compute| compute.to_string()), Ok(String::from(text)));
         }
-        for wrong in ["", "sampled:x", "sampled:0", "measured:", "measured:-1", "measured:nan", "free", "none:1"] {
+        for wrong in [
+            "",
+            "sampled:x",
+            "sampled:0",
+            "measured:",
+            "measured:-1",
+            "measured:nan",
+            "free",
+            "none:1",
+            "instructions:",
+            "instructions:2",
+            "instructions:x",
+        ] {
             assert!(wrong.parse::<Compute>().is_err(), "{wrong}");
         }
     }

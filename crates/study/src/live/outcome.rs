@@ -1,6 +1,6 @@
 //! What came out of a live run.
 
-use super::{Check, Compute, Computing};
+use super::{Check, Compute, Computing, Counted, Like};
 use crate::Ways;
 use crate::background;
 use crate::energy::Energy;
@@ -36,6 +36,10 @@ pub struct RunOutcome {
     pub compute: Compute,
     /// Where computing times are from that were not measured.
     pub compute_from: Option<PathBuf>,
+    /// By what they were scaled, after a run of one rank.
+    pub like: Option<Like>,
+    /// `--compute instructions`: at what rate.
+    pub counted: Option<Counted>,
     /// Computing times for other runs.
     pub computing: Option<Computing>,
     /// Node of each rank.
@@ -138,6 +142,7 @@ impl RunOutcome {
             (None, Compute::Sampled(_)) => {
                 Some(format!("computing: {} took the median of what had come before between the same calls", percent(share)))
             }
+            (None, Compute::Instructions(given)) => self.counted.map(|counted| counted.line(given.is_some())),
             (None, _) if share >= LIKELY && spread > NOISY => Some(format!(
                 "computing between the same calls differs by {} on average: this computer is busy, or the work varies; `--compute sampled` \
                  takes medians",
@@ -258,6 +263,11 @@ impl RunOutcome {
             "per_rank": ranks,
         });
         if let Some(summary) = summary.as_object_mut() {
+            let like =
+                |like: &Like| json!({ "file": like.path, "factor": like.factor, "alone_s": like.alone_s, "together_s": like.together_s });
+            let counted = |counted: Counted| json!({ "per_s": counted.rate, "measured_per_s": counted.own_rate, "uncounted_threads": counted.uncounted });
+            summary.insert("compute_like".into(), json!(self.like.as_ref().map(like)));
+            summary.insert("compute_instructions".into(), json!(self.counted.map(counted)));
             summary.insert("crc_errors".into(), json!(report.totals.crc_errors));
             summary.insert("missed_errors".into(), json!(report.totals.missed_errors));
             summary.insert("refused_accesses".into(), json!(report.totals.refused_accesses));
