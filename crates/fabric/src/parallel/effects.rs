@@ -95,6 +95,12 @@ pub(crate) struct RegionEffects<A: Agent> {
 
 pub(crate) const PLACE_BITS: u32 = 28;
 
+/// The key of an event: of those at one time the least comes first.
+#[inline]
+pub(super) fn key(kind: EventKind, place: u32, payload: u32) -> u64 {
+    (kind as u64) << (32 + PLACE_BITS) | u64::from(place) << 32 | u64::from(payload)
+}
+
 /// Kind, place and payload of a key.
 #[inline]
 pub(super) fn parts(key: u64) -> (EventKind, u32, u32) {
@@ -211,7 +217,7 @@ impl<A: Agent> RegionEffects<A> {
 
     #[inline]
     pub(super) fn insert(&mut self, at: u64, kind: EventKind, place: u32, payload: u32, event: A::Event) {
-        self.queue.insert(at, (kind as u64) << (32 + PLACE_BITS) | u64::from(place) << 32 | u64::from(payload), event);
+        self.queue.insert(at, key(kind, place, payload), event);
     }
 }
 

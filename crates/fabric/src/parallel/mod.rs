@@ -70,7 +70,7 @@ use crate::packet::region::Region;
 use crate::packet::state::NEVER;
 use crate::timing::ZeroLoad;
 use crate::whole::Whole;
-use crate::{NetworkKind, Observer, Statistics, Transfer, TransferId};
+use crate::{EventKind, NetworkKind, Observer, Statistics, Transfer, TransferId};
 use effects::{Base, Mailbox};
 use narrows_engine::Digest;
 use narrows_topology::Topology;
@@ -168,7 +168,8 @@ fn inner<T>(mutex: &mut Mutex<T>) -> &mut T {
 }
 
 impl<A: Agent> Fabric<A> {
-    /// The network of `config` on `topology`, cut by [`regions`]. `agent` makes that of a region for a list of its hosts.
+    /// The network of `config` on `topology`, cut by [`regions`]. `agent` makes that of a region for a list of its
+    /// hosts.
     ///
     /// # Errors
     /// See [`ConfigError`].
@@ -477,9 +478,7 @@ impl<A: Agent> Fabric<A> {
     pub fn timer(&mut self, at: SimTime, host: u32, order: u32, event: A::Event) {
         let at = at.as_ps().max(self.now);
         let region = self.homes[host as usize].0;
-        let requests = &mut self.part(region).requests;
-        requests.any = true;
-        requests.timers.push((at, host, order, event));
+        self.part(region).effects.insert(at, EventKind::Timer, host, order, event);
     }
 
     /// The time that [`Fabric::run_until`] has reached.

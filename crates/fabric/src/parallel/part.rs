@@ -169,7 +169,7 @@ pub(super) struct Part<A: Agent> {
     pub(super) number: u32,
     pub(super) effects: RegionEffects<A>,
     pub(super) mail: Mailbox<A::Letter>,
-    pub(super) requests: Requests<A::Event, A::Letter>,
+    pub(super) requests: Requests<A::Letter>,
     copied: Vec<Copied>,
     free_copied: Vec<u32>,
     /// By host of the region.
@@ -254,7 +254,7 @@ impl<A: Agent> Part<A> {
     #[inline]
     pub(super) fn tell<R>(&mut self, what: impl FnOnce(&mut A, &mut Context<'_, A::Event, A::Letter>) -> R) -> R {
         let Part { planes, effects, requests, now, .. } = self;
-        what(&mut effects.agent, &mut Context { now: *now, network: &*planes, requests })
+        what(&mut effects.agent, &mut Context { now: *now, network: &*planes, queue: &mut effects.queue, requests })
     }
 
     /// Tells the agent and does what it says until both are quiet.
@@ -277,9 +277,6 @@ impl<A: Agent> Part<A> {
         }
         if !std::mem::take(&mut self.requests.any) {
             return;
-        }
-        for (at, host, order, event) in self.requests.timers.drain(..) {
-            self.effects.insert(at, EventKind::Timer, host, order, event);
         }
         if !self.requests.letters.is_empty() {
             self.send_letters();
