@@ -386,11 +386,11 @@ impl Interface {
 
     /// Takes the identifier of an entry whose append is on the way.
     pub fn declare_entry(&mut self, entry: EntryId, pt: u32, list: List) -> Result<(), CommandError> {
-        if self.ids.contains_key(&entry.0) {
+        let std::collections::hash_map::Entry::Vacant(place) = self.ids.entry(entry.0) else {
             return Err(CommandError::EntryInUse(entry));
-        }
+        };
         self.declared.declare_entry(pt, list)?;
-        self.ids.insert(entry.0, NONE);
+        place.insert(NONE);
         Ok(())
     }
 
