@@ -583,6 +583,7 @@ impl<P: Processes> Station<P> {
 
 impl<P: Processes> Agent for Station<P> {
     const DIGEST: bool = false;
+    const STEPS: u32 = 5;
     type Event = Due;
     type Letter = Letter<P::Letter>;
     type Ports = narrows_port::HostPorts;
@@ -593,6 +594,12 @@ impl<P: Processes> Agent for Station<P> {
             Some(&Due::Process(rank)) if step > 0 => self.processes.prefetch(step - 1, rank),
             Some(Due::Nic(_)) => local.into_iter().for_each(|rank| self.processes.prefetch(step - 2, rank.0)),
             _ => {}
+        }
+    }
+
+    fn fetch(&self, step: u32, host: u32) {
+        if let Some(rank) = self.nics.prefetch(step, PortId(host)) {
+            self.processes.prefetch(step - 2, rank.0);
         }
     }
 

@@ -17,6 +17,8 @@ pub trait Agent: Observer + Send + Sized {
     const EARLY: bool = false;
     /// [`Fabric::digest`] is asked for.
     const DIGEST: bool = true;
+    /// Steps of [`Agent::fetch`].
+    const STEPS: u32 = 0;
     /// What a timer carries.
     type Event: Copy + Default + Send + std::fmt::Debug;
     /// What goes to the agent of another host beside the network.
@@ -27,6 +29,8 @@ pub trait Agent: Observer + Send + Sized {
     /// An event of `host` is near, that of a timer if there is one: a hint for [`narrows_engine::prefetch`], in steps
     /// from 0 on. What one brings near the next one may follow.
     fn prefetch(&self, _step: u32, _host: u32, _event: Option<&Self::Event>) {}
+    /// Much is about to happen at `host`, now and soon: the same in [`Agent::STEPS`] steps.
+    fn fetch(&self, _step: u32, _host: u32) {}
     /// A timer strikes.
     fn timer(&mut self, host: u32, order: u32, event: Self::Event, fabric: &mut Context<'_, Self::Event, Self::Letter>);
     /// A letter for a host of the region; see [`Context::post`].

@@ -91,6 +91,8 @@ pub(crate) struct RegionEffects<A: Agent> {
     pub(super) base: Base,
     /// All events before this time and key have been.
     pub(super) passed: (u64, u64),
+    /// Reused: see [`RegionEffects::fetch`].
+    busy: Vec<u32>,
 }
 
 pub(crate) const PLACE_BITS: u32 = 28;
@@ -156,6 +158,7 @@ impl<A: Agent> RegionEffects<A> {
             sent: NEVER,
             base: Base::default(),
             passed: (0, 0),
+            busy: Vec::new(),
         }
     }
 
@@ -181,6 +184,22 @@ impl<A: Agent> RegionEffects<A> {
                 ((kind, place, payload), _) => self.agent.prefetch(step - 1, network.target(kind, place, payload), None),
             }
         }
+    }
+
+    /// A window of the LogGP network begins: caches are told of all hosts where something happens before `end`. In a
+    /// window they are through with a message and what it leads to; until the next one others have taken their place.
+    pub(super) fn fetch(&mut self, network: &LogGpNetwork, end: u64) {
+        let host = |(key, _)| match parts(key) {
+            (EventKind::Timer, host, _) => host,
+            (kind, place, payload) => network.target(kind, place, payload),
+        };
+        self.busy.extend(self.queue.near(end).map(host));
+        self.busy.sort_unstable();
+        self.busy.dedup();
+        for step in 0..A::STEPS {
+            self.busy.iter().for_each(|&host| self.agent.fetch(step, host));
+        }
+        self.busy.clear();
     }
 
     /// A message of the LogGP network goes to another region.

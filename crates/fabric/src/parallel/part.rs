@@ -158,6 +158,10 @@ struct Copied {
     open: u32,
 }
 
+/// Hosts of all regions from which on windows begin with [`Part::fetch`]. Our own choice: with as many replayed ranks,
+/// of some 7 KiB each, the caches of one core hold a few regions.
+const FETCH_FROM: usize = 1024;
+
 /// In the region, numbers from here on are those of messages that switches copy.
 const FIRST_COPIED: u32 = 1 << 31;
 
@@ -361,6 +365,7 @@ impl<A: Agent> Part<A> {
         }
     }
 
+    #[cold]
     fn start_copied(&mut self) {
         self.effects.base = Base::default();
         for (tree, transfer) in std::mem::take(&mut self.requests.copied) {
@@ -383,6 +388,7 @@ impl<A: Agent> Part<A> {
     }
 
     /// Gives a message that switches copy the number that the agent knows.
+    #[cold]
     fn name_copied(&mut self, notifications: &mut Notification) {
         let (id, ends) = match notifications {
             Notification::SourceDone(_, id) => (id, true),
@@ -396,6 +402,17 @@ impl<A: Agent> Part<A> {
         copied.open -= u32::from(ends);
         if copied.open == 0 {
             self.free_copied.push(index);
+        }
+    }
+
+    /// A window until `end` begins.
+    pub(super) fn fetch(&mut self, end: u64) {
+        if let Planes { first: Model::LogGp(network), others } = &self.planes
+            && others.is_empty()
+            && !network.is_whole()
+            && self.homes.len() >= FETCH_FROM
+        {
+            self.effects.fetch(network, end);
         }
     }
 

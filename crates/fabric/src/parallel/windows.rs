@@ -251,6 +251,7 @@ impl<'a, A: Agent> Windows<'a, A> {
         // What is sent in this window may be among it: it is for later ones, and does no harm.
         std::mem::swap(&mut part.mail, &mut lock(&self.boxes[part.number as usize]));
         part.open();
+        part.fetch(until);
         part.run(until, if self.boxes.len() == 1 { EVENTS_AT_ONCE } else { u64::MAX });
         let next = part.effects.queue.peek().map_or(NEVER, |(at, _)| at).min(part.effects.sent);
         self.next.fetch_min(next, Ordering::Relaxed);
